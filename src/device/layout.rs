@@ -1,0 +1,193 @@
+//! How an N-dimensional tensor lies in a buffer.
+
+use crate::error::{Error, Result};
+
+/// Shape, strides and offset of a tensor, all counted in elements. Strides may be zero (broadcast) or negative.
+///
+/// Logical order is row-major: element 0 is the origin and the last dimension varies fastest, whatever the strides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    offset: usize,
+    elements: usize,
+}
+
+impl Layout {
+    /// A dense row-major tensor.
+    ///
+    /// # Errors
+    /// When the number of elements overflows.
+    pub fn contiguous(shape: &[usize]) -> Result<Layout> {
+        let elements = count(shape)?;
+        let mut strides = vec![0; shape.len()];
+        let mut step = 1isize;
+        for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
+            *stride = step;
+            step = step.saturating_mul(extent.max(1) as isize);
+        }
+        Ok(Layout { shape: shape.to_vec(), strides, offset: 0, elements })
+    }
+
+    /// A vector.
+    pub(crate) fn flat(elements: usize) -> Layout {
+        Layout { shape: vec![elements], strides: vec![1], offset: 0, elements }
+    }
+
+    /// A tensor whose element at (i0, i1 ...) lies at `offset + Σ i·stride`.
+    ///
+    /// # Errors
+    /// When shape and strides differ in length, or an element would lie before the buffer or beyond the address space.
+    pub fn strided(shape: &[usize], strides: &[isize], offset: usize) -> Result<Layout> {
+        if shape.len() != strides.len() {
+            return Err(Error::Length { what: "strides", expected: shape.len(), found: strides.len() });
+        }
+        let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset, elements: count(shape)? };
+        if layout.elements > 0 {
+            let (low, _) = layout.span().ok_or_else(|| invalid("strides", format!("{strides:?}"), "their span overflows"))?;
+            if low < 0 {
+                return Err(invalid("strides", format!("{strides:?}"), "an element would lie before the buffer"));
+            }
+        }
+        Ok(layout)
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// The place of the origin, in elements.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Number of elements; 1 for a scalar (no dimensions).
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// One more than the largest element index that the layout touches; 0 when it has no elements.
+    pub fn end(&self) -> usize {
+        if self.elements == 0 { 0 } else { self.span().map_or(usize::MAX, |(_, high)| high as usize + 1) }
+    }
+
+    /// Whether logical order is memory order without gaps.
+    pub fn is_contiguous(&self) -> bool {
+        let mut step = 1isize;
+        for (&stride, &extent) in self.strides.iter().zip(&self.shape).rev() {
+            if extent > 1 && stride != step {
+                return false;
+            }
+            step = step.saturating_mul(extent.max(1) as isize);
+        }
+        true
+    }
+
+    /// The memory index of logical element `index`.
+    pub fn index(&self, mut index: usize) -> usize {
+        let mut at = self.offset as isize;
+        for (&stride, &extent) in self.strides.iter().zip(&self.shape).rev() {
+            at += (index % extent) as isize * stride;
+            index /= extent;
+        }
+        at as usize
+    }
+
+    /// The coordinates of logical element `index`.
+    pub fn coordinates(&self, mut index: usize) -> Vec<usize> {
+        let mut at = vec![0; self.shape.len()];
+        for (c, &extent) in at.iter_mut().zip(&self.shape).rev() {
+            *c = index % extent.max(1);
+            index /= extent.max(1);
+        }
+        at
+    }
+
+    /// The same element order with as few dimensions as possible: (extents, strides), outermost first.
+    /// Extents of 1 vanish and neighbours that continue each other merge; a contiguous tensor has one dimension.
+    pub(crate) fn collapsed(&self) -> Vec<(usize, isize)> {
+        let mut dims: Vec<(usize, isize)> = Vec::new();
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+            if extent == 1 {
+                continue;
+            }
+            match dims.last_mut() {
+                Some((outer, outer_stride)) if *outer_stride == stride.saturating_mul(extent as isize) => {
+                    *outer *= extent;
+                    *outer_stride = stride;
+                }
+                _ => dims.push((extent, stride)),
+            }
+        }
+        if dims.is_empty() {
+            dims.push((self.elements.min(1), 1));
+        }
+        dims
+    }
+
+    /// Least and largest memory index touched.
+    fn span(&self) -> Option<(isize, isize)> {
+        let (mut low, mut high) = (isize::try_from(self.offset).ok()?, isize::try_from(self.offset).ok()?);
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
+            let reach = stride.checked_mul(isize::try_from(extent.checked_sub(1)?).ok()?)?;
+            if reach < 0 { low = low.checked_add(reach)? } else { high = high.checked_add(reach)? }
+        }
+        Some((low, high))
+    }
+}
+
+fn count(shape: &[usize]) -> Result<usize> {
+    // An extent of 0 makes the count 0, however large the others are.
+    if shape.contains(&0) {
+        return Ok(0);
+    }
+    let product = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).filter(|&n| n <= isize::MAX as usize);
+    product.ok_or_else(|| invalid("shape", format!("{shape:?}"), "its number of elements overflows"))
+}
+
+fn invalid(what: &'static str, value: String, limit: &str) -> Error {
+    Error::InvalidArgument { what, value, limit: limit.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contiguous_layouts_collapse_to_one_dimension() {
+        let l = Layout::contiguous(&[2, 3, 1, 4]).unwrap();
+        assert!(l.is_contiguous());
+        assert_eq!(l.collapsed(), vec![(24, 1)]);
+        assert_eq!(l.index(17), 17);
+        assert_eq!(l.coordinates(17), vec![1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn padded_rows_keep_two_dimensions() {
+        let l = Layout::strided(&[2, 2, 3], &[16, 8, 1], 5).unwrap();
+        assert_eq!(l.collapsed(), vec![(4, 8), (3, 1)]);
+        assert_eq!((l.index(0), l.index(4), l.index(11), l.end()), (5, 14, 31, 32));
+    }
+
+    #[test]
+    fn bad_layouts_are_errors() {
+        assert!(Layout::strided(&[3], &[-1], 1).is_err(), "before the buffer");
+        assert!(Layout::strided(&[3], &[-1], 2).is_ok());
+        assert!(Layout::strided(&[3], &[1, 1], 0).is_err(), "lengths differ");
+        assert!(Layout::contiguous(&[usize::MAX, 2]).is_err(), "too many elements");
+        assert_eq!(Layout::contiguous(&[usize::MAX, 0]).unwrap().elements(), 0);
+        assert!(Layout::strided(&[3], &[isize::MAX], 0).is_err(), "span overflows");
+    }
+
+    #[test]
+    fn scalars_have_one_element() {
+        let l = Layout::contiguous(&[]).unwrap();
+        assert_eq!((l.elements(), l.end(), l.collapsed()), (1, 1, vec![(1, 1)]));
+    }
+}

@@ -1,0 +1,336 @@
+//! Owned device memory: [`DeviceMem`] by element type, [`DeviceBytes`] without one.
+
+use super::host::HostAlloc;
+use super::{Backend, Device, Layout, TensorMut, TensorRef};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use std::marker::PhantomData;
+
+#[derive(Debug)]
+pub(crate) enum Alloc {
+    Host(HostAlloc),
+}
+
+/// An untyped block of device memory, zeroed on the host device.
+///
+/// Copies to and from host slices are synchronous and check their lengths. Zero bytes are allowed and allocate nothing.
+#[derive(Debug)]
+pub struct DeviceBytes {
+    device: Device,
+    alloc: Alloc,
+    bytes: usize,
+}
+
+impl DeviceBytes {
+    /// Allocates `bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn new(device: &Device, bytes: usize) -> Result<DeviceBytes> {
+        let alloc = match device.backend() {
+            Backend::Host => Alloc::Host(HostAlloc::new(bytes)?),
+        };
+        Ok(DeviceBytes { device: device.clone(), alloc, bytes })
+    }
+
+    /// Replaces the block by one of `bytes` bytes; the contents are not kept. The old block is freed first, so that
+    /// a buffer can grow to more than half of the memory; when the new one cannot be had, an empty block is left.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn realloc(&mut self, bytes: usize) -> Result<()> {
+        if bytes != self.bytes {
+            *self = DeviceBytes::new(&self.device, 0)?;
+            *self = DeviceBytes::new(&self.device, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The device that holds the block.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Size in bytes.
+    pub fn byte_size(&self) -> usize {
+        self.bytes
+    }
+
+    /// Fills the block from `source`, which must have its size.
+    ///
+    /// # Errors
+    /// [`Error::Length`], or a failed transfer.
+    pub fn copy_from_slice(&mut self, source: &[u8]) -> Result<()> {
+        same_length("bytes copied to the device", self.bytes, source.len())?;
+        match &mut self.alloc {
+            Alloc::Host(a) => a.as_mut_slice().copy_from_slice(source),
+        }
+        Ok(())
+    }
+
+    /// Copies the block into `target`, which must have its size.
+    ///
+    /// # Errors
+    /// [`Error::Length`], or a failed transfer.
+    pub fn copy_to_slice(&self, target: &mut [u8]) -> Result<()> {
+        same_length("bytes copied from the device", self.bytes, target.len())?;
+        match &self.alloc {
+            Alloc::Host(a) => target.copy_from_slice(a.as_slice()),
+        }
+        Ok(())
+    }
+
+    /// Fills the block from another one of the same size, on any device.
+    ///
+    /// # Errors
+    /// [`Error::Length`], or a failed transfer.
+    pub fn copy_from(&mut self, source: &DeviceBytes) -> Result<()> {
+        same_length("bytes copied between buffers", self.bytes, source.bytes)?;
+        match (&mut self.alloc, &source.alloc) {
+            (Alloc::Host(to), Alloc::Host(from)) => to.as_mut_slice().copy_from_slice(from.as_slice()),
+        }
+        Ok(())
+    }
+
+    /// Sets every byte to zero.
+    ///
+    /// # Errors
+    /// A failed launch.
+    pub fn set_zero(&mut self) -> Result<()> {
+        match &mut self.alloc {
+            Alloc::Host(a) => a.as_mut_slice().fill(0),
+        }
+        Ok(())
+    }
+
+    /// Repeats the bytes of `value` over the whole block.
+    ///
+    /// # Errors
+    /// [`Error::Length`] when the size is no multiple of the value's.
+    pub fn set_value<T: Element>(&mut self, value: T) -> Result<()> {
+        let unit = size_of::<T>();
+        if !self.bytes.is_multiple_of(unit) {
+            return Err(Error::Length {
+                what: "buffer size in bytes, rounded down to whole values",
+                expected: self.bytes / unit * unit,
+                found: self.bytes,
+            });
+        }
+        match &mut self.alloc {
+            Alloc::Host(a) => {
+                for chunk in a.as_mut_slice().chunks_exact_mut(unit) {
+                    chunk.copy_from_slice(bytemuck::bytes_of(&value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ptr(&self) -> *const u8 {
+        match &self.alloc {
+            Alloc::Host(a) => a.as_slice().as_ptr(),
+        }
+    }
+
+    pub(crate) fn mut_ptr(&mut self) -> *mut u8 {
+        match &mut self.alloc {
+            Alloc::Host(a) => a.as_mut_slice().as_mut_ptr(),
+        }
+    }
+}
+
+/// Device memory for `len` units of type `T` (for packed formats a unit is a byte with two elements).
+///
+/// ```
+/// use hipverify::{Device, DeviceMem};
+/// let device = Device::host();
+/// let mut x = DeviceMem::<f32>::new(&device, 3)?;
+/// x.copy_from_slice(&[1.0, 2.0, 3.0])?;
+/// assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0]);
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DeviceMem<T: Element> {
+    raw: DeviceBytes,
+    len: usize,
+    unit: PhantomData<T>,
+}
+
+impl<T: Element> DeviceMem<T> {
+    /// Allocates `len` units.
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
+    pub fn new(device: &Device, len: usize) -> Result<DeviceMem<T>> {
+        let raw = DeviceBytes::new(device, byte_size::<T>(len)?)?;
+        Ok(DeviceMem { raw, len, unit: PhantomData })
+    }
+
+    /// Allocates and fills a buffer from a host slice.
+    ///
+    /// # Errors
+    /// As [`DeviceMem::new`], or a failed transfer.
+    pub fn from_slice(device: &Device, source: &[T]) -> Result<DeviceMem<T>> {
+        let mut mem = DeviceMem::new(device, source.len())?;
+        mem.copy_from_slice(source)?;
+        Ok(mem)
+    }
+
+    /// Replaces the buffer by one of `len` units; the contents are not kept. See [`DeviceBytes::realloc`].
+    ///
+    /// # Errors
+    /// [`Error::SizeOverflow`], [`Error::OutOfMemory`] (an empty buffer is left).
+    pub fn realloc(&mut self, len: usize) -> Result<()> {
+        let bytes = byte_size::<T>(len)?;
+        self.len = 0;
+        self.raw.realloc(bytes)?;
+        self.len = len;
+        Ok(())
+    }
+
+    /// Units in the buffer.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the buffer has no units.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Elements in the buffer: two a unit for packed formats.
+    pub fn elements(&self) -> usize {
+        self.len * T::PER_UNIT
+    }
+
+    /// Size in bytes.
+    pub fn byte_size(&self) -> usize {
+        self.raw.byte_size()
+    }
+
+    /// The device that holds the buffer.
+    pub fn device(&self) -> &Device {
+        self.raw.device()
+    }
+
+    /// The format of the elements.
+    pub fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+
+    /// Fills the buffer from a slice of its length.
+    ///
+    /// # Errors
+    /// [`Error::Length`], or a failed transfer.
+    pub fn copy_from_slice(&mut self, source: &[T]) -> Result<()> {
+        same_length("units copied to the device", self.len, source.len())?;
+        self.raw.copy_from_slice(bytemuck::cast_slice(source))
+    }
+
+    /// Copies the buffer into a slice of its length.
+    ///
+    /// # Errors
+    /// [`Error::Length`], or a failed transfer.
+    pub fn copy_to_slice(&self, target: &mut [T]) -> Result<()> {
+        same_length("units copied from the device", self.len, target.len())?;
+        self.raw.copy_to_slice(bytemuck::cast_slice_mut(target))
+    }
+
+    /// Fills the buffer from another one of the same length, on any device.
+    ///
+    /// # Errors
+    /// [`Error::Length`], or a failed transfer.
+    pub fn copy_from(&mut self, source: &DeviceMem<T>) -> Result<()> {
+        same_length("units copied between buffers", self.len, source.len)?;
+        self.raw.copy_from(&source.raw)
+    }
+
+    /// The contents as a vector.
+    ///
+    /// # Errors
+    /// A failed transfer.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut out = vec![T::zeroed(); self.len];
+        self.copy_to_slice(&mut out)?;
+        Ok(out)
+    }
+
+    /// Sets every byte to zero.
+    ///
+    /// # Errors
+    /// A failed launch.
+    pub fn set_zero(&mut self) -> Result<()> {
+        self.raw.set_zero()
+    }
+
+    /// Sets every unit to `value`.
+    ///
+    /// # Errors
+    /// A failed launch.
+    pub fn set_value(&mut self, value: T) -> Result<()> {
+        self.raw.set_value(value)
+    }
+
+    /// The whole buffer as a tensor of one dimension.
+    pub(crate) fn flat(&self) -> TensorRef<'_> {
+        TensorRef::flat(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, self.elements())
+    }
+
+    /// The buffer as a dense row-major tensor of the given shape.
+    ///
+    /// # Errors
+    /// When the shape has another number of elements than the buffer (packed formats: one less is fine).
+    pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>> {
+        self.checked_shape(shape)?;
+        self.strided(Layout::contiguous(shape)?)
+    }
+
+    /// The buffer under any layout that stays inside it.
+    ///
+    /// # Errors
+    /// When an element would lie beyond the buffer.
+    pub fn strided(&self, layout: Layout) -> Result<TensorRef<'_>> {
+        // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow keeps it so.
+        unsafe { TensorRef::from_raw(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, layout) }
+    }
+
+    /// As [`tensor`](DeviceMem::tensor), to be written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>> {
+        self.checked_shape(shape)?;
+        self.strided_mut(Layout::contiguous(shape)?)
+    }
+
+    /// As [`strided`](DeviceMem::strided), to be written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn strided_mut(&mut self, layout: Layout) -> Result<TensorMut<'_>> {
+        let (device, bytes) = (self.device().clone(), self.byte_size());
+        // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow is exclusive.
+        unsafe { TensorMut::from_raw(&device, self.raw.mut_ptr(), bytes, T::DTYPE, layout) }
+    }
+
+    fn checked_shape(&self, shape: &[usize]) -> Result<()> {
+        let wanted = Layout::contiguous(shape)?.elements();
+        if wanted.div_ceil(T::PER_UNIT) != self.len {
+            return Err(Error::Shape {
+                what: format!("a buffer of {} elements", self.elements()),
+                expected: vec![self.elements()],
+                found: shape.to_vec(),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn byte_size<T: Element>(len: usize) -> Result<usize> {
+    let bytes = len.checked_mul(size_of::<T>()).filter(|&b| b <= isize::MAX as usize);
+    bytes.ok_or(Error::SizeOverflow { what: "device buffer", elements: len, unit_bytes: size_of::<T>() })
+}
+
+fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+    if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+}

@@ -1,0 +1,173 @@
+//! Borrowed tensors: what operations read and write.
+
+use super::{Device, DeviceMem, Layout};
+use crate::dtype::{DType, Element};
+use crate::error::{Error, Result};
+use std::marker::PhantomData;
+
+/// A borrowed tensor on a device: memory, format and layout.
+#[derive(Clone, Debug)]
+pub struct TensorRef<'a> {
+    device: Device,
+    ptr: *const u8,
+    bytes: usize,
+    dtype: DType,
+    layout: Layout,
+    borrow: PhantomData<&'a [u8]>,
+}
+
+/// A borrowed tensor on a device, to be written.
+#[derive(Debug)]
+pub struct TensorMut<'a> {
+    tensor: TensorRef<'a>,
+    borrow: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: a TensorRef is a shared borrow of plain bytes, as `&[u8]` is.
+unsafe impl Send for TensorRef<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for TensorRef<'_> {}
+// SAFETY: a TensorMut is an exclusive borrow of plain bytes, as `&mut [u8]` is.
+unsafe impl Send for TensorMut<'_> {}
+
+impl<'a> TensorRef<'a> {
+    /// A tensor over memory that somebody else owns.
+    ///
+    /// # Errors
+    /// When the layout reaches beyond `bytes`.
+    ///
+    /// # Safety
+    /// * `ptr` is valid for reads of `bytes` bytes by `device`, for the lifetime `'a`;
+    /// * nothing writes that memory during `'a`;
+    /// * on the host device the bytes are initialised.
+    pub unsafe fn from_raw(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
+        let needed = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
+        if needed > bytes {
+            return Err(Error::Length { what: "bytes that the layout spans", expected: bytes, found: needed });
+        }
+        Ok(TensorRef { device: device.clone(), ptr, bytes, dtype, layout, borrow: PhantomData })
+    }
+
+    /// A whole buffer in one dimension; the caller's borrow keeps it alive.
+    pub(super) fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
+        TensorRef { device: device.clone(), ptr, bytes, dtype, layout: Layout::flat(elements), borrow: PhantomData }
+    }
+
+    /// A tensor over host bytes (a mapped file, say), on the host device. Any alignment will do.
+    ///
+    /// # Errors
+    /// When the layout reaches beyond `bytes`.
+    pub fn from_host_bytes(bytes: &'a [u8], dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
+        // SAFETY: the slice is valid, initialised and unchanged for 'a.
+        unsafe { TensorRef::from_raw(&Device::host(), bytes.as_ptr(), bytes.len(), dtype, layout) }
+    }
+
+    /// The device that holds the tensor.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The format of the elements.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> &[usize] {
+        self.layout.shape()
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.layout.elements()
+    }
+
+    /// The address of the memory, for kernels.
+    pub fn as_ptr(&self) -> *const u8 {
+        self.ptr
+    }
+
+    /// Size of the memory that the tensor may touch, in bytes.
+    pub fn byte_size(&self) -> usize {
+        self.bytes
+    }
+
+    /// The memory of a tensor on the host device.
+    pub(crate) fn host_bytes(&self) -> &'a [u8] {
+        debug_assert!(matches!(self.device.backend(), super::Backend::Host));
+        // SAFETY: `from_raw` was promised `bytes` initialised bytes for 'a on the host device.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.bytes) }
+    }
+}
+
+impl<'a> TensorMut<'a> {
+    /// A tensor to be written, over memory that somebody else owns.
+    ///
+    /// # Errors
+    /// When the layout reaches beyond `bytes`.
+    ///
+    /// # Safety
+    /// * `ptr` is valid for reads and writes of `bytes` bytes by `device`, for the lifetime `'a`;
+    /// * nothing else reads or writes that memory during `'a`;
+    /// * on the host device the bytes are initialised.
+    pub unsafe fn from_raw(device: &Device, ptr: *mut u8, bytes: usize, dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
+        // SAFETY: the caller promises more than what is needed for reading.
+        let tensor = unsafe { TensorRef::from_raw(device, ptr, bytes, dtype, layout)? };
+        Ok(TensorMut { tensor, borrow: PhantomData })
+    }
+
+    /// A tensor to be written over host bytes, on the host device.
+    ///
+    /// # Errors
+    /// When the layout reaches beyond `bytes`.
+    pub fn from_host_bytes(bytes: &'a mut [u8], dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
+        // SAFETY: the slice is valid, initialised and exclusively borrowed for 'a.
+        unsafe { TensorMut::from_raw(&Device::host(), bytes.as_mut_ptr(), bytes.len(), dtype, layout) }
+    }
+
+    /// The tensor for reading.
+    pub fn as_ref(&self) -> &TensorRef<'a> {
+        &self.tensor
+    }
+
+    /// The address of the memory, for kernels.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        self.tensor.ptr.cast_mut()
+    }
+
+    /// The memory of a tensor on the host device.
+    pub(crate) fn host_bytes_mut(&mut self) -> &mut [u8] {
+        debug_assert!(matches!(self.tensor.device.backend(), super::Backend::Host));
+        // SAFETY: `from_raw` was promised exclusive access to `bytes` initialised bytes; &mut self keeps it exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.tensor.ptr.cast_mut(), self.tensor.bytes) }
+    }
+}
+
+/// What can be read as a tensor: a [`DeviceMem`] (one dimension) or a [`TensorRef`].
+pub trait AsTensor {
+    /// The tensor.
+    fn as_tensor(&self) -> TensorRef<'_>;
+}
+
+impl AsTensor for TensorRef<'_> {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        self.clone()
+    }
+}
+
+impl<T: Element> AsTensor for DeviceMem<T> {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        self.flat()
+    }
+}
+
+impl<T: AsTensor> AsTensor for &T {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        (*self).as_tensor()
+    }
+}

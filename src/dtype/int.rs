@@ -1,0 +1,54 @@
+//! Integer formats.
+
+use super::{DType, Rounding};
+
+/// An integer format: two's complement of `bits` bits, or unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IntFormat {
+    /// Width in bits.
+    pub bits: u32,
+    /// Whether the format has a sign.
+    pub signed: bool,
+}
+
+impl IntFormat {
+    pub(super) const fn of(dtype: DType) -> Option<IntFormat> {
+        let (bits, signed) = match dtype {
+            DType::I8 => (8, true),
+            DType::U8 => (8, false),
+            DType::I16 => (16, true),
+            DType::I32 => (32, true),
+            DType::I64 => (64, true),
+            DType::I4 => (4, true),
+            _ => return None,
+        };
+        Some(IntFormat { bits, signed })
+    }
+
+    /// The least value.
+    pub const fn min(self) -> i64 {
+        if self.signed { i64::MIN >> (64 - self.bits) } else { 0 }
+    }
+
+    /// The largest value.
+    pub const fn max(self) -> i64 {
+        if self.signed { i64::MAX >> (64 - self.bits) } else { (1 << self.bits) - 1 }
+    }
+
+    /// The value of a bit pattern; bits above the width are ignored.
+    pub const fn decode(self, bits: u64) -> i64 {
+        let shift = 64 - self.bits;
+        if self.signed { ((bits << shift) as i64) >> shift } else { ((bits << shift) >> shift) as i64 }
+    }
+
+    /// The bits of `value` rounded to an integer and saturated to the range; NaN becomes 0.
+    pub fn encode(self, value: f64, rounding: Rounding) -> u64 {
+        let whole = match rounding {
+            Rounding::NearestEven => value.round_ties_even(),
+            Rounding::TowardZero => value.trunc(),
+        };
+        // `as` saturates and sends NaN to 0.
+        let clamped = (whole as i64).clamp(self.min(), self.max());
+        clamped as u64 & (u64::MAX >> (64 - self.bits))
+    }
+}

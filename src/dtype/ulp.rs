@@ -1,0 +1,83 @@
+//! Ulps: spacing of a format, neighbours, and distances counted in representable values.
+//!
+//! "Ulp" here is the spacing of the format in the binade of a value (Muller's "ulp" at powers of two counts the upper
+//! binade: 2^e <= |v| < 2^(e+1) has spacing 2^(e - mantissa_bits)); subnormals share the spacing of the least normal binade.
+
+use super::{Class, DType};
+
+/// The spacing of `dtype` at |value|: the distance from |value|, rounded toward zero into the format, to the next larger
+/// number. Beyond the largest finite number the last binade's spacing is given. Integers have spacing 1. NaN gives NaN.
+pub fn spacing(dtype: DType, value: f64) -> f64 {
+    let Some(f) = dtype.float_format() else { return 1.0 };
+    if value.is_nan() {
+        return f64::NAN;
+    }
+    let exponent = if value == 0.0 { f.min_exponent() } else { exponent_of(value.abs()) };
+    super::float_format::exp2(exponent.clamp(f.min_exponent(), f.max_exponent()) - f.mantissa_bits as i32)
+}
+
+/// floor(log2(value)) of a positive value; infinity counts as 1024.
+fn exponent_of(value: f64) -> i32 {
+    let field = (value.to_bits() >> 52) as i32;
+    if field == 0 { -1011 - value.to_bits().leading_zeros() as i32 } else { field - 1023 }
+}
+
+/// The place of a bit pattern in the order of its format: consecutive numbers have consecutive ordinals, both zeros have
+/// ordinal 0, negative numbers negative ones, infinities follow the largest finite number. `None` for NaN.
+///
+/// The distance of two numbers in ulps is the difference of their ordinals.
+pub fn ordinal(dtype: DType, bits: u64) -> Option<i64> {
+    if let Some(int) = dtype.int_format() {
+        return Some(int.decode(bits));
+    }
+    let f = dtype.float_format()?;
+    if dtype.classify(bits) == Class::Nan {
+        return None;
+    }
+    let bits = bits >> f.pad_bits;
+    let width = f.exponent_bits + f.mantissa_bits;
+    let magnitude = (bits & ((1 << width) - 1)) as i64;
+    let negative = dtype != DType::F8E8M0 && bits >> width & 1 == 1;
+    Some(if negative { -magnitude } else { magnitude })
+}
+
+/// How many representable numbers `a` and `b` are apart; `None` when either is NaN.
+/// Zeros of both signs coincide. For `i64` the distance may exceed `i64::MAX`, hence `u64`.
+pub fn ulp_distance(dtype: DType, a: u64, b: u64) -> Option<u64> {
+    Some(ordinal(dtype, a)?.abs_diff(ordinal(dtype, b)?))
+}
+
+/// The pattern of the least number above `bits`; infinity (or the largest number, where there is none) and NaN stay.
+pub fn next_up(dtype: DType, bits: u64) -> u64 {
+    step(dtype, bits, 1)
+}
+
+/// The pattern of the largest number below `bits`; minus infinity (or the least number, where there is none) and NaN stay.
+pub fn next_down(dtype: DType, bits: u64) -> u64 {
+    step(dtype, bits, -1)
+}
+
+fn step(dtype: DType, bits: u64, by: i64) -> u64 {
+    let Some(here) = ordinal(dtype, bits) else { return bits };
+    let Some(next) = here.checked_add(by) else { return bits };
+    let stepped = from_ordinal(dtype, next);
+    match stepped {
+        Some(b) if ordinal(dtype, b) == Some(next) => b,
+        _ => bits,
+    }
+}
+
+/// The pattern with a given ordinal, if the format has one (+0 for ordinal 0).
+fn from_ordinal(dtype: DType, ordinal: i64) -> Option<u64> {
+    if let Some(int) = dtype.int_format() {
+        return (int.min()..=int.max()).contains(&ordinal).then(|| ordinal as u64 & (u64::MAX >> (64 - int.bits)));
+    }
+    let f = dtype.float_format()?;
+    let width = f.exponent_bits + f.mantissa_bits;
+    let magnitude = ordinal.unsigned_abs();
+    if magnitude >> width != 0 || dtype == DType::F8E8M0 && ordinal < 0 {
+        return None;
+    }
+    let sign = u64::from(ordinal < 0) << width;
+    Some((magnitude | sign) << f.pad_bits)
+}

@@ -1,0 +1,1 @@
+//! Generators: data as a function of (seed, stream, index) alone.

@@ -1,0 +1,27 @@
+//! Tells whether a low-precision GPU kernel is right.
+//!
+//! See the README for a tour. The rooms of this crate, from the bottom up:
+//!
+//! * [`dtype`]: number formats, pure.
+//! * [`device`]: where data live: [`Device`], [`DeviceMem`], [`Stream`], [`Event`]; backends host and HIP.
+//! * [`fill`]: generators, a function of (seed, stream, index) alone.
+//! * [`verify`]: the comparison, its metrics and its report.
+//! * [`matrix_core`]: models of the arithmetic of AMD's matrix cores, pure.
+//! * [`reference`](mod@reference): reference results.
+//! * [`suite`]: the replay of published measurements.
+
+pub mod device;
+pub mod dtype;
+mod error;
+pub mod fill;
+pub mod matrix_core;
+pub mod reference;
+pub mod suite;
+pub mod verify;
+
+#[cfg(feature = "cli")]
+pub mod cli;
+
+pub use device::{Device, DeviceMem, Event, Stream, TensorRef};
+pub use dtype::DType;
+pub use error::{Error, Result};

@@ -1,0 +1,5 @@
+//! The `hipverify` program.
+
+fn main() -> std::process::ExitCode {
+    hipverify::cli::main()
+}

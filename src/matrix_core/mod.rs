@@ -1,0 +1,1 @@
+//! Models of the arithmetic of AMD's matrix cores.

@@ -1,0 +1,1 @@
+//! Reference results: GEMM and convolution.

@@ -1,0 +1,1 @@
+//! HIP runtime bindings, loaded at run time, and the device code of `hipverify`.
