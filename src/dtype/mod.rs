@@ -7,6 +7,7 @@
 //!
 //! Everything here is pure: no device, no I/O.
 
+pub(crate) mod convert;
 mod element;
 mod float_format;
 mod int;
