@@ -1,14 +1,37 @@
 //! Conversions of whole slices, for the host loops of the crate.
 //!
 //! Each function is defined by a per-element function of this room ([`DType::decode`], [`DType::encode`],
-//! [`ordinal`](super::ordinal)) and gives the same bits, except that the sign and payload of a decoded NaN are free:
-//! callers test for NaN and read nothing else from it.
+//! [`ordinal`](super::ordinal)) and gives the same bits on every CPU, except that the sign and payload of a decoded NaN are
+//! free: callers test for NaN and read nothing else from it.
 //!
-//! Byte slices may be unaligned; packed 4-bit elements start at an even element. A byte slice that is too short for its
-//! elements is a bug of the caller and panics.
+//! Byte slices may be unaligned; packed 4-bit elements start at an even element. A byte slice too short for its elements
+//! is a bug of the caller and panics.
 #![allow(dead_code, reason = "the rooms above use a part of it at a time")]
 
+mod kernel;
+mod simd;
+#[cfg(test)]
+mod tests;
+
 use super::{DType, Overflow, Rounding, ordinal};
+use kernel::Small;
+use std::marker::PhantomData;
+
+/// Elements converted at a time where a conversion has two steps: 2 KiB of f32, which stays in L1.
+const CHUNK: usize = 512;
+
+/// Evaluates `$body` with `$S` naming the kernel format of `$dtype`, or `$other` for a format without one.
+macro_rules! with_small {
+    ($dtype:expr, $S:ident => $body:expr, _ => $other:expr) => {
+        with_small!(@ $dtype, $S, $body, $other, Tf32 F16 Bf16 F8E4M3 F8E5M2 F8E4M3Fnuz F8E5M2Fnuz F6E2M3 F6E3M2 F4E2M1 F8E8M0)
+    };
+    (@ $dtype:expr, $S:ident, $body:expr, $other:expr, $($name:ident)*) => {
+        match $dtype {
+            $(DType::$name => { type $S = kernel::$name; $body })*
+            _ => $other,
+        }
+    };
+}
 
 /// The first `elements` elements of `bytes`.
 fn prefix(dtype: DType, bytes: &[u8], elements: usize) -> &[u8] {
@@ -20,71 +43,166 @@ fn prefix(dtype: DType, bytes: &[u8], elements: usize) -> &[u8] {
 /// Exact for every float format of at most 32 bits and for i8, u8, i16 and i4; f64, i32 and i64 round to nearest even.
 pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
     let bytes = prefix(dtype, bytes, out.len());
-    for (i, o) in out.iter_mut().enumerate() {
-        *o = narrow(dtype, dtype.load_bits(bytes, i));
+    match dtype {
+        DType::F32 => simd::read(bytes, out, f32::from_bits, PhantomData::<[u8; 4]>),
+        DType::F16 => {
+            let done = simd::decode_f16(bytes, out);
+            simd::read(&bytes[2 * done..], &mut out[done..], kernel::decode::<kernel::F16>, PhantomData::<[u8; 2]>);
+        }
+        DType::F4E2M1 => simd::read_packed(bytes, out, kernel::decode::<kernel::F4E2M1>),
+        DType::I8 => simd::read(bytes, out, |v| f32::from(v as i8), PhantomData::<[u8; 1]>),
+        DType::U8 => simd::read(bytes, out, |v| f32::from(v as u8), PhantomData::<[u8; 1]>),
+        DType::I16 => simd::read(bytes, out, |v| f32::from(v as i16), PhantomData::<[u8; 2]>),
+        DType::I32 => simd::read(bytes, out, |v| v as i32 as f32, PhantomData::<[u8; 4]>),
+        DType::I4 => simd::read_packed(bytes, out, |v| nibble(v) as f32),
+        DType::F64 => each(bytes, out, |v| f64::from_bits(v) as f32),
+        DType::I64 => each(bytes, out, |v| v as i64 as f32),
+        _ => with_small!(dtype, S => simd::read(bytes, out, kernel::decode::<S>, PhantomData::<<S as Small>::Raw>), _ => {}),
     }
 }
 
-/// One element as f32, rounded once.
-fn narrow(dtype: DType, bits: u64) -> f32 {
-    match dtype.int_format() {
-        Some(int) => int.decode(bits) as f32,
-        None => dtype.decode(bits) as f32,
+/// The value of a 4-bit two's complement pattern.
+fn nibble(bits: u32) -> i32 {
+    (bits as i32) << 28 >> 28
+}
+
+/// `out[i] = f(64-bit unit i of bytes)`.
+fn each<O>(bytes: &[u8], out: &mut [O], f: impl Fn(u64) -> O) {
+    for (o, &unit) in out.iter_mut().zip(bytes.as_chunks().0) {
+        *o = f(u64::from_le_bytes(unit));
     }
 }
 
 /// Decodes the first `out.len()` elements of `bytes`; exact but for i64 beyond 2^53, which rounds to nearest even.
 pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
     let bytes = prefix(dtype, bytes, out.len());
-    for (i, o) in out.iter_mut().enumerate() {
-        *o = dtype.decode(dtype.load_bits(bytes, i));
+    match dtype {
+        DType::F64 => each(bytes, out, f64::from_bits),
+        DType::I64 => each(bytes, out, |v| v as i64 as f64),
+        DType::I32 => simd::read(bytes, out, |v| f64::from(v as i32), PhantomData::<[u8; 4]>),
+        _ => {
+            let mut exact = [0f32; CHUNK];
+            let bytes_at = |element: usize| element / dtype.per_unit() * dtype.unit_bytes();
+            for (i, out) in out.chunks_mut(CHUNK).enumerate() {
+                let exact = &mut exact[..out.len()];
+                decode_f32(dtype, &bytes[bytes_at(i * CHUNK)..], exact);
+                simd::map(exact, out, f64::from);
+            }
+        }
     }
 }
 
 /// Decodes the first `out.len()` integers of `bytes`, exactly. Floats are truncated to integers and saturate, NaN gives 0.
 pub(crate) fn decode_i64(dtype: DType, bytes: &[u8], out: &mut [i64]) {
     let bytes = prefix(dtype, bytes, out.len());
-    for (i, o) in out.iter_mut().enumerate() {
-        let bits = dtype.load_bits(bytes, i);
-        *o = match dtype.int_format() {
-            Some(int) => int.decode(bits),
-            None => dtype.decode(bits) as i64,
-        };
+    match dtype {
+        DType::I8 => simd::read(bytes, out, |v| i64::from(v as i8), PhantomData::<[u8; 1]>),
+        DType::U8 => simd::read(bytes, out, i64::from, PhantomData::<[u8; 1]>),
+        DType::I16 => simd::read(bytes, out, |v| i64::from(v as i16), PhantomData::<[u8; 2]>),
+        DType::I32 => simd::read(bytes, out, |v| i64::from(v as i32), PhantomData::<[u8; 4]>),
+        DType::I64 => each(bytes, out, |v| v as i64),
+        DType::I4 => simd::read_packed(bytes, out, |v| i64::from(nibble(v))),
+        _ => {
+            for (i, o) in out.iter_mut().enumerate() {
+                *o = dtype.decode(dtype.load_bits(bytes, i)) as i64;
+            }
+        }
     }
 }
 
-/// Encodes `values` into the first elements of `out`, as [`DType::encode`] does. The unused nibble of an odd number of packed elements keeps
-/// its value.
+/// Encodes `values` into the first elements of `out`, as [`DType::encode`] does. The spare nibble of an odd number of packed
+/// elements keeps its value.
 pub(crate) fn encode_from_f32(dtype: DType, values: &[f32], rounding: Rounding, overflow: Overflow, out: &mut [u8]) {
+    let out = prefix_mut(dtype, out, values.len());
+    match (rounding, overflow) {
+        (Rounding::NearestEven, Overflow::Ieee) => encode_f32_as::<false, false>(dtype, values, out),
+        (Rounding::NearestEven, Overflow::Saturate) => encode_f32_as::<false, true>(dtype, values, out),
+        (Rounding::TowardZero, Overflow::Ieee) => encode_f32_as::<true, false>(dtype, values, out),
+        (Rounding::TowardZero, Overflow::Saturate) => encode_f32_as::<true, true>(dtype, values, out),
+    }
+}
+
+fn encode_f32_as<const TRUNCATE: bool, const SATURATE: bool>(dtype: DType, values: &[f32], out: &mut [u8]) {
+    match dtype {
+        DType::F32 => simd::write(values, out, kernel::encode_f32::<SATURATE>, PhantomData::<[u8; 4]>),
+        DType::F4E2M1 => simd::write_packed(values, out, kernel::encode::<kernel::F4E2M1, TRUNCATE, SATURATE>),
+        _ => with_small!(
+            dtype,
+            S => simd::write(values, out, kernel::encode::<S, TRUNCATE, SATURATE>, PhantomData::<<S as Small>::Raw>),
+            _ => {
+                let (rounding, overflow) = rules::<TRUNCATE, SATURATE>();
+                each_encoded(dtype, values, rounding, overflow, out)
+            }
+        ),
+    }
+}
+
+fn rules<const TRUNCATE: bool, const SATURATE: bool>() -> (Rounding, Overflow) {
+    (if TRUNCATE { Rounding::TowardZero } else { Rounding::NearestEven }, if SATURATE { Overflow::Saturate } else { Overflow::Ieee })
+}
+
+fn prefix_mut(dtype: DType, bytes: &mut [u8], elements: usize) -> &mut [u8] {
+    &mut bytes[..dtype.bytes_for(elements).unwrap_or(usize::MAX)]
+}
+
+/// The definition, element by element.
+fn each_encoded<T: Copy + Into<f64>>(dtype: DType, values: &[T], rounding: Rounding, overflow: Overflow, out: &mut [u8]) {
     for (i, &v) in values.iter().enumerate() {
-        dtype.store_bits(out, i, dtype.encode(f64::from(v), rounding, overflow));
+        dtype.store_bits(out, i, dtype.encode(v.into(), rounding, overflow));
     }
 }
 
 /// Encodes `values` into the first elements of `out`, as [`DType::encode`] does, with a single rounding.
 pub(crate) fn encode_from_f64(dtype: DType, values: &[f64], rounding: Rounding, overflow: Overflow, out: &mut [u8]) {
-    for (i, &v) in values.iter().enumerate() {
-        dtype.store_bits(out, i, dtype.encode(v, rounding, overflow));
+    let out = prefix_mut(dtype, out, values.len());
+    if dtype == DType::F64 || dtype.is_int() {
+        return each_encoded(dtype, values, rounding, overflow, out);
+    }
+    let mut near = [0f32; CHUNK];
+    for (i, values) in values.chunks(CHUNK).enumerate() {
+        let near = &mut near[..values.len()];
+        match (dtype, rounding) {
+            (DType::F32, Rounding::NearestEven) => simd::map(values, near, |v| v as f32),
+            (DType::F32, Rounding::TowardZero) => simd::map(values, near, kernel::truncate_f64),
+            _ => simd::map(values, near, kernel::odd_f64),
+        }
+        let at = i * CHUNK / dtype.per_unit() * dtype.unit_bytes();
+        encode_from_f32(dtype, near, rounding, overflow, &mut out[at..]);
     }
 }
 
-/// The [`ordinal`] of each of the first `out.len()` elements of `bytes`; 0 for NaN. For float formats of at most 32 bits and
-/// integers of at most 32; ordinals of wider formats saturate.
+/// The [`ordinal`] of each of the first `out.len()` elements of `bytes`; 0 for NaN. For floats and integers of at most 32
+/// bits; ordinals of wider formats saturate.
 pub(crate) fn ordinals_i32(dtype: DType, bytes: &[u8], out: &mut [i32]) {
     let bytes = prefix(dtype, bytes, out.len());
-    for (i, o) in out.iter_mut().enumerate() {
-        *o = ordinal_i32(dtype, dtype.load_bits(bytes, i));
+    match dtype {
+        DType::F32 => simd::read(bytes, out, kernel::ordinal_f32, PhantomData::<[u8; 4]>),
+        DType::F4E2M1 => simd::read_packed(bytes, out, kernel::ordinal::<kernel::F4E2M1>),
+        DType::I8 => simd::read(bytes, out, |v| i32::from(v as i8), PhantomData::<[u8; 1]>),
+        DType::U8 => simd::read(bytes, out, |v| v as i32, PhantomData::<[u8; 1]>),
+        DType::I16 => simd::read(bytes, out, |v| i32::from(v as i16), PhantomData::<[u8; 2]>),
+        DType::I32 => simd::read(bytes, out, |v| v as i32, PhantomData::<[u8; 4]>),
+        DType::I4 => simd::read_packed(bytes, out, nibble),
+        DType::F64 | DType::I64 => each(bytes, out, |v| saturated_ordinal(dtype, v)),
+        _ => with_small!(dtype, S => simd::read(bytes, out, kernel::ordinal::<S>, PhantomData::<<S as Small>::Raw>), _ => {}),
     }
+}
+
+fn saturated_ordinal(dtype: DType, bits: u64) -> i32 {
+    ordinal(dtype, bits).unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
 /// The ordinal in `dtype` of each value rounded to nearest even into `dtype` with [`Overflow::Ieee`]; 0 where that is NaN.
-/// For the formats of [`ordinals_i32`].
+/// For the formats of [`ordinals_i32`]. `values` and `out` have the same length.
 pub(crate) fn ordinals_from_f32(dtype: DType, values: &[f32], out: &mut [i32]) {
-    for (o, &v) in out.iter_mut().zip(values) {
-        *o = ordinal_i32(dtype, dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Ieee));
+    match dtype {
+        DType::F32 => simd::map(values, out, |v| kernel::ordinal_f32(v.to_bits())),
+        _ => with_small!(
+            dtype,
+            S => simd::map(values, out, |v| kernel::ordinal::<S>(kernel::encode::<S, false, false>(v))),
+            _ => simd::map(values, out, |v| {
+                saturated_ordinal(dtype, dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Ieee))
+            })
+        ),
     }
-}
-
-fn ordinal_i32(dtype: DType, bits: u64) -> i32 {
-    ordinal(dtype, bits).unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }

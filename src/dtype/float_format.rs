@@ -5,7 +5,8 @@ use super::DType;
 /// How a value that lies between two neighbours of a format is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Rounding {
-    /// To the nearer neighbour, a tie to the one with an even significand (IEEE 754 roundTiesToEven).
+    /// To the nearer neighbour, a tie to the one with an even significand (IEEE 754 roundTiesToEven). Where both are odd, that
+    /// is, in e8m0, whose significand is always 1, a tie goes to the larger, as IEEE 754 says for one-digit precision.
     #[default]
     NearestEven,
     /// Toward zero, that is, by truncation.
@@ -40,6 +41,7 @@ pub enum Specials {
 
 /// A binary floating-point format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FloatFormat {
     /// Exponent field width in bits.
     pub exponent_bits: u32,
@@ -104,7 +106,7 @@ impl FloatFormat {
         let top = (1 << self.exponent_bits) - 1 - self.bias;
         match self.specials {
             Specials::Ieee | Specials::E8m0 => top - 1,
-            // The all-ones fraction of the top exponent is NaN; with fractions to spare the exponent stays.
+            // At most the all-ones fraction of the top exponent is NaN: the other fractions are numbers.
             Specials::SingleNan | Specials::NegativeZeroNan | Specials::None => top,
         }
     }
@@ -139,14 +141,14 @@ impl FloatFormat {
         !matches!(self.specials, Specials::None)
     }
 
-    const fn sign_bit(&self) -> u64 {
+    pub(super) const fn sign_bit(&self) -> u64 {
         match self.specials {
             Specials::E8m0 => 0,
             _ => 1 << (self.exponent_bits + self.mantissa_bits),
         }
     }
 
-    const fn max_bits(&self) -> u64 {
+    pub(super) const fn max_bits(&self) -> u64 {
         let ones = (1u64 << (self.exponent_bits + self.mantissa_bits)) - 1;
         (match self.specials {
             Specials::Ieee => ones - (1 << self.mantissa_bits),
@@ -155,11 +157,11 @@ impl FloatFormat {
         }) << self.pad_bits
     }
 
-    const fn infinity_bits(&self) -> u64 {
+    pub(super) const fn infinity_bits(&self) -> u64 {
         ((1u64 << self.exponent_bits) - 1) << self.mantissa_bits
     }
 
-    const fn nan_bits(&self) -> u64 {
+    pub(super) const fn nan_bits(&self) -> u64 {
         match self.specials {
             // Quiet: the top fraction bit is set.
             Specials::Ieee => self.infinity_bits() | 1 << (self.mantissa_bits - 1),
@@ -169,7 +171,7 @@ impl FloatFormat {
         }
     }
 
-    /// The exact value of a bit pattern; bits outside the format are ignored. The payload of a NaN is not kept.
+    /// The exact value of a bit pattern; bits outside the format are ignored. The payload of a NaN is kept by f64 alone.
     pub fn decode(&self, bits: u64) -> f64 {
         if *self == F64 {
             return f64::from_bits(bits);
@@ -201,9 +203,9 @@ impl FloatFormat {
 
     /// The bit pattern of `value`, rounded once. Subnormals are rounded as IEEE 754 says (gradual underflow).
     ///
-    /// A NaN becomes the format's quiet NaN without payload (with the sign where the format has one to keep);
-    /// formats without NaN give zero for it. e8m0 has neither sign nor zero: it encodes |value|, and what is below
-    /// 2^-127 becomes 2^-127.
+    /// A NaN becomes the format's quiet NaN without payload (with the sign where the format has one to keep), f64 keeps it
+    /// as it is; formats without NaN give +0 for it. A value that rounds to zero keeps its sign where the format has a negative
+    /// zero. e8m0 has neither sign nor zero: it encodes |value|, and what is below 2^-127, zero included, becomes 2^-127.
     pub fn encode(&self, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
         if *self == F64 {
             return encode_f64(value, overflow);
