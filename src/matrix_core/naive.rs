@@ -1,0 +1,253 @@
+//! The rules written to be read: one output element, one group at a time.
+//!
+//! Slow, and the definition of every fast path: [`gemm_tile`](super::gemm_tile) gives the bits of [`gemm`].
+
+use super::{Model, Rule};
+use crate::dtype::{DType, FloatFormat};
+
+/// C += A * B, row-major, as [`gemm_tile`](super::gemm_tile) defines it, element by element.
+///
+/// # Panics
+/// When a slice is too short for its shape.
+#[allow(clippy::too_many_arguments)] // The shape of a GEMM.
+pub fn gemm(model: Model, m: usize, n: usize, k: usize, a: &[f32], lda: usize, b: &[f32], ldb: usize, c: &mut [f32], ldc: usize) {
+    for i in 0..m {
+        for j in 0..n {
+            let row: Vec<f32> = (0..k).map(|x| a[i * lda + x]).collect();
+            let column: Vec<f32> = (0..k).map(|x| b[x * ldb + j]).collect();
+            c[i * ldc + j] = dot(model, c[i * ldc + j], &row, &column);
+        }
+    }
+}
+
+/// One element: C (as an instruction takes it) plus the products of `a` and `b`, group after group.
+///
+/// # Panics
+/// When `a` and `b` differ in length.
+pub fn dot(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len(), "the two factors of a dot product");
+    let mut acc = model.accept_c(c);
+    for (a, b) in a.chunks(model.group()).zip(b.chunks(model.group())) {
+        let padded = |x: &[f32]| {
+            let mut x: Vec<f32> = x.iter().map(|x| model.prepare_one(*x)).collect();
+            x.resize(model.group(), 0.0);
+            x
+        };
+        acc = step(model, acc, &padded(a), &padded(b));
+    }
+    if acc.is_nan() { f32::NAN } else { acc }
+}
+
+/// One group: the accumulator after `c` and the products of prepared inputs.
+fn step(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
+    let (fa, fb) = formats(model);
+    match model.rule() {
+        Rule::Fma => a[0].mul_add(b[0], c),
+        Rule::Exact { .. } => {
+            let mut terms = vec![f64::from(c)];
+            terms.extend(a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)));
+            exact_sum(&terms)
+        }
+        Rule::Tree { .. } => {
+            // A product of two f16 or bf16 numbers is exact in f32 unless it is subnormal or overflows.
+            let mut level: Vec<f32> = a.iter().zip(b).map(|(a, b)| flush(a * b)).collect();
+            while level.len() > 1 {
+                level = level.chunks(2).map(|pair| flush(pair[0] + pair[1])).collect();
+            }
+            flush(c + level[0])
+        }
+        Rule::Fused { keep, .. } => {
+            let products = products(a, b, fa, fb);
+            if let Some(special) = special_sum(&products, Some(c)) {
+                return special;
+            }
+            let sum = truncated_sum(&products);
+            add_rounding_down(sum, c, keep)
+        }
+        Rule::FusedHalves { keep } => {
+            let products = products(a, b, fa, fb);
+            if let Some(special) = special_sum(&products, None) {
+                return special;
+            }
+            let (even, odd): (Vec<_>, Vec<_>) = products.iter().enumerate().partition(|(k, _)| k % 2 == 0);
+            let half = |terms: Vec<(usize, &Product)>| truncated_sum(&terms.into_iter().map(|(_, p)| *p).collect::<Vec<_>>());
+            let sum = join_rounding_down(half(even), half(odd));
+            // A c that lies too low is dropped. An infinite or NaN c takes part in this test with the exponent -1.
+            let e_c = if c.is_finite() { exponent(f64::from(c), -126) } else { -1 };
+            let c = match sum {
+                Some(t) if e_c < t.exponent.max(e_c) - F - 1 => 0.0,
+                _ => c,
+            };
+            if !c.is_finite() {
+                return c;
+            }
+            add_rounding_down(sum, c, keep)
+        }
+    }
+}
+
+/// f32-subnormal numbers become zeros of their sign.
+fn flush(x: f32) -> f32 {
+    if x.abs() < f32::MIN_POSITIVE { 0.0f32.copysign(x) } else { x }
+}
+
+/// The exact sum of `terms`, rounded once to f32, nearest even; an exact zero is +0. NaN and infinities add as IEEE 754 has it.
+pub(super) fn exact_sum(terms: &[f64]) -> f32 {
+    let plain: f64 = terms.iter().sum();
+    if !plain.is_finite() {
+        return plain as f32;
+    }
+    // An expansion: numbers whose exact sum is the sum of all terms so far, in ascending order of magnitude, no two of which
+    // overlap. Adding a term to it by exact two-sums keeps that so (Shewchuk, "Adaptive precision floating-point arithmetic").
+    let mut expansion: Vec<f64> = Vec::new();
+    for &term in terms {
+        let mut carry = term;
+        for part in &mut expansion {
+            let (sum, error) = two_sum(carry, *part);
+            (*part, carry) = (error, sum);
+        }
+        expansion.push(carry);
+    }
+    expansion.retain(|part| *part != 0.0);
+    match expansion[..] {
+        [] => 0.0,
+        [only] => only as f32,
+        // The part below the top one decides only on which side of the top the sum lies: rounding to odd remembers that.
+        [.., rest, top] => {
+            let (top, rest) = two_sum(top, rest);
+            round_to_odd(top, rest) as f32
+        }
+    }
+}
+
+/// (s, e) with s = a + b rounded and s + e = a + b exactly.
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_part = sum - a;
+    (sum, (a - (sum - b_part)) + (b - b_part))
+}
+
+/// `value + rest` with `rest` smaller than one spacing of `value`: itself if that is `value`, else the neighbour with an odd
+/// last bit. Rounding that to a format with at least two bits fewer is the same as rounding the exact sum.
+fn round_to_odd(value: f64, rest: f64) -> f64 {
+    if rest == 0.0 || value.to_bits() & 1 == 1 {
+        value
+    } else if (rest > 0.0) == (value > 0.0) {
+        f64::from_bits(value.to_bits() + 1)
+    } else {
+        f64::from_bits(value.to_bits() - 1)
+    }
+}
+
+/// Fraction bits of the products below the largest product exponent, and of c below the larger exponent.
+const F: i32 = 24;
+/// Fraction bits of the sum before the last rounding.
+const F2: i32 = 31;
+
+/// A product with the exponent that the hardware sees: the sum of the factors' exponents, not normalised.
+#[derive(Clone, Copy)]
+struct Product {
+    value: f64,
+    exponent: i32,
+}
+
+/// `units * 2^(exponent - 24)`, the sum of products of a group; `exponent` is the largest of theirs.
+#[derive(Clone, Copy)]
+struct Sum {
+    units: i128,
+    exponent: i32,
+}
+
+fn formats(model: Model) -> (&'static FloatFormat, &'static FloatFormat) {
+    let of = |d: DType| d.float_format().unwrap_or_else(|| unreachable!("matrix core inputs with f32 accumulators are floats"));
+    let (a, b) = model.input().dtypes();
+    (of(a), of(b))
+}
+
+/// floor(log2 |x|) of a finite number, but not below `least`; zero has `least`.
+fn exponent(x: f64, least: i32) -> i32 {
+    if x == 0.0 { least } else { ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(least) }
+}
+
+fn products(a: &[f32], b: &[f32], fa: &FloatFormat, fb: &FloatFormat) -> Vec<Product> {
+    let one = |(a, b): (&f32, &f32)| {
+        let (a, b) = (f64::from(*a), f64::from(*b));
+        let value = a * b;
+        let value = if value.abs() >= 2f64.powi(128) { f64::INFINITY.copysign(value) } else { value };
+        Product { value, exponent: exponent(a, fa.min_exponent()) + exponent(b, fb.min_exponent()) }
+    };
+    a.iter().zip(b).map(one).collect()
+}
+
+/// The IEEE sum of the products and of c where one of them is infinite or NaN.
+fn special_sum(products: &[Product], c: Option<f32>) -> Option<f32> {
+    let terms = || products.iter().map(|p| p.value).chain(c.map(f64::from));
+    terms().any(|t| !t.is_finite()).then(|| terms().filter(|t| !t.is_finite()).sum::<f64>() as f32)
+}
+
+/// The sum of the non-zero products, each truncated toward zero at F bits below the largest exponent; `None` without any.
+fn truncated_sum(products: &[Product]) -> Option<Sum> {
+    let nonzero = || products.iter().filter(|p| p.value != 0.0);
+    let exponent = nonzero().map(|p| p.exponent).max()?;
+    // Scaling by a power of two is exact here: products lie between 2^-298 and 2^128.
+    let units = nonzero().map(|p| (p.value * 2f64.powi(F - exponent)).trunc() as i128).sum();
+    Some(Sum { units, exponent })
+}
+
+/// Both sums rounded down at F bits below the larger exponent, and added.
+fn join_rounding_down(x: Option<Sum>, y: Option<Sum>) -> Option<Sum> {
+    let (Some(x), Some(y)) = (x, y) else { return x.or(y) };
+    let exponent = x.exponent.max(y.exponent);
+    let align = |s: Sum| s.units >> (exponent - s.exponent).min(127);
+    Some(Sum { units: align(x) + align(y), exponent })
+}
+
+/// Sum plus c: aligned, rounded down, added, normalised, rounded down, rounded to f32.
+fn add_rounding_down(sum: Option<Sum>, c: f32, keep: u32) -> f32 {
+    let Some(sum) = sum else {
+        // No non-zero product: c alone, which 24 fraction bits hold.
+        return c + 0.0;
+    };
+    let e = sum.exponent.max(exponent(f64::from(c), -126));
+    let c_units = (f64::from(c) * 2f64.powi(F - e)).floor() as i128;
+    // The sum, from units of 2^(its exponent - F) to units of 2^(e - keep), rounding down: an arithmetic shift.
+    let down = e - sum.exponent;
+    let sum_units = (sum.units << (keep as i32 - F)) >> down.min(127);
+    let total = sum_units + (c_units << (keep as i32 - F));
+    if total == 0 {
+        return 0.0;
+    }
+    // Normalised, then rounded down to F2 fraction bits.
+    let top = 127 - total.unsigned_abs().leading_zeros() as i32;
+    let excess = (top - F2).max(0);
+    // At most 33 significant bits are left: exact in f64, and the conversion to f32 is the last rounding.
+    ((total >> excess) as f64 * 2f64.powi(excess + e - keep as i32)) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arch, Input};
+    use super::*;
+
+    #[test]
+    fn the_published_example_gives_the_published_results() {
+        // Xie et al., table 8: the exact value is -0.875.
+        let a = [-8192.0, -0.5, -0.25, -0.125];
+        let b = [1024.0, 1.0, 1.0, 1.0];
+        let c = 8388608.0;
+        for (arch, input, expected) in [
+            (Arch::Gfx908, Input::Bf16, -0.875),
+            (Arch::Gfx908, Input::F16, -0.875),
+            (Arch::Gfx90a, Input::Bf16, -0.375),
+            (Arch::Gfx90a, Input::Bf16K, 0.0),
+            (Arch::Gfx90a, Input::F16, 0.0),
+            (Arch::Gfx942, Input::F16, -0.5),
+            (Arch::Gfx942, Input::Bf16, -0.5),
+            (Arch::Gfx942, Input::Bf8Bf8, -1.0),
+            (Arch::Gfx942, Input::F32, -0.875),
+        ] {
+            let model = Model::new(arch, input).unwrap();
+            assert_eq!(dot(model, c, &a, &b), expected, "{model}");
+        }
+    }
+}

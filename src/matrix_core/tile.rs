@@ -1,0 +1,23 @@
+//! GEMM through a model.
+
+use super::{Model, naive};
+
+/// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major with leading dimensions `lda`, `ldb`, `ldc`.
+///
+/// A and B hold exact values of the model's input formats, widened to f32. They may have gone through [`Model::prepare`]
+/// (faster) or not. C is what the first instruction of a chain is given and receives what the last one delivers: K is walked
+/// upward in groups of [`Model::group`], the last of which is padded with zeros. With `k` zero, C is only taken and given
+/// back, as an instruction would that multiplies zeros.
+///
+/// Runs on the calling thread. [`naive::gemm`] gives the same bits.
+///
+/// # Panics
+/// When a slice is too short for its shape and leading dimension, or a leading dimension is smaller than its row.
+#[allow(clippy::too_many_arguments)] // The shape of a GEMM.
+pub fn gemm_tile(model: Model, m: usize, n: usize, k: usize, a: &[f32], lda: usize, b: &[f32], ldb: usize, c: &mut [f32], ldc: usize) {
+    assert!(lda >= k && ldb >= n && ldc >= n, "leading dimensions {lda}, {ldb}, {ldc} of rows of {k}, {n}, {n}");
+    if m == 0 || n == 0 {
+        return;
+    }
+    naive::gemm(model, m, n, k, a, lda, b, ldb, c, ldc);
+}
