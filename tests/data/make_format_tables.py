@@ -57,3 +57,33 @@ for name, (dtype, codes) in FLOATS.items():
     table("encode", name, [f"{h}:{c:02x}" for h, c in zip(hexes(inputs), codes_out)])
 
 table("decode", "i4", hexes(np.arange(16, dtype=np.uint8).view(ml_dtypes.int4).astype(np.float32)))
+
+# MX blocks: 32 inputs a row, then for each element format the scale's code and the 32 element codes of every row.
+rng = np.random.default_rng(1)
+BLOCKS = np.stack(
+    [
+        rng.normal(size=32),
+        rng.normal(size=32) * 10.0 ** rng.uniform(-6, 6, size=32),
+        np.arange(-16, 16) / 16 * 1.96875,  # just below 2: elements saturate
+        rng.normal(size=32) * 2.0**-130,  # the scale's lower end
+        rng.uniform(-1, 1, size=32) * 2.0**127,
+        np.zeros(32),
+    ]
+).astype(np.float32)
+
+table("mx", "inputs", hexes(BLOCKS.ravel()))
+for name, emax in [("f8e4m3", 8), ("f8e5m2", 15), ("f6e2m3", 2), ("f6e3m2", 4), ("f4e2m1", 2), ("i8", 0)]:
+    words = []
+    for row in BLOCKS.astype(np.float64):
+        largest = np.abs(row).max()
+        exponent = np.frexp(largest)[1] - 1 - emax if largest > 0 else -127
+        exponent = int(np.clip(exponent, -127, 127))
+        scaled = np.ldexp(row, -exponent)
+        if name == "i8":
+            codes = np.clip(np.rint(scaled * 64), -127, 127).astype(np.int8).view(np.uint8)
+        else:
+            dtype = FLOATS[name][0]
+            limit = float(ml_dtypes.finfo(dtype).max)
+            codes = np.clip(scaled, -limit, limit).astype(np.float32).astype(dtype).view(np.uint8)
+        words += [f"{exponent + 127:02x}"] + [f"{c:02x}" for c in codes]
+    table("mx", name, words)
