@@ -10,8 +10,6 @@
 
 mod kernel;
 mod simd;
-#[cfg(test)]
-mod tests;
 
 use super::{DType, Overflow, Rounding, ordinal};
 use kernel::Small;
@@ -46,9 +44,15 @@ pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
     match dtype {
         DType::F32 => simd::read(bytes, out, f32::from_bits, PhantomData::<[u8; 4]>),
         DType::F16 => {
-            let done = simd::decode_f16(bytes, out);
+            let done = simd::decode_f16(bytes.as_chunks().0, out, 1.0);
             simd::read(&bytes[2 * done..], &mut out[done..], kernel::decode::<kernel::F16>, PhantomData::<[u8; 2]>);
         }
+        DType::F8E4M3 => decode_by_f16::<kernel::F8E4M3>(bytes, out),
+        DType::F8E5M2 => decode_by_f16::<kernel::F8E5M2>(bytes, out),
+        DType::F8E4M3Fnuz => decode_by_f16::<kernel::F8E4M3Fnuz>(bytes, out),
+        DType::F8E5M2Fnuz => decode_by_f16::<kernel::F8E5M2Fnuz>(bytes, out),
+        DType::F6E2M3 => decode_by_f16::<kernel::F6E2M3>(bytes, out),
+        DType::F6E3M2 => decode_by_f16::<kernel::F6E3M2>(bytes, out),
         DType::F4E2M1 => simd::read_packed(bytes, out, kernel::decode::<kernel::F4E2M1>),
         DType::I8 => simd::read(bytes, out, |v| f32::from(v as i8), PhantomData::<[u8; 1]>),
         DType::U8 => simd::read(bytes, out, |v| f32::from(v as u8), PhantomData::<[u8; 1]>),
@@ -58,6 +62,19 @@ pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         DType::F64 => each(bytes, out, |v| f64::from_bits(v) as f32),
         DType::I64 => each(bytes, out, |v| v as i64 as f32),
         _ => with_small!(dtype, S => simd::read(bytes, out, kernel::decode::<S>, PhantomData::<<S as Small>::Raw>), _ => {}),
+    }
+}
+
+/// Formats of one byte, by way of binary16 where the CPU decodes that.
+fn decode_by_f16<S: Small>(bytes: &[u8], out: &mut [f32]) {
+    let mut halves = [[0u8; 2]; CHUNK];
+    for (bytes, out) in bytes.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+        let mut done = 0;
+        if simd::has_f16c() {
+            simd::map(bytes, &mut halves, |code| kernel::f16_bits::<S>(code).to_le_bytes());
+            done = simd::decode_f16(&halves[..bytes.len()], out, kernel::f16_scale::<S>());
+        }
+        simd::read(&bytes[done..], &mut out[done..], kernel::decode::<S>, PhantomData::<[u8; 1]>);
     }
 }
 
@@ -129,26 +146,38 @@ fn encode_f32_as<const TRUNCATE: bool, const SATURATE: bool>(dtype: DType, value
         _ => with_small!(
             dtype,
             S => simd::write(values, out, kernel::encode::<S, TRUNCATE, SATURATE>, PhantomData::<<S as Small>::Raw>),
-            _ => {
-                let (rounding, overflow) = rules::<TRUNCATE, SATURATE>();
-                each_encoded(dtype, values, rounding, overflow, out)
-            }
+            _ => encode_wide::<f32, TRUNCATE, SATURATE>(dtype, values, out)
         ),
     }
-}
-
-fn rules<const TRUNCATE: bool, const SATURATE: bool>() -> (Rounding, Overflow) {
-    (if TRUNCATE { Rounding::TowardZero } else { Rounding::NearestEven }, if SATURATE { Overflow::Saturate } else { Overflow::Ieee })
 }
 
 fn prefix_mut(dtype: DType, bytes: &mut [u8], elements: usize) -> &mut [u8] {
     &mut bytes[..dtype.bytes_for(elements).unwrap_or(usize::MAX)]
 }
 
-/// The definition, element by element.
-fn each_encoded<T: Copy + Into<f64>>(dtype: DType, values: &[T], rounding: Rounding, overflow: Overflow, out: &mut [u8]) {
-    for (i, &v) in values.iter().enumerate() {
-        dtype.store_bits(out, i, dtype.encode(v.into(), rounding, overflow));
+/// f64 and the integers. An integer is rounded, clamped (`as` would saturate, but not to 4 bits) and cast; NaN casts to 0.
+fn encode_wide<T: Copy + Into<f64>, const TRUNCATE: bool, const SATURATE: bool>(dtype: DType, values: &[T], out: &mut [u8]) {
+    let whole = |v: T| if TRUNCATE { v.into().trunc() } else { v.into().round_ties_even() };
+    let small = |min: f64, max: f64| move |v: T| whole(v).clamp(min, max) as i32 as u32;
+    match dtype {
+        DType::I8 => simd::write(values, out, small(-128.0, 127.0), PhantomData::<[u8; 1]>),
+        DType::U8 => simd::write(values, out, small(0.0, 255.0), PhantomData::<[u8; 1]>),
+        DType::I16 => simd::write(values, out, small(-32768.0, 32767.0), PhantomData::<[u8; 2]>),
+        DType::I32 => simd::write(values, out, |v| whole(v) as i32 as u32, PhantomData::<[u8; 4]>),
+        DType::I4 => simd::write_packed(values, out, small(-8.0, 7.0)),
+        DType::I64 => write_wide(values, out, |v| whole(v) as i64 as u64),
+        DType::F64 if SATURATE => write_wide(values, out, |v| {
+            let v: f64 = v.into();
+            if v.is_infinite() { f64::MAX.copysign(v).to_bits() } else { v.to_bits() }
+        }),
+        _ => write_wide(values, out, |v| v.into().to_bits()),
+    }
+}
+
+/// `64-bit unit i of out = f(values[i])`.
+fn write_wide<T: Copy>(values: &[T], out: &mut [u8], f: impl Fn(T) -> u64) {
+    for (unit, &v) in out.as_chunks_mut().0.iter_mut().zip(values) {
+        *unit = f(v).to_le_bytes();
     }
 }
 
@@ -156,7 +185,12 @@ fn each_encoded<T: Copy + Into<f64>>(dtype: DType, values: &[T], rounding: Round
 pub(crate) fn encode_from_f64(dtype: DType, values: &[f64], rounding: Rounding, overflow: Overflow, out: &mut [u8]) {
     let out = prefix_mut(dtype, out, values.len());
     if dtype == DType::F64 || dtype.is_int() {
-        return each_encoded(dtype, values, rounding, overflow, out);
+        return match (rounding, overflow) {
+            (Rounding::NearestEven, Overflow::Ieee) => encode_wide::<f64, false, false>(dtype, values, out),
+            (Rounding::NearestEven, Overflow::Saturate) => encode_wide::<f64, false, true>(dtype, values, out),
+            (Rounding::TowardZero, Overflow::Ieee) => encode_wide::<f64, true, false>(dtype, values, out),
+            (Rounding::TowardZero, Overflow::Saturate) => encode_wide::<f64, true, true>(dtype, values, out),
+        };
     }
     let mut near = [0f32; CHUNK];
     for (i, values) in values.chunks(CHUNK).enumerate() {
@@ -206,3 +240,6 @@ pub(crate) fn ordinals_from_f32(dtype: DType, values: &[f32], out: &mut [i32]) {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
-//! Loops compiled twice: for the baseline of the target and, on x86-64, for AVX2, chosen at run time.
+//! Loops compiled twice: for the baseline of the target and, on x86-64, for AVX2, chosen at run time; and the decoding of
+//! binary16 by instruction.
 
 use super::kernel::Raw;
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
+use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm256_cvtph_ps, _mm256_mul_ps, _mm256_set1_ps, _mm256_storeu_ps};
 
 /// Defines a function with a body that is inlined into a baseline and an AVX2 version.
 macro_rules! multiversion {
@@ -85,27 +86,37 @@ multiversion! {
     }
 }
 
-/// Decodes binary16 with the CPU's own instruction and returns how many elements it did: all whole groups of 8, or none.
-pub(super) fn decode_f16(bytes: &[u8], out: &mut [f32]) -> usize {
+/// Decodes binary16 with the CPU's own instruction and multiplies by `scale`; returns how many elements it did: all whole
+/// groups of 8, or none where the CPU has no such instruction.
+pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
     #[cfg(target_arch = "x86_64")]
     {
         #[target_feature(enable = "avx,f16c")]
-        fn f16c(bytes: &[u8], out: &mut [f32]) -> usize {
+        fn f16c(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
             let (groups, _) = out.as_chunks_mut::<8>();
-            let (packed, _) = bytes.as_chunks::<16>();
+            let (packed, _) = halves.as_chunks::<8>();
             for (o, p) in groups.iter_mut().zip(packed) {
                 // SAFETY: `p` is 16 readable bytes; the load needs no alignment.
-                let halves = unsafe { _mm_loadu_si128(p.as_ptr().cast::<__m128i>()) };
+                let p = unsafe { _mm_loadu_si128(p.as_ptr().cast::<__m128i>()) };
+                let values = _mm256_mul_ps(_mm256_cvtph_ps(p), _mm256_set1_ps(scale));
                 // SAFETY: `o` is 8 writable floats; the store needs no alignment.
-                unsafe { _mm256_storeu_ps(o.as_mut_ptr(), _mm256_cvtph_ps(halves)) };
+                unsafe { _mm256_storeu_ps(o.as_mut_ptr(), values) };
             }
             groups.len().min(packed.len()) * 8
         }
-        if is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c") {
+        if has_f16c() {
             // SAFETY: the CPU has AVX and F16C, as just detected.
-            return unsafe { f16c(bytes, out) };
+            return unsafe { f16c(halves, out, scale) };
         }
     }
-    let _ = (bytes, out);
+    let _ = (halves, out, scale);
     0
+}
+
+/// Whether [`decode_f16`] does anything on this CPU.
+pub(super) fn has_f16c() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
