@@ -1,6 +1,79 @@
 //! The `hipverify` program: commands and tensor files.
+//!
+//! One file a command. A command is a struct of flags with `run`, which prints and says pass or mismatch; whatever keeps it
+//! from a verdict is an error. To add one: a file, a line in [`Command`], a line in [`Command::run`].
+
+mod devices;
+mod input;
+mod inspect;
+mod io;
+mod screen;
+mod stats;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+/// Tells whether a low-precision GPU kernel is right.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed).
+Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE are respected.";
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Shows what a tensor file holds: shapes, dtypes, ranges, classes of values
+    Inspect(inspect::Args),
+    /// Lists the devices that open, and why others do not
+    Devices(devices::Args),
+}
+
+impl Command {
+    fn run(&self) -> anyhow::Result<Outcome> {
+        match self {
+            Command::Inspect(args) => args.run(),
+            Command::Devices(args) => args.run(),
+        }
+    }
+}
+
+/// What a command that ran through found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Everything is as it should be.
+    Pass,
+}
 
 /// Runs the program with the arguments of this process.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::from(2)
+pub fn main() -> ExitCode {
+    let program = match Program::try_parse() {
+        Ok(program) => program,
+        Err(e) => {
+            // Help and version are no errors and go to stdout. A closed pipe is nobody's loss.
+            let code = if e.use_stderr() { 2 } else { 0 };
+            let _ = e.print();
+            return ExitCode::from(code);
+        }
+    };
+    match program.command.run() {
+        Ok(Outcome::Pass) => ExitCode::SUCCESS,
+        Err(e) if closed_pipe(&e) => ExitCode::from(2),
+        Err(e) => {
+            let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+            let line = chain.split_whitespace().collect::<Vec<_>>().join(" ");
+            let style = screen::BAD;
+            anstream::eprintln!("{style}error:{style:#} {line}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether somebody stopped reading our output, `head` say.
+fn closed_pipe(e: &anyhow::Error) -> bool {
+    e.chain().any(|c| c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
 }

@@ -1,0 +1,304 @@
+//! The .safetensors format: 8 bytes of header length, a JSON header, the data of all tensors without gaps.
+//!
+//! The header is checked here, tensor by tensor, so that an error names the tensor; the `safetensors` crate is the oracle of
+//! the tests. 4-bit elements lie two a byte, the first in the low nibble. 6-bit elements lie in a stream of bits, the first in
+//! the low bits of the first byte (four elements in three bytes): the format's description does not say, this is how the
+//! packed formats of current GPUs lie.
+
+use crate::dtype::DType;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::Value;
+use std::ops::Range;
+
+/// The format's own limit of the header.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// One tensor of a header, checked.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The tensor's name.
+    pub(super) name: String,
+    /// The format as the file names it.
+    pub(super) label: String,
+    /// Bits of one element in the file.
+    pub(super) bits: usize,
+    /// The extents.
+    pub(super) shape: Vec<usize>,
+    /// Where the data lie in the file.
+    pub(super) data: Range<usize>,
+}
+
+/// The file's names of formats, their widths, and ours.
+const FORMATS: [(&str, usize, Option<DType>); 22] = [
+    ("F64", 64, Some(DType::F64)),
+    ("F32", 32, Some(DType::F32)),
+    ("F16", 16, Some(DType::F16)),
+    ("BF16", 16, Some(DType::Bf16)),
+    ("F8_E4M3", 8, Some(DType::F8E4M3)),
+    ("F8_E5M2", 8, Some(DType::F8E5M2)),
+    ("F8_E4M3FNUZ", 8, Some(DType::F8E4M3Fnuz)),
+    ("F8_E5M2FNUZ", 8, Some(DType::F8E5M2Fnuz)),
+    ("F8_E8M0", 8, Some(DType::F8E8M0)),
+    ("F6_E2M3", 6, Some(DType::F6E2M3)),
+    ("F6_E3M2", 6, Some(DType::F6E3M2)),
+    ("F4", 4, Some(DType::F4E2M1)),
+    ("I8", 8, Some(DType::I8)),
+    ("U8", 8, Some(DType::U8)),
+    ("I16", 16, Some(DType::I16)),
+    ("I32", 32, Some(DType::I32)),
+    ("I64", 64, Some(DType::I64)),
+    ("BOOL", 8, None),
+    ("U16", 16, None),
+    ("U32", 32, None),
+    ("U64", 64, None),
+    ("C64", 64, None),
+];
+
+/// The file's name of a format; `None` for those that .safetensors has no name for.
+pub(super) fn label(dtype: DType) -> Option<&'static str> {
+    FORMATS.iter().find(|f| f.2 == Some(dtype)).map(|f| f.0)
+}
+
+impl Entry {
+    /// The format to read the tensor as: `wanted` where it has the same width, else the file's own.
+    pub(super) fn resolve(&self, wanted: Option<DType>) -> Result<DType, String> {
+        let own = FORMATS.iter().find(|f| f.0 == self.label).and_then(|f| f.2);
+        wanted.filter(|&d| self.fits(d)).or(own).ok_or_else(|| {
+            let supported: Vec<&str> = FORMATS.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
+            format!("tensor `{}`: dtype {} is not supported; supported: {}", self.name, self.label, supported.join(" "))
+        })
+    }
+
+    /// Whether elements of `dtype` have the width of the file's elements.
+    pub(super) fn fits(&self, dtype: DType) -> bool {
+        let packed6 = matches!(dtype, DType::F6E2M3 | DType::F6E3M2);
+        self.label != "C64" && (if packed6 { self.bits == 6 || self.bits == 8 } else { dtype.bits() == self.bits })
+    }
+}
+
+/// Reads the header of a whole file. The tensors come in the order of their data.
+pub(super) fn parse(file: &[u8]) -> Result<Vec<Entry>, String> {
+    let too_short = || format!("not a .safetensors file: {} bytes, too short for a header", file.len());
+    let length = file.first_chunk::<8>().map(|b| u64::from_le_bytes(*b)).ok_or_else(too_short)?;
+    if length > MAX_HEADER {
+        return Err(format!("not a .safetensors file: the header claims {length} bytes, at most {MAX_HEADER} are allowed"));
+    }
+    let start = 8 + length as usize;
+    let text = file.get(8..start).ok_or_else(|| format!("truncated: the header ends at byte {start}, the file has {}", file.len()))?;
+    let Pairs(pairs) = serde_json::from_slice(text).map_err(|e| format!("safetensors header: {e}"))?;
+    let mut entries = Vec::new();
+    for (name, value) in pairs {
+        if name != "__metadata__" {
+            entries.push(entry(&name, &value, start, file.len()).map_err(|e| format!("tensor `{name}`: {e}"))?);
+        }
+    }
+    entries.sort_by(|a, b| (a.data.start, a.data.end, &a.name).cmp(&(b.data.start, b.data.end, &b.name)));
+    let mut end = start;
+    for e in &entries {
+        if e.data.start != end {
+            let (found, wanted) = (e.data.start - start, end - start);
+            return Err(format!("tensor `{}`: its data start at offset {found}, those before end at {wanted}", e.name));
+        }
+        end = e.data.end;
+    }
+    if end != file.len() {
+        return Err(format!("the data end at byte {end}, the file has {}", file.len()));
+    }
+    Ok(entries)
+}
+
+fn entry(name: &str, value: &Value, start: usize, file: usize) -> Result<Entry, String> {
+    let field = |key: &str| value.get(key).ok_or_else(|| format!("`{key}` is missing"));
+    let number = |v: &Value, what: &str| {
+        v.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(|| format!("{what} {v} is not a whole number that fits"))
+    };
+    let list = |key: &str| field(key)?.as_array().ok_or_else(|| format!("`{key}` is not a list"));
+    let label = field("dtype")?.as_str().ok_or("`dtype` is not a string")?.to_owned();
+    let known = FORMATS.iter().find(|f| f.0 == label).ok_or_else(|| format!("dtype {label} is not known"))?;
+    let shape = list("shape")?.iter().map(|v| number(v, "extent")).collect::<Result<Vec<_>, _>>()?;
+    let offsets = list("data_offsets")?.iter().map(|v| number(v, "offset")).collect::<Result<Vec<_>, _>>()?;
+    let &[from, to] = offsets.as_slice() else { return Err(format!("`data_offsets` has {} numbers, not 2", offsets.len())) };
+    let elements = if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
+    let bits = elements.and_then(|n| n.checked_mul(known.1)).filter(|&b| b / 8 <= isize::MAX as usize);
+    let bits = bits.ok_or_else(|| format!("shape {shape:?} of {} exceeds the address space", known.0))?;
+    if bits % 8 != 0 {
+        return Err(format!("shape {shape:?} of {} does not fill whole bytes", known.0));
+    }
+    let end = start
+        .checked_add(to)
+        .filter(|&e| e <= file)
+        .ok_or_else(|| format!("truncated: its data end at offset {to}, the file holds {} bytes of data", file - start))?;
+    if from > to || to - from != bits / 8 {
+        return Err(format!("shape {shape:?} of {} takes {} bytes, its offsets {from}..{to} say otherwise", known.0, bits / 8));
+    }
+    Ok(Entry { name: name.to_owned(), label, bits: known.1, shape, data: start + from..end })
+}
+
+/// The header of a file with one tensor, padded so that the data are aligned to 8 bytes. `None` for formats without a name.
+pub(super) fn header(name: &str, dtype: DType, shape: &[usize], bytes: usize) -> Option<Vec<u8>> {
+    let info = serde_json::json!({"dtype": label(dtype)?, "shape": shape, "data_offsets": [0, bytes]});
+    let mut text = serde_json::json!({name: info}).to_string().into_bytes();
+    text.resize(text.len().next_multiple_of(8), b' ');
+    let mut out = (text.len() as u64).to_le_bytes().to_vec();
+    out.append(&mut text);
+    Some(out)
+}
+
+/// One byte an element from packed 6-bit elements.
+pub(super) fn unpack6(packed: &[u8]) -> Vec<u8> {
+    let group = |c: &[u8]| {
+        let word = u32::from_le_bytes([c[0], c[1], c[2], 0]);
+        [0, 6, 12, 18].map(|shift| (word >> shift & 0x3f) as u8)
+    };
+    packed.chunks_exact(3).flat_map(group).collect()
+}
+
+/// Packed 6-bit elements from one byte an element; `None` unless their number is a multiple of 4.
+pub(super) fn pack6(bytes: &[u8]) -> Option<Vec<u8>> {
+    let group = |c: &[u8]| {
+        let word = c.iter().rev().fold(0u32, |w, &b| w << 6 | u32::from(b & 0x3f));
+        let [a, b, c, _] = word.to_le_bytes();
+        [a, b, c]
+    };
+    bytes.len().is_multiple_of(4).then(|| bytes.chunks_exact(4).flat_map(group).collect())
+}
+
+/// The pairs of a JSON object in their order; a key that occurs twice is an error.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        struct Collect;
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object of tensors")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                let mut seen = std::collections::HashSet::new();
+                while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                    if !seen.insert(key.clone()) {
+                        return Err(A::Error::custom(format!("tensor `{key}` occurs twice")));
+                    }
+                    pairs.push((key, value));
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use safetensors::tensor::{Dtype, TensorView};
+
+    fn file(header: &str, data: usize) -> Vec<u8> {
+        let mut f = (header.len() as u64).to_le_bytes().to_vec();
+        f.extend(header.as_bytes());
+        f.resize(f.len() + data, 0);
+        f
+    }
+
+    #[test]
+    fn a_file_of_the_reference_implementation_is_read() {
+        let (a, b, c) = ([1u8; 24], [2u8; 6], [3u8; 3]);
+        let tensors = [
+            ("weight", TensorView::new(Dtype::F32, vec![2, 3], &a).unwrap()),
+            ("bias", TensorView::new(Dtype::BF16, vec![3], &b).unwrap()),
+            ("six", TensorView::new(Dtype::F6_E2M3, vec![4], &c).unwrap()),
+        ];
+        let f = safetensors::serialize(tensors, None).unwrap();
+        let found = parse(&f).unwrap();
+        assert_eq!(found.len(), 3);
+        for (name, dtype, shape, byte) in
+            [("weight", DType::F32, vec![2, 3], 1), ("bias", DType::Bf16, vec![3], 2), ("six", DType::F6E2M3, vec![4], 3)]
+        {
+            let e = found.iter().find(|e| e.name == name).unwrap();
+            assert_eq!((e.resolve(None).unwrap(), &e.shape), (dtype, &shape), "{name}");
+            assert!(f[e.data.clone()].iter().all(|&b| b == byte), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_the_reference_implementation_reads() {
+        for dtype in DType::ALL {
+            let Some(name) = label(dtype) else {
+                assert!(matches!(dtype, DType::Tf32 | DType::I4), "{dtype}");
+                continue;
+            };
+            let bytes = if name.starts_with("F6_") { 6 } else { dtype.bytes_for(8).unwrap() };
+            let mut f = header("x \"y\"", dtype, &[2, 4], bytes).unwrap();
+            f.resize(f.len() + bytes, 7);
+            let read = safetensors::SafeTensors::deserialize(&f).unwrap();
+            let view = read.tensor("x \"y\"").unwrap();
+            assert_eq!((view.dtype().to_string().as_str(), view.shape(), view.data().len()), (name, &[2, 4][..], bytes));
+            assert_eq!(parse(&f).unwrap()[0].resolve(None).unwrap(), dtype);
+        }
+    }
+
+    #[test]
+    fn bad_files_say_what_is_wrong() {
+        for (f, words) in [
+            (vec![1, 2, 3], "3 bytes, too short"),
+            (u64::MAX.to_le_bytes().to_vec(), "the header claims 18446744073709551615 bytes"),
+            ([100u8, 0, 0, 0, 0, 0, 0, 0].to_vec(), "truncated: the header ends at byte 108, the file has 8"),
+            (file("garbage!", 0), "safetensors header: expected value"),
+            (file("[1]", 0), "an object of tensors"),
+            (file(r#"{"a":{"shape":[1],"data_offsets":[0,4]}}"#, 4), "tensor `a`: `dtype` is missing"),
+            (file(r#"{"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}}"#, 4), "tensor `a`: dtype F99 is not known"),
+            (file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "extent -1 is not a whole number"),
+            (file(r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}"#, 4), "has 1 numbers, not 2"),
+            (file(r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4), "takes 8 bytes, its offsets 0..4 say otherwise"),
+            (file(r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}}"#, 8), "its offsets 8..0 say otherwise"),
+            (file(r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#, 4), "the file holds 4 bytes of data"),
+            (file(r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}"#, 8), "start at offset 4, those before end at 0"),
+            (file(r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}"#, 9), "the data end at byte"),
+            (file(r#"{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}"#, 2), "does not fill whole bytes"),
+            (file(r#"{"a":{"dtype":"F32","shape":[4611686018427387904,8],"data_offsets":[0,4]}}"#, 4), "exceeds the address space"),
+            (
+                file(r#"{"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"I8","shape":[1],"data_offsets":[1,2]}}"#, 2),
+                "tensor `a` occurs twice",
+            ),
+        ] {
+            let found = parse(&f).unwrap_err();
+            assert!(found.contains(words), "{words}: {found}");
+        }
+        let f = file(r#"{"mask":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}}"#, 4);
+        let entries = parse(&f).unwrap();
+        assert!(entries[0].resolve(None).unwrap_err().contains("tensor `mask`: dtype BOOL is not supported"));
+        assert_eq!(entries[0].resolve(Some(DType::U8)), Ok(DType::U8));
+    }
+
+    #[test]
+    fn six_bit_elements_are_packed_four_in_three_bytes() {
+        let one_a_byte: Vec<u8> = (0..64).collect();
+        let packed = pack6(&one_a_byte).unwrap();
+        assert_eq!(packed[..3], [0b01_000000, 0b0010_0000, 0b000011_00], "elements 0, 1, 2, 3 from the low bits up");
+        assert_eq!(unpack6(&packed), one_a_byte);
+        assert_eq!(pack6(&one_a_byte[..5]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic(text in "[\\[\\]{}:,\"a-z0-9_ ]{0,120}", data in 0usize..20) {
+            let _ = parse(&file(&text, data));
+        }
+
+        #[test]
+        fn a_damaged_file_is_an_error_or_stays_inside(at in 0usize..120, byte in any::<u8>(), cut in 0usize..120) {
+            let mut f = header("a", DType::F32, &[2, 3], 24).unwrap();
+            f.resize(f.len() + 24, 0);
+            if at < f.len() { f[at] = byte; }
+            f.truncate(cut);
+            for e in parse(&f).unwrap_or_default() {
+                prop_assert!(e.data.end <= f.len());
+            }
+        }
+    }
+}
