@@ -415,6 +415,44 @@ fn limits_are_the_published_ones() {
     }
 }
 
+/// The value of `448`, `2^-9` or `(2 - 2^-10) × 2^127`.
+fn written(cell: &str) -> f64 {
+    let number = |word: &str| match word.split_once('^') {
+        Some((_, exponent)) => match exponent.parse().expect("an exponent") {
+            e @ -1074..-1022 => 2f64.powi(e + 60) * 2f64.powi(-60),
+            e => 2f64.powi(e),
+        },
+        None => word.parse().expect("a number"),
+    };
+    match cell.trim_start_matches("(2 - ").split_once(") × ") {
+        Some((below, power)) => (2.0 - number(below)) * number(power),
+        None => number(cell),
+    }
+}
+
+#[test]
+fn the_documentation_has_the_right_numbers() {
+    let rows: Vec<Vec<&str>> = include_str!("../docs/formats.md")
+        .lines()
+        .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
+        .collect();
+    for dtype in DType::ALL {
+        let Some(f) = dtype.float_format() else { continue };
+        let row = rows.iter().find(|r| r.len() == 11 && r[1] == dtype.name()).unwrap_or_else(|| panic!("no row for {dtype}"));
+        let sign = u32::from(dtype != DType::F8E8M0);
+        assert_eq!(row[2], format!("{sign}-{}-{}", f.exponent_bits, f.mantissa_bits), "{dtype}");
+        assert_eq!(row[3], f.bias.to_string(), "{dtype}: bias");
+        let got = [f.min_positive(), f.min_normal(), f.max_finite(), spacing(dtype, 1.0)];
+        assert_eq!([4, 5, 6, 7].map(|i| written(row[i])), got, "{dtype}: least, least normal, largest, ulp at 1");
+        assert_eq!(row[8] == "yes", f.has_infinity(), "{dtype}: infinities");
+        assert_eq!(row[9] != "none", f.has_nan(), "{dtype}: NaN");
+    }
+    for format in MxFormat::ALL {
+        let row = rows.iter().find(|r| r.len() == 5 && r[1] == format.to_string()).unwrap_or_else(|| panic!("no row for {format}"));
+        assert_eq!(row[3], format.max_exponent().to_string(), "{format}");
+    }
+}
+
 #[test]
 fn names_and_aliases_parse() {
     for dtype in DType::ALL {
