@@ -5,7 +5,20 @@
 //! definition of every conversion in the crate, written to be read. Fast paths (vectorised host loops,
 //! device code) are tested against it, pattern by pattern.
 //!
-//! Everything here is pure: no device, no I/O.
+//! Everything here is pure: no device, no I/O. Limits: formats are at most 64 bits wide, and every float format's numbers are f64
+//! numbers, which is why f64 is the currency of conversions.
+//!
+//! ```
+//! use hipverify::dtype::{DType, Overflow, Rounding, next_up, spacing, ulp_distance};
+//!
+//! let e4m3: DType = "f8e4m3".parse()?;
+//! let bits = e4m3.encode(0.3, Rounding::NearestEven, Overflow::Ieee);
+//! assert_eq!(e4m3.decode(bits), 0.3125);
+//! assert_eq!(e4m3.decode(next_up(e4m3, bits)), 0.34375);
+//! assert_eq!(spacing(e4m3, 0.3), 0.03125);
+//! assert_eq!(ulp_distance(e4m3, bits, e4m3.encode(0.5, Rounding::NearestEven, Overflow::Ieee)), Some(6));
+//! # Ok::<(), hipverify::Error>(())
+//! ```
 
 pub(crate) mod convert;
 mod element;
