@@ -10,6 +10,7 @@
 //! * [`reference`](mod@reference): reference results.
 //! * [`suite`]: the replay of published measurements.
 
+mod build_info;
 pub mod device;
 pub mod dtype;
 mod error;
@@ -22,6 +23,7 @@ pub mod verify;
 #[cfg(feature = "cli")]
 pub mod cli;
 
+pub use build_info::{BuildInfo, build_info};
 pub use device::{Device, DeviceMem, Event, Stream, TensorRef};
 pub use dtype::DType;
 pub use error::{Error, Result};

@@ -1,0 +1,87 @@
+//! The device code: sources, and images compiled ahead of time.
+//!
+//! What was compiled is data, never a `cfg`: a build without hipcc has the same API and an empty list of images, and
+//! hipRTC compiles the [`SOURCES`] for the GPU at hand when the program runs.
+
+use crate::{Platform, Rtc, RtcError};
+
+/// A file of device code.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The file name: `verify.hip`.
+    pub name: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+/// A kernel file compiled ahead of time, as `hipModuleLoadData` takes it.
+#[derive(Clone, Copy)]
+pub struct Image {
+    /// The source: `verify.hip`.
+    pub file: &'static str,
+    /// Whose GPUs it is for.
+    pub platform: Platform,
+    /// The architectures inside: `gfx90a`, or `sm_90` and `compute_90`.
+    pub archs: &'static [&'static str],
+    /// The code object.
+    pub bytes: &'static [u8],
+}
+
+impl core::fmt::Debug for Image {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} for {}, {} bytes", self.file, self.archs.join(" "), self.bytes.len())
+    }
+}
+
+/// Runtimes map code objects page by page: aligned as hipcc aligns those that it puts into programs.
+#[repr(C, align(4096))]
+struct Page<T: ?Sized>(T);
+
+include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+
+/// The image of `file` for a GPU whose architecture is `arch` (`gfx90a`, without features). On NVIDIA one image serves all.
+pub fn image(platform: Platform, file: &str, arch: &str) -> Option<&'static Image> {
+    let fits = |i: &&Image| i.file == file && i.platform == platform && (platform == Platform::Nvidia || i.archs.contains(&arch));
+    IMAGES.iter().find(fits)
+}
+
+/// The source called `file`.
+pub fn source(file: &str) -> Option<&'static Source> {
+    SOURCES.iter().find(|s| s.name == file)
+}
+
+/// Compiles a source for `arch` (`gfx90a`, features allowed) at run time, with the same options as ahead of time.
+///
+/// # Errors
+/// [`RtcError::Compile`] with the compiler's log, or the call that failed.
+pub fn compile(rtc: &Rtc, source: &Source, arch: &str) -> Result<Vec<u8>, RtcError> {
+    // hipRTC declares HIP itself; old ones have no such header and new ones would declare everything twice.
+    let mut headers = vec![("hip/hip_runtime.h", "// built in\n")];
+    headers.extend(HEADERS.iter().map(|h| (h.name, h.text)));
+    let target = format!("--offload-arch={arch}");
+    rtc.compile(source.name, source.text, &headers, &["-std=c++17", "-O3", "-ffp-contract=off", &target])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_image_has_a_source_and_is_aligned() {
+        for i in IMAGES {
+            assert!(source(i.file).is_some(), "{i:?}");
+            assert!(!i.bytes.is_empty() && !i.archs.is_empty(), "{i:?}");
+            assert_eq!(i.bytes.as_ptr() as usize % 4096, 0, "{i:?}");
+        }
+    }
+
+    #[test]
+    fn images_of_one_platform_cover_all_sources() {
+        // A target is dropped as a whole or kernels would be missing on some GPU only.
+        for (platform, arch) in IMAGES.iter().flat_map(|i| i.archs.iter().map(move |a| (i.platform, *a))) {
+            for source in SOURCES {
+                assert!(image(platform, source.name, arch).is_some(), "{} lacks {arch}", source.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! hipRTC: device code compiled at run time.
+//!
+//! Up to ROCm 6 the functions are inside `libamdhip64` too; from 7 only `libhiprtc` has them. The runtime's own directory is
+//! searched first, so that compiler and runtime belong together. Loaded on first use only.
+
+use crate::bindings::*;
+use crate::load::{Attempt, Runtime, open};
+use crate::table::{field, note, table, value};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+table! {
+    /// The functions of hipRTC.
+    pub struct RtcApi {
+        required fn hiprtcVersion(major: *mut c_int, minor: *mut c_int) -> hiprtcResult;
+        required fn hiprtcGetErrorString(error: hiprtcResult) -> *const c_char;
+        required fn hiprtcCreateProgram(program: *mut hiprtcProgram, source: *const c_char, name: *const c_char, count: c_int, headers: *mut *const c_char, names: *mut *const c_char) -> hiprtcResult;
+        required fn hiprtcDestroyProgram(program: *mut hiprtcProgram) -> hiprtcResult;
+        required fn hiprtcCompileProgram(program: hiprtcProgram, count: c_int, options: *mut *const c_char) -> hiprtcResult;
+        required fn hiprtcGetProgramLogSize(program: hiprtcProgram, size: *mut usize) -> hiprtcResult;
+        required fn hiprtcGetProgramLog(program: hiprtcProgram, log: *mut c_char) -> hiprtcResult;
+        required fn hiprtcGetCodeSize(program: hiprtcProgram, size: *mut usize) -> hiprtcResult;
+        required fn hiprtcGetCode(program: hiprtcProgram, code: *mut c_char) -> hiprtcResult;
+        optional fn hiprtcAddNameExpression(program: hiprtcProgram, name: *const c_char) -> hiprtcResult;
+        optional fn hiprtcGetLoweredName(program: hiprtcProgram, name: *const c_char, lowered: *mut *const c_char) -> hiprtcResult;
+    }
+}
+
+/// Why a kernel could not be compiled at run time.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RtcError {
+    /// No library with the functions of hipRTC.
+    #[error("no hipRTC found: {}", list(attempts))]
+    NotFound {
+        /// What was tried.
+        attempts: Vec<Attempt>,
+    },
+    /// A call failed.
+    #[error("{call} failed: {reason}")]
+    Call {
+        /// The function.
+        call: &'static str,
+        /// hipRTC's words for the code.
+        reason: String,
+    },
+    /// The source does not compile.
+    #[error("{log}")]
+    Compile {
+        /// The compiler's words.
+        log: String,
+    },
+    /// A name, option or source with a zero byte in it.
+    #[error("{what} holds a zero byte")]
+    ZeroByte {
+        /// What holds it.
+        what: &'static str,
+    },
+}
+
+/// hipRTC, ready to compile.
+#[derive(Debug)]
+pub struct Rtc {
+    api: RtcApi,
+    path: PathBuf,
+}
+
+impl Rtc {
+    /// Opens hipRTC for `runtime`.
+    ///
+    /// # Errors
+    /// [`RtcError::NotFound`] with everything that was tried.
+    pub(crate) fn open(runtime: &Runtime) -> Result<Rtc, RtcError> {
+        let names = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"];
+        let mut attempts = Vec::new();
+        let beside = runtime.path().parent().filter(|p| !p.as_os_str().is_empty()).map(|folder| names.map(|n| folder.join(n)));
+        for path in beside.into_iter().flatten().filter(|p| p.exists()) {
+            if let Some(rtc) = try_open(&path, &mut attempts) {
+                return Ok(rtc);
+            }
+        }
+        // SAFETY: the runtime is a HIP runtime and stays loaded.
+        match unsafe { RtcApi::fill(&mut |name| runtime.symbol(name)) } {
+            Ok((api, _)) => return Ok(Rtc { api, path: runtime.path().to_owned() }),
+            Err(missing) => attempts.push(Attempt::new(runtime.path().display(), format!("it has no {}", missing[0]))),
+        }
+        let found = names.iter().find_map(|n| try_open(Path::new(n), &mut attempts));
+        found.ok_or(RtcError::NotFound { attempts })
+    }
+
+    /// The library in use.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The table of functions.
+    pub fn api(&self) -> &RtcApi {
+        &self.api
+    }
+
+    /// Major and minor version.
+    ///
+    /// # Errors
+    /// A failed call.
+    pub fn version(&self) -> Result<(i32, i32), RtcError> {
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: both pointers are valid for a write.
+        self.check("hiprtcVersion", unsafe { (self.api.hiprtcVersion)(&mut major, &mut minor) })?;
+        Ok((major, minor))
+    }
+
+    /// Compiles `source` (called `name` in messages) with named headers, given as (name, text), to a code object.
+    ///
+    /// # Errors
+    /// [`RtcError::Compile`] with the compiler's log when the source is wrong, else the call that failed.
+    pub fn compile(&self, name: &str, source: &str, headers: &[(&str, &str)], options: &[&str]) -> Result<Vec<u8>, RtcError> {
+        let c = |what: &'static str, text: &str| CString::new(text).map_err(|_| RtcError::ZeroByte { what });
+        let (name, source) = (c("the name", name)?, c("the source", source)?);
+        let header_names = headers.iter().map(|h| c("a header's name", h.0)).collect::<Result<Vec<_>, _>>()?;
+        let header_texts = headers.iter().map(|h| c("a header", h.1)).collect::<Result<Vec<_>, _>>()?;
+        let options = options.iter().map(|o| c("an option", o)).collect::<Result<Vec<_>, _>>()?;
+        let pointers = |list: &[CString]| list.iter().map(|s| s.as_ptr()).collect::<Vec<*const c_char>>();
+        let (mut names, mut texts, mut flags) = (pointers(&header_names), pointers(&header_texts), pointers(&options));
+
+        let mut program = Program { api: &self.api, handle: core::ptr::null_mut() };
+        let count = names.len() as c_int;
+        // SAFETY: all strings end in a zero byte and live until the end of this function; the arrays have `count` entries.
+        let code = unsafe {
+            let (texts, names) = (texts.as_mut_ptr(), names.as_mut_ptr());
+            (self.api.hiprtcCreateProgram)(&mut program.handle, source.as_ptr(), name.as_ptr(), count, texts, names)
+        };
+        self.check("hiprtcCreateProgram", code)?;
+        // SAFETY: the program was created above; the array has as many entries as said.
+        let code = unsafe { (self.api.hiprtcCompileProgram)(program.handle, flags.len() as c_int, flags.as_mut_ptr()) };
+        if code != hiprtcResult::HIPRTC_SUCCESS {
+            let log = program.log().filter(|l| !l.is_empty()).unwrap_or_else(|| self.words(code));
+            return Err(RtcError::Compile { log });
+        }
+        let mut size = 0;
+        // SAFETY: the program is compiled; the pointer is valid for a write.
+        self.check("hiprtcGetCodeSize", unsafe { (self.api.hiprtcGetCodeSize)(program.handle, &mut size) })?;
+        let mut image = vec![0u8; size];
+        // SAFETY: the buffer has the size that hipRTC asked for.
+        self.check("hiprtcGetCode", unsafe { (self.api.hiprtcGetCode)(program.handle, image.as_mut_ptr().cast()) })?;
+        Ok(image)
+    }
+
+    fn check(&self, call: &'static str, code: hiprtcResult) -> Result<(), RtcError> {
+        if code == hiprtcResult::HIPRTC_SUCCESS { Ok(()) } else { Err(RtcError::Call { call, reason: self.words(code) }) }
+    }
+
+    fn words(&self, code: hiprtcResult) -> String {
+        // SAFETY: the function takes any code and returns a static string or null.
+        let words = unsafe { (self.api.hiprtcGetErrorString)(code) };
+        if words.is_null() {
+            return format!("code {}", code.0);
+        }
+        // SAFETY: not null, so a static C string.
+        format!("{} ({})", unsafe { CStr::from_ptr(words) }.to_string_lossy(), code.0)
+    }
+}
+
+fn try_open(path: &Path, attempts: &mut Vec<Attempt>) -> Option<Rtc> {
+    let library = open(path).map_err(|reason| attempts.push(Attempt::new(path.display(), reason))).ok()?;
+    // SAFETY: a library of this name is hipRTC; `open` never unloads it.
+    match unsafe { RtcApi::fill(&mut |name| library.symbol(name)) } {
+        Ok((api, _)) => Some(Rtc { api, path: library.file_of(c"hiprtcVersion").unwrap_or_else(|| path.to_owned()) }),
+        Err(missing) => {
+            attempts.push(Attempt::new(path.display(), format!("it has no {}", missing[0])));
+            None
+        }
+    }
+}
+
+fn list(attempts: &[Attempt]) -> String {
+    attempts.iter().map(Attempt::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// A program that is destroyed in the end.
+struct Program<'a> {
+    api: &'a RtcApi,
+    handle: hiprtcProgram,
+}
+
+impl Program<'_> {
+    fn log(&self) -> Option<String> {
+        let mut size = 0;
+        // SAFETY: the program was created; the pointer is valid for a write.
+        let code = unsafe { (self.api.hiprtcGetProgramLogSize)(self.handle, &mut size) };
+        if code != hiprtcResult::HIPRTC_SUCCESS || size == 0 {
+            return None;
+        }
+        let mut log = vec![0u8; size];
+        // SAFETY: the buffer has the size that hipRTC asked for.
+        let code = unsafe { (self.api.hiprtcGetProgramLog)(self.handle, log.as_mut_ptr().cast()) };
+        let text = String::from_utf8_lossy(&log);
+        (code == hiprtcResult::HIPRTC_SUCCESS).then(|| text.trim_end_matches(['\0', '\n']).to_owned())
+    }
+}
+
+impl Drop for Program<'_> {
+    fn drop(&mut self) {
+        if !self.handle.is_null() {
+            // SAFETY: created by hiprtcCreateProgram and destroyed only here. A failure leaks the program, nothing worse.
+            let _ = unsafe { (self.api.hiprtcDestroyProgram)(&mut self.handle) };
+        }
+    }
+}

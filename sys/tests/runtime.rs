@@ -1,0 +1,54 @@
+//! Whatever runtimes this machine has, opening them tells a clear story and never panics.
+
+use hipverify_sys::{LoadError, Platform};
+
+#[test]
+fn amd_opens_or_says_why() {
+    match hipverify_sys::amd() {
+        Ok(runtime) => {
+            assert_eq!(runtime.platform(), Platform::Amd);
+            assert!(runtime.path().is_absolute(), "{}", runtime.path().display());
+            println!(
+                "{} at {}: {:?} devices, absent {:?}",
+                runtime.describe(),
+                runtime.path().display(),
+                runtime.device_count(),
+                runtime.absent()
+            );
+        }
+        Err(error @ LoadError::NotFound { .. }) => println!("skipped: {error:#}"),
+        Err(error) => println!("skipped: {error}"),
+    }
+}
+
+#[test]
+fn nvidia_opens_or_says_why() {
+    match hipverify_sys::nvidia() {
+        Ok(runtime) => {
+            assert_eq!(runtime.platform(), Platform::Nvidia);
+            assert!(runtime.version().is_some());
+            println!("{}: {:?} devices, absent {:?}", runtime.describe(), runtime.device_count(), runtime.absent());
+        }
+        Err(error) => println!("skipped: {error}"),
+    }
+}
+
+/// hipRTC compiles for a GPU that is not there: the sources and their headers hold together without `hip/` on disk.
+#[test]
+fn hiprtc_compiles_every_source() {
+    let runtime = match hipverify_sys::amd() {
+        Ok(runtime) => runtime,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let rtc = match runtime.rtc() {
+        Ok(rtc) => rtc,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    println!("{} {:?}", rtc.path().display(), rtc.version());
+    for source in hipverify_sys::kernels::SOURCES {
+        let image = hipverify_sys::kernels::compile(rtc, source, "gfx90a").unwrap_or_else(|e| panic!("{}: {e}", source.name));
+        assert!(image.starts_with(b"\x7fELF") || image.starts_with(b"__CLANG_OFFLOAD_BUNDLE__"), "{}", source.name);
+    }
+    let error = rtc.compile("wrong.hip", "this is no C++", &[], &["--offload-arch=gfx90a"]).unwrap_err().to_string();
+    assert!(error.contains("wrong.hip") || error.contains("error"), "{error}");
+}
