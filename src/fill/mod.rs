@@ -1,1 +1,82 @@
 //! Generators: data as a function of (seed, stream, index) alone.
+//!
+//! A [`Generator`] fills a [`DeviceMem`] ([`DeviceMem::fill`]) or any tensor ([`fill()`]). Element i depends on the seed, the
+//! stream and its logical (row-major) index, not on the device, the number of threads, the strides or how a tensor is cut, and
+//! has the same bits everywhere. Padding between strided elements keeps its contents.
+//!
+//! | for | use |
+//! |---|---|
+//! | ordinary random data | [`FillUniformRand`], [`FillUniformRandInteger`], [`FillNormalRand`], [`FillHpl`] |
+//! | no cancellation, or none of the small numbers that make relative errors large | [`FillBounce`] |
+//! | to see an indexing mistake | [`FillSequential`], [`FillMonotonic`], [`FillDiagonal`], [`FillCheckerboard`] |
+//! | results without rounding, hence without tolerance | [`FillExactProduct`] |
+//! | hard numbers | [`FillSubnormal`], [`Generator::with_specials`] |
+//! | to repeat others | [`FillSin`], [`FillCos`], [`FillCRand`], [`FillSpec::named_range`] |
+//! | a sparse operand | [`Generator::sparse_2_4`] |
+//!
+//! The random numbers are those of Philox4x32-10, keyed by the seed; `docs/fill.md` has the mapping from index to bits.
+//! They are for tests: nothing here is fit for cryptography.
+
+mod crand;
+mod element;
+mod generators;
+mod host;
+mod math;
+mod params;
+mod philox;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use generators::{
+    FillBounce, FillCRand, FillCheckerboard, FillConstant, FillCos, FillDiagonal, FillExactProduct, FillHpl, FillMonotonic, FillNormalRand,
+    FillSequential, FillSin, FillSubnormal, FillUniformRand, FillUniformRandInteger, Generator,
+};
+pub use spec::{FillSpec, Operand};
+
+use crate::device::{Backend, DeviceMem, TensorMut};
+use crate::dtype::Element;
+use crate::error::Result;
+
+/// Fills a tensor. Nothing outside its elements is written.
+///
+/// ```
+/// use hipverify::device::{Device, DeviceMem};
+/// use hipverify::fill::{FillSequential, fill};
+/// let mut x = DeviceMem::<f32>::new(&Device::host(), 6)?;
+/// fill(&mut x.tensor_mut(&[2, 3])?, &FillSequential::new(1))?;
+/// assert_eq!(x.to_vec()?, [0.0, 1.0, 2.0, 0.0, 1.0, 2.0]);
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+///
+/// # Errors
+/// [`Error::InvalidArgument`](crate::Error::InvalidArgument) when the generator's parameters do not fit the format or the
+/// shape, or elements overlap; a failed launch.
+pub fn fill(tensor: &mut TensorMut<'_>, generator: &impl Generator) -> Result<()> {
+    let dtype = tensor.as_ref().dtype();
+    let params = params::kernel_params(&generator.spec(), dtype, tensor.as_ref().layout())?;
+    let device = tensor.as_ref().device().clone();
+    match device.backend() {
+        Backend::Host => host::fill(&params, dtype, tensor.host_bytes_mut()),
+    }
+    Ok(())
+}
+
+impl<T: Element> DeviceMem<T> {
+    /// Fills the buffer, as one dimension, from a generator.
+    ///
+    /// ```
+    /// use hipverify::{Device, DeviceMem, fill::FillUniformRand};
+    /// let mut x = DeviceMem::<f32>::new(&Device::host(), 1000)?;
+    /// x.fill(&FillUniformRand::new(-1.0, 1.0).seed(1))?;
+    /// assert!(x.to_vec()?.iter().all(|v| v.abs() <= 1.0));
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`fill()`].
+    pub fn fill(&mut self, generator: &impl Generator) -> Result<()> {
+        let elements = self.elements();
+        fill(&mut self.tensor_mut(&[elements])?, generator)
+    }
+}

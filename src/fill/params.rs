@@ -1,0 +1,475 @@
+//! One description of a fill that the host loops and the device kernels both read.
+//!
+//! [`kernel_params`] checks a generator against a format and a layout and reduces it to [`FillParams`], plain data that is
+//! passed to kernels by value. `hip/fill.hip` mirrors the struct and the constants.
+
+use super::crand;
+use super::spec::{FillSpec, Operand, Pattern};
+use crate::device::Layout;
+use crate::dtype::{DType, Overflow, Rounding, Specials, next_down, next_up};
+use crate::error::{Error, Result};
+use bytemuck::{Pod, Zeroable};
+
+/// Most dimensions of a tensor that can be filled.
+pub(crate) const MAX_RANK: usize = 8;
+
+/// What kind of number an element is; the values are part of the kernels' interface.
+pub(crate) mod kind {
+    pub(crate) const UNIFORM: u32 = 0;
+    pub(crate) const INTEGERS: u32 = 1;
+    pub(crate) const SUBNORMAL: u32 = 2;
+    pub(crate) const NORMAL: u32 = 3;
+    pub(crate) const CONSTANT: u32 = 4;
+    pub(crate) const SEQUENTIAL: u32 = 5;
+    pub(crate) const DIAGONAL: u32 = 6;
+    pub(crate) const CHECKERBOARD: u32 = 7;
+    pub(crate) const MONOTONIC: u32 = 8;
+    pub(crate) const SIN: u32 = 9;
+    pub(crate) const COS: u32 = 10;
+    pub(crate) const CRAND: u32 = 11;
+}
+
+/// Bits of [`FillParams::flags`]; part of the kernels' interface.
+pub(crate) mod flag {
+    /// A random sign: magnitudes are drawn, one random bit negates.
+    pub(crate) const SIGNED: u32 = 1;
+    /// 2:4 sparsity over everything else.
+    pub(crate) const SPARSE: u32 = 2;
+    /// The classes of special values that the format has.
+    pub(crate) const ZERO: u32 = 4;
+    pub(crate) const INFINITE: u32 = 8;
+    pub(crate) const NAN: u32 = 16;
+    /// Element i lies at `offset + i`.
+    pub(crate) const CONTIGUOUS: u32 = 32;
+    /// Write only elements with an even (odd) memory index: packed elements that share a byte must not be written at once,
+    /// so kernels take two passes over a strided packed tensor.
+    pub(crate) const EVEN: u32 = 64;
+    pub(crate) const ODD: u32 = 128;
+}
+
+/// A checked fill, as the kernels read it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub(crate) struct FillParams {
+    /// Elements.
+    pub(crate) count: u64,
+    /// Memory index of logical element 0, in elements.
+    pub(crate) offset: u64,
+    /// INTEGERS: the least value (SIGNED: the least magnitude). SUBNORMAL: 1.
+    pub(crate) int_low: i64,
+    /// INTEGERS, SUBNORMAL: how many different outcomes a draw has, both signs counted; 0 stands for 2^64.
+    pub(crate) int_count: u64,
+    /// INTEGERS: zero where the coordinate sum is no multiple of this; 0 or 1: nowhere.
+    pub(crate) period: u64,
+    /// An element is special when its 32-bit draw is below this (up to 2^32).
+    pub(crate) special_below: u64,
+    /// UNIFORM: low end. NORMAL: mean. CONSTANT, DIAGONAL, CHECKERBOARD: value. MONOTONIC: init. CRAND: low end.
+    /// Already rounded to f32 where the arithmetic is f32.
+    pub(crate) a: f64,
+    /// UNIFORM, CRAND: high end - low end. NORMAL: sigma. MONOTONIC: step.
+    pub(crate) b: f64,
+    /// UNIFORM, NORMAL: results are clamped to [low, high] before they are rounded to the format.
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// Philox's key: the low and the high half of the seed.
+    pub(crate) key: [u32; 2],
+    pub(crate) stream: u32,
+    pub(crate) kind: u32,
+    /// `DType as u32`.
+    pub(crate) dtype: u32,
+    pub(crate) flags: u32,
+    /// SEQUENTIAL: the dimension.
+    pub(crate) dim: u32,
+    /// Dimensions in use.
+    pub(crate) rank: u32,
+    pub(crate) shape: [u64; MAX_RANK],
+    pub(crate) strides: [i64; MAX_RANK],
+}
+
+const _: () = assert!(size_of::<FillParams>() == 240);
+
+impl FillParams {
+    /// The format, or `None` for a number that is none.
+    pub(crate) fn dtype(&self) -> Option<DType> {
+        DType::ALL.into_iter().find(|d| *d as u32 == self.dtype)
+    }
+
+    /// The C library's state for CRAND.
+    pub(crate) fn crand_state(&self) -> crand::State {
+        crand::State::seeded(self.key[0])
+    }
+
+    /// The flags to add for each launch that the fill takes: one launch, or two over a strided packed tensor.
+    pub(crate) fn passes(&self) -> &'static [u32] {
+        let packed = self.dtype().is_some_and(|d| d.per_unit() == 2) && self.flags & flag::CONTIGUOUS == 0;
+        if packed { &[flag::EVEN, flag::ODD] } else { &[0] }
+    }
+}
+
+/// Whether arithmetic on this format is done in f64; else it is f32.
+pub(super) const fn is_wide(dtype: DType) -> bool {
+    matches!(dtype, DType::F64 | DType::I64 | DType::I32)
+}
+
+/// Checks `spec` against a format and a layout and reduces it to what host loops and kernels read.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when the generator's parameters do not fit the format or the layout.
+pub(crate) fn kernel_params(spec: &FillSpec, dtype: DType, layout: &Layout) -> Result<FillParams> {
+    let mut p = FillParams {
+        count: layout.elements() as u64,
+        offset: layout.offset() as u64,
+        key: [spec.seed as u32, (spec.seed >> 32) as u32],
+        stream: spec.stream,
+        dtype: dtype as u32,
+        ..FillParams::zeroed()
+    };
+    place(&mut p, spec, layout)?;
+    pattern(&mut p, spec, Format::of(dtype))?;
+    overlay(&mut p, spec, dtype, layout)?;
+    Ok(p)
+}
+
+/// What parameters are checked against: the numbers that a format holds.
+struct Format {
+    dtype: DType,
+    least: f64,
+    largest: f64,
+    has_zero: bool,
+}
+
+impl Format {
+    fn of(dtype: DType) -> Format {
+        let (least, largest) = match (dtype.float_format(), dtype.int_format()) {
+            (Some(f), _) if dtype == DType::F8E8M0 => (f.min_positive(), f.max_finite()),
+            (Some(f), _) => (-f.max_finite(), f.max_finite()),
+            (None, Some(i)) => (i.min() as f64, i.max() as f64),
+            (None, None) => (0.0, 0.0),
+        };
+        Format { dtype, least, largest, has_zero: dtype != DType::F8E8M0 }
+    }
+
+    fn holds(&self, what: &'static str, value: f64) -> Result<f64> {
+        // -0.0 + 0.0 is +0.0: no sign sneaks in through a bound.
+        if value >= self.least && value <= self.largest {
+            return Ok(value + 0.0);
+        }
+        Err(invalid(what, value, format!("{} holds numbers from {:e} to {:e}", self.dtype, self.least, self.largest)))
+    }
+
+    fn negatives(&self, what: &'static str) -> Result<()> {
+        if self.least < 0.0 {
+            return Ok(());
+        }
+        Err(invalid(what, self.dtype, "it makes negative numbers and needs a format that has them".to_owned()))
+    }
+
+    fn zero(&self, what: &'static str) -> Result<()> {
+        if self.has_zero { Ok(()) } else { Err(invalid(what, self.dtype, "it needs a format that has a zero".to_owned())) }
+    }
+
+    /// The whole numbers of which each is exactly a number of the format.
+    fn whole(&self) -> (i64, i64) {
+        match (self.dtype.float_format(), self.dtype.int_format()) {
+            (_, Some(i)) => (i.min(), i.max()),
+            _ if self.dtype == DType::F8E8M0 => (1, 2),
+            (Some(f), _) => {
+                let most = (1i64 << (f.mantissa_bits + 1)).min(f.max_finite() as i64);
+                (-most, most)
+            }
+            (None, None) => (0, 0),
+        }
+    }
+
+    /// The least and the largest number of a float format within [min, max].
+    fn snap(&self, min: f64, max: f64) -> Result<(f64, f64)> {
+        let d = self.dtype;
+        let encode = |v| d.encode(v, Rounding::NearestEven, Overflow::Saturate);
+        let (mut low, mut high) = (encode(min), encode(max));
+        if d.decode(low) < min {
+            low = next_up(d, low);
+        }
+        if d.decode(high) > max {
+            high = next_down(d, high);
+        }
+        let (low, high) = (d.decode(low) + 0.0, d.decode(high) + 0.0);
+        if low <= high && low >= min && high <= max {
+            return Ok((low, high));
+        }
+        Err(invalid("range", format!("[{min}, {max}]"), format!("it must contain a number of {d}")))
+    }
+}
+
+fn invalid(what: &'static str, value: impl ToString, limit: String) -> Error {
+    Error::InvalidArgument { what, value: value.to_string(), limit }
+}
+
+/// Count, offset, shape and strides.
+fn place(p: &mut FillParams, spec: &FillSpec, layout: &Layout) -> Result<()> {
+    // Neighbouring dimensions may merge unless the generator looks at coordinates.
+    let by_coordinates = matches!(
+        spec.pattern,
+        Pattern::Sequential { .. } | Pattern::Diagonal { .. } | Pattern::Checkerboard { .. } | Pattern::Exact { .. }
+    );
+    let dims: Vec<(usize, isize)> =
+        if by_coordinates { layout.shape().iter().copied().zip(layout.strides().iter().copied()).collect() } else { layout.collapsed() };
+    if dims.len() > MAX_RANK {
+        return Err(invalid("rank", dims.len(), format!("at most {MAX_RANK} dimensions can be filled")));
+    }
+    p.rank = dims.len() as u32;
+    for (i, &(extent, stride)) in dims.iter().enumerate() {
+        p.shape[i] = extent as u64;
+        p.strides[i] = stride as i64;
+    }
+    if layout.is_contiguous() {
+        p.flags |= flag::CONTIGUOUS;
+    } else if layout.elements() > 0 {
+        distinct(layout)?;
+    }
+    Ok(())
+}
+
+/// Refuses layouts in which two elements may share memory. Sufficient, not necessary: ordered by stride, each dimension must
+/// step over everything that the smaller ones span.
+fn distinct(layout: &Layout) -> Result<()> {
+    let mut dims: Vec<(usize, usize)> = layout.strides().iter().map(|s| s.unsigned_abs()).zip(layout.shape().iter().copied()).collect();
+    dims.retain(|d| d.1 > 1);
+    dims.sort_unstable();
+    let mut reach = 0usize;
+    for (stride, extent) in dims {
+        if stride <= reach {
+            return Err(invalid("strides", format!("{:?}", layout.strides()), "elements to be written must not overlap".to_owned()));
+        }
+        reach = reach.saturating_add(stride.saturating_mul(extent - 1));
+    }
+    Ok(())
+}
+
+fn pattern(p: &mut FillParams, spec: &FillSpec, format: Format) -> Result<()> {
+    let dtype = format.dtype;
+    let round = |v: f64| if is_wide(dtype) { v } else { f64::from(v as f32) };
+    match spec.pattern {
+        Pattern::Uniform { min, max } => {
+            ordered(min, max)?;
+            let (min, max) = (format.holds("min", min)?, format.holds("max", max)?);
+            if dtype.is_int() { integers(p, format.whole(), min, max)? } else { uniform(p, &format, min, max)? }
+        }
+        Pattern::Bounce { near, far } => {
+            format.negatives("bounce")?;
+            ordered(near, far)?;
+            if near <= 0.0 {
+                return Err(invalid("near", near, "it must be above 0".to_owned()));
+            }
+            let far = format.holds("far", far)?;
+            p.flags |= flag::SIGNED;
+            if dtype.is_int() {
+                integers(p, format.whole(), near, far)?;
+                p.int_count *= 2;
+            } else {
+                uniform(p, &format, near, far)?;
+            }
+        }
+        Pattern::Integers { min, max } => {
+            let (least, most) = format.whole();
+            if min > max {
+                return Err(swapped(min, max));
+            }
+            if min < least || max > most {
+                let limit = format!("{dtype} holds every whole number only from {least} to {most}");
+                return Err(invalid("range", format!("[{min}, {max}]"), limit));
+            }
+            p.kind = kind::INTEGERS;
+            p.int_low = min;
+            p.int_count = max.abs_diff(min).wrapping_add(1);
+        }
+        Pattern::Normal { mean, sigma } => {
+            format.negatives("normal")?;
+            if !sigma.is_finite() || sigma < 0.0 {
+                return Err(invalid("sigma", sigma, "it must be finite and not negative".to_owned()));
+            }
+            p.kind = kind::NORMAL;
+            (p.a, p.b) = (round(format.holds("mean", mean)?), round(format.holds("sigma", sigma)?));
+            (p.low, p.high) = (format.least, format.largest);
+        }
+        Pattern::Constant { value } => {
+            p.kind = kind::CONSTANT;
+            p.a = constant(&format, value)?;
+        }
+        Pattern::Sequential { dim } => {
+            format.zero("sequential")?;
+            if dim as u64 >= u64::from(p.rank) {
+                return Err(invalid("dim", dim, format!("the tensor has {} dimensions, counted from 0", p.rank)));
+            }
+            p.kind = kind::SEQUENTIAL;
+            p.dim = dim as u32;
+        }
+        Pattern::Diagonal { value } => {
+            format.zero("diagonal")?;
+            if p.rank < 2 {
+                return Err(invalid("rank", p.rank, "a diagonal needs at least 2 dimensions".to_owned()));
+            }
+            p.kind = kind::DIAGONAL;
+            p.a = constant(&format, value)?;
+        }
+        Pattern::Checkerboard { value } => {
+            format.negatives("checkerboard")?;
+            p.kind = kind::CHECKERBOARD;
+            p.a = constant(&format, value)?;
+            constant(&format, -value)?;
+        }
+        Pattern::Monotonic { init, step } => {
+            let init = format.holds("init", init)?;
+            if !step.is_finite() {
+                return Err(invalid("step", step, "it must be finite".to_owned()));
+            }
+            if !format.has_zero && step < 0.0 {
+                format.negatives("monotonic")?;
+            }
+            p.kind = kind::MONOTONIC;
+            (p.a, p.b) = (init, step);
+        }
+        Pattern::Sin | Pattern::Cos => {
+            format.negatives("sin or cos")?;
+            p.kind = if spec.pattern == Pattern::Sin { kind::SIN } else { kind::COS };
+        }
+        Pattern::Subnormal => subnormal(p, dtype)?,
+        Pattern::Exact { k, max_a, max_b, accumulator, operand } => exact(p, &format, k, [max_a, max_b], accumulator, operand)?,
+        Pattern::CRand { min, max } => {
+            ordered(min, max)?;
+            format.zero("crand")?;
+            let (min, max) = (format.holds("min", min)?, format.holds("max", max)?);
+            if max > f64::from(f32::MAX) || min < -f64::from(f32::MAX) {
+                return Err(invalid("range", format!("[{min}, {max}]"), format!("crand computes in f32, up to {:e}", f32::MAX)));
+            }
+            if spec.seed > u64::from(u32::MAX) {
+                return Err(invalid("seed", spec.seed, format!("srand takes at most {}", u32::MAX)));
+            }
+            p.kind = kind::CRAND;
+            (p.a, p.b) = (f64::from(min as f32), max - min);
+        }
+    }
+    Ok(())
+}
+
+fn ordered(min: f64, max: f64) -> Result<()> {
+    for (what, end) in [("min", min), ("max", max)] {
+        if !end.is_finite() {
+            return Err(invalid(what, end, "it must be finite".to_owned()));
+        }
+    }
+    if min <= max { Ok(()) } else { Err(swapped(min, max)) }
+}
+
+fn swapped(min: impl std::fmt::Display, max: impl std::fmt::Display) -> Error {
+    invalid("range", format!("[{min}, {max}]"), "its first end must not exceed its second".to_owned())
+}
+
+fn constant(format: &Format, value: f64) -> Result<f64> {
+    let float = format.dtype.float_format();
+    if value.is_nan() && float.is_some_and(|f| f.has_nan()) {
+        return Ok(value);
+    }
+    if value.is_infinite() && float.is_some_and(|f| f.has_infinity()) {
+        return Ok(value);
+    }
+    // -0.0 is a value of its own here.
+    format.holds("value", value).map(|_| value)
+}
+
+fn uniform(p: &mut FillParams, format: &Format, min: f64, max: f64) -> Result<()> {
+    p.kind = kind::UNIFORM;
+    (p.low, p.high) = format.snap(min, max)?;
+    let (span, most) = if is_wide(format.dtype) {
+        p.a = min;
+        (max - min, f64::MAX)
+    } else {
+        p.a = f64::from(min as f32);
+        (f64::from((max - min) as f32), f64::from(f32::MAX))
+    };
+    if span > most {
+        return Err(invalid("range", format!("[{min}, {max}]"), format!("max - min must not exceed {most:e}")));
+    }
+    p.b = span;
+    Ok(())
+}
+
+fn integers(p: &mut FillParams, (least, most): (i64, i64), min: f64, max: f64) -> Result<()> {
+    // `as` saturates: 2^63 becomes the largest i64, as it should.
+    let (low, high) = ((min.ceil() as i64).max(least), (max.floor() as i64).min(most));
+    if low > high {
+        return Err(invalid("range", format!("[{min}, {max}]"), "it must contain a whole number".to_owned()));
+    }
+    p.kind = kind::INTEGERS;
+    p.int_low = low;
+    p.int_count = high.abs_diff(low).wrapping_add(1);
+    Ok(())
+}
+
+fn subnormal(p: &mut FillParams, dtype: DType) -> Result<()> {
+    let fractions = dtype.float_format().map_or(0, |f| (1u64 << f.mantissa_bits) - 1);
+    if fractions == 0 {
+        return Err(invalid("subnormal", dtype, "it needs a format that has subnormal numbers".to_owned()));
+    }
+    p.kind = kind::SUBNORMAL;
+    p.int_low = 1;
+    p.int_count = 2 * fractions;
+    Ok(())
+}
+
+fn exact(p: &mut FillParams, format: &Format, k: u64, max: [u64; 2], accumulator: DType, operand: Operand) -> Result<()> {
+    let digits = match (accumulator.float_format(), accumulator.int_format()) {
+        (Some(f), _) => f.mantissa_bits + 1,
+        (None, Some(i)) => i.bits - u32::from(i.signed),
+        (None, None) => 0,
+    };
+    let limit = 1u64 << digits.min(24);
+    let overflows = max[0].checked_mul(max[1]).is_none_or(|m| m > limit);
+    if k == 0 || max.contains(&0) || overflows {
+        let value = format!("K {k}, up to {} and {}", max[0], max[1]);
+        return Err(invalid("exact product", value, format!("K and both maxima must be at least 1 and one product at most {limit}")));
+    }
+    let safe = limit / (max[0] * max[1]);
+    let (largest, period) = if operand == Operand::A { (max[0], k.div_ceil(safe)) } else { (max[1], 1) };
+    let (least, most) = format.whole();
+    if largest > most as u64 {
+        return Err(invalid("largest value", largest, format!("{} holds every whole number only up to {most}", format.dtype)));
+    }
+    if period > 1 {
+        format.zero("exact product")?;
+    }
+    p.kind = kind::INTEGERS;
+    p.int_low = 1;
+    p.int_count = largest;
+    p.period = period;
+    if least < 0 {
+        p.flags |= flag::SIGNED;
+        p.int_count *= 2;
+    }
+    Ok(())
+}
+
+/// Special values and sparsity.
+fn overlay(p: &mut FillParams, spec: &FillSpec, dtype: DType, layout: &Layout) -> Result<()> {
+    let rate = spec.special_rate;
+    if !(0.0..=1.0).contains(&rate) {
+        return Err(invalid("special", rate, "a rate lies between 0 and 1".to_owned()));
+    }
+    if rate > 0.0 {
+        p.special_below = (rate * (1u64 << 32) as f64) as u64;
+        let Some(f) = dtype.float_format() else {
+            return Err(invalid("special", dtype, "integers have no special values".to_owned()));
+        };
+        for (has, bit) in [(f.specials != Specials::E8m0, flag::ZERO), (f.has_infinity(), flag::INFINITE), (f.has_nan(), flag::NAN)] {
+            p.flags |= if has { bit } else { 0 };
+        }
+    }
+    if spec.sparse {
+        Format::of(dtype).zero("sparse24")?;
+        let last = layout.shape().last().copied().unwrap_or(1);
+        if !last.is_multiple_of(4) {
+            return Err(invalid("last dimension", last, "2:4 sparsity needs a multiple of 4".to_owned()));
+        }
+        p.flags |= flag::SPARSE;
+    }
+    Ok(())
+}

@@ -1,0 +1,289 @@
+//! What a generator is as data, and the text form that programs take.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// Which operand of an exact product a tensor is; see [`FillExactProduct`](super::FillExactProduct).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The one that carries the zeros that keep long sums exact.
+    A,
+    /// The dense one.
+    B,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pattern {
+    Uniform { min: f64, max: f64 },
+    Integers { min: i64, max: i64 },
+    Normal { mean: f64, sigma: f64 },
+    Constant { value: f64 },
+    Sequential { dim: usize },
+    Diagonal { value: f64 },
+    Checkerboard { value: f64 },
+    Monotonic { init: f64, step: f64 },
+    Sin,
+    Cos,
+    Bounce { near: f64, far: f64 },
+    Subnormal,
+    Exact { k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: Operand },
+    CRand { min: f64, max: f64 },
+}
+
+/// A generator as data: a pattern, its seed and stream, and what is laid over it.
+///
+/// It has a text form, which `FromStr` reads and `Display` writes:
+///
+/// ```text
+/// PATTERN [/seed=N] [/stream=N] [/special=RATE] [/sparse24]
+///
+/// PATTERN    uniform:MIN,MAX  uniform:RANGE  RANGE     integers: both ends included; floats: see FillUniformRand
+///            int:MIN,MAX                               whole numbers in any format
+///            normal:MEAN,SIGMA   constant:V   sequential:DIM   diagonal:V   checkerboard:V
+///            monotonic:INIT,STEP   sin   cos   hpl   bounce:NEAR,FAR   subnormal
+///            exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b       ACCUMULATOR is a dtype, a or b the operand
+///            crand:MIN,MAX  crand:RANGE                seed is the argument of srand
+/// RANGE      r0 = -1,1   r1 = -10,10   r4 = 1,5   r5 = 5,10
+/// ```
+///
+/// ```
+/// use hipverify::fill::{FillSpec, FillUniformRand, Generator};
+/// let spec: FillSpec = "uniform:-1,1/seed=7/special=0.01".parse()?;
+/// assert_eq!(spec, FillUniformRand::new(-1.0, 1.0).seed(7).with_specials(0.01));
+/// assert_eq!(spec.to_string(), "uniform:-1,1/seed=7/special=0.01");
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct FillSpec {
+    pub(crate) pattern: Pattern,
+    pub(crate) seed: u64,
+    pub(crate) stream: u32,
+    pub(crate) special_rate: f64,
+    pub(crate) sparse: bool,
+}
+
+/// The ranges that published measurements name.
+const RANGES: [(&str, f64, f64); 4] = [("r0", -1.0, 1.0), ("r1", -10.0, 10.0), ("r4", 1.0, 5.0), ("r5", 5.0, 10.0)];
+
+const KNOWN: &str = "known: uniform:MIN,MAX int:MIN,MAX normal:MEAN,SIGMA constant:V sequential:DIM diagonal:V checkerboard:V \
+    monotonic:INIT,STEP sin cos hpl bounce:NEAR,FAR subnormal exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b crand:MIN,MAX, \
+    the ranges r0 r1 r4 r5 in place of MIN,MAX, each followed by any of /seed=N /stream=N /special=RATE /sparse24";
+
+impl FillSpec {
+    pub(crate) fn new(pattern: Pattern) -> FillSpec {
+        FillSpec { pattern, seed: 0, stream: 0, special_rate: 0.0, sparse: false }
+    }
+
+    /// The ends of a named range (`r0`, `r1`, `r4`, `r5`).
+    pub fn named_range(name: &str) -> Option<(f64, f64)> {
+        RANGES.iter().find(|r| r.0 == name).map(|r| (r.1, r.2))
+    }
+
+    /// The same generator with another seed.
+    pub fn seed(mut self, seed: u64) -> FillSpec {
+        self.seed = seed;
+        self
+    }
+
+    /// The same generator on another stream: different, independent data under the same seed.
+    pub fn stream(mut self, stream: u32) -> FillSpec {
+        self.stream = stream;
+        self
+    }
+}
+
+impl std::str::FromStr for FillSpec {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<FillSpec> {
+        let bad = |limit: String| Error::InvalidArgument { what: "generator", value: text.to_owned(), limit };
+        let mut parts = text.split('/');
+        let head = parts.next().unwrap_or_default();
+        let (name, arguments) = match head.split_once(':') {
+            Some((name, rest)) => (name, rest.split(',').map(str::trim).collect::<Vec<_>>()),
+            None => (head, Vec::new()),
+        };
+        let pattern = pattern(name, &arguments).map_err(|reason| bad(format!("{reason}; {KNOWN}")))?;
+        let mut spec = FillSpec::new(pattern);
+        for option in parts {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            let number = |kind: &str| bad(format!("{key} takes {kind}; {KNOWN}"));
+            match key {
+                "seed" => spec.seed = value.parse().map_err(|_| number("a whole number from 0 to 2^64-1"))?,
+                "stream" => spec.stream = value.parse().map_err(|_| number("a whole number from 0 to 2^32-1"))?,
+                "special" => spec.special_rate = value.parse().map_err(|_| number("a rate from 0 to 1"))?,
+                "sparse24" if value.is_empty() => spec.sparse = true,
+                _ => return Err(bad(format!("unknown option `{option}`; {KNOWN}"))),
+            }
+        }
+        Ok(spec)
+    }
+}
+
+fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
+    let count = |n: usize| {
+        if arguments.len() == n { Ok(()) } else { Err(format!("`{name}` takes {n} arguments, found {}", arguments.len())) }
+    };
+    let float = |i: usize| -> Result<f64, String> {
+        let text = arguments.get(i).copied().unwrap_or_default();
+        text.parse().map_err(|_| format!("`{text}` is not a number"))
+    };
+    let whole = |i: usize| -> Result<u64, String> {
+        let text = arguments.get(i).copied().unwrap_or_default();
+        text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+    };
+    let signed = |i: usize| -> Result<i64, String> {
+        let text = arguments.get(i).copied().unwrap_or_default();
+        text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+    };
+    let range = || -> Result<(f64, f64), String> {
+        if let [one] = arguments
+            && let Some(range) = FillSpec::named_range(one)
+        {
+            return Ok(range);
+        }
+        count(2)?;
+        Ok((float(0)?, float(1)?))
+    };
+    let one = || count(1).and_then(|()| float(0));
+    Ok(match name {
+        "uniform" => range().map(|(min, max)| Pattern::Uniform { min, max })?,
+        "crand" => range().map(|(min, max)| Pattern::CRand { min, max })?,
+        "int" => {
+            count(2)?;
+            Pattern::Integers { min: signed(0)?, max: signed(1)? }
+        }
+        "normal" => {
+            count(2)?;
+            Pattern::Normal { mean: float(0)?, sigma: float(1)? }
+        }
+        "constant" => Pattern::Constant { value: one()? },
+        "diagonal" => Pattern::Diagonal { value: one()? },
+        "checkerboard" => Pattern::Checkerboard { value: one()? },
+        "sequential" => {
+            count(1)?;
+            Pattern::Sequential { dim: whole(0)? as usize }
+        }
+        "monotonic" => {
+            count(2)?;
+            Pattern::Monotonic { init: float(0)?, step: float(1)? }
+        }
+        "bounce" => {
+            count(2)?;
+            Pattern::Bounce { near: float(0)?, far: float(1)? }
+        }
+        "exact" => {
+            count(5)?;
+            let operand = match arguments[4] {
+                "a" => Operand::A,
+                "b" => Operand::B,
+                other => return Err(format!("operand `{other}` is neither a nor b")),
+            };
+            let accumulator = arguments[3].parse().map_err(|e: Error| e.to_string())?;
+            Pattern::Exact { k: whole(0)?, max_a: whole(1)?, max_b: whole(2)?, accumulator, operand }
+        }
+        bare => {
+            let found = match bare {
+                "sin" => Pattern::Sin,
+                "cos" => Pattern::Cos,
+                "subnormal" => Pattern::Subnormal,
+                "hpl" => Pattern::Uniform { min: -0.5, max: 0.5 },
+                other => match FillSpec::named_range(other) {
+                    Some((min, max)) => Pattern::Uniform { min, max },
+                    None => return Err(format!("unknown pattern `{other}`")),
+                },
+            };
+            count(0)?;
+            found
+        }
+    })
+}
+
+impl std::fmt::Display for FillSpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.pattern {
+            Pattern::Uniform { min, max } => write!(f, "uniform:{min},{max}"),
+            Pattern::Integers { min, max } => write!(f, "int:{min},{max}"),
+            Pattern::Normal { mean, sigma } => write!(f, "normal:{mean},{sigma}"),
+            Pattern::Constant { value } => write!(f, "constant:{value}"),
+            Pattern::Sequential { dim } => write!(f, "sequential:{dim}"),
+            Pattern::Diagonal { value } => write!(f, "diagonal:{value}"),
+            Pattern::Checkerboard { value } => write!(f, "checkerboard:{value}"),
+            Pattern::Monotonic { init, step } => write!(f, "monotonic:{init},{step}"),
+            Pattern::Sin => f.write_str("sin"),
+            Pattern::Cos => f.write_str("cos"),
+            Pattern::Bounce { near, far } => write!(f, "bounce:{near},{far}"),
+            Pattern::Subnormal => f.write_str("subnormal"),
+            Pattern::Exact { k, max_a, max_b, accumulator, operand } => {
+                let operand = if *operand == Operand::A { 'a' } else { 'b' };
+                write!(f, "exact:{k},{max_a},{max_b},{accumulator},{operand}")
+            }
+            Pattern::CRand { min, max } => write!(f, "crand:{min},{max}"),
+        }?;
+        if self.seed != 0 {
+            write!(f, "/seed={}", self.seed)?;
+        }
+        if self.stream != 0 {
+            write!(f, "/stream={}", self.stream)?;
+        }
+        if self.special_rate != 0.0 {
+            write!(f, "/special={}", self.special_rate)?;
+        }
+        if self.sparse { f.write_str("/sparse24") } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_round_trips() {
+        let cases = [
+            "uniform:-1,1",
+            "int:-5,5/seed=18446744073709551615/stream=4294967295",
+            "normal:0,0.125/special=0.001/sparse24",
+            "constant:NaN",
+            "sequential:2",
+            "diagonal:1",
+            "checkerboard:2.5",
+            "monotonic:-3,0.5",
+            "sin",
+            "cos/stream=1",
+            "bounce:1,3",
+            "subnormal/seed=3",
+            "exact:4096,3,3,f32,a",
+            "crand:-10,10/seed=1",
+        ];
+        for text in cases {
+            let spec: FillSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+        }
+        for (alias, text) in
+            [("r5", "uniform:5,10"), ("crand:r0", "crand:-1,1"), ("hpl", "uniform:-0.5,0.5"), ("uniform:r1", "uniform:-10,10")]
+        {
+            assert_eq!(alias.parse::<FillSpec>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn errors_say_what_is_known() {
+        let cases = [
+            ("gauss:0,1", "unknown pattern `gauss`"),
+            ("uniform:1", "takes 2 arguments, found 1"),
+            ("uniform:a,1", "`a` is not a number"),
+            ("int:0.5,1", "`0.5` is not a whole number"),
+            ("sin:1", "takes 0 arguments, found 1"),
+            ("sin/seed=x", "seed takes a whole number"),
+            ("sin/sead=1", "unknown option `sead=1`"),
+            ("exact:1,1,1,f32,c", "neither a nor b"),
+            ("exact:1,1,1,f33,a", "unknown dtype `f33`"),
+            ("r2", "unknown pattern `r2`"),
+            ("", "unknown pattern ``"),
+        ];
+        for (text, part) in cases {
+            let message = text.parse::<FillSpec>().unwrap_err().to_string();
+            assert!(message.contains(part) && message.contains("bounce:NEAR,FAR"), "{text}: {message}");
+        }
+    }
+}
