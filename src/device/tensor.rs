@@ -97,6 +97,13 @@ impl<'a> TensorRef<'a> {
         self.bytes
     }
 
+    /// The raw bits of the element at memory index `at`, fetched from the device.
+    pub(crate) fn read_bits(&self, at: usize) -> Result<u64> {
+        match self.device.backend() {
+            super::Backend::Host => Ok(self.dtype.load_bits(self.host_bytes(), at)),
+        }
+    }
+
     /// The memory of a tensor on the host device.
     pub(crate) fn host_bytes(&self) -> &'a [u8] {
         debug_assert!(matches!(self.device.backend(), super::Backend::Host));

@@ -6,7 +6,6 @@
 //!
 //! Byte slices may be unaligned; packed 4-bit elements start at an even element. A byte slice too short for its elements
 //! is a bug of the caller and panics.
-#![allow(dead_code, reason = "the rooms above use a part of it at a time")]
 
 mod kernel;
 mod simd;
@@ -226,16 +225,16 @@ fn saturated_ordinal(dtype: DType, bits: u64) -> i32 {
     ordinal(dtype, bits).unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
-/// The ordinal in `dtype` of each value rounded to nearest even into `dtype` with [`Overflow::Ieee`]; 0 where that is NaN.
-/// For the formats of [`ordinals_i32`]. `values` and `out` have the same length.
+/// The ordinal in `dtype` of each finite value rounded to nearest even into `dtype` with [`Overflow::Saturate`]; any number for
+/// a value that is not finite. For the formats of [`ordinals_i32`]. `values` and `out` have the same length.
 pub(crate) fn ordinals_from_f32(dtype: DType, values: &[f32], out: &mut [i32]) {
     match dtype {
         DType::F32 => simd::map(values, out, |v| kernel::ordinal_f32(v.to_bits())),
         _ => with_small!(
             dtype,
-            S => simd::map(values, out, |v| kernel::ordinal::<S>(kernel::encode::<S, false, false>(v))),
+            S => simd::map(values, out, |v| kernel::ordinal::<S>(kernel::encode::<S, false, true>(v))),
             _ => simd::map(values, out, |v| {
-                saturated_ordinal(dtype, dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Ieee))
+                saturated_ordinal(dtype, dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Saturate))
             })
         ),
     }

@@ -1,10 +1,234 @@
-//! The verdict: compare a result with a reference.
+//! The verdict: compare a result with a reference where they live, and say where, how much and why they differ.
+//!
+//! [`gpu_verify`] compares two tensors of one shape on their device in a single pass; only statistics leave it. The
+//! definition of every number in the [`Report`] is in `docs/numerics.md`, and the rule for one element in one place
+//! (`rule.rs`); host loops and device kernels are two implementations of it that give the same bits.
+//!
+//! ```
+//! use hipverify::verify::{Tolerance, gpu_verify};
+//! use hipverify::{Device, DeviceMem};
+//! let device = Device::host();
+//! let reference = DeviceMem::<f32>::from_slice(&device, &[1.0, 2.0, 4.0])?;
+//! let result = DeviceMem::<f32>::from_slice(&device, &[1.0, 2.5, 4.0])?;
+//! let report = gpu_verify(&result, &reference, &Tolerance::new(1e-3, 1e-3)?)?;
+//! assert_eq!((report.mismatches, report.first[0].index), (1, 1));
+//! # Ok::<(), hipverify::Error>(())
+//! ```
+//!
+//! Limits: a comparison of no elements is an error (nothing is no proof), both tensors must be on one device, and at most
+//! [`Options::MAX_FIRST`] mismatches are listed.
 
-/// What a comparison found.
-#[derive(Clone, Debug)]
-pub struct Report {}
-impl std::fmt::Display for Report {
-    fn fmt(&self, _f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        Ok(())
+mod histogram;
+pub(crate) mod host;
+mod render;
+mod report;
+mod rule;
+mod stats;
+mod sums;
+mod tolerance;
+
+#[cfg(test)]
+mod tests;
+
+pub use histogram::{Histogram, Histograms};
+pub use render::{grouped, short};
+pub use report::{Classes, Judge, Level, Metrics, Options, Place, Report, Thresholds, Value, Warning, Worst};
+pub use rule::NonFinite;
+pub use stats::Measure;
+pub use tolerance::{Tolerance, absolute_threshold, relative_threshold};
+
+use crate::device::{AsTensor, TensorRef};
+use crate::error::{Error, Result};
+use host::Request;
+use stats::{NOWHERE, Stats};
+use sums::Sums;
+
+/// What a backend brings home from a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    pub stats: Stats,
+    pub sums: Sums,
+    pub histograms: Option<histogram::Counters>,
+    pub first: Vec<u64>,
+}
+
+/// The largest magnitude of a tensor.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct MaxAbs {
+    /// max |x| over the finite elements; 0 when there are none.
+    pub value: f64,
+    /// NaNs: reported, not swallowed.
+    pub nans: u64,
+    /// Infinities of either sign.
+    pub infinities: u64,
+}
+
+impl MaxAbs {
+    fn visit(&mut self, x: f64) {
+        if x.is_nan() {
+            self.nans += 1;
+        } else if x.is_infinite() {
+            self.infinities += 1;
+        } else {
+            self.value = self.value.max(x.abs());
+        }
     }
+
+    fn joined(self, other: MaxAbs) -> MaxAbs {
+        MaxAbs { value: self.value.max(other.value), nans: self.nans + other.nans, infinities: self.infinities + other.infinities }
+    }
+}
+
+/// Compares `result` with `reference` on their device, element by element and as a whole.
+///
+/// # Errors
+/// [`Error::Shape`] when the shapes differ, [`Error::WrongDevice`] when the tensors are on different devices,
+/// [`Error::InvalidArgument`] when they have no elements, and whatever the device reports.
+pub fn gpu_verify(result: &impl AsTensor, reference: &impl AsTensor, tolerance: &Tolerance) -> Result<Report> {
+    gpu_verify_with(result, reference, tolerance, &Options::default())
+}
+
+/// [`gpu_verify`] with options.
+///
+/// # Errors
+/// As there; also [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`].
+pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolerance: &Tolerance, options: &Options) -> Result<Report> {
+    let (result, reference) = (result.as_tensor(), reference.as_tensor());
+    result.device().expect_same(reference.device(), "the reference")?;
+    if result.shape() != reference.shape() {
+        return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
+    }
+    if result.elements() == 0 {
+        let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
+        return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
+    }
+    if options.first > Options::MAX_FIRST {
+        let limit = format!("at most {} mismatches are listed", Options::MAX_FIRST);
+        return Err(Error::InvalidArgument { what: "first", value: options.first.to_string(), limit });
+    }
+    let max = if tolerance.needs_max() { gpu_reduce_max(&reference)?.value } else { 0.0 };
+    let request = Request {
+        rtol: tolerance.rtol(),
+        atol: tolerance.atol(max),
+        nonfinite: options.nonfinite,
+        all: options.level == Level::All || options.histograms,
+        histograms: options.histograms,
+        first: options.first,
+    };
+    let outcome = match result.device().backend() {
+        crate::device::Backend::Host => host::compare(&result, &reference, &request),
+    };
+    report(&result, &reference, &request, options, outcome)
+}
+
+/// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.
+///
+/// # Errors
+/// Whatever the device reports. No elements are no error: the maximum is 0.
+pub fn gpu_reduce_max(tensor: &impl AsTensor) -> Result<MaxAbs> {
+    let tensor = tensor.as_tensor();
+    match tensor.device().backend() {
+        crate::device::Backend::Host => Ok(host::reduce_max(&tensor)),
+    }
+}
+
+/// Makes the report of an outcome: the same for every backend.
+fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, options: &Options, outcome: Outcome) -> Result<Report> {
+    let Outcome { stats, sums: [sum_d, sum_dd, sum_r, sum_rr], histograms, first } = outcome;
+    let elements = result.elements();
+    let place = |index: u64| -> Result<Place> {
+        let index = index as usize;
+        let coordinates = result.layout().coordinates(index);
+        Ok(Place { index, coordinates, result: value_at(result, index)?, reference: value_at(reference, index)? })
+    };
+    let worst = |m: Measure| -> Result<Option<Worst>> {
+        let stats::Extreme { value, index } = stats.worst[m as usize];
+        if index == NOWHERE { Ok(None) } else { Ok(Some(Worst { value, place: place(index)? })) }
+    };
+    let classes = |side: usize| Classes {
+        zeros: stats.zeros[side],
+        nans: stats.nans[side],
+        positive_infinities: stats.positive_infinities[side],
+        negative_infinities: stats.negative_infinities[side],
+    };
+    let [result_max, reference_max] = stats.max_magnitude;
+    let worst_absolute = worst(Measure::Absolute)?;
+    let metrics = if request.all {
+        let worst_relative = worst(Measure::Relative)?;
+        let absolute = worst_absolute.as_ref().map_or(0.0, |w| w.value);
+        let relative = worst_relative.as_ref().map_or(0.0, |w| w.value);
+        let n = elements as f64;
+        let rms = quotient(sum_dd.sqrt(), n.sqrt() * result_max.max(reference_max));
+        let thresholds = options.thresholds.unwrap_or_else(|| Thresholds::rocmlir(result.dtype()));
+        Some(Metrics {
+            worst_relative,
+            worst_relative_old: worst(Measure::RelativeOld)?,
+            worst_epsilon: worst(Measure::Epsilon)?,
+            worst_ulp: worst(Measure::Ulp)?,
+            worst_ratio: worst(Measure::Ratio)?,
+            mean_absolute: sum_d / n,
+            rms,
+            relative_l1: quotient(sum_d, sum_r),
+            relative_l2: quotient(sum_dd, sum_rr).sqrt(),
+            relative_linf: quotient(absolute, reference_max),
+            passing_rtol: stats.passing_rtol,
+            passing_atol: stats.passing_atol,
+            zero_passes: stats.zero_passes,
+            thresholds,
+            vector: [rms <= thresholds.rms, absolute <= thresholds.absolute, relative <= thresholds.relative],
+        })
+    } else {
+        None
+    };
+    let by_elements = stats.mismatches == 0;
+    let sound = stats.nonfinite_pairs == 0 || options.nonfinite == NonFinite::EqualWhenSame && by_elements;
+    let by_thresholds = sound && metrics.as_ref().is_some_and(|m| m.vector == [true; 3]);
+    let passed = match options.judge {
+        Judge::Elements => by_elements,
+        Judge::Thresholds => by_thresholds,
+        Judge::Both => by_elements && by_thresholds,
+    };
+    let mut histograms = histograms;
+    if let Some(counters) = &mut histograms {
+        let finite = elements as u64 - stats.nonfinite_pairs;
+        histogram::count_equal(counters, finite);
+    }
+    Ok(Report {
+        shape: result.shape().to_vec(),
+        result_dtype: result.dtype(),
+        reference_dtype: reference.dtype(),
+        rtol: request.rtol,
+        atol: request.atol,
+        judge: options.judge,
+        passed,
+        elements,
+        mismatches: stats.mismatches,
+        nonfinite_pairs: stats.nonfinite_pairs,
+        result: classes(0),
+        reference: classes(1),
+        result_max,
+        reference_max,
+        first: first.into_iter().map(place).collect::<Result<_>>()?,
+        worst_absolute,
+        metrics,
+        histograms: histograms.as_ref().map(Histograms::from_counters),
+        device: result.device().name(),
+        why: result.device().why().to_owned(),
+    })
+}
+
+/// x / y, where nothing over nothing is nothing.
+fn quotient(x: f64, y: f64) -> f64 {
+    if x == 0.0 { 0.0 } else { x / y }
+}
+
+/// The value of one element, wherever the tensor lives.
+fn value_at(tensor: &TensorRef<'_>, index: usize) -> Result<Value> {
+    let at = tensor.layout().index(index);
+    let bits = tensor.read_bits(at)?;
+    Ok(match tensor.dtype().int_format() {
+        Some(int) => Value::Int(int.decode(bits)),
+        None => Value::Float(tensor.dtype().decode(bits)),
+    })
 }

@@ -1,0 +1,93 @@
+//! Histograms with the bins of the 2022 study of fp16 errors.
+
+use std::fmt;
+
+/// A histogram with fixed bins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Histogram {
+    /// What is binned.
+    pub measure: &'static str,
+    /// Names of the bins, in ascending order.
+    pub bins: &'static [&'static str],
+    /// Elements in each bin.
+    pub counts: Vec<u64>,
+}
+
+/// The three histograms of a report. Pairs that are not finite are in none of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Histograms {
+    /// |a - r| / |r| where |r| > 1e-3; equal pairs are in the first bin whatever r is.
+    pub relative: Histogram,
+    /// |a - r| / spacing of the result's format at |r|, rounded to the nearest integer (ties up), but at least 1 when the pair differs.
+    pub epsilon: Histogram,
+    /// |a - r| / fma(rtol, |r|, atol).
+    pub ratio: Histogram,
+}
+
+/// Bins of the relative difference.
+pub(crate) const RELATIVE: [&str; 9] =
+    ["0", "(0, 1e-6)", "[1e-6, 1e-5)", "[1e-5, 1e-4)", "[1e-4, 1e-3)", "[1e-3, 1e-2)", "[1e-2, 0.1)", "[0.1, 1)", ">= 1"];
+/// Bins of the epsilon difference.
+pub(crate) const EPSILON: [&str; 6] = ["0", "1", "2", "[3, 10]", "[11, 100]", "> 100"];
+/// Bins of the ratio to the tolerance; everything up to 1 passes.
+pub(crate) const RATIO: [&str; 8] = ["0", "(0, 0.1]", "(0.1, 0.5]", "(0.5, 1]", "(1, 2]", "(2, 10]", "(10, 100]", "> 100"];
+/// Bins of all three, one after the other: the layout that backends fill.
+pub(crate) const BINS: usize = RELATIVE.len() + EPSILON.len() + RATIO.len();
+
+/// Counters of all bins.
+pub(crate) type Counters = [u64; BINS];
+
+/// The lower ends of the relative bins 2 to 8, as f64 literals.
+const RELATIVE_ENDS: [f64; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
+/// The lower ends of the epsilon bins 1 to 5: above 0, then half an epsilon below the first whole number in each.
+const EPSILON_ENDS: [f64; 5] = [0.0, 1.5, 2.5, 10.5, 100.5];
+/// The upper ends of the ratio bins 1 to 6.
+const RATIO_ENDS: [f64; 6] = [0.1, 0.5, 1.0, 2.0, 10.0, 100.0];
+
+/// Counts one finite pair that differs. `relative` is `None` where |r| <= 1e-3. The quotients come in the pair's arithmetic,
+/// widened to f64; one that underflowed to 0 is counted in the first bin.
+pub(crate) fn count(counters: &mut Counters, relative: Option<f64>, epsilon: f64, ratio: f64) {
+    if let Some(x) = relative {
+        counters[if x == 0.0 { 0 } else { 1 + RELATIVE_ENDS.iter().filter(|&&end| x >= end).count() }] += 1;
+    }
+    counters[RELATIVE.len() + EPSILON_ENDS.iter().filter(|&&end| epsilon >= end).count()] += 1;
+    let bin = if ratio == 0.0 { 0 } else { 1 + RATIO_ENDS.iter().filter(|&&end| ratio > end).count() };
+    counters[RELATIVE.len() + EPSILON.len() + bin] += 1;
+}
+
+/// Counts the equal pairs: the finite ones that [`count`] has not seen. Every differing pair is in one epsilon bin.
+pub(crate) fn count_equal(counters: &mut Counters, finite: u64) {
+    let differing: u64 = counters[RELATIVE.len()..RELATIVE.len() + EPSILON.len()].iter().sum();
+    for first_bin in [0, RELATIVE.len(), RELATIVE.len() + EPSILON.len()] {
+        counters[first_bin] += finite - differing;
+    }
+}
+
+impl Histograms {
+    pub(crate) fn from_counters(c: &Counters) -> Histograms {
+        let (relative, rest) = c.split_at(RELATIVE.len());
+        let (epsilon, ratio) = rest.split_at(EPSILON.len());
+        Histograms {
+            relative: Histogram { measure: "relative difference (|r| > 1e-3)", bins: &RELATIVE, counts: relative.to_vec() },
+            epsilon: Histogram { measure: "epsilon difference", bins: &EPSILON, counts: epsilon.to_vec() },
+            ratio: Histogram { measure: "ratio to tolerance", bins: &RATIO, counts: ratio.to_vec() },
+        }
+    }
+}
+
+impl fmt::Display for Histogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total: u64 = self.counts.iter().sum();
+        let width = self.counts.iter().map(|c| super::render::grouped(*c).len()).max().unwrap_or(1);
+        write!(f, "  {}", self.measure)?;
+        for (name, &n) in self.bins.iter().zip(&self.counts) {
+            let share = if total == 0 { 0.0 } else { n as f64 / total as f64 };
+            // One mark for any count above zero, the rest on a logarithmic scale: tails are what one looks for.
+            let marks = if n == 0 { 0 } else { 1 + (f64::log10(n as f64) * 4.0) as usize };
+            write!(f, "\n    {name:<13} {:>width$} {:>11.6} %  {}", super::render::grouped(n), share * 100.0, "#".repeat(marks))?;
+        }
+        Ok(())
+    }
+}

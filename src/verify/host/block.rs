@@ -1,0 +1,267 @@
+//! The inner loop: one block of elements, as vectors where the processor has them.
+//!
+//! Counting is done for whole vectors. The extremes are screened: a vector is looked at element by element, by the very rule
+//! of [`rule`](super::super::rule), only when one of its elements could change an extreme or is not finite. Each screen is a
+//! condition that every such element meets; most are exact, since `fl(x / y) > best` implies `x - best·y > 0`, whose sign one
+//! fma gives without error while the difference is at least [`Limits::tiny`].
+
+use super::super::histogram::{self, Counters};
+use super::super::rule::{Real, Rule};
+use super::super::stats::{Measure, Stats};
+#[cfg(target_arch = "x86_64")]
+use super::lanes::Lanes;
+
+/// Elements that are decoded and scanned at a time: whole rows for every format, small enough for the L1 cache.
+pub(super) const BLOCK: usize = 1024;
+
+/// One block of both tensors, as numbers.
+pub(super) struct Block<'a, T, I> {
+    /// Logical index of the first element.
+    pub start: u64,
+    pub result: &'a [T],
+    pub reference: &'a [T],
+    /// Ordinals of both sides in the result's format; `None` where the bits of the numbers tell.
+    pub ordinals: Option<(&'a [I], &'a [I])>,
+}
+
+/// What becomes of a block: |a - r| and |r| for the sums, and what the scan found so far.
+pub(super) struct Sink<'a, T> {
+    pub stats: &'a mut Stats,
+    pub histograms: Option<&'a mut Counters>,
+    pub differences: &'a mut [T],
+    pub magnitudes: &'a mut [T],
+}
+
+/// Numbers whose bits are their own ordinals.
+pub(super) trait Bits: Real + Default {
+    type Ordinal: Copy + Into<i64>;
+    fn own_ordinal(self) -> i64;
+    /// Differences below this are always looked at one by one.
+    const TINY: Self;
+    /// The largest number not above `x`.
+    fn floor_of(x: f64) -> Self;
+    fn from_f64(x: f64) -> Self;
+}
+
+impl Bits for f32 {
+    type Ordinal = i32;
+    fn own_ordinal(self) -> i64 {
+        let magnitude = i64::from(self.to_bits() & 0x7fff_ffff);
+        if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+    const TINY: f32 = 7.888_609e-31; // 2^-100
+    fn floor_of(x: f64) -> f32 {
+        let near = x as f32;
+        if f64::from(near) > x { near.next_down() } else { near }
+    }
+    fn from_f64(x: f64) -> f32 {
+        x as f32
+    }
+}
+
+impl Bits for f64 {
+    type Ordinal = i64;
+    fn own_ordinal(self) -> i64 {
+        let magnitude = (self.to_bits() & i64::MAX as u64) as i64;
+        if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+    const TINY: f64 = 1e-270;
+    fn floor_of(x: f64) -> f64 {
+        x
+    }
+    fn from_f64(x: f64) -> f64 {
+        x
+    }
+}
+
+impl<T: Bits> Block<'_, T, T::Ordinal> {
+    /// Visits one element by the rule.
+    fn observe(&self, i: usize, rule: &Rule<T>, sink: &mut Sink<'_, T>) {
+        let (a, r) = (self.result[i], self.reference[i]);
+        let ulps = || match self.ordinals {
+            Some((x, y)) => Into::<i64>::into(x[i]).abs_diff(y[i].into()),
+            None => a.own_ordinal().abs_diff(r.own_ordinal()),
+        };
+        let (d, m) = sink.stats.observe(rule, self.start + i as u64, a, r, ulps);
+        sink.differences[i] = d;
+        sink.magnitudes[i] = m;
+    }
+
+    /// Bins one element if its sides are finite and differ.
+    fn bin(&self, i: usize, rule: &Rule<T>, sink: &mut Sink<'_, T>) {
+        let (d, m) = (sink.differences[i], sink.magnitudes[i]);
+        if let Some(counters) = &mut sink.histograms
+            && d > T::ZERO
+        {
+            let relative = (m > T::SMALL).then(|| (d / m).wide());
+            let ratio = d / rule.bound(rule.rtol, m, rule.atol);
+            histogram::count(counters, relative, d.epsilons(m, &rule.grid), ratio.wide());
+        }
+    }
+
+    /// The naive twin: every element by the rule.
+    pub(super) fn scan_scalar(&self, rule: &Rule<T>, sink: &mut Sink<'_, T>) {
+        for i in 0..self.result.len() {
+            self.observe(i, rule, sink);
+            self.bin(i, rule, sink);
+        }
+    }
+}
+
+/// The screens, as numbers to be compared with.
+#[cfg(target_arch = "x86_64")]
+struct Limits<L: Lanes> {
+    absolute: L,
+    relative: L,
+    relative_old: L,
+    epsilon: L,
+    ratio: L,
+    rtol: L,
+    atol: L,
+    ulp: L::Integers,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<L: Lanes<Number: Bits>> Limits<L> {
+    /// # Safety
+    /// As for [`Lanes`].
+    #[inline(always)]
+    unsafe fn of(stats: &Stats, rule: &Rule<L::Number>) -> Limits<L> {
+        let best = |m: Measure| stats.worst[m as usize].value;
+        let number = <L::Number as Bits>::from_f64;
+        // A finite limit, so that what is not finite always exceeds it.
+        let finite = |x: f64| if x < L::Number::MAX.wide() { number(x) } else { L::Number::MAX };
+        let scaled = best(Measure::Epsilon) * super::super::rule::pow2(-rule.grid.mantissa_bits);
+        let epsilon = if scaled < L::Number::MAX.wide() { <L::Number as Bits>::floor_of(scaled) } else { L::Number::MAX };
+        // SAFETY: the caller's promise.
+        unsafe {
+            Limits {
+                absolute: L::splat(finite(best(Measure::Absolute))),
+                relative: L::splat(number(best(Measure::Relative))),
+                relative_old: L::splat(number(best(Measure::RelativeOld))),
+                epsilon: L::splat(epsilon),
+                ratio: L::splat(number(best(Measure::Ratio))),
+                rtol: L::splat(number(stats.passing_rtol)),
+                atol: L::splat(number(stats.passing_atol)),
+                ulp: L::splat_limit(best(Measure::Ulp) as u64),
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<T: Bits> Block<'_, T, T::Ordinal> {
+    /// Scans the block in vectors; `ALL` is `rule.all`.
+    ///
+    /// # Safety
+    /// The instruction set of `L` is enabled where this is inlined.
+    #[inline(always)]
+    pub(super) unsafe fn scan_vectors<L, const ALL: bool>(&self, rule: &Rule<T>, sink: &mut Sink<'_, T>)
+    where
+        L: Lanes<Number = T, Integer = T::Ordinal>,
+    {
+        let n = self.result.len();
+        let whole = n - n % L::N;
+        // One check for all the unchecked accesses below.
+        assert!(self.reference.len() == n && sink.differences.len() >= n && sink.magnitudes.len() >= n);
+        assert!(self.ordinals.is_none_or(|(x, y)| x.len() >= n && y.len() >= n));
+        // SAFETY: the caller enables the instruction set; every pointer is offset by i <= n - L::N into slices of at least n.
+        unsafe {
+            let mut limits = Limits::<L>::of(sink.stats, rule);
+            let (rtol, atol, max) = (L::splat(rule.rtol), L::splat(rule.atol), L::splat(T::MAX));
+            let (tiny, small, zero) = (L::splat(T::TINY), L::splat(T::SMALL), L::splat(T::ZERO));
+            let binades = |e: i32| L::splat(T::from_f64(super::super::rule::pow2(e)));
+            let (lowest, highest) = (binades(rule.grid.min_exponent), binades(rule.grid.max_exponent));
+            let (mut failed, mut caught, mut visited) = (L::no_counts(), L::no_counts(), 0);
+            let mut zeros = [L::no_counts(), L::no_counts()];
+            let mut largest = [zero, zero];
+            let mut i = 0;
+            while i < whole {
+                let a = L::load(self.result.as_ptr().add(i));
+                let r = L::load(self.reference.as_ptr().add(i));
+                let (d, m) = (a.sub(r).magnitude(), r.magnitude());
+                let bound = rtol.fused(m, atol).at_most(max);
+                let mut rare = d.exceeds(limits.absolute);
+                if ALL {
+                    let positive = |limit: L, of: L| limit.negated_fused(of, d).above(zero);
+                    rare = L::or(rare, positive(limits.relative, m));
+                    rare = L::or(rare, L::and(positive(limits.relative_old, m), m.above(small)));
+                    rare = L::or(rare, positive(limits.ratio, bound));
+                    rare = L::or(rare, d.exceeds(limits.epsilon.mul(m.binade().at_least(lowest).at_most(highest))));
+                    rare = L::or(rare, d.exceeds(limits.rtol.fused(m, atol).at_most(max)));
+                    rare = L::or(rare, d.exceeds(rtol.fused(m, limits.atol).at_most(max)));
+                    rare = L::or(rare, L::and(d.above(zero), tiny.above(d)));
+                    let (x, y) = match self.ordinals {
+                        Some((x, y)) => (L::load_ordinals(x.as_ptr().add(i)), L::load_ordinals(y.as_ptr().add(i))),
+                        None => (a.ordinals(), r.ordinals()),
+                    };
+                    rare = L::or(rare, L::apart(x, y, limits.ulp));
+                }
+                if L::any(rare) {
+                    for j in i..i + L::N {
+                        self.observe(j, rule, sink);
+                    }
+                    limits = Limits::of(sink.stats, rule);
+                } else {
+                    failed = L::count(failed, d.above(bound));
+                    largest[0] = a.magnitude().at_least(largest[0]);
+                    largest[1] = m.at_least(largest[1]);
+                    if ALL {
+                        caught = L::count(caught, m.above(bound));
+                        visited += L::N as u64;
+                        zeros[0] = L::count(zeros[0], a.is_zero());
+                        zeros[1] = L::count(zeros[1], r.is_zero());
+                        d.store(sink.differences.as_mut_ptr().add(i));
+                        m.store(sink.magnitudes.as_mut_ptr().add(i));
+                    }
+                }
+                if sink.histograms.is_some() {
+                    for j in i..i + L::N {
+                        self.bin(j, rule, sink);
+                    }
+                }
+                i += L::N;
+            }
+            sink.stats.mismatches += L::total(failed);
+            sink.stats.zero_passes += visited - L::total(caught);
+            for (side, (zeros, largest)) in zeros.into_iter().zip(largest).enumerate() {
+                sink.stats.zeros[side] += L::total(zeros);
+                sink.stats.max_magnitude[side] = sink.stats.max_magnitude[side].max(largest.largest().wide());
+            }
+        }
+        for j in whole..n {
+            self.observe(j, rule, sink);
+            self.bin(j, rule, sink);
+        }
+    }
+}
+
+macro_rules! entry_points {
+    ($($name:ident, $number:ty, $lanes:ty, $features:literal;)*) => {$(
+        /// Scans a block with the instruction set of its name.
+        ///
+        /// # Safety
+        /// The processor has that instruction set.
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = $features)]
+        pub(super) unsafe fn $name(
+            block: &Block<'_, $number, <$number as Bits>::Ordinal>,
+            rule: &Rule<$number>,
+            sink: &mut Sink<'_, $number>,
+        ) {
+            // SAFETY: the features of `$lanes` are enabled on this function.
+            unsafe {
+                if rule.all {
+                    block.scan_vectors::<$lanes, true>(rule, sink)
+                } else {
+                    block.scan_vectors::<$lanes, false>(rule, sink)
+                }
+            }
+        }
+    )*};
+}
+
+entry_points! {
+    scan_f32_avx2, f32, super::lanes::avx2::F32x8, "avx2,fma";
+    scan_f64_avx2, f64, super::lanes::avx2::F64x4, "avx2,fma";
+}

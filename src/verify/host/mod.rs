@@ -1,0 +1,416 @@
+//! The comparison on the host device: all cores, vectors where the processor has them, any layout.
+//!
+//! Items of [`sums`](super::sums) are the unit of work: a task takes a run of consecutive items, decodes them block by block into
+//! numbers in the L1 cache, and scans each block. Tasks are joined by rules that do not depend on how items were shared out.
+
+mod block;
+mod gather;
+mod lanes;
+mod max;
+
+pub(crate) use max::reduce_max;
+
+use super::Outcome;
+use super::histogram::{BINS, Counters};
+use super::rule::{Arithmetic, Grid, IntRule, NonFinite, Real, Rule};
+use super::stats::Stats;
+use super::sums::{self, Accumulators, COLUMNS, LANES, Sums};
+use crate::device::TensorRef;
+use crate::dtype::{DType, Overflow, Rounding, convert, ordinal};
+use block::{BLOCK, Bits, Block, Sink};
+use gather::Reader;
+use rayon::prelude::*;
+
+/// What a comparison is made with, in f64.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub rtol: f64,
+    pub atol: f64,
+    pub nonfinite: NonFinite,
+    pub all: bool,
+    pub histograms: bool,
+    pub first: usize,
+}
+
+/// What one task brings home.
+struct Part {
+    stats: Stats,
+    histograms: Counters,
+    items: Vec<(Sums, u64)>,
+}
+
+/// Compares two tensors of one shape, both on the host device.
+pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
+    match Arithmetic::of(result.dtype(), reference.dtype()) {
+        Arithmetic::F32 => run::<Floats<f32>>(result, reference, request),
+        Arithmetic::F64 => run::<Floats<f64>>(result, reference, request),
+        Arithmetic::I64 => run::<Integers>(result, reference, request),
+    }
+}
+
+/// One arithmetic's way to scan a block; holds the scratch memory of a task.
+trait Scanner {
+    fn new(result: DType, reference: DType, request: &Request) -> Self;
+    /// Scans a block of raw elements, the first of which has logical index `start`.
+    fn scan(
+        &mut self,
+        start: u64,
+        n: usize,
+        result: &[u8],
+        reference: &[u8],
+        part: &mut Part,
+        acc: Option<(&mut Accumulators, usize, usize)>,
+    );
+}
+
+fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
+    let n = result.elements();
+    let vector = sums::vector_width(result.dtype(), reference.dtype());
+    let segment = sums::segment_elements(vector);
+    let item = segment * sums::SEGMENTS_PER_ITEM;
+    let items = n.div_ceil(item);
+    // Several tasks a thread even out the load; long tasks keep the screens sharp. Neither touches the result.
+    let per_task = (items / (8 * rayon::current_num_threads())).clamp(1, 64);
+    let scan = |scanner: &mut S, part: &mut Part, readers: &mut (Reader<'_>, Reader<'_>), i: usize| {
+        let end = n.min((i + 1) * item);
+        let before = part.stats.mismatches;
+        let mut item_sums: Option<Sums> = None;
+        for seg in (i * item..end).step_by(segment) {
+            let seg_end = end.min(seg + segment);
+            let mut acc = sums::empty();
+            for start in (seg..seg_end).step_by(BLOCK) {
+                let count = BLOCK.min(seg_end - start);
+                let a = readers.0.read(start, count);
+                let r = readers.1.read(start, count);
+                let sink = request.all.then_some((&mut acc, vector, start - seg));
+                scanner.scan(start as u64, count, a, r, part, sink);
+            }
+            if request.all {
+                let s = sums::segment_sums(&acc);
+                item_sums = Some(item_sums.map_or(s, |t| std::array::from_fn(|k| t[k] + s[k])));
+            }
+        }
+        part.items.push((item_sums.unwrap_or_default(), part.stats.mismatches - before));
+    };
+    let task = |t: usize| {
+        let mut scanner = S::new(result.dtype(), reference.dtype(), request);
+        let mut readers = (Reader::new(result), Reader::new(reference));
+        let mut part = Part { stats: Stats::EMPTY, histograms: [0; BINS], items: Vec::with_capacity(per_task) };
+        for i in t * per_task..items.min((t + 1) * per_task) {
+            scan(&mut scanner, &mut part, &mut readers, i);
+        }
+        part
+    };
+    let parts: Vec<Part> = (0..items.div_ceil(per_task)).into_par_iter().map(task).collect();
+
+    let mut stats = Stats::EMPTY;
+    let mut histograms = [0; BINS];
+    for part in &parts {
+        stats.join(&part.stats);
+        histograms.iter_mut().zip(part.histograms).for_each(|(mine, theirs)| *mine += theirs);
+    }
+    let sums = sums::join_items(parts.iter().flat_map(|p| p.items.iter().map(|(s, _)| *s)));
+    // The first mismatches: only items that have some are scanned again, element by element.
+    let wanted = request.first as u64;
+    let mut first = Vec::new();
+    let mismatching = parts.iter().flat_map(|p| &p.items).enumerate().filter(|(_, (_, m))| *m > 0);
+    for (i, _) in mismatching {
+        let mut readers = (Reader::new(result), Reader::new(reference));
+        for start in i * item..n.min((i + 1) * item) {
+            if first.len() as u64 == wanted {
+                break;
+            }
+            let mut scanner = S::new(result.dtype(), reference.dtype(), request);
+            let mut one = Part { stats: Stats::EMPTY, histograms: [0; BINS], items: Vec::new() };
+            scanner.scan(start as u64, 1, readers.0.read(start, 1), readers.1.read(start, 1), &mut one, None);
+            if one.stats.mismatches > 0 {
+                first.push(start as u64);
+            }
+        }
+        if first.len() as u64 == wanted {
+            break;
+        }
+    }
+    Outcome { stats, sums, histograms: request.histograms.then_some(histograms), first }
+}
+
+/// The scanner of f32 and f64.
+struct Floats<T: Bits> {
+    dtypes: [DType; 2],
+    rule: Rule<T>,
+    histograms: bool,
+    vectors: bool,
+    numbers: [Vec<T>; 2],
+    ordinals: [Vec<T::Ordinal>; 2],
+    differences: Vec<T>,
+    magnitudes: Vec<T>,
+}
+
+/// What the scanner needs of f32 and f64 beyond the rule.
+trait Decode: Bits + bytemuck::Pod {
+    /// The format whose memory is this type.
+    const DTYPE: DType;
+    fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
+    fn ordinals(dtype: DType, bytes: &[u8], out: &mut [Self::Ordinal]);
+    /// Ordinals in `dtype` of numbers rounded to it.
+    fn rounded_ordinals(dtype: DType, values: &[Self], out: &mut [Self::Ordinal]);
+    /// Scans in vectors where `vectors` says that the processor can.
+    fn scan(block: &Block<'_, Self, Self::Ordinal>, vectors: bool, rule: &Rule<Self>, sink: &mut Sink<'_, Self>);
+}
+
+macro_rules! decode {
+    ($t:ty, $dtype:ident, $ordinal:ty, $decode:path, $avx2:path, |$d:ident, $bytes:ident, $o:ident| $ordinals:expr, |$d2:ident, $v:ident, $o2:ident| $rounded:expr) => {
+        impl Decode for $t {
+            const DTYPE: DType = DType::$dtype;
+            fn decode(dtype: DType, bytes: &[u8], out: &mut [$t]) {
+                $decode(dtype, bytes, out)
+            }
+            fn ordinals($d: DType, $bytes: &[u8], $o: &mut [$ordinal]) {
+                $ordinals
+            }
+            fn rounded_ordinals($d2: DType, $v: &[$t], $o2: &mut [$ordinal]) {
+                $rounded
+            }
+            fn scan(block: &Block<'_, $t, $ordinal>, vectors: bool, rule: &Rule<$t>, sink: &mut Sink<'_, $t>) {
+                #[cfg(target_arch = "x86_64")]
+                if vectors {
+                    // SAFETY: `vectors` is set only where AVX2 and FMA were detected.
+                    return unsafe { $avx2(block, rule, sink) };
+                }
+                let _ = vectors;
+                block.scan_scalar(rule, sink)
+            }
+        }
+    };
+}
+
+decode!(f32, F32, i32, convert::decode_f32, block::scan_f32_avx2, |d, bytes, o| convert::ordinals_i32(d, bytes, o), |d, v, o| {
+    convert::ordinals_from_f32(d, v, o)
+});
+decode!(f64, F64, i64, convert::decode_f64, block::scan_f64_avx2, |d, bytes, o| wide_ordinals(d, bytes, o), |d, v, o| {
+    rounded_wide_ordinals(d, v, o)
+});
+
+/// Ordinals of any format; NaN counts as 0, as it is never measured.
+fn wide_ordinals(dtype: DType, bytes: &[u8], out: &mut [i64]) {
+    for (i, o) in out.iter_mut().enumerate() {
+        *o = ordinal(dtype, dtype.load_bits(bytes, i)).unwrap_or(0);
+    }
+}
+
+/// Ordinals in `dtype` of numbers rounded to it.
+fn rounded_wide_ordinals(dtype: DType, values: &[f64], out: &mut [i64]) {
+    for (o, &v) in out.iter_mut().zip(values) {
+        *o = ordinal(dtype, dtype.encode(v, Rounding::NearestEven, Overflow::Saturate)).unwrap_or(0);
+    }
+}
+
+/// Whether the vector loops may run here.
+fn has_vectors() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
+}
+
+impl<T: Decode> Scanner for Floats<T>
+where
+    T::Ordinal: Default,
+{
+    fn new(result: DType, reference: DType, request: &Request) -> Self {
+        let own = result == T::DTYPE && reference == T::DTYPE;
+        let ordinals = if own || !request.all { 0 } else { BLOCK };
+        Floats {
+            dtypes: [result, reference],
+            rule: Rule {
+                rtol: T::from_f64(request.rtol),
+                atol: T::from_f64(request.atol),
+                nonfinite: request.nonfinite,
+                grid: Grid::of(result),
+                all: request.all,
+            },
+            histograms: request.histograms,
+            vectors: has_vectors(),
+            numbers: std::array::from_fn(|_| vec![T::default(); BLOCK]),
+            ordinals: std::array::from_fn(|_| vec![T::Ordinal::default(); ordinals]),
+            differences: vec![T::default(); BLOCK],
+            magnitudes: vec![T::default(); BLOCK],
+        }
+    }
+
+    fn scan(
+        &mut self,
+        start: u64,
+        n: usize,
+        result: &[u8],
+        reference: &[u8],
+        part: &mut Part,
+        acc: Option<(&mut Accumulators, usize, usize)>,
+    ) {
+        let [da, dr] = self.dtypes;
+        let [na, nr] = &mut self.numbers;
+        let a = numbers(da, result, &mut na[..n]);
+        let r = numbers(dr, reference, &mut nr[..n]);
+        let [oa, or] = &mut self.ordinals;
+        let ordinals = if oa.is_empty() {
+            None
+        } else {
+            T::ordinals(da, result, &mut oa[..n]);
+            if da == dr {
+                T::ordinals(dr, reference, &mut or[..n])
+            } else {
+                T::rounded_ordinals(da, r, &mut or[..n])
+            }
+            Some((&oa[..n], &or[..n]))
+        };
+        let block = Block { start, result: a, reference: r, ordinals };
+        let mut sink = Sink {
+            stats: &mut part.stats,
+            histograms: self.histograms.then_some(&mut part.histograms),
+            differences: &mut self.differences,
+            magnitudes: &mut self.magnitudes,
+        };
+        T::scan(&block, self.vectors, &self.rule, &mut sink);
+        if let Some((acc, vector, offset)) = acc {
+            accumulate(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, self.vectors);
+        }
+    }
+}
+
+/// `bytes` as numbers: in place where they are aligned numbers already, else decoded into `scratch`.
+fn numbers<'a, T: Decode>(dtype: DType, bytes: &'a [u8], scratch: &'a mut [T]) -> &'a [T] {
+    if dtype == T::DTYPE
+        && let Ok(numbers) = bytemuck::try_cast_slice(bytes)
+    {
+        return numbers;
+    }
+    T::decode(dtype, bytes, scratch);
+    scratch
+}
+
+/// Adds a block's differences and magnitudes to the accumulators of its segment. The block starts `offset` elements into the
+/// segment, at a row; the tail of an unfinished row counts as zeros.
+fn accumulate<T: Real + Default>(acc: &mut Accumulators, vector: usize, offset: usize, d: &mut [T], m: &mut [T], n: usize, vectors: bool) {
+    let end = n.next_multiple_of(vector);
+    d[n..end].fill(T::default());
+    m[n..end].fill(T::default());
+    let column = offset / vector % COLUMNS;
+    let (d, m) = (&d[..end], &m[..end]);
+    #[cfg(target_arch = "x86_64")]
+    if vectors {
+        // SAFETY: `vectors` is set only where AVX2 and FMA were detected.
+        return unsafe { fold_avx2(acc, vector, column, d, m) };
+    }
+    let _ = vectors;
+    fold_all(acc, vector, column, d, m)
+}
+
+/// [`fold_all`] compiled for AVX2; the same operations in the same order.
+///
+/// # Safety
+/// The processor has AVX2 and FMA.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn fold_avx2<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
+    fold_all(acc, vector, column, d, m)
+}
+
+#[inline(always)]
+fn fold_all<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
+    match vector {
+        2 => fold::<T, 2>(acc, column, d, m),
+        4 => fold::<T, 4>(acc, column, d, m),
+        8 => fold::<T, 8>(acc, column, d, m),
+        16 => fold::<T, 16>(acc, column, d, m),
+        _ => fold::<T, 32>(acc, column, d, m),
+    }
+}
+
+/// Steps 1 and 2 of [`sums`](super::sums) for whole columns of `V` elements.
+#[inline(always)]
+fn fold<T: Real, const V: usize>(acc: &mut Accumulators, mut column: usize, d: &[T], m: &[T]) {
+    for (d, m) in d.as_chunks::<V>().0.iter().zip(m.as_chunks::<V>().0) {
+        let [sum_d, sum_dd, sum_m, sum_mm] = acc;
+        add(&mut sum_d[column], tree::<T, V>(d, |x| x));
+        add(&mut sum_dd[column], tree::<T, V>(d, |x| x * x));
+        add(&mut sum_m[column], tree::<T, V>(m, |x| x));
+        add(&mut sum_mm[column], tree::<T, V>(m, |x| x * x));
+        column = (column + 1) % COLUMNS;
+    }
+}
+
+#[inline(always)]
+fn add(lanes: &mut [f64; LANES], folded: [f64; LANES]) {
+    for (lane, x) in lanes.iter_mut().zip(folded) {
+        *lane += x;
+    }
+}
+
+/// The balanced trees of all lanes: groups of four elements are joined pairwise, neighbours first.
+#[inline(always)]
+fn tree<T: Real, const V: usize>(values: &[T; V], f: impl Fn(f64) -> f64) -> [f64; LANES] {
+    if V == 2 {
+        return [f(values[0].wide()), f(values[1].wide()), 0.0, 0.0];
+    }
+    let group = |g: usize| -> [f64; LANES] { std::array::from_fn(|j| f(values[g * LANES + j].wide())) };
+    let join = |a: [f64; LANES], b: [f64; LANES]| -> [f64; LANES] { std::array::from_fn(|j| a[j] + b[j]) };
+    match V {
+        4 => group(0),
+        8 => join(group(0), group(1)),
+        16 => join(join(group(0), group(1)), join(group(2), group(3))),
+        _ => join(join(join(group(0), group(1)), join(group(2), group(3))), join(join(group(4), group(5)), join(group(6), group(7)))),
+    }
+}
+
+/// The scanner of wide integers, exact.
+struct Integers {
+    dtypes: [DType; 2],
+    rule: IntRule,
+    histograms: bool,
+    numbers: [Vec<i64>; 2],
+    differences: Vec<f64>,
+    magnitudes: Vec<f64>,
+}
+
+impl Scanner for Integers {
+    fn new(result: DType, reference: DType, request: &Request) -> Integers {
+        Integers {
+            dtypes: [result, reference],
+            rule: IntRule { rtol: request.rtol, atol: request.atol, all: request.all },
+            histograms: request.histograms,
+            numbers: std::array::from_fn(|_| vec![0; BLOCK]),
+            differences: vec![0.0; BLOCK],
+            magnitudes: vec![0.0; BLOCK],
+        }
+    }
+
+    fn scan(
+        &mut self,
+        start: u64,
+        n: usize,
+        result: &[u8],
+        reference: &[u8],
+        part: &mut Part,
+        acc: Option<(&mut Accumulators, usize, usize)>,
+    ) {
+        let [a, r] = &mut self.numbers;
+        convert::decode_i64(self.dtypes[0], result, &mut a[..n]);
+        convert::decode_i64(self.dtypes[1], reference, &mut r[..n]);
+        for i in 0..n {
+            let (d, m) = part.stats.observe_int(&self.rule, start + i as u64, a[i], r[i]);
+            self.differences[i] = d;
+            self.magnitudes[i] = m;
+            if self.histograms && d > 0.0 {
+                let relative = (m > 0.0).then(|| d / m);
+                super::histogram::count(&mut part.histograms, relative, d, d / self.rule.rtol.mul_add(m, self.rule.atol));
+            }
+        }
+        if let Some((acc, vector, offset)) = acc {
+            accumulate(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, has_vectors());
+        }
+    }
+}

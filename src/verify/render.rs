@@ -1,0 +1,228 @@
+//! Reports as text for people and numbers for machines.
+
+use super::report::{Place, Report, Value, Warning, Worst};
+use super::stats::Measure;
+use std::fmt;
+
+/// An integer with thousands separators.
+pub fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A measured number with `digits` significant digits, in plain notation where that is short.
+pub fn short(x: f64, digits: usize) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let exponent = x.abs().log10().floor() as i32;
+    if (-4..7).contains(&exponent) {
+        let text = format!("{x:.*}", (digits as i32 - 1 - exponent).max(0) as usize);
+        return match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text,
+        };
+    }
+    let text = format!("{x:.*e}", digits.saturating_sub(1));
+    match text.split_once('e') {
+        Some((m, e)) if m.contains('.') => format!("{}e{e}", m.trim_end_matches('0').trim_end_matches('.')),
+        _ => text,
+    }
+}
+
+/// The shortest decimal at least `x` with at most four digits: what one types to make a comparison pass.
+pub fn rounded_up(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return format!("{x}");
+    }
+    let exponent = x.abs().log10().floor() as i32;
+    for step in 0..3 {
+        let unit = 10f64.powi(exponent - 2);
+        let text = short((x / unit).ceil() * unit + f64::from(step) * unit, 4);
+        // The text is what counts: it is read back by f64::from_str and rounded to f32.
+        if text.parse::<f64>().is_ok_and(|v| v >= x && f64::from(v as f32) >= x) {
+            return text;
+        }
+    }
+    format!("{x:e}")
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Float(x) => f.pad(&short(*x, 7)),
+            Value::Int(x) => f.pad(&x.to_string()),
+        }
+    }
+}
+
+fn coordinates(place: &Place) -> String {
+    let inner: Vec<String> = place.coordinates.iter().map(usize::to_string).collect();
+    format!("[{}]", inner.join(", "))
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warning::ResultAllZero => write!(f, "the result is zero everywhere: did the kernel write anything?"),
+            Warning::BothAllZero => write!(f, "both tensors are zero everywhere: this comparison says nothing"),
+            Warning::ZerosWouldPass(n) => {
+                write!(f, "a result of zeros would have passed at {} elements: the tolerance is too loose to trust", grouped(*n))
+            }
+        }
+    }
+}
+
+const LABEL: usize = 11;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.headline(f)?;
+        for warning in self.warnings() {
+            write!(f, "\n  {:<LABEL$}{warning}", "warning")?;
+        }
+        self.worst_lines(f)?;
+        if !self.first.is_empty() {
+            // What fits in a line; the rest is in the JSON.
+            let mut line = String::new();
+            for place in &self.first {
+                let next = coordinates(place);
+                if line.len() + next.len() > 110 {
+                    line.push_str(" ...");
+                    break;
+                }
+                line.push_str(if line.is_empty() { "" } else { "  " });
+                line.push_str(&next);
+            }
+            write!(f, "\n  {:<LABEL$}{line}", "first")?;
+        }
+        self.metric_lines(f)?;
+        self.class_line(f)?;
+        if let Some(h) = &self.histograms {
+            write!(f, "\n{}\n{}\n{}", h.relative, h.epsilon, h.ratio)?;
+        }
+        write!(f, "\n  {:<LABEL$}{} ({})", "device", self.device, self.why)
+    }
+}
+
+impl Report {
+    fn headline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.passed { "PASS" } else { "FAIL" };
+        let total = grouped(self.elements as u64);
+        match self.mismatches {
+            0 => write!(f, "{verdict}  {total} elements agree")?,
+            n => write!(f, "{verdict}  {} of {total} elements differ ({} %)", grouped(n), short(self.mismatch_percent(), 2))?,
+        }
+        let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
+        write!(f, "   {}[{}]", self.result_dtype, shape.join(","))?;
+        if self.reference_dtype != self.result_dtype {
+            write!(f, " against {}", self.reference_dtype)?;
+        }
+        write!(f, "   rtol {} atol {}", short(self.rtol, 4), short(self.atol, 4))
+    }
+
+    /// The element that misses the tolerance most, with every measure at that element's own worst; then the worst by other
+    /// measures where that is another element.
+    fn worst_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines = [
+            (Measure::Ratio, "worst", " x tolerance"),
+            (Measure::Absolute, "max abs", ""),
+            (Measure::Relative, "max rel", ""),
+            (Measure::Epsilon, "max eps", " eps"),
+            (Measure::Ulp, "max ulp", " ulp"),
+        ];
+        let shown: Vec<(&str, &Worst, String)> = lines
+            .into_iter()
+            .filter_map(|(m, label, unit)| {
+                let w = self.worst(m)?;
+                Some((label, w, format!("{}{unit}", short(w.value, 4))))
+            })
+            .collect();
+        let column = |g: &dyn Fn(&Place) -> String| shown.iter().map(|(_, w, _)| g(&w.place).len()).max().unwrap_or(0);
+        let at = column(&coordinates);
+        let result = column(&|p| p.result.to_string());
+        let reference = column(&|p| p.reference.to_string());
+        for (label, w, value) in &shown {
+            let Place { result: a, reference: r, .. } = &w.place;
+            write!(f, "\n  {label:<LABEL$}{:<at$}   result {a:<result$}   reference {r:<reference$}   {value}", coordinates(&w.place))?;
+        }
+        Ok(())
+    }
+
+    fn metric_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(m) = &self.metrics else { return Ok(()) };
+        let old = m.worst_relative_old.as_ref().map_or(0.0, |w| w.value);
+        let bit = |b: bool| u8::from(b);
+        let [rms, absolute, relative] = m.vector.map(bit);
+        write!(
+            f,
+            "\n  {:<LABEL$}RMS {}   mean abs {}   max rel (|r| > 1e-3) {}   [{rms} {absolute} {relative}]",
+            "metrics",
+            short(m.rms, 3),
+            short(m.mean_absolute, 3),
+            short(old, 3)
+        )?;
+        write!(
+            f,
+            "\n  {:<LABEL$}relative L1 {}   L2 {}   Linf {}",
+            "norms",
+            short(m.relative_l1, 3),
+            short(m.relative_l2, 3),
+            short(m.relative_linf, 3)
+        )?;
+        let hint = |name: &str, x: f64, other: &str| match x.is_finite() {
+            true => format!("--{name} {} ({other} as it is)", rounded_up(x)),
+            false => format!("no {name} ({other} as it is)"),
+        };
+        let (rtol, atol) = (hint("rtol", m.passing_rtol, "atol"), hint("atol", m.passing_atol, "rtol"));
+        let finite_mismatch = m.passing_atol > self.atol || m.passing_rtol > self.rtol;
+        let (label, text) = if finite_mismatch { ("would pass", "with") } else { ("margin", "would still pass with") };
+        write!(f, "\n  {label:<LABEL$}{text} {rtol} or {atol}")?;
+        if self.nonfinite_pairs > 0 && self.mismatches > 0 {
+            write!(f, ", finite pairs only")?;
+        }
+        Ok(())
+    }
+
+    fn class_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sides = [("result", &self.result), ("reference", &self.reference)];
+        if sides.iter().all(|(_, c)| c.nonfinite() == 0) {
+            return Ok(());
+        }
+        write!(f, "\n  {:<LABEL$}", "non-finite")?;
+        for (i, (name, c)) in sides.into_iter().enumerate() {
+            let gap = if i > 0 { "   " } else { "" };
+            write!(
+                f,
+                "{gap}{name}: {} NaN, {} +inf, {} -inf",
+                grouped(c.nans),
+                grouped(c.positive_infinities),
+                grouped(c.negative_infinities)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Serializes infinities and NaN, which JSON lacks, as the strings "inf", "-inf" and "nan".
+#[cfg(feature = "serde")]
+pub(crate) fn json_number<S: serde::Serializer>(x: &f64, s: S) -> Result<S::Ok, S::Error> {
+    match x {
+        x if x.is_nan() => s.serialize_str("nan"),
+        x if x.is_infinite() => s.serialize_str(if *x > 0.0 { "inf" } else { "-inf" }),
+        x => s.serialize_f64(*x),
+    }
+}
+
+/// Serializes a format by its name.
+#[cfg(feature = "serde")]
+pub(crate) fn json_name<S: serde::Serializer>(dtype: &crate::dtype::DType, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_str(dtype.name())
+}

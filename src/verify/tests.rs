@@ -1,0 +1,373 @@
+//! The scan against its naive twin, and the report against hand-made cases.
+
+use super::histogram::{self, BINS};
+use super::host::Request;
+use super::rule::{Arithmetic, Grid, IntRule, Rule};
+use super::stats::Stats;
+use super::sums::{self, COLUMNS, LANES, SEGMENTS_PER_ITEM};
+use super::*;
+use crate::device::{Device, DeviceMem, Layout};
+use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
+
+/// The naive twin: one element after the other by the rule, sums by the words of [`sums`].
+fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
+    let n = result.elements();
+    let (da, dr) = (result.dtype(), reference.dtype());
+    let mut stats = Stats::EMPTY;
+    let mut counters = [0; BINS];
+    let mut pairs = Vec::with_capacity(n);
+    let mut first = Vec::new();
+    for i in 0..n {
+        let before = stats.mismatches;
+        let a = da.load_bits(result.host_bytes(), result.layout().index(i));
+        let r = dr.load_bits(reference.host_bytes(), reference.layout().index(i));
+        let rounded = if da == dr { r } else { da.encode(dr.decode(r), Rounding::NearestEven, Overflow::Saturate) };
+        let ulps = || ulp_distance(da, a, rounded).unwrap_or(0);
+        let (x, y) = (da.decode(a), dr.decode(r));
+        let relative = |d: f64, m: f64, small: bool| (!small).then_some(d / m);
+        let (d, m, bins) = match Arithmetic::of(da, dr) {
+            Arithmetic::F32 => {
+                let rule = Rule {
+                    rtol: request.rtol as f32,
+                    atol: request.atol as f32,
+                    nonfinite: request.nonfinite,
+                    grid: Grid::of(da),
+                    all: request.all,
+                };
+                let (d, m) = stats.observe(&rule, i as u64, x as f32, y as f32, ulps);
+                let ratio = f64::from(d / rule.bound(rule.rtol, m, rule.atol));
+                let eps = f64::from(d) / spacing_of(da, f64::from(m));
+                (f64::from(d), f64::from(m), (relative(f64::from(d / m), 1.0, m <= 1e-3), eps, ratio))
+            }
+            Arithmetic::F64 => {
+                let rule =
+                    Rule { rtol: request.rtol, atol: request.atol, nonfinite: request.nonfinite, grid: Grid::of(da), all: request.all };
+                let (d, m) = stats.observe(&rule, i as u64, x, y, ulps);
+                (d, m, (relative(d, m, m <= 1e-3), d / spacing_of(da, m), d / rule.bound(rule.rtol, m, rule.atol)))
+            }
+            Arithmetic::I64 => {
+                let rule = IntRule { rtol: request.rtol, atol: request.atol, all: request.all };
+                let int = |d: DType, bits: u64| d.int_format().unwrap().decode(bits);
+                let (d, m) = stats.observe_int(&rule, i as u64, int(da, a), int(dr, r));
+                (d, m, (relative(d, m, m == 0.0), d, d / rule.rtol.mul_add(m, rule.atol)))
+            }
+        };
+        if d > 0.0 {
+            histogram::count(&mut counters, bins.0, bins.1, bins.2);
+        }
+        if stats.mismatches > before && first.len() < request.first {
+            first.push(i as u64);
+        }
+        pairs.push((d, m));
+    }
+    let sums = if request.all { naive_sums(&pairs, sums::vector_width(da, dr)) } else { [0.0; 4] };
+    Outcome { stats, sums, histograms: request.histograms.then_some(counters), first }
+}
+
+fn spacing_of(dtype: DType, magnitude: f64) -> f64 {
+    crate::dtype::spacing(dtype, magnitude)
+}
+
+fn naive_sums(pairs: &[(f64, f64)], vector: usize) -> sums::Sums {
+    let segment = sums::segment_elements(vector);
+    let segments: Vec<sums::Sums> = pairs
+        .chunks(segment)
+        .map(|pairs| {
+            let mut acc = sums::empty();
+            for (group, values) in pairs.chunks(vector).enumerate() {
+                let mut values = values.to_vec();
+                values.resize(vector, (0.0, 0.0));
+                let terms: [fn(&(f64, f64)) -> f64; 4] = [|p| p.0, |p| p.0 * p.0, |p| p.1, |p| p.1 * p.1];
+                for (s, term) in terms.iter().enumerate() {
+                    let folded = fold(&values.iter().map(term).collect::<Vec<_>>());
+                    acc[s][group % COLUMNS].iter_mut().zip(folded).for_each(|(lane, x)| *lane += x);
+                }
+            }
+            sums::segment_sums(&acc)
+        })
+        .collect();
+    sums::join_items(segments.chunks(SEGMENTS_PER_ITEM).map(|chunk| {
+        let add = |a: sums::Sums, b: &sums::Sums| std::array::from_fn(|k| a[k] + b[k]);
+        chunk[1..].iter().fold(chunk[0], add)
+    }))
+}
+
+/// Step 1 for one row and column: folds V values to lanes.
+fn fold(values: &[f64]) -> [f64; LANES] {
+    let mut lanes = [0.0; LANES];
+    let width = LANES.min(values.len());
+    for (lane, out) in lanes.iter_mut().enumerate().take(width) {
+        let mut tree: Vec<f64> = values.iter().skip(lane).step_by(width).copied().collect();
+        while tree.len() > 1 {
+            tree = tree.chunks(2).map(|pair| pair[0] + pair[1]).collect();
+        }
+        *out = tree[0];
+    }
+    lanes
+}
+
+/// A small deterministic generator for test data.
+struct Lcg(u64);
+
+impl Lcg {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 16
+    }
+}
+
+/// Kinds of data that exercise every branch of the rule.
+#[derive(Clone, Copy, Debug)]
+enum Data {
+    /// Every bit pattern is as likely as any other: all exponents, NaN and infinities included.
+    Patterns,
+    /// A reference near 1 and a result a few ulps away.
+    Near,
+    /// Mostly equal, with subnormals, zeros and a few wild elements.
+    Sparse,
+}
+
+fn make(dtype: DType, n: usize, data: Data, seed: u64, other: Option<&[f64]>) -> Vec<u8> {
+    let mut bytes = vec![0; dtype.bytes_for(n).unwrap()];
+    let mut rng = Lcg(seed);
+    for i in 0..n {
+        let random = rng.next();
+        let unit = (random % 20011) as f64 / 10005.5 - 1.0;
+        let bits = match (data, other) {
+            (Data::Patterns, _) => rng.next() << 32 ^ rng.next(),
+            (Data::Near, None) => dtype.encode(unit * 8.0, Rounding::NearestEven, Overflow::Saturate),
+            (Data::Near, Some(o)) => {
+                let mut bits = dtype.encode(o[i], Rounding::NearestEven, Overflow::Saturate);
+                for _ in 0..random % 4 {
+                    bits = crate::dtype::next_up(dtype, bits);
+                }
+                bits
+            }
+            (Data::Sparse, o) => match (random >> 20) % 97 {
+                0 => rng.next() << 32 ^ rng.next(),
+                1 => 0,
+                2 => dtype.encode(-0.0, Rounding::NearestEven, Overflow::Saturate),
+                3..8 => rng.next() % 7,
+                _ => dtype.encode(o.map_or(unit, |o| o[i]), Rounding::NearestEven, Overflow::Saturate),
+            },
+        };
+        dtype.store_bits(&mut bytes, i, bits & (u64::MAX >> (64 - dtype.bits())));
+    }
+    bytes
+}
+
+fn check(da: DType, dr: DType, n: usize, data: Data, request: &Request) {
+    let reference = make(dr, n, data, 7 + n as u64, None);
+    let values: Vec<f64> = (0..n).map(|i| dr.decode(dr.load_bits(&reference, i))).collect();
+    let result = make(da, n, data, 99 + n as u64, Some(&values));
+    let layout = Layout::flat(n);
+    let a = TensorRef::from_host_bytes(&result, da, layout.clone()).unwrap();
+    let r = TensorRef::from_host_bytes(&reference, dr, layout).unwrap();
+    let (fast, slow) = (host::compare(&a, &r, request), naive(&a, &r, request));
+    assert_same(&fast, &slow, &format!("{da} against {dr}, {n} elements, {data:?}, {request:?}"));
+}
+
+fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
+    assert_eq!(fast.stats, slow.stats, "{what}");
+    assert_eq!(fast.sums.map(f64::to_bits), slow.sums.map(f64::to_bits), "{what}: sums {:?} {:?}", fast.sums, slow.sums);
+    assert_eq!(fast.histograms, slow.histograms, "{what}");
+    assert_eq!(fast.first, slow.first, "{what}");
+}
+
+const REQUEST: Request = Request { rtol: 1e-3, atol: 1e-3, nonfinite: NonFinite::Fail, all: true, histograms: false, first: 5 };
+
+#[test]
+fn every_pair_of_formats_equals_its_naive_twin() {
+    for da in DType::ALL {
+        for dr in DType::ALL {
+            for data in [Data::Patterns, Data::Near, Data::Sparse] {
+                check(da, dr, 2600, data, &Request { histograms: true, ..REQUEST });
+                check(da, dr, 515, data, &Request { nonfinite: NonFinite::EqualWhenSame, ..REQUEST });
+                check(da, dr, 1031, data, &Request { all: false, ..REQUEST });
+            }
+        }
+    }
+}
+
+#[test]
+fn tolerances_at_their_ends_equal_the_naive_twin() {
+    for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)] {
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I64] {
+            for data in [Data::Patterns, Data::Near, Data::Sparse] {
+                check(dtype, dtype, 1500, data, &Request { rtol, atol, histograms: true, ..REQUEST });
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_across_segments_and_items_equal_the_naive_twin() {
+    for (dtype, segment) in [(DType::F64, 1024), (DType::F32, 2048), (DType::F16, 4096), (DType::I8, 8192), (DType::F4E2M1, 16384)] {
+        for n in [1, 2, 7, segment - 1, segment, segment + 1, 16 * segment + 3, 37 * segment + 11] {
+            check(dtype, dtype, n, Data::Near, &REQUEST);
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let n = 300_007;
+    let reference = make(DType::F16, n, Data::Sparse, 1, None);
+    let result = make(DType::F16, n, Data::Sparse, 2, None);
+    let layout = Layout::flat(n);
+    let a = TensorRef::from_host_bytes(&result, DType::F16, layout.clone()).unwrap();
+    let r = TensorRef::from_host_bytes(&reference, DType::F16, layout).unwrap();
+    let of = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| host::compare(&a, &r, &Request { histograms: true, ..REQUEST }))
+    };
+    let one = of(1);
+    for threads in [2, 3, 7] {
+        assert_same(&of(threads), &one, &format!("{threads} threads"));
+    }
+}
+
+#[test]
+fn strided_tensors_compare_their_elements_and_never_the_padding() {
+    for dtype in [DType::F32, DType::F16, DType::F64, DType::I8, DType::F4E2M1, DType::I32] {
+        let dense = make(dtype, 6 * 5 * 33, Data::Near, 3, None);
+        let shape = [6, 5, 33];
+        // Rows padded to 40, planes to 7 rows, an offset of 3; padding holds other patterns.
+        let (strides, offset) = ([280isize, 40, 1], 3usize);
+        let layout = Layout::strided(&shape, &strides, offset).unwrap();
+        let mut padded = make(dtype, 6 * 280 + 3, Data::Patterns, 5, None);
+        for i in 0..6 * 5 * 33 {
+            dtype.store_bits(&mut padded, layout.index(i), dtype.load_bits(&dense, i));
+        }
+        let a = TensorRef::from_host_bytes(&padded, dtype, layout.clone()).unwrap();
+        let r = TensorRef::from_host_bytes(&dense, dtype, Layout::contiguous(&shape).unwrap()).unwrap();
+        let report = gpu_verify(&a, &r, &Tolerance::exact()).unwrap();
+        assert!(report.passed(), "{dtype}: {report}");
+        // One element is changed: it and no other is found, at its coordinates.
+        let at = layout.index(2 * 165 + 3 * 33 + 17);
+        let mut changed = padded.clone();
+        let old = dtype.load_bits(&changed, at);
+        dtype.store_bits(&mut changed, at, old ^ 1);
+        let a = TensorRef::from_host_bytes(&changed, dtype, layout).unwrap();
+        let report = gpu_verify(&a, &r, &Tolerance::exact()).unwrap();
+        assert_eq!((report.mismatches, &report.first[0].coordinates[..]), (1, &[2, 3, 17][..]), "{dtype}");
+        assert_same(&host::compare(&a, &r, &REQUEST), &naive(&a, &r, &REQUEST), dtype.name());
+    }
+}
+
+#[test]
+fn reversed_and_transposed_layouts_are_read_in_logical_order() {
+    let device = Device::host();
+    let x = DeviceMem::<f32>::from_slice(&device, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+    let transposed = DeviceMem::<f32>::from_slice(&device, &[0.0, 3.0, 1.0, 4.0, 2.0, 5.0]).unwrap();
+    let a = transposed.strided(Layout::strided(&[2, 3], &[1, 2], 0).unwrap()).unwrap();
+    assert!(gpu_verify(&a, &x.tensor(&[2, 3]).unwrap(), &Tolerance::exact()).unwrap().passed());
+    let backwards = DeviceMem::<f32>::from_slice(&device, &[5.0, 4.0, 3.0, 2.0, 1.0, 0.0]).unwrap();
+    let a = backwards.strided(Layout::strided(&[6], &[-1], 5).unwrap()).unwrap();
+    assert!(gpu_verify(&a, &x, &Tolerance::exact()).unwrap().passed());
+}
+
+#[test]
+fn unaligned_bytes_are_read_right() {
+    let reference: Vec<f32> = (0..3000).map(|i| i as f32).collect();
+    let mut shifted = vec![0xffu8; 12001];
+    shifted[1..].copy_from_slice(bytemuck::cast_slice(&reference));
+    let r = TensorRef::from_host_bytes(bytemuck::cast_slice(&reference), DType::F32, Layout::flat(3000)).unwrap();
+    let a = TensorRef::from_host_bytes(&shifted[1..], DType::F32, Layout::flat(3000)).unwrap();
+    assert!(gpu_verify(&a, &r, &Tolerance::exact()).unwrap().passed());
+}
+
+fn verify_f32(a: &[f32], r: &[f32], rtol: f64, atol: f64) -> Report {
+    let device = Device::host();
+    let a = DeviceMem::from_slice(&device, a).unwrap();
+    let r = DeviceMem::from_slice(&device, r).unwrap();
+    gpu_verify(&a, &r, &Tolerance::new(rtol, atol).unwrap()).unwrap()
+}
+
+#[test]
+fn metrics_equal_hand_computed_values() {
+    let report = verify_f32(&[1.5, -2.0, 0.0, 3.0], &[1.0, -2.0, 0.0, 4.0], 0.0, 0.25);
+    let m = report.metrics.as_ref().unwrap();
+    assert_eq!((report.mismatches, report.elements), (2, 4));
+    assert_eq!(report.worst_absolute.as_ref().unwrap().value, 1.0);
+    assert_eq!(m.worst_relative.as_ref().unwrap().value, 0.5);
+    assert_eq!(m.worst_relative.as_ref().unwrap().place.index, 0);
+    assert_eq!(m.worst_epsilon.as_ref().unwrap().value, 0.5 * 8_388_608.0);
+    assert_eq!(m.worst_ratio.as_ref().unwrap().value, 4.0);
+    assert_eq!(m.mean_absolute, 1.5 / 4.0);
+    assert_eq!(m.rms, 1.25f64.sqrt() / (2.0 * 4.0));
+    assert_eq!((m.relative_l1, m.relative_linf), (1.5 / 7.0, 0.25));
+    assert_eq!(m.relative_l2, (1.25f64 / 21.0).sqrt());
+    // One step below 0.25: 0.25 + 0.24999999 rounds to the difference of 0.5.
+    assert_eq!((m.passing_rtol, m.passing_atol), (f64::from(0.25f32.next_down()), 1.0));
+    assert_eq!((report.result.zeros, report.reference.zeros), (1, 1));
+    assert_eq!(m.vector, [false, true, false]);
+}
+
+#[test]
+fn non_finite_pairs_fail_unless_they_are_the_same_and_that_is_allowed() {
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let a = [nan, inf, -inf, nan, inf, 1.0];
+    let r = [nan, inf, inf, 1.0, 2.0, inf];
+    let report = verify_f32(&a, &r, 1e30, 1e30);
+    assert_eq!((report.mismatches, report.nonfinite_pairs, report.passed()), (6, 6, false));
+    assert_eq!((report.result.nans, report.result.positive_infinities, report.result.negative_infinities), (2, 2, 1));
+    assert_eq!((report.reference.nans, report.reference.positive_infinities), (1, 3));
+    let device = Device::host();
+    let (a, r) = (DeviceMem::from_slice(&device, &a).unwrap(), DeviceMem::from_slice(&device, &r).unwrap());
+    let options = Options::default().nonfinite(NonFinite::EqualWhenSame);
+    assert_eq!(gpu_verify_with(&a, &r, &Tolerance::exact(), &options).unwrap().mismatches, 4);
+}
+
+#[test]
+fn hints_pass_and_one_step_less_fails() {
+    let a: Vec<f32> = (0..4000).map(|i| 1.0 + i as f32 * 1.7e-4).collect();
+    let r: Vec<f32> = (0..4000).map(|i| 1.0 + i as f32 * 1.7013e-4 + 1e-6).collect();
+    let m = verify_f32(&a, &r, 1e-7, 1e-7).metrics.unwrap();
+    assert!(verify_f32(&a, &r, m.passing_rtol, 1e-7).passed() && verify_f32(&a, &r, 1e-7, m.passing_atol).passed());
+    let less = |x: f64| f64::from((x as f32).next_down());
+    assert!(!verify_f32(&a, &r, less(m.passing_rtol), 1e-7).passed() && !verify_f32(&a, &r, 1e-7, less(m.passing_atol)).passed());
+    let text = render::rounded_up(m.passing_rtol);
+    assert!(verify_f32(&a, &r, text.parse().unwrap(), 1e-7).passed(), "{text}");
+}
+
+#[test]
+fn a_dead_kernel_and_a_hollow_tolerance_are_named() {
+    let r: Vec<f32> = (1..=100).map(|i| i as f32 / 100.0).collect();
+    let report = verify_f32(&vec![0.0; 100], &r, 0.0, 2.0);
+    assert!(report.passed());
+    assert_eq!(report.warnings(), [Warning::ResultAllZero]);
+    assert_eq!(verify_f32(&r, &r, 0.0, 2.0).warnings(), [Warning::ZerosWouldPass(100)]);
+    assert_eq!(verify_f32(&[0.0], &[-0.0], 0.0, 0.0).warnings(), [Warning::BothAllZero]);
+    assert_eq!(verify_f32(&r, &r, 1e-3, 1e-3).warnings(), []);
+}
+
+#[test]
+fn bad_input_is_a_clear_error() {
+    let device = Device::host();
+    let (two, three) = (DeviceMem::<f32>::new(&device, 2).unwrap(), DeviceMem::<f32>::new(&device, 3).unwrap());
+    let empty = DeviceMem::<f32>::new(&device, 0).unwrap();
+    let say = |e: Error| e.to_string();
+    assert_eq!(say(gpu_verify(&two, &three, &Tolerance::exact()).unwrap_err()), "the result: shape [2] does not match [3]");
+    assert!(say(gpu_verify(&empty, &empty, &Tolerance::exact()).unwrap_err()).contains("comparison of nothing"));
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        assert!(Tolerance::new(bad, 0.0).is_err() && Tolerance::new(0.0, bad).is_err());
+    }
+    let options = Options::default().first(65);
+    assert!(say(gpu_verify_with(&two, &two, &Tolerance::exact(), &options).unwrap_err()).contains("at most 64"));
+}
+
+#[test]
+fn reduce_max_reports_nan_and_infinity() {
+    let device = Device::host();
+    let x = DeviceMem::from_slice(&device, &[1.0f32, -3.5, f32::NAN, f32::NEG_INFINITY, 2.0]).unwrap();
+    assert_eq!(gpu_reduce_max(&x).unwrap(), MaxAbs { value: 3.5, nans: 1, infinities: 1 });
+    for dtype in DType::ALL {
+        let n = 70_001;
+        let bytes = make(dtype, n, Data::Patterns, 11, None);
+        let mut naive = MaxAbs::default();
+        (0..n).for_each(|i| naive.visit(dtype.decode(dtype.load_bits(&bytes, i))));
+        let tensor = TensorRef::from_host_bytes(&bytes, dtype, Layout::flat(n)).unwrap();
+        assert_eq!(gpu_reduce_max(&tensor).unwrap(), naive, "{dtype}");
+    }
+}
