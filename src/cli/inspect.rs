@@ -2,12 +2,12 @@
 
 use super::Outcome;
 use super::input::InputArgs;
-use super::io::{Tensor, TensorFile};
+use super::io::{Kind, Tensor, TensorFile};
 use super::screen::{self, DIM, Table, WARN};
 use super::stats::{Extreme, Stats};
 use crate::device::Layout;
 use crate::dtype::DType;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
@@ -34,6 +34,9 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let file = self.input.open(&self.file, 0, 1, None)?;
+        if let (Some(name), Kind::Npy | Kind::Raw) = (&self.input.tensor, file.kind()) {
+            bail!("--tensor {name}: {} does not name its tensor", file.path().display());
+        }
         let total = file.tensors().iter().map(|t| t.layout().elements() as u64).sum();
         let progress = screen::progress(total, "inspect");
         let mut stats = Vec::with_capacity(file.tensors().len());

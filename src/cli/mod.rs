@@ -3,7 +3,10 @@
 //! One file a command. A command is a struct of flags with `run`, which prints and says pass or mismatch; whatever keeps it
 //! from a verdict is an error. To add one: a file, a line in [`Command`], a line in [`Command::run`].
 
+mod compare;
+mod demo;
 mod devices;
+mod fill;
 mod input;
 mod inspect;
 mod io;
@@ -27,17 +30,26 @@ Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE 
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Compares a result with a reference: two tensors, or all tensors of two files
+    Compare(compare::Args),
     /// Shows what a tensor file holds: shapes, dtypes, ranges, classes of values
     Inspect(inspect::Args),
+    /// Writes a tensor file from a generator
+    Fill(fill::Args),
     /// Lists the devices that open, and why others do not
     Devices(devices::Args),
+    /// Makes three small files and compares them, to show what a verdict looks like
+    Demo(demo::Args),
 }
 
 impl Command {
     fn run(&self) -> anyhow::Result<Outcome> {
         match self {
+            Command::Compare(args) => args.run(),
             Command::Inspect(args) => args.run(),
+            Command::Fill(args) => args.run(),
             Command::Devices(args) => args.run(),
+            Command::Demo(args) => args.run(),
         }
     }
 }
@@ -47,6 +59,10 @@ impl Command {
 enum Outcome {
     /// Everything is as it should be.
     Pass,
+    /// A mismatch.
+    Mismatch,
+    /// Something could not be judged, and was told on the way.
+    NoVerdict,
 }
 
 /// Runs the program with the arguments of this process.
@@ -62,6 +78,8 @@ pub fn main() -> ExitCode {
     };
     match program.command.run() {
         Ok(Outcome::Pass) => ExitCode::SUCCESS,
+        Ok(Outcome::Mismatch) => ExitCode::from(1),
+        Ok(Outcome::NoVerdict) => ExitCode::from(2),
         Err(e) if closed_pipe(&e) => ExitCode::from(2),
         Err(e) => {
             let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");

@@ -1,5 +1,6 @@
 //! How things look on the screen: colours, numbers, tables, progress.
 
+pub(super) use crate::verify::{grouped as count, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -12,37 +13,6 @@ pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
 /// Headings and units, which the eye may skip.
 pub(super) const DIM: Style = Style::new().dimmed();
-
-/// A whole number with thousands separators.
-pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
-/// A value with the digits that tell elements of `digits10` decimal digits apart: `0.1`, `-3.5`, `1e-7`, `nan`.
-pub(super) fn number(v: f64, significant: usize) -> String {
-    if v.is_nan() {
-        return "nan".to_owned();
-    }
-    if v.is_infinite() || v == 0.0 {
-        return format!("{v}");
-    }
-    let scientific = format!("{:.*e}", significant.saturating_sub(1), v);
-    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-5..significant.max(7) as i32).contains(&exponent) {
-        let decimals = (significant as i32 - 1 - exponent).max(0) as usize;
-        return trimmed(&format!("{v:.decimals$}")).to_owned();
-    }
-    format!("{}e{exponent}", trimmed(mantissa))
-}
 
 /// Without zeros at the end of a fraction.
 fn trimmed(s: &str) -> &str {
@@ -132,7 +102,7 @@ pub(super) fn bar(part: u64, whole: u64, length: usize) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// A progress bar on stderr, if that is a terminal, that shows after a moment; `unit` is what is counted.
+/// A progress bar on stderr, if that is a terminal, for work that can be counted.
 pub(super) fn progress(total: u64, what: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -144,31 +114,25 @@ pub(super) fn progress(total: u64, what: &str) -> ProgressBar {
     bar
 }
 
+/// A sign of life on stderr, if that is a terminal, for work that cannot be counted.
+pub(super) fn spinner(what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new_spinner().with_message(what.to_owned());
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    bar
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_for_people() {
-        for (n, words) in [(0, "0"), (999, "999"), (1000, "1,000"), (16_777_216, "16,777,216")] {
-            assert_eq!(count(n), words);
-        }
-        for (v, digits, words) in [
-            (0.0, 6, "0"),
-            (-0.0, 6, "-0"),
-            (1.0, 6, "1"),
-            (0.1, 6, "0.1"),
-            (-3.140625, 6, "-3.14062"),
-            (65504.0, 6, "65504"),
-            (1e-7, 6, "1e-7"),
-            (-1.5e30, 6, "-1.5e30"),
-            (9_999_999.6, 6, "1e7"),
-            (f64::INFINITY, 6, "inf"),
-            (f64::NAN, 6, "nan"),
-            (0.000_018, 2, "0.000018"),
-        ] {
-            assert_eq!(number(v, digits), words);
-        }
+    fn shares_and_sizes_for_people() {
         for (part, whole, words) in
             [(0, 5, "0 %"), (5, 5, "100 %"), (1, 3, "33.33 %"), (1, 16_777_216, "0.000006 %"), (16_777_215, 16_777_216, "99.99+ %")]
         {

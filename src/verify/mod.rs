@@ -20,6 +20,7 @@
 
 mod histogram;
 pub(crate) mod host;
+pub mod profile;
 mod render;
 mod report;
 mod rule;
@@ -31,6 +32,7 @@ mod tolerance;
 mod tests;
 
 pub use histogram::{Histogram, Histograms};
+pub use profile::Profile;
 pub use render::{grouped, short};
 pub use report::{Classes, Judge, Level, Metrics, Options, Place, Report, Thresholds, Value, Warning, Worst};
 pub use rule::NonFinite;

@@ -12,7 +12,7 @@ mod npz;
 mod safetensors;
 mod write;
 
-pub(super) use write::{Output, write};
+pub(super) use write::{Output, check, write};
 
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
@@ -68,6 +68,14 @@ pub(super) struct Tensor {
 enum Data {
     File(Arc<Source>, Range<usize>),
     Owned(Vec<u8>),
+}
+
+/// Where the bytes of something are.
+enum Bytes {
+    /// Inside the file (or archive member) at hand.
+    Inside(Range<usize>),
+    /// In a copy that had to be made.
+    Copied(Vec<u8>),
 }
 
 /// The bytes of a file.
@@ -149,24 +157,17 @@ impl TensorFile {
         } else {
             (Kind::Raw, read_raw(&source, request).map(|t| vec![t]))
         };
-        let mut tensors = tensors.map_err(fail)?;
+        let tensors = tensors.map_err(fail)?;
         if kind != Kind::Raw && request.shape.is_some() {
             return Err(fail("has its own shape; --shape is for raw files".to_owned()));
         }
-        let named = matches!(kind, Kind::Npz | Kind::Safetensors);
-        if let (Some(wanted), true) = (request.tensor, named) {
-            let names: Vec<String> = tensors.iter().map(|t| t.name.clone()).collect();
-            tensors.retain(|t| t.name == wanted);
-            if tensors.is_empty() {
-                return Err(fail(format!("no tensor `{wanted}`; there are: {}", enumerate(&names))));
-            }
-        }
-        if let Some(d) = request.dtype {
-            if !tensors.is_empty() && tensors.iter().all(|t| t.dtype != d) {
-                let found: Vec<String> = tensors.iter().map(|t| t.dtype.to_string()).collect();
-                let words = "has no elements of the width of";
-                return Err(fail(format!("{words} {d}; it holds {} (give `-` to keep the file's own dtype)", enumerate(&found))));
-            }
+        if let Some(d) = request.dtype
+            && !tensors.is_empty()
+            && tensors.iter().all(|t| t.dtype != d)
+        {
+            let found: Vec<String> = tensors.iter().map(|t| t.dtype.to_string()).collect();
+            let words = "has no elements of the width of";
+            return Err(fail(format!("{words} {d}; it holds {} (give `-` to keep the file's own dtype)", enumerate(&found))));
         }
         Ok(TensorFile { path: path.to_owned(), kind, tensors })
     }
@@ -179,6 +180,12 @@ impl TensorFile {
     /// What kind of file it is.
     pub(super) fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// How to name one of the tensors in a message.
+    pub(super) fn label(&self, tensor: &Tensor) -> String {
+        let path = self.path.display();
+        if tensor.name.is_empty() { path.to_string() } else { format!("{path}, tensor `{}`", tensor.name) }
     }
 
     /// The tensors, in the order of the file.
@@ -212,14 +219,14 @@ fn read_npy(source: &Arc<Source>, place: Range<usize>, name: String, wanted: Opt
     let file = &source.bytes()[place.clone()];
     let (dtype, layout, data) = describe_npy(file, wanted)?;
     let data = match data {
-        Ok(range) => Data::File(source.clone(), place.start + range.start..place.start + range.end),
-        Err(owned) => Data::Owned(owned),
+        Bytes::Inside(range) => Data::File(source.clone(), place.start + range.start..place.start + range.end),
+        Bytes::Copied(copy) => Data::Owned(copy),
     };
     Ok(Tensor { name, dtype, layout, data })
 }
 
 /// Format and layout of an .npy file, and its data: where they lie, or a converted copy.
-fn describe_npy(file: &[u8], wanted: Option<DType>) -> Result<(DType, Layout, Result<Range<usize>, Vec<u8>>), String> {
+fn describe_npy(file: &[u8], wanted: Option<DType>) -> Result<(DType, Layout, Bytes), String> {
     let header = npy::Header::parse(file)?;
     let (layout, bytes) = header.layout()?;
     let found = file.len() - header.data;
@@ -230,12 +237,12 @@ fn describe_npy(file: &[u8], wanted: Option<DType>) -> Result<(DType, Layout, Re
     let dtype = header.descr.resolve(wanted)?;
     let data = &file[header.data..];
     if dtype.bits() == 4 {
-        return Ok((dtype, layout, Err(pack4(data, dtype)?)));
+        return Ok((dtype, layout, Bytes::Copied(pack4(data, dtype)?)));
     }
     if header.descr.big_endian {
-        return Ok((dtype, layout, Err(swap_bytes(data, header.descr.bytes)?)));
+        return Ok((dtype, layout, Bytes::Copied(swap_bytes(data, header.descr.bytes)?)));
     }
-    Ok((dtype, layout, Ok(header.data..file.len())))
+    Ok((dtype, layout, Bytes::Inside(header.data..file.len())))
 }
 
 fn read_npz(source: &Arc<Source>, request: &Request<'_>) -> Result<Vec<Tensor>, String> {
@@ -250,10 +257,13 @@ fn read_npz(source: &Arc<Source>, request: &Request<'_>) -> Result<Vec<Tensor>, 
         let name = member.name.clone();
         let describe = |e: String| format!("npz member `{}`: {e}", member.name);
         tensors.push(match member.bytes(file)? {
-            npz::Bytes::Mapped(place) => read_npy(source, place, name, request.dtype).map_err(describe)?,
-            npz::Bytes::Owned(mut bytes) => {
+            Bytes::Inside(place) => read_npy(source, place, name, request.dtype).map_err(describe)?,
+            Bytes::Copied(mut bytes) => {
                 let (dtype, layout, data) = describe_npy(&bytes, request.dtype).map_err(describe)?;
-                let owned = data.map_or_else(|converted| converted, |range| bytes.split_off(range.start));
+                let owned = match data {
+                    Bytes::Inside(range) => bytes.split_off(range.start),
+                    Bytes::Copied(copy) => copy,
+                };
                 Tensor { name, dtype, layout, data: Data::Owned(owned) }
             }
         });

@@ -2,6 +2,7 @@
 //!
 //! The checksums of stored members are not computed: that would read the data once more than the comparison does.
 
+use super::Bytes;
 use std::io::{Cursor, Read};
 use std::ops::Range;
 use zip::{CompressionMethod, ZipArchive};
@@ -19,14 +20,6 @@ pub(super) struct Member {
 enum Place {
     Stored(Range<usize>),
     Deflated { index: usize, size: u64 },
-}
-
-/// Bytes of a member: a part of the archive, or an inflated copy.
-pub(super) enum Bytes {
-    /// Where the member lies in the archive.
-    Mapped(Range<usize>),
-    /// The inflated member.
-    Owned(Vec<u8>),
 }
 
 /// Lists the members of an archive.
@@ -59,8 +52,8 @@ impl Member {
     /// The bytes of the member.
     pub(super) fn bytes(&self, file: &[u8]) -> Result<Bytes, String> {
         match &self.place {
-            Place::Stored(range) => Ok(Bytes::Mapped(range.clone())),
-            &Place::Deflated { index, size } => self.inflate(file, index, size).map(Bytes::Owned),
+            Place::Stored(range) => Ok(Bytes::Inside(range.clone())),
+            &Place::Deflated { index, size } => self.inflate(file, index, size).map(Bytes::Copied),
         }
     }
 

@@ -279,7 +279,7 @@ mod tests {
     fn six_bit_elements_are_packed_four_in_three_bytes() {
         let one_a_byte: Vec<u8> = (0..64).collect();
         let packed = pack6(&one_a_byte).unwrap();
-        assert_eq!(packed[..3], [0b01_000000, 0b0010_0000, 0b000011_00], "elements 0, 1, 2, 3 from the low bits up");
+        assert_eq!(packed[..3], [0b0100_0000, 0b0010_0000, 0b0000_1100], "elements 0, 1, 2, 3 from the low bits up");
         assert_eq!(unpack6(&packed), one_a_byte);
         assert_eq!(pack6(&one_a_byte[..5]), None);
     }

@@ -1,0 +1,196 @@
+//! The verdict as a screen, as JSON, as a JUnit file.
+
+use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
+use super::{Args, Case, Verdict};
+use crate::verify::{Measure, Report};
+use anyhow::{Context, Result};
+use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::Path;
+
+/// Prints the verdicts.
+pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
+    let mut out = anstream::stdout().lock();
+    if args.json {
+        serde_json::to_writer_pretty(&mut out, &document(args, cases))?;
+        writeln!(out)?;
+        return Ok(());
+    }
+    let text = match cases {
+        [Case { verdict: Verdict::Compared(report), .. }] => painted(report),
+        _ => table(args, cases),
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Width of the labels of a report, indented.
+const LABEL: usize = 13;
+
+/// A report with colours: the verdict, warnings, and labels that the eye may skip.
+fn painted(report: &Report) -> String {
+    let text = report.to_string();
+    let mut out = String::new();
+    for (i, line) in text.lines().enumerate() {
+        let (style, end) = match line.get(..LABEL) {
+            _ if i == 0 => (if report.passed() { GOOD } else { BAD }, "PASS".len()),
+            Some(label) if label.starts_with("  warning") => (WARN, line.len()),
+            Some(label) if label.ends_with(' ') && !label.starts_with("   ") => (DIM, LABEL),
+            _ => (anstyle::Style::new(), 0),
+        };
+        let (front, rest) = line.split_at_checked(end).unwrap_or((line, ""));
+        out += &format!("{style}{front}{style:#}{rest}\n");
+    }
+    out
+}
+
+/// One line a tensor, and a summary.
+fn table(args: &Args, cases: &[Case]) -> String {
+    let mut table = Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance"]);
+    for case in cases {
+        let mut row = vec![word(&case.verdict).to_owned(), case.name.clone()];
+        if let Verdict::Compared(r) = &case.verdict {
+            let worst = |m: Measure| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
+            let dtypes = if r.result_dtype == r.reference_dtype {
+                r.result_dtype.to_string()
+            } else {
+                format!("{} against {}", r.result_dtype, r.reference_dtype)
+            };
+            row.extend([
+                dtypes,
+                screen::shape(&r.shape),
+                screen::count(r.mismatches),
+                screen::percent(r.mismatches, r.elements as u64),
+                worst(Measure::Absolute),
+                worst(Measure::Relative),
+                r.metrics.as_ref().map_or("-".to_owned(), |m| screen::number(m.rms, 3)),
+                worst(Measure::Ratio),
+            ]);
+        }
+        table.row(row);
+    }
+    let mut out = String::new();
+    for (i, line) in table.lines().into_iter().enumerate() {
+        let Some(case) = i.checked_sub(1).map(|i| &cases[i]) else {
+            out += &format!("{DIM}{line}{DIM:#}\n");
+            continue;
+        };
+        let style = if case.verdict.passed() { GOOD } else { BAD };
+        let verdict = word(&case.verdict);
+        out += &format!("{style}{verdict}{style:#}{}", &line[verdict.len()..]);
+        match &case.verdict {
+            Verdict::Only(path) => out += &format!("  only in {}", path.display()),
+            Verdict::Failed(reason) => out += &format!("  {reason}"),
+            Verdict::Compared(report) => {
+                if let Some(warning) = report.warnings().first() {
+                    out += &format!("\n{WARN}      warning: {warning}{WARN:#}");
+                }
+            }
+        }
+        out.push('\n');
+    }
+    out + &summary(args, cases)
+}
+
+fn word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Failed(_) => "ERROR",
+        v if v.passed() => "PASS",
+        _ => "FAIL",
+    }
+}
+
+fn summary(args: &Args, cases: &[Case]) -> String {
+    let number = |f: &dyn Fn(&Verdict) -> bool| cases.iter().filter(|c| f(&c.verdict)).count();
+    let passed = number(&|v| v.passed());
+    let only = |path: &Path| number(&|v| matches!(v, Verdict::Only(p) if p == path));
+    let same_file = args.result == args.reference;
+    let parts = [
+        (number(&|v| matches!(v, Verdict::Compared(_)) && !v.passed()), "differ".to_owned()),
+        (if same_file { 0 } else { only(&args.reference) }, format!("only in {}", args.reference.display())),
+        (if same_file { 0 } else { only(&args.result) }, format!("only in {}", args.result.display())),
+        (number(&|v| matches!(v, Verdict::Failed(_))), "could not be compared".to_owned()),
+    ];
+    let (style, verdict) = if passed == cases.len() { (GOOD, "PASS") } else { (BAD, "FAIL") };
+    let mut out = format!("\n{style}{verdict}{style:#}  {passed} of {} tensors agree", cases.len());
+    for (n, what) in parts.iter().filter(|p| p.0 > 0) {
+        let _ = write!(out, ", {n} {what}");
+    }
+    let device = cases.iter().find_map(|c| match &c.verdict {
+        Verdict::Compared(r) => Some(format!("   {DIM}{} ({}){DIM:#}", r.device, r.why)),
+        _ => None,
+    });
+    out + &device.unwrap_or_default() + "\n"
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document<'a> {
+    passed: bool,
+    result: String,
+    reference: String,
+    tensors: Vec<Entry<'a>>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    name: &'a str,
+    /// pass, fail, missing (only one file has it), error.
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a Report>,
+}
+
+fn document<'a>(args: &Args, cases: &'a [Case]) -> Document<'a> {
+    let entry = |case: &'a Case| {
+        let (verdict, reason, report) = match &case.verdict {
+            Verdict::Compared(r) => (if r.passed() { "pass" } else { "fail" }, None, Some(&**r)),
+            Verdict::Only(path) => ("missing", Some(format!("only in {}", path.display())), None),
+            Verdict::Failed(reason) => ("error", Some(reason.clone()), None),
+        };
+        Entry { name: &case.name, verdict, reason, report }
+    };
+    Document {
+        passed: cases.iter().all(|c| c.verdict.passed()),
+        result: args.result.display().to_string(),
+        reference: args.reference.display().to_string(),
+        tensors: cases.iter().map(entry).collect(),
+    }
+}
+
+/// Writes a JUnit file: one test case a tensor.
+pub(super) fn junit(args: &Args, cases: &[Case], path: &Path) -> Result<()> {
+    let title = format!("{} against {}", args.result.display(), args.reference.display());
+    let mut suite = TestSuite::new(title);
+    for case in cases {
+        let mut status = match &case.verdict {
+            v if v.passed() => TestCaseStatus::success(),
+            Verdict::Failed(_) => TestCaseStatus::non_success(NonSuccessKind::Error),
+            _ => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        };
+        let text = match &case.verdict {
+            Verdict::Compared(report) => report.to_string(),
+            Verdict::Only(path) => format!("only in {}", path.display()),
+            Verdict::Failed(reason) => reason.clone(),
+        };
+        let passed = case.verdict.passed();
+        if !passed {
+            status.set_message(text.lines().next().unwrap_or_default()).set_description(text.as_str());
+        }
+        let name = if case.name.is_empty() { "tensor" } else { &case.name };
+        let mut entry = TestCase::new(name, status);
+        entry.set_classname("hipverify.compare").set_time(case.time);
+        if passed {
+            entry.set_system_out(text);
+        }
+        suite.add_test_case(entry);
+    }
+    let mut report = quick_junit::Report::new("hipverify");
+    report.add_test_suite(suite);
+    let text = report.to_string().with_context(|| format!("{}: JUnit", path.display()))?;
+    std::fs::write(path, text).with_context(|| format!("{}", path.display()))
+}

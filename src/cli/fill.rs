@@ -1,0 +1,75 @@
+//! `hipverify fill`: writes a tensor file from any generator.
+
+use super::input::{Shape, shape};
+use super::io::{Output, check, write};
+use super::{Outcome, screen};
+use crate::device::{Layout, TensorMut};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::fill::{FillSpec, fill};
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+/// The flags of `fill`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(super) struct Args {
+    /// The file to write: .npy, .npz, .safetensors, or .bin and .raw for the elements alone. An existing file is replaced
+    out: PathBuf,
+    /// The number format
+    #[arg(long, value_name = "DTYPE", value_parser = clap::value_parser!(DType))]
+    dtype: DType,
+    /// The extents, outermost first, such as `128,256`
+    #[arg(long, value_name = "N,N,...", value_parser = shape)]
+    shape: Shape,
+    /// The generator
+    #[arg(long = "gen", value_name = "SPEC", default_value = "uniform:-1,1", value_parser = clap::value_parser!(FillSpec))]
+    generator: FillSpec,
+    /// The seed; the same seed gives the same bits everywhere
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// The stream: other, independent data under the same seed
+    #[arg(long, value_name = "N")]
+    stream: Option<u32>,
+    /// The tensor's name in formats that have names
+    #[arg(long, value_name = "NAME", default_value = "tensor")]
+    name: String,
+}
+
+const AFTER: &str = "\
+Generators:
+  uniform:MIN,MAX   uniform:RANGE   RANGE     RANGE is r0 (-1,1), r1 (-10,10), r4 (1,5) or r5 (5,10)
+  int:MIN,MAX                                 whole numbers, both ends included
+  normal:MEAN,SIGMA   constant:V   sequential:DIM   diagonal:V   checkerboard:V   monotonic:INIT,STEP
+  sin   cos   hpl (uniform on -0.5,0.5)   bounce:NEAR,FAR   subnormal
+  exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b         operands of a product of length K without rounding
+  crand:MIN,MAX   crand:RANGE                 the C library's rand() after srand(seed)
+each followed by any of /seed=N /stream=N /special=RATE /sparse24
+
+Example: hipverify fill a.npy --dtype f16 --shape 128,256 --gen uniform:-1,1/special=0.001 --seed 7";
+
+impl Args {
+    /// Runs the command.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let (dtype, extents) = (self.dtype, &self.shape.0);
+        check(&self.out, dtype, extents)?;
+        let layout = Layout::contiguous(extents)?;
+        let bytes = dtype.bytes_for(layout.elements()).filter(|&b| b <= isize::MAX as usize);
+        let bytes = bytes.ok_or(Error::SizeOverflow { what: "tensor", elements: layout.elements(), unit_bytes: dtype.unit_bytes() })?;
+        let mut generator = self.generator.clone();
+        if let Some(seed) = self.seed {
+            generator = generator.seed(seed);
+        }
+        if let Some(stream) = self.stream {
+            generator = generator.stream(stream);
+        }
+        let progress = screen::spinner("fill");
+        let mut data = Vec::new();
+        data.try_reserve_exact(bytes).with_context(|| format!("{bytes} bytes for the tensor"))?;
+        data.resize(bytes, 0u8);
+        fill(&mut TensorMut::from_host_bytes(&mut data, dtype, layout)?, &generator)?;
+        write(&self.out, &Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
+        progress.finish_and_clear();
+        Ok(Outcome::Pass)
+    }
+}

@@ -1,0 +1,427 @@
+//! The program as people run it: exit codes, screens, files, and every bad input.
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a run left.
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+/// A folder for the files of one test, and runs inside it.
+struct Room(tempfile::TempDir);
+
+impl Room {
+    fn new() -> Room {
+        Room(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    fn run(&self, line: &str) -> Run {
+        self.run_with(line, &[])
+    }
+
+    fn run_with(&self, line: &str, variables: &[(&str, &str)]) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command.args(line.split_whitespace()).current_dir(self.0.path()).envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// Runs what must be refused: code 2, nothing on stdout, one line on stderr.
+    fn refused(&self, line: &str, words: &str) {
+        let run = self.run(line);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{line}: {}", run.err);
+        assert!(run.err.starts_with("error: ") && run.err.contains(words), "{line}: {}", run.err);
+        assert!(run.err.lines().count() == 1 || run.err.contains("--help"), "{line}: {}", run.err);
+    }
+
+    fn json(&self, line: &str) -> (i32, serde_json::Value) {
+        let run = self.run(line);
+        (run.code, serde_json::from_str(&run.out).unwrap_or_else(|e| panic!("{line}: {e}: {} {}", run.out, run.err)))
+    }
+}
+
+fn npy(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}\n");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(data);
+    file
+}
+
+fn npy_f32(values: &[f32]) -> Vec<u8> {
+    let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    npy("<f4", "False", &format!("({},)", values.len()), &data)
+}
+
+fn safetensors(tensors: &[(&str, &str, &[usize], Vec<u8>)]) -> Vec<u8> {
+    let mut header = serde_json::Map::new();
+    let mut data: Vec<u8> = Vec::new();
+    for (name, dtype, shape, bytes) in tensors {
+        let offsets = [data.len(), data.len() + bytes.len()];
+        header.insert((*name).to_owned(), serde_json::json!({"dtype": dtype, "shape": shape, "data_offsets": offsets}));
+        data.extend(bytes);
+    }
+    let header = serde_json::Value::Object(header).to_string();
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend(header.as_bytes());
+    file.extend(data);
+    file
+}
+
+fn f32s(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|v| v.to_le_bytes()).collect()
+}
+
+#[test]
+fn usage_goes_by_the_book() {
+    let room = Room::new();
+    for (line, code, words) in [
+        ("--help", 0, "Exit codes: 0 pass, 1 mismatch, 2 no verdict"),
+        ("--version", 0, "hipverify "),
+        ("compare --help", 0, "Element i passes when"),
+        ("fill --help", 0, "uniform:MIN,MAX"),
+        ("", 2, "Usage: hipverify <COMMAND>"),
+        ("nonsense", 2, "unrecognized subcommand 'nonsense'"),
+        ("compare a.npy", 2, "<REFERENCE>"),
+        ("compare a b --bogus", 2, "unexpected argument '--bogus'"),
+        ("compare a b --rtol x", 2, "invalid value 'x' for '--rtol <X>'"),
+        ("compare a b --rtol 1 --profile torch", 2, "cannot be used with"),
+    ] {
+        let run = room.run(line);
+        let (shown, silent) = if code == 0 { (&run.out, &run.err) } else { (&run.err, &run.out) };
+        assert_eq!(run.code, code, "{line}: {}{}", run.out, run.err);
+        assert!(shown.contains(words) && silent.is_empty(), "{line}: {}{}", run.out, run.err);
+    }
+}
+
+#[test]
+fn two_commands_from_nothing_to_a_verdict() {
+    let room = Room::new();
+    for name in ["a.npy", "b.safetensors"] {
+        let run = room.run(&format!("fill {name} --dtype f16 --shape 64,128 --seed 7"));
+        assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, "", ""), "{name}");
+    }
+    let run = room.run("compare a.npy b.safetensors --rtol 0");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.starts_with("PASS  8,192 elements agree   f16[64,128]   rtol 0 atol 0"), "{}", run.out);
+    room.run("fill c.npy --dtype f16 --shape 64,128 --seed 8");
+    let run = room.run("compare c.npy a.npy");
+    assert_eq!(run.code, 1, "{}{}", run.out, run.err);
+    assert!(run.out.starts_with("FAIL  "), "{}", run.out);
+    assert!(!run.out.contains('\x1b'), "no colour in a pipe: {}", run.out);
+}
+
+#[test]
+fn the_demo_shows_both_verdicts_and_leaves_its_files() {
+    let room = Room::new();
+    let run = room.run("demo");
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+    assert!(run.out.contains("PASS  98,304 elements agree") && run.out.contains("FAIL  3 of 98,304 elements differ"), "{}", run.out);
+    assert_eq!(room.run("compare hipverify-demo/wrong.npy hipverify-demo/reference.npy").code, 1);
+    room.put("file", b"");
+    room.refused("demo file/below", "file/below");
+}
+
+#[test]
+fn every_bad_input_is_told_clearly() {
+    let room = Room::new();
+    let good = npy_f32(&[1.0, 2.0, 3.0]);
+    room.put("good.npy", &good);
+    room.put("short.npy", &good[..good.len() - 1]);
+    room.put("header.npy", &good[..20]);
+    room.put("magic.npy", b"\x93NUMPZ and so on");
+    room.put("two.npy", &npy_f32(&[1.0, 2.0]));
+    room.put("empty.npy", &npy_f32(&[]));
+    room.put("bool.npy", &npy("|b1", "False", "(3,)", &[0, 1, 0]));
+    room.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
+    room.put("void.npy", &npy("|V1", "False", "(3,)", &[0; 3]));
+    room.put("zip.npz", b"PK\x03\x04 and no more");
+    room.put("x.safetensors", &[255; 64]);
+    room.put("r.bin", &[0; 12]);
+    room.put("none.safetensors", &safetensors(&[]));
+    room.put("mask.safetensors", &safetensors(&[("mask", "BOOL", &[2], vec![0, 1])]));
+    for (line, words) in [
+        ("compare absent.npy good.npy", "absent.npy: No such file"),
+        ("compare . good.npy", ".: is a directory"),
+        ("compare short.npy good.npy", "short.npy: truncated: shape [3] of 4-byte elements takes 12 bytes, the file holds 11"),
+        ("compare header.npy good.npy", "header.npy: truncated: the header needs"),
+        ("compare magic.npy good.npy", "magic.npy: not an .npy file: it starts with \\x93NUMPZ"),
+        ("compare zip.npz good.npy", "zip.npz: not a readable .npz archive"),
+        ("compare x.safetensors good.npy", "x.safetensors: not a .safetensors file: the header claims"),
+        ("compare two.npy good.npy", "two.npy against good.npy"),
+        ("compare two.npy good.npy", "shape [2] does not match [3]"),
+        ("compare empty.npy empty.npy", "comparison of nothing is not a pass"),
+        ("compare bool.npy good.npy", "dtype '|b1' (bool) is not supported"),
+        ("compare complex.npy good.npy", "dtype '<c8' (complex) is not supported"),
+        ("compare void.npy good.npy", "name it with --dtype, such as f8e4m3"),
+        ("compare void.npy good.npy --dtype f8e4m3", "good.npy: has no elements of the width of f8e4m3; it holds f32"),
+        ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype BOOL is not supported"),
+        ("compare none.safetensors none.safetensors", "nothing to compare"),
+        ("compare good.npy good.npy --dtype f99", "unknown dtype `f99`"),
+        ("compare good.npy good.npy --dtype f32,f32,f32", "at most 2, one a file"),
+        ("compare r.bin good.npy", "raw data need --dtype and --shape"),
+        ("compare r.bin r.bin --dtype f32 --shape 4", "shape [4] of f32 takes 16 bytes, the file holds 12"),
+        ("compare r.bin r.bin --dtype f32 --shape 3,x", "extent ``"),
+        ("compare r.bin r.bin --dtype f32 --shape 99999999999,99999999999", "overflows"),
+        ("compare good.npy good.npy --shape 3", "--shape is for raw files"),
+        ("compare good.npy good.npy --rtol -1", "rtol = -1 is invalid"),
+        ("compare good.npy good.npy --atol nan", "atol = NaN is invalid"),
+        ("compare good.npy good.npy --rtol inf", "rtol = inf is invalid"),
+        ("compare good.npy good.npy --thresholds 1,2", "--thresholds has 2 numbers"),
+        ("compare good.npy good.npy --thresholds 1,-2,3", "absolute threshold = -2 is invalid"),
+        ("compare good.npy good.npy --profile pytorch", "known: ck torch numpy"),
+        ("compare good.npy good.npy --device gpu:99", "no gpu:99 device"),
+        ("compare good.npy good.npy --device tpu", "device = tpu is invalid"),
+        ("compare good.npy good.npy --first 1000000", "mismatches are listed"),
+        ("compare good.npy good.npy --junit no/such/folder.xml", "no/such/folder.xml"),
+        ("compare good.npy good.npy --tensor w", "--tensor w: neither file names its tensor"),
+        ("inspect good.npy --tensor w", "--tensor w: good.npy does not name its tensor"),
+        ("inspect absent.npy", "absent.npy: No such file"),
+        ("inspect mask.safetensors --tensor other", "no tensor `other`; there are: mask"),
+        ("fill x.npy --dtype bf16 --shape 4", "npy format has no name for bf16; write .safetensors"),
+        ("fill x.npy --dtype f32 --shape 4 --gen nonsense", "unknown pattern `nonsense`"),
+        ("fill x.npy --dtype f32 --shape 4 --gen uniform:2,1", "its first end must not exceed its second"),
+        ("fill x.npy --dtype f16 --shape 4 --gen uniform:0,1e9", "f16 holds numbers from"),
+        ("fill x.txt --dtype f32 --shape 4", "extension `txt` names no format"),
+        ("fill no/such/x.npy --dtype f32 --shape 4", "no/such/x.npy"),
+    ] {
+        let run = room.run(line);
+        assert_eq!((run.code, run.err.starts_with("error: ")), (2, true), "{line}: {}{}", run.out, run.err);
+        assert!(run.err.contains(words), "{line}: {}", run.err);
+    }
+    room.refused("compare two.npy good.npy", "shape [2]");
+    room.refused("compare empty.npy empty.npy", "nothing");
+    assert!(!Path::new(&room.path("x.npy")).exists(), "nothing is left of a failed fill");
+}
+
+#[test]
+fn byte_order_and_fortran_order_do_not_matter() {
+    let room = Room::new();
+    let value = |row: usize, column: usize| (row * 10 + column) as f64 + 0.5;
+    let by_rows: Vec<f64> = (0..12).map(|i| value(i / 4, i % 4)).collect();
+    let by_columns: Vec<f64> = (0..12).map(|i| value(i % 3, i / 3)).collect();
+    let little: Vec<u8> = by_rows.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let big: Vec<u8> = by_rows.iter().flat_map(|v| v.to_be_bytes()).collect();
+    let fortran: Vec<u8> = by_columns.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let both: Vec<u8> = by_columns.iter().flat_map(|v| v.to_be_bytes()).collect();
+    let half: Vec<u8> = by_columns.iter().flat_map(|&v| half::f16::from_f64(v).to_be_bytes()).collect();
+    room.put("reference.npy", &npy("<f8", "False", "(3, 4)", &little));
+    for (name, file) in [
+        ("big.npy", npy(">f8", "False", "(3, 4)", &big)),
+        ("fortran.npy", npy("<f8", "True", "(3, 4)", &fortran)),
+        ("both.npy", npy(">f8", "True", "(3, 4)", &both)),
+        ("half.npy", npy(">f2", "True", "(3, 4)", &half)),
+    ] {
+        room.put(name, &file);
+        let run = room.run(&format!("compare {name} reference.npy --rtol 0 --atol 0"));
+        assert_eq!(run.code, 0, "{name}: {}{}", run.out, run.err);
+    }
+    room.put("wrong.npy", &npy("<f8", "False", "(3, 4)", &fortran));
+    assert_eq!(room.run("compare wrong.npy reference.npy").code, 1, "the test can fail");
+}
+
+#[test]
+fn tolerances_decide() {
+    let room = Room::new();
+    room.put("r.npy", &npy_f32(&[100.0, 1.0, -2.0]));
+    room.put("a.npy", &npy_f32(&[101.0, 1.0, -2.0]));
+    for (flags, code) in [
+        ("", 1),
+        ("--rtol 0.02", 0),
+        ("--rtol 0.005", 1),
+        ("--atol 1", 0),
+        ("--atol 0.99", 1),
+        ("--rtol 0.005 --atol 0.5", 0),
+        ("--profile torch", 1),
+        ("--profile rocmlir --accumulations 1000000", 0),
+        ("--accumulations 1", 1),
+        ("--accumulations 1000000", 0),
+        ("--thresholds 0.1,2,0.1", 0),
+        ("--thresholds 0.1,0.5,0.1", 1),
+        ("--thresholds inf,inf,inf --rtol 0", 1),
+    ] {
+        let run = room.run(&format!("compare a.npy r.npy {flags}"));
+        assert_eq!(run.code, code, "{flags}: {}{}", run.out, run.err);
+    }
+    room.put("n.npy", &npy_f32(&[f32::NAN, f32::INFINITY, 1.0]));
+    assert_eq!(room.run("compare n.npy n.npy").code, 1, "non-finite values fail");
+    assert_eq!(room.run("compare n.npy n.npy --equal-nonfinite").code, 0);
+}
+
+#[test]
+fn tensors_are_matched_by_name() {
+    let room = Room::new();
+    let reference = safetensors(&[
+        ("bias", "F32", &[2], f32s(&[1.0, 2.0])),
+        ("weight", "F32", &[2, 2], f32s(&[1.0, 2.0, 3.0, 4.0])),
+        ("gone", "F32", &[1], f32s(&[0.5])),
+    ]);
+    let result = safetensors(&[
+        ("weight", "F32", &[2, 2], f32s(&[1.0, 2.0, 3.0, 5.0])),
+        ("bias", "F32", &[2], f32s(&[1.0, 2.0])),
+        ("new", "F32", &[1], f32s(&[0.5])),
+    ]);
+    room.put("r.safetensors", &reference);
+    room.put("a.safetensors", &result);
+    assert_eq!(room.run("compare r.safetensors r.safetensors").code, 0);
+    let run = room.run("compare a.safetensors r.safetensors");
+    assert_eq!(run.code, 1, "{}{}", run.out, run.err);
+    let starts = |prefix: &str| run.out.lines().any(|l| l.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(prefix));
+    for line in [
+        "PASS bias f32 [2] 0 0 %",
+        "FAIL weight f32 [2,2] 1 25.00 % 1 0.25",
+        "FAIL gone only in r.safetensors",
+        "FAIL new only in a.safetensors",
+        "FAIL 1 of 4 tensors agree, 1 differ, 1 only in r.safetensors, 1 only in a.safetensors",
+    ] {
+        assert!(starts(line), "{line} in:\n{}", run.out);
+    }
+    assert_eq!(room.run("compare a.safetensors r.safetensors --tensor bias").code, 0);
+    assert_eq!(room.run("compare a.safetensors r.safetensors --tensor new --reference-tensor gone").code, 0);
+    room.put("w.npy", &npy("<f4", "False", "(2, 2)", &f32s(&[1.0, 2.0, 3.0, 4.0])));
+    room.refused("compare w.npy r.safetensors", "choose one with --tensor");
+    assert_eq!(room.run("compare w.npy r.safetensors --tensor weight").code, 0);
+    room.put("shape.safetensors", &safetensors(&[("bias", "F32", &[1], f32s(&[1.0])), ("weight", "F32", &[4], f32s(&[1.0; 4]))]));
+    let run = room.run("compare shape.safetensors r.safetensors");
+    assert_eq!(run.code, 2, "no verdict outweighs a mismatch: {}", run.out);
+    assert!(run.out.contains("shape [4] does not match [2, 2]"), "{}", run.out);
+}
+
+#[test]
+fn archives_of_arrays_compare_too() {
+    use std::io::Write;
+    let room = Room::new();
+    for (name, method) in [("s.npz", zip::CompressionMethod::Stored), ("d.npz", zip::CompressionMethod::Deflated)] {
+        let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        for (member, values) in [("x", [1.0, 2.0]), ("y", [3.0, 4.0])] {
+            let options = zip::write::SimpleFileOptions::default().compression_method(method);
+            zip.start_file(format!("{member}.npy"), options).unwrap();
+            zip.write_all(&npy_f32(&values)).unwrap();
+        }
+        room.put(name, &zip.finish().unwrap().into_inner());
+    }
+    let run = room.run("compare s.npz d.npz --rtol 0");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.out.contains("PASS  2 of 2 tensors agree"), "{}", run.out);
+}
+
+#[test]
+fn json_has_the_whole_verdict() {
+    let room = Room::new();
+    room.put("r.npy", &npy_f32(&[1.0, 2.0, 4.0, 0.0]));
+    room.put("a.npy", &npy_f32(&[1.0, 2.5, 4.0, f32::NAN]));
+    let (code, v) = room.json("compare a.npy r.npy --rtol 1e-3 --histogram --json");
+    assert_eq!((code, &v["passed"], &v["result"], &v["reference"]), (1, &false.into(), &"a.npy".into(), &"r.npy".into()));
+    let entry = &v["tensors"][0];
+    let report = &entry["report"];
+    assert_eq!((&entry["verdict"], &report["mismatches"], &report["elements"]), (&"fail".into(), &2.into(), &4.into()));
+    assert_eq!((&report["result_dtype"], &report["first"][0]["index"]), (&"f32".into(), &1.into()));
+    assert_eq!(report["worst_absolute"]["value"], 0.5);
+    assert!(report["histograms"].is_object() && report["metrics"]["rms"].is_number(), "{report}");
+    let (code, v) = room.json("compare r.npy r.npy --json");
+    assert_eq!((code, &v["passed"], &v["tensors"][0]["verdict"]), (0, &true.into(), &"pass".into()));
+}
+
+#[test]
+fn junit_has_a_case_a_tensor_and_is_well_formed() {
+    let room = Room::new();
+    let x = safetensors(&[("<w> & \"b\"", "F32", &[1], f32s(&[1.0])), ("c", "F32", &[1], f32s(&[1.0]))]);
+    let y = safetensors(&[("<w> & \"b\"", "F32", &[1], f32s(&[2.0])), ("c", "F32", &[1], f32s(&[1.0]))]);
+    room.put("x.safetensors", &x);
+    room.put("y.safetensors", &y);
+    assert_eq!(room.run("compare x.safetensors y.safetensors --junit out.xml").code, 1);
+    let text = std::fs::read_to_string(room.path("out.xml")).unwrap();
+    let suites = quick_junit::Report::deserialize_from_str(&text).unwrap().test_suites;
+    let [suite] = suites.as_slice() else { panic!("{text}") };
+    let cases: Vec<(&str, bool)> =
+        suite.test_cases.iter().map(|c| (c.name.as_str(), matches!(c.status, quick_junit::TestCaseStatus::Success { .. }))).collect();
+    assert_eq!((cases.len(), suite.tests, suite.failures, suite.errors), (2, 2, 1, 0), "{text}");
+    assert!(cases.contains(&("<w> & \"b\"", false)) && cases.contains(&("c", true)), "{text}");
+}
+
+#[test]
+fn inspect_shows_range_and_classes() {
+    let room = Room::new();
+    room.put("x.npy", &npy_f32(&[0.0, -0.0, 1e-40, 1.5, -8.0, f32::INFINITY, f32::NAN, 8.0]));
+    let run = room.run("inspect x.npy");
+    assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
+    let lines: Vec<String> = run.out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "x.npy npy f32[8] 8 elements 32 B",
+        "min -8 at [4]",
+        "max 8 at [7]",
+        "least |x| 1e-40 at [2]",
+        "zero 2 25.00 % 1 with sign",
+        "subnormal 1 12.50 %",
+        "normal 3 37.50 %",
+        "inf 1 12.50 %",
+        "nan 1 12.50 %",
+        "below zero 1 12.50 %",
+        "first non-finite at [5]",
+    ] {
+        assert!(lines.iter().any(|l| l == line), "{line} in:\n{}", run.out);
+    }
+    assert!(run.out.lines().count() <= 40, "one screen");
+    let (_, v) = room.json("inspect x.npy --json");
+    assert_eq!((&v["tensors"][0]["classes"]["nan"], &v["tensors"][0]["min"]["value"]), (&1.into(), &(-8.0).into()));
+    room.put("bf16.npy", &npy("<V2", "False", "(2,)", &[0x80, 0x3f, 0, 0xc0]));
+    let run = room.run("inspect bf16.npy --dtype bf16");
+    assert!(run.out.contains("bf16[2]") && run.out.contains("-2"), "{}", run.out);
+    room.put("raw.bin", &[0x38, 0xb8, 0]);
+    let (_, v) = room.json("inspect raw.bin --dtype f8e4m3 --shape 3 --json");
+    assert_eq!((&v["tensors"][0]["max"]["value"], &v["tensors"][0]["min"]["at"][0]), (&1.0.into(), &1.into()));
+}
+
+#[test]
+fn threads_do_not_show() {
+    let room = Room::new();
+    room.run("fill x.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1");
+    room.run("fill y.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 2");
+    let outputs = ["1", "3"].map(|n| {
+        let threads = [("RAYON_NUM_THREADS", n)];
+        room.run_with("fill z.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1", &threads);
+        assert_eq!(std::fs::read(room.path("x.npy")).unwrap(), std::fs::read(room.path("z.npy")).unwrap());
+        let inspect = room.run_with("inspect x.npy --json", &threads).out;
+        let compare = room.run_with("compare x.npy y.npy --histogram --device host --json", &threads).out;
+        (inspect, compare.lines().filter(|l| !l.contains("\"device\"")).collect::<Vec<_>>().join("\n"))
+    });
+    assert_eq!(outputs[0], outputs[1]);
+}
+
+#[test]
+fn colour_is_for_terminals_and_whoever_asks() {
+    let room = Room::new();
+    room.put("x.npy", &npy_f32(&[1.0]));
+    for (variables, coloured) in [(&[][..], false), (&[("CLICOLOR_FORCE", "1")][..], true), (&[("NO_COLOR", "1")][..], false)] {
+        let run = room.run_with("compare x.npy x.npy", variables);
+        assert_eq!(run.out.contains('\x1b'), coloured, "{variables:?}: {}", run.out);
+    }
+}
+
+#[test]
+fn devices_lists_the_host() {
+    let room = Room::new();
+    let run = room.run("devices");
+    assert_eq!(run.code, 0);
+    assert!(run.out.lines().any(|l| l.starts_with("host")) && run.out.contains("hipverify "), "{}", run.out);
+    let (_, v) = room.json("devices --json");
+    assert_eq!(v["devices"][0]["kind"], "host");
+}
