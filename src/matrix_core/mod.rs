@@ -15,6 +15,7 @@
 //! Everything here is pure: no device, no I/O.
 
 mod arch;
+mod fast;
 mod model;
 pub mod naive;
 mod tile;

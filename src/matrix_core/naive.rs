@@ -39,7 +39,7 @@ pub fn dot(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// One group: the accumulator after `c` and the products of prepared inputs.
-fn step(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn step(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
     let (fa, fb) = formats(model);
     match model.rule() {
         Rule::Fma => a[0].mul_add(b[0], c),
@@ -108,16 +108,18 @@ pub(super) fn exact_sum(terms: &[f64]) -> f32 {
         }
         expansion.push(carry);
     }
-    expansion.retain(|part| *part != 0.0);
-    match expansion[..] {
-        [] => 0.0,
-        [only] => only as f32,
-        // The part below the top one decides only on which side of the top the sum lies: rounding to odd remembers that.
-        [.., rest, top] => {
-            let (top, rest) = two_sum(top, rest);
-            round_to_odd(top, rest) as f32
+    // From the top: parts that f64 can hold join it exactly. The first that leaves an error decides on which side of the sum
+    // the exact one lies; all parts below it are smaller than that error.
+    let mut sum = 0.0;
+    for part in expansion.iter().rev() {
+        let (joined, error) = two_sum(sum, *part);
+        sum = joined;
+        if error != 0.0 {
+            sum = round_to_odd(sum, error);
+            break;
         }
     }
+    (sum + 0.0) as f32
 }
 
 /// (s, e) with s = a + b rounded and s + e = a + b exactly.
@@ -248,6 +250,117 @@ mod tests {
         ] {
             let model = Model::new(arch, input).unwrap();
             assert_eq!(dot(model, c, &a, &b), expected, "{model}");
+        }
+    }
+
+    /// An exact accumulator that knows nothing of floating point but the meaning of its bits: a two's complement integer in
+    /// units of 2^-640.
+    #[derive(Clone)]
+    struct Wide([u64; 20]);
+
+    impl Wide {
+        fn add_shifted(&mut self, significand: u64, shift: usize, negative: bool) {
+            let mut term = [0u64; 20];
+            term[shift / 64] = significand << (shift % 64);
+            if !shift.is_multiple_of(64) {
+                term[shift / 64 + 1] = significand >> (64 - shift % 64);
+            }
+            let mut carry = u64::from(negative);
+            for (limb, t) in self.0.iter_mut().zip(term) {
+                let (x, c1) = limb.overflowing_add(if negative { !t } else { t });
+                let (x, c2) = x.overflowing_add(carry);
+                *limb = x;
+                carry = u64::from(c1) + u64::from(c2);
+            }
+        }
+
+        fn add(&mut self, x: f64) {
+            let bits = x.to_bits();
+            let field = (bits >> 52 & 0x7ff) as i32;
+            let fraction = bits & ((1 << 52) - 1);
+            let (significand, power) = if field == 0 { (fraction, -1074) } else { (fraction | 1 << 52, field - 1075) };
+            if significand != 0 {
+                self.add_shifted(significand, usize::try_from(power + 640).unwrap(), bits >> 63 == 1);
+            }
+        }
+
+        /// Nearest even f32, from the bits.
+        fn to_f32(&self) -> f32 {
+            let negative = self.0[19] >> 63 == 1;
+            let mut magnitude = self.clone();
+            if negative {
+                magnitude.0.iter_mut().for_each(|limb| *limb = !*limb);
+                magnitude.add_shifted(1, 0, false);
+            }
+            let bit = |i: usize| magnitude.0[i / 64] >> (i % 64) & 1 == 1;
+            let Some(top) = (0..1280).rev().find(|i| bit(*i)) else { return 0.0 };
+            // The last bit kept: 23 below the top one, not below 2^-149.
+            let last = (top.saturating_sub(23)).max(640 - 149);
+            let mut kept: u64 = (last..=top.max(last)).rev().fold(0, |k, i| k << 1 | u64::from(bit(i)));
+            let half = bit(last - 1);
+            let sticky = (0..last - 1).any(bit);
+            if half && (sticky || kept & 1 == 1) {
+                kept += 1;
+            }
+            let magnitude = kept as f64 * 2f64.powi(last as i32 - 640);
+            let rounded = if magnitude > f64::from(f32::MAX) { f32::INFINITY } else { magnitude as f32 };
+            if negative { -rounded } else { rounded }
+        }
+    }
+
+    #[test]
+    fn exact_sums_agree_with_integers() {
+        let mut state = 1u64;
+        let mut roll = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            state >> 33
+        };
+        for round in 0..200_000 {
+            let c = f32::from_bits((roll() << 1 | roll() & 1) as u32);
+            let c = if c.is_finite() { c } else { 1.0 };
+            // f16 and bf16 products, sometimes cancelling each other or c.
+            let mut terms = vec![f64::from(c)];
+            for k in 0..4 {
+                let narrow = |x: u64, bf16: bool| {
+                    let x = if bf16 { half::bf16::from_bits(x as u16).to_f64() } else { half::f16::from_bits(x as u16).to_f64() };
+                    if x.is_finite() { x } else { 0.75 }
+                };
+                let product = narrow(roll() >> 8, round % 2 == 1) * narrow(roll() >> 8, round % 2 == 1);
+                terms.push(match roll() % 8 {
+                    0 => -terms[k],
+                    1 => -terms[0],
+                    2 => terms[k] / (1 << 24) as f64,
+                    _ => product,
+                });
+            }
+            let mut wide = Wide([0; 20]);
+            terms.iter().for_each(|t| wide.add(*t));
+            let (found, expected) = (exact_sum(&terms), wide.to_f32());
+            assert_eq!(found.to_bits(), expected.to_bits(), "{terms:?}: {found:e}, integers {expected:e}");
+        }
+    }
+
+    #[test]
+    fn rules_keep_and_flush_what_they_should() {
+        let tiny = f32::from_bits(1);
+        let least = 2f32.powi(-24);
+        for (arch, input, c, a, b, expected, why) in [
+            (Arch::Gfx908, Input::F16, 0.0, least, 1.0, least, "f16 subnormals are kept"),
+            (Arch::Gfx90a, Input::F16, 0.0, least, 1.0, 0.0, "f16 subnormals are flushed"),
+            (Arch::Gfx90a, Input::F16, 0.0, 2f32.powi(-14), 1.0, 2f32.powi(-14), "the least normal f16 is kept"),
+            (Arch::Gfx90a, Input::F16AsBf16, 0.0, least, 1.0, least, "bf16 has room for f16 subnormals"),
+            (Arch::Gfx90a, Input::F16AsBf16, 0.0, 1.0 + 1.0 / 256.0, 1.0, 1.0, "a tie to even in 8 bits"),
+            (Arch::Gfx90a, Input::F16AsBf16, 0.0, 1.0 + 3.0 / 256.0, 1.0, 1.0 + 1.0 / 64.0, "a tie to even, upwards"),
+            (Arch::Gfx90a, Input::F16AsBf16Truncated, 0.0, 1.0 + 3.0 / 256.0, 1.0, 1.0 + 1.0 / 128.0, "the same truncated"),
+            (Arch::Gfx90a, Input::Bf16K, 0.0, 2f32.powi(-100), -2f32.powi(-27), 0.0, "a subnormal product becomes zero"),
+            (Arch::Gfx90a, Input::F16, tiny, 0.0, 0.0, 0.0, "a subnormal C is flushed"),
+            (Arch::Gfx908, Input::F16, tiny, 0.0, 0.0, tiny, "a subnormal C is kept"),
+            (Arch::Gfx90a, Input::F32, 0.0, tiny, 1.0, tiny, "f32 is never flushed"),
+            (Arch::Gfx942, Input::F16, tiny, 0.0, 0.0, tiny, "a subnormal C is kept"),
+            (Arch::Gfx942, Input::Xf32, 0.0, 1.0 + 1.0 / 1024.0 + 1.0 / 2048.0, 1.0, 1.0 + 1.0 / 1024.0, "xf32 truncates its inputs"),
+        ] {
+            let model = Model::new(arch, input).unwrap();
+            assert_eq!(dot(model, c, &[a], &[b]), expected, "{model}: {why}");
         }
     }
 }

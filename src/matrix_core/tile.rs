@@ -1,6 +1,6 @@
 //! GEMM through a model.
 
-use super::{Model, naive};
+use super::{Model, fast, naive};
 
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major with leading dimensions `lda`, `ldb`, `ldc`.
 ///
@@ -16,8 +16,9 @@ use super::{Model, naive};
 #[allow(clippy::too_many_arguments)] // The shape of a GEMM.
 pub fn gemm_tile(model: Model, m: usize, n: usize, k: usize, a: &[f32], lda: usize, b: &[f32], ldb: usize, c: &mut [f32], ldc: usize) {
     assert!(lda >= k && ldb >= n && ldc >= n, "leading dimensions {lda}, {ldb}, {ldc} of rows of {k}, {n}, {n}");
-    if m == 0 || n == 0 {
-        return;
+    if k == 0 {
+        return naive::gemm(model, m, n, k, a, lda, b, ldb, c, ldc);
     }
-    naive::gemm(model, m, n, k, a, lda, b, ldb, c, ldc);
+    let best = fast::Level::available().next().unwrap_or(fast::Level::Baseline);
+    fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc }, best);
 }
