@@ -10,6 +10,7 @@ mod fill;
 mod input;
 mod inspect;
 mod io;
+mod replay;
 mod screen;
 mod stats;
 
@@ -40,6 +41,8 @@ enum Command {
     Devices(devices::Args),
     /// Makes three small files and compares them, to show what a verdict looks like
     Demo(demo::Args),
+    /// Computes what the fp16 study of 2022 measured on MI100 and MI200
+    Replay(replay::Args),
 }
 
 impl Command {
@@ -50,6 +53,7 @@ impl Command {
             Command::Fill(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
+            Command::Replay(args) => args.run(),
         }
     }
 }

@@ -17,7 +17,7 @@
 //! The random numbers are those of Philox4x32-10, keyed by the seed; `docs/fill.md` has the mapping from index to bits.
 //! They are for tests: nothing here is fit for cryptography.
 
-mod crand;
+pub(crate) mod crand;
 mod element;
 mod generators;
 mod host;

@@ -1,1 +1,3 @@
 //! The replay of published measurements.
+
+pub mod replay;

@@ -1,0 +1,200 @@
+//! `hipverify replay`: computes what the fp16 study of 2022 measured on MI100 and MI200.
+
+use super::Outcome;
+use crate::device::{Device, DeviceKind};
+use crate::matrix_core::Arch;
+use crate::reference::Direction;
+use crate::suite::replay::{Configuration, Kernel, Range, Replay, Validator, Variant, configurations};
+use anyhow::{Context, Result, bail};
+use std::io::Write;
+
+/// The flags of `replay`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// List the study's configurations
+    #[arg(long)]
+    list: bool,
+    /// One of the study's configurations; otherwise give the sizes below
+    #[arg(long, conflicts_with_all = ["direction", "fil_layout", "in_layout", "out_layout", "batch", "groups", "in_channels", "out_channels",
+        "in_h", "in_w", "fil_h", "fil_w", "padding_h", "padding_w", "stride_h", "stride_w", "dilation_h", "dilation_w"])]
+    name: Option<String>,
+    /// Inputs: r0 [-1, 1], r1 [-10, 10], r4 [1, 5], r5 [5, 10]
+    #[arg(long, default_value = "r0")]
+    range: Range,
+    /// Least input, in place of the range's
+    #[arg(long, allow_negative_numbers = true)]
+    min: Option<f64>,
+    /// Largest input, in place of the range's
+    #[arg(long, allow_negative_numbers = true)]
+    max: Option<f64>,
+    /// Seed of the C library's generator
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// The chip: gfx908 (MI100) or gfx90a (MI200)
+    #[arg(long, default_value = "gfx90a")]
+    arch: Arch,
+    /// The kernel: xdlops (matrix cores) or nonxdlops
+    #[arg(long, default_value = "xdlops")]
+    kernel: Kernel,
+    /// What it is held against: pv (CPU loops) or pv-with-gpu (the f32 kernel)
+    #[arg(long, default_value = "pv")]
+    validator: Validator,
+    /// Version of the CPU validator: first (the study's runs), accumulate4, or later (section 3 of the study)
+    #[arg(long, default_value = "first")]
+    variant: Variant,
+    /// Print the study's histograms as well
+    #[arg(long)]
+    histogram: bool,
+    /// Where to compute: host
+    #[arg(long, default_value = "host")]
+    device: String,
+    #[command(flatten, next_help_heading = "Sizes")]
+    sizes: Sizes,
+}
+
+/// A configuration in flags; channels are totals over all groups.
+#[derive(Debug, clap::Args)]
+struct Sizes {
+    /// fwd, bwd_data or bwd_weight
+    #[arg(long, value_parser = direction)]
+    direction: Option<Direction>,
+    /// Layout of the filter, such as gkcyx, gkyxc, gyxck
+    #[arg(long, default_value = "gkcyx")]
+    fil_layout: String,
+    /// Layout of the input, such as ngchw, nhwgc
+    #[arg(long, default_value = "ngchw")]
+    in_layout: String,
+    /// Layout of the output, such as ngkhw, nhwgk
+    #[arg(long, default_value = "ngkhw")]
+    out_layout: String,
+    /// Images
+    #[arg(long)]
+    batch: Option<usize>,
+    /// Groups
+    #[arg(long, default_value_t = 1)]
+    groups: usize,
+    /// Input channels
+    #[arg(long)]
+    in_channels: Option<usize>,
+    /// Output channels
+    #[arg(long)]
+    out_channels: Option<usize>,
+    /// Height of the input
+    #[arg(long)]
+    in_h: Option<usize>,
+    /// Width of the input
+    #[arg(long)]
+    in_w: Option<usize>,
+    /// Height of the filter
+    #[arg(long)]
+    fil_h: Option<usize>,
+    /// Width of the filter
+    #[arg(long)]
+    fil_w: Option<usize>,
+    /// Rows of zeros above and below
+    #[arg(long, default_value_t = 0)]
+    padding_h: usize,
+    /// Columns of zeros left and right
+    #[arg(long, default_value_t = 0)]
+    padding_w: usize,
+    /// Vertical stride
+    #[arg(long, default_value_t = 1)]
+    stride_h: usize,
+    /// Horizontal stride
+    #[arg(long, default_value_t = 1)]
+    stride_w: usize,
+    /// Vertical dilation
+    #[arg(long, default_value_t = 1)]
+    dilation_h: usize,
+    /// Horizontal dilation
+    #[arg(long, default_value_t = 1)]
+    dilation_w: usize,
+}
+
+fn direction(name: &str) -> Result<Direction, String> {
+    match name {
+        "fwd" => Ok(Direction::Forward),
+        "bwd_data" => Ok(Direction::BackwardData),
+        "bwd_weight" => Ok(Direction::BackwardWeight),
+        _ => Err("it must be fwd, bwd_data or bwd_weight".to_owned()),
+    }
+}
+
+fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "fwd",
+        Direction::BackwardData => "bwd_data",
+        Direction::BackwardWeight => "bwd_weight",
+    }
+}
+
+impl Sizes {
+    fn configuration(&self) -> Result<Configuration> {
+        let Some(direction) = self.direction else {
+            bail!(
+                "give --name (see --list), or a configuration: --direction, --batch, --in-channels, --out-channels, --in-h, --in-w, --fil-h, --fil-w"
+            );
+        };
+        let needed =
+            |value: Option<usize>, flag: &str| value.with_context(|| format!("{flag} is missing: a configuration without --name needs it"));
+        Ok(Configuration {
+            name: "flags".to_owned(),
+            direction,
+            layouts: [self.fil_layout.clone(), self.in_layout.clone(), self.out_layout.clone()],
+            batch: needed(self.batch, "--batch")?,
+            groups: self.groups,
+            in_channels: needed(self.in_channels, "--in-channels")?,
+            out_channels: needed(self.out_channels, "--out-channels")?,
+            input: [needed(self.in_h, "--in-h")?, needed(self.in_w, "--in-w")?],
+            filter: [needed(self.fil_h, "--fil-h")?, needed(self.fil_w, "--fil-w")?],
+            padding: [self.padding_h, self.padding_w],
+            stride: [self.stride_h, self.stride_w],
+            dilation: [self.dilation_h, self.dilation_w],
+        })
+    }
+}
+
+impl Args {
+    /// Runs the command.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let mut out = anstream::stdout().lock();
+        if self.list {
+            for c in configurations() {
+                let param = c.param()?;
+                let order = if c.split() > 1 { "any order with xdlops" } else { "one order" };
+                let gmacs = param.macs() as f64 / 1e9;
+                writeln!(out, "{:<64} {:<10} {:<7} {gmacs:>8.3} G products  {order}", c.name, name(c.direction), c.layouts[0])?;
+            }
+            return Ok(Outcome::Pass);
+        }
+        let device = Device::open(&self.device)?;
+        if device.kind() != DeviceKind::Host {
+            bail!("replay is not supported by {}; it runs on --device host", device.name());
+        }
+        let configuration = match &self.name {
+            Some(name) => Configuration::named(name)?,
+            None => self.sizes.configuration()?,
+        };
+        let range = Range { min: self.min.unwrap_or(self.range.min), max: self.max.unwrap_or(self.range.max) };
+        let replay = Replay {
+            configuration,
+            range,
+            seed: self.seed,
+            arch: self.arch,
+            kernel: self.kernel,
+            validator: self.validator,
+            variant: self.variant,
+        };
+        let outcome = replay.run()?;
+        writeln!(out, "{}", outcome.metrics)?;
+        if let Some(orders) = &outcome.orders {
+            writeln!(out, "float atomics add {} partial sums in any order; above they are added in ascending order", orders.parts)?;
+            writeln!(out, "nearest   {}", orders.nearest)?;
+            writeln!(out, "farthest  {}", orders.farthest)?;
+        }
+        if self.histogram {
+            write!(out, "{}", outcome.metrics.histograms.table(outcome.metrics.elements))?;
+        }
+        Ok(Outcome::Pass)
+    }
+}

@@ -1,0 +1,351 @@
+//! The parameters of a convolution: sizes, layouts, and what follows from them.
+
+use super::conv_layout::{ConvLayout, Role};
+use super::lattice::Lattice;
+use crate::error::{Error, Result};
+
+/// A convolution of 1 to 3 spatial dimensions, with groups, strides, dilations and padding that may differ on both sides.
+///
+/// Channels are counted per group. Spatial vectors go from the slowest axis to the fastest. The text form has the order of
+/// Composable Kernel's command lines:
+///
+/// ```
+/// use hipverify::reference::ConvParam;
+/// //               dims G N   K   C   Y X H  W  strides dilations left pads right pads
+/// let p: ConvParam = "2 1 128 256 192 3 3 71 71 2 2 1 1 1 1 1 1".parse()?;
+/// assert_eq!(p.output_space(), [36, 36]);
+/// assert_eq!(p.to_string(), "2 1 128 256 192 3 3 71 71 2 2 1 1 1 1 1 1");
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvParam {
+    groups: usize,
+    batch: usize,
+    out_channels: usize,
+    in_channels: usize,
+    filter: Vec<usize>,
+    input: Vec<usize>,
+    strides: Vec<usize>,
+    dilations: Vec<usize>,
+    left_pads: Vec<usize>,
+    right_pads: Vec<usize>,
+    output: Vec<usize>,
+    layouts: [ConvLayout; 3],
+}
+
+/// The sizes that make a [`ConvParam`]; channels are counted per group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvSizes {
+    /// Groups.
+    pub groups: usize,
+    /// Images.
+    pub batch: usize,
+    /// Output channels of a group.
+    pub out_channels: usize,
+    /// Input channels of a group.
+    pub in_channels: usize,
+    /// Extents of the filter.
+    pub filter: Vec<usize>,
+    /// Extents of the input.
+    pub input: Vec<usize>,
+    /// Strides of the window.
+    pub strides: Vec<usize>,
+    /// Distances of the filter's elements.
+    pub dilations: Vec<usize>,
+    /// Zeros before the image.
+    pub left_pads: Vec<usize>,
+    /// Zeros after the image.
+    pub right_pads: Vec<usize>,
+}
+
+impl ConvParam {
+    /// Checks the sizes; layouts are `gnhwc`, `gkyxc`, `gnhwk` (in 1 and 3 dimensions accordingly) until
+    /// [`with_layouts`](ConvParam::with_layouts).
+    ///
+    /// # Errors
+    /// When a size is zero, vectors differ in length, a window is larger than the padded input, or a tensor does not fit memory.
+    pub fn new(sizes: ConvSizes) -> Result<ConvParam> {
+        let ConvSizes { groups, batch, out_channels, in_channels, filter, input, strides, dilations, left_pads, right_pads } = sizes;
+        let dims = filter.len();
+        if !(1..=3).contains(&dims) {
+            return Err(invalid("spatial dimensions", dims, "1, 2 or 3"));
+        }
+        let vectors: [(&'static str, &Vec<usize>); 5] = [
+            ("spatial extents of the input", &input),
+            ("strides", &strides),
+            ("dilations", &dilations),
+            ("left pads", &left_pads),
+            ("right pads", &right_pads),
+        ];
+        for (what, vector) in vectors {
+            if vector.len() != dims {
+                return Err(Error::Length { what, expected: dims, found: vector.len() });
+            }
+        }
+        for (what, value) in [("groups", groups), ("batch", batch), ("output channels", out_channels), ("input channels", in_channels)] {
+            if value == 0 {
+                return Err(invalid(what, value, "at least 1"));
+            }
+        }
+        for (what, vector) in [("filter extent", &filter), ("input extent", &input), ("stride", &strides), ("dilation", &dilations)] {
+            if vector.contains(&0) {
+                return Err(invalid(what, 0, "at least 1"));
+            }
+        }
+        let mut output = Vec::new();
+        for d in 0..dims {
+            let window = (filter[d] - 1).checked_mul(dilations[d]).and_then(|w| w.checked_add(1));
+            let padded = input[d].checked_add(left_pads[d]).and_then(|p| p.checked_add(right_pads[d]));
+            let (Some(window), Some(padded)) = (window, padded) else {
+                return Err(invalid("padded input or window extent", "more than the address space", "smaller sizes"));
+            };
+            if window > padded {
+                return Err(Error::InvalidArgument {
+                    what: "window extent",
+                    value: format!("{window} in spatial dimension {d} (filter {}, dilation {})", filter[d], dilations[d]),
+                    limit: format!("it must not exceed the padded input, {padded}"),
+                });
+            }
+            output.push((padded - window) / strides[d] + 1);
+        }
+        let layouts = [Role::Input, Role::Filter, Role::Output].map(|role| ConvLayout::channels_last(role, dims));
+        let (i, f, o) = (input.clone(), filter.clone(), output.clone());
+        for (what, a, b, space) in
+            [("input", batch, in_channels, i), ("filter", out_channels, in_channels, f), ("output", batch, out_channels, o)]
+        {
+            let elements = space.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
+            let elements = elements.and_then(|n| n.checked_mul(a)?.checked_mul(b)?.checked_mul(groups));
+            if elements.is_none_or(|n| n > isize::MAX as usize / 8) {
+                return Err(invalid(what, "more elements than memory can hold", "smaller sizes"));
+            }
+        }
+        Ok(ConvParam {
+            groups,
+            batch,
+            out_channels,
+            in_channels,
+            filter,
+            input,
+            strides,
+            dilations,
+            left_pads,
+            right_pads,
+            output,
+            layouts,
+        })
+    }
+
+    /// The same convolution with tensors laid out otherwise.
+    ///
+    /// # Errors
+    /// When a name is no layout of its tensor or has another number of spatial dimensions.
+    pub fn with_layouts(mut self, input: &str, filter: &str, output: &str) -> Result<ConvParam> {
+        for (slot, (role, name)) in self.layouts.iter_mut().zip([(Role::Input, input), (Role::Filter, filter), (Role::Output, output)]) {
+            let layout = ConvLayout::parse(role, name)?;
+            if layout.spatial_dims() != self.filter.len() {
+                return Err(Error::Length {
+                    what: "spatial dimensions of a layout",
+                    expected: self.filter.len(),
+                    found: layout.spatial_dims(),
+                });
+            }
+            *slot = layout;
+        }
+        Ok(self)
+    }
+
+    /// Groups.
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Images.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Output channels of a group.
+    pub fn out_channels(&self) -> usize {
+        self.out_channels
+    }
+
+    /// Input channels of a group.
+    pub fn in_channels(&self) -> usize {
+        self.in_channels
+    }
+
+    /// Spatial extents of the filter.
+    pub fn filter_space(&self) -> &[usize] {
+        &self.filter
+    }
+
+    /// Spatial extents of the input.
+    pub fn input_space(&self) -> &[usize] {
+        &self.input
+    }
+
+    /// Spatial extents of the output: `(input + pads - window) / stride + 1`, with `window = (filter - 1) · dilation + 1`.
+    pub fn output_space(&self) -> &[usize] {
+        &self.output
+    }
+
+    /// The layout of the tensor of that role.
+    pub fn layout(&self, role: Role) -> &ConvLayout {
+        match role {
+            Role::Input => &self.layouts[0],
+            Role::Filter => &self.layouts[1],
+            Role::Output => &self.layouts[2],
+        }
+    }
+
+    /// The extents of a tensor in memory order.
+    pub fn shape(&self, role: Role) -> Vec<usize> {
+        let (outer, channels, space) = self.extents(role);
+        self.layout(role).shape(outer, self.groups, channels, space)
+    }
+
+    /// Elements of a tensor.
+    pub fn elements(&self, role: Role) -> usize {
+        self.shape(role).iter().product()
+    }
+
+    /// Floating-point operations: two for each product, padding included.
+    pub fn flops(&self) -> u128 {
+        2 * self.macs()
+    }
+
+    /// Products, padding included: G·N·K·C times the output's and the filter's positions.
+    pub fn macs(&self) -> u128 {
+        let positions = self.output.iter().chain(&self.filter);
+        [self.groups, self.batch, self.out_channels, self.in_channels].iter().chain(positions).map(|&n| n as u128).product()
+    }
+
+    /// Bytes of input, filter and output together, for elements of the given sizes.
+    pub fn bytes(&self, input: usize, filter: usize, output: usize) -> u128 {
+        let of = |role, size: usize| self.elements(role) as u128 * size as u128;
+        of(Role::Input, input) + of(Role::Filter, filter) + of(Role::Output, output)
+    }
+
+    fn extents(&self, role: Role) -> (usize, usize, [usize; 3]) {
+        match role {
+            Role::Input => (self.batch, self.in_channels, three(&self.input, 1)),
+            Role::Filter => (self.out_channels, self.in_channels, three(&self.filter, 1)),
+            Role::Output => (self.batch, self.out_channels, three(&self.output, 1)),
+        }
+    }
+
+    pub(crate) fn lattice(&self) -> Lattice {
+        let strides = |role| {
+            let (outer, channels, space) = self.extents(role);
+            self.layout(role).strides(outer, self.groups, channels, space)
+        };
+        Lattice {
+            images: self.batch,
+            groups: self.groups,
+            c: self.in_channels,
+            k: self.out_channels,
+            input: three(&self.input, 1),
+            filter: three(&self.filter, 1),
+            output: three(&self.output, 1),
+            stride: three(&self.strides, 1),
+            dilation: three(&self.dilations, 1),
+            padding: three(&self.left_pads, 0),
+            input_at: strides(Role::Input),
+            filter_at: strides(Role::Filter),
+            output_at: strides(Role::Output),
+        }
+    }
+}
+
+/// Three dimensions, the missing slow ones filled.
+fn three(space: &[usize], fill: usize) -> [usize; 3] {
+    let missing = 3 - space.len();
+    std::array::from_fn(|d| if d < missing { fill } else { space[d - missing] })
+}
+
+fn invalid(what: &'static str, value: impl ToString, limit: &str) -> Error {
+    Error::InvalidArgument { what, value: value.to_string(), limit: limit.to_owned() }
+}
+
+impl std::fmt::Display for ConvParam {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {} {} {}", self.filter.len(), self.groups, self.batch, self.out_channels, self.in_channels)?;
+        let vectors = [&self.filter, &self.input, &self.strides, &self.dilations, &self.left_pads, &self.right_pads];
+        vectors.into_iter().flatten().try_for_each(|n| write!(f, " {n}"))
+    }
+}
+
+impl std::str::FromStr for ConvParam {
+    type Err = Error;
+
+    /// Reads `dims G N K C`, then filter, input, strides, dilations, left pads and right pads, `dims` numbers each.
+    fn from_str(s: &str) -> Result<ConvParam> {
+        let mut numbers = Vec::new();
+        for word in s.split([' ', ',', '\t', '\n']).filter(|w| !w.is_empty()) {
+            let number = word.parse::<usize>();
+            numbers.push(number.map_err(|_| invalid("convolution parameter", word, "a number that is not negative"))?);
+        }
+        let dims = *numbers.first().ok_or_else(|| invalid("convolution parameters", "none", "dims G N K C and six vectors"))?;
+        if !(1..=3).contains(&dims) {
+            return Err(invalid("spatial dimensions", dims, "1, 2 or 3"));
+        }
+        if numbers.len() != 5 + 6 * dims {
+            return Err(Error::Length { what: "convolution parameters", expected: 5 + 6 * dims, found: numbers.len() });
+        }
+        let vector = |i: usize| numbers[5 + i * dims..5 + (i + 1) * dims].to_vec();
+        ConvParam::new(ConvSizes {
+            groups: numbers[1],
+            batch: numbers[2],
+            out_channels: numbers[3],
+            in_channels: numbers[4],
+            filter: vector(0),
+            input: vector(1),
+            strides: vector(2),
+            dilations: vector(3),
+            left_pads: vector(4),
+            right_pads: vector(5),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_flops_and_bytes() {
+        let p: ConvParam = "2 2 3 5 4 3 2 10 9 2 1 2 3 1 0 2 1".parse().unwrap();
+        // (10 + 3 - 5) / 2 + 1 and (9 + 1 - 4) / 1 + 1.
+        assert_eq!(p.output_space(), [5, 7]);
+        assert_eq!(p.flops(), 2 * 2 * 3 * 5 * 4 * 5 * 7 * 3 * 2);
+        assert_eq!(p.bytes(2, 2, 4), 2 * (2 * 3 * 4 * 90) + 2 * (2 * 5 * 4 * 6) + 4 * (2 * 3 * 5 * 35));
+        assert_eq!(p.shape(Role::Output), [2, 3, 5, 7, 5]);
+        let p = p.with_layouts("ngchw", "gkcyx", "nhwgk").unwrap();
+        assert_eq!(p.shape(Role::Output), [3, 5, 7, 2, 5]);
+        assert_eq!(p.shape(Role::Filter), [2, 5, 4, 3, 2]);
+        assert_eq!("1 1 2 4 3 3 8 1 1 0 0".parse::<ConvParam>().unwrap().output_space(), [6]);
+        assert_eq!("3 1 2 4 3 1 2 3 4 5 6 1 1 1 1 1 1 0 0 0 0 0 0".parse::<ConvParam>().unwrap().output_space(), [4, 4, 4]);
+    }
+
+    #[test]
+    fn impossible_parameters_are_errors() {
+        for (text, part) in [
+            ("", "none"),
+            ("4 1 1 1 1", "1, 2 or 3"),
+            ("2 1 1 1 1 3 3", "expected 17, found 7"),
+            ("1 1 2 4 3 9 8 1 1 0 0", "must not exceed the padded input, 8"),
+            ("1 1 2 4 3 3 8 0 1 0 0", "stride = 0"),
+            ("1 1 2 4 3 3 8 1 0 0 0", "dilation = 0"),
+            ("1 0 2 4 3 3 8 1 1 0 0", "groups = 0"),
+            ("1 1 2 4 3 3 -8 1 1 0 0", "-8"),
+            ("1 1 2 4 3 3 99999999999999999999 1 1 0 0", "99999999999999999999"),
+            ("1 1 2 4000000000 4000000000 3 8 1 1 0 0", "more elements than memory"),
+            ("1 1 2 4 3 9 8 1 18446744073709551615 0 0", "address space"),
+        ] {
+            let error = text.parse::<ConvParam>().expect_err(text).to_string();
+            assert!(error.contains(part), "`{text}`: {error}");
+        }
+        let p: ConvParam = "1 1 2 4 3 3 8 1 1 0 0".parse().unwrap();
+        assert!(p.with_layouts("nchw", "kcyx", "nkhw").unwrap_err().to_string().contains("expected 1, found 2"));
+    }
+}

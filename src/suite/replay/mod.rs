@@ -1,0 +1,13 @@
+//! The replay.
+
+mod config;
+mod inputs;
+mod metrics;
+mod run;
+mod split;
+mod table;
+
+pub use config::{Configuration, Kernel, Range, Validator, Variant};
+pub use metrics::{Histograms, Metrics};
+pub use run::{Orders, Outcome, Replay};
+pub use table::configurations;

@@ -1,0 +1,243 @@
+//! The computation: kernel and validator side by side, a slab of images at a time.
+
+use super::config::{Configuration, Kernel, Range, Validator, Variant};
+use super::inputs::inputs;
+use super::metrics::{Metrics, Spacing, Tally};
+use super::split;
+use crate::dtype::F16;
+use crate::error::{Error, Result};
+use crate::matrix_core::{Arch, Input, Model};
+use crate::reference::{
+    self, Chain, ConvParam, Convolution, Direction, F32Fma, F64, Four, FourApart, KOrder, Lattice, MatrixCore, Role, Rounded, Vectorised,
+};
+use half::slice::HalfFloatSliceExt;
+
+/// One run of the study.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The convolution.
+    pub configuration: Configuration,
+    /// The inputs.
+    pub range: Range,
+    /// The seed of the generator; the study's is 1.
+    pub seed: u32,
+    /// The GPU: gfx908 or gfx90a.
+    pub arch: Arch,
+    /// The kernel under test.
+    pub kernel: Kernel,
+    /// What it is held against.
+    pub validator: Validator,
+    /// Version of validator and metrics.
+    pub variant: Variant,
+}
+
+/// The result of a [`Replay`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The metrics; where the order is not fixed, those of partial sums added in ascending order.
+    pub metrics: Metrics,
+    /// Where partial sums are added in any order: the metrics with every element as near to the validator, and as far from
+    /// it, as the orders allow.
+    pub orders: Option<Orders>,
+}
+
+/// What the possible orders of partial sums allow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Orders {
+    /// Partial sums.
+    pub parts: usize,
+    /// Every element as near to the validator's as it can get.
+    pub nearest: Metrics,
+    /// Every element as far from it as it can get.
+    pub farthest: Metrics,
+}
+
+/// Output elements that are computed before they are compared.
+const SLAB: usize = 1 << 22;
+
+/// The operands of a run, in memory order.
+struct Operands {
+    first: Vec<F16>,
+    second: Vec<F16>,
+}
+
+impl Replay {
+    /// Runs kernel and validator and compares them.
+    ///
+    /// # Errors
+    /// When the configuration is impossible, or its order of accumulation is not known.
+    pub fn run(&self) -> Result<Outcome> {
+        let c = &self.configuration;
+        let param = c.param()?;
+        let model = self.model()?;
+        if c.direction == Direction::BackwardData && (c.filter != [1, 1] || c.stride != [1, 1]) {
+            return Err(Error::Unsupported {
+                what: format!("backward data with filter {:?} and stride {:?}", c.filter, c.stride),
+                by: "the replay: the order of such kernels is not known; 1x1 filters with stride 1 are".to_owned(),
+            });
+        }
+        if !(self.range.min.is_finite() && self.range.max.is_finite() && self.range.min <= self.range.max) {
+            return Err(Error::InvalidArgument {
+                what: "range",
+                value: format!("[{}, {}]", self.range.min, self.range.max),
+                limit: "finite numbers in ascending order".to_owned(),
+            });
+        }
+        let roles = match c.direction {
+            Direction::Forward => [Role::Input, Role::Filter],
+            Direction::BackwardData => [Role::Output, Role::Filter],
+            Direction::BackwardWeight => [Role::Input, Role::Output],
+        };
+        let [first, second] = roles.map(|role| inputs(param.elements(role), self.range, self.seed));
+        let parts = if self.kernel == Kernel::Xdlops { c.split() } else { 1 };
+        let operands = Operands { first, second };
+        let outcome = match c.direction {
+            Direction::BackwardWeight => self.weights(&param, &operands, model, parts),
+            _ => self.images(&param, &operands, model),
+        };
+        Ok(outcome)
+    }
+
+    /// The arithmetic of the chip's f16 instructions.
+    fn model(&self) -> Result<Model> {
+        if ![Arch::Gfx908, Arch::Gfx90a].contains(&self.arch) {
+            return Err(Error::InvalidArgument {
+                what: "architecture",
+                value: self.arch.to_string(),
+                limit: "the study measured gfx908 and gfx90a".to_owned(),
+            });
+        }
+        Model::new(self.arch, Input::F16)
+    }
+
+    fn tally(&self) -> Tally {
+        Tally::new(if self.variant == Variant::First { Spacing::Below } else { Spacing::Above })
+    }
+
+    /// Forward and backward data: images are independent.
+    fn images(&self, param: &ConvParam, operands: &Operands, model: Model) -> Outcome {
+        let lattice = param.lattice();
+        let (from, to, elements) = match self.configuration.direction {
+            Direction::BackwardData => (lattice.output_at.outer, lattice.input_at.outer, param.elements(Role::Input)),
+            _ => (lattice.input_at.outer, lattice.output_at.outer, param.elements(Role::Output)),
+        };
+        // Where images are not the slowest axis, there is one slab.
+        let outermost = from * lattice.images == operands.first.len() && to * lattice.images == elements;
+        let slab = if outermost { (SLAB / to).clamp(1, lattice.images) } else { lattice.images };
+        let filter = widen(&operands.second, false);
+        let flushed = self.flushes().then(|| widen(&operands.second, true));
+        let mut tally = self.tally();
+        for start in (0..lattice.images).step_by(slab) {
+            let images = slab.min(lattice.images - start);
+            let part = Lattice { images, ..lattice.clone() };
+            let (source, len) = match images == lattice.images {
+                true => (&operands.first[..], elements),
+                false => (&operands.first[start * from..(start + images) * from], images * to),
+            };
+            let source_wide = widen(source, false);
+            let kern = self.kernel(model, param, &part, (&source_wide, &filter), len);
+            let val = match &flushed {
+                Some(filter) => self.validator(param, &part, (&widen(source, true), filter), len),
+                None => self.validator(param, &part, (&source_wide, &filter), len),
+            };
+            tally.add(&val, &kern);
+        }
+        Outcome { metrics: tally.finish(), orders: None }
+    }
+
+    /// Backward weight: one result over all images.
+    fn weights(&self, param: &ConvParam, operands: &Operands, model: Model, parts: usize) -> Outcome {
+        let lattice = param.lattice();
+        let len = param.elements(Role::Filter);
+        let wide = (widen(&operands.first, false), widen(&operands.second, false));
+        let wide = (&wide.0[..], &wide.1[..]);
+        let val = if self.flushes() {
+            self.validator(param, &lattice, (&widen(&operands.first, true), &widen(&operands.second, true)), len)
+        } else {
+            self.validator(param, &lattice, wide, len)
+        };
+        if parts == 1 {
+            let mut tally = self.tally();
+            tally.add(&val, &self.kernel(model, param, &lattice, wide, len));
+            return Outcome { metrics: tally.finish(), orders: None };
+        }
+        let sums = split::Sums::new(&lattice, MatrixCore(model), wide, parts, len);
+        let metrics = |kern: Vec<F16>| {
+            let mut tally = self.tally();
+            tally.add(&val, &kern);
+            tally.finish()
+        };
+        let (nearest, farthest) = sums.extremes(&val);
+        let orders = Orders { parts, nearest: metrics(nearest), farthest: metrics(farthest) };
+        Outcome { metrics: metrics(sums.ascending()), orders: Some(orders) }
+    }
+
+    /// Whether the validator takes subnormal inputs as zero.
+    fn flushes(&self) -> bool {
+        self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu
+    }
+
+    fn kernel(&self, model: Model, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Vec<F16> {
+        match self.kernel {
+            Kernel::Xdlops => self.convolve32(param, lattice, MatrixCore(model), operands, len),
+            Kernel::NonXdlops => self.convolve32(param, lattice, Vectorised(F32Fma), operands, len),
+        }
+    }
+
+    fn validator(&self, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Vec<F16> {
+        match (self.validator, self.variant, self.kernel) {
+            (Validator::Gpu, ..) => self.convolve32(param, lattice, Vectorised(F32Fma), operands, len),
+            (_, Variant::Accumulate4, _) => self.convolve64(lattice, Vectorised(FourApart), operands, len),
+            (_, Variant::Later, _) => self.convolve64(lattice, Vectorised(Four), operands, len),
+            (.., Kernel::Xdlops) => self.convolve64(lattice, Vectorised(F64), operands, len),
+            (.., Kernel::NonXdlops) => self.convolve64(lattice, Vectorised(Rounded), operands, len),
+        }
+    }
+
+    /// The order of the GPU's kernels.
+    fn convolve32<C: Chain<Element = f32>>(
+        &self,
+        param: &ConvParam,
+        lattice: &Lattice,
+        chain: C,
+        operands: (&[f32], &[f32]),
+        len: usize,
+    ) -> Vec<F16> {
+        let order = self.configuration.kernel_order(param);
+        let what = Convolution { lattice, direction: self.configuration.direction, order, inside: false };
+        let mut out = vec![F16::ZERO; len];
+        reference::convolve(what, chain, operands, narrow, &mut out);
+        out
+    }
+
+    /// The order of the CPU's loops.
+    fn convolve64<C: Chain<Element = f64>>(&self, lattice: &Lattice, chain: C, operands: (&[f32], &[f32]), len: usize) -> Vec<F16> {
+        let what = Convolution {
+            lattice,
+            direction: self.configuration.direction,
+            order: KOrder::ChannelsFirst,
+            inside: self.variant == Variant::Later,
+        };
+        let mut out = vec![F16::ZERO; len];
+        let finish = |acc: &[f64]| narrow(&acc.iter().map(|&v| v as f32).collect::<Vec<_>>());
+        reference::convolve(what, chain, operands, finish, &mut out);
+        out
+    }
+}
+
+/// f16 to f32; with `flush`, magnitudes below 2^-14 become +0.
+fn widen(from: &[F16], flush: bool) -> Vec<f32> {
+    let mut to = vec![0.0; from.len()];
+    from.convert_to_f32_slice(&mut to);
+    if flush {
+        to.iter_mut().filter(|v| v.abs() < 6.103_515_625e-5).for_each(|v| *v = 0.0);
+    }
+    to
+}
+
+/// f32 to f16, nearest even.
+pub(super) fn narrow(from: &[f32]) -> Vec<F16> {
+    let mut to = vec![F16::ZERO; from.len()];
+    to.convert_from_f32_slice(from);
+    to
+}

@@ -1,0 +1,68 @@
+//! Backward weight on matrix cores: partial sums over slices of the batch, added in memory by float atomics.
+//!
+//! The order of the additions is not fixed; two runs on hardware differ. Partial sums are in f32, and every order of
+//! `parts` of them starts from zero, so there are `parts - 1` rounded additions. Each partial total of any order lies between
+//! the sum of the negative parts and the sum of the positive ones, and so does its rounding error by the spacing there: that
+//! bounds the results of all orders without trying them.
+
+use super::run::narrow;
+use crate::dtype::F16;
+use crate::reference::{self, Chain, Convolution, Direction, KOrder, Lattice};
+
+/// The partial sums of every element of the filter.
+pub(super) struct Sums {
+    parts: Vec<Vec<f32>>,
+}
+
+impl Sums {
+    pub(super) fn new<C: Chain<Element = f32>>(lattice: &Lattice, chain: C, operands: (&[f32], &[f32]), parts: usize, len: usize) -> Sums {
+        let images = lattice.images / parts;
+        let slice = Lattice { images, ..lattice.clone() };
+        let part = |i: usize| {
+            let what = Convolution { lattice: &slice, direction: Direction::BackwardWeight, order: KOrder::ChannelsFirst, inside: false };
+            let mut out = vec![0.0f32; len];
+            let input = &operands.0[i * images * lattice.input_at.outer..];
+            let output = &operands.1[i * images * lattice.output_at.outer..];
+            reference::convolve(what, chain, (input, output), <[f32]>::to_vec, &mut out);
+            out
+        };
+        Sums { parts: (0..parts).map(part).collect() }
+    }
+
+    /// The results when the parts arrive in ascending order.
+    pub(super) fn ascending(&self) -> Vec<F16> {
+        let len = self.parts.first().map_or(0, Vec::len);
+        let totals: Vec<f32> = (0..len).map(|i| self.parts.iter().fold(0.0, |sum, part| sum + part[i])).collect();
+        narrow(&totals)
+    }
+
+    /// For each element the result nearest to `val`, and the one farthest from it, that the orders allow.
+    pub(super) fn extremes(&self, val: &[F16]) -> (Vec<F16>, Vec<F16>) {
+        let choose = |(i, &v): (usize, &F16)| {
+            let (low, high) = self.bounds(i);
+            let ends = narrow(&[low, high]);
+            let (low, high) = (ends[0], ends[1]);
+            let near = if v < low {
+                low
+            } else if v > high {
+                high
+            } else {
+                v
+            };
+            let distance = |x: F16| (x.to_f32() - v.to_f32()).abs();
+            (near, if distance(low) > distance(high) { low } else { high })
+        };
+        val.iter().enumerate().map(choose).unzip()
+    }
+
+    /// An interval with the f32 totals of all orders for element `i`.
+    fn bounds(&self, i: usize) -> (f32, f32) {
+        let values = || self.parts.iter().map(|part| f64::from(part[i]));
+        let (positive, negative) = (values().filter(|v| *v > 0.0).sum::<f64>(), -values().filter(|v| *v < 0.0).sum::<f64>());
+        let exact: f64 = values().sum();
+        // Half a spacing of f32 at the largest partial total, with room for the totals' own errors and for f64's.
+        let half_spacing = (positive.max(negative) * (1.0 + 1e-5)).max(f64::from(f32::MIN_POSITIVE)) * f64::from(f32::EPSILON) / 2.0;
+        let error = (self.parts.len() - 1) as f64 * half_spacing * (1.0 + 1e-9);
+        ((exact - error) as f32, (exact + error) as f32)
+    }
+}
