@@ -1,5 +1,6 @@
 //! Owned device memory: [`DeviceMem`] by element type, [`DeviceBytes`] without one.
 
+use super::hip::{self, HipAlloc};
 use super::host::HostAlloc;
 use super::{Backend, Device, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Element};
@@ -9,9 +10,10 @@ use std::marker::PhantomData;
 #[derive(Debug)]
 pub(crate) enum Alloc {
     Host(HostAlloc),
+    Hip(HipAlloc),
 }
 
-/// An untyped block of device memory, zeroed on the host device.
+/// An untyped block of device memory: zeroed on the host device, with arbitrary contents on a GPU.
 ///
 /// Copies to and from host slices are synchronous and check their lengths. Zero bytes are allowed and allocate nothing.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ impl DeviceBytes {
     pub fn new(device: &Device, bytes: usize) -> Result<DeviceBytes> {
         let alloc = match device.backend() {
             Backend::Host => Alloc::Host(HostAlloc::new(bytes)?),
+            Backend::Hip(gpu) => Alloc::Hip(HipAlloc::new(gpu, bytes)?),
         };
         Ok(DeviceBytes { device: device.clone(), alloc, bytes })
     }
@@ -64,6 +67,7 @@ impl DeviceBytes {
         same_length("bytes copied to the device", self.bytes, source.len())?;
         match &mut self.alloc {
             Alloc::Host(a) => a.as_mut_slice().copy_from_slice(source),
+            Alloc::Hip(a) => a.write(source)?,
         }
         Ok(())
     }
@@ -76,6 +80,7 @@ impl DeviceBytes {
         same_length("bytes copied from the device", self.bytes, target.len())?;
         match &self.alloc {
             Alloc::Host(a) => target.copy_from_slice(a.as_slice()),
+            Alloc::Hip(a) => a.read(target)?,
         }
         Ok(())
     }
@@ -88,6 +93,9 @@ impl DeviceBytes {
         same_length("bytes copied between buffers", self.bytes, source.bytes)?;
         match (&mut self.alloc, &source.alloc) {
             (Alloc::Host(to), Alloc::Host(from)) => to.as_mut_slice().copy_from_slice(from.as_slice()),
+            (Alloc::Hip(to), Alloc::Host(from)) => to.write(from.as_slice())?,
+            (Alloc::Host(to), Alloc::Hip(from)) => from.read(to.as_mut_slice())?,
+            (Alloc::Hip(to), Alloc::Hip(from)) => to.copy_from(from)?,
         }
         Ok(())
     }
@@ -99,6 +107,7 @@ impl DeviceBytes {
     pub fn set_zero(&mut self) -> Result<()> {
         match &mut self.alloc {
             Alloc::Host(a) => a.as_mut_slice().fill(0),
+            Alloc::Hip(a) => a.set_zero()?,
         }
         Ok(())
     }
@@ -122,19 +131,30 @@ impl DeviceBytes {
                     chunk.copy_from_slice(bytemuck::bytes_of(&value));
                 }
             }
+            Alloc::Hip(a) => hip::set_value(a, self.bytes, bytemuck::bytes_of(&value))?,
         }
         Ok(())
+    }
+
+    pub(crate) fn alloc(&self) -> &Alloc {
+        &self.alloc
+    }
+
+    pub(crate) fn alloc_mut(&mut self) -> &mut Alloc {
+        &mut self.alloc
     }
 
     pub(crate) fn ptr(&self) -> *const u8 {
         match &self.alloc {
             Alloc::Host(a) => a.as_slice().as_ptr(),
+            Alloc::Hip(a) => a.ptr(),
         }
     }
 
     pub(crate) fn mut_ptr(&mut self) -> *mut u8 {
         match &mut self.alloc {
             Alloc::Host(a) => a.as_mut_slice().as_mut_ptr(),
+            Alloc::Hip(a) => a.ptr(),
         }
     }
 }
@@ -271,6 +291,14 @@ impl<T: Element> DeviceMem<T> {
         self.raw.set_value(value)
     }
 
+    pub(crate) fn bytes(&self) -> &DeviceBytes {
+        &self.raw
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut DeviceBytes {
+        &mut self.raw
+    }
+
     /// The whole buffer as a tensor of one dimension.
     pub(crate) fn flat(&self) -> TensorRef<'_> {
         TensorRef::flat(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, self.elements())
@@ -326,11 +354,11 @@ impl<T: Element> DeviceMem<T> {
     }
 }
 
-fn byte_size<T: Element>(len: usize) -> Result<usize> {
+pub(super) fn byte_size<T: Element>(len: usize) -> Result<usize> {
     let bytes = len.checked_mul(size_of::<T>()).filter(|&b| b <= isize::MAX as usize);
     bytes.ok_or(Error::SizeOverflow { what: "device buffer", elements: len, unit_bytes: size_of::<T>() })
 }
 
-fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
+pub(super) fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
     if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
 }

@@ -5,17 +5,26 @@
 //! the same operation on the same data gives the same bits.
 
 mod event;
+pub(crate) mod hip;
 pub(crate) mod host;
 mod layout;
 mod mem;
+mod module;
+mod pinned;
+mod slice;
 mod stream;
 mod tensor;
+mod transfer;
 
 pub use event::Event;
 pub use layout::Layout;
 pub use mem::{DeviceBytes, DeviceMem};
+pub use module::{Grid, Module};
+pub use pinned::PinnedMem;
+pub use slice::DeviceSlice;
 pub use stream::Stream;
 pub use tensor::{AsTensor, TensorMut, TensorRef};
+pub use transfer::{Scope, Transfer};
 
 use crate::error::{Error, Result};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +35,8 @@ use std::sync::{Arc, OnceLock};
 pub(crate) enum Backend {
     /// The cores of this machine.
     Host,
+    /// A GPU, through the HIP runtime or the CUDA shim.
+    Hip(&'static hip::HipDevice),
 }
 
 #[derive(Debug)]
@@ -57,17 +68,21 @@ impl Device {
         HOST.get_or_init(|| Device(Arc::new(Inner { backend: Backend::Host, why: "asked for".to_owned() }))).clone()
     }
 
-    /// The first GPU that opens, else the host. [`why`](Device::why) tells how that came about.
+    /// The first GPU, else the host. [`why`](Device::why) tells how that came about.
     ///
     /// # Errors
     /// A GPU that is there but fails to start is an error, not a reason to fall back.
     pub fn best() -> Result<Device> {
-        Ok(Device(Arc::new(Inner { backend: Backend::Host, why: "no HIP runtime found".to_owned() })))
+        Ok(match hip::best()? {
+            Ok(gpu) => Device::gpu(gpu, "the first GPU".to_owned()),
+            Err(reason) => Device(Arc::new(Inner { backend: Backend::Host, why: reason })),
+        })
     }
 
-    /// Every device that opens: the host first, then the GPUs in the runtime's order.
+    /// Every device that opens: the host first, then AMD's GPUs in the runtime's order, then NVIDIA's.
     pub fn all() -> Vec<Device> {
-        vec![Device::host()]
+        let gpus = hip::all().into_iter().map(|gpu| Device::gpu(gpu, "asked for".to_owned()));
+        std::iter::once(Device::host()).chain(gpus).collect()
     }
 
     /// Opens a device by name: `host`, `best`, `gpu` (the first one), `gpu:N`.
@@ -75,31 +90,72 @@ impl Device {
     /// # Errors
     /// [`Error::NoDevice`] when there is no such device, with the reason; [`Error::InvalidArgument`] for another name.
     pub fn open(name: &str) -> Result<Device> {
-        match name {
-            "host" => Ok(Device::host()),
-            "best" => Device::best(),
-            gpu if gpu == "gpu" || gpu.starts_with("gpu:") => {
-                Err(Error::NoDevice { wanted: gpu.to_owned(), reason: "no HIP runtime found".to_owned() })
-            }
-            other => Err(Error::InvalidArgument {
-                what: "device",
-                value: other.to_owned(),
-                limit: "it must be host, best, gpu or gpu:N".to_owned(),
-            }),
-        }
+        let index = match name {
+            "host" => return Ok(Device::host()),
+            "best" => return Device::best(),
+            "gpu" => Some(0),
+            other => other.strip_prefix("gpu:").and_then(|n| n.parse().ok()),
+        };
+        let index = index.ok_or_else(|| Error::InvalidArgument {
+            what: "device",
+            value: name.to_owned(),
+            limit: "it must be host, best, gpu or gpu:N".to_owned(),
+        })?;
+        Ok(Device::gpu(hip::open(index)?, "asked for".to_owned()))
+    }
+
+    fn gpu(gpu: &'static hip::HipDevice, why: String) -> Device {
+        Device(Arc::new(Inner { backend: Backend::Hip(gpu), why }))
     }
 
     /// The kind of this device.
     pub fn kind(&self) -> DeviceKind {
         match self.backend() {
             Backend::Host => DeviceKind::Host,
+            Backend::Hip(gpu) => match gpu.platform() {
+                hipverify_sys::Platform::Amd => DeviceKind::Amd,
+                hipverify_sys::Platform::Nvidia => DeviceKind::Nvidia,
+            },
         }
     }
 
-    /// A name for people: `host, 2 threads`, or the GPU's name and architecture.
+    /// A name for people: `host, 2 threads`, or the GPU's number, name and architecture.
     pub fn name(&self) -> String {
         match self.backend() {
             Backend::Host => host::name(),
+            Backend::Hip(gpu) => gpu.name(),
+        }
+    }
+
+    /// The GPU's architecture with its features, `gfx90a:sramecc+:xnack-` or `sm_90`; `None` on the host.
+    pub fn arch(&self) -> Option<&str> {
+        match self.backend() {
+            Backend::Host => None,
+            Backend::Hip(gpu) => Some(gpu.arch()),
+        }
+    }
+
+    /// Units that run blocks of a kernel on their own: compute units, multiprocessors, or the host's threads.
+    pub fn multiprocessors(&self) -> usize {
+        match self.backend() {
+            Backend::Host => rayon::current_num_threads(),
+            Backend::Hip(gpu) => gpu.multiprocessors() as usize,
+        }
+    }
+
+    /// Lanes of a wavefront: 64 on AMD's CDNA, 32 on RDNA and NVIDIA; 1 on the host.
+    pub fn wavefront(&self) -> usize {
+        match self.backend() {
+            Backend::Host => 1,
+            Backend::Hip(gpu) => gpu.warp_size() as usize,
+        }
+    }
+
+    /// The runtime that drives the device: `libamdhip64.so.5 (HIP 5.2)`; `None` on the host.
+    pub fn runtime(&self) -> Option<String> {
+        match self.backend() {
+            Backend::Host => None,
+            Backend::Hip(gpu) => Some(gpu.runtime().describe()),
         }
     }
 
@@ -115,6 +171,7 @@ impl Device {
     pub fn memory_info(&self) -> Result<(usize, usize)> {
         match self.backend() {
             Backend::Host => host::memory_info(),
+            Backend::Hip(gpu) => gpu.enter().and_then(|()| gpu.memory_info()),
         }
     }
 
@@ -126,6 +183,8 @@ impl Device {
     pub fn same_as(&self, other: &Device) -> bool {
         match (self.backend(), other.backend()) {
             (Backend::Host, Backend::Host) => true,
+            (Backend::Hip(a), Backend::Hip(b)) => std::ptr::eq(*a, *b),
+            (Backend::Host, Backend::Hip(_)) | (Backend::Hip(_), Backend::Host) => false,
         }
     }
 

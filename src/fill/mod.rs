@@ -58,6 +58,7 @@ pub fn fill(tensor: &mut TensorMut<'_>, generator: &impl Generator) -> Result<()
     let device = tensor.as_ref().device().clone();
     match device.backend() {
         Backend::Host => host::fill(&params, dtype, tensor.host_bytes_mut()),
+        Backend::Hip(gpu) => return Err(gpu.unsupported("a fill")),
     }
     Ok(())
 }

@@ -120,6 +120,7 @@ pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolera
     };
     let outcome = match result.device().backend() {
         crate::device::Backend::Host => host::compare(&result, &reference, &request),
+        crate::device::Backend::Hip(gpu) => return Err(gpu.unsupported("a comparison")),
     };
     report(&result, &reference, &request, options, outcome)
 }
@@ -132,6 +133,7 @@ pub fn gpu_reduce_max(tensor: &impl AsTensor) -> Result<MaxAbs> {
     let tensor = tensor.as_tensor();
     match tensor.device().backend() {
         crate::device::Backend::Host => Ok(host::reduce_max(&tensor)),
+        crate::device::Backend::Hip(gpu) => Err(gpu.unsupported("a reduction")),
     }
 }
 

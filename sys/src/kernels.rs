@@ -50,16 +50,16 @@ pub fn source(file: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|s| s.name == file)
 }
 
-/// Compiles a source for `arch` (`gfx90a`, features allowed) at run time, with the same options as ahead of time.
+/// Compiles `source` (called `name` in messages) for `arch` (`gfx90a`, features allowed) at run time, with the same options as ahead of time.
 ///
 /// # Errors
 /// [`RtcError::Compile`] with the compiler's log, or the call that failed.
-pub fn compile(rtc: &Rtc, source: &Source, arch: &str) -> Result<Vec<u8>, RtcError> {
+pub fn compile(rtc: &Rtc, name: &str, source: &str, arch: &str) -> Result<Vec<u8>, RtcError> {
     // hipRTC declares HIP itself; old ones have no such header and new ones would declare everything twice.
     let mut headers = vec![("hip/hip_runtime.h", "// built in\n")];
     headers.extend(HEADERS.iter().map(|h| (h.name, h.text)));
     let target = format!("--offload-arch={arch}");
-    rtc.compile(source.name, source.text, &headers, &["-std=c++17", "-O3", "-ffp-contract=off", &target])
+    rtc.compile(name, source, &headers, &["-std=c++17", "-O3", "-ffp-contract=off", &target])
 }
 
 #[cfg(test)]

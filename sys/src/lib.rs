@@ -23,7 +23,7 @@ mod props;
 mod rtc;
 mod table;
 
-pub use load::{Attempt, LoadError, Platform, Runtime, amd, nvidia};
+pub use load::{Attempt, LoadError, Platform, Runtime, amd, no_device, nvidia};
 pub use props::DeviceProps;
 pub use rtc::{Rtc, RtcApi, RtcError};
 pub use table::Api;

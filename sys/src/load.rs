@@ -162,17 +162,16 @@ impl Runtime {
         self.version().map_or_else(|| file.clone(), |(major, minor)| format!("{file} ({name} {major}.{minor})"))
     }
 
-    /// Number of devices. Runtimes without one say so by `hipErrorNoDevice` or by `hipErrorInvalidDevice`: both are 0 here.
+    /// Number of devices.
     ///
     /// # Errors
-    /// Any other code.
+    /// The runtime's code; a runtime without a device mostly says so by one, see [`no_device`].
     pub fn device_count(&self) -> Result<usize, hipError_t> {
         let mut count = 0;
         // SAFETY: the pointer is valid for a write.
         match unsafe { (self.api.hipGetDeviceCount)(&mut count) } {
             hipError_t::hipSuccess => Ok(usize::try_from(count).unwrap_or(0)),
-            hipError_t::hipErrorNoDevice | hipError_t::hipErrorInvalidDevice => Ok(0),
-            other => Err(other),
+            error => Err(error),
         }
     }
 
@@ -203,6 +202,11 @@ impl Runtime {
     pub(crate) fn symbol(&self, name: &CStr) -> *const c_void {
         self.library.symbol(name)
     }
+}
+
+/// Whether `error` means that there is no device: `hipErrorNoDevice` and, from `hipInit` of ROCm 5, `hipErrorInvalidDevice`.
+pub fn no_device(error: hipError_t) -> bool {
+    matches!(error, hipError_t::hipErrorNoDevice | hipError_t::hipErrorInvalidDevice)
 }
 
 /// AMD's runtime, opened on first use. A failure is not remembered: the next call tries again.

@@ -46,7 +46,8 @@ fn hiprtc_compiles_every_source() {
     };
     println!("{} {:?}", rtc.path().display(), rtc.version());
     for source in hipverify_sys::kernels::SOURCES {
-        let image = hipverify_sys::kernels::compile(rtc, source, "gfx90a").unwrap_or_else(|e| panic!("{}: {e}", source.name));
+        let image =
+            hipverify_sys::kernels::compile(rtc, source.name, source.text, "gfx90a").unwrap_or_else(|e| panic!("{}: {e}", source.name));
         assert!(image.starts_with(b"\x7fELF") || image.starts_with(b"__CLANG_OFFLOAD_BUNDLE__"), "{}", source.name);
     }
     let error = rtc.compile("wrong.hip", "this is no C++", &[], &["--offload-arch=gfx90a"]).unwrap_err().to_string();

@@ -1,0 +1,78 @@
+//! Which GPUs there are, and in words why there is none.
+
+use super::{HipDevice, check, lock};
+use crate::error::{Error, Result};
+use hipverify_sys::{LoadError, Runtime, no_device};
+use std::ffi::c_int;
+use std::sync::Mutex;
+
+/// What the search for GPUs found.
+struct Found {
+    /// Runtime and ordinal of every GPU: AMD's first, then NVIDIA's.
+    gpus: Vec<(&'static Runtime, c_int)>,
+    /// For each runtime without a GPU, why: `no HIP runtime found: ...`.
+    reasons: Vec<String>,
+}
+
+fn find() -> Result<Found> {
+    let mut found = Found { gpus: Vec::new(), reasons: Vec::new() };
+    for (kind, runtime) in [("HIP", hipverify_sys::amd()), ("CUDA", hipverify_sys::nvidia())] {
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            // A build without the shim was never meant for NVIDIA: nothing to tell.
+            Err(LoadError::NoShim { .. }) if !cfg!(feature = "nvidia") => continue,
+            Err(error) => {
+                found.reasons.push(error.to_string());
+                continue;
+            }
+        };
+        let none = |why: &str| format!("{kind} runtime {} found, but it has no device ({why})", runtime.describe());
+        match runtime.device_count() {
+            Ok(0) => found.reasons.push(none("it counts 0")),
+            Ok(count) => found.gpus.extend((0..count).filter_map(|i| Some((runtime, c_int::try_from(i).ok()?)))),
+            Err(error) if no_device(error) => found.reasons.push(none(&runtime.error_name(error))),
+            Err(error) => check(runtime, "hipGetDeviceCount", error)?,
+        }
+    }
+    Ok(found)
+}
+
+/// Opens a GPU, or returns it when it is open. Each is opened once and stays open.
+fn get(found: &Found, index: usize) -> Result<&'static HipDevice> {
+    static OPENED: Mutex<Vec<&'static HipDevice>> = Mutex::new(Vec::new());
+    let &(runtime, ordinal) = found.gpus.get(index).ok_or_else(|| {
+        let reason = match found.gpus.len() {
+            0 => found.reasons.join("; "),
+            1 => "there is 1 GPU, gpu:0".to_owned(),
+            n => format!("there are {n} GPUs, gpu:0 to gpu:{}", n - 1),
+        };
+        Error::NoDevice { wanted: format!("gpu:{index}"), reason }
+    })?;
+    let mut opened = lock(&OPENED);
+    if let Some(device) = opened.iter().find(|d| d.index == index) {
+        return Ok(device);
+    }
+    let device: &'static HipDevice = Box::leak(Box::new(HipDevice::new(runtime, ordinal, index)?));
+    opened.push(device);
+    Ok(device)
+}
+
+/// The first GPU, or why there is none.
+///
+/// # Errors
+/// A GPU that is there but does not start.
+pub(crate) fn best() -> Result<std::result::Result<&'static HipDevice, String>> {
+    let found = find()?;
+    if found.gpus.is_empty() { Ok(Err(found.reasons.join("; "))) } else { get(&found, 0).map(Ok) }
+}
+
+/// GPU number `index`.
+pub(crate) fn open(index: usize) -> Result<&'static HipDevice> {
+    get(&find()?, index)
+}
+
+/// Every GPU that opens.
+pub(crate) fn all() -> Vec<&'static HipDevice> {
+    let Ok(found) = find() else { return Vec::new() };
+    (0..found.gpus.len()).filter_map(|i| get(&found, i).ok()).collect()
+}

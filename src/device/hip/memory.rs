@@ -1,0 +1,208 @@
+//! Device memory and pinned host memory.
+
+use super::{HipDevice, HipStream};
+use crate::error::{Error, Result};
+use hipverify_sys::bindings::{hipError_t, hipHostMallocPortable, hipMemcpyKind};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// An owned block of GPU memory, its contents arbitrary. Zero bytes allocate nothing and have a null address.
+#[derive(Debug)]
+pub(crate) struct HipAlloc {
+    device: &'static HipDevice,
+    ptr: *mut c_void,
+    bytes: usize,
+}
+
+// SAFETY: the block is owned, and the runtime's functions on it may be called from any thread.
+unsafe impl Send for HipAlloc {}
+// SAFETY: shared access only copies out of the block.
+unsafe impl Sync for HipAlloc {}
+
+/// Maps the runtime's out-of-memory code, which carries no size.
+fn check_alloc(device: &HipDevice, call: &'static str, bytes: usize, error: hipError_t) -> Result<()> {
+    let failed = device.check(call, error);
+    if error != hipError_t::hipErrorOutOfMemory {
+        return failed;
+    }
+    let reason = device.memory_info().map_or_else(|_| call.to_owned(), |(free, total)| format!("{call}: {free} of {total} bytes are free"));
+    Err(Error::OutOfMemory { device: device.name(), bytes, reason })
+}
+
+impl HipAlloc {
+    pub(crate) fn new(device: &'static HipDevice, bytes: usize) -> Result<HipAlloc> {
+        device.enter()?;
+        let mut ptr = ptr::null_mut();
+        if bytes > 0 {
+            // SAFETY: the pointer is valid for a write.
+            check_alloc(device, "hipMalloc", bytes, unsafe { (device.api().hipMalloc)(&mut ptr, bytes) })?;
+        }
+        Ok(HipAlloc { device, ptr, bytes })
+    }
+
+    pub(crate) fn device(&self) -> &'static HipDevice {
+        self.device
+    }
+
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.ptr.cast()
+    }
+
+    /// Copies from the host, and waits.
+    pub(crate) fn write(&mut self, source: &[u8]) -> Result<()> {
+        self.same_size(source.len())?;
+        // SAFETY: both blocks have this size; `blocking` waits before the borrows end.
+        self.device
+            .blocking(|queue| unsafe { queue.copy(self.ptr, source.as_ptr().cast(), source.len(), hipMemcpyKind::hipMemcpyHostToDevice) })
+    }
+
+    /// Copies to the host, and waits.
+    pub(crate) fn read(&self, target: &mut [u8]) -> Result<()> {
+        self.same_size(target.len())?;
+        // SAFETY: as above.
+        self.device.blocking(|queue| unsafe {
+            queue.copy(target.as_mut_ptr().cast(), self.ptr, target.len(), hipMemcpyKind::hipMemcpyDeviceToHost)
+        })
+    }
+
+    /// Copies from another block, on this GPU or another one of the same runtime or of another, and waits.
+    pub(crate) fn copy_from(&mut self, source: &HipAlloc) -> Result<()> {
+        self.same_size(source.bytes)?;
+        let (from, to) = (source.device, self.device);
+        if ptr::eq(from, to) {
+            // SAFETY: both blocks have this size and are borrowed until `blocking` has waited.
+            return to.blocking(|queue| unsafe { queue.copy(self.ptr, source.ptr, self.bytes, hipMemcpyKind::hipMemcpyDeviceToDevice) });
+        }
+        if from.platform() != to.platform() {
+            // No runtime knows both: by way of the host.
+            let mut bounce = vec![0; self.bytes];
+            source.read(&mut bounce)?;
+            return self.write(&bounce);
+        }
+        from.blocking(|_| Ok(()))?;
+        to.blocking(|queue| {
+            if self.bytes == 0 {
+                return Ok(());
+            }
+            let copy = to.api().hipMemcpyPeerAsync;
+            // SAFETY: both blocks have this size and are borrowed until `blocking` has waited.
+            let error = unsafe { copy(self.ptr, to.ordinal, source.ptr, from.ordinal, self.bytes, queue.use_handle()) };
+            to.check("hipMemcpyPeerAsync", error)
+        })
+    }
+
+    pub(crate) fn set_zero(&mut self) -> Result<()> {
+        self.device.blocking(|queue| {
+            if self.bytes == 0 {
+                return Ok(());
+            }
+            // SAFETY: the block has this size.
+            let error = unsafe { (self.device.api().hipMemsetAsync)(self.ptr, 0, self.bytes, queue.use_handle()) };
+            self.device.check("hipMemsetAsync", error)
+        })
+    }
+
+    fn same_size(&self, found: usize) -> Result<()> {
+        if found == self.bytes { Ok(()) } else { Err(Error::Length { what: "bytes copied", expected: self.bytes, found }) }
+    }
+}
+
+impl Drop for HipAlloc {
+    fn drop(&mut self) {
+        if !self.ptr.is_null() {
+            self.device.defer(|| {
+                // Work that was enqueued on some stream may still use the block. Freed even when that work failed.
+                let settled = self.device.settle();
+                // SAFETY: the block came from hipMalloc and is freed only here.
+                let freed = self.device.check("hipFree", unsafe { (self.device.api().hipFree)(self.ptr) });
+                settled.and(freed)
+            });
+        }
+    }
+}
+
+impl HipDevice {
+    /// Copies a few bytes to the host, and waits.
+    ///
+    /// # Safety
+    /// `from` is valid for reads of as many bytes as `target` has, on this GPU.
+    pub(crate) unsafe fn fetch(&'static self, from: *const u8, target: &mut [u8]) -> Result<()> {
+        // SAFETY: the caller's promise; `target` is borrowed until `blocking` has waited.
+        self.blocking(|queue| unsafe {
+            queue.copy(target.as_mut_ptr().cast(), from.cast(), target.len(), hipMemcpyKind::hipMemcpyDeviceToHost)
+        })
+    }
+}
+
+/// Pinned host memory, zeroed, which a GPU copies without staging. Zero bytes allocate nothing.
+#[derive(Debug)]
+pub(crate) struct PinnedAlloc {
+    device: &'static HipDevice,
+    ptr: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the block is owned and has no interior mutability; access goes through &self and &mut self.
+unsafe impl Send for PinnedAlloc {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for PinnedAlloc {}
+
+/// Stands for the alignment of a zero-length allocation.
+#[repr(align(64))]
+struct Aligned;
+
+impl PinnedAlloc {
+    pub(crate) fn new(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
+        device.enter()?;
+        if bytes == 0 {
+            return Ok(PinnedAlloc { device, ptr: NonNull::<Aligned>::dangling().cast(), bytes });
+        }
+        let mut ptr = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write.
+        let error = unsafe { (device.api().hipHostMalloc)(&mut ptr, bytes, hipHostMallocPortable) };
+        check_alloc(device, "hipHostMalloc", bytes, error)?;
+        let out_of_memory = || Error::OutOfMemory { device: device.name(), bytes, reason: "hipHostMalloc gave no address".to_owned() };
+        let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(out_of_memory)?;
+        // SAFETY: the block has this size; zeroing makes it initialised for the slices below.
+        unsafe { ptr.as_ptr().write_bytes(0, bytes) };
+        Ok(PinnedAlloc { device, ptr, bytes })
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none).
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the block is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for PinnedAlloc {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.device.defer(|| {
+                // SAFETY: the block came from hipHostMalloc and is freed only here; a Transfer waits before it lets go.
+                self.device.check("hipHostFree", unsafe { (self.device.api().hipHostFree)(self.ptr.as_ptr().cast()) })
+            });
+        }
+    }
+}
+
+impl HipStream {
+    /// Enqueues a copy. Zero bytes are no copy.
+    ///
+    /// # Safety
+    /// * Both blocks are valid for `bytes` bytes and for `kind`, until the stream has been waited for;
+    /// * nothing writes `from` or touches `to` until then.
+    pub(crate) unsafe fn copy(self: &Arc<Self>, to: *mut c_void, from: *const c_void, bytes: usize, kind: hipMemcpyKind) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        let error = unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, self.use_handle()) };
+        self.device().check("hipMemcpyAsync", error)
+    }
+}

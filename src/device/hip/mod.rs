@@ -1,0 +1,239 @@
+//! The HIP backend: GPUs driven through `hipverify-sys`.
+//!
+//! A [`HipDevice`] is opened once and lives as long as the program, with its loaded modules and one stream of its own, the
+//! queue. What blocks the caller (copies, `set_zero`, every operation without a stream) runs on the queue by
+//! [`HipDevice::blocking`], which first waits for all streams of this crate that still have work: so a blocking operation
+//! comes after everything that was enqueued before it, on whatever stream, although streams are created non-blocking and
+//! the runtime itself orders nothing.
+//!
+//! # How a room launches its kernel
+//!
+//! The kernel takes plain-old-data arguments by value, addresses as `u64`:
+//!
+//! ```ignore
+//! // SAFETY: hip/fill.hip: `extern "C" __global__ void fill(FillParams p, void *target)`, for blocks of 256 threads.
+//! const FILL: Kernel<(FillParams, u64)> = unsafe { Kernel::new("fill.hip", "fill", 256) };
+//!
+//! match device.backend() {
+//!     Backend::Host => host::fill(&params, tensor.host_bytes_mut()),
+//!     Backend::Hip(hip) => {
+//!         let target = tensor.as_mut_ptr() as u64;
+//!         hip.blocking(|queue| {
+//!             let grid = FILL.grid_for(hip, params.count.div_ceil(16))?;
+//!             // SAFETY: `params` was checked against the layout and the layout against the tensor's memory.
+//!             unsafe { FILL.launch(queue, grid, &(params, target)) }
+//!         })?;
+//!     }
+//! }
+//! ```
+//!
+//! A room with a stream of the caller's uses [`Stream::hip`](super::Stream::hip) instead of the queue and does not wait.
+
+mod find;
+mod memory;
+mod module;
+mod set_value;
+mod stream;
+
+pub(crate) use find::{all, best, open};
+pub(crate) use memory::{HipAlloc, PinnedAlloc};
+pub(crate) use module::{Code, Kernel, launch};
+pub(crate) use set_value::set_value;
+pub(crate) use stream::{HipEvent, HipStream};
+
+use crate::error::{Error, Result};
+use hipverify_sys::bindings::{hipDeviceAttribute_t, hipError_t};
+use hipverify_sys::{Api, DeviceProps, Platform, Runtime};
+use once_cell::sync::OnceCell;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A GPU. There is one value for each, so that its address is its identity.
+#[derive(Debug)]
+pub(crate) struct HipDevice {
+    runtime: &'static Runtime,
+    ordinal: c_int,
+    /// Its number among all GPUs, as in `gpu:1`.
+    index: usize,
+    props: DeviceProps,
+    multiprocessors: u32,
+    max_block: u32,
+    warp: u32,
+    queue: OnceCell<Arc<HipStream>>,
+    streams: Mutex<Vec<Weak<HipStream>>>,
+    modules: Mutex<HashMap<&'static str, Arc<Code>>>,
+    deferred: Mutex<Option<Error>>,
+}
+
+thread_local! {
+    /// The runtime and device that this thread has set before.
+    static CURRENT: Cell<Option<(Platform, c_int)>> = const { Cell::new(None) };
+}
+
+impl HipDevice {
+    fn new(runtime: &'static Runtime, ordinal: c_int, index: usize) -> Result<HipDevice> {
+        let check = |call, error| check(runtime, call, error);
+        // SAFETY: takes any number.
+        check("hipSetDevice", unsafe { (runtime.api().hipSetDevice)(ordinal) })?;
+        let props = DeviceProps::query(runtime.api(), ordinal);
+        let props =
+            props.or_else(|e| check("hipGetDeviceProperties", e).map(|()| DeviceProps { name: String::new(), arch: String::new() }))?;
+        let attribute = |attribute| {
+            let mut value = 0;
+            // SAFETY: the pointer is valid for a write.
+            let error = unsafe { (runtime.api().hipDeviceGetAttribute)(&mut value, attribute, ordinal) };
+            check("hipDeviceGetAttribute", error).map(|()| u32::try_from(value).unwrap_or(0).max(1))
+        };
+        Ok(HipDevice {
+            runtime,
+            ordinal,
+            index,
+            props,
+            multiprocessors: attribute(hipDeviceAttribute_t::hipDeviceAttributeMultiprocessorCount)?,
+            max_block: attribute(hipDeviceAttribute_t::hipDeviceAttributeMaxThreadsPerBlock)?,
+            warp: attribute(hipDeviceAttribute_t::hipDeviceAttributeWarpSize)?,
+            queue: OnceCell::new(),
+            streams: Mutex::default(),
+            modules: Mutex::default(),
+            deferred: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn runtime(&self) -> &'static Runtime {
+        self.runtime
+    }
+
+    pub(crate) fn api(&self) -> &'static Api {
+        self.runtime.api()
+    }
+
+    pub(crate) fn platform(&self) -> Platform {
+        self.runtime.platform()
+    }
+
+    /// `gfx90a:sramecc+:xnack-`, `sm_90`.
+    pub(crate) fn arch(&self) -> &str {
+        &self.props.arch
+    }
+
+    /// `gpu:0 AMD Instinct MI210, gfx90a`.
+    pub(crate) fn name(&self) -> String {
+        let maker = match self.platform() {
+            Platform::Amd => "AMD GPU",
+            Platform::Nvidia => "NVIDIA GPU",
+        };
+        let name = if self.props.name.is_empty() { maker } else { &self.props.name };
+        format!("gpu:{} {name}, {}", self.index, self.props.base_arch())
+    }
+
+    pub(crate) fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    pub(crate) fn max_block(&self) -> u32 {
+        self.max_block
+    }
+
+    pub(crate) fn warp_size(&self) -> u32 {
+        self.warp
+    }
+
+    /// Free and total bytes, on a device that was entered.
+    pub(crate) fn memory_info(&self) -> Result<(usize, usize)> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both pointers are valid for a write.
+        self.check("hipMemGetInfo", unsafe { (self.api().hipMemGetInfo)(&mut free, &mut total) })?;
+        Ok((free, total))
+    }
+
+    /// Begins a fallible operation: reports what a `Drop` found earlier and makes the device current on this thread.
+    pub(crate) fn enter(&self) -> Result<()> {
+        if let Some(error) = lock(&self.deferred).take() {
+            return Err(Error::Deferred(Box::new(error)));
+        }
+        self.make_current()
+    }
+
+    /// The runtime's current device belongs to the thread, and other code of the program may change it: asking costs a few
+    /// nanoseconds, setting it on a thread that has it costs more.
+    fn make_current(&self) -> Result<()> {
+        let this = Some((self.platform(), self.ordinal));
+        let mut now = -1;
+        // SAFETY: the pointer is valid for a write.
+        let error = unsafe { (self.api().hipGetDevice)(&mut now) };
+        if CURRENT.get() == this && error == hipError_t::hipSuccess && now == self.ordinal {
+            return Ok(());
+        }
+        // SAFETY: takes any number.
+        self.check("hipSetDevice", unsafe { (self.api().hipSetDevice)(self.ordinal) })?;
+        CURRENT.set(this);
+        Ok(())
+    }
+
+    /// An operation of a `Drop`: its error is kept for the next fallible call on this device.
+    pub(crate) fn defer(&self, operation: impl FnOnce() -> Result<()>) {
+        if let Err(error) = self.make_current().and_then(|()| operation()) {
+            lock(&self.deferred).get_or_insert(error);
+        }
+    }
+
+    pub(crate) fn check(&self, call: &'static str, error: hipError_t) -> Result<()> {
+        check(self.runtime, call, error)
+    }
+
+    /// The error of an operation that has no kernel.
+    pub(crate) fn unsupported(&self, what: &str) -> Error {
+        Error::Unsupported { what: what.to_owned(), by: self.name() }
+    }
+
+    /// The device's own stream.
+    pub(crate) fn queue(&'static self) -> Result<&'static Arc<HipStream>> {
+        self.queue.get_or_try_init(|| HipStream::new(self))
+    }
+
+    /// Runs `work` on the queue after everything that was enqueued on any stream of this crate, and waits for it.
+    pub(crate) fn blocking(&'static self, work: impl FnOnce(&Arc<HipStream>) -> Result<()>) -> Result<()> {
+        self.enter()?;
+        self.settle()?;
+        let queue = self.queue()?;
+        let done = work(queue);
+        // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
+        let waited = queue.finish();
+        done.and(waited)
+    }
+
+    /// Waits for every stream that has work.
+    fn settle(&self) -> Result<()> {
+        let busy: Vec<Arc<HipStream>> = {
+            let mut streams = lock(&self.streams);
+            streams.retain(|s| s.strong_count() > 0);
+            streams.iter().filter_map(Weak::upgrade).filter(|s| s.is_busy()).collect()
+        };
+        busy.iter().try_for_each(|s| if s.is_capturing() { Ok(()) } else { s.finish() })
+    }
+
+    fn register(&self, stream: &Arc<HipStream>) {
+        lock(&self.streams).push(Arc::downgrade(stream));
+    }
+}
+
+/// Turns an error code into an [`Error`].
+fn check(runtime: &Runtime, call: &'static str, error: hipError_t) -> Result<()> {
+    if error == hipError_t::hipSuccess {
+        return Ok(());
+    }
+    // SAFETY: takes nothing. Clears the thread's last error, which is reported here and is nobody else's business.
+    let _ = unsafe { (runtime.api().hipGetLastError)() };
+    let name = runtime.error_name(error);
+    if hipverify_sys::no_device(error) {
+        return Err(Error::NoDevice { wanted: "GPU".to_owned(), reason: format!("{call} says {name}") });
+    }
+    Err(Error::Hip { call, name, code: error.0 as i32 })
+}
+
+/// A lock whose data stay usable after a panic elsewhere: each critical section here leaves them whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

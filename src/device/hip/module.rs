@@ -1,0 +1,213 @@
+//! Loaded device code and its launch.
+
+use super::{HipDevice, HipStream, lock};
+use crate::error::{Error, Result};
+use bytemuck::Pod;
+use hipverify_sys::bindings::{hipFunction_t, hipModule_t};
+use hipverify_sys::{Platform, kernels};
+use std::collections::HashMap;
+use std::ffi::{CString, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::{Arc, Mutex};
+
+/// A loaded module and the functions that were asked of it.
+#[derive(Debug)]
+pub(crate) struct Code {
+    device: &'static HipDevice,
+    module: hipModule_t,
+    functions: Mutex<HashMap<String, Function>>,
+}
+
+/// A function of a module, which must outlive every launch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function(hipFunction_t);
+
+// SAFETY: the runtime's module functions may be called from any thread.
+unsafe impl Send for Code {}
+// SAFETY: as above; the cache of functions is behind a lock.
+unsafe impl Sync for Code {}
+// SAFETY: a handle, used by launches only.
+unsafe impl Send for Function {}
+
+impl Code {
+    /// Loads a code object.
+    pub(crate) fn load(device: &'static HipDevice, what: &str, image: &[u8]) -> Result<Code> {
+        device.enter()?;
+        let mut module = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write, and the runtime checks the image's headers.
+        let error = unsafe { (device.api().hipModuleLoadData)(&mut module, image.as_ptr().cast()) };
+        device.check("hipModuleLoadData", error).map_err(|error| Error::Compile {
+            kernel: what.to_owned(),
+            arch: device.arch().to_owned(),
+            log: format!("the image does not load: {error}"),
+        })?;
+        Ok(Code { device, module, functions: Mutex::default() })
+    }
+
+    /// Compiles with hipRTC and loads.
+    pub(crate) fn compile(device: &'static HipDevice, name: &str, source: &str) -> Result<Code> {
+        device.enter()?;
+        let image = device.runtime().rtc().and_then(|rtc| kernels::compile(rtc, name, source, device.arch()));
+        let failed = |log: String| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log };
+        Code::load(device, name, &image.map_err(|e| failed(e.to_string()))?)
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Result<Function> {
+        if let Some(&function) = lock(&self.functions).get(name) {
+            return Ok(function);
+        }
+        let invalid = |_| Error::InvalidArgument { what: "kernel name", value: name.to_owned(), limit: "no zero byte".to_owned() };
+        let c_name = CString::new(name).map_err(invalid)?;
+        let mut function = ptr::null_mut();
+        // SAFETY: the module is loaded, the name ends in a zero byte, the pointer is valid for a write.
+        let error = unsafe { (self.device.api().hipModuleGetFunction)(&mut function, self.module, c_name.as_ptr()) };
+        self.device.check("hipModuleGetFunction", error).map_err(|error| Error::Compile {
+            kernel: name.to_owned(),
+            arch: self.device.arch().to_owned(),
+            log: format!("the module has no such kernel: {error}"),
+        })?;
+        lock(&self.functions).insert(name.to_owned(), Function(function));
+        Ok(Function(function))
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        self.device.defer(|| {
+            let settled = self.device.settle();
+            // SAFETY: loaded by us and unloaded only here, with no launch left.
+            settled.and(self.device.check("hipModuleUnload", unsafe { (self.device.api().hipModuleUnload)(self.module) }))
+        });
+    }
+}
+
+impl HipDevice {
+    /// The module of one of our kernel files: the image for this GPU's architecture, or compiled by hipRTC. Loaded once.
+    pub(crate) fn code(&'static self, file: &'static str) -> Result<Arc<Code>> {
+        let mut modules = lock(&self.modules);
+        if let Some(code) = modules.get(file) {
+            return Ok(Arc::clone(code));
+        }
+        let code = match (kernels::image(self.platform(), file, self.props.base_arch()), kernels::source(file)) {
+            (Some(image), _) => Code::load(self, file, image.bytes)?,
+            (None, Some(source)) if self.platform() == Platform::Amd => Code::compile(self, source.name, source.text)?,
+            _ => {
+                let info = crate::build_info();
+                let log = format!("this build has no image of it ({info}) and nothing compiles it at run time");
+                return Err(Error::Compile { kernel: file.to_owned(), arch: self.arch().to_owned(), log });
+            }
+        };
+        let code = Arc::new(code);
+        modules.insert(file, Arc::clone(&code));
+        Ok(code)
+    }
+}
+
+/// Arguments of a kernel, passed by value.
+pub(crate) trait Arguments {
+    /// Calls `f` with the addresses of the arguments.
+    fn with<R>(&self, f: impl FnOnce(&mut [*mut c_void]) -> R) -> R;
+}
+
+/// The address of an argument, which the runtime only reads.
+fn address<T>(argument: &T) -> *mut c_void {
+    ptr::from_ref(argument).cast_mut().cast()
+}
+
+macro_rules! arguments {
+    ($($name:ident $at:tt),*) => {
+        impl<$($name: Pod),*> Arguments for ($($name,)*) {
+            fn with<R>(&self, f: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
+                f(&mut [$(address(&self.$at)),*])
+            }
+        }
+    };
+}
+arguments!(A 0);
+arguments!(A 0, B 1);
+arguments!(A 0, B 1, C 2);
+arguments!(A 0, B 1, C 2, D 3);
+
+/// One of our kernels: where it is, what it takes, and its block size.
+pub(crate) struct Kernel<A> {
+    file: &'static str,
+    name: &'static str,
+    block: u32,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A: Arguments> Kernel<A> {
+    /// # Safety
+    /// * `file` in `hip/` has an `extern "C"` kernel `name` whose parameters have the layouts of `A`'s fields, in order;
+    /// * it is written for one-dimensional blocks of `block` threads (any number up to it if it says so).
+    pub(crate) const unsafe fn new(file: &'static str, name: &'static str, block: u32) -> Kernel<A> {
+        Kernel { file, name, block, arguments: PhantomData }
+    }
+
+    /// Enqueues the kernel with `grid` blocks. No blocks are no launch.
+    ///
+    /// # Safety
+    /// * Every address among the arguments is valid on the stream's device for what the kernel does with it, until the
+    ///   stream has been waited for;
+    /// * nothing else writes what the kernel reads, or touches what it writes, until then.
+    pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, arguments: &A) -> Result<()> {
+        let code = stream.device().code(self.file)?;
+        let function = code.function(self.name)?;
+        // SAFETY: `new` was promised that the arguments fit the kernel; their addresses are the caller's promise.
+        arguments.with(|list| unsafe { launch(&code, function, stream, [grid, 1, 1], [self.block, 1, 1], 0, list) })
+    }
+
+    /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
+    pub(crate) fn occupancy(&self, device: &'static HipDevice) -> Result<u32> {
+        let code = device.code(self.file)?;
+        let function = code.function(self.name)?;
+        let Some(ask) = device.api().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else { return Ok(1) };
+        let mut blocks = 0;
+        // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
+        let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, 0) };
+        device.check("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", error)?;
+        Ok(u32::try_from(blocks).unwrap_or(0).max(1))
+    }
+
+    /// Blocks for a grid-stride kernel over `threads` threads' worth of work: enough to fill the GPU once, and no more.
+    pub(crate) fn grid_for(&self, device: &'static HipDevice, threads: u64) -> Result<u32> {
+        let full = self.occupancy(device)?.saturating_mul(device.multiprocessors());
+        let needed = threads.div_ceil(u64::from(self.block));
+        Ok(u32::try_from(needed).unwrap_or(u32::MAX).min(full))
+    }
+}
+
+/// Enqueues a kernel. A grid without blocks is no launch.
+///
+/// # Safety
+/// * `function` belongs to `code`, and `arguments` points to values of its parameters' types, in order;
+/// * every address among them is valid on the device for what the kernel does, until the stream has been waited for.
+pub(crate) unsafe fn launch(
+    code: &Code,
+    function: Function,
+    stream: &HipStream,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    arguments: &mut [*mut c_void],
+) -> Result<()> {
+    let device = stream.device();
+    if !ptr::eq(code.device, device) {
+        return Err(Error::WrongDevice { what: "the kernel", expected: device.name(), found: code.device.name() });
+    }
+    let threads = block.iter().try_fold(1u32, |n, &b| n.checked_mul(b)).unwrap_or(u32::MAX);
+    if threads == 0 || threads > device.max_block() {
+        let limit = format!("1 to {} threads on {}", device.max_block(), device.name());
+        return Err(Error::InvalidArgument { what: "block size", value: format!("{block:?}"), limit });
+    }
+    if grid.contains(&0) {
+        return Ok(());
+    }
+    device.enter()?;
+    let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+    let (list, handle) = (arguments.as_mut_ptr(), stream.use_handle());
+    // SAFETY: the module is loaded and the stream alive; the arguments are the caller's promise.
+    let error = unsafe { (device.api().hipModuleLaunchKernel)(function.0, gx, gy, gz, bx, by, bz, shared, handle, list, ptr::null_mut()) };
+    device.check("hipModuleLaunchKernel", error)
+}

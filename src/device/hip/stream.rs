@@ -1,0 +1,187 @@
+//! Streams and events of the runtime.
+
+use super::HipDevice;
+use crate::error::{Error, Result};
+use hipverify_sys::bindings::{hipError_t, hipEvent_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A stream, ours or borrowed.
+#[derive(Debug)]
+pub(crate) struct HipStream {
+    device: &'static HipDevice,
+    handle: hipStream_t,
+    owned: bool,
+    /// Whether something was enqueued since the last wait.
+    busy: AtomicBool,
+}
+
+// SAFETY: the runtime's stream functions may be called from any thread.
+unsafe impl Send for HipStream {}
+// SAFETY: as above; enqueueing from several threads at once is allowed.
+unsafe impl Sync for HipStream {}
+
+impl HipStream {
+    /// A new stream that does not wait for the null stream.
+    pub(crate) fn new(device: &'static HipDevice) -> Result<Arc<HipStream>> {
+        device.enter()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write.
+        let error = unsafe { (device.api().hipStreamCreateWithFlags)(&mut handle, hipStreamNonBlocking) };
+        device.check("hipStreamCreateWithFlags", error)?;
+        Ok(HipStream::wrap(device, handle, true))
+    }
+
+    /// A stream of somebody else's; null is the null stream.
+    ///
+    /// # Safety
+    /// The stream belongs to this device and outlives the value.
+    pub(crate) unsafe fn borrowed(device: &'static HipDevice, handle: hipStream_t) -> Arc<HipStream> {
+        HipStream::wrap(device, handle, false)
+    }
+
+    fn wrap(device: &'static HipDevice, handle: hipStream_t, owned: bool) -> Arc<HipStream> {
+        let stream = Arc::new(HipStream { device, handle, owned, busy: AtomicBool::new(false) });
+        device.register(&stream);
+        stream
+    }
+
+    pub(crate) fn device(&self) -> &'static HipDevice {
+        self.device
+    }
+
+    /// The handle, to look at the stream.
+    pub(crate) fn handle(&self) -> hipStream_t {
+        self.handle
+    }
+
+    /// The handle, to enqueue work: the stream counts as busy until the next wait.
+    pub(crate) fn use_handle(&self) -> hipStream_t {
+        self.busy.store(true, Ordering::Release);
+        self.handle
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Acquire)
+    }
+
+    /// Whether a graph is being recorded: waiting would spoil it.
+    pub(super) fn is_capturing(&self) -> bool {
+        let Some(ask) = self.device.api().hipStreamIsCapturing else { return false };
+        let mut status = hipStreamCaptureStatus::hipStreamCaptureStatusNone;
+        // SAFETY: the stream is alive and the pointer valid for a write.
+        let error = unsafe { ask(self.handle, &mut status) };
+        error == hipError_t::hipSuccess && status != hipStreamCaptureStatus::hipStreamCaptureStatusNone
+    }
+
+    /// Waits for everything enqueued so far; an error of that work is the result.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.device.enter()?;
+        self.finish()
+    }
+
+    /// Waits whatever went wrong before, for memory that is about to be freed or given back.
+    pub(crate) fn fence(&self) -> Result<()> {
+        let current = self.device.make_current();
+        let finished = self.finish();
+        current.and(finished)
+    }
+
+    /// As [`synchronize`](HipStream::synchronize), on a device that was entered.
+    pub(super) fn finish(&self) -> Result<()> {
+        // Cleared first: what another thread enqueues meanwhile must leave the mark.
+        self.busy.store(false, Ordering::Release);
+        // SAFETY: the stream is alive.
+        self.device.check("hipStreamSynchronize", unsafe { (self.device.api().hipStreamSynchronize)(self.handle) })
+    }
+
+    /// Work enqueued from now on waits for `event`.
+    pub(crate) fn wait(&self, event: &HipEvent) -> Result<()> {
+        self.device.enter()?;
+        // SAFETY: both are alive and of the same device.
+        let error = unsafe { (self.device.api().hipStreamWaitEvent)(self.use_handle(), event.handle, 0) };
+        self.device.check("hipStreamWaitEvent", error)
+    }
+}
+
+impl Drop for HipStream {
+    fn drop(&mut self) {
+        self.device.defer(|| {
+            let waited = if self.is_busy() && !self.is_capturing() { self.finish() } else { Ok(()) };
+            if !self.owned {
+                return waited;
+            }
+            // SAFETY: ours, and destroyed only here.
+            waited.and(self.device.check("hipStreamDestroy", unsafe { (self.device.api().hipStreamDestroy)(self.handle) }))
+        });
+    }
+}
+
+/// An event with timing.
+#[derive(Debug)]
+pub(crate) struct HipEvent {
+    device: &'static HipDevice,
+    handle: hipEvent_t,
+}
+
+// SAFETY: the runtime's event functions may be called from any thread.
+unsafe impl Send for HipEvent {}
+// SAFETY: as above.
+unsafe impl Sync for HipEvent {}
+
+impl HipEvent {
+    pub(crate) fn new(device: &'static HipDevice) -> Result<HipEvent> {
+        device.enter()?;
+        let mut handle = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write.
+        let error = unsafe { (device.api().hipEventCreateWithFlags)(&mut handle, hipEventDefault) };
+        device.check("hipEventCreateWithFlags", error)?;
+        Ok(HipEvent { device, handle })
+    }
+
+    pub(crate) fn record(&self, stream: &HipStream) -> Result<()> {
+        self.device.enter()?;
+        // SAFETY: both are alive and of the same device.
+        self.device.check("hipEventRecord", unsafe { (self.device.api().hipEventRecord)(self.handle, stream.handle) })
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        self.device.enter()?;
+        // SAFETY: the event is alive.
+        self.device.check("hipEventSynchronize", unsafe { (self.device.api().hipEventSynchronize)(self.handle) })
+    }
+
+    /// Whether the work before the event is done.
+    pub(crate) fn is_done(&self) -> Result<bool> {
+        self.device.enter()?;
+        // SAFETY: the event is alive.
+        match unsafe { (self.device.api().hipEventQuery)(self.handle) } {
+            hipError_t::hipErrorNotReady => Ok(false),
+            error => self.device.check("hipEventQuery", error).map(|()| true),
+        }
+    }
+
+    /// The time since `start`; both have been recorded and waited for.
+    pub(crate) fn elapsed_since(&self, start: &HipEvent) -> Result<Duration> {
+        let mut ms = 0f32;
+        // SAFETY: both are alive and the pointer valid for a write.
+        let error = unsafe { (self.device.api().hipEventElapsedTime)(&mut ms, start.handle, self.handle) };
+        self.device.check("hipEventElapsedTime", error)?;
+        Duration::try_from_secs_f64(f64::from(ms) / 1e3).map_err(|_| Error::InvalidArgument {
+            what: "elapsed time",
+            value: format!("{ms} ms"),
+            limit: "the start was recorded after the end".to_owned(),
+        })
+    }
+}
+
+impl Drop for HipEvent {
+    fn drop(&mut self) {
+        self.device.defer(|| {
+            // SAFETY: ours, and destroyed only here; the runtime keeps what a stream still needs of it.
+            self.device.check("hipEventDestroy", unsafe { (self.device.api().hipEventDestroy)(self.handle) })
+        });
+    }
+}

@@ -1,0 +1,77 @@
+//! Kernels of the caller's own, to be put under test.
+
+use super::hip::{Code, launch};
+use super::{Backend, Device, Stream};
+use crate::error::{Error, Result};
+use std::ffi::c_void;
+
+/// A loaded code object: what `hipcc --genco` or hipRTC makes (a cubin or fatbin on NVIDIA).
+#[derive(Debug)]
+pub struct Module {
+    device: Device,
+    code: Code,
+}
+
+/// Blocks and threads of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks in x, y and z.
+    pub blocks: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub threads: [u32; 3],
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+}
+
+impl Module {
+    /// Loads a code object onto `device`.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] when the runtime refuses it; [`Error::Unsupported`] on the host device.
+    ///
+    /// # Safety
+    /// `image` is a whole code object: the runtime trusts the sizes that its headers give.
+    pub unsafe fn load(device: &Device, image: &[u8]) -> Result<Module> {
+        match device.backend() {
+            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
+            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::load(gpu, "module", image)? }),
+        }
+    }
+
+    /// Compiles HIP source (called `name` in messages) with hipRTC for `device` and loads it. Kernels are found by their
+    /// linker names: declare them `extern "C"`.
+    ///
+    /// # Errors
+    /// [`Error::Compile`] with the compiler's words; [`Error::Unsupported`] on the host device.
+    pub fn compile(device: &Device, name: &str, source: &str) -> Result<Module> {
+        match device.backend() {
+            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
+            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::compile(gpu, name, source)? }),
+        }
+    }
+
+    /// The device that the module is loaded on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Enqueues kernel `name` on `stream`. A grid without blocks is no launch.
+    ///
+    /// # Errors
+    /// No such kernel, [`Error::WrongDevice`], too large a block, or a failed launch. Errors of the kernel itself come from
+    /// the next wait.
+    ///
+    /// # Safety
+    /// * `arguments` points to values of the kernel's parameter types, in order;
+    /// * every address among them is valid on the device for what the kernel does, until the stream has been waited for;
+    /// * nothing else writes what the kernel reads, or touches what it writes, until then;
+    /// * the kernel stays inside its buffers for this grid.
+    pub unsafe fn launch_raw(&self, stream: &Stream, name: &str, grid: Grid, arguments: &mut [*mut c_void]) -> Result<()> {
+        let Some(queue) = stream.hip() else {
+            return Err(Error::WrongDevice { what: "the stream", expected: self.device.name(), found: stream.device().name() });
+        };
+        let function = self.code.function(name)?;
+        // SAFETY: the function belongs to the module; the rest is the caller's promise.
+        unsafe { launch(&self.code, function, queue, grid.blocks, grid.threads, grid.shared_bytes, arguments) }
+    }
+}
