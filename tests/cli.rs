@@ -425,3 +425,24 @@ fn devices_lists_the_host() {
     let (_, v) = room.json("devices --json");
     assert_eq!(v["devices"][0]["kind"], "host");
 }
+
+/// Runs the commands of the book. The text after a command must begin what it prints; `# exit code N` says how it ends.
+#[test]
+fn the_commands_of_the_book_do_what_it_says() {
+    let room = Room::new();
+    let book = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/program.md")).unwrap();
+    let mut commands = 0;
+    for block in book.split("```console\n").skip(1) {
+        let lines: Vec<&str> = block.split("```").next().unwrap().lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let Some(command) = line.strip_prefix("$ hipverify ") else { continue };
+            let (command, code) = command.split_once("# exit code ").map_or((command, 0), |(c, n)| (c, n.trim().parse().unwrap()));
+            let run = room.run(command);
+            assert_eq!(run.code, code, "{command}: {}{}", run.out, run.err);
+            let shown: Vec<&str> = lines[i + 1..].iter().take_while(|l| !l.starts_with('$')).copied().collect();
+            assert!(run.out.starts_with(&shown.join("\n")), "{command}: {}", run.out);
+            commands += 1;
+        }
+    }
+    assert!(commands >= 10, "{commands} commands: were they found?");
+}

@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use super::screen::{self, DIM, Table};
+use crate::build_info;
 use crate::device::{Device, DeviceKind};
 use anyhow::Result;
 use serde::Serialize;
@@ -18,8 +19,9 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Document {
     devices: Vec<Line>,
+    /// Why no GPU opens, where none does.
     no_gpu: Option<String>,
-    version: &'static str,
+    runtimes: Vec<Runtime>,
     build: Build,
 }
 
@@ -33,10 +35,23 @@ struct Line {
 }
 
 #[derive(Serialize)]
+struct Runtime {
+    name: &'static str,
+    loaded: Option<String>,
+    /// Everything that was tried, where nothing was loaded.
+    problem: Option<String>,
+}
+
+#[derive(Serialize)]
 struct Build {
+    version: &'static str,
     target: String,
     profile: &'static str,
     features: Vec<&'static str>,
+    hipcc: &'static str,
+    amd_targets: Vec<&'static str>,
+    cuda_targets: Vec<&'static str>,
+    kernels: Vec<&'static str>,
 }
 
 impl Args {
@@ -69,17 +84,19 @@ impl Document {
         };
         let devices = Device::all().iter().map(line).collect();
         let no_gpu = Device::open("gpu").err().map(|e| e.to_string());
-        let features = [("cli", cfg!(feature = "cli")), ("serde", cfg!(feature = "serde")), ("nvidia", cfg!(feature = "nvidia"))];
-        Document {
-            devices,
-            no_gpu,
-            version: env!("CARGO_PKG_VERSION"),
-            build: Build {
-                target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
-                profile: if cfg!(debug_assertions) { "debug" } else { "release" },
-                features: features.iter().filter(|f| f.1).map(|f| f.0).collect(),
-            },
+        let runtime = |name, found: Result<&'static hipverify_sys::Runtime, hipverify_sys::LoadError>| Runtime {
+            name,
+            loaded: found.as_ref().ok().map(|r| {
+                let version = r.version().map_or("unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"));
+                format!("{}, version {version}", r.path().display())
+            }),
+            problem: found.err().map(|e| format!("{e:#}")),
+        };
+        let mut runtimes = vec![runtime("HIP", hipverify_sys::amd())];
+        if cfg!(feature = "nvidia") {
+            runtimes.push(runtime("CUDA", hipverify_sys::nvidia()));
         }
+        Document { devices, no_gpu, runtimes, build: Build::new() }
     }
 
     fn screen(&self) -> String {
@@ -92,10 +109,43 @@ impl Document {
         for (i, line) in table.lines().iter().enumerate() {
             out += &if i == 0 { format!("{DIM}{line}{DIM:#}\n") } else { format!("{line}\n") };
         }
+        out += "\n";
+        let mut line = |label: &str, text: &str| {
+            let text = text.replace('\n', &format!("\n{:9}", ""));
+            out += &format!("{DIM}{label:<9}{DIM:#}{text}\n");
+        };
         if let Some(reason) = &self.no_gpu {
-            out += &format!("{reason}\n");
+            line("no GPU", reason);
         }
-        let Build { target, profile, features } = &self.build;
-        out + &format!("{DIM}build{DIM:#}   hipverify {}, {target}, {profile}, features: {}\n", self.version, features.join(" "))
+        for runtime in &self.runtimes {
+            if let Some(text) = runtime.loaded.as_ref().or(runtime.problem.as_ref()) {
+                line(runtime.name, text);
+            }
+        }
+        let b = &self.build;
+        line("build", &format!("hipverify {}, {}, {}, features: {}", b.version, b.target, b.profile, b.features.join(" ")));
+        let list = |targets: &[&str]| if targets.is_empty() { "none".to_owned() } else { targets.join(" ") };
+        line("kernels", &format!("ahead of time for {} ({})", list(&b.amd_targets), b.hipcc));
+        if cfg!(feature = "nvidia") {
+            line("", &format!("ahead of time for CUDA {}", list(&b.cuda_targets)));
+        }
+        out
+    }
+}
+
+impl Build {
+    fn new() -> Build {
+        let info = build_info();
+        let features = [("cli", cfg!(feature = "cli")), ("serde", cfg!(feature = "serde")), ("nvidia", cfg!(feature = "nvidia"))];
+        Build {
+            version: info.version,
+            target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
+            profile: if cfg!(debug_assertions) { "debug" } else { "release" },
+            features: features.iter().filter(|f| f.1).map(|f| f.0).collect(),
+            hipcc: info.hipcc,
+            amd_targets: info.targets,
+            cuda_targets: info.cuda_targets,
+            kernels: info.kernels,
+        }
     }
 }

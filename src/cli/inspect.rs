@@ -38,12 +38,12 @@ impl Args {
             bail!("--tensor {name}: {} does not name its tensor", file.path().display());
         }
         let total = file.tensors().iter().map(|t| t.layout().elements() as u64).sum();
-        let progress = screen::progress(total, "inspect");
+        let progress = screen::Progress::new(total, "inspect");
         let mut stats = Vec::with_capacity(file.tensors().len());
         for tensor in file.tensors() {
-            stats.push(Stats::of(&tensor.view()?, |n| progress.inc(n as u64)));
+            stats.push(Stats::of(&tensor.view()?, |n| progress.add(n as u64)));
         }
-        progress.finish_and_clear();
+        progress.end();
         let mut out = anstream::stdout().lock();
         match (file.tensors(), stats.as_slice()) {
             _ if self.json => serde_json::to_writer_pretty(&mut out, &document(&file, &stats))?,

@@ -2,8 +2,9 @@
 
 pub(super) use crate::verify::{grouped as count, short as number};
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::time::{Duration, Instant};
 
 /// What failed.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -102,17 +103,38 @@ pub(super) fn bar(part: u64, whole: u64, length: usize) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// A progress bar on stderr, if that is a terminal, for work that can be counted.
-pub(super) fn progress(total: u64, what: &str) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(total).with_message(what.to_owned());
-    if let Ok(style) = ProgressStyle::with_template("{msg}  [{bar:32}] {percent:>3} %  {elapsed} (left: {eta})") {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar
+/// A progress bar on stderr, if that is a terminal, for work that can be counted. It shows only when the work takes long.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    started: Instant,
 }
+
+impl Progress {
+    /// A bar for `total` steps.
+    pub(super) fn new(total: u64, what: &'static str) -> Progress {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()).with_message(what);
+        if let Ok(style) = ProgressStyle::with_template("{msg}  [{bar:32}] {percent:>3} %  {elapsed} (left: {eta})") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Progress { bar, started: Instant::now() }
+    }
+
+    /// Counts `steps` more.
+    pub(super) fn add(&self, steps: u64) {
+        if self.bar.is_hidden() && self.started.elapsed() > PATIENCE && std::io::stderr().is_terminal() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.inc(steps);
+    }
+
+    /// Takes the bar off the screen.
+    pub(super) fn end(self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// How long nothing is shown.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A sign of life on stderr, if that is a terminal, for work that cannot be counted.
 pub(super) fn spinner(what: &str) -> ProgressBar {
@@ -123,7 +145,7 @@ pub(super) fn spinner(what: &str) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}  {elapsed}") {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    bar.enable_steady_tick(Duration::from_millis(120));
     bar
 }
 

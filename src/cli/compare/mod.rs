@@ -167,7 +167,7 @@ impl Args {
     /// Every tensor of either file, in the order of the reference, then what only the result has.
     fn compare_all(&self, result: &TensorFile, reference: &TensorFile, device: &Device) -> Result<Vec<Case>> {
         let total = reference.tensors().iter().map(|t| t.layout().elements() as u64).sum();
-        let progress = screen::progress(total, "compare");
+        let progress = screen::Progress::new(total, "compare");
         let mut cases = Vec::new();
         for b in reference.tensors() {
             let started = Instant::now();
@@ -178,7 +178,7 @@ impl Args {
                     Err(e) => Verdict::Failed(format!("{e:#}")),
                 },
             };
-            progress.inc(b.layout().elements() as u64);
+            progress.add(b.layout().elements() as u64);
             cases.push(Case { name: b.name().to_owned(), verdict, time: started.elapsed() });
         }
         for a in result.tensors() {
@@ -187,7 +187,7 @@ impl Args {
                 cases.push(Case { name: a.name().to_owned(), verdict, time: Duration::ZERO });
             }
         }
-        progress.finish_and_clear();
+        progress.end();
         Ok(cases)
     }
 

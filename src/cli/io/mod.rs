@@ -152,7 +152,7 @@ impl TensorFile {
             (Kind::Npy, read_npy(&source, 0..bytes.len(), String::new(), request.dtype).map(|t| vec![t]))
         } else if npz::MAGICS.iter().any(|m| bytes.starts_with(m)) || extension == "npz" {
             (Kind::Npz, read_npz(&source, request))
-        } else if extension == "safetensors" {
+        } else if extension == "safetensors" || request.shape.is_none() && safetensors::looks_like(bytes) {
             (Kind::Safetensors, read_safetensors(&source, request))
         } else {
             (Kind::Raw, read_raw(&source, request).map(|t| vec![t]))

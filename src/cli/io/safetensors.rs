@@ -76,6 +76,11 @@ impl Entry {
     }
 }
 
+/// Whether a file could be of this format, which has no magic number: for files without an extension.
+pub(super) fn looks_like(file: &[u8]) -> bool {
+    file.get(8) == Some(&b'{') && file.first_chunk::<8>().is_some_and(|b| u64::from_le_bytes(*b) <= MAX_HEADER)
+}
+
 /// Reads the header of a whole file. The tensors come in the order of their data.
 pub(super) fn parse(file: &[u8]) -> Result<Vec<Entry>, String> {
     let too_short = || format!("not a .safetensors file: {} bytes, too short for a header", file.len());

@@ -124,6 +124,8 @@ fn damaged_archives_are_errors() {
 fn bad_files_say_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let f4 = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}";
+    let nameless = put(folder.path(), "no-extension", &[8u64.to_le_bytes().as_slice(), b"{} ", &[b' '; 5]].concat());
+    assert_eq!(open(&nameless).unwrap().kind(), Kind::Safetensors);
     for (name, bytes, words) in [
         ("short.npy", npy(f4, &[0; 11]), "truncated: shape [3] of 4-byte elements takes 12 bytes, the file holds 11"),
         ("long.npy", npy(f4, &[0; 24]), "the file holds 24 (several arrays in one .npy?)"),
