@@ -4,6 +4,9 @@
 //! f32 accumulator. [`gemm_tile`] applies it to matrices; [`naive`] holds the same arithmetic written to be read, one
 //! element at a time, and is what the fast paths are compared with.
 //!
+//! [`Mfma`] is an instruction: its name, shape, formats and register layout, and [`Mfma::run`], which gives what the
+//! hardware delivers for given matrices.
+//!
 //! What holds for every model:
 //!
 //! * Output elements are independent. For one element, K is walked upward in groups of [`Model::group`]; the result of a
@@ -16,10 +19,15 @@
 
 mod arch;
 mod fast;
+mod instruction;
+mod layout;
 mod model;
 pub mod naive;
+mod run;
 mod tile;
 
 pub use arch::Arch;
+pub use instruction::{Arithmetic, Mfma};
+pub use layout::{Coordinate, Modifiers, Operand, Slot};
 pub use model::{Input, Model, Rule};
 pub use tile::gemm_tile;
