@@ -417,6 +417,33 @@ fn colour_is_for_terminals_and_whoever_asks() {
 }
 
 #[test]
+fn a_reader_that_leaves_does_not_change_the_verdict() {
+    let room = Room::new();
+    room.put("x.npy", &npy_f32(&[1.0]));
+    room.put("y.npy", &npy_f32(&[2.0]));
+    for (line, code) in [("compare x.npy x.npy", 0), ("compare x.npy y.npy", 1), ("compare x.npy y.npy --json", 1), ("demo", 0)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        command.args(line.split_whitespace()).current_dir(room.0.path());
+        let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(code), ""), "{line}");
+    }
+}
+
+#[test]
+fn names_from_files_cannot_paint_the_screen() {
+    let room = Room::new();
+    let tensors = |v: f32| safetensors(&[("evil\u{1b}[2J\nPASS", "F32", &[1], f32s(&[v])), ("b", "F32", &[1], f32s(&[1.0]))]);
+    room.put("a.safetensors", &tensors(1.0));
+    room.put("b.safetensors", &tensors(2.0));
+    for line in ["compare a.safetensors b.safetensors", "inspect a.safetensors", "inspect a.safetensors --tensor none"] {
+        let run = room.run(line);
+        assert!(!(run.out + &run.err).contains('\u{1b}'), "{line}");
+    }
+}
+
+#[test]
 fn devices_lists_the_host() {
     let room = Room::new();
     let run = room.run("devices");

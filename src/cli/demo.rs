@@ -1,7 +1,7 @@
 //! `hipverify demo`: two comparisons on files that it makes, to see what a verdict looks like.
 
 use super::io::{Output, write};
-use super::{Outcome, Program};
+use super::{Outcome, Program, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::fill::{FillUniformRand, fill};
@@ -39,16 +39,15 @@ impl Args {
         let start = 2 * (UNWRITTEN.0 * SHAPE[1] + UNWRITTEN.1);
         result[start..start + 6].fill(0);
         save(&folder.join("wrong.npy"), DType::F16, &result)?;
-        anstream::println!("A reference in f32, a result that is the reference rounded to f16, and one with three elements unwritten:\n");
+        screen::print("A reference in f32, a result that is the reference rounded to f16, and one with three elements unwritten:\n")?;
         for (result, expected) in [("right.npy", Outcome::Pass), ("wrong.npy", Outcome::Mismatch)] {
             let [result, reference] = [result, "reference.npy"].map(|name| folder.join(name));
-            anstream::println!("$ hipverify compare {} {}", result.display(), reference.display());
+            screen::print(&format!("\n$ hipverify compare {} {}\n", result.display(), reference.display()))?;
             let program = Program::try_parse_from(["hipverify".as_ref(), "compare".as_ref(), result.as_os_str(), reference.as_os_str()])?;
             let outcome = program.command.run()?;
             if outcome != expected {
                 bail!("{}: expected {expected:?}, found {outcome:?}", result.display());
             }
-            anstream::println!();
         }
         Ok(Outcome::Pass)
     }

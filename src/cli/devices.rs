@@ -6,7 +6,6 @@ use crate::build_info;
 use crate::device::{Device, DeviceKind};
 use anyhow::Result;
 use serde::Serialize;
-use std::io::Write;
 
 /// The flags of `devices`.
 #[derive(Debug, clap::Args)]
@@ -58,12 +57,10 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let document = Document::new();
-        let mut out = anstream::stdout().lock();
         if self.json {
-            serde_json::to_writer_pretty(&mut out, &document)?;
-            writeln!(out)?;
+            screen::print_json(&document)?;
         } else {
-            out.write_all(document.screen().as_bytes())?;
+            screen::print(&document.screen())?;
         }
         Ok(Outcome::Pass)
     }

@@ -9,7 +9,6 @@ use crate::device::Layout;
 use crate::dtype::DType;
 use anyhow::{Result, bail};
 use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
 
 /// Rows of the histogram: one screen, together with the rest.
@@ -44,14 +43,10 @@ impl Args {
             stats.push(Stats::of(&tensor.view()?, |n| progress.add(n as u64)));
         }
         progress.end();
-        let mut out = anstream::stdout().lock();
         match (file.tensors(), stats.as_slice()) {
-            _ if self.json => serde_json::to_writer_pretty(&mut out, &document(&file, &stats))?,
-            ([tensor], [stats]) => out.write_all(one(&file, tensor, stats).as_bytes())?,
-            _ => out.write_all(table(&file, &stats).as_bytes())?,
-        }
-        if self.json {
-            writeln!(out)?;
+            _ if self.json => screen::print_json(&document(&file, &stats))?,
+            ([tensor], [stats]) => screen::print(&one(&file, tensor, stats))?,
+            _ => screen::print(&table(&file, &stats))?,
         }
         Ok(Outcome::Pass)
     }
@@ -76,7 +71,7 @@ fn value(x: Extreme, dtype: DType) -> String {
 fn one(file: &TensorFile, tensor: &Tensor, stats: &Stats) -> String {
     let (dtype, layout) = (tensor.dtype(), tensor.layout());
     let elements = layout.elements() as u64;
-    let name = if tensor.name().is_empty() { String::new() } else { format!("  tensor {}", tensor.name()) };
+    let name = if tensor.name().is_empty() { String::new() } else { format!("  tensor {}", screen::plain(tensor.name())) };
     let mut lines = vec![format!(
         "{}  {}{name}  {dtype}{}  {} elements  {}{}",
         file.path().display(),

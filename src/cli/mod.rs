@@ -15,6 +15,7 @@ mod screen;
 mod stats;
 
 use clap::Parser;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Tells whether a low-precision GPU kernel is right.
@@ -84,18 +85,12 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Pass) => ExitCode::SUCCESS,
         Ok(Outcome::Mismatch) => ExitCode::from(1),
         Ok(Outcome::NoVerdict) => ExitCode::from(2),
-        Err(e) if closed_pipe(&e) => ExitCode::from(2),
         Err(e) => {
             let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
             let line = chain.split_whitespace().collect::<Vec<_>>().join(" ");
             let style = screen::BAD;
-            anstream::eprintln!("{style}error:{style:#} {line}");
+            let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", screen::plain(&line));
             ExitCode::from(2)
         }
     }
-}
-
-/// Whether somebody stopped reading our output, `head` say.
-fn closed_pipe(e: &anyhow::Error) -> bool {
-    e.chain().any(|c| c.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe))
 }

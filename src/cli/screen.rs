@@ -3,7 +3,7 @@
 pub(super) use crate::verify::{grouped as count, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// What failed.
@@ -50,6 +50,25 @@ pub(super) fn bytes(n: u64) -> String {
     if unit == 0 { format!("{n} B") } else { format!("{v:.1} {}", UNITS[unit]) }
 }
 
+/// Prints on stdout. That somebody stopped reading, `head` say, is no failure: the exit code still tells the verdict.
+pub(super) fn print(text: &str) -> std::io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Prints JSON on stdout.
+pub(super) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
+    Ok(print(&(serde_json::to_string_pretty(document)? + "\n"))?)
+}
+
+/// Text from a file or a flag with its control characters escaped, so that a name can neither break a line nor paint.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] }).collect()
+}
+
 /// A shape as `[2,3]`.
 pub(super) fn shape(extents: &[usize]) -> String {
     let inner: Vec<String> = extents.iter().map(ToString::to_string).collect();
@@ -77,7 +96,7 @@ impl Table {
 
     /// Adds a row.
     pub(super) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|c| plain(c)).collect());
     }
 
     /// The lines, the headings first.
@@ -169,6 +188,11 @@ mod tests {
         t.row(vec!["a".into(), "1".into()]);
         t.row(vec!["weight".into(), "12345".into()]);
         assert_eq!(t.lines(), ["name        n", "a           1", "weight  12345"]);
+    }
+
+    #[test]
+    fn names_cannot_break_lines() {
+        assert_eq!(plain("a\nb\u{1b}[31m \u{e4}\u{9b}"), "a\\nb\\u{1b}[31m \u{e4}\\u{9b}");
     }
 
     #[test]

@@ -7,23 +7,18 @@ use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::Write;
 use std::path::Path;
 
 /// Prints the verdicts.
 pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
-    let mut out = anstream::stdout().lock();
     if args.json {
-        serde_json::to_writer_pretty(&mut out, &document(args, cases))?;
-        writeln!(out)?;
-        return Ok(());
+        return screen::print_json(&document(args, cases));
     }
     let text = match cases {
         [Case { verdict: Verdict::Compared(report), .. }] => painted(report),
         _ => table(args, cases),
     };
-    out.write_all(text.as_bytes())?;
-    Ok(())
+    Ok(screen::print(&text)?)
 }
 
 /// Width of the labels of a report, indented.
@@ -48,7 +43,8 @@ fn painted(report: &Report) -> String {
 
 /// One line a tensor, and a summary.
 fn table(args: &Args, cases: &[Case]) -> String {
-    let mut table = Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance"]);
+    let mut table =
+        Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance", "at"]);
     for case in cases {
         let mut row = vec![word(&case.verdict).to_owned(), case.name.clone()];
         if let Verdict::Compared(r) = &case.verdict {
@@ -67,6 +63,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
                 worst(Measure::Relative),
                 r.metrics.as_ref().map_or("-".to_owned(), |m| screen::number(m.rms, 3)),
                 worst(Measure::Ratio),
+                r.worst(Measure::Ratio).filter(|_| r.mismatches > 0).map_or(String::new(), |w| screen::place(&w.place.coordinates)),
             ]);
         }
         table.row(row);
@@ -82,7 +79,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
         out += &format!("{style}{verdict}{style:#}{}", &line[verdict.len()..]);
         match &case.verdict {
             Verdict::Only(path) => out += &format!("  only in {}", path.display()),
-            Verdict::Failed(reason) => out += &format!("  {reason}"),
+            Verdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
             Verdict::Compared(report) => {
                 if let Some(warning) = report.warnings().first() {
                     out += &format!("\n{WARN}      warning: {warning}{WARN:#}");
@@ -119,7 +116,7 @@ fn summary(args: &Args, cases: &[Case]) -> String {
         let _ = write!(out, ", {n} {what}");
     }
     let device = cases.iter().find_map(|c| match &c.verdict {
-        Verdict::Compared(r) => Some(format!("   {DIM}{} ({}){DIM:#}", r.device, r.why)),
+        Verdict::Compared(r) => Some(format!("\n  {DIM}device{DIM:#}     {} ({})", r.device, r.why)),
         _ => None,
     });
     out + &device.unwrap_or_default() + "\n"
