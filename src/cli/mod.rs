@@ -10,6 +10,7 @@ mod fill;
 mod input;
 mod inspect;
 mod io;
+mod mfma;
 mod replay;
 mod screen;
 mod stats;
@@ -38,6 +39,8 @@ enum Command {
     Inspect(inspect::Args),
     /// Writes a tensor file from a generator
     Fill(fill::Args),
+    /// Computes what a matrix instruction of MI100, MI200 or MI300 delivers, bit for bit
+    Mfma(mfma::Args),
     /// Lists the devices that open, and why others do not
     Devices(devices::Args),
     /// Makes three small files and compares them, to show what a verdict looks like
@@ -52,6 +55,7 @@ impl Command {
             Command::Compare(args) => args.run(),
             Command::Inspect(args) => args.run(),
             Command::Fill(args) => args.run(),
+            Command::Mfma(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
             Command::Replay(args) => args.run(),

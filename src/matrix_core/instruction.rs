@@ -53,7 +53,6 @@ pub struct Mfma {
 use Arch::{Gfx90a, Gfx908, Gfx942};
 const ALL: &[Arch] = &[Gfx908, Gfx90a, Gfx942];
 const CDNA12: &[Arch] = &[Gfx908, Gfx90a];
-const CDNA2: &[Arch] = &[Gfx90a];
 const CDNA23: &[Arch] = &[Gfx90a, Gfx942];
 const CDNA3: &[Arch] = &[Gfx942];
 

@@ -1,6 +1,6 @@
 //! Running an instruction, or a chain of them, on matrices.
 
-use super::{Arithmetic, Coordinate, Mfma, Modifiers, Operand, gemm_tile};
+use super::{Arithmetic, Coordinate, Mfma, Modifiers, gemm_tile};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 
