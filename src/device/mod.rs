@@ -5,6 +5,7 @@
 //! the same operation on the same data gives the same bits.
 
 mod event;
+mod hash;
 pub(crate) mod hip;
 pub(crate) mod host;
 mod layout;

@@ -21,6 +21,7 @@ pub(crate) mod crand;
 mod element;
 mod generators;
 mod host;
+mod kernels;
 mod math;
 mod params;
 mod philox;
@@ -58,7 +59,8 @@ pub fn fill(tensor: &mut TensorMut<'_>, generator: &impl Generator) -> Result<()
     let device = tensor.as_ref().device().clone();
     match device.backend() {
         Backend::Host => host::fill(&params, dtype, tensor.host_bytes_mut()),
-        Backend::Hip(gpu) => return Err(gpu.unsupported("a fill")),
+        // SAFETY: the layout was checked against the tensor's memory, which is borrowed exclusively.
+        Backend::Hip(gpu) => unsafe { kernels::fill(gpu, &params, tensor.as_mut_ptr())? },
     }
     Ok(())
 }

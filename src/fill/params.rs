@@ -99,10 +99,11 @@ impl FillParams {
         crand::State::seeded(self.key[0])
     }
 
-    /// The flags to add for each launch that the fill takes: one launch, or two over a strided packed tensor.
+    /// The flags to add for each launch that the fill takes: one launch, or two where packed elements are written singly.
     pub(crate) fn passes(&self) -> &'static [u32] {
-        let packed = self.dtype().is_some_and(|d| d.per_unit() == 2) && self.flags & flag::CONTIGUOUS == 0;
-        if packed { &[flag::EVEN, flag::ODD] } else { &[0] }
+        let packed = self.dtype().is_some_and(|d| d.per_unit() == 2);
+        let singly = self.flags & flag::CONTIGUOUS == 0 || self.kind == kind::CRAND;
+        if packed && singly { &[flag::EVEN, flag::ODD] } else { &[0] }
     }
 }
 

@@ -409,3 +409,35 @@ impl MapUnpacked for Vec<crate::dtype::I4x2> {
         self.iter().flat_map(|u| u.unpack()).collect()
     }
 }
+
+#[test]
+fn every_device_writes_the_same_bits() {
+    let layouts = [
+        Layout::contiguous(&[3, 37, 20]).unwrap(),
+        Layout::strided(&[3, 37, 20], &[740, 20, 1], 3).unwrap(),
+        Layout::strided(&[3, 37, 20], &[-23, 23 * 3, 1], 49).unwrap(),
+        Layout::contiguous(&[1, 40, 1000]).unwrap(),
+    ];
+    let more = ["int:0,3221225471", "int:-5,7000000000000000000", "exact:5000,3,3,f16,a", "crand:r1/special=0.1", "uniform:-1,1/sparse24"];
+    for device in crate::Device::all().into_iter().filter(|d| d.kind() != crate::device::DeviceKind::Host) {
+        for (dtype, text) in DType::ALL.into_iter().flat_map(|d| SPECS.into_iter().chain(more).map(move |t| (d, t))) {
+            let spec: FillSpec = text.parse().unwrap();
+            for layout in &layouts {
+                let start = vec![0xa5; dtype.bytes_for(layout.end() + 16).unwrap()];
+                let (mut here, mut there) = (start.clone(), start.clone());
+                if fill(&mut TensorMut::from_host_bytes(&mut here, dtype, layout.clone()).unwrap(), &spec).is_err() {
+                    continue;
+                }
+                let mut memory = DeviceMem::<u8>::from_slice(&device, &start).unwrap();
+                let (address, bytes) = (memory.bytes_mut().mut_ptr(), memory.byte_size());
+                // SAFETY: the buffer has these bytes and outlives the tensor, which alone uses it.
+                let mut tensor = unsafe { TensorMut::from_raw(&device, address, bytes, dtype, layout.clone()).unwrap() };
+                fill(&mut tensor, &spec).unwrap();
+                memory.copy_to_slice(&mut there).unwrap();
+                assert!(here == there, "{text} {dtype} {:?} on {device}", layout.strides());
+                let host = DeviceMem::from_slice(&crate::Device::host(), &here).unwrap();
+                assert_eq!(host.hash().unwrap(), memory.hash().unwrap(), "hash of {bytes} bytes on {device}");
+            }
+        }
+    }
+}

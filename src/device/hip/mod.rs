@@ -30,12 +30,14 @@
 //! A room with a stream of the caller's uses [`Stream::hip`](super::Stream::hip) instead of the queue and does not wait.
 
 mod find;
+mod hash;
 mod memory;
 mod module;
 mod set_value;
 mod stream;
 
 pub(crate) use find::{all, best, open};
+pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
 pub(crate) use module::{Code, Kernel, launch};
 pub(crate) use set_value::set_value;

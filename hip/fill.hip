@@ -1,0 +1,253 @@
+// Fill: every generator in every format. `src/fill/params.rs` makes the parameters and says which kernel takes them; results
+// equal the host's bit for bit and do not depend on the grid.
+//
+//   fill_uniform_<dtype>  uniform floats without overlay, contiguous, not starting in mid-byte; the fast one
+//   fill_general          everything but CRAND
+//   fill_crand            CRAND
+//
+// Targets are aligned to their element; 16-byte stores where they are aligned to 16 bytes.
+#include <hip/hip_runtime.h>
+#include "fill_element.h"
+
+#define THREADS 256
+
+__device__ inline u64 first_item() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ inline u64 item_step() { return (u64)gridDim.x * blockDim.x; }
+
+// Stores the first `bytes` of 16 bytes, at an address aligned to `unit`.
+__device__ inline void store_part(u8 *target, u64 low, u64 high, u64 bytes, u32 unit) {
+    for (u32 at = 0; at < bytes; at += unit) {
+        const u64 word = (at < 8 ? low : high) >> (at % 8 * 8);
+        if (unit == 8) *(u64 *)(target + at) = word;
+        else if (unit == 4) *(u32 *)(target + at) = (u32)word;
+        else if (unit == 2) *(u16 *)(target + at) = (u16)word;
+        else target[at] = (u8)word;
+    }
+}
+
+// 16 bytes of uniform numbers. `table` has every result of an 8-bit draw.
+template <u32 DTYPE> __device__ inline uint4 uniform_group(const FillParams &p, u64 group, const u8 *table) {
+    constexpr u32 bits = format_of(DTYPE).bits;
+    const u32 is_signed = p.flags & SIGNED;
+    const float a = (float)p.a, b = (float)p.b, low = (float)p.low, high = (float)p.high;
+    uint4 out;
+    [[maybe_unused]] u32 *o = (u32 *)&out;
+    if constexpr (bits == 4) {
+        for (u32 half = 0; half < 2; half++) {
+            const Words w = block_of(p, 2 * group + half, DATA);
+            for (u32 i = 0; i < 2; i++) {
+                u32 word = 0;
+                for (u32 k = 0; k < 8; k++) word |= (u32)table[w.w[2 * i + k / 4] >> (k % 4 * 8) & 0xff] << (4 * k);
+                o[2 * half + i] = word;
+            }
+        }
+    } else if constexpr (bits == 64) {
+        const Words w = block_of(p, group, DATA);
+        const u64 x = bits_of(uniform64(half_of(w, false), is_signed, p.a, p.b, p.low, p.high));
+        const u64 y = bits_of(uniform64(half_of(w, true), is_signed, p.a, p.b, p.low, p.high));
+        out = make_uint4((u32)x, (u32)(x >> 32), (u32)y, (u32)(y >> 32));
+    } else {
+        const Words w = block_of(p, group, DATA);
+        for (u32 i = 0; i < 4; i++) {
+            if constexpr (bits == 32) {
+                o[i] = encode_in_range<DTYPE>(uniform32(w.w[i], 32, is_signed, a, b, low, high));
+            } else if constexpr (bits == 16) {
+                const u32 x = encode_in_range<DTYPE>(uniform32(w.w[i] & 0xffff, 16, is_signed, a, b, low, high));
+                const u32 y = encode_in_range<DTYPE>(uniform32(w.w[i] >> 16, 16, is_signed, a, b, low, high));
+                o[i] = x | y << 16;
+            } else {
+                u32 word = 0;
+                for (u32 k = 0; k < 4; k++) word |= (u32)table[w.w[i] >> (8 * k) & 0xff] << (8 * k);
+                o[i] = word;
+            }
+        }
+    }
+    return out;
+}
+
+template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8 *target) {
+    constexpr u32 bits = format_of(DTYPE).bits;
+    constexpr u32 unit = bits < 8 ? 1 : bits / 8;
+    __shared__ u8 table[bits <= 8 ? 256 : 1];
+    if constexpr (bits <= 8) {
+        for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+            const float x = uniform32(i, 8, p.flags & SIGNED, (float)p.a, (float)p.b, (float)p.low, (float)p.high);
+            table[i] = (u8)encode_from_f32<DTYPE>(x);
+        }
+        __syncthreads();
+    }
+    u8 *start = target + p.offset * bits / 8;
+    const u64 bytes = (p.count * bits + 7) / 8;
+    const bool aligned = (u64)start % 16 == 0;
+    for (u64 group = first_item(); group < (bytes + 15) / 16; group += item_step()) {
+        const uint4 out = uniform_group<DTYPE>(p, group, table);
+        if (aligned && group * 16 + 16 <= bytes && (bits > 4 || group * 32 + 32 <= p.count)) {
+            *(uint4 *)(start + group * 16) = out;
+            continue;
+        }
+        const u64 low = (u64)out.y << 32 | out.x, high = (u64)out.w << 32 | out.z;
+        u64 here = bytes - group * 16;
+        here = here > 16 ? 16 : here;
+        if (bits == 4 && group * 32 + here * 2 > p.count) {
+            // The last byte is shared with an element that stays.
+            here -= 1;
+            const u64 at = p.count - 1;
+            store(start, 4, at, (here < 8 ? low : high) >> (here % 8 * 8) & 0xf);
+        }
+        store_part(start + group * 16, low, high, here, unit);
+    }
+}
+
+#define UNIFORM_KERNEL(name, dtype) \
+    extern "C" __global__ void __launch_bounds__(THREADS) fill_uniform_##name(FillParams p, u8 *target) { fill_uniform<dtype>(p, target); }
+
+UNIFORM_KERNEL(f64, F64)
+UNIFORM_KERNEL(f32, F32)
+UNIFORM_KERNEL(tf32, TF32)
+UNIFORM_KERNEL(f16, F16)
+UNIFORM_KERNEL(bf16, BF16)
+UNIFORM_KERNEL(f8e4m3, F8E4M3)
+UNIFORM_KERNEL(f8e5m2, F8E5M2)
+UNIFORM_KERNEL(f8e4m3fnuz, F8E4M3FNUZ)
+UNIFORM_KERNEL(f8e5m2fnuz, F8E5M2FNUZ)
+UNIFORM_KERNEL(f6e2m3, F6E2M3)
+UNIFORM_KERNEL(f6e3m2, F6E3M2)
+UNIFORM_KERNEL(f4e2m1, F4E2M1)
+UNIFORM_KERNEL(f8e8m0, F8E8M0)
+
+__device__ inline u64 any_element(const FillParams &p, Format f, u64 index, Source &source) {
+    u64 bits;
+    return overlaid(p, f, index, bits) ? bits : plain_element(p, f, index, source);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) fill_general(FillParams p, u8 *target) {
+    const Format f = format_of(p.dtype);
+    Source source;
+    source.valid = false;
+    source.index = 0;
+    if (!(p.flags & CONTIGUOUS)) {
+        for (u64 index = first_item(); index < p.count; index += item_step()) {
+            const u64 at = place_of(p, index);
+            if ((p.flags & (EVEN | ODD)) && ((p.flags & ODD) != 0) != (at & 1)) continue;
+            store(target, f.bits, at, any_element(p, f, index, source));
+        }
+        return;
+    }
+    // Packed: the first element may be the second of its byte, and the last the first of one.
+    const u64 head = f.bits == 4 ? p.offset & 1 : 0;
+    const u64 body = f.bits == 4 ? (p.count - head) / 2 * 2 : p.count;
+    u8 *start = target + (p.offset + head) * f.bits / 8;
+    const u64 bytes = body * f.bits / 8;
+    const u32 in_group = 128 / f.bits;
+    const bool aligned = (u64)start % 16 == 0;
+    for (u64 group = first_item(); group < (bytes + 15) / 16; group += item_step()) {
+        const u64 from = head + group * in_group;
+        u64 here = bytes - group * 16;
+        here = here > 16 ? 16 : here;
+        const u32 elements = (u32)here * 8 / f.bits;
+        u64 low = 0, high = 0;
+        for (u32 i = 0; i < elements; i++) {
+            const u64 bits = any_element(p, f, from + i, source);
+            const u32 at = i * f.bits;
+            if (at < 64) low |= bits << at;
+            else high |= bits << (at - 64);
+        }
+        if (aligned && here == 16) *(uint4 *)(start + group * 16) = make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
+        else store_part(start + group * 16, low, high, here, f.bits < 8 ? 1 : f.bits / 8);
+    }
+    if (first_item() == 0) {
+        if (head) store(target, 4, p.offset, any_element(p, f, 0, source));
+        if (head + body < p.count) store(target, 4, p.offset + p.count - 1, any_element(p, f, p.count - 1, source));
+    }
+}
+
+// The C library's generator; see `src/fill/crand.rs`. One block makes CRAND_CHUNK outputs: it jumps to its place by
+// x^n modulo x^31 - x^28 - 1, then steps 30 numbers at a time, since
+// r(i) = r(i-31) + r(i-34) + ... + r(i-58) + r(i-30) reaches back at least 30.
+enum : u32 { CRAND_CHUNK = 1u << 14, CRAND_ORDER = 31, CRAND_SKIP = 341, CRAND_STEP = 30, CRAND_RING = 128 };
+
+struct CrandState {
+    u32 first[CRAND_ORDER];
+};
+
+__device__ inline u64 crand_element(const FillParams &p, Format f, u32 output) {
+    const float x = (float)(p.b * (double)output / 2147483647.0) + (float)p.a;
+    return encode_any(f, (double)x, f.bits < 32 || p.dtype == TF32, true);
+}
+
+extern "C" __global__ void __launch_bounds__(64) fill_crand(FillParams p, CrandState state, u8 *target) {
+    __shared__ u32 power[CRAND_ORDER];
+    __shared__ u32 square[2 * CRAND_ORDER];
+    __shared__ u32 ring[CRAND_RING];
+    const Format f = format_of(p.dtype);
+    const u32 lane = threadIdx.x;
+    for (u64 chunk = blockIdx.x; chunk * CRAND_CHUNK < p.count; chunk += gridDim.x) {
+        const u64 from = chunk * CRAND_CHUNK;
+        // The ring's first 62 numbers are those before output `from`, or those from the start.
+        const u64 n = CRAND_SKIP + from - 2 * CRAND_ORDER;
+        if (lane < CRAND_ORDER) power[lane] = lane == 0;
+        __syncthreads();
+        for (u32 bit = 64 - (u32)__clzll((i64)n); bit-- > 0;) {
+            // Thread k makes the coefficient of x^k of the square, shifted by one where n has a bit.
+            const u32 shift = (u32)(n >> bit & 1);
+            if (lane < 2 * CRAND_ORDER) {
+                u32 sum = 0;
+                // Below zero the index wraps and is too large.
+#pragma unroll 1
+                for (u32 i = 0; i < CRAND_ORDER; i++) {
+                    const u32 j = lane - shift - i;
+                    sum += power[i] * (j < CRAND_ORDER ? power[j] : 0);
+                }
+                square[lane] = sum;
+            }
+            __syncthreads();
+            if (lane == 0) {
+#pragma unroll 1
+                for (u32 k = 2 * CRAND_ORDER; k-- > CRAND_ORDER;) {
+                    square[k - 3] += square[k];
+                    square[k - CRAND_ORDER] += square[k];
+                }
+            }
+            __syncthreads();
+            if (lane < CRAND_ORDER) power[lane] = square[lane];
+            __syncthreads();
+        }
+        if (lane == 0) {
+            // Three runs: the numbers from the start, then the window n ahead, then what follows it.
+            for (u32 i = 0; i < CRAND_ORDER; i++) square[i] = state.first[i];
+            for (u32 i = CRAND_ORDER; i < 2 * CRAND_ORDER; i++) square[i] = square[i - 3] + square[i - CRAND_ORDER];
+        }
+        __syncthreads();
+        if (lane < CRAND_ORDER) {
+            u32 sum = 0;
+            for (u32 t = 0; t < CRAND_ORDER; t++) sum += power[t] * square[t + lane];
+            ring[lane] = sum;
+        }
+        __syncthreads();
+        if (lane == 0) {
+            for (u32 i = CRAND_ORDER; i < 2 * CRAND_ORDER; i++) ring[i] = ring[i - 3] + ring[i - CRAND_ORDER];
+        }
+        __syncthreads();
+        const u64 left = p.count - from;
+        const u32 here = left < CRAND_CHUNK ? (u32)left : CRAND_CHUNK;
+        for (u32 done = 0; done < here; done += CRAND_STEP) {
+            const u32 at = 2 * CRAND_ORDER + done + lane;
+            u32 value = 0;
+            if (lane < CRAND_STEP) {
+                value = ring[(at - 30) % CRAND_RING];
+                for (u32 t = 31; t <= 58; t += 3) value += ring[(at - t) % CRAND_RING];
+                ring[at % CRAND_RING] = value;
+            }
+            if (lane < CRAND_STEP && done + lane < here) {
+                const u64 index = from + done + lane;
+                const u64 place = place_of(p, index);
+                if (!(p.flags & (EVEN | ODD)) || ((p.flags & ODD) != 0) == (place & 1)) {
+                    u64 bits;
+                    if (!overlaid(p, f, index, bits)) bits = crand_element(p, f, value >> 1);
+                    store(target, f.bits, place, bits);
+                }
+            }
+            __syncthreads();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Fill on a GPU: which kernel of `hip/fill.hip`, with how many threads, on what.
+
+use super::crand::State;
+use super::params::{FillParams, flag, kind};
+use crate::device::hip::{HipDevice, Kernel};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// Fills a tensor at `target` on `gpu`, and waits.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when the address is not aligned to an element; a failed launch.
+///
+/// # Safety
+/// * `p` came from `kernel_params` for a layout that lies within the memory at `target`;
+/// * that memory is valid for reads and writes on `gpu`, and nothing else uses it until this returns.
+pub(super) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, target: *mut u8) -> Result<()> {
+    let unit = p.dtype().map_or(1, DType::unit_bytes);
+    if !(target as usize).is_multiple_of(unit) {
+        let limit = format!("kernels need it aligned to the element, {unit} bytes");
+        return Err(Error::InvalidArgument { what: "address", value: format!("{target:p}"), limit });
+    }
+    let Launch { kernel, threads, blocks } = Launch::of(p);
+    gpu.blocking(|queue| {
+        for flags in p.passes() {
+            let p = FillParams { flags: p.flags | flags, ..*p };
+            if p.kind == kind::CRAND {
+                // SAFETY: `extern "C" __global__ void fill_crand(FillParams, CrandState, u8 *)`, for blocks of 64 threads.
+                let kernel: Kernel<(FillParams, State, u64)> = unsafe { Kernel::new("fill.hip", kernel, threads) };
+                let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
+                // SAFETY: the caller's promise; `blocking` waits.
+                unsafe { kernel.launch(queue, grid, &(p, p.crand_state(), target as u64))? };
+            } else {
+                // SAFETY: all others are `extern "C" __global__ void name(FillParams, u8 *)`, for blocks of 256 threads.
+                let kernel: Kernel<(FillParams, u64)> = unsafe { Kernel::new("fill.hip", kernel, threads) };
+                let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
+                // SAFETY: the caller's promise; `blocking` waits.
+                unsafe { kernel.launch(queue, grid, &(p, target as u64))? };
+            }
+        }
+        Ok(())
+    })
+}
+
+/// One kernel and its grid.
+struct Launch {
+    /// The kernel's name.
+    kernel: &'static str,
+    /// Threads in a block.
+    threads: u32,
+    /// Blocks that have something to do. Kernels stride over the grid, so that any smaller number from 1 on gives the same
+    /// result: as many as the GPU holds at once is best.
+    blocks: u64,
+}
+
+/// Elements that one block of `fill_crand` makes before it takes the next part.
+const CRAND_CHUNK: u64 = 1 << 14;
+
+impl Launch {
+    /// The launch for checked parameters. With nothing to fill there are no blocks, and nothing must be launched.
+    fn of(p: &FillParams) -> Launch {
+        let bits = p.dtype().map_or(8, DType::bits) as u64;
+        let contiguous = p.flags & flag::CONTIGUOUS != 0;
+        let plain = p.special_below == 0 && p.flags & flag::SPARSE == 0;
+        if p.kind == kind::CRAND {
+            return Launch { kernel: "fill_crand", threads: 64, blocks: p.count.div_ceil(CRAND_CHUNK) };
+        }
+        // One thread makes 16 bytes, or one element where elements lie apart.
+        let items = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
+        let whole_bytes = bits > 4 || p.offset.is_multiple_of(2);
+        let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(p.dtype()) } else { None };
+        Launch { kernel: uniform.unwrap_or("fill_general"), threads: 256, blocks: items.div_ceil(256) }
+    }
+}
+
+fn uniform_kernel(dtype: Option<DType>) -> Option<&'static str> {
+    Some(match dtype? {
+        DType::F64 => "fill_uniform_f64",
+        DType::F32 => "fill_uniform_f32",
+        DType::Tf32 => "fill_uniform_tf32",
+        DType::F16 => "fill_uniform_f16",
+        DType::Bf16 => "fill_uniform_bf16",
+        DType::F8E4M3 => "fill_uniform_f8e4m3",
+        DType::F8E5M2 => "fill_uniform_f8e5m2",
+        DType::F8E4M3Fnuz => "fill_uniform_f8e4m3fnuz",
+        DType::F8E5M2Fnuz => "fill_uniform_f8e5m2fnuz",
+        DType::F6E2M3 => "fill_uniform_f6e2m3",
+        DType::F6E3M2 => "fill_uniform_f6e3m2",
+        DType::F4E2M1 => "fill_uniform_f4e2m1",
+        DType::F8E8M0 => "fill_uniform_f8e8m0",
+        _ => return None,
+    })
+}
