@@ -57,8 +57,16 @@ fn fast_paths_agree_with_the_definition_in_every_format() {
                     continue;
                 };
                 let bits = filled(&spec, dtype, &shape).unwrap();
-                let step = if shape[1] == 5 { 1 } else { 331 };
-                for (i, b) in bits.iter().enumerate().step_by(step).chain(bits.iter().enumerate().skip(bits.len() - 70)) {
+                // A jump in the C library's sequence takes a while.
+                let step = if text.starts_with("crand") {
+                    4001
+                } else if shape[1] == 5 {
+                    1
+                } else {
+                    331
+                };
+                let tail = if text.starts_with("crand") { 3 } else { 70 };
+                for (i, b) in bits.iter().enumerate().step_by(step).chain(bits.iter().enumerate().skip(bits.len() - tail)) {
                     assert_eq!(*b, element(&p, dtype, i as u64, &mut Direct), "{text} {dtype} {shape:?} element {i}");
                 }
             }
