@@ -1,0 +1,247 @@
+//! A HIP runtime in host memory, for tests on machines without a GPU.
+//!
+//! It exports the functions that hipverify loads, and does their work only when somebody waits for it: a copy that nobody waits
+//! for never happens, and memory that is freed while work on it is pending is counted as a violation. Failures are injected
+//! through `HIPVERIFY_STANDIN_FAIL` or [`standin_fail`]; [`standin_count`] tells what is alive.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `HIPVERIFY_STANDIN_DEVICES` | number of devices, 1 by default |
+//! | `HIPVERIFY_STANDIN_ARCH` | their architecture, `gfx-standin:xnack-` by default, for which no image exists |
+//! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code |
+#![allow(non_snake_case, clippy::missing_safety_doc)]
+
+mod memory;
+mod module;
+mod state;
+
+use state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_READY, Op, SUCCESS, State, state};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// Exports functions that return a code: each may be told to fail.
+macro_rules! export {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
+        #[doc = concat!("`", stringify!($name), "`, as HIP has it.")]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
+            if let Some(code) = $crate::state::state().told_to_fail(stringify!($name)) {
+                return code;
+            }
+            $body
+        }
+    )*};
+}
+pub(crate) use export;
+
+thread_local! {
+    static CURRENT: Cell<c_int> = const { Cell::new(0) };
+}
+
+pub(crate) fn current() -> c_int {
+    CURRENT.get()
+}
+
+fn devices() -> c_int {
+    std::env::var("HIPVERIFY_STANDIN_DEVICES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
+/// Writes a result.
+pub(crate) fn put<T>(to: *mut T, value: T) -> c_int {
+    if to.is_null() {
+        return INVALID_VALUE;
+    }
+    // SAFETY: callers pass addresses of variables of this type, as HIP asks.
+    unsafe { to.write(value) };
+    SUCCESS
+}
+
+/// Reads a C string.
+pub(crate) fn text(from: *const c_char) -> String {
+    // SAFETY: callers pass C strings, as HIP asks.
+    unsafe { CStr::from_ptr(from) }.to_string_lossy().into_owned()
+}
+
+/// The `nth` call of `name` from now on returns `code`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_fail(name: *const c_char, nth: usize, code: c_int) {
+    state().fail(&text(name), nth, code);
+}
+
+/// How many there are of: `device` and `pinned` blocks, `streams` (but the null stream), `events`, `modules`, `programs`,
+/// `launches`, `violations`, `pending` operations.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
+    let s = state();
+    match text(what).as_str() {
+        "device" => s.device.len(),
+        "pinned" => s.pinned.len(),
+        "streams" => s.streams.len() - 1,
+        "events" => s.events.len(),
+        "modules" => s.modules.len(),
+        "programs" => s.programs.len(),
+        "launches" => s.launches,
+        "violations" => s.violations,
+        "pending" => s.streams.values().map(Vec::len).sum(),
+        _ => usize::MAX,
+    }
+}
+
+fn known_stream(s: &mut State, stream: *mut c_void) -> Result<usize, c_int> {
+    let stream = stream as usize;
+    if s.streams.contains_key(&stream) {
+        return Ok(stream);
+    }
+    s.violation("an unknown stream");
+    Err(INVALID_HANDLE)
+}
+
+/// Enqueues work.
+pub(crate) fn enqueue(stream: *mut c_void, op: Op) -> c_int {
+    let mut s = state();
+    match known_stream(&mut s, stream) {
+        Ok(stream) => {
+            s.streams.entry(stream).or_default().push(op);
+            SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// Fills a struct of properties: the name at 0 and the architecture further on.
+fn properties(to: *mut u8, size: usize, arch_at: usize, device: c_int) -> c_int {
+    if device < 0 || device >= devices() {
+        return INVALID_DEVICE;
+    }
+    let arch = std::env::var("HIPVERIFY_STANDIN_ARCH").unwrap_or_else(|_| "gfx-standin:xnack-".to_owned());
+    // SAFETY: callers pass a struct of this size, as HIP asks; both texts fit.
+    unsafe {
+        to.write_bytes(0, size);
+        to.copy_from("Stand-in GPU".as_ptr(), 12);
+        to.add(arch_at).copy_from(arch.as_ptr(), arch.len().min(200));
+    }
+    SUCCESS
+}
+
+export! {
+    fn hipInit(_flags: c_uint) { if devices() == 0 { INVALID_DEVICE } else { SUCCESS } }
+    fn hipDriverGetVersion(version: *mut c_int) { put(version, 60_200_000) }
+    fn hipRuntimeGetVersion(version: *mut c_int) { put(version, 60_200_000) }
+    fn hipGetDeviceCount(count: *mut c_int) { if devices() == 0 { NO_DEVICE } else { put(count, devices()) } }
+    fn hipGetDevice(device: *mut c_int) { put(device, current()) }
+    fn hipSetDevice(device: c_int) {
+        if device < 0 || device >= devices() {
+            return INVALID_DEVICE;
+        }
+        CURRENT.set(device);
+        SUCCESS
+    }
+    fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_uint, _device: c_int) {
+        match attribute {
+            63 => put(value, 4),    // multiprocessors
+            56 => put(value, 1024), // threads of a block
+            87 => put(value, 64),   // wavefront
+            _ => INVALID_VALUE,
+        }
+    }
+    fn hipGetDeviceProperties(props: *mut u8, device: c_int) { properties(props, 792, 396, device) }
+    fn hipGetDevicePropertiesR0600(props: *mut u8, device: c_int) { properties(props, 1472, 1160, device) }
+    fn hipDeviceSynchronize() {
+        let mut s = state();
+        let all: Vec<usize> = s.streams.keys().copied().collect();
+        all.into_iter().for_each(|stream| s.run(stream));
+        SUCCESS
+    }
+    fn hipDeviceCanAccessPeer(can: *mut c_int, _device: c_int, _peer: c_int) { put(can, 1) }
+    fn hipDeviceEnablePeerAccess(_peer: c_int, _flags: c_uint) { SUCCESS }
+    fn hipGetLastError() { SUCCESS }
+
+    fn hipStreamCreateWithFlags(stream: *mut usize, _flags: c_uint) {
+        let mut s = state();
+        let handle = s.handle();
+        s.streams.insert(handle, Vec::new());
+        put(stream, handle)
+    }
+    fn hipStreamDestroy(stream: *mut c_void) {
+        let mut s = state();
+        let Ok(stream) = known_stream(&mut s, stream) else { return INVALID_HANDLE };
+        if s.streams.remove(&stream).is_some_and(|ops| ops.iter().any(|op| !matches!(op, Op::Record(_)))) {
+            s.violation("a stream was destroyed with work pending");
+        }
+        SUCCESS
+    }
+    fn hipStreamQuery(stream: *mut c_void) {
+        let s = state();
+        if s.streams.get(&(stream as usize)).is_some_and(Vec::is_empty) { SUCCESS } else { NOT_READY }
+    }
+    fn hipStreamWaitEvent(stream: *mut c_void, event: usize, _flags: c_uint) { enqueue(stream, Op::Wait(event)) }
+
+    fn hipEventCreateWithFlags(event: *mut usize, _flags: c_uint) {
+        let mut s = state();
+        let handle = s.handle();
+        s.events.insert(handle, true);
+        put(event, handle)
+    }
+    fn hipEventDestroy(event: usize) {
+        let mut s = state();
+        if s.events.remove(&event).is_none() {
+            s.violation("an event was destroyed twice");
+            return INVALID_HANDLE;
+        }
+        SUCCESS
+    }
+    fn hipEventRecord(event: usize, stream: *mut c_void) {
+        state().events.insert(event, false);
+        enqueue(stream, Op::Record(event))
+    }
+    fn hipEventQuery(event: usize) { if state().events.get(&event) == Some(&true) { SUCCESS } else { NOT_READY } }
+    fn hipEventElapsedTime(ms: *mut f32, _start: usize, _stop: usize) { put(ms, 1.5) }
+}
+
+/// `hipStreamSynchronize`. A wait that is told to fail reports a fault of the work, which is over then as well.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
+    let mut s = state();
+    let code = known_stream(&mut s, stream).map_or_else(
+        |code| code,
+        |stream| {
+            s.run(stream);
+            SUCCESS
+        },
+    );
+    s.told_to_fail("hipStreamSynchronize").unwrap_or(code)
+}
+
+/// `hipEventSynchronize`, likewise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipEventSynchronize(event: usize) -> c_int {
+    let mut s = state();
+    s.run_until(event);
+    s.told_to_fail("hipEventSynchronize").unwrap_or(SUCCESS)
+}
+
+/// `hipGetErrorName`, for the codes that the tests meet.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipGetErrorName(code: c_int) -> *const c_char {
+    let name = match code {
+        0 => c"hipSuccess",
+        1 => c"hipErrorInvalidValue",
+        2 => c"hipErrorOutOfMemory",
+        100 => c"hipErrorNoDevice",
+        101 => c"hipErrorInvalidDevice",
+        400 => c"hipErrorInvalidHandle",
+        500 => c"hipErrorNotFound",
+        700 => c"hipErrorIllegalAddress",
+        719 => c"hipErrorLaunchFailure",
+        // A code of a later runtime.
+        _ => return std::ptr::null(),
+    };
+    name.as_ptr()
+}
+
+/// `hipGetErrorString`: the name is enough here.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipGetErrorString(code: c_int) -> *const c_char {
+    // SAFETY: takes any number.
+    unsafe { hipGetErrorName(code) }
+}

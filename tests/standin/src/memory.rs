@@ -1,0 +1,99 @@
+//! Memory and copies.
+
+use crate::state::Block;
+use crate::state::{INVALID_VALUE, OUT_OF_MEMORY, Op, SUCCESS, state};
+use crate::{current, enqueue, export, put};
+use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::{c_int, c_uint, c_void};
+
+/// What all devices together have, in bytes.
+const TOTAL: usize = 1 << 30;
+
+fn layout(size: usize) -> Option<Layout> {
+    Layout::from_size_align(size, 256).ok().filter(|l| l.size() > 0 && l.size() <= TOTAL)
+}
+
+/// A block full of 0xA5, as device memory has arbitrary contents.
+fn allocate(size: usize) -> Option<usize> {
+    let layout = layout(size)?;
+    // SAFETY: the size is not zero.
+    let ptr = unsafe { alloc(layout) };
+    if ptr.is_null() {
+        return None;
+    }
+    // SAFETY: the block has this size.
+    unsafe { ptr.write_bytes(0xa5, size) };
+    Some(ptr as usize)
+}
+
+fn free(ptr: usize, size: usize) {
+    if let Some(layout) = layout(size) {
+        // SAFETY: allocated with this very layout, and taken out of the books by the caller.
+        unsafe { dealloc(ptr as *mut u8, layout) };
+    }
+}
+
+export! {
+    fn hipMalloc(ptr: *mut usize, size: usize) {
+        let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
+        state().device.insert(block, Block { size, device: current() });
+        put(ptr, block)
+    }
+    fn hipFree(ptr: usize) {
+        let mut s = state();
+        let Some(block) = s.device.remove(&ptr) else {
+            s.violation("hipFree of an unknown address");
+            return INVALID_VALUE;
+        };
+        if s.in_use(ptr, block.size) {
+            s.violation("hipFree with work pending on the block");
+        } else {
+            free(ptr, block.size);
+        }
+        SUCCESS
+    }
+    fn hipHostMalloc(ptr: *mut usize, size: usize, _flags: c_uint) {
+        let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
+        state().pinned.insert(block, size);
+        put(ptr, block)
+    }
+    fn hipHostFree(ptr: usize) {
+        let mut s = state();
+        let Some(size) = s.pinned.remove(&ptr) else {
+            s.violation("hipHostFree of an unknown address");
+            return INVALID_VALUE;
+        };
+        if s.in_use(ptr, size) {
+            s.violation("hipHostFree with work pending on the block");
+        } else {
+            free(ptr, size);
+        }
+        SUCCESS
+    }
+    fn hipHostGetDevicePointer(device: *mut usize, host: usize, _flags: c_uint) { put(device, host) }
+    fn hipMemGetInfo(free: *mut usize, total: *mut usize) {
+        let used: usize = state().device.values().map(|b| b.size).sum();
+        put(free, TOTAL - used.min(TOTAL));
+        put(total, TOTAL)
+    }
+    fn hipMemcpyAsync(to: usize, from: usize, size: usize, kind: c_int, stream: *mut c_void) {
+        // 1: host to device, 2: device to host, 3: device to device.
+        let inside = |at: usize| state().device.iter().any(|(p, b)| *p <= at && at + size <= p + b.size);
+        if (kind != 2 && !inside(to)) || (kind != 1 && !inside(from)) || size == 0 {
+            state().violation("a copy outside of device memory");
+            return INVALID_VALUE;
+        }
+        enqueue(stream, Op::Copy { to, from, size })
+    }
+    fn hipMemcpyPeerAsync(to: usize, to_device: c_int, from: usize, from_device: c_int, size: usize, stream: *mut c_void) {
+        let lives_on = |ptr: usize, device: c_int| state().device.get(&ptr).is_some_and(|b| b.device == device && b.size >= size);
+        if !lives_on(to, to_device) || !lives_on(from, from_device) {
+            state().violation("a peer copy between the wrong devices");
+            return INVALID_VALUE;
+        }
+        enqueue(stream, Op::Copy { to, from, size })
+    }
+    fn hipMemsetAsync(to: usize, value: c_int, size: usize, stream: *mut c_void) {
+        enqueue(stream, Op::Set { to, value: value as u8, size })
+    }
+}
