@@ -1,0 +1,270 @@
+//! Checks the code objects for AMD GPUs: the targets that are asked for are there, every target has every kernel, and no
+//! kernel uses scratch memory, by spilling registers or otherwise. Prints the registers and the LDS of each.
+//!
+//! ```text
+//! cargo run -p hipverify-sys --example code_objects -- gfx908 gfx90a    those embedded in this build
+//! cargo run -p hipverify-sys --example code_objects -- FILE...          these files, ELF objects or bundles of them
+//! ```
+//!
+//! The numbers are those that the compiler leaves in the object's metadata note (a MessagePack map, described in LLVM's
+//! user guide for the AMDGPU backend).
+
+use hipverify_sys::{Platform, kernels};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Result<T> = std::result::Result<T, String>;
+
+/// What the metadata say of one kernel.
+#[derive(Debug, Default)]
+struct Kernel {
+    name: String,
+    numbers: BTreeMap<String, u64>,
+}
+
+/// The columns: the name of a number, its heading, and whether it must be 0.
+const COLUMNS: [(&str, &str, bool); 7] = [
+    (".vgpr_count", "VGPR", false),
+    (".agpr_count", "AGPR", false),
+    (".sgpr_count", "SGPR", false),
+    (".group_segment_fixed_size", "LDS", false),
+    (".private_segment_fixed_size", "scratch", true),
+    (".vgpr_spill_count", "spilled V", true),
+    (".sgpr_spill_count", "spilled S", true),
+];
+
+fn main() -> std::process::ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (targets, files): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("gfx") && !a.contains('/'));
+    let mut report = Report::default();
+    if files.is_empty() {
+        for image in kernels::IMAGES.iter().filter(|i| i.platform == Platform::Amd) {
+            report.object(image.file, image.bytes);
+        }
+    }
+    for file in &files {
+        let stem = std::path::Path::new(file).file_stem().map_or(file.clone(), |s| s.to_string_lossy().into_owned());
+        match std::fs::read(file) {
+            Ok(bytes) => report.object(&stem, &bytes),
+            Err(e) => report.faults.push(format!("{file}: {e}")),
+        }
+    }
+    report.compare(&targets);
+    for fault in &report.faults {
+        eprintln!("fault: {fault}");
+    }
+    println!("{} kernels, {} faults", report.kernels, report.faults.len());
+    if report.faults.is_empty() && report.kernels > 0 { 0.into() } else { 1.into() }
+}
+
+#[derive(Default)]
+struct Report {
+    /// Kernels by source file and target.
+    found: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+    kernels: usize,
+    faults: Vec<String>,
+}
+
+impl Report {
+    /// Prints the kernels of one object or bundle.
+    fn object(&mut self, file: &str, bytes: &[u8]) {
+        let objects = elves(bytes);
+        for elf in objects.unwrap_or_else(|e| {
+            self.faults.push(format!("{file}: {e}"));
+            Vec::new()
+        }) {
+            match metadata(elf) {
+                Ok((target, kernels)) => kernels.iter().for_each(|k| self.kernel(file, &target, k)),
+                Err(e) => self.faults.push(format!("{file}: {e}")),
+            }
+        }
+    }
+
+    fn kernel(&mut self, file: &str, target: &str, kernel: &Kernel) {
+        if self.kernels == 0 {
+            println!("{:<20} {:<8} {}", "file", "target", COLUMNS.map(|(_, heading, _)| format!("{heading:>11}")).join("") + "  kernel");
+        }
+        self.kernels += 1;
+        self.found.entry(file.to_owned()).or_default().entry(target.to_owned()).or_default().insert(kernel.name.clone());
+        let mut cells = String::new();
+        for (name, heading, must_be_zero) in COLUMNS {
+            // Targets without accumulation registers have no count of them.
+            let value = kernel.numbers.get(name).copied();
+            cells += &value.map_or_else(|| format!("{:>11}", "-"), |v| format!("{v:>11}"));
+            if must_be_zero && value != Some(0) {
+                self.faults.push(format!("{file}: {} for {target}: {heading} {}", kernel.name, value.unwrap_or_default()));
+            }
+        }
+        println!("{file:<20} {target:<8} {cells}  {}", kernel.name);
+    }
+
+    /// Every file has all targets, and every target all kernels of the file.
+    fn compare(&mut self, targets: &[String]) {
+        let mut sources: BTreeSet<&str> = self.found.keys().map(String::as_str).collect();
+        if !targets.is_empty() {
+            sources.extend(kernels::SOURCES.iter().map(|s| s.name));
+        }
+        for file in sources {
+            let none = BTreeMap::new();
+            let found = self.found.get(file).unwrap_or(&none);
+            let all: BTreeSet<&String> = found.values().flatten().collect();
+            for target in targets.iter().chain(found.keys()).collect::<BTreeSet<_>>() {
+                let Some(here) = found.get(target) else {
+                    self.faults.push(format!("{file}: nothing for {target}"));
+                    continue;
+                };
+                self.faults.extend(all.iter().filter(|k| !here.contains(**k)).map(|k| format!("{file}: no kernel {k} for {target}")));
+            }
+        }
+    }
+}
+
+/// The ELF objects in a file: itself, or those of an offload bundle.
+fn elves(bytes: &[u8]) -> Result<Vec<&[u8]>> {
+    const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
+    if !bytes.starts_with(BUNDLE) {
+        return Ok(vec![bytes]);
+    }
+    let mut at = BUNDLE.len();
+    let mut next = |bytes: &[u8]| -> Result<usize> {
+        at += 8;
+        number(bytes, at - 8, 8)
+    };
+    let count = next(bytes)?;
+    let mut out = Vec::new();
+    let mut skipped = 0;
+    for _ in 0..count {
+        // Names follow their entries: what was read so far is `skipped` bytes behind.
+        let rest = bytes.get(skipped..).ok_or("the bundle's table is cut short")?;
+        let (offset, size, name) = (next(rest)?, next(rest)?, next(rest)?);
+        skipped += name;
+        let object = bytes.get(offset..offset.saturating_add(size)).ok_or("the bundle is cut short")?;
+        // The entry of the host is empty.
+        if !object.is_empty() {
+            out.push(object);
+        }
+    }
+    Ok(out)
+}
+
+/// The target and the kernels that an object's metadata note tells of.
+fn metadata(elf: &[u8]) -> Result<(String, Vec<Kernel>)> {
+    const SHT_NOTE: usize = 7;
+    const NT_AMDGPU_METADATA: usize = 32;
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        return Err("neither a little-endian ELF64 object nor a bundle of them".to_owned());
+    }
+    let (table, size, count) = (number(elf, 40, 8)?, number(elf, 58, 2)?, number(elf, 60, 2)?);
+    for section in (0..count).map(|i| table + i * size) {
+        if number(elf, section + 4, 4)? != SHT_NOTE {
+            continue;
+        }
+        let (mut at, length) = (number(elf, section + 24, 8)?, number(elf, section + 32, 8)?);
+        let end = at + length;
+        while at + 12 <= end {
+            let (name, text, kind) = (number(elf, at, 4)?, number(elf, at + 4, 4)?, number(elf, at + 8, 4)?);
+            let start = at + 12 + name.next_multiple_of(4);
+            if kind == NT_AMDGPU_METADATA {
+                let note = elf.get(start..start + text).ok_or("the note is cut short")?;
+                let mut reader = Pack { bytes: note, at: 0 };
+                return summary(&reader.value()?);
+            }
+            at = start + text.next_multiple_of(4);
+        }
+    }
+    Err("no metadata note".to_owned())
+}
+
+fn summary(note: &Value) -> Result<(String, Vec<Kernel>)> {
+    let Value::Map(fields) = note else { return Err("the metadata are no map".to_owned()) };
+    let target = match fields.get("amdhsa.target") {
+        Some(Value::Text(t)) => t.rsplit("--").next().unwrap_or(t).split(':').next().unwrap_or_default().to_owned(),
+        _ => return Err("the metadata name no target".to_owned()),
+    };
+    let Some(Value::List(list)) = fields.get("amdhsa.kernels") else { return Err("the metadata list no kernels".to_owned()) };
+    let kernel = |v: &Value| -> Kernel {
+        let mut kernel = Kernel::default();
+        if let Value::Map(fields) = v {
+            for (key, value) in fields {
+                match value {
+                    Value::Text(t) if key == ".name" => kernel.name.clone_from(t),
+                    Value::Number(n) => drop(kernel.numbers.insert(key.clone(), *n)),
+                    _ => {}
+                }
+            }
+        }
+        kernel
+    };
+    Ok((target, list.iter().map(kernel).collect()))
+}
+
+/// A little-endian number of `width` bytes.
+fn number(bytes: &[u8], at: usize, width: usize) -> Result<usize> {
+    let field = bytes.get(at..at + width).ok_or_else(|| format!("cut short at byte {at}"))?;
+    Ok(field.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b)))
+}
+
+/// The part of MessagePack that these notes use.
+#[derive(Debug)]
+enum Value {
+    Number(u64),
+    Text(String),
+    List(Vec<Value>),
+    Map(BTreeMap<String, Value>),
+    Other,
+}
+
+struct Pack<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Pack<'_> {
+    fn take(&mut self, n: usize) -> Result<&[u8]> {
+        let part = self.bytes.get(self.at..self.at + n).ok_or("the metadata are cut short")?;
+        self.at += n;
+        Ok(part)
+    }
+
+    /// A big-endian number of `n` bytes.
+    fn big(&mut self, n: usize) -> Result<u64> {
+        Ok(self.take(n)?.iter().fold(0, |x, &b| x << 8 | u64::from(b)))
+    }
+
+    fn text(&mut self, n: usize) -> Result<Value> {
+        Ok(Value::Text(String::from_utf8_lossy(self.take(n)?).into_owned()))
+    }
+
+    fn list(&mut self, n: usize) -> Result<Value> {
+        (0..n).map(|_| self.value()).collect::<Result<_>>().map(Value::List)
+    }
+
+    fn map(&mut self, n: usize) -> Result<Value> {
+        let mut out = BTreeMap::new();
+        for _ in 0..n {
+            if let Value::Text(key) = self.value()? {
+                out.insert(key, self.value()?);
+            } else {
+                self.value()?;
+            }
+        }
+        Ok(Value::Map(out))
+    }
+
+    fn value(&mut self) -> Result<Value> {
+        let tag = self.big(1)? as u8;
+        let low = usize::from(tag & 0x0f);
+        match tag {
+            0x00..=0x7f => Ok(Value::Number(u64::from(tag))),
+            0x80..=0x8f => self.map(low),
+            0x90..=0x9f => self.list(low),
+            0xa0..=0xbf => self.text(usize::from(tag & 0x1f)),
+            0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => Ok(Value::Other),
+            0xcc..=0xcf => self.big(1 << (tag - 0xcc)).map(Value::Number),
+            0xd0..=0xd3 => self.big(1 << (tag - 0xd0)).map(|_| Value::Other),
+            0xd9..=0xdb => self.big(1 << (tag - 0xd9)).and_then(|n| self.text(n as usize)),
+            0xdc | 0xdd => self.big(2 << (tag - 0xdc)).and_then(|n| self.list(n as usize)),
+            0xde | 0xdf => self.big(2 << (tag - 0xde)).and_then(|n| self.map(n as usize)),
+            _ => Err(format!("metadata with the tag {tag:#x}")),
+        }
+    }
+}
