@@ -27,3 +27,8 @@ pub use build_info::{BuildInfo, build_info};
 pub use device::{Device, DeviceMem, Event, Stream, TensorRef};
 pub use dtype::DType;
 pub use error::{Error, Result};
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,48 @@
+//! What the README and the book show is what the program prints.
+#![cfg(feature = "cli")]
+
+use std::process::Command;
+
+/// The lines of the `text` blocks of a page, without the one that names the device: that depends on the machine.
+fn shown(page: &str) -> Vec<&str> {
+    let blocks = page.split("```text\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(rest));
+    blocks.flat_map(str::lines).filter(|line| !line.starts_with("  device")).collect()
+}
+
+#[test]
+fn pages_show_what_the_demo_prints() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = Command::new(env!("CARGO_BIN_EXE_hipverify")).arg("demo").current_dir(folder.path()).output().unwrap();
+    assert_eq!(demo.status.code(), Some(0));
+    let printed = String::from_utf8(demo.stdout).unwrap();
+    for (page, text) in
+        [("README.md", include_str!("../README.md")), ("docs/reading-a-report.md", include_str!("../docs/reading-a-report.md"))]
+    {
+        let lines = shown(text);
+        assert!(lines.len() >= 9, "{page}: {lines:?}");
+        for line in lines {
+            assert!(printed.lines().any(|l| l == line), "{page} shows, and the program does not print:\n{line}\n{printed}");
+        }
+    }
+}
+
+/// Every relative link of the pages leads to a file.
+#[test]
+fn links_lead_somewhere() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
+    pages.extend(
+        std::fs::read_dir(root.join("docs")).unwrap().map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "md")),
+    );
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = target.split('#').next().unwrap_or(target);
+            if file.is_empty() || file.starts_with("http") {
+                continue;
+            }
+            let path = page.parent().unwrap().join(file);
+            assert!(path.exists(), "{}: {target}", page.display());
+        }
+    }
+}
