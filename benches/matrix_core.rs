@@ -2,6 +2,8 @@
 
 use hipverify::dtype::{DType, Overflow, Rounding};
 use hipverify::matrix_core::{Arch, Input, Model, gemm_tile};
+use hipverify::reference::model_gemm;
+use hipverify::{Device, DeviceMem};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -36,6 +38,45 @@ fn main() {
             if i % 97 == 0 { 2f64.powi(-14) } else { (mix(i) % 5) as f64 - 2.0 }
         });
     }
+    for device in Device::all().into_iter().filter(|d| d.kind() != hipverify::device::DeviceKind::Host) {
+        for (arch, input) in
+            [(Arch::Gfx908, Input::F16), (Arch::Gfx908, Input::Bf16), (Arch::Gfx90a, Input::F16), (Arch::Gfx90a, Input::Bf16K)]
+        {
+            if let Err(e) = Model::new(arch, input).and_then(|model| report_gpu(&device, model, rounds)) {
+                println!("{arch} {input} on {}: {e}", device.name());
+            }
+        }
+    }
+}
+
+/// The model GEMM at 4096^3 on a GPU.
+fn report_gpu(device: &Device, model: Model, rounds: usize) -> hipverify::Result<()> {
+    const SIDE: usize = 4096;
+    let number = |i: usize| half::f16::from_f64(mix(i) as f64 / (1u64 << 63) as f64 - 1.0);
+    let (ta, _) = model.input().dtypes();
+    let mut best = f64::INFINITY;
+    let mut time = |run: &mut dyn FnMut() -> hipverify::Result<()>| -> hipverify::Result<()> {
+        for _ in 0..rounds {
+            let start = Instant::now();
+            run()?;
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        Ok(())
+    };
+    let mut c = DeviceMem::<f32>::new(device, SIDE * SIDE)?;
+    c.set_zero()?;
+    let a: Vec<half::f16> = (0..SIDE * SIDE).map(number).collect();
+    if ta == DType::F16 {
+        let a = DeviceMem::from_slice(device, &a)?;
+        time(&mut || model_gemm(model, (SIDE, SIDE, SIDE), &a, &a, &mut c))?;
+    } else {
+        let a: Vec<half::bf16> = a.iter().map(|x| half::bf16::from_f32(x.to_f32())).collect();
+        let a = DeviceMem::from_slice(device, &a)?;
+        time(&mut || model_gemm(model, (SIDE, SIDE, SIDE), &a, &a, &mut c))?;
+    }
+    let rate = (SIDE * SIDE * SIDE) as f64 / best / 1e9;
+    println!("{:<44} {rate:>8.0} G multiply-adds/s", format!("{model}, 4096^3 on {}", device.name()));
+    Ok(())
 }
 
 fn report(model: Model, data: &str, rounds: usize, ceiling: f64, value: impl Fn(usize) -> f64) {

@@ -32,6 +32,7 @@
 mod find;
 mod hash;
 mod memory;
+mod model_gemm;
 mod module;
 mod set_value;
 mod stream;
@@ -39,6 +40,7 @@ mod stream;
 pub(crate) use find::{all, best, open};
 pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
+pub(crate) use model_gemm::{ModelKernel, model_gemm};
 pub(crate) use module::{Code, Kernel, launch};
 pub(crate) use set_value::set_value;
 pub(crate) use stream::{HipEvent, HipStream};

@@ -1,0 +1,66 @@
+//! Launches of hip/model_gemm.hip.
+
+use super::Kernel;
+use crate::device::{Backend, DeviceBytes};
+use crate::error::{Error, Result};
+use bytemuck::{Pod, Zeroable};
+
+/// `struct ModelGemm` of hip/model_gemm.hip.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct ModelGemm {
+    a: u64,
+    b: u64,
+    c: u64,
+    m: u32,
+    n: u32,
+    k: u32,
+    blocks_n: u32,
+}
+
+/// The kernels of hip/model_gemm.hip.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ModelKernel {
+    Gfx908F16,
+    Gfx908Bf16,
+    Gfx90aF16,
+    Gfx90aBf16,
+    Gfx90aBf16K,
+}
+
+/// Rows and columns of a tile of C.
+const TILE: usize = 128;
+
+/// C += A * B with C m x n, of 16-bit A and B.
+pub(crate) fn model_gemm(kernel: ModelKernel, [m, n, k]: [usize; 3], a: &DeviceBytes, b: &DeviceBytes, c: &mut DeviceBytes) -> Result<()> {
+    let name = match kernel {
+        ModelKernel::Gfx908F16 => "model_gemm_gfx908_f16",
+        ModelKernel::Gfx908Bf16 => "model_gemm_gfx908_bf16",
+        ModelKernel::Gfx90aF16 => "model_gemm_gfx90a_f16",
+        ModelKernel::Gfx90aBf16 => "model_gemm_gfx90a_bf16",
+        ModelKernel::Gfx90aBf16K => "model_gemm_gfx90a_bf16_1k",
+    };
+    // SAFETY: each is `extern "C" __global__ void NAME(ModelGemm p)` for blocks of 256 threads.
+    let code: Kernel<(ModelGemm,)> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
+    let (device, host) = (c.device().clone(), || Error::Unsupported { what: name.to_owned(), by: "the host device".to_owned() });
+    let Backend::Hip(gpu) = device.backend() else { return Err(host()) };
+    // Below 2^31, so that a tile may reach over the edge.
+    let extent = |what, x: usize| match i32::try_from(x) {
+        Ok(x) if x < i32::MAX - TILE as i32 => Ok(x as u32),
+        _ => Err(Error::InvalidArgument { what, value: x.to_string(), limit: "less than 2^31 - 128 on a GPU".to_owned() }),
+    };
+    let (rows, columns) = (m.div_ceil(TILE), n.div_ceil(TILE));
+    let grid = u32::try_from(rows * columns).ok().filter(|g| *g < 1 << 31);
+    let grid = grid.ok_or_else(|| Error::InvalidArgument {
+        what: "tiles of C",
+        value: (rows * columns).to_string(),
+        limit: "less than 2^31".to_owned(),
+    })?;
+    let (m, n, k) = (extent("m", m)?, extent("n", n)?, extent("k", k)?);
+    let arguments = (ModelGemm { a: a.ptr() as u64, b: b.ptr() as u64, c: c.mut_ptr() as u64, m, n, k, blocks_n: columns as u32 },);
+    gpu.blocking(|queue| {
+        // SAFETY: the caller's buffers have m x k, k x n and m x n elements (it checked the lengths) and stay borrowed until
+        // `blocking` has waited; no other launch writes them meanwhile.
+        unsafe { code.launch(queue, grid, &arguments) }
+    })
+}
