@@ -1,19 +1,37 @@
-//! Reference results: GEMM and convolution.
+//! Reference results: GEMM and convolution with a stated arithmetic.
+//!
+//! [`Gemm`] and [`Conv`] compute each element by an [`Arithmetic`]: an accumulator (f64, f32, the compromises of published
+//! validators, or the matrix core of an architecture) that takes the products in a documented order. Tensors may have any
+//! format and any strides; sums of |a||b| come on request. Work is cut into tiles and spread over all cores and SIMD lanes, but
+//! every element keeps its own sequence, so results are the same bits on every machine and for any number of threads.
+//! [`naive`] holds the same definitions element by element.
+//!
+//! Limits: operands are widened to f32 or f64 in memory first; tensors must be on the host device.
 
+mod accumulate;
 mod chain;
+mod conv;
 mod conv_layout;
 mod conv_param;
 mod engine;
+mod gemm;
 mod lanes;
 mod lattice;
 mod model_gemm;
+pub mod naive;
+mod operand;
+#[cfg(test)]
+mod tests;
 mod tiles;
 
+pub use accumulate::{Accumulate, Arithmetic};
+pub use conv::Conv;
 pub use conv_layout::{ConvLayout, Role};
 pub use conv_param::{ConvParam, ConvSizes};
+pub use gemm::{Epilogue, Gemm};
 pub use lattice::{Direction, KOrder};
 pub use model_gemm::model_gemm;
 
-pub(crate) use chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
+pub(crate) use chain::{Chain, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 pub(crate) use engine::{Convolution, convolve};
 pub(crate) use lattice::Lattice;

@@ -230,7 +230,8 @@ fn widen(from: &[F16], flush: bool) -> Vec<f32> {
     let mut to = vec![0.0; from.len()];
     from.convert_to_f32_slice(&mut to);
     if flush {
-        to.iter_mut().filter(|v| v.abs() < 6.103_515_625e-5).for_each(|v| *v = 0.0);
+        let least = F16::MIN_POSITIVE.to_f32();
+        to.iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
     }
     to
 }

@@ -1,0 +1,152 @@
+//! How the products of one result are added up.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::matrix_core::{Arch, Input, Model};
+
+/// The accumulator and its roundings. Products are taken one after the other in the order of K; nothing is ever added
+/// pairwise, except by a matrix core's own rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Accumulate {
+    /// An f64 accumulator, one fused multiply-add a product. For inputs of at most 26 significant bits the product is exact.
+    F64,
+    /// An f64 accumulator, rounded to f32 after every product.
+    F64Rounded,
+    /// "Accumulate 4": an f64 accumulator, rounded to f32 after every fourth product. Backward weight counts only products
+    /// inside the image.
+    Every4,
+    /// Every four products are summed in f64 from zero, rounded to f32 and added in f32.
+    Groups4,
+    /// An f32 accumulator; product and sum are rounded separately.
+    F32,
+    /// An f32 accumulator, one fused multiply-add a product.
+    F32Fma,
+    /// The matrix core of an architecture.
+    MatrixCore(Model),
+}
+
+impl Accumulate {
+    /// The modes without a matrix core.
+    pub const PLAIN: [Accumulate; 6] =
+        [Accumulate::F64, Accumulate::F64Rounded, Accumulate::Every4, Accumulate::Groups4, Accumulate::F32, Accumulate::F32Fma];
+
+    /// Whether the products are formed in f32, so that inputs must be f32 numbers.
+    pub const fn in_f32(self) -> bool {
+        matches!(self, Accumulate::F32 | Accumulate::F32Fma | Accumulate::MatrixCore(_))
+    }
+}
+
+impl std::fmt::Display for Accumulate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Accumulate::F64 => f.pad("f64"),
+            Accumulate::F64Rounded => f.pad("f64-rounded"),
+            Accumulate::Every4 => f.pad("every4"),
+            Accumulate::Groups4 => f.pad("groups4"),
+            Accumulate::F32 => f.pad("f32"),
+            Accumulate::F32Fma => f.pad("f32-fma"),
+            Accumulate::MatrixCore(model) => f.pad(&format!("{}:{}", model.arch(), model.input())),
+        }
+    }
+}
+
+/// The arithmetic of a reference: the accumulator, and whether subnormal inputs count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Arithmetic {
+    /// How products are added.
+    pub accumulate: Accumulate,
+    /// Inputs below the least normal magnitude of their own format count as +0 ("flush subnormals").
+    pub flush_subnormals: bool,
+}
+
+impl From<Accumulate> for Arithmetic {
+    fn from(accumulate: Accumulate) -> Arithmetic {
+        Arithmetic { accumulate, flush_subnormals: false }
+    }
+}
+
+impl From<Model> for Arithmetic {
+    fn from(model: Model) -> Arithmetic {
+        Accumulate::MatrixCore(model).into()
+    }
+}
+
+impl Arithmetic {
+    /// Whether tensors of these formats can be its operands.
+    pub(crate) fn accepts(self, first: DType, second: DType) -> Result<()> {
+        let fail = |expected: String| {
+            Err(Error::WrongDType {
+                what: format!("operands of a reference with accumulation {}", self.accumulate),
+                expected,
+                found: format!("{first} and {second}"),
+            })
+        };
+        let wide = |d: DType| matches!(d, DType::F64 | DType::I32 | DType::I64);
+        if let Accumulate::MatrixCore(model) = self.accumulate {
+            let (a, b) = model.input().dtypes();
+            return if (first, second) == (a, b) { Ok(()) } else { fail(format!("{a} and {b}")) };
+        }
+        if [first, second].contains(&DType::I64) {
+            return fail("any format but i64, whose values f64 cannot hold".to_owned());
+        }
+        if self.accumulate.in_f32() && (wide(first) || wide(second)) {
+            return fail("formats whose values are f32 numbers (not f64, i32, i64)".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for Arithmetic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&format!("{}{}", self.accumulate, if self.flush_subnormals { "+flush" } else { "" }))
+    }
+}
+
+impl std::str::FromStr for Arithmetic {
+    type Err = Error;
+
+    /// Reads `f64`, `f64-rounded`, `every4`, `groups4`, `f32`, `f32-fma` or a matrix core such as `gfx90a:f16`, each with `+flush` or not.
+    fn from_str(s: &str) -> Result<Arithmetic> {
+        let (name, flush_subnormals) = s.strip_suffix("+flush").map_or((s, false), |name| (name, true));
+        let accumulate = match (Accumulate::PLAIN.into_iter().find(|a| a.to_string() == name), name.split_once(':')) {
+            (Some(plain), _) => plain,
+            (None, Some((arch, input))) => Accumulate::MatrixCore(Model::new(arch.parse::<Arch>()?, input.parse::<Input>()?)?),
+            (None, None) => {
+                return Err(Error::InvalidArgument {
+                    what: "accumulation",
+                    value: s.to_owned(),
+                    limit: "f64, f64-rounded, every4, groups4, f32, f32-fma or ARCH:INPUT (gfx90a:f16), with +flush where wanted"
+                        .to_owned(),
+                });
+            }
+        };
+        Ok(Arithmetic { accumulate, flush_subnormals })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip() {
+        for name in ["f64", "f64-rounded", "every4+flush", "groups4", "f32", "f32-fma", "gfx908:f16", "gfx90a:bf16_1k+flush"] {
+            assert_eq!(name.parse::<Arithmetic>().unwrap().to_string(), name);
+        }
+        for (name, part) in [("f16", "f32-fma"), ("gfx908:fp8", "gfx908"), ("gfx1:f16", "gfx1"), ("", "f64-rounded")] {
+            let error = name.parse::<Arithmetic>().unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn operands_that_do_not_fit_are_named() {
+        let core: Arithmetic = "gfx90a:f16".parse().unwrap();
+        assert!(core.accepts(DType::F16, DType::F16).is_ok());
+        assert!(core.accepts(DType::Bf16, DType::F16).unwrap_err().to_string().contains("expected dtype f16 and f16"));
+        assert!(Arithmetic::from(Accumulate::F32).accepts(DType::F64, DType::F32).is_err());
+        assert!(Arithmetic::from(Accumulate::F64).accepts(DType::F64, DType::I32).is_ok());
+        assert!(Arithmetic::from(Accumulate::F64).accepts(DType::F64, DType::I64).is_err());
+    }
+}

@@ -1,0 +1,111 @@
+//! Convolutions over tensors of a device.
+
+use super::accumulate::{Accumulate, Arithmetic};
+use super::chain::Chain;
+use super::conv_layout::Role;
+use super::conv_param::ConvParam;
+use super::engine::{Convolution, convolve};
+use super::lanes::Number;
+use super::lattice::{Direction, KOrder, Lattice};
+use super::operand::{self, Job, Operands};
+use crate::device::{AsTensor, TensorMut, TensorRef};
+use crate::error::{Error, Result};
+
+/// A reference convolution.
+///
+/// Tensors have the shape that [`ConvParam::shape`] gives for their role, in the order of their layout. Each element is
+/// accumulated from zero by the [`Arithmetic`], over the products in the stated [`KOrder`], padding included as zeros; the
+/// accumulator is rounded once to the format of the result. The bits depend neither on threads nor on the CPU.
+///
+/// ```
+/// use hipverify::reference::{Accumulate, Conv, Direction};
+/// use hipverify::{Device, DeviceMem};
+/// let host = Device::host();
+/// // One image of four pixels, a filter of two, one channel.
+/// let conv = Conv::new("1 1 1 1 1 2 4 1 1 0 0".parse()?, Direction::Forward, Accumulate::F64);
+/// let x = DeviceMem::<f32>::from_slice(&host, &[1.0, 2.0, 3.0, 4.0])?;
+/// let w = DeviceMem::<f32>::from_slice(&host, &[10.0, 1.0])?;
+/// let mut y = DeviceMem::<f32>::new(&host, 3)?;
+/// conv.run(&x, &w, &mut y.tensor_mut(&[3])?)?;
+/// assert_eq!(y.to_vec()?, [12.0, 23.0, 34.0]);
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Conv {
+    param: ConvParam,
+    direction: Direction,
+    arithmetic: Arithmetic,
+    order: KOrder,
+}
+
+impl Conv {
+    /// A convolution whose products are taken channels first.
+    pub fn new(param: ConvParam, direction: Direction, arithmetic: impl Into<Arithmetic>) -> Conv {
+        Conv { param, direction, arithmetic: arithmetic.into(), order: KOrder::ChannelsFirst }
+    }
+
+    /// Takes the products in that order.
+    pub fn order(mut self, order: KOrder) -> Conv {
+        self.order = order;
+        self
+    }
+
+    /// The parameters.
+    pub fn param(&self) -> &ConvParam {
+        &self.param
+    }
+
+    /// The roles of the two operands and of the result: (input, filter) gives the output, (output, filter) the input for
+    /// backward data, (input, output) the filter for backward weight.
+    pub fn roles(&self) -> [Role; 3] {
+        match self.direction {
+            Direction::Forward => [Role::Input, Role::Filter, Role::Output],
+            Direction::BackwardData => [Role::Output, Role::Filter, Role::Input],
+            Direction::BackwardWeight => [Role::Input, Role::Output, Role::Filter],
+        }
+    }
+
+    /// Computes the result from both operands, in the order of [`roles`](Conv::roles). A tensor of one dimension with the right
+    /// number of elements will do as well.
+    ///
+    /// # Errors
+    /// When shapes or formats do not fit, or a tensor is not on the host device.
+    pub fn run(&self, first: &impl AsTensor, second: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
+        let values = self.operands(&first.as_tensor(), &second.as_tensor(), to.as_ref())?;
+        operand::write(to, &values.run(self.arithmetic.accumulate, self)?)
+    }
+
+    /// Computes Σ|a||b| for every element of the result, accumulated in f64, as error bounds need it.
+    ///
+    /// # Errors
+    /// As for [`run`](Conv::run).
+    pub fn magnitudes(&self, first: &impl AsTensor, second: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
+        let values = self.operands(&first.as_tensor(), &second.as_tensor(), to.as_ref())?;
+        operand::write(to, &values.magnitudes().run(Accumulate::F64, self)?)
+    }
+
+    fn operands(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<Operands> {
+        for (tensor, role) in [first, second, to].into_iter().zip(self.roles()) {
+            let expected = self.param.shape(role);
+            if tensor.shape() != expected && tensor.shape() != [self.param.elements(role)] {
+                return Err(Error::Shape {
+                    what: format!("{role:?} in layout {}", self.param.layout(role)),
+                    expected,
+                    found: tensor.shape().to_vec(),
+                });
+            }
+        }
+        Operands::read(self.arithmetic, first, second)
+    }
+}
+
+impl Job for Conv {
+    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {
+        let lattice: Lattice = self.param.lattice();
+        let inside = self.arithmetic.accumulate == Accumulate::Every4;
+        let what = Convolution { lattice: &lattice, direction: self.direction, order: self.order, inside };
+        let mut out = vec![0.0; self.param.elements(self.roles()[2])];
+        convolve(what, chain, (a, b), |acc: &[C::Element]| acc.iter().map(|v| v.widened()).collect(), &mut out);
+        out
+    }
+}

@@ -1,0 +1,278 @@
+//! Matrix products: `D = epilogue(alpha·A·B + beta·C + bias)`.
+
+use super::accumulate::{Accumulate, Arithmetic};
+use super::chain::Chain;
+use super::lanes::Number;
+use super::operand::{self, Job, Operands};
+use super::tiles::{self, Products};
+use crate::device::{AsTensor, TensorMut, TensorRef};
+use crate::error::{Error, Result};
+use std::ops::Range;
+
+/// What happens to a result before it is rounded to the output's format.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Epilogue {
+    /// Nothing.
+    #[default]
+    None,
+    /// Negative numbers become +0; NaN stays.
+    Relu,
+    /// Numbers below `low` become `low`, those above `high` become `high`; NaN stays.
+    Clamp {
+        /// The least result.
+        low: f64,
+        /// The largest result.
+        high: f64,
+    },
+}
+
+impl Epilogue {
+    fn apply(self, x: f64) -> f64 {
+        match self {
+            Epilogue::None => x,
+            Epilogue::Relu => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Epilogue::Clamp { low, .. } if x < low => low,
+            Epilogue::Clamp { high, .. } if x > high => high,
+            Epilogue::Clamp { .. } => x,
+        }
+    }
+}
+
+/// A reference GEMM.
+///
+/// A is `[m, k]`, B `[k, n]`, C and D `[m, n]`, the bias `[n]`; with a batch dimension in front of A, B, C and D, or of D and
+/// some of the others, which the batch then shares. A transposed operand is `[k, m]` or `[n, k]`.
+///
+/// Each element is accumulated over ascending k by the [`Arithmetic`], from zero. What follows is done in f64, each operation
+/// rounded: times alpha (if it is not 1), plus beta times C (if beta is not 0), plus the bias, then the epilogue; then one
+/// rounding to the format of D. The bits depend neither on threads nor on the CPU.
+///
+/// ```
+/// use hipverify::reference::{Accumulate, Gemm};
+/// use hipverify::{Device, DeviceMem};
+/// let host = Device::host();
+/// let a = DeviceMem::<f32>::from_slice(&host, &[1.0, 2.0, 3.0, 4.0])?;
+/// let mut d = DeviceMem::<f32>::new(&host, 4)?;
+/// Gemm::new(Accumulate::F64).transpose_b(true).run(&a.tensor(&[2, 2])?, &a.tensor(&[2, 2])?, &mut d.tensor_mut(&[2, 2])?)?;
+/// assert_eq!(d.to_vec()?, [5.0, 11.0, 11.0, 25.0]);
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gemm<'a> {
+    arithmetic: Arithmetic,
+    transposed: (bool, bool),
+    alpha: f64,
+    beta: f64,
+    c: Option<TensorRef<'a>>,
+    bias: Option<TensorRef<'a>>,
+    epilogue: Epilogue,
+}
+
+impl<'a> Gemm<'a> {
+    /// `D = A·B` with this arithmetic.
+    pub fn new(arithmetic: impl Into<Arithmetic>) -> Gemm<'a> {
+        Gemm {
+            arithmetic: arithmetic.into(),
+            transposed: (false, false),
+            alpha: 1.0,
+            beta: 0.0,
+            c: None,
+            bias: None,
+            epilogue: Epilogue::None,
+        }
+    }
+
+    /// A is given as `[k, m]`.
+    pub fn transpose_a(mut self, yes: bool) -> Gemm<'a> {
+        self.transposed.0 = yes;
+        self
+    }
+
+    /// B is given as `[n, k]`.
+    pub fn transpose_b(mut self, yes: bool) -> Gemm<'a> {
+        self.transposed.1 = yes;
+        self
+    }
+
+    /// The factor of A·B.
+    pub fn alpha(mut self, alpha: f64) -> Gemm<'a> {
+        self.alpha = alpha;
+        self
+    }
+
+    /// Adds beta times C.
+    pub fn beta(mut self, beta: f64, c: &'a impl AsTensor) -> Gemm<'a> {
+        (self.beta, self.c) = (beta, Some(c.as_tensor()));
+        self
+    }
+
+    /// Adds a vector to every row.
+    pub fn bias(mut self, bias: &'a impl AsTensor) -> Gemm<'a> {
+        self.bias = Some(bias.as_tensor());
+        self
+    }
+
+    /// What happens last.
+    pub fn epilogue(mut self, epilogue: Epilogue) -> Gemm<'a> {
+        self.epilogue = epilogue;
+        self
+    }
+
+    /// Computes D.
+    ///
+    /// # Errors
+    /// When shapes or formats do not fit each other or the arithmetic, or a tensor is not on the host device.
+    pub fn run(&self, a: &impl AsTensor, b: &impl AsTensor, d: &mut TensorMut<'_>) -> Result<()> {
+        let (a, b) = (a.as_tensor(), b.as_tensor());
+        let product = self.product(&a, &b, d.as_ref())?;
+        let mut values = Operands::read(self.arithmetic, &a, &b)?.run(self.arithmetic.accumulate, &product)?;
+        if self.alpha != 1.0 {
+            values.iter_mut().for_each(|v| *v *= self.alpha);
+        }
+        if let (Some(c), true) = (&self.c, self.beta != 0.0) {
+            let full = [product.batch, product.m, product.n];
+            let shared = matrix(c, "C", product.batch, (product.m, product.n))?;
+            let c = operand::read_f64(c)?;
+            let area = full[1] * full[2];
+            for (i, v) in values.iter_mut().enumerate() {
+                *v += self.beta * c[if shared { i % area } else { i }];
+            }
+        }
+        if let Some(bias) = &self.bias {
+            if bias.shape() != [product.n] {
+                return Err(Error::Shape { what: "bias".to_owned(), expected: vec![product.n], found: bias.shape().to_vec() });
+            }
+            let bias = operand::read_f64(bias)?;
+            for row in values.chunks_exact_mut(product.n.max(1)) {
+                row.iter_mut().zip(&bias).for_each(|(v, b)| *v += b);
+            }
+        }
+        if self.epilogue != Epilogue::None {
+            values.iter_mut().for_each(|v| *v = self.epilogue.apply(*v));
+        }
+        operand::write(d, &values)
+    }
+
+    /// Computes Σ|a||b| for every element of D, as error bounds need it: accumulated in f64; alpha, C, bias and epilogue take no part.
+    ///
+    /// # Errors
+    /// As for [`run`](Gemm::run).
+    pub fn magnitudes(&self, a: &impl AsTensor, b: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
+        let (a, b) = (a.as_tensor(), b.as_tensor());
+        let product = self.product(&a, &b, to.as_ref())?;
+        let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(Accumulate::F64, &product)?;
+        operand::write(to, &values)
+    }
+
+    fn product(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<Product> {
+        let (batch, m, n) = match *d.shape() {
+            [m, n] => (1, m, n),
+            [batch, m, n] => (batch, m, n),
+            _ => {
+                return Err(Error::Shape {
+                    what: "D, a matrix or a batch of them".to_owned(),
+                    expected: vec![1, 1, 1],
+                    found: d.shape().to_vec(),
+                });
+            }
+        };
+        let k = match (a.shape(), self.transposed.0) {
+            ([.., _, k], false) | ([.., k, _], true) => *k,
+            _ => 0,
+        };
+        let a_rows = if self.transposed.0 { (k, m) } else { (m, k) };
+        let b_rows = if self.transposed.1 { (n, k) } else { (k, n) };
+        let shared = (matrix(a, "A", batch, a_rows)?, matrix(b, "B", batch, b_rows)?);
+        let strides = |transposed: bool, shared: bool, rows: (usize, usize)| {
+            let outer = if shared { 0 } else { rows.0 * rows.1 };
+            if transposed { [outer, 1, rows.1] } else { [outer, rows.1, 1] }
+        };
+        let (a_at, b_at) = (strides(self.transposed.0, shared.0, a_rows), strides(self.transposed.1, shared.1, b_rows));
+        Ok(Product { batch, m, n, k, a_at, b_at })
+    }
+}
+
+/// Checks the shape of an operand; whether the batch shares one matrix.
+fn matrix(t: &TensorRef<'_>, name: &str, batch: usize, rows: (usize, usize)) -> Result<bool> {
+    if t.shape() == [rows.0, rows.1] {
+        return Ok(true);
+    }
+    if t.shape() == [batch, rows.0, rows.1] {
+        return Ok(false);
+    }
+    let expected = if batch == 1 { vec![rows.0, rows.1] } else { vec![batch, rows.0, rows.1] };
+    Err(Error::Shape { what: format!("operand {name}"), expected, found: t.shape().to_vec() })
+}
+
+/// Sizes, and strides of A (batch, m, k) and B (batch, k, n).
+struct Product {
+    batch: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    a_at: [usize; 3],
+    b_at: [usize; 3],
+}
+
+struct Matrices<'a, S> {
+    product: &'a Product,
+    a: &'a [S],
+    b: &'a [S],
+}
+
+/// Copies a block of a strided matrix, rows first.
+fn pack<T, S: Copy + Into<T>>(from: &[S], base: usize, at: [usize; 3], rows: Range<usize>, columns: Range<usize>, to: &mut [T], ld: usize) {
+    for (row, line) in rows.zip(to.chunks_mut(ld)) {
+        let start = base + row * at[1] + columns.start * at[2];
+        let source = &from[start..];
+        if at[2] == 1 {
+            line.iter_mut().zip(&source[..columns.len()]).for_each(|(t, &s)| *t = s.into());
+        } else {
+            line.iter_mut().zip(source.iter().step_by(at[2])).take(columns.len()).for_each(|(t, &s)| *t = s.into());
+        }
+    }
+}
+
+impl<T: Number, S: Number + Into<T>> Products<T> for Matrices<'_, S> {
+    fn members(&self) -> usize {
+        self.product.batch
+    }
+
+    fn extent(&self) -> (usize, usize) {
+        (self.product.m, self.product.n)
+    }
+
+    fn depth(&self, _: usize) -> usize {
+        self.product.k
+    }
+
+    fn pack_a(&self, f: usize, rows: Range<usize>, ks: Range<usize>, to: &mut [T], ld: usize) {
+        pack(self.a, f * self.product.a_at[0], self.product.a_at, rows, ks, to, ld);
+    }
+
+    fn pack_b(&self, f: usize, ks: Range<usize>, columns: Range<usize>, to: &mut [T], ld: usize) {
+        pack(self.b, f * self.product.b_at[0], self.product.b_at, ks, columns, to, ld);
+    }
+}
+
+impl Job for Product {
+    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {
+        let (m, n) = (self.m, self.n);
+        let mut out = vec![0.0; self.batch * m * n];
+        let finish = |acc: &[C::Element]| acc.iter().map(|v| v.widened()).collect();
+        tiles::run(&Matrices { product: self, a, b }, chain, finish, |tile: tiles::Tile<f64>| {
+            for (row, values) in tile.rows.clone().zip(tile.values.chunks_exact(tile.columns.len())) {
+                let start = (tile.member * m + row) * n + tile.columns.start;
+                out[start..start + values.len()].copy_from_slice(values);
+            }
+        });
+        out
+    }
+}

@@ -1,0 +1,121 @@
+//! The references written to be read: one result, one product at a time.
+//!
+//! Slow, and the definition of the fast paths, which the tests compare with it bit by bit.
+
+use super::accumulate::Accumulate;
+use super::conv_layout::Role;
+use super::conv_param::ConvParam;
+use super::lattice::{Direction, KOrder};
+use crate::matrix_core;
+
+/// The sum of `products` in their order, from zero. The factors are exact values of the input formats.
+pub fn sum(accumulate: Accumulate, products: &[(f64, f64)]) -> f64 {
+    let single = |v: f64| f64::from(v as f32);
+    match accumulate {
+        Accumulate::F64 => products.iter().fold(0.0, |acc, &(a, b)| a.mul_add(b, acc)),
+        Accumulate::F64Rounded => products.iter().fold(0.0, |acc, &(a, b)| single(a.mul_add(b, acc))),
+        Accumulate::Every4 => {
+            let mut acc = 0.0;
+            for (i, &(a, b)) in products.iter().enumerate() {
+                acc = a.mul_add(b, acc);
+                if i % 4 == 3 {
+                    acc = single(acc);
+                }
+            }
+            acc
+        }
+        Accumulate::Groups4 => {
+            let mut acc = 0.0f32;
+            for group in products.chunks(4) {
+                acc += group.iter().fold(0.0, |sum, &(a, b)| a.mul_add(b, sum)) as f32;
+            }
+            f64::from(acc)
+        }
+        Accumulate::F32 => f64::from(products.iter().fold(0.0f32, |acc, &(a, b)| acc + a as f32 * b as f32)),
+        Accumulate::F32Fma => f64::from(products.iter().fold(0.0f32, |acc, &(a, b)| (a as f32).mul_add(b as f32, acc))),
+        Accumulate::MatrixCore(model) => {
+            let (a, b): (Vec<f32>, Vec<f32>) = products.iter().map(|&(a, b)| (a as f32, b as f32)).unzip();
+            f64::from(matrix_core::naive::dot(model, 0.0, &a, &b))
+        }
+    }
+}
+
+/// The products of every element of the result of a convolution, in memory order of the result and in the order of K.
+/// Products with padding are zeros; with `inside` they are left out.
+pub fn conv_products(
+    param: &ConvParam,
+    direction: Direction,
+    order: KOrder,
+    inside: bool,
+    operands: (&[f64], &[f64]),
+) -> Vec<Vec<(f64, f64)>> {
+    let l = param.lattice();
+    let ranges =
+        |space: [usize; 3]| (0..space[0]).flat_map(move |z| (0..space[1]).flat_map(move |y| (0..space[2]).map(move |x| [z, y, x])));
+    let place = |at: &super::lattice::Strides, outer: usize, group: usize, channel: usize, p: [usize; 3]| {
+        outer * at.outer + group * at.group + channel * at.channel + (0..3).map(|d| p[d] * at.space[d]).sum::<usize>()
+    };
+    // Input position = output position · stride + filter position · dilation - padding.
+    let input_position = |o: [usize; 3], t: [usize; 3]| -> Option<[usize; 3]> {
+        let mut i = [0; 3];
+        for d in 0..3 {
+            i[d] = (o[d] * l.stride[d] + t[d] * l.dilation[d]).checked_sub(l.padding[d]).filter(|&i| i < l.input[d])?;
+        }
+        Some(i)
+    };
+    // The inverse, where there is one.
+    let output_position = |i: [usize; 3], t: [usize; 3]| -> Option<[usize; 3]> {
+        let mut o = [0; 3];
+        for d in 0..3 {
+            let steps = (i[d] + l.padding[d]).checked_sub(t[d] * l.dilation[d])?;
+            o[d] = Some(steps / l.stride[d]).filter(|&o| steps.is_multiple_of(l.stride[d]) && o < l.output[d])?;
+        }
+        Some(o)
+    };
+    let sequence = |channels: usize| -> Vec<(usize, [usize; 3])> {
+        match order {
+            KOrder::ChannelsFirst => (0..channels).flat_map(|c| ranges(l.filter).map(move |t| (c, t))).collect(),
+            KOrder::ChannelsLast => ranges(l.filter).flat_map(|t| (0..channels).map(move |c| (c, t))).collect(),
+        }
+    };
+    let (a, b) = operands;
+    let role = match direction {
+        Direction::Forward => Role::Output,
+        Direction::BackwardData => Role::Input,
+        Direction::BackwardWeight => Role::Filter,
+    };
+    let mut out = vec![Vec::new(); param.elements(role)];
+    for g in 0..l.groups {
+        match direction {
+            Direction::Forward => {
+                for (n, k, o) in (0..l.images).flat_map(|n| (0..l.k).flat_map(move |k| ranges(l.output).map(move |o| (n, k, o)))) {
+                    let products = sequence(l.c).into_iter().filter_map(|(c, t)| {
+                        let x = input_position(o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
+                        (x.is_some() || !inside).then(|| (b[place(&l.filter_at, k, g, c, t)], x.unwrap_or(0.0)))
+                    });
+                    out[place(&l.output_at, n, g, k, o)] = products.collect();
+                }
+            }
+            Direction::BackwardData => {
+                for (n, c, i) in (0..l.images).flat_map(|n| (0..l.c).flat_map(move |c| ranges(l.input).map(move |i| (n, c, i)))) {
+                    let products = sequence(l.k).into_iter().filter_map(|(k, t)| {
+                        let y = output_position(i, t).map(|o| a[place(&l.output_at, n, g, k, o)]);
+                        (y.is_some() || !inside).then(|| (b[place(&l.filter_at, k, g, c, t)], y.unwrap_or(0.0)))
+                    });
+                    out[place(&l.input_at, n, g, c, i)] = products.collect();
+                }
+            }
+            Direction::BackwardWeight => {
+                for (k, c, t) in (0..l.k).flat_map(|k| (0..l.c).flat_map(move |c| ranges(l.filter).map(move |t| (k, c, t)))) {
+                    let positions = (0..l.images).flat_map(|n| ranges(l.output).map(move |o| (n, o)));
+                    let products = positions.filter_map(|(n, o)| {
+                        let x = input_position(o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
+                        (x.is_some() || !inside).then(|| (b[place(&l.output_at, n, g, k, o)], x.unwrap_or(0.0)))
+                    });
+                    out[place(&l.filter_at, k, g, c, t)] = products.collect();
+                }
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,142 @@
+//! Tensors in and out of a reference: widened once, in logical order; results rounded once.
+
+use super::accumulate::{Accumulate, Arithmetic};
+use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
+use super::lanes::Number;
+use crate::device::{Backend, Layout, TensorMut, TensorRef};
+use crate::dtype::{DType, Overflow, Rounding, convert};
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+
+/// Elements of one task; even, so that packed elements do not share a byte between tasks.
+const CHUNK: usize = 1 << 14;
+
+/// Two operands, widened exactly: to f32 where both formats allow it, else to f64.
+pub(crate) enum Operands {
+    Single(Vec<f32>, Vec<f32>),
+    Double(Vec<f64>, Vec<f64>),
+}
+
+/// What runs once the types are known.
+pub(crate) trait Job {
+    /// Accumulates; the result in its own order.
+    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64>;
+}
+
+impl Operands {
+    /// Reads both tensors.
+    pub(crate) fn read(arithmetic: Arithmetic, a: &TensorRef<'_>, b: &TensorRef<'_>) -> Result<Operands> {
+        arithmetic.accepts(a.dtype(), b.dtype())?;
+        expect_host(a)?;
+        expect_host(b)?;
+        let single = |d: DType| !matches!(d, DType::F64 | DType::I32);
+        let flush = arithmetic.flush_subnormals;
+        if single(a.dtype()) && single(b.dtype()) {
+            let one = |t: &TensorRef<'_>| {
+                let mut values = read(t, 0.0f32, convert::decode_f32, |v| v as f32);
+                if let (true, Some(format)) = (flush, t.dtype().float_format()) {
+                    let least = format.min_normal() as f32;
+                    values.par_iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
+                }
+                values
+            };
+            return Ok(Operands::Single(one(a), one(b)));
+        }
+        let one = |t: &TensorRef<'_>| {
+            let mut values = read(t, 0.0f64, convert::decode_f64, |v| v);
+            if let (true, Some(format)) = (flush, t.dtype().float_format()) {
+                let least = format.min_normal();
+                values.par_iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
+            }
+            values
+        };
+        Ok(Operands::Double(one(a), one(b)))
+    }
+
+    /// The operands without signs.
+    pub(crate) fn magnitudes(self) -> Operands {
+        fn absolute<T: Number>(mut v: Vec<T>) -> Vec<T> {
+            v.par_iter_mut().for_each(|x| *x = x.magnitude());
+            v
+        }
+        match self {
+            Operands::Single(a, b) => Operands::Single(absolute(a), absolute(b)),
+            Operands::Double(a, b) => Operands::Double(absolute(a), absolute(b)),
+        }
+    }
+
+    /// Runs `job` with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
+    pub(crate) fn run(&self, accumulate: Accumulate, job: &impl Job) -> Result<Vec<f64>> {
+        Ok(match (self, accumulate) {
+            (Operands::Single(a, b), Accumulate::F64) => job.run(Vectorised(F64), a, b),
+            (Operands::Single(a, b), Accumulate::F64Rounded) => job.run(Vectorised(Rounded), a, b),
+            (Operands::Single(a, b), Accumulate::Every4) => job.run(Vectorised(Four), a, b),
+            (Operands::Single(a, b), Accumulate::Groups4) => job.run(Vectorised(FourApart), a, b),
+            (Operands::Single(a, b), Accumulate::F32) => job.run(Vectorised(F32), a, b),
+            (Operands::Single(a, b), Accumulate::F32Fma) => job.run(Vectorised(F32Fma), a, b),
+            (Operands::Single(a, b), Accumulate::MatrixCore(model)) => job.run(MatrixCore(model), a, b),
+            (Operands::Double(a, b), Accumulate::F64) => job.run(Vectorised(F64), a, b),
+            (Operands::Double(a, b), Accumulate::F64Rounded) => job.run(Vectorised(Rounded), a, b),
+            (Operands::Double(a, b), Accumulate::Every4) => job.run(Vectorised(Four), a, b),
+            (Operands::Double(a, b), Accumulate::Groups4) => job.run(Vectorised(FourApart), a, b),
+            (Operands::Double(..), _) => {
+                return Err(Error::Unsupported {
+                    what: "an operand of more than 24 significant bits".to_owned(),
+                    by: accumulate.to_string(),
+                });
+            }
+        })
+    }
+}
+
+fn expect_host(t: &TensorRef<'_>) -> Result<()> {
+    match t.device().backend() {
+        Backend::Host => Ok(()),
+        #[allow(unreachable_patterns)] // Other backends depend on the build.
+        _ => Err(Error::Unsupported { what: "a reference GEMM or convolution".to_owned(), by: t.device().name() }),
+    }
+}
+
+/// The elements in logical order.
+fn read<T: Number>(t: &TensorRef<'_>, zero: T, decode: impl Fn(DType, &[u8], &mut [T]) + Sync, from: impl Fn(f64) -> T + Sync) -> Vec<T> {
+    let (dtype, bytes, layout) = (t.dtype(), t.host_bytes(), t.layout());
+    let mut out = vec![zero; layout.elements()];
+    let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
+    if layout.is_contiguous() && whole_units {
+        let start = |element: usize| dtype.bytes_for(layout.offset() + element).unwrap_or(usize::MAX);
+        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, part)| decode(dtype, &bytes[start(i * CHUNK)..], part));
+    } else {
+        let one = |i: usize| from(dtype.decode(dtype.load_bits(bytes, layout.index(i))));
+        out.par_iter_mut().enumerate().for_each(|(i, v)| *v = one(i));
+    }
+    out
+}
+
+/// The values of a tensor as f64, in logical order.
+pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
+    expect_host(t)?;
+    Ok(read(t, 0.0, convert::decode_f64, |v| v))
+}
+
+/// Writes `values` in logical order, rounded once, nearest even, IEEE overflow.
+pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
+    expect_host(t.as_ref())?;
+    let dtype = t.as_ref().dtype();
+    let layout: Layout = t.as_ref().layout().clone();
+    if layout.elements() != values.len() {
+        return Err(Error::Length { what: "elements of the result", expected: values.len(), found: layout.elements() });
+    }
+    let bytes = t.host_bytes_mut();
+    if layout.is_contiguous() && layout.offset() == 0 && values.len().is_multiple_of(dtype.per_unit()) {
+        let size = dtype.bytes_for(CHUNK).unwrap_or(usize::MAX);
+        let needed = dtype.bytes_for(values.len()).unwrap_or(usize::MAX);
+        bytes[..needed].par_chunks_mut(size).zip(values.par_chunks(CHUNK)).for_each(|(to, from)| {
+            convert::encode_from_f64(dtype, from, Rounding::NearestEven, Overflow::Ieee, to);
+        });
+    } else {
+        for (i, &v) in values.iter().enumerate() {
+            dtype.store_bits(bytes, layout.index(i), dtype.encode(v, Rounding::NearestEven, Overflow::Ieee));
+        }
+    }
+    Ok(())
+}
