@@ -25,8 +25,28 @@ __device__ inline void store_part(u8 *target, u64 low, u64 high, u64 bytes, u32 
     }
 }
 
+// Two 16-bit numbers of a finite x and y within the format's range; the first in the low half.
+template <u32 DTYPE> __device__ inline u32 encode_pair(float x, float y) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    u32 pair;
+    if constexpr (DTYPE == F16) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+    else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+    return pair;
+#else
+    return encode_in_range<DTYPE>(x) | encode_in_range<DTYPE>(y) << 16;
+#endif
+}
+
+// Whether the short form of `uniform_group` gives the same numbers: no signs, and no draw that would be clamped. Results rise
+// with the draw, so the first and the last one tell.
+__device__ inline bool is_plain(const FillParams &p, float smallest) {
+    const float a = (float)p.a, b = (float)p.b;
+    return !(p.flags & SIGNED) && b * (1.0f / 65536.0f) * 65536.0f == b && fmaf(smallest, b, a) >= (float)p.low &&
+           fmaf(1.0f - smallest, b, a) <= (float)p.high;
+}
+
 // 16 bytes of uniform numbers. `table` has every result of an 8-bit draw.
-template <u32 DTYPE> __device__ inline uint4 uniform_group(const FillParams &p, u64 group, const u8 *table) {
+template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const FillParams &p, u64 group, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     const u32 is_signed = p.flags & SIGNED;
     const float a = (float)p.a, b = (float)p.b, low = (float)p.low, high = (float)p.high;
@@ -49,7 +69,16 @@ template <u32 DTYPE> __device__ inline uint4 uniform_group(const FillParams &p, 
     } else {
         const Words w = block_of(p, group, DATA);
         for (u32 i = 0; i < 4; i++) {
-            if constexpr (bits == 32) {
+            if constexpr (bits == 32 && PLAIN) {
+                const float u = f32_of(0x3f800000u | w.w[i] >> 9) - (1.0f - 1.0f / 16777216.0f);
+                o[i] = encode_in_range<DTYPE>(fmaf(u, b, a));
+            } else if constexpr (bits == 16 && PLAIN) {
+                // 2^23 + draw, in one instruction each; minus (2^23 - 1/2) it is 2^16 u, exactly, and so is the product.
+                const float x = f32_of(__byte_perm(w.w[i], 0x4b000000u, 0x7410)) - 8388607.5f;
+                const float y = f32_of(__byte_perm(w.w[i], 0x4b000000u, 0x7432)) - 8388607.5f;
+                const float scaled = b * (1.0f / 65536.0f);
+                o[i] = encode_pair<DTYPE>(fmaf(x, scaled, a), fmaf(y, scaled, a));
+            } else if constexpr (bits == 32) {
                 o[i] = encode_in_range<DTYPE>(uniform32(w.w[i], 32, is_signed, a, b, low, high));
             } else if constexpr (bits == 16) {
                 const u32 x = encode_in_range<DTYPE>(uniform32(w.w[i] & 0xffff, 16, is_signed, a, b, low, high));
@@ -65,22 +94,14 @@ template <u32 DTYPE> __device__ inline uint4 uniform_group(const FillParams &p, 
     return out;
 }
 
-template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8 *target) {
+template <u32 DTYPE, bool PLAIN> __device__ inline void fill_groups(const FillParams &p, u8 *target, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     constexpr u32 unit = bits < 8 ? 1 : bits / 8;
-    __shared__ u8 table[bits <= 8 ? 256 : 1];
-    if constexpr (bits <= 8) {
-        for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
-            const float x = uniform32(i, 8, p.flags & SIGNED, (float)p.a, (float)p.b, (float)p.low, (float)p.high);
-            table[i] = (u8)encode_from_f32<DTYPE>(x);
-        }
-        __syncthreads();
-    }
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
     const bool aligned = (u64)start % 16 == 0;
     for (u64 group = first_item(); group < (bytes + 15) / 16; group += item_step()) {
-        const uint4 out = uniform_group<DTYPE>(p, group, table);
+        const uint4 out = uniform_group<DTYPE, PLAIN>(p, group, table);
         if (aligned && group * 16 + 16 <= bytes && (bits > 4 || group * 32 + 32 <= p.count)) {
             *(uint4 *)(start + group * 16) = out;
             continue;
@@ -95,6 +116,24 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
             store(start, 4, at, (here < 8 ? low : high) >> (here % 8 * 8) & 0xf);
         }
         store_part(start + group * 16, low, high, here, unit);
+    }
+}
+
+template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8 *target) {
+    constexpr u32 bits = format_of(DTYPE).bits;
+    if constexpr (bits <= 8) {
+        __shared__ u8 table[256];
+        for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+            const float x = uniform32(i, 8, p.flags & SIGNED, (float)p.a, (float)p.b, (float)p.low, (float)p.high);
+            table[i] = (u8)encode_from_f32<DTYPE>(x);
+        }
+        __syncthreads();
+        fill_groups<DTYPE, false>(p, target, table);
+    } else if constexpr (bits <= 32) {
+        if (is_plain(p, bits == 32 ? 1.0f / 16777216.0f : 1.0f / 131072.0f)) fill_groups<DTYPE, true>(p, target, nullptr);
+        else fill_groups<DTYPE, false>(p, target, nullptr);
+    } else {
+        fill_groups<DTYPE, false>(p, target, nullptr);
     }
 }
 

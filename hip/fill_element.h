@@ -73,18 +73,19 @@ __device__ inline double clamped(double x, double low, double high) {
     return x > high ? high : x;
 }
 
-// A uniform float of `width` random bits in f32 arithmetic.
+// A uniform float of `width` random bits in f32 arithmetic. Integers become floats by way of the fraction field of a number in
+// [1, 2): conversion instructions are slow, and these subtractions are exact.
 __device__ inline float uniform32(u32 word, u32 width, u32 is_signed, float a, float b, float low, float high) {
     float u;
-    if (width == 32) u = (float)(i32)(word >> 8 | 1) * (1.0f / 16777216.0f);
-    else if (width == 16) u = is_signed ? (float)(i32)(word | 1) * (1.0f / 65536.0f) : (float)(i32)(2 * word + 1) * (1.0f / 131072.0f);
-    else u = is_signed ? (float)(i32)(word | 1) * (1.0f / 256.0f) : (float)(i32)(2 * word + 1) * (1.0f / 512.0f);
+    if (width == 32) u = f32_of(0x3f800000u | word >> 9) - (1.0f - 1.0f / 16777216.0f);
+    else if (width == 16) u = is_signed ? f32_of(0x3f800000u | (word | 1) << 7) - 1.0f : f32_of(0x3f800000u | word << 7) - (1.0f - 1.0f / 131072.0f);
+    else u = is_signed ? f32_of(0x3f800000u | (word | 1) << 15) - 1.0f : f32_of(0x3f800000u | word << 15) - (1.0f - 1.0f / 512.0f);
     const float x = clamped(fmaf(u, b, a), low, high);
     return f32_of(bits_of(x) ^ (word & is_signed) << 31);
 }
 
 __device__ inline double uniform64(u64 word, u32 is_signed, double a, double b, double low, double high) {
-    const double u = (double)(i64)(word >> 11 | 1) * (1.0 / 9007199254740992.0);
+    const double u = f64_of(0x3ff0000000000000ull | word >> 12) - (1.0 - 1.0 / 9007199254740992.0);
     const double x = clamped(fma(u, b, a), low, high);
     return f64_of(bits_of(x) ^ (word & is_signed) << 63);
 }

@@ -1,0 +1,79 @@
+//! Speed of fill on the host device, against the write ceiling of this machine, measured in the same run.
+//!
+//! `cargo bench --bench fill [MEBIBYTES]`; the default of 1024 MiB is far beyond any cache. The ceiling is the best of plain
+//! and of non-temporal stores by all threads; runs are interleaved and the best of each counts.
+
+use hipverify::dtype::{Bf16, Element, F8E4M3, F16};
+use hipverify::fill::{FillCRand, FillNormalRand, FillSpec, FillUniformRand, FillUniformRandInteger, Generator};
+use hipverify::{Device, DeviceMem, Error};
+use rayon::prelude::*;
+use std::time::Instant;
+
+const ROUNDS: usize = 5;
+
+fn main() -> Result<(), Error> {
+    let mebibytes = std::env::args().skip(1).find_map(|a| a.parse().ok()).unwrap_or(1024usize);
+    let bytes = mebibytes << 20;
+    println!("{mebibytes} MiB, {}, best of {ROUNDS} runs", Device::host().name());
+    let ceiling = ceiling(bytes);
+    println!("{:34} {:8.2} GB/s", "write ceiling", ceiling);
+    let uniform = FillUniformRand::new(-1.0, 1.0).seed(1).spec();
+    fill::<f32>("uniform f32 (at least 0.5)", &uniform, bytes, ceiling)?;
+    fill::<f64>("uniform f64", &uniform, bytes, ceiling)?;
+    fill::<F16>("uniform f16", &uniform, bytes, ceiling)?;
+    fill::<Bf16>("uniform bf16", &uniform, bytes, ceiling)?;
+    fill::<F8E4M3>("uniform f8e4m3", &uniform, bytes, ceiling)?;
+    // The rest computes element by element: a smaller buffer tells as much.
+    let less = bytes / 8;
+    fill::<i32>("integers i32", &FillUniformRandInteger::new(-100, 100).spec(), less, ceiling)?;
+    fill::<f32>("normal f32", &FillNormalRand::new(0.0, 1.0).spec(), less, ceiling)?;
+    fill::<f32>("crand f32", &FillCRand::new(-1.0, 1.0).spec(), less, ceiling)
+}
+
+fn fill<T: Element>(what: &str, spec: &FillSpec, bytes: usize, ceiling: f64) -> Result<(), Error> {
+    let mut memory = DeviceMem::<T>::new(&Device::host(), bytes / size_of::<T>())?;
+    memory.fill(spec)?;
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        memory.fill(spec)?;
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    let speed = bytes as f64 / best / 1e9;
+    println!("{what:34} {speed:8.2} GB/s   {:.2} of the ceiling", speed / ceiling);
+    Ok(())
+}
+
+/// GB/s of the fastest way to write `bytes` bytes.
+fn ceiling(bytes: usize) -> f64 {
+    let mut memory = vec![0u64; bytes / 8];
+    let mut best = f64::INFINITY;
+    for round in 0..ROUNDS as u64 {
+        for write in [plain as fn(&mut [u64], u64), streaming] {
+            let start = Instant::now();
+            memory.par_chunks_mut(1 << 17).for_each(|chunk| write(chunk, round));
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+    }
+    std::hint::black_box(&memory);
+    bytes as f64 / best / 1e9
+}
+
+fn plain(chunk: &mut [u64], value: u64) {
+    chunk.fill(value);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn streaming(chunk: &mut [u64], value: u64) {
+    for word in chunk {
+        // SAFETY: SSE2 belongs to every x86-64, and the address is that of an exclusive borrow.
+        unsafe { std::arch::x86_64::_mm_stream_si64(std::ptr::from_mut(word).cast(), value as i64) };
+    }
+    // SAFETY: as above.
+    unsafe { std::arch::x86_64::_mm_sfence() };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn streaming(chunk: &mut [u64], value: u64) {
+    plain(chunk, value);
+}
