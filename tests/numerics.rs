@@ -1,0 +1,218 @@
+//! The definitions of `docs/numerics.md`, followed word by word with plain loops, against the report of every device.
+
+use hipverify::dtype::{Bf16, DType, F8E4M3, F16, Overflow, Rounding, Scalar};
+use hipverify::fill::{FillNormalRand, FillUniformRand, Generator};
+use hipverify::verify::{Options, Report, Tolerance, gpu_verify_with};
+use hipverify::{Device, DeviceMem};
+
+/// Elements: several items of every vector width, and a tail.
+const N: usize = 300_007;
+
+/// Fraction bits, least and largest exponent of normal numbers.
+fn exponents(dtype: DType) -> (i32, i32, i32) {
+    match dtype {
+        DType::F64 => (52, -1022, 1023),
+        DType::F32 => (23, -126, 127),
+        DType::F16 => (10, -14, 15),
+        DType::Bf16 => (7, -126, 127),
+        DType::F8E4M3 => (3, -6, 8),
+        other => panic!("{other} is not in this table"),
+    }
+}
+
+/// d in units of the format's spacing at `x`.
+fn epsilons(dtype: DType, d: f64, x: f64) -> f64 {
+    let (bits, least, largest) = exponents(dtype);
+    let exponent = if x == 0.0 { least } else { x.log2().floor() as i32 };
+    // log2 is rounded: set it right where x is close to a power of two.
+    let exponent = exponent + i32::from(2f64.powi(exponent + 1) <= x) - i32::from(x < 2f64.powi(exponent) && x > 0.0);
+    d / 2f64.powi(exponent.clamp(least, largest)) * 2f64.powi(bits)
+}
+
+/// The place of a number of a sign-magnitude format, both zeros at 0.
+fn place<T: Scalar>(x: T) -> i64 {
+    let sign = 1 << (T::DTYPE.bits() - 1);
+    let magnitude = (x.to_bits64() & (sign - 1)) as i64;
+    if x.to_bits64() & sign == 0 { magnitude } else { -magnitude }
+}
+
+/// What the loops find. The worst elements are (value, index).
+#[derive(Default)]
+struct Expected {
+    mismatches: u64,
+    nonfinite: u64,
+    zero_passes: u64,
+    max: [f64; 2],
+    worst: [Option<(f64, usize)>; 6],
+    histograms: [Vec<u64>; 3],
+    /// d, |r| of every pair; zeros where a side is not finite.
+    terms: Vec<(f64, f64)>,
+}
+
+impl Expected {
+    fn worst(&mut self, measure: usize, value: f64, index: usize) {
+        if value > 0.0 && self.worst[measure].is_none_or(|(w, _)| value > w) {
+            self.worst[measure] = Some((value, index));
+        }
+    }
+}
+
+fn bin(ends: &[f64], x: f64, inclusive: bool) -> usize {
+    ends.iter().filter(|&&e| if inclusive { x >= e } else { x > e }).count()
+}
+
+macro_rules! follow {
+    ($name:ident, $t:ty) => {
+        /// The rule and the metrics in one arithmetic.
+        fn $name<T: Scalar, R: Scalar>(result: &[T], reference: &[R], rtol: f64, atol: f64) -> Expected {
+            let (rtol, atol) = (rtol as $t, atol as $t);
+            let mut e = Expected { histograms: [vec![0; 9], vec![0; 6], vec![0; 8]], ..Expected::default() };
+            for (i, (a, r)) in result.iter().zip(reference).enumerate() {
+                let rounded = T::from_f64_with(r.to_f64(), Rounding::NearestEven, Overflow::Saturate);
+                let ulps = place(*a).abs_diff(place(rounded));
+                let (a, r) = (a.to_f64() as $t, r.to_f64() as $t);
+                for (side, x) in [a, r].into_iter().enumerate() {
+                    if x.is_finite() {
+                        e.max[side] = e.max[side].max(f64::from(x.abs()));
+                    }
+                }
+                if !a.is_finite() || !r.is_finite() {
+                    (e.nonfinite, e.mismatches) = (e.nonfinite + 1, e.mismatches + 1);
+                    e.terms.push((0.0, 0.0));
+                    continue;
+                }
+                let (d, m) = ((a - r).abs(), r.abs());
+                let bound = rtol.mul_add(m, atol).min(<$t>::MAX);
+                e.mismatches += u64::from(d > bound);
+                e.zero_passes += u64::from(m <= bound);
+                e.terms.push((f64::from(d), f64::from(m)));
+                let epsilons = epsilons(T::DTYPE, f64::from(d), f64::from(m));
+                e.worst(0, f64::from(d), i);
+                if m > 0.0 {
+                    e.worst(1, f64::from(d / m), i);
+                }
+                if m > 1e-3 {
+                    e.worst(2, f64::from(d / m), i);
+                }
+                e.worst(3, epsilons, i);
+                e.worst(4, ulps as f64, i);
+                if d > 0.0 {
+                    e.worst(5, f64::from(d / bound), i);
+                }
+                if d == 0.0 || m > 1e-3 {
+                    let x = if d == 0.0 { 0.0 } else { f64::from(d / m) };
+                    e.histograms[0][if x == 0.0 { 0 } else { 1 + bin(&[1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0], x, true) }] += 1;
+                }
+                let whole = if d == 0.0 { 0.0 } else { (epsilons + 0.5).floor().max(1.0) };
+                e.histograms[1][bin(&[1.0, 2.0, 3.0, 11.0, 101.0], whole, true)] += 1;
+                let ratio = if d == 0.0 { 0.0 } else { f64::from(d / bound) };
+                e.histograms[2][if ratio == 0.0 { 0 } else { 1 + bin(&[0.1, 0.5, 1.0, 2.0, 10.0, 100.0], ratio, false) }] += 1;
+            }
+            e
+        }
+    };
+}
+follow!(in_f32, f32);
+follow!(in_f64, f64);
+
+/// One sum in the order that the page gives; `width` is V.
+fn ordered_sum(terms: &[f64], width: usize) -> f64 {
+    let lanes = width.min(4);
+    let segment = |part: &[f64]| -> f64 {
+        let mut columns = [[0.0; 4]; 32];
+        for (group, values) in part.chunks(width).enumerate() {
+            for lane in 0..lanes {
+                let mut tree: Vec<f64> = (lane..width).step_by(lanes).map(|v| values.get(v).copied().unwrap_or(0.0)).collect();
+                while tree.len() > 1 {
+                    tree = tree.chunks(2).map(|pair| pair[0] + pair[1]).collect();
+                }
+                columns[group % 32][lane] += tree[0];
+            }
+        }
+        halve(&mut columns.map(|c| (c[0] + c[1]) + (c[2] + c[3])))
+    };
+    let segments: Vec<f64> = terms.chunks(16 * 32 * width).map(segment).collect();
+    let mut last = [0.0; 256];
+    for (i, item) in segments.chunks(16).enumerate() {
+        last[i % 256] += item[1..].iter().fold(item[0], |sum, x| sum + x);
+    }
+    halve(&mut last)
+}
+
+fn halve(values: &mut [f64]) -> f64 {
+    let mut half = values.len() / 2;
+    while half > 0 {
+        for i in 0..half {
+            values[i] += values[i + half];
+        }
+        half /= 2;
+    }
+    values[0]
+}
+
+fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: f64, atol: f64) {
+    let m = report.metrics.as_ref().expect("all metrics");
+    assert_eq!((report.mismatches, report.nonfinite_pairs), (e.mismatches, e.nonfinite), "{name}");
+    assert_eq!((report.result_max, report.reference_max, m.zero_passes), (e.max[0], e.max[1], e.zero_passes), "{name}");
+    let measures = [&report.worst_absolute, &m.worst_relative, &m.worst_relative_old, &m.worst_epsilon, &m.worst_ulp, &m.worst_ratio];
+    for (i, (found, expected)) in measures.into_iter().zip(e.worst).enumerate() {
+        assert_eq!(found.as_ref().map(|w| (w.value, w.place.index)), expected, "{name}: measure {i}");
+    }
+    let width = 128 / T::DTYPE.bits().min(R::DTYPE.bits()) as usize;
+    let sum = |f: fn(&(f64, f64)) -> f64| ordered_sum(&e.terms.iter().map(f).collect::<Vec<_>>(), width);
+    let (d, dd, r, rr) = (sum(|t| t.0), sum(|t| t.0 * t.0), sum(|t| t.1), sum(|t| t.1 * t.1));
+    let n = e.terms.len() as f64;
+    assert_eq!(m.mean_absolute, d / n, "{name}");
+    assert_eq!(m.rms, dd.sqrt() / (n.sqrt() * e.max[0].max(e.max[1])), "{name}");
+    assert_eq!((m.relative_l1, m.relative_l2), (d / r, (dd / rr).sqrt()), "{name}");
+    assert_eq!(m.relative_linf, e.worst[0].map_or(0.0, |w| w.0) / e.max[1], "{name}");
+    let thresholds = [m.rms <= 3e-5, true, e.worst[1].is_none_or(|w| w.0 <= m.thresholds.relative)];
+    assert_eq!(m.vector, thresholds, "{name}");
+    let h = report.histograms.as_ref().expect("histograms");
+    assert_eq!([&h.relative.counts, &h.epsilon.counts, &h.ratio.counts], e.histograms.each_ref(), "{name}");
+    // The smallest tolerances pass every finite pair; the next smaller ones do not.
+    let f32s = T::DTYPE != DType::F64 && R::DTYPE != DType::F64;
+    let passes = |rtol: f64, atol: f64| {
+        e.terms.iter().all(|&(d, r)| match f32s {
+            true => d as f32 <= (rtol as f32).mul_add(r as f32, atol as f32).min(f32::MAX),
+            false => d <= rtol.mul_add(r, atol).min(f64::MAX),
+        })
+    };
+    let below = |x: f64| if f32s { f64::from((x as f32).next_down()) } else { x.next_down() };
+    assert!(passes(m.passing_rtol, atol) && passes(rtol, m.passing_atol), "{name}");
+    assert!(m.passing_rtol == 0.0 || !passes(below(m.passing_rtol), atol), "{name}");
+    assert!(m.passing_atol == 0.0 || !passes(rtol, below(m.passing_atol)), "{name}");
+}
+
+/// A result a few units in the last place from its reference, with zeros, infinities and NaN on both sides.
+fn compare<T: Scalar, R: Scalar>(device: &Device, noise: f64, rtol: f64, atol: f64) {
+    let host = Device::host();
+    let mut reference = DeviceMem::<R>::new(&host, N).unwrap();
+    reference.fill(&FillNormalRand::new(0.0, 1.0).seed(5).with_specials(0.002)).unwrap();
+    let mut factor = DeviceMem::<f64>::new(&host, N).unwrap();
+    factor.fill(&FillUniformRand::new(1.0 - noise, 1.0 + noise).seed(6).with_specials(0.001)).unwrap();
+    let (reference, factor) = (reference.to_vec().unwrap(), factor.to_vec().unwrap());
+    let result: Vec<T> = reference.iter().zip(factor).map(|(r, f)| T::from_f64(r.to_f64() * f)).collect();
+    let wide = T::DTYPE == DType::F64 || R::DTYPE == DType::F64;
+    let expected = if wide { in_f64(&result, &reference, rtol, atol) } else { in_f32(&result, &reference, rtol, atol) };
+    assert!(expected.nonfinite > 100 && expected.mismatches > expected.nonfinite, "the data reach no branch");
+
+    let (result, reference) = (DeviceMem::from_slice(device, &result).unwrap(), DeviceMem::from_slice(device, &reference).unwrap());
+    let options = Options::default().histograms(true);
+    let report = gpu_verify_with(&result, &reference, &Tolerance::new(rtol, atol).unwrap(), &options).unwrap();
+    check::<T, R>(&format!("{} against {} on {device}", T::DTYPE, R::DTYPE), &report, &expected, rtol, atol);
+}
+
+#[test]
+fn reports_follow_the_definitions() {
+    for device in Device::all() {
+        compare::<f32, f32>(&device, 1e-6, 1e-6, 1e-9);
+        compare::<F16, f32>(&device, 1e-3, 1e-3, 1e-7);
+        compare::<F16, F16>(&device, 2e-3, 1e-3, 0.0);
+        compare::<Bf16, f32>(&device, 1e-2, 5e-3, 1e-3);
+        compare::<F8E4M3, f32>(&device, 0.1, 0.0625, 1e-3);
+        compare::<f64, f64>(&device, 1e-12, 1e-12, 1e-15);
+        compare::<F16, f64>(&device, 1e-3, 0.0, 5e-4);
+        compare::<f32, Bf16>(&device, 1e-3, 5e-4, 1e-6);
+    }
+}
