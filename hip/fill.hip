@@ -99,21 +99,21 @@ template <u32 DTYPE, bool PLAIN> __device__ inline void fill_groups(const FillPa
     constexpr u32 unit = bits < 8 ? 1 : bits / 8;
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
-    const bool aligned = (u64)start % 16 == 0;
-    for (u64 group = first_item(); group < (bytes + 15) / 16; group += item_step()) {
+    // What takes whole stores, in a loop with little else in it.
+    const u64 whole = (u64)start % 16 == 0 ? (bits > 4 ? bytes / 16 : p.count / 32) : 0;
+    const u64 step = item_step();
+    uint4 *at = (uint4 *)start + first_item();
+#pragma unroll 2
+    for (u64 group = first_item(); group < whole; group += step, at += step) *at = uniform_group<DTYPE, PLAIN>(p, group, table);
+    for (u64 group = whole + first_item(); group < (bytes + 15) / 16; group += step) {
         const uint4 out = uniform_group<DTYPE, PLAIN>(p, group, table);
-        if (aligned && group * 16 + 16 <= bytes && (bits > 4 || group * 32 + 32 <= p.count)) {
-            *(uint4 *)(start + group * 16) = out;
-            continue;
-        }
         const u64 low = (u64)out.y << 32 | out.x, high = (u64)out.w << 32 | out.z;
         u64 here = bytes - group * 16;
         here = here > 16 ? 16 : here;
         if (bits == 4 && group * 32 + here * 2 > p.count) {
             // The last byte is shared with an element that stays.
             here -= 1;
-            const u64 at = p.count - 1;
-            store(start, 4, at, (here < 8 ? low : high) >> (here % 8 * 8) & 0xf);
+            store(start, 4, p.count - 1, (here < 8 ? low : high) >> (here % 8 * 8) & 0xf);
         }
         store_part(start + group * 16, low, high, here, unit);
     }
