@@ -259,3 +259,55 @@ impl Chain for MatrixCore {
         matrix_core::gemm_tile(self.0, m, n, k, a, lda, b, ldb, c, ldc);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values whose sums round, cancel and underflow in f32.
+    fn values<T: Number>(len: usize, seed: u64, from: impl Fn(f32) -> T) -> Vec<T> {
+        let value = |i: usize| {
+            let h = (i as u64 + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let scale = [1.0, 1e-3, 1e4, 1e-20][(h >> 60 & 3) as usize];
+            ((h >> 40) as f32 / 8_388_608.0 - 1.0) * scale
+        };
+        (0..len).map(|i| from(value(i))).collect()
+    }
+
+    /// The scalar sweep against every instruction set that this CPU has, over tiles with all kinds of edges.
+    fn agree<S: Step>(step: S, name: &str, from: impl Fn(f32) -> S::Element + Copy) {
+        for (m, n, k) in [(1, 1, 1), (3, 5, 2), (8, 48, 9), (9, 49, 16), (13, 107, 31), (4, 24, 0)] {
+            let (lda, ldb, ldc) = (k + 1, n + 3, n + 2);
+            let shape = Shape { m, n, k, lda, ldb, ldc };
+            let (a, b) = (values(m * lda, 1, from), values((k + 1) * ldb, 2, from));
+            let start = values(m * ldc, 3, from);
+            let mut expected = start.clone();
+            // SAFETY: scalar code; all three slices hold the tile.
+            unsafe { sweep::<S, S::Element, 4, 3>(shape, a.as_ptr(), b.as_ptr(), expected.as_mut_ptr()) };
+            let same = |c: &[S::Element], isa: &str| {
+                let bits = |v: &[S::Element]| v.iter().map(|x| x.widened().to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(c), bits(&expected), "{name} {m}x{n}x{k} {isa}");
+            };
+            let mut c = start.clone();
+            Vectorised(step).tile(shape, &a, &b, &mut c);
+            same(&c, "dispatched");
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                let mut c = start.clone();
+                // SAFETY: the CPU has AVX2 and FMA; all three slices hold the tile.
+                unsafe { avx2::<S>(shape, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
+                same(&c, "AVX2");
+            }
+        }
+    }
+
+    #[test]
+    fn every_instruction_set_gives_the_same_bits() {
+        agree(F64, "f64", f64::from);
+        agree(Rounded, "f64-rounded", f64::from);
+        agree(Four, "every4", f64::from);
+        agree(FourApart, "groups4", f64::from);
+        agree(F32, "f32", |v| v);
+        agree(F32Fma, "f32-fma", |v| v);
+    }
+}

@@ -206,3 +206,50 @@ impl std::str::FromStr for Range {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::configurations;
+    use super::*;
+
+    #[test]
+    fn the_table_has_the_studys_configurations() {
+        let all: Vec<Configuration> = configurations().collect();
+        let names: std::collections::BTreeSet<&str> = all.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!((all.len(), names.len()), (107, 107));
+        let count = |d: Direction| all.iter().filter(|c| c.direction == d).count();
+        assert_eq!([Direction::Forward, Direction::BackwardData, Direction::BackwardWeight].map(count), [77, 3, 27]);
+        assert_eq!(all.iter().filter(|c| c.split() > 1).count(), 23);
+        for (name, role, elements) in [
+            ("padding_kernel_gemmK_CHECK_RESNET50_F16_CONFIG1", Role::Output, 205_520_896),
+            ("padding_kernel_all_wrw_CHECK_RESNET50_CONFIG4_f16", Role::Filter, 882),
+            ("conv2d_host_validation_f16_CHECK_RESNET101_NHWC_CONFIG8_BWD_f16", Role::Input, 25_690_112),
+            ("conv2d_host_validation_f16_fwd_CHECK_ISSUE_40_5_f16", Role::Output, 6_881_280),
+        ] {
+            assert_eq!(Configuration::named(name).unwrap().param().unwrap().elements(role), elements, "{name}");
+        }
+    }
+
+    #[test]
+    fn padding_grows_until_the_window_fits() {
+        let c = Configuration::named("conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16").unwrap();
+        let c = Configuration { filter: [7, 3], ..c };
+        // Four rows and one of padding above: the window of seven needs two below.
+        assert_eq!(c.param().unwrap().output_space(), [1, 4]);
+        let c = Configuration { filter: [9, 3], ..c };
+        assert_eq!(c.param().unwrap().output_space(), [1, 4]);
+    }
+
+    #[test]
+    fn slices_of_the_batch() {
+        for (name, parts) in [
+            ("conv2d_host_validation_f16_bwd_CHECK_BWD_WEIGHT1", 8),
+            ("conv2d_host_validation_f16_bwd_CHECK_ISSUE_71_1", 4),
+            ("conv2d_host_validation_f16_bwd_CHECK_ISSUE_71_4", 64),
+            ("padding_kernel_all_wrw_CHECK_RESNET50_CONFIG4_f16", 1),
+            ("conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16", 1),
+        ] {
+            assert_eq!(Configuration::named(name).unwrap().split(), parts, "{name}");
+        }
+    }
+}

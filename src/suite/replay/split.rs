@@ -66,3 +66,50 @@ impl Sums {
         ((exact - error) as f32, (exact + error) as f32)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All orders of `rest` after `sum`.
+    fn totals(sum: f32, rest: &[f32], found: &mut Vec<f32>) {
+        if rest.is_empty() {
+            found.push(sum);
+        }
+        for i in 0..rest.len() {
+            let mut others = rest.to_vec();
+            let next = others.swap_remove(i);
+            totals(sum + next, &others, found);
+        }
+    }
+
+    #[test]
+    fn every_order_lies_inside_the_bounds() {
+        let cases: [&[f32]; 5] = [
+            &[1.0, 2.0, 3.0],
+            &[1e8, 1.0, -1e8, 1.0, 0.3, -0.7],
+            &[0.1, 0.2, 0.3, -0.6, 1e-9, 7.7],
+            &[1e-40, -1e-40, 1e-45, 3e-42],
+            &[33_554_432.0, 1.0, 1.0, 1.0, -33_554_432.0, 1.0],
+        ];
+        let mut varied = 0;
+        for parts in cases {
+            let sums = Sums { parts: parts.iter().map(|&p| vec![p]).collect() };
+            let (low, high) = sums.bounds(0);
+            let mut found = Vec::new();
+            totals(0.0, parts, &mut found);
+            assert!(found.iter().all(|t| (low..=high).contains(t)), "{parts:?}: [{low}, {high}]");
+            varied += usize::from(found.iter().any(|&t| t != found[0]));
+        }
+        assert!(varied >= 3, "the order matters in {varied} cases only");
+    }
+
+    #[test]
+    fn extremes_enclose_the_validator_where_they_can() {
+        let sums = Sums { parts: vec![vec![1.0, 65530.0], vec![2.0, 1.0]] };
+        let (near, far) = sums.extremes(&[F16::from_f32(3.0), F16::from_f32(1.0)]);
+        assert_eq!((near[0].to_f32(), far[0].to_f32()), (3.0, 3.0));
+        assert!(near[1].is_infinite() && far[1].is_infinite());
+        assert_eq!(sums.ascending()[0].to_f32(), 3.0);
+    }
+}
