@@ -32,6 +32,7 @@
 mod find;
 mod hash;
 mod memory;
+pub(crate) mod mfma;
 mod model_gemm;
 mod module;
 mod set_value;

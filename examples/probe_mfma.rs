@@ -1,0 +1,87 @@
+//! Asks the matrix cores of this machine how they add, and says which model they match.
+//!
+//! ```sh
+//! cargo run --release --example probe_mfma
+//! ```
+//!
+//! Without an AMD GPU of a known architecture it shows what the models answer.
+
+use hipverify::device::{Device, DeviceKind};
+use hipverify::matrix_core::{Arch, Arithmetic, Mfma};
+use hipverify::suite::{MfmaProbe, ProbeAnswer};
+
+fn main() -> anyhow::Result<()> {
+    let mut asked = false;
+    for device in Device::all().into_iter().filter(|d| d.kind() == DeviceKind::Amd) {
+        let Some(arch) = device.arch().and_then(|a| a.parse::<Arch>().ok()) else {
+            println!("{}: no model of its matrix cores here", device.name());
+            continue;
+        };
+        asked = true;
+        println!("{}  {}", device.name(), arch.product());
+        for mfma in Mfma::all(arch) {
+            ask(&device, mfma)?;
+        }
+    }
+    if !asked {
+        println!("No AMD GPU with known matrix cores here: {}.", Device::best()?.why());
+        println!("What the models answer:");
+        show(Mfma::f32_32x32x8f16(Arch::Gfx90a))?;
+        show(Mfma::f32_32x32x8bf16_1k(Arch::Gfx90a))?;
+        show(Mfma::f32_32x32x16_bf8_bf8(Arch::Gfx942))?;
+    }
+    Ok(())
+}
+
+/// One instruction on the hardware.
+fn ask(device: &Device, mfma: Mfma) -> anyhow::Result<()> {
+    let probe = MfmaProbe::new(mfma)?;
+    let found = probe.measure(device)?;
+    let models = probe.models()?;
+    let matches: Vec<&str> = models.iter().filter(|m| probe.differences(m, &found) == 0).map(|m| m.name.as_str()).collect();
+    let flushed = |x: usize| if probe.value(&found, x) == 0.0 { "flushed" } else { "kept" };
+    let subnormals = probe.cases().iter().enumerate().filter(|c| c.1.flush);
+    let subnormals = subnormals.map(|(x, case)| format!("{}: {}", case.why, flushed(x))).collect::<Vec<_>>().join("; ");
+    if matches.is_empty() {
+        println!("  {mfma}: NO MODEL MATCHES; the nearest differs in {} elements", nearest(&probe, &models, &found));
+        for (x, case) in probe.cases().iter().enumerate() {
+            println!("    {:<60} {:e}", case.why, probe.value(&found, x));
+        }
+    } else {
+        println!("  {mfma}: {}", matches.join(" = "));
+    }
+    if matches!(mfma.arithmetic(), Arithmetic::F32(_) | Arithmetic::F64) {
+        println!("    {subnormals}");
+    }
+    Ok(())
+}
+
+fn nearest(probe: &MfmaProbe, models: &[ProbeAnswer], found: &ProbeAnswer) -> String {
+    let best = models.iter().min_by_key(|m| probe.differences(m, found));
+    best.map_or_else(|| "all".to_owned(), |m| format!("{} ({})", probe.differences(m, found), m.name))
+}
+
+/// The answers of the models, side by side.
+fn show(mfma: Mfma) -> anyhow::Result<()> {
+    let probe = MfmaProbe::new(mfma)?;
+    let models = probe.models()?;
+    println!("\n{mfma}");
+    for (x, model) in models.iter().enumerate() {
+        println!("  [{x}] {}", model.name);
+    }
+    print!("  {:<60}", "");
+    (0..models.len()).for_each(|x| print!(" {:>12}", format!("[{x}]")));
+    println!();
+    for (x, case) in probe.cases().iter().enumerate() {
+        print!("  {:<60}", case.why);
+        models.iter().for_each(|m| print!(" {:>12}", short(probe.value(m, x))));
+        println!();
+    }
+    Ok(())
+}
+
+/// The shortest digits that name the f32.
+fn short(x: f64) -> String {
+    let x = x as f32;
+    if x == 0.0 || !x.is_finite() || (0.01..1e8).contains(&x.abs()) { format!("{x}") } else { format!("{x:.4e}") }
+}
