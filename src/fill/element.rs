@@ -218,7 +218,7 @@ fn integer(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -
 
 fn subnormal(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -> u64 {
     let draw = below(p, index, source);
-    dtype.float_format().map_or(0, |f| ((draw >> 1) + 1 | (draw & 1) << (f.exponent_bits + f.mantissa_bits)) << f.pad_bits)
+    dtype.float_format().map_or(0, |f| (((draw >> 1) + 1) | ((draw & 1) << (f.exponent_bits + f.mantissa_bits))) << f.pad_bits)
 }
 
 fn normal(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -> f64 {
@@ -231,7 +231,7 @@ fn normal(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) ->
         return clamp64(z.mul_add(p.b, p.a), p.low, p.high);
     }
     let words = source.block(p, index / 4, DATA);
-    let pair = (index % 4 & 2) as usize;
+    let pair = ((index % 4) & 2) as usize;
     let u = (words[pair] as f32).mul_add(1.0 / 4_294_967_296.0, 1.0 / 8_589_934_592.0);
     let radius = (-2.0 * ln32(u)).sqrt();
     let (sin, cos) = sin_cos32(words[pair + 1]);
@@ -301,7 +301,7 @@ fn special(flags: u32, f: &FloatFormat, word: u32) -> u64 {
         (_, Specials::E8m0) => (1 << magnitude) - 1,
         // Any fraction but 0: quiet and signalling ones.
         (_, _) if f.mantissa_bits > 15 => sign | infinity | payload << (f.mantissa_bits - 15) | 1,
-        (_, _) => sign | infinity | (1 + (payload * ((1 << f.mantissa_bits) - 1) >> 15)),
+        (_, _) => sign | infinity | (1 + ((payload * ((1 << f.mantissa_bits) - 1)) >> 15)),
     };
     bits << f.pad_bits
 }
