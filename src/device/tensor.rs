@@ -97,24 +97,6 @@ impl<'a> TensorRef<'a> {
         self.bytes
     }
 
-    /// The raw bits of the element at memory index `at`, fetched from the device.
-    pub(crate) fn read_bits(&self, at: usize) -> Result<u64> {
-        match self.device.backend() {
-            super::Backend::Host => Ok(self.dtype.load_bits(self.host_bytes(), at)),
-            super::Backend::Hip(gpu) => {
-                let unit = self.dtype.unit_bytes();
-                let (first, within) = (at / self.dtype.per_unit() * unit, at % self.dtype.per_unit());
-                if self.bytes.checked_sub(unit).is_none_or(|last| first > last) {
-                    return Err(Error::Length { what: "bytes of the tensor", expected: self.bytes, found: first + unit });
-                }
-                let mut bytes = [0; 16];
-                // SAFETY: the unit lies inside the memory that `from_raw` was promised.
-                unsafe { gpu.fetch(self.ptr.add(first), &mut bytes[..unit])? };
-                Ok(self.dtype.load_bits(&bytes[..unit], within))
-            }
-        }
-    }
-
     /// The memory of a tensor on the host device.
     pub(crate) fn host_bytes(&self) -> &'a [u8] {
         debug_assert!(matches!(self.device.backend(), super::Backend::Host));

@@ -49,9 +49,12 @@ use sums::Sums;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub stats: Stats,
+    /// Bit patterns of result and reference at each worst element.
+    pub worst: [[u64; 2]; 6],
     pub sums: Sums,
     pub histograms: Option<histogram::Counters>,
-    pub first: Vec<u64>,
+    /// The first mismatches with their bit patterns.
+    pub first: Vec<(u64, [u64; 2])>,
 }
 
 /// The largest magnitude of a tensor.
@@ -122,7 +125,7 @@ pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolera
         crate::device::Backend::Host => host::compare(&result, &reference, &request),
         crate::device::Backend::Hip(gpu) => return Err(gpu.unsupported("a comparison")),
     };
-    report(&result, &reference, &request, options, outcome)
+    Ok(report(&result, &reference, &request, options, outcome))
 }
 
 /// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.
@@ -139,16 +142,19 @@ pub fn gpu_reduce_max(tensor: &impl AsTensor) -> Result<MaxAbs> {
 
 /// Makes the report of an outcome: the same for every backend.
 fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, options: &Options, outcome: Outcome) -> Result<Report> {
-    let Outcome { stats, sums: [sum_d, sum_dd, sum_r, sum_rr], histograms, first } = outcome;
+    let Outcome { stats, worst: worst_bits, sums: [sum_d, sum_dd, sum_r, sum_rr], histograms, first } = outcome;
     let elements = result.elements();
-    let place = |index: u64| -> Result<Place> {
-        let index = index as usize;
-        let coordinates = result.layout().coordinates(index);
-        Ok(Place { index, coordinates, result: value_at(result, index)?, reference: value_at(reference, index)? })
+    let value = |tensor: &TensorRef<'_>, bits: u64| match tensor.dtype().int_format() {
+        Some(int) => Value::Int(int.decode(bits)),
+        None => Value::Float(tensor.dtype().decode(bits)),
     };
-    let worst = |m: Measure| -> Result<Option<Worst>> {
+    let place = |index: u64, [a, r]: [u64; 2]| {
+        let index = index as usize;
+        Place { index, coordinates: result.layout().coordinates(index), result: value(result, a), reference: value(reference, r) }
+    };
+    let worst = |m: Measure| {
         let stats::Extreme { value, index } = stats.worst[m as usize];
-        if index == NOWHERE { Ok(None) } else { Ok(Some(Worst { value, place: place(index)? })) }
+        (index != NOWHERE).then(|| Worst { value, place: place(index, worst_bits[m as usize]) })
     };
     let classes = |side: usize| Classes {
         zeros: stats.zeros[side],
@@ -157,9 +163,9 @@ fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
         negative_infinities: stats.negative_infinities[side],
     };
     let [result_max, reference_max] = stats.max_magnitude;
-    let worst_absolute = worst(Measure::Absolute)?;
+    let worst_absolute = worst(Measure::Absolute);
     let metrics = if request.all {
-        let worst_relative = worst(Measure::Relative)?;
+        let worst_relative = worst(Measure::Relative);
         let absolute = worst_absolute.as_ref().map_or(0.0, |w| w.value);
         let relative = worst_relative.as_ref().map_or(0.0, |w| w.value);
         let n = elements as f64;
@@ -167,10 +173,10 @@ fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
         let thresholds = options.thresholds.unwrap_or_else(|| Thresholds::rocmlir(result.dtype()));
         Some(Metrics {
             worst_relative,
-            worst_relative_old: worst(Measure::RelativeOld)?,
-            worst_epsilon: worst(Measure::Epsilon)?,
-            worst_ulp: worst(Measure::Ulp)?,
-            worst_ratio: worst(Measure::Ratio)?,
+            worst_relative_old: worst(Measure::RelativeOld),
+            worst_epsilon: worst(Measure::Epsilon),
+            worst_ulp: worst(Measure::Ulp),
+            worst_ratio: worst(Measure::Ratio),
             mean_absolute: sum_d / n,
             rms,
             relative_l1: quotient(sum_d, sum_r),
@@ -198,7 +204,7 @@ fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
         let finite = elements as u64 - stats.nonfinite_pairs;
         histogram::count_equal(counters, finite);
     }
-    Ok(Report {
+    Report {
         shape: result.shape().to_vec(),
         result_dtype: result.dtype(),
         reference_dtype: reference.dtype(),
@@ -213,26 +219,16 @@ fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
         reference: classes(1),
         result_max,
         reference_max,
-        first: first.into_iter().map(place).collect::<Result<_>>()?,
+        first: first.into_iter().map(|(index, bits)| place(index, bits)).collect(),
         worst_absolute,
         metrics,
         histograms: histograms.as_ref().map(Histograms::from_counters),
         device: result.device().name(),
         why: result.device().why().to_owned(),
-    })
+    }
 }
 
 /// x / y, where nothing over nothing is nothing.
 fn quotient(x: f64, y: f64) -> f64 {
     if x == 0.0 { 0.0 } else { x / y }
-}
-
-/// The value of one element, wherever the tensor lives.
-fn value_at(tensor: &TensorRef<'_>, index: usize) -> Result<Value> {
-    let at = tensor.layout().index(index);
-    let bits = tensor.read_bits(at)?;
-    Ok(match tensor.dtype().int_format() {
-        Some(int) => Value::Int(int.decode(bits)),
-        None => Value::Float(tensor.dtype().decode(bits)),
-    })
 }

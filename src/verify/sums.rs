@@ -10,7 +10,7 @@
 //! 3. after the last row, (lane 0 + lane 1) + (lane 2 + lane 3) is the column's sum;
 //! 4. columns are joined by halving: c with c + 16, then c + 8, 4, 2, 1.
 //!
-//! Then [`SEGMENTS_PER_ITEM`] consecutive segments are added in ascending order, one after the other, to an *item*; item i
+//! Then [`SEGMENTS_PER_ITEM`] consecutive segments are joined as a balanced tree, neighbours first, to an *item*; item i
 //! goes to lane i mod [`FINAL_LANES`], where items are added in ascending order starting from 0; lanes are joined by halving
 //! (128, 64 ... 1). Elements that are absent or not finite count as +0.
 //!
@@ -24,7 +24,7 @@ pub(crate) const COLUMNS: usize = 32;
 pub(crate) const ROWS: usize = 16;
 /// Accumulators of a column.
 pub(crate) const LANES: usize = 4;
-/// Segments that are added one after the other.
+/// Segments that are joined to an item.
 pub(crate) const SEGMENTS_PER_ITEM: usize = 16;
 /// Lanes of the last step.
 pub(crate) const FINAL_LANES: usize = 256;
@@ -62,6 +62,22 @@ pub(crate) fn segment_sums(acc: &Accumulators) -> Sums {
         });
         halve(&mut columns);
         columns[0]
+    })
+}
+
+/// Joins the segments of an item; absent ones count as zeros.
+pub(crate) fn item_sums(segments: &[Sums]) -> Sums {
+    std::array::from_fn(|s| {
+        let mut tree = [0.0; SEGMENTS_PER_ITEM];
+        tree.iter_mut().zip(segments).for_each(|(t, segment)| *t = segment[s]);
+        let mut width = SEGMENTS_PER_ITEM;
+        while width > 1 {
+            width /= 2;
+            for i in 0..width {
+                tree[i] = tree[2 * i] + tree[2 * i + 1];
+            }
+        }
+        tree[0]
     })
 }
 

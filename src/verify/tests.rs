@@ -56,12 +56,14 @@ fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -
             histogram::count(&mut counters, bins.0, bins.1, bins.2);
         }
         if stats.mismatches > before && first.len() < request.first {
-            first.push(i as u64);
+            first.push((i as u64, [a, r]));
         }
         pairs.push((d, m));
     }
     let sums = if request.all { naive_sums(&pairs, sums::vector_width(da, dr)) } else { [0.0; 4] };
-    Outcome { stats, sums, histograms: request.histograms.then_some(counters), first }
+    let bits = |i: u64| [(result, da), (reference, dr)].map(|(t, d)| d.load_bits(t.host_bytes(), t.layout().index(i as usize)));
+    let worst = stats.worst.map(|e| if e.index == stats::NOWHERE { [0; 2] } else { bits(e.index) });
+    Outcome { stats, worst, sums, histograms: request.histograms.then_some(counters), first }
 }
 
 fn spacing_of(dtype: DType, magnitude: f64) -> f64 {
@@ -87,8 +89,12 @@ fn naive_sums(pairs: &[(f64, f64)], vector: usize) -> sums::Sums {
         })
         .collect();
     sums::join_items(segments.chunks(SEGMENTS_PER_ITEM).map(|chunk| {
-        let add = |a: sums::Sums, b: &sums::Sums| std::array::from_fn(|k| a[k] + b[k]);
-        chunk[1..].iter().fold(chunk[0], add)
+        let mut tree = chunk.to_vec();
+        tree.resize(SEGMENTS_PER_ITEM, [0.0; 4]);
+        while tree.len() > 1 {
+            tree = tree.chunks(2).map(|pair| std::array::from_fn(|k| pair[0][k] + pair[1][k])).collect();
+        }
+        tree[0]
     }))
 }
 
@@ -171,7 +177,7 @@ fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
     assert_eq!(fast.stats, slow.stats, "{what}");
     assert_eq!(fast.sums.map(f64::to_bits), slow.sums.map(f64::to_bits), "{what}: sums {:?} {:?}", fast.sums, slow.sums);
     assert_eq!(fast.histograms, slow.histograms, "{what}");
-    assert_eq!(fast.first, slow.first, "{what}");
+    assert_eq!((&fast.first, &fast.worst), (&slow.first, &slow.worst), "{what}");
 }
 
 const REQUEST: Request = Request { rtol: 1e-3, atol: 1e-3, nonfinite: NonFinite::Fail, all: true, histograms: false, first: 5 };

@@ -13,7 +13,7 @@ pub(crate) use max::reduce_max;
 use super::Outcome;
 use super::histogram::{BINS, Counters};
 use super::rule::{Arithmetic, Grid, IntRule, NonFinite, Real, Rule};
-use super::stats::Stats;
+use super::stats::{NOWHERE, Stats};
 use super::sums::{self, Accumulators, COLUMNS, LANES, Sums};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, convert, ordinal};
@@ -74,7 +74,7 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
     let scan = |scanner: &mut S, part: &mut Part, readers: &mut (Reader<'_>, Reader<'_>), i: usize| {
         let end = n.min((i + 1) * item);
         let before = part.stats.mismatches;
-        let mut item_sums: Option<Sums> = None;
+        let mut segment_sums = Vec::with_capacity(sums::SEGMENTS_PER_ITEM);
         for seg in (i * item..end).step_by(segment) {
             let seg_end = end.min(seg + segment);
             let mut acc = sums::empty();
@@ -86,11 +86,10 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
                 scanner.scan(start as u64, count, a, r, part, sink);
             }
             if request.all {
-                let s = sums::segment_sums(&acc);
-                item_sums = Some(item_sums.map_or(s, |t| std::array::from_fn(|k| t[k] + s[k])));
+                segment_sums.push(sums::segment_sums(&acc));
             }
         }
-        part.items.push((item_sums.unwrap_or_default(), part.stats.mismatches - before));
+        part.items.push((sums::item_sums(&segment_sums), part.stats.mismatches - before));
     };
     let task = |t: usize| {
         let mut scanner = S::new(result.dtype(), reference.dtype(), request);
@@ -131,7 +130,13 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
             break;
         }
     }
-    Outcome { stats, sums, histograms: request.histograms.then_some(histograms), first }
+    let bits = |index: u64| {
+        let of = |t: &TensorRef<'_>| t.dtype().load_bits(t.host_bytes(), t.layout().index(index as usize));
+        [of(result), of(reference)]
+    };
+    let worst = stats.worst.map(|e| if e.index == NOWHERE { [0; 2] } else { bits(e.index) });
+    let first = first.into_iter().map(|i| (i, bits(i))).collect();
+    Outcome { stats, worst, sums, histograms: request.histograms.then_some(histograms), first }
 }
 
 /// The scanner of f32 and f64.
