@@ -27,7 +27,7 @@ struct VerifyParams {
     u32 nonfinite_equal;
     u32 first;        // mismatches to list
     i32 min_exponent, max_exponent, mantissa_bits; // of the result's format
-    u32 all, histograms;
+    u32 histograms;
     u32 rank_a, rank_r; // 0: dense
     i64 offset_a, offset_r;
     u64 extents_a[8], extents_r[8];

@@ -18,6 +18,7 @@
 //! Limits: a comparison of no elements is an error (nothing is no proof), both tensors must be on one device, and at most
 //! [`Options::MAX_FIRST`] mismatches are listed.
 
+mod hip;
 mod histogram;
 pub(crate) mod host;
 pub mod profile;
@@ -123,7 +124,7 @@ pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolera
     };
     let outcome = match result.device().backend() {
         crate::device::Backend::Host => host::compare(&result, &reference, &request),
-        crate::device::Backend::Hip(gpu) => return Err(gpu.unsupported("a comparison")),
+        crate::device::Backend::Hip(gpu) => hip::compare(gpu, &[(result.clone(), reference.clone(), request)])?.remove(0),
     };
     Ok(report(&result, &reference, &request, options, outcome))
 }
@@ -136,12 +137,12 @@ pub fn gpu_reduce_max(tensor: &impl AsTensor) -> Result<MaxAbs> {
     let tensor = tensor.as_tensor();
     match tensor.device().backend() {
         crate::device::Backend::Host => Ok(host::reduce_max(&tensor)),
-        crate::device::Backend::Hip(gpu) => Err(gpu.unsupported("a reduction")),
+        crate::device::Backend::Hip(gpu) => hip::reduce_max(gpu, &tensor),
     }
 }
 
 /// Makes the report of an outcome: the same for every backend.
-fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, options: &Options, outcome: Outcome) -> Result<Report> {
+fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, options: &Options, outcome: Outcome) -> Report {
     let Outcome { stats, worst: worst_bits, sums: [sum_d, sum_dd, sum_r, sum_rr], histograms, first } = outcome;
     let elements = result.elements();
     let value = |tensor: &TensorRef<'_>, bits: u64| match tensor.dtype().int_format() {

@@ -49,6 +49,10 @@ impl HipAlloc {
         self.ptr.cast()
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Copies from the host, and waits.
     pub(crate) fn write(&mut self, source: &[u8]) -> Result<()> {
         self.same_size(source.len())?;
@@ -119,19 +123,6 @@ impl Drop for HipAlloc {
                 settled.and(freed)
             });
         }
-    }
-}
-
-impl HipDevice {
-    /// Copies a few bytes to the host, and waits.
-    ///
-    /// # Safety
-    /// `from` is valid for reads of as many bytes as `target` has, on this GPU.
-    pub(crate) unsafe fn fetch(&'static self, from: *const u8, target: &mut [u8]) -> Result<()> {
-        // SAFETY: the caller's promise; `target` is borrowed until `blocking` has waited.
-        self.blocking(|queue| unsafe {
-            queue.copy(target.as_mut_ptr().cast(), from.cast(), target.len(), hipMemcpyKind::hipMemcpyDeviceToHost)
-        })
     }
 }
 

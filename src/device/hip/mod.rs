@@ -133,6 +133,11 @@ impl HipDevice {
         format!("gpu:{} {name}, {}", self.index, self.props.base_arch())
     }
 
+    /// Its number among all GPUs.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     pub(crate) fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
@@ -186,11 +191,6 @@ impl HipDevice {
 
     pub(crate) fn check(&self, call: &'static str, error: hipError_t) -> Result<()> {
         check(self.runtime, call, error)
-    }
-
-    /// The error of an operation that has no kernel.
-    pub(crate) fn unsupported(&self, what: &str) -> Error {
-        Error::Unsupported { what: what.to_owned(), by: self.name() }
     }
 
     /// The device's own stream.

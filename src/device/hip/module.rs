@@ -145,6 +145,11 @@ impl<A: Arguments> Kernel<A> {
         Kernel { file, name, block, arguments: PhantomData }
     }
 
+    /// The file in `hip/`.
+    pub(crate) fn file(&self) -> &'static str {
+        self.file
+    }
+
     /// Enqueues the kernel with `grid` blocks. No blocks are no launch.
     ///
     /// # Safety

@@ -1,0 +1,372 @@
+//! The comparison on a GPU: which kernel of `hip/verify*.hip`, with which memory, and what its result says.
+//!
+//! A comparison needs scratch memory: 32 bytes for every few segments, 4 bytes for each. Workspaces are kept per device and reused,
+//! so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernel writes itself:
+//! one launch, one wait, no copy.
+
+use super::histogram::BINS;
+use super::host::Request;
+use super::rule::{Arithmetic, Grid, NonFinite};
+use super::stats::{Extreme, NOWHERE, Stats};
+use super::sums;
+use super::{MaxAbs, Outcome};
+use crate::device::hip::{HipAlloc, HipDevice, Kernel, PinnedAlloc};
+use crate::device::{Layout, TensorRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use bytemuck::{Pod, Zeroable};
+use std::sync::{Mutex, PoisonError};
+
+/// Dimensions of a layout that a kernel takes, after merging.
+const RANK: usize = 8;
+
+/// `struct VerifyParams` of hip/verify.h.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Params {
+    a: u64,
+    r: u64,
+    n: u64,
+    rtol: f64,
+    atol: f64,
+    dtype_a: u32,
+    dtype_r: u32,
+    nonfinite_equal: u32,
+    first: u32,
+    min_exponent: i32,
+    max_exponent: i32,
+    mantissa_bits: i32,
+    histograms: u32,
+    rank_a: u32,
+    rank_r: u32,
+    offset_a: i64,
+    offset_r: i64,
+    extents_a: [u64; RANK],
+    extents_r: [u64; RANK],
+    strides_a: [i64; RANK],
+    strides_r: [i64; RANK],
+    partials: u64,
+    mismatches: u64,
+    workspace: u64,
+    bests: u64,
+    result: u64,
+}
+
+/// `struct VerifyPlace`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Found {
+    index: u64,
+    bits: [u64; 2],
+}
+
+/// `struct VerifyResult`.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Answer {
+    counts: [u64; 11],
+    magnitudes: [f64; 2],
+    values: [f64; 6],
+    places: [Found; 6],
+    hints: [f64; 2],
+    sums: [f64; 4],
+    histograms: [u64; BINS],
+    listed: u64,
+    first: [Found; 64],
+}
+
+/// Bytes of `struct VerifyWorkspace`.
+const SCRATCH: usize = 8 * (6 + 2 + 2 + 11 + BINS + 1);
+/// Bytes of `struct VerifyBest`.
+const BEST: usize = 8 * 12;
+
+/// The scratch memory of one comparison.
+struct Workspace {
+    /// Zeroed before the first comparison; each leaves it zeroed.
+    scratch: HipAlloc,
+    bests: HipAlloc,
+    partials: HipAlloc,
+    mismatches: HipAlloc,
+    answer: PinnedAlloc,
+}
+
+impl Workspace {
+    fn new(gpu: &'static HipDevice) -> Result<Workspace> {
+        let mut scratch = HipAlloc::new(gpu, SCRATCH)?;
+        scratch.set_zero()?;
+        let none = || HipAlloc::new(gpu, 0);
+        Ok(Workspace {
+            scratch,
+            bests: none()?,
+            partials: none()?,
+            mismatches: none()?,
+            answer: PinnedAlloc::new(gpu, size_of::<Answer>())?,
+        })
+    }
+
+    /// Makes room for a launch.
+    fn reserve(&mut self, gpu: &'static HipDevice, launch: &Launch) -> Result<()> {
+        grow(gpu, &mut self.bests, launch.grid as usize * BEST)?;
+        grow(gpu, &mut self.partials, launch.works * sums::SUMS * 8)?;
+        grow(gpu, &mut self.mismatches, launch.segments * 4)
+    }
+}
+
+fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
+    if block.bytes() < bytes {
+        // Freed first: a workspace should not need twice its memory.
+        *block = HipAlloc::new(gpu, 0)?;
+        *block = HipAlloc::new(gpu, bytes.next_power_of_two())?;
+    }
+    Ok(())
+}
+
+/// Idle workspaces, by device.
+static IDLE: Mutex<Vec<(usize, Workspace)>> = Mutex::new(Vec::new());
+
+fn take(gpu: &'static HipDevice) -> Result<Workspace> {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    match idle.iter().position(|(index, _)| *index == gpu.index()) {
+        Some(at) => Ok(idle.swap_remove(at).1),
+        None => {
+            drop(idle);
+            Workspace::new(gpu)
+        }
+    }
+}
+
+fn give_back(gpu: &'static HipDevice, workspaces: Vec<Workspace>) {
+    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+    idle.extend(workspaces.into_iter().map(|w| (gpu.index(), w)));
+}
+
+/// A kernel and how it is laid out.
+struct Launch {
+    kernel: Kernel<(Params,)>,
+    grid: u32,
+    segments: usize,
+    works: usize,
+}
+
+/// Pairs that have kernels of their own: formats, file, and the kernels' names for all metrics and for counts.
+struct Dense(DType, DType, &'static str, [&'static str; 2]);
+
+macro_rules! dense {
+    ($($file:literal: $($a:ident $r:ident $name:literal),*;)*) => {
+        &[$($(Dense(DType::$a, DType::$r, $file, [concat!("verify_", $name, "_all"), concat!("verify_", $name, "_counts")])),*),*]
+    };
+}
+
+const DENSE: &[Dense] = dense! {
+    "verify.hip": F64 F64 "f64_f64", F32 F32 "f32_f32", F16 F16 "f16_f16", Bf16 Bf16 "bf16_bf16", F16 F32 "f16_f32", Bf16 F32 "bf16_f32";
+    "verify_bytes.hip": F8E4M3 F8E4M3 "f8e4m3_f8e4m3", F8E5M2 F8E5M2 "f8e5m2_f8e5m2", F8E4M3Fnuz F8E4M3Fnuz "f8e4m3fnuz_f8e4m3fnuz",
+        F8E5M2Fnuz F8E5M2Fnuz "f8e5m2fnuz_f8e5m2fnuz", I8 I8 "i8_i8", U8 U8 "u8_u8";
+};
+
+/// The file and kernel for a pair.
+fn kernel_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> (&'static str, &'static str) {
+    let (da, dr) = (result.dtype(), reference.dtype());
+    let aligned = |t: &TensorRef<'_>| t.layout().is_contiguous() && address(t).is_multiple_of(16);
+    if aligned(result)
+        && aligned(reference)
+        && !request.histograms
+        && let Some(Dense(_, _, file, [all, counts])) = DENSE.iter().find(|d| (d.0, d.1) == (da, dr))
+    {
+        return (file, if request.all { all } else { counts });
+    }
+    let name = match Arithmetic::of(da, dr) {
+        Arithmetic::F32 => "verify_any_f32",
+        Arithmetic::F64 => "verify_any_f64",
+        Arithmetic::I64 => "verify_any_i64",
+    };
+    ("verify_any.hip", name)
+}
+
+/// The address of element 0 of a contiguous tensor; packed elements that start inside a byte have none that is aligned.
+fn address(t: &TensorRef<'_>) -> u64 {
+    let bits = t.layout().offset() * t.dtype().bits();
+    if bits.is_multiple_of(8) { t.as_ptr() as u64 + bits as u64 / 8 } else { 1 }
+}
+
+impl Launch {
+    fn of(gpu: &'static HipDevice, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Result<Launch> {
+        let (file, name) = kernel_of(result, reference, request);
+        let vector = sums::vector_width(result.dtype(), reference.dtype());
+        let segments = result.elements().div_ceil(sums::segment_elements(vector));
+        // Small tensors are spread over many small blocks. A block of 64 threads is one wavefront where those are large.
+        let spread = |groups: &usize| segments.div_ceil(*groups) <= gpu.multiprocessors() as usize;
+        let groups = [2, 4, 8].into_iter().find(spread).unwrap_or(sums::SEGMENTS_PER_ITEM);
+        let threads = groups * sums::COLUMNS;
+        let works = segments.div_ceil(groups);
+        // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of up to 512 threads.
+        let kernel: Kernel<(Params,)> = unsafe { Kernel::new(file, name, threads as u32) };
+        let grid = kernel.grid_for(gpu, works as u64 * threads as u64)?;
+        Ok(Launch { kernel, grid, segments, works })
+    }
+}
+
+/// The merged dimensions of a layout for a kernel; none when dense.
+fn dims(layout: &Layout) -> Result<(u32, [u64; RANK], [i64; RANK])> {
+    let dims = layout.collapsed();
+    let (mut extents, mut strides) = ([0; RANK], [0; RANK]);
+    if let [(_, 1)] = dims[..] {
+        return Ok((0, extents, strides));
+    }
+    if dims.len() > RANK {
+        let limit = format!("at most {RANK} dimensions that do not merge, on a GPU");
+        return Err(Error::InvalidArgument { what: "strides", value: format!("{:?}", layout.strides()), limit });
+    }
+    for (i, (extent, stride)) in dims.iter().enumerate() {
+        (extents[i], strides[i]) = (*extent as u64, *stride as i64);
+    }
+    Ok((dims.len() as u32, extents, strides))
+}
+
+fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, launch: &Launch, w: &mut Workspace) -> Result<Params> {
+    let grid = Grid::of(result.dtype());
+    let dense = |t: &TensorRef<'_>| launch.is_fast().then(|| address(t));
+    let (rank_a, extents_a, strides_a) = dims(result.layout())?;
+    let (rank_r, extents_r, strides_r) = dims(reference.layout())?;
+    Ok(Params {
+        a: dense(result).unwrap_or(result.as_ptr() as u64),
+        r: dense(reference).unwrap_or(reference.as_ptr() as u64),
+        n: result.elements() as u64,
+        rtol: request.rtol,
+        atol: request.atol,
+        dtype_a: result.dtype() as u32,
+        dtype_r: reference.dtype() as u32,
+        nonfinite_equal: u32::from(request.nonfinite == NonFinite::EqualWhenSame),
+        first: request.first as u32,
+        min_exponent: grid.min_exponent,
+        max_exponent: grid.max_exponent,
+        mantissa_bits: grid.mantissa_bits,
+        histograms: u32::from(request.histograms),
+        rank_a,
+        rank_r,
+        offset_a: result.layout().offset() as i64,
+        offset_r: reference.layout().offset() as i64,
+        extents_a,
+        extents_r,
+        strides_a,
+        strides_r,
+        partials: w.partials.ptr() as u64,
+        mismatches: w.mismatches.ptr() as u64,
+        workspace: w.scratch.ptr() as u64,
+        bests: w.bests.ptr() as u64,
+        result: w.answer.as_slice().as_ptr() as u64,
+    })
+}
+
+impl Launch {
+    fn is_fast(&self) -> bool {
+        self.kernel.file() != "verify_any.hip"
+    }
+}
+
+/// Compares pairs of tensors on one GPU: all are enqueued, then waited for once.
+pub(super) fn compare(gpu: &'static HipDevice, pairs: &[(TensorRef<'_>, TensorRef<'_>, Request)]) -> Result<Vec<Outcome>> {
+    let mut workspaces = Vec::with_capacity(pairs.len());
+    gpu.blocking(|queue| {
+        for (result, reference, request) in pairs {
+            let launch = Launch::of(gpu, result, reference, request)?;
+            let mut workspace = take(gpu)?;
+            workspace.reserve(gpu, &launch)?;
+            let params = params(result, reference, request, &launch, &mut workspace)?;
+            // Kept before the launch: whatever fails later, `blocking` waits before the memory can go.
+            workspaces.push(workspace);
+            // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking` has waited; the workspace has
+            // room for this launch and no other launch uses it.
+            unsafe { launch.kernel.launch(queue, launch.grid, &(params,))? };
+        }
+        Ok(())
+    })?;
+    let outcomes = pairs.iter().zip(&workspaces).map(|((_, _, request), w)| outcome(request, w)).collect();
+    // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
+    give_back(gpu, workspaces);
+    Ok(outcomes)
+}
+
+/// What a kernel wrote, as the host scan would have it.
+fn outcome(request: &Request, workspace: &Workspace) -> Outcome {
+    let answer: Answer = bytemuck::pod_read_unaligned(workspace.answer.as_slice());
+    let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = answer.counts;
+    let mut stats = Stats {
+        mismatches,
+        zero_passes,
+        zeros: [zeros_a, zeros_r],
+        nans: [nans_a, nans_r],
+        positive_infinities: [plus_a, plus_r],
+        negative_infinities: [minus_a, minus_r],
+        nonfinite_pairs,
+        max_magnitude: answer.magnitudes,
+        worst: std::array::from_fn(|k| Extreme { value: answer.values[k], index: answer.places[k].index }),
+        passing_rtol: answer.hints[0],
+        passing_atol: answer.hints[1],
+    };
+    let mut worst = answer.places.map(|p| if p.index == NOWHERE { [0; 2] } else { p.bits });
+    let mut sums = answer.sums;
+    if !request.all {
+        // The kernel for all pairs and layouts measures everything.
+        stats = Stats { zero_passes: 0, zeros: [0; 2], passing_rtol: 0.0, passing_atol: 0.0, ..stats };
+        stats.worst[1..].fill(Extreme::NONE);
+        worst[1..].fill([0; 2]);
+        sums = [0.0; sums::SUMS];
+    }
+    let first = answer.first[..answer.listed as usize].iter().map(|f| (f.index, f.bits)).collect();
+    Outcome { stats, worst, sums, histograms: request.histograms.then_some(answer.histograms), first }
+}
+
+/// `struct MaxParams` of hip/reduce_max.hip.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct MaxParams {
+    x: u64,
+    n: u64,
+    dtype: u32,
+    rank: u32,
+    offset: i64,
+    extents: [u64; RANK],
+    strides: [i64; RANK],
+    workspace: u64,
+    result: u64,
+}
+
+/// The largest magnitude of a tensor on a GPU.
+pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<MaxAbs> {
+    if tensor.elements() == 0 {
+        return Ok(MaxAbs::default());
+    }
+    let dense = tensor.layout().is_contiguous() && address(tensor).is_multiple_of(16);
+    let name = match (dense, tensor.dtype().bits()) {
+        (true, 8) => "reduce_max_8",
+        (true, 16) => "reduce_max_16",
+        (true, 32) => "reduce_max_32",
+        (true, 64) => "reduce_max_64",
+        _ => "reduce_max_any",
+    };
+    // SAFETY: every kernel of hip/reduce_max.hip is `extern "C" __global__ void NAME(MaxParams)` for blocks of 512 threads.
+    let kernel: Kernel<(MaxParams,)> = unsafe { Kernel::new("reduce_max.hip", name, 512) };
+    let (rank, extents, strides) = dims(tensor.layout())?;
+    let workspace = take(gpu)?;
+    let params = MaxParams {
+        x: if dense { address(tensor) } else { tensor.as_ptr() as u64 },
+        n: tensor.elements() as u64,
+        dtype: tensor.dtype() as u32,
+        rank,
+        offset: tensor.layout().offset() as i64,
+        extents,
+        strides,
+        workspace: workspace.scratch.ptr() as u64,
+        result: workspace.answer.as_slice().as_ptr() as u64,
+    };
+    let per_thread = if dense { 128 / tensor.dtype().bits() as u64 * 4 } else { 1 };
+    gpu.blocking(|queue| {
+        let grid = kernel.grid_for(gpu, params.n.div_ceil(per_thread))?;
+        // SAFETY: the layout lies within the tensor's memory, which is borrowed until `blocking` has waited; nobody else uses the
+        // workspace.
+        unsafe { kernel.launch(queue, grid, &(params,)) }
+    })?;
+    let [value, nans, infinities]: [u64; 3] = bytemuck::pod_read_unaligned(&workspace.answer.as_slice()[..24]);
+    give_back(gpu, vec![workspace]);
+    Ok(MaxAbs { value: f64::from_bits(value), nans, infinities })
+}

@@ -1,0 +1,139 @@
+//! The comparison gives the same bits on every device that opens: one host, and whatever GPUs there are.
+
+use hipverify::device::{AsTensor, Device, DeviceMem, Layout, TensorRef};
+use hipverify::dtype::*;
+use hipverify::verify::{Level, NonFinite, Options, Report, Tolerance, gpu_reduce_max, gpu_verify_with};
+
+/// A small deterministic generator, so that this file needs no other part of the crate.
+struct Lcg(u64);
+
+impl Lcg {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 16
+    }
+}
+
+/// `wild` in a thousand elements have any bit pattern; the others are near a common value.
+fn bytes(dtype: DType, n: usize, seed: u64, wild: u64) -> Vec<u8> {
+    let mut out = vec![0; dtype.bytes_for(n).expect("small")];
+    let mut rng = Lcg(1);
+    let mut own = Lcg(seed);
+    for i in 0..n {
+        let value = (rng.next() % 4001) as f64 / 500.0 - 4.0;
+        let mut bits = dtype.encode(value, Rounding::NearestEven, Overflow::Saturate);
+        let dice = own.next();
+        if dice % 1000 < wild {
+            bits = own.next() << 32 ^ own.next();
+        } else if dice.is_multiple_of(3) {
+            bits = next_up(dtype, bits);
+        }
+        dtype.store_bits(&mut out, i, bits & (u64::MAX >> (64 - dtype.bits())));
+    }
+    out
+}
+
+/// The report without what names the device.
+fn facts(mut report: Report) -> Report {
+    report.device.clear();
+    report.why.clear();
+    report
+}
+
+fn gpus() -> Vec<Device> {
+    let gpus: Vec<Device> = Device::all().into_iter().skip(1).collect();
+    if gpus.is_empty() {
+        assert!(
+            std::env::var_os("HIPVERIFY_REQUIRE").is_none(),
+            "HIPVERIFY_REQUIRE is set and no GPU opens: {}",
+            Device::best().map_or_else(|e| e.to_string(), |d| d.to_string())
+        );
+        println!("no GPU opens: the host is compared with itself");
+        return vec![Device::host()];
+    }
+    gpus
+}
+
+/// Compares on the host and on every GPU, with `shift` bytes before the data.
+fn check(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: usize) {
+    let (a, r) = (bytes(da, n, 11, wild), bytes(dr, n, 12, wild));
+    let tolerance = Tolerance::new(1e-3, 1e-3).expect("valid");
+    let on = |device: &Device| {
+        let upload = |bytes: &[u8]| {
+            let padded: Vec<u8> = std::iter::repeat_n(0u8, shift).chain(bytes.iter().copied()).collect();
+            DeviceMem::<u8>::from_slice(device, &padded).expect("allocated")
+        };
+        let (ma, mr) = (upload(&a), upload(&r));
+        let view = |m: &DeviceMem<u8>, dtype: DType| {
+            let layout = Layout::contiguous(&[n]).expect("small");
+            // SAFETY: the memory has `shift` bytes and then those of n elements, lives as long as the view is used, and is not written.
+            unsafe { TensorRef::from_raw(device, m.as_tensor().as_ptr().add(shift), m.byte_size() - shift, dtype, layout).expect("inside") }
+        };
+        let report = gpu_verify_with(&view(&ma, da), &view(&mr, dr), &tolerance, options).expect("compared");
+        (facts(report), gpu_reduce_max(&view(&mr, dr)).expect("reduced"))
+    };
+    let host = on(&Device::host());
+    for gpu in gpus() {
+        assert_eq!(on(&gpu), host, "{da} against {dr}, {n} elements, {wild} in 1000 wild, shifted by {shift}, {options:?}, on {gpu}");
+    }
+}
+
+#[test]
+fn every_pair_of_formats() {
+    for da in DType::ALL {
+        for dr in DType::ALL {
+            check(da, dr, 3001, 20, &Options::default(), 0);
+        }
+    }
+}
+
+#[test]
+fn every_format_at_many_sizes() {
+    for dtype in DType::ALL {
+        for n in [1, 2, 15, 16, 17, 1023, 4096, 4097, 70_001, 600_003] {
+            check(dtype, dtype, n, 1, &Options::default(), 0);
+            check(dtype, dtype, n, 0, &Options::counts(), 0);
+        }
+    }
+}
+
+#[test]
+fn options_and_odd_addresses() {
+    let all = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2Fnuz, DType::I8, DType::I32, DType::F4E2M1];
+    for dtype in all {
+        check(dtype, dtype, 20_011, 500, &Options::default().histograms(true), 0);
+        check(dtype, dtype, 20_011, 900, &Options::default().nonfinite(NonFinite::EqualWhenSame).first(64), 0);
+        check(dtype, dtype, 20_011, 30, &Options::default().level(Level::Counts).first(0), 0);
+        check(dtype, dtype, 20_011, 30, &Options::default(), dtype.unit_bytes());
+    }
+    for (da, dr) in [(DType::F16, DType::F32), (DType::Bf16, DType::F32), (DType::F16, DType::F64), (DType::I8, DType::I32)] {
+        check(da, dr, 300_001, 30, &Options::default(), 0);
+        check(da, dr, 300_001, 30, &Options::default(), 8);
+    }
+}
+
+#[test]
+fn padded_transposed_and_reversed_layouts() {
+    let x: Vec<f32> = (0..40 * 50 * 6).map(|i| (i * 7 % 1013) as f32).collect();
+    let layouts = [
+        Layout::strided(&[6, 40, 47], &[2000, 50, 1], 2),
+        Layout::strided(&[40, 6, 50], &[50, 2000, 1], 0),
+        Layout::strided(&[50, 40, 6], &[1, 50, 2000], 0),
+        Layout::strided(&[6, 40, 50], &[-2000, 50, -1], 5 * 2000 + 49),
+        Layout::strided(&[3, 40, 50], &[0, 50, 1], 0),
+    ];
+    for layout in layouts.map(|l| l.expect("inside")) {
+        let on = |device: &Device| {
+            let a = DeviceMem::from_slice(device, &x).expect("allocated");
+            let dense: Vec<f32> = (0..layout.elements()).map(|i| x[layout.index(i)] + if i % 977 == 5 { 0.5 } else { 0.0 }).collect();
+            let r = DeviceMem::from_slice(device, &dense).expect("allocated");
+            let (a, r) = (a.strided(layout.clone()).expect("inside"), r.tensor(layout.shape()).expect("fits"));
+            facts(gpu_verify_with(&a, &r, &Tolerance::exact(), &Options::default()).expect("compared"))
+        };
+        let host = on(&Device::host());
+        assert!(host.mismatches > 0);
+        for gpu in gpus() {
+            assert_eq!(on(&gpu), host, "{layout:?} on {gpu}");
+        }
+    }
+}
