@@ -47,6 +47,7 @@ macro_rules! generator {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name(FillSpec);
+        #[allow(clippy::new_without_default, reason = "`new` is how every generator starts")]
         impl $name {
             $(#[$new])*
             pub fn new($($arg: $ty),*) -> Self {
