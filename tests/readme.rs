@@ -46,3 +46,14 @@ fn links_lead_somewhere() {
         }
     }
 }
+
+/// A page that nothing leads to is not read.
+#[test]
+fn the_index_names_every_page() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let index = std::fs::read_to_string(docs.join("README.md")).unwrap();
+    for page in std::fs::read_dir(docs).unwrap() {
+        let name = page.unwrap().file_name().into_string().unwrap();
+        assert!(name == "README.md" || index.contains(&format!("]({name})")), "docs/README.md does not link to {name}");
+    }
+}
