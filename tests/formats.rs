@@ -492,7 +492,7 @@ fn truncated(value: f64) -> f32 {
     let magnitude = match exponent {
         128..=1023 => f32::MAX.to_bits(),
         -126..=127 => ((exponent + 127) as u32) << 23 | (bits >> 29) as u32 & 0x7f_ffff,
-        -149..=-127 => ((bits & (1 << 52) - 1 | 1 << 52) >> (52 - 149 - exponent)) as u32,
+        -149..=-127 => (((bits & ((1 << 52) - 1)) | 1 << 52) >> (52 - 149 - exponent)) as u32,
         _ => 0,
     };
     f32::from_bits(magnitude | sign)

@@ -1,4 +1,5 @@
 //! `hipverify replay`, as people run it.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![cfg(feature = "cli")]
 
 use std::process::Command;

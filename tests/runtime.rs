@@ -2,6 +2,7 @@
 //! does work only when somebody waits for it, injects failures, and counts what is alive.
 //!
 //! A scenario is a function of [`SCENARIOS`]; the test of the same name starts it. The last test meets the real runtime.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![cfg(unix)]
 
 use anyhow::{Context, Result, bail, ensure};

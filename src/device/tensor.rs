@@ -131,6 +131,7 @@ impl<'a> TensorMut<'a> {
     }
 
     /// The tensor for reading.
+    #[allow(clippy::should_implement_trait, reason = "the trait would leave the lifetime to inference")]
     pub fn as_ref(&self) -> &TensorRef<'a> {
         &self.tensor
     }

@@ -150,7 +150,7 @@ pub(super) fn fill(p: &FillParams, dtype: DType, memory: &mut [u8]) {
     if head > 0 {
         one(0);
     }
-    if (count - head) % per_unit > 0 {
+    if !(count - head).is_multiple_of(per_unit) {
         one(count - 1);
     }
     let start = (offset + head) / per_unit * dtype.unit_bytes();

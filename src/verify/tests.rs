@@ -70,6 +70,9 @@ fn spacing_of(dtype: DType, magnitude: f64) -> f64 {
     crate::dtype::spacing(dtype, magnitude)
 }
 
+/// A summand of a pair (d, |r|).
+type Term = fn(&(f64, f64)) -> f64;
+
 fn naive_sums(pairs: &[(f64, f64)], vector: usize) -> sums::Sums {
     let segment = sums::segment_elements(vector);
     let segments: Vec<sums::Sums> = pairs
@@ -79,7 +82,7 @@ fn naive_sums(pairs: &[(f64, f64)], vector: usize) -> sums::Sums {
             for (group, values) in pairs.chunks(vector).enumerate() {
                 let mut values = values.to_vec();
                 values.resize(vector, (0.0, 0.0));
-                let terms: [fn(&(f64, f64)) -> f64; 4] = [|p| p.0, |p| p.0 * p.0, |p| p.1, |p| p.1 * p.1];
+                let terms: [Term; 4] = [|p| p.0, |p| p.0 * p.0, |p| p.1, |p| p.1 * p.1];
                 for (s, term) in terms.iter().enumerate() {
                     let folded = fold(&values.iter().map(term).collect::<Vec<_>>());
                     acc[s][group % COLUMNS].iter_mut().zip(folded).for_each(|(lane, x)| *lane += x);
