@@ -1,6 +1,7 @@
 //! The figures that the fp16 study of 2022 publishes in its sections 2.5 and 3, digit for digit.
 //!
 //! Section 2.5 has 205,520,896 elements: it runs when `HIPVERIFY_LONG_TESTS` is 1 (in release mode, a minute).
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use hipverify::matrix_core::Arch;
 use hipverify::suite::replay::{Configuration, Histograms, Kernel, Metrics, Range, Replay, Validator, Variant};
