@@ -154,9 +154,13 @@ fn threads_share_a_device() -> Result<()> {
 #[test]
 fn too_much_memory_is_an_error() -> Result<()> {
     on_all(|device| {
+        if device.kind() == DeviceKind::Host {
+            // Systems that promise more memory than they have take any size.
+            return Ok(());
+        }
         let (_, total) = device.memory_info()?;
         let error = DeviceMem::<u8>::new(device, total.saturating_mul(4)).map(|_| ());
-        ensure!(matches!(error, Err(hipverify::Error::OutOfMemory { .. })) || device.kind() == DeviceKind::Host, "{error:?}");
+        ensure!(matches!(error, Err(hipverify::Error::OutOfMemory { .. })), "{error:?}");
         // And the device works on.
         ensure!(DeviceMem::from_slice(device, &ramp(5))?.to_vec()? == ramp(5));
         Ok(())

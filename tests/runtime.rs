@@ -86,6 +86,8 @@ fn run(name: &str, setup: &Setup) -> Result<()> {
         .args(["--exact", "scenario", "--nocapture", "--test-threads=1"])
         .env("HIPVERIFY_SCENARIO", name)
         .env("HIPVERIFY_HIP_LIBRARY", &path)
+        // In a build for NVIDIA as well: the stand-in has the only GPUs.
+        .env("CUDA_VISIBLE_DEVICES", "-1")
         .envs(setup.env.iter().copied())
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -238,7 +240,7 @@ mod scenarios {
         let device = Device::best()?;
         assert_eq!(device.kind(), DeviceKind::Host);
         let reason = format!("HIP runtime libhipverify_standin.so (HIP 6.2) found, but it has no device ({code})");
-        assert_eq!(device.why(), reason);
+        assert!(device.why().starts_with(&reason), "{device}");
         Ok(())
     }
 
@@ -246,7 +248,8 @@ mod scenarios {
         expect_none("hipErrorNoDevice")?;
         assert_eq!(Device::all().len(), 1);
         let error = gpu().unwrap_err().to_string();
-        assert_eq!(error, "no gpu:0 device: HIP runtime libhipverify_standin.so (HIP 6.2) found, but it has no device (hipErrorNoDevice)");
+        let reason = "HIP runtime libhipverify_standin.so (HIP 6.2) found, but it has no device (hipErrorNoDevice)";
+        assert!(error.starts_with(&format!("no gpu:0 device: {reason}")), "{error}");
         Ok(())
     }
 
