@@ -1,7 +1,7 @@
 //! The `hipverify` program: commands and tensor files.
 //!
 //! One file a command. A command is a struct of flags with `run`, which prints and says pass or mismatch; whatever keeps it
-//! from a verdict is an error. To add one: a file, a line in [`Command`], a line in [`Command::run`].
+//! from a verdict is an error. To add one: a file, a line in `Command`, a line in `Command::run`.
 
 mod compare;
 mod demo;
