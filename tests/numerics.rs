@@ -123,11 +123,7 @@ fn ordered_sum(terms: &[f64], width: usize) -> f64 {
         let mut columns = [[0.0; 4]; 32];
         for (group, values) in part.chunks(width).enumerate() {
             for (lane, sum) in columns[group % 32].iter_mut().enumerate().take(lanes) {
-                let mut tree: Vec<f64> = (lane..width).step_by(lanes).map(|v| values.get(v).copied().unwrap_or(0.0)).collect();
-                while tree.len() > 1 {
-                    tree = tree.chunks(2).map(|pair| pair[0] + pair[1]).collect();
-                }
-                *sum += tree[0];
+                *sum += tree((lane..width).step_by(lanes).map(|v| values.get(v).copied().unwrap_or(0.0)).collect());
             }
         }
         halve(&mut columns.map(|c| (c[0] + c[1]) + (c[2] + c[3])))
@@ -135,9 +131,17 @@ fn ordered_sum(terms: &[f64], width: usize) -> f64 {
     let segments: Vec<f64> = terms.chunks(16 * 32 * width).map(segment).collect();
     let mut last = [0.0; 256];
     for (i, item) in segments.chunks(16).enumerate() {
-        last[i % 256] += item[1..].iter().fold(item[0], |sum, x| sum + x);
+        last[i % 256] += tree(item.to_vec());
     }
     halve(&mut last)
+}
+
+/// A balanced tree, neighbours first; what is missing counts as 0.
+fn tree(mut values: Vec<f64>) -> f64 {
+    while values.len() > 1 {
+        values = values.chunks(2).map(|pair| pair.iter().sum()).collect();
+    }
+    values[0]
 }
 
 fn halve(values: &mut [f64]) -> f64 {
