@@ -24,7 +24,7 @@ impl<const GROUP: usize> Lane for Exact<GROUP> {
     }
 
     /// Whether all sums of the pass are exact in f64: products and accumulators are multiples of a `unit`, and no sum can reach
-    /// 2^52 of it. Rounding to f32 keeps a multiple a multiple.
+    /// 2^53 of it. Rounding to f32 keeps a multiple a multiple.
     #[inline(always)]
     fn tame(&self, a: Span, b: Span, acc: &[[f32; COLUMNS]]) -> bool {
         let unit = unit::<GROUP>(a.least) * unit::<GROUP>(b.least);
@@ -38,9 +38,9 @@ impl<const GROUP: usize> Lane for Exact<GROUP> {
             most = most.max(c.to_bits() & 0x7fff_ffff);
         }
         let most = f64::from(f32::from_bits(most));
-        // Twice the sum of all products: more than enough for what rounding to f32 adds.
-        let reach = most + 2.0 * DEPTH as f64 * f64::from(a.most) * f64::from(b.most);
-        stray == 0 && reach < unit * (1u64 << 51) as f64
+        // A little more than the sum of all magnitudes, for what rounding to f32 adds.
+        let reach = 1.01 * (most + DEPTH as f64 * f64::from(a.most) * f64::from(b.most));
+        stray == 0 && reach < unit * (1u64 << 53) as f64
     }
 
     #[inline(always)]
