@@ -60,7 +60,10 @@ pub fn compile(rtc: &Rtc, name: &str, source: &str, arch: &str) -> Result<Vec<u8
     let mut headers = vec![("hip/hip_runtime.h", "// built in\n")];
     headers.extend(HEADERS.iter().map(|h| (h.name, h.text)));
     let target = format!("--offload-arch={arch}");
-    rtc.compile(name, source, &headers, &["-std=c++17", "-O3", "-ffp-contract=off", &target])
+    // As hipcc does: without early inlining, old compilers keep arrays in memory and run out of the local one.
+    let inline = ["-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false"];
+    let options = ["-std=c++17", "-O3", "-ffp-contract=off", &target];
+    rtc.compile(name, source, &headers, &[options.as_slice(), &inline].concat())
 }
 
 #[cfg(test)]
