@@ -23,6 +23,8 @@ fn measured_lines_come_out() {
     };
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let (mut matched, mut inside, mut skipped, mut wrong) = (0, 0, 0, Vec::new());
+    // `HIPVERIFY_REPLAY_DEVICE=gpu` computes on a GPU.
+    let device = hipverify::Device::open(&std::env::var("HIPVERIFY_REPLAY_DEVICE").unwrap_or("host".to_owned())).unwrap();
     // Lines of equal computation are computed once.
     let mut done = BTreeMap::new();
     for row in text.lines().skip(1).filter(|l| !l.trim().is_empty()) {
@@ -52,6 +54,7 @@ fn measured_lines_come_out() {
                 kernel,
                 validator: validator.parse().unwrap(),
                 variant: Variant::First,
+                device: device.clone(),
             };
             replay.run().unwrap()
         });

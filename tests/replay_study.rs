@@ -3,17 +3,24 @@
 //! Section 2.5 has 205,520,896 elements: it runs when `HIPVERIFY_LONG_TESTS` is 1 (in release mode, a minute).
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+use hipverify::Device;
 use hipverify::matrix_core::Arch;
 use hipverify::suite::replay::{Configuration, Histograms, Kernel, Metrics, Range, Replay, Validator, Variant};
 
 /// The first layer of ResNet-50, a 7x7 filter with stride 2, as the study has it.
 const CONFIGURATION: &str = "padding_kernel_gemmK_CHECK_RESNET50_F16_CONFIG1";
 
+/// The host, or what `HIPVERIFY_REPLAY_DEVICE` names.
+fn device() -> Device {
+    Device::open(&std::env::var("HIPVERIFY_REPLAY_DEVICE").unwrap_or("host".to_owned())).unwrap()
+}
+
 fn run(batch: usize, variant: Variant) -> Metrics {
     let configuration = Configuration { batch, ..Configuration::named(CONFIGURATION).unwrap() };
     let range: Range = "r0".parse().unwrap();
     let (arch, kernel, validator) = (Arch::Gfx90a, Kernel::Xdlops, Validator::Cpu);
-    Replay { configuration, range, seed: 1, arch, kernel, validator, variant }.run().unwrap().metrics
+    let device = device();
+    Replay { configuration, range, seed: 1, arch, kernel, validator, variant, device }.run().unwrap().metrics
 }
 
 /// A published histogram: counts, and the largest differences as they are printed.

@@ -1,7 +1,7 @@
 //! `hipverify replay`: computes what the fp16 study of 2022 measured on MI100 and MI200.
 
 use super::Outcome;
-use crate::device::{Device, DeviceKind};
+use crate::device::Device;
 use crate::matrix_core::Arch;
 use crate::reference::Direction;
 use crate::suite::replay::{Configuration, Kernel, Range, Replay, Validator, Variant, configurations};
@@ -45,7 +45,7 @@ pub(super) struct Args {
     /// Print the study's histograms as well
     #[arg(long)]
     histogram: bool,
-    /// Where to compute: host
+    /// Where to compute: host, best, gpu or gpu:N; the line is the same everywhere
     #[arg(long, default_value = "host")]
     device: String,
     #[command(flatten, next_help_heading = "Sizes")]
@@ -168,9 +168,6 @@ impl Args {
             return Ok(Outcome::Pass);
         }
         let device = Device::open(&self.device)?;
-        if device.kind() != DeviceKind::Host {
-            bail!("replay is not supported by {}; it runs on --device host", device.name());
-        }
         let configuration = match &self.name {
             Some(name) => Configuration::named(name)?,
             None => self.sizes.configuration()?,
@@ -184,6 +181,7 @@ impl Args {
             kernel: self.kernel,
             validator: self.validator,
             variant: self.variant,
+            device,
         };
         let outcome = replay.run()?;
         writeln!(out, "{}", outcome.metrics)?;

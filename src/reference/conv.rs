@@ -7,7 +7,8 @@ use super::conv_param::ConvParam;
 use super::engine::{Convolution, convolve};
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
-use super::operand::{self, Job, Operands};
+use super::operand::{self, First, Job, Operands};
+use crate::device::hip::reference::Reference;
 use crate::device::{AsTensor, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 
@@ -69,10 +70,11 @@ impl Conv {
     /// number of elements will do as well.
     ///
     /// # Errors
-    /// When shapes or formats do not fit, or a tensor is not on the host device.
+    /// When shapes or formats do not fit, or tensors are on different devices.
     pub fn run(&self, first: &impl AsTensor, second: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
         let values = self.operands(&first.as_tensor(), &second.as_tensor(), to.as_ref())?;
-        operand::write(to, &values.run(self.arithmetic.accumulate, self)?)
+        let sums = values.run(to.as_ref().device(), self.arithmetic.accumulate, self)?;
+        operand::write(to, &sums)
     }
 
     /// Computes Σ|a||b| for every element of the result, accumulated in f64, as error bounds need it.
@@ -81,10 +83,13 @@ impl Conv {
     /// As for [`run`](Conv::run).
     pub fn magnitudes(&self, first: &impl AsTensor, second: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
         let values = self.operands(&first.as_tensor(), &second.as_tensor(), to.as_ref())?;
-        operand::write(to, &values.magnitudes().run(Accumulate::F64, self)?)
+        let sums = values.magnitudes().run(to.as_ref().device(), Accumulate::F64, self)?;
+        operand::write(to, &sums)
     }
 
     fn operands(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<Operands> {
+        to.device().expect_same(first.device(), "the first operand")?;
+        to.device().expect_same(second.device(), "the second operand")?;
         for (tensor, role) in [first, second, to].into_iter().zip(self.roles()) {
             let expected = self.param.shape(role);
             if tensor.shape() != expected && tensor.shape() != [self.param.elements(role)] {
@@ -100,11 +105,20 @@ impl Conv {
 }
 
 impl Job for Conv {
+    fn elements(&self) -> usize {
+        self.param.elements(self.roles()[2])
+    }
+
+    fn plan(&self) -> Result<(Reference, First)> {
+        let inside = self.arithmetic.accumulate == Accumulate::Every4 && self.direction == Direction::BackwardWeight;
+        Ok((self.param.lattice().plan(self.direction, self.order, inside)?, First::Source))
+    }
+
     fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {
         let lattice: Lattice = self.param.lattice();
         let inside = self.arithmetic.accumulate == Accumulate::Every4;
         let what = Convolution { lattice: &lattice, direction: self.direction, order: self.order, inside };
-        let mut out = vec![0.0; self.param.elements(self.roles()[2])];
+        let mut out = vec![0.0; self.elements()];
         convolve(what, chain, (a, b), |acc: &[C::Element]| acc.iter().map(|v| v.widened()).collect(), &mut out);
         out
     }

@@ -1,9 +1,17 @@
 //! Runs a convolution through a chain: the products of [`lattice`](super::lattice) in the tiles of [`tiles`](super::tiles).
 
-use super::chain::Chain;
+use super::accumulate::Accumulate;
+use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
+use super::plan;
 use super::tiles::{self, Tile};
+use crate::device::{Backend, Device, hip};
+use crate::error::{Error, Result};
+use rayon::prelude::*;
+
+/// Results of one task.
+const CHUNK: usize = 1 << 16;
 
 /// What to compute, and in which order.
 #[derive(Clone, Copy)]
@@ -53,6 +61,41 @@ pub(crate) fn convolve<S, C, O>(
             });
         }
     }
+}
+
+/// Convolves f32 operands on a device: the accumulators, as f64, pass through `finish` and come out in memory order.
+pub(crate) fn convolve_on<O: Copy + Send>(
+    device: &Device,
+    what: Convolution<'_>,
+    accumulate: Accumulate,
+    operands: (&[f32], &[f32]),
+    finish: impl Fn(&[f64]) -> Vec<O> + Sync,
+    to: &mut [O],
+) -> Result<()> {
+    if let Backend::Hip(gpu) = device.backend() {
+        let kernel = plan::kernel(accumulate, true).ok_or_else(|| Error::Unsupported {
+            what: format!("accumulation {accumulate}"),
+            by: format!("the device code on {}", device.name()),
+        })?;
+        let plan = what.lattice.plan(what.direction, what.order, what.inside)?;
+        let mut sums = vec![0.0; to.len()];
+        let bytes = (bytemuck::cast_slice(operands.0), bytemuck::cast_slice(operands.1));
+        // SAFETY: the kernel takes f32 operands; the plan is that of the lattice which operands and result have.
+        unsafe { hip::reference::reference(gpu, kernel, &plan, bytes.0, bytes.1, &mut sums)? };
+        to.par_chunks_mut(CHUNK).zip(sums.par_chunks(CHUNK)).for_each(|(to, sums)| to.copy_from_slice(&finish(sums)));
+        return Ok(());
+    }
+    let finish32 = |sums: &[f32]| finish(&sums.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+    match accumulate {
+        Accumulate::F64 => convolve(what, Vectorised(F64), operands, finish, to),
+        Accumulate::F64Rounded => convolve(what, Vectorised(Rounded), operands, finish, to),
+        Accumulate::Every4 => convolve(what, Vectorised(Four), operands, finish, to),
+        Accumulate::Groups4 => convolve(what, Vectorised(FourApart), operands, finish, to),
+        Accumulate::F32 => convolve(what, Vectorised(F32), operands, finish32, to),
+        Accumulate::F32Fma => convolve(what, Vectorised(F32Fma), operands, finish32, to),
+        Accumulate::MatrixCore(model) => convolve(what, MatrixCore(model), operands, finish32, to),
+    }
+    Ok(())
 }
 
 /// Writes a tile whose columns come in lines of `line` elements, `step` apart in memory.

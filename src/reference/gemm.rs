@@ -3,8 +3,10 @@
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::Chain;
 use super::lanes::Number;
-use super::operand::{self, Job, Operands};
+use super::operand::{self, First, Job, Operands};
+use super::plan;
 use super::tiles::{self, Products};
+use crate::device::hip::reference::Reference;
 use crate::device::{AsTensor, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use std::ops::Range;
@@ -128,11 +130,11 @@ impl<'a> Gemm<'a> {
     /// Computes D.
     ///
     /// # Errors
-    /// When shapes or formats do not fit each other or the arithmetic, or a tensor is not on the host device.
+    /// When shapes or formats do not fit each other or the arithmetic, or tensors are on different devices.
     pub fn run(&self, a: &impl AsTensor, b: &impl AsTensor, d: &mut TensorMut<'_>) -> Result<()> {
         let (a, b) = (a.as_tensor(), b.as_tensor());
         let product = self.product(&a, &b, d.as_ref())?;
-        let mut values = Operands::read(self.arithmetic, &a, &b)?.run(self.arithmetic.accumulate, &product)?;
+        let mut values = Operands::read(self.arithmetic, &a, &b)?.run(d.as_ref().device(), self.arithmetic.accumulate, &product)?;
         if self.alpha != 1.0 {
             values.iter_mut().for_each(|v| *v *= self.alpha);
         }
@@ -167,11 +169,13 @@ impl<'a> Gemm<'a> {
     pub fn magnitudes(&self, a: &impl AsTensor, b: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
         let (a, b) = (a.as_tensor(), b.as_tensor());
         let product = self.product(&a, &b, to.as_ref())?;
-        let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(Accumulate::F64, &product)?;
+        let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(to.as_ref().device(), Accumulate::F64, &product)?;
         operand::write(to, &values)
     }
 
     fn product(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<Product> {
+        d.device().expect_same(a.device(), "A")?;
+        d.device().expect_same(b.device(), "B")?;
         let (batch, m, n) = match *d.shape() {
             [m, n] => (1, m, n),
             [batch, m, n] => (batch, m, n),
@@ -263,6 +267,14 @@ impl<T: Number, S: Number + Into<T>> Products<T> for Matrices<'_, S> {
 }
 
 impl Job for Product {
+    fn elements(&self) -> usize {
+        self.batch * self.m * self.n
+    }
+
+    fn plan(&self) -> Result<(Reference, First)> {
+        Ok((plan::matrices([self.batch, self.m, self.n, self.k], self.a_at, self.b_at)?, First::Other))
+    }
+
     fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {
         let (m, n) = (self.m, self.n);
         let mut out = vec![0.0; self.batch * m * n];

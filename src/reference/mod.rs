@@ -6,7 +6,9 @@
 //! every element keeps its own sequence, so results are the same bits on every machine and for any number of threads.
 //! [`naive`] holds the same definitions element by element.
 //!
-//! Limits: operands are widened to f32 or f64 in memory first; tensors must be on the host device.
+//! On a GPU one thread walks each element; the bits are the same. The device code has every mode but gfx942 and the f32 and
+//! converted inputs of matrix cores. Limits: operands are widened to f32 or f64 on the host first, wherever they live, and results
+//! rounded there.
 
 mod accumulate;
 mod chain;
@@ -20,6 +22,7 @@ mod lattice;
 mod model_gemm;
 pub mod naive;
 mod operand;
+mod plan;
 #[cfg(test)]
 mod tests;
 mod tiles;
@@ -32,6 +35,5 @@ pub use gemm::{Epilogue, Gemm};
 pub use lattice::{Direction, KOrder};
 pub use model_gemm::model_gemm;
 
-pub(crate) use chain::{Chain, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
-pub(crate) use engine::{Convolution, convolve};
+pub(crate) use engine::{Convolution, convolve_on};
 pub(crate) use lattice::Lattice;

@@ -3,7 +3,9 @@
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
-use crate::device::{Backend, Layout, TensorMut, TensorRef};
+use super::plan;
+use crate::device::hip::reference::{Reference, download, reference, upload};
+use crate::device::{Backend, Device, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -19,38 +21,47 @@ pub(crate) enum Operands {
 
 /// What runs once the types are known.
 pub(crate) trait Job {
+    /// Elements of the result.
+    fn elements(&self) -> usize;
+    /// The same sums for the device code. The first operand is `other` there, or the source.
+    fn plan(&self) -> Result<(Reference, First)>;
     /// Accumulates; the result in its own order.
     fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64>;
+}
+
+/// Which operand of the device code the first one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    Source,
+    Other,
 }
 
 impl Operands {
     /// Reads both tensors.
     pub(crate) fn read(arithmetic: Arithmetic, a: &TensorRef<'_>, b: &TensorRef<'_>) -> Result<Operands> {
         arithmetic.accepts(a.dtype(), b.dtype())?;
-        expect_host(a)?;
-        expect_host(b)?;
         let single = |d: DType| !matches!(d, DType::F64 | DType::I32);
         let flush = arithmetic.flush_subnormals;
         if single(a.dtype()) && single(b.dtype()) {
-            let one = |t: &TensorRef<'_>| {
-                let mut values = read(t, 0.0f32, convert::decode_f32, |v| v as f32);
+            let one = |t: &TensorRef<'_>| -> Result<Vec<f32>> {
+                let mut values = read(t, 0.0f32, convert::decode_f32, |v| v as f32)?;
                 if let (true, Some(format)) = (flush, t.dtype().float_format()) {
                     let least = format.min_normal() as f32;
                     values.par_iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
                 }
-                values
+                Ok(values)
             };
-            return Ok(Operands::Single(one(a), one(b)));
+            return Ok(Operands::Single(one(a)?, one(b)?));
         }
-        let one = |t: &TensorRef<'_>| {
-            let mut values = read(t, 0.0f64, convert::decode_f64, |v| v);
+        let one = |t: &TensorRef<'_>| -> Result<Vec<f64>> {
+            let mut values = read(t, 0.0f64, convert::decode_f64, |v| v)?;
             if let (true, Some(format)) = (flush, t.dtype().float_format()) {
                 let least = format.min_normal();
                 values.par_iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
             }
-            values
+            Ok(values)
         };
-        Ok(Operands::Double(one(a), one(b)))
+        Ok(Operands::Double(one(a)?, one(b)?))
     }
 
     /// The operands without signs.
@@ -65,8 +76,25 @@ impl Operands {
         }
     }
 
-    /// Runs `job` with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
-    pub(crate) fn run(&self, accumulate: Accumulate, job: &impl Job) -> Result<Vec<f64>> {
+    /// Runs `job` on `device` with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
+    pub(crate) fn run(&self, device: &Device, accumulate: Accumulate, job: &impl Job) -> Result<Vec<f64>> {
+        if let Backend::Hip(gpu) = device.backend() {
+            let single = matches!(self, Operands::Single(..));
+            let kernel = plan::kernel(accumulate, single).ok_or_else(|| Error::Unsupported {
+                what: format!("accumulation {accumulate}"),
+                by: format!("the device code on {}", device.name()),
+            })?;
+            let (a, b): (&[u8], &[u8]) = match self {
+                Operands::Single(a, b) => (bytemuck::cast_slice(a), bytemuck::cast_slice(b)),
+                Operands::Double(a, b) => (bytemuck::cast_slice(a), bytemuck::cast_slice(b)),
+            };
+            let (plan, first) = job.plan()?;
+            let (source, other) = if first == First::Source { (a, b) } else { (b, a) };
+            let mut to = vec![0.0; job.elements()];
+            // SAFETY: the kernel is the one for these operands; the plan is that of the shapes which the operands have.
+            unsafe { reference(gpu, kernel, &plan, source, other, &mut to)? };
+            return Ok(to);
+        }
         Ok(match (self, accumulate) {
             (Operands::Single(a, b), Accumulate::F64) => job.run(Vectorised(F64), a, b),
             (Operands::Single(a, b), Accumulate::F64Rounded) => job.run(Vectorised(Rounded), a, b),
@@ -89,17 +117,25 @@ impl Operands {
     }
 }
 
-fn expect_host(t: &TensorRef<'_>) -> Result<()> {
-    match t.device().backend() {
-        Backend::Host => Ok(()),
-        #[allow(unreachable_patterns)] // Other backends depend on the build.
-        _ => Err(Error::Unsupported { what: "a reference GEMM or convolution".to_owned(), by: t.device().name() }),
-    }
-}
-
 /// The elements in logical order.
-fn read<T: Number>(t: &TensorRef<'_>, zero: T, decode: impl Fn(DType, &[u8], &mut [T]) + Sync, from: impl Fn(f64) -> T + Sync) -> Vec<T> {
-    let (dtype, bytes, layout) = (t.dtype(), t.host_bytes(), t.layout());
+fn read<T: Number>(
+    t: &TensorRef<'_>,
+    zero: T,
+    decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
+    from: impl Fn(f64) -> T + Sync,
+) -> Result<Vec<T>> {
+    let fetched;
+    let bytes = match t.device().backend() {
+        Backend::Host => t.host_bytes(),
+        Backend::Hip(gpu) => {
+            let mut bytes = vec![0; t.byte_size()];
+            // SAFETY: a tensor's memory is readable by its device.
+            unsafe { download(gpu, t.as_ptr(), &mut bytes)? };
+            fetched = bytes;
+            &fetched
+        }
+    };
+    let (dtype, layout) = (t.dtype(), t.layout());
     let mut out = vec![zero; layout.elements()];
     let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
     if layout.is_contiguous() && whole_units {
@@ -109,24 +145,37 @@ fn read<T: Number>(t: &TensorRef<'_>, zero: T, decode: impl Fn(DType, &[u8], &mu
         let one = |i: usize| from(dtype.decode(dtype.load_bits(bytes, layout.index(i))));
         out.par_iter_mut().enumerate().for_each(|(i, v)| *v = one(i));
     }
-    out
+    Ok(out)
 }
 
 /// The values of a tensor as f64, in logical order.
 pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
-    expect_host(t)?;
-    Ok(read(t, 0.0, convert::decode_f64, |v| v))
+    read(t, 0.0, convert::decode_f64, |v| v)
 }
 
 /// Writes `values` in logical order, rounded once, nearest even, IEEE overflow.
 pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
-    expect_host(t.as_ref())?;
     let dtype = t.as_ref().dtype();
     let layout: Layout = t.as_ref().layout().clone();
     if layout.elements() != values.len() {
         return Err(Error::Length { what: "elements of the result", expected: values.len(), found: layout.elements() });
     }
-    let bytes = t.host_bytes_mut();
+    let gpu = match t.as_ref().device().backend() {
+        Backend::Host => {
+            encode(dtype, &layout, values, t.host_bytes_mut());
+            return Ok(());
+        }
+        Backend::Hip(gpu) => *gpu,
+    };
+    let mut bytes = vec![0; t.as_ref().byte_size()];
+    // SAFETY: a tensor's memory is readable by its device.
+    unsafe { download(gpu, t.as_ref().as_ptr(), &mut bytes)? };
+    encode(dtype, &layout, values, &mut bytes);
+    // SAFETY: the tensor is borrowed exclusively and has this many bytes.
+    unsafe { upload(gpu, &bytes, t.as_mut_ptr()) }
+}
+
+fn encode(dtype: DType, layout: &Layout, values: &[f64], bytes: &mut [u8]) {
     if layout.is_contiguous() && layout.offset() == 0 && values.len().is_multiple_of(dtype.per_unit()) {
         let size = dtype.bytes_for(CHUNK).unwrap_or(usize::MAX);
         let needed = dtype.bytes_for(values.len()).unwrap_or(usize::MAX);
@@ -138,5 +187,4 @@ pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
             dtype.store_bits(bytes, layout.index(i), dtype.encode(v, Rounding::NearestEven, Overflow::Ieee));
         }
     }
-    Ok(())
 }

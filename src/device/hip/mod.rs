@@ -35,6 +35,7 @@ mod memory;
 pub(crate) mod mfma;
 mod model_gemm;
 mod module;
+pub(crate) mod reference;
 mod set_value;
 mod stream;
 

@@ -4,12 +4,11 @@ use super::config::{Configuration, Kernel, Range, Validator, Variant};
 use super::inputs::inputs;
 use super::metrics::{Metrics, Spacing, Tally};
 use super::split;
+use crate::device::Device;
 use crate::dtype::F16;
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Input, Model};
-use crate::reference::{
-    self, Chain, ConvParam, Convolution, Direction, F32Fma, F64, Four, FourApart, KOrder, Lattice, MatrixCore, Role, Rounded, Vectorised,
-};
+use crate::reference::{Accumulate, ConvParam, Convolution, Direction, KOrder, Lattice, Role, convolve_on};
 use half::slice::HalfFloatSliceExt;
 
 /// One run of the study.
@@ -29,6 +28,8 @@ pub struct Replay {
     pub validator: Validator,
     /// Version of validator and metrics.
     pub variant: Variant,
+    /// Where to compute; the result is the same everywhere.
+    pub device: Device,
 }
 
 /// The result of a [`Replay`].
@@ -92,8 +93,8 @@ impl Replay {
         let parts = if self.kernel == Kernel::Xdlops { c.split() } else { 1 };
         let operands = Operands { first, second };
         let outcome = match c.direction {
-            Direction::BackwardWeight => self.weights(&param, &operands, model, parts),
-            _ => self.images(&param, &operands, model),
+            Direction::BackwardWeight => self.weights(&param, &operands, model, parts)?,
+            _ => self.images(&param, &operands, model)?,
         };
         Ok(outcome)
     }
@@ -115,7 +116,7 @@ impl Replay {
     }
 
     /// Forward and backward data: images are independent.
-    fn images(&self, param: &ConvParam, operands: &Operands, model: Model) -> Outcome {
+    fn images(&self, param: &ConvParam, operands: &Operands, model: Model) -> Result<Outcome> {
         let lattice = param.lattice();
         let (from, to, elements) = match self.configuration.direction {
             Direction::BackwardData => (lattice.output_at.outer, lattice.input_at.outer, param.elements(Role::Input)),
@@ -135,33 +136,33 @@ impl Replay {
                 false => (&operands.first[start * from..(start + images) * from], images * to),
             };
             let source_wide = widen(source, false);
-            let kern = self.kernel(model, param, &part, (&source_wide, &filter), len);
+            let kern = self.kernel(model, param, &part, (&source_wide, &filter), len)?;
             let val = match &flushed {
-                Some(filter) => self.validator(param, &part, (&widen(source, true), filter), len),
-                None => self.validator(param, &part, (&source_wide, &filter), len),
+                Some(filter) => self.validator(param, &part, (&widen(source, true), filter), len)?,
+                None => self.validator(param, &part, (&source_wide, &filter), len)?,
             };
             tally.add(&val, &kern);
         }
-        Outcome { metrics: tally.finish(), orders: None }
+        Ok(Outcome { metrics: tally.finish(), orders: None })
     }
 
     /// Backward weight: one result over all images.
-    fn weights(&self, param: &ConvParam, operands: &Operands, model: Model, parts: usize) -> Outcome {
+    fn weights(&self, param: &ConvParam, operands: &Operands, model: Model, parts: usize) -> Result<Outcome> {
         let lattice = param.lattice();
         let len = param.elements(Role::Filter);
         let wide = (widen(&operands.first, false), widen(&operands.second, false));
         let wide = (&wide.0[..], &wide.1[..]);
         let val = if self.flushes() {
-            self.validator(param, &lattice, (&widen(&operands.first, true), &widen(&operands.second, true)), len)
+            self.validator(param, &lattice, (&widen(&operands.first, true), &widen(&operands.second, true)), len)?
         } else {
-            self.validator(param, &lattice, wide, len)
+            self.validator(param, &lattice, wide, len)?
         };
         if parts == 1 {
             let mut tally = self.tally();
-            tally.add(&val, &self.kernel(model, param, &lattice, wide, len));
-            return Outcome { metrics: tally.finish(), orders: None };
+            tally.add(&val, &self.kernel(model, param, &lattice, wide, len)?);
+            return Ok(Outcome { metrics: tally.finish(), orders: None });
         }
-        let sums = split::Sums::new(&lattice, MatrixCore(model), wide, parts, len);
+        let sums = split::Sums::new(&self.device, &lattice, Accumulate::MatrixCore(model), wide, parts, len)?;
         let metrics = |kern: Vec<F16>| {
             let mut tally = self.tally();
             tally.add(&val, &kern);
@@ -169,7 +170,7 @@ impl Replay {
         };
         let (nearest, farthest) = sums.extremes(&val);
         let orders = Orders { parts, nearest: metrics(nearest), farthest: metrics(farthest) };
-        Outcome { metrics: metrics(sums.ascending()), orders: Some(orders) }
+        Ok(Outcome { metrics: metrics(sums.ascending()), orders: Some(orders) })
     }
 
     /// Whether the validator takes subnormal inputs as zero.
@@ -177,51 +178,43 @@ impl Replay {
         self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu
     }
 
-    fn kernel(&self, model: Model, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Vec<F16> {
-        match self.kernel {
-            Kernel::Xdlops => self.convolve32(param, lattice, MatrixCore(model), operands, len),
-            Kernel::NonXdlops => self.convolve32(param, lattice, Vectorised(F32Fma), operands, len),
-        }
+    fn kernel(&self, model: Model, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Result<Vec<F16>> {
+        let accumulate = match self.kernel {
+            Kernel::Xdlops => Accumulate::MatrixCore(model),
+            Kernel::NonXdlops => Accumulate::F32Fma,
+        };
+        self.convolve(lattice, self.configuration.kernel_order(param), accumulate, operands, len)
     }
 
-    fn validator(&self, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Vec<F16> {
-        match (self.validator, self.variant, self.kernel) {
-            (Validator::Gpu, ..) => self.convolve32(param, lattice, Vectorised(F32Fma), operands, len),
-            (_, Variant::Accumulate4, _) => self.convolve64(lattice, Vectorised(FourApart), operands, len),
-            (_, Variant::Later, _) => self.convolve64(lattice, Vectorised(Four), operands, len),
-            (.., Kernel::Xdlops) => self.convolve64(lattice, Vectorised(F64), operands, len),
-            (.., Kernel::NonXdlops) => self.convolve64(lattice, Vectorised(Rounded), operands, len),
-        }
+    fn validator(&self, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Result<Vec<F16>> {
+        let accumulate = match (self.validator, self.variant, self.kernel) {
+            (Validator::Gpu, ..) => {
+                return self.convolve(lattice, self.configuration.kernel_order(param), Accumulate::F32Fma, operands, len);
+            }
+            (_, Variant::Accumulate4, _) => Accumulate::Groups4,
+            (_, Variant::Later, _) => Accumulate::Every4,
+            (.., Kernel::Xdlops) => Accumulate::F64,
+            (.., Kernel::NonXdlops) => Accumulate::F64Rounded,
+        };
+        // The order of the CPU's loops.
+        self.convolve(lattice, KOrder::ChannelsFirst, accumulate, operands, len)
     }
 
-    /// The order of the GPU's kernels.
-    fn convolve32<C: Chain<Element = f32>>(
+    fn convolve(
         &self,
-        param: &ConvParam,
         lattice: &Lattice,
-        chain: C,
+        order: KOrder,
+        accumulate: Accumulate,
         operands: (&[f32], &[f32]),
         len: usize,
-    ) -> Vec<F16> {
-        let order = self.configuration.kernel_order(param);
-        let what = Convolution { lattice, direction: self.configuration.direction, order, inside: false };
-        let mut out = vec![F16::ZERO; len];
-        reference::convolve(what, chain, operands, narrow, &mut out);
-        out
-    }
-
-    /// The order of the CPU's loops.
-    fn convolve64<C: Chain<Element = f64>>(&self, lattice: &Lattice, chain: C, operands: (&[f32], &[f32]), len: usize) -> Vec<F16> {
-        let what = Convolution {
-            lattice,
-            direction: self.configuration.direction,
-            order: KOrder::ChannelsFirst,
-            inside: self.variant == Variant::Later,
-        };
+    ) -> Result<Vec<F16>> {
+        let direction = self.configuration.direction;
+        let inside = accumulate == Accumulate::Every4 && direction == Direction::BackwardWeight;
+        let what = Convolution { lattice, direction, order, inside };
         let mut out = vec![F16::ZERO; len];
         let finish = |acc: &[f64]| narrow(&acc.iter().map(|&v| v as f32).collect::<Vec<_>>());
-        reference::convolve(what, chain, operands, finish, &mut out);
-        out
+        convolve_on(&self.device, what, accumulate, operands, finish, &mut out)?;
+        Ok(out)
     }
 }
 

@@ -6,8 +6,10 @@
 //! bounds the results of all orders without trying them.
 
 use super::run::narrow;
+use crate::device::Device;
 use crate::dtype::F16;
-use crate::reference::{self, Chain, Convolution, Direction, KOrder, Lattice};
+use crate::error::Result;
+use crate::reference::{Accumulate, Convolution, Direction, KOrder, Lattice, convolve_on};
 
 /// The partial sums of every element of the filter.
 pub(super) struct Sums {
@@ -15,18 +17,26 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn new<C: Chain<Element = f32>>(lattice: &Lattice, chain: C, operands: (&[f32], &[f32]), parts: usize, len: usize) -> Sums {
+    pub(super) fn new(
+        device: &Device,
+        lattice: &Lattice,
+        accumulate: Accumulate,
+        operands: (&[f32], &[f32]),
+        parts: usize,
+        len: usize,
+    ) -> Result<Sums> {
         let images = lattice.images / parts;
         let slice = Lattice { images, ..lattice.clone() };
-        let part = |i: usize| {
+        let part = |i: usize| -> Result<Vec<f32>> {
             let what = Convolution { lattice: &slice, direction: Direction::BackwardWeight, order: KOrder::ChannelsFirst, inside: false };
             let mut out = vec![0.0f32; len];
             let input = &operands.0[i * images * lattice.input_at.outer..];
             let output = &operands.1[i * images * lattice.output_at.outer..];
-            reference::convolve(what, chain, (input, output), <[f32]>::to_vec, &mut out);
-            out
+            let finish = |sums: &[f64]| sums.iter().map(|&v| v as f32).collect();
+            convolve_on(device, what, accumulate, (input, output), finish, &mut out)?;
+            Ok(out)
         };
-        Sums { parts: (0..parts).map(part).collect() }
+        Ok(Sums { parts: (0..parts).map(part).collect::<Result<_>>()? })
     }
 
     /// The results when the parts arrive in ascending order.

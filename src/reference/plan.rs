@@ -1,0 +1,145 @@
+//! The same sums for the device code: which product meets which, as strides.
+
+use super::accumulate::Accumulate;
+use super::lattice::{Direction, KOrder, Lattice};
+use crate::device::hip::reference::{Reference, extent};
+use crate::error::Result;
+use crate::matrix_core::{Arch, Input};
+
+/// The kernel of an accumulation; `None` where the device code has none.
+pub(crate) fn kernel(accumulate: Accumulate, single: bool) -> Option<&'static str> {
+    Some(match (accumulate, single) {
+        (Accumulate::F64, true) => "reference_f64_single",
+        (Accumulate::F64, false) => "reference_f64_double",
+        (Accumulate::F64Rounded, true) => "reference_rounded_single",
+        (Accumulate::F64Rounded, false) => "reference_rounded_double",
+        (Accumulate::Every4, true) => "reference_every4_single",
+        (Accumulate::Every4, false) => "reference_every4_double",
+        (Accumulate::Groups4, true) => "reference_groups4_single",
+        (Accumulate::Groups4, false) => "reference_groups4_double",
+        (Accumulate::F32, true) => "reference_f32_single",
+        (Accumulate::F32Fma, true) => "reference_f32_fma_single",
+        (Accumulate::MatrixCore(model), true) => match (model.arch(), model.input()) {
+            (Arch::Gfx908, Input::F16) => "reference_gfx908_f16",
+            (Arch::Gfx908, Input::Bf16) => "reference_gfx908_bf16",
+            (Arch::Gfx90a, Input::F16) => "reference_gfx90a_f16",
+            (Arch::Gfx90a, Input::Bf16) => "reference_gfx90a_bf16",
+            (Arch::Gfx90a, Input::Bf16K) => "reference_gfx90a_bf16_1k",
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+fn wide<const N: usize>(strides: [usize; N]) -> [u64; N] {
+    strides.map(|s| s as u64)
+}
+
+fn extents<const N: usize>(what: &'static str, sizes: [usize; N]) -> Result<[u32; N]> {
+    let mut out = [0; N];
+    for (o, n) in out.iter_mut().zip(sizes) {
+        *o = extent(what, n)?;
+    }
+    Ok(out)
+}
+
+fn signed(what: &'static str, sizes: [usize; 3]) -> Result<[i32; 3]> {
+    Ok(extents(what, sizes)?.map(|n| n as i32))
+}
+
+impl Lattice {
+    /// The sums of a convolution. The source is what padding surrounds: the input, or for backward data the output.
+    pub(crate) fn plan(&self, direction: Direction, order: KOrder, inside: bool) -> Result<Reference> {
+        for d in 0..3 {
+            // The device code's positions are 32-bit; the largest is the end of the last window.
+            let last =
+                (self.output[d] - 1).saturating_mul(self.stride[d]).saturating_add((self.filter[d] - 1).saturating_mul(self.dilation[d]));
+            extent("an extent of the padded input", last.saturating_add(self.input[d]).saturating_add(self.padding[d]))?;
+        }
+        let (i, f, o) = (&self.input_at, &self.filter_at, &self.output_at);
+        let with = |head: [usize; 3], space: [usize; 3]| wide([head[0], head[1], head[2], space[0], space[1], space[2]]);
+        let dims = |head: [usize; 3], space: [usize; 3]| {
+            extents("an extent of the result", [head[0], head[1], head[2], space[0], space[1], space[2]])
+        };
+        let (stride, dilation, padding) =
+            (signed("stride", self.stride)?, signed("dilation", self.dilation)?, signed("padding", self.padding)?);
+        let none = [0; 3];
+        let common = Reference {
+            window: extents("an extent of the filter", self.filter)?,
+            divide: [1; 3],
+            channels_last: u32::from(order == KOrder::ChannelsLast),
+            inside: u32::from(inside),
+            ..Reference::default()
+        };
+        Ok(match direction {
+            Direction::Forward => Reference {
+                extent: dims([self.images, self.groups, self.k], self.output)?,
+                to_at: with([o.outer, o.group, o.channel], o.space),
+                source_at: with([i.outer, i.group, 0], none),
+                other_at: with([0, f.group, f.outer], none),
+                base_step: stride,
+                base_add: padding.map(|p| -p),
+                step: dilation,
+                positions: extents("an extent of the input", self.input)?,
+                source_space: wide(i.space),
+                other_space: wide(f.space),
+                channels: extent("channels", self.c)?,
+                source_channel: i.channel as u64,
+                other_channel: f.channel as u64,
+                ..common
+            },
+            Direction::BackwardData => Reference {
+                extent: dims([self.images, self.groups, self.c], self.input)?,
+                to_at: with([i.outer, i.group, i.channel], i.space),
+                source_at: with([o.outer, o.group, 0], none),
+                other_at: with([0, f.group, f.channel], none),
+                base_step: [1; 3],
+                base_add: padding,
+                step: dilation.map(|d| -d),
+                divide: stride.map(|s| s as u32),
+                positions: extents("an extent of the output", self.output)?,
+                source_space: wide(o.space),
+                other_space: wide(f.space),
+                channels: extent("channels", self.k)?,
+                source_channel: o.channel as u64,
+                other_channel: f.outer as u64,
+                ..common
+            },
+            Direction::BackwardWeight => Reference {
+                extent: dims([self.groups, self.k, self.c], self.filter)?,
+                to_at: with([f.group, f.outer, f.channel], f.space),
+                source_at: with([i.group, 0, i.channel], none),
+                other_at: with([o.group, o.channel, 0], none),
+                base_step: dilation,
+                base_add: padding.map(|p| -p),
+                step: stride,
+                window: extents("an extent of the output", self.output)?,
+                positions: extents("an extent of the input", self.input)?,
+                source_space: wide(i.space),
+                other_space: wide(o.space),
+                channels: extent("images", self.images)?,
+                source_channel: i.outer as u64,
+                other_channel: o.outer as u64,
+                channels_last: 0,
+                ..common
+            },
+        })
+    }
+}
+
+/// The sums of a batch of matrix products: strides of A (batch, row, k) and of B (batch, k, column).
+pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3]) -> Result<Reference> {
+    Ok(Reference {
+        extent: extents("an extent of a matrix", [batch, m, n, 1, 1, 1])?,
+        to_at: wide([m * n, n, 1, 0, 0, 0]),
+        source_at: wide([b[0], 0, b[2], 0, 0, 0]),
+        other_at: wide([a[0], a[1], 0, 0, 0, 0]),
+        window: [1; 3],
+        divide: [1; 3],
+        positions: [1; 3],
+        channels: extent("k", k)?,
+        source_channel: b[1] as u64,
+        other_channel: a[2] as u64,
+        ..Reference::default()
+    })
+}
