@@ -264,10 +264,13 @@ impl Launch {
 }
 
 /// Compares pairs of tensors on one GPU: all are enqueued, then waited for once.
-pub(super) fn compare(gpu: &'static HipDevice, pairs: &[(TensorRef<'_>, TensorRef<'_>, Request)]) -> Result<Vec<Outcome>> {
-    let mut workspaces = Vec::with_capacity(pairs.len());
+pub(super) fn compare<'a>(
+    gpu: &'static HipDevice,
+    pairs: impl Iterator<Item = ((&'a TensorRef<'a>, &'a TensorRef<'a>), &'a Request)> + Clone,
+) -> Result<Vec<Outcome>> {
+    let mut workspaces = Vec::new();
     gpu.blocking(|queue| {
-        for (result, reference, request) in pairs {
+        for ((result, reference), request) in pairs.clone() {
             let launch = Launch::of(gpu, result, reference, request)?;
             let mut workspace = take(gpu)?;
             workspace.reserve(gpu, &launch)?;
@@ -280,7 +283,7 @@ pub(super) fn compare(gpu: &'static HipDevice, pairs: &[(TensorRef<'_>, TensorRe
         }
         Ok(())
     })?;
-    let outcomes = pairs.iter().zip(&workspaces).map(|((_, _, request), w)| outcome(request, w)).collect();
+    let outcomes = pairs.zip(&workspaces).map(|((_, request), w)| outcome(request, w)).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
     give_back(gpu, workspaces);
     Ok(outcomes)

@@ -100,7 +100,33 @@ pub fn gpu_verify(result: &impl AsTensor, reference: &impl AsTensor, tolerance: 
 /// # Errors
 /// As there; also [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`].
 pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolerance: &Tolerance, options: &Options) -> Result<Report> {
-    let (result, reference) = (result.as_tensor(), reference.as_tensor());
+    gpu_verify_many(&[(result.as_tensor(), reference.as_tensor(), *tolerance)], options).map(|mut reports| reports.remove(0))
+}
+
+/// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
+/// come in the order of the pairs.
+///
+/// # Errors
+/// As [`gpu_verify_with`], for the first pair that has one; then nothing was compared. No pairs give no reports.
+pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], options: &Options) -> Result<Vec<Report>> {
+    let Some((first, ..)) = pairs.first() else { return Ok(Vec::new()) };
+    let checked = |(result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Tolerance)| {
+        first.device().expect_same(result.device(), "a result")?;
+        request(result, reference, tolerance, options)
+    };
+    let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
+    let outcomes = match first.device().backend() {
+        crate::device::Backend::Host => {
+            pairs.iter().zip(&requests).map(|((result, reference, _), request)| host::compare(result, reference, request)).collect()
+        }
+        crate::device::Backend::Hip(gpu) => hip::compare(gpu, pairs.iter().map(|(a, r, _)| (a, r)).zip(&requests))?,
+    };
+    let reports = pairs.iter().zip(&requests).zip(outcomes);
+    Ok(reports.map(|(((result, reference, _), request), outcome)| report(result, reference, request, options, outcome)).collect())
+}
+
+/// Checks a pair and turns its options into what backends are asked.
+fn request(result: &TensorRef<'_>, reference: &TensorRef<'_>, tolerance: &Tolerance, options: &Options) -> Result<Request> {
     result.device().expect_same(reference.device(), "the reference")?;
     if result.shape() != reference.shape() {
         return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
@@ -113,20 +139,15 @@ pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolera
         let limit = format!("at most {} mismatches are listed", Options::MAX_FIRST);
         return Err(Error::InvalidArgument { what: "first", value: options.first.to_string(), limit });
     }
-    let max = if tolerance.needs_max() { gpu_reduce_max(&reference)?.value } else { 0.0 };
-    let request = Request {
+    let max = if tolerance.needs_max() { gpu_reduce_max(reference)?.value } else { 0.0 };
+    Ok(Request {
         rtol: tolerance.rtol(),
         atol: tolerance.atol(max),
         nonfinite: options.nonfinite,
         all: options.level == Level::All || options.histograms,
         histograms: options.histograms,
         first: options.first,
-    };
-    let outcome = match result.device().backend() {
-        crate::device::Backend::Host => host::compare(&result, &reference, &request),
-        crate::device::Backend::Hip(gpu) => hip::compare(gpu, &[(result.clone(), reference.clone(), request)])?.remove(0),
-    };
-    Ok(report(&result, &reference, &request, options, outcome))
+    })
 }
 
 /// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.

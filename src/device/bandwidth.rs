@@ -1,0 +1,158 @@
+//! What a device's memory can do, measured: the ceilings that a speed should be quoted against.
+//!
+//! Numbers differ between machines of one kind and drift with clocks: take the ceiling in the same run as the speed.
+
+use super::hip::{HipDevice, Kernel};
+use super::{Backend, Device, DeviceBytes, Event, Stream};
+use crate::error::Result;
+use rayon::prelude::*;
+use std::time::{Duration, Instant};
+
+/// Runs of which the best counts.
+const ROUNDS: usize = 7;
+/// Launches between two events on a GPU.
+const BATCH: usize = 8;
+
+/// Bytes per second at which `device` reads two blocks of `bytes` bytes each, by all cores or multiprocessors.
+///
+/// # Errors
+/// No memory for the blocks, or a failed launch.
+pub fn read(device: &Device, bytes: usize) -> Result<f64> {
+    let (mut a, mut b) = (DeviceBytes::new(device, bytes)?, DeviceBytes::new(device, bytes)?);
+    // Touched, so that the host's pages exist.
+    a.set_zero()?;
+    b.set_zero()?;
+    let took = match device.backend() {
+        Backend::Host => best(|| {
+            let (a, b): (&[u64], &[u64]) = (host_words(&a), host_words(&b));
+            let sums = a.par_chunks(1 << 16).zip(b.par_chunks(1 << 16)).map(|(a, b)| sum_of(a) ^ sum_of(b));
+            std::hint::black_box(sums.reduce(|| 0, |x, y| x ^ y));
+        }),
+        Backend::Hip(gpu) => {
+            // SAFETY: `extern "C" __global__ void read_two(const u8 *, const u8 *, u64, u32 *)`, for blocks of up to 512 threads.
+            let kernel: Kernel<(u64, u64, u64, u64)> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
+            let arguments = (a.ptr() as u64, b.ptr() as u64, bytes as u64, 0);
+            timed(device, |stream| {
+                let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
+                // SAFETY: both blocks have `bytes` bytes and outlive `timed`, which waits; the last argument is not used on zeros.
+                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &arguments) }
+            })?
+        }
+    };
+    Ok(2.0 * bytes as f64 / took.as_secs_f64())
+}
+
+/// Bytes per second at which `device` writes a block of `bytes` bytes.
+///
+/// # Errors
+/// No memory for the block, or a failed launch.
+pub fn write(device: &Device, bytes: usize) -> Result<f64> {
+    let mut a = DeviceBytes::new(device, bytes)?;
+    a.set_zero()?;
+    let took = match device.backend() {
+        Backend::Host => best(|| {
+            // Whatever the block's size: set_zero writes all of it.
+            let _ = a.set_zero();
+        }),
+        Backend::Hip(gpu) => {
+            // SAFETY: `extern "C" __global__ void write_one(u8 *, u64, u32)`, for blocks of up to 512 threads.
+            let kernel: Kernel<(u64, u64, u32)> = unsafe { Kernel::new("bandwidth.hip", "write_one", 512) };
+            let arguments = (a.mut_ptr() as u64, bytes as u64, 1);
+            timed(device, |stream| {
+                let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
+                // SAFETY: the block has `bytes` bytes, is ours alone and outlives `timed`, which waits.
+                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &arguments) }
+            })?
+        }
+    };
+    Ok(bytes as f64 / took.as_secs_f64())
+}
+
+/// The time of a launch that does nothing and a wait: the floor of every small operation. Zero on the host device.
+///
+/// # Errors
+/// A failed launch.
+pub fn empty_launch(device: &Device) -> Result<Duration> {
+    let Backend::Hip(gpu) = device.backend() else { return Ok(Duration::ZERO) };
+    // SAFETY: `extern "C" __global__ void nothing(u32 *)`.
+    let kernel: Kernel<(u64,)> = unsafe { Kernel::new("bandwidth.hip", "nothing", 64) };
+    let mut times = Vec::with_capacity(200);
+    for _ in 0..200 {
+        let start = Instant::now();
+        // SAFETY: the kernel touches nothing.
+        gpu.blocking(|queue| unsafe { kernel.launch(queue, 1, &(0,)) })?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times[times.len() / 2])
+}
+
+fn best(mut run: impl FnMut()) -> Duration {
+    let once = |_| {
+        let start = Instant::now();
+        run();
+        start.elapsed()
+    };
+    (0..ROUNDS).map(once).min().unwrap_or_default()
+}
+
+/// The best time of one launch, between events.
+fn timed(device: &Device, mut launch: impl FnMut(&Stream) -> Result<()>) -> Result<Duration> {
+    let stream = Stream::new(device)?;
+    let (mut from, mut to) = (Event::new(device)?, Event::new(device)?);
+    let mut least = Duration::MAX;
+    for _ in 0..ROUNDS {
+        from.record(&stream)?;
+        for _ in 0..BATCH {
+            launch(&stream)?;
+        }
+        to.record(&stream)?;
+        stream.synchronize()?;
+        least = least.min(to.elapsed_since(&from)? / BATCH as u32);
+    }
+    Ok(least)
+}
+
+fn hip_of<'a>(gpu: &'static HipDevice, stream: &'a Stream) -> Result<&'a super::hip::HipStream> {
+    match stream.hip() {
+        Some(hip) => Ok(hip),
+        None => gpu.queue().map(|q| &**q),
+    }
+}
+
+fn host_words(block: &DeviceBytes) -> &[u64] {
+    // SAFETY: a host block is aligned to 64 bytes and initialised for its whole size; the borrow keeps it.
+    unsafe { std::slice::from_raw_parts(block.ptr().cast(), block.byte_size() / 8) }
+}
+
+/// A reduction that costs next to nothing, so that memory is what is measured. Compiled for wide vectors where they are.
+fn sum_of(words: &[u64]) -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: AVX2 was just detected.
+        return unsafe { sum_avx2(words) };
+    }
+    sum(words)
+}
+
+/// [`sum`] for AVX2.
+///
+/// # Safety
+/// The processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn sum_avx2(words: &[u64]) -> u64 {
+    sum(words)
+}
+
+#[inline(always)]
+fn sum(words: &[u64]) -> u64 {
+    let mut lanes = [0u64; 16];
+    let (chunks, rest) = words.as_chunks::<16>();
+    for chunk in chunks {
+        for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            *lane ^= x;
+        }
+    }
+    lanes.into_iter().chain(rest.iter().copied()).fold(0, |x, y| x ^ y)
+}
