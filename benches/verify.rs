@@ -4,7 +4,7 @@
 //! four times as many. Both tensors differ in a third of their elements; runs repeat and the best counts.
 
 use hipverify::device::{AsTensor, TensorMut, bandwidth};
-use hipverify::fill::{FillUniformRand, fill};
+use hipverify::fill::{FillUniformRand, Generator, fill};
 use hipverify::verify::{Options, Tolerance, gpu_reduce_max, gpu_verify_many};
 use hipverify::{DType, Device, DeviceMem, Error};
 use std::time::{Duration, Instant};
