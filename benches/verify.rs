@@ -46,7 +46,7 @@ fn make(device: &Device, dtype: DType, n: usize, mixed: bool) -> Result<DeviceMe
     let size = bytes.byte_size();
     let all = hipverify::device::Layout::contiguous(&[n])?;
     // SAFETY: the buffer is exclusively ours, has this size, and is zeroed or written before it is read.
-    fill(&mut unsafe { TensorMut::from_raw(device, address, size, dtype, all)? }, &range.seed(1).spec())?;
+    fill(&mut unsafe { TensorMut::from_raw(device, address, size, dtype, all)? }, &range.clone().seed(1).spec())?;
     if mixed {
         let third = hipverify::device::Layout::strided(&[n / 3], &[3], 0)?;
         // SAFETY: as above.

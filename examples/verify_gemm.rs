@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let mut a = DeviceMem::<F16>::new(&device, M * K)?;
     let mut b = DeviceMem::<F16>::new(&device, K * N)?;
     // Operands of different streams: equal operands hide transposed indices.
-    a.fill(&uniform.stream(0))?;
+    a.fill(&uniform.clone().stream(0))?;
     b.fill(&uniform.stream(1))?;
 
     let mut result = DeviceMem::<f32>::new(&device, M * N)?;
@@ -49,8 +49,7 @@ fn main() -> Result<()> {
     model_gemm(Model::new(Arch::Gfx908, Input::F16)?, (M, N, K), &a, &b, &mut reference)?;
 
     let shape = Layout::contiguous(&[M, N])?;
-    let report =
-        gpu_verify(&result.strided(shape.clone())?, &reference.strided(shape)?, &Tolerance::gemm::<F16, f32, f32>(K))?;
+    let report = gpu_verify(&result.strided(shape.clone())?, &reference.strided(shape)?, &Tolerance::gemm::<F16, f32, f32>(K))?;
     println!("{report}");
     report.into_result()?;
     Ok(())
