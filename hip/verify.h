@@ -112,6 +112,9 @@ __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(
 
 __device__ inline u64 key_of(double value, u64 segment) { return (bits_of(value) >> 29) << KEY_SEGMENT_BITS | (KEY_SEGMENTS - segment); }
 __device__ inline double key_value(u64 key) { return f64_of((key >> KEY_SEGMENT_BITS) << 29); }
+// In f32 arithmetic a distance in ulps is an integer of up to 33 bits, which is its own upper part.
+__device__ inline u64 ulp_key_of(double value, u64 segment) { return (u64)value << KEY_SEGMENT_BITS | (KEY_SEGMENTS - segment); }
+__device__ inline double ulp_key_value(u64 key) { return (double)(key >> KEY_SEGMENT_BITS); }
 __device__ inline u64 key_segment(u64 key) { return KEY_SEGMENTS - (key & KEY_SEGMENTS); }
 
 // The rule's numbers in the arithmetic T.
@@ -194,7 +197,7 @@ template <typename T> struct Limits {
         ratio = limit(key_value(q), q, segment);
         rtol = (T)f64_of(s.hints[0]);
         atol = (T)f64_of(s.hints[1]);
-        const double known = key_value(u);
+        const double known = sizeof(T) == 4 ? ulp_key_value(u) : key_value(u);
         ulp = known < 1.8e19 ? (u64)known : ~0ull;
         if (segment < key_segment(u) && ulp > 0) ulp -= 1;
     }
@@ -270,7 +273,7 @@ __device__ inline void observe(const VerifyParams &p, Shared &s, Tally<T> &tally
 #pragma unroll
     for (int k = 0; k < (ALL ? MEASURES : ABSOLUTE + 1); k++) {
         if (!(value[k] > 0)) continue;
-        raise(&s.keys[k], key_of(value[k], segment));
+        raise(&s.keys[k], k == ULP && !EXACT ? ulp_key_of(value[k], segment) : key_of(value[k], segment));
         if (EXACT && value[k] > best.value[k]) {
             best.value[k] = value[k];
             best.segment[k] = segment;
@@ -452,7 +455,7 @@ __device__ inline void finish(const VerifyParams &p, Shared &s, const Best<typen
     // The worst elements: which segments, then where in them.
     if (t < MEASURES) {
         const u64 key = fetch(&w.keys[t]);
-        s.bests[t] = EXACT ? 0 : bits_of(key_value(key));
+        s.bests[t] = EXACT || key == 0 ? 0 : bits_of(t == ULP ? ulp_key_value(key) : key_value(key));
         s.segments[t] = EXACT || key == 0 ? NOWHERE : key_segment(key);
         s.indices[t] = NOWHERE;
     }

@@ -147,6 +147,7 @@ fn request(result: &TensorRef<'_>, reference: &TensorRef<'_>, tolerance: &Tolera
         all: options.level == Level::All || options.histograms,
         histograms: options.histograms,
         first: options.first,
+        vectors: None,
     })
 }
 

@@ -172,8 +172,11 @@ fn check(da: DType, dr: DType, n: usize, data: Data, request: &Request) {
     let layout = Layout::flat(n);
     let a = TensorRef::from_host_bytes(&result, da, layout.clone()).unwrap();
     let r = TensorRef::from_host_bytes(&reference, dr, layout).unwrap();
-    let (fast, slow) = (host::compare(&a, &r, request), naive(&a, &r, request));
-    assert_same(&fast, &slow, &format!("{da} against {dr}, {n} elements, {data:?}, {request:?}"));
+    let slow = naive(&a, &r, request);
+    for vectors in host::Vectors::all() {
+        let request = Request { vectors: Some(vectors), ..*request };
+        assert_same(&host::compare(&a, &r, &request), &slow, &format!("{da} against {dr}, {n} elements, {data:?}, {request:?}"));
+    }
 }
 
 fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
@@ -183,7 +186,8 @@ fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
     assert_eq!((&fast.first, &fast.worst), (&slow.first, &slow.worst), "{what}");
 }
 
-const REQUEST: Request = Request { rtol: 1e-3, atol: 1e-3, nonfinite: NonFinite::Fail, all: true, histograms: false, first: 5 };
+const REQUEST: Request =
+    Request { rtol: 1e-3, atol: 1e-3, nonfinite: NonFinite::Fail, all: true, histograms: false, first: 5, vectors: None };
 
 #[test]
 fn every_pair_of_formats_equals_its_naive_twin() {

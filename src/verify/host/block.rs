@@ -264,4 +264,6 @@ macro_rules! entry_points {
 entry_points! {
     scan_f32_avx2, f32, super::lanes::avx2::F32x8, "avx2,fma";
     scan_f64_avx2, f64, super::lanes::avx2::F64x4, "avx2,fma";
+    scan_f32_avx512, f32, super::lanes::avx512::F32x16, "avx512f,avx512dq";
+    scan_f64_avx512, f64, super::lanes::avx512::F64x8, "avx512f,avx512dq";
 }

@@ -30,6 +30,8 @@ pub(crate) struct Request {
     pub all: bool,
     pub histograms: bool,
     pub first: usize,
+    /// The host's instruction set; `None` takes the best.
+    pub vectors: Option<Vectors>,
 }
 
 /// What one task brings home.
@@ -144,7 +146,7 @@ struct Floats<T: Bits> {
     dtypes: [DType; 2],
     rule: Rule<T>,
     histograms: bool,
-    vectors: bool,
+    vectors: Vectors,
     numbers: [Vec<T>; 2],
     ordinals: [Vec<T::Ordinal>; 2],
     differences: Vec<T>,
@@ -160,11 +162,11 @@ trait Decode: Bits + bytemuck::Pod {
     /// Ordinals in `dtype` of numbers rounded to it.
     fn rounded_ordinals(dtype: DType, values: &[Self], out: &mut [Self::Ordinal]);
     /// Scans in vectors where `vectors` says that the processor can.
-    fn scan(block: &Block<'_, Self, Self::Ordinal>, vectors: bool, rule: &Rule<Self>, sink: &mut Sink<'_, Self>);
+    fn scan(block: &Block<'_, Self, Self::Ordinal>, vectors: Vectors, rule: &Rule<Self>, sink: &mut Sink<'_, Self>);
 }
 
 macro_rules! decode {
-    ($t:ty, $dtype:ident, $ordinal:ty, $decode:path, $avx2:path, |$d:ident, $bytes:ident, $o:ident| $ordinals:expr, |$d2:ident, $v:ident, $o2:ident| $rounded:expr) => {
+    ($t:ty, $dtype:ident, $ordinal:ty, $decode:path, $avx2:path, $avx512:path, |$d:ident, $bytes:ident, $o:ident| $ordinals:expr, |$d2:ident, $v:ident, $o2:ident| $rounded:expr) => {
         impl Decode for $t {
             const DTYPE: DType = DType::$dtype;
             fn decode(dtype: DType, bytes: &[u8], out: &mut [$t]) {
@@ -176,25 +178,41 @@ macro_rules! decode {
             fn rounded_ordinals($d2: DType, $v: &[$t], $o2: &mut [$ordinal]) {
                 $rounded
             }
-            fn scan(block: &Block<'_, $t, $ordinal>, vectors: bool, rule: &Rule<$t>, sink: &mut Sink<'_, $t>) {
-                #[cfg(target_arch = "x86_64")]
-                if vectors {
-                    // SAFETY: `vectors` is set only where AVX2 and FMA were detected.
-                    return unsafe { $avx2(block, rule, sink) };
+            fn scan(block: &Block<'_, $t, $ordinal>, vectors: Vectors, rule: &Rule<$t>, sink: &mut Sink<'_, $t>) {
+                match vectors {
+                    // SAFETY: this level is given only where the instruction set was detected.
+                    #[cfg(target_arch = "x86_64")]
+                    Vectors::Avx512 => unsafe { $avx512(block, rule, sink) },
+                    // SAFETY: as above.
+                    #[cfg(target_arch = "x86_64")]
+                    Vectors::Avx2 => unsafe { $avx2(block, rule, sink) },
+                    Vectors::None => block.scan_scalar(rule, sink),
                 }
-                let _ = vectors;
-                block.scan_scalar(rule, sink)
             }
         }
     };
 }
 
-decode!(f32, F32, i32, convert::decode_f32, block::scan_f32_avx2, |d, bytes, o| convert::ordinals_i32(d, bytes, o), |d, v, o| {
-    convert::ordinals_from_f32(d, v, o)
-});
-decode!(f64, F64, i64, convert::decode_f64, block::scan_f64_avx2, |d, bytes, o| wide_ordinals(d, bytes, o), |d, v, o| {
-    rounded_wide_ordinals(d, v, o)
-});
+decode!(
+    f32,
+    F32,
+    i32,
+    convert::decode_f32,
+    block::scan_f32_avx2,
+    block::scan_f32_avx512,
+    |d, bytes, o| convert::ordinals_i32(d, bytes, o),
+    |d, v, o| convert::ordinals_from_f32(d, v, o)
+);
+decode!(
+    f64,
+    F64,
+    i64,
+    convert::decode_f64,
+    block::scan_f64_avx2,
+    block::scan_f64_avx512,
+    |d, bytes, o| wide_ordinals(d, bytes, o),
+    |d, v, o| rounded_wide_ordinals(d, v, o)
+);
 
 /// Ordinals of any format; NaN counts as 0, as it is never measured.
 fn wide_ordinals(dtype: DType, bytes: &[u8], out: &mut [i64]) {
@@ -210,15 +228,36 @@ fn rounded_wide_ordinals(dtype: DType, values: &[f64], out: &mut [i64]) {
     }
 }
 
-/// Whether the vector loops may run here.
-fn has_vectors() -> bool {
+/// The instruction sets that the vector loops are written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vectors {
     #[cfg(target_arch = "x86_64")]
-    {
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    None,
+}
+
+impl Vectors {
+    /// Those that this processor has, best first, and none.
+    pub(crate) fn all() -> Vec<Vectors> {
+        #[allow(unused_mut, reason = "other architectures add nothing")]
+        let mut found = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
+                found.push(Vectors::Avx512);
+            }
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                found.push(Vectors::Avx2);
+            }
+        }
+        found.push(Vectors::None);
+        found
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        false
+
+    fn best() -> Vectors {
+        Vectors::all()[0]
     }
 }
 
@@ -239,7 +278,7 @@ where
                 all: request.all,
             },
             histograms: request.histograms,
-            vectors: has_vectors(),
+            vectors: request.vectors.unwrap_or_else(Vectors::best),
             numbers: std::array::from_fn(|_| vec![T::default(); BLOCK]),
             ordinals: std::array::from_fn(|_| vec![T::Ordinal::default(); ordinals]),
             differences: vec![T::default(); BLOCK],
@@ -299,19 +338,29 @@ fn numbers<'a, T: Decode>(dtype: DType, bytes: &'a [u8], scratch: &'a mut [T]) -
 
 /// Adds a block's differences and magnitudes to the accumulators of its segment. The block starts `offset` elements into the
 /// segment, at a row; the tail of an unfinished row counts as zeros.
-fn accumulate<T: Real + Default>(acc: &mut Accumulators, vector: usize, offset: usize, d: &mut [T], m: &mut [T], n: usize, vectors: bool) {
+fn accumulate<T: Real + Default>(
+    acc: &mut Accumulators,
+    vector: usize,
+    offset: usize,
+    d: &mut [T],
+    m: &mut [T],
+    n: usize,
+    vectors: Vectors,
+) {
     let end = n.next_multiple_of(vector);
     d[n..end].fill(T::default());
     m[n..end].fill(T::default());
     let column = offset / vector % COLUMNS;
     let (d, m) = (&d[..end], &m[..end]);
-    #[cfg(target_arch = "x86_64")]
-    if vectors {
-        // SAFETY: `vectors` is set only where AVX2 and FMA were detected.
-        return unsafe { fold_avx2(acc, vector, column, d, m) };
+    match vectors {
+        // SAFETY: this level is given only where the instruction set was detected.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx512 => unsafe { fold_avx512(acc, vector, column, d, m) },
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
+        Vectors::Avx2 => unsafe { fold_avx2(acc, vector, column, d, m) },
+        Vectors::None => fold_all(acc, vector, column, d, m),
     }
-    let _ = vectors;
-    fold_all(acc, vector, column, d, m)
 }
 
 /// [`fold_all`] compiled for AVX2; the same operations in the same order.
@@ -321,6 +370,16 @@ fn accumulate<T: Real + Default>(acc: &mut Accumulators, vector: usize, offset: 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn fold_avx2<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
+    fold_all(acc, vector, column, d, m)
+}
+
+/// [`fold_all`] compiled for AVX-512.
+///
+/// # Safety
+/// The processor has AVX-512 F, DQ and VL.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+unsafe fn fold_avx512<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
     fold_all(acc, vector, column, d, m)
 }
 
@@ -415,7 +474,7 @@ impl Scanner for Integers {
             }
         }
         if let Some((acc, vector, offset)) = acc {
-            accumulate(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, has_vectors());
+            accumulate(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, Vectors::best());
         }
     }
 }
