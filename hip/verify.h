@@ -667,7 +667,8 @@ template <class Pair, bool ALL> __device__ inline void verify(const VerifyParams
                     rare |= !(d[v] <= limits.absolute);
                     if (ALL) {
                         const T bound = Real<T>::fused(rule.rtol, m[v], rule.atol);
-                        rare |= Real<T>::fused(-limits.relative, m[v], d[v]) > 0;
+                        // A zero reference has no relative difference.
+                        rare |= Real<T>::fused(-limits.relative, m[v], d[v]) > 0 && m[v] > 0;
                         rare |= Real<T>::fused(-limits.relative_old, m[v], d[v]) > 0 && m[v] > Real<T>::small();
                         rare |= Real<T>::fused(-limits.ratio, bound, d[v]) > 0;
                         T b = Real<T>::binade(m[v]);

@@ -1,7 +1,7 @@
 //! The inner loop: one block of elements, as vectors where the processor has them.
 //!
-//! Counting is done for whole vectors. The extremes are screened: a vector is looked at element by element, by the very rule
-//! of [`rule`](super::super::rule), only when one of its elements could change an extreme or is not finite. Each screen is a
+//! Counting is done for whole vectors. The extremes are screened: an element is looked at by the very rule of
+//! [`rule`](super::super::rule) only when it could change an extreme or is not finite. Each screen is a
 //! condition that every such element meets; most are exact, since `fl(x / y) > best` implies `x - best·y > 0`, whose sign one
 //! fma gives without error while the difference is at least [`Limits::tiny`].
 
@@ -172,7 +172,7 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
             let (tiny, small, zero) = (L::splat(T::TINY), L::splat(T::SMALL), L::splat(T::ZERO));
             let binades = |e: i32| L::splat(T::from_f64(super::super::rule::pow2(e)));
             let (lowest, highest) = (binades(rule.grid.min_exponent), binades(rule.grid.max_exponent));
-            let (mut failed, mut caught, mut visited) = (L::no_counts(), L::no_counts(), 0);
+            let (mut failed, mut caught, mut visited) = (L::no_counts(), L::no_counts(), 0u64);
             let mut zeros = [L::no_counts(), L::no_counts()];
             let mut largest = [zero, zero];
             let mut i = 0;
@@ -184,7 +184,8 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
                 let mut rare = d.exceeds(limits.absolute);
                 if ALL {
                     let positive = |limit: L, of: L| limit.negated_fused(of, d).above(zero);
-                    rare = L::or(rare, positive(limits.relative, m));
+                    // A zero reference has no relative difference.
+                    rare = L::or(rare, L::and(positive(limits.relative, m), m.above(zero)));
                     rare = L::or(rare, L::and(positive(limits.relative_old, m), m.above(small)));
                     rare = L::or(rare, positive(limits.ratio, bound));
                     rare = L::or(rare, d.exceeds(limits.epsilon.mul(m.binade().at_least(lowest).at_most(highest))));
@@ -197,23 +198,25 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
                     };
                     rare = L::or(rare, L::apart(x, y, limits.ulp));
                 }
+                failed = L::count(failed, L::except(d.above(bound), rare));
+                largest[0] = a.magnitude().zeroed(rare).at_least(largest[0]);
+                largest[1] = m.zeroed(rare).at_least(largest[1]);
+                if ALL {
+                    caught = L::count(caught, L::except(m.above(bound), rare));
+                    visited += L::N as u64;
+                    zeros[0] = L::count(zeros[0], L::except(a.is_zero(), rare));
+                    zeros[1] = L::count(zeros[1], L::except(r.is_zero(), rare));
+                    d.store(sink.differences.as_mut_ptr().add(i));
+                    m.store(sink.magnitudes.as_mut_ptr().add(i));
+                }
                 if L::any(rare) {
-                    for j in i..i + L::N {
-                        self.observe(j, rule, sink);
+                    let mut lanes = L::bits(rare);
+                    visited -= if ALL { u64::from(lanes.count_ones()) } else { 0 };
+                    while lanes != 0 {
+                        self.observe(i + lanes.trailing_zeros() as usize, rule, sink);
+                        lanes &= lanes - 1;
                     }
                     limits = Limits::of(sink.stats, rule);
-                } else {
-                    failed = L::count(failed, d.above(bound));
-                    largest[0] = a.magnitude().at_least(largest[0]);
-                    largest[1] = m.at_least(largest[1]);
-                    if ALL {
-                        caught = L::count(caught, m.above(bound));
-                        visited += L::N as u64;
-                        zeros[0] = L::count(zeros[0], a.is_zero());
-                        zeros[1] = L::count(zeros[1], r.is_zero());
-                        d.store(sink.differences.as_mut_ptr().add(i));
-                        m.store(sink.magnitudes.as_mut_ptr().add(i));
-                    }
                 }
                 if sink.histograms.is_some() {
                     for j in i..i + L::N {

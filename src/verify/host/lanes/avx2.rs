@@ -125,6 +125,21 @@ unsafe impl Lanes for F32x8 {
         unsafe { _mm256_and_ps(a, b) }
     }
     #[inline(always)]
+    unsafe fn except(a: __m256, b: __m256) -> __m256 {
+        // SAFETY: as for `splat`.
+        unsafe { _mm256_andnot_ps(b, a) }
+    }
+    #[inline(always)]
+    unsafe fn bits(mask: __m256) -> u32 {
+        // SAFETY: as for `splat`.
+        unsafe { _mm256_movemask_ps(mask) as u32 }
+    }
+    #[inline(always)]
+    unsafe fn zeroed(self, mask: __m256) -> Self {
+        // SAFETY: as for `splat`.
+        unsafe { F32x8(_mm256_andnot_ps(mask, self.0)) }
+    }
+    #[inline(always)]
     unsafe fn any(mask: __m256) -> bool {
         // SAFETY: as for `splat`.
         unsafe { _mm256_movemask_ps(mask) != 0 }
@@ -273,6 +288,21 @@ unsafe impl Lanes for F64x4 {
     unsafe fn and(a: __m256d, b: __m256d) -> __m256d {
         // SAFETY: as for `splat`.
         unsafe { _mm256_and_pd(a, b) }
+    }
+    #[inline(always)]
+    unsafe fn except(a: __m256d, b: __m256d) -> __m256d {
+        // SAFETY: as for `splat`.
+        unsafe { _mm256_andnot_pd(b, a) }
+    }
+    #[inline(always)]
+    unsafe fn bits(mask: __m256d) -> u32 {
+        // SAFETY: as for `splat`.
+        unsafe { _mm256_movemask_pd(mask) as u32 }
+    }
+    #[inline(always)]
+    unsafe fn zeroed(self, mask: __m256d) -> Self {
+        // SAFETY: as for `splat`.
+        unsafe { F64x4(_mm256_andnot_pd(mask, self.0)) }
     }
     #[inline(always)]
     unsafe fn any(mask: __m256d) -> bool {

@@ -124,6 +124,19 @@ unsafe impl Lanes for F32x16 {
         a & b
     }
     #[inline(always)]
+    unsafe fn except(a: __mmask16, b: __mmask16) -> __mmask16 {
+        a & !b
+    }
+    #[inline(always)]
+    unsafe fn bits(mask: __mmask16) -> u32 {
+        u32::from(mask)
+    }
+    #[inline(always)]
+    unsafe fn zeroed(self, mask: __mmask16) -> Self {
+        // SAFETY: as for `splat`.
+        unsafe { F32x16(_mm512_maskz_mov_ps(!mask, self.0)) }
+    }
+    #[inline(always)]
     unsafe fn any(mask: __mmask16) -> bool {
         mask != 0
     }
@@ -266,6 +279,19 @@ unsafe impl Lanes for F64x8 {
     #[inline(always)]
     unsafe fn and(a: __mmask8, b: __mmask8) -> __mmask8 {
         a & b
+    }
+    #[inline(always)]
+    unsafe fn except(a: __mmask8, b: __mmask8) -> __mmask8 {
+        a & !b
+    }
+    #[inline(always)]
+    unsafe fn bits(mask: __mmask8) -> u32 {
+        u32::from(mask)
+    }
+    #[inline(always)]
+    unsafe fn zeroed(self, mask: __mmask8) -> Self {
+        // SAFETY: as for `splat`.
+        unsafe { F64x8(_mm512_maskz_mov_pd(!mask, self.0)) }
     }
     #[inline(always)]
     unsafe fn any(mask: __mmask8) -> bool {

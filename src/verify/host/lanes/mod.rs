@@ -54,7 +54,13 @@ pub(super) unsafe trait Lanes: Copy {
     unsafe fn apart(a: Self::Integers, b: Self::Integers, limit: Self::Integers) -> Self::Mask;
     unsafe fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask;
     unsafe fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask;
+    /// a without b.
+    unsafe fn except(a: Self::Mask, b: Self::Mask) -> Self::Mask;
     unsafe fn any(mask: Self::Mask) -> bool;
+    /// A bit per lane, the first lane lowest.
+    unsafe fn bits(mask: Self::Mask) -> u32;
+    /// self with zero where the mask is set.
+    unsafe fn zeroed(self, mask: Self::Mask) -> Self;
     unsafe fn no_counts() -> Self::Integers;
     /// Adds 1 to the counter of each lane that is set.
     unsafe fn count(counts: Self::Integers, mask: Self::Mask) -> Self::Integers;
