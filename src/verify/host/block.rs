@@ -165,20 +165,27 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
         // One check for all the unchecked accesses below.
         assert!(self.reference.len() == n && sink.differences.len() >= n && sink.magnitudes.len() >= n);
         assert!(self.ordinals.is_none_or(|(x, y)| x.len() >= n && y.len() >= n));
+        assert!(n <= BLOCK && L::N >= 4);
+        // Which elements of each vector ask for a closer look. They get it after the loop, which therefore calls nothing and keeps
+        // its counters in registers; that the screens lag a block behind costs a few looks more.
+        let mut rare_lanes = [0u32; BLOCK / 4];
+        let (mut any, mut looks) = (0, 0);
         // SAFETY: the caller enables the instruction set; every pointer is offset by i <= n - L::N into slices of at least n.
         unsafe {
-            let mut limits = Limits::<L>::of(sink.stats, rule);
+            let limits = Limits::<L>::of(sink.stats, rule);
             let (rtol, atol, max) = (L::splat(rule.rtol), L::splat(rule.atol), L::splat(T::MAX));
             let (tiny, small, zero) = (L::splat(T::TINY), L::splat(T::SMALL), L::splat(T::ZERO));
             let binades = |e: i32| L::splat(T::from_f64(super::super::rule::pow2(e)));
             let (lowest, highest) = (binades(rule.grid.min_exponent), binades(rule.grid.max_exponent));
-            let (mut failed, mut caught, mut visited) = (L::no_counts(), L::no_counts(), 0u64);
-            let mut zeros = [L::no_counts(), L::no_counts()];
-            let mut largest = [zero, zero];
-            let mut i = 0;
-            while i < whole {
-                let a = L::load(self.result.as_ptr().add(i));
-                let r = L::load(self.reference.as_ptr().add(i));
+            let (mut failed, mut caught) = (L::no_counts(), L::no_counts());
+            let (mut zeros_a, mut zeros_r) = (L::no_counts(), L::no_counts());
+            let (mut largest_a, mut largest_r) = (zero, zero);
+            let (result, reference) = (self.result.as_ptr(), self.reference.as_ptr());
+            let (differences, magnitudes) = (sink.differences.as_mut_ptr(), sink.magnitudes.as_mut_ptr());
+            for (k, lanes) in rare_lanes[..whole / L::N].iter_mut().enumerate() {
+                let i = k * L::N;
+                let a = L::load(result.add(i));
+                let r = L::load(reference.add(i));
                 let (d, m) = (a.sub(r).magnitude(), r.magnitude());
                 let bound = rtol.fused(m, atol).at_most(max);
                 let mut rare = d.exceeds(limits.absolute);
@@ -198,43 +205,47 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
                     };
                     rare = L::or(rare, L::apart(x, y, limits.ulp));
                 }
+                *lanes = L::bits(rare);
+                any |= *lanes;
                 failed = L::count(failed, L::except(d.above(bound), rare));
-                largest[0] = a.magnitude().zeroed(rare).at_least(largest[0]);
-                largest[1] = m.zeroed(rare).at_least(largest[1]);
+                largest_a = a.magnitude().zeroed(rare).at_least(largest_a);
+                largest_r = m.zeroed(rare).at_least(largest_r);
                 if ALL {
                     caught = L::count(caught, L::except(m.above(bound), rare));
-                    visited += L::N as u64;
-                    zeros[0] = L::count(zeros[0], L::except(a.is_zero(), rare));
-                    zeros[1] = L::count(zeros[1], L::except(r.is_zero(), rare));
-                    d.store(sink.differences.as_mut_ptr().add(i));
-                    m.store(sink.magnitudes.as_mut_ptr().add(i));
+                    zeros_a = L::count(zeros_a, L::except(a.is_zero(), rare));
+                    zeros_r = L::count(zeros_r, L::except(r.is_zero(), rare));
+                    d.store(differences.add(i));
+                    m.store(magnitudes.add(i));
                 }
-                if L::any(rare) {
-                    let mut lanes = L::bits(rare);
-                    visited -= if ALL { u64::from(lanes.count_ones()) } else { 0 };
-                    while lanes != 0 {
-                        self.observe(i + lanes.trailing_zeros() as usize, rule, sink);
-                        lanes &= lanes - 1;
-                    }
-                    limits = Limits::of(sink.stats, rule);
-                }
-                if sink.histograms.is_some() {
-                    for j in i..i + L::N {
-                        self.bin(j, rule, sink);
-                    }
-                }
-                i += L::N;
             }
             sink.stats.mismatches += L::total(failed);
-            sink.stats.zero_passes += visited - L::total(caught);
-            for (side, (zeros, largest)) in zeros.into_iter().zip(largest).enumerate() {
+            for (side, (zeros, largest)) in [(zeros_a, largest_a), (zeros_r, largest_r)].into_iter().enumerate() {
                 sink.stats.zeros[side] += L::total(zeros);
                 sink.stats.max_magnitude[side] = sink.stats.max_magnitude[side].max(largest.largest().wide());
             }
+            if ALL {
+                // Those that were looked at one by one are counted there.
+                sink.stats.zero_passes += whole as u64 - L::total(caught);
+            }
+        }
+        if any != 0 {
+            for (k, &lanes) in rare_lanes[..whole / L::N].iter().enumerate() {
+                let mut lanes = lanes;
+                while lanes != 0 {
+                    self.observe(k * L::N + lanes.trailing_zeros() as usize, rule, sink);
+                    lanes &= lanes - 1;
+                    looks += 1;
+                }
+            }
+        }
+        if ALL {
+            sink.stats.zero_passes -= looks;
         }
         for j in whole..n {
             self.observe(j, rule, sink);
-            self.bin(j, rule, sink);
+        }
+        if sink.histograms.is_some() {
+            (0..n).for_each(|j| self.bin(j, rule, sink));
         }
     }
 }

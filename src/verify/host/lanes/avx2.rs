@@ -140,11 +140,6 @@ unsafe impl Lanes for F32x8 {
         unsafe { F32x8(_mm256_andnot_ps(mask, self.0)) }
     }
     #[inline(always)]
-    unsafe fn any(mask: __m256) -> bool {
-        // SAFETY: as for `splat`.
-        unsafe { _mm256_movemask_ps(mask) != 0 }
-    }
-    #[inline(always)]
     unsafe fn no_counts() -> __m256i {
         // SAFETY: as for `splat`.
         unsafe { _mm256_setzero_si256() }
@@ -303,11 +298,6 @@ unsafe impl Lanes for F64x4 {
     unsafe fn zeroed(self, mask: __m256d) -> Self {
         // SAFETY: as for `splat`.
         unsafe { F64x4(_mm256_andnot_pd(mask, self.0)) }
-    }
-    #[inline(always)]
-    unsafe fn any(mask: __m256d) -> bool {
-        // SAFETY: as for `splat`.
-        unsafe { _mm256_movemask_pd(mask) != 0 }
     }
     #[inline(always)]
     unsafe fn no_counts() -> __m256i {

@@ -137,10 +137,6 @@ unsafe impl Lanes for F32x16 {
         unsafe { F32x16(_mm512_maskz_mov_ps(!mask, self.0)) }
     }
     #[inline(always)]
-    unsafe fn any(mask: __mmask16) -> bool {
-        mask != 0
-    }
-    #[inline(always)]
     unsafe fn no_counts() -> __m512i {
         // SAFETY: as for `splat`.
         unsafe { _mm512_setzero_si512() }
@@ -294,10 +290,6 @@ unsafe impl Lanes for F64x8 {
         unsafe { F64x8(_mm512_maskz_mov_pd(!mask, self.0)) }
     }
     #[inline(always)]
-    unsafe fn any(mask: __mmask8) -> bool {
-        mask != 0
-    }
-    #[inline(always)]
     unsafe fn no_counts() -> __m512i {
         // SAFETY: as for `splat`.
         unsafe { _mm512_setzero_si512() }
@@ -312,7 +304,7 @@ unsafe impl Lanes for F64x8 {
         let mut lanes = [0u64; 8];
         // SAFETY: as for `splat`; the array has the vector's size.
         unsafe { _mm512_storeu_epi64(lanes.as_mut_ptr().cast(), counts) };
-        lanes.iter().map(|&n| n).sum()
+        lanes.iter().sum()
     }
     #[inline(always)]
     unsafe fn largest(self) -> f64 {

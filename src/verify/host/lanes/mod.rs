@@ -56,7 +56,6 @@ pub(super) unsafe trait Lanes: Copy {
     unsafe fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask;
     /// a without b.
     unsafe fn except(a: Self::Mask, b: Self::Mask) -> Self::Mask;
-    unsafe fn any(mask: Self::Mask) -> bool;
     /// A bit per lane, the first lane lowest.
     unsafe fn bits(mask: Self::Mask) -> u32;
     /// self with zero where the mask is set.
