@@ -1,6 +1,6 @@
 //! Speed of the comparison on every device that opens, against the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS]`; the default is 2^26 elements on the host and 2^28 on a GPU, where 8-bit formats get
+//! `cargo bench --bench verify [ELEMENTS] [FORMAT]`; the default is 2^26 elements on the host and 2^28 on a GPU, where 8-bit formats get
 //! four times as many. Both tensors differ in a third of their elements; runs repeat and the best counts.
 
 use hipverify::device::{AsTensor, TensorMut, bandwidth};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 fn main() -> Result<(), Error> {
     let wanted = std::env::args().skip(1).find_map(|a| a.parse::<usize>().ok());
+    let only: Option<DType> = std::env::args().skip(1).find_map(|a| a.parse().ok());
     for device in Device::all() {
         let gpu = device.kind() != hipverify::device::DeviceKind::Host;
         let n = wanted.unwrap_or(if gpu { 1 << 28 } else { 1 << 26 });
@@ -26,7 +27,7 @@ fn main() -> Result<(), Error> {
             (DType::F8E5M2, DType::F8E5M2),
             (DType::I8, DType::I8),
         ];
-        for (a, r) in pairs {
+        for (a, r) in pairs.into_iter().filter(|(a, _)| only.is_none_or(|o| o == *a)) {
             let n = if gpu && a.bits() == 8 { 4 * n } else { n };
             compare(&device, a, r, n, ceiling)?;
         }

@@ -1,11 +1,14 @@
-//! Loops compiled twice: for the baseline of the target and, on x86-64, for AVX2, chosen at run time; and the decoding of
-//! binary16 by instruction.
+//! Loops compiled three times: for the baseline of the target and, on x86-64, for AVX2 and AVX-512, chosen at run time; and the
+//! decoding of binary16 by instruction.
 
 use super::kernel::Raw;
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm256_cvtph_ps, _mm256_mul_ps, _mm256_set1_ps, _mm256_storeu_ps};
+use std::arch::x86_64::{
+    __m128i, __m256i, _mm_loadu_si128, _mm256_cvtph_ps, _mm256_loadu_si256, _mm256_mul_ps, _mm256_set1_ps, _mm256_storeu_ps,
+    _mm512_cvtph_ps, _mm512_mul_ps, _mm512_set1_ps, _mm512_storeu_ps,
+};
 
-/// Defines a function with a body that is inlined into a baseline and an AVX2 version.
+/// Defines a function with a body that is inlined into a baseline, an AVX2 and an AVX-512 version.
 macro_rules! multiversion {
     ($(#[$doc:meta])* fn $name:ident<$($generic:ident: $bound:path),*>($($arg:ident: $ty:ty),*) $body:block) => {
         $(#[$doc])*
@@ -19,6 +22,14 @@ macro_rules! multiversion {
                 fn avx2<$($generic: $bound),*>($($arg: $ty),*) {
                     body($($arg),*)
                 }
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn avx512<$($generic: $bound),*>($($arg: $ty),*) {
+                    body($($arg),*)
+                }
+                if has_avx512() {
+                    // SAFETY: the CPU has these parts of AVX-512, as just detected.
+                    return unsafe { avx512($($arg),*) };
+                }
                 if is_x86_feature_detected!("avx2") {
                     // SAFETY: the CPU has AVX2, as just detected.
                     return unsafe { avx2($($arg),*) };
@@ -27,6 +38,15 @@ macro_rules! multiversion {
             body($($arg),*)
         }
     };
+}
+
+/// Whether the CPU has AVX-512 with bytes, words and shorter vectors.
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
 }
 
 /// A function of one element.
@@ -103,6 +123,25 @@ pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usi
                 unsafe { _mm256_storeu_ps(o.as_mut_ptr(), values) };
             }
             groups.len().min(packed.len()) * 8
+        }
+        #[target_feature(enable = "avx512f")]
+        fn wide(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
+            let (groups, _) = out.as_chunks_mut::<16>();
+            let (packed, _) = halves.as_chunks::<16>();
+            for (o, p) in groups.iter_mut().zip(packed) {
+                // SAFETY: `p` is 32 readable bytes; the load needs no alignment.
+                let p = unsafe { _mm256_loadu_si256(p.as_ptr().cast::<__m256i>()) };
+                let values = _mm512_mul_ps(_mm512_cvtph_ps(p), _mm512_set1_ps(scale));
+                // SAFETY: `o` is 16 writable floats; the store needs no alignment.
+                unsafe { _mm512_storeu_ps(o.as_mut_ptr(), values) };
+            }
+            groups.len().min(packed.len()) * 16
+        }
+        if has_avx512() {
+            // SAFETY: the CPU has AVX-512, as just detected.
+            let done = unsafe { wide(halves, out, scale) };
+            // SAFETY: AVX-512 implies AVX and F16C.
+            return done + unsafe { f16c(&halves[done..], &mut out[done..], scale) };
         }
         if has_f16c() {
             // SAFETY: the CPU has AVX and F16C, as just detected.

@@ -20,8 +20,17 @@ pub(super) struct Block<'a, T, I> {
     pub start: u64,
     pub result: &'a [T],
     pub reference: &'a [T],
-    /// Ordinals of both sides in the result's format; `None` where the bits of the numbers tell.
-    pub ordinals: Option<(&'a [I], &'a [I])>,
+    pub ordinals: Ordinals<'a, T, I>,
+}
+
+/// Where the ordinals of both sides in the result's format come from.
+#[derive(Clone, Copy)]
+pub(super) enum Ordinals<'a, T, I> {
+    /// Both sides have one format, and a number times `scale` (a power of two) has the format's pattern in its own, `shift` bits up:
+    /// the scale moves the least normal number to that of `T`.
+    Numbers { scale: T, shift: u32 },
+    /// They were computed before: those of the result, those of the reference.
+    Given(&'a [I], &'a [I]),
 }
 
 /// What becomes of a block: |a - r| and |r| for the sums, and what the scan found so far.
@@ -36,6 +45,7 @@ pub(super) struct Sink<'a, T> {
 pub(super) trait Bits: Real + Default {
     type Ordinal: Copy + Into<i64>;
     fn own_ordinal(self) -> i64;
+    fn times(self, scale: Self) -> Self;
     /// Differences below this are always looked at one by one.
     const TINY: Self;
     /// The largest number not above `x`.
@@ -48,6 +58,9 @@ impl Bits for f32 {
     fn own_ordinal(self) -> i64 {
         let magnitude = i64::from(self.to_bits() & 0x7fff_ffff);
         if self.is_sign_negative() { -magnitude } else { magnitude }
+    }
+    fn times(self, scale: f32) -> f32 {
+        self * scale
     }
     const TINY: f32 = 7.888_609e-31; // 2^-100
     fn floor_of(x: f64) -> f32 {
@@ -65,6 +78,9 @@ impl Bits for f64 {
         let magnitude = (self.to_bits() & i64::MAX as u64) as i64;
         if self.is_sign_negative() { -magnitude } else { magnitude }
     }
+    fn times(self, scale: f64) -> f64 {
+        self * scale
+    }
     const TINY: f64 = 1e-270;
     fn floor_of(x: f64) -> f64 {
         x
@@ -79,8 +95,8 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
     fn observe(&self, i: usize, rule: &Rule<T>, sink: &mut Sink<'_, T>) {
         let (a, r) = (self.result[i], self.reference[i]);
         let ulps = || match self.ordinals {
-            Some((x, y)) => Into::<i64>::into(x[i]).abs_diff(y[i].into()),
-            None => a.own_ordinal().abs_diff(r.own_ordinal()),
+            Ordinals::Numbers { scale, shift } => a.times(scale).own_ordinal().abs_diff(r.times(scale).own_ordinal()) >> shift,
+            Ordinals::Given(x, y) => Into::<i64>::into(x[i]).abs_diff(y[i].into()),
         };
         let (d, m) = sink.stats.observe(rule, self.start + i as u64, a, r, ulps);
         sink.differences[i] = d;
@@ -164,7 +180,7 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
         let whole = n - n % L::N;
         // One check for all the unchecked accesses below.
         assert!(self.reference.len() == n && sink.differences.len() >= n && sink.magnitudes.len() >= n);
-        assert!(self.ordinals.is_none_or(|(x, y)| x.len() >= n && y.len() >= n));
+        assert!(!matches!(self.ordinals, Ordinals::Given(x, y) if x.len() < n || y.len() < n));
         assert!(n <= BLOCK && L::N >= 4);
         // Which elements of each vector ask for a closer look. They get it after the loop, which therefore calls nothing and keeps
         // its counters in registers; that the screens lag a block behind costs a few looks more.
@@ -173,6 +189,13 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
         // SAFETY: the caller enables the instruction set; every pointer is offset by i <= n - L::N into slices of at least n.
         unsafe {
             let limits = Limits::<L>::of(sink.stats, rule);
+            // Where ordinals are shifted up, so is their limit, and every distance is a multiple of 2^shift.
+            let ulp_limit = match self.ordinals {
+                Ordinals::Numbers { shift, .. } if shift > 0 => {
+                    L::splat_limit((sink.stats.worst[Measure::Ulp as usize].value as u64) << shift)
+                }
+                _ => limits.ulp,
+            };
             let (rtol, atol, max) = (L::splat(rule.rtol), L::splat(rule.atol), L::splat(T::MAX));
             let (tiny, small, zero) = (L::splat(T::TINY), L::splat(T::SMALL), L::splat(T::ZERO));
             let binades = |e: i32| L::splat(T::from_f64(super::super::rule::pow2(e)));
@@ -200,10 +223,10 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
                     rare = L::or(rare, d.exceeds(rtol.fused(m, limits.atol).at_most(max)));
                     rare = L::or(rare, L::and(d.above(zero), tiny.above(d)));
                     let (x, y) = match self.ordinals {
-                        Some((x, y)) => (L::load_ordinals(x.as_ptr().add(i)), L::load_ordinals(y.as_ptr().add(i))),
-                        None => (a.ordinals(), r.ordinals()),
+                        Ordinals::Numbers { scale, .. } => (a.mul(L::splat(scale)).ordinals(), r.mul(L::splat(scale)).ordinals()),
+                        Ordinals::Given(x, y) => (L::load_ordinals(x.as_ptr().add(i)), L::load_ordinals(y.as_ptr().add(i))),
                     };
-                    rare = L::or(rare, L::apart(x, y, limits.ulp));
+                    rare = L::or(rare, L::apart(x, y, ulp_limit));
                 }
                 *lanes = L::bits(rare);
                 any |= *lanes;

@@ -17,7 +17,7 @@ use super::stats::{NOWHERE, Stats};
 use super::sums::{self, Accumulators, COLUMNS, LANES, Sums};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, convert, ordinal};
-use block::{BLOCK, Bits, Block, Sink};
+use block::{BLOCK, Bits, Block, Ordinals, Sink};
 use gather::Reader;
 use rayon::prelude::*;
 
@@ -76,10 +76,13 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
     let scan = |scanner: &mut S, part: &mut Part, readers: &mut (Reader<'_>, Reader<'_>), i: usize| {
         let end = n.min((i + 1) * item);
         let before = part.stats.mismatches;
+        let mut acc = sums::empty();
         let mut segment_sums = Vec::with_capacity(sums::SEGMENTS_PER_ITEM);
         for seg in (i * item..end).step_by(segment) {
             let seg_end = end.min(seg + segment);
-            let mut acc = sums::empty();
+            if request.all {
+                acc = sums::empty();
+            }
             for start in (seg..seg_end).step_by(BLOCK) {
                 let count = BLOCK.min(seg_end - start);
                 let a = readers.0.read(start, count);
@@ -147,6 +150,8 @@ struct Floats<T: Bits> {
     rule: Rule<T>,
     histograms: bool,
     vectors: Vectors,
+    /// Scale and shift of [`Ordinals::Numbers`].
+    tell: Option<(T, u32)>,
     numbers: [Vec<T>; 2],
     ordinals: [Vec<T::Ordinal>; 2],
     differences: Vec<T>,
@@ -161,6 +166,16 @@ trait Decode: Bits + bytemuck::Pod {
     fn ordinals(dtype: DType, bytes: &[u8], out: &mut [Self::Ordinal]);
     /// Ordinals in `dtype` of numbers rounded to it.
     fn rounded_ordinals(dtype: DType, values: &[Self], out: &mut [Self::Ordinal]);
+    /// Scale and shift of [`Ordinals::Numbers`] for a float format whose patterns are those of scaled numbers of this type.
+    fn numbers_tell(dtype: DType) -> Option<(Self, u32)> {
+        let (f, own) = (dtype.float_format()?, Self::DTYPE.float_format()?);
+        if dtype == DType::F8E8M0 || f.exponent_bits > own.exponent_bits {
+            return None;
+        }
+        // From the least normal number of the format to that of the type; a difference of 0 leaves numbers alone.
+        let scale = crate::dtype::exp2(own.min_exponent() - f.min_exponent());
+        Some((Self::from_f64(scale), own.mantissa_bits - f.mantissa_bits))
+    }
     /// Scans in vectors where `vectors` says that the processor can.
     fn scan(block: &Block<'_, Self, Self::Ordinal>, vectors: Vectors, rule: &Rule<Self>, sink: &mut Sink<'_, Self>);
 }
@@ -266,8 +281,8 @@ where
     T::Ordinal: Default,
 {
     fn new(result: DType, reference: DType, request: &Request) -> Self {
-        let own = result == T::DTYPE && reference == T::DTYPE;
-        let ordinals = if own || !request.all { 0 } else { BLOCK };
+        let numbers = T::numbers_tell(result).filter(|_| result == reference);
+        let ordinals = if numbers.is_some() || !request.all { 0 } else { BLOCK };
         Floats {
             dtypes: [result, reference],
             rule: Rule {
@@ -279,6 +294,7 @@ where
             },
             histograms: request.histograms,
             vectors: request.vectors.unwrap_or_else(Vectors::best),
+            tell: numbers,
             numbers: std::array::from_fn(|_| vec![T::default(); BLOCK]),
             ordinals: std::array::from_fn(|_| vec![T::Ordinal::default(); ordinals]),
             differences: vec![T::default(); BLOCK],
@@ -300,16 +316,18 @@ where
         let a = numbers(da, result, &mut na[..n]);
         let r = numbers(dr, reference, &mut nr[..n]);
         let [oa, or] = &mut self.ordinals;
-        let ordinals = if oa.is_empty() {
-            None
+        let ordinals = if let Some((scale, shift)) = self.tell {
+            Ordinals::Numbers { scale, shift }
+        } else if oa.is_empty() {
+            Ordinals::Numbers { scale: T::from_f64(1.0), shift: 0 }
         } else {
             T::ordinals(da, result, &mut oa[..n]);
             if da == dr {
-                T::ordinals(dr, reference, &mut or[..n])
+                T::ordinals(dr, reference, &mut or[..n]);
             } else {
-                T::rounded_ordinals(da, r, &mut or[..n])
+                T::rounded_ordinals(da, r, &mut or[..n]);
             }
-            Some((&oa[..n], &or[..n]))
+            Ordinals::Given(&oa[..n], &or[..n])
         };
         let block = Block { start, result: a, reference: r, ordinals };
         let mut sink = Sink {
