@@ -469,16 +469,20 @@ __device__ inline void finish(const VerifyParams &p, Shared &s, const Best<typen
                 if (s.bests[k] && bits_of(p.bests[b].value[k]) == s.bests[k]) atomicMin(&s.segments[k], p.bests[b].segment[k]);
         __syncthreads();
     }
+    // Measures often share a segment: each segment is looked at once, for all that have their worst element there.
     for (int k = 0; k < MEASURES; k++) {
         const u64 segment = s.segments[k];
-        if (segment == NOWHERE) continue;
+        bool done = segment == NOWHERE;
+        for (int j = 0; j < k; j++) done |= s.segments[j] == segment;
+        if (done) continue;
         const u64 from = segment * size, to = from + size < p.n ? from + size : p.n;
+#pragma unroll 1
         for (u64 i = from + t; i < to; i += blockDim.x) {
-            double value[MEASURES], mine = 0;
+            double value[MEASURES];
             judge<Pair>(p, i, value);
 #pragma unroll
-            for (int j = 0; j < MEASURES; j++) mine = j == k ? value[j] : mine;
-            if (bits_of(mine) == s.bests[k]) atomicMin(&s.indices[k], i);
+            for (int j = 0; j < MEASURES; j++)
+                if (s.segments[j] == segment && bits_of(value[j]) == s.bests[j]) atomicMin(&s.indices[j], i);
         }
     }
     __syncthreads();
@@ -647,7 +651,7 @@ template <class Pair, bool ALL> __device__ inline void verify(const VerifyParams
         const bool whole = (segment + 1) * SEGMENT <= p.n;
         for (int row = 0; row < ROWS; row += DEPTH) {
             typename Pair::Raw raw[DEPTH];
-            u32 pending = 0;
+            u64 pending = 0; // a bit an element of all rows in flight
 #pragma unroll
             for (int k = 0; k < DEPTH; k++) {
                 const u64 index = base + (u64)(row + k) * GROUP * V;
@@ -658,60 +662,31 @@ template <class Pair, bool ALL> __device__ inline void verify(const VerifyParams
             for (int k = 0; k < DEPTH; k++) {
                 const u64 index = base + (u64)(row + k) * GROUP * V;
                 T d[V], m[V];
-                bool rare = !whole;
+                u32 rare = 0; // a bit an element
 #pragma unroll
                 for (int v = 0; v < V; v++) {
                     const T a = Pair::result(p, raw[k], v), r = Pair::reference(p, raw[k], v);
                     d[v] = Real<T>::abs(a - r);
                     m[v] = Real<T>::abs(r);
-                    rare |= !(d[v] <= limits.absolute);
+                    const T bound = Real<T>::fused(rule.rtol, m[v], rule.atol);
+                    bool look = !whole || !(d[v] <= limits.absolute);
                     if (ALL) {
-                        const T bound = Real<T>::fused(rule.rtol, m[v], rule.atol);
                         // A zero reference has no relative difference.
-                        rare |= Real<T>::fused(-limits.relative, m[v], d[v]) > 0 && m[v] > 0;
-                        rare |= Real<T>::fused(-limits.relative_old, m[v], d[v]) > 0 && m[v] > Real<T>::small();
-                        rare |= Real<T>::fused(-limits.ratio, bound, d[v]) > 0;
+                        look |= Real<T>::fused(-limits.relative, m[v], d[v]) > 0 && m[v] > 0;
+                        look |= Real<T>::fused(-limits.relative_old, m[v], d[v]) > 0 && m[v] > Real<T>::small();
+                        look |= Real<T>::fused(-limits.ratio, bound, d[v]) > 0;
                         T b = Real<T>::binade(m[v]);
                         b = b < lowest ? lowest : b > highest ? highest : b;
-                        rare |= d[v] > limits.epsilon * b;
-                        rare |= d[v] > Real<T>::fused(limits.rtol, m[v], rule.atol);
-                        rare |= d[v] > Real<T>::fused(rule.rtol, m[v], limits.atol);
-                        if (Pair::SUBNORMAL) rare |= d[v] > 0 && d[v] < Real<T>::tiny();
-                        rare |= Pair::ulps(p, raw[k], v, a, r) > limits.ulp;
+                        look |= d[v] > limits.epsilon * b;
+                        look |= d[v] > Real<T>::fused(limits.rtol, m[v], rule.atol);
+                        look |= d[v] > Real<T>::fused(rule.rtol, m[v], limits.atol);
+                        if (Pair::SUBNORMAL) look |= d[v] > 0 && d[v] < Real<T>::tiny();
+                        look |= Pair::ulps(p, raw[k], v, a, r) > limits.ulp;
                     }
-                }
-#if defined(__AMDGCN__)
-                // A row of 16 with all metrics does not fit gfx908's registers beside its screens: decode it again instead of
-                // keeping it. The empty instruction hides from the compiler that the words are the same.
-                if (ALL && V >= 16) {
-                    for (u32 &word : raw[k].a) asm volatile("" : "+v"(word));
-                    for (u32 &word : raw[k].r) asm volatile("" : "+v"(word));
-#pragma unroll
-                    for (int v = 0; v < V; v++) {
-                        const T a = Pair::result(p, raw[k], v), r = Pair::reference(p, raw[k], v);
-                        d[v] = Real<T>::abs(a - r);
-                        m[v] = Real<T>::abs(r);
-                    }
-                }
-#endif
-                // A wavefront takes the long way together, later.
-                if (__any(rare)) {
-                    pending |= 1u << k;
-                    if (ALL) {
-#pragma unroll
-                        for (int v = 0; v < V; v++) {
-                            const T a = Pair::result(p, raw[k], v), r = Pair::reference(p, raw[k], v);
-                            const bool counts = index + v < p.n && is_finite(a) && is_finite(r);
-                            d[v] = counts ? d[v] : 0;
-                            m[v] = counts ? m[v] : 0;
-                        }
-                    }
-                } else {
-#pragma unroll
-                    for (int v = 0; v < V; v++) {
-                        const T bound = Real<T>::fused(rule.rtol, m[v], rule.atol);
+                    if (look) {
+                        rare |= 1u << v;
+                    } else {
                         tally.mismatches += d[v] > bound;
-                        const T a = Pair::result(p, raw[k], v);
                         tally.largest_a = Real<T>::abs(a) > tally.largest_a ? Real<T>::abs(a) : tally.largest_a;
                         tally.largest_r = m[v] > tally.largest_r ? m[v] : tally.largest_r;
                         if (ALL) {
@@ -721,18 +696,45 @@ template <class Pair, bool ALL> __device__ inline void verify(const VerifyParams
                         }
                     }
                 }
-                if (ALL) sums.add(d, m);
-            }
-            // The rows that need a closer look, element by element, from memory again.
-            if (pending == 0) continue;
-            for (; pending; pending &= pending - 1) {
-                const u64 index = base + (u64)(row + __ffs((int)pending) - 1) * GROUP * V;
-#pragma unroll 1
-                for (int v = 0; v < V && index + v < p.n; v++) {
-                    const u64 bits_a = Pair::bits_a(p, index + v), bits_r = Pair::bits_r(p, index + v);
-                    const T a = Pair::decode_a(p, bits_a), r = Pair::decode_r(p, bits_r);
-                    observe<T, EXACT, ALL>(p, s, tally, best, segment, a, r, ALL ? Pair::distance(p, bits_a, bits_r, r) : 0);
+                pending |= (u64)rare << (k * V);
+                if (ALL) {
+#if defined(__AMDGCN__)
+                    // A row of 16 with all metrics does not fit gfx908's registers beside its screens: decode it again instead of
+                    // keeping it. The empty instruction hides from the compiler that the words are the same.
+                    if (V >= 16) {
+                        for (u32 &word : raw[k].a) asm volatile("" : "+v"(word));
+                        for (u32 &word : raw[k].r) asm volatile("" : "+v"(word));
+#pragma unroll
+                        for (int v = 0; v < V; v++) {
+                            const T a = Pair::result(p, raw[k], v), r = Pair::reference(p, raw[k], v);
+                            d[v] = Real<T>::abs(a - r);
+                            m[v] = Real<T>::abs(r);
+                        }
+                    }
+#endif
+                    // What is not finite, or not there, adds nothing. Every such element has asked for a look.
+                    if (rare) {
+#pragma unroll
+                        for (int v = 0; v < V; v++) {
+                            const T a = Pair::result(p, raw[k], v), r = Pair::reference(p, raw[k], v);
+                            const bool counts = index + v < p.n && is_finite(a) && is_finite(r);
+                            d[v] = counts ? d[v] : 0;
+                            m[v] = counts ? m[v] : 0;
+                        }
+                    }
+                    sums.add(d, m);
                 }
+            }
+            // The elements that asked for a closer look get it from memory again, one of each thread at a time.
+            if (!__any(pending != 0)) continue;
+#pragma unroll 1
+            for (; pending; pending &= pending - 1) {
+                const u32 element = (u32)__ffsll((long long)pending) - 1;
+                const u64 index = base + (u64)(row + element / V) * GROUP * V + element % V;
+                if (index >= p.n) continue;
+                const u64 bits_a = Pair::bits_a(p, index), bits_r = Pair::bits_r(p, index);
+                const T a = Pair::decode_a(p, bits_a), r = Pair::decode_r(p, bits_r);
+                observe<T, EXACT, ALL>(p, s, tally, best, segment, a, r, ALL ? Pair::distance(p, bits_a, bits_r, r) : 0);
             }
             limits.take(p, s, segment);
         }

@@ -193,9 +193,8 @@ impl Launch {
         let (file, name) = kernel_of(result, reference, request);
         let vector = sums::vector_width(result.dtype(), reference.dtype());
         let segments = result.elements().div_ceil(sums::segment_elements(vector));
-        // Small tensors are spread over many small blocks. A block of 64 threads is one wavefront where those are large.
-        let spread = |groups: &usize| segments.div_ceil(*groups) <= gpu.multiprocessors() as usize;
-        let groups = [2, 4, 8].into_iter().find(spread).unwrap_or(sums::SEGMENTS_PER_ITEM);
+        // As many threads for a small tensor: the block that ends last looks for places, and that takes threads too.
+        let groups = sums::SEGMENTS_PER_ITEM;
         let threads = groups * sums::COLUMNS;
         let works = segments.div_ceil(groups);
         // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of up to 512 threads.
