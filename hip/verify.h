@@ -193,7 +193,10 @@ template <typename T> struct Limits {
         absolute = limit(key_value(a), a, segment);
         relative = limit(key_value(b), b, segment);
         relative_old = limit(key_value(c), c, segment);
-        epsilon = limit(key_value(e) * pow2(-p.mantissa_bits), e, segment);
+        // An infinite epsilon difference (f64 only) is one of 2^1024 spacings and more.
+        const i32 beyond = p.mantissa_bits > 0 ? 1024 - p.mantissa_bits : 1023;
+        const double epsilons = key_value(e);
+        epsilon = limit(epsilons <= Real<double>::max() ? epsilons * pow2(-p.mantissa_bits) : pow2(beyond), e, segment);
         ratio = limit(key_value(q), q, segment);
         rtol = (T)f64_of(s.hints[0]);
         atol = (T)f64_of(s.hints[1]);
