@@ -175,6 +175,10 @@ struct Shared {
     u32 listed, last;
 };
 
+// Makes the compiler read shared memory again that other threads raise meanwhile. Not `volatile`: LLVM would then no longer see
+// that the address is one of shared memory.
+__device__ inline void forget() { asm volatile("" ::: "memory"); }
+
 // The screens of one segment, as numbers.
 template <typename T> struct Limits {
     T absolute, relative, relative_old, epsilon, ratio, rtol, atol;
@@ -188,7 +192,8 @@ template <typename T> struct Limits {
         return x;
     }
 
-    __device__ void take(const VerifyParams &p, const volatile Shared &s, u64 segment) {
+    __device__ void take(const VerifyParams &p, const Shared &s, u64 segment) {
+        forget();
         const u64 a = s.keys[ABSOLUTE], b = s.keys[RELATIVE], c = s.keys[RELATIVE_OLD], e = s.keys[EPSILON], q = s.keys[RATIO], u = s.keys[ULP];
         absolute = limit(key_value(a), a, segment);
         relative = limit(key_value(b), b, segment);
@@ -215,8 +220,9 @@ template <typename T> struct Best {
     }
 };
 
-__device__ inline void raise(u64 *known, u64 key) {
-    if (key > *(volatile u64 *)known) atomicMax(known, key);
+__device__ inline void raise(u64 &known, u64 key) {
+    forget();
+    if (key > known) atomicMax(&known, key);
 }
 
 __device__ inline void count_class(Shared &s, int side, double x) {
@@ -276,14 +282,14 @@ __device__ inline void observe(const VerifyParams &p, Shared &s, Tally<T> &tally
 #pragma unroll
     for (int k = 0; k < (ALL ? MEASURES : ABSOLUTE + 1); k++) {
         if (!(value[k] > 0)) continue;
-        raise(&s.keys[k], k == ULP && !EXACT ? ulp_key_of(value[k], segment) : key_of(value[k], segment));
+        raise(s.keys[k], k == ULP && !EXACT ? ulp_key_of(value[k], segment) : key_of(value[k], segment));
         if (EXACT && value[k] > best.value[k]) {
             best.value[k] = value[k];
             best.segment[k] = segment;
         }
     }
     if (!ALL) return;
-    const T rtol = (T)f64_of(*(volatile u64 *)&s.hints[0]), atol = (T)f64_of(*(volatile u64 *)&s.hints[1]);
+    const T rtol = (T)f64_of(s.hints[0]), atol = (T)f64_of(s.hints[1]);
     if (!(d <= rule.bound(rtol, m, rule.atol)))
         atomicMax(&s.hints[0], bits_of((double)least<T>([&](T t) { return d <= rule.bound(t, m, rule.atol); })));
     if (!(d <= rule.bound(rule.rtol, m, atol)))
@@ -370,7 +376,7 @@ __device__ inline void observe_int(const VerifyParams &p, Shared &s, Tally<doubl
     for (int k = 0; k < MEASURES; k++)
         if (value[k] > best.value[k]) best.value[k] = value[k], best.segment[k] = segment;
     const u64 off = apart(a, r);
-    const double rtol = f64_of(*(volatile u64 *)&s.hints[0]), atol = f64_of(*(volatile u64 *)&s.hints[1]);
+    const double rtol = f64_of(s.hints[0]), atol = f64_of(s.hints[1]);
     if (!int_passes(off, rtol, m, p.atol)) atomicMax(&s.hints[0], bits_of(least<double>([&](double t) { return int_passes(off, t, m, p.atol); })));
     if (!int_passes(off, p.rtol, m, atol)) atomicMax(&s.hints[1], bits_of(least<double>([&](double t) { return int_passes(off, p.rtol, m, t); })));
 }
@@ -557,8 +563,8 @@ template <typename T> __device__ inline void tally_up(Shared &s, const Tally<T> 
     if (t.zero_passes) atomicAdd(&s.counts[ZERO_PASSES], (u64)t.zero_passes);
     if (t.zeros_a) atomicAdd(&s.counts[ZEROS_A], (u64)t.zeros_a);
     if (t.zeros_r) atomicAdd(&s.counts[ZEROS_R], (u64)t.zeros_r);
-    raise(&s.magnitudes[0], bits_of((double)t.largest_a));
-    raise(&s.magnitudes[1], bits_of((double)t.largest_r));
+    raise(s.magnitudes[0], bits_of((double)t.largest_a));
+    raise(s.magnitudes[1], bits_of((double)t.largest_r));
 }
 
 __device__ inline void begin(Shared &s) {
@@ -571,7 +577,8 @@ __device__ inline void exchange(Shared &s, VerifyWorkspace &w) {
     if (threadIdx.x >= MEASURES + 2) return;
     u64 *mine = threadIdx.x < MEASURES ? &s.keys[threadIdx.x] : &s.hints[threadIdx.x - MEASURES];
     u64 *ours = threadIdx.x < MEASURES ? &w.keys[threadIdx.x] : &w.hints[threadIdx.x - MEASURES];
-    const u64 here = *(volatile u64 *)mine, there = *(volatile u64 *)ours;
+    forget();
+    const u64 here = *mine, there = atomicMax(ours, 0ull);
     if (there > here) atomicMax(mine, there);
     else if (here > there) atomicMax(ours, here);
 }
