@@ -12,7 +12,7 @@ use super::super::stats::{Measure, Stats};
 use super::lanes::Lanes;
 
 /// Elements that are decoded and scanned at a time: whole rows for every format, small enough for the L1 cache.
-pub(super) const BLOCK: usize = 2048;
+pub(super) const BLOCK: usize = 1024;
 
 /// One block of both tensors, as numbers.
 pub(super) struct Block<'a, T, I> {

@@ -50,17 +50,6 @@ pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request
     }
 }
 
-/// Asks for as many bytes behind a block as it has: processors stop prefetching where a page ends, and blocks are about a page.
-fn prefetch_behind(block: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (block.len()..2 * block.len()).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults, whatever its address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(block.as_ptr().wrapping_add(line).cast()) };
-    }
-    let _ = block;
-}
-
 /// One arithmetic's way to scan a block; holds the scratch memory of a task.
 trait Scanner {
     fn new(result: DType, reference: DType, request: &Request) -> Self;
@@ -98,8 +87,6 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
                 let count = BLOCK.min(seg_end - start);
                 let a = readers.0.read(start, count);
                 let r = readers.1.read(start, count);
-                prefetch_behind(a);
-                prefetch_behind(r);
                 let sink = request.all.then_some((&mut acc, vector, start - seg));
                 scanner.scan(start as u64, count, a, r, part, sink);
             }
