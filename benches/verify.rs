@@ -41,10 +41,11 @@ fn main() -> Result<(), Error> {
 
 /// A tensor of `n` elements in [-1, 1], every third of stream 1 and the others of stream 0.
 fn make(device: &Device, dtype: DType, n: usize, mixed: bool) -> Result<DeviceMem<u8>, Error> {
-    let bytes = DeviceMem::<u8>::new(device, dtype.bytes_for(n).unwrap_or(usize::MAX))?;
+    let mut bytes = DeviceMem::<u8>::new(device, dtype.bytes_for(n).unwrap_or(usize::MAX))?;
     let range = if dtype.is_int() { FillUniformRand::new(-100.0, 100.0) } else { FillUniformRand::new(-1.0, 1.0) };
-    let address = bytes.as_tensor().as_ptr().cast_mut();
     let size = bytes.byte_size();
+    // From an exclusive borrow: this memory is about to be written.
+    let address = bytes.tensor_mut(&[size])?.as_mut_ptr();
     let all = hipverify::device::Layout::contiguous(&[n])?;
     // SAFETY: the buffer is exclusively ours, has this size, and is zeroed or written before it is read.
     fill(&mut unsafe { TensorMut::from_raw(device, address, size, dtype, all)? }, &range.clone().seed(1).spec())?;
