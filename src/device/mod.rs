@@ -6,6 +6,7 @@
 
 pub mod bandwidth;
 mod event;
+mod graph;
 mod hash;
 pub(crate) mod hip;
 pub(crate) mod host;
@@ -19,6 +20,7 @@ mod tensor;
 mod transfer;
 
 pub use event::Event;
+pub use graph::{Capture, Graph};
 pub use layout::Layout;
 pub use mem::{DeviceBytes, DeviceMem};
 pub use module::{Grid, Module};

@@ -33,8 +33,8 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     /// [`Error::SizeOverflow`](crate::Error::SizeOverflow).
     ///
     /// # Safety
-    /// * `ptr` is valid for reads of `len` units by `device`, for the lifetime `'a`;
-    /// * nothing writes that memory during `'a`, and what wrote it before is done or on the stream that will read it;
+    /// * `ptr` is valid for reads of `len` units by `device`, for the lifetime `'a`, and until work that was enqueued on it is done;
+    /// * nothing writes that memory during `'a`, nor before that work is done, and what wrote it before is done or on the stream that will read it;
     /// * on the host device the units are initialised.
     pub unsafe fn from_raw(ptr: *const T, len: usize, device: &Device) -> Result<DeviceSlice<'a, T>> {
         let bytes = super::mem::byte_size::<T>(len)?;

@@ -36,7 +36,9 @@ impl Stream {
     ///
     /// # Safety
     /// * `stream` is a live stream of `device`'s runtime on that GPU, or null;
-    /// * it outlives the result and its clones.
+    /// * it outlives the result and its clones;
+    /// * it is not captured through another [`Stream`] of the same handle (see [`capture`](Stream::capture)), and a graph that other
+    ///   code captures from it is launched only while everything that it recorded is alive.
     pub unsafe fn from_raw(device: &Device, stream: *mut c_void) -> Result<Stream> {
         match device.backend() {
             Backend::Host => Err(Error::Unsupported { what: "a foreign stream".to_owned(), by: device.name() }),

@@ -37,8 +37,8 @@ impl<'a> TensorRef<'a> {
     /// When the layout reaches beyond `bytes`.
     ///
     /// # Safety
-    /// * `ptr` is valid for reads of `bytes` bytes by `device`, for the lifetime `'a`;
-    /// * nothing writes that memory during `'a`;
+    /// * `ptr` is valid for reads of `bytes` bytes by `device`, for the lifetime `'a`, and until work that was enqueued on it is done;
+    /// * nothing writes that memory during `'a`, nor before that work is done;
     /// * on the host device the bytes are initialised.
     pub unsafe fn from_raw(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
         let needed = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
@@ -49,7 +49,7 @@ impl<'a> TensorRef<'a> {
     }
 
     /// A whole buffer in one dimension; the caller's borrow keeps it alive.
-    pub(super) fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
+    pub(crate) fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
         TensorRef { device: device.clone(), ptr, bytes, dtype, layout: Layout::flat(elements), borrow: PhantomData }
     }
 

@@ -10,8 +10,8 @@ use super::rule::{Arithmetic, Grid, NonFinite};
 use super::stats::{Extreme, NOWHERE, Stats};
 use super::sums;
 use super::{MaxAbs, Outcome};
-use crate::device::hip::{HipAlloc, HipDevice, Kernel, PinnedAlloc};
-use crate::device::{Layout, TensorRef};
+use crate::device::hip::{HipAlloc, HipDevice, HipStream, Kernel, PinnedAlloc};
+use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
@@ -81,7 +81,8 @@ const SCRATCH: usize = 8 * (6 + 2 + 2 + 11 + BINS + 1);
 const BEST: usize = 8 * 12;
 
 /// The scratch memory of one comparison.
-struct Workspace {
+#[derive(Debug)]
+pub(super) struct Workspace {
     /// Zeroed before the first comparison; each leaves it zeroed.
     scratch: HipAlloc,
     bests: HipAlloc,
@@ -106,11 +107,78 @@ impl Workspace {
 
     /// Makes room for a launch.
     fn reserve(&mut self, gpu: &'static HipDevice, launch: &Launch) -> Result<()> {
-        grow(gpu, &mut self.bests, launch.grid as usize * BEST)?;
-        grow(gpu, &mut self.partials, launch.works * sums::SUMS * 8)?;
-        grow(gpu, &mut self.mismatches, launch.segments * 4)
+        let [bests, partials, mismatches] = launch.needs();
+        grow(gpu, &mut self.bests, bests)?;
+        grow(gpu, &mut self.partials, partials)?;
+        grow(gpu, &mut self.mismatches, mismatches)
+    }
+
+    fn has_room_for(&self, launch: &Launch) -> bool {
+        let sizes = [&self.bests, &self.partials, &self.mismatches].map(HipAlloc::bytes);
+        sizes.iter().zip(launch.needs()).all(|(size, need)| *size >= need)
+    }
+
+    /// A workspace for comparisons of these formats with up to `elements` elements, and their kernels loaded: [`launch`](Self::launch)
+    /// allocates nothing then.
+    pub(super) fn prepared(
+        device: &Device,
+        gpu: &'static HipDevice,
+        dtypes: [DType; 2],
+        elements: usize,
+        request: &Request,
+    ) -> Result<Self> {
+        let mut workspace = Workspace::new(gpu)?;
+        // The kernel for aligned memory and the one for every layout. Nothing reads the addresses.
+        for address in [16usize, 1] {
+            let tensor = |dtype: DType| {
+                let bytes = dtype.bytes_for(elements).unwrap_or(usize::MAX);
+                TensorRef::flat(device, std::ptr::without_provenance(address), bytes, dtype, elements)
+            };
+            let launch = Launch::of(gpu, &tensor(dtypes[0]), &tensor(dtypes[1]), request)?;
+            workspace.reserve(gpu, &launch)?;
+        }
+        Ok(workspace)
+    }
+
+    /// Enqueues a comparison. Its outcome is there once the work is done.
+    ///
+    /// # Safety
+    /// Both tensors stay valid and unwritten, and the workspace stays alive and unused by others, until the stream has been waited
+    /// for; if it is being captured, as long as the graph may run.
+    pub(super) unsafe fn launch(
+        &mut self,
+        stream: &HipStream,
+        result: &TensorRef<'_>,
+        reference: &TensorRef<'_>,
+        request: &Request,
+    ) -> Result<()> {
+        let launch = Launch::of(stream.device(), result, reference, request)?;
+        if !self.has_room_for(&launch) {
+            let limit = "more than the plan has reserved room for".to_owned();
+            return Err(Error::InvalidArgument { what: "elements", value: result.elements().to_string(), limit });
+        }
+        let params = params(result, reference, request, &launch, self)?;
+        self.mark_unwritten();
+        // SAFETY: both layouts lie within their tensors' memory; the rest is the caller's promise.
+        unsafe { launch.kernel.launch(stream, launch.grid, &(params,)) }
+    }
+
+    /// What the last launch found, once the work is done; `None` if nothing ran since the last call.
+    pub(super) fn take_outcome(&mut self, request: &Request) -> Option<Outcome> {
+        let written = bytemuck::pod_read_unaligned::<Answer>(self.answer.as_slice()).listed != UNWRITTEN;
+        let outcome = written.then(|| outcome(request, self));
+        self.mark_unwritten();
+        outcome
+    }
+
+    fn mark_unwritten(&mut self) {
+        let at = std::mem::offset_of!(Answer, listed);
+        self.answer.as_mut_slice()[at..at + 8].copy_from_slice(&UNWRITTEN.to_ne_bytes());
     }
 }
+
+/// `listed` of an answer that no kernel has written.
+const UNWRITTEN: u64 = u64::MAX;
 
 fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
     if block.bytes() < bytes {
@@ -221,7 +289,7 @@ fn dims(layout: &Layout) -> Result<(u32, [u64; RANK], [i64; RANK])> {
     Ok((dims.len() as u32, extents, strides))
 }
 
-fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, launch: &Launch, w: &mut Workspace) -> Result<Params> {
+fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, launch: &Launch, w: &Workspace) -> Result<Params> {
     let grid = Grid::of(result.dtype());
     let dense = |t: &TensorRef<'_>| launch.is_fast().then(|| address(t));
     let (rank_a, extents_a, strides_a) = dims(result.layout())?;
@@ -257,6 +325,11 @@ fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
 }
 
 impl Launch {
+    /// Bytes of bests, partials and mismatches.
+    fn needs(&self) -> [usize; 3] {
+        [self.grid as usize * BEST, self.works * sums::SUMS * 8, self.segments * 4]
+    }
+
     fn is_fast(&self) -> bool {
         self.kernel.file() != "verify_any.hip"
     }
@@ -273,7 +346,7 @@ pub(super) fn compare<'a>(
             let launch = Launch::of(gpu, result, reference, request)?;
             let mut workspace = take(gpu)?;
             workspace.reserve(gpu, &launch)?;
-            let params = params(result, reference, request, &launch, &mut workspace)?;
+            let params = params(result, reference, request, &launch, &workspace)?;
             // Kept before the launch: whatever fails later, `blocking` waits before the memory can go.
             workspaces.push(workspace);
             // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking` has waited; the workspace has

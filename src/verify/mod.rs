@@ -21,6 +21,7 @@
 mod hip;
 mod histogram;
 pub(crate) mod host;
+mod plan;
 pub mod profile;
 mod render;
 mod report;
@@ -33,6 +34,7 @@ mod tolerance;
 mod tests;
 
 pub use histogram::{Histogram, Histograms};
+pub use plan::{Pending, Recorded, VerifyPlan};
 pub use profile::Profile;
 pub use render::{grouped, short};
 pub use report::{Classes, Judge, Level, Metrics, Options, Place, Report, Thresholds, Value, Warning, Worst};
@@ -112,7 +114,7 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     let Some((first, ..)) = pairs.first() else { return Ok(Vec::new()) };
     let checked = |(result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Tolerance)| {
         first.device().expect_same(result.device(), "a result")?;
-        request(result, reference, tolerance, options)
+        request(result, reference, tolerance, options, || Ok(gpu_reduce_max(reference)?.value))
     };
     let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
     let outcomes = match first.device().backend() {
@@ -125,8 +127,14 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     Ok(reports.map(|(((result, reference, _), request), outcome)| report(result, reference, request, options, outcome)).collect())
 }
 
-/// Checks a pair and turns its options into what backends are asked.
-fn request(result: &TensorRef<'_>, reference: &TensorRef<'_>, tolerance: &Tolerance, options: &Options) -> Result<Request> {
+/// Checks a pair and turns its options into what backends are asked. `max` measures the reference, for a tolerance that needs it.
+fn request(
+    result: &TensorRef<'_>,
+    reference: &TensorRef<'_>,
+    tolerance: &Tolerance,
+    options: &Options,
+    max: impl FnOnce() -> Result<f64>,
+) -> Result<Request> {
     result.device().expect_same(reference.device(), "the reference")?;
     if result.shape() != reference.shape() {
         return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
@@ -135,20 +143,29 @@ fn request(result: &TensorRef<'_>, reference: &TensorRef<'_>, tolerance: &Tolera
         let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
         return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
     }
+    check(options)?;
+    let max = if tolerance.needs_max() { max()? } else { 0.0 };
+    Ok(request_with(options, tolerance.rtol(), tolerance.atol(max)))
+}
+
+fn check(options: &Options) -> Result<()> {
     if options.first > Options::MAX_FIRST {
         let limit = format!("at most {} mismatches are listed", Options::MAX_FIRST);
         return Err(Error::InvalidArgument { what: "first", value: options.first.to_string(), limit });
     }
-    let max = if tolerance.needs_max() { gpu_reduce_max(reference)?.value } else { 0.0 };
-    Ok(Request {
-        rtol: tolerance.rtol(),
-        atol: tolerance.atol(max),
+    Ok(())
+}
+
+fn request_with(options: &Options, rtol: f64, atol: f64) -> Request {
+    Request {
+        rtol,
+        atol,
         nonfinite: options.nonfinite,
         all: options.level == Level::All || options.histograms,
         histograms: options.histograms,
         first: options.first,
         vectors: None,
-    })
+    }
 }
 
 /// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.

@@ -192,6 +192,7 @@ impl HipStream {
         if bytes == 0 {
             return Ok(());
         }
+        let _open = self.not_recording("a copy")?;
         // SAFETY: the caller's promise.
         let error = unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, self.use_handle()) };
         self.device().check("hipMemcpyAsync", error)

@@ -30,6 +30,7 @@
 //! A room with a stream of the caller's uses [`Stream::hip`](super::Stream::hip) instead of the queue and does not wait.
 
 mod find;
+mod graph;
 mod hash;
 mod memory;
 pub(crate) mod mfma;
@@ -40,6 +41,7 @@ mod set_value;
 mod stream;
 
 pub(crate) use find::{all, best, open};
+pub(crate) use graph::HipGraph;
 pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
 pub(crate) use model_gemm::{ModelKernel, model_gemm};
@@ -210,8 +212,8 @@ impl HipDevice {
         done.and(waited)
     }
 
-    /// Waits for every stream that has work.
-    fn settle(&self) -> Result<()> {
+    /// Waits for every stream that has work, but those that are being captured.
+    pub(crate) fn settle(&self) -> Result<()> {
         let busy: Vec<Arc<HipStream>> = {
             let mut streams = lock(&self.streams);
             streams.retain(|s| s.strong_count() > 0);

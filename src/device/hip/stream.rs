@@ -4,8 +4,8 @@ use super::HipDevice;
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipError_t, hipEvent_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking};
 use std::ptr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 /// A stream, ours or borrowed.
@@ -14,8 +14,12 @@ pub(crate) struct HipStream {
     device: &'static HipDevice,
     handle: hipStream_t,
     owned: bool,
-    /// Whether something was enqueued since the last wait.
-    busy: AtomicBool,
+    /// Operations that were enqueued, and how many of them a wait has seen the end of. Two numbers and not a flag: while one thread
+    /// waits, the stream must look busy to the others.
+    enqueued: AtomicU64,
+    finished: AtomicU64,
+    /// Whether [`Stream::capture`](crate::Stream::capture) records this stream: nothing else may enqueue here meanwhile.
+    pub(super) recording: RwLock<bool>,
 }
 
 // SAFETY: the runtime's stream functions may be called from any thread.
@@ -43,7 +47,14 @@ impl HipStream {
     }
 
     fn wrap(device: &'static HipDevice, handle: hipStream_t, owned: bool) -> Arc<HipStream> {
-        let stream = Arc::new(HipStream { device, handle, owned, busy: AtomicBool::new(false) });
+        let stream = Arc::new(HipStream {
+            device,
+            handle,
+            owned,
+            enqueued: AtomicU64::new(0),
+            finished: AtomicU64::new(0),
+            recording: RwLock::new(false),
+        });
         device.register(&stream);
         stream
     }
@@ -59,16 +70,32 @@ impl HipStream {
 
     /// The handle, to enqueue work: the stream counts as busy until the next wait.
     pub(crate) fn use_handle(&self) -> hipStream_t {
-        self.busy.store(true, Ordering::Release);
+        self.enqueued.fetch_add(1, Ordering::AcqRel);
         self.handle
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Acquire)
+        self.finished.load(Ordering::Acquire) < self.enqueued.load(Ordering::Acquire)
     }
 
-    /// Whether a graph is being recorded: waiting would spoil it.
-    pub(super) fn is_capturing(&self) -> bool {
+    /// For operations that a graph must not hold, because nothing keeps what they touch alive as long as the graph: fails while one
+    /// is being recorded, and keeps the recording from beginning as long as the guard lives.
+    pub(crate) fn not_recording(&self, operation: &'static str) -> Result<RwLockReadGuard<'_, bool>> {
+        let recording = self.recording.read().unwrap_or_else(PoisonError::into_inner);
+        if *recording {
+            let by = "a stream that is being captured".to_owned();
+            return Err(Error::Unsupported { what: operation.to_owned(), by });
+        }
+        Ok(recording)
+    }
+
+    /// Whether a graph is being recorded, by us or by others: waiting would spoil it.
+    pub(crate) fn is_capturing(&self) -> bool {
+        *self.recording.read().unwrap_or_else(PoisonError::into_inner) || self.is_captured_by_others()
+    }
+
+    /// What the runtime says, which others may have told to record.
+    pub(crate) fn is_captured_by_others(&self) -> bool {
         let Some(ask) = self.device.api().hipStreamIsCapturing else { return false };
         let mut status = hipStreamCaptureStatus::hipStreamCaptureStatusNone;
         // SAFETY: the stream is alive and the pointer valid for a write.
@@ -76,14 +103,24 @@ impl HipStream {
         error == hipError_t::hipSuccess && status != hipStreamCaptureStatus::hipStreamCaptureStatusNone
     }
 
+    /// After a recording, which ran nothing of what was enqueued since the last wait.
+    pub(super) fn nothing_enqueued(&self) {
+        self.finished.fetch_max(self.enqueued.load(Ordering::Acquire), Ordering::AcqRel);
+    }
+
     /// Waits for everything enqueued so far; an error of that work is the result.
     pub(crate) fn synchronize(&self) -> Result<()> {
+        let _open = self.not_recording("a wait")?;
         self.device.enter()?;
         self.finish()
     }
 
     /// Waits whatever went wrong before, for memory that is about to be freed or given back.
     pub(crate) fn fence(&self) -> Result<()> {
+        if *self.recording.read().unwrap_or_else(PoisonError::into_inner) {
+            // What was enqueued before the recording was waited for then.
+            return Ok(());
+        }
         let current = self.device.make_current();
         let finished = self.finish();
         current.and(finished)
@@ -91,14 +128,18 @@ impl HipStream {
 
     /// As [`synchronize`](HipStream::synchronize), on a device that was entered.
     pub(super) fn finish(&self) -> Result<()> {
-        // Cleared first: what another thread enqueues meanwhile must leave the mark.
-        self.busy.store(false, Ordering::Release);
+        // Asked first: what another thread enqueues meanwhile is not waited for.
+        let enqueued = self.enqueued.load(Ordering::Acquire);
         // SAFETY: the stream is alive.
-        self.device.check("hipStreamSynchronize", unsafe { (self.device.api().hipStreamSynchronize)(self.handle) })
+        let error = unsafe { (self.device.api().hipStreamSynchronize)(self.handle) };
+        // Also after a fault, which is told once.
+        self.finished.fetch_max(enqueued, Ordering::AcqRel);
+        self.device.check("hipStreamSynchronize", error)
     }
 
     /// Work enqueued from now on waits for `event`.
     pub(crate) fn wait(&self, event: &HipEvent) -> Result<()> {
+        let _open = self.not_recording("waiting for an event")?;
         self.device.enter()?;
         // SAFETY: both are alive and of the same device.
         let error = unsafe { (self.device.api().hipStreamWaitEvent)(self.use_handle(), event.handle, 0) };
@@ -142,6 +183,8 @@ impl HipEvent {
     }
 
     pub(crate) fn record(&self, stream: &HipStream) -> Result<()> {
+        // Another stream that waits for the event would become part of the graph.
+        let _open = stream.not_recording("an event")?;
         self.device.enter()?;
         // SAFETY: both are alive and of the same device.
         self.device.check("hipEventRecord", unsafe { (self.device.api().hipEventRecord)(self.handle, stream.handle) })

@@ -11,6 +11,7 @@
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+mod graph;
 mod memory;
 mod module;
 mod state;
@@ -25,7 +26,7 @@ macro_rules! export {
         #[doc = concat!("`", stringify!($name), "`, as HIP has it.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
-            if let Some(code) = $crate::state::state().told_to_fail(stringify!($name)) {
+            if let Some(code) = $crate::state::state().called(stringify!($name)) {
                 return code;
             }
             $body
@@ -68,8 +69,8 @@ pub unsafe extern "C" fn standin_fail(name: *const c_char, nth: usize, code: c_i
     state().fail(&text(name), nth, code);
 }
 
-/// How many there are of: `device` and `pinned` blocks, `streams` (but the null stream), `events`, `modules`, `programs`,
-/// `launches`, `violations`, `pending` operations.
+/// How many there are of: `device` and `pinned` blocks, `streams` (but the null stream), `events`, `modules`, `programs`, `graphs`,
+/// `launches`, `violations`, `pending` operations; else how often the function of that name was called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
     let s = state();
@@ -80,10 +81,11 @@ pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
         "events" => s.events.len(),
         "modules" => s.modules.len(),
         "programs" => s.programs.len(),
+        "graphs" => s.graphs.len() + s.execs.len(),
         "launches" => s.launches,
         "violations" => s.violations,
         "pending" => s.streams.values().map(Vec::len).sum(),
-        _ => usize::MAX,
+        name => s.calls.get(name).copied().unwrap_or(0),
     }
 }
 
@@ -101,7 +103,7 @@ pub(crate) fn enqueue(stream: *mut c_void, op: Op) -> c_int {
     let mut s = state();
     match known_stream(&mut s, stream) {
         Ok(stream) => {
-            s.streams.entry(stream).or_default().push(op);
+            s.push(stream, op);
             SUCCESS
         }
         Err(code) => code,
@@ -202,14 +204,8 @@ export! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
     let mut s = state();
-    let code = known_stream(&mut s, stream).map_or_else(
-        |code| code,
-        |stream| {
-            s.run(stream);
-            SUCCESS
-        },
-    );
-    s.told_to_fail("hipStreamSynchronize").unwrap_or(code)
+    let code = known_stream(&mut s, stream).map_or_else(|code| code, |stream| s.wait_for(stream));
+    s.called("hipStreamSynchronize").unwrap_or(code)
 }
 
 /// `hipEventSynchronize`, likewise.
@@ -217,7 +213,7 @@ pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
 pub unsafe extern "C" fn hipEventSynchronize(event: usize) -> c_int {
     let mut s = state();
     s.run_until(event);
-    s.told_to_fail("hipEventSynchronize").unwrap_or(SUCCESS)
+    s.called("hipEventSynchronize").unwrap_or(SUCCESS)
 }
 
 /// `hipGetErrorName`, for the codes that the tests meet.
@@ -233,6 +229,7 @@ pub unsafe extern "C" fn hipGetErrorName(code: c_int) -> *const c_char {
         500 => c"hipErrorNotFound",
         700 => c"hipErrorIllegalAddress",
         719 => c"hipErrorLaunchFailure",
+        900 => c"hipErrorStreamCaptureUnsupported",
         // A code of a later runtime.
         _ => return std::ptr::null(),
     };

@@ -26,7 +26,7 @@ fn allocate(size: usize) -> Option<usize> {
     Some(ptr as usize)
 }
 
-fn free(ptr: usize, size: usize) {
+pub(crate) fn free(ptr: usize, size: usize) {
     if let Some(layout) = layout(size) {
         // SAFETY: allocated with this very layout, and taken out of the books by the caller.
         unsafe { dealloc(ptr as *mut u8, layout) };
@@ -51,6 +51,18 @@ export! {
             free(ptr, block.size);
         }
         SUCCESS
+    }
+    fn hipMallocAsync(ptr: *mut usize, size: usize, _stream: *mut c_void) {
+        let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
+        state().device.insert(block, Block { size, device: current() });
+        put(ptr, block)
+    }
+    fn hipFreeAsync(ptr: usize, stream: *mut c_void) {
+        if !state().device.contains_key(&ptr) {
+            state().violation("hipFreeAsync of an unknown address");
+            return INVALID_VALUE;
+        }
+        enqueue(stream, Op::Free { ptr })
     }
     fn hipHostMalloc(ptr: *mut usize, size: usize, _flags: c_uint) {
         let Some(block) = allocate(size) else { return OUT_OF_MEMORY };

@@ -13,13 +13,35 @@ pub(crate) const INVALID_DEVICE: c_int = 101;
 pub(crate) const INVALID_HANDLE: c_int = 400;
 pub(crate) const NOT_FOUND: c_int = 500;
 pub(crate) const NOT_READY: c_int = 600;
+pub(crate) const CAPTURE_UNSUPPORTED: c_int = 900;
 
 /// Work that a stream has not done yet. It is done when somebody waits, so that a missing wait shows.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Copy { to: usize, from: usize, size: usize },
-    Set { to: usize, value: u8, size: usize },
-    SetValue { to: usize, size: usize, pattern: [u8; 16] },
+    Copy {
+        to: usize,
+        from: usize,
+        size: usize,
+    },
+    Set {
+        to: usize,
+        value: u8,
+        size: usize,
+    },
+    SetValue {
+        to: usize,
+        size: usize,
+        pattern: [u8; 16],
+    },
+    /// A comparison: what it reads, and where in pinned memory its answer goes.
+    Compare {
+        reads: [usize; 2],
+        answer: usize,
+    },
+    /// hipFreeAsync.
+    Free {
+        ptr: usize,
+    },
     Record(usize),
     Wait(usize),
 }
@@ -30,7 +52,8 @@ impl Op {
         match *self {
             Op::Copy { to, from, size } => overlaps(to, size) || overlaps(from, size),
             Op::Set { to, size, .. } | Op::SetValue { to, size, .. } => overlaps(to, size),
-            Op::Record(_) | Op::Wait(_) => false,
+            Op::Compare { reads: [a, r], answer } => overlaps(a, 1) || overlaps(r, 1) || overlaps(answer, 1),
+            Op::Free { .. } | Op::Record(_) | Op::Wait(_) => false,
         }
     }
 }
@@ -54,7 +77,16 @@ pub(crate) struct State {
     pub(crate) modules: HashMap<usize, Option<String>>,
     pub(crate) functions: HashMap<usize, String>,
     pub(crate) programs: HashMap<usize, (String, String)>,
+    /// Streams that are being captured, with what was recorded.
+    pub(crate) captures: HashMap<usize, Vec<Op>>,
+    pub(crate) graphs: HashMap<usize, Vec<Op>>,
+    /// Graphs that can be launched.
+    pub(crate) execs: HashMap<usize, Vec<Op>>,
+    /// How often each function was called.
+    pub(crate) calls: HashMap<&'static str, usize>,
     pub(crate) launches: usize,
+    /// Comparisons that were done.
+    compared: u64,
     /// Freed while in use, freed twice, unknown handles, a copy between the wrong devices.
     pub(crate) violations: usize,
     failures: HashMap<String, (usize, c_int)>,
@@ -76,7 +108,8 @@ impl State {
     }
 
     /// Counts a call and says whether it fails.
-    pub(crate) fn told_to_fail(&mut self, name: &str) -> Option<c_int> {
+    pub(crate) fn called(&mut self, name: &'static str) -> Option<c_int> {
+        *self.calls.entry(name).or_default() += 1;
         let (left, code) = self.failures.get_mut(name)?;
         *left = left.checked_sub(1)?;
         if *left > 0 {
@@ -90,6 +123,22 @@ impl State {
     /// The `nth` call of `name` from now on returns `code`.
     pub(crate) fn fail(&mut self, name: &str, nth: usize, code: c_int) {
         self.failures.insert(name.to_owned(), (nth, code));
+    }
+
+    /// Enqueues or records an operation.
+    pub(crate) fn push(&mut self, stream: usize, op: Op) {
+        let to = self.captures.get_mut(&stream).unwrap_or_else(|| self.streams.entry(stream).or_default());
+        to.push(op);
+    }
+
+    /// Waits for a stream, which one that is being captured does not allow.
+    pub(crate) fn wait_for(&mut self, stream: usize) -> c_int {
+        if self.captures.contains_key(&stream) {
+            self.violation("a wait for a stream that is being captured");
+            return CAPTURE_UNSUPPORTED;
+        }
+        self.run(stream);
+        SUCCESS
     }
 
     pub(crate) fn in_use(&self, start: usize, size: usize) -> bool {
@@ -108,6 +157,27 @@ impl State {
                     for i in 0..size {
                         // SAFETY: as above.
                         unsafe { *((to + i) as *mut u8) = pattern[i % 16] }
+                    }
+                }
+                Op::Compare { reads, answer } => {
+                    if reads.iter().any(|at| !self.device.iter().any(|(p, b)| (*p..p + b.size).contains(at))) {
+                        self.violation("a comparison of memory that is gone");
+                    }
+                    let Some(size) = self.pinned.get(&answer) else { continue };
+                    self.compared += 1;
+                    // SAFETY: pinned blocks have their size; that of an answer begins with the number of mismatches.
+                    unsafe {
+                        std::ptr::write_bytes(answer as *mut u8, 0, *size);
+                        (answer as *mut u64).write(self.compared);
+                    }
+                }
+                Op::Free { ptr } => {
+                    if let Some(block) = self.device.remove(&ptr) {
+                        if self.in_use(ptr, block.size) {
+                            self.violation("hipFreeAsync with work pending on other streams");
+                        } else {
+                            crate::memory::free(ptr, block.size);
+                        }
                     }
                 }
                 Op::Record(event) => {

@@ -1,0 +1,113 @@
+//! Graphs: work that is recorded once from a stream and launched again and again.
+//!
+//! What a graph touches is borrowed for as long as the graph lives: a recording takes references that outlive the closure it is made
+//! in. Kernels of the caller's own ([`Module::launch_raw`](super::Module::launch_raw)) and comparisons
+//! ([`VerifyPlan::record`](crate::verify::VerifyPlan::record)) can be recorded. Copies, events and waits cannot: they
+//! return an error on a stream that is being captured. On the host device the recorded comparisons run when the graph is launched.
+
+use super::hip::HipGraph;
+use super::{Device, Stream};
+use crate::error::Result;
+use std::cell::RefCell;
+use std::fmt;
+use std::marker::PhantomData;
+
+/// Something that a graph does on the host device.
+type Step<'env> = Box<dyn Fn() + Send + Sync + 'env>;
+
+/// A recording under way; see [`Stream::capture`].
+pub struct Capture<'c, 'env> {
+    stream: &'c Stream,
+    steps: RefCell<Vec<Step<'env>>>,
+    // Invariant: a recording that takes shorter borrows would outlive them.
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Recorded work; see [`Stream::capture`].
+pub struct Graph<'env> {
+    device: Device,
+    hip: Option<HipGraph>,
+    steps: Vec<Step<'env>>,
+}
+
+impl fmt::Debug for Capture<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").field("stream", self.stream).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Graph<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Graph").field("device", &self.device).field("hip", &self.hip).finish_non_exhaustive()
+    }
+}
+
+impl Stream {
+    /// Records what `f` enqueues on this stream, without running it, as a graph. Also gives what `f` returns.
+    ///
+    /// Waits for what the stream holds before. Other streams are not part of the recording and work as always; the memory and the
+    /// kernels that the recorded work needs are best made before.
+    ///
+    /// ```
+    /// use hipverify::verify::{Options, Tolerance, VerifyPlan};
+    /// use hipverify::{DType, Device, DeviceMem, Stream};
+    /// let device = Device::host();
+    /// let x = DeviceMem::from_slice(&device, &[1.0f32, 2.0])?;
+    /// let y = DeviceMem::from_slice(&device, &[1.0f32, 2.5])?;
+    /// let mut plan = VerifyPlan::new(&device, &Options::default())?;
+    /// plan.reserve(DType::F32, DType::F32, 2)?;
+    /// let stream = Stream::new(&device)?;
+    /// let (graph, verdict) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()))?;
+    /// for _ in 0..3 {
+    ///     graph.launch(&stream)?;
+    ///     assert_eq!(verdict.report()?.mismatches, 1);
+    /// }
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `f` returns; [`Error::Unsupported`](crate::Error::Unsupported) when the runtime has no graphs or the stream is being
+    /// captured already; a failed call.
+    pub fn capture<'env, R>(&self, f: impl FnOnce(&Capture<'_, 'env>) -> Result<R>) -> Result<(Graph<'env>, R)> {
+        let capture = Capture { stream: self, steps: RefCell::default(), env: PhantomData };
+        let recording = self.hip().map(|stream| stream.begin_capture()).transpose()?;
+        let result = f(&capture)?;
+        let hip = recording.map(|recording| recording.finish()).transpose()?;
+        Ok((Graph { device: self.device().clone(), hip, steps: capture.steps.into_inner() }, result))
+    }
+}
+
+impl<'env> Capture<'_, 'env> {
+    /// The stream that is being captured.
+    pub fn stream(&self) -> &Stream {
+        self.stream
+    }
+
+    /// Records something to be done on the host device.
+    pub(crate) fn step(&self, step: impl Fn() + Send + Sync + 'env) {
+        self.steps.borrow_mut().push(Box::new(step));
+    }
+}
+
+impl Graph<'_> {
+    /// The device that the graph was recorded for.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Enqueues everything that was recorded on `stream`, which may be another one than it was recorded from. Launches of one graph
+    /// never overlap: if the last one was on another stream, this call waits for it.
+    ///
+    /// # Errors
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed launch. Errors of the work itself come from the next wait.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.device.expect_same(stream.device(), "the stream")?;
+        match (&self.hip, stream.hip()) {
+            (Some(graph), Some(stream)) => graph.launch(stream),
+            _ => {
+                self.steps.iter().for_each(|step| step());
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Graphs of the runtime: recorded from a stream, launched again and again.
+
+use super::{HipDevice, HipStream, lock};
+use crate::error::{Error, Result};
+use hipverify_sys::bindings::{hipGraph_t, hipGraphExec_t, hipStreamCaptureMode};
+use std::ptr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A graph, ready to be launched.
+#[derive(Debug)]
+pub(crate) struct HipGraph {
+    device: &'static HipDevice,
+    graph: hipGraph_t,
+    exec: hipGraphExec_t,
+    /// Where it was launched last.
+    last: Mutex<Option<Arc<HipStream>>>,
+}
+
+// SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph: `last` is held during a launch.
+unsafe impl Send for HipGraph {}
+// SAFETY: as above.
+unsafe impl Sync for HipGraph {}
+
+/// A recording under way. Dropped before its end, it is thrown away.
+pub(crate) struct Recording<'a> {
+    stream: &'a Arc<HipStream>,
+}
+
+/// The functions that graphs need, of which old runtimes may lack some.
+macro_rules! function {
+    ($device:expr, $name:ident) => {
+        $device.api().$name.ok_or_else(|| Error::Unsupported {
+            what: concat!("graph capture (", stringify!($name), ")").to_owned(),
+            by: $device.runtime().describe(),
+        })
+    };
+}
+
+impl HipStream {
+    /// Begins to record. What was enqueued before is waited for first, because nothing can wait for it during the recording.
+    pub(crate) fn begin_capture(self: &Arc<Self>) -> Result<Recording<'_>> {
+        let device = self.device();
+        let begin = function!(device, hipStreamBeginCapture)?;
+        function!(device, hipGraphInstantiate)?;
+        function!(device, hipGraphLaunch)?;
+        function!(device, hipStreamEndCapture)?;
+        let mut recording = self.recording.write().unwrap_or_else(PoisonError::into_inner);
+        if *recording || self.is_captured_by_others() {
+            return Err(Error::Unsupported { what: "capture".to_owned(), by: "a stream that is being captured".to_owned() });
+        }
+        device.enter()?;
+        self.finish()?;
+        // Relaxed: allocations and waits of this crate never touch the stream, so that they need not be forbidden meanwhile.
+        // SAFETY: the stream is alive.
+        device.check("hipStreamBeginCapture", unsafe { begin(self.handle(), hipStreamCaptureMode::hipStreamCaptureModeRelaxed) })?;
+        *recording = true;
+        Ok(Recording { stream: self })
+    }
+}
+
+impl Recording<'_> {
+    /// Ends the recording and makes the graph.
+    pub(crate) fn finish(self) -> Result<HipGraph> {
+        let device = self.stream.device();
+        let instantiate = function!(device, hipGraphInstantiate)?;
+        let graph = self.end();
+        std::mem::forget(self);
+        // From here on dropping it destroys the graph.
+        let mut graph = HipGraph { device, graph: graph?, exec: ptr::null_mut(), last: Mutex::new(None) };
+        // SAFETY: the graph was just recorded; the first pointer is valid for a write, no log is asked for.
+        let error = unsafe { instantiate(&mut graph.exec, graph.graph, ptr::null_mut(), ptr::null_mut(), 0) };
+        device.check("hipGraphInstantiate", error)?;
+        Ok(graph)
+    }
+
+    fn end(&self) -> Result<hipGraph_t> {
+        let device = self.stream.device();
+        let mut recording = self.stream.recording.write().unwrap_or_else(PoisonError::into_inner);
+        *recording = false;
+        device.make_current()?;
+        let mut graph = ptr::null_mut();
+        // SAFETY: the stream is alive and the pointer valid for a write.
+        let error = unsafe { function!(device, hipStreamEndCapture)?(self.stream.handle(), &mut graph) };
+        self.stream.nothing_enqueued();
+        device.check("hipStreamEndCapture", error).map(|()| graph)
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        let device = self.stream.device();
+        device.defer(|| {
+            let graph = self.end()?;
+            drop(HipGraph { device, graph, exec: ptr::null_mut(), last: Mutex::new(None) });
+            Ok(())
+        });
+    }
+}
+
+impl HipGraph {
+    /// Enqueues everything that was recorded.
+    pub(crate) fn launch(&self, stream: &Arc<HipStream>) -> Result<()> {
+        let _open = stream.not_recording("a launch of a graph")?;
+        let launch = function!(self.device, hipGraphLaunch)?;
+        self.device.enter()?;
+        let mut last = lock(&self.last);
+        if let Some(other) = last.as_ref().filter(|s| !Arc::ptr_eq(s, stream) && s.is_busy()) {
+            // Its nodes write the same memory in each launch.
+            other.finish()?;
+        }
+        *last = Some(Arc::clone(stream));
+        // SAFETY: the graph is whole and the stream alive and of the same device; what the nodes touch is alive as long as the graph.
+        self.device.check("hipGraphLaunch", unsafe { launch(self.exec, stream.use_handle()) })
+    }
+}
+
+impl Drop for HipGraph {
+    fn drop(&mut self) {
+        self.device.defer(|| {
+            let last = lock(&self.last).take();
+            let waited = last.filter(|s| s.is_busy() && !s.is_capturing()).map_or(Ok(()), |s| s.finish());
+            let mut destroyed = Ok(());
+            if !self.exec.is_null() {
+                // SAFETY: ours, and destroyed only here, with no launch left.
+                let error = unsafe { function!(self.device, hipGraphExecDestroy)?(self.exec) };
+                destroyed = self.device.check("hipGraphExecDestroy", error);
+            }
+            if !self.graph.is_null() {
+                // SAFETY: as above.
+                let error = unsafe { function!(self.device, hipGraphDestroy)?(self.graph) };
+                destroyed = destroyed.and(self.device.check("hipGraphDestroy", error));
+            }
+            waited.and(destroyed)
+        });
+    }
+}

@@ -1,0 +1,354 @@
+//! Comparisons that only enqueue: for streams that must not stop, and for graphs.
+//!
+//! [`gpu_verify`](super::gpu_verify) waits for its verdict. A [`VerifyPlan`] does in advance whatever allocates memory, loads kernels
+//! or waits: [`reserve`](VerifyPlan::reserve) makes room for one comparison at a time. Then
+//! [`enqueue`](VerifyPlan::enqueue) launches one kernel on a stream, ours or a framework's, and
+//! [`record`](VerifyPlan::record) puts that launch into a graph. Reports are the same, bit for bit.
+//!
+//! ```
+//! use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan};
+//! use hipverify::{DType, Device, DeviceMem, Stream};
+//! let device = Device::host();
+//! let x = DeviceMem::from_slice(&device, &[1.0f32, 2.0])?;
+//! let y = DeviceMem::from_slice(&device, &[1.0f32, 2.5])?;
+//! let mut plan = VerifyPlan::new(&device, &Options::default())?;
+//! plan.reserve(DType::F32, DType::F32, 2)?;
+//! plan.reserve(DType::F32, DType::F32, 2)?;
+//! let stream = Stream::new(&device)?;
+//! let first = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?;
+//! // ... kernels ...
+//! let second = plan.enqueue(&stream, &y, &y, &Tolerance::exact())?;
+//! let reports = Pending::wait_all(vec![first, second])?;
+//! assert_eq!((reports[0].mismatches, reports[1].mismatches), (1, 0));
+//! # Ok::<(), hipverify::Error>(())
+//! ```
+//!
+//! Limits: a tolerance that is derived from the reference's maximum needs a measurement first, which a plan does not make; say
+//! `Tolerance::new(t.rtol(), t.atol(max))` with a maximum that is known.
+
+use super::host::{self, Request};
+use super::{Options, Outcome, Report, Tolerance, hip, report, request};
+use crate::device::{AsTensor, Backend, Capture, Device, Stream, TensorRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Memory and kernels for comparisons under way, made before the first of them; see the example of
+/// [`enqueue`](VerifyPlan::enqueue).
+#[derive(Debug)]
+pub struct VerifyPlan {
+    device: Device,
+    options: Options,
+    slots: Vec<Slot>,
+}
+
+/// Room for one comparison at a time.
+#[derive(Debug)]
+struct Slot {
+    dtypes: [DType; 2],
+    elements: usize,
+    taken: AtomicBool,
+    desk: Mutex<Desk>,
+}
+
+/// Where an outcome will lie.
+#[derive(Debug)]
+enum Desk {
+    Host(Option<Box<Outcome>>),
+    Hip(hip::Workspace),
+}
+
+/// What is compared in a slot, and how.
+#[derive(Debug)]
+struct Job<'a> {
+    plan: &'a VerifyPlan,
+    slot: &'a Slot,
+    result: TensorRef<'a>,
+    reference: TensorRef<'a>,
+    request: Request,
+}
+
+/// A comparison under way; see [`VerifyPlan::enqueue`]. Dropping it waits for it, leaking it leaks its place in the plan.
+#[derive(Debug)]
+#[must_use = "the report comes from `wait`"]
+pub struct Pending<'a> {
+    job: Job<'a>,
+    stream: Stream,
+    /// Whether `drop` has to wait.
+    open: bool,
+}
+
+/// A comparison that is part of a graph; see [`VerifyPlan::record`].
+#[derive(Debug)]
+pub struct Recorded<'a> {
+    job: Job<'a>,
+}
+
+impl VerifyPlan {
+    /// A plan without room for anything yet.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`].
+    pub fn new(device: &Device, options: &Options) -> Result<VerifyPlan> {
+        super::check(options)?;
+        Ok(VerifyPlan { device: device.clone(), options: options.clone(), slots: Vec::new() })
+    }
+
+    /// Makes room for one more comparison at a time, of tensors of these formats with up to `elements` elements, in any layout and at any
+    /// address, and loads its kernels. The only part of a plan that allocates.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], [`Error::Compile`], or a failed call.
+    pub fn reserve(&mut self, result: DType, reference: DType, elements: usize) -> Result<()> {
+        let dtypes = [result, reference];
+        let desk = match self.device.backend() {
+            Backend::Host => Desk::Host(None),
+            Backend::Hip(gpu) => {
+                let request = super::request_with(&self.options, 0.0, 0.0);
+                Desk::Hip(hip::Workspace::prepared(&self.device, gpu, dtypes, elements.max(1), &request)?)
+            }
+        };
+        self.slots.push(Slot { dtypes, elements, taken: AtomicBool::new(false), desk: Mutex::new(desk) });
+        Ok(())
+    }
+
+    /// The device that the plan was made for.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// How many comparisons there is room for, under way or not.
+    pub fn capacity(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Enqueues a comparison on `stream` and returns at once: no allocation on the device, no wait, no callback. The stream may be
+    /// somebody else's, see [`Stream::from_raw`]. Both tensors stay borrowed until [`Pending::wait`] has the report. On the host device
+    /// the comparison is made before this returns.
+    ///
+    /// # Errors
+    /// As [`gpu_verify_with`](super::gpu_verify_with); also [`Error::InvalidArgument`] when the plan has no room left for such tensors, or
+    /// the tolerance needs the reference's maximum; [`Error::Unsupported`] on a stream that is being captured.
+    pub fn enqueue<'a>(
+        &'a self,
+        stream: &Stream,
+        result: &'a impl AsTensor,
+        reference: &'a impl AsTensor,
+        tolerance: &Tolerance,
+    ) -> Result<Pending<'a>> {
+        let operation = "a comparison that can be waited for";
+        let _open = stream.hip().map(|s| s.not_recording(operation)).transpose()?;
+        if stream.hip().is_some_and(|s| s.is_captured_by_others()) {
+            return Err(Error::Unsupported { what: operation.to_owned(), by: "a stream that is being captured".to_owned() });
+        }
+        let job = self.job(stream, result, reference, tolerance)?;
+        // Open before the launch: should that fail half-way, the drop waits.
+        let pending = Pending { job, stream: stream.clone(), open: true };
+        // SAFETY: the tensors are borrowed for as long as `pending`, whose drop waits. A leaked one keeps its slot for ever, and memory that is
+        // freed or written later waits for the stream.
+        unsafe { pending.job.launch(stream)? };
+        Ok(pending)
+    }
+
+    /// Records a comparison into a graph; see the example of [`Stream::capture`]. Its place in the plan is the graph's from now on.
+    ///
+    /// # Errors
+    /// As [`enqueue`](VerifyPlan::enqueue).
+    pub fn record<'env>(
+        &'env self,
+        capture: &Capture<'_, 'env>,
+        result: &'env impl AsTensor,
+        reference: &'env impl AsTensor,
+        tolerance: &Tolerance,
+    ) -> Result<Recorded<'env>> {
+        let job = self.job(capture.stream(), result, reference, tolerance)?;
+        match self.device.backend() {
+            Backend::Host => {
+                let (slot, result, reference, request) = (job.slot, job.result.clone(), job.reference.clone(), job.request);
+                capture.step(move || slot.compare_on_host(&result, &reference, &request));
+            }
+            // SAFETY: plan and tensors are borrowed for 'env, which the graph cannot outlive; a slot in a graph is never given back.
+            Backend::Hip(_) => unsafe { job.launch(capture.stream())? },
+        }
+        Ok(Recorded { job })
+    }
+
+    /// As [`record`](VerifyPlan::record), for a stream that other code is capturing. There is no such stream on the host device, where this
+    /// compares at once.
+    ///
+    /// # Errors
+    /// As [`enqueue`](VerifyPlan::enqueue).
+    ///
+    /// # Safety
+    /// * Other code has begun to capture `stream`, a GPU's;
+    /// * this plan and both tensors outlive every launch of the graph, and nothing writes the tensors while it runs;
+    /// * launches of the graph do not overlap each other or a call of [`Recorded::report`], which does not see them: wait for them first.
+    pub unsafe fn record_raw<'a>(
+        &'a self,
+        stream: &Stream,
+        result: &'a impl AsTensor,
+        reference: &'a impl AsTensor,
+        tolerance: &Tolerance,
+    ) -> Result<Recorded<'a>> {
+        let job = self.job(stream, result, reference, tolerance)?;
+        // SAFETY: the caller's promise.
+        unsafe { job.launch(stream)? };
+        Ok(Recorded { job })
+    }
+
+    /// Checks a comparison and takes a slot for it.
+    fn job<'a>(
+        &'a self,
+        stream: &Stream,
+        result: &'a impl AsTensor,
+        reference: &'a impl AsTensor,
+        tolerance: &Tolerance,
+    ) -> Result<Job<'a>> {
+        let (result, reference) = (result.as_tensor(), reference.as_tensor());
+        self.device.expect_same(stream.device(), "the stream")?;
+        self.device.expect_same(result.device(), "a result")?;
+        let request = request(&result, &reference, tolerance, &self.options, || {
+            let limit = "a plan cannot measure the reference; give its maximum: Tolerance::new(t.rtol(), t.atol(max))".to_owned();
+            Err(Error::InvalidArgument { what: "tolerance", value: "derived from the reference's maximum".to_owned(), limit })
+        })?;
+        let slot = self.take(&result, &reference)?;
+        Ok(Job { plan: self, slot, result, reference, request })
+    }
+
+    /// The smallest free slot that is large enough.
+    fn take(&self, result: &TensorRef<'_>, reference: &TensorRef<'_>) -> Result<&Slot> {
+        let dtypes = [result.dtype(), reference.dtype()];
+        let fits = |slot: &&Slot| slot.dtypes == dtypes && slot.elements >= result.elements();
+        let mut slots: Vec<&Slot> = self.slots.iter().filter(fits).collect();
+        slots.sort_by_key(|slot| slot.elements);
+        let free = |slot: &&&Slot| !slot.taken.swap(true, Ordering::AcqRel);
+        slots.iter().find(free).copied().ok_or_else(|| Error::InvalidArgument {
+            what: "comparison",
+            value: format!("{} elements of {} against {}", result.elements(), dtypes[0], dtypes[1]),
+            limit: match slots.len() {
+                0 => "the plan has reserved no room for it".to_owned(),
+                n => format!("the plan's room for {n} at a time is in use"),
+            },
+        })
+    }
+}
+
+impl Slot {
+    fn desk(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn compare_on_host(&self, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) {
+        let outcome = host::compare(result, reference, request);
+        *self.desk() = Desk::Host(Some(Box::new(outcome)));
+    }
+}
+
+impl Job<'_> {
+    /// Enqueues the comparison, or makes it on the host device.
+    ///
+    /// # Safety
+    /// On a GPU: tensors and plan stay valid and unwritten until the stream has been waited for, or as long as the graph may run that is
+    /// being captured; nobody else has the slot.
+    unsafe fn launch(&self, stream: &Stream) -> Result<()> {
+        if let (Desk::Hip(workspace), Some(stream)) = (&mut *self.slot.desk(), stream.hip()) {
+            // SAFETY: the caller's promise.
+            return unsafe { workspace.launch(stream, &self.result, &self.reference, &self.request) };
+        }
+        self.slot.compare_on_host(&self.result, &self.reference, &self.request);
+        Ok(())
+    }
+
+    /// The report of work that is done.
+    fn report(&self) -> Result<Report> {
+        let outcome = match &mut *self.slot.desk() {
+            Desk::Host(outcome) => outcome.take().map(|outcome| *outcome),
+            Desk::Hip(workspace) => workspace.take_outcome(&self.request),
+        };
+        let outcome = outcome.ok_or_else(|| Error::InvalidArgument {
+            what: "report",
+            value: "none".to_owned(),
+            limit: "the comparison has not run since the last report".to_owned(),
+        })?;
+        Ok(report(&self.result, &self.reference, &self.request, &self.plan.options, outcome))
+    }
+}
+
+impl Pending<'_> {
+    /// Waits for the stream and gives the report. Faults of the comparison, and of the work before it on the stream, show here.
+    ///
+    /// # Errors
+    /// An error of that work; the place in the plan is lost then.
+    pub fn wait(mut self) -> Result<Report> {
+        self.finish()?;
+        self.take_report()
+    }
+
+    /// Waits for several comparisons, once for each stream. The reports come in their order.
+    ///
+    /// # Errors
+    /// As [`wait`](Pending::wait), for the first that has one.
+    pub fn wait_all(mut pending: Vec<Pending<'_>>) -> Result<Vec<Report>> {
+        for i in 0..pending.len() {
+            let (waited, rest) = pending.split_at_mut(i);
+            // Of each stream the last wait counts for all: nothing was enqueued meanwhile.
+            if waited.iter().any(|p| p.same_stream(&rest[0])) {
+                rest[0].open = false;
+            } else {
+                rest[0].finish()?;
+            }
+        }
+        pending.iter_mut().map(Pending::take_report).collect()
+    }
+
+    fn same_stream(&self, other: &Pending<'_>) -> bool {
+        match (self.stream.hip(), other.stream.hip()) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        // Whatever comes of it, another wait would not help.
+        self.open = false;
+        // Not `synchronize`: an older error must not keep this from waiting.
+        self.stream.hip().map_or(Ok(()), |stream| stream.fence())
+    }
+
+    /// The report after a wait that went well, and the slot for others.
+    fn take_report(&mut self) -> Result<Report> {
+        let report = self.job.report();
+        self.job.slot.taken.store(false, Ordering::Release);
+        report
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.open {
+            return;
+        }
+        let finished = self.finish();
+        match (&finished, self.stream.hip()) {
+            (Err(_), Some(stream)) => stream.device().defer(|| finished),
+            // The outcome is nobody's; taken, so that it cannot be mistaken for a later one.
+            _ => drop(self.take_report()),
+        }
+    }
+}
+
+impl Recorded<'_> {
+    /// The report of the last launch of the graph, which is waited for. Each launch is told once at most.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the graph has not run since the last report; an error of the work on any stream of the device.
+    pub fn report(&self) -> Result<Report> {
+        if let Backend::Hip(gpu) = self.job.plan.device.backend() {
+            gpu.enter()?;
+            gpu.settle()?;
+        }
+        self.job.report()
+    }
+}

@@ -1,0 +1,429 @@
+//! Memory, streams, modules, and everything that may go wrong with them.
+
+use super::*;
+
+/// Everything that needs no stream of the caller's.
+fn exercise(device: &Device) -> Result<()> {
+    for n in [0, 1, 7, 1000] {
+        let source = ramp(n);
+        let mut x = DeviceMem::from_slice(device, &source)?;
+        assert_eq!(x.to_vec()?, source);
+        let mut y = DeviceMem::<f32>::new(device, n)?;
+        y.copy_from(&x)?;
+        assert_eq!(y.to_vec()?, source);
+        let mut host = DeviceMem::<f32>::new(&Device::host(), n)?;
+        host.copy_from(&y)?;
+        assert_eq!(host.to_vec()?, source);
+        y.set_zero()?;
+        assert_eq!(y.to_vec()?, vec![0.0; n]);
+        y.copy_from(&host)?;
+        assert_eq!(y.to_vec()?, source);
+        x.set_value(2.5)?;
+        assert_eq!(x.to_vec()?, vec![2.5; n]);
+        x.realloc(2 * n)?;
+        assert_eq!(x.to_vec()?.len(), 2 * n);
+    }
+    let mut bytes = DeviceBytes::new(device, 21)?;
+    bytes.set_value(hipverify::dtype::F8E4M3(0x38))?;
+    let mut found = [0; 21];
+    bytes.copy_to_slice(&mut found)?;
+    assert_eq!(found, [0x38; 21]);
+    assert!(matches!(bytes.copy_to_slice(&mut [0; 20]), Err(Error::Length { expected: 21, found: 20, .. })));
+    Ok(())
+}
+
+pub(super) fn copies_both_ways(standin: &StandIn) -> Result<()> {
+    let device = Device::best()?;
+    assert_eq!(device.kind(), DeviceKind::Amd);
+    assert_eq!(device.to_string(), "gpu:0 Stand-in GPU, gfx-standin (the first GPU)");
+    assert_eq!((device.arch(), device.multiprocessors(), device.wavefront()), (Some("gfx-standin:xnack-"), 4, 64));
+    assert_eq!(device.runtime().as_deref(), Some("libhipverify_standin.so (HIP 6.2)"));
+    assert!(device.same_as(&gpu()?) && !device.same_as(&Device::host()));
+    let (free, total) = device.memory_info()?;
+    assert!(free <= total && total == 1 << 30);
+    exercise(&device)?;
+    standin.expect_clean();
+    assert_eq!(standin.count("modules"), 1, "set_value is loaded once");
+    Ok(())
+}
+
+pub(super) fn properties_of_rocm_6_and_later(_: &StandIn) -> Result<()> {
+    assert_eq!(gpu()?.name(), "gpu:0 Stand-in GPU, gfx-standin");
+    Ok(())
+}
+
+pub(super) fn properties_of_rocm_5(_: &StandIn) -> Result<()> {
+    assert_eq!(gpu()?.name(), "gpu:0 Stand-in GPU, gfx-standin");
+    Ok(())
+}
+
+pub(super) fn no_properties_at_all(_: &StandIn) -> Result<()> {
+    assert!(matches!(gpu().unwrap_err().downcast()?, Error::Hip { call: "hipGetDeviceProperties", .. }));
+    Ok(())
+}
+
+pub(super) fn without_optional_functions(standin: &StandIn) -> Result<()> {
+    exercise(&gpu()?)?;
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn without_a_required_function(_: &StandIn) -> Result<()> {
+    let device = Device::best()?;
+    assert_eq!(device.kind(), DeviceKind::Host);
+    let why = device.why();
+    assert!(why.starts_with("no usable HIP runtime: ") && why.contains("it has no hipMalloc, hipEventQuery"), "{why}");
+    Ok(())
+}
+
+/// As ROCm 7 without its compiler: no image for this GPU, nothing to make one.
+pub(super) fn without_hiprtc(standin: &StandIn) -> Result<()> {
+    let mut x = DeviceMem::<f32>::new(&gpu()?, 4)?;
+    let error = x.set_value(1.0).unwrap_err().to_string();
+    assert!(error.contains("set_value.hip could not be compiled for gfx-standin:xnack-: no hipRTC found: "), "{error}");
+    assert!(error.contains("it has no hiprtcCompileProgram") && error.contains("libhiprtc.so.7"), "{error}");
+    x.copy_from_slice(&ramp(4))?;
+    drop(x);
+    standin.expect_clean();
+    Ok(())
+}
+
+fn expect_none(code: &str) -> Result<()> {
+    let device = Device::best()?;
+    assert_eq!(device.kind(), DeviceKind::Host);
+    let reason = format!("HIP runtime libhipverify_standin.so (HIP 6.2) found, but it has no device ({code})");
+    assert!(device.why().starts_with(&reason), "{device}");
+    Ok(())
+}
+
+pub(super) fn no_device(_: &StandIn) -> Result<()> {
+    expect_none("hipErrorNoDevice")?;
+    assert_eq!(Device::all().len(), 1);
+    let error = gpu().unwrap_err().to_string();
+    let reason = "HIP runtime libhipverify_standin.so (HIP 6.2) found, but it has no device (hipErrorNoDevice)";
+    assert!(error.starts_with(&format!("no gpu:0 device: {reason}")), "{error}");
+    Ok(())
+}
+
+pub(super) fn invalid_device(_: &StandIn) -> Result<()> {
+    expect_none("hipErrorInvalidDevice")
+}
+
+pub(super) fn a_gpu_that_does_not_start(_: &StandIn) -> Result<()> {
+    let error = Device::best().unwrap_err();
+    assert_eq!(error.to_string(), "hipSetDevice failed: hipErrorLaunchFailure (719)");
+    assert_eq!(Device::best()?.kind(), DeviceKind::Amd, "a failed start is not remembered");
+    Ok(())
+}
+
+pub(super) fn two_devices(standin: &StandIn) -> Result<()> {
+    let all = Device::all();
+    assert_eq!(all.len(), 3);
+    let [a, b] = [&all[1], &all[2]];
+    assert_eq!(b.name(), "gpu:1 Stand-in GPU, gfx-standin");
+    assert!(!a.same_as(b) && b.same_as(&Device::open("gpu:1")?));
+    let error = Device::open("gpu:2").unwrap_err().to_string();
+    assert_eq!(error, "no gpu:2 device: there are 2 GPUs, gpu:0 to gpu:1");
+    for name in ["gpu:", "gpu:x", "gpu:-1", "cuda"] {
+        assert!(matches!(Device::open(name), Err(Error::InvalidArgument { what: "device", .. })), "{name}");
+    }
+
+    let x = DeviceMem::from_slice(a, &ramp(100))?;
+    let mut y = DeviceMem::<f32>::new(b, 100)?;
+    y.copy_from(&x)?;
+    assert_eq!(y.to_vec()?, ramp(100));
+    let stream = Stream::new(a)?;
+    let error = PinnedMem::new(b, 100)?.upload(y, &stream).unwrap_err();
+    assert!(matches!(error, Error::WrongDevice { what: "the target", .. }));
+    // Another thread starts with device 0 current.
+    let y = std::thread::scope(|s| s.spawn(|| DeviceMem::from_slice(b, &ramp(5))).join()).map_err(|_| anyhow::anyhow!("panic"))??;
+    assert_eq!(y.to_vec()?, ramp(5));
+    drop((x, y, stream));
+    assert_eq!((standin.count("device"), standin.count("violations"), standin.count("streams")), (0, 0, 2));
+    Ok(())
+}
+
+pub(super) fn an_image_compiled_ahead_of_time(_: &StandIn) -> Result<()> {
+    if hipverify::build_info().targets.is_empty() {
+        println!("skipped: {}", hipverify::build_info());
+        return Ok(());
+    }
+    // hipRTC would be needed otherwise, and it would leave its own code object.
+    let mut x = DeviceMem::<f32>::new(&gpu()?, 3)?;
+    x.set_value(1.0)?;
+    assert_eq!(x.to_vec()?, [1.0; 3]);
+    Ok(())
+}
+
+pub(super) fn out_of_memory(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let error = DeviceMem::<f64>::new(&device, 1 << 30).unwrap_err();
+    let Error::OutOfMemory { bytes, reason, .. } = &error else { bail!("{error}") };
+    assert_eq!(*bytes, 8 << 30);
+    assert_eq!(reason, "hipMalloc: 1073741824 of 1073741824 bytes are free");
+    assert!(matches!(PinnedMem::<f64>::new(&device, 1 << 30), Err(Error::OutOfMemory { .. })));
+    assert!(matches!(DeviceMem::<f64>::new(&device, usize::MAX / 4), Err(Error::SizeOverflow { .. })));
+
+    standin.fail("hipMalloc", 3, 2);
+    let mut blocks = vec![DeviceMem::<f32>::new(&device, 8)?, DeviceMem::new(&device, 8)?];
+    assert!(matches!(blocks[0].realloc(9), Err(Error::OutOfMemory { bytes: 36, .. })));
+    assert!(blocks[0].is_empty() && blocks[0].to_vec()?.is_empty(), "an empty buffer is left");
+    blocks[0].realloc(9)?;
+    drop(blocks);
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn launch_failure(standin: &StandIn) -> Result<()> {
+    let mut x = DeviceMem::<f32>::new(&gpu()?, 4)?;
+    standin.fail("hipModuleLaunchKernel", 1, 719);
+    let error = x.set_value(1.0).unwrap_err();
+    assert_eq!(error.to_string(), "hipModuleLaunchKernel failed: hipErrorLaunchFailure (719)");
+    // A code that nobody knows is printed, not guessed.
+    standin.fail("hipModuleLaunchKernel", 1, 12345);
+    assert_eq!(x.set_value(1.0).unwrap_err().to_string(), "hipModuleLaunchKernel failed: unknown error (12345)");
+    x.set_value(1.0)?;
+    drop(x);
+    standin.expect_clean();
+    Ok(())
+}
+
+/// A kernel that faults shows in the operation that waits for it.
+pub(super) fn asynchronous_errors(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let mut x = DeviceMem::<f32>::new(&device, 4)?;
+    x.set_zero()?;
+    standin.fail("hipStreamSynchronize", 1, 700);
+    assert_eq!(x.set_zero().unwrap_err().to_string(), "hipStreamSynchronize failed: hipErrorIllegalAddress (700)");
+    x.set_zero()?;
+
+    let stream = Stream::new(&device)?;
+    let transfer = PinnedMem::new(&device, 4)?.upload(x, &stream)?;
+    standin.fail("hipEventSynchronize", 1, 700);
+    assert!(matches!(transfer.wait(), Err(Error::Hip { call: "hipEventSynchronize", code: 700, .. })));
+    drop(stream);
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn errors_in_drop(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    for call in ["hipFree", "hipStreamDestroy", "hipEventDestroy", "hipHostFree"] {
+        let x = DeviceMem::<f32>::new(&device, 4)?;
+        let parts = (Stream::new(&device)?, Event::new(&device)?, PinnedMem::<f32>::new(&device, 4)?);
+        standin.fail(call, 1, 719);
+        drop((x, parts));
+        let error = DeviceMem::<f32>::new(&device, 4).unwrap_err();
+        let Error::Deferred(inner) = &error else { bail!("{call}: {error}") };
+        assert_eq!(error.to_string(), format!("an earlier operation failed: {call} failed: hipErrorLaunchFailure (719)"));
+        assert!(matches!(**inner, Error::Hip { code: 719, .. }));
+        DeviceMem::<f32>::new(&device, 4).context("an error is told once")?;
+    }
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}
+
+/// Whatever call fails, at whatever time: an error, no panic, nothing lost but what could not be freed.
+pub(super) fn every_call_may_fail(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let calls = [
+        "hipSetDevice",
+        "hipGetDevice",
+        "hipMalloc",
+        "hipHostMalloc",
+        "hipMemcpyAsync",
+        "hipMemsetAsync",
+        "hipStreamCreateWithFlags",
+        "hipStreamSynchronize",
+        "hipStreamWaitEvent",
+        "hipEventCreateWithFlags",
+        "hipEventRecord",
+        "hipEventSynchronize",
+        "hipEventElapsedTime",
+        "hipModuleLaunchKernel",
+        "hipModuleGetFunction",
+        "hipMemGetInfo",
+    ];
+    let work = || -> Result<()> {
+        exercise(&device)?;
+        let stream = Stream::new(&device)?;
+        let (mut start, mut end) = (Event::new(&device)?, Event::new(&device)?);
+        start.record(&stream)?;
+        let transfer = PinnedMem::<f32>::new(&device, 9)?.upload(DeviceMem::new(&device, 9)?, &stream)?;
+        end.record(&stream)?;
+        stream.wait(&end)?;
+        let (pinned, x) = transfer.wait()?;
+        assert_eq!(x.to_vec()?, pinned.as_slice());
+        assert!(end.elapsed_since(&start)?.as_micros() == 1500);
+        device.memory_info()?;
+        Ok(())
+    };
+    work()?;
+    for call in calls {
+        for nth in 1..=6 {
+            standin.fail(call, nth, 999);
+            if let Err(error) = work() {
+                assert!(error.downcast_ref::<Error>().is_some(), "{call} {nth}: {error}");
+            }
+            // What a Drop found, and failures that were never reached.
+            standin.fail(call, 1 << 40, 999);
+            let _ = device.memory_info();
+            standin.expect_clean();
+        }
+    }
+    work()
+}
+
+pub(super) fn streams_are_ordered(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let stream = Stream::new(&device)?;
+    let mut pinned = PinnedMem::<f32>::new(&device, 4)?;
+    pinned.as_mut_slice().copy_from_slice(&ramp(4));
+    // Nothing has happened yet, and another buffer's blocking copy comes after it all the same.
+    let transfer = pinned.upload(DeviceMem::new(&device, 4)?, &stream)?;
+    assert_eq!(standin.count("pending"), 2);
+    assert!(!transfer.is_done()?);
+    DeviceMem::<f32>::new(&device, 1)?.set_zero()?;
+    assert_eq!(standin.count("pending"), 0);
+    assert!(transfer.is_done()?);
+    let (_, x) = transfer.wait()?;
+    assert_eq!(x.to_vec()?, ramp(4));
+
+    // Freed while a stream still uses it: the drop waits.
+    let other = Stream::new(&device)?;
+    let transfer = PinnedMem::<f32>::new(&device, 4)?.download(x, &other)?;
+    drop(transfer);
+    drop((stream, other));
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn events(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (first, second) = (Stream::new(&device)?, Stream::new(&device)?);
+    let mut event = Event::new(&device)?;
+    assert!(event.is_done()?, "nothing was recorded");
+    event.synchronize()?;
+    let mut start = Event::new(&device)?;
+    assert!(matches!(event.elapsed_since(&start), Err(Error::InvalidArgument { what: "event", .. })));
+    start.record(&first)?;
+    event.record(&first)?;
+    assert!(!event.is_done()?);
+    second.wait(&event)?;
+    second.synchronize()?;
+    assert!(event.is_done()?, "the second stream waited for the first");
+    assert_eq!(event.elapsed_since(&start)?.as_micros(), 1500);
+    let host = Stream::new(&Device::host())?;
+    assert!(matches!(host.wait(&event), Err(Error::WrongDevice { .. })));
+    assert!(matches!(event.record(&host), Err(Error::WrongDevice { .. })));
+    drop((event, start, first, second));
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn transfers(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let stream = Stream::new(&device)?;
+    let mut pinned = PinnedMem::<f32>::new(&device, 100)?;
+    assert_eq!(pinned.as_slice(), [0.0; 100]);
+    pinned.as_mut_slice().copy_from_slice(&ramp(100));
+    let (mut pinned, x) = pinned.upload(DeviceMem::new(&device, 100)?, &stream)?.wait()?;
+    pinned.as_mut_slice().fill(0.0);
+    let (pinned, x) = pinned.download(x, &stream)?.wait()?;
+    assert_eq!(pinned.as_slice(), ramp(100));
+    assert!(matches!(pinned.upload(DeviceMem::new(&device, 99)?, &stream), Err(Error::Length { expected: 99, found: 100, .. })));
+    let empty = PinnedMem::<f32>::new(&device, 0)?.upload(DeviceMem::new(&device, 0)?, &stream)?.wait()?;
+    assert!(empty.0.is_empty());
+    // A leaked transfer leaks its buffers and nothing worse.
+    std::mem::forget(PinnedMem::<f32>::new(&device, 100)?.upload(x, &stream)?);
+    drop(stream);
+    assert_eq!((standin.count("device"), standin.count("pinned"), standin.count("violations")), (1, 1, 0));
+    Ok(())
+}
+
+pub(super) fn scopes(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let stream = Stream::new(&device)?;
+    let (source, mut x, mut y) = (ramp(50), DeviceMem::<f32>::new(&device, 50)?, DeviceMem::<f32>::new(&device, 50)?);
+    let pending = stream.scope(|s| -> Result<usize> {
+        s.upload(&source, &mut x)?;
+        s.upload(&source, &mut y)?;
+        Ok(standin.count("pending"))
+    })??;
+    assert_eq!((pending, standin.count("pending")), (2, 0));
+    assert_eq!(x.to_vec()?, source);
+    let mut back = vec![0.0; 50];
+    stream.scope(|s| s.download(&y, &mut back))??;
+    assert_eq!(back, source);
+
+    // A panic waits as well: `back` must not be written after this.
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        stream.scope(|s| {
+            s.download(&y, &mut back).unwrap();
+            panic!("as planned");
+        })
+    }));
+    assert!(unwound.is_err());
+    assert_eq!(standin.count("pending"), 0);
+
+    standin.fail("hipStreamSynchronize", 1, 700);
+    assert!(matches!(stream.scope(|s| s.upload(&source, &mut x)), Err(Error::Hip { code: 700, .. })));
+    stream.synchronize()?;
+    drop((x, y, stream));
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn foreign_handles(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let owner = Stream::new(&device)?;
+    // SAFETY: `owner` outlives it; null is the null stream.
+    let (foreign, null) = unsafe { (Stream::from_raw(&device, owner.as_raw())?, Stream::from_raw(&device, std::ptr::null_mut())?) };
+    for stream in [&foreign, &null] {
+        let (_, x) = PinnedMem::<f32>::new(&device, 3)?.upload(DeviceMem::new(&device, 3)?, stream)?.wait()?;
+        assert_eq!(x.to_vec()?, [0.0; 3]);
+    }
+    drop((foreign, null));
+    owner.synchronize().context("borrowed streams are not destroyed")?;
+    // SAFETY: the host device takes no such stream and says so.
+    assert!(matches!(unsafe { Stream::from_raw(&Device::host(), owner.as_raw()) }, Err(Error::Unsupported { .. })));
+
+    let x = DeviceMem::from_slice(&device, &ramp(6))?;
+    let address = hipverify::device::AsTensor::as_tensor(&x).as_ptr().cast::<f32>();
+    // SAFETY: `x` outlives the slice and has six elements.
+    let slice = unsafe { DeviceSlice::from_raw(address, 6, &device)? };
+    assert_eq!(slice.tensor(&[2, 3])?.shape(), [2, 3]);
+    assert!(matches!(slice.tensor(&[7]), Err(Error::Length { .. })));
+    drop((x, owner));
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn own_kernels(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let error = Module::compile(&device, "wrong.hip", "#error no").unwrap_err().to_string();
+    assert_eq!(error, "kernel wrong.hip could not be compiled for gfx-standin:xnack-: standin.hip:1: error: as asked");
+    let module = Module::compile(&device, "k.hip", "extern \"C\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }")?;
+    let stream = Stream::new(&device)?;
+    let launch = |name: &str, blocks, threads| {
+        // SAFETY: the stand-in runs no kernel of this name.
+        unsafe { module.launch_raw(&stream, name, Grid { blocks, threads, shared_bytes: 0 }, &mut []) }
+    };
+    launch("twice", [1, 1, 1], [64, 1, 1])?;
+    launch("twice", [0, 1, 1], [64, 1, 1])?;
+    assert_eq!(standin.count("launches"), 1, "a grid without blocks is no launch");
+    assert!(matches!(launch("thrice", [1; 3], [1; 3]), Err(Error::Compile { .. })));
+    for threads in [[0, 1, 1], [1025, 1, 1], [1024, 2, 1], [u32::MAX; 3]] {
+        assert!(matches!(launch("twice", [1; 3], threads), Err(Error::InvalidArgument { what: "block size", .. })), "{threads:?}");
+    }
+    let host = Stream::new(&Device::host())?;
+    // SAFETY: refused.
+    let refused = unsafe { module.launch_raw(&host, "twice", Grid { blocks: [1; 3], threads: [1; 3], shared_bytes: 0 }, &mut []) };
+    assert!(matches!(refused, Err(Error::WrongDevice { .. })));
+    // SAFETY: refused.
+    assert!(matches!(unsafe { Module::load(&device, &[0; 64]) }, Err(Error::Compile { .. })));
+    drop((module, stream));
+    standin.expect_clean();
+    assert_eq!(standin.count("modules"), 0);
+    Ok(())
+}

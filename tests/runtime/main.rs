@@ -1,0 +1,186 @@
+//! The HIP backend without a GPU: every scenario runs in a process of its own over a stand-in runtime in host memory, which
+//! does work only when somebody waits for it, injects failures, and counts what is alive.
+//!
+//! A scenario is a function of [`SCENARIOS`]; the test of the same name starts it. The last test meets the real runtime.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+#![cfg(unix)]
+
+mod basics;
+mod plans;
+
+use anyhow::{Context, Result, bail, ensure};
+use hipverify::device::{DeviceBytes, DeviceKind, DeviceSlice, Grid, Module, PinnedMem};
+use hipverify::{Device, DeviceMem, Error, Event, Stream};
+use std::ffi::{CString, c_char, c_int};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The library that cargo built beside this test.
+fn library() -> Result<PathBuf> {
+    let folder = std::env::current_exe()?.parent().context("no folder")?.to_owned();
+    let path = folder.join("libhipverify_standin.so");
+    ensure!(path.exists(), "{} is missing", path.display());
+    Ok(path)
+}
+
+/// The stand-in's own functions, of the library that the scenario uses.
+struct StandIn(libloading::Library);
+
+impl StandIn {
+    fn open() -> Result<StandIn> {
+        let path = std::env::var_os("HIPVERIFY_HIP_LIBRARY").context("not in a scenario")?;
+        // SAFETY: our own library, without initialisers.
+        Ok(StandIn(unsafe { libloading::Library::new(path)? }))
+    }
+
+    fn count(&self, what: &str) -> usize {
+        let what = CString::new(what).unwrap();
+        // SAFETY: the function has this type in tests/standin/src/lib.rs.
+        unsafe { self.0.get::<unsafe extern "C" fn(*const c_char) -> usize>(b"standin_count\0").unwrap()(what.as_ptr()) }
+    }
+
+    /// The `nth` call of `name` from now on returns `code`.
+    fn fail(&self, name: &str, nth: usize, code: c_int) {
+        let name = CString::new(name).unwrap();
+        // SAFETY: as above.
+        unsafe { self.0.get::<unsafe extern "C" fn(*const c_char, usize, c_int)>(b"standin_fail\0").unwrap()(name.as_ptr(), nth, code) }
+    }
+
+    /// Nothing is alive but the device's own queue and its modules, and nothing went wrong.
+    fn expect_clean(&self) {
+        for (what, most) in
+            [("device", 0), ("pinned", 0), ("streams", 1), ("events", 0), ("programs", 0), ("violations", 0), ("pending", 0)]
+        {
+            let count = self.count(what);
+            assert!(count <= most, "{count} {what}");
+        }
+    }
+}
+
+/// How a scenario's process is set up.
+#[derive(Default)]
+struct Setup {
+    env: &'static [(&'static str, &'static str)],
+    /// Functions that the runtime does not have.
+    without: &'static [&'static str],
+}
+
+/// Runs the scenario of that name in a process of its own.
+fn run(name: &str, setup: &Setup) -> Result<()> {
+    let temp = tempfile::tempdir()?;
+    let mut path = library()?;
+    if !setup.without.is_empty() {
+        // A function whose name is spelled differently is absent.
+        let mut image = std::fs::read(&path)?;
+        for function in setup.without {
+            let (mut at, mut found) = (0, false);
+            while let Some(i) =
+                image[at..].windows(function.len() + 1).position(|w| w[..function.len()] == *function.as_bytes() && w[function.len()] == 0)
+            {
+                image[at + i] = b'x';
+                (at, found) = (at + i + 1, true);
+            }
+            ensure!(found, "{function} is not in the stand-in");
+        }
+        path = temp.path().join("libamdhip64.so.7");
+        std::fs::write(&path, image)?;
+    }
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--exact", "scenario", "--nocapture", "--test-threads=1"])
+        .env("HIPVERIFY_SCENARIO", name)
+        .env("HIPVERIFY_HIP_LIBRARY", &path)
+        // In a build for NVIDIA as well: the stand-in has the only GPUs.
+        .env("CUDA_VISIBLE_DEVICES", "-1")
+        .envs(setup.env.iter().copied())
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success() && text.contains(&format!("scenario {name} done")), "{name}:\n{text}");
+    Ok(())
+}
+
+/// Runs in the scenario's process; does nothing in an ordinary run.
+#[test]
+fn scenario() -> Result<()> {
+    let Ok(name) = std::env::var("HIPVERIFY_SCENARIO") else { return Ok(()) };
+    let (_, scenario) = SCENARIOS.iter().find(|(n, _)| *n == name).context("no such scenario")?;
+    scenario(&StandIn::open()?)?;
+    println!("scenario {name} done");
+    Ok(())
+}
+
+macro_rules! scenarios {
+    ($($module:ident::$name:ident($setup:expr);)*) => {
+        const SCENARIOS: &[(&str, fn(&StandIn) -> Result<()>)] = &[$((stringify!($name), $module::$name)),*];
+        $(#[test] fn $name() -> Result<()> { run(stringify!($name), &$setup) })*
+    };
+}
+
+scenarios! {
+    basics::copies_both_ways(Setup::default());
+    basics::properties_of_rocm_6_and_later(Setup { without: &["hipGetDeviceProperties"], ..Setup::default() });
+    basics::properties_of_rocm_5(Setup { without: &["hipGetDevicePropertiesR0600"], ..Setup::default() });
+    basics::no_properties_at_all(Setup { without: &["hipGetDeviceProperties", "hipGetDevicePropertiesR0600"], ..Setup::default() });
+    basics::without_optional_functions(Setup { without: &["hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"], ..Setup::default() });
+    basics::without_a_required_function(Setup { without: &["hipMalloc", "hipEventQuery"], ..Setup::default() });
+    basics::without_hiprtc(Setup { without: &["hiprtcCompileProgram"], ..Setup::default() });
+    basics::no_device(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "0")], ..Setup::default() });
+    basics::invalid_device(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:1:101")], ..Setup::default() });
+    basics::a_gpu_that_does_not_start(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipSetDevice:1:719")], ..Setup::default() });
+    basics::two_devices(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
+    basics::an_image_compiled_ahead_of_time(Setup { env: &[("HIPVERIFY_STANDIN_ARCH", "gfx90a:sramecc+:xnack-")], ..Setup::default() });
+    basics::out_of_memory(Setup::default());
+    basics::launch_failure(Setup::default());
+    basics::asynchronous_errors(Setup::default());
+    basics::errors_in_drop(Setup::default());
+    basics::every_call_may_fail(Setup::default());
+    basics::streams_are_ordered(Setup::default());
+    basics::events(Setup::default());
+    basics::transfers(Setup::default());
+    basics::scopes(Setup::default());
+    basics::foreign_handles(Setup::default());
+    basics::own_kernels(Setup::default());
+    plans::comparisons_only_enqueue(Setup::default());
+    plans::comparisons_on_foreign_streams(Setup::default());
+    plans::faults_show_in_the_verdict(Setup::default());
+    plans::room_is_counted(Setup::default());
+    plans::abandoned_comparisons(Setup::default());
+    plans::graphs_replay(Setup::default());
+    plans::recordings_refuse_what_they_cannot_keep(Setup::default());
+    plans::recordings_end_whatever_happens(Setup::default());
+    plans::every_call_of_a_plan_may_fail(Setup::default());
+    plans::without_graphs(Setup { without: &["hipGraphInstantiate"], ..Setup::default() });
+}
+
+/// The stand-in's GPU.
+fn gpu() -> Result<Device> {
+    Ok(Device::open("gpu")?)
+}
+
+fn ramp(n: usize) -> Vec<f32> {
+    (0..n).map(|i| i as f32).collect()
+}
+
+/// Debian's libamdhip64 on a machine without a GPU, and whatever else this machine has: the host device says why it was chosen.
+#[test]
+fn the_runtime_of_this_machine() -> Result<()> {
+    if std::env::var_os("HIPVERIFY_SCENARIO").is_some() {
+        return Ok(());
+    }
+    let device = Device::best()?;
+    println!("{device}");
+    match (device.kind(), hipverify_sys::amd()) {
+        (DeviceKind::Host, Ok(runtime)) => {
+            let expected = format!("HIP runtime {} found, but it has no device (hipErrorNoDevice)", runtime.describe());
+            ensure!(device.why().starts_with(&expected), "{device}");
+        }
+        (DeviceKind::Host, Err(error)) => {
+            println!("skipped: {error}");
+            ensure!(device.why().starts_with(&error.to_string()), "{device}");
+        }
+        _ => {
+            let x = DeviceMem::from_slice(&device, &ramp(1000))?;
+            ensure!(x.to_vec()? == ramp(1000));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! Comparisons that only enqueue, and graphs. The stand-in does not compare: it answers with the number of comparisons so far, as the
+//! number of mismatches.
+
+use super::*;
+use hipverify::DType;
+use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan, gpu_verify};
+
+/// Calls that allocate, free or wait.
+const FORBIDDEN: [&str; 13] = [
+    "hipMalloc",
+    "hipFree",
+    "hipMallocAsync",
+    "hipFreeAsync",
+    "hipHostMalloc",
+    "hipHostFree",
+    "hipStreamSynchronize",
+    "hipDeviceSynchronize",
+    "hipEventSynchronize",
+    "hipMemcpyAsync",
+    "hipMemsetAsync",
+    "hipModuleLoadData",
+    "hipStreamCreateWithFlags",
+];
+
+fn forbidden(standin: &StandIn) -> Vec<usize> {
+    FORBIDDEN.iter().map(|name| standin.count(name)).collect()
+}
+
+/// A plan with room for `count` pairs of 100 f32, and two buffers of that size.
+fn plan(device: &Device, count: usize) -> Result<(VerifyPlan, DeviceMem<f32>, DeviceMem<f32>)> {
+    let mut plan = VerifyPlan::new(device, &Options::default())?;
+    for _ in 0..count {
+        plan.reserve(DType::F32, DType::F32, 100)?;
+    }
+    Ok((plan, DeviceMem::from_slice(device, &ramp(100))?, DeviceMem::from_slice(device, &ramp(100))?))
+}
+
+/// The kernels of comparisons stay loaded, and the queue that made the plan's memory.
+fn expect_clean(standin: &StandIn) {
+    standin.expect_clean();
+    assert_eq!(standin.count("graphs"), 0);
+}
+
+pub(super) fn comparisons_only_enqueue(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 3)?;
+    let stream = Stream::new(&device)?;
+    for round in 0..2u64 {
+        let before = forbidden(standin);
+        let pending: Vec<_> = (0..3).map(|_| plan.enqueue(&stream, &x, &y, &Tolerance::exact())).collect::<Result<_, _>>()?;
+        assert_eq!(forbidden(standin), before, "{FORBIDDEN:?}");
+        assert_eq!(standin.count("pending"), 3);
+        let waits = standin.count("hipStreamSynchronize");
+        let reports = Pending::wait_all(pending)?;
+        assert_eq!(standin.count("hipStreamSynchronize"), waits + 1, "one wait for all");
+        assert_eq!(reports.iter().map(|r| r.mismatches).collect::<Vec<_>>(), [1, 2, 3].map(|i| 3 * round + i));
+    }
+    // The other two forms: a pair of its own with an unaligned and a strided layout, in the same room.
+    let layout = hipverify::device::Layout::strided(&[20, 2], &[5, 1], 1)?;
+    let (a, b) = (x.strided(layout.clone())?, y.strided(layout)?);
+    assert_eq!(plan.enqueue(&stream, &a, &b, &Tolerance::exact())?.wait()?.mismatches, 7);
+    drop((x, y, plan, stream));
+    expect_clean(standin);
+    Ok(())
+}
+
+pub(super) fn comparisons_on_foreign_streams(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 2)?;
+    let owner = Stream::new(&device)?;
+    // SAFETY: `owner` outlives it; null is the null stream.
+    let streams = unsafe { [Stream::from_raw(&device, owner.as_raw())?, Stream::from_raw(&device, std::ptr::null_mut())?] };
+    let pending = streams.iter().map(|s| plan.enqueue(s, &x, &y, &Tolerance::exact())).collect::<Result<Vec<_>, _>>()?;
+    let waits = standin.count("hipStreamSynchronize");
+    let reports = Pending::wait_all(pending)?;
+    assert_eq!((reports[0].mismatches, reports[1].mismatches), (1, 2));
+    assert_eq!(standin.count("hipStreamSynchronize"), waits + 2, "one wait for each stream");
+    // Borrowed memory and a borrowed stream.
+    let address = hipverify::device::AsTensor::as_tensor(&x).as_ptr().cast::<f32>();
+    // SAFETY: `x` outlives the slice and has a hundred elements.
+    let slice = unsafe { DeviceSlice::from_raw(address, 100, &device)? };
+    assert_eq!(plan.enqueue(&streams[0], &slice, &y, &Tolerance::exact())?.wait()?.mismatches, 3);
+    drop((x, y, plan, streams, owner));
+    expect_clean(standin);
+    Ok(())
+}
+
+pub(super) fn faults_show_in_the_verdict(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 3)?;
+    let stream = Stream::new(&device)?;
+    let pending = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?;
+    standin.fail("hipStreamSynchronize", 1, 700);
+    assert!(matches!(pending.wait(), Err(Error::Hip { call: "hipStreamSynchronize", code: 700, .. })));
+    // Dropped: told by the next operation.
+    let pending = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?;
+    standin.fail("hipStreamSynchronize", 1, 700);
+    drop(pending);
+    assert!(matches!(plan.enqueue(&stream, &x, &y, &Tolerance::exact()), Err(Error::Deferred(_))));
+    standin.fail("hipModuleLaunchKernel", 1, 719);
+    assert!(matches!(plan.enqueue(&stream, &x, &y, &Tolerance::exact()), Err(Error::Hip { call: "hipModuleLaunchKernel", .. })));
+    let report = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?.wait()?;
+    assert_eq!(report.mismatches, 3);
+    // And with the blocking one.
+    standin.fail("hipStreamSynchronize", 1, 700);
+    assert!(matches!(gpu_verify(&x, &y, &Tolerance::exact()), Err(Error::Hip { code: 700, .. })));
+    drop((x, y, plan, stream));
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}
+
+pub(super) fn room_is_counted(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (mut plan, x, y) = plan(&device, 2)?;
+    assert_eq!(plan.capacity(), 2);
+    let stream = Stream::new(&device)?;
+    let words = |result: Result<Pending<'_>, Error>| result.map(|_| ()).unwrap_err().to_string();
+    let tolerance = Tolerance::exact();
+    let [first, second] = [plan.enqueue(&stream, &x, &y, &tolerance)?, plan.enqueue(&stream, &x, &y, &tolerance)?];
+    let message = "comparison = 100 elements of f32 against f32 is invalid: the plan's room for 2 at a time is in use";
+    assert_eq!(words(plan.enqueue(&stream, &x, &y, &tolerance)), message);
+    first.wait()?;
+    plan.enqueue(&stream, &x, &y, &tolerance)?.wait()?;
+    second.wait()?;
+
+    let more = DeviceMem::<f32>::new(&device, 101)?;
+    let message = "comparison = 101 elements of f32 against f32 is invalid: the plan has reserved no room for it";
+    assert_eq!(words(plan.enqueue(&stream, &more, &more, &tolerance)), message);
+    let derived = Tolerance::gemm::<f32, f32, f32>(8);
+    assert!(words(plan.enqueue(&stream, &x, &y, &derived)).contains("a plan cannot measure the reference"));
+    assert!(matches!(plan.enqueue(&stream, &x, &more, &tolerance), Err(Error::Shape { .. })));
+    let host = Stream::new(&Device::host())?;
+    assert!(matches!(plan.enqueue(&host, &x, &y, &tolerance), Err(Error::WrongDevice { what: "the stream", .. })));
+    assert!(matches!(VerifyPlan::new(&device, &Options::default().first(65)), Err(Error::InvalidArgument { what: "first", .. })));
+    standin.fail("hipMalloc", 2, 2);
+    assert!(matches!(plan.reserve(DType::F64, DType::F64, 100), Err(Error::OutOfMemory { .. })));
+    assert_eq!(plan.capacity(), 2);
+    plan.reserve(DType::F32, DType::F32, 101)?;
+    plan.enqueue(&stream, &more, &more, &tolerance)?.wait()?;
+    drop((x, y, more, plan, stream));
+    expect_clean(standin);
+    Ok(())
+}
+
+pub(super) fn abandoned_comparisons(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 2)?;
+    let stream = Stream::new(&device)?;
+    drop(plan.enqueue(&stream, &x, &y, &Tolerance::exact())?);
+    assert_eq!(standin.count("pending"), 0, "the drop waits");
+    // Nobody knows of a leaked one any more, and freeing what it uses waits all the same.
+    std::mem::forget(plan.enqueue(&stream, &x, &y, &Tolerance::exact())?);
+    drop((x, y));
+    assert_eq!((standin.count("pending"), standin.count("violations")), (0, 0));
+    let x = DeviceMem::from_slice(&device, &ramp(100))?;
+    std::mem::forget(plan.enqueue(&stream, &x, &x, &Tolerance::exact())?);
+    drop(plan);
+    assert_eq!((standin.count("pinned"), standin.count("violations")), (0, 0), "so does the plan's own memory");
+    Ok(())
+}
+
+pub(super) fn graphs_replay(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 3)?;
+    let [stream, other] = [Stream::new(&device)?, Stream::new(&device)?];
+    // Work that nothing could wait for later is waited for first.
+    let early = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?;
+    let (graph, recorded) = stream.capture(|capture| {
+        let before = forbidden(standin);
+        let recorded = [plan.record(capture, &x, &y, &Tolerance::exact())?, plan.record(capture, &y, &x, &Tolerance::exact())?];
+        assert_eq!(forbidden(standin), before, "{FORBIDDEN:?}");
+        // What has nothing to do with the stream works meanwhile.
+        assert_eq!(DeviceMem::from_slice(&device, &ramp(3))?.to_vec()?, ramp(3));
+        Ok(recorded)
+    })?;
+    assert_eq!(early.wait()?.mismatches, 1);
+    assert!(recorded[0].report().is_err(), "nothing has run");
+    for replay in 0..3 {
+        let before = forbidden(standin);
+        graph.launch(&stream)?;
+        assert_eq!(forbidden(standin), before, "{FORBIDDEN:?}");
+        stream.synchronize()?;
+        let after = forbidden(standin);
+        let found = [recorded[0].report()?.mismatches, recorded[1].report()?.mismatches];
+        assert_eq!(found, [2 * replay + 2, 2 * replay + 3]);
+        assert_eq!(forbidden(standin), after, "the work is done already");
+        assert!(recorded[0].report().is_err(), "each launch is told once");
+    }
+    // A report waits for what the caller has not, and so do launches on another stream.
+    graph.launch(&stream)?;
+    assert_eq!(recorded[1].report()?.mismatches, 9);
+    graph.launch(&stream)?;
+    graph.launch(&other)?;
+    assert_eq!(standin.count("pending"), 2);
+    assert_eq!(recorded[0].report()?.mismatches, 12);
+    graph.launch(&other)?;
+    standin.fail("hipStreamSynchronize", 1, 700);
+    assert!(matches!(recorded[0].report(), Err(Error::Hip { code: 700, .. })));
+    graph.launch(&stream)?;
+    drop(graph);
+    assert_eq!(standin.count("pending"), 0, "a graph is destroyed when it has run");
+    drop(recorded);
+    drop((plan, x, y, stream, other));
+    expect_clean(standin);
+    Ok(())
+}
+
+pub(super) fn recordings_refuse_what_they_cannot_keep(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 3)?;
+    let [stream, other] = [Stream::new(&device)?, Stream::new(&device)?];
+    let mut event = Event::new(&device)?;
+    let refused = |what: &str, error: Option<Error>| match error {
+        Some(Error::Unsupported { by, .. }) if by == "a stream that is being captured" => {}
+        other => panic!("{what}: {other:?}"),
+    };
+    let (graph, ()) = stream.capture(|_| {
+        refused("enqueue", plan.enqueue(&stream, &x, &y, &Tolerance::exact()).err());
+        refused("wait", stream.synchronize().err());
+        refused("event", event.record(&stream).err());
+        refused("wait for an event", stream.wait(&event).err());
+        refused("capture", stream.capture(|_| Ok(())).err());
+        let (source, mut target) = (ramp(4), DeviceMem::<f32>::new(&device, 4)?);
+        refused("scope", stream.scope(|s| s.upload(&source, &mut target)).and_then(|r| r).err());
+        refused("transfer", PinnedMem::<f32>::new(&device, 4)?.upload(target, &stream).err());
+        // A clone is the same stream, another one is not.
+        refused("clone", stream.clone().synchronize().err());
+        event.record(&other)?;
+        other.synchronize()
+    })?;
+    assert_eq!(standin.count("violations"), 0);
+    stream.capture(|_| {
+        refused("launch", graph.launch(&stream).err());
+        Ok(())
+    })?;
+    graph.launch(&stream)?;
+    // A stream that other code captures: only what promises to be part of it.
+    // SAFETY: the stream is alive for as long as the library is used.
+    unsafe {
+        let begin = standin.0.get::<unsafe extern "C" fn(*mut std::ffi::c_void, u32) -> c_int>(b"hipStreamBeginCapture\0")?;
+        assert_eq!(begin(stream.as_raw(), 0), 0);
+    }
+    refused("enqueue", plan.enqueue(&stream, &x, &y, &Tolerance::exact()).err());
+    refused("capture", stream.capture(|_| Ok(())).err());
+    let before = forbidden(standin);
+    // SAFETY: plan and buffers outlive the graph, which is launched once and waited for.
+    let recorded = unsafe { plan.record_raw(&stream, &x, &y, &Tolerance::exact())? };
+    assert_eq!(forbidden(standin), before, "{FORBIDDEN:?}");
+    // SAFETY: as the stand-in declares them; the stream is alive.
+    unsafe {
+        let (mut made, mut exec) = (0usize, 0usize);
+        standin.0.get::<unsafe extern "C" fn(*mut std::ffi::c_void, *mut usize) -> c_int>(b"hipStreamEndCapture\0")?(
+            stream.as_raw(),
+            &mut made,
+        );
+        let instantiate: libloading::Symbol<'_, unsafe extern "C" fn(*mut usize, usize, *mut usize, *mut c_char, usize) -> c_int> =
+            standin.0.get(b"hipGraphInstantiate\0")?;
+        instantiate(&mut exec, made, std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        standin.0.get::<unsafe extern "C" fn(usize, *mut std::ffi::c_void) -> c_int>(b"hipGraphLaunch\0")?(exec, stream.as_raw());
+        for (name, handle) in [("hipGraphExecDestroy", exec), ("hipGraphDestroy", made)] {
+            standin.0.get::<unsafe extern "C" fn(usize) -> c_int>(name)?(handle);
+        }
+    }
+    stream.synchronize()?;
+    assert_eq!(recorded.report()?.mismatches, 1);
+    drop((graph, event, recorded));
+    drop((plan, x, y, stream, other));
+    expect_clean(standin);
+    Ok(())
+}
+
+pub(super) fn recordings_end_whatever_happens(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 4)?;
+    let stream = Stream::new(&device)?;
+    let failed = stream.capture(|capture| -> Result<(), Error> {
+        plan.record(capture, &x, &y, &Tolerance::exact())?;
+        capture.stream().synchronize()
+    });
+    assert!(matches!(failed, Err(Error::Unsupported { .. })));
+    drop(failed);
+    let unwound =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stream.capture(|_| -> Result<(), Error> { panic!("as planned") })));
+    assert!(unwound.is_err());
+    for call in ["hipStreamBeginCapture", "hipStreamEndCapture", "hipGraphInstantiate"] {
+        standin.fail(call, 1, 999);
+        let failed = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()).map(drop));
+        assert!(matches!(failed, Err(Error::Hip { call: found, .. }) if found == call), "{call}: {failed:?}");
+        if call == "hipStreamEndCapture" {
+            // The runtime ends a recording even when it fails; the stand-in has to be told.
+            // SAFETY: as the stand-in declares it; the stream is alive.
+            unsafe {
+                let end = standin.0.get::<unsafe extern "C" fn(*mut std::ffi::c_void, *mut usize) -> c_int>(b"hipStreamEndCapture\0")?;
+                let mut graph = 0;
+                end(stream.as_raw(), &mut graph);
+                standin.0.get::<unsafe extern "C" fn(usize) -> c_int>(b"hipGraphDestroy\0")?(graph);
+            }
+        }
+        stream.synchronize()?;
+    }
+    drop((plan, x, y, stream));
+    expect_clean(standin);
+    Ok(())
+}
+
+pub(super) fn every_call_of_a_plan_may_fail(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let work = || -> Result<()> {
+        let (plan, x, y) = plan(&device, 2)?;
+        let stream = Stream::new(&device)?;
+        plan.enqueue(&stream, &x, &y, &Tolerance::exact())?.wait()?;
+        let (graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()))?;
+        graph.launch(&stream)?;
+        recorded.report()?;
+        Ok(())
+    };
+    work()?;
+    let calls = [
+        "hipMalloc",
+        "hipHostMalloc",
+        "hipMemsetAsync",
+        "hipStreamCreateWithFlags",
+        "hipStreamSynchronize",
+        "hipStreamBeginCapture",
+        "hipStreamIsCapturing",
+        "hipGraphInstantiate",
+        "hipGraphLaunch",
+        "hipModuleLaunchKernel",
+        "hipModuleOccupancyMaxActiveBlocksPerMultiprocessor",
+    ];
+    for call in calls {
+        for nth in 1..=8 {
+            standin.fail(call, nth, 999);
+            if let Err(error) = work() {
+                assert!(error.downcast_ref::<Error>().is_some(), "{call} {nth}: {error}");
+            }
+            standin.fail(call, 1 << 40, 999);
+            let _ = device.memory_info();
+            expect_clean(standin);
+        }
+    }
+    work()
+}
+
+pub(super) fn without_graphs(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (plan, x, y) = plan(&device, 1)?;
+    let stream = Stream::new(&device)?;
+    let error = stream.capture(|_| Ok(())).unwrap_err().to_string();
+    assert!(error.starts_with("graph capture (hipGraphInstantiate) is not supported by libamdhip64.so.7"), "{error}");
+    plan.enqueue(&stream, &x, &y, &Tolerance::exact())?.wait()?;
+    drop((plan, x, y, stream));
+    expect_clean(standin);
+    Ok(())
+}
