@@ -1,12 +1,11 @@
 //! The definition of every generator: the bits of one element from its logical index.
 //!
-//! Everything is integer arithmetic or single IEEE operations, so kernels compute the same bits. The vectorised loops of
-//! `host.rs` are tested against this.
+//! Everything is integer arithmetic or single IEEE operations, so kernels compute the same bits. The loops of `blocks.rs` and
+//! `avx512.rs` are tested against this.
 //!
 //! Random numbers: the counter of Philox is (block low, block high, stream, purpose), the key is the seed. For data
 //! (purpose 0) an element of `w` bits of randomness takes bits `[w l, w l + w)` of block `i / (128 / w)`, `l = i % (128 / w)`.
 
-use super::crand::Outputs;
 use super::math::{ln32, ln64, radians_to_turn, sin_cos32, sin_cos64};
 use super::params::{FillParams, flag, is_wide, kind};
 use super::philox;
@@ -14,93 +13,24 @@ use crate::dtype::{DType, FloatFormat, Overflow, Rounding, Specials};
 
 /// The last counter word, by purpose. The low 24 bits number further attempts at an unbiased integer; these use the
 /// element's index as block number.
-const DATA: u32 = 0;
-const SPECIAL: u32 = 1 << 24;
-const SPARSE: u32 = 2 << 24;
+pub(super) const DATA: u32 = 0;
+pub(super) const SPECIAL: u32 = 1 << 24;
+pub(super) const SPARSE: u32 = 2 << 24;
 const LAST_ATTEMPT: u32 = (1 << 24) - 1;
 
 /// Which two of four elements 2:4 sparsity keeps.
-const KEPT: [u32; 6] = [0b0011, 0b0101, 0b0110, 0b1001, 0b1010, 0b1100];
-
-/// Where random words come from.
-pub(super) trait Source {
-    /// Block `index` for `purpose`.
-    fn block(&mut self, p: &FillParams, index: u64, purpose: u32) -> [u32; 4];
-    /// Output `index` of the C library's generator.
-    fn crand(&mut self, p: &FillParams, index: u64) -> u32;
-}
-
-/// Computes what is asked for, and nothing else.
-pub(super) struct Direct;
-
-impl Source for Direct {
-    fn block(&mut self, p: &FillParams, index: u64, purpose: u32) -> [u32; 4] {
-        philox::block([index as u32, (index >> 32) as u32, p.stream, purpose], p.key)
-    }
-
-    fn crand(&mut self, p: &FillParams, index: u64) -> u32 {
-        p.crand_state().outputs_from(index).next_output()
-    }
-}
-
-/// Computes ahead, for elements visited in order.
-pub(super) struct Ahead {
-    batches: [Option<(u64, philox::Words)>; 3],
-    crand: Option<(u64, Outputs)>,
-}
-
-impl Ahead {
-    pub(super) fn new() -> Ahead {
-        Ahead { batches: [None; 3], crand: None }
-    }
-}
-
-impl Source for Ahead {
-    fn block(&mut self, p: &FillParams, index: u64, purpose: u32) -> [u32; 4] {
-        if purpose & LAST_ATTEMPT != 0 {
-            return Direct.block(p, index, purpose);
-        }
-        let size = philox::BATCH as u64;
-        let slot = &mut self.batches[(purpose >> 24) as usize % 3];
-        let first = index / size * size;
-        let words = match slot {
-            Some((at, words)) if *at == first => words,
-            _ => {
-                let mut words = [0; 4 * philox::BATCH];
-                super::host::batch(first, p, purpose, &mut words);
-                &mut slot.insert((first, words)).1
-            }
-        };
-        let at = 4 * (index - first) as usize;
-        [words[at], words[at + 1], words[at + 2], words[at + 3]]
-    }
-
-    fn crand(&mut self, p: &FillParams, index: u64) -> u32 {
-        match &mut self.crand {
-            Some((next, outputs)) if *next == index => {
-                *next += 1;
-                outputs.next_output()
-            }
-            slot => {
-                let mut outputs = p.crand_state().outputs_from(index);
-                let first = outputs.next_output();
-                *slot = Some((index + 1, outputs));
-                first
-            }
-        }
-    }
-}
+pub(super) const KEPT: [u32; 6] = [0b0011, 0b0101, 0b0110, 0b1001, 0b1010, 0b1100];
 
 /// The bits of element `index`.
-pub(super) fn element(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -> u64 {
+pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
     if p.flags & flag::SPARSE != 0 {
-        let word = draw(p, index / 4, 32, SPARSE, source);
+        let word = draw(p, index / 4, 32, SPARSE);
         if KEPT[((word * 6) >> 32) as usize] >> (index % 4) & 1 == 0 {
             return 0;
         }
     }
     if p.special_below > 0 {
-        let word = draw(p, index, 64, SPECIAL, source);
+        let word = draw(p, index, 64, SPECIAL);
         if word & 0xffff_ffff < p.special_below
             && let Some(f) = dtype.float_format()
         {
@@ -108,24 +38,29 @@ pub(super) fn element(p: &FillParams, dtype: DType, index: u64, source: &mut imp
         }
     }
     match p.kind {
-        kind::UNIFORM => uniform(p, dtype, random_bits(dtype), index, source),
-        kind::INTEGERS => integer(p, dtype, index, source),
-        kind::SUBNORMAL => subnormal(p, dtype, index, source),
-        kind::NORMAL => nearest(dtype, normal(p, dtype, index, source)),
-        kind::CRAND => crand(p, dtype, source.crand(p, index)),
+        kind::UNIFORM => uniform(p, dtype, random_bits(dtype), index),
+        kind::INTEGERS => integer(p, dtype, index),
+        kind::SUBNORMAL => subnormal(p, dtype, index),
+        kind::NORMAL => nearest(dtype, normal(p, dtype, index)),
+        kind::CRAND => crand(p, dtype, p.crand_state().outputs_from(index).next_output()),
         _ => nearest(dtype, fixed(p, index)),
     }
 }
 
-fn nearest(dtype: DType, value: f64) -> u64 {
+pub(super) fn nearest(dtype: DType, value: f64) -> u64 {
     // An infinity that arises saturates; one that the user asked for is a constant.
     dtype.encode(value, Rounding::NearestEven, Overflow::Saturate)
 }
 
+/// Block `index` for `purpose`.
+fn block(p: &FillParams, index: u64, purpose: u32) -> [u32; 4] {
+    philox::block([index as u32, (index >> 32) as u32, p.stream, purpose], p.key)
+}
+
 /// `width` random bits for `index`.
-fn draw(p: &FillParams, index: u64, width: u32, purpose: u32, source: &mut impl Source) -> u64 {
+fn draw(p: &FillParams, index: u64, width: u32, purpose: u32) -> u64 {
     let lanes = u64::from(128 / width);
-    let words = source.block(p, index / lanes, purpose);
+    let words = block(p, index / lanes, purpose);
     let bit = (index % lanes) as u32 * width;
     let half = (bit / 64) as usize * 2;
     let word = u64::from(words[half]) | u64::from(words[half + 1]) << 32;
@@ -138,8 +73,8 @@ pub(super) const fn random_bits(dtype: DType) -> u32 {
     if bits < 8 { 8 } else { bits }
 }
 
-fn uniform(p: &FillParams, dtype: DType, width: u32, index: u64, source: &mut impl Source) -> u64 {
-    uniform_from(p, dtype, draw(p, index, width, DATA, source))
+fn uniform(p: &FillParams, dtype: DType, width: u32, index: u64) -> u64 {
+    uniform_from(p, dtype, draw(p, index, width, DATA))
 }
 
 /// A uniform float from its random bits.
@@ -177,10 +112,10 @@ pub(super) fn clamp64(x: f64, low: f64, high: f64) -> f64 {
 
 /// An unbiased number from 0 to `int_count` - 1: the high half of the product of a random word and the count, drawn again
 /// where the low half says that the word is one of the few too many (Lemire's method).
-fn below(p: &FillParams, index: u64, source: &mut impl Source) -> u64 {
+pub(super) fn below(p: &FillParams, index: u64) -> u64 {
     let count = p.int_count;
     let narrow = count != 0 && count <= 0xffff_ffff;
-    let mut word = draw(p, index, if narrow { 32 } else { 64 }, DATA, source);
+    let mut word = draw(p, index, if narrow { 32 } else { 64 }, DATA);
     if count == 0 {
         return word;
     }
@@ -195,17 +130,17 @@ fn below(p: &FillParams, index: u64, source: &mut impl Source) -> u64 {
         if rest >= excess {
             return value;
         }
-        let words = source.block(p, index, DATA | attempt);
+        let words = block(p, index, DATA | attempt);
         word = u64::from(words[0]) | u64::from(words[1]) << 32;
     }
     0
 }
 
-fn integer(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -> u64 {
+fn integer(p: &FillParams, dtype: DType, index: u64) -> u64 {
     if p.period > 1 && !coordinate_sum(p, index).is_multiple_of(p.period) {
         return 0;
     }
-    let draw = below(p, index, source);
+    let draw = below(p, index);
     let signed = p.flags & flag::SIGNED != 0;
     let half = p.int_count / 2;
     let magnitude = p.int_low.wrapping_add(if signed && draw >= half { draw - half } else { draw } as i64);
@@ -216,33 +151,52 @@ fn integer(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -
     }
 }
 
-fn subnormal(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -> u64 {
-    let draw = below(p, index, source);
+fn subnormal(p: &FillParams, dtype: DType, index: u64) -> u64 {
+    let draw = below(p, index);
     dtype.float_format().map_or(0, |f| (((draw >> 1) + 1) | ((draw & 1) << (f.exponent_bits + f.mantissa_bits))) << f.pad_bits)
 }
 
-fn normal(p: &FillParams, dtype: DType, index: u64, source: &mut impl Source) -> f64 {
+fn normal(p: &FillParams, dtype: DType, index: u64) -> f64 {
+    let which = (index % 2) as usize;
     if is_wide(dtype) {
-        let [a, b, c, d] = source.block(p, index / 2, DATA);
-        let first = u64::from(a) | u64::from(b) << 32;
-        let radius = (-2.0 * ln64((first >> 11 | 1) as f64 * (1.0 / (1u64 << 53) as f64))).sqrt();
-        let (sin, cos) = sin_cos64(u64::from(c) | u64::from(d) << 32);
-        let z = radius * if index.is_multiple_of(2) { cos } else { sin };
+        let z = normal_pair64(block(p, index / 2, DATA))[which];
         return clamp64(z.mul_add(p.b, p.a), p.low, p.high);
     }
-    let words = source.block(p, index / 4, DATA);
-    let pair = ((index % 4) & 2) as usize;
-    let u = (words[pair] as f32).mul_add(1.0 / 4_294_967_296.0, 1.0 / 8_589_934_592.0);
-    let radius = (-2.0 * ln32(u)).sqrt();
-    let (sin, cos) = sin_cos32(words[pair + 1]);
-    let z = radius * if index.is_multiple_of(2) { cos } else { sin };
+    let [a, b, c, d] = block(p, index / 4, DATA);
+    let z = normal_pair32(if index % 4 < 2 { [a, b] } else { [c, d] })[which];
     f64::from(clamp32(z.mul_add(p.b as f32, p.a as f32), p.low as f32, p.high as f32))
 }
 
+/// Two independent numbers of the standard normal distribution (Box-Muller).
+#[inline(always)]
+pub(super) fn normal_pair32([distance, angle]: [u32; 2]) -> [f32; 2] {
+    let u = (distance as f32).mul_add(1.0 / 4_294_967_296.0, 1.0 / 8_589_934_592.0);
+    let radius = (-2.0 * ln32(u)).sqrt();
+    let (sin, cos) = sin_cos32(angle);
+    [radius * cos, radius * sin]
+}
+
+/// The same in f64.
+#[inline(always)]
+pub(super) fn normal_pair64([a, b, c, d]: [u32; 4]) -> [f64; 2] {
+    let distance = u64::from(a) | u64::from(b) << 32;
+    let radius = (-2.0 * ln64((distance >> 11 | 1) as i64 as f64 * (1.0 / (1u64 << 53) as f64))).sqrt();
+    let (sin, cos) = sin_cos64(u64::from(c) | u64::from(d) << 32);
+    [radius * cos, radius * sin]
+}
+
 fn crand(p: &FillParams, dtype: DType, output: u32) -> u64 {
-    let x = (p.b * f64::from(output) / 2_147_483_647.0) as f32 + p.a as f32;
-    let rounding = if dtype.bits() < 32 || dtype == DType::Tf32 { Rounding::TowardZero } else { Rounding::NearestEven };
-    dtype.encode(f64::from(x), rounding, Overflow::Saturate)
+    dtype.encode(f64::from(crand_number(p, output)), crand_rounding(dtype), Overflow::Saturate)
+}
+
+/// The number that published experiments made of an output of the C library.
+#[inline(always)]
+pub(super) fn crand_number(p: &FillParams, output: u32) -> f32 {
+    (p.b * f64::from(output) / 2_147_483_647.0) as f32 + p.a as f32
+}
+
+pub(super) fn crand_rounding(dtype: DType) -> Rounding {
+    if dtype.bits() < 32 || dtype == DType::Tf32 { Rounding::TowardZero } else { Rounding::NearestEven }
 }
 
 /// The generators without randomness.
@@ -274,7 +228,7 @@ fn coordinate(p: &FillParams, mut index: u64, dim: usize) -> u64 {
     index % p.shape[dim]
 }
 
-fn coordinate_sum(p: &FillParams, mut index: u64) -> u64 {
+pub(super) fn coordinate_sum(p: &FillParams, mut index: u64) -> u64 {
     let mut sum = 0;
     for extent in p.shape[..p.rank as usize].iter().rev() {
         sum += index % extent;
@@ -283,7 +237,7 @@ fn coordinate_sum(p: &FillParams, mut index: u64) -> u64 {
     sum
 }
 
-fn special(flags: u32, f: &FloatFormat, word: u32) -> u64 {
+pub(super) fn special(flags: u32, f: &FloatFormat, word: u32) -> u64 {
     let classes = flags & (flag::ZERO | flag::INFINITE | flag::NAN);
     let choice = ((word & 0xffff) * classes.count_ones()) >> 16;
     // The choice-th class that there is.

@@ -5,6 +5,7 @@
 //! sine and cosine below 2 ulp of the result (of 1 for small sines), [`ln64`] and the f64 ones the same in f64.
 
 /// ln(x) of a positive normal f32.
+#[inline(always)]
 pub(super) fn ln32(x: f32) -> f32 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 23) as i32 - 127;
@@ -29,6 +30,7 @@ const LN2_HIGH_32: f32 = 0.693_145_75;
 const LN2_LOW_32: f32 = 1.428_606_8e-6;
 
 /// ln(x) of a positive normal f64.
+#[inline(always)]
 pub(super) fn ln64(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1023;
@@ -54,6 +56,7 @@ const LN2_HIGH_64: f64 = 0.693_147_180_369_123_8;
 const LN2_LOW_64: f64 = 1.908_214_929_270_587_7e-10;
 
 /// (sin, cos) of `turn` / 2^32 turns.
+#[inline(always)]
 pub(super) fn sin_cos32(turn: u32) -> (f32, f32) {
     let shifted = turn.wrapping_add(1 << 29);
     let t = (shifted & 0x3fff_ffff) as i32 - (1 << 29);
@@ -64,15 +67,15 @@ pub(super) fn sin_cos32(turn: u32) -> (f32, f32) {
     let sin = x.mul_add(s, x);
     let c = (-1.0f32 / 3_628_800.0).mul_add(z, 1.0 / 40_320.0).mul_add(z, -1.0 / 720.0).mul_add(z, 1.0 / 24.0).mul_add(z, -0.5);
     let cos = c.mul_add(z, 1.0);
-    match shifted >> 30 {
-        0 => (sin, cos),
-        1 => (cos, -sin),
-        2 => (-sin, -cos),
-        _ => (-cos, sin),
-    }
+    // Quarter turns: sine and cosine change places in odd ones; the sine is negative in 2 and 3, the cosine in 1 and 2.
+    let quarter = shifted >> 30;
+    let (s, c) = if quarter & 1 == 0 { (sin, cos) } else { (cos, sin) };
+    let negative = [quarter << 30 & 1 << 31, (quarter + 1) << 30 & 1 << 31];
+    (f32::from_bits(s.to_bits() ^ negative[0]), f32::from_bits(c.to_bits() ^ negative[1]))
 }
 
 /// (sin, cos) of `turn` / 2^64 turns.
+#[inline(always)]
 pub(super) fn sin_cos64(turn: u64) -> (f64, f64) {
     let shifted = turn.wrapping_add(1 << 61);
     let t = (shifted & 0x3fff_ffff_ffff_ffff) as i64 - (1 << 61);
@@ -99,24 +102,20 @@ pub(super) fn sin_cos64(turn: u64) -> (f64, f64) {
         c = z.mul_add(c, k);
     }
     let cos = c.mul_add(z, 1.0);
-    match shifted >> 62 {
-        0 => (sin, cos),
-        1 => (cos, -sin),
-        2 => (-sin, -cos),
-        _ => (-cos, sin),
-    }
+    let quarter = shifted >> 62;
+    let (s, c) = if quarter & 1 == 0 { (sin, cos) } else { (cos, sin) };
+    let negative = [quarter << 62 & 1 << 63, (quarter + 1) << 62 & 1 << 63];
+    (f64::from_bits(s.to_bits() ^ negative[0]), f64::from_bits(c.to_bits() ^ negative[1]))
 }
 
 /// The angle of `index` radians as a fraction of a turn in units of 2^-64, off by less than two units: `index` times
 /// 1/(2 pi) in 128 bits, in integers.
 pub(super) fn radians_to_turn(index: u64) -> u64 {
-    let low = (u128::from(index) * u128::from(INV_TAU_LOW)) >> 64;
-    index.wrapping_mul(INV_TAU_HIGH).wrapping_add(low as u64)
+    (INV_TAU.wrapping_mul(u128::from(index)) >> 64) as u64
 }
 
-/// The first and second 64 bits of 1/(2 pi).
-const INV_TAU_HIGH: u64 = 0x28be_60db_9391_054a;
-const INV_TAU_LOW: u64 = 0x7f09_d5f4_7d4d_3770;
+/// The first 128 bits of 1/(2 pi).
+pub(super) const INV_TAU: u128 = 0x28be_60db_9391_054a_7f09_d5f4_7d4d_3770;
 
 #[cfg(test)]
 mod tests {

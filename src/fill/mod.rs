@@ -17,17 +17,22 @@
 //! The random numbers are those of Philox4x32-10, keyed by the seed; `docs/fill.md` has the mapping from index to bits.
 //! They are for tests: nothing here is fit for cryptography.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod blocks;
 pub(crate) mod crand;
 mod element;
 mod generators;
 mod host;
 mod kernels;
+mod loops;
 mod math;
 mod params;
 mod philox;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod vectors;
 
 pub use generators::{
     FillBounce, FillCRand, FillCheckerboard, FillConstant, FillCos, FillDiagonal, FillExactProduct, FillHpl, FillMonotonic, FillNormalRand,

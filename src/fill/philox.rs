@@ -1,19 +1,22 @@
 //! Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel random numbers: as easy as 1, 2, 3", 2011).
 //!
-//! [`block`] is the definition; [`batch`] computes 16 consecutive blocks in a form that the compiler vectorises: every
-//! 32-bit word sits in a 64-bit lane, whose upper half may hold rubbish until the end because the 32x32 multiply ignores it.
+//! [`block`] is the definition; [`words`] computes many consecutive blocks: by `avx512.rs` where it may, else 16 at a time in
+//! a form that the compiler vectorises: every 32-bit word sits in a 64-bit lane, whose upper half may hold rubbish until the
+//! end because the 32x32 multiply ignores it.
 
-const M0: u64 = 0xd251_1f53;
-const M1: u64 = 0xcd9e_8d57;
-const W0: u32 = 0x9e37_79b9;
-const W1: u32 = 0xbb67_ae85;
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
+use super::params::FillParams;
+use super::vectors::{Vectors, for_each_set};
+
+pub(super) const M0: u64 = 0xd251_1f53;
+pub(super) const M1: u64 = 0xcd9e_8d57;
+pub(super) const W0: u32 = 0x9e37_79b9;
+pub(super) const W1: u32 = 0xbb67_ae85;
 const LOW: u64 = 0xffff_ffff;
 
-/// Blocks of one [`batch`].
-pub(super) const BATCH: usize = 16;
-
-/// The words of [`BATCH`] blocks, in order.
-pub(super) type Words = [u32; 4 * BATCH];
+/// Blocks that the portable loop computes at once.
+const BATCH: usize = 16;
 
 /// One block: 128 random bits, word 0 the least significant.
 pub(super) fn block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
@@ -29,19 +32,39 @@ pub(super) fn block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// Blocks `first` to `first + 15` of the counter (block low, block high, `c2`, `c3`).
+/// The words of block `first`, a multiple of 32, and those that follow, for `purpose`: whole runs of 32 blocks, whose numbers agree in
+/// the upper half.
+pub(super) fn words(vectors: Vectors, p: &FillParams, purpose: u32, first: u64, out: &mut [u32]) {
+    match vectors {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: `Vectors::all` found the features that the function names.
+        Vectors::Avx512 => unsafe { avx512::words(p, purpose, first, out) },
+        _ => batches(vectors, p, purpose, first, out),
+    }
+}
+
+for_each_set! {
+    fn batches = batches_body(p: &FillParams, purpose: u32, first: u64, out: &mut [u32])
+}
+
 #[inline(always)]
-pub(super) fn batch(first: u64, c2: u32, c3: u32, key: [u32; 2]) -> Words {
+fn batches_body(p: &FillParams, purpose: u32, first: u64, out: &mut [u32]) {
+    for (i, words) in out.as_chunks_mut().0.iter_mut().enumerate() {
+        batch(first + (i * BATCH) as u64, [p.stream, purpose], p.key, words);
+    }
+}
+
+#[inline(always)]
+fn batch(first: u64, [c2, c3]: [u32; 2], [mut k0, mut k1]: [u32; 2], words: &mut [u32; 4 * BATCH]) {
     let mut x0 = [0u64; BATCH];
     let mut x1 = [0u64; BATCH];
     let mut x2 = [u64::from(c2); BATCH];
     let mut x3 = [u64::from(c3); BATCH];
     for lane in 0..BATCH {
-        let index = first.wrapping_add(lane as u64);
+        let index = first + lane as u64;
         x0[lane] = index;
         x1[lane] = index >> 32;
     }
-    let [mut k0, mut k1] = key;
     for _ in 0..10 {
         for lane in 0..BATCH {
             let p0 = M0 * (x0[lane] & LOW);
@@ -54,14 +77,12 @@ pub(super) fn batch(first: u64, c2: u32, c3: u32, key: [u32; 2]) -> Words {
         k0 = k0.wrapping_add(W0);
         k1 = k1.wrapping_add(W1);
     }
-    let mut words = [0; 4 * BATCH];
     for lane in 0..BATCH {
         words[4 * lane] = x0[lane] as u32;
         words[4 * lane + 1] = x1[lane] as u32;
         words[4 * lane + 2] = x2[lane] as u32;
         words[4 * lane + 3] = x3[lane] as u32;
     }
-    words
 }
 
 #[cfg(test)]
@@ -83,13 +104,18 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_blocks() {
-        // The second start carries from the low into the high counter word in mid-batch.
-        for first in [0, u64::from(u32::MAX) - 4, u64::MAX - 7] {
-            let words = batch(first, 5, 0x0100_0002, [7, 9]);
-            for (lane, four) in words.chunks_exact(4).enumerate() {
-                let index = first.wrapping_add(lane as u64);
-                assert_eq!(four, block([index as u32, (index >> 32) as u32, 5, 0x0100_0002], [7, 9]), "block {index}");
+    fn many_blocks_are_single_ones() {
+        let p = FillParams { key: [0x8000_0007, 9], stream: 5, ..bytemuck::Zeroable::zeroed() };
+        for vectors in Vectors::all() {
+            // Up to the last block before the upper half of the number changes, and after it.
+            for (first, purpose) in [(0, 0), ((1 << 32) - 64, 1 << 24), (1 << 32, 2 << 24), ((1 << 55) + 32, 0)] {
+                let mut out = [0; 256];
+                words(vectors, &p, purpose, first, &mut out);
+                for (i, four) in out.chunks_exact(4).enumerate() {
+                    let index = first + i as u64;
+                    let counter = [index as u32, (index >> 32) as u32, p.stream, purpose];
+                    assert_eq!(four, block(counter, p.key), "{vectors:?} block {index} purpose {purpose}");
+                }
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Properties that every generator has in every format, and those of single generators.
 
-use super::element::{Direct, element};
+use super::element::element;
 use super::params::kernel_params;
+use super::vectors::Vectors;
 use super::*;
 use crate::device::Layout;
 use crate::dtype::{Class, DType, Scalar};
@@ -67,7 +68,7 @@ fn fast_paths_agree_with_the_definition_in_every_format() {
                 };
                 let tail = if text.starts_with("crand") { 3 } else { 70 };
                 for (i, b) in bits.iter().enumerate().step_by(step).chain(bits.iter().enumerate().skip(bits.len() - tail)) {
-                    assert_eq!(*b, element(&p, dtype, i as u64, &mut Direct), "{text} {dtype} {shape:?} element {i}");
+                    assert_eq!(*b, element(&p, dtype, i as u64), "{text} {dtype} {shape:?} element {i}");
                 }
             }
         }
@@ -80,15 +81,29 @@ fn fast_paths_agree_with_the_definition_in_every_format() {
 const REFUSED: usize = 6 * 3 + 9 + 15;
 
 #[test]
-fn tables_agree_with_the_definition() {
-    // 16-bit draws are tabulated from 2^18 elements on.
-    for dtype in [DType::F16, DType::Bf16] {
-        for text in ["uniform:-1,1/seed=5", "bounce:0.25,3"] {
-            let spec: FillSpec = text.parse().unwrap();
-            let p = kernel_params(&spec, dtype, &Layout::contiguous(&[300_001]).unwrap()).unwrap();
-            let bits = filled(&spec, dtype, &[300_001]).unwrap();
-            for i in (0..300_001).step_by(61).chain(299_990..300_001) {
-                assert_eq!(bits[i], element(&p, dtype, i as u64, &mut Direct), "{text} {dtype} element {i}");
+fn instruction_sets_do_not_matter() {
+    let more =
+        ["int:0,1000000", "int:-5,4294967000", "int:-9000000000000000000,9000000000000000000", "normal:0,1/seed=1", "bounce:0.01,0.5"];
+    // Whole chunks and a part; one element less, so that nothing is aligned; and enough to go past the caches.
+    for (elements, offset, large) in [(70_001, 0, false), (70_000, 1, false), (8_400_001, 0, true)] {
+        for dtype in DType::ALL {
+            let layout = Layout::strided(&[1, elements], &[elements as isize, 1], offset).unwrap();
+            let specs = SPECS.into_iter().chain(more).filter(|text| !large || text.starts_with("uniform:1") || text.starts_with("int:0"));
+            for text in specs {
+                let Ok(p) = kernel_params(&text.parse().unwrap(), dtype, &layout) else { continue };
+                if large && !(p.flags == params::flag::CONTIGUOUS && dtype.bits() * elements >= 8 << 23) {
+                    continue;
+                }
+                let mut expected = vec![0xa5; dtype.bytes_for(layout.end() + 3).unwrap()];
+                host::fill_with(Vectors::Baseline, &p, dtype, &mut expected);
+                for vectors in Vectors::all() {
+                    // Aligned to a cache line, as stores past the caches must be.
+                    let mut room = vec![0xa5; expected.len() + 64];
+                    let at = room.as_ptr().align_offset(64);
+                    let memory = &mut room[at..at + expected.len()];
+                    host::fill_with(vectors, &p, dtype, memory);
+                    assert!(*memory == expected, "{text} {dtype} {elements} from {offset}, {vectors:?}");
+                }
             }
         }
     }

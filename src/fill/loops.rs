@@ -1,0 +1,219 @@
+//! The inner loops of `blocks.rs`, compiled for each instruction set; the compiler vectorises them.
+
+use super::element::{clamp32, clamp64, crand_number, normal_pair32, normal_pair64};
+use super::math::sin_cos64;
+use super::params::{FillParams, flag};
+use super::vectors::{Vectors, for_each_set};
+
+for_each_set! {
+    /// Uniform numbers from 64 bits each.
+    fn uniform_f64 = uniform_f64_body(p: &FillParams, words: &[u32], out: &mut [f64])
+}
+
+#[inline(always)]
+fn uniform_f64_body(p: &FillParams, words: &[u32], out: &mut [f64]) {
+    let (a, b, low, high) = (p.a, p.b, p.low, p.high);
+    let sign = u64::from(p.flags & flag::SIGNED);
+    for (out, [first, second]) in out.iter_mut().zip(words.as_chunks().0) {
+        let word = u64::from(*first) | u64::from(*second) << 32;
+        let u = (word >> 11 | 1) as i64 as f64 * (1.0 / (1u64 << 53) as f64);
+        let x = clamp64(u.mul_add(b, a), low, high);
+        *out = f64::from_bits(x.to_bits() ^ (word & sign) << 63);
+    }
+}
+
+for_each_set! {
+    /// Uniform numbers from 32, 16 or 8 bits each.
+    fn uniform_f32 = uniform_f32_body(p: &FillParams, width: u32, words: &[u32], out: &mut [f32])
+}
+
+#[inline(always)]
+fn uniform_f32_body(p: &FillParams, width: u32, words: &[u32], out: &mut [f32]) {
+    // As i32 the numbers convert in one vector instruction.
+    match (width, p.flags & flag::SIGNED != 0) {
+        (32, _) => scale::<1>(p, width, words, out, |word| (word >> 8 | 1) as i32 as f32 * (1.0 / 16_777_216.0)),
+        (16, false) => scale::<2>(p, width, words, out, |word| (2 * word + 1) as i32 as f32 * (1.0 / 131_072.0)),
+        (16, true) => scale::<2>(p, width, words, out, |word| (word | 1) as i32 as f32 * (1.0 / 65_536.0)),
+        (_, false) => scale::<4>(p, width, words, out, |word| (2 * word + 1) as i32 as f32 * (1.0 / 512.0)),
+        (_, true) => scale::<4>(p, width, words, out, |word| (word | 1) as i32 as f32 * (1.0 / 256.0)),
+    }
+}
+
+/// Takes `PER` numbers of `width` bits from each word.
+#[inline(always)]
+fn scale<const PER: usize>(p: &FillParams, width: u32, words: &[u32], out: &mut [f32], u: impl Fn(u32) -> f32) {
+    let (a, b, low, high) = (p.a as f32, p.b as f32, p.low as f32, p.high as f32);
+    let sign = p.flags & flag::SIGNED;
+    for (out, word) in out.as_chunks_mut::<PER>().0.iter_mut().zip(words) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let draw = word >> (width * i as u32) & (u32::MAX >> (32 - width));
+            let x = clamp32(u(draw).mul_add(b, a), low, high);
+            *out = f32::from_bits(x.to_bits() ^ (draw & sign) << 31);
+        }
+    }
+}
+
+for_each_set! {
+    /// Normal numbers, two from two words.
+    fn normal_f32 = normal_f32_body(p: &FillParams, words: &[u32], out: &mut [f32])
+}
+
+#[inline(always)]
+fn normal_f32_body(p: &FillParams, words: &[u32], out: &mut [f32]) {
+    let (mean, sigma, low, high) = (p.a as f32, p.b as f32, p.low as f32, p.high as f32);
+    for (out, words) in out.as_chunks_mut().0.iter_mut().zip(words.as_chunks().0) {
+        *out = normal_pair32(*words).map(|z| clamp32(z.mul_add(sigma, mean), low, high));
+    }
+}
+
+for_each_set! {
+    /// Normal numbers, two from four words.
+    fn normal_f64 = normal_f64_body(p: &FillParams, words: &[u32], out: &mut [f64])
+}
+
+#[inline(always)]
+fn normal_f64_body(p: &FillParams, words: &[u32], out: &mut [f64]) {
+    let (mean, sigma, low, high) = (p.a, p.b, p.low, p.high);
+    for (out, words) in out.as_chunks_mut().0.iter_mut().zip(words.as_chunks().0) {
+        *out = normal_pair64(*words).map(|z| clamp64(z.mul_add(sigma, mean), low, high));
+    }
+}
+
+/// The product of draw `i` and `count`, as (what it says, what is left).
+#[inline(always)]
+fn product(count: u64, words: &[u32], i: usize) -> (u64, u64) {
+    let word = u64::from(words[2 * i]) | u64::from(words[2 * i + 1]) << 32;
+    let product = u128::from(word) * u128::from(count);
+    if count == 0 { (word, u64::MAX) } else { ((product >> 64) as u64, product as u64) }
+}
+
+for_each_set! {
+    /// Numbers below `count` from 32 bits each or, beyond 2^32, from 64; whether any draw may be one too many.
+    fn below = below_body(count: u64, words: &[u32], out: &mut [u64], doubtful: &mut bool)
+}
+
+#[inline(always)]
+fn below_body(count: u64, words: &[u32], out: &mut [u64], doubtful: &mut bool) {
+    let mut least = u64::MAX;
+    if words.len() == out.len() {
+        for (out, word) in out.iter_mut().zip(words) {
+            let product = u64::from(*word) * count;
+            *out = product >> 32;
+            least = least.min(product & 0xffff_ffff);
+        }
+    } else {
+        for (i, out) in out.iter_mut().enumerate() {
+            let (value, rest) = product(count, words, i);
+            *out = value;
+            least = least.min(rest);
+        }
+    }
+    *doubtful = least < count;
+}
+
+/// Whether draw `i` may be one too many.
+pub(super) fn is_doubtful(count: u64, words: &[u32], i: usize) -> bool {
+    if count != 0 && count <= 0xffff_ffff { u64::from(words[i]) * count & 0xffff_ffff < count } else { product(count, words, i).1 < count }
+}
+
+for_each_set! {
+    /// From numbers below `int_count` to integers in two's complement.
+    fn integers = integers_body(p: &FillParams, values: &mut [u64])
+}
+
+#[inline(always)]
+fn integers_body(p: &FillParams, values: &mut [u64]) {
+    let least = p.int_low as u64;
+    if p.flags & flag::SIGNED == 0 {
+        values.iter_mut().for_each(|value| *value = value.wrapping_add(least));
+        return;
+    }
+    let half = p.int_count / 2;
+    for value in values {
+        let upper = *value >= half;
+        let magnitude = least.wrapping_add(if upper { *value - half } else { *value });
+        *value = if upper { magnitude.wrapping_neg() } else { magnitude };
+    }
+}
+
+for_each_set! {
+    /// From numbers below `int_count` to subnormals, `format` being the place of the sign and the unused bits below.
+    fn subnormal = subnormal_body(format: [u32; 2], values: &mut [u64])
+}
+
+#[inline(always)]
+fn subnormal_body([sign, pad]: [u32; 2], values: &mut [u64]) {
+    values.iter_mut().for_each(|value| *value = (((*value >> 1) + 1) | ((*value & 1) << sign)) << pad);
+}
+
+for_each_set! {
+    /// Integers in two's complement as f32.
+    fn to_f32 = to_f32_body(values: &[u64], out: &mut [f32])
+}
+
+#[inline(always)]
+fn to_f32_body(values: &[u64], out: &mut [f32]) {
+    // They fit i32, which converts in one instruction everywhere.
+    out.iter_mut().zip(values).for_each(|(out, value)| *out = *value as i32 as f32);
+}
+
+for_each_set! {
+    /// Integers in two's complement as f64.
+    fn to_f64 = to_f64_body(values: &[u64], out: &mut [f64])
+}
+
+#[inline(always)]
+fn to_f64_body(values: &[u64], out: &mut [f64]) {
+    out.iter_mut().zip(values).for_each(|(out, value)| *out = *value as i64 as f64);
+}
+
+for_each_set! {
+    /// The numbers of the C library's outputs.
+    fn crand = crand_body(p: &FillParams, outputs: &[u32], out: &mut [f32])
+}
+
+#[inline(always)]
+fn crand_body(p: &FillParams, outputs: &[u32], out: &mut [f32]) {
+    out.iter_mut().zip(outputs).for_each(|(out, output)| *out = crand_number(p, *output));
+}
+
+for_each_set! {
+    /// init + index step.
+    fn monotonic = monotonic_body(p: &FillParams, start: u64, out: &mut [f64])
+}
+
+#[inline(always)]
+fn monotonic_body(p: &FillParams, start: u64, out: &mut [f64]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        *out = ((start + i as u64) as f64).mul_add(p.b, p.a);
+    }
+}
+
+for_each_set! {
+    /// Sine or cosine of turns in units of 2^-64.
+    fn sin_or_cos = sin_or_cos_body(sine: bool, turns: &[u64], out: &mut [f64])
+}
+
+#[inline(always)]
+fn sin_or_cos_body(sine: bool, turns: &[u64], out: &mut [f64]) {
+    for (out, turn) in out.iter_mut().zip(turns) {
+        let (sin, cos) = sin_cos64(*turn);
+        *out = if sine { sin } else { cos };
+    }
+}
+
+for_each_set! {
+    /// The low bits of each value as an element of so many bits.
+    fn store = store_body(bits: usize, values: &[u64], out: &mut [u8])
+}
+
+#[inline(always)]
+fn store_body(bits: usize, values: &[u64], out: &mut [u8]) {
+    match bits {
+        4 => out.iter_mut().zip(values.as_chunks().0).for_each(|(out, [low, high])| *out = (low & 0xf | high << 4) as u8),
+        8 => out.iter_mut().zip(values).for_each(|(out, value)| *out = *value as u8),
+        16 => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as u16).to_le_bytes()),
+        32 => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as u32).to_le_bytes()),
+        _ => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_le_bytes()),
+    }
+}
