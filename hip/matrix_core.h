@@ -1,29 +1,51 @@
-// The arithmetic of CDNA1's and CDNA2's matrix cores in plain device code, which any GPU runs; equal bit for bit to the
-// models of the Rust crate (`matrix_core`), which say where the rules come from. Needs IEEE denormals and no contraction.
+// The arithmetic of the matrix cores in plain device code, which any GPU runs; equal bit for bit to the models of the Rust
+// crate (`matrix_core`), which say where the rules come from. Needs IEEE denormals and no contraction.
 //
-// A rule is a struct: GROUP products join the accumulator together; `prepare` is what the hardware does to an input,
-// `accept` what it does to the C of an instruction, and `row` adds one group to N accumulators c[j] += a[k] * b[k][j].
+// A rule is a struct of static functions:
+//   `load`              element `index` of an operand as f32; rules of one format ignore the one that is given
+//   Input               a prepared input: `prepare` does what the hardware does to it first
+//   Wide, `wide`        what an input is computed with
+//   `accept`            what the hardware does to the C of an instruction
+//   GROUP, `row`        GROUP products join an accumulator together: `row` adds one group to N accumulators,
+//                       c[j] += a[k] * b[k][j]
+//   EACH                rows and columns of C that a thread of a GEMM should hold
+//   WATCHES, `tame`     whether inputs and accumulators of known extent allow the short form, row<true>
 #pragma once
 
 #include "formats.h"
 
 struct MatrixCore {
+    static constexpr bool WATCHES = false;
+    static constexpr int EACH = 8;
     // f32-subnormal numbers become zeros of their sign.
     static __device__ inline float flush(float x) { return fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x; }
     // Numbers below `least`, zeros included, become +0.
     static __device__ inline float drop(float x, float least) { return fabsf(x) < least ? 0.0f : x; }
-    static __device__ inline float f32_from_bf16(u32 bits) { return f32_of(bits << 16); }
     static __device__ inline float canonical(float x) { return x != x ? f32_of(0x7fc00000u) : x; }
+};
+
+// Both operands 16-bit floats, computed with as f32.
+template <u32 DTYPE> struct MatrixCore16 : MatrixCore {
+    typedef float Input;
+    static __device__ inline float load(const void *from, u64 index, u32) { return decode_to_f32<DTYPE>(((const u16 *)from)[index]); }
+    // The exponent of a power of two of which every number with these bits of a magnitude, or a larger one, is a multiple.
+    static __device__ inline i32 quantum(u32 least) {
+        if (least == 0) return 200; // nothing but zeros
+        const i32 exponent = (i32)(least >> 23) - 127;
+        const i32 last = DTYPE == F16 ? exponent - 10 : exponent - 7, lowest = DTYPE == F16 ? -24 : -133;
+        return last > lowest ? last : lowest;
+    }
 };
 
 // gfx90a, f16: FA(c, FA(FA(p0, p1), FA(p2, p3))). Products of flushed f16 numbers are multiples of 2^-48, so that no product
 // or sum can be subnormal; being exact, they may come fused with the first addition.
-struct Gfx90aF16 : MatrixCore {
+struct Gfx90aF16 : MatrixCore16<F16> {
     static constexpr int GROUP = 4;
-    static __device__ inline float widen(u32 bits) { return f16_to_f32(bits); }
-    static __device__ inline float prepare(float x) { return drop(x, 6.10351562e-05f); }
+    typedef float Wide;
+    static __device__ inline float wide(float x) { return x; }
+    static __device__ inline float prepare(float x, u32) { return drop(x, 6.10351562e-05f); }
     static __device__ inline float accept(float c) { return drop(c, 1.17549435e-38f); }
-    template <int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
             const float low = fmaf(a[0], b[0][j], a[1] * b[1][j]);
@@ -33,28 +55,47 @@ struct Gfx90aF16 : MatrixCore {
     }
 };
 
-// gfx90a, bf16_1k and bf16: the same tree over four or two products, each step flushed.
-template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore {
+// gfx90a, bf16_1k and bf16: the same tree over four or two products, each step flushed. Where all products and accumulators
+// are multiples of a normal number, nothing can be subnormal; where no product overflows, they may come fused.
+template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
     static constexpr int GROUP = PRODUCTS;
-    static __device__ inline float widen(u32 bits) { return f32_from_bf16(bits); }
-    static __device__ inline float prepare(float x) { return drop(x, 1.17549435e-38f); }
+    static constexpr bool WATCHES = true;
+    typedef float Wide;
+    static __device__ inline float wide(float x) { return x; }
+    static __device__ inline float prepare(float x, u32) { return drop(x, 1.17549435e-38f); }
     static __device__ inline float accept(float c) { return drop(c, 1.17549435e-38f); }
-    template <int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+    // All are multiples of 2^unit; no product is above most_a * most_b.
+    static __device__ inline bool tame(i32 unit, double, float most_a, float most_b) {
+        return unit >= -126 && most_a * most_b < 1.70141183e+38f;
+    }
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+        constexpr int Y = PRODUCTS - 2, Z = PRODUCTS - 1;
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-            float sum = flush(flush(a[0] * b[0][j]) + flush(a[1] * b[1][j]));
-            if (PRODUCTS == 4) sum = flush(sum + flush(flush(a[PRODUCTS - 2] * b[PRODUCTS - 2][j]) + flush(a[PRODUCTS - 1] * b[PRODUCTS - 1][j])));
-            c[j] = flush(c[j] + sum);
+            if (TAME) {
+                float sum = fmaf(a[0], b[0][j], a[1] * b[1][j]);
+                if (PRODUCTS == 4) sum = sum + fmaf(a[Y], b[Y][j], a[Z] * b[Z][j]);
+                c[j] = c[j] + sum;
+            } else {
+                float sum = flush(flush(a[0] * b[0][j]) + flush(a[1] * b[1][j]));
+                if (PRODUCTS == 4) sum = flush(sum + flush(flush(a[Y] * b[Y][j]) + flush(a[Z] * b[Z][j])));
+                c[j] = flush(c[j] + sum);
+            }
         }
     }
 };
 
 // gfx908: the exact sum of c and four f16 (two bf16) products, rounded once.
-template <int PRODUCTS> struct Gfx908 : MatrixCore {
+template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16> {
     static constexpr int GROUP = PRODUCTS;
-    static __device__ inline float widen(u32 bits) { return PRODUCTS == 4 ? f16_to_f32(bits) : f32_from_bf16(bits); }
-    static __device__ inline float prepare(float x) { return x; }
+    static constexpr bool WATCHES = true;
+    typedef double Wide;
+    static __device__ inline double wide(float x) { return (double)x; }
+    static __device__ inline float prepare(float x, u32) { return x; }
     static __device__ inline float accept(float c) { return c; }
+
+    // Whether every sum is exact in f64: all are multiples of 2^unit, and none reaches 2^53 of it.
+    static __device__ inline bool tame(i32 unit, double reach, float, float) { return reach < exp2_f64(unit + 53); }
 
     // s + e = a + b exactly.
     static __device__ inline void two_sum(double a, double b, double &s, double &e) {
@@ -74,9 +115,8 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore {
         double high[PRODUCTS], low[PRODUCTS];
 #pragma unroll
         for (int k = 0; k < PRODUCTS; ++k) {
-            const double p = a[k] * b[k];
-            high[k] = (p + cut) - cut;
-            low[k] = p - high[k];
+            high[k] = fma(a[k], b[k], cut) - cut;
+            low[k] = fma(a[k], b[k], -high[k]);
         }
         const double upper = (high[0] + high[1]) + (high[PRODUCTS - 2] + high[PRODUCTS - 1]);
         const double lower = (low[0] + low[1]) + (low[PRODUCTS - 2] + low[PRODUCTS - 1]);
@@ -84,13 +124,20 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore {
         error = lower - (sum - upper);
     }
 
-    // Always right, and slow: error-free sums, then rounding to odd before the conversion to f32. `plain` is the same sum
-    // rounded at each step, for the NaN or infinity that it may be.
-    static __device__ inline float exactly(float c, const double *a, const double *b, double plain) {
-        if (!(fabs(plain) < 8.9e307)) return (float)plain;
+    // c and the products rounded at each step: right where each sum is exact, and for infinities and NaN.
+    static __device__ inline double plainly(float c, const double *a, const double *b) {
+        double sum = (double)c;
+#pragma unroll
+        for (int k = 0; k < PRODUCTS; ++k) sum = fma(a[k], b[k], sum);
+        return sum;
+    }
+
+    // Always right: error-free sums, then rounding to odd before the conversion to f32.
+    static __device__ inline float exactly(float c, const double *a, const double *b) {
         double sum, error, high, l, lowest;
         products(a, b, sum, error);
         two_sum(sum, (double)c, high, l);
+        if (!(fabs(high) < 8.9e307)) return (float)plainly(c, a, b);
         two_sum(l, error, l, lowest);
         const double top = high + l;
         const double rest = (l - (top - high)) + lowest;
@@ -99,33 +146,132 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore {
         return (float)((rest != 0.0 && (bits & 1) == 0 ? f64_of(odd) : top) + 0.0);
     }
 
-    template <int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
-        double wide[PRODUCTS];
-        float most = 0.0f;
-#pragma unroll
-        for (int k = 0; k < PRODUCTS; ++k) {
-            wide[k] = (double)a[k];
-            most = fmaxf(most, fabsf(a[k]));
-        }
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const double *a, const double (*b)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-            double column[PRODUCTS], plain = (double)c[j];
-            float reach = 0.0f;
+            double column[PRODUCTS];
+#pragma unroll
+            for (int k = 0; k < PRODUCTS; ++k) column[k] = b[k][j];
+            // An exact zero is +0, which a negative sum that bf16 products leave below f32's least number is not.
+            if (!TAME) c[j] = exactly(c[j], a, column);
+            else if (PRODUCTS == 4) c[j] = (float)plainly(c[j], a, column) + 0.0f;
+            else c[j] = (float)(plainly(c[j], a, column) + 0.0);
+        }
+    }
+};
+
+// gfx942: products truncated at 24 fraction bits below the largest exponent among them, c and their sum rounded down, the
+// total normalised and rounded down at 31 fraction bits, then rounded. HALVES: even and odd products apart first. One rule
+// serves all formats, which are known at run time: what differs is in the preparation.
+//
+// An input is a word: sign in bit 31, a significand with 12 fraction bits (two more than any format has) in bits 16 to 30, and
+// a biased exponent below; the sum of two such exponents tells zeros, infinities and NaN by itself.
+template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
+    static constexpr int GROUP = PRODUCTS;
+    static constexpr int EACH = 4;
+    typedef u32 Input;
+    typedef u32 Wide;
+    static constexpr i32 BIAS = 2048, ZERO = -600, INFINITE = 3000, NOT_A_NUMBER = 8000;
+    // Sums of two exponents: below NOTHING a factor is zero, from LARGE on a product may be infinite or NaN.
+    static constexpr i32 NOTHING = -300, LARGE = 127;
+
+    static __device__ inline u32 wide(u32 x) { return x; }
+    static __device__ inline float accept(float c) { return c; }
+    static __device__ inline float load(const void *from, u64 index, u32 dtype) {
+        switch (dtype) {
+        case F16: return decode_to_f32<F16>(((const u16 *)from)[index]);
+        case BF16: return decode_to_f32<BF16>(((const u16 *)from)[index]);
+        case F8E4M3FNUZ: return decode_to_f32<F8E4M3FNUZ>(((const u8 *)from)[index]);
+        case F8E5M2FNUZ: return decode_to_f32<F8E5M2FNUZ>(((const u8 *)from)[index]);
+        default: return ((const float *)from)[index];
+        }
+    }
+    static __device__ inline u32 prepare(float x, u32 dtype) {
+        // The least normal exponent of the format; xf32 loses its low bits by the shift.
+        const i32 least = dtype == F16 ? -14 : dtype == F8E4M3FNUZ ? -7 : dtype == F8E5M2FNUZ ? -15 : -126;
+        const u32 bits = bits_of(x);
+        const i32 field = (i32)(bits >> 23 & 0xff);
+        u32 significand = (bits >> 13 & 0x3ff) | (field ? 0x400u : 0);
+        i32 exponent = field ? field - 127 : -126;
+        if (exponent < least) {
+            significand = least - exponent < 31 ? significand >> (least - exponent) : 0;
+            exponent = least;
+        }
+        if (field == 0xff) exponent = x != x ? NOT_A_NUMBER : INFINITE;
+        else if (significand == 0) exponent = ZERO;
+        return (bits & 0x80000000u) | significand << 18 | (u32)(exponent + BIAS);
+    }
+
+    static __device__ inline i32 least_of(i32 x, i32 y) { return x < y ? x : y; }
+    static __device__ inline i32 larger(i32 x, i32 y) { return x > y ? x : y; }
+    static __device__ inline i32 exponent_sum(u32 a, u32 b) { return (i32)((a & 0xffff) + (b & 0xffff)) - 2 * BIAS; }
+    static __device__ inline u32 magnitude(u32 a, u32 b) { return (a >> 16 & 0x7fff) * (b >> 16 & 0x7fff); }
+
+    // Whether something is infinite (a product from 2^128 on is) or NaN; then `sum` is the IEEE sum of all that is.
+    template <int N> static __device__ inline bool special(float c, const u32 *a, const u32 (*b)[N], int j, float &sum) {
+        bool nan = false, above = false, below = false;
+#pragma unroll
+        for (int k = 0; k < PRODUCTS; ++k) {
+            const i32 e = exponent_sum(a[k], b[k][j]);
+            nan = nan || e >= NOT_A_NUMBER - 1000 || e == INFINITE + ZERO;
+            const bool infinite = e > LARGE || (e == LARGE && magnitude(a[k], b[k][j]) >> 25 != 0);
+            const bool negative = (a[k] ^ b[k][j]) >> 31;
+            above = above || (infinite && !negative);
+            below = below || (infinite && negative);
+        }
+        if (!HALVES) {
+            nan = nan || c != c;
+            above = above || c > 3.40282347e+38f;
+            below = below || c < -3.40282347e+38f;
+        }
+        sum = f32_of(nan || (above && below) ? 0x7fc00000u : above ? 0x7f800000u : 0xff800000u);
+        return nan || above || below;
+    }
+
+    // The sum of products plus c: aligned, rounded down, added, normalised, rounded down, rounded to f32.
+    static __device__ inline float add(i32 units, i32 top, float c) {
+        if (top < NOTHING) return c + 0.0f;
+        const u32 bits = bits_of(c);
+        const i32 field = (i32)(bits >> 23 & 0xff);
+        const bool finite = field != 0xff;
+        const i32 e_c = finite ? larger(field, 1) - 127 : HALVES ? -1 : 128;
+        const i32 e = larger(top, e_c);
+        i32 significand = (i32)((bits & 0x7fffff) | (field ? 0x800000u : 0));
+        if (bits >> 31) significand = -significand;
+        if (HALVES && e_c < e - 25) significand = 0;
+        else if (!finite) return c;
+        const i64 c_units = (i64)(significand * 2 >> least_of(e - e_c, 31)) << 28;
+        const i64 total = ((i64)units << 28 >> least_of(e - top, 63)) + c_units;
+        const i32 excess = larger(32 - (i32)__clzll(total < 0 ? -total : total), 0);
+        return (float)((double)(total >> excess) * exp2_f64(excess + e - 52));
+    }
+
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
+        constexpr int PARTS = HALVES ? 2 : 1;
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+            i32 e[PRODUCTS], top[2] = {-4096, -4096}, units[2] = {0, 0};
 #pragma unroll
             for (int k = 0; k < PRODUCTS; ++k) {
-                column[k] = (double)b[k][j];
-                plain = fma(wide[k], column[k], plain);
-                reach += fabsf(b[k][j]);
+                e[k] = exponent_sum(a[k], b[k][j]);
+                top[k % PARTS] = larger(top[k % PARTS], e[k]);
             }
-            float rounded = (float)plain + 0.0f;
-            // The sum of all magnitudes, within a few roundings. While it is less than 2^12 times the result, the error of
-            // `plain` is below 2^15 of its own spacings, and matters only that close to a tie of f32. Subnormal results round
-            // elsewhere; NaN fails the comparisons.
-            reach = fmaf(most, reach, fabsf(c[j]));
-            const u32 tail = (u32)bits_of(plain) & 0x1fffffffu;
-            const bool sure = reach <= 4096.0f * fabsf(rounded) && fabsf(rounded) >= 1.17549435e-38f && tail - 0x0fff0000u > 0x20000u;
-            if (!sure) rounded = exactly(c[j], wide, column, plain);
-            c[j] = rounded;
+            const i32 most = larger(top[0], top[1]);
+            if (most >= LARGE || !(fabsf(c[j]) <= 3.40282347e+38f)) {
+                float sum;
+                if (special<N>(c[j], a, b, j, sum)) {
+                    c[j] = sum;
+                    continue;
+                }
+            }
+#pragma unroll
+            for (int k = 0; k < PRODUCTS; ++k) {
+                const i32 size = (i32)(magnitude(a[k], b[k][j]) >> least_of(top[k % PARTS] - e[k], 31));
+                const i32 sign = (i32)(a[k] ^ b[k][j]) >> 31;
+                units[k % PARTS] += (size ^ sign) - sign;
+            }
+            if (HALVES) units[0] = (units[0] >> least_of(most - top[0], 31)) + (units[1] >> least_of(most - top[1], 31));
+            c[j] = add(units[0], most, c[j]);
         }
     }
 };

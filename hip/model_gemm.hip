@@ -4,25 +4,109 @@
 #include "matrix_core.h"
 
 struct ModelGemm {
-    const u16 *a; // m x k, row-major
-    const u16 *b; // k x n, row-major
-    float *c;     // m x n, row-major
+    const void *a; // m x k, row-major
+    const void *b; // k x n, row-major
+    float *c;      // m x n, row-major
     u32 m, n, k;
-    u32 blocks_n; // tiles in a row of C
+    u32 blocks_n;         // tiles in a row of C
+    u32 dtype_a, dtype_b; // for the rules that serve several
 };
 
 namespace {
-constexpr int TILE = 128;   // rows and columns of C of a block
-constexpr int DEPTH = 16;   // of k at a time; a multiple of every group
+constexpr int DEPTH = 16; // of k at a time; a multiple of every group
 constexpr int THREADS = 256;
-constexpr int EACH = 8;     // rows and columns of a thread
 
-// Rows 4 apart in pairs of halves, so that the lanes of a wavefront read neighbouring words.
-__device__ inline int place(int t, int i) { return i / 4 * (TILE / 2) + t * 4 + i % 4; }
+// What a wavefront has seen of its part of a tile, each combined by the maximum: the least magnitude of A that is not zero
+// (negated, so that a larger one is smaller; 0 for none), the largest, and both for B. Magnitudes order as their bits do.
+struct Span {
+    u32 word[4];
+    __device__ inline void see(int first, float x) {
+        const u32 magnitude = bits_of(x) & 0x7fffffffu;
+        word[first] = most(word[first], 0u - magnitude);
+        word[first + 1] = most(word[first + 1], magnitude);
+    }
+    __device__ inline void join(const Span &other) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) word[i] = most(word[i], other.word[i]);
+    }
+    static __device__ inline u32 most(u32 x, u32 y) { return x > y ? x : y; }
+};
+
+// What is known of the accumulators of a thread: all are multiples of 2^unit, and of magnitude `bound` at most.
+struct Extent {
+    i32 unit;
+    double bound;
+
+    template <int EACH> __device__ inline void measure(const float (&acc)[EACH][EACH]) {
+        u32 most = 0;
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+#pragma unroll
+            for (int j = 0; j < EACH; ++j) most = Span::most(most, bits_of(acc[i][j]) & 0x7fffffffu);
+        }
+        bound = (double)f32_of(most);
+    }
+    template <int EACH> __device__ inline void start(const float (&acc)[EACH][EACH]) {
+        measure(acc);
+        unit = 200;
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+#pragma unroll
+            for (int j = 0; j < EACH; ++j) {
+                const u32 bits = bits_of(acc[i][j]) & 0x7fffffffu;
+                const i32 field = (i32)(bits >> 23);
+                const u32 significand = (bits & 0x7fffffu) | (field ? 0x800000u : 0);
+                const i32 last = (field ? field : 1) - 150 + (i32)__ffs((int)significand) - 1;
+                if (significand != 0 && last < unit) unit = last;
+            }
+        }
+    }
+    // Whether the next tile allows the short form; what it leaves is accounted for.
+    template <typename RULE, int EACH> __device__ inline bool tame(const Span &span, const float (&acc)[EACH][EACH]) {
+        const float most_a = f32_of(span.word[1]), most_b = f32_of(span.word[3]);
+        // Rounding keeps a multiple a multiple, on this tile and on all that follow.
+        const i32 now = RULE::quantum(0u - span.word[0]) + RULE::quantum(0u - span.word[2]);
+        unit = now < unit ? now : unit;
+        // A little more than the sum of all magnitudes, for what rounding to f32 adds.
+        const double added = (double)most_a * (double)most_b * DEPTH;
+        double reach = (bound + added) * 1.00001;
+        if (!RULE::tame(unit, reach, most_a, most_b)) {
+            measure(acc);
+            reach = (bound + added) * 1.00001;
+        }
+        bound = reach;
+        return RULE::tame(unit, reach, most_a, most_b);
+    }
+};
+
+// Rows 4 apart in parts, so that the lanes of a wavefront read neighbouring words.
+template <int EACH> __device__ inline int place(int t, int i) { return i / 4 * 64 + t * 4 + i % 4; }
+
+template <typename RULE, bool TAME, int EACH, int ROW_A, int ROW_B>
+__device__ inline void tile(float (&acc)[EACH][EACH], const typename RULE::Input (&a_tile)[DEPTH][ROW_A],
+                            const typename RULE::Input (&b_tile)[DEPTH][ROW_B], int down, int across, int depth) {
+    for (int g = 0; g < depth; g += RULE::GROUP) {
+        typename RULE::Wide b[RULE::GROUP][EACH];
+#pragma unroll
+        for (int k = 0; k < RULE::GROUP; ++k) {
+#pragma unroll
+            for (int j = 0; j < EACH; ++j) b[k][j] = RULE::wide(b_tile[g + k][place<EACH>(across, j)]);
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; ++i) {
+            typename RULE::Wide a[RULE::GROUP];
+#pragma unroll
+            for (int k = 0; k < RULE::GROUP; ++k) a[k] = RULE::wide(a_tile[g + k][place<EACH>(down, i)]);
+            RULE::template row<TAME>(acc[i], a, b);
+        }
+    }
+}
 
 template <typename RULE> __device__ inline void run(const ModelGemm &p) {
-    __shared__ float a_tile[DEPTH][TILE + 4];
-    __shared__ float b_tile[DEPTH][TILE];
+    constexpr int EACH = RULE::EACH, TILE = 16 * EACH; // rows and columns of a thread, of a block
+    __shared__ typename RULE::Input a_tile[DEPTH][TILE + 4];
+    __shared__ typename RULE::Input b_tile[DEPTH][TILE];
+    __shared__ Span spans[THREADS / 32];
     const int t = threadIdx.x, across = t % 16, down = t / 16;
     const u32 row0 = blockIdx.x / p.blocks_n * TILE, column0 = blockIdx.x % p.blocks_n * TILE;
     float acc[EACH][EACH];
@@ -30,36 +114,50 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
     for (int i = 0; i < EACH; ++i) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
-            const u32 r = row0 + place(down, i), c = column0 + place(across, j);
+            const u32 r = row0 + place<EACH>(down, i), c = column0 + place<EACH>(across, j);
             acc[i][j] = RULE::accept(r < p.m && c < p.n ? p.c[(u64)r * p.n + c] : 0.0f);
         }
     }
+    Extent extent;
+    if constexpr (RULE::WATCHES) extent.start(acc);
     for (u32 k0 = 0; k0 < p.k; k0 += DEPTH) {
+        Span span = {{0, 0, 0, 0}};
 #pragma unroll
         for (int s = 0; s < DEPTH * TILE / THREADS; ++s) {
             const int x = s * THREADS + t;
             const u32 ka = k0 + x % DEPTH, r = row0 + x / DEPTH;
-            a_tile[x % DEPTH][x / DEPTH] = r < p.m && ka < p.k ? RULE::prepare(RULE::widen(p.a[(u64)r * p.k + ka])) : 0.0f;
+            const float a = r < p.m && ka < p.k ? RULE::load(p.a, (u64)r * p.k + ka, p.dtype_a) : 0.0f;
             const u32 kb = k0 + x / TILE, c = column0 + x % TILE;
-            b_tile[x / TILE][x % TILE] = c < p.n && kb < p.k ? RULE::prepare(RULE::widen(p.b[(u64)kb * p.n + c])) : 0.0f;
+            const float b = c < p.n && kb < p.k ? RULE::load(p.b, (u64)kb * p.n + c, p.dtype_b) : 0.0f;
+            const typename RULE::Input a_ready = RULE::prepare(a, p.dtype_a), b_ready = RULE::prepare(b, p.dtype_b);
+            a_tile[x % DEPTH][x / DEPTH] = a_ready;
+            b_tile[x / TILE][x % TILE] = b_ready;
+            if constexpr (RULE::WATCHES) {
+                span.see(0, a_ready);
+                span.see(2, b_ready);
+            }
+        }
+        if constexpr (RULE::WATCHES) {
+            for (int d = warpSize / 2; d > 0; d /= 2) {
+                Span other;
+#pragma unroll
+                for (int i = 0; i < 4; ++i) other.word[i] = (u32)__shfl_xor((int)span.word[i], d);
+                span.join(other);
+            }
+            if (t % warpSize == 0) spans[t / warpSize] = span;
         }
         __syncthreads();
         // Only as many groups as the last one, padded with zeros, needs: a group of zeros may change the sign of a zero.
         const int depth = p.k - k0 < DEPTH ? (int)(p.k - k0) : DEPTH;
-        for (int g = 0; g < depth; g += RULE::GROUP) {
-            float b[RULE::GROUP][EACH];
-#pragma unroll
-            for (int k = 0; k < RULE::GROUP; ++k) {
-#pragma unroll
-                for (int j = 0; j < EACH; ++j) b[k][j] = b_tile[g + k][place(across, j)];
+        if constexpr (RULE::WATCHES) {
+            for (int w = 0; w < THREADS / warpSize; ++w) span.join(spans[w]);
+            if (extent.tame<RULE>(span, acc)) {
+                tile<RULE, true>(acc, a_tile, b_tile, down, across, depth);
+            } else {
+                tile<RULE, false>(acc, a_tile, b_tile, down, across, depth);
             }
-#pragma unroll
-            for (int i = 0; i < EACH; ++i) {
-                float a[RULE::GROUP];
-#pragma unroll
-                for (int k = 0; k < RULE::GROUP; ++k) a[k] = a_tile[g + k][place(down, i)];
-                RULE::row(acc[i], a, b);
-            }
+        } else {
+            tile<RULE, false>(acc, a_tile, b_tile, down, across, depth);
         }
         __syncthreads();
     }
@@ -67,7 +165,7 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
     for (int i = 0; i < EACH; ++i) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
-            const u32 r = row0 + place(down, i), c = column0 + place(across, j);
+            const u32 r = row0 + place<EACH>(down, i), c = column0 + place<EACH>(across, j);
             if (r < p.m && c < p.n) p.c[(u64)r * p.n + c] = MatrixCore::canonical(acc[i][j]);
         }
     }
@@ -82,3 +180,6 @@ MODEL_GEMM(gfx908_bf16, Gfx908<2>)
 MODEL_GEMM(gfx90a_f16, Gfx90aF16)
 MODEL_GEMM(gfx90a_bf16, Gfx90aBf16<2>)
 MODEL_GEMM(gfx90a_bf16_1k, Gfx90aBf16<4>)
+MODEL_GEMM(gfx942_groups4, Gfx942<4, false>)
+MODEL_GEMM(gfx942_groups8, Gfx942<8, false>)
+MODEL_GEMM(gfx942_halves, Gfx942<16, true>)

@@ -87,23 +87,23 @@ struct SumF32Fma {
 template <typename RULE> struct SumModel {
     typedef float Element;
     float acc[1] = {RULE::accept(0.0f)};
-    float a[RULE::GROUP], b[RULE::GROUP][1];
+    typename RULE::Wide a[RULE::GROUP], b[RULE::GROUP][1];
     int count = 0;
     __device__ inline void put(float x, float y) {
         // Constant subscripts keep the group in registers.
 #pragma unroll
         for (int i = 0; i < RULE::GROUP; ++i) {
             if (i == count) {
-                a[i] = x;
-                b[i][0] = y;
+                a[i] = RULE::wide(RULE::prepare(x, 0));
+                b[i][0] = RULE::wide(RULE::prepare(y, 0));
             }
         }
         if (++count == RULE::GROUP) {
-            RULE::row(acc, a, b);
+            RULE::template row<false>(acc, a, b);
             count = 0;
         }
     }
-    __device__ inline void add(float x, float y) { put(RULE::prepare(x), RULE::prepare(y)); }
+    __device__ inline void add(float x, float y) { put(x, y); }
     __device__ inline double result() {
         while (count != 0) put(0.0f, 0.0f);
         return (double)MatrixCore::canonical(acc[0]);

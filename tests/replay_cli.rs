@@ -33,6 +33,25 @@ fn the_list_has_107_names_and_23_open_orders() {
 }
 
 #[test]
+fn all_prints_a_line_for_every_configuration_with_one_order() {
+    let (code, out, err) = run("--all --name CHECK_PADDING --range r4 --arch gfx908");
+    assert_eq!(code, Some(0), "{err}");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines.len() >= 3 && err.contains(&format!("[  1/{}]", lines.len())), "{out}{err}");
+    for line in lines {
+        let (name, columns) = line.split_once(' ').unwrap();
+        let single = run(&format!("--name {name} --range r4 --arch gfx908"));
+        assert_eq!((single.0, single.1.trim_end()), (Some(0), columns.trim()), "{name}");
+    }
+    // Backward weight on matrix cores has no fixed order; without them it has one.
+    let weights = "--all --name bwd_CHECK_ISSUE_71_1";
+    let (code, out, err) = run(weights);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("no fixed order"), "{err}");
+    assert_eq!(run(&format!("{weights} --kernel nonxdlops")).0, Some(0));
+}
+
+#[test]
 fn kernels_without_matrix_cores_differ_from_none_of_the_gpu_validator() {
     let (_, out, _) = run(&format!("{SIZES} --kernel nonxdlops --validator pv-with-gpu --range r1"));
     assert_eq!(out.trim_end(), "144        (144 0 0 0) 0.0 (0.0000000000 0.0000000000) 0.000000 0.000000 0.0e+00 0.0e+00 0.0e+00 0.0e+00");

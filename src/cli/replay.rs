@@ -7,6 +7,29 @@ use crate::reference::Direction;
 use crate::suite::replay::{Configuration, Kernel, Range, Replay, Validator, Variant, configurations};
 use anyhow::{Context, Result, bail};
 use std::io::Write;
+use std::time::Instant;
+
+/// The flags that make a configuration.
+const SIZES: [&str; 18] = [
+    "direction",
+    "fil_layout",
+    "in_layout",
+    "out_layout",
+    "batch",
+    "groups",
+    "in_channels",
+    "out_channels",
+    "in_h",
+    "in_w",
+    "fil_h",
+    "fil_w",
+    "padding_h",
+    "padding_w",
+    "stride_h",
+    "stride_w",
+    "dilation_h",
+    "dilation_w",
+];
 
 /// The flags of `replay`.
 #[derive(Debug, clap::Args)]
@@ -14,9 +37,12 @@ pub(super) struct Args {
     /// List the study's configurations
     #[arg(long)]
     list: bool,
-    /// One of the study's configurations; otherwise give the sizes below
-    #[arg(long, conflicts_with_all = ["direction", "fil_layout", "in_layout", "out_layout", "batch", "groups", "in_channels", "out_channels",
-        "in_h", "in_w", "fil_h", "fil_w", "padding_h", "padding_w", "stride_h", "stride_w", "dilation_h", "dilation_w"])]
+    /// Run the study's configurations whose order of accumulation is fixed (84 of 107 with matrix cores, all without): a
+    /// line each, progress on standard error
+    #[arg(long, conflicts_with_all = SIZES)]
+    all: bool,
+    /// One of the study's configurations (with --all: those whose name contains this); otherwise give the sizes below
+    #[arg(long, conflicts_with_all = SIZES)]
     name: Option<String>,
     /// Inputs: r0 [-1, 1], r1 [-10, 10], r4 [1, 5], r5 [5, 10]
     #[arg(long, default_value = "r0")]
@@ -168,22 +194,14 @@ impl Args {
             return Ok(Outcome::Pass);
         }
         let device = Device::open(&self.device)?;
+        if self.all {
+            return self.run_all(&device, &mut out);
+        }
         let configuration = match &self.name {
             Some(name) => Configuration::named(name)?,
             None => self.sizes.configuration()?,
         };
-        let range = Range { min: self.min.unwrap_or(self.range.min), max: self.max.unwrap_or(self.range.max) };
-        let replay = Replay {
-            configuration,
-            range,
-            seed: self.seed,
-            arch: self.arch,
-            kernel: self.kernel,
-            validator: self.validator,
-            variant: self.variant,
-            device,
-        };
-        let outcome = replay.run()?;
+        let outcome = self.replay(configuration, &device).run()?;
         writeln!(out, "{}", outcome.metrics)?;
         if let Some(orders) = &outcome.orders {
             writeln!(out, "float atomics add {} partial sums in any order; above they are added in ascending order", orders.parts)?;
@@ -192,6 +210,50 @@ impl Args {
         }
         if self.histogram {
             write!(out, "{}", outcome.metrics.histograms.table(outcome.metrics.elements))?;
+        }
+        Ok(Outcome::Pass)
+    }
+
+    fn replay(&self, configuration: Configuration, device: &Device) -> Replay {
+        Replay {
+            configuration,
+            range: Range { min: self.min.unwrap_or(self.range.min), max: self.max.unwrap_or(self.range.max) },
+            seed: self.seed,
+            arch: self.arch,
+            kernel: self.kernel,
+            validator: self.validator,
+            variant: self.variant,
+            device: device.clone(),
+        }
+    }
+
+    /// Every configuration with one order of accumulation, in the order of the list.
+    fn run_all(&self, device: &Device, out: &mut impl Write) -> Result<Outcome> {
+        let wanted = |c: &Configuration| self.name.as_ref().is_none_or(|part| c.name.contains(part.as_str()));
+        let fixed = |c: &Configuration| self.kernel == Kernel::NonXdlops || c.split() == 1;
+        let (chosen, open): (Vec<_>, Vec<_>) = configurations().filter(wanted).partition(fixed);
+        if chosen.is_empty() {
+            let part = self.name.as_deref().unwrap_or_default();
+            bail!("no configuration with a fixed order has `{part}` in its name ({} have and no fixed order); see --list", open.len());
+        }
+        let (count, start) = (chosen.len(), Instant::now());
+        let products = chosen.iter().map(|c| c.param().map(|p| p.macs())).sum::<crate::Result<u128>>()?;
+        let title = format!("{} {} {} on {device}", self.arch, self.kernel, self.validator);
+        eprintln!("{count} configurations, {:.1} G products, {title}", products as f64 / 1e9);
+        let mut done = 0;
+        for (i, configuration) in chosen.into_iter().enumerate() {
+            let (name, begun) = (configuration.name.clone(), Instant::now());
+            let work = configuration.param()?.macs();
+            let outcome = self.replay(configuration, device).run().with_context(|| name.clone())?;
+            writeln!(out, "{name:<64} {}", outcome.metrics)?;
+            out.flush()?;
+            done += work;
+            let (own, all) = (begun.elapsed().as_secs_f64(), start.elapsed().as_secs_f64());
+            let share = 100.0 * done as f64 / products.max(1) as f64;
+            eprintln!("[{:>3}/{count}] {share:>5.1} % {all:>7.1} s  {name}: {own:.2} s", i + 1);
+        }
+        if !open.is_empty() {
+            eprintln!("left out: {} configurations whose partial sums meet in any order; --name runs one", open.len());
         }
         Ok(Outcome::Pass)
     }

@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceKind, DeviceMem};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::matrix_core::{Input, Model, gemm_tile};
+use crate::matrix_core::{Input, Model, Rule, gemm_tile};
 use rayon::prelude::*;
 
 /// Rows of C that one task computes.
@@ -12,24 +12,24 @@ const ROWS: usize = 16;
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major; see [`gemm_tile`], whose bits this gives on
 /// every device.
 ///
-/// On a GPU the model runs as plain device code, so that any GPU will do; it has the f16 and bf16 models of gfx908 and gfx90a.
-/// The host runs every model, on all cores.
+/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models but those of f32 and of
+/// converted inputs, and of gfx942 the default variants. The host runs every model, on all cores.
 ///
 /// # Errors
 /// Wrong formats or lengths, buffers on different devices, a model that the device code lacks, or a failed launch.
-pub fn model_gemm<T: Scalar>(
+pub fn model_gemm<A: Scalar, B: Scalar>(
     model: Model,
     (m, n, k): (usize, usize, usize),
-    a: &DeviceMem<T>,
-    b: &DeviceMem<T>,
+    a: &DeviceMem<A>,
+    b: &DeviceMem<B>,
     c: &mut DeviceMem<f32>,
 ) -> Result<()> {
     let (ta, tb) = model.input().dtypes();
-    for (what, expected) in [("A", ta), ("B", tb)] {
-        let xf32 = (expected, T::DTYPE) == (DType::Tf32, DType::F32);
-        if T::DTYPE != expected && !xf32 {
+    for (what, expected, found) in [("A", ta, A::DTYPE), ("B", tb, B::DTYPE)] {
+        let xf32 = (expected, found) == (DType::Tf32, DType::F32);
+        if found != expected && !xf32 {
             let what = format!("{what} of {model}");
-            return Err(Error::WrongDType { what, expected: expected.to_string(), found: T::DTYPE.to_string() });
+            return Err(Error::WrongDType { what, expected: expected.to_string(), found: found.to_string() });
         }
     }
     let length = |what, rows: usize, columns: usize, found: usize| {
@@ -43,7 +43,9 @@ pub fn model_gemm<T: Scalar>(
     c.device().expect_same(a.device(), "C")?;
     let device: Device = a.device().clone();
     if device.kind() == DeviceKind::Host {
-        let widen = |x: &DeviceMem<T>| -> Result<Vec<f32>> { Ok(x.to_vec()?.iter().map(|x| x.to_f64() as f32).collect()) };
+        fn widen<T: Scalar>(x: &DeviceMem<T>) -> Result<Vec<f32>> {
+            Ok(x.to_vec()?.iter().map(|x| x.to_f64() as f32).collect())
+        }
         let (mut a, mut b, mut sum) = (widen(a)?, widen(b)?, c.to_vec()?);
         model.prepare(&mut a);
         model.prepare(&mut b);
@@ -58,21 +60,28 @@ pub fn model_gemm<T: Scalar>(
     }
     let kernel = kernel(model).ok_or_else(|| Error::Unsupported {
         what: format!("the model {model}"),
-        by: format!("the device code on {} (it has f16 and bf16 of gfx908, f16, bf16 and bf16_1k of gfx90a)", device.name()),
+        by: format!(
+            "the device code on {} (it has f16 and bf16 of gfx908, f16, bf16 and bf16_1k of gfx90a, f16, bf16, xf32, fp8 and bf8 of gfx942 in their \
+             default variants)",
+            device.name()
+        ),
     })?;
-    crate::device::hip::model_gemm(kernel, [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
+    crate::device::hip::model_gemm(kernel, (ta, tb), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
 }
 
 /// The device code of a model.
 fn kernel(model: Model) -> Option<crate::device::hip::ModelKernel> {
     use crate::device::hip::ModelKernel as K;
-    use crate::matrix_core::Arch::{Gfx90a, Gfx908};
-    Some(match (model.arch(), model.input()) {
-        (Gfx908, Input::F16) => K::Gfx908F16,
-        (Gfx908, Input::Bf16) => K::Gfx908Bf16,
-        (Gfx90a, Input::F16) => K::Gfx90aF16,
-        (Gfx90a, Input::Bf16) => K::Gfx90aBf16,
-        (Gfx90a, Input::Bf16K) => K::Gfx90aBf16K,
+    use crate::matrix_core::Arch::{Gfx90a, Gfx908, Gfx942};
+    Some(match (model.arch(), model.input(), model.rule()) {
+        (Gfx908, Input::F16, _) => K::Gfx908F16,
+        (Gfx908, Input::Bf16, _) => K::Gfx908Bf16,
+        (Gfx90a, Input::F16, _) => K::Gfx90aF16,
+        (Gfx90a, Input::Bf16, _) => K::Gfx90aBf16,
+        (Gfx90a, Input::Bf16K, _) => K::Gfx90aBf16K,
+        (Gfx942, _, Rule::Fused { group: 4, keep: 52 }) => K::Gfx942Groups4,
+        (Gfx942, _, Rule::Fused { group: 8, keep: 52 }) => K::Gfx942Groups8,
+        (Gfx942, _, Rule::FusedHalves { keep: 52 }) => K::Gfx942Halves,
         _ => return None,
     })
 }
@@ -80,35 +89,52 @@ fn kernel(model: Model) -> Option<crate::device::hip::ModelKernel> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::{F8E4M3Fnuz, F8E5M2Fnuz, Overflow, Rounding};
     use crate::matrix_core::{Arch, naive};
     use half::{bf16, f16};
 
-    /// Patterns of every kind: subnormals, infinities, NaN, and ordinary numbers whose sums round.
-    fn patterns(count: usize, seed: u64, tame: bool) -> Vec<u16> {
+    /// What the elements of a matrix are like.
+    #[derive(Clone, Copy, Debug)]
+    enum Data {
+        /// Numbers between -1 and 1, for which short forms are right.
+        Tame,
+        /// Zeros, ones and numbers of few bits, whose sums cancel and tie.
+        Ties,
+        /// Magnitudes over the whole range of the format.
+        Wide,
+        /// Any bits: subnormals, infinities, NaN.
+        Any,
+    }
+
+    fn elements<T: Scalar>(count: usize, seed: u64, data: Data) -> Vec<T> {
         let mut state = seed;
         let mut roll = || {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 40) as u32
+            state >> 24
         };
+        let encode = |x: f64| T::from_bits64(T::DTYPE.encode(x, Rounding::NearestEven, Overflow::Saturate));
         (0..count)
             .map(|_| {
                 let (kind, x) = (roll() % 64, roll());
-                let near_one = |one: u16| one ^ (x as u16 & 0x83ff) ^ ((x >> 12) as u16 & 0x0c00);
-                match kind {
-                    0 if !tame => x as u16,
-                    1 => x as u16 & 0x83ff,
-                    2..=9 => 0x3c00,
-                    _ => near_one(0x3c00),
+                let unit = x as f64 / (1u64 << 39) as f64 - 1.0;
+                match (data, kind) {
+                    (Data::Tame, _) => encode(unit),
+                    (_, 0) => encode(0.0),
+                    (Data::Ties, _) => encode([1.0, -1.0, 0.5, -2.0, 1.5, -0.0, 0.0078125, -0.75][(x % 8) as usize]),
+                    (Data::Wide, _) => encode(unit * 2f64.powi((roll() % 26) as i32 - 13)),
+                    (Data::Any, 1..4) => T::from_bits64(x & (u64::MAX >> (64 - T::DTYPE.bits()))),
+                    (Data::Any, _) => encode(unit * 4.0),
                 }
             })
             .collect()
     }
 
-    fn check<T: Scalar>(device: &Device, model: Model, m: usize, n: usize, k: usize, tame: bool) {
-        let elements = |count, seed| patterns(count, seed, tame).iter().map(|x| T::from_bits64(u64::from(*x))).collect::<Vec<T>>();
-        let (a, b) = (elements(m * k, 1), elements(k * n, 2));
+    fn check<A: Scalar, B: Scalar>(device: &Device, model: Model, (m, n, k): (usize, usize, usize), data: Data) {
+        fn wide<T: Scalar>(x: &[T]) -> Vec<f32> {
+            x.iter().map(|x| x.to_f64() as f32).collect()
+        }
+        let (a, b) = (elements::<A>(m * k, 1, data), elements::<B>(k * n, 2, data));
         let c: Vec<f32> = (0..m * n).map(|i| [0.0, -0.0, 1e-40, 16777216.0, -3.5][i % 5]).collect();
-        let wide = |x: &[T]| x.iter().map(|x| x.to_f64() as f32).collect::<Vec<f32>>();
         let mut expected = c.clone();
         naive::gemm(model, m, n, k, &wide(&a), k, &wide(&b), n, &mut expected, n);
         let a = DeviceMem::from_slice(device, &a).unwrap();
@@ -117,21 +143,27 @@ mod tests {
         model_gemm(model, (m, n, k), &a, &b, &mut d).unwrap();
         for (i, (found, expected)) in d.to_vec().unwrap().iter().zip(&expected).enumerate() {
             let same = found.to_bits() == expected.to_bits();
-            assert!(same, "{model} on {}, [{}, {}]: {found:e}, naive {expected:e}", device.name(), i / n, i % n);
+            assert!(same, "{model} on {}, {data:?}, [{}, {}]: {found:e}, naive {expected:e}", device.name(), i / n, i % n);
         }
     }
 
     #[test]
     fn every_device_gives_the_naive_bits() {
+        let model = |arch, input| Model::new(arch, input).unwrap();
         for device in Device::all() {
-            for (m, n, k) in [(1, 1, 1), (5, 7, 18), (130, 140, 37), (40, 129, 64)] {
-                for tame in [true, false] {
-                    for (arch, input) in [(Arch::Gfx908, Input::F16), (Arch::Gfx90a, Input::F16)] {
-                        check::<f16>(&device, Model::new(arch, input).unwrap(), m, n, k, tame);
+            for shape in [(1, 1, 1), (5, 7, 18), (130, 140, 37), (40, 129, 64)] {
+                for data in [Data::Tame, Data::Ties, Data::Wide, Data::Any] {
+                    for arch in Arch::ALL {
+                        check::<f16, f16>(&device, model(arch, Input::F16), shape, data);
+                        check::<bf16, bf16>(&device, model(arch, Input::Bf16), shape, data);
                     }
-                    for (arch, input) in [(Arch::Gfx908, Input::Bf16), (Arch::Gfx90a, Input::Bf16), (Arch::Gfx90a, Input::Bf16K)] {
-                        check::<bf16>(&device, Model::new(arch, input).unwrap(), m, n, k, tame);
-                    }
+                    check::<bf16, bf16>(&device, model(Arch::Gfx90a, Input::Bf16K), shape, data);
+                    check::<f32, f32>(&device, model(Arch::Gfx942, Input::Xf32), shape, data);
+                    check::<f16, f16>(&device, model(Arch::Gfx942, Input::F16).for_k(4), shape, data);
+                    check::<F8E4M3Fnuz, F8E4M3Fnuz>(&device, model(Arch::Gfx942, Input::Fp8Fp8), shape, data);
+                    check::<F8E4M3Fnuz, F8E5M2Fnuz>(&device, model(Arch::Gfx942, Input::Fp8Bf8), shape, data);
+                    check::<F8E5M2Fnuz, F8E4M3Fnuz>(&device, model(Arch::Gfx942, Input::Bf8Fp8), shape, data);
+                    check::<F8E5M2Fnuz, F8E5M2Fnuz>(&device, model(Arch::Gfx942, Input::Bf8Bf8), shape, data);
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 use super::Kernel;
 use crate::device::{Backend, DeviceBytes};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
 
@@ -16,6 +17,8 @@ struct ModelGemm {
     n: u32,
     k: u32,
     blocks_n: u32,
+    dtype_a: u32,
+    dtype_b: u32,
 }
 
 /// The kernels of hip/model_gemm.hip.
@@ -26,19 +29,37 @@ pub(crate) enum ModelKernel {
     Gfx90aF16,
     Gfx90aBf16,
     Gfx90aBf16K,
+    /// gfx942 in groups of four: xf32.
+    Gfx942Groups4,
+    /// gfx942 in groups of eight: f16, bf16.
+    Gfx942Groups8,
+    /// gfx942 in halves of sixteen: fp8, bf8.
+    Gfx942Halves,
 }
 
-/// Rows and columns of a tile of C.
-const TILE: usize = 128;
-
-/// C += A * B with C m x n, of 16-bit A and B.
-pub(crate) fn model_gemm(kernel: ModelKernel, [m, n, k]: [usize; 3], a: &DeviceBytes, b: &DeviceBytes, c: &mut DeviceBytes) -> Result<()> {
+/// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` names where it serves several.
+pub(crate) fn model_gemm(
+    kernel: ModelKernel,
+    dtypes: (DType, DType),
+    [m, n, k]: [usize; 3],
+    a: &DeviceBytes,
+    b: &DeviceBytes,
+    c: &mut DeviceBytes,
+) -> Result<()> {
     let name = match kernel {
         ModelKernel::Gfx908F16 => "model_gemm_gfx908_f16",
         ModelKernel::Gfx908Bf16 => "model_gemm_gfx908_bf16",
         ModelKernel::Gfx90aF16 => "model_gemm_gfx90a_f16",
         ModelKernel::Gfx90aBf16 => "model_gemm_gfx90a_bf16",
         ModelKernel::Gfx90aBf16K => "model_gemm_gfx90a_bf16_1k",
+        ModelKernel::Gfx942Groups4 => "model_gemm_gfx942_groups4",
+        ModelKernel::Gfx942Groups8 => "model_gemm_gfx942_groups8",
+        ModelKernel::Gfx942Halves => "model_gemm_gfx942_halves",
+    };
+    // Rows and columns of C that a block computes: sixteen times EACH of the kernel's rule.
+    let tile = match kernel {
+        ModelKernel::Gfx942Groups4 | ModelKernel::Gfx942Groups8 | ModelKernel::Gfx942Halves => 64,
+        _ => 128,
     };
     // SAFETY: each is `extern "C" __global__ void NAME(ModelGemm p)` for blocks of 256 threads.
     let code: Kernel<(ModelGemm,)> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
@@ -46,10 +67,10 @@ pub(crate) fn model_gemm(kernel: ModelKernel, [m, n, k]: [usize; 3], a: &DeviceB
     let Backend::Hip(gpu) = device.backend() else { return Err(host()) };
     // Below 2^31, so that a tile may reach over the edge.
     let extent = |what, x: usize| match i32::try_from(x) {
-        Ok(x) if x < i32::MAX - TILE as i32 => Ok(x as u32),
+        Ok(x) if x < i32::MAX - 128 => Ok(x as u32),
         _ => Err(Error::InvalidArgument { what, value: x.to_string(), limit: "less than 2^31 - 128 on a GPU".to_owned() }),
     };
-    let (rows, columns) = (m.div_ceil(TILE), n.div_ceil(TILE));
+    let (rows, columns) = (m.div_ceil(tile), n.div_ceil(tile));
     let grid = u32::try_from(rows * columns).ok().filter(|g| *g < 1 << 31);
     let grid = grid.ok_or_else(|| Error::InvalidArgument {
         what: "tiles of C",
@@ -57,7 +78,9 @@ pub(crate) fn model_gemm(kernel: ModelKernel, [m, n, k]: [usize; 3], a: &DeviceB
         limit: "less than 2^31".to_owned(),
     })?;
     let (m, n, k) = (extent("m", m)?, extent("n", n)?, extent("k", k)?);
-    let arguments = (ModelGemm { a: a.ptr() as u64, b: b.ptr() as u64, c: c.mut_ptr() as u64, m, n, k, blocks_n: columns as u32 },);
+    let (dtype_a, dtype_b) = (dtypes.0 as u32, dtypes.1 as u32);
+    let (a, b, c) = (a.ptr() as u64, b.ptr() as u64, c.mut_ptr() as u64);
+    let arguments = (ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b },);
     gpu.blocking(|queue| {
         // SAFETY: the caller's buffers have m x k, k x n and m x n elements (it checked the lengths) and stay borrowed until
         // `blocking` has waited; no other launch writes them meanwhile.
