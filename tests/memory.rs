@@ -76,6 +76,24 @@ fn transfers_and_scopes_move_what_they_borrow() -> Result<()> {
 }
 
 #[test]
+fn memory_in_the_order_of_a_stream() -> Result<()> {
+    on_all(|device| {
+        let (first, second) = (Stream::new(device)?, Stream::new(device)?);
+        let source = ramp(100_000);
+        for round in 0..20 {
+            let (mut x, mut y) = (DeviceMem::<f32>::new_on(&first, 100_000)?, DeviceMem::<f32>::new_on(&second, 100_000)?);
+            first.scope(|s| s.upload(&source, &mut x))??;
+            // Used on the stream that did not allocate it, and without a stream.
+            first.scope(|s| s.upload(&source, &mut y))??;
+            ensure!(y.to_vec()? == source && x.to_vec()? == source, "round {round}");
+            x.set_value(round as f32)?;
+            ensure!(x.to_vec()? == vec![round as f32; 100_000]);
+        }
+        Ok(())
+    })
+}
+
+#[test]
 fn events_measure_and_order() -> Result<()> {
     on_all(|device| {
         let (first, second) = (Stream::new(device)?, Stream::new(device)?);

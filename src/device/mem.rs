@@ -2,7 +2,7 @@
 
 use super::hip::{self, HipAlloc};
 use super::host::HostAlloc;
-use super::{Backend, Device, Layout, TensorMut, TensorRef};
+use super::{Backend, Device, Layout, Stream, TensorMut, TensorRef};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
@@ -34,6 +34,19 @@ impl DeviceBytes {
             Backend::Hip(gpu) => Alloc::Hip(HipAlloc::new(gpu, bytes)?),
         };
         Ok(DeviceBytes { device: device.clone(), alloc, bytes })
+    }
+
+    /// Allocates `bytes` bytes in the order of a stream's work, and frees them likewise: neither waits for the GPU. Where the runtime cannot
+    /// do that, as [`new`](DeviceBytes::new).
+    ///
+    /// The block may be used like any other; another stream that uses it waits for this one first. Only kernels of one's own do not know:
+    /// launch them on this stream, or wait for it before.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`]; [`Error::Unsupported`] on a stream that is being captured.
+    pub fn new_on(stream: &Stream, bytes: usize) -> Result<DeviceBytes> {
+        let Some(hip) = stream.hip() else { return DeviceBytes::new(stream.device(), bytes) };
+        Ok(DeviceBytes { device: stream.device().clone(), alloc: Alloc::Hip(HipAlloc::new_on(hip, bytes)?), bytes })
     }
 
     /// Replaces the block by one of `bytes` bytes; the contents are not kept. The old block is freed first, so that
@@ -183,6 +196,15 @@ impl<T: Element> DeviceMem<T> {
     /// [`Error::SizeOverflow`], [`Error::OutOfMemory`].
     pub fn new(device: &Device, len: usize) -> Result<DeviceMem<T>> {
         let raw = DeviceBytes::new(device, byte_size::<T>(len)?)?;
+        Ok(DeviceMem { raw, len, unit: PhantomData })
+    }
+
+    /// Allocates `len` units in the order of a stream's work; see [`DeviceBytes::new_on`].
+    ///
+    /// # Errors
+    /// As [`DeviceMem::new`]; [`Error::Unsupported`] on a stream that is being captured.
+    pub fn new_on(stream: &Stream, len: usize) -> Result<DeviceMem<T>> {
+        let raw = DeviceBytes::new_on(stream, byte_size::<T>(len)?)?;
         Ok(DeviceMem { raw, len, unit: PhantomData })
     }
 

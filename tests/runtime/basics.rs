@@ -427,3 +427,62 @@ pub(super) fn own_kernels(standin: &StandIn) -> Result<()> {
     assert_eq!(standin.count("modules"), 0);
     Ok(())
 }
+
+pub(super) fn memory_in_the_order_of_a_stream(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let [stream, other] = [Stream::new(&device)?, Stream::new(&device)?];
+    let waits = || standin.count("hipStreamSynchronize") + standin.count("hipEventSynchronize");
+    let source = ramp(50);
+    {
+        let before = waits();
+        let mut x = DeviceMem::<f32>::new_on(&stream, 50)?;
+        assert!(DeviceBytes::new_on(&stream, 0)?.byte_size() == 0);
+        assert_eq!((standin.count("hipMallocAsync"), standin.count("device")), (1, 1));
+        // Its own stream is in order; another one has to wait for it.
+        stream.scope(|s| s.upload(&source, &mut x))??;
+        assert_eq!(waits(), before + 1, "the end of the scope");
+        let mut y = DeviceMem::<f32>::new_on(&stream, 50)?;
+        other.scope(|s| s.upload(&source, &mut y))??;
+        assert_eq!(waits(), before + 3, "the allocation's stream, and the end of the scope");
+        assert_eq!((x.to_vec()?, y.to_vec()?), (source.clone(), source));
+        let before = waits();
+        drop((x, y));
+        assert_eq!(waits(), before, "freed in order");
+    }
+    assert_eq!(standin.count("device"), 2, "the stream has not come so far");
+    stream.synchronize()?;
+    assert_eq!((standin.count("device"), standin.count("hipFree")), (0, 0));
+    // Work on another stream is waited for.
+    let x = DeviceMem::<f32>::new_on(&stream, 50)?;
+    let transfer = PinnedMem::<f32>::new(&device, 50)?.download(x, &other)?;
+    drop(transfer);
+    // A stream that is captured takes no part in memory.
+    let x = DeviceMem::<f32>::new_on(&stream, 50)?;
+    let (_, ()) = stream.capture(|capture| {
+        assert!(matches!(DeviceMem::<f32>::new_on(capture.stream(), 50), Err(Error::Unsupported { .. })));
+        drop(x);
+        Ok(())
+    })?;
+    assert_eq!(standin.count("hipFree"), 1);
+    standin.fail("hipMallocAsync", 1, 2);
+    assert!(matches!(DeviceMem::<f32>::new_on(&stream, 50), Err(Error::OutOfMemory { bytes: 200, .. })));
+    // The function is there and the device cannot do it.
+    standin.fail("hipMallocAsync", 1, 801);
+    assert_eq!(DeviceMem::<f32>::new_on(&stream, 50)?.len(), 50);
+    assert_eq!(standin.count("hipFree"), 2);
+    drop((stream, other));
+    standin.expect_clean();
+    Ok(())
+}
+
+pub(super) fn memory_without_streams(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let stream = Stream::new(&device)?;
+    let mut x = DeviceMem::<f32>::new_on(&stream, 5)?;
+    x.copy_from_slice(&ramp(5))?;
+    assert_eq!(x.to_vec()?, ramp(5));
+    drop((x, stream));
+    assert_eq!((standin.count("hipMallocAsync"), standin.count("hipMalloc"), standin.count("hipFree")), (0, 1, 1));
+    standin.expect_clean();
+    Ok(())
+}

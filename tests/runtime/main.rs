@@ -139,6 +139,8 @@ scenarios! {
     basics::scopes(Setup::default());
     basics::foreign_handles(Setup::default());
     basics::own_kernels(Setup::default());
+    basics::memory_in_the_order_of_a_stream(Setup::default());
+    basics::memory_without_streams(Setup { without: &["hipFreeAsync"], ..Setup::default() });
     plans::comparisons_only_enqueue(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());

@@ -13,6 +13,8 @@ pub(crate) struct HipAlloc {
     device: &'static HipDevice,
     ptr: *mut c_void,
     bytes: usize,
+    /// The stream that allocated it and will free it, in their order; else hipMalloc and hipFree do.
+    stream: Option<Arc<HipStream>>,
 }
 
 // SAFETY: the block is owned, and the runtime's functions on it may be called from any thread.
@@ -38,7 +40,30 @@ impl HipAlloc {
             // SAFETY: the pointer is valid for a write.
             check_alloc(device, "hipMalloc", bytes, unsafe { (device.api().hipMalloc)(&mut ptr, bytes) })?;
         }
-        Ok(HipAlloc { device, ptr, bytes })
+        Ok(HipAlloc { device, ptr, bytes, stream: None })
+    }
+
+    /// A block that is allocated and freed in the order of a stream's work, where the runtime can do that; else as [`new`](Self::new).
+    pub(crate) fn new_on(stream: &Arc<HipStream>, bytes: usize) -> Result<HipAlloc> {
+        let _open = stream.not_recording("an allocation")?;
+        let device = stream.device();
+        let (Some(allocate), Some(_)) = (device.api().hipMallocAsync, device.api().hipFreeAsync) else {
+            return HipAlloc::new(device, bytes);
+        };
+        if bytes == 0 {
+            return HipAlloc::new(device, 0);
+        }
+        device.enter()?;
+        let mut ptr = ptr::null_mut();
+        // SAFETY: the pointer is valid for a write and the stream alive.
+        let error = unsafe { allocate(&mut ptr, bytes, stream.use_handle_for_memory()) };
+        if error == hipError_t::hipErrorNotSupported {
+            // The function is there, the device cannot do it. Asked only to clear the thread's last error.
+            let _ = device.check("hipMallocAsync", error);
+            return HipAlloc::new(device, bytes);
+        }
+        check_alloc(device, "hipMallocAsync", bytes, error)?;
+        Ok(HipAlloc { device, ptr, bytes, stream: Some(Arc::clone(stream)) })
     }
 
     pub(crate) fn device(&self) -> &'static HipDevice {
@@ -115,10 +140,18 @@ impl HipAlloc {
 impl Drop for HipAlloc {
     fn drop(&mut self) {
         if !self.ptr.is_null() {
+            let in_order = self.stream.as_ref().filter(|s| !s.is_capturing());
             self.device.defer(|| {
+                if let (Some(stream), Some(free)) = (in_order, self.device.api().hipFreeAsync) {
+                    // Work on its own stream comes before; only that of the others has to be waited for.
+                    let settled = self.device.settle_but(stream);
+                    // SAFETY: the block came from hipMallocAsync and is freed only here.
+                    let freed = self.device.check("hipFreeAsync", unsafe { free(self.ptr, stream.use_handle()) });
+                    return settled.and(freed);
+                }
                 // Work that was enqueued on some stream may still use the block. Freed even when that work failed.
                 let settled = self.device.settle();
-                // SAFETY: the block came from hipMalloc and is freed only here.
+                // SAFETY: the block came from hipMalloc, or from hipMallocAsync, whose blocks hipFree takes too, and is freed only here.
                 let freed = self.device.check("hipFree", unsafe { (self.device.api().hipFree)(self.ptr) });
                 settled.and(freed)
             });
@@ -193,6 +226,7 @@ impl HipStream {
             return Ok(());
         }
         let _open = self.not_recording("a copy")?;
+        self.device().settle_allocations(self)?;
         // SAFETY: the caller's promise.
         let error = unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, self.use_handle()) };
         self.device().check("hipMemcpyAsync", error)

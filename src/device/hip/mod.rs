@@ -56,6 +56,7 @@ use once_cell::sync::OnceCell;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A GPU. There is one value for each, so that its address is its identity.
@@ -214,12 +215,26 @@ impl HipDevice {
 
     /// Waits for every stream that has work, but those that are being captured.
     pub(crate) fn settle(&self) -> Result<()> {
-        let busy: Vec<Arc<HipStream>> = {
+        self.settle_where(HipStream::is_busy)
+    }
+
+    /// As [`settle`](Self::settle), for memory that only `stream` still needs.
+    fn settle_but(&self, stream: &HipStream) -> Result<()> {
+        self.settle_where(|s| !ptr::eq(s, stream) && s.is_busy())
+    }
+
+    /// Before `stream` uses memory: waits for other streams that have just allocated some. Rarely is there such a stream.
+    pub(crate) fn settle_allocations(&self, stream: &HipStream) -> Result<()> {
+        self.settle_where(|s| !ptr::eq(s, stream) && s.has_fresh_memory())
+    }
+
+    fn settle_where(&self, chosen: impl Fn(&HipStream) -> bool) -> Result<()> {
+        let chosen: Vec<Arc<HipStream>> = {
             let mut streams = lock(&self.streams);
             streams.retain(|s| s.strong_count() > 0);
-            streams.iter().filter_map(Weak::upgrade).filter(|s| s.is_busy()).collect()
+            streams.iter().filter_map(Weak::upgrade).filter(|s| chosen(s)).collect()
         };
-        busy.iter().try_for_each(|s| if s.is_capturing() { Ok(()) } else { s.finish() })
+        chosen.iter().try_for_each(|s| if s.is_capturing() { Ok(()) } else { s.finish() })
     }
 
     fn register(&self, stream: &Arc<HipStream>) {

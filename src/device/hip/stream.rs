@@ -18,6 +18,8 @@ pub(crate) struct HipStream {
     /// waits, the stream must look busy to the others.
     enqueued: AtomicU64,
     finished: AtomicU64,
+    /// The last operation that allocated memory, as counted by `enqueued`.
+    allocated: AtomicU64,
     /// Whether [`Stream::capture`](crate::Stream::capture) records this stream: nothing else may enqueue here meanwhile.
     pub(super) recording: RwLock<bool>,
 }
@@ -53,6 +55,7 @@ impl HipStream {
             owned,
             enqueued: AtomicU64::new(0),
             finished: AtomicU64::new(0),
+            allocated: AtomicU64::new(0),
             recording: RwLock::new(false),
         });
         device.register(&stream);
@@ -72,6 +75,18 @@ impl HipStream {
     pub(crate) fn use_handle(&self) -> hipStream_t {
         self.enqueued.fetch_add(1, Ordering::AcqRel);
         self.handle
+    }
+
+    /// The handle, to allocate memory: other streams may use it only when this one has come so far.
+    pub(super) fn use_handle_for_memory(&self) -> hipStream_t {
+        let place = self.enqueued.fetch_add(1, Ordering::AcqRel) + 1;
+        self.allocated.fetch_max(place, Ordering::AcqRel);
+        self.handle
+    }
+
+    /// Whether memory was allocated here since the last wait.
+    pub(super) fn has_fresh_memory(&self) -> bool {
+        self.finished.load(Ordering::Acquire) < self.allocated.load(Ordering::Acquire)
     }
 
     pub(super) fn is_busy(&self) -> bool {
