@@ -25,7 +25,7 @@ impl DeviceBytes {
             Alloc::Host(block) => sum(block.as_slice()),
             Alloc::Hip(block) => hip::hash_sum(block, self.byte_size())?,
         };
-        Ok(scramble(sum.wrapping_add(self.byte_size() as u64)))
+        Ok(finish(sum, self.byte_size()))
     }
 }
 
@@ -45,6 +45,15 @@ impl<T: Element> DeviceMem<T> {
     pub fn hash(&self) -> Result<u64> {
         self.bytes().hash()
     }
+}
+
+/// The hash of bytes on the host.
+pub(super) fn hash_of(bytes: &[u8]) -> u64 {
+    finish(sum(bytes), bytes.len())
+}
+
+fn finish(sum: u64, bytes: usize) -> u64 {
+    scramble(sum.wrapping_add(bytes as u64))
 }
 
 fn sum(bytes: &[u8]) -> u64 {

@@ -51,7 +51,15 @@ pub fn source(file: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|s| s.name == file)
 }
 
-/// Compiles `source` (called `name` in messages) for `arch` (`gfx90a`, features allowed) at run time, with the same options as ahead of time.
+/// The compiler's options for `arch` (`gfx90a`, features allowed) at run time: those of ahead of time.
+pub fn options(arch: &str) -> Vec<String> {
+    let target = format!("--offload-arch={arch}");
+    // As hipcc does: without early inlining, old compilers keep arrays in memory and run out of the local one.
+    let inline = ["-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false"];
+    ["-std=c++17", "-O3", "-ffp-contract=off", &target].into_iter().chain(inline).map(str::to_owned).collect()
+}
+
+/// Compiles `source` (called `name` in messages) for `arch` at run time, with [`options`] and our headers.
 ///
 /// # Errors
 /// [`RtcError::Compile`] with the compiler's log, or the call that failed.
@@ -59,11 +67,8 @@ pub fn compile(rtc: &Rtc, name: &str, source: &str, arch: &str) -> Result<Vec<u8
     // hipRTC declares HIP itself; old ones have no such header and new ones would declare everything twice.
     let mut headers = vec![("hip/hip_runtime.h", "// built in\n")];
     headers.extend(HEADERS.iter().map(|h| (h.name, h.text)));
-    let target = format!("--offload-arch={arch}");
-    // As hipcc does: without early inlining, old compilers keep arrays in memory and run out of the local one.
-    let inline = ["-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false"];
-    let options = ["-std=c++17", "-O3", "-ffp-contract=off", &target];
-    rtc.compile(name, source, &headers, &[options.as_slice(), &inline].concat())
+    let options = options(arch);
+    rtc.compile(name, source, &headers, &options.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -486,3 +486,57 @@ pub(super) fn memory_without_streams(standin: &StandIn) -> Result<()> {
     standin.expect_clean();
     Ok(())
 }
+
+/// Uses a kernel on a device that has not loaded it before.
+fn use_kernel(device: &str) -> Result<()> {
+    let mut x = DeviceMem::<f32>::new(&Device::open(device)?, 3)?;
+    x.set_value(1.0)?;
+    assert_eq!(x.to_vec()?, [1.0; 3]);
+    Ok(())
+}
+
+/// Each device loads its kernels on its own: what one has compiled, the next one finds, as another process would.
+pub(super) fn compiled_kernels_are_kept(standin: &StandIn) -> Result<()> {
+    let folder = PathBuf::from(std::env::var_os("HIPVERIFY_CACHE_DIR").context("not set")?);
+    let entries = || -> Result<Vec<PathBuf>> { std::fs::read_dir(&folder)?.map(|e| Ok(e?.path())).collect() };
+    let compiled = || standin.count("hiprtcCompileProgram");
+    use_kernel("gpu:0")?;
+    assert_eq!(compiled(), 1);
+    let [entry] = &entries()?[..] else { bail!("{:?}", entries()?) };
+    let name = entry.file_name().context("no name")?.to_string_lossy().into_owned();
+    assert!(name.starts_with("set_value-gfx-standin-xnack--") && name.ends_with(".bin"), "{name}");
+    use_kernel("gpu:1")?;
+    assert_eq!(compiled(), 1, "found on disk");
+    // A damaged entry is replaced.
+    let whole = std::fs::read(entry)?;
+    std::fs::write(entry, &whole[..whole.len() / 2])?;
+    use_kernel("gpu:2")?;
+    assert_eq!(compiled(), 2);
+    assert!(std::fs::read(entry)? == whole);
+    // One that the runtime refuses, too.
+    standin.fail("hipModuleLoadData", 1, 200);
+    use_kernel("gpu:3")?;
+    assert_eq!(compiled(), 3);
+    use_kernel("gpu:4")?;
+    assert_eq!(compiled(), 3);
+    // What does not load is not kept.
+    std::fs::remove_file(entry)?;
+    standin.fail("hipModuleLoadData", 1, 200);
+    assert!(use_kernel("gpu:5").is_err());
+    assert!(entries()?.is_empty());
+    // No folder can be made where a file is.
+    std::fs::remove_dir(&folder)?;
+    std::fs::write(&folder, "in the way")?;
+    use_kernel("gpu:6")?;
+    assert_eq!(compiled(), 5);
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}
+
+pub(super) fn nothing_is_kept(standin: &StandIn) -> Result<()> {
+    use_kernel("gpu:0")?;
+    use_kernel("gpu:1")?;
+    assert_eq!(standin.count("hiprtcCompileProgram"), 2);
+    assert!(!std::path::Path::new("off").exists());
+    Ok(())
+}

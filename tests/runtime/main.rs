@@ -91,6 +91,8 @@ fn run(name: &str, setup: &Setup) -> Result<()> {
         .env("HIPVERIFY_HIP_LIBRARY", &path)
         // In a build for NVIDIA as well: the stand-in has the only GPUs.
         .env("CUDA_VISIBLE_DEVICES", "-1")
+        // Nothing of another run, and nothing for the next.
+        .env("HIPVERIFY_CACHE_DIR", temp.path().join("cache"))
         .envs(setup.env.iter().copied())
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -139,6 +141,8 @@ scenarios! {
     basics::scopes(Setup::default());
     basics::foreign_handles(Setup::default());
     basics::own_kernels(Setup::default());
+    basics::compiled_kernels_are_kept(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "7")], ..Setup::default() });
+    basics::nothing_is_kept(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2"), ("HIPVERIFY_CACHE_DIR", "off")], ..Setup::default() });
     basics::memory_in_the_order_of_a_stream(Setup::default());
     basics::memory_without_streams(Setup { without: &["hipFreeAsync"], ..Setup::default() });
     plans::comparisons_only_enqueue(Setup::default());

@@ -29,6 +29,7 @@
 //!
 //! A room with a stream of the caller's uses [`Stream::hip`](super::Stream::hip) instead of the queue and does not wait.
 
+mod cache;
 mod find;
 mod graph;
 mod hash;

@@ -1,5 +1,6 @@
 //! Loaded device code and its launch.
 
+use super::cache::Entry;
 use super::{HipDevice, HipStream, lock};
 use crate::error::{Error, Result};
 use bytemuck::Pod;
@@ -48,9 +49,28 @@ impl Code {
     /// Compiles with hipRTC and loads.
     pub(crate) fn compile(device: &'static HipDevice, name: &str, source: &str) -> Result<Code> {
         device.enter()?;
+        Code::load(device, name, &Code::image(device, name, source)?)
+    }
+
+    fn image(device: &'static HipDevice, name: &str, source: &str) -> Result<Vec<u8>> {
         let image = device.runtime().rtc().and_then(|rtc| kernels::compile(rtc, name, source, device.arch()));
-        let failed = |log: String| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log };
-        Code::load(device, name, &image.map_err(|e| failed(e.to_string()))?)
+        image.map_err(|e| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log: e.to_string() })
+    }
+
+    /// As [`compile`](Code::compile), for one of our files: what was compiled is kept on disk, see [`cache`](super::cache).
+    fn compile_once(device: &'static HipDevice, source: &kernels::Source) -> Result<Code> {
+        device.enter()?;
+        let Some(entry) = Entry::of(device, source) else { return Code::compile(device, source.name, source.text) };
+        if let Some(image) = entry.read()
+            && let Ok(code) = Code::load(device, source.name, &image)
+        {
+            return Ok(code);
+        }
+        let image = Code::image(device, source.name, source.text)?;
+        let code = Code::load(device, source.name, &image)?;
+        // Only what loads is kept.
+        entry.write(&image);
+        Ok(code)
     }
 
     pub(crate) fn function(&self, name: &str) -> Result<Function> {
@@ -91,7 +111,7 @@ impl HipDevice {
         }
         let code = match (kernels::image(self.platform(), file, self.props.base_arch()), kernels::source(file)) {
             (Some(image), _) => Code::load(self, file, image.bytes)?,
-            (None, Some(source)) if self.platform() == Platform::Amd => Code::compile(self, source.name, source.text)?,
+            (None, Some(source)) if self.platform() == Platform::Amd => Code::compile_once(self, source)?,
             _ => {
                 let info = crate::build_info();
                 let log = format!("this build has no image of it ({info}) and nothing compiles it at run time");
