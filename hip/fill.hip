@@ -10,6 +10,9 @@
 #include "fill_element.h"
 
 #define THREADS 256
+// Of the uniform kernels, and how many groups of 16 bytes each thread makes between looking at the loop's end.
+#define UNIFORM_THREADS 512
+#define PER_THREAD 4
 
 __device__ inline u64 first_item() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ inline u64 item_step() { return (u64)gridDim.x * blockDim.x; }
@@ -37,6 +40,27 @@ template <u32 DTYPE> __device__ inline u32 encode_pair(float x, float y) {
 #endif
 }
 
+// Whether the GPU has an instruction that encodes the 8-bit format DTYPE.
+template <u32 DTYPE> __device__ constexpr bool encodes_bytes() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    return DTYPE == F8E4M3 || DTYPE == F8E5M2;
+#else
+    return false;
+#endif
+}
+
+// As `encode_pair`, two 8-bit numbers. Only where `encodes_bytes`.
+template <u32 DTYPE> __device__ inline u32 encode_bytes(float x, float y) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+    u16 pair;
+    if constexpr (DTYPE == F8E4M3) asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(y), "f"(x));
+    else asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(y), "f"(x));
+    return pair;
+#else
+    return encode_in_range<DTYPE>(x) | encode_in_range<DTYPE>(y) << 8;
+#endif
+}
+
 // Whether the short form of `uniform_group` gives the same numbers: no signs, and no draw that would be clamped. Results rise
 // with the draw, so the first and the last one tell.
 __device__ inline bool is_plain(const FillParams &p, float smallest) {
@@ -45,11 +69,23 @@ __device__ inline bool is_plain(const FillParams &p, float smallest) {
            fmaf(1.0f - smallest, b, a) <= (float)p.high;
 }
 
-// 16 bytes of uniform numbers. `table` has every result of an 8-bit draw.
-template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const FillParams &p, u64 group, const u8 *table) {
+__device__ inline bool is_plain64(const FillParams &p) {
+    const double smallest = 1.0 / 9007199254740992.0;
+    return !(p.flags & SIGNED) && fma(smallest, p.b, p.a) >= p.low && fma(1.0 - smallest, p.b, p.a) <= p.high;
+}
+
+// 2^23 + draw, in one instruction; minus (2^23 - 1/2) it is 2^WIDTH u, exactly, and so is its product with b / 2^WIDTH.
+template <u32 WIDTH> __device__ inline float middle_of(u32 word, u32 place) {
+    const u32 selector = WIDTH == 16 ? 0x7410u + place * 0x22u : 0x7440u + place;
+    return f32_of(__byte_perm(word, 0x4b000000u, selector)) - 8388607.5f;
+}
+
+// 16 bytes of uniform numbers: group number high * 2^32 + low. `table` has every result of an 8-bit draw.
+template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const FillParams &p, u32 low_word, u32 high_word, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     const u32 is_signed = p.flags & SIGNED;
     const float a = (float)p.a, b = (float)p.b, low = (float)p.low, high = (float)p.high;
+    const u64 group = (u64)high_word << 32 | low_word;
     uint4 out;
     [[maybe_unused]] u32 *o = (u32 *)&out;
     if constexpr (bits == 4) {
@@ -63,27 +99,41 @@ template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const Fil
         }
     } else if constexpr (bits == 64) {
         const Words w = block_of(p, group, DATA);
-        const u64 x = bits_of(uniform64(half_of(w, false), is_signed, p.a, p.b, p.low, p.high));
-        const u64 y = bits_of(uniform64(half_of(w, true), is_signed, p.a, p.b, p.low, p.high));
-        out = make_uint4((u32)x, (u32)(x >> 32), (u32)y, (u32)(y >> 32));
+        u64 x[2];
+        for (u32 i = 0; i < 2; i++) {
+            const u64 word = half_of(w, i == 1);
+            if constexpr (PLAIN) {
+                const double u = f64_of(0x3ff0000000000000ull | word >> 12) - (1.0 - 1.0 / 9007199254740992.0);
+                x[i] = bits_of(fma(u, p.b, p.a));
+            } else {
+                x[i] = bits_of(uniform64(word, is_signed, p.a, p.b, p.low, p.high));
+            }
+        }
+        out = make_uint4((u32)x[0], (u32)(x[0] >> 32), (u32)x[1], (u32)(x[1] >> 32));
     } else {
         const Words w = block_of(p, group, DATA);
+#pragma unroll
         for (u32 i = 0; i < 4; i++) {
             if constexpr (bits == 32 && PLAIN) {
                 const float u = f32_of(0x3f800000u | w.w[i] >> 9) - (1.0f - 1.0f / 16777216.0f);
-                o[i] = encode_in_range<DTYPE>(fmaf(u, b, a));
+                const float x = fmaf(u, b, a);
+                // Within the range, hence finite.
+                o[i] = DTYPE == F32 ? bits_of(x) : encode_in_range<DTYPE>(x);
             } else if constexpr (bits == 16 && PLAIN) {
-                // 2^23 + draw, in one instruction each; minus (2^23 - 1/2) it is 2^16 u, exactly, and so is the product.
-                const float x = f32_of(__byte_perm(w.w[i], 0x4b000000u, 0x7410)) - 8388607.5f;
-                const float y = f32_of(__byte_perm(w.w[i], 0x4b000000u, 0x7432)) - 8388607.5f;
                 const float scaled = b * (1.0f / 65536.0f);
-                o[i] = encode_pair<DTYPE>(fmaf(x, scaled, a), fmaf(y, scaled, a));
+                o[i] = encode_pair<DTYPE>(fmaf(middle_of<16>(w.w[i], 0), scaled, a), fmaf(middle_of<16>(w.w[i], 1), scaled, a));
+            } else if constexpr (bits == 8 && PLAIN) {
+                const float scaled = b * (1.0f / 256.0f);
+                float x[4];
+#pragma unroll
+                for (u32 k = 0; k < 4; k++) x[k] = fmaf(middle_of<8>(w.w[i], k), scaled, a);
+                o[i] = encode_bytes<DTYPE>(x[0], x[1]) | encode_bytes<DTYPE>(x[2], x[3]) << 16;
             } else if constexpr (bits == 32) {
-                o[i] = encode_in_range<DTYPE>(uniform32(w.w[i], 32, is_signed, a, b, low, high));
+                const float x = uniform32(w.w[i], 32, is_signed, a, b, low, high);
+                o[i] = DTYPE == F32 ? bits_of(x) : encode_in_range<DTYPE>(x);
             } else if constexpr (bits == 16) {
-                const u32 x = encode_in_range<DTYPE>(uniform32(w.w[i] & 0xffff, 16, is_signed, a, b, low, high));
-                const u32 y = encode_in_range<DTYPE>(uniform32(w.w[i] >> 16, 16, is_signed, a, b, low, high));
-                o[i] = x | y << 16;
+                o[i] = encode_pair<DTYPE>(uniform32(w.w[i] & 0xffff, 16, is_signed, a, b, low, high),
+                                          uniform32(w.w[i] >> 16, 16, is_signed, a, b, low, high));
             } else {
                 u32 word = 0;
                 for (u32 k = 0; k < 4; k++) word |= (u32)table[w.w[i] >> (8 * k) & 0xff] << (8 * k);
@@ -97,16 +147,28 @@ template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const Fil
 template <u32 DTYPE, bool PLAIN> __device__ inline void fill_groups(const FillParams &p, u8 *target, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     constexpr u32 unit = bits < 8 ? 1 : bits / 8;
+    constexpr u32 tile_groups = UNIFORM_THREADS * PER_THREAD;
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
-    // What takes whole stores, in a loop with little else in it.
+    // What takes whole stores, in tiles without a look at the end. All groups of a tile agree in the upper half of their
+    // numbers, and with it in most of the first two rounds of Philox.
     const u64 whole = (u64)start % 16 == 0 ? (bits > 4 ? bytes / 16 : p.count / 32) : 0;
-    const u64 step = item_step();
-    uint4 *at = (uint4 *)start + first_item();
-#pragma unroll 2
-    for (u64 group = first_item(); group < whole; group += step, at += step) *at = uniform_group<DTYPE, PLAIN>(p, group, table);
-    for (u64 group = whole + first_item(); group < (bytes + 15) / 16; group += step) {
-        const uint4 out = uniform_group<DTYPE, PLAIN>(p, group, table);
+    const u64 tiles = whole / tile_groups;
+    for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const u64 first = tile * tile_groups;
+        const u32 low = (u32)first + threadIdx.x, high = (u32)(first >> 32);
+        uint4 *at = (uint4 *)start + first + threadIdx.x;
+#pragma unroll
+        for (u32 k = 0; k < PER_THREAD; k++) {
+            at[k * UNIFORM_THREADS] = uniform_group<DTYPE, PLAIN>(p, low + k * UNIFORM_THREADS, high, table);
+        }
+    }
+    for (u64 group = tiles * tile_groups + first_item(); group < (bytes + 15) / 16; group += item_step()) {
+        const uint4 out = uniform_group<DTYPE, PLAIN>(p, (u32)group, (u32)(group >> 32), table);
+        if (group < whole) {
+            ((uint4 *)start)[group] = out;
+            continue;
+        }
         const u64 low = (u64)out.y << 32 | out.x, high = (u64)out.w << 32 | out.z;
         u64 here = bytes - group * 16;
         here = here > 16 ? 16 : here;
@@ -122,6 +184,9 @@ template <u32 DTYPE, bool PLAIN> __device__ inline void fill_groups(const FillPa
 template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8 *target) {
     constexpr u32 bits = format_of(DTYPE).bits;
     if constexpr (bits <= 8) {
+        if constexpr (encodes_bytes<DTYPE>()) {
+            if (is_plain(p, 1.0f / 512.0f)) return fill_groups<DTYPE, true>(p, target, nullptr);
+        }
         __shared__ u8 table[256];
         for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
             const float x = uniform32(i, 8, p.flags & SIGNED, (float)p.a, (float)p.b, (float)p.low, (float)p.high);
@@ -129,16 +194,16 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
         }
         __syncthreads();
         fill_groups<DTYPE, false>(p, target, table);
-    } else if constexpr (bits <= 32) {
-        if (is_plain(p, bits == 32 ? 1.0f / 16777216.0f : 1.0f / 131072.0f)) fill_groups<DTYPE, true>(p, target, nullptr);
-        else fill_groups<DTYPE, false>(p, target, nullptr);
     } else {
-        fill_groups<DTYPE, false>(p, target, nullptr);
+        const bool plain = bits == 64 ? is_plain64(p) : is_plain(p, bits == 32 ? 1.0f / 16777216.0f : 1.0f / 131072.0f);
+        if (plain) fill_groups<DTYPE, true>(p, target, nullptr);
+        else fill_groups<DTYPE, false>(p, target, nullptr);
     }
 }
 
+// Every launch has UNIFORM_THREADS threads in a block.
 #define UNIFORM_KERNEL(name, dtype) \
-    extern "C" __global__ void __launch_bounds__(THREADS) fill_uniform_##name(FillParams p, u8 *target) { fill_uniform<dtype>(p, target); }
+    extern "C" __global__ void __launch_bounds__(UNIFORM_THREADS) fill_uniform_##name(FillParams p, u8 *target) { fill_uniform<dtype>(p, target); }
 
 UNIFORM_KERNEL(f64, F64)
 UNIFORM_KERNEL(f32, F32)

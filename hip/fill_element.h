@@ -63,10 +63,8 @@ __device__ inline u64 draw(const FillParams &p, u64 index, u32 width, Source &so
 
 __device__ inline bool is_wide(u32 dtype) { return dtype == F64 || dtype == I64 || dtype == I32; }
 
-__device__ inline float clamped(float x, float low, float high) {
-    x = x < low ? low : x;
-    return x > high ? high : x;
-}
+// Never with a NaN, nor with zeros of different signs, of which the comparisons of the Rust twin would keep x.
+__device__ inline float clamped(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 
 __device__ inline double clamped(double x, double low, double high) {
     x = x < low ? low : x;

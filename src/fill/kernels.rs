@@ -31,7 +31,8 @@ pub(super) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, target: *mut 
                 // SAFETY: the caller's promise; `blocking` waits.
                 unsafe { kernel.launch(queue, grid, &(p, p.crand_state(), target as u64))? };
             } else {
-                // SAFETY: all others are `extern "C" __global__ void name(FillParams, u8 *)`, for blocks of 256 threads.
+                // SAFETY: all others are `extern "C" __global__ void name(FillParams, u8 *)`, for blocks of 256
+                // threads, the uniform ones of 512, as `Launch::of` says.
                 let kernel: Kernel<(FillParams, u64)> = unsafe { Kernel::new("fill.hip", kernel, threads) };
                 let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
                 // SAFETY: the caller's promise; `blocking` waits.
@@ -69,7 +70,8 @@ impl Launch {
         let items = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
         let whole_bytes = bits > 4 || p.offset.is_multiple_of(2);
         let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(p.dtype()) } else { None };
-        Launch { kernel: uniform.unwrap_or("fill_general"), threads: 256, blocks: items.div_ceil(256) }
+        let (kernel, threads) = uniform.map_or(("fill_general", 256), |kernel| (kernel, 512));
+        Launch { kernel, threads, blocks: items.div_ceil(u64::from(threads)) }
     }
 }
 

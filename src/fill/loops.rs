@@ -113,7 +113,11 @@ fn below_body(count: u64, words: &[u32], out: &mut [u64], doubtful: &mut bool) {
 
 /// Whether draw `i` may be one too many.
 pub(super) fn is_doubtful(count: u64, words: &[u32], i: usize) -> bool {
-    if count != 0 && count <= 0xffff_ffff { u64::from(words[i]) * count & 0xffff_ffff < count } else { product(count, words, i).1 < count }
+    if count != 0 && count <= 0xffff_ffff {
+        (u64::from(words[i]) * count) & 0xffff_ffff < count
+    } else {
+        product(count, words, i).1 < count
+    }
 }
 
 for_each_set! {
