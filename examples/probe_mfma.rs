@@ -4,10 +4,14 @@
 //! cargo run --release --example probe_mfma
 //! ```
 //!
-//! Without an AMD GPU of a known architecture it shows what the models answer.
+//! Then it runs a whole GEMM on them and holds it against the model's. Without an AMD GPU of a known architecture it shows
+//! what the models answer.
 
-use hipverify::device::{Device, DeviceKind};
+use hipverify::device::{Device, DeviceKind, DeviceMem};
+use hipverify::dtype::{Bf16, F16, Scalar};
+use hipverify::fill::FillUniformRand;
 use hipverify::matrix_core::{Arch, Arithmetic, Mfma};
+use hipverify::reference::{mfma_gemm, mfma_gemm_instruction, model_gemm};
 use hipverify::suite::{MfmaProbe, ProbeAnswer};
 
 fn main() -> anyhow::Result<()> {
@@ -22,6 +26,8 @@ fn main() -> anyhow::Result<()> {
         for mfma in Mfma::all(arch) {
             ask(&device, mfma)?;
         }
+        gemm::<F16>(&device, arch)?;
+        gemm::<Bf16>(&device, arch)?;
     }
     if !asked {
         println!("No AMD GPU with known matrix cores here: {}.", Device::best()?.why());
@@ -30,6 +36,26 @@ fn main() -> anyhow::Result<()> {
         show(Mfma::f32_32x32x8bf16_1k(Arch::Gfx90a))?;
         show(Mfma::f32_32x32x16_bf8_bf8(Arch::Gfx942))?;
     }
+    Ok(())
+}
+
+/// A GEMM by chains of one instruction, on the hardware and through its model.
+fn gemm<T: Scalar>(device: &Device, arch: Arch) -> anyhow::Result<()> {
+    let (m, n, k) = (500, 300, 2000);
+    let mfma = mfma_gemm_instruction(arch, T::DTYPE)?;
+    let Some(model) = mfma.model() else { return Ok(()) };
+    let mut a = DeviceMem::<T>::new(device, m * k)?;
+    let mut b = DeviceMem::<T>::new(device, k * n)?;
+    a.fill(&FillUniformRand::new(-1.0, 1.0).seed(1))?;
+    b.fill(&FillUniformRand::new(-1.0, 1.0).seed(2))?;
+    let zeros = vec![0.0f32; m * n];
+    let (mut found, mut expected) = (DeviceMem::from_slice(device, &zeros)?, DeviceMem::from_slice(device, &zeros)?);
+    mfma_gemm((m, n, k), &a, &b, &mut found)?;
+    model_gemm(model, (m, n, k), &a, &b, &mut expected)?;
+    // As numbers: where a chain is cut may decide on the sign of a zero.
+    let (found, expected) = (found.to_vec()?, expected.to_vec()?);
+    let differ = found.iter().zip(&expected).filter(|(x, y)| x != y).count();
+    println!("  GEMM {m} x {n} x {k} by {mfma}: {differ} of {} elements differ from the model {model}", m * n);
     Ok(())
 }
 

@@ -19,6 +19,7 @@ mod engine;
 mod gemm;
 mod lanes;
 mod lattice;
+mod mfma_gemm;
 mod model_gemm;
 pub mod naive;
 mod operand;
@@ -33,6 +34,7 @@ pub use conv_layout::{ConvLayout, Role};
 pub use conv_param::{ConvParam, ConvSizes};
 pub use gemm::{Epilogue, Gemm};
 pub use lattice::{Direction, KOrder};
+pub use mfma_gemm::{mfma_gemm, mfma_gemm_instruction};
 pub use model_gemm::model_gemm;
 
 pub(crate) use engine::{Convolution, convolve_on};

@@ -32,15 +32,7 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
             return Err(Error::WrongDType { what, expected: expected.to_string(), found: found.to_string() });
         }
     }
-    let length = |what, rows: usize, columns: usize, found: usize| {
-        let expected = rows.checked_mul(columns).ok_or(Error::SizeOverflow { what, elements: rows, unit_bytes: columns })?;
-        if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
-    };
-    length("elements of A", m, k, a.len())?;
-    length("elements of B", k, n, b.len())?;
-    length("elements of C", m, n, c.len())?;
-    b.device().expect_same(a.device(), "B")?;
-    c.device().expect_same(a.device(), "C")?;
+    check_lengths((m, n, k), a, b, c)?;
     let device: Device = a.device().clone();
     if device.kind() == DeviceKind::Host {
         fn widen<T: Scalar>(x: &DeviceMem<T>) -> Result<Vec<f32>> {
@@ -67,6 +59,24 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
         ),
     })?;
     crate::device::hip::model_gemm(kernel, (ta, tb), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
+}
+
+/// Checks that the buffers hold matrices of these sizes and are on one device.
+pub(super) fn check_lengths<A: Scalar, B: Scalar>(
+    (m, n, k): (usize, usize, usize),
+    a: &DeviceMem<A>,
+    b: &DeviceMem<B>,
+    c: &DeviceMem<f32>,
+) -> Result<()> {
+    let length = |what, rows: usize, columns: usize, found: usize| {
+        let expected = rows.checked_mul(columns).ok_or(Error::SizeOverflow { what, elements: rows, unit_bytes: columns })?;
+        if found == expected { Ok(()) } else { Err(Error::Length { what, expected, found }) }
+    };
+    length("elements of A", m, k, a.len())?;
+    length("elements of B", k, n, b.len())?;
+    length("elements of C", m, n, c.len())?;
+    b.device().expect_same(a.device(), "B")?;
+    c.device().expect_same(a.device(), "C")
 }
 
 /// The device code of a model.

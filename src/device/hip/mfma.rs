@@ -1,6 +1,7 @@
-//! Launches of the instructions in hip/mfma.hip.
+//! Launches of the instructions in hip/mfma.hip, and of the GEMM made of them.
 
-use super::launch;
+use super::reference::extent;
+use super::{Kernel, launch};
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
@@ -31,5 +32,41 @@ pub(crate) fn issue(name: &str, steps: u32, a: &DeviceBytes, b: &DeviceBytes, c:
         // SAFETY: `extern "C" __global__ void NAME(Issue p)` for blocks of 64 threads; the caller's images have the sizes that
         // the instruction reads and writes, and stay borrowed until `blocking` has waited.
         unsafe { launch(&code, function, queue, [1; 3], [64, 1, 1], 0, &mut [ptr::from_mut(&mut issue).cast()]) }
+    })
+}
+
+/// `struct MfmaGemm` of hip/mfma.hip.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct MfmaGemm {
+    a: u64,
+    b: u64,
+    c: u64,
+    m: u32,
+    n: u32,
+    k: u32,
+    tiles_n: u32,
+}
+
+/// Rows and columns of the tile that one wavefront computes.
+const TILE: usize = 32;
+
+/// C += A * B with C m x n, of 16-bit A and B; the caller has checked the lengths.
+pub(crate) fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceBytes, b: &DeviceBytes, c: &mut DeviceBytes) -> Result<()> {
+    let device = c.device().clone();
+    let Backend::Hip(gpu) = device.backend() else {
+        return Err(Error::Unsupported { what: name.to_owned(), by: device.name() });
+    };
+    let limited = |what, x: usize| extent(what, x.checked_add(TILE).unwrap_or(usize::MAX)).map(|_| x as u32);
+    let (tiles_m, tiles_n) = (m.div_ceil(TILE), n.div_ceil(TILE));
+    let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n))?;
+    let (m, n, k) = (limited("m", m)?, limited("n", n)?, limited("k", k)?);
+    let arguments = (MfmaGemm { a: a.ptr() as u64, b: b.ptr() as u64, c: c.mut_ptr() as u64, m, n, k, tiles_n: tiles_n as u32 },);
+    // SAFETY: both are `extern "C" __global__ void NAME(MfmaGemm p)` for blocks of 64 threads.
+    let code: Kernel<(MfmaGemm,)> = unsafe { Kernel::new("mfma.hip", name, 64) };
+    gpu.blocking(|queue| {
+        // SAFETY: the buffers have m x k, k x n and m x n elements, and stay borrowed until `blocking` has waited; the kernel
+        // reads and writes inside these sizes.
+        unsafe { code.launch(queue, grid, &arguments) }
     })
 }

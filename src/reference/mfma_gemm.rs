@@ -1,0 +1,129 @@
+//! A GEMM on the real matrix cores of an AMD GPU.
+
+use crate::device::{DeviceKind, DeviceMem, hip};
+use crate::dtype::{DType, Scalar};
+use crate::error::{Error, Result};
+use crate::matrix_core::{Arch, Mfma};
+
+/// The instruction that [`mfma_gemm`] chains on `arch` for A and B of `dtype`; its [`model`](Mfma::model) says what comes out.
+///
+/// # Errors
+/// When `dtype` is neither f16 nor bf16.
+pub fn mfma_gemm_instruction(arch: Arch, dtype: DType) -> Result<Mfma> {
+    match (dtype, arch) {
+        (DType::F16, _) => Ok(Mfma::f32_32x32x8f16(arch)),
+        (DType::Bf16, Arch::Gfx908) => Ok(Mfma::f32_32x32x4bf16(arch)),
+        (DType::Bf16, _) => Ok(Mfma::f32_32x32x8bf16_1k(arch)),
+        _ => Err(Error::WrongDType {
+            what: "operands of a GEMM on matrix cores".to_owned(),
+            expected: "f16 or bf16".to_owned(),
+            found: dtype.to_string(),
+        }),
+    }
+}
+
+/// C (m x n) += A (m x k) * B (k x n), row-major, by the matrix cores of the GPU that holds the buffers: every element is one
+/// chain of the instruction that [`mfma_gemm_instruction`] names, k ascending, the last one padded with zeros.
+///
+/// It is there to be held against [`model_gemm`](super::model_gemm), which gives the same bits on any device if the model is
+/// right (but for the sign of zeros, which may depend on where a chain is cut). It is written for that, not for speed.
+///
+/// # Errors
+/// On anything but a gfx908, gfx90a or gfx942; for formats, lengths or devices that do not fit; a failed launch.
+///
+/// ```no_run
+/// use hipverify::reference::{mfma_gemm, mfma_gemm_instruction, model_gemm};
+/// use hipverify::{Device, DeviceMem, dtype::F16, matrix_core::Arch};
+/// let gpu = Device::open("gpu")?;
+/// let a = DeviceMem::from_slice(&gpu, &[F16::ONE; 64 * 64])?;
+/// let mut hardware = DeviceMem::from_slice(&gpu, &[0.0f32; 64 * 64])?;
+/// let mut model = DeviceMem::from_slice(&gpu, &[0.0f32; 64 * 64])?;
+/// mfma_gemm((64, 64, 64), &a, &a, &mut hardware)?;
+/// let arch: Arch = gpu.arch().unwrap_or_default().parse()?;
+/// if let Some(arithmetic) = mfma_gemm_instruction(arch, a.dtype())?.model() {
+///     model_gemm(arithmetic, (64, 64, 64), &a, &a, &mut model)?;
+///     assert_eq!(hardware.to_vec()?, model.to_vec()?);
+/// }
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+pub fn mfma_gemm<T: Scalar>((m, n, k): (usize, usize, usize), a: &DeviceMem<T>, b: &DeviceMem<T>, c: &mut DeviceMem<f32>) -> Result<()> {
+    let device = c.device().clone();
+    let arch = device.arch().filter(|_| device.kind() == DeviceKind::Amd).and_then(|name| name.parse::<Arch>().ok());
+    let Some(arch) = arch else {
+        return Err(Error::Unsupported {
+            what: "a GEMM on AMD's matrix cores".to_owned(),
+            by: format!(
+                "{} (it takes an AMD GPU of {}; reference::model_gemm computes what it would give on any device)",
+                device.name(),
+                Arch::ALL.map(|a| a.name()).join(", ")
+            ),
+        });
+    };
+    mfma_gemm_instruction(arch, T::DTYPE)?;
+    super::model_gemm::check_lengths((m, n, k), a, b, c)?;
+    let name = if T::DTYPE == DType::F16 { "mfma_gemm_f16" } else { "mfma_gemm_bf16" };
+    hip::mfma::gemm(name, [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use crate::dtype::{Bf16, F16};
+    use crate::reference::model_gemm;
+
+    /// Elements around one, without zeros among their sums.
+    fn numbers<T: Scalar>(count: usize) -> Vec<T> {
+        use crate::dtype::{Overflow, Rounding};
+        let value = |i: usize| (i * 37 % 101) as f64 / 64.0 - 0.7;
+        (0..count).map(|i| T::from_bits64(T::DTYPE.encode(value(i), Rounding::NearestEven, Overflow::Ieee))).collect()
+    }
+
+    fn check<T: Scalar>(device: &Device, arch: Arch) {
+        for (m, n, k) in [(32, 32, 8), (33, 70, 24), (5, 3, 64)] {
+            let a = DeviceMem::from_slice(device, &numbers::<T>(m * k)).unwrap();
+            let b = DeviceMem::from_slice(device, &numbers::<T>(k * n)).unwrap();
+            let start: Vec<f32> = (0..m * n).map(|i| i as f32 / 7.0).collect();
+            let mut found = DeviceMem::from_slice(device, &start).unwrap();
+            let mut expected = DeviceMem::from_slice(device, &start).unwrap();
+            mfma_gemm((m, n, k), &a, &b, &mut found).unwrap();
+            let model = mfma_gemm_instruction(arch, T::DTYPE).unwrap().model().unwrap();
+            model_gemm(model, (m, n, k), &a, &b, &mut expected).unwrap();
+            assert_eq!(found.to_vec().unwrap(), expected.to_vec().unwrap(), "{model} on {device}, {m} x {n} x {k}");
+        }
+    }
+
+    #[test]
+    fn matrix_cores_give_the_models_bits_and_other_devices_say_what_would_fit() {
+        for device in Device::all() {
+            match device.arch().filter(|_| device.kind() == DeviceKind::Amd).and_then(|a| a.parse::<Arch>().ok()) {
+                Some(arch) => {
+                    check::<F16>(&device, arch);
+                    check::<Bf16>(&device, arch);
+                }
+                None => {
+                    let a = DeviceMem::from_slice(&device, &[F16::ONE; 64]).unwrap();
+                    let mut c = DeviceMem::from_slice(&device, &[0.0f32; 64]).unwrap();
+                    let error = mfma_gemm((8, 8, 8), &a, &a, &mut c).unwrap_err().to_string();
+                    assert!(error.contains("gfx908, gfx90a, gfx942") && error.contains("model_gemm"), "{error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_architecture_names_its_instruction() {
+        for (arch, dtype, name) in [
+            (Arch::Gfx908, DType::F16, "v_mfma_f32_32x32x8f16"),
+            (Arch::Gfx908, DType::Bf16, "v_mfma_f32_32x32x4bf16"),
+            (Arch::Gfx90a, DType::Bf16, "v_mfma_f32_32x32x8bf16_1k"),
+            (Arch::Gfx942, DType::F16, "v_mfma_f32_32x32x8_f16"),
+            (Arch::Gfx942, DType::Bf16, "v_mfma_f32_32x32x8_bf16"),
+        ] {
+            let mfma = mfma_gemm_instruction(arch, dtype).unwrap();
+            assert_eq!(mfma.name(), name, "{arch}");
+            assert!(Mfma::by_name(arch, name).is_ok() && mfma.model().is_some(), "{arch} has {name}");
+        }
+        assert!(mfma_gemm_instruction(Arch::Gfx90a, DType::F32).unwrap_err().to_string().contains("f16 or bf16"));
+    }
+}
