@@ -1,6 +1,6 @@
 //! Reports as text for people and numbers for machines.
 
-use super::report::{Place, Report, Value, Warning, Worst};
+use super::report::{Judge, Place, Report, Value, Warning, Worst};
 use super::stats::Measure;
 use std::fmt;
 
@@ -116,9 +116,24 @@ impl Report {
     fn headline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = if self.passed { "PASS" } else { "FAIL" };
         let total = grouped(self.elements as u64);
-        match self.mismatches {
-            0 => write!(f, "{verdict}  {total} elements agree")?,
-            n => write!(f, "{verdict}  {} of {total} elements differ ({} %)", grouped(n), short(self.mismatch_percent(), 2))?,
+        let share = |n: u64| format!("{} of {total} elements", grouped(n));
+        let percent = short(self.mismatch_percent(), 2);
+        write!(f, "{verdict}  ")?;
+        match (self.judge, self.mismatches) {
+            (Judge::Elements, 0) => write!(f, "{total} elements agree")?,
+            (Judge::Elements, n) => write!(f, "{} differ ({percent} %)", share(n))?,
+            (Judge::Thresholds | Judge::Both, n) => {
+                let with = if self.judge == Judge::Both { "elements and " } else { "" };
+                write!(f, "by {with}metrics {}", self.vector())?;
+                if self.nonfinite_pairs > 0 && !self.passed {
+                    write!(f, ", {} not finite", share(self.nonfinite_pairs))?;
+                }
+                // Not "differ" in front of a PASS: the tolerance of elements was not what counted.
+                match n {
+                    0 => write!(f, "; {total} elements agree")?,
+                    n => write!(f, "; {} beyond the tolerance ({percent} %)", share(n))?,
+                }
+            }
         }
         let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
         write!(f, "   {}[{}]", self.result_dtype, shape.join(","))?;
@@ -126,6 +141,13 @@ impl Report {
             write!(f, " against {}", self.reference_dtype)?;
         }
         write!(f, "   rtol {} atol {}", short(self.rtol, 4), short(self.atol, 4))
+    }
+
+    /// The verdict vector of the metrics: `[1 1 0]`.
+    fn vector(&self) -> String {
+        let Some(m) = &self.metrics else { return "that were not measured".to_owned() };
+        let [rms, absolute, relative] = m.vector.map(u8::from);
+        format!("[{rms} {absolute} {relative}]")
     }
 
     /// The element that misses the tolerance most, with every measure at that element's own worst; then the worst by other
@@ -159,15 +181,14 @@ impl Report {
     fn metric_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(m) = &self.metrics else { return Ok(()) };
         let old = m.worst_relative_old.as_ref().map_or(0.0, |w| w.value);
-        let bit = |b: bool| u8::from(b);
-        let [rms, absolute, relative] = m.vector.map(bit);
         write!(
             f,
-            "\n  {:<LABEL$}RMS {}   mean abs {}   max rel (|r| > 1e-3) {}   [{rms} {absolute} {relative}]",
+            "\n  {:<LABEL$}RMS {}   mean abs {}   max rel (|r| > 1e-3) {}   {}",
             "metrics",
             short(m.rms, 3),
             short(m.mean_absolute, 3),
-            short(old, 3)
+            short(old, 3),
+            self.vector()
         )?;
         write!(
             f,
@@ -225,4 +246,45 @@ pub(crate) fn json_number<S: serde::Serializer>(x: &f64, s: S) -> Result<S::Ok, 
 #[cfg(feature = "serde")]
 pub(crate) fn json_name<S: serde::Serializer>(dtype: &crate::dtype::DType, s: S) -> Result<S::Ok, S::Error> {
     s.serialize_str(dtype.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verify::{Level, Options, Thresholds, Tolerance, gpu_verify_with};
+    use crate::{Device, DeviceMem};
+
+    /// The headline says what was judged, so that a verdict never contradicts what stands beside it.
+    #[test]
+    fn the_headline_says_what_was_judged() {
+        let verdict = |result: &[f32], limit: f64, judge: Judge, level: Level| {
+            let (a, r) = (DeviceMem::from_slice(&Device::host(), result), DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 4.0, 8.0]));
+            let thresholds = Thresholds::new(f64::INFINITY, limit, f64::INFINITY).unwrap();
+            let options = Options::default().thresholds(thresholds, judge).level(level);
+            let report = gpu_verify_with(&a.unwrap(), &r.unwrap(), &Tolerance::exact(), &options).unwrap().to_string();
+            report.split("   ").next().unwrap().to_owned()
+        };
+        let same = &[1.0, 2.0, 4.0, 8.0];
+        let near = &[1.0, 2.0, 4.0, 8.5];
+        let infinite = &[1.0, 2.0, f32::INFINITY, 8.0];
+        for (result, limit, judge, expected) in [
+            (same, 1.0, Judge::Elements, "PASS  4 elements agree"),
+            (near, 1.0, Judge::Elements, "FAIL  1 of 4 elements differ (25 %)"),
+            (same, 1.0, Judge::Thresholds, "PASS  by metrics [1 1 1]; 4 elements agree"),
+            (near, 1.0, Judge::Thresholds, "PASS  by metrics [1 1 1]; 1 of 4 elements beyond the tolerance (25 %)"),
+            (near, 0.25, Judge::Thresholds, "FAIL  by metrics [1 0 1]; 1 of 4 elements beyond the tolerance (25 %)"),
+            (
+                infinite,
+                1.0,
+                Judge::Thresholds,
+                "FAIL  by metrics [1 1 1], 1 of 4 elements not finite; 1 of 4 elements beyond the tolerance (25 %)",
+            ),
+            (same, 1.0, Judge::Both, "PASS  by elements and metrics [1 1 1]; 4 elements agree"),
+            (near, 1.0, Judge::Both, "FAIL  by elements and metrics [1 1 1]; 1 of 4 elements beyond the tolerance (25 %)"),
+        ] {
+            assert_eq!(verdict(result, limit, judge, Level::All), expected);
+        }
+        let unmeasured = verdict(same, 1.0, Judge::Thresholds, Level::Counts);
+        assert_eq!(unmeasured, "FAIL  by metrics that were not measured; 4 elements agree");
+    }
 }
