@@ -61,31 +61,49 @@ template <u32 DTYPE> __device__ inline u32 encode_bytes(float x, float y) {
 #endif
 }
 
-// Whether the short form of `uniform_group` gives the same numbers: no signs, and no draw that would be clamped. Results rise
-// with the draw, so the first and the last one tell.
-__device__ inline bool is_plain(const FillParams &p, float smallest) {
-    const float a = (float)p.a, b = (float)p.b;
-    return !(p.flags & SIGNED) && b * (1.0f / 65536.0f) * 65536.0f == b && fmaf(smallest, b, a) >= (float)p.low &&
-           fmaf(1.0f - smallest, b, a) <= (float)p.high;
+// How a uniform number comes from its draw: by the definition, which knows signs; the same in fewer instructions; these without
+// the clamps.
+enum : u32 { GENERAL, CLAMPED, INSIDE };
+
+// The shortest form that gives the same numbers. Results rise with the draw, so the first and the last one, u = `least` and
+// u = 1 - `least`, tell whether any is clamped.
+template <typename REAL> __device__ inline u32 form_of(const FillParams &p, REAL least) {
+    const REAL a = (REAL)p.a, b = (REAL)p.b;
+    // The product with 2^-16 must be exact.
+    if ((p.flags & SIGNED) || b * (REAL)(1.0f / 65536.0f) * (REAL)65536.0f != b) return GENERAL;
+    const REAL first = fma(least, b, a), last = fma((REAL)1 - least, b, a);
+    return first >= (REAL)p.low && last <= (REAL)p.high ? INSIDE : CLAMPED;
 }
 
-__device__ inline bool is_plain64(const FillParams &p) {
-    const double smallest = 1.0 / 9007199254740992.0;
-    return !(p.flags & SIGNED) && fma(smallest, p.b, p.a) >= p.low && fma(1.0 - smallest, p.b, p.a) <= p.high;
-}
-
-// 2^23 + draw, in one instruction; minus (2^23 - 1/2) it is 2^WIDTH u, exactly, and so is its product with b / 2^WIDTH.
+// 2^WIDTH u, exactly: 2^23 + draw, made in one instruction, minus (2^23 - 1/2).
 template <u32 WIDTH> __device__ inline float middle_of(u32 word, u32 place) {
-    const u32 selector = WIDTH == 16 ? 0x7410u + place * 0x22u : 0x7440u + place;
-    return f32_of(__byte_perm(word, 0x4b000000u, selector)) - 8388607.5f;
+    u32 shifted;
+    if constexpr (WIDTH == 8) shifted = __byte_perm(word, 0x4b000000u, 0x7440u + place);
+    else shifted = place ? (word >> 16) + 0x4b000000u : __byte_perm(word, 0x4b000000u, 0x7410u);
+    return f32_of(shifted) - 8388607.5f;
+}
+
+// A range in f32. `b` is for u as a format has it: 2^WIDTH u for those of 16 and 8 bits in the short forms.
+struct Range {
+    float a, b, low, high;
+
+    template <u32 FORM> __device__ inline float number(float u) const {
+        const float x = fmaf(u, b, a);
+        return FORM == INSIDE ? x : clamped(x, low, high);
+    }
+};
+
+template <u32 DTYPE, u32 FORM> __device__ inline Range range_of(const FillParams &p) {
+    constexpr u32 bits = format_of(DTYPE).bits;
+    const float scale = FORM == GENERAL || bits >= 32 ? 1.0f : bits == 16 ? 1.0f / 65536.0f : 1.0f / 256.0f;
+    return {(float)p.a, (float)p.b * scale, (float)p.low, (float)p.high};
 }
 
 // 16 bytes of uniform numbers: group number high * 2^32 + low. `table` has every result of an 8-bit draw.
-template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const FillParams &p, u32 low_word, u32 high_word, const u8 *table) {
+template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillParams &p, const Range &range, u32 low, u32 high, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     const u32 is_signed = p.flags & SIGNED;
-    const float a = (float)p.a, b = (float)p.b, low = (float)p.low, high = (float)p.high;
-    const u64 group = (u64)high_word << 32 | low_word;
+    const u64 group = (u64)high << 32 | low;
     uint4 out;
     [[maybe_unused]] u32 *o = (u32 *)&out;
     if constexpr (bits == 4) {
@@ -102,38 +120,35 @@ template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const Fil
         u64 x[2];
         for (u32 i = 0; i < 2; i++) {
             const u64 word = half_of(w, i == 1);
-            if constexpr (PLAIN) {
-                const double u = f64_of(0x3ff0000000000000ull | word >> 12) - (1.0 - 1.0 / 9007199254740992.0);
-                x[i] = bits_of(fma(u, p.b, p.a));
-            } else {
-                x[i] = bits_of(uniform64(word, is_signed, p.a, p.b, p.low, p.high));
-            }
+            const double u = f64_of(0x3ff0000000000000ull | word >> 12) - (1.0 - 1.0 / 9007199254740992.0);
+            if constexpr (FORM == GENERAL) x[i] = bits_of(uniform64(word, is_signed, p.a, p.b, p.low, p.high));
+            else if constexpr (FORM == CLAMPED) x[i] = bits_of(clamped(fma(u, p.b, p.a), p.low, p.high));
+            else x[i] = bits_of(fma(u, p.b, p.a));
         }
         out = make_uint4((u32)x[0], (u32)(x[0] >> 32), (u32)x[1], (u32)(x[1] >> 32));
     } else {
         const Words w = block_of(p, group, DATA);
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
-            if constexpr (bits == 32 && PLAIN) {
-                const float u = f32_of(0x3f800000u | w.w[i] >> 9) - (1.0f - 1.0f / 16777216.0f);
-                const float x = fmaf(u, b, a);
+            [[maybe_unused]] const auto general = [&](u32 word, u32 width) {
+                return uniform32(word, width, is_signed, range.a, range.b, range.low, range.high);
+            };
+            if constexpr (bits == 32) {
+                float x;
+                if constexpr (FORM == GENERAL) x = general(w.w[i], 32);
+                else x = range.number<FORM>(f32_of(0x3f800000u | w.w[i] >> 9) - (1.0f - 1.0f / 16777216.0f));
                 // Within the range, hence finite.
                 o[i] = DTYPE == F32 ? bits_of(x) : encode_in_range<DTYPE>(x);
-            } else if constexpr (bits == 16 && PLAIN) {
-                const float scaled = b * (1.0f / 65536.0f);
-                o[i] = encode_pair<DTYPE>(fmaf(middle_of<16>(w.w[i], 0), scaled, a), fmaf(middle_of<16>(w.w[i], 1), scaled, a));
-            } else if constexpr (bits == 8 && PLAIN) {
-                const float scaled = b * (1.0f / 256.0f);
+            } else if constexpr (bits == 16 && FORM == GENERAL) {
+                o[i] = encode_pair<DTYPE>(general(w.w[i] & 0xffff, 16), general(w.w[i] >> 16, 16));
+            } else if constexpr (bits == 16) {
+                const float x = range.number<FORM>(middle_of<16>(w.w[i], 0)), y = range.number<FORM>(middle_of<16>(w.w[i], 1));
+                o[i] = encode_pair<DTYPE>(x, y);
+            } else if constexpr (FORM != GENERAL) {
                 float x[4];
 #pragma unroll
-                for (u32 k = 0; k < 4; k++) x[k] = fmaf(middle_of<8>(w.w[i], k), scaled, a);
+                for (u32 k = 0; k < 4; k++) x[k] = range.number<FORM>(middle_of<8>(w.w[i], k));
                 o[i] = encode_bytes<DTYPE>(x[0], x[1]) | encode_bytes<DTYPE>(x[2], x[3]) << 16;
-            } else if constexpr (bits == 32) {
-                const float x = uniform32(w.w[i], 32, is_signed, a, b, low, high);
-                o[i] = DTYPE == F32 ? bits_of(x) : encode_in_range<DTYPE>(x);
-            } else if constexpr (bits == 16) {
-                o[i] = encode_pair<DTYPE>(uniform32(w.w[i] & 0xffff, 16, is_signed, a, b, low, high),
-                                          uniform32(w.w[i] >> 16, 16, is_signed, a, b, low, high));
             } else {
                 u32 word = 0;
                 for (u32 k = 0; k < 4; k++) word |= (u32)table[w.w[i] >> (8 * k) & 0xff] << (8 * k);
@@ -144,10 +159,11 @@ template <u32 DTYPE, bool PLAIN> __device__ inline uint4 uniform_group(const Fil
     return out;
 }
 
-template <u32 DTYPE, bool PLAIN> __device__ inline void fill_groups(const FillParams &p, u8 *target, const u8 *table) {
+template <u32 DTYPE, u32 FORM> __device__ inline void fill_groups(const FillParams &p, u8 *target, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     constexpr u32 unit = bits < 8 ? 1 : bits / 8;
     constexpr u32 tile_groups = UNIFORM_THREADS * PER_THREAD;
+    const Range range = range_of<DTYPE, FORM>(p);
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
     // What takes whole stores, in tiles without a look at the end. All groups of a tile agree in the upper half of their
@@ -160,11 +176,11 @@ template <u32 DTYPE, bool PLAIN> __device__ inline void fill_groups(const FillPa
         uint4 *at = (uint4 *)start + first + threadIdx.x;
 #pragma unroll
         for (u32 k = 0; k < PER_THREAD; k++) {
-            at[k * UNIFORM_THREADS] = uniform_group<DTYPE, PLAIN>(p, low + k * UNIFORM_THREADS, high, table);
+            at[k * UNIFORM_THREADS] = uniform_group<DTYPE, FORM>(p, range, low + k * UNIFORM_THREADS, high, table);
         }
     }
     for (u64 group = tiles * tile_groups + first_item(); group < (bytes + 15) / 16; group += item_step()) {
-        const uint4 out = uniform_group<DTYPE, PLAIN>(p, (u32)group, (u32)(group >> 32), table);
+        const uint4 out = uniform_group<DTYPE, FORM>(p, range, (u32)group, (u32)(group >> 32), table);
         if (group < whole) {
             ((uint4 *)start)[group] = out;
             continue;
@@ -185,7 +201,7 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
     constexpr u32 bits = format_of(DTYPE).bits;
     if constexpr (bits <= 8) {
         if constexpr (encodes_bytes<DTYPE>()) {
-            if (is_plain(p, 1.0f / 512.0f)) return fill_groups<DTYPE, true>(p, target, nullptr);
+            if (form_of(p, 1.0f / 512.0f) == INSIDE) return fill_groups<DTYPE, INSIDE>(p, target, nullptr);
         }
         __shared__ u8 table[256];
         for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
@@ -193,11 +209,14 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
             table[i] = (u8)encode_from_f32<DTYPE>(x);
         }
         __syncthreads();
-        fill_groups<DTYPE, false>(p, target, table);
+        fill_groups<DTYPE, GENERAL>(p, target, table);
     } else {
-        const bool plain = bits == 64 ? is_plain64(p) : is_plain(p, bits == 32 ? 1.0f / 16777216.0f : 1.0f / 131072.0f);
-        if (plain) fill_groups<DTYPE, true>(p, target, nullptr);
-        else fill_groups<DTYPE, false>(p, target, nullptr);
+        u32 form;
+        if constexpr (bits == 64) form = form_of(p, 1.0 / 9007199254740992.0);
+        else form = form_of(p, bits == 32 ? 1.0f / 16777216.0f : 1.0f / 131072.0f);
+        if (form == INSIDE) fill_groups<DTYPE, INSIDE>(p, target, nullptr);
+        else if (form == CLAMPED) fill_groups<DTYPE, CLAMPED>(p, target, nullptr);
+        else fill_groups<DTYPE, GENERAL>(p, target, nullptr);
     }
 }
 

@@ -5,7 +5,7 @@
 //! function from a vector of 4 blocks to a vector, and [`stream`] is the loop around it. What does not fit this pattern
 //! (4-bit formats, other generators, the last few elements) is done by `blocks.rs`, the definition of both is `element.rs`.
 
-use super::element::uniform_from;
+use super::element::{element, uniform_from};
 use super::params::{FillParams, flag, kind};
 use super::philox::{M0, M1, W0, W1};
 use super::vectors::Vectors;
@@ -19,15 +19,23 @@ const TURN: usize = 4 * 8 * 16;
 /// Draws beyond what `count` divides are one in 2^32 / `count`; above this count there are too many to repair one by one.
 const MOST_INTEGERS: u64 = 1 << 20;
 
-/// What [`fill`] can do.
+/// How a uniform number comes from u: without a look at the ends, where no draw passes them; clamped; clamped, with a sign.
+type Form = u8;
+const PLAIN: Form = 0;
+const CLAMPED: Form = 1;
+const SIGNED: Form = 2;
+
+/// What this module can do.
 pub(super) enum Stream {
-    F64,
-    F32,
-    F16,
-    Bf16,
+    F64(Form),
+    F32(Form),
+    F16(Form),
+    Bf16(Form),
     /// Formats of one byte: the results of all 256 draws.
     Byte(Box<[u8; 256]>),
     I32,
+    /// The same everywhere.
+    Constant([u8; 64]),
 }
 
 impl Stream {
@@ -37,15 +45,20 @@ impl Stream {
             return None;
         }
         match (p.kind, dtype) {
-            (kind::UNIFORM, DType::F64) => Some(Stream::F64),
-            (kind::UNIFORM, DType::F32) => Some(Stream::F32),
-            (kind::UNIFORM, DType::F16) => Some(Stream::F16),
-            (kind::UNIFORM, DType::Bf16) => Some(Stream::Bf16),
+            (kind::UNIFORM, DType::F64) => Some(Stream::F64(form(p, dtype))),
+            (kind::UNIFORM, DType::F32) => Some(Stream::F32(form(p, dtype))),
+            (kind::UNIFORM, DType::F16) => Some(Stream::F16(form(p, dtype))),
+            (kind::UNIFORM, DType::Bf16) => Some(Stream::Bf16(form(p, dtype))),
             (kind::UNIFORM, _) if dtype.bits() == 8 => {
                 Some(Stream::Byte(Box::new(std::array::from_fn(|draw| uniform_from(p, dtype, draw as u64) as u8))))
             }
             (kind::INTEGERS, DType::I32) if p.flags & flag::SIGNED == 0 && p.period <= 1 && (1..=MOST_INTEGERS).contains(&p.int_count) => {
                 Some(Stream::I32)
+            }
+            (kind::CONSTANT, _) => {
+                let mut line = [0; 64];
+                (0..512 / dtype.bits()).for_each(|i| dtype.store_bits(&mut line, i, element(p, dtype, 0)));
+                Some(Stream::Constant(line))
             }
             _ => None,
         }
@@ -77,20 +90,41 @@ impl Stream {
 
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
     fn fill_with<const PAST: bool>(&self, p: &FillParams, first: u64, out: &mut [u8], repair: impl FnMut(usize, &mut [u8])) {
-        let signed = p.flags & flag::SIGNED != 0;
-        match (self, signed) {
-            (Stream::F64, false) => f64s::<PAST, false>(p, first, out),
-            (Stream::F64, true) => f64s::<PAST, true>(p, first, out),
-            (Stream::F32, false) => f32s::<PAST, false>(p, first, out),
-            (Stream::F32, true) => f32s::<PAST, true>(p, first, out),
-            (Stream::F16, false) => f16s::<PAST, false>(p, first, out),
-            (Stream::F16, true) => f16s::<PAST, true>(p, first, out),
-            (Stream::Bf16, false) => bf16s::<PAST, false>(p, first, out),
-            (Stream::Bf16, true) => bf16s::<PAST, true>(p, first, out),
-            (Stream::Byte(table), _) => bytes::<PAST>(p, first, out, table),
-            (Stream::I32, _) => i32s::<PAST>(p, first, out, repair),
+        match self {
+            Stream::F64(PLAIN) => f64s::<PAST, PLAIN>(p, first, out),
+            Stream::F64(CLAMPED) => f64s::<PAST, CLAMPED>(p, first, out),
+            Stream::F64(_) => f64s::<PAST, SIGNED>(p, first, out),
+            Stream::F32(PLAIN) => f32s::<PAST, PLAIN>(p, first, out),
+            Stream::F32(CLAMPED) => f32s::<PAST, CLAMPED>(p, first, out),
+            Stream::F32(_) => f32s::<PAST, SIGNED>(p, first, out),
+            Stream::F16(PLAIN) => f16s::<PAST, PLAIN>(p, first, out),
+            Stream::F16(CLAMPED) => f16s::<PAST, CLAMPED>(p, first, out),
+            Stream::F16(_) => f16s::<PAST, SIGNED>(p, first, out),
+            Stream::Bf16(PLAIN) => bf16s::<PAST, PLAIN>(p, first, out),
+            Stream::Bf16(CLAMPED) => bf16s::<PAST, CLAMPED>(p, first, out),
+            Stream::Bf16(_) => bf16s::<PAST, SIGNED>(p, first, out),
+            Stream::Byte(table) => bytes::<PAST>(p, first, out, table),
+            Stream::I32 => i32s::<PAST>(p, first, out, repair),
+            Stream::Constant(line) => repeat::<PAST>(line, out),
         }
     }
+}
+
+/// The cheapest form that gives the numbers of the definition. They rise with the draw, so that the first and the last tell
+/// whether any is clamped.
+fn form(p: &FillParams, dtype: DType) -> Form {
+    if p.flags & flag::SIGNED != 0 {
+        return SIGNED;
+    }
+    let inside = if dtype == DType::F64 {
+        let half = 1.0 / (1u64 << 53) as f64;
+        half.mul_add(p.b, p.a) >= p.low && (1.0 - half).mul_add(p.b, p.a) <= p.high
+    } else {
+        let half: f32 = if dtype == DType::F32 { 1.0 / 16_777_216.0 } else { 1.0 / 131_072.0 };
+        let (a, b) = (p.a as f32, p.b as f32);
+        half.mul_add(b, a) >= p.low as f32 && (1.0 - half).mul_add(b, a) <= p.high as f32
+    };
+    if inside { PLAIN } else { CLAMPED }
 }
 
 /// The words of blocks `first`, a multiple of 32, and following; whole turns.
@@ -167,17 +201,9 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
         for ((a, b), target) in a.into_iter().zip(b).zip(turn.as_chunks_mut::<128>().0) {
             let low = map(_mm512_permutex2var_epi32(a, low_blocks, b));
             let high = map(_mm512_permutex2var_epi32(a, high_blocks, b));
-            let target: *mut __m512i = target.as_mut_ptr().cast();
-            // SAFETY: `target` is 128 bytes; non-temporal stores are made only where the caller says that it is aligned.
-            unsafe {
-                if PAST {
-                    _mm512_stream_si512(target, low);
-                    _mm512_stream_si512(target.add(1), high);
-                } else {
-                    _mm512_storeu_si512(target, low);
-                    _mm512_storeu_si512(target.add(1), high);
-                }
-            }
+            let (first, second) = target.split_at_mut(64);
+            store::<PAST>(first, low);
+            store::<PAST>(second, high);
         }
     }
     if PAST {
@@ -186,8 +212,32 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
     }
 }
 
+/// Writes 64 bytes, aligned to a cache line if they go `PAST` the caches.
+#[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-fn f64s<const PAST: bool, const SIGNED: bool>(p: &FillParams, first: u64, out: &mut [u8]) {
+fn store<const PAST: bool>(target: &mut [u8], vector: __m512i) {
+    let target: *mut __m512i = target[..64].as_mut_ptr().cast();
+    if PAST {
+        // SAFETY: 64 exclusive bytes; `Stream::fill` chooses this only for aligned ones.
+        unsafe { _mm512_stream_si512(target, vector) };
+    } else {
+        // SAFETY: 64 exclusive bytes.
+        unsafe { _mm512_storeu_si512(target, vector) };
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
+fn repeat<const PAST: bool>(line: &[u8; 64], out: &mut [u8]) {
+    // SAFETY: 64 readable bytes.
+    let line = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+    out.as_chunks_mut::<64>().0.iter_mut().for_each(|target| store::<PAST>(target, line));
+    if PAST {
+        _mm_sfence();
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
+fn f64s<const PAST: bool, const FORM: Form>(p: &FillParams, first: u64, out: &mut [u8]) {
     let (a, b, low, high) = (_mm512_set1_pd(p.a), _mm512_set1_pd(p.b), _mm512_set1_pd(p.low), _mm512_set1_pd(p.high));
     let (kept, middle) = (_mm512_set1_epi64(!0xfff), _mm512_set1_epi64(0x800));
     let scale = _mm512_set1_pd(1.0 / (1u64 << 32) as f64 / (1u64 << 32) as f64);
@@ -196,20 +246,21 @@ fn f64s<const PAST: bool, const SIGNED: bool>(p: &FillParams, first: u64, out: &
         let k = _mm512_cvtepu64_pd(_mm512_ternarylogic_epi64::<0xea>(word, kept, middle));
         let x = _mm512_fmadd_pd(_mm512_mul_pd(k, scale), b, a);
         // The operand that comes second wins among equals, as in `clamp64`.
-        let x = _mm512_castpd_si512(_mm512_min_pd(high, _mm512_max_pd(low, x)));
-        if SIGNED { _mm512_xor_si512(x, _mm512_slli_epi64::<63>(word)) } else { x }
+        let x = if FORM == PLAIN { x } else { _mm512_min_pd(high, _mm512_max_pd(low, x)) };
+        let x = _mm512_castpd_si512(x);
+        if FORM == SIGNED { _mm512_xor_si512(x, _mm512_slli_epi64::<63>(word)) } else { x }
     });
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-fn f32s<const PAST: bool, const SIGNED: bool>(p: &FillParams, first: u64, out: &mut [u8]) {
+fn f32s<const PAST: bool, const FORM: Form>(p: &FillParams, first: u64, out: &mut [u8]) {
     let uniform = Uniform32::new(p);
     let (kept, middle) = (_mm512_set1_epi32(!0x1ff), _mm512_set1_epi32(0x100));
     let scale = _mm512_set1_ps(1.0 / (1u64 << 32) as f32);
     stream::<PAST>(p, 0, first, out, |word| {
         // (word & kept) | middle has 24 bits: it is a float.
         let k = _mm512_cvtepu32_ps(_mm512_ternarylogic_epi32::<0xea>(word, kept, middle));
-        uniform.number::<SIGNED>(_mm512_mul_ps(k, scale), word)
+        uniform.number::<FORM>(_mm512_mul_ps(k, scale), word)
     });
 }
 
@@ -229,54 +280,55 @@ impl Uniform32 {
         Uniform32 { a: splat(p.a), b: splat(p.b), low: splat(p.low), high: splat(p.high) }
     }
 
-    /// The number for `u`, as bits; the lowest bit of `word` is its sign if `SIGNED`.
+    /// The number for `u`, as bits; the lowest bit of `word` is its sign if it has one.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-    fn number<const SIGNED: bool>(&self, u: __m512, word: __m512i) -> __m512i {
+    fn number<const FORM: Form>(&self, u: __m512, word: __m512i) -> __m512i {
         let x = _mm512_fmadd_ps(u, self.b, self.a);
         // The operand that comes second wins among equals, as in `clamp32`.
-        let x = _mm512_castps_si512(_mm512_min_ps(self.high, _mm512_max_ps(self.low, x)));
-        if SIGNED { _mm512_xor_si512(x, _mm512_slli_epi32::<31>(word)) } else { x }
+        let x = if FORM == PLAIN { x } else { _mm512_min_ps(self.high, _mm512_max_ps(self.low, x)) };
+        let x = _mm512_castps_si512(x);
+        if FORM == SIGNED { _mm512_xor_si512(x, _mm512_slli_epi32::<31>(word)) } else { x }
     }
 
     /// The number for a draw of 16 bits.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-    fn number_of_16<const SIGNED: bool>(&self, draw: __m512i) -> __m512i {
+    fn number_of_16<const FORM: Form>(&self, draw: __m512i) -> __m512i {
         let scale = _mm512_set1_ps(1.0 / 65_536.0);
-        let u = if SIGNED {
+        let u = if FORM == SIGNED {
             _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_or_si512(draw, _mm512_set1_epi32(1))), scale)
         } else {
             // (2 draw + 1) / 2^17, exactly.
             _mm512_fmadd_ps(_mm512_cvtepi32_ps(draw), scale, _mm512_set1_ps(1.0 / 131_072.0))
         };
-        self.number::<SIGNED>(u, draw)
+        self.number::<FORM>(u, draw)
     }
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-fn f16s<const PAST: bool, const SIGNED: bool>(p: &FillParams, first: u64, out: &mut [u8]) {
+fn f16s<const PAST: bool, const FORM: Form>(p: &FillParams, first: u64, out: &mut [u8]) {
     let uniform = Uniform32::new(p);
     stream::<PAST>(p, 0, first, out, |words| {
-        let low = uniform.number_of_16::<SIGNED>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(words)));
-        let high = uniform.number_of_16::<SIGNED>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(words)));
+        let low = uniform.number_of_16::<FORM>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(words)));
+        let high = uniform.number_of_16::<FORM>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(words)));
         let half = |x| _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT }>(_mm512_castsi512_ps(x));
         _mm512_inserti64x4::<1>(_mm512_castsi256_si512(half(low)), half(high))
     });
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-fn bf16s<const PAST: bool, const SIGNED: bool>(p: &FillParams, first: u64, out: &mut [u8]) {
+fn bf16s<const PAST: bool, const FORM: Form>(p: &FillParams, first: u64, out: &mut [u8]) {
     let uniform = Uniform32::new(p);
     let low_half = _mm512_set1_epi32(0xffff);
     // To nearest even in the upper half; all numbers are finite. (The processor's instruction flushes subnormals.)
     let rounded = |x: __m512i| {
-        let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(x), _mm512_set1_epi32(1));
-        _mm512_add_epi32(_mm512_add_epi32(x, _mm512_set1_epi32(0x7fff)), odd)
+        let sum = _mm512_add_epi32(x, _mm512_set1_epi32(0x7fff));
+        _mm512_mask_add_epi32(sum, _mm512_test_epi32_mask(x, _mm512_set1_epi32(0x10000)), sum, _mm512_set1_epi32(1))
     };
     stream::<PAST>(p, 0, first, out, |words| {
-        let even = rounded(uniform.number_of_16::<SIGNED>(_mm512_and_si512(words, low_half)));
-        let odd = rounded(uniform.number_of_16::<SIGNED>(_mm512_srli_epi32::<16>(words)));
+        let even = rounded(uniform.number_of_16::<FORM>(_mm512_and_si512(words, low_half)));
+        let odd = rounded(uniform.number_of_16::<FORM>(_mm512_srli_epi32::<16>(words)));
         // low_half ? even >> 16 : odd
         _mm512_ternarylogic_epi32::<0xca>(low_half, _mm512_srli_epi32::<16>(even), odd)
     });

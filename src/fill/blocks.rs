@@ -4,7 +4,7 @@
 //! Windows start at multiples of their length, so that their random words are whole blocks.
 
 use super::crand::Outputs;
-use super::element::{self, DATA, KEPT, SPARSE, SPECIAL, below, nearest, random_bits};
+use super::element::{self, DATA, SPARSE, SPECIAL, below, nearest, random_bits};
 use super::loops;
 use super::math::INV_TAU;
 use super::params::{FillParams, flag, is_wide, kind};
@@ -29,12 +29,25 @@ pub(super) struct Blocks<'a> {
     bytes: [u8; 8 * WINDOW],
     /// The C library's generator, before the output of this number.
     crand: Option<(u64, Outputs)>,
+    /// All windows are like the one that was made.
+    constant: bool,
 }
 
 impl<'a> Blocks<'a> {
     pub(super) fn new(vectors: Vectors, p: &'a FillParams, dtype: DType) -> Blocks<'a> {
         let (singles, doubles) = ([0.0; WINDOW], [0.0; WINDOW]);
-        Blocks { p, dtype, vectors, words: [0; 2 * WINDOW], whole: [0; WINDOW], singles, doubles, bytes: [0; 8 * WINDOW], crand: None }
+        Blocks {
+            p,
+            dtype,
+            vectors,
+            words: [0; 2 * WINDOW],
+            whole: [0; WINDOW],
+            singles,
+            doubles,
+            bytes: [0; 8 * WINDOW],
+            crand: None,
+            constant: false,
+        }
     }
 
     /// Fills whole units with the elements from `first` on.
@@ -59,6 +72,9 @@ impl<'a> Blocks<'a> {
 
     /// The bytes of the elements from `start`, a multiple of [`WINDOW`], on; those past the last element mean nothing.
     pub(super) fn window(&mut self, start: u64) -> &[u8] {
+        if self.constant {
+            return &self.bytes;
+        }
         match self.p.kind {
             kind::UNIFORM => self.uniform(start),
             kind::INTEGERS => self.integers(start),
@@ -72,6 +88,7 @@ impl<'a> Blocks<'a> {
             kind::CONSTANT => {
                 self.whole.fill(nearest(self.dtype, self.p.a));
                 self.store_whole();
+                self.constant = self.p.special_below == 0 && self.p.flags & flag::SPARSE == 0;
             }
             kind::CRAND => self.crand(start),
             _ => {
@@ -235,10 +252,7 @@ impl<'a> Blocks<'a> {
         if self.p.flags & flag::SPARSE != 0 {
             // 32 bits for four elements.
             self.words(start, 8, SPARSE);
-            for (group, word) in self.words[..WINDOW / 4].iter().enumerate() {
-                let kept = KEPT[((u64::from(*word) * 6) >> 32) as usize];
-                (0..4).filter(|i| kept >> i & 1 == 0).for_each(|i| self.dtype.store_bits(&mut self.bytes, 4 * group + i, 0));
-            }
+            loops::sparsify(self.vectors, self.dtype.bits(), &self.words[..WINDOW / 4], &mut self.bytes);
         }
     }
 }

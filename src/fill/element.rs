@@ -18,16 +18,17 @@ pub(super) const SPECIAL: u32 = 1 << 24;
 pub(super) const SPARSE: u32 = 2 << 24;
 const LAST_ATTEMPT: u32 = (1 << 24) - 1;
 
-/// Which two of four elements 2:4 sparsity keeps.
-pub(super) const KEPT: [u32; 6] = [0b0011, 0b0101, 0b0110, 0b1001, 0b1010, 0b1100];
+/// Which two of four elements 2:4 sparsity keeps, a bit for each: one of the six pairs, four bits each.
+#[inline(always)]
+pub(super) fn kept(word: u32) -> u32 {
+    let pair = (u64::from(word) * 6) >> 32;
+    0xca_9653 >> (4 * pair) & 15
+}
 
 /// The bits of element `index`.
 pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
-    if p.flags & flag::SPARSE != 0 {
-        let word = draw(p, index / 4, 32, SPARSE);
-        if KEPT[((word * 6) >> 32) as usize] >> (index % 4) & 1 == 0 {
-            return 0;
-        }
+    if p.flags & flag::SPARSE != 0 && kept(draw(p, index / 4, 32, SPARSE) as u32) >> (index % 4) & 1 == 0 {
+        return 0;
     }
     if p.special_below > 0 {
         let word = draw(p, index, 64, SPECIAL);

@@ -7,7 +7,7 @@
 use super::avx512::Stream;
 use super::blocks::{Blocks, WINDOW, rows};
 use super::element::element;
-use super::params::{FillParams, flag, kind};
+use super::params::{FillParams, flag};
 use super::vectors::Vectors;
 use crate::dtype::DType;
 use rayon::prelude::*;
@@ -23,8 +23,6 @@ struct Plan<'a> {
     vectors: Vectors,
     p: &'a FillParams,
     dtype: DType,
-    /// One unit that is repeated.
-    repeated: Option<u64>,
     #[cfg(target_arch = "x86_64")]
     stream: Option<Stream>,
 }
@@ -65,16 +63,10 @@ pub(super) fn fill_with(vectors: Vectors, p: &FillParams, dtype: DType, memory: 
 
 impl Plan<'_> {
     fn new(vectors: Vectors, p: &FillParams, dtype: DType) -> Plan<'_> {
-        let plain = p.special_below == 0 && p.flags & flag::SPARSE == 0;
-        let repeated = (p.kind == kind::CONSTANT && plain).then(|| {
-            let bits = element(p, dtype, 0);
-            if dtype.per_unit() == 2 { bits | bits << 4 } else { bits }
-        });
         Plan {
             vectors,
             p,
             dtype,
-            repeated,
             #[cfg(target_arch = "x86_64")]
             stream: Stream::new(vectors, p, dtype),
         }
@@ -83,10 +75,6 @@ impl Plan<'_> {
     /// Fills whole units with the elements from `first` on.
     fn run(&self, first: u64, out: &mut [u8], past_caches: bool) {
         let unit = self.dtype.unit_bytes();
-        if let Some(repeated) = self.repeated {
-            let bytes = repeated.to_le_bytes();
-            return out.chunks_exact_mut(unit).for_each(|target| target.copy_from_slice(&bytes[..unit]));
-        }
         let done = self.streamed(first, out, past_caches);
         if done < out.len() {
             let done_elements = (done / unit * self.dtype.per_unit()) as u64;

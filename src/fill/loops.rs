@@ -1,6 +1,6 @@
 //! The inner loops of `blocks.rs`, compiled for each instruction set; the compiler vectorises them.
 
-use super::element::{clamp32, clamp64, crand_number, normal_pair32, normal_pair64};
+use super::element::{clamp32, clamp64, crand_number, kept, normal_pair32, normal_pair64};
 use super::math::sin_cos64;
 use super::params::{FillParams, flag};
 use super::vectors::{Vectors, for_each_set};
@@ -219,5 +219,38 @@ fn store_body(bits: usize, values: &[u64], out: &mut [u8]) {
         16 => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as u16).to_le_bytes()),
         32 => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as u32).to_le_bytes()),
         _ => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_le_bytes()),
+    }
+}
+
+for_each_set! {
+    /// Zeroes two of each four elements of so many bits, by a word each.
+    fn sparsify = sparsify_body(bits: usize, words: &[u32], out: &mut [u8])
+}
+
+#[inline(always)]
+fn sparsify_body(bits: usize, words: &[u32], out: &mut [u8]) {
+    // 4 elements of type $t: those without a bit are multiplied by 0.
+    macro_rules! sparsify {
+        ($t:ty) => {
+            for (four, word) in out.as_chunks_mut::<{ 4 * size_of::<$t>() }>().0.iter_mut().zip(words) {
+                let kept = kept(*word);
+                for (i, element) in four.as_chunks_mut().0.iter_mut().enumerate() {
+                    *element = (<$t>::from_le_bytes(*element) * (kept >> i & 1) as $t).to_le_bytes();
+                }
+            }
+        };
+    }
+    match bits {
+        4 => {
+            for (four, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+                let kept = kept(*word);
+                let keep = |pair: u32| (((pair & 1) * 0x0f) | ((pair >> 1 & 1) * 0xf0)) as u8;
+                *four = [four[0] & keep(kept), four[1] & keep(kept >> 2)];
+            }
+        }
+        8 => sparsify!(u8),
+        16 => sparsify!(u16),
+        32 => sparsify!(u32),
+        _ => sparsify!(u64),
     }
 }
