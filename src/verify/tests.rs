@@ -134,6 +134,10 @@ enum Data {
     Near,
     /// Mostly equal, with subnormals, zeros and a few wild elements.
     Sparse,
+    /// Finite numbers in [-1, 1], both ends and zero more often than not; a third of the results is of other elements.
+    Unit,
+    /// Finite numbers of many magnitudes; results equal, a little off in proportion, or of other elements.
+    Wide,
 }
 
 fn make(dtype: DType, n: usize, data: Data, seed: u64, other: Option<&[f64]>) -> Vec<u8> {
@@ -151,6 +155,20 @@ fn make(dtype: DType, n: usize, data: Data, seed: u64, other: Option<&[f64]>) ->
                     bits = crate::dtype::next_up(dtype, bits);
                 }
                 bits
+            }
+            (Data::Unit, o) => {
+                let own = (unit * 1.25).clamp(-1.0, 1.0) * f64::from(u8::from(!random.is_multiple_of(101)));
+                let value = o.filter(|_| !(random >> 8).is_multiple_of(3)).map_or(own, |o| o[i]);
+                dtype.encode(value, Rounding::NearestEven, Overflow::Saturate)
+            }
+            (Data::Wide, o) => {
+                let own = unit * 2f64.powi((random >> 16) as i32 % 41 - 30);
+                let value = match (o, (random >> 8) % 3) {
+                    (Some(o), 0) => o[i],
+                    (Some(o), 1) => o[i] * (1.0 + unit / 64.0),
+                    _ => own,
+                };
+                dtype.encode(value, Rounding::NearestEven, Overflow::Saturate)
             }
             (Data::Sparse, o) => match (random >> 20) % 97 {
                 0 => rng.next() << 32 ^ rng.next(),
@@ -223,20 +241,70 @@ fn sizes_across_segments_and_items_equal_the_naive_twin() {
 }
 
 #[test]
+fn whole_segments_equal_the_naive_twin() {
+    use DType::*;
+    for (dtype, segment) in [
+        (F64, 1024),
+        (F32, 2048),
+        (F16, 4096),
+        (Bf16, 4096),
+        (F8E4M3, 8192),
+        (F8E5M2, 8192),
+        (F8E4M3Fnuz, 8192),
+        (F8E5M2Fnuz, 8192),
+        (I8, 8192),
+        (U8, 8192),
+    ] {
+        for data in [Data::Patterns, Data::Near, Data::Sparse, Data::Unit, Data::Wide] {
+            for (rtol, atol) in [(1e-3, 1e-3), (0.0, 0.0), (0.125, 1e-6), (1.0, 0.0)] {
+                check(dtype, dtype, 4 * segment + 5, data, &Request { rtol, atol, ..REQUEST });
+            }
+            check(dtype, dtype, 3 * segment, data, &Request { all: false, ..REQUEST });
+        }
+    }
+}
+
+/// One element of a long tensor is unlike the others: found wherever it is, whatever it is.
+#[test]
+fn an_element_that_is_unlike_the_others_is_found() {
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::F8E4M3Fnuz, DType::I8, DType::U8] {
+        let n = 3 * 8192;
+        let reference = make(dtype, n, Data::Near, 1, None);
+        let layout = Layout::flat(n);
+        let r = TensorRef::from_host_bytes(&reference, dtype, layout.clone()).unwrap();
+        let top = 1u64 << (dtype.bits() - 1);
+        for (i, bits) in [0, 1, top, top - 1, top | 1, u64::MAX >> (64 - dtype.bits()), top / 2].into_iter().enumerate() {
+            let at = 8192 + i * 2341;
+            let mut result = reference.clone();
+            dtype.store_bits(&mut result, at, bits);
+            let a = TensorRef::from_host_bytes(&result, dtype, layout.clone()).unwrap();
+            for all in [true, false] {
+                let request = Request { all, ..REQUEST };
+                assert_same(&host::compare(&a, &r, &request), &naive(&a, &r, &request), &format!("{dtype}: {bits:x} at {at}, {all}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn the_number_of_threads_does_not_matter() {
-    let n = 300_007;
-    let reference = make(DType::F16, n, Data::Sparse, 1, None);
-    let result = make(DType::F16, n, Data::Sparse, 2, None);
-    let layout = Layout::flat(n);
-    let a = TensorRef::from_host_bytes(&result, DType::F16, layout.clone()).unwrap();
-    let r = TensorRef::from_host_bytes(&reference, DType::F16, layout).unwrap();
-    let of = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| host::compare(&a, &r, &Request { histograms: true, ..REQUEST }))
-    };
-    let one = of(1);
-    for threads in [2, 3, 7] {
-        assert_same(&of(threads), &one, &format!("{threads} threads"));
+    let n = 600_007;
+    for data in [Data::Sparse, Data::Unit] {
+        let reference = make(DType::F16, n, data, 1, None);
+        let result = make(DType::F16, n, data, 2, None);
+        let layout = Layout::flat(n);
+        let a = TensorRef::from_host_bytes(&result, DType::F16, layout.clone()).unwrap();
+        let r = TensorRef::from_host_bytes(&reference, DType::F16, layout).unwrap();
+        let of = |threads, histograms| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| host::compare(&a, &r, &Request { histograms, ..REQUEST }))
+        };
+        for histograms in [true, false] {
+            let one = of(1, histograms);
+            for threads in [2, 3, 7] {
+                assert_same(&of(threads, histograms), &one, &format!("{threads} threads"));
+            }
+        }
     }
 }
 

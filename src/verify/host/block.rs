@@ -48,9 +48,18 @@ pub(super) trait Bits: Real + Default {
     fn times(self, scale: Self) -> Self;
     /// Differences below this are always looked at one by one.
     const TINY: Self;
+    /// Exponents of the least normal number and of the largest number.
+    const MIN_EXPONENT: i32;
+    const MAX_EXPONENT: i32;
+    /// More than the relative error of a dozen roundings.
+    const AIR: f64;
     /// The largest number not above `x`.
     fn floor_of(x: f64) -> Self;
     fn from_f64(x: f64) -> Self;
+    /// The next number up.
+    fn above(self) -> Self;
+    /// The next number down.
+    fn below(self) -> Self;
 }
 
 impl Bits for f32 {
@@ -63,12 +72,21 @@ impl Bits for f32 {
         self * scale
     }
     const TINY: f32 = 7.888_609e-31; // 2^-100
+    const MIN_EXPONENT: i32 = -126;
+    const MAX_EXPONENT: i32 = 127;
+    const AIR: f64 = 1e-6;
     fn floor_of(x: f64) -> f32 {
         let near = x as f32;
         if f64::from(near) > x { near.next_down() } else { near }
     }
     fn from_f64(x: f64) -> f32 {
         x as f32
+    }
+    fn above(self) -> f32 {
+        self.next_up()
+    }
+    fn below(self) -> f32 {
+        self.next_down()
     }
 }
 
@@ -82,11 +100,20 @@ impl Bits for f64 {
         self * scale
     }
     const TINY: f64 = 1e-270;
+    const MIN_EXPONENT: i32 = -1022;
+    const MAX_EXPONENT: i32 = 1023;
+    const AIR: f64 = 1e-14;
     fn floor_of(x: f64) -> f64 {
         x
     }
     fn from_f64(x: f64) -> f64 {
         x
+    }
+    fn above(self) -> f64 {
+        self.next_up()
+    }
+    fn below(self) -> f64 {
+        self.next_down()
     }
 }
 
@@ -301,6 +328,6 @@ macro_rules! entry_points {
 entry_points! {
     scan_f32_avx2, f32, super::lanes::avx2::F32x8, "avx2,fma";
     scan_f64_avx2, f64, super::lanes::avx2::F64x4, "avx2,fma";
-    scan_f32_avx512, f32, super::lanes::avx512::F32x16, "avx512f,avx512dq";
-    scan_f64_avx512, f64, super::lanes::avx512::F64x8, "avx512f,avx512dq";
+    scan_f32_avx512, f32, super::lanes::avx512::F32x16, "avx512f,avx512bw,avx512dq,avx512vl";
+    scan_f64_avx512, f64, super::lanes::avx512::F64x8, "avx512f,avx512bw,avx512dq,avx512vl";
 }

@@ -1,9 +1,13 @@
 //! The comparison on the host device: all cores, vectors where the processor has them, any layout.
 //!
-//! Items of [`sums`](super::sums) are the unit of work: a task takes a run of consecutive items, decodes them block by block into
-//! numbers in the L1 cache, and scans each block. Tasks are joined by rules that do not depend on how items were shared out.
+//! Items of [`sums`](super::sums) are the unit of work: each worker takes runs of consecutive items, always the first that nobody has,
+//! so that it sees elements in ascending order and its extremes sharpen the screens of all that it does later. Whole segments go through
+//! the loop of `fused` where there is one for their format; the rest is decoded block by block into numbers in the L1 cache, and scanned
+//! there. Workers are joined by rules that do not depend on how items were shared out.
 
 mod block;
+#[cfg(target_arch = "x86_64")]
+mod fused;
 mod gather;
 mod lanes;
 mod max;
@@ -18,8 +22,11 @@ use super::sums::{self, Accumulators, COLUMNS, LANES, Sums};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, convert, ordinal};
 use block::{BLOCK, Bits, Block, Ordinals, Sink};
+#[cfg(target_arch = "x86_64")]
+use fused::Segments;
 use gather::Reader;
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a comparison is made with, in f64.
 #[derive(Clone, Copy, Debug)]
@@ -34,11 +41,18 @@ pub(crate) struct Request {
     pub vectors: Option<Vectors>,
 }
 
-/// What one task brings home.
+/// What one worker brings home.
 struct Part {
     stats: Stats,
     histograms: Counters,
-    items: Vec<(Sums, u64)>,
+    /// Number, sums and mismatches of each item.
+    items: Vec<(usize, Sums, u64)>,
+}
+
+impl Part {
+    fn new() -> Part {
+        Part { stats: Stats::EMPTY, histograms: [0; BINS], items: Vec::new() }
+    }
 }
 
 /// Compares two tensors of one shape, both on the host device.
@@ -50,9 +64,14 @@ pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request
     }
 }
 
-/// One arithmetic's way to scan a block; holds the scratch memory of a task.
+/// One arithmetic's way to scan; holds the scratch memory of a worker.
 trait Scanner {
     fn new(result: DType, reference: DType, request: &Request) -> Self;
+    /// Scans a whole segment with its sums if there is a fast way to do that, else does nothing and says so. `stats` must be of
+    /// elements that come before the segment.
+    fn scan_segment(&mut self, _start: u64, _result: &[u8], _reference: &[u8], _stats: &mut Stats, _acc: &mut Accumulators) -> bool {
+        false
+    }
     /// Scans a block of raw elements, the first of which has logical index `start`.
     fn scan(
         &mut self,
@@ -71,41 +90,50 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
     let segment = sums::segment_elements(vector);
     let item = segment * sums::SEGMENTS_PER_ITEM;
     let items = n.div_ceil(item);
-    // Several tasks a thread even out the load; long tasks keep the screens sharp. Neither touches the result.
-    let per_task = (items / (8 * rayon::current_num_threads())).clamp(1, 64);
-    let scan = |scanner: &mut S, part: &mut Part, readers: &mut (Reader<'_>, Reader<'_>), i: usize| {
+    let scan_item = |scanner: &mut S, part: &mut Part, readers: &mut (Reader<'_>, Reader<'_>), i: usize| {
         let end = n.min((i + 1) * item);
         let before = part.stats.mismatches;
         let mut acc = sums::empty();
         let mut segment_sums = Vec::with_capacity(sums::SEGMENTS_PER_ITEM);
-        for seg in (i * item..end).step_by(segment) {
-            let seg_end = end.min(seg + segment);
-            if request.all {
+        for start in (i * item..end).step_by(segment) {
+            let count = segment.min(end - start);
+            let whole = count == segment && {
+                let (a, r) = (readers.0.read(start, count), readers.1.read(start, count));
+                scanner.scan_segment(start as u64, a, r, &mut part.stats, &mut acc)
+            };
+            if !whole {
                 acc = sums::empty();
-            }
-            for start in (seg..seg_end).step_by(BLOCK) {
-                let count = BLOCK.min(seg_end - start);
-                let a = readers.0.read(start, count);
-                let r = readers.1.read(start, count);
-                let sink = request.all.then_some((&mut acc, vector, start - seg));
-                scanner.scan(start as u64, count, a, r, part, sink);
+                for offset in (0..count).step_by(BLOCK) {
+                    let (at, count) = (start + offset, BLOCK.min(count - offset));
+                    let sink = request.all.then_some((&mut acc, vector, offset));
+                    scanner.scan(at as u64, count, readers.0.read(at, count), readers.1.read(at, count), part, sink);
+                }
             }
             if request.all {
                 segment_sums.push(sums::segment_sums(&acc));
             }
         }
-        part.items.push((sums::item_sums(&segment_sums), part.stats.mismatches - before));
+        part.items.push((i, sums::item_sums(&segment_sums), part.stats.mismatches - before));
     };
-    let task = |t: usize| {
+    let workers = rayon::current_num_threads().min(items);
+    // Runs of 1 MiB or so of each side keep workers out of each other's pages; short ones even out the load.
+    let run = (items / (16 * workers)).clamp(1, 8);
+    let next = AtomicUsize::new(0);
+    let work = |_| {
         let mut scanner = S::new(result.dtype(), reference.dtype(), request);
         let mut readers = (Reader::new(result), Reader::new(reference));
-        let mut part = Part { stats: Stats::EMPTY, histograms: [0; BINS], items: Vec::with_capacity(per_task) };
-        for i in t * per_task..items.min((t + 1) * per_task) {
-            scan(&mut scanner, &mut part, &mut readers, i);
+        let mut part = Part::new();
+        loop {
+            let first = next.fetch_add(run, Ordering::Relaxed);
+            if first >= items {
+                return part;
+            }
+            for i in first..items.min(first + run) {
+                scan_item(&mut scanner, &mut part, &mut readers, i);
+            }
         }
-        part
     };
-    let parts: Vec<Part> = (0..items.div_ceil(per_task)).into_par_iter().map(task).collect();
+    let parts: Vec<Part> = (0..workers).into_par_iter().with_max_len(1).map(work).collect();
 
     let mut stats = Stats::EMPTY;
     let mut histograms = [0; BINS];
@@ -113,26 +141,34 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
         stats.join(&part.stats);
         histograms.iter_mut().zip(part.histograms).for_each(|(mine, theirs)| *mine += theirs);
     }
-    let sums = sums::join_items(parts.iter().flat_map(|p| p.items.iter().map(|(s, _)| *s)));
-    // The first mismatches: only items that have some are scanned again, element by element.
-    let wanted = request.first as u64;
+    let mut in_order: Vec<_> = parts.iter().flat_map(|p| &p.items).collect();
+    in_order.sort_unstable_by_key(|(i, ..)| *i);
+    let sums = sums::join_items(in_order.iter().map(|(_, sums, _)| *sums));
+    // The first mismatches: only items that have some are scanned again, block by block, and only such blocks element by element.
     let mut first = Vec::new();
-    let mismatching = parts.iter().flat_map(|p| &p.items).enumerate().filter(|(_, (_, m))| *m > 0);
-    for (i, _) in mismatching {
-        let mut readers = (Reader::new(result), Reader::new(reference));
-        for start in i * item..n.min((i + 1) * item) {
-            if first.len() as u64 == wanted {
-                break;
-            }
-            let mut scanner = S::new(result.dtype(), reference.dtype(), request);
-            let mut one = Part { stats: Stats::EMPTY, histograms: [0; BINS], items: Vec::new() };
-            scanner.scan(start as u64, 1, readers.0.read(start, 1), readers.1.read(start, 1), &mut one, None);
-            if one.stats.mismatches > 0 {
-                first.push(start as u64);
-            }
-        }
-        if first.len() as u64 == wanted {
+    let mut scanner = S::new(result.dtype(), reference.dtype(), request);
+    let mut readers = (Reader::new(result), Reader::new(reference));
+    let mut mismatches = |start: usize, count: usize| {
+        let mut probe = Part::new();
+        scanner.scan(start as u64, count, readers.0.read(start, count), readers.1.read(start, count), &mut probe, None);
+        probe.stats.mismatches
+    };
+    let mismatching = in_order.iter().filter(|(.., m)| *m > 0).map(|(i, ..)| *i);
+    'found: for start in mismatching.flat_map(|i| (i * item..n.min((i + 1) * item)).step_by(BLOCK)) {
+        if first.len() == request.first {
             break;
+        }
+        let end = n.min(start + BLOCK);
+        if mismatches(start, end - start) == 0 {
+            continue;
+        }
+        for element in start..end {
+            if first.len() == request.first {
+                break 'found;
+            }
+            if mismatches(element, 1) > 0 {
+                first.push(element as u64);
+            }
         }
     }
     let bits = |index: u64| {
@@ -150,6 +186,8 @@ struct Floats<T: Bits> {
     rule: Rule<T>,
     histograms: bool,
     vectors: Vectors,
+    #[cfg(target_arch = "x86_64")]
+    fused: Option<fused::Fused<T>>,
     /// Scale and shift of [`Ordinals::Numbers`].
     tell: Option<(T, u32)>,
     numbers: [Vec<T>; 2],
@@ -159,7 +197,7 @@ struct Floats<T: Bits> {
 }
 
 /// What the scanner needs of f32 and f64 beyond the rule.
-trait Decode: Bits + bytemuck::Pod {
+trait Decode: Bits + Segments + bytemuck::Pod {
     /// The format whose memory is this type.
     const DTYPE: DType;
     fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
@@ -260,7 +298,8 @@ impl Vectors {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
+            let (f, bw) = (is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx512bw"));
+            if f && bw && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
                 found.push(Vectors::Avx512);
             }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
@@ -283,7 +322,10 @@ where
     fn new(result: DType, reference: DType, request: &Request) -> Self {
         let numbers = T::numbers_tell(result).filter(|_| result == reference);
         let ordinals = if numbers.is_some() || !request.all { 0 } else { BLOCK };
+        let vectors = request.vectors.unwrap_or_else(Vectors::best);
         Floats {
+            #[cfg(target_arch = "x86_64")]
+            fused: (vectors == Vectors::Avx512 && !request.histograms).then(|| fused::Fused::new(result, reference, request.all)).flatten(),
             dtypes: [result, reference],
             rule: Rule {
                 rtol: T::from_f64(request.rtol),
@@ -293,13 +335,29 @@ where
                 all: request.all,
             },
             histograms: request.histograms,
-            vectors: request.vectors.unwrap_or_else(Vectors::best),
+            vectors,
             tell: numbers,
             numbers: std::array::from_fn(|_| vec![T::default(); BLOCK]),
             ordinals: std::array::from_fn(|_| vec![T::Ordinal::default(); ordinals]),
             differences: vec![T::default(); BLOCK],
             magnitudes: vec![T::default(); BLOCK],
         }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn scan_segment(&mut self, start: u64, result: &[u8], reference: &[u8], stats: &mut Stats, acc: &mut Accumulators) -> bool {
+        let Some(fused) = &mut self.fused else { return false };
+        let Some(hot) = fused.scan(result, reference, &self.rule, stats, acc) else { return false };
+        // What the fast way left over are extremes; it did the counts.
+        let bits = self.dtypes[0].bits();
+        let mut probe = Part { stats: *stats, ..Part::new() };
+        for (at, bytes) in hot.runs() {
+            let first = start + (at * 8 / bits) as u64;
+            self.scan(first, bytes * 8 / bits, &result[at..at + bytes], &reference[at..at + bytes], &mut probe, None);
+        }
+        let Stats { worst, passing_rtol, passing_atol, .. } = probe.stats;
+        *stats = Stats { worst, passing_rtol, passing_atol, ..*stats };
+        true
     }
 
     fn scan(

@@ -1,11 +1,11 @@
-//! AVX-512 (F and DQ): 16 f32 or 8 f64.
+//! AVX-512 (F, BW, DQ and VL): 16 f32 or 8 f64.
 use super::Lanes;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
-pub(in super::super) struct F32x16(__m512);
+pub(in super::super) struct F32x16(pub(in super::super) __m512);
 #[derive(Clone, Copy)]
-pub(in super::super) struct F64x8(__m512d);
+pub(in super::super) struct F64x8(pub(in super::super) __m512d);
 
 // SAFETY: pointers are accessed for exactly 16 numbers by unaligned loads and stores.
 unsafe impl Lanes for F32x16 {
