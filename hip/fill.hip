@@ -75,15 +75,22 @@ template <typename REAL> __device__ inline u32 form_of(const FillParams &p, REAL
     return first >= (REAL)p.low && last <= (REAL)p.high ? INSIDE : CLAMPED;
 }
 
-// 2^WIDTH u, exactly: 2^23 + draw, made in one instruction, minus (2^23 - 1/2).
-template <u32 WIDTH> __device__ inline float middle_of(u32 word, u32 place) {
-    u32 shifted;
-    if constexpr (WIDTH == 8) shifted = __byte_perm(word, 0x4b000000u, 0x7440u + place);
-    else shifted = place ? (word >> 16) + 0x4b000000u : __byte_perm(word, 0x4b000000u, 0x7410u);
-    return f32_of(shifted) - 8388607.5f;
+// 2^16 u, exactly: 2^23 + draw, made in one instruction, minus (2^23 - 1/2).
+__device__ inline float middle_of_16(u32 word, u32 place) {
+    return f32_of(place ? (word >> 16) + 0x4b000000u : __byte_perm(word, 0x4b000000u, 0x7410u)) - 8388607.5f;
 }
 
-// A range in f32. `b` is for u as a format has it: 2^WIDTH u for those of 16 and 8 bits in the short forms.
+// 2^15 + 2^8 u, exactly, in one instruction.
+__device__ inline float middle_of_8(u32 word, u32 place) { return f32_of(__byte_perm(word, 0x47000080u, 0x7504u | place << 4)); }
+
+// Whether a draw of 8 bits can go without the subtraction of 2^15: when a - 2^15 b / 2^8 is a float. One of the two differences
+// is exact in any case and so tells.
+__device__ inline bool shifts_exactly(float a, float b) {
+    const double shifted = (double)a - 128.0 * (double)b;
+    return (double)(float)shifted == shifted && shifted + 128.0 * (double)b == (double)a && (double)a - shifted == 128.0 * (double)b;
+}
+
+// A range in f32, for u as the short forms have it: 2^16 u in formats of 16 bits, 2^15 + 2^8 u in those of 8.
 struct Range {
     float a, b, low, high;
 
@@ -95,8 +102,10 @@ struct Range {
 
 template <u32 DTYPE, u32 FORM> __device__ inline Range range_of(const FillParams &p) {
     constexpr u32 bits = format_of(DTYPE).bits;
-    const float scale = FORM == GENERAL || bits >= 32 ? 1.0f : bits == 16 ? 1.0f / 65536.0f : 1.0f / 256.0f;
-    return {(float)p.a, (float)p.b * scale, (float)p.low, (float)p.high};
+    const float a = (float)p.a, b = (float)p.b, low = (float)p.low, high = (float)p.high;
+    if constexpr (FORM != GENERAL && bits == 16) return {a, b * (1.0f / 65536.0f), low, high};
+    else if constexpr (FORM != GENERAL && bits == 8) return {fmaf(-128.0f, b, a), b * (1.0f / 256.0f), low, high};
+    else return {a, b, low, high};
 }
 
 // 16 bytes of uniform numbers: group number high * 2^32 + low. `table` has every result of an 8-bit draw.
@@ -142,12 +151,12 @@ template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillP
             } else if constexpr (bits == 16 && FORM == GENERAL) {
                 o[i] = encode_pair<DTYPE>(general(w.w[i] & 0xffff, 16), general(w.w[i] >> 16, 16));
             } else if constexpr (bits == 16) {
-                const float x = range.number<FORM>(middle_of<16>(w.w[i], 0)), y = range.number<FORM>(middle_of<16>(w.w[i], 1));
+                const float x = range.number<FORM>(middle_of_16(w.w[i], 0)), y = range.number<FORM>(middle_of_16(w.w[i], 1));
                 o[i] = encode_pair<DTYPE>(x, y);
             } else if constexpr (FORM != GENERAL) {
                 float x[4];
 #pragma unroll
-                for (u32 k = 0; k < 4; k++) x[k] = range.number<FORM>(middle_of<8>(w.w[i], k));
+                for (u32 k = 0; k < 4; k++) x[k] = range.number<FORM>(middle_of_8(w.w[i], k));
                 o[i] = encode_bytes<DTYPE>(x[0], x[1]) | encode_bytes<DTYPE>(x[2], x[3]) << 16;
             } else {
                 u32 word = 0;
@@ -201,7 +210,9 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
     constexpr u32 bits = format_of(DTYPE).bits;
     if constexpr (bits <= 8) {
         if constexpr (encodes_bytes<DTYPE>()) {
-            if (form_of(p, 1.0f / 512.0f) == INSIDE) return fill_groups<DTYPE, INSIDE>(p, target, nullptr);
+            if (form_of(p, 1.0f / 512.0f) == INSIDE && shifts_exactly((float)p.a, (float)p.b)) {
+                return fill_groups<DTYPE, INSIDE>(p, target, nullptr);
+            }
         }
         __shared__ u8 table[256];
         for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {

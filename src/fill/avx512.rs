@@ -1,5 +1,5 @@
-//! Uniform data and 32-bit integers at the speed of memory, with AVX-512: random bits, numbers and their encoding without
-//! leaving registers, whole cache lines past the caches.
+//! Uniform data, 32-bit integers and constants near the speed of memory, with AVX-512: random bits, numbers and their encoding
+//! without leaving registers, whole cache lines past the caches.
 //!
 //! All of it works on streams of blocks: a block's 16 random bytes become 16 bytes of the tensor, in place. So a format is a
 //! function from a vector of 4 blocks to a vector, and [`stream`] is the loop around it. What does not fit this pattern
