@@ -203,6 +203,16 @@ impl Model {
         Ok(Model { rule, ..self })
     }
 
+    /// The same arithmetic with A and B exchanged: where their formats differ, so do the least exponents of their numbers.
+    pub(crate) const fn exchanged(self) -> Model {
+        let input = match self.input {
+            Input::Fp8Bf8 => Input::Bf8Fp8,
+            Input::Bf8Fp8 => Input::Fp8Bf8,
+            other => other,
+        };
+        Model { input, ..self }
+    }
+
     /// Every model in every variant, defaults first for each input.
     pub fn all() -> impl Iterator<Item = Model> {
         Arch::ALL.into_iter().flat_map(|arch| {

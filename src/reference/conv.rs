@@ -5,11 +5,12 @@ use super::chain::Chain;
 use super::conv_layout::Role;
 use super::conv_param::ConvParam;
 use super::engine::{Convolution, convolve};
+use super::gpu::{self, Family};
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
 use super::operand::{self, First, Job, Operands};
 use crate::device::hip::reference::Reference;
-use crate::device::{AsTensor, TensorMut, TensorRef};
+use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 
 /// A reference convolution.
@@ -72,9 +73,7 @@ impl Conv {
     /// # Errors
     /// When shapes or formats do not fit, or tensors are on different devices.
     pub fn run(&self, first: &impl AsTensor, second: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
-        let values = self.operands(&first.as_tensor(), &second.as_tensor(), to.as_ref())?;
-        let sums = values.run(to.as_ref().device(), self.arithmetic.accumulate, self)?;
-        operand::write(to, &sums)
+        self.compute(&first.as_tensor(), &second.as_tensor(), to, false)
     }
 
     /// Computes Σ|a||b| for every element of the result, accumulated in f64, as error bounds need it.
@@ -82,12 +81,33 @@ impl Conv {
     /// # Errors
     /// As for [`run`](Conv::run).
     pub fn magnitudes(&self, first: &impl AsTensor, second: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
-        let values = self.operands(&first.as_tensor(), &second.as_tensor(), to.as_ref())?;
-        let sums = values.magnitudes().run(to.as_ref().device(), Accumulate::F64, self)?;
-        operand::write(to, &sums)
+        self.compute(&first.as_tensor(), &second.as_tensor(), to, true)
     }
 
-    fn operands(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<Operands> {
+    fn compute(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
+        self.check(first, second, to.as_ref())?;
+        let accumulate = if magnitudes { Accumulate::F64 } else { self.arithmetic.accumulate };
+        let device = to.as_ref().device().clone();
+        if let Backend::Hip(gpu) = device.backend() {
+            self.arithmetic.accepts(first.dtype(), second.dtype())?;
+            let arithmetic = Arithmetic { accumulate, ..self.arithmetic };
+            let (plan, first_is) = self.plan(accumulate)?;
+            let family = Family { arithmetic, magnitudes, plan, first: first_is, operands: [first, second], elements: self.elements() };
+            // SAFETY: `check` found that the tensors have the shapes of this convolution.
+            let sums = unsafe { family.sums(gpu)? };
+            return gpu::write(gpu, &sums, to);
+        }
+        let values = Operands::read(self.arithmetic, first, second)?;
+        let values = if magnitudes { values.magnitudes() } else { values };
+        // On the host the second operand is the left one of the matrix products.
+        let accumulate = match accumulate {
+            Accumulate::MatrixCore(model) => Accumulate::MatrixCore(model.exchanged()),
+            other => other,
+        };
+        operand::write(to, &values.run(accumulate, self)?)
+    }
+
+    fn check(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<()> {
         to.device().expect_same(first.device(), "the first operand")?;
         to.device().expect_same(second.device(), "the second operand")?;
         for (tensor, role) in [first, second, to].into_iter().zip(self.roles()) {
@@ -100,18 +120,19 @@ impl Conv {
                 });
             }
         }
-        Operands::read(self.arithmetic, first, second)
+        Ok(())
+    }
+
+    /// The same sums for the device code.
+    fn plan(&self, accumulate: Accumulate) -> Result<(Reference, First)> {
+        let inside = accumulate == Accumulate::Every4 && self.direction == Direction::BackwardWeight;
+        Ok((self.param.lattice().plan(self.direction, self.order, inside)?, First::Source))
     }
 }
 
 impl Job for Conv {
     fn elements(&self) -> usize {
         self.param.elements(self.roles()[2])
-    }
-
-    fn plan(&self) -> Result<(Reference, First)> {
-        let inside = self.arithmetic.accumulate == Accumulate::Every4 && self.direction == Direction::BackwardWeight;
-        Ok((self.param.lattice().plan(self.direction, self.order, inside)?, First::Source))
     }
 
     fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {

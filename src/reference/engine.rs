@@ -2,12 +2,12 @@
 
 use super::accumulate::Accumulate;
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
+use super::gpu;
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
-use super::plan;
 use super::tiles::{self, Tile};
-use crate::device::{Backend, Device, hip};
-use crate::error::{Error, Result};
+use crate::device::{AsTensor, Backend, Device, DeviceMem};
+use crate::error::Result;
 use rayon::prelude::*;
 
 /// Results of one task.
@@ -73,15 +73,9 @@ pub(crate) fn convolve_on<O: Copy + Send>(
     to: &mut [O],
 ) -> Result<()> {
     if let Backend::Hip(gpu) = device.backend() {
-        let kernel = plan::kernel(accumulate, true).ok_or_else(|| Error::Unsupported {
-            what: format!("accumulation {accumulate}"),
-            by: format!("the device code on {}", device.name()),
-        })?;
-        let plan = what.lattice.plan(what.direction, what.order, what.inside)?;
-        let mut sums = vec![0.0; to.len()];
-        let bytes = (bytemuck::cast_slice(operands.0), bytemuck::cast_slice(operands.1));
-        // SAFETY: the kernel takes f32 operands; the plan is that of the lattice which operands and result have.
-        unsafe { hip::reference::reference(gpu, kernel, &plan, bytes.0, bytes.1, &mut sums)? };
+        let (a, b) = (DeviceMem::from_slice(device, operands.0)?, DeviceMem::from_slice(device, operands.1)?);
+        let sums = gpu::convolution(gpu, what, accumulate.into(), [&a.as_tensor(), &b.as_tensor()], to.len())?;
+        let sums = gpu::fetch(&sums)?;
         to.par_chunks_mut(CHUNK).zip(sums.par_chunks(CHUNK)).for_each(|(to, sums)| to.copy_from_slice(&finish(sums)));
         return Ok(());
     }

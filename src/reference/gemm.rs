@@ -2,12 +2,14 @@
 
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::Chain;
+use super::gpu::{self, Family};
 use super::lanes::Number;
 use super::operand::{self, First, Job, Operands};
 use super::plan;
 use super::tiles::{self, Products};
-use crate::device::hip::reference::Reference;
-use crate::device::{AsTensor, TensorMut, TensorRef};
+use crate::device::hip::reference::{Finishing, finish};
+use crate::device::hip::{HipAlloc, HipDevice};
+use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use std::ops::Range;
 
@@ -134,23 +136,51 @@ impl<'a> Gemm<'a> {
     pub fn run(&self, a: &impl AsTensor, b: &impl AsTensor, d: &mut TensorMut<'_>) -> Result<()> {
         let (a, b) = (a.as_tensor(), b.as_tensor());
         let product = self.product(&a, &b, d.as_ref())?;
-        let mut values = Operands::read(self.arithmetic, &a, &b)?.run(d.as_ref().device(), self.arithmetic.accumulate, &product)?;
+        let c = match &self.c {
+            Some(c) if self.beta != 0.0 => Some((c, matrix(c, "C", product.batch, (product.m, product.n))?)),
+            _ => None,
+        };
+        if let Some(bias) = self.bias.as_ref().filter(|b| b.shape() != [product.n]) {
+            return Err(Error::Shape { what: "bias".to_owned(), expected: vec![product.n], found: bias.shape().to_vec() });
+        }
+        let device = d.as_ref().device().clone();
+        if let Backend::Hip(gpu) = device.backend() {
+            let sums = self.sums_on(gpu, &product, self.arithmetic.accumulate, false, [&a, &b])?;
+            let epilogue = match self.epilogue {
+                Epilogue::None => (0, 0.0, 0.0),
+                Epilogue::Relu => (1, 0.0, 0.0),
+                Epilogue::Clamp { low, high } => (2, low, high),
+            };
+            let finishing = Finishing {
+                alpha: self.alpha,
+                beta: self.beta,
+                c: c.map(|(c, _)| gpu::doubles(gpu, c)).transpose()?,
+                bias: self.bias.as_ref().map(|b| gpu::doubles(gpu, b)).transpose()?,
+                epilogue,
+                single: false,
+            };
+            if finish(gpu, &sums, &finishing, d)? {
+                return Ok(());
+            }
+            return self.finish(&product, c, gpu::fetch(&sums)?, d);
+        }
+        let values = Operands::read(self.arithmetic, &a, &b)?.run(self.arithmetic.accumulate, &product)?;
+        self.finish(&product, c, values, d)
+    }
+
+    /// What follows the accumulation, on the host. C comes with whether the batch shares it.
+    fn finish(&self, product: &Product, c: Option<(&TensorRef<'_>, bool)>, mut values: Vec<f64>, d: &mut TensorMut<'_>) -> Result<()> {
         if self.alpha != 1.0 {
             values.iter_mut().for_each(|v| *v *= self.alpha);
         }
-        if let (Some(c), true) = (&self.c, self.beta != 0.0) {
-            let full = [product.batch, product.m, product.n];
-            let shared = matrix(c, "C", product.batch, (product.m, product.n))?;
+        if let Some((c, shared)) = c {
             let c = operand::read_f64(c)?;
-            let area = full[1] * full[2];
+            let area = product.m * product.n;
             for (i, v) in values.iter_mut().enumerate() {
                 *v += self.beta * c[if shared { i % area } else { i }];
             }
         }
         if let Some(bias) = &self.bias {
-            if bias.shape() != [product.n] {
-                return Err(Error::Shape { what: "bias".to_owned(), expected: vec![product.n], found: bias.shape().to_vec() });
-            }
             let bias = operand::read_f64(bias)?;
             for row in values.chunks_exact_mut(product.n.max(1)) {
                 row.iter_mut().zip(&bias).for_each(|(v, b)| *v += b);
@@ -162,6 +192,23 @@ impl<'a> Gemm<'a> {
         operand::write(d, &values)
     }
 
+    /// The sums of a product whose matrices live on `gpu`.
+    fn sums_on(
+        &self,
+        gpu: &'static HipDevice,
+        product: &Product,
+        accumulate: Accumulate,
+        magnitudes: bool,
+        operands: [&TensorRef<'_>; 2],
+    ) -> Result<HipAlloc> {
+        self.arithmetic.accepts(operands[0].dtype(), operands[1].dtype())?;
+        let arithmetic = Arithmetic { accumulate, ..self.arithmetic };
+        let plan = plan::matrices([product.batch, product.m, product.n, product.k], product.a_at, product.b_at)?;
+        let family = Family { arithmetic, magnitudes, plan, first: First::Other, operands, elements: product.elements() };
+        // SAFETY: the product was made of the shapes of operands and result.
+        unsafe { family.sums(gpu) }
+    }
+
     /// Computes Σ|a||b| for every element of D, as error bounds need it: accumulated in f64; alpha, C, bias and epilogue take no part.
     ///
     /// # Errors
@@ -169,7 +216,11 @@ impl<'a> Gemm<'a> {
     pub fn magnitudes(&self, a: &impl AsTensor, b: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
         let (a, b) = (a.as_tensor(), b.as_tensor());
         let product = self.product(&a, &b, to.as_ref())?;
-        let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(to.as_ref().device(), Accumulate::F64, &product)?;
+        let device = to.as_ref().device().clone();
+        if let Backend::Hip(gpu) = device.backend() {
+            return gpu::write(gpu, &self.sums_on(gpu, &product, Accumulate::F64, true, [&a, &b])?, to);
+        }
+        let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(Accumulate::F64, &product)?;
         operand::write(to, &values)
     }
 
@@ -269,10 +320,6 @@ impl<T: Number, S: Number + Into<T>> Products<T> for Matrices<'_, S> {
 impl Job for Product {
     fn elements(&self) -> usize {
         self.batch * self.m * self.n
-    }
-
-    fn plan(&self) -> Result<(Reference, First)> {
-        Ok((plan::matrices([self.batch, self.m, self.n, self.k], self.a_at, self.b_at)?, First::Other))
     }
 
     fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {

@@ -6,17 +6,20 @@
 //! every element keeps its own sequence, so results are the same bits on every machine and for any number of threads.
 //! [`naive`] holds the same definitions element by element.
 //!
-//! On a GPU one thread walks each element; the bits are the same. The device code has every mode but gfx942 and the f32 and
-//! converted inputs of matrix cores. Limits: operands are widened to f32 or f64 on the host first, wherever they live, and results
-//! rounded there.
+//! On a GPU operands are widened, summed and rounded where they live, each element by one thread; the bits are the same. The
+//! device code has every mode but the f32 and converted inputs of matrix cores and the variants of gfx942. Limits: operands are
+//! widened to f32 or f64 in memory first, and sums take 8 bytes an element until they are rounded.
 
 mod accumulate;
 mod chain;
 mod conv;
 mod conv_layout;
 mod conv_param;
+#[cfg(test)]
+mod device_tests;
 mod engine;
 mod gemm;
+mod gpu;
 mod lanes;
 mod lattice;
 mod mfma_gemm;
@@ -38,4 +41,5 @@ pub use mfma_gemm::{mfma_gemm, mfma_gemm_instruction};
 pub use model_gemm::model_gemm;
 
 pub(crate) use engine::{Convolution, convolve_on};
+pub(crate) use gpu::convolve_through_f32;
 pub(crate) use lattice::Lattice;

@@ -3,9 +3,8 @@
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
-use super::plan;
-use crate::device::hip::reference::{Reference, download, reference, upload};
-use crate::device::{Backend, Device, Layout, TensorMut, TensorRef};
+use crate::device::hip::reference::{download, upload};
+use crate::device::{Backend, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
@@ -23,8 +22,6 @@ pub(crate) enum Operands {
 pub(crate) trait Job {
     /// Elements of the result.
     fn elements(&self) -> usize;
-    /// The same sums for the device code. The first operand is `other` there, or the source.
-    fn plan(&self) -> Result<(Reference, First)>;
     /// Accumulates; the result in its own order.
     fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64>;
 }
@@ -76,25 +73,8 @@ impl Operands {
         }
     }
 
-    /// Runs `job` on `device` with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
-    pub(crate) fn run(&self, device: &Device, accumulate: Accumulate, job: &impl Job) -> Result<Vec<f64>> {
-        if let Backend::Hip(gpu) = device.backend() {
-            let single = matches!(self, Operands::Single(..));
-            let kernel = plan::kernel(accumulate, single).ok_or_else(|| Error::Unsupported {
-                what: format!("accumulation {accumulate}"),
-                by: format!("the device code on {}", device.name()),
-            })?;
-            let (a, b): (&[u8], &[u8]) = match self {
-                Operands::Single(a, b) => (bytemuck::cast_slice(a), bytemuck::cast_slice(b)),
-                Operands::Double(a, b) => (bytemuck::cast_slice(a), bytemuck::cast_slice(b)),
-            };
-            let (plan, first) = job.plan()?;
-            let (source, other) = if first == First::Source { (a, b) } else { (b, a) };
-            let mut to = vec![0.0; job.elements()];
-            // SAFETY: the kernel is the one for these operands; the plan is that of the shapes which the operands have.
-            unsafe { reference(gpu, kernel, &plan, source, other, &mut to)? };
-            return Ok(to);
-        }
+    /// Runs `job` on the host with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
+    pub(crate) fn run(&self, accumulate: Accumulate, job: &impl Job) -> Result<Vec<f64>> {
         Ok(match (self, accumulate) {
             (Operands::Single(a, b), Accumulate::F64) => job.run(Vectorised(F64), a, b),
             (Operands::Single(a, b), Accumulate::F64Rounded) => job.run(Vectorised(Rounded), a, b),
@@ -153,7 +133,8 @@ pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
     read(t, 0.0, convert::decode_f64, |v| v)
 }
 
-/// Writes `values` in logical order, rounded once, nearest even, IEEE overflow.
+/// Writes `values` in logical order, rounded once, nearest even, IEEE overflow. NaN has one pattern: which one arithmetic gives
+/// depends on the machine.
 pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
     let dtype = t.as_ref().dtype();
     let layout: Layout = t.as_ref().layout().clone();
@@ -180,10 +161,17 @@ fn encode(dtype: DType, layout: &Layout, values: &[f64], bytes: &mut [u8]) {
         let size = dtype.bytes_for(CHUNK).unwrap_or(usize::MAX);
         let needed = dtype.bytes_for(values.len()).unwrap_or(usize::MAX);
         bytes[..needed].par_chunks_mut(size).zip(values.par_chunks(CHUNK)).for_each(|(to, from)| {
-            convert::encode_from_f64(dtype, from, Rounding::NearestEven, Overflow::Ieee, to);
+            let one_nan = |v: &f64| if v.is_nan() { f64::NAN } else { *v };
+            if from.iter().any(|v| v.is_nan()) {
+                let from: Vec<f64> = from.iter().map(one_nan).collect();
+                convert::encode_from_f64(dtype, &from, Rounding::NearestEven, Overflow::Ieee, to);
+            } else {
+                convert::encode_from_f64(dtype, from, Rounding::NearestEven, Overflow::Ieee, to);
+            }
         });
     } else {
         for (i, &v) in values.iter().enumerate() {
+            let v = if v.is_nan() { f64::NAN } else { v };
             dtype.store_bits(bytes, layout.index(i), dtype.encode(v, Rounding::NearestEven, Overflow::Ieee));
         }
     }

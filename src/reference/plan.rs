@@ -2,32 +2,53 @@
 
 use super::accumulate::Accumulate;
 use super::lattice::{Direction, KOrder, Lattice};
-use crate::device::hip::reference::{Reference, extent};
+use crate::device::hip::reference::{Prepare, Reference, SumKernels, extent};
 use crate::error::Result;
-use crate::matrix_core::{Arch, Input};
+use crate::matrix_core::{Arch, Input, Rule};
 
-/// The kernel of an accumulation; `None` where the device code has none.
-pub(crate) fn kernel(accumulate: Accumulate, single: bool) -> Option<&'static str> {
-    Some(match (accumulate, single) {
-        (Accumulate::F64, true) => "reference_f64_single",
-        (Accumulate::F64, false) => "reference_f64_double",
-        (Accumulate::F64Rounded, true) => "reference_rounded_single",
-        (Accumulate::F64Rounded, false) => "reference_rounded_double",
-        (Accumulate::Every4, true) => "reference_every4_single",
-        (Accumulate::Every4, false) => "reference_every4_double",
-        (Accumulate::Groups4, true) => "reference_groups4_single",
-        (Accumulate::Groups4, false) => "reference_groups4_double",
-        (Accumulate::F32, true) => "reference_f32_single",
-        (Accumulate::F32Fma, true) => "reference_f32_fma_single",
-        (Accumulate::MatrixCore(model), true) => match (model.arch(), model.input()) {
-            (Arch::Gfx908, Input::F16) => "reference_gfx908_f16",
-            (Arch::Gfx908, Input::Bf16) => "reference_gfx908_bf16",
-            (Arch::Gfx90a, Input::F16) => "reference_gfx90a_f16",
-            (Arch::Gfx90a, Input::Bf16) => "reference_gfx90a_bf16",
-            (Arch::Gfx90a, Input::Bf16K) => "reference_gfx90a_bf16_1k",
+/// How the device code computes an accumulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sum {
+    pub kernels: SumKernels,
+    /// Whether operands are f64 rather than f32.
+    pub double: bool,
+    pub prepare: Prepare,
+}
+
+macro_rules! sum {
+    ($name:literal, $several:literal, $double:literal, $prepare:ident) => {
+        Sum {
+            kernels: SumKernels {
+                one: concat!("reference_", $name, "_one"),
+                rows: concat!("reference_", $name, "_rows"),
+                several: $several,
+            },
+            double: $double,
+            prepare: Prepare::$prepare,
+        }
+    };
+}
+
+/// The device code of an accumulation; `None` where there is none.
+pub(crate) fn sum(accumulate: Accumulate) -> Option<Sum> {
+    Some(match accumulate {
+        Accumulate::F64 => sum!("f64", 8, true, AsItIs),
+        Accumulate::F64Rounded => sum!("rounded", 8, true, AsItIs),
+        Accumulate::Every4 => sum!("every4", 8, true, AsItIs),
+        Accumulate::Groups4 => sum!("groups4", 8, true, AsItIs),
+        Accumulate::F32 => sum!("f32", 8, false, AsItIs),
+        Accumulate::F32Fma => sum!("f32_fma", 8, false, AsItIs),
+        Accumulate::MatrixCore(model) => match (model.arch(), model.input(), model.rule()) {
+            (Arch::Gfx908, Input::F16, _) => sum!("gfx908_f16", 4, false, AsItIs),
+            (Arch::Gfx908, Input::Bf16, _) => sum!("gfx908_bf16", 4, false, AsItIs),
+            (Arch::Gfx90a, Input::F16, _) => sum!("gfx90a_f16", 4, false, Gfx90aF16),
+            (Arch::Gfx90a, Input::Bf16, _) => sum!("gfx90a_bf16", 4, false, Gfx90aBf16),
+            (Arch::Gfx90a, Input::Bf16K, _) => sum!("gfx90a_bf16_1k", 4, false, Gfx90aBf16),
+            (Arch::Gfx942, _, Rule::Fused { group: 4, keep: 52 }) => sum!("gfx942_groups4", 4, false, Gfx942),
+            (Arch::Gfx942, _, Rule::Fused { group: 8, keep: 52 }) => sum!("gfx942_groups8", 4, false, Gfx942),
+            (Arch::Gfx942, _, Rule::FusedHalves { keep: 52 }) => sum!("gfx942_halves", 4, false, Gfx942),
             _ => return None,
         },
-        _ => return None,
     })
 }
 
@@ -69,6 +90,8 @@ impl Lattice {
             divide: [1; 3],
             channels_last: u32::from(order == KOrder::ChannelsLast),
             inside: u32::from(inside),
+            // The channels of the filter that become those of the result: no position of the source depends on them.
+            rows: 2,
             ..Reference::default()
         };
         Ok(match direction {
@@ -121,6 +144,7 @@ impl Lattice {
                 source_channel: i.outer as u64,
                 other_channel: o.outer as u64,
                 channels_last: 0,
+                rows: 1,
                 ..common
             },
         })
@@ -138,8 +162,11 @@ pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3
         divide: [1; 3],
         positions: [1; 3],
         channels: extent("k", k)?,
+        // There is one position only: either order is ascending k.
+        channels_last: 1,
         source_channel: b[1] as u64,
         other_channel: a[2] as u64,
+        rows: 1,
         ..Reference::default()
     })
 }

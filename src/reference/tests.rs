@@ -38,7 +38,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 
 /// Devices that have a mode: the host, and GPUs for what the device code has.
 fn devices(accumulate: Accumulate) -> Vec<Device> {
-    let gpu = plan::kernel(accumulate, true).is_some();
+    let gpu = gpu::has(accumulate);
     Device::all().into_iter().filter(|d| gpu || d.kind() == DeviceKind::Host).collect()
 }
 

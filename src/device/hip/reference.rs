@@ -1,11 +1,110 @@
 //! Launches of hip/reference.hip.
 
 use super::{HipAlloc, HipDevice, Kernel};
+use crate::device::{Layout, TensorMut, TensorRef};
+use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
 use hipverify_sys::bindings::hipMemcpyKind;
 
-/// `struct Reference` of hip/reference.hip: which products make which sums. [`reference`] fills the addresses and the count in.
+/// Dimensions of a layout that the device code takes, after merging.
+const RANK: usize = 8;
+
+/// `struct AnyTensor` of hip/any.h.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct AnyTensor {
+    extents: [u64; RANK],
+    strides: [i64; RANK],
+    offset: i64,
+    rank: u32,
+    dtype: u32,
+}
+
+impl AnyTensor {
+    fn new(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
+        let dims = layout.collapsed();
+        if dims.len() > RANK {
+            return Err(Error::InvalidArgument {
+                what: "dimensions of a tensor",
+                value: dims.len().to_string(),
+                limit: format!("at most {RANK} that do not continue each other, on a GPU"),
+            });
+        }
+        let mut any = AnyTensor { offset: layout.offset() as i64, rank: dims.len() as u32, dtype: dtype as u32, ..Zeroable::zeroed() };
+        for (i, (extent, stride)) in dims.into_iter().enumerate() {
+            (any.extents[i], any.strides[i]) = (extent as u64, stride as i64);
+        }
+        Ok(any)
+    }
+}
+
+/// `struct ReferenceWiden` of hip/reference.hip.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Widen {
+    tensor: AnyTensor,
+    from: u64,
+    to: u64,
+    count: u64,
+    least: f64,
+    to_double: u32,
+    magnitude: u32,
+    prepare: u32,
+    unused: u32,
+}
+
+/// What becomes of the elements of an operand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Widening {
+    /// f64, rather than 32-bit words.
+    pub double: bool,
+    /// Magnitudes below count as +0.
+    pub least: f64,
+    /// Without sign.
+    pub magnitude: bool,
+    pub prepare: Prepare,
+}
+
+/// What a matrix core does to an input, as hip/reference.hip numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Prepare {
+    AsItIs = 0,
+    Gfx90aF16 = 1,
+    Gfx90aBf16 = 2,
+    Gfx942 = 3,
+}
+
+/// The elements of a tensor on `device` in logical order, as the sums take them.
+pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening) -> Result<HipAlloc> {
+    // SAFETY: `extern "C" __global__ void reference_widen(ReferenceWiden p)` for blocks of 256 threads.
+    const WIDEN: Kernel<(Widen,)> = unsafe { Kernel::new("reference.hip", "reference_widen", 256) };
+    let tensor = AnyTensor::new(t.dtype(), t.layout())?;
+    let count = t.elements();
+    let unit = if how.double { 8 } else { 4 };
+    let bytes = count.checked_mul(unit).ok_or(Error::SizeOverflow { what: "a widened operand", elements: count, unit_bytes: unit })?;
+    let block = HipAlloc::new(device, bytes)?;
+    let arguments = (Widen {
+        tensor,
+        from: t.as_ptr() as u64,
+        to: block.ptr() as u64,
+        count: count as u64,
+        least: how.least,
+        to_double: u32::from(how.double),
+        magnitude: u32::from(how.magnitude),
+        prepare: how.prepare as u32,
+        unused: 0,
+    },);
+    device.blocking(|queue| {
+        let grid = WIDEN.grid_for(device, count as u64)?;
+        // SAFETY: the layout stays inside the tensor's memory, which is borrowed until `blocking` has waited; the block has
+        // room for every element.
+        unsafe { WIDEN.launch(queue, grid, &arguments) }
+    })?;
+    Ok(block)
+}
+
+/// `struct Reference` of hip/reference.hip: which products make which sums. [`sums`] fills the addresses and the count in.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 pub(crate) struct Reference {
@@ -30,42 +129,131 @@ pub(crate) struct Reference {
     pub channels: u32,
     pub channels_last: u32,
     pub inside: u32,
+    pub rows: u32,
+    pub source_dtype: u32,
     pub unused: u32,
 }
 
-/// Runs kernel `name`; `source` and `other` are the operands' bytes, f32 or f64 as the kernel's name says.
+/// The two kernels of a sum: one element a thread, or `several` along the dimension `rows`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SumKernels {
+    pub one: &'static str,
+    pub rows: &'static str,
+    pub several: u64,
+}
+
+/// Threads of a multiprocessor below which a thread takes one element only.
+const BUSY: u64 = 1024;
+
+/// The sums of a plan, as f64.
 ///
 /// # Safety
-/// * `name` is a kernel of hip/reference.hip, and the operands have its element type;
-/// * every index that the plan gives an element of the result lies inside its operand, and inside `to` for the result itself.
-pub(crate) unsafe fn reference(
+/// * the operands hold what the kernels compute with, as [`widen`] leaves it;
+/// * every index that the plan gives an element of the result lies inside its operand, and below `elements` for the result itself.
+pub(crate) unsafe fn sums(
     device: &'static HipDevice,
-    name: &'static str,
+    kernels: SumKernels,
     plan: &Reference,
-    source: &[u8],
-    other: &[u8],
-    to: &mut [f64],
-) -> Result<()> {
+    [source, other]: [&HipAlloc; 2],
+    elements: usize,
+) -> Result<HipAlloc> {
+    let result = HipAlloc::new(device, elements.checked_mul(8).ok_or(Error::SizeOverflow { what: "sums", elements, unit_bytes: 8 })?)?;
+    let total: u64 = plan.extent.iter().map(|&n| u64::from(n)).product();
+    if total == 0 {
+        return Ok(result);
+    }
+    let rows = u64::from(plan.extent[plan.rows as usize]);
+    let shared = total / rows * rows.div_ceil(kernels.several);
+    let busy = shared >= BUSY * u64::from(device.multiprocessors());
+    let (name, count) = if busy { (kernels.rows, shared) } else { (kernels.one, total) };
     // SAFETY: `extern "C" __global__ void NAME(Reference p)` for blocks of 256 threads.
     let code: Kernel<(Reference,)> = unsafe { Kernel::new("reference.hip", name, 256) };
-    let count: u64 = plan.extent.iter().map(|&n| u64::from(n)).product();
-    if count == 0 {
-        return Ok(());
-    }
-    let upload = |bytes: &[u8]| -> Result<HipAlloc> {
-        let mut block = HipAlloc::new(device, bytes.len())?;
-        block.write(bytes)?;
-        Ok(block)
-    };
-    let (source, other) = (upload(source)?, upload(other)?);
-    let result = HipAlloc::new(device, size_of_val(to))?;
     let arguments = (Reference { source: source.ptr() as u64, other: other.ptr() as u64, to: result.ptr() as u64, count, ..*plan },);
     device.blocking(|queue| {
         let grid = code.grid_for(device, count)?;
         // SAFETY: the caller promises that the plan stays inside the three blocks, which live until `blocking` has waited.
         unsafe { code.launch(queue, grid, &arguments) }
     })?;
-    result.read(bytemuck::cast_slice_mut(to))
+    Ok(result)
+}
+
+/// `struct ReferenceFinish` of hip/reference.hip.
+#[repr(C)]
+#[derive(Clone, Copy, Pod, Zeroable)]
+struct Finish {
+    tensor: AnyTensor,
+    sums: u64,
+    c: u64,
+    bias: u64,
+    to: u64,
+    count: u64,
+    area: u64,
+    columns: u64,
+    alpha: f64,
+    beta: f64,
+    low: f64,
+    high: f64,
+    epilogue: u32,
+    scaled: u32,
+    single: u32,
+    unused: u32,
+}
+
+/// What happens to sums on their way to the result; see `Gemm`.
+#[derive(Debug)]
+pub(crate) struct Finishing {
+    pub alpha: f64,
+    pub beta: f64,
+    /// f64 values; element i adds number i modulo theirs.
+    pub c: Option<HipAlloc>,
+    /// f64 values, likewise.
+    pub bias: Option<HipAlloc>,
+    /// The number of the epilogue in hip/reference.hip, and its bounds.
+    pub epilogue: (u32, f64, f64),
+    /// Sums are rounded to f32 first.
+    pub single: bool,
+}
+
+/// Rounds sums into a tensor on `device`. False, and nothing done, for formats of less than a byte: neighbours share one.
+pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishing, to: &mut TensorMut<'_>) -> Result<bool> {
+    // SAFETY: `extern "C" __global__ void reference_finish(ReferenceFinish p)` for blocks of 256 threads.
+    const FINISH: Kernel<(Finish,)> = unsafe { Kernel::new("reference.hip", "reference_finish", 256) };
+    let (dtype, count) = (to.as_ref().dtype(), to.as_ref().elements());
+    if dtype.bits() < 8 {
+        return Ok(false);
+    }
+    let tensor = AnyTensor::new(dtype, to.as_ref().layout())?;
+    if sums.bytes() / 8 != count {
+        return Err(Error::Length { what: "elements of the result", expected: sums.bytes() / 8, found: count });
+    }
+    let address = |block: &Option<HipAlloc>| block.as_ref().map_or(0, |b| b.ptr() as u64);
+    let values = |block: &Option<HipAlloc>| block.as_ref().map_or(1, |b| b.bytes() as u64 / 8).max(1);
+    let (epilogue, low, high) = what.epilogue;
+    let arguments = (Finish {
+        tensor,
+        sums: sums.ptr() as u64,
+        c: address(&what.c),
+        bias: address(&what.bias),
+        to: to.as_mut_ptr() as u64,
+        count: count as u64,
+        area: values(&what.c),
+        columns: values(&what.bias),
+        alpha: what.alpha,
+        beta: what.beta,
+        low,
+        high,
+        epilogue,
+        scaled: u32::from(what.alpha != 1.0),
+        single: u32::from(what.single),
+        unused: 0,
+    },);
+    device.blocking(|queue| {
+        let grid = FINISH.grid_for(device, count as u64)?;
+        // SAFETY: there are as many sums as elements, and C and bias are read modulo their lengths; the layout stays inside
+        // the tensor, which is borrowed exclusively until `blocking` has waited.
+        unsafe { FINISH.launch(queue, grid, &arguments) }
+    })?;
+    Ok(true)
 }
 
 /// `n` for the device code, whose positions are 32-bit.

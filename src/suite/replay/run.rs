@@ -4,11 +4,13 @@ use super::config::{Configuration, Kernel, Range, Validator, Variant};
 use super::inputs::inputs;
 use super::metrics::{Metrics, Spacing, Tally};
 use super::split;
-use crate::device::Device;
+use crate::device::{AsTensor, Device, DeviceKind, DeviceMem};
 use crate::dtype::F16;
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Input, Model};
-use crate::reference::{Accumulate, ConvParam, Convolution, Direction, KOrder, Lattice, Role, convolve_on};
+use crate::reference::{
+    Accumulate, Arithmetic, ConvParam, Convolution, Direction, KOrder, Lattice, Role, convolve_on, convolve_through_f32,
+};
 use half::slice::HalfFloatSliceExt;
 
 /// One run of the study.
@@ -125,8 +127,7 @@ impl Replay {
         // Where images are not the slowest axis, there is one slab.
         let outermost = from * lattice.images == operands.first.len() && to * lattice.images == elements;
         let slab = if outermost { (SLAB / to).clamp(1, lattice.images) } else { lattice.images };
-        let filter = widen(&operands.second, false);
-        let flushed = self.flushes().then(|| widen(&operands.second, true));
+        let second = self.side(&operands.second)?;
         let mut tally = self.tally();
         for start in (0..lattice.images).step_by(slab) {
             let images = slab.min(lattice.images - start);
@@ -135,12 +136,9 @@ impl Replay {
                 true => (&operands.first[..], elements),
                 false => (&operands.first[start * from..(start + images) * from], images * to),
             };
-            let source_wide = widen(source, false);
-            let kern = self.kernel(model, param, &part, (&source_wide, &filter), len)?;
-            let val = match &flushed {
-                Some(filter) => self.validator(param, &part, (&widen(source, true), filter), len)?,
-                None => self.validator(param, &part, (&source_wide, &filter), len)?,
-            };
+            let first = self.side(source)?;
+            let kern = self.kernel(model, param, &part, (&first, &second), len)?;
+            let val = self.validator(param, &part, (&first, &second), len)?;
             tally.add(&val, &kern);
         }
         Ok(Outcome { metrics: tally.finish(), orders: None })
@@ -150,19 +148,16 @@ impl Replay {
     fn weights(&self, param: &ConvParam, operands: &Operands, model: Model, parts: usize) -> Result<Outcome> {
         let lattice = param.lattice();
         let len = param.elements(Role::Filter);
-        let wide = (widen(&operands.first, false), widen(&operands.second, false));
-        let wide = (&wide.0[..], &wide.1[..]);
-        let val = if self.flushes() {
-            self.validator(param, &lattice, (&widen(&operands.first, true), &widen(&operands.second, true)), len)?
-        } else {
-            self.validator(param, &lattice, wide, len)?
-        };
+        let sides = (self.side(&operands.first)?, self.side(&operands.second)?);
+        let sides = (&sides.0, &sides.1);
+        let val = self.validator(param, &lattice, sides, len)?;
         if parts == 1 {
             let mut tally = self.tally();
-            tally.add(&val, &self.kernel(model, param, &lattice, wide, len)?);
+            tally.add(&val, &self.kernel(model, param, &lattice, sides, len)?);
             return Ok(Outcome { metrics: tally.finish(), orders: None });
         }
-        let sums = split::Sums::new(&self.device, &lattice, Accumulate::MatrixCore(model), wide, parts, len)?;
+        let wide = (widen(&operands.first, false), widen(&operands.second, false));
+        let sums = split::Sums::new(&self.device, &lattice, Accumulate::MatrixCore(model), (&wide.0, &wide.1), parts, len)?;
         let metrics = |kern: Vec<F16>| {
             let mut tally = self.tally();
             tally.add(&val, &kern);
@@ -178,18 +173,26 @@ impl Replay {
         self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu
     }
 
-    fn kernel(&self, model: Model, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Result<Vec<F16>> {
+    /// A tensor of inputs, ready for the device.
+    fn side(&self, values: &[F16]) -> Result<Side> {
+        Ok(match self.device.kind() {
+            DeviceKind::Host => Side::Host { plain: widen(values, false), flushed: self.flushes().then(|| widen(values, true)) },
+            _ => Side::Gpu(DeviceMem::from_slice(&self.device, values)?),
+        })
+    }
+
+    fn kernel(&self, model: Model, param: &ConvParam, lattice: &Lattice, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
         let accumulate = match self.kernel {
             Kernel::Xdlops => Accumulate::MatrixCore(model),
             Kernel::NonXdlops => Accumulate::F32Fma,
         };
-        self.convolve(lattice, self.configuration.kernel_order(param), accumulate, operands, len)
+        self.convolve(lattice, self.configuration.kernel_order(param), accumulate.into(), sides, len)
     }
 
-    fn validator(&self, param: &ConvParam, lattice: &Lattice, operands: (&[f32], &[f32]), len: usize) -> Result<Vec<F16>> {
+    fn validator(&self, param: &ConvParam, lattice: &Lattice, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
         let accumulate = match (self.validator, self.variant, self.kernel) {
             (Validator::Gpu, ..) => {
-                return self.convolve(lattice, self.configuration.kernel_order(param), Accumulate::F32Fma, operands, len);
+                return self.convolve(lattice, self.configuration.kernel_order(param), Accumulate::F32Fma.into(), sides, len);
             }
             (_, Variant::Accumulate4, _) => Accumulate::Groups4,
             (_, Variant::Later, _) => Accumulate::Every4,
@@ -197,24 +200,47 @@ impl Replay {
             (.., Kernel::NonXdlops) => Accumulate::F64Rounded,
         };
         // The order of the CPU's loops.
-        self.convolve(lattice, KOrder::ChannelsFirst, accumulate, operands, len)
+        self.convolve(lattice, KOrder::ChannelsFirst, Arithmetic { accumulate, flush_subnormals: self.flushes() }, sides, len)
     }
 
-    fn convolve(
-        &self,
-        lattice: &Lattice,
-        order: KOrder,
-        accumulate: Accumulate,
-        operands: (&[f32], &[f32]),
-        len: usize,
-    ) -> Result<Vec<F16>> {
-        let direction = self.configuration.direction;
+    /// The results, by way of f32.
+    fn convolve(&self, lattice: &Lattice, order: KOrder, arithmetic: Arithmetic, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
+        let (accumulate, direction) = (arithmetic.accumulate, self.configuration.direction);
         let inside = accumulate == Accumulate::Every4 && direction == Direction::BackwardWeight;
         let what = Convolution { lattice, direction, order, inside };
         let mut out = vec![F16::ZERO; len];
-        let finish = |acc: &[f64]| narrow(&acc.iter().map(|&v| v as f32).collect::<Vec<_>>());
-        convolve_on(&self.device, what, accumulate, operands, finish, &mut out)?;
+        match sides {
+            (Side::Gpu(a), Side::Gpu(b)) => {
+                let mut result = DeviceMem::<F16>::new(&self.device, len)?;
+                convolve_through_f32(what, arithmetic, [&a.as_tensor(), &b.as_tensor()], &mut result.tensor_mut(&[len])?)?;
+                result.copy_to_slice(&mut out)?;
+            }
+            (a, b) => {
+                let operands = (a.on_host(arithmetic.flush_subnormals), b.on_host(arithmetic.flush_subnormals));
+                let finish = |acc: &[f64]| narrow(&acc.iter().map(|&v| v as f32).collect::<Vec<_>>());
+                convolve_on(&Device::host(), what, accumulate, operands, finish, &mut out)?;
+            }
+        }
         Ok(out)
+    }
+}
+
+/// A tensor of inputs where it is computed with.
+enum Side {
+    /// Widened; and with subnormal numbers flushed, where a validator does that.
+    Host { plain: Vec<f32>, flushed: Option<Vec<f32>> },
+    /// As it is: the device widens and flushes.
+    Gpu(DeviceMem<F16>),
+}
+
+impl Side {
+    /// The numbers of a side on the host.
+    fn on_host(&self, flush: bool) -> &[f32] {
+        match self {
+            Side::Host { flushed: Some(flushed), .. } if flush => flushed,
+            Side::Host { plain, .. } => plain,
+            Side::Gpu(_) => &[],
+        }
     }
 }
 

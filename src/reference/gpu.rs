@@ -1,0 +1,117 @@
+//! The references on a GPU: operands widened, summed and rounded there, nothing but the operands ever leaving the host.
+
+#[cfg(test)]
+use super::accumulate::Accumulate;
+use super::accumulate::Arithmetic;
+use super::engine::Convolution;
+use super::operand::First;
+use super::plan;
+use crate::device::hip::reference::{Finishing, Prepare, Reference, Widening, finish, sums, widen};
+use crate::device::hip::{HipAlloc, HipDevice};
+use crate::device::{Backend, TensorMut, TensorRef};
+use crate::error::{Error, Result};
+
+/// Sums to be formed on a GPU from two operands that live there.
+pub(crate) struct Family<'a> {
+    pub arithmetic: Arithmetic,
+    /// The operands' magnitudes rather than themselves.
+    pub magnitudes: bool,
+    pub plan: Reference,
+    pub first: First,
+    pub operands: [&'a TensorRef<'a>; 2],
+    /// Elements of the result.
+    pub elements: usize,
+}
+
+impl Family<'_> {
+    /// The sums, as f64 in the order of the result.
+    ///
+    /// # Errors
+    /// An accumulation that the device code lacks, too little memory, a failed launch.
+    ///
+    /// # Safety
+    /// The plan is that of the operands' shapes and of a result of so many elements.
+    pub(crate) unsafe fn sums(&self, gpu: &'static HipDevice) -> Result<HipAlloc> {
+        let accumulate = self.arithmetic.accumulate;
+        let sum = plan::sum(accumulate).ok_or_else(|| Error::Unsupported {
+            what: format!("accumulation {accumulate}"),
+            by: format!("the device code on {} (it lacks matrix cores with f32 or converted inputs, and variants of gfx942)", gpu.name()),
+        })?;
+        let widened = |t: &TensorRef<'_>| {
+            let format = t.dtype().float_format().filter(|_| self.arithmetic.flush_subnormals);
+            let least = format.map_or(0.0, |f| f.min_normal());
+            widen(gpu, t, Widening { double: sum.double, least, magnitude: self.magnitudes, prepare: sum.prepare })
+        };
+        let [a, b] = [widened(self.operands[0])?, widened(self.operands[1])?];
+        let (source, other) = if self.first == First::Source { (0, 1) } else { (1, 0) };
+        let (blocks, tensors) = ([&a, &b], self.operands);
+        let plan = Reference { source_dtype: tensors[source].dtype() as u32, ..self.plan };
+        // SAFETY: both operands are what the kernels of this sum take; the plan is the caller's promise.
+        unsafe { sums(gpu, sum.kernels, &plan, [blocks[source], blocks[other]], self.elements) }
+    }
+}
+
+/// The elements of any tensor as f64 on the GPU.
+pub(crate) fn doubles(gpu: &'static HipDevice, t: &TensorRef<'_>) -> Result<HipAlloc> {
+    if let Backend::Hip(own) = t.device().backend()
+        && std::ptr::eq(*own, gpu)
+    {
+        return widen(gpu, t, Widening { double: true, least: 0.0, magnitude: false, prepare: Prepare::AsItIs });
+    }
+    let values = super::operand::read_f64(t)?;
+    let mut block = HipAlloc::new(gpu, values.len() * 8)?;
+    block.write(bytemuck::cast_slice(&values))?;
+    Ok(block)
+}
+
+/// Sums on the host.
+pub(crate) fn fetch(sums: &HipAlloc) -> Result<Vec<f64>> {
+    let mut values = vec![0.0f64; sums.bytes() / 8];
+    sums.read(bytemuck::cast_slice_mut(&mut values))?;
+    Ok(values)
+}
+
+/// Rounds sums to the format of the result, in it; by way of the host where elements share a byte.
+pub(crate) fn write(gpu: &'static HipDevice, sums: &HipAlloc, to: &mut TensorMut<'_>) -> Result<()> {
+    let plain = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (0, 0.0, 0.0), single: false };
+    if finish(gpu, sums, &plain, to)? { Ok(()) } else { super::operand::write(to, &fetch(sums)?) }
+}
+
+/// Convolves tensors on their GPU; sums are rounded to f32 and then to the format of the result, a dense tensor.
+pub(crate) fn convolve_through_f32(
+    what: Convolution<'_>,
+    arithmetic: Arithmetic,
+    operands: [&TensorRef<'_>; 2],
+    to: &mut TensorMut<'_>,
+) -> Result<()> {
+    let device = to.as_ref().device().clone();
+    let Backend::Hip(gpu) = device.backend() else {
+        return Err(Error::Unsupported { what: "a convolution of the device code".to_owned(), by: device.name() });
+    };
+    let sums = convolution(gpu, what, arithmetic, operands, to.as_ref().elements())?;
+    let single = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (0, 0.0, 0.0), single: true };
+    match finish(gpu, &sums, &single, to)? {
+        true => Ok(()),
+        false => Err(Error::Unsupported { what: format!("a result of {}", to.as_ref().dtype()), by: gpu.name() }),
+    }
+}
+
+/// The sums of a convolution whose operands, and a result of so many elements, have the places of its lattice.
+pub(crate) fn convolution(
+    gpu: &'static HipDevice,
+    what: Convolution<'_>,
+    arithmetic: Arithmetic,
+    operands: [&TensorRef<'_>; 2],
+    elements: usize,
+) -> Result<HipAlloc> {
+    let plan = what.lattice.plan(what.direction, what.order, what.inside)?;
+    let family = Family { arithmetic, magnitudes: false, plan, first: First::Source, operands, elements };
+    // SAFETY: the plan is that of the lattice which operands and result have.
+    unsafe { family.sums(gpu) }
+}
+
+/// Whether the device code has this accumulation.
+#[cfg(test)]
+pub(crate) fn has(accumulate: Accumulate) -> bool {
+    plan::sum(accumulate).is_some()
+}
