@@ -65,7 +65,9 @@ impl Module {
     /// * `arguments` points to values of the kernel's parameter types, in order;
     /// * every address among them is valid on the device for what the kernel does, until the stream has been waited for;
     /// * nothing else writes what the kernel reads, or touches what it writes, until then;
-    /// * the kernel stays inside its buffers for this grid.
+    /// * the kernel stays inside its buffers for this grid;
+    /// * on a stream that is being [captured](Stream::capture), all of this holds, and the module lives, until the last launch of the graph
+    ///   is done.
     pub unsafe fn launch_raw(&self, stream: &Stream, name: &str, grid: Grid, arguments: &mut [*mut c_void]) -> Result<()> {
         let Some(queue) = stream.hip() else {
             return Err(Error::WrongDevice { what: "the stream", expected: self.device.name(), found: stream.device().name() });

@@ -110,7 +110,7 @@ impl HipGraph {
         }
         *last = Some(Arc::clone(stream));
         // SAFETY: the graph is whole and the stream alive and of the same device; what the nodes touch is alive as long as the graph.
-        self.device.check("hipGraphLaunch", unsafe { launch(self.exec, stream.use_handle()) })
+        self.device.check("hipGraphLaunch", stream.enqueue(|stream| unsafe { launch(self.exec, stream) }))
     }
 }
 

@@ -56,7 +56,7 @@ impl HipAlloc {
         device.enter()?;
         let mut ptr = ptr::null_mut();
         // SAFETY: the pointer is valid for a write and the stream alive.
-        let error = unsafe { allocate(&mut ptr, bytes, stream.use_handle_for_memory()) };
+        let error = stream.allocate(|stream| unsafe { allocate(&mut ptr, bytes, stream) });
         if error == hipError_t::hipErrorNotSupported {
             // The function is there, the device cannot do it. Asked only to clear the thread's last error.
             let _ = device.check("hipMallocAsync", error);
@@ -116,7 +116,7 @@ impl HipAlloc {
             }
             let copy = to.api().hipMemcpyPeerAsync;
             // SAFETY: both blocks have this size and are borrowed until `blocking` has waited.
-            let error = unsafe { copy(self.ptr, to.ordinal, source.ptr, from.ordinal, self.bytes, queue.use_handle()) };
+            let error = queue.enqueue(|stream| unsafe { copy(self.ptr, to.ordinal, source.ptr, from.ordinal, self.bytes, stream) });
             to.check("hipMemcpyPeerAsync", error)
         })
     }
@@ -127,7 +127,7 @@ impl HipAlloc {
                 return Ok(());
             }
             // SAFETY: the block has this size.
-            let error = unsafe { (self.device.api().hipMemsetAsync)(self.ptr, 0, self.bytes, queue.use_handle()) };
+            let error = queue.enqueue(|stream| unsafe { (self.device.api().hipMemsetAsync)(self.ptr, 0, self.bytes, stream) });
             self.device.check("hipMemsetAsync", error)
         })
     }
@@ -146,7 +146,7 @@ impl Drop for HipAlloc {
                     // Work on its own stream comes before; only that of the others has to be waited for.
                     let settled = self.device.settle_but(stream);
                     // SAFETY: the block came from hipMallocAsync and is freed only here.
-                    let freed = self.device.check("hipFreeAsync", unsafe { free(self.ptr, stream.use_handle()) });
+                    let freed = self.device.check("hipFreeAsync", stream.enqueue(|stream| unsafe { free(self.ptr, stream) }));
                     return settled.and(freed);
                 }
                 // Work that was enqueued on some stream may still use the block. Freed even when that work failed.
@@ -228,7 +228,7 @@ impl HipStream {
         let _open = self.not_recording("a copy")?;
         self.device().settle_allocations(self)?;
         // SAFETY: the caller's promise.
-        let error = unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, self.use_handle()) };
+        let error = self.enqueue(|stream| unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, stream) });
         self.device().check("hipMemcpyAsync", error)
     }
 }

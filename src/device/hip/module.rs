@@ -231,8 +231,9 @@ pub(crate) unsafe fn launch(
     }
     device.enter()?;
     let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
-    let (list, handle) = (arguments.as_mut_ptr(), stream.use_handle());
+    let list = arguments.as_mut_ptr();
+    let call = device.api().hipModuleLaunchKernel;
     // SAFETY: the module is loaded and the stream alive; the arguments are the caller's promise.
-    let error = unsafe { (device.api().hipModuleLaunchKernel)(function.0, gx, gy, gz, bx, by, bz, shared, handle, list, ptr::null_mut()) };
+    let error = stream.enqueue(|stream| unsafe { call(function.0, gx, gy, gz, bx, by, bz, shared, stream, list, ptr::null_mut()) });
     device.check("hipModuleLaunchKernel", error)
 }

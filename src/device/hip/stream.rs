@@ -71,17 +71,20 @@ impl HipStream {
         self.handle
     }
 
-    /// The handle, to enqueue work: the stream counts as busy until the next wait.
-    pub(crate) fn use_handle(&self) -> hipStream_t {
+    /// Runs a call that enqueues work: the stream counts as busy until the next wait.
+    pub(crate) fn enqueue<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
+        // Counted before and after: a wait of another thread that begins before the call returns does not end this work's business.
         self.enqueued.fetch_add(1, Ordering::AcqRel);
-        self.handle
+        let result = call(self.handle);
+        self.enqueued.fetch_add(1, Ordering::AcqRel);
+        result
     }
 
-    /// The handle, to allocate memory: other streams may use it only when this one has come so far.
-    pub(super) fn use_handle_for_memory(&self) -> hipStream_t {
-        let place = self.enqueued.fetch_add(1, Ordering::AcqRel) + 1;
-        self.allocated.fetch_max(place, Ordering::AcqRel);
-        self.handle
+    /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this one has come so far.
+    pub(super) fn allocate<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
+        let result = self.enqueue(call);
+        self.allocated.fetch_max(self.enqueued.load(Ordering::Acquire), Ordering::AcqRel);
+        result
     }
 
     /// Whether memory was allocated here since the last wait.
@@ -157,7 +160,7 @@ impl HipStream {
         let _open = self.not_recording("waiting for an event")?;
         self.device.enter()?;
         // SAFETY: both are alive and of the same device.
-        let error = unsafe { (self.device.api().hipStreamWaitEvent)(self.use_handle(), event.handle, 0) };
+        let error = self.enqueue(|stream| unsafe { (self.device.api().hipStreamWaitEvent)(stream, event.handle, 0) });
         self.device.check("hipStreamWaitEvent", error)
     }
 }
