@@ -1,6 +1,6 @@
 //! Multiply-adds per second of the matrix-core models on one core, beside the f32 fma ceiling of the same run.
 
-use hipverify::dtype::{DType, Overflow, Rounding};
+use hipverify::dtype::{Bf16, DType, F8E4M3Fnuz, F16, Overflow, Rounding, Scalar};
 use hipverify::matrix_core::{Arch, Input, Model, gemm_tile};
 use hipverify::reference::model_gemm;
 use hipverify::{Device, DeviceMem};
@@ -39,43 +39,52 @@ fn main() {
         });
     }
     for device in Device::all().into_iter().filter(|d| d.kind() != hipverify::device::DeviceKind::Host) {
-        for (arch, input) in
-            [(Arch::Gfx908, Input::F16), (Arch::Gfx908, Input::Bf16), (Arch::Gfx90a, Input::F16), (Arch::Gfx90a, Input::Bf16K)]
-        {
-            if let Err(e) = Model::new(arch, input).and_then(|model| report_gpu(&device, model, rounds)) {
-                println!("{arch} {input} on {}: {e}", device.name());
+        for (arch, input) in [
+            (Arch::Gfx908, Input::F16),
+            (Arch::Gfx908, Input::Bf16),
+            (Arch::Gfx90a, Input::F16),
+            (Arch::Gfx90a, Input::Bf16),
+            (Arch::Gfx90a, Input::Bf16K),
+            (Arch::Gfx942, Input::F16),
+            (Arch::Gfx942, Input::Bf16),
+            (Arch::Gfx942, Input::Xf32),
+            (Arch::Gfx942, Input::Fp8Fp8),
+        ] {
+            // Numbers for which the short forms are right, and numbers over so many binades that they are not.
+            for (data, spread) in [("[-1, 1]", 0), ("27 binades", 13)] {
+                let done = Model::new(arch, input).and_then(|model| match model.input().dtypes().0 {
+                    DType::F16 => report_gpu::<F16>(&device, model, data, spread, rounds),
+                    DType::Bf16 => report_gpu::<Bf16>(&device, model, data, spread, rounds),
+                    DType::Tf32 => report_gpu::<f32>(&device, model, data, spread, rounds),
+                    _ => report_gpu::<F8E4M3Fnuz>(&device, model, data, spread, rounds),
+                });
+                if let Err(e) = done {
+                    println!("{arch} {input} on {}: {e}", device.name());
+                }
             }
         }
     }
 }
 
 /// The model GEMM at 4096^3 on a GPU.
-fn report_gpu(device: &Device, model: Model, rounds: usize) -> hipverify::Result<()> {
+fn report_gpu<T: Scalar>(device: &Device, model: Model, data: &str, spread: i32, rounds: usize) -> hipverify::Result<()> {
     const SIDE: usize = 4096;
-    let number = |i: usize| half::f16::from_f64(mix(i) as f64 / (1u64 << 63) as f64 - 1.0);
-    let (ta, _) = model.input().dtypes();
-    let mut best = f64::INFINITY;
-    let mut time = |run: &mut dyn FnMut() -> hipverify::Result<()>| -> hipverify::Result<()> {
-        for _ in 0..rounds {
-            let start = Instant::now();
-            run()?;
-            best = best.min(start.elapsed().as_secs_f64());
-        }
-        Ok(())
+    let number = |i: usize| {
+        let scale = 2f64.powi(if spread > 0 { (mix(i + 7) % (2 * spread as u64 + 1)) as i32 - spread } else { 0 });
+        let x = (mix(i) as f64 / (1u64 << 63) as f64 - 1.0) * scale;
+        T::from_bits64(T::DTYPE.encode(x, Rounding::NearestEven, Overflow::Saturate))
     };
     let mut c = DeviceMem::<f32>::new(device, SIDE * SIDE)?;
-    c.set_zero()?;
-    let a: Vec<half::f16> = (0..SIDE * SIDE).map(number).collect();
-    if ta == DType::F16 {
-        let a = DeviceMem::from_slice(device, &a)?;
-        time(&mut || model_gemm(model, (SIDE, SIDE, SIDE), &a, &a, &mut c))?;
-    } else {
-        let a: Vec<half::bf16> = a.iter().map(|x| half::bf16::from_f32(x.to_f32())).collect();
-        let a = DeviceMem::from_slice(device, &a)?;
-        time(&mut || model_gemm(model, (SIDE, SIDE, SIDE), &a, &a, &mut c))?;
+    let a = DeviceMem::from_slice(device, &(0..SIDE * SIDE).map(number).collect::<Vec<T>>())?;
+    let mut best = f64::INFINITY;
+    for _ in 0..rounds.min(5) {
+        c.set_zero()?;
+        let start = Instant::now();
+        model_gemm(model, (SIDE, SIDE, SIDE), &a, &a, &mut c)?;
+        best = best.min(start.elapsed().as_secs_f64());
     }
     let rate = (SIDE * SIDE * SIDE) as f64 / best / 1e9;
-    println!("{:<44} {rate:>8.0} G multiply-adds/s", format!("{model}, 4096^3 on {}", device.name()));
+    println!("{:<44} {rate:>8.0} G multiply-adds/s", format!("{model}, {data}, 4096^3 on {}", device.name()));
     Ok(())
 }
 

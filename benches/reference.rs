@@ -1,4 +1,4 @@
-//! Speed of the references: f64 GEMM beside `matrixmultiply`, convolutions through every chain of the replay.
+//! Speed of the references: f64 GEMM beside `matrixmultiply`, convolutions through every chain of the replay, GEMMs on GPUs.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use hipverify::dtype::F16;
@@ -67,5 +67,27 @@ fn forward(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, dgemm, forward);
+/// A GEMM with everything on a GPU.
+fn on_gpus(c: &mut Criterion) {
+    let n = 4096;
+    for device in Device::all().into_iter().skip(1) {
+        let values: Vec<F16> = numbers(n * n).map(F16::from_f64).collect();
+        let a = DeviceMem::from_slice(&device, &values).expect("memory");
+        let mut d = DeviceMem::<F16>::new(&device, n * n).expect("memory");
+        let mut group = c.benchmark_group(format!("f16 GEMM 4096 on {}, multiply-adds", device.name()));
+        group.sample_size(10).throughput(Throughput::Elements((n * n * n) as u64));
+        let core = |arch| Accumulate::MatrixCore(Model::new(arch, Input::F16).expect("an f16 core"));
+        for mode in Accumulate::PLAIN.into_iter().chain([Arch::Gfx908, Arch::Gfx90a, Arch::Gfx942].map(core)) {
+            group.bench_function(BenchmarkId::from_parameter(mode), |b| {
+                b.iter(|| {
+                    let (x, mut to) = (a.tensor(&[n, n]).expect("shape"), d.tensor_mut(&[n, n]).expect("shape"));
+                    Gemm::new(mode).run(&x, &x, &mut to).expect("shapes fit");
+                });
+            });
+        }
+        group.finish();
+    }
+}
+
+criterion_group!(benches, dgemm, forward, on_gpus);
 criterion_main!(benches);

@@ -37,17 +37,24 @@ struct Extent {
     i32 unit;
     double bound;
 
+    // By the accumulators as they are: the largest magnitude, and the last bit of the smallest one's significand.
     template <int EACH> __device__ inline void measure(const float (&acc)[EACH][EACH]) {
-        u32 most = 0;
+        u32 most = 0, least = 0;
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
 #pragma unroll
-            for (int j = 0; j < EACH; ++j) most = Span::most(most, bits_of(acc[i][j]) & 0x7fffffffu);
+            for (int j = 0; j < EACH; ++j) {
+                const u32 magnitude = bits_of(acc[i][j]) & 0x7fffffffu;
+                most = Span::most(most, magnitude);
+                least = Span::most(least, 0u - magnitude);
+            }
         }
         bound = (double)f32_of(most);
+        const i32 field = (i32)((0u - least) >> 23);
+        const i32 last = least == 0 ? 200 : (field ? field : 1) - 150;
+        unit = last > unit ? last : unit;
     }
     template <int EACH> __device__ inline void start(const float (&acc)[EACH][EACH]) {
-        measure(acc);
         unit = 200;
 #pragma unroll
         for (int i = 0; i < EACH; ++i) {
@@ -60,22 +67,23 @@ struct Extent {
                 if (significand != 0 && last < unit) unit = last;
             }
         }
+        measure(acc);
     }
     // Whether the next tile allows the short form; what it leaves is accounted for.
     template <typename RULE, int EACH> __device__ inline bool tame(const Span &span, const float (&acc)[EACH][EACH]) {
         const float most_a = f32_of(span.word[1]), most_b = f32_of(span.word[3]);
-        // Rounding keeps a multiple a multiple, on this tile and on all that follow.
         const i32 now = RULE::quantum(0u - span.word[0]) + RULE::quantum(0u - span.word[2]);
-        unit = now < unit ? now : unit;
         // A little more than the sum of all magnitudes, for what rounding to f32 adds.
         const double added = (double)most_a * (double)most_b * DEPTH;
-        double reach = (bound + added) * 1.00001;
-        if (!RULE::tame(unit, reach, most_a, most_b)) {
+        bool short_form = RULE::tame(now < unit ? now : unit, (bound + added) * 1.00001, most_a, most_b);
+        if (!short_form) {
             measure(acc);
-            reach = (bound + added) * 1.00001;
+            short_form = RULE::tame(now < unit ? now : unit, (bound + added) * 1.00001, most_a, most_b);
         }
-        bound = reach;
-        return RULE::tame(unit, reach, most_a, most_b);
+        // Rounding keeps a multiple a multiple, in this tile and all that follow.
+        unit = now < unit ? now : unit;
+        bound = (bound + added) * 1.00001;
+        return short_form;
     }
 };
 

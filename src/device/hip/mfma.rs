@@ -57,7 +57,7 @@ pub(crate) fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceBytes, b
     let Backend::Hip(gpu) = device.backend() else {
         return Err(Error::Unsupported { what: name.to_owned(), by: device.name() });
     };
-    let limited = |what, x: usize| extent(what, x.checked_add(TILE).unwrap_or(usize::MAX)).map(|_| x as u32);
+    let limited = |what, x: usize| extent(what, x.saturating_add(TILE)).map(|_| x as u32);
     let (tiles_m, tiles_n) = (m.div_ceil(TILE), n.div_ceil(TILE));
     let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n))?;
     let (m, n, k) = (limited("m", m)?, limited("n", n)?, limited("k", k)?);
