@@ -37,6 +37,21 @@ template <u32 DTYPE> struct MatrixCore16 : MatrixCore {
     }
 };
 
+// All, f32: a chain of fused multiply-adds.
+struct MatrixCoreF32 : MatrixCore {
+    static constexpr int GROUP = 1;
+    typedef float Input;
+    typedef float Wide;
+    static __device__ inline float load(const void *from, u64 index, u32) { return ((const float *)from)[index]; }
+    static __device__ inline float prepare(float x, u32) { return x; }
+    static __device__ inline float wide(float x) { return x; }
+    static __device__ inline float accept(float c) { return c; }
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) c[j] = fmaf(a[0], b[0][j], c[j]);
+    }
+};
+
 // gfx90a, f16: FA(c, FA(FA(p0, p1), FA(p2, p3))). Products of flushed f16 numbers are multiples of 2^-48, so that no product
 // or sum can be subnormal; being exact, they may come fused with the first addition.
 struct Gfx90aF16 : MatrixCore16<F16> {
@@ -56,13 +71,23 @@ struct Gfx90aF16 : MatrixCore16<F16> {
 };
 
 // gfx90a, bf16_1k and bf16: the same tree over four or two products, each step flushed. Where all products and accumulators
-// are multiples of a normal number, nothing can be subnormal; where no product overflows, they may come fused.
+// are multiples of a normal number, nothing can be subnormal; where no product overflows, they may come fused. f16 inputs are
+// converted first, to nearest (F16) or cut off (F16_CUT).
+enum : u32 { F16_CUT = 0x100 | F16 };
 template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
     static constexpr int GROUP = PRODUCTS;
     static constexpr bool WATCHES = true;
     typedef float Wide;
     static __device__ inline float wide(float x) { return x; }
-    static __device__ inline float prepare(float x, u32) { return drop(x, 1.17549435e-38f); }
+    static __device__ inline float load(const void *from, u64 index, u32 dtype) {
+        const u32 bits = ((const u16 *)from)[index];
+        return dtype == BF16 ? decode_to_f32<BF16>(bits) : f16_to_f32(bits);
+    }
+    static __device__ inline float prepare(float x, u32 dtype) {
+        const u32 bits = bits_of(x);
+        if (dtype != BF16 && x == x) x = f32_of((dtype == F16 ? bits + 0x7fff + (bits >> 16 & 1) : bits) & 0xffff0000u);
+        return drop(x, 1.17549435e-38f);
+    }
     static __device__ inline float accept(float c) { return drop(c, 1.17549435e-38f); }
     // All are multiples of 2^unit; no product is above most_a * most_b.
     static __device__ inline bool tame(i32 unit, double, float most_a, float most_b) {

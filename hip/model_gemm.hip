@@ -183,6 +183,7 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
 #define MODEL_GEMM(NAME, ...) \
     extern "C" __global__ void __launch_bounds__(THREADS) model_gemm_##NAME(ModelGemm p) { run<__VA_ARGS__>(p); }
 
+MODEL_GEMM(f32, MatrixCoreF32)
 MODEL_GEMM(gfx908_f16, Gfx908<4>)
 MODEL_GEMM(gfx908_bf16, Gfx908<2>)
 MODEL_GEMM(gfx90a_f16, Gfx90aF16)

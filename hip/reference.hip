@@ -10,7 +10,7 @@
 #include "reference_sums.h"
 
 // What a matrix core does to an input before it multiplies; see `prepare` of the rules.
-enum : u32 { AS_IT_IS = 0, AS_GFX90A_F16 = 1, AS_GFX90A_BF16 = 2, AS_GFX942 = 3 };
+enum : u32 { AS_IT_IS = 0, AS_GFX90A_F16 = 1, AS_GFX90A_BF16 = 2, AS_GFX942 = 3, AS_BF16_NEAREST = 4, AS_BF16_CUT = 5 };
 
 struct ReferenceWiden {
     AnyTensor tensor;
@@ -220,7 +220,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceW
         const float single = (float)x;
         u32 word = bits_of(single);
         if (p.prepare == AS_GFX90A_F16) word = bits_of(Gfx90aF16::prepare(single, 0));
-        else if (p.prepare == AS_GFX90A_BF16) word = bits_of(Gfx90aBf16<4>::prepare(single, 0));
+        else if (p.prepare == AS_GFX90A_BF16) word = bits_of(Gfx90aBf16<4>::prepare(single, BF16));
+        else if (p.prepare == AS_BF16_NEAREST) word = bits_of(Gfx90aBf16<4>::prepare(single, F16));
+        else if (p.prepare == AS_BF16_CUT) word = bits_of(Gfx90aBf16<4>::prepare(single, F16_CUT));
         else if (p.prepare == AS_GFX942) word = Gfx942<8, false>::prepare(single, p.tensor.dtype);
         ((u32 *)p.to)[i] = word;
     }

@@ -35,7 +35,7 @@ impl Family<'_> {
         let accumulate = self.arithmetic.accumulate;
         let sum = plan::sum(accumulate).ok_or_else(|| Error::Unsupported {
             what: format!("accumulation {accumulate}"),
-            by: format!("the device code on {} (it lacks matrix cores with f32 or converted inputs, and variants of gfx942)", gpu.name()),
+            by: format!("the device code on {} (it lacks the variants of gfx942)", gpu.name()),
         })?;
         let widened = |t: &TensorRef<'_>| {
             let format = t.dtype().float_format().filter(|_| self.arithmetic.flush_subnormals);

@@ -7,8 +7,8 @@
 //! [`naive`] holds the same definitions element by element.
 //!
 //! On a GPU operands are widened, summed and rounded where they live, each element by one thread; the bits are the same. The
-//! device code has every mode but the f32 and converted inputs of matrix cores and the variants of gfx942. Limits: operands are
-//! widened to f32 or f64 in memory first, and sums take 8 bytes an element until they are rounded.
+//! device code has every mode but the variants of gfx942. Limits: operands are widened to f32 or f64 in memory first, and sums
+//! take 8 bytes an element until they are rounded.
 
 mod accumulate;
 mod chain;

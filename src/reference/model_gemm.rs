@@ -1,6 +1,6 @@
 //! GEMM through a matrix-core model, on any device.
 
-use crate::device::{Device, DeviceKind, DeviceMem};
+use crate::device::{Device, DeviceKind, DeviceMem, hip};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Input, Model, Rule, gemm_tile};
@@ -12,8 +12,8 @@ const ROWS: usize = 16;
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major; see [`gemm_tile`], whose bits this gives on
 /// every device.
 ///
-/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models but those of f32 and of
-/// converted inputs, and of gfx942 the default variants. The host runs every model, on all cores.
+/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models, of gfx942 those that keep 52
+/// bits. The host runs every model, on all cores.
 ///
 /// # Errors
 /// Wrong formats or lengths, buffers on different devices, a model that the device code lacks, or a failed launch.
@@ -52,13 +52,10 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
     }
     let kernel = kernel(model).ok_or_else(|| Error::Unsupported {
         what: format!("the model {model}"),
-        by: format!(
-            "the device code on {} (it has f16 and bf16 of gfx908, f16, bf16 and bf16_1k of gfx90a, f16, bf16, xf32, fp8 and bf8 of gfx942 in their \
-             default variants)",
-            device.name()
-        ),
+        by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 32 or 31 bits)", device.name()),
     })?;
-    crate::device::hip::model_gemm(kernel, (ta, tb), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
+    let cut = if model.input() == Input::F16AsBf16Truncated { hip::CUT } else { 0 };
+    hip::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
 }
 
 /// Checks that the buffers hold matrices of these sizes and are on one device.
@@ -80,15 +77,16 @@ pub(super) fn check_lengths<A: Scalar, B: Scalar>(
 }
 
 /// The device code of a model.
-fn kernel(model: Model) -> Option<crate::device::hip::ModelKernel> {
+fn kernel(model: Model) -> Option<hip::ModelKernel> {
     use crate::device::hip::ModelKernel as K;
     use crate::matrix_core::Arch::{Gfx90a, Gfx908, Gfx942};
     Some(match (model.arch(), model.input(), model.rule()) {
+        (_, Input::F32, _) => K::F32,
         (Gfx908, Input::F16, _) => K::Gfx908F16,
         (Gfx908, Input::Bf16, _) => K::Gfx908Bf16,
         (Gfx90a, Input::F16, _) => K::Gfx90aF16,
         (Gfx90a, Input::Bf16, _) => K::Gfx90aBf16,
-        (Gfx90a, Input::Bf16K, _) => K::Gfx90aBf16K,
+        (Gfx90a, Input::Bf16K | Input::F16AsBf16 | Input::F16AsBf16Truncated, _) => K::Gfx90aBf16K,
         (Gfx942, _, Rule::Fused { group: 4, keep: 52 }) => K::Gfx942Groups4,
         (Gfx942, _, Rule::Fused { group: 8, keep: 52 }) => K::Gfx942Groups8,
         (Gfx942, _, Rule::FusedHalves { keep: 52 }) => K::Gfx942Halves,
@@ -166,6 +164,10 @@ mod tests {
                     for arch in Arch::ALL {
                         check::<f16, f16>(&device, model(arch, Input::F16), shape, data);
                         check::<bf16, bf16>(&device, model(arch, Input::Bf16), shape, data);
+                        check::<f32, f32>(&device, model(arch, Input::F32), shape, data);
+                    }
+                    for converted in [Input::F16AsBf16, Input::F16AsBf16Truncated] {
+                        check::<f16, f16>(&device, model(Arch::Gfx90a, converted), shape, data);
                     }
                     check::<bf16, bf16>(&device, model(Arch::Gfx90a, Input::Bf16K), shape, data);
                     check::<f32, f32>(&device, model(Arch::Gfx942, Input::Xf32), shape, data);

@@ -45,7 +45,7 @@ pub(crate) use find::{all, best, open};
 pub(crate) use graph::HipGraph;
 pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
-pub(crate) use model_gemm::{ModelKernel, model_gemm};
+pub(crate) use model_gemm::{CUT, ModelKernel, model_gemm};
 pub(crate) use module::{Code, Kernel, launch};
 pub(crate) use set_value::set_value;
 pub(crate) use stream::{HipEvent, HipStream};

@@ -2,7 +2,6 @@
 
 use super::Kernel;
 use crate::device::{Backend, DeviceBytes};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
 
@@ -24,6 +23,7 @@ struct ModelGemm {
 /// The kernels of hip/model_gemm.hip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ModelKernel {
+    F32,
     Gfx908F16,
     Gfx908Bf16,
     Gfx90aF16,
@@ -37,16 +37,20 @@ pub(crate) enum ModelKernel {
     Gfx942Halves,
 }
 
-/// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` names where it serves several.
+/// Beside the number of f16: converted to bf16 by cutting off bits, where it alone means to nearest.
+pub(crate) const CUT: u32 = 0x100;
+
+/// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` numbers where it serves several.
 pub(crate) fn model_gemm(
     kernel: ModelKernel,
-    dtypes: (DType, DType),
+    (dtype_a, dtype_b): (u32, u32),
     [m, n, k]: [usize; 3],
     a: &DeviceBytes,
     b: &DeviceBytes,
     c: &mut DeviceBytes,
 ) -> Result<()> {
     let name = match kernel {
+        ModelKernel::F32 => "model_gemm_f32",
         ModelKernel::Gfx908F16 => "model_gemm_gfx908_f16",
         ModelKernel::Gfx908Bf16 => "model_gemm_gfx908_bf16",
         ModelKernel::Gfx90aF16 => "model_gemm_gfx90a_f16",
@@ -78,7 +82,6 @@ pub(crate) fn model_gemm(
         limit: "less than 2^31".to_owned(),
     })?;
     let (m, n, k) = (extent("m", m)?, extent("n", n)?, extent("k", k)?);
-    let (dtype_a, dtype_b) = (dtypes.0 as u32, dtypes.1 as u32);
     let (a, b, c) = (a.ptr() as u64, b.ptr() as u64, c.mut_ptr() as u64);
     let arguments = (ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b },);
     gpu.blocking(|queue| {

@@ -73,6 +73,8 @@ pub(crate) enum Prepare {
     Gfx90aF16 = 1,
     Gfx90aBf16 = 2,
     Gfx942 = 3,
+    Bf16Nearest = 4,
+    Bf16Cut = 5,
 }
 
 /// The elements of a tensor on `device` in logical order, as the sums take them.
