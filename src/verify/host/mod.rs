@@ -298,7 +298,9 @@ impl Vectors {
         let mut found = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            let (f, bw) = (is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx512bw"));
+            // No processor has the one without the other, but the loops are compiled for both.
+            let f = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("popcnt");
+            let bw = is_x86_feature_detected!("avx512bw");
             if f && bw && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
                 found.push(Vectors::Avx512);
             }
@@ -323,17 +325,18 @@ where
         let numbers = T::numbers_tell(result).filter(|_| result == reference);
         let ordinals = if numbers.is_some() || !request.all { 0 } else { BLOCK };
         let vectors = request.vectors.unwrap_or_else(Vectors::best);
+        let rule = Rule {
+            rtol: T::from_f64(request.rtol),
+            atol: T::from_f64(request.atol),
+            nonfinite: request.nonfinite,
+            grid: Grid::of(result),
+            all: request.all,
+        };
         Floats {
             #[cfg(target_arch = "x86_64")]
-            fused: (vectors == Vectors::Avx512 && !request.histograms).then(|| fused::Fused::new(result, reference, request.all)).flatten(),
+            fused: (vectors == Vectors::Avx512 && !request.histograms).then(|| fused::Fused::new(result, reference, &rule)).flatten(),
             dtypes: [result, reference],
-            rule: Rule {
-                rtol: T::from_f64(request.rtol),
-                atol: T::from_f64(request.atol),
-                nonfinite: request.nonfinite,
-                grid: Grid::of(result),
-                all: request.all,
-            },
+            rule,
             histograms: request.histograms,
             vectors,
             tell: numbers,

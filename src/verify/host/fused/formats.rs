@@ -4,8 +4,19 @@
 //! groups of a column, so a decoder puts equal places of the groups into equal lanes of vectors of f64, where the tree is vertical.
 
 use super::super::lanes::avx512::{F32x16, F64x8};
-use super::vectors::{C8, C16, C32, C64, Codes, Numbers, Signed8, Unsigned8};
+use super::vectors::{C8, C16, C32, C64, Codes, Numbers, Signed8, Unsigned8, by_memory};
 use std::arch::x86_64::*;
+
+/// How the sums of a format are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// In the order that is laid down.
+    Fixed,
+    /// All sums of a segment are exact in f64, in whatever order, and sums of 32 differences or references of one part in f32.
+    Free,
+    /// As `Free`, and sums of 32 squares are exact in f32 as well.
+    FreeSquares,
+}
 
 /// One format of both sides.
 ///
@@ -20,21 +31,20 @@ pub(super) unsafe trait Format {
     const ULPS: bool = true;
     /// Whether the pattern of minus zero is NaN.
     const MINUS_ZERO_IS_NAN: bool = false;
-    /// The vectors of f64, two per vector of f32, that are added to each accumulator: a balanced tree, neighbours first.
-    const LEAVES: &[&[usize]];
+    const ORDER: Order = Order::Fixed;
+    /// Where the order is fixed: the vectors of f64, two per vector of f32, that are added to each accumulator: a balanced tree,
+    /// neighbours first.
+    const LEAVES: &[&[usize]] = &[&[], &[]];
     /// Column and lane of place `i` of an accumulator.
-    fn place(accumulator: usize, i: usize) -> (usize, usize);
+    fn place(accumulator: usize, i: usize) -> (usize, usize) {
+        (2 * accumulator + i / 4, i % 4)
+    }
     /// The line with its groups in the order that [`decode`](Format::decode) wants for sums.
     #[inline(always)]
     unsafe fn arranged(line: __m512i) -> __m512i {
         line
     }
     unsafe fn decode(line: __m512i) -> [Self::Vector; 4];
-}
-
-/// Places of two accumulators that hold columns 0 and 1, 2 and 3.
-fn by_columns(accumulator: usize, i: usize) -> (usize, usize) {
-    (2 * accumulator + i / 4, i % 4)
 }
 
 /// Places of two accumulators that hold the even and the odd elements of four columns.
@@ -80,9 +90,6 @@ unsafe impl Format for F32 {
     type Codes = C32;
     const VECTORS: usize = 1;
     const LEAVES: &[&[usize]] = &[&[0], &[1]];
-    fn place(accumulator: usize, i: usize) -> (usize, usize) {
-        by_columns(accumulator, i)
-    }
     #[inline(always)]
     unsafe fn decode(line: __m512i) -> [F32x16; 4] {
         // SAFETY: AVX-512 is enabled.
@@ -104,9 +111,6 @@ unsafe impl Format for F16 {
     type Codes = C16;
     const VECTORS: usize = 2;
     const LEAVES: &[&[usize]] = &[&[0, 2], &[1, 3]];
-    fn place(accumulator: usize, i: usize) -> (usize, usize) {
-        by_columns(accumulator, i)
-    }
     #[inline(always)]
     unsafe fn arranged(line: __m512i) -> __m512i {
         // SAFETY: AVX-512 is enabled.
@@ -150,7 +154,7 @@ unsafe impl Format for Bf16 {
 
 /// Bytes that become binary16: even elements, odd elements, and by what the numbers are multiplied.
 macro_rules! bytes {
-    ($($name:ident, nan $nan:literal, scale $scale:expr, |$line:ident, $sign:ident| $even:expr, $odd:expr;)*) => {$(
+    ($($name:ident, $order:ident, nan $nan:literal, scale $scale:expr, |$line:ident, $sign:ident| $even:expr, $odd:expr;)*) => {$(
         pub(super) struct $name;
         // SAFETY: no pointers.
         unsafe impl Format for $name {
@@ -158,6 +162,7 @@ macro_rules! bytes {
             type Codes = C8;
             const VECTORS: usize = 4;
             const MINUS_ZERO_IS_NAN: bool = $nan;
+            const ORDER: Order = Order::$order;
             const LEAVES: &[&[usize]] = &[&[0, 1, 2, 3], &[4, 5, 6, 7]];
             fn place(accumulator: usize, i: usize) -> (usize, usize) {
                 by_parity(accumulator, i)
@@ -189,20 +194,21 @@ unsafe fn select(mask: __m512i, a: __m512i, b: __m512i) -> __m512i {
 
 bytes! {
     // The patterns of e5m2 are those of binary16, cut.
-    F8E5M2, nan false, scale 1.0, |line, _sign|
+    F8E5M2, Fixed, nan false, scale 1.0, |line, _sign|
         _mm512_slli_epi16::<8>(line),
         _mm512_and_si512(line, _mm512_set1_epi16(0xff00_u16 as i16));
-    // One exponent bit less: the magnitude is shifted down, which divides by 2^8, the difference of the biases.
-    F8E4M3, nan false, scale 256.0, |line, sign|
+    // One exponent bit less: the magnitude is shifted down, which divides by 2^8, the difference of the biases. Numbers are multiples
+    // of 2^-9 up to 448: 32 differences take 24 bits, 8192 squares 51.
+    F8E4M3, Free, nan false, scale 256.0, |line, sign|
         select(sign, _mm512_slli_epi16::<8>(line), _mm512_and_si512(_mm512_slli_epi16::<7>(line), _mm512_set1_epi16(0x3f80))),
         select(sign, line, _mm512_and_si512(_mm512_srli_epi16::<1>(line), _mm512_set1_epi16(0x3f80)));
     // Bias 8 instead of 7.
-    F8E4M3Fnuz, nan true, scale 128.0, |line, sign|
+    F8E4M3Fnuz, Free, nan true, scale 128.0, |line, sign|
         select(sign, _mm512_slli_epi16::<8>(line), _mm512_and_si512(_mm512_slli_epi16::<7>(line), _mm512_set1_epi16(0x3f80))),
         select(sign, line, _mm512_and_si512(_mm512_srli_epi16::<1>(line), _mm512_set1_epi16(0x3f80)));
 }
 
-/// Bytes that are integers: no distances, four groups of 16.
+/// Bytes that are integers.
 macro_rules! integers {
     ($($name:ident, $codes:ident, $widen:ident;)*) => {$(
         pub(super) struct $name;
@@ -212,26 +218,14 @@ macro_rules! integers {
             type Codes = $codes;
             const VECTORS: usize = 4;
             const ULPS: bool = false;
-            const LEAVES: &[&[usize]] = &[&[0, 2, 4, 6], &[1, 3, 5, 7]];
-            fn place(accumulator: usize, i: usize) -> (usize, usize) {
-                by_columns(accumulator, i)
-            }
-            #[inline(always)]
-            unsafe fn arranged(line: __m512i) -> __m512i {
-                // SAFETY: AVX-512 is enabled.
-                unsafe { groups_of_bytes(line) }
-            }
+            // Squares are below 2^16.
+            const ORDER: Order = Order::FreeSquares;
             #[inline(always)]
             unsafe fn decode(line: __m512i) -> [F32x16; 4] {
                 // SAFETY: AVX-512 is enabled.
                 unsafe {
-                    let quarters = [
-                        _mm512_castsi512_si128(line),
-                        _mm512_extracti32x4_epi32::<1>(line),
-                        _mm512_extracti32x4_epi32::<2>(line),
-                        _mm512_extracti32x4_epi32::<3>(line),
-                    ];
-                    quarters.map(|bytes| F32x16(_mm512_cvtepi32_ps($widen(bytes))))
+                    let quarter = |at: *const u8| F32x16(_mm512_cvtepi32_ps($widen(_mm_loadu_si128(at.cast()))));
+                    by_memory([line], |at| [0, 16, 32, 48].map(|offset| quarter(at.add(offset))))
                 }
             }
         }

@@ -12,11 +12,11 @@ mod vectors;
 
 use super::super::rule::Rule;
 use super::super::stats::Stats;
-use super::super::sums::{Accumulators, ROWS};
+use super::super::sums::{Accumulators, LANES, ROWS};
 use super::block::Bits;
 use super::lanes::Lanes;
 use crate::dtype::{DType, Overflow, Rounding};
-use formats::Format;
+use formats::{Format, Order};
 use screens::Screens;
 use std::arch::x86_64::*;
 use vectors::{Codes, Numbers};
@@ -40,14 +40,17 @@ pub(super) struct Found {
     hot: u8,
 }
 
-/// The largest magnitudes, as patterns, that the loop takes.
-pub(super) type Takes = [u64; 2];
+/// Magnitudes as patterns: the largest of both sides that the loop takes, and for formats of a byte the largest reference for which zero
+/// would pass.
+pub(super) type Takes = [u64; 3];
 pub(super) type Segment<T> = unsafe fn(*const u8, *const u8, &Screens<T>, Takes, &mut Accumulators) -> Option<Found>;
 
 /// The fast path for one format.
 pub(super) struct Fused<T> {
     dtype: DType,
     segment: Segment<T>,
+    /// The last of [`Takes`].
+    zero_passes: u64,
     /// Of an earlier state of the extremes, with that state.
     screens: Option<(Screens<T>, Takes, Stats)>,
 }
@@ -69,9 +72,26 @@ impl Hot {
 
 impl<T: Bits + Segments> Fused<T> {
     /// The fast path for a pair of formats, if there is one. The caller found AVX-512 F, BW, DQ and VL.
-    pub(super) fn new(result: DType, reference: DType, all: bool) -> Option<Fused<T>> {
-        let segment = T::segment(result, all).filter(|_| result == reference)?;
-        Some(Fused { dtype: result, segment, screens: None })
+    pub(super) fn new(result: DType, reference: DType, rule: &Rule<T>) -> Option<Fused<T>> {
+        let segment = T::segment(result, rule.all).filter(|_| result == reference)?;
+        let mut zero_passes = 0;
+        if result.bits() == 8 {
+            let codes = match result {
+                DType::I8 => 129,
+                DType::U8 => 256,
+                _ => 128,
+            };
+            let passes = |code: &u64| {
+                let m = T::from_f64(result.decode(*code).abs());
+                m <= rule.bound(rule.rtol, m, rule.atol)
+            };
+            // Zero always passes; that all that pass come first is so but for a pathological rounding.
+            zero_passes = (0..codes).take_while(passes).count() as u64 - 1;
+            if (zero_passes + 1..codes).any(|code| passes(&code)) {
+                return None;
+            }
+        }
+        Some(Fused { dtype: result, segment, zero_passes, screens: None })
     }
 
     /// Adds a segment to `stats` and `acc`, or gives it up and changes nothing. Both slices have [`SEGMENT`] bytes.
@@ -81,8 +101,9 @@ impl<T: Bits + Segments> Fused<T> {
         assert!(a.len() == SEGMENT && r.len() == SEGMENT);
         if self.screens.as_ref().is_none_or(|(.., of)| of.worst != stats.worst || outgrown(of, stats)) {
             let least = self.dtype.float_format().map_or(0, |f| f.min_exponent() - f.mantissa_bits as i32);
-            let screens = Screens::new(stats, rule, least);
-            let takes = [T::MAX_EXPONENT, screens.top].map(|e| self.below(e));
+            // Of a byte's few magnitudes per binade the lowest tells enough.
+            let screens = Screens::new(stats, rule, least, self.dtype.bits() > 8);
+            let takes = [self.below(T::MAX_EXPONENT), self.below(screens.top), self.zero_passes];
             self.screens = Some((screens, takes, *stats));
         }
         let (screens, takes, _) = self.screens.as_ref()?;
@@ -145,7 +166,7 @@ segments!(f32: F32 F16 Bf16 F8E4M3 F8E5M2 F8E4M3Fnuz I8 U8);
 ///
 /// # Safety
 /// `a` and `r` have [`SEGMENT`] readable bytes, of any alignment; the processor has the features.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt")]
 unsafe fn segment<F: Format, const ALL: bool>(
     a: *const u8,
     r: *const u8,
@@ -156,6 +177,7 @@ unsafe fn segment<F: Format, const ALL: bool>(
     type Of<F> = <F as Format>::Vector;
     type Code<F> = <F as Format>::Codes;
     let mut found = Found::default();
+    let byte = F::VECTORS == 4;
     // SAFETY: the features are enabled here; lines are at multiples of 64 below SEGMENT; prefetches may be of any address.
     unsafe {
         let (rtol, atol, absolute) = (Of::<F>::splat(screens.rtol), Of::<F>::splat(screens.atol), Of::<F>::splat(screens.absolute));
@@ -168,6 +190,7 @@ unsafe fn segment<F: Format, const ALL: bool>(
         let minus_zero = Code::<F>::splat(Code::<F>::MAX / 2 + 1);
         let none = _mm512_setzero_si512();
         let (mut largest_a, mut largest_r) = (none, none);
+        let (mut mismatches, mut zero_passes) = (Of::<F>::no_counts(), Of::<F>::no_counts());
         for part in 0..PARTS {
             let mut sums = [[_mm512_setzero_pd(); 2]; 4];
             let mut harmless = Of::<F>::all();
@@ -190,6 +213,9 @@ unsafe fn segment<F: Format, const ALL: bool>(
                 if ALL {
                     found.zeros[0] += Code::<F>::zeros(mx);
                     found.zeros[1] += Code::<F>::zeros(my);
+                    if byte {
+                        found.zero_passes += Code::<F>::up_to(my, takes[2]);
+                    }
                     if F::ULPS {
                         far = Code::<F>::max(far, Code::<F>::distance(x, y, [mx, my]));
                     }
@@ -199,11 +225,14 @@ unsafe fn segment<F: Format, const ALL: bool>(
                 for v in 0..F::VECTORS {
                     let (d, m) = (va[v].sub(vr[v]).magnitude(), vr[v].magnitude());
                     let bound = rtol.fused(m, atol);
-                    found.mismatches += u64::from(Of::<F>::bits(d.above(bound)).count_ones());
+                    mismatches = Of::<F>::count(mismatches, d.above(bound));
                     if ALL {
-                        found.zero_passes += u64::from(Of::<F>::bits(m.within(bound, Of::<F>::all())).count_ones());
                         let bin = m.at_least(floor).exponents();
-                        let rest = Of::<F>::look_up(slope, bin).negated_fused(m, d);
+                        let mut rest = d;
+                        if !byte {
+                            zero_passes = Of::<F>::count(zero_passes, m.within(bound, Of::<F>::all()));
+                            rest = Of::<F>::look_up(slope, bin).negated_fused(m, d);
+                        }
                         harmless = rest.within(Of::<F>::look_up(base, bin), harmless);
                         let rest = half_step.negated_fused(bound, ratio.negated_fused(bound, d));
                         harmless = rest.within(ratio_limit, harmless);
@@ -224,7 +253,17 @@ unsafe fn segment<F: Format, const ALL: bool>(
             let hot = !Of::<F>::complete(harmless) || ALL && F::ULPS && Code::<F>::any_above(far, farthest);
             found.hot |= u8::from(hot) << part;
             if ALL {
-                for (sum, acc) in sums.iter().zip(acc.iter_mut()) {
+                for (s, (sum, acc)) in sums.iter().zip(acc.iter_mut()).enumerate() {
+                    // Sums are in places 0 and 2, squares in 1 and 3.
+                    if F::ORDER == Order::FreeSquares || F::ORDER == Order::Free && s % 2 == 0 {
+                        let mut lanes = [[0f32; 16]; 2];
+                        _mm512_storeu_ps(lanes[0].as_mut_ptr(), _mm512_castpd_ps(sum[0]));
+                        _mm512_storeu_ps(lanes[1].as_mut_ptr(), _mm512_castpd_ps(sum[1]));
+                        for i in 0..16 {
+                            acc[4 * part + i / LANES][i % LANES] = f64::from(lanes[0][i]) + f64::from(lanes[1][i]);
+                        }
+                        continue;
+                    }
                     for (k, vector) in sum.iter().enumerate().take(F::LEAVES.len()) {
                         let mut lanes = [0f64; 8];
                         _mm512_storeu_pd(lanes.as_mut_ptr(), *vector);
@@ -236,6 +275,8 @@ unsafe fn segment<F: Format, const ALL: bool>(
                 }
             }
         }
+        found.mismatches = Of::<F>::total(mismatches);
+        found.zero_passes += Of::<F>::total(zero_passes);
         found.largest = [Code::<F>::largest(largest_a), Code::<F>::largest(largest_r)];
     }
     Some(found)
@@ -247,12 +288,26 @@ unsafe fn segment<F: Format, const ALL: bool>(
 /// The features of [`segment`] are enabled.
 #[inline(always)]
 unsafe fn fold<F: Format>(sums: &mut [__m512d; 2], squares: &mut [__m512d; 2], x: &[F::Vector; 4]) {
-    let halves = <F::Vector as Numbers>::HALVES;
-    for (k, leaves) in F::LEAVES.iter().enumerate() {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let leaf = |i: usize| x[leaves[i] / halves].half(leaves[i] % halves);
-            let twice = |x: __m512d, y: __m512d| F::Vector::square_plus(y, _mm512_mul_pd(x, x));
+    // SAFETY: the caller's promise.
+    unsafe {
+        if F::ORDER != Order::Fixed {
+            for (v, x) in x.iter().enumerate() {
+                sums[v / 2] = x.added_to(sums[v / 2]);
+                if F::ORDER == Order::FreeSquares {
+                    squares[v / 2] = x.squared_and_added_to(squares[v / 2]);
+                }
+            }
+            if F::ORDER == Order::Free {
+                for (i, x) in F::Vector::wide(x, F::VECTORS).into_iter().enumerate() {
+                    squares[i % 2] = F::Vector::square_plus(x, squares[i % 2]);
+                }
+            }
+            return;
+        }
+        let wide = F::Vector::wide(x, F::VECTORS);
+        let twice = |x: __m512d, y: __m512d| F::Vector::square_plus(y, _mm512_mul_pd(x, x));
+        for (k, leaves) in F::LEAVES.iter().enumerate() {
+            let leaf = |i: usize| wide[leaves[i]];
             match leaves.len() {
                 1 => {
                     sums[k] = _mm512_add_pd(sums[k], leaf(0));

@@ -40,8 +40,8 @@ pub(in super::super) struct Screens<T> {
 }
 
 impl<T: Bits> Screens<T> {
-    /// `least` is the exponent of the format's least positive number.
-    pub(super) fn new(stats: &Stats, rule: &Rule<T>, least: i32) -> Screens<T> {
+    /// `least` is the exponent of the format's least positive number; without `chords` all slopes are 0.
+    pub(super) fn new(stats: &Stats, rule: &Rule<T>, least: i32, chords: bool) -> Screens<T> {
         let limits = Limits::of(stats, rule);
         // One binade of air above the largest reference so far.
         let largest = exponent(stats.max_magnitude[1]);
@@ -75,7 +75,7 @@ impl<T: Bits> Screens<T> {
                 let low = limits.quiet(rule, T::from_f64(pow2(e)), e);
                 let high = limits.quiet(rule, T::from_f64(pow2(e + 1)), e);
                 let ends = (low.wide(), high.wide());
-                if ends.0 < ends.1 && ends.0 > T::TINY.wide() && ends.1 < T::MAX.wide() {
+                if chords && ends.0 < ends.1 && ends.0 > T::TINY.wide() && ends.1 < T::MAX.wide() {
                     let (low, high) = (ends.0 * (1.0 - T::AIR), ends.1 * (1.0 - T::AIR));
                     screens.slope[place(e)] = T::floor_of((high - low) * pow2(-e));
                     screens.base[place(e)] = T::floor_of(low - (high - low));

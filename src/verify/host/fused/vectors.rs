@@ -15,8 +15,6 @@ pub(in super::super) const BINS: usize = 32;
 pub(super) unsafe trait Numbers: Lanes<Number: Bits, Mask: Copy> {
     /// [`BINS`] numbers in registers.
     type Table: Copy;
-    /// How many vectors of f64 hold a vector's numbers.
-    const HALVES: usize;
     unsafe fn table(from: &[Self::Number; BINS]) -> Self::Table;
     /// The exponent field of each number, none of which is negative, at the bottom.
     unsafe fn exponents(self) -> __m512i;
@@ -27,15 +25,34 @@ pub(super) unsafe trait Numbers: Lanes<Number: Bits, Mask: Copy> {
     unsafe fn within(self, limit: Self, mask: Self::Mask) -> Self::Mask;
     /// Whether no lane is missing.
     fn complete(mask: Self::Mask) -> bool;
-    unsafe fn half(self, half: usize) -> __m512d;
+    /// self + sum in the numbers' own arithmetic, whose bits `sum` holds.
+    unsafe fn added_to(self, sum: __m512d) -> __m512d;
+    /// self·self + sum, fused, likewise.
+    unsafe fn squared_and_added_to(self, sum: __m512d) -> __m512d;
+    /// The first `count` vectors as f64, in order.
+    unsafe fn wide(vectors: &[Self; 4], count: usize) -> [__m512d; 8];
     /// x·x + plus with the rounding of a product that is rounded before it is added.
     unsafe fn square_plus(x: __m512d, plus: __m512d) -> __m512d;
+}
+
+/// Puts vectors into memory and gives the address to `read`, as something that only memory knows: an operation that widens part of a
+/// vector is one step from memory, and two or three from a register.
+///
+/// # Safety
+/// AVX-512 is enabled; `read` reads `N` vectors at most.
+#[inline(always)]
+pub(super) unsafe fn by_memory<V: Copy, R, const N: usize>(vectors: [V; N], read: impl FnOnce(*const u8) -> R) -> R {
+    let mut memory = std::mem::MaybeUninit::<[V; N]>::uninit();
+    memory.write(vectors);
+    let address = memory.as_mut_ptr();
+    // SAFETY: no instructions. That they might read and write what is at the address is what keeps the numbers in memory.
+    unsafe { std::arch::asm!("/* {0} */", in(reg) address, options(nostack, preserves_flags)) };
+    read(address.cast())
 }
 
 // SAFETY: no pointers but references to whole tables.
 unsafe impl Numbers for F32x16 {
     type Table = [__m512; 2];
-    const HALVES: usize = 2;
     #[inline(always)]
     unsafe fn table(from: &[f32; BINS]) -> [__m512; 2] {
         // SAFETY: AVX-512 is enabled; both loads are inside the table.
@@ -65,12 +82,30 @@ unsafe impl Numbers for F32x16 {
         mask == !0
     }
     #[inline(always)]
-    unsafe fn half(self, half: usize) -> __m512d {
+    unsafe fn added_to(self, sum: __m512d) -> __m512d {
         // SAFETY: AVX-512 is enabled.
+        unsafe { _mm512_castps_pd(_mm512_add_ps(self.0, _mm512_castpd_ps(sum))) }
+    }
+    #[inline(always)]
+    unsafe fn squared_and_added_to(self, sum: __m512d) -> __m512d {
+        // SAFETY: AVX-512 is enabled.
+        unsafe { _mm512_castps_pd(_mm512_fmadd_ps(self.0, self.0, _mm512_castpd_ps(sum))) }
+    }
+    #[inline(always)]
+    unsafe fn wide(vectors: &[Self; 4], count: usize) -> [__m512d; 8] {
+        // SAFETY: AVX-512 is enabled; halves of the vectors are loaded.
         unsafe {
-            let bits = _mm512_castps_pd(self.0);
-            let half = if half == 0 { _mm512_castpd512_pd256(bits) } else { _mm512_extractf64x4_pd::<1>(bits) };
-            _mm512_cvtps_pd(_mm256_castpd_ps(half))
+            let read = |halves: *const u8| {
+                let wide = |i: usize| {
+                    if i < 2 * count { _mm512_cvtps_pd(_mm256_loadu_ps(halves.add(32 * i).cast())) } else { _mm512_setzero_pd() }
+                };
+                std::array::from_fn(wide)
+            };
+            match count {
+                1 => by_memory([vectors[0]], read),
+                2 => by_memory([vectors[0], vectors[1]], read),
+                _ => by_memory(*vectors, read),
+            }
         }
     }
     #[inline(always)]
@@ -83,7 +118,6 @@ unsafe impl Numbers for F32x16 {
 // SAFETY: no pointers but references to whole tables.
 unsafe impl Numbers for F64x8 {
     type Table = [__m512d; 4];
-    const HALVES: usize = 1;
     #[inline(always)]
     unsafe fn table(from: &[f64; BINS]) -> [__m512d; 4] {
         // SAFETY: AVX-512 is enabled; the loads are inside the table.
@@ -117,8 +151,18 @@ unsafe impl Numbers for F64x8 {
         mask == !0
     }
     #[inline(always)]
-    unsafe fn half(self, _half: usize) -> __m512d {
-        self.0
+    unsafe fn added_to(self, sum: __m512d) -> __m512d {
+        // SAFETY: AVX-512 is enabled.
+        unsafe { _mm512_add_pd(self.0, sum) }
+    }
+    #[inline(always)]
+    unsafe fn squared_and_added_to(self, sum: __m512d) -> __m512d {
+        // SAFETY: AVX-512 is enabled.
+        unsafe { _mm512_fmadd_pd(self.0, self.0, sum) }
+    }
+    #[inline(always)]
+    unsafe fn wide(vectors: &[Self; 4], _count: usize) -> [__m512d; 8] {
+        [vectors[0].0; 8]
     }
     #[inline(always)]
     unsafe fn square_plus(x: __m512d, plus: __m512d) -> __m512d {
@@ -139,6 +183,8 @@ pub(super) unsafe trait Codes {
     unsafe fn max(x: __m512i, y: __m512i) -> __m512i;
     /// How many are 0.
     unsafe fn zeros(x: __m512i) -> u64;
+    /// How many are not above the limit.
+    unsafe fn up_to(x: __m512i, limit: __m512i) -> u64;
     /// Whether any is above its limit.
     unsafe fn any_above(x: __m512i, limit: __m512i) -> bool;
     /// Whether any equals `code`.
@@ -176,6 +222,11 @@ macro_rules! codes {
             unsafe fn zeros(x: __m512i) -> u64 {
                 // SAFETY: AVX-512 is enabled.
                 unsafe { u64::from($zeros(x, x).count_ones()) }
+            }
+            #[inline(always)]
+            unsafe fn up_to(x: __m512i, limit: __m512i) -> u64 {
+                // SAFETY: AVX-512 is enabled.
+                unsafe { $lanes - u64::from($above(x, limit).count_ones()) }
             }
             #[inline(always)]
             unsafe fn any_above(x: __m512i, limit: __m512i) -> bool {
