@@ -159,7 +159,8 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
         const int depth = p.k - k0 < DEPTH ? (int)(p.k - k0) : DEPTH;
         if constexpr (RULE::WATCHES) {
             for (int w = 0; w < THREADS / warpSize; ++w) span.join(spans[w]);
-            if (extent.tame<RULE>(span, acc)) {
+            // One lane that has to go the long way would take its wavefront both ways.
+            if (__all(extent.tame<RULE>(span, acc))) {
                 tile<RULE, true>(acc, a_tile, b_tile, down, across, depth);
             } else {
                 tile<RULE, false>(acc, a_tile, b_tile, down, across, depth);
