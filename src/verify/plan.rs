@@ -5,26 +5,7 @@
 //! [`enqueue`](VerifyPlan::enqueue) launches one kernel on a stream, ours or a framework's, and
 //! [`record`](VerifyPlan::record) puts that launch into a graph. Reports are the same, bit for bit.
 //!
-//! ```
-//! use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan};
-//! use hipverify::{DType, Device, DeviceMem, Stream};
-//! let device = Device::host();
-//! let x = DeviceMem::from_slice(&device, &[1.0f32, 2.0])?;
-//! let y = DeviceMem::from_slice(&device, &[1.0f32, 2.5])?;
-//! let mut plan = VerifyPlan::new(&device, &Options::default())?;
-//! plan.reserve(DType::F32, DType::F32, 2)?;
-//! plan.reserve(DType::F32, DType::F32, 2)?;
-//! let stream = Stream::new(&device)?;
-//! let first = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?;
-//! // ... kernels ...
-//! let second = plan.enqueue(&stream, &y, &y, &Tolerance::exact())?;
-//! let reports = Pending::wait_all(vec![first, second])?;
-//! assert_eq!((reports[0].mismatches, reports[1].mismatches), (1, 0));
-//! # Ok::<(), hipverify::Error>(())
-//! ```
-//!
-//! Limits: a tolerance that is derived from the reference's maximum needs a measurement first, which a plan does not make; say
-//! `Tolerance::new(t.rtol(), t.atol(max))` with a maximum that is known.
+//! Limits: room is for one pair of formats; a derived tolerance needs a maximum that is known.
 
 use super::host::{self, Request};
 use super::{Options, Outcome, Report, Tolerance, hip, report, request};
@@ -34,8 +15,28 @@ use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Memory and kernels for comparisons under way, made before the first of them; see the example of
-/// [`enqueue`](VerifyPlan::enqueue).
+/// Memory and kernels for comparisons under way, made before the first of them: what is enqueued later only launches.
+///
+/// ```
+/// use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan};
+/// use hipverify::{DType, Device, DeviceMem, Stream};
+/// let device = Device::host();
+/// let x = DeviceMem::from_slice(&device, &[1.0f32, 2.0])?;
+/// let y = DeviceMem::from_slice(&device, &[1.0f32, 2.5])?;
+/// let mut plan = VerifyPlan::new(&device, &Options::default())?;
+/// plan.reserve(DType::F32, DType::F32, 2)?;
+/// plan.reserve(DType::F32, DType::F32, 2)?;
+/// let stream = Stream::new(&device)?;
+/// let first = plan.enqueue(&stream, &x, &y, &Tolerance::exact())?;
+/// // ... kernels ...
+/// let second = plan.enqueue(&stream, &y, &y, &Tolerance::exact())?;
+/// let reports = Pending::wait_all(vec![first, second])?;
+/// assert_eq!((reports[0].mismatches, reports[1].mismatches), (1, 0));
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+///
+/// A tolerance that is derived from the reference's maximum needs a measurement first, which a plan does not make; say
+/// `Tolerance::new(t.rtol(), t.atol(max))` with a maximum that is known.
 #[derive(Debug)]
 pub struct VerifyPlan {
     device: Device,
