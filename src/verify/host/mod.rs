@@ -196,6 +196,12 @@ struct Floats<T: Bits> {
     magnitudes: Vec<T>,
 }
 
+/// No fused loops elsewhere.
+#[cfg(not(target_arch = "x86_64"))]
+trait Segments {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<T> Segments for T {}
+
 /// What the scanner needs of f32 and f64 beyond the rule.
 trait Decode: Bits + Segments + bytemuck::Pod {
     /// The format whose memory is this type.

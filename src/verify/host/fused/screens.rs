@@ -138,7 +138,8 @@ impl<T: Bits> Limits<T> {
         }
         // Where the exact screen of the ratio would underflow.
         let bound = rule.bound(rule.rtol, m, rule.atol);
-        if !(self.ratio.times(bound) > T::TINY) {
+        let in_range = self.ratio.times(bound) > T::TINY;
+        if !in_range {
             at_most(quotient_within(self.ratio, bound));
         }
         if self.rtol.finite() {
@@ -160,4 +161,72 @@ fn quotient_within<T: Bits>(limit: T, y: T) -> T {
     let near = if product < T::MAX { product } else { T::MAX };
     let steps = [near.above(), near, near.below(), near.below().below()];
     steps.into_iter().find(|&x| x.finite() && x / y <= limit).unwrap_or(T::ZERO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::verify::NonFinite;
+    use crate::verify::rule::Grid;
+
+    /// What the loop asks of one element.
+    fn harmless<T: Bits>(s: &Screens<T>, rule: &Rule<T>, d: T, m: T) -> bool {
+        let bin = (exponent(m.wide()).max(exponent(s.floor.wide())) + T::MAX_EXPONENT) as usize % BINS;
+        let minus = |x: T, y: T, z: T| T::from_f64(-1.0).times(x).fused(y, z);
+        let bound = rule.rtol.fused(m, rule.atol);
+        minus(s.slope[bin], m, d) <= s.base[bin] && minus(s.half_step, bound, minus(s.ratio, bound, d)) <= s.ratio_limit
+    }
+
+    /// From many states, elements around every limit: what changes an extreme is never harmless.
+    fn never_lose_an_extreme<T: Bits>(dtype: DType, least: i32, chords: bool) {
+        let mut random = 1u64;
+        let mut draw = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 40) as f64 / (1u64 << 24) as f64
+        };
+        let mut stopped = 0;
+        for (rtol, atol) in [(1e-3, 1e-3), (0.0, 0.0), (0.0, 1e-5), (0.5, 0.0), (1e-7, 1e-30)] {
+            let (rtol, atol) = (T::from_f64(rtol), T::from_f64(atol));
+            let rule = Rule { rtol, atol, nonfinite: NonFinite::Fail, grid: Grid::of(dtype), all: true };
+            let mut stats = Stats::EMPTY;
+            stats.max_magnitude[1] = 1.0;
+            let mut last = (T::from_f64(0.5), T::from_f64(0.5));
+            for i in 0..4000u64 {
+                let screens = Screens::new(&stats, &rule, least, chords);
+                // An element like the last that stopped, a step off or not, or one of any magnitude.
+                let mut m = if i % 3 == 0 { last.1 } else { T::from_f64(draw() * pow2((draw() * -20.0) as i32)) };
+                let mut d = if i % 2 == 0 { last.0 } else { T::from_f64(draw() * pow2((draw() * -20.0) as i32 - i as i32 % 9)) };
+                (d, m) = match i % 5 {
+                    0 => (d.above(), m),
+                    1 => (d, m.below()),
+                    _ => (d, m),
+                };
+                (d, m) = if m < T::ZERO { (d, T::ZERO) } else { (d, m) };
+                let mut after = stats;
+                // r = -m and a = d - m are d apart, when that difference is exact.
+                let a = d - m;
+                if (a - T::from_f64(-1.0).times(m)).magnitude() != d {
+                    continue;
+                }
+                after.observe(&rule, i, a, T::from_f64(-1.0).times(m), || 0);
+                let limits = |s: &Stats| (s.worst, s.passing_rtol, s.passing_atol);
+                if limits(&after) != limits(&stats) {
+                    assert!(!harmless(&screens, &rule, d, m), "{dtype}: {:e} at {:e}, {stats:?}", d.wide(), m.wide());
+                    stopped += 1;
+                    last = (d, m);
+                    stats = Stats { worst: after.worst, passing_rtol: after.passing_rtol, passing_atol: after.passing_atol, ..stats };
+                }
+            }
+        }
+        assert!(stopped > 100, "{dtype}: {stopped}");
+    }
+
+    #[test]
+    fn what_changes_an_extreme_is_never_harmless() {
+        never_lose_an_extreme::<f32>(DType::F32, -149, true);
+        never_lose_an_extreme::<f32>(DType::F16, -24, true);
+        never_lose_an_extreme::<f32>(DType::F8E5M2, -16, false);
+        never_lose_an_extreme::<f64>(DType::F64, -1074, true);
+    }
 }
