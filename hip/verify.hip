@@ -3,10 +3,6 @@
 #include <hip/hip_runtime.h>
 #include "verify_dense.h"
 
-#define VERIFY(name, A, R)                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(512) verify_##name##_counts(VerifyParams p) { verify<Dense<A, R>, false>(p); } \
-    extern "C" __global__ void __launch_bounds__(512) verify_##name##_all(VerifyParams p) { verify<Dense<A, R>, true>(p); }
-
 VERIFY(f64_f64, F64, F64)
 VERIFY(f32_f32, F32, F32)
 VERIFY(f16_f16, F16, F16)

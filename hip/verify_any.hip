@@ -1,7 +1,8 @@
 // The comparison for every pair of formats and every layout: formats and strides are read at run time, element by element.
 // Slower than the fast paths by an order of magnitude and more; kernel names: verify_any_<arithmetic>.
 #include <hip/hip_runtime.h>
-#include "verify.h"
+#include "verify_end.h"
+#include "verify_sums.h"
 
 __device__ inline u64 load_any(const u8 *base, u32 dtype, i64 index) {
     switch (format_of(dtype).bits) {
@@ -44,7 +45,7 @@ __device__ inline i64 ordinal_any(u32 dtype, u64 bits) {
 
 template <typename T, bool INT> struct Any {
     typedef T Number;
-    static constexpr bool INTEGER = INT;
+    static constexpr bool EXACT_INTEGERS = INT;
     static __device__ u32 width(const VerifyParams &p) {
         const u32 a = format_of(p.dtype_a).bits, r = format_of(p.dtype_r).bits;
         return 128 / (a < r ? a : r);
@@ -64,65 +65,103 @@ template <typename T, bool INT> struct Any {
     }
 };
 
-// Every element by the rule, one after the other: lanes outside, then rows, then the groups of four of a row. The code of an
-// element stands here once, so that compilers are quick with it.
+// The worst elements that a thread has seen.
+struct Worst {
+    double value[MEASURES];
+    u64 index[MEASURES];
+    __device__ void take(const double (&x)[MEASURES], u64 at) {
+#pragma unroll
+        for (int k = 0; k < MEASURES; k++)
+            if (x[k] > value[k] || (x[k] == value[k] && x[k] > 0 && at < index[k])) value[k] = x[k], index[k] = at;
+    }
+};
+
+// Visits one element by the rule: the twin of `Stats::observe` and `Stats::observe_int`. d and m are for the sums.
+template <class Pair>
+__device__ inline void observe(const VerifyParams &p, Shared &s, Tally<typename Pair::Number> &tally, Worst &worst, u64 index, double &d, double &m) {
+    typedef typename Pair::Number T;
+    const u64 bits_a = Pair::bits_a(p, index), bits_r = Pair::bits_r(p, index);
+    double value[MEASURES] = {0, 0, 0, 0, 0, 0}, hint[2] = {0, 0};
+    if constexpr (Pair::EXACT_INTEGERS) {
+        const i64 a = decode_int(format_of(p.dtype_a), bits_a), r = decode_int(format_of(p.dtype_r), bits_r);
+        const double size = (double)size_of(a);
+        const u64 off = apart(a, r);
+        tally.mismatches += !judge_int(p, a, r, value);
+        d = (double)off, m = (double)size_of(r);
+        tally.largest_a = size > tally.largest_a ? size : tally.largest_a;
+        tally.largest_r = m > tally.largest_r ? m : tally.largest_r;
+        tally.zeros_a += a == 0;
+        tally.zeros_r += r == 0;
+        tally.zero_passes += int_passes(size_of(r), p.rtol, m, p.atol);
+        if (a == r) return;
+        if (p.histograms) bin(s, m > 0, value[RELATIVE], d, value[RATIO]);
+        const double rtol = f64_of(s.hints[0]), atol = f64_of(s.hints[1]);
+        if (!int_passes(off, rtol, m, p.atol)) hint[0] = least<double>((d - p.atol) / m, [&](double t) { return int_passes(off, t, m, p.atol); });
+        if (!int_passes(off, p.rtol, m, atol)) hint[1] = least<double>(d - p.rtol * m, [&](double t) { return int_passes(off, p.rtol, m, t); });
+    } else {
+        const Rule<T> rule(p);
+        const T a = Pair::decode_a(p, bits_a), r = Pair::decode_r(p, bits_r);
+        tally.zeros_a += a == 0;
+        tally.zeros_r += r == 0;
+        if (is_finite(a)) tally.largest_a = Real<T>::larger(tally.largest_a, Real<T>::abs(a));
+        if (is_finite(r)) tally.largest_r = Real<T>::larger(tally.largest_r, Real<T>::abs(r));
+        if (!is_finite(a) || !is_finite(r)) {
+            observe_nonfinite(p, s, tally, a, r);
+            return;
+        }
+        const T off = Real<T>::abs(a - r), size = Real<T>::abs(r), bound = rule.bound(size);
+        d = (double)off, m = (double)size;
+        tally.mismatches += off > bound;
+        tally.zero_passes += size <= bound;
+        if (!(off > 0)) return;
+        measure<T>(p, rule, off, size, Pair::distance(p, bits_a, bits_r, r), value);
+        if (p.histograms) bin(s, size > Real<T>::small(), value[RELATIVE], value[EPSILON], value[RATIO]);
+        hints<T>(p, s, rule, off, size, hint);
+    }
+    worst.take(value, index);
+    for (int k = 0; k < 2; k++)
+        if (hint[k] > 0) raise(s.hints[k], bits_of(hint[k]));
+}
+
+// Every element by the rule, one after the other. The code of an element stands here once, so that compilers are quick with it.
 template <class Pair> __device__ inline void verify_each(const VerifyParams &p) {
     typedef typename Pair::Number T;
     __shared__ Shared s;
     const u32 groups = blockDim.x / GROUP, group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
-    const u32 width = Pair::width(p), lanes = width < 4 ? width : 4;
-    const u64 size = (u64)ROWS * GROUP * width;
+    const u32 width = Pair::width(p);
+    const u64 row = (u64)GROUP * width, size = ROWS * row;
     const u64 segments = (p.n + size - 1) / size, works = (segments + groups - 1) / groups;
     begin(s);
-    Tally<T> tally = {0, 0, 0, 0, 0, 0};
-    Best<T> best;
-    best.clear();
+    Tally<T> tally;
+    tally.clear();
+    Worst worst;
+    for (int k = 0; k < MEASURES; k++) worst.value[k] = 0, worst.index[k] = NOWHERE;
     u32 flip = 0;
     for (u64 work = blockIdx.x; work < works; work += gridDim.x, flip ^= 1) {
-        const u64 segment = work * groups + group;
-        exchange(s, *p.workspace);
+        const u64 segment = work * groups + group, first = segment * size + column * width;
         tally.mismatches = 0;
-        // Lanes 0 and 1 are joined first, then 2 and 3, then both.
-        double front[4] = {0, 0, 0, 0}, back[4] = {0, 0, 0, 0};
-#pragma unroll 1
-        for (u32 lane = 0; lane < lanes; lane++) {
-            double acc[4] = {0, 0, 0, 0};
-#pragma unroll 1
-            for (u32 row = 0; row < ROWS; row++) {
-                const u64 base = segment * size + ((u64)row * GROUP + column) * width;
-                // A balanced tree of up to eight groups as a binary counter with three digits.
-                double one[4], two[4], four[4], x[4];
-                for (int k = 0; k < 4; k++) one[k] = two[k] = four[k] = x[k] = 0;
-#pragma unroll 1
-                for (u32 g = 0; g < width / lanes; g++) {
-                    const u64 index = base + g * lanes + lane;
-                    double d = 0, m = 0;
-                    if (index < p.n) look<Pair>(p, s, tally, best, segment, index, d, m);
-                    x[0] = d, x[1] = d * d, x[2] = m, x[3] = m * m;
-#pragma unroll
-                    for (int k = 0; k < 4; k++) {
-                        if (!(g & 1)) { one[k] = x[k]; continue; }
-                        x[k] = one[k] + x[k];
-                        if (!(g & 2)) { two[k] = x[k]; continue; }
-                        x[k] = two[k] + x[k];
-                        if (!(g & 4)) { four[k] = x[k]; continue; }
-                        x[k] = four[k] + x[k];
-                    }
-                }
-                for (int k = 0; k < 4; k++) acc[k] = acc[k] + x[k];
-            }
-            for (int k = 0; k < 4; k++) {
-                if (lane < 2) front[k] = lane == 0 ? acc[k] : front[k] + acc[k];
-                else back[k] = lane == 2 ? acc[k] : back[k] + acc[k];
-            }
-        }
-        double sums[4];
-        for (int k = 0; k < 4; k++) sums[k] = front[k] + back[k];
-        join<true>(p, s, segment, segments, work, flip, tally.mismatches, sums);
+        double totals[4] = {0, 0, 0, 0};
+        const bool precise = sum_column<T>(first, row, width, totals, [&](u64 index, double &d, double &m) {
+            if (index < p.n) observe<Pair>(p, s, tally, worst, index, d, m);
+        });
+        if (!group_all(precise))
+            sum_column<double>(first, row, width, totals, [&](u64 index, double &d, double &m) {
+                if (index >= p.n) return;
+                const T a = Pair::decode_a(p, Pair::bits_a(p, index)), r = Pair::decode_r(p, Pair::bits_r(p, index));
+                if (is_finite(a) && is_finite(r)) d = (double)Real<T>::abs(a - r), m = (double)Real<T>::abs(r);
+            });
+        join<true>(p, s, segment, segments, work, flip, tally.mismatches, totals);
     }
     tally_up(s, tally);
-    __syncthreads();
-    finish<Pair, true>(p, s, best, size, segments, groups, works);
+    // The block's worst: the values, then the first places that have them.
+#pragma unroll
+    for (int k = 0; k < MEASURES; k++) {
+        const double most = group_max(worst.value[k]);
+        const u64 first = ~group_max(~(most > 0 && worst.value[k] == most ? worst.index[k] : NOWHERE));
+        if (column == 0) s.bests[group].value[k] = most, s.bests[group].index[k] = first;
+    }
+    join_bests(s);
+    finish<Pair, true>(p, s, size, segments, works);
 }
 
 extern "C" __global__ void __launch_bounds__(512) verify_any_f32(VerifyParams p) { verify_each<Any<float, false>>(p); }

@@ -2,10 +2,6 @@
 #include <hip/hip_runtime.h>
 #include "verify_dense.h"
 
-#define VERIFY(name, A, R)                                                                                                    \
-    extern "C" __global__ void __launch_bounds__(512) verify_##name##_counts(VerifyParams p) { verify<Dense<A, R>, false>(p); } \
-    extern "C" __global__ void __launch_bounds__(512) verify_##name##_all(VerifyParams p) { verify<Dense<A, R>, true>(p); }
-
 VERIFY(f8e4m3_f8e4m3, F8E4M3, F8E4M3)
 VERIFY(f8e5m2_f8e5m2, F8E5M2, F8E5M2)
 VERIFY(f8e4m3fnuz_f8e4m3fnuz, F8E4M3FNUZ, F8E4M3FNUZ)

@@ -76,7 +76,7 @@ struct Answer {
 }
 
 /// Bytes of `struct VerifyWorkspace`.
-const SCRATCH: usize = 8 * (6 + 2 + 2 + 11 + BINS + 1);
+const SCRATCH: usize = 8 * (6 + 2 + 2 + 11 + BINS + 2);
 /// Bytes of `struct VerifyBest`.
 const BEST: usize = 8 * 12;
 
@@ -232,6 +232,9 @@ const DENSE: &[Dense] = dense! {
         F8E5M2Fnuz F8E5M2Fnuz "f8e5m2fnuz_f8e5m2fnuz", I8 I8 "i8_i8", U8 U8 "u8_u8";
 };
 
+/// The file for every pair.
+const ANY: &str = "verify_any.hip";
+
 /// The file and kernel for a pair.
 fn kernel_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> (&'static str, &'static str) {
     let (da, dr) = (result.dtype(), reference.dtype());
@@ -248,7 +251,7 @@ fn kernel_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Reques
         Arithmetic::F64 => "verify_any_f64",
         Arithmetic::I64 => "verify_any_i64",
     };
-    ("verify_any.hip", name)
+    (ANY, name)
 }
 
 /// The address of element 0 of a contiguous tensor; packed elements that start inside a byte have none that is aligned.
@@ -262,8 +265,12 @@ impl Launch {
         let (file, name) = kernel_of(result, reference, request);
         let vector = sums::vector_width(result.dtype(), reference.dtype());
         let segments = result.elements().div_ceil(sums::segment_elements(vector));
-        // As many threads for a small tensor: the block that ends last looks for places, and that takes threads too.
-        let groups = sums::SEGMENTS_PER_ITEM;
+        // As the kernels are written: blocks of 128 threads count, 256 take all metrics, and 512 any formats.
+        let groups = match (file == ANY, request.all) {
+            (true, _) => 16,
+            (false, true) => 8,
+            (false, false) => 4,
+        };
         let threads = groups * sums::COLUMNS;
         let works = segments.div_ceil(groups);
         // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of up to 512 threads.
@@ -332,7 +339,7 @@ impl Launch {
     }
 
     fn is_fast(&self) -> bool {
-        self.kernel.file() != "verify_any.hip"
+        self.kernel.file() != ANY
     }
 }
 

@@ -1,0 +1,242 @@
+// Which elements the rule must look at to find the extremes: few, once large values are known.
+//
+// Every measure of a pair grows with its difference d, for a given reference. So what is known of all measures together is one limit
+// of d, a function of m = |reference|, and an element with d at or below it cannot raise any. The function is kept in shared
+// memory as a straight line for every half binade of m: an element costs one look into that table. The lines lie at or below the
+// function; what they let through is tested again, measure by measure, and what is left goes to the rule. Screens decide how
+// long a comparison takes, never what it says.
+//
+// What is known is a key per measure in shared memory, exchanged with the other blocks through global memory now and then: the value's
+// upper 34 bits over the segment's number, inverted, since the first of equal values wins. A value in f32 arithmetic has no more
+// bits than that; in f64 arithmetic the screens know it a little too low.
+#pragma once
+#include "verify.h"
+
+#define KEY_SEGMENT_BITS 30
+#define KEY_SEGMENTS ((1ull << KEY_SEGMENT_BITS) - 1)
+
+__device__ inline u64 key_of(double value, u64 segment) { return (bits_of(value) >> 29) << KEY_SEGMENT_BITS | (KEY_SEGMENTS - segment); }
+__device__ inline double key_value(u64 key) { return f64_of((key >> KEY_SEGMENT_BITS) << 29); }
+// In f32 arithmetic a distance in ulps is an integer of up to 33 bits, which is its own upper part.
+__device__ inline u64 ulp_key_of(double value, u64 segment) { return (u64)value << KEY_SEGMENT_BITS | (KEY_SEGMENTS - segment); }
+__device__ inline double ulp_key_value(u64 key) { return (double)(key >> KEY_SEGMENT_BITS); }
+__device__ inline u64 key_segment(u64 key) { return KEY_SEGMENTS - (key & KEY_SEGMENTS); }
+
+// The screens of one segment, as numbers.
+template <typename T> struct Limits {
+    T absolute, relative, relative_old, epsilon, ratio, rtol, atol;
+    u64 ulp;
+
+    static __device__ T below(T x) { return Real<T>::at((u64)bits_of(x) - 1); }
+    // The largest T that only exceeds what is known when the value does; where the known place comes later, equal values count too.
+    static __device__ T limit(double known, u64 key, u64 segment) {
+        T x = known < (double)Real<T>::max() ? (T)known : Real<T>::max();
+        if ((double)x > known && x > 0) x = below(x);
+        if (segment < key_segment(key) && x > 0) x = below(x);
+        return x;
+    }
+    __device__ void take_absolute(const Shared &s, u64 segment) {
+        forget();
+        const u64 key = s.keys[ABSOLUTE];
+        absolute = limit(key_value(key), key, segment);
+    }
+    __device__ void take(const VerifyParams &p, const Shared &s, u64 segment) {
+        take_absolute(s, segment);
+        const u64 b = s.keys[RELATIVE], c = s.keys[RELATIVE_OLD], e = s.keys[EPSILON], q = s.keys[RATIO], u = s.keys[ULP];
+        relative = limit(key_value(b), b, segment);
+        relative_old = limit(key_value(c), c, segment);
+        // An infinite epsilon difference (f64 only) is one of 2^1024 spacings and more.
+        const i32 beyond = p.mantissa_bits > 0 ? 1024 - p.mantissa_bits : 1023;
+        const double epsilons = key_value(e);
+        epsilon = limit(epsilons <= Real<double>::max() ? epsilons * pow2(-p.mantissa_bits) : pow2(beyond), e, segment);
+        ratio = limit(key_value(q), q, segment);
+        rtol = (T)f64_of(s.hints[0]);
+        atol = (T)f64_of(s.hints[1]);
+        const double known = sizeof(T) == 4 ? ulp_key_value(u) : key_value(u);
+        ulp = known < 1.8e19 ? (u64)known : ~0ull;
+        if (segment < key_segment(u) && ulp > 0) ulp -= 1;
+    }
+    // Whether a finite pair may exceed what is known by some measure; `ulps` is asked for last.
+    template <typename F> __device__ bool may_exceed(const VerifyParams &p, const Rule<T> &rule, T d, T m, F ulps) const {
+        if (!(d > 0)) return false;
+        const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
+        T b = Real<T>::binade(m);
+        b = b < lowest ? lowest : b > highest ? highest : b;
+        bool look = p.histograms || !(d <= absolute);
+        // Products of so little may round up to the difference.
+        look |= d > epsilon * b || d < Real<T>::tiny();
+        look |= d > Real<T>::fused(rtol, m, rule.atol);
+        look |= d > Real<T>::fused(rule.rtol, m, atol);
+        if (look) return true;
+        // Quotients last: where a product says already that they are not larger, they need not be known. A zero reference has no
+        // relative difference.
+        if (m > 0 && Real<T>::fused(-relative_old, m, d) > 0) {
+            const T quotient = Real<T>::quotient(d, m);
+            if (quotient > relative || (m > Real<T>::small() && quotient > relative_old)) return true;
+        }
+        const T bound = rule.bound(m);
+        if (Real<T>::fused(-ratio, bound, d) > 0 && Real<T>::quotient(d, bound) > ratio) return true;
+        return ulps() > ulp;
+    }
+};
+
+// An element may exceed what is known when !(d - slope * m <= base); so written, NaN and infinities always do.
+template <typename T> struct alignas(2 * sizeof(T)) Line { T slope, base; };
+
+// f32: half binades by the exponent's and the first fraction bit. f64: binades from 2^-255 to 2^255, what lies outside
+// in the first and last.
+enum { LINES = 512 };
+// Where the line for |r| stands in the table, in bytes.
+__device__ inline u32 line_offset(float r) { return (bits_of(r) & 0x7fc00000u) >> 19; }
+__device__ inline u32 line_offset(double r) {
+    const i32 e = (i32)(bits_of(r) >> 52 & 0x7ff) - (1023 - 256);
+    return (u32)(e < 0 ? 0 : e > LINES - 1 ? LINES - 1 : e) * (u32)sizeof(Line<double>);
+}
+__device__ inline void ends_of(u32 line, float &from, float &to) {
+    from = f32_of(line << 22);
+    to = line < LINES - 3 ? f32_of((line + 1) << 22) : Real<float>::max();
+}
+__device__ inline void ends_of(u32 line, double &from, double &to) {
+    from = line == 0 ? 0 : exp2_f64((i32)line - 256);
+    to = line < LINES - 1 ? exp2_f64((i32)line - 255) : Real<double>::max();
+}
+
+// Half the distance to the next number.
+template <typename T> __device__ inline T half_spacing(T x) { return x < Real<T>::max() ? (Real<T>::at((u64)bits_of(x) + 1) - x) / 2 : 0; }
+
+// The least of several functions of m between `from` and `to`, as one straight line below it. All are concave.
+template <typename T> struct Envelope {
+    T from, to, least_from, least_to;
+    Line<T> line;
+    bool one; // the line is least at both ends, so between them
+    __device__ Envelope(T f, T t) : from(f), to(t), least_from(Real<T>::max()), least_to(Real<T>::max()), line{0, Real<T>::max()}, one(true) {}
+    __device__ void add(T at_from, T at_to, bool straight, Line<T> x) {
+        at_from = Real<T>::smaller(at_from, Real<T>::max());
+        at_to = Real<T>::smaller(at_to, Real<T>::max());
+        if (at_from <= least_from && at_to <= least_to) line = x, one = straight;
+        else if (at_from < least_from || at_to < least_to) one = false;
+        least_from = Real<T>::smaller(at_from, least_from);
+        least_to = Real<T>::smaller(at_to, least_to);
+    }
+    // The line slope * m + base. One that does not decide a test exactly lies a little lower.
+    __device__ void straight(T slope, T base, bool exact) {
+        if (!exact) slope = slope * (T)(1 - 1e-6), base = base * (T)(1 - 1e-6);
+        add(Real<T>::fused(slope, from, base), Real<T>::fused(slope, to, base), true, {slope, base});
+    }
+    // Any other concave function by its ends.
+    __device__ void curve(T at_from, T at_to) { add(at_from, at_to, false, {0, 0}); }
+    __device__ Line<T> result() const {
+        // Differences so small are better looked at: products with them may round up from nothing.
+        if (least_from < Real<T>::tiny()) return {0, 0};
+        if (!(least_to < Real<T>::max())) return {0, least_from};
+        if (one) return line;
+        // The chord of a concave function lies below it; lowered by more than its rounding.
+        const T a = (least_to - least_from) / (to - from) * (T)(1 - 1e-6);
+        return {a, (least_from - a * from) - least_to * (T)1e-6};
+    }
+};
+
+// Adds the least difference by which a result can be more than `ulps` places from a reference. Towards zero is the shorter way.
+template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &envelope, u64 ulps) {
+    if constexpr (Pair::INTEGERS) envelope.straight(0, ulps < 1ull << 24 ? (T)ulps : Real<T>::max(), true);
+    else {
+        const u64 top = Pair::largest_ordinal();
+        if (ulps >= 2 * top) return;
+        const u64 low = Pair::ordinal_of(envelope.from), high = Pair::ordinal_of(envelope.to), steps = ulps + 1;
+        // A reference between two numbers of the result's format is up to half a spacing from the nearest.
+        const T spacing = Pair::SAME ? 0 : high < top ? Pair::value_of(high) - Pair::value_of(high > 0 ? high - 1 : 0) : Real<T>::max();
+        const T less = (T)(1 - 1e-6);
+        auto between = [&](T way) { return way > spacing / 2 ? (way - spacing / 2) * less : 0; };
+        if (high <= steps) {
+            // Zero lies on the way: m, and the way beyond zero, which is shortest for the largest m.
+            if (steps - high > top) return;
+            envelope.straight(1, Pair::value_of(steps - high) * less, true);
+        } else if (low >= steps) {
+            // In a binade's first places part of the way lies in the one below: the way grows there, and is even behind. With references
+            // between places it grows in steps, below the chord by the chord's rise over one of them.
+            const u64 next = Pair::SAME ? low : low + 1;
+            const T at_from = between(Pair::value_of(next) - Pair::value_of(next - steps));
+            const T at_to = between(Pair::value_of(high) - Pair::value_of(high - steps));
+            const T rise = (at_to - at_from) / (envelope.to - envelope.from) * spacing;
+            envelope.curve(rise > 0 ? at_from - rise : at_from, at_to);
+        } else {
+            // The way is shortest where zero lies in its middle.
+            u64 at = steps / 2;
+            at = at < low ? low : at;
+            envelope.straight(0, between(Pair::value_of(at) + Pair::value_of(steps - at)), true);
+        }
+    }
+}
+
+// Writes the table for what is known now. The whole block; a barrier before and after.
+template <class Pair> __device__ inline void screen(const VerifyParams &p, Shared &s, u64 segment) {
+    typedef typename Pair::Number T;
+    static_assert(LINES * sizeof(Line<T>) <= sizeof(s.space), "the table fits");
+    __syncthreads();
+    Limits<T> known;
+    known.take(p, s, segment);
+    const Rule<T> rule(p);
+    if (threadIdx.x == 0) *(Limits<T> *)s.limits = known;
+    Line<T> *lines = (Line<T> *)s.space;
+    for (u32 i = threadIdx.x; i < LINES; i += blockDim.x) {
+        T from, to;
+        ends_of(i, from, to);
+        if (!(from <= Real<T>::max())) {
+            lines[i] = {0, -1}; // infinities and NaN
+            continue;
+        }
+        Envelope<T> envelope(from, to);
+        envelope.straight(0, p.histograms ? 0 : known.absolute, true);
+        // Quotients round to nearest: half a spacing more changes nothing.
+        envelope.straight(known.relative, half_spacing(known.relative) * from * (T)(1 - 1e-6), true);
+        // Half binades that begin below the threshold may hold numbers above it.
+        if (to > Real<T>::small()) envelope.straight(known.relative_old, half_spacing(known.relative_old) * from * (T)(1 - 1e-6), true);
+        T b = Real<T>::binade(from);
+        const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
+        b = b < lowest ? lowest : b > highest ? highest : b;
+        envelope.straight(0, known.epsilon * b, true);
+        add_ulps<Pair, T>(envelope, known.ulp);
+        // Without rtol the ratio and the least atol grow as the difference does, and there is no least rtol.
+        if (rule.rtol > 0 || rule.atol == 0) {
+            envelope.straight(known.ratio * rule.rtol, known.ratio * rule.atol, false);
+            envelope.straight(rule.rtol, known.atol, false);
+        }
+        envelope.straight(known.rtol, rule.atol, false);
+        lines[i] = envelope.result();
+    }
+    if (threadIdx.x == 0) s.hot = s.raised = 0;
+    __syncthreads();
+}
+
+// Takes one element of every thread of a group, 0 where it has none: the group's best, and what the block knows.
+template <typename T, bool ALL> __device__ inline void take(Shared &s, u64 segment, u64 index, const double (&value)[MEASURES]) {
+    const u32 group = threadIdx.x / GROUP;
+    VerifyBest &best = s.bests[group];
+    forget();
+#pragma unroll
+    for (int k = 0; k < (ALL ? MEASURES : ABSOLUTE + 1); k++) {
+        const bool places = k == ULP && sizeof(T) == 4;
+        const u64 key = places ? ulp_key_of(value[k], segment) : key_of(value[k], segment);
+        const bool wanted = (key >> KEY_SEGMENT_BITS) >= (s.keys[k] >> KEY_SEGMENT_BITS) && improves(best, k, value[k], index);
+        if (!__any(wanted)) continue;
+        const double most = group_max(wanted ? value[k] : 0);
+        const u64 first = ~group_max(~(wanted && value[k] == most ? index : NOWHERE));
+        if (threadIdx.x % GROUP == 0 && improves(best, k, most, first)) {
+            best.value[k] = most;
+            best.index[k] = first;
+            raise(s.keys[k], places ? ulp_key_of(most, segment) : key_of(most, segment));
+            s.raised = 1;
+        }
+        forget();
+    }
+}
+
+// Raises the least tolerances that would have passed by those of a group's threads.
+__device__ inline void take_hints(Shared &s, const double (&hint)[2]) {
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        if (!__any(hint[k] > 0)) continue;
+        const double most = group_max(hint[k]);
+        if (threadIdx.x % GROUP == 0) raise(s.hints[k], bits_of(most));
+    }
+}

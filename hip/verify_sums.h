@@ -1,0 +1,115 @@
+// Sums in the order that `src/verify/sums.rs` defines: Σ|d|, Σd², Σ|r|, Σr².
+#pragma once
+#include "verify.h"
+
+// Whether squares were added in f32 without losing any to its range, given the sum of what was squared.
+__device__ inline bool precise_enough(float plain, float squares) {
+    return (squares >= 7.5231638e-37f && squares <= Real<float>::max()) || plain == 0;
+}
+__device__ inline bool precise_enough(double, double) { return true; }
+
+// The accumulators of one thread (a column of its segment) by lane, in the arithmetic of the pair.
+template <typename T, int V> struct Column {
+    enum { LANES = V < 4 ? V : 4 };
+    T acc[4][LANES];
+    __device__ void clear() {
+        for (int s = 0; s < 4; s++)
+            for (int j = 0; j < LANES; j++) acc[s][j] = 0;
+    }
+    // The elements of a row, of either sign; each lane takes its own in their order.
+    __device__ void add(const T (&d)[V], const T (&r)[V]) {
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            const int j = v % LANES;
+            acc[0][j] = acc[0][j] + Real<T>::abs(d[v]);
+            acc[1][j] = Real<T>::fused(d[v], d[v], acc[1][j]);
+            acc[2][j] = acc[2][j] + Real<T>::abs(r[v]);
+            acc[3][j] = Real<T>::fused(r[v], r[v], acc[3][j]);
+        }
+    }
+    __device__ bool precise() const {
+        bool all = true;
+#pragma unroll
+        for (int j = 0; j < LANES; j++) all &= precise_enough(acc[0][j], acc[1][j]) && precise_enough(acc[2][j], acc[3][j]);
+        return all;
+    }
+    __device__ double total(int s) const {
+        if constexpr (LANES == 2) return (double)acc[s][0] + (double)acc[s][1];
+        else return ((double)acc[s][0] + (double)acc[s][1]) + ((double)acc[s][2] + (double)acc[s][3]);
+    }
+};
+
+// The same sums with accumulators in S, element after element, a lane at a time. visit(index, d, m) gives an element, or leaves zeros
+// where there is none; `first` is the column's first element and `row` the distance of its rows. Returns whether they are precise.
+template <typename S, typename F> __device__ inline bool sum_column(u64 first, u64 row, u32 width, double (&totals)[4], F visit) {
+    const u32 lanes = width < 4 ? width : 4;
+    // Lanes 0 and 1 are joined first, then 2 and 3, then both.
+    double front[4] = {0, 0, 0, 0}, back[4] = {0, 0, 0, 0};
+    bool precise = true;
+#pragma unroll 1
+    for (u32 lane = 0; lane < lanes; lane++) {
+        S acc[4] = {0, 0, 0, 0};
+#pragma unroll 1
+        for (u32 r = 0; r < ROWS; r++)
+#pragma unroll 1
+            for (u32 v = lane; v < width; v += lanes) {
+                double d = 0, m = 0;
+                visit(first + r * row + v, d, m);
+                acc[0] = acc[0] + (S)d;
+                acc[1] = Real<S>::fused((S)d, (S)d, acc[1]);
+                acc[2] = acc[2] + (S)m;
+                acc[3] = Real<S>::fused((S)m, (S)m, acc[3]);
+            }
+        precise &= precise_enough(acc[0], acc[1]) && precise_enough(acc[2], acc[3]);
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            const double x = (double)acc[k];
+            if (lane < 2) front[k] = lane == 0 ? x : front[k] + x;
+            else back[k] = lane == 2 ? x : back[k] + x;
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < 4; k++) totals[k] = front[k] + back[k];
+    return precise;
+}
+
+// Columns joined by halving, four sums at once: the upper half of a group takes two of them over in the first step, every quarter
+// one in the second. Sum k ends in column 8k.
+__device__ inline double join_columns(const double (&sums)[4]) {
+    const u32 column = threadIdx.x % GROUP;
+    const bool upper = column & 16, odd = column & 8;
+    // Each sends what the other keeps.
+    const double keep0 = upper ? sums[2] : sums[0], keep1 = upper ? sums[3] : sums[1];
+    const double send0 = upper ? sums[0] : sums[2], send1 = upper ? sums[1] : sums[3];
+    const double x0 = keep0 + __shfl_xor(send0, 16, GROUP), x1 = keep1 + __shfl_xor(send1, 16, GROUP);
+    double x = (odd ? x1 : x0) + __shfl_xor(odd ? x0 : x1, 8, GROUP);
+    x += __shfl_xor(x, 4, GROUP);
+    x += __shfl_xor(x, 2, GROUP);
+    x += __shfl_xor(x, 1, GROUP);
+    return x;
+}
+
+// Ends a segment: its mismatches, and the block's sums of its segments. With ALL a barrier of the block.
+template <bool ALL>
+__device__ inline void join(const VerifyParams &p, Shared &s, u64 segment, u64 segments, u64 work, u32 flip, u32 mismatches, const double (&sums)[4]) {
+    const u32 groups = blockDim.x / GROUP, group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
+    mismatches = group_sum(mismatches);
+    if (column == 0 && segment < segments) {
+        p.mismatches[segment] = mismatches;
+        if (mismatches) {
+            atomicAdd(&s.counts[MISMATCHES], (u64)mismatches);
+            raise(s.first_segment, ~segment);
+        }
+    }
+    if (!ALL) return;
+    const double x = join_columns(sums);
+    if (column % 8 == 0) s.tree[flip][column / 8][group] = x;
+    // One barrier is enough: the next work uses the other half of the tree.
+    __syncthreads();
+    if (threadIdx.x < 4) {
+        double *t = s.tree[flip][threadIdx.x];
+        for (u32 step = 1; step < groups; step *= 2)
+            for (u32 i = 0; i < groups; i += 2 * step) t[i] = t[i] + t[i + step];
+        p.partials[work * 4 + threadIdx.x] = t[0];
+    }
+}
