@@ -77,7 +77,10 @@ pub(crate) trait Real: Copy + PartialOrd + std::ops::Sub<Output = Self> + std::o
     const MAX: Self;
     /// The denominators that the study's relative difference ignores, inclusive.
     const SMALL: Self;
+    /// Whether squares of this arithmetic's numbers may leave its range for good, and f64 would hold them.
+    const NARROW: bool;
     fn magnitude(self) -> Self;
+    fn plus(self, other: Self) -> Self;
     fn fused(self, by: Self, plus: Self) -> Self;
     fn finite(self) -> bool;
     fn wide(self) -> f64;
@@ -95,8 +98,12 @@ macro_rules! real {
             const ZERO: $t = 0.0;
             const MAX: $t = <$t>::MAX;
             const SMALL: $t = 1e-3;
+            const NARROW: bool = size_of::<$t>() == 4;
             fn magnitude(self) -> $t {
                 self.abs()
+            }
+            fn plus(self, other: $t) -> $t {
+                self + other
             }
             fn fused(self, by: $t, plus: $t) -> $t {
                 self.mul_add(by, plus)

@@ -2,20 +2,22 @@
 //!
 //! Logical elements are cut into *segments*. A segment is [`ROWS`] rows of [`COLUMNS`] columns of `V` elements, where `V`
 //! is how many elements of the narrower of the two formats fill 16 bytes (what one thread of a GPU loads at once). Within a
-//! segment each column keeps [`LANES`] accumulators (2 when V is 2):
+//! segment each column keeps [`LANES`] pairs of accumulators (2 when V is 2), in the arithmetic of the pair of formats:
 //!
-//! 1. the V values of a row and column are folded to lanes: element v goes to lane v mod 4, and the elements of one lane are
-//!    added as a balanced tree, neighbours first;
-//! 2. the fold is added to the lane's accumulator, rows in ascending order;
-//! 3. after the last row, (lane 0 + lane 1) + (lane 2 + lane 3) is the column's sum;
-//! 4. columns are joined by halving: c with c + 16, then c + 8, 4, 2, 1.
+//! 1. lane j takes the elements v of its column with v mod 4 = j, in ascending order, row after row: s = s + x and
+//!    q = fma(x, x, q), for x = |d| and for x = |r|;
+//! 2. after the last row the lanes are converted to f64, and (lane 0 + lane 1) + (lane 2 + lane 3) is the column's sum;
+//! 3. columns are joined by halving: c with c + 16, then c + 8, 4, 2, 1.
+//!
+//! In f32 arithmetic a lane adds at most 16·V/4 numbers, so that its sums are good to about 1e-6 at worst, and the joined ones to
+//! about 1e-7. Squares have twice the exponents of their numbers: when any q of the segment is below [`LEAST`] or not finite although
+//! its s is not 0, all sums of the segment are made again with accumulators of f64.
 //!
 //! Then [`SEGMENTS_PER_ITEM`] consecutive segments are joined as a balanced tree, neighbours first, to an *item*; item i
 //! goes to lane i mod [`FINAL_LANES`], where items are added in ascending order starting from 0; lanes are joined by halving
 //! (128, 64 ... 1). Elements that are absent or not finite count as +0.
-//!
-//! Each summand is a non-negative f64; squares are rounded to f64 before they are added (for f32 differences they are exact).
 
+use super::rule::Real;
 use crate::dtype::DType;
 
 /// Columns of a row: a number that divides every wavefront's size.
@@ -45,24 +47,48 @@ pub(crate) const fn segment_elements(vector: usize) -> usize {
     ROWS * COLUMNS * vector
 }
 
+/// The least sum of squares in f32 that has lost nothing to speak of: terms below 2^-126 are off by 2^-150 at most.
+pub(crate) const LEAST: f64 = 7.523163845262640e-37; // 2^-120
+
 /// The accumulators of one segment: `[sum][column][lane]`.
-pub(crate) type Accumulators = [[[f64; LANES]; COLUMNS]; SUMS];
+pub(crate) type Accumulators<T> = [[[T; LANES]; COLUMNS]; SUMS];
 
 /// Empty accumulators.
-pub(crate) const fn empty() -> Accumulators {
-    [[[0.0; LANES]; COLUMNS]; SUMS]
+pub(crate) fn empty<T: Real>() -> Accumulators<T> {
+    [[[T::ZERO; LANES]; COLUMNS]; SUMS]
 }
 
-/// Steps 3 and 4.
-pub(crate) fn segment_sums(acc: &Accumulators) -> Sums {
-    std::array::from_fn(|s| {
+/// Step 1 for a whole column of a row.
+#[inline(always)]
+pub(crate) fn take<T: Real>(acc: &mut Accumulators<T>, column: usize, d: &[T], m: &[T]) {
+    let lanes = LANES.min(d.len());
+    let [sum_d, sum_dd, sum_m, sum_mm] = acc;
+    for (x, sums, squares) in [(d, sum_d, sum_dd), (m, sum_m, sum_mm)] {
+        let (sums, squares) = (&mut sums[column], &mut squares[column]);
+        for (v, &x) in x.iter().enumerate() {
+            sums[v % lanes] = sums[v % lanes].plus(x);
+            squares[v % lanes] = x.fused(x, squares[v % lanes]);
+        }
+    }
+}
+
+/// Steps 2 and 3; `None` when f32 has no range for the squares.
+pub(crate) fn segment_sums<T: Real>(acc: &Accumulators<T>) -> Option<Sums> {
+    let precise = |sums: &[[T; LANES]; COLUMNS], squares: &[[T; LANES]; COLUMNS]| {
+        let pairs = sums.as_flattened().iter().zip(squares.as_flattened());
+        pairs.fold(true, |all, (&s, &q)| all & (s == T::ZERO || (q.wide() >= LEAST && q.finite())))
+    };
+    if T::NARROW && !(precise(&acc[0], &acc[1]) && precise(&acc[2], &acc[3])) {
+        return None;
+    }
+    Some(std::array::from_fn(|s| {
         let mut columns: [f64; COLUMNS] = std::array::from_fn(|c| {
-            let lane = &acc[s][c];
+            let lane = acc[s][c].map(Real::wide);
             (lane[0] + lane[1]) + (lane[2] + lane[3])
         });
         halve(&mut columns);
         columns[0]
-    })
+    }))
 }
 
 /// Joins the segments of an item; absent ones count as zeros.

@@ -60,7 +60,8 @@ fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -
         }
         pairs.push((d, m));
     }
-    let sums = if request.all { naive_sums(&pairs, sums::vector_width(da, dr)) } else { [0.0; 4] };
+    let sums =
+        if request.all { naive_sums(&pairs, sums::vector_width(da, dr), Arithmetic::of(da, dr) == Arithmetic::F32) } else { [0.0; 4] };
     let bits = |i: u64| [(result, da), (reference, dr)].map(|(t, d)| d.load_bits(t.host_bytes(), t.layout().index(i as usize)));
     let worst = stats.worst.map(|e| if e.index == stats::NOWHERE { [0; 2] } else { bits(e.index) });
     Outcome { stats, worst, sums, histograms: request.histograms.then_some(counters), first }
@@ -70,27 +71,42 @@ fn spacing_of(dtype: DType, magnitude: f64) -> f64 {
     crate::dtype::spacing(dtype, magnitude)
 }
 
-/// A summand of a pair (d, |r|).
-type Term = fn(&(f64, f64)) -> f64;
-
-fn naive_sums(pairs: &[(f64, f64)], vector: usize) -> sums::Sums {
-    let segment = sums::segment_elements(vector);
-    let segments: Vec<sums::Sums> = pairs
-        .chunks(segment)
-        .map(|pairs| {
-            let mut acc = sums::empty();
-            for (group, values) in pairs.chunks(vector).enumerate() {
-                let mut values = values.to_vec();
-                values.resize(vector, (0.0, 0.0));
-                let terms: [Term; 4] = [|p| p.0, |p| p.0 * p.0, |p| p.1, |p| p.1 * p.1];
-                for (s, term) in terms.iter().enumerate() {
-                    let folded = fold(&values.iter().map(term).collect::<Vec<_>>());
-                    acc[s][group % COLUMNS].iter_mut().zip(folded).for_each(|(lane, x)| *lane += x);
+/// The sums of a segment by the words of [`sums`], with accumulators in f32 or f64: of a column, lane by lane.
+fn naive_segment(pairs: &[(f64, f64)], vector: usize, narrow: bool) -> (sums::Sums, bool) {
+    let rounded = |x: f64| if narrow { f64::from(x as f32) } else { x };
+    let fused = |x: f64, q: f64| if narrow { f64::from((x as f32).mul_add(x as f32, q as f32)) } else { x.mul_add(x, q) };
+    let mut precise = true;
+    let of = [|p: &(f64, f64)| p.0, |p: &(f64, f64)| p.1].map(|of| {
+        let mut columns = vec![[0.0; 2]; COLUMNS];
+        for (c, column) in columns.iter_mut().enumerate() {
+            let mut lanes = [[0.0; 2]; LANES];
+            for (j, [s, q]) in lanes.iter_mut().enumerate().take(vector) {
+                for row in 0..sums::ROWS {
+                    for v in (j..vector).step_by(LANES) {
+                        let x = pairs.get((row * COLUMNS + c) * vector + v).map_or(0.0, of);
+                        *s = rounded(*s + x);
+                        *q = fused(x, *q);
+                    }
                 }
+                precise &= *s == 0.0 || (*q >= sums::LEAST && q.is_finite());
             }
-            sums::segment_sums(&acc)
-        })
-        .collect();
+            *column = std::array::from_fn(|k| (lanes[0][k] + lanes[1][k]) + (lanes[2][k] + lanes[3][k]));
+        }
+        while columns.len() > 1 {
+            let half = columns.len() / 2;
+            columns = (0..half).map(|c| std::array::from_fn(|k| columns[c][k] + columns[c + half][k])).collect();
+        }
+        columns[0]
+    });
+    ([of[0][0], of[0][1], of[1][0], of[1][1]], precise || !narrow)
+}
+
+fn naive_sums(pairs: &[(f64, f64)], vector: usize, narrow: bool) -> sums::Sums {
+    let one = |pairs: &[(f64, f64)]| match naive_segment(pairs, vector, narrow) {
+        (sums, true) => sums,
+        _ => naive_segment(pairs, vector, false).0,
+    };
+    let segments: Vec<sums::Sums> = pairs.chunks(sums::segment_elements(vector)).map(one).collect();
     sums::join_items(segments.chunks(SEGMENTS_PER_ITEM).map(|chunk| {
         let mut tree = chunk.to_vec();
         tree.resize(SEGMENTS_PER_ITEM, [0.0; 4]);
@@ -99,20 +115,6 @@ fn naive_sums(pairs: &[(f64, f64)], vector: usize) -> sums::Sums {
         }
         tree[0]
     }))
-}
-
-/// Step 1 for one row and column: folds V values to lanes.
-fn fold(values: &[f64]) -> [f64; LANES] {
-    let mut lanes = [0.0; LANES];
-    let width = LANES.min(values.len());
-    for (lane, out) in lanes.iter_mut().enumerate().take(width) {
-        let mut tree: Vec<f64> = values.iter().skip(lane).step_by(width).copied().collect();
-        while tree.len() > 1 {
-            tree = tree.chunks(2).map(|pair| pair[0] + pair[1]).collect();
-        }
-        *out = tree[0];
-    }
-    lanes
 }
 
 /// A small deterministic generator for test data.

@@ -6,6 +6,7 @@
 //! there. Workers are joined by rules that do not depend on how items were shared out.
 
 mod block;
+mod fold;
 #[cfg(target_arch = "x86_64")]
 mod fused;
 mod gather;
@@ -18,7 +19,7 @@ use super::Outcome;
 use super::histogram::{BINS, Counters};
 use super::rule::{Arithmetic, Grid, IntRule, NonFinite, Real, Rule};
 use super::stats::{NOWHERE, Stats};
-use super::sums::{self, Accumulators, COLUMNS, LANES, Sums};
+use super::sums::{self, Accumulators, Sums};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, convert, ordinal};
 use block::{BLOCK, Bits, Block, Ordinals, Sink};
@@ -66,10 +67,19 @@ pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request
 
 /// One arithmetic's way to scan; holds the scratch memory of a worker.
 trait Scanner {
+    /// The arithmetic of sums.
+    type Number: Real;
     fn new(result: DType, reference: DType, request: &Request) -> Self;
     /// Scans a whole segment with its sums if there is a fast way to do that, else does nothing and says so. `stats` must be of
     /// elements that come before the segment.
-    fn scan_segment(&mut self, _start: u64, _result: &[u8], _reference: &[u8], _stats: &mut Stats, _acc: &mut Accumulators) -> bool {
+    fn scan_segment(
+        &mut self,
+        _start: u64,
+        _result: &[u8],
+        _reference: &[u8],
+        _stats: &mut Stats,
+        _acc: &mut Accumulators<Self::Number>,
+    ) -> bool {
         false
     }
     /// Scans a block of raw elements, the first of which has logical index `start`.
@@ -80,8 +90,10 @@ trait Scanner {
         result: &[u8],
         reference: &[u8],
         part: &mut Part,
-        acc: Option<(&mut Accumulators, usize, usize)>,
+        acc: Option<(&mut Accumulators<Self::Number>, usize, usize)>,
     );
+    /// The sums of a block for which [`Scanner::Number`] has no range: adds to `acc` in f64.
+    fn sum_widely(&mut self, n: usize, result: &[u8], reference: &[u8], acc: (&mut Accumulators<f64>, usize, usize));
 }
 
 fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
@@ -110,7 +122,14 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
                 }
             }
             if request.all {
-                segment_sums.push(sums::segment_sums(&acc));
+                segment_sums.push(sums::segment_sums(&acc).unwrap_or_else(|| {
+                    let mut acc = sums::empty::<f64>();
+                    for offset in (0..count).step_by(BLOCK) {
+                        let (at, count) = (start + offset, BLOCK.min(count - offset));
+                        scanner.sum_widely(count, readers.0.read(at, count), readers.1.read(at, count), (&mut acc, vector, offset));
+                    }
+                    sums::segment_sums(&acc).unwrap_or_default()
+                }));
             }
         }
         part.items.push((i, sums::item_sums(&segment_sums), part.stats.mismatches - before));
@@ -327,6 +346,8 @@ impl<T: Decode> Scanner for Floats<T>
 where
     T::Ordinal: Default,
 {
+    type Number = T;
+
     fn new(result: DType, reference: DType, request: &Request) -> Self {
         let numbers = T::numbers_tell(result).filter(|_| result == reference);
         let ordinals = if numbers.is_some() || !request.all { 0 } else { BLOCK };
@@ -354,7 +375,7 @@ where
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn scan_segment(&mut self, start: u64, result: &[u8], reference: &[u8], stats: &mut Stats, acc: &mut Accumulators) -> bool {
+    fn scan_segment(&mut self, start: u64, result: &[u8], reference: &[u8], stats: &mut Stats, acc: &mut Accumulators<T>) -> bool {
         let Some(fused) = &mut self.fused else { return false };
         let Some(hot) = fused.scan(result, reference, &self.rule, stats, acc) else { return false };
         // What the fast way left over are extremes; it did the counts.
@@ -376,7 +397,7 @@ where
         result: &[u8],
         reference: &[u8],
         part: &mut Part,
-        acc: Option<(&mut Accumulators, usize, usize)>,
+        acc: Option<(&mut Accumulators<T>, usize, usize)>,
     ) {
         let [da, dr] = self.dtypes;
         let [na, nr] = &mut self.numbers;
@@ -405,8 +426,21 @@ where
         };
         T::scan(&block, self.vectors, &self.rule, &mut sink);
         if let Some((acc, vector, offset)) = acc {
-            accumulate(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, self.vectors);
+            fold::block(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, self.vectors);
         }
+    }
+
+    fn sum_widely(&mut self, n: usize, result: &[u8], reference: &[u8], (acc, vector, offset): (&mut Accumulators<f64>, usize, usize)) {
+        let [na, nr] = &mut self.numbers;
+        let a = numbers(self.dtypes[0], result, &mut na[..n]);
+        let r = numbers(self.dtypes[1], reference, &mut nr[..n]);
+        let (mut d, mut m) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for (i, (&a, &r)) in a.iter().zip(r).enumerate() {
+            if a.finite() && r.finite() {
+                (d[i], m[i]) = ((a - r).magnitude().wide(), r.magnitude().wide());
+            }
+        }
+        fold::block(acc, vector, offset, &mut d, &mut m, n, self.vectors);
     }
 }
 
@@ -421,100 +455,6 @@ fn numbers<'a, T: Decode>(dtype: DType, bytes: &'a [u8], scratch: &'a mut [T]) -
     scratch
 }
 
-/// Adds a block's differences and magnitudes to the accumulators of its segment. The block starts `offset` elements into the
-/// segment, at a row; the tail of an unfinished row counts as zeros.
-fn accumulate<T: Real + Default>(
-    acc: &mut Accumulators,
-    vector: usize,
-    offset: usize,
-    d: &mut [T],
-    m: &mut [T],
-    n: usize,
-    vectors: Vectors,
-) {
-    let end = n.next_multiple_of(vector);
-    d[n..end].fill(T::default());
-    m[n..end].fill(T::default());
-    let column = offset / vector % COLUMNS;
-    let (d, m) = (&d[..end], &m[..end]);
-    match vectors {
-        // SAFETY: this level is given only where the instruction set was detected.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx512 => unsafe { fold_avx512(acc, vector, column, d, m) },
-        // SAFETY: as above.
-        #[cfg(target_arch = "x86_64")]
-        Vectors::Avx2 => unsafe { fold_avx2(acc, vector, column, d, m) },
-        Vectors::None => fold_all(acc, vector, column, d, m),
-    }
-}
-
-/// [`fold_all`] compiled for AVX2; the same operations in the same order.
-///
-/// # Safety
-/// The processor has AVX2 and FMA.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn fold_avx2<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
-    fold_all(acc, vector, column, d, m)
-}
-
-/// [`fold_all`] compiled for AVX-512.
-///
-/// # Safety
-/// The processor has AVX-512 F, DQ and VL.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-unsafe fn fold_avx512<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
-    fold_all(acc, vector, column, d, m)
-}
-
-#[inline(always)]
-fn fold_all<T: Real>(acc: &mut Accumulators, vector: usize, column: usize, d: &[T], m: &[T]) {
-    match vector {
-        2 => fold::<T, 2>(acc, column, d, m),
-        4 => fold::<T, 4>(acc, column, d, m),
-        8 => fold::<T, 8>(acc, column, d, m),
-        16 => fold::<T, 16>(acc, column, d, m),
-        _ => fold::<T, 32>(acc, column, d, m),
-    }
-}
-
-/// Steps 1 and 2 of [`sums`](super::sums) for whole columns of `V` elements.
-#[inline(always)]
-fn fold<T: Real, const V: usize>(acc: &mut Accumulators, mut column: usize, d: &[T], m: &[T]) {
-    for (d, m) in d.as_chunks::<V>().0.iter().zip(m.as_chunks::<V>().0) {
-        let [sum_d, sum_dd, sum_m, sum_mm] = acc;
-        add(&mut sum_d[column], tree::<T, V>(d, |x| x));
-        add(&mut sum_dd[column], tree::<T, V>(d, |x| x * x));
-        add(&mut sum_m[column], tree::<T, V>(m, |x| x));
-        add(&mut sum_mm[column], tree::<T, V>(m, |x| x * x));
-        column = (column + 1) % COLUMNS;
-    }
-}
-
-#[inline(always)]
-fn add(lanes: &mut [f64; LANES], folded: [f64; LANES]) {
-    for (lane, x) in lanes.iter_mut().zip(folded) {
-        *lane += x;
-    }
-}
-
-/// The balanced trees of all lanes: groups of four elements are joined pairwise, neighbours first.
-#[inline(always)]
-fn tree<T: Real, const V: usize>(values: &[T; V], f: impl Fn(f64) -> f64) -> [f64; LANES] {
-    if V == 2 {
-        return [f(values[0].wide()), f(values[1].wide()), 0.0, 0.0];
-    }
-    let group = |g: usize| -> [f64; LANES] { std::array::from_fn(|j| f(values[g * LANES + j].wide())) };
-    let join = |a: [f64; LANES], b: [f64; LANES]| -> [f64; LANES] { std::array::from_fn(|j| a[j] + b[j]) };
-    match V {
-        4 => group(0),
-        8 => join(group(0), group(1)),
-        16 => join(join(group(0), group(1)), join(group(2), group(3))),
-        _ => join(join(join(group(0), group(1)), join(group(2), group(3))), join(join(group(4), group(5)), join(group(6), group(7)))),
-    }
-}
-
 /// The scanner of wide integers, exact.
 struct Integers {
     dtypes: [DType; 2],
@@ -526,6 +466,8 @@ struct Integers {
 }
 
 impl Scanner for Integers {
+    type Number = f64;
+
     fn new(result: DType, reference: DType, request: &Request) -> Integers {
         Integers {
             dtypes: [result, reference],
@@ -544,7 +486,7 @@ impl Scanner for Integers {
         result: &[u8],
         reference: &[u8],
         part: &mut Part,
-        acc: Option<(&mut Accumulators, usize, usize)>,
+        acc: Option<(&mut Accumulators<f64>, usize, usize)>,
     ) {
         let [a, r] = &mut self.numbers;
         convert::decode_i64(self.dtypes[0], result, &mut a[..n]);
@@ -559,7 +501,11 @@ impl Scanner for Integers {
             }
         }
         if let Some((acc, vector, offset)) = acc {
-            accumulate(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, Vectors::best());
+            fold::block(acc, vector, offset, &mut self.differences, &mut self.magnitudes, n, Vectors::best());
         }
+    }
+
+    fn sum_widely(&mut self, _: usize, _: &[u8], _: &[u8], _: (&mut Accumulators<f64>, usize, usize)) {
+        // Sums are in f64 to begin with.
     }
 }

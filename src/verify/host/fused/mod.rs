@@ -43,7 +43,7 @@ pub(super) struct Found {
 /// Magnitudes as patterns: the largest of both sides that the loop takes, and for formats of a byte the largest reference for which zero
 /// would pass.
 pub(super) type Takes = [u64; 3];
-pub(super) type Segment<T> = unsafe fn(*const u8, *const u8, &Screens<T>, Takes, &mut Accumulators) -> Option<Found>;
+pub(super) type Segment<T> = unsafe fn(*const u8, *const u8, &Screens<T>, Takes, &mut Accumulators<f64>) -> Option<Found>;
 
 /// The fast path for one format.
 pub(super) struct Fused<T> {
@@ -73,7 +73,7 @@ impl Hot {
 impl<T: Bits + Segments> Fused<T> {
     /// The fast path for a pair of formats, if there is one. The caller found AVX-512 F, BW, DQ and VL.
     pub(super) fn new(result: DType, reference: DType, rule: &Rule<T>) -> Option<Fused<T>> {
-        let segment = T::segment(result, rule.all).filter(|_| result == reference)?;
+        let segment = T::segment(result, rule.all).filter(|_| result == reference && !rule.all)?;
         let mut zero_passes = 0;
         if result.bits() == 8 {
             let codes = match result {
@@ -97,7 +97,7 @@ impl<T: Bits + Segments> Fused<T> {
     /// Adds a segment to `stats` and `acc`, or gives it up and changes nothing. Both slices have [`SEGMENT`] bytes.
     ///
     /// `stats` must be of elements that come before this segment.
-    pub(super) fn scan(&mut self, a: &[u8], r: &[u8], rule: &Rule<T>, stats: &mut Stats, acc: &mut Accumulators) -> Option<Hot> {
+    pub(super) fn scan(&mut self, a: &[u8], r: &[u8], rule: &Rule<T>, stats: &mut Stats, _acc: &mut Accumulators<T>) -> Option<Hot> {
         assert!(a.len() == SEGMENT && r.len() == SEGMENT);
         if self.screens.as_ref().is_none_or(|(.., of)| of.worst != stats.worst || outgrown(of, stats)) {
             let least = self.dtype.float_format().map_or(0, |f| f.min_exponent() - f.mantissa_bits as i32);
@@ -112,7 +112,7 @@ impl<T: Bits + Segments> Fused<T> {
             return None;
         }
         // SAFETY: both slices have the length of a segment, and the instruction set was found.
-        let found = unsafe { (self.segment)(a.as_ptr(), r.as_ptr(), screens, *takes, acc) }?;
+        let found = unsafe { (self.segment)(a.as_ptr(), r.as_ptr(), screens, *takes, &mut super::super::sums::empty()) }?;
         stats.mismatches += found.mismatches;
         stats.zero_passes += found.zero_passes;
         for side in 0..2 {
@@ -172,7 +172,7 @@ unsafe fn segment<F: Format, const ALL: bool>(
     r: *const u8,
     screens: &Screens<<F::Vector as Lanes>::Number>,
     takes: Takes,
-    acc: &mut Accumulators,
+    acc: &mut Accumulators<f64>,
 ) -> Option<Found> {
     type Of<F> = <F as Format>::Vector;
     type Code<F> = <F as Format>::Codes;
