@@ -5,6 +5,10 @@
 #include <hip/hip_runtime.h>
 #include "verify_dense.h"
 
+// The word for patterns.
+template <bool LONG> struct WordOf { typedef u32 word; };
+template <> struct WordOf<true> { typedef u64 word; };
+
 struct MaxParams {
     const u8 *x;
     u64 n;
@@ -52,7 +56,7 @@ __device__ inline double value_of(u32 dtype, u64 bits) {
     return (double)decode_small(f, (u32)bits);
 }
 
-struct MaxShared { u64 largest, nans, infinities; u32 last; };
+struct MaxShared { u64 largest, nans, infinities; };
 
 // One element that may be anything.
 __device__ inline double visit(MaxShared &s, u32 dtype, u64 bits) {
@@ -93,144 +97,153 @@ __device__ inline void begin(MaxShared &s) {
     __syncthreads();
 }
 
-// BITS of an element; patterns are kept in words of that size, two at a time where they are short.
-template <int BITS> struct Lanes;
-template <> struct Lanes<64> {
-    u64 top;
-    __device__ void clear() { top = 0; }
-    __device__ void take(const Patterns &f, uint4 x, bool &odd) {
-        const u64 a = (x.x | (u64)x.y << 32), b = (x.z | (u64)x.w << 32);
-        take(f, a, odd), take(f, b, odd);
-    }
-    __device__ void take(const Patterns &f, u64 x, bool &odd) {
-        const u64 m = f.integer ? ((i64)x < 0 ? 0 - x : x) : x & f.magnitude;
-        odd |= !f.integer && m >= f.special;
-        top = m > top ? m : top;
-    }
-    __device__ u64 largest() const { return top; }
-};
-template <> struct Lanes<32> {
-    u32 top;
-    __device__ void clear() { top = 0; }
-    __device__ void take(const Patterns &f, uint4 x, bool &odd) { one(f, x.x, odd), one(f, x.y, odd), one(f, x.z, odd), one(f, x.w, odd); }
-    __device__ void one(const Patterns &f, u32 x, bool &odd) {
-        const u32 m = f.integer ? ((i32)x < 0 ? 0 - x : x) : x & (u32)f.magnitude;
-        odd |= !f.integer && m >= (u32)f.special;
-        top = m > top ? m : top;
-    }
-    __device__ u64 largest() const { return top; }
-};
+// How patterns are ordered: floats by their magnitude bits, fnuz floats likewise but for the pattern that is NaN, integers by value.
+enum Order { MAGNITUDE, FNUZ, SIGNED, UNSIGNED };
 
 // Two 16-bit lanes in a word.
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDACC__)
 __device__ inline u32 max2(u32 a, u32 b) { return __vmaxu2(a, b); }
-__device__ inline u32 abs2(u32 a) { return __vabs2(a); }
+__device__ inline u32 most2(u32 a, u32 b) { return __vmaxs2(a, b); }
+__device__ inline u32 least2(u32 a, u32 b) { return __vmins2(a, b); }
 #else
-typedef u16 Two __attribute__((ext_vector_type(2)));
-typedef short TwoSigned __attribute__((ext_vector_type(2)));
-__device__ inline u32 max2(u32 a, u32 b) {
-    const Two x = __builtin_bit_cast(Two, a), y = __builtin_bit_cast(Two, b);
-    return __builtin_bit_cast(u32, __builtin_elementwise_max(x, y));
-}
-__device__ inline u32 abs2(u32 a) {
-    const TwoSigned x = __builtin_bit_cast(TwoSigned, a), none = {0, 0};
-    return __builtin_bit_cast(u32, __builtin_elementwise_max(x, (TwoSigned)(none - x)));
-}
+typedef u16 Unsigned2 __attribute__((ext_vector_type(2)));
+typedef short Signed2 __attribute__((ext_vector_type(2)));
+template <typename V> __device__ inline V as(u32 x) { return __builtin_bit_cast(V, x); }
+__device__ inline u32 max2(u32 a, u32 b) { return __builtin_bit_cast(u32, __builtin_elementwise_max(as<Unsigned2>(a), as<Unsigned2>(b))); }
+__device__ inline u32 most2(u32 a, u32 b) { return __builtin_bit_cast(u32, __builtin_elementwise_max(as<Signed2>(a), as<Signed2>(b))); }
+__device__ inline u32 least2(u32 a, u32 b) { return __builtin_bit_cast(u32, __builtin_elementwise_min(as<Signed2>(a), as<Signed2>(b))); }
 #endif
-template <> struct Lanes<16> {
-    u32 top;
-    __device__ void clear() { top = 0; }
-    __device__ void take(const Patterns &f, uint4 x, bool &odd) {
-        u32 most = 0;
-        const u32 mask = (u32)f.magnitude * 0x10001u;
-        const u32 words[4] = {x.x, x.y, x.z, x.w};
-#pragma unroll
-        for (int i = 0; i < 4; i++) most = max2(most, f.integer ? abs2(words[i]) : words[i] & mask);
-        const u32 larger = most >> 16 > (most & 0xffff) ? most >> 16 : most & 0xffff;
-        odd |= !f.integer && larger >= (u32)f.special;
-        top = max2(top, most);
+__device__ inline u32 larger_half(u32 x) { return x >> 16 > (x & 0xffff) ? x >> 16 : x & 0xffff; }
+
+// The extremes of patterns of BITS, in words of their size or, where they are short, two to a word. `low` serves signed integers.
+template <int BITS, Order ORDER> struct Lanes {
+    typedef typename WordOf<BITS == 64>::word Word;
+    Word top, low;
+    bool nan;
+    __device__ void clear() { top = low = 0, nan = false; }
+    __device__ void one(Word x, Word mask) {
+        if constexpr (ORDER == SIGNED) {
+            // |least| exceeds the largest by one: unsigned words hold it.
+            const Word m = (x >> (BITS - 1)) ? 0 - x : x;
+            top = m > top ? m : top;
+        } else {
+            const Word m = ORDER == UNSIGNED ? x : x & mask;
+            top = m > top ? m : top;
+        }
     }
-    __device__ u64 largest() const { return top >> 16 > (top & 0xffff) ? top >> 16 : top & 0xffff; }
-};
-template <> struct Lanes<8> {
-    u32 top;
-    __device__ void clear() { top = 0; }
-    __device__ void take(const Patterns &f, uint4 x, bool &odd) {
-        u32 most = 0, nan = 0;
-        const u32 mask = (u32)f.magnitude * 0x10001u;
-        const u32 words[4] = {x.x, x.y, x.z, x.w};
+    // Two elements of 16 bits, or the upper bytes of two halves.
+    __device__ void two(u32 x, u32 mask) {
+        if constexpr (ORDER == SIGNED) top = most2((u32)top, x), low = least2((u32)low, x);
+        else if constexpr (ORDER == UNSIGNED) top = max2((u32)top, x);
+        else top = max2((u32)top, x & mask);
+    }
+    __device__ void take(uint4 x, Word mask) {
+        if constexpr (BITS == 64) {
+            one(x.x | (u64)x.y << 32, mask), one(x.z | (u64)x.w << 32, mask);
+        } else if constexpr (BITS == 32) {
+            one(x.x, mask), one(x.y, mask), one(x.z, mask), one(x.w, mask);
+        } else {
+            const u32 words[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const u32 w = words[i];
-            if (f.integer) {
-                // Bytes in the upper halves, sign-extended on the way down; u8 has no sign.
-                const u32 even = w << 8 & 0xff00ff00u, odd_bytes = w & 0xff00ff00u;
-                most = max2(most, f.magnitude ? abs2(even) : even);
-                most = max2(most, f.magnitude ? abs2(odd_bytes) : odd_bytes);
-            } else {
-                most = max2(most, w & mask);
-                most = max2(most, w >> 8 & mask);
-                if (f.nan != ~0ull) {
-                    // A byte of 0x80 becomes zero, and only a zero byte borrows from its top bit.
-                    const u32 zero = w ^ 0x80808080u;
-                    nan |= (zero - 0x01010101u) & ~zero & 0x80808080u;
+            for (int i = 0; i < 4; i++) {
+                const u32 w = words[i];
+                if constexpr (BITS == 16) two(w, mask);
+                else if constexpr (ORDER == SIGNED || ORDER == UNSIGNED) {
+                    two(w & 0xff00ff00u, mask), two(w << 8 & 0xff00ff00u, mask);
+                } else {
+                    // Bytes in the lower halves.
+                    two(w, mask), two(w >> 8, mask);
+                    if constexpr (ORDER == FNUZ) {
+                        // A byte of 0x80 becomes zero, and only a zero byte borrows from its top bit.
+                        const u32 zero = w ^ 0x80808080u;
+                        nan |= ((zero - 0x01010101u) & ~zero & 0x80808080u) != 0;
+                    }
                 }
             }
         }
-        const u32 larger = most >> 16 > (most & 0xffff) ? most >> 16 : most & 0xffff;
-        odd |= !f.integer && (larger >= (u32)f.special || nan);
-        top = max2(top, most);
     }
-    __device__ u64 largest() const { return top >> 16 > (top & 0xffff) ? top >> 16 : top & 0xffff; }
+    // Whether a magnitude is above `limit`, or a pattern NaN.
+    __device__ bool odd(Word limit) const {
+        if constexpr (ORDER == SIGNED || ORDER == UNSIGNED) return false;
+        else if constexpr (BITS >= 32) return top > limit;
+        else return max2((u32)top, (u32)limit) != (u32)limit || nan;
+    }
+    __device__ void join(const Lanes &x) {
+        if constexpr (BITS >= 32) top = x.top > top ? x.top : top;
+        else if constexpr (ORDER == SIGNED) top = most2((u32)top, (u32)x.top), low = least2((u32)low, (u32)x.low);
+        else top = max2((u32)top, (u32)x.top);
+    }
+    // The largest magnitude, as a pattern or as an integer.
+    __device__ u64 largest() const {
+        if constexpr (BITS >= 32) return top;
+        else if constexpr (ORDER == SIGNED) {
+            // Nothing is above 0 in `low` and below it in `top`.
+            const u32 down = larger_half(((0 - low) & 0xffff) | ((0 - (low >> 16)) << 16)), up = larger_half((u32)top);
+            return (down > up ? down : up) >> (BITS == 8 ? 8 : 0);
+        } else return larger_half((u32)top) >> (BITS == 8 && ORDER == UNSIGNED ? 8 : 0);
+    }
 };
 
-template <int BITS> __device__ inline void reduce(const MaxParams &p) {
+// One element of memory, byte by byte where little is left.
+template <int BITS> __device__ inline u64 element(const u8 *base, u64 index) {
+    u64 bits = 0;
+    for (int b = BITS / 8 - 1; b >= 0; b--) bits = bits << 8 | base[index * (BITS / 8) + b];
+    return bits;
+}
+
+template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &p, MaxShared &s) {
     enum { PER = 128 / BITS, DEPTH = 4 };
-    __shared__ MaxShared s;
-    begin(s);
-    Patterns f = patterns_of(p.dtype);
-    // For bytes: whether they have a sign.
-    if (BITS == 8 && f.integer) f.magnitude = p.dtype == I8;
-    Lanes<BITS> lanes;
-    lanes.clear();
+    typedef Lanes<BITS, ORDER> Of;
+    const Patterns f = patterns_of(p.dtype);
+    const u32 copies = BITS < 32 ? 0x10001u : 1;
+    const typename Of::Word mask = (typename Of::Word)f.magnitude * copies;
+    // Everything up to here is finite.
+    const typename Of::Word limit = (f.special == ~0ull ? (typename Of::Word)f.magnitude : (typename Of::Word)f.special - 1) * copies;
+    Of all;
+    all.clear();
+    bool seen = false;
     double largest = 0;
-    const u64 whole = p.n / PER, step = (u64)gridDim.x * blockDim.x;
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < whole; i += step * DEPTH) {
+    // A tile is DEPTH loads of every thread of a block, each row of them contiguous.
+    const u64 whole = p.n / PER, tile = (u64)blockDim.x * DEPTH, tiles = whole / tile;
+    for (u64 t = blockIdx.x; t < tiles; t += gridDim.x) {
+        const u64 first = t * tile + threadIdx.x;
         uint4 x[DEPTH];
 #pragma unroll
-        for (int k = 0; k < DEPTH; k++) x[k] = i + k * step < whole ? load16(p.x + (i + k * step) * 16) : make_uint4(0, 0, 0, 0);
+        for (int k = 0; k < DEPTH; k++) x[k] = load16(p.x + (first + (u64)k * blockDim.x) * 16);
+        Of some;
+        some.clear();
 #pragma unroll
-        for (int k = 0; k < DEPTH; k++) {
-            Lanes<BITS> before = lanes;
-            bool odd = false;
-            lanes.take(f, x[k], odd);
-            if (odd && i + k * step < whole) {
-                lanes = before;
-                for (int v = 0; v < PER; v++) {
-                    const u8 *at = p.x + (i + k * step) * 16 + v * (BITS / 8);
-                    u64 bits = 0;
-                    for (int b = BITS / 8 - 1; b >= 0; b--) bits = bits << 8 | at[b];
-                    const double y = visit(s, p.dtype, bits);
-                    largest = y > largest ? y : largest;
-                }
-            }
+        for (int k = 0; k < DEPTH; k++) some.take(x[k], mask);
+        if (!some.odd(limit)) {
+            all.join(some);
+            seen = true;
+            continue;
+        }
+#pragma unroll 1
+        for (u32 v = 0; v < DEPTH * PER; v++) {
+            const double y = visit(s, p.dtype, element<BITS>(p.x, (first + (u64)(v / PER) * blockDim.x) * PER + v % PER));
+            largest = y > largest ? y : largest;
         }
     }
-    // The rest, at most PER - 1 elements.
-    for (u64 i = whole * PER + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += step) {
-        u64 bits = 0;
-        for (int b = BITS / 8 - 1; b >= 0; b--) bits = bits << 8 | p.x[i * (BITS / 8) + b];
-        const double y = visit(s, p.dtype, bits);
+    // The rest, less than a tile.
+    for (u64 i = tiles * tile * PER + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
+        const double y = visit(s, p.dtype, element<BITS>(p.x, i));
         largest = y > largest ? y : largest;
     }
-    const u64 top = lanes.largest();
+    // Only what was seen: e8m0 has no zero to begin with.
     double y = 0;
-    if (!f.integer) y = value_of(p.dtype, top);
-    else if (BITS == 8) y = (double)(top >> 8);
-    else y = (double)top;
-    // e8m0 has no zero: "nothing seen" must not count as its least number.
-    if (p.dtype == F8E8M0 && whole == 0) y = 0;
+    if (seen) y = ORDER == SIGNED || ORDER == UNSIGNED ? (double)all.largest() : value_of(p.dtype, all.largest());
     end(p, s, y > largest ? y : largest);
+}
+
+template <int BITS> __device__ inline void reduce(const MaxParams &p) {
+    __shared__ MaxShared s;
+    begin(s);
+    const Format f = format_of(p.dtype);
+    if (f.specials == INTEGER && f.mantissa_bits) reduce<BITS, SIGNED>(p, s);
+    else if (f.specials == INTEGER) reduce<BITS, UNSIGNED>(p, s);
+    else if (BITS == 8 && f.specials == NEGATIVE_ZERO_NAN) reduce<BITS, FNUZ>(p, s);
+    else reduce<BITS, MAGNITUDE>(p, s);
 }
 
 extern "C" __global__ void __launch_bounds__(512) reduce_max_8(MaxParams p) { reduce<8>(p); }
