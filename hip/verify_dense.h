@@ -107,6 +107,29 @@ template <u32 A, u32 R> struct Dense {
         for (u32 i = 1; i < WORDS; i++) x = at == i ? words[i] : x;
         return x;
     }
+    // The number of one element of a load.
+    template <u32 DTYPE, int WORDS> static __device__ Number number(const u32 (&words)[WORDS], u32 v) {
+#if defined(__CUDA_ARCH__)
+        // Bytes by what NVIDIA has for them: the same numbers.
+        if constexpr (DTYPE == I8 || DTYPE == U8) {
+            // A byte becomes the last of the fraction of 2^23; for signed ones 128 is added first.
+            const u32 w = word(words, v / 4) ^ (DTYPE == I8 ? 0x80808080u : 0);
+            return f32_of(__byte_perm(w, 0x4b000000u, 0x7650 + v % 4)) - (DTYPE == I8 ? 8388736.0f : 8388608.0f);
+        }
+        if constexpr (DTYPE == F8E5M2) {
+            const u32 halves = __byte_perm(word(words, v / 4), 0, v & 2 ? 0x3424 : 0x1404);
+            return f16_to_f32(v & 1 ? halves >> 16 : halves & 0xffff);
+        }
+#if __CUDA_ARCH__ >= 890
+        if constexpr (DTYPE == F8E4M3) {
+            u32 halves;
+            asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((u16)(word(words, v / 4) >> (v & 2) * 8)));
+            return f16_to_f32(v & 1 ? halves >> 16 : halves & 0xffff);
+        }
+#endif
+#endif
+        return decode<DTYPE>(pick<DTYPE>(words, v));
+    }
     template <u32 DTYPE> static __device__ Number decode(u64 bits) {
         if constexpr (WIDE) return decode_to_f64<DTYPE>(bits);
         else return decode_to_f32<DTYPE>(bits);
@@ -124,8 +147,8 @@ template <u32 A, u32 R> struct Dense {
         }
         return raw;
     }
-    static __device__ Number result(const Raw &raw, int v) { return decode<A>(pick<A>(raw.a, v)); }
-    static __device__ Number reference(const Raw &raw, int v) { return decode<R>(pick<R>(raw.r, v)); }
+    static __device__ Number result(const Raw &raw, int v) { return number<A>(raw.a, v); }
+    static __device__ Number reference(const Raw &raw, int v) { return number<R>(raw.r, v); }
     static __device__ u64 distance(const Raw &raw, u32 v) {
         const u64 r = pick<R>(raw.r, v);
         const i64 x = ordinal<A>(pick<A>(raw.a, v)), y = ordinal<A>(SAME ? r : nearest<A>(decode<R>(r)));
@@ -205,7 +228,10 @@ __device__ inline Tally<typename Pair::Number> look_closely(const VerifyParams &
     const Rule<T> rule(p);
     Tally<T> tally;
     tally.clear();
+    // What was known before the row: equal values count in any order, and the first place wins.
     Limits<T> limits;
+    if constexpr (ALL) limits.take(p, s, segment);
+    else limits.take_absolute(s, segment);
 #pragma unroll 1
     for (u32 v = 0; v < Pair::V; v++) {
         const T a = Pair::result(raw, v), r = Pair::reference(raw, v), d = Real<T>::abs(a - r), m = Real<T>::abs(r);
@@ -219,12 +245,8 @@ __device__ inline Tally<typename Pair::Number> look_closely(const VerifyParams &
                 tally.mismatches += d > bound;
                 if constexpr (ALL) {
                     tally.zero_passes += m <= bound;
-                    limits.take(p, s, segment);
                     wanted = limits.may_exceed(p, rule, d, m, [&] { return Pair::distance(raw, v); });
-                } else {
-                    limits.take_absolute(s, segment);
-                    wanted = d > limits.absolute;
-                }
+                } else wanted = d > limits.absolute;
             } else observe_nonfinite(p, s, tally, a, r);
         }
         if (__any(wanted)) visit<Pair, ALL>(p, s, rule, segment, index, raw, v, wanted);
@@ -476,7 +498,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     typedef Pipe<Pair, THREADS> Rows;
     enum { V = Pair::V, ROW = GROUP * V, SEGMENT = ROWS * ROW, BATCH = Rows::BATCH, RING = Rows::RING, BATCHES = ROWS / BATCH, PATIENCE = 4 };
     // Rows that are compared together: few elements leave an instruction waiting for the one before.
-    enum { AT_ONCE = BATCH > 1 && (V <= 4 || !ALL) ? 2 : 1 };
+    enum { AT_ONCE = BATCH > 1 && V <= (ALL ? 4 : 8) ? 2 : 1 };
     __shared__ Shared s;
     __shared__ typename Rows::Space space;
     Rule<T> rule(p);
@@ -630,5 +652,5 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
 #define BOUNDS(threads, blocks) __launch_bounds__(threads)
 #endif
 #define VERIFY(name, A, R)                                                                                                          \
-    extern "C" __global__ void BOUNDS(128, 5) verify_##name##_counts(VerifyParams p) { verify<Dense<A, R>, false, 128>(p); } \
+    extern "C" __global__ void BOUNDS(128, (format_of(A).bits == 8 ? 4 : 5)) verify_##name##_counts(VerifyParams p) { verify<Dense<A, R>, false, 128>(p); } \
     extern "C" __global__ void BOUNDS(256, 2) verify_##name##_all(VerifyParams p) { verify<Dense<A, R>, true, 256>(p); }

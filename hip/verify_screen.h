@@ -148,9 +148,10 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
         const T less = (T)(1 - 1e-6);
         auto between = [&](T way) { return way > spacing / 2 ? (way - spacing / 2) * less : 0; };
         if (high <= steps) {
-            // Zero lies on the way: m, and the way beyond zero, which is shortest for the largest m.
+            // Zero lies on the way: m, and the way beyond zero, which is shortest for the largest m. The difference may have lost that
+            // way in its rounding.
             if (steps - high > top) return;
-            envelope.straight(1, Pair::value_of(steps - high) * less, true);
+            envelope.straight(1, Pair::value_of(steps - high), false);
         } else if (low >= steps) {
             // In a binade's first places part of the way lies in the one below: the way grows there, and is even behind. With references
             // between places it grows in steps, below the chord by the chord's rise over one of them.
