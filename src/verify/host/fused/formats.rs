@@ -1,22 +1,11 @@
 //! How a line of 64 bytes of each format becomes numbers in registers, arranged for the sums.
 //!
-//! A line is four columns of [`sums`](super::super::super::sums): 16 bytes each, in V/4 groups of four elements. Sums are folded over the
-//! groups of a column, so a decoder puts equal places of the groups into equal lanes of vectors of f64, where the tree is vertical.
+//! A line is four columns of [`sums`](super::super::super::sums): 16 bytes each, in V/4 groups of four elements. A lane of sums takes
+//! the elements at one place of the groups, one group after the other: so each vector holds one group of all four columns, and sums are vertical.
 
 use super::super::lanes::avx512::{F32x16, F64x8};
 use super::vectors::{C8, C16, C32, C64, Codes, Numbers, Signed8, Unsigned8, by_memory};
 use std::arch::x86_64::*;
-
-/// How the sums of a format are made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
-    /// In the order that is laid down.
-    Fixed,
-    /// All sums of a segment are exact in f64, in whatever order, and sums of 32 differences or references of one part in f32.
-    Free,
-    /// As `Free`, and sums of 32 squares are exact in f32 as well.
-    FreeSquares,
-}
 
 /// One format of both sides.
 ///
@@ -31,25 +20,13 @@ pub(super) unsafe trait Format {
     const ULPS: bool = true;
     /// Whether the pattern of minus zero is NaN.
     const MINUS_ZERO_IS_NAN: bool = false;
-    const ORDER: Order = Order::Fixed;
-    /// Where the order is fixed: the vectors of f64, two per vector of f32, that are added to each accumulator: a balanced tree,
-    /// neighbours first.
-    const LEAVES: &[&[usize]] = &[&[], &[]];
-    /// Column and lane of place `i` of an accumulator.
-    fn place(accumulator: usize, i: usize) -> (usize, usize) {
-        (2 * accumulator + i / 4, i % 4)
-    }
-    /// The line with its groups in the order that [`decode`](Format::decode) wants for sums.
+    /// The line with its elements in the order in which [`decode`](Format::decode) gives a group of all four columns in each vector,
+    /// the groups in ascending order.
     #[inline(always)]
     unsafe fn arranged(line: __m512i) -> __m512i {
         line
     }
     unsafe fn decode(line: __m512i) -> [Self::Vector; 4];
-}
-
-/// Places of two accumulators that hold the even and the odd elements of four columns.
-fn by_parity(accumulator: usize, i: usize) -> (usize, usize) {
-    (i / 2, i % 2 * 2 + accumulator)
 }
 
 /// The four columns' groups of four 16-bit elements: first those of group 0, then those of group 1.
@@ -66,16 +43,23 @@ unsafe fn groups_of_bytes(line: __m512i) -> __m512i {
     unsafe { _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), line) }
 }
 
+/// Groups 0 and 1 of the four columns in the even bytes, 2 and 3 in the odd.
+#[inline(always)]
+unsafe fn interleaved_groups_of_bytes(line: __m512i) -> __m512i {
+    // SAFETY: AVX-512 is enabled.
+    unsafe {
+        let groups = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15), line);
+        let order = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+        _mm512_shuffle_epi8(groups, _mm512_broadcast_i32x4(order))
+    }
+}
+
 pub(super) struct F64;
 // SAFETY: no pointers.
 unsafe impl Format for F64 {
     type Vector = F64x8;
     type Codes = C64;
     const VECTORS: usize = 1;
-    const LEAVES: &[&[usize]] = &[&[0]];
-    fn place(_: usize, i: usize) -> (usize, usize) {
-        (i / 2, i % 2)
-    }
     #[inline(always)]
     unsafe fn decode(line: __m512i) -> [F64x8; 4] {
         // SAFETY: AVX-512 is enabled.
@@ -89,7 +73,6 @@ unsafe impl Format for F32 {
     type Vector = F32x16;
     type Codes = C32;
     const VECTORS: usize = 1;
-    const LEAVES: &[&[usize]] = &[&[0], &[1]];
     #[inline(always)]
     unsafe fn decode(line: __m512i) -> [F32x16; 4] {
         // SAFETY: AVX-512 is enabled.
@@ -110,7 +93,6 @@ unsafe impl Format for F16 {
     type Vector = F32x16;
     type Codes = C16;
     const VECTORS: usize = 2;
-    const LEAVES: &[&[usize]] = &[&[0, 2], &[1, 3]];
     #[inline(always)]
     unsafe fn arranged(line: __m512i) -> __m512i {
         // SAFETY: AVX-512 is enabled.
@@ -132,14 +114,14 @@ unsafe impl Format for Bf16 {
     type Vector = F32x16;
     type Codes = C16;
     const VECTORS: usize = 2;
-    const LEAVES: &[&[usize]] = &[&[0, 1], &[2, 3]];
-    fn place(accumulator: usize, i: usize) -> (usize, usize) {
-        by_parity(accumulator, i)
-    }
     #[inline(always)]
     unsafe fn arranged(line: __m512i) -> __m512i {
         // SAFETY: AVX-512 is enabled.
-        unsafe { groups_of_words(line) }
+        unsafe {
+            // Elements 0 to 3 of each column in the even words, 4 to 7 in the odd.
+            let order = _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+            _mm512_shuffle_epi8(line, _mm512_broadcast_i32x4(order))
+        }
     }
     #[inline(always)]
     unsafe fn decode(line: __m512i) -> [F32x16; 4] {
@@ -154,7 +136,7 @@ unsafe impl Format for Bf16 {
 
 /// Bytes that become binary16: even elements, odd elements, and by what the numbers are multiplied.
 macro_rules! bytes {
-    ($($name:ident, $order:ident, nan $nan:literal, scale $scale:expr, |$line:ident, $sign:ident| $even:expr, $odd:expr;)*) => {$(
+    ($($name:ident, nan $nan:literal, scale $scale:expr, |$line:ident, $sign:ident| $even:expr, $odd:expr;)*) => {$(
         pub(super) struct $name;
         // SAFETY: no pointers.
         unsafe impl Format for $name {
@@ -162,15 +144,10 @@ macro_rules! bytes {
             type Codes = C8;
             const VECTORS: usize = 4;
             const MINUS_ZERO_IS_NAN: bool = $nan;
-            const ORDER: Order = Order::$order;
-            const LEAVES: &[&[usize]] = &[&[0, 1, 2, 3], &[4, 5, 6, 7]];
-            fn place(accumulator: usize, i: usize) -> (usize, usize) {
-                by_parity(accumulator, i)
-            }
             #[inline(always)]
             unsafe fn arranged(line: __m512i) -> __m512i {
                 // SAFETY: AVX-512 is enabled.
-                unsafe { groups_of_bytes(line) }
+                unsafe { interleaved_groups_of_bytes(line) }
             }
             #[inline(always)]
             unsafe fn decode($line: __m512i) -> [F32x16; 4] {
@@ -194,16 +171,15 @@ unsafe fn select(mask: __m512i, a: __m512i, b: __m512i) -> __m512i {
 
 bytes! {
     // The patterns of e5m2 are those of binary16, cut.
-    F8E5M2, Fixed, nan false, scale 1.0, |line, _sign|
+    F8E5M2, nan false, scale 1.0, |line, _sign|
         _mm512_slli_epi16::<8>(line),
         _mm512_and_si512(line, _mm512_set1_epi16(0xff00_u16 as i16));
-    // One exponent bit less: the magnitude is shifted down, which divides by 2^8, the difference of the biases. Numbers are multiples
-    // of 2^-9 up to 448: 32 differences take 24 bits, 8192 squares 51.
-    F8E4M3, Free, nan false, scale 256.0, |line, sign|
+    // One exponent bit less: the magnitude is shifted down, which divides by 2^8, the difference of the biases.
+    F8E4M3, nan false, scale 256.0, |line, sign|
         select(sign, _mm512_slli_epi16::<8>(line), _mm512_and_si512(_mm512_slli_epi16::<7>(line), _mm512_set1_epi16(0x3f80))),
         select(sign, line, _mm512_and_si512(_mm512_srli_epi16::<1>(line), _mm512_set1_epi16(0x3f80)));
     // Bias 8 instead of 7.
-    F8E4M3Fnuz, Free, nan true, scale 128.0, |line, sign|
+    F8E4M3Fnuz, nan true, scale 128.0, |line, sign|
         select(sign, _mm512_slli_epi16::<8>(line), _mm512_and_si512(_mm512_slli_epi16::<7>(line), _mm512_set1_epi16(0x3f80))),
         select(sign, line, _mm512_and_si512(_mm512_srli_epi16::<1>(line), _mm512_set1_epi16(0x3f80)));
 }
@@ -218,8 +194,11 @@ macro_rules! integers {
             type Codes = $codes;
             const VECTORS: usize = 4;
             const ULPS: bool = false;
-            // Squares are below 2^16.
-            const ORDER: Order = Order::FreeSquares;
+            #[inline(always)]
+            unsafe fn arranged(line: __m512i) -> __m512i {
+                // SAFETY: AVX-512 is enabled.
+                unsafe { groups_of_bytes(line) }
+            }
             #[inline(always)]
             unsafe fn decode(line: __m512i) -> [F32x16; 4] {
                 // SAFETY: AVX-512 is enabled.

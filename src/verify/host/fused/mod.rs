@@ -10,13 +10,13 @@ mod formats;
 mod screens;
 mod vectors;
 
-use super::super::rule::Rule;
+use super::super::rule::{Real, Rule};
 use super::super::stats::Stats;
-use super::super::sums::{Accumulators, LANES, ROWS};
+use super::super::sums::{Accumulators, ROWS};
 use super::block::Bits;
 use super::lanes::Lanes;
 use crate::dtype::{DType, Overflow, Rounding};
-use formats::{Format, Order};
+use formats::Format;
 use screens::Screens;
 use std::arch::x86_64::*;
 use vectors::{Codes, Numbers};
@@ -43,7 +43,7 @@ pub(super) struct Found {
 /// Magnitudes as patterns: the largest of both sides that the loop takes, and for formats of a byte the largest reference for which zero
 /// would pass.
 pub(super) type Takes = [u64; 3];
-pub(super) type Segment<T> = unsafe fn(*const u8, *const u8, &Screens<T>, Takes, &mut Accumulators<f64>) -> Option<Found>;
+pub(super) type Segment<T> = unsafe fn(*const u8, *const u8, &Screens<T>, Takes, &mut Accumulators<T>) -> Option<Found>;
 
 /// The fast path for one format.
 pub(super) struct Fused<T> {
@@ -73,7 +73,7 @@ impl Hot {
 impl<T: Bits + Segments> Fused<T> {
     /// The fast path for a pair of formats, if there is one. The caller found AVX-512 F, BW, DQ and VL.
     pub(super) fn new(result: DType, reference: DType, rule: &Rule<T>) -> Option<Fused<T>> {
-        let segment = T::segment(result, rule.all).filter(|_| result == reference && !rule.all)?;
+        let segment = T::segment(result, rule.all).filter(|_| result == reference)?;
         let mut zero_passes = 0;
         if result.bits() == 8 {
             let codes = match result {
@@ -97,7 +97,7 @@ impl<T: Bits + Segments> Fused<T> {
     /// Adds a segment to `stats` and `acc`, or gives it up and changes nothing. Both slices have [`SEGMENT`] bytes.
     ///
     /// `stats` must be of elements that come before this segment.
-    pub(super) fn scan(&mut self, a: &[u8], r: &[u8], rule: &Rule<T>, stats: &mut Stats, _acc: &mut Accumulators<T>) -> Option<Hot> {
+    pub(super) fn scan(&mut self, a: &[u8], r: &[u8], rule: &Rule<T>, stats: &mut Stats, acc: &mut Accumulators<T>) -> Option<Hot> {
         assert!(a.len() == SEGMENT && r.len() == SEGMENT);
         if self.screens.as_ref().is_none_or(|(.., of)| of.worst != stats.worst || outgrown(of, stats)) {
             let least = self.dtype.float_format().map_or(0, |f| f.min_exponent() - f.mantissa_bits as i32);
@@ -112,7 +112,7 @@ impl<T: Bits + Segments> Fused<T> {
             return None;
         }
         // SAFETY: both slices have the length of a segment, and the instruction set was found.
-        let found = unsafe { (self.segment)(a.as_ptr(), r.as_ptr(), screens, *takes, &mut super::super::sums::empty()) }?;
+        let found = unsafe { (self.segment)(a.as_ptr(), r.as_ptr(), screens, *takes, acc) }?;
         stats.mismatches += found.mismatches;
         stats.zero_passes += found.zero_passes;
         for side in 0..2 {
@@ -172,7 +172,7 @@ unsafe fn segment<F: Format, const ALL: bool>(
     r: *const u8,
     screens: &Screens<<F::Vector as Lanes>::Number>,
     takes: Takes,
-    acc: &mut Accumulators<f64>,
+    acc: &mut Accumulators<<F::Vector as Lanes>::Number>,
 ) -> Option<Found> {
     type Of<F> = <F as Format>::Vector;
     type Code<F> = <F as Format>::Codes;
@@ -192,7 +192,7 @@ unsafe fn segment<F: Format, const ALL: bool>(
         let (mut largest_a, mut largest_r) = (none, none);
         let (mut mismatches, mut zero_passes) = (Of::<F>::no_counts(), Of::<F>::no_counts());
         for part in 0..PARTS {
-            let mut sums = [[_mm512_setzero_pd(); 2]; 4];
+            let mut sums = [Of::<F>::splat(Real::ZERO); 4];
             let mut harmless = Of::<F>::all();
             let mut far = none;
             let mut odd = false;
@@ -221,7 +221,6 @@ unsafe fn segment<F: Format, const ALL: bool>(
                     }
                 }
                 let (va, vr) = (F::decode(x), F::decode(y));
-                let (mut ds, mut ms) = (va, vr);
                 for v in 0..F::VECTORS {
                     let (d, m) = (va[v].sub(vr[v]).magnitude(), vr[v].magnitude());
                     let bound = rtol.fused(m, atol);
@@ -239,12 +238,9 @@ unsafe fn segment<F: Format, const ALL: bool>(
                     } else {
                         harmless = d.within(absolute, harmless);
                     }
-                    (ds[v], ms[v]) = (d, m);
-                }
-                if ALL {
-                    let [sum_d, sum_dd, sum_m, sum_mm] = &mut sums;
-                    fold::<F>(sum_d, sum_dd, &ds);
-                    fold::<F>(sum_m, sum_mm, &ms);
+                    if ALL {
+                        sums = [sums[0].plus(d), d.fused(d, sums[1]), sums[2].plus(m), m.fused(m, sums[3])];
+                    }
                 }
             }
             if odd || Code::<F>::any_above(largest_a, takes[0]) || Code::<F>::any_above(largest_r, takes[1]) {
@@ -253,25 +249,8 @@ unsafe fn segment<F: Format, const ALL: bool>(
             let hot = !Of::<F>::complete(harmless) || ALL && F::ULPS && Code::<F>::any_above(far, farthest);
             found.hot |= u8::from(hot) << part;
             if ALL {
-                for (s, (sum, acc)) in sums.iter().zip(acc.iter_mut()).enumerate() {
-                    // Sums are in places 0 and 2, squares in 1 and 3.
-                    if F::ORDER == Order::FreeSquares || F::ORDER == Order::Free && s % 2 == 0 {
-                        let mut lanes = [[0f32; 16]; 2];
-                        _mm512_storeu_ps(lanes[0].as_mut_ptr(), _mm512_castpd_ps(sum[0]));
-                        _mm512_storeu_ps(lanes[1].as_mut_ptr(), _mm512_castpd_ps(sum[1]));
-                        for i in 0..16 {
-                            acc[4 * part + i / LANES][i % LANES] = f64::from(lanes[0][i]) + f64::from(lanes[1][i]);
-                        }
-                        continue;
-                    }
-                    for (k, vector) in sum.iter().enumerate().take(F::LEAVES.len()) {
-                        let mut lanes = [0f64; 8];
-                        _mm512_storeu_pd(lanes.as_mut_ptr(), *vector);
-                        for (i, x) in lanes.into_iter().enumerate() {
-                            let (column, lane) = F::place(k, i);
-                            acc[4 * part + column][lane] = x;
-                        }
-                    }
+                for (sum, acc) in sums.into_iter().zip(acc.iter_mut()) {
+                    sum.put(&mut acc[4 * part..4 * part + 4]);
                 }
             }
         }
@@ -280,50 +259,4 @@ unsafe fn segment<F: Format, const ALL: bool>(
         found.largest = [Code::<F>::largest(largest_a), Code::<F>::largest(largest_r)];
     }
     Some(found)
-}
-
-/// Steps 1 and 2 of [`sums`](super::super::sums) for the four columns of a line.
-///
-/// # Safety
-/// The features of [`segment`] are enabled.
-#[inline(always)]
-unsafe fn fold<F: Format>(sums: &mut [__m512d; 2], squares: &mut [__m512d; 2], x: &[F::Vector; 4]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if F::ORDER != Order::Fixed {
-            for (v, x) in x.iter().enumerate() {
-                sums[v / 2] = x.added_to(sums[v / 2]);
-                if F::ORDER == Order::FreeSquares {
-                    squares[v / 2] = x.squared_and_added_to(squares[v / 2]);
-                }
-            }
-            if F::ORDER == Order::Free {
-                for (i, x) in F::Vector::wide(x, F::VECTORS).into_iter().enumerate() {
-                    squares[i % 2] = F::Vector::square_plus(x, squares[i % 2]);
-                }
-            }
-            return;
-        }
-        let wide = F::Vector::wide(x, F::VECTORS);
-        let twice = |x: __m512d, y: __m512d| F::Vector::square_plus(y, _mm512_mul_pd(x, x));
-        for (k, leaves) in F::LEAVES.iter().enumerate() {
-            let leaf = |i: usize| wide[leaves[i]];
-            match leaves.len() {
-                1 => {
-                    sums[k] = _mm512_add_pd(sums[k], leaf(0));
-                    squares[k] = F::Vector::square_plus(leaf(0), squares[k]);
-                }
-                2 => {
-                    let (x, y) = (leaf(0), leaf(1));
-                    sums[k] = _mm512_add_pd(sums[k], _mm512_add_pd(x, y));
-                    squares[k] = _mm512_add_pd(squares[k], twice(x, y));
-                }
-                _ => {
-                    let [x, y, z, w] = [leaf(0), leaf(1), leaf(2), leaf(3)];
-                    sums[k] = _mm512_add_pd(sums[k], _mm512_add_pd(_mm512_add_pd(x, y), _mm512_add_pd(z, w)));
-                    squares[k] = _mm512_add_pd(squares[k], _mm512_add_pd(twice(x, y), twice(z, w)));
-                }
-            }
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! The AVX-512 registers that the fused loop is written over: numbers, and bit patterns of 8 to 64 bits.
 
+use super::super::super::sums::LANES;
 use super::super::block::Bits;
 use super::super::lanes::Lanes;
 use super::super::lanes::avx512::{F32x16, F64x8};
@@ -25,14 +26,19 @@ pub(super) unsafe trait Numbers: Lanes<Number: Bits, Mask: Copy> {
     unsafe fn within(self, limit: Self, mask: Self::Mask) -> Self::Mask;
     /// Whether no lane is missing.
     fn complete(mask: Self::Mask) -> bool;
-    /// self + sum in the numbers' own arithmetic, whose bits `sum` holds.
-    unsafe fn added_to(self, sum: __m512d) -> __m512d;
-    /// self·self + sum, fused, likewise.
-    unsafe fn squared_and_added_to(self, sum: __m512d) -> __m512d;
-    /// The first `count` vectors as f64, in order.
-    unsafe fn wide(vectors: &[Self; 4], count: usize) -> [__m512d; 8];
-    /// x·x + plus with the rounding of a product that is rounded before it is added.
-    unsafe fn square_plus(x: __m512d, plus: __m512d) -> __m512d;
+    unsafe fn plus(self, other: Self) -> Self;
+    /// The four columns and their lanes in `to`.
+    unsafe fn put(self, to: &mut [[Self::Number; LANES]]);
+}
+
+/// The `N` numbers of a vector.
+#[inline(always)]
+fn stored<V: Lanes, const N: usize>(x: V) -> [V::Number; N] {
+    const { assert!(N == V::N) };
+    let mut numbers = [V::Number::default(); N];
+    // SAFETY: a vector exists, so that its instruction set is enabled; it has N numbers.
+    unsafe { x.store(numbers.as_mut_ptr()) };
+    numbers
 }
 
 /// Puts vectors into memory and gives the address to `read`, as something that only memory knows: an operation that widens part of a
@@ -82,36 +88,16 @@ unsafe impl Numbers for F32x16 {
         mask == !0
     }
     #[inline(always)]
-    unsafe fn added_to(self, sum: __m512d) -> __m512d {
+    unsafe fn plus(self, other: Self) -> Self {
         // SAFETY: AVX-512 is enabled.
-        unsafe { _mm512_castps_pd(_mm512_add_ps(self.0, _mm512_castpd_ps(sum))) }
+        unsafe { F32x16(_mm512_add_ps(self.0, other.0)) }
     }
     #[inline(always)]
-    unsafe fn squared_and_added_to(self, sum: __m512d) -> __m512d {
-        // SAFETY: AVX-512 is enabled.
-        unsafe { _mm512_castps_pd(_mm512_fmadd_ps(self.0, self.0, _mm512_castpd_ps(sum))) }
-    }
-    #[inline(always)]
-    unsafe fn wide(vectors: &[Self; 4], count: usize) -> [__m512d; 8] {
-        // SAFETY: AVX-512 is enabled; halves of the vectors are loaded.
-        unsafe {
-            let read = |halves: *const u8| {
-                let wide = |i: usize| {
-                    if i < 2 * count { _mm512_cvtps_pd(_mm256_loadu_ps(halves.add(32 * i).cast())) } else { _mm512_setzero_pd() }
-                };
-                std::array::from_fn(wide)
-            };
-            match count {
-                1 => by_memory([vectors[0]], read),
-                2 => by_memory([vectors[0], vectors[1]], read),
-                _ => by_memory(*vectors, read),
-            }
+    unsafe fn put(self, to: &mut [[Self::Number; LANES]]) {
+        // Four lanes a column: all that there are.
+        for (lanes, column) in stored::<Self, 16>(self).as_chunks::<LANES>().0.iter().zip(to) {
+            *column = *lanes;
         }
-    }
-    #[inline(always)]
-    unsafe fn square_plus(x: __m512d, plus: __m512d) -> __m512d {
-        // SAFETY: AVX-512 is enabled. The square of an f32 is exact in f64, so that fusing changes nothing.
-        unsafe { _mm512_fmadd_pd(x, x, plus) }
     }
 }
 
@@ -151,23 +137,16 @@ unsafe impl Numbers for F64x8 {
         mask == !0
     }
     #[inline(always)]
-    unsafe fn added_to(self, sum: __m512d) -> __m512d {
+    unsafe fn plus(self, other: Self) -> Self {
         // SAFETY: AVX-512 is enabled.
-        unsafe { _mm512_add_pd(self.0, sum) }
+        unsafe { F64x8(_mm512_add_pd(self.0, other.0)) }
     }
     #[inline(always)]
-    unsafe fn squared_and_added_to(self, sum: __m512d) -> __m512d {
-        // SAFETY: AVX-512 is enabled.
-        unsafe { _mm512_fmadd_pd(self.0, self.0, sum) }
-    }
-    #[inline(always)]
-    unsafe fn wide(vectors: &[Self; 4], _count: usize) -> [__m512d; 8] {
-        [vectors[0].0; 8]
-    }
-    #[inline(always)]
-    unsafe fn square_plus(x: __m512d, plus: __m512d) -> __m512d {
-        // SAFETY: AVX-512 is enabled.
-        unsafe { _mm512_add_pd(_mm512_mul_pd(x, x), plus) }
+    unsafe fn put(self, to: &mut [[Self::Number; LANES]]) {
+        // Two lanes a column.
+        for (lanes, column) in stored::<Self, 8>(self).as_chunks::<2>().0.iter().zip(to) {
+            column[..2].copy_from_slice(lanes);
+        }
     }
 }
 
