@@ -116,24 +116,44 @@ macro_rules! follow {
 follow!(in_f32, f32);
 follow!(in_f64, f64);
 
-/// One sum in the order that the page gives; `width` is V.
-fn ordered_sum(terms: &[f64], width: usize) -> f64 {
-    let lanes = width.min(4);
-    let segment = |part: &[f64]| -> f64 {
-        let mut columns = [[0.0; 4]; 32];
+/// The sum of terms and the sum of their squares in the order that the page gives, accumulated in f32 or in f64; `width` is V.
+fn ordered_sums(terms: &[f64], width: usize, narrow: bool) -> [f64; 2] {
+    let segment = |part: &[f64], narrow: bool| -> ([f64; 2], bool) {
+        let mut columns = [[[0.0; 2]; 4]; 32];
+        let mut precise = true;
         for (group, values) in part.chunks(width).enumerate() {
-            for (lane, sum) in columns[group % 32].iter_mut().enumerate().take(lanes) {
-                *sum += tree((lane..width).step_by(lanes).map(|v| values.get(v).copied().unwrap_or(0.0)).collect());
+            for (v, &x) in values.iter().enumerate() {
+                let [s, q] = &mut columns[group % 32][v % width.min(4)];
+                if narrow {
+                    (*s, *q) = (f64::from(*s as f32 + x as f32), f64::from((x as f32).mul_add(x as f32, *q as f32)));
+                } else {
+                    (*s, *q) = (*s + x, x.mul_add(x, *q));
+                }
             }
         }
-        halve(&mut columns.map(|c| (c[0] + c[1]) + (c[2] + c[3])))
+        let mut sums = [0.0; 2];
+        for (k, sum) in sums.iter_mut().enumerate() {
+            *sum = halve(&mut columns.map(|c| (c[0][k] + c[1][k]) + (c[2][k] + c[3][k])));
+        }
+        for [s, q] in columns.as_flattened() {
+            precise &= *s == 0.0 || (*q >= 2f64.powi(-120) && q.is_finite());
+        }
+        (sums, precise)
     };
-    let segments: Vec<f64> = terms.chunks(16 * 32 * width).map(segment).collect();
-    let mut last = [0.0; 256];
-    for (i, item) in segments.chunks(16).enumerate() {
-        last[i % 256] += tree(item.to_vec());
-    }
-    halve(&mut last)
+    let segments: Vec<[f64; 2]> = terms
+        .chunks(16 * 32 * width)
+        .map(|part| match segment(part, narrow) {
+            (_, false) if narrow => segment(part, false).0,
+            (sums, _) => sums,
+        })
+        .collect();
+    std::array::from_fn(|k| {
+        let mut last = [0.0; 256];
+        for (i, item) in segments.chunks(16).enumerate() {
+            last[i % 256] += tree(item.iter().map(|sums| sums[k]).collect());
+        }
+        halve(&mut last)
+    })
 }
 
 /// A balanced tree, neighbours first; what is missing counts as 0.
@@ -164,8 +184,9 @@ fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: 
         assert_eq!(found.as_ref().map(|w| (w.value, w.place.index)), expected, "{name}: measure {i}");
     }
     let width = 128 / T::DTYPE.bits().min(R::DTYPE.bits());
-    let sum = |f: fn(&(f64, f64)) -> f64| ordered_sum(&e.terms.iter().map(f).collect::<Vec<_>>(), width);
-    let (d, dd, r, rr) = (sum(|t| t.0), sum(|t| t.0 * t.0), sum(|t| t.1), sum(|t| t.1 * t.1));
+    let f32s = T::DTYPE != DType::F64 && R::DTYPE != DType::F64;
+    let sums = |f: fn(&(f64, f64)) -> f64| ordered_sums(&e.terms.iter().map(f).collect::<Vec<_>>(), width, f32s);
+    let ([d, dd], [r, rr]) = (sums(|t| t.0), sums(|t| t.1));
     let n = e.terms.len() as f64;
     assert_eq!(m.mean_absolute, d / n, "{name}");
     assert_eq!(m.rms, dd.sqrt() / (n.sqrt() * e.max[0].max(e.max[1])), "{name}");
@@ -176,7 +197,6 @@ fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: 
     let h = report.histograms.as_ref().expect("histograms");
     assert_eq!([&h.relative.counts, &h.epsilon.counts, &h.ratio.counts], e.histograms.each_ref(), "{name}");
     // The smallest tolerances pass every finite pair; the next smaller ones do not.
-    let f32s = T::DTYPE != DType::F64 && R::DTYPE != DType::F64;
     let passes = |rtol: f64, atol: f64| {
         e.terms.iter().all(|&(d, r)| match f32s {
             true => d as f32 <= (rtol as f32).mul_add(r as f32, atol as f32).min(f32::MAX),

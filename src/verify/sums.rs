@@ -48,7 +48,7 @@ pub(crate) const fn segment_elements(vector: usize) -> usize {
 }
 
 /// The least sum of squares in f32 that has lost nothing to speak of: terms below 2^-126 are off by 2^-150 at most.
-pub(crate) const LEAST: f64 = 7.523163845262640e-37; // 2^-120
+pub(crate) const LEAST: f64 = 1.0 / (1u128 << 120) as f64;
 
 /// The accumulators of one segment: `[sum][column][lane]`.
 pub(crate) type Accumulators<T> = [[[T; LANES]; COLUMNS]; SUMS];
