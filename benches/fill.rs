@@ -1,8 +1,9 @@
-//! Speed of fill on the host device, against the write ceiling of this machine, measured in the same run.
+//! Speed of fill on every device that opens, against the write ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench fill [MEBIBYTES]`; the default of 1024 MiB is far beyond any cache. The ceiling is the best of plain
-//! and of non-temporal stores by all threads; runs are interleaved and the best of each counts.
+//! `cargo bench --bench fill [MEBIBYTES]`; the default, 1024 MiB on the host and 4096 on a GPU, is far beyond any cache. The host's ceiling is
+//! the best of plain and of non-temporal stores by all threads, a GPU's that of a kernel that only writes; the best of several runs counts.
 
+use hipverify::device::{DeviceKind, bandwidth};
 use hipverify::dtype::{Bf16, Element, F8E4M3, F16};
 use hipverify::fill::{FillCRand, FillNormalRand, FillSpec, FillUniformRand, FillUniformRandInteger, Generator};
 use hipverify::{Device, DeviceMem, Error};
@@ -12,26 +13,31 @@ use std::time::Instant;
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Error> {
-    let mebibytes = std::env::args().skip(1).find_map(|a| a.parse().ok()).unwrap_or(1024usize);
-    let bytes = mebibytes << 20;
-    println!("{mebibytes} MiB, {}, best of {ROUNDS} runs", Device::host().name());
-    let ceiling = ceiling(bytes);
-    println!("{:34} {:8.2} GB/s", "write ceiling", ceiling);
-    let uniform = FillUniformRand::new(-1.0, 1.0).seed(1).spec();
-    fill::<f32>("uniform f32 (at least 0.5)", &uniform, bytes, ceiling)?;
-    fill::<f64>("uniform f64", &uniform, bytes, ceiling)?;
-    fill::<F16>("uniform f16", &uniform, bytes, ceiling)?;
-    fill::<Bf16>("uniform bf16", &uniform, bytes, ceiling)?;
-    fill::<F8E4M3>("uniform f8e4m3", &uniform, bytes, ceiling)?;
-    // The slower ones: a smaller buffer, still beyond the caches, tells as much.
-    let less = bytes / 4;
-    fill::<i32>("integers i32", &FillUniformRandInteger::new(-100, 100).spec(), less, ceiling)?;
-    fill::<f32>("normal f32", &FillNormalRand::new(0.0, 1.0).spec(), less, ceiling)?;
-    fill::<f32>("crand f32", &FillCRand::new(-1.0, 1.0).spec(), less, ceiling)
+    let wanted: Option<usize> = std::env::args().skip(1).find_map(|a| a.parse().ok());
+    for device in Device::all() {
+        let host = device.kind() == DeviceKind::Host;
+        let mebibytes = wanted.unwrap_or(if host { 1024 } else { 4096 });
+        let bytes = mebibytes << 20;
+        println!("{mebibytes} MiB, {device}, best of {ROUNDS} runs");
+        let ceiling = if host { ceiling(bytes) } else { bandwidth::write(&device, bytes)? / 1e9 };
+        println!("{:34} {:8.2} GB/s", "write ceiling", ceiling);
+        let uniform = FillUniformRand::new(-1.0, 1.0).seed(1).spec();
+        fill::<f32>(&device, "uniform f32", &uniform, bytes, ceiling)?;
+        fill::<f64>(&device, "uniform f64", &uniform, bytes, ceiling)?;
+        fill::<F16>(&device, "uniform f16", &uniform, bytes, ceiling)?;
+        fill::<Bf16>(&device, "uniform bf16", &uniform, bytes, ceiling)?;
+        fill::<F8E4M3>(&device, "uniform f8e4m3", &uniform, bytes, ceiling)?;
+        // The slower ones: a smaller buffer, still beyond the caches, tells as much.
+        let less = bytes / 4;
+        fill::<i32>(&device, "integers i32", &FillUniformRandInteger::new(-100, 100).spec(), less, ceiling)?;
+        fill::<f32>(&device, "normal f32", &FillNormalRand::new(0.0, 1.0).spec(), less, ceiling)?;
+        fill::<f32>(&device, "crand f32", &FillCRand::new(-1.0, 1.0).spec(), less, ceiling)?;
+    }
+    Ok(())
 }
 
-fn fill<T: Element>(what: &str, spec: &FillSpec, bytes: usize, ceiling: f64) -> Result<(), Error> {
-    let mut memory = DeviceMem::<T>::new(&Device::host(), bytes / size_of::<T>())?;
+fn fill<T: Element>(device: &Device, what: &str, spec: &FillSpec, bytes: usize, ceiling: f64) -> Result<(), Error> {
+    let mut memory = DeviceMem::<T>::new(device, bytes / size_of::<T>())?;
     memory.fill(spec)?;
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {

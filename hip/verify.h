@@ -190,13 +190,22 @@ struct Shared {
     alignas(16) double space[4 * FINAL_LANES];
     u64 limits[8]; // what the table was written for, as `Limits`
     // Rows looked at, and whether more is known, since the table was written.
-    u32 hot, raised;
+    u32 hot, raised, rewrite[2];
     u32 found[MOST_GROUPS], last;
 };
 
 // Makes the compiler read shared memory again that other threads raise meanwhile. Not `volatile`: LLVM would then no longer see
 // that the address is one of shared memory.
 __device__ inline void forget() { asm volatile("" ::: "memory"); }
+
+// Orders what the threads of a group read and write in shared memory. AMD's wavefronts go in step.
+__device__ inline void settle_group() {
+#if defined(__CUDACC__)
+    __syncwarp();
+#else
+    forget();
+#endif
+}
 
 __device__ inline void raise(u64 &known, u64 key) {
     forget();

@@ -292,7 +292,7 @@ struct Exchange {
         const u64 ours = *here(s);
         if (theirs > ours) {
             atomicMax(here(s), theirs);
-            s.raised = 1;
+            atomicOr(&s.raised, 1u);
         }
         else if (ours > theirs) atomicMax(there(w), ours);
     }
@@ -540,13 +540,13 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
         }
         screen<Pair>(p, s, work * groups);
     }
-    u32 flip = 0;
+    u32 flip = 0, rewrite = 0;
     for (; work < works; work += gridDim.x, flip ^= 1) {
         const u64 segment = work * groups + group;
         const u64 left = segment * SEGMENT < p.n ? p.n - segment * SEGMENT : 0;
         const u32 batches = left >= SEGMENT ? BATCHES : ((u32)left + BATCH * ROW - 1) / (BATCH * ROW);
         const bool ragged = left < SEGMENT;
-        if (ALL && s.raised && s.hot > PATIENCE * groups) screen<Pair>(p, s, work * groups);
+        if (ALL && rewrite) screen<Pair>(p, s, work * groups);
         exchange.ask(w);
         T absolute = 0;
         Column<T, V> sums;
@@ -635,7 +635,10 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
                 for (int k = 0; k < 4; k++) totals.of[k] = sums.total(k);
             } else totals = sum_widely<Pair>(p, segment * SEGMENT + column * V);
         }
+        // One thread says for all whether the table is worth writing again: groups go on at different times.
+        if (ALL && threadIdx.x == 0) s.rewrite[flip] = atomicOr(&s.raised, 0u) && atomicAdd(&s.hot, 0u) > PATIENCE * groups;
         join<ALL>(p, s, segment, segments, work, flip, tally.mismatches, totals.of);
+        if (ALL) rewrite = s.rewrite[flip];
     }
     tally.largest_a = Real<T>::larger(tally.largest_a, extent.largest_a());
     tally.largest_r = Real<T>::larger(tally.largest_r, extent.largest_r());

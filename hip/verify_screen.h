@@ -222,13 +222,14 @@ template <typename T, bool ALL> __device__ inline void take(Shared &s, u64 segme
         if (!__any(wanted)) continue;
         const double most = group_max(wanted ? value[k] : 0);
         const u64 first = ~group_max(~(wanted && value[k] == most ? index : NOWHERE));
+        settle_group();
         if (threadIdx.x % GROUP == 0 && improves(best, k, most, first)) {
             best.value[k] = most;
             best.index[k] = first;
             raise(s.keys[k], places ? ulp_key_of(most, segment) : key_of(most, segment));
-            s.raised = 1;
+            atomicOr(&s.raised, 1u);
         }
-        forget();
+        settle_group();
     }
 }
 
