@@ -435,11 +435,17 @@ template <class Pair, u32 THREADS> struct Pipe {
                 copy(to + BATCH * ROW_A, p.r + index * Pair::BITS_R / 8, BATCH * ROW_R, barrier);
             }
         } else {
-#pragma unroll 1
+            // All but one thread have whole loads, or nothing. Unrolled, so that they are under way together.
+            typename Pair::Raw raws[BATCH];
+#pragma unroll
             for (u32 row = 0; row < BATCH; row++) {
-                const typename Pair::Raw raw = Pair::load(p, index + row * GROUP * Pair::V + lane * Pair::V, false);
-                store(to + row * ROW_A + lane * (ROW_A / GROUP), raw.a);
-                store(to + BATCH * ROW_A + row * ROW_R + lane * (ROW_R / GROUP), raw.r);
+                const u64 mine = index + row * GROUP * Pair::V + lane * Pair::V;
+                raws[row] = Pair::load(p, mine, mine + Pair::V <= p.n);
+            }
+#pragma unroll
+            for (u32 row = 0; row < BATCH; row++) {
+                store(to + row * ROW_A + lane * (ROW_A / GROUP), raws[row].a);
+                store(to + BATCH * ROW_A + row * ROW_R + lane * (ROW_R / GROUP), raws[row].r);
             }
             __syncwarp();
             if (lane == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -484,7 +490,8 @@ template <class Pair, u32 THREADS> struct Pipe {
     __device__ Pipe(Space &, u32) {}
     __device__ void ask(u32, u64 index, bool inside, const VerifyParams &p) {
         now = next;
-        next = Pair::load(p, index + threadIdx.x % GROUP * Pair::V, inside);
+        const u64 mine = index + threadIdx.x % GROUP * Pair::V;
+        next = Pair::load(p, mine, inside || mine + Pair::V <= p.n);
     }
     __device__ void wait(u32) {}
     __device__ typename Pair::Raw take(u32, u32) { return now; }
@@ -562,7 +569,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
                 limits.take_absolute(s, segment);
                 absolute = limits.absolute;
                 // In the beginning everybody learns most from the others.
-                if (work == blockIdx.x) {
+                if (work == blockIdx.x && gridDim.x > 64) {
                     exchange.settle(s, w);
                     exchange.ask(w);
                 }
@@ -573,7 +580,9 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
                 Raw raws[AT_ONCE];
                 // Signs go where they are used: instructions take magnitudes.
                 T d[AT_ONCE][V], r[AT_ONCE][V];
-                bool hot = ragged;
+                // Rows that are not all there are looked at closely.
+                const bool cut = ragged && (batch * BATCH + k + AT_ONCE) * ROW > (u32)left;
+                bool hot = cut;
 #pragma unroll
                 for (u32 j = 0; j < AT_ONCE; j++) {
                     raws[j] = rows.take(batch % RING, k + j);
@@ -586,7 +595,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
                 }
                 if (__any(hot)) {
                     if (ALL && column == 0) atomicAdd(&s.hot, 1u);
-                    bool odd = ragged;
+                    bool odd = cut;
 #pragma unroll
                     for (u32 j = 0; j < AT_ONCE; j++)
 #pragma unroll

@@ -179,5 +179,4 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
     if (ALL) join_items(p, s, segments, works);
     // Leave the workspace as it was.
     for (u32 i = t; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
-    __threadfence_system();
 }
