@@ -5,42 +5,47 @@
 
 constexpr u32 ANY_RANK = 8;
 
+// Where the element with this logical index lies; rank 0 is dense.
+__device__ inline i64 any_place(u64 index, u32 rank, i64 offset, const u64 *extents, const i64 *strides) {
+    if (rank == 0) return offset + (i64)index;
+    i64 at = offset;
+    for (u32 i = rank; i-- > 0;) {
+        at += (i64)(index % extents[i]) * strides[i];
+        index /= extents[i];
+    }
+    return at;
+}
+
+// Byte by byte: nothing is promised about alignment.
+__device__ inline u64 any_load(const u8 *base, u32 dtype, i64 at) {
+    const u32 bits = format_of(dtype).bits;
+    if (bits == 4) return base[at >> 1] >> (4 * (at & 1)) & 0xf;
+    u64 word = 0;
+    for (u32 i = bits / 8; i-- > 0;) word = word << 8 | base[at * (bits / 8) + i];
+    return word;
+}
+
+__device__ inline double any_decode(u32 dtype, u64 bits) {
+    const Format f = format_of(dtype);
+    if (f.specials == INTEGER) return (double)decode_int(f, bits);
+    if (dtype == F64) return f64_of(bits);
+    if (dtype == F32) return (double)f32_of((u32)bits);
+    return (double)decode_small(f, (u32)bits);
+}
+
 struct AnyTensor {
     u64 extents[ANY_RANK];
     i64 strides[ANY_RANK];
     i64 offset;
     u32 rank, dtype;
 
-    // Where the element with this logical index lies.
-    __device__ inline i64 place(u64 index) const {
-        i64 at = offset;
-        for (u32 i = rank; i-- > 0;) {
-            at += (i64)(index % extents[i]) * strides[i];
-            index /= extents[i];
-        }
-        return at;
-    }
-
-    // Byte by byte: nothing is promised about alignment.
-    __device__ inline u64 load(const u8 *base, i64 at) const {
-        const u32 bits = format_of(dtype).bits;
-        if (bits == 4) return base[at >> 1] >> (4 * (at & 1)) & 0xf;
-        u64 word = 0;
-        for (u32 i = bits / 8; i-- > 0;) word = word << 8 | base[at * (bits / 8) + i];
-        return word;
-    }
+    __device__ inline i64 place(u64 index) const { return any_place(index, rank, offset, extents, strides); }
+    __device__ inline u64 load(const u8 *base, i64 at) const { return any_load(base, dtype, at); }
+    __device__ inline double decode(u64 bits) const { return any_decode(dtype, bits); }
 
     // Not for formats of less than a byte.
     __device__ inline void store(u8 *base, i64 at, u64 word) const {
         const u32 bytes = format_of(dtype).bits / 8;
         for (u32 i = 0; i < bytes; ++i) base[at * bytes + i] = (u8)(word >> 8 * i);
-    }
-
-    __device__ inline double decode(u64 bits) const {
-        const Format f = format_of(dtype);
-        if (f.specials == INTEGER) return (double)decode_int(f, bits);
-        if (dtype == F64) return f64_of(bits);
-        if (dtype == F32) return (double)f32_of((u32)bits);
-        return (double)decode_small(f, (u32)bits);
     }
 };

@@ -3,6 +3,7 @@
 // Dense tensors are reduced as patterns: the magnitude bits of a float format are ordered as its numbers are, with infinities and
 // NaN on top, so that integer maxima decide and one check per load finds what is not finite.
 #include <hip/hip_runtime.h>
+#include "any.h"
 #include "verify_dense.h"
 
 // The word for patterns.
@@ -48,19 +49,11 @@ __device__ inline Patterns patterns_of(u32 dtype) {
     return p;
 }
 
-__device__ inline double value_of(u32 dtype, u64 bits) {
-    const Format f = format_of(dtype);
-    if (f.specials == INTEGER) return (double)decode_int(f, bits);
-    if (dtype == F64) return f64_of(bits);
-    if (dtype == F32) return (double)f32_of((u32)bits);
-    return (double)decode_small(f, (u32)bits);
-}
-
 struct MaxShared { u64 largest, nans, infinities; };
 
 // One element that may be anything.
 __device__ inline double visit(MaxShared &s, u32 dtype, u64 bits) {
-    const double x = fabs(value_of(dtype, bits));
+    const double x = fabs(any_decode(dtype, bits));
     if (x != x) atomicAdd(&s.nans, 1ull);
     else if (x > 1.7976931348623157e308) atomicAdd(&s.infinities, 1ull);
     else return x;
@@ -184,13 +177,6 @@ template <int BITS, Order ORDER> struct Lanes {
     }
 };
 
-// One element of memory, byte by byte where little is left.
-template <int BITS> __device__ inline u64 element(const u8 *base, u64 index) {
-    u64 bits = 0;
-    for (int b = BITS / 8 - 1; b >= 0; b--) bits = bits << 8 | base[index * (BITS / 8) + b];
-    return bits;
-}
-
 template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &p, MaxShared &s) {
     enum { PER = 128 / BITS, DEPTH = 4 };
     typedef Lanes<BITS, ORDER> Of;
@@ -221,18 +207,18 @@ template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &
         }
 #pragma unroll 1
         for (u32 v = 0; v < DEPTH * PER; v++) {
-            const double y = visit(s, p.dtype, element<BITS>(p.x, (first + (u64)(v / PER) * blockDim.x) * PER + v % PER));
+            const double y = visit(s, p.dtype, any_load(p.x, p.dtype, (i64)((first + (u64)(v / PER) * blockDim.x) * PER + v % PER)));
             largest = y > largest ? y : largest;
         }
     }
     // The rest, less than a tile.
     for (u64 i = tiles * tile * PER + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
-        const double y = visit(s, p.dtype, element<BITS>(p.x, i));
+        const double y = visit(s, p.dtype, any_load(p.x, p.dtype, (i64)i));
         largest = y > largest ? y : largest;
     }
     // Only what was seen: e8m0 has no zero to begin with.
     double y = 0;
-    if (seen) y = ORDER == SIGNED || ORDER == UNSIGNED ? (double)all.largest() : value_of(p.dtype, all.largest());
+    if (seen) y = ORDER == SIGNED || ORDER == UNSIGNED ? (double)all.largest() : any_decode(p.dtype, all.largest());
     end(p, s, y > largest ? y : largest);
 }
 
@@ -256,20 +242,8 @@ extern "C" __global__ void __launch_bounds__(512) reduce_max_any(MaxParams p) {
     __shared__ MaxShared s;
     begin(s);
     double largest = 0;
-    const Format f = format_of(p.dtype);
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
-        i64 at = p.offset;
-        if (p.rank == 0) at += (i64)i;
-        u64 rest = i;
-        for (u32 d = p.rank; d-- > 0;) {
-            at += (i64)(rest % p.extents[d]) * p.strides[d];
-            rest /= p.extents[d];
-        }
-        u64 bits = 0;
-        if (f.bits < 8) bits = p.x[at >> 1] >> (4 * (at & 1)) & 0xf;
-        else
-            for (int b = (int)f.bits / 8 - 1; b >= 0; b--) bits = bits << 8 | p.x[at * (f.bits / 8) + b];
-        const double y = visit(s, p.dtype, bits);
+        const double y = visit(s, p.dtype, any_load(p.x, p.dtype, any_place(i, p.rank, p.offset, p.extents, p.strides)));
         largest = y > largest ? y : largest;
     }
     end(p, s, largest);

@@ -1,37 +1,9 @@
 // The comparison for every pair of formats and every layout: formats and strides are read at run time, element by element.
 // Slower than the fast paths by an order of magnitude and more; kernel names: verify_any_<arithmetic>.
 #include <hip/hip_runtime.h>
+#include "any.h"
 #include "verify_end.h"
 #include "verify_sums.h"
-
-__device__ inline u64 load_any(const u8 *base, u32 dtype, i64 index) {
-    switch (format_of(dtype).bits) {
-    // Byte by byte: nothing is promised about alignment.
-    case 64: { u64 x = 0; for (int i = 7; i >= 0; i--) x = x << 8 | base[index * 8 + i]; return x; }
-    case 32: { u32 x = 0; for (int i = 3; i >= 0; i--) x = x << 8 | base[index * 4 + i]; return x; }
-    case 16: return base[index * 2] | (u32)base[index * 2 + 1] << 8;
-    case 8: return base[index];
-    default: return base[index >> 1] >> (4 * (index & 1)) & 0xf;
-    }
-}
-
-__device__ inline i64 place_of(u64 index, u32 rank, i64 offset, const u64 *extents, const i64 *strides) {
-    if (rank == 0) return offset + (i64)index;
-    i64 at = offset;
-    for (u32 i = rank; i-- > 0;) {
-        at += (i64)(index % extents[i]) * strides[i];
-        index /= extents[i];
-    }
-    return at;
-}
-
-__device__ inline double decode_any(u32 dtype, u64 bits) {
-    const Format f = format_of(dtype);
-    if (f.specials == INTEGER) return (double)decode_int(f, bits);
-    if (dtype == F64) return f64_of(bits);
-    if (dtype == F32) return (double)f32_of((u32)bits);
-    return (double)decode_small(f, (u32)bits);
-}
 
 __device__ inline i64 ordinal_any(u32 dtype, u64 bits) {
     const Format f = format_of(dtype);
@@ -51,13 +23,13 @@ template <typename T, bool INT> struct Any {
         return 128 / (a < r ? a : r);
     }
     static __device__ u64 bits_a(const VerifyParams &p, u64 index) {
-        return load_any(p.a, p.dtype_a, place_of(index, p.rank_a, p.offset_a, p.extents_a, p.strides_a));
+        return any_load(p.a, p.dtype_a, any_place(index, p.rank_a, p.offset_a, p.extents_a, p.strides_a));
     }
     static __device__ u64 bits_r(const VerifyParams &p, u64 index) {
-        return load_any(p.r, p.dtype_r, place_of(index, p.rank_r, p.offset_r, p.extents_r, p.strides_r));
+        return any_load(p.r, p.dtype_r, any_place(index, p.rank_r, p.offset_r, p.extents_r, p.strides_r));
     }
-    static __device__ T decode_a(const VerifyParams &p, u64 bits) { return (T)decode_any(p.dtype_a, bits); }
-    static __device__ T decode_r(const VerifyParams &p, u64 bits) { return (T)decode_any(p.dtype_r, bits); }
+    static __device__ T decode_a(const VerifyParams &p, u64 bits) { return (T)any_decode(p.dtype_a, bits); }
+    static __device__ T decode_r(const VerifyParams &p, u64 bits) { return (T)any_decode(p.dtype_r, bits); }
     static __device__ u64 distance(const VerifyParams &p, u64 a, u64 r, T value) {
         const i64 x = ordinal_any(p.dtype_a, a);
         const i64 y = ordinal_any(p.dtype_a, p.dtype_a == p.dtype_r ? r : encode_any(p.dtype_a, (double)value));

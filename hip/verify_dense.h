@@ -54,7 +54,7 @@ template <u32 A, u32 R> struct Dense {
     static constexpr bool EXACT_INTEGERS = false;
     static constexpr bool INTEGERS = format_of(A).specials == INTEGER, SAME = A == R;
     // Whether squares of differences and references neither vanish nor overflow in the arithmetic.
-    static constexpr bool NARROW = narrow(A) && narrow(R);
+    static constexpr bool SQUARES_FIT = narrow(A) && narrow(R);
     static constexpr bool PACKED = SAME && (A == F16 || A == BF16);
     static constexpr u32 DTYPE_A = A;
     enum { V = 128 / (BITS_A < BITS_R ? BITS_A : BITS_R), WORDS_A = V * BITS_A / 32, WORDS_R = V * BITS_R / 32 };
@@ -174,7 +174,6 @@ __device__ inline void visit(const VerifyParams &p, Shared &s, const Rule<typena
         const T r = Pair::reference(raw, v), d = Real<T>::abs(Pair::result(raw, v) - r), m = Real<T>::abs(r);
         if constexpr (ALL) {
             measure<T>(p, rule, d, m, Pair::distance(raw, v), value);
-            if (p.histograms) bin(s, m > Real<T>::small(), value[RELATIVE], value[EPSILON], value[RATIO]);
             hints<T>(p, s, rule, d, m, hint);
         } else value[ABSOLUTE] = (double)d;
     }
@@ -260,7 +259,7 @@ template <class Pair> __device__ inline void look_ahead(const VerifyParams &p, S
     typedef typename Pair::Number T;
     const typename Pair::Raw raw = Pair::load(p, index, index + Pair::V <= p.n);
     const T a = Pair::result(raw, 0), r = Pair::reference(raw, 0);
-    const bool wanted = index < p.n && is_finite(a) && is_finite(r) && a != r && !p.histograms;
+    const bool wanted = index < p.n && is_finite(a) && is_finite(r) && a != r;
     visit<Pair, true>(p, s, Rule<T>(p), segment + 1, index, raw, 0, wanted);
 }
 
@@ -293,8 +292,7 @@ struct Exchange {
         if (theirs > ours) {
             atomicMax(here(s), theirs);
             atomicOr(&s.raised, 1u);
-        }
-        else if (ours > theirs) atomicMax(there(w), ours);
+        } else if (ours > theirs) atomicMax(there(w), ours);
     }
 };
 
@@ -410,7 +408,7 @@ __device__ inline u32 group_of(u32 thread) {
 // registers, and one thread asks for all.
 template <class Pair, u32 THREADS> struct Pipe {
     enum { GROUPS = THREADS / GROUP, ROW_A = GROUP * Pair::V * Pair::BITS_A / 8, ROW_R = GROUP * Pair::V * Pair::BITS_R / 8 };
-    // Half of what a block may have without asking is enough to keep memory busy.
+    // Together with the rest less than the 48 KiB that a block has without asking, and enough to keep memory busy.
     enum { RING = 2, FIT = 32768 / (RING * GROUPS * (ROW_A + ROW_R)), BATCH = FIT >= 4 ? 4 : FIT >= 2 ? 2 : 1, BYTES = BATCH * (ROW_A + ROW_R) };
     struct alignas(128) Space { u8 rows[GROUPS][RING][BYTES]; u64 barriers[GROUPS][RING]; };
     u32 rows, barriers; // addresses of this group's in shared memory
@@ -639,7 +637,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
         exchange.settle(s, w);
         Totals totals = {{0, 0, 0, 0}};
         if constexpr (ALL) {
-            if (Pair::NARROW || group_all(sums.precise())) {
+            if (Pair::SQUARES_FIT || group_all(sums.precise())) {
 #pragma unroll
                 for (int k = 0; k < 4; k++) totals.of[k] = sums.total(k);
             } else totals = sum_widely<Pair>(p, segment * SEGMENT + column * V);

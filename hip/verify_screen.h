@@ -62,7 +62,7 @@ template <typename T> struct Limits {
         const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
         T b = Real<T>::binade(m);
         b = b < lowest ? lowest : b > highest ? highest : b;
-        bool look = p.histograms || !(d <= absolute);
+        bool look = !(d <= absolute);
         // Products of so little may round up to the difference.
         look |= d > epsilon * b || d < Real<T>::tiny();
         look |= d > Real<T>::fused(rtol, m, rule.atol);
@@ -187,7 +187,7 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
             continue;
         }
         Envelope<T> envelope(from, to);
-        envelope.straight(0, p.histograms ? 0 : known.absolute, true);
+        envelope.straight(0, known.absolute, true);
         // Quotients round to nearest: half a spacing more changes nothing.
         envelope.straight(known.relative, half_spacing(known.relative) * from * (T)(1 - 1e-6), true);
         // Half binades that begin below the threshold may hold numbers above it.

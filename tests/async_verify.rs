@@ -1,17 +1,15 @@
 //! Comparisons that only enqueue, and comparisons in graphs, give the report of the one that waits: on every device that opens, bit
 //! for bit.
 
-use anyhow::{Context, Result, ensure};
-use hipverify::device::{AsTensor, DeviceKind, DeviceSlice, Grid, Layout, Module, TensorRef};
+mod common;
+
+use anyhow::{Result, ensure};
+use common::{SetValue, on_all, set_value_module};
+use hipverify::device::{AsTensor, DeviceSlice, Grid, Layout, TensorRef};
 use hipverify::fill::FillUniformRand;
 use hipverify::verify::{NonFinite, Options, Pending, Report, Tolerance, VerifyPlan, gpu_verify_with};
 use hipverify::{DType, Device, DeviceMem, Stream};
 use std::ffi::c_void;
-
-/// Runs a test on every device and says which one failed.
-fn on_all(test: impl Fn(&Device) -> Result<()>) -> Result<()> {
-    Device::all().iter().try_for_each(|d| test(d).with_context(|| d.to_string()))
-}
 
 /// The report as text: every number to its last digit, and NaN equal to itself.
 fn facts(report: &Report) -> String {
@@ -89,27 +87,11 @@ fn reports_are_those_of_the_blocking_comparison() -> Result<()> {
     })
 }
 
-/// `struct SetValue` of hip/set_value.hip, which stands for a kernel under test.
-#[repr(C)]
-struct SetValue {
-    target: u64,
-    bytes: u64,
-    pattern: [u32; 4],
-}
-
 /// A replay sees what the kernels before it in the graph wrote, and what was written between the replays.
 #[test]
 fn replays_look_at_the_data_of_their_time() -> Result<()> {
     on_all(|device| {
-        let Some(arch) = device.arch() else { return Ok(()) };
-        let platform = if device.kind() == DeviceKind::Amd { hipverify_sys::Platform::Amd } else { hipverify_sys::Platform::Nvidia };
-        let base = arch.split(':').next().unwrap_or(arch);
-        let Some(image) = hipverify_sys::kernels::image(platform, "set_value.hip", base) else {
-            println!("skipped on {device}: no image");
-            return Ok(());
-        };
-        // SAFETY: a whole code object, made by the compiler.
-        let module = unsafe { Module::load(device, image.bytes)? };
+        let Some(module) = set_value_module(device)? else { return Ok(()) };
         let n = 10_000;
         // Owned as a framework owns it: by address.
         let mut owner = DeviceMem::<f32>::new(device, n)?;

@@ -1,16 +1,14 @@
 //! Memory, streams, events and launches on every device that opens. The host always does; `tests/devices.rs` fails where a GPU
 //! that must be there is missing.
 
-use anyhow::{Context, Result, ensure};
-use hipverify::device::{DeviceKind, Grid, Module, PinnedMem};
+mod common;
+
+use anyhow::{Result, ensure};
+use common::{SetValue, on_all, set_value_module};
+use hipverify::device::{DeviceKind, Grid, PinnedMem};
 use hipverify::dtype::{Bf16, Element};
 use hipverify::{Device, DeviceMem, Event, Stream};
 use std::ffi::c_void;
-
-/// Runs a test on every device and says which one failed.
-fn on_all(test: impl Fn(&Device) -> Result<()>) -> Result<()> {
-    Device::all().iter().try_for_each(|d| test(d).with_context(|| d.to_string()))
-}
 
 fn ramp(n: usize) -> Vec<f32> {
     (0..n).map(|i| i as f32).collect()
@@ -111,26 +109,10 @@ fn events_measure_and_order() -> Result<()> {
     })
 }
 
-/// `struct SetValue` of hip/set_value.hip, a kernel that every build with a compiler has.
-#[repr(C)]
-struct SetValue {
-    target: u64,
-    bytes: u64,
-    pattern: [u32; 4],
-}
-
 #[test]
 fn own_kernels_run_on_own_streams() -> Result<()> {
     on_all(|device| {
-        let Some(arch) = device.arch() else { return Ok(()) };
-        let platform = if device.kind() == DeviceKind::Amd { hipverify_sys::Platform::Amd } else { hipverify_sys::Platform::Nvidia };
-        let base = arch.split(':').next().unwrap_or(arch);
-        let Some(image) = hipverify_sys::kernels::image(platform, "set_value.hip", base) else {
-            println!("skipped on {device}: no image");
-            return Ok(());
-        };
-        // SAFETY: a whole code object, made by the compiler.
-        let module = unsafe { Module::load(device, image.bytes)? };
+        let Some(module) = set_value_module(device)? else { return Ok(()) };
         let stream = Stream::new(device)?;
         let mut x = DeviceMem::<f32>::new(device, 1000)?;
         let target = x.tensor_mut(&[1000])?.as_mut_ptr() as u64;
