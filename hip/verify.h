@@ -4,9 +4,10 @@
 // the same bits. How the work is laid out:
 //
 //   group    32 neighbouring threads, whatever the wavefront's size. A group takes one segment at a time: 16 rows, in which each
-//            thread loads 16 bytes of the narrower tensor (V elements).
-//   block    2 to 16 groups, a power of two. A block takes as many neighbouring segments and joins their sums in shared memory.
-//   grid     any number of blocks; it decides who does which segments and nothing else.
+//            thread loads 16 bytes of the narrower tensor (V elements). It takes a chunk of 1 to 16 segments in a row, and joins
+//            their sums without the others.
+//   block    groups that share what is known of the worst elements.
+//   grid     any number of blocks; it decides who does which chunks and nothing else.
 //   finish   the block that ends last joins all sums, lists the first mismatches and writes the result. It leaves the workspace
 //            as it found it: zeroed.
 //
@@ -27,10 +28,12 @@ struct VerifyParams {
     i32 min_exponent, max_exponent, mantissa_bits; // of the result's format
     u32 histograms;
     u32 rank_a, rank_r; // 0: dense
+    u32 chunk_log;      // a group takes 2^chunk_log segments in a row, up to ITEM_SEGMENTS
+    u32 unused;
     i64 offset_a, offset_r;
     u64 extents_a[8], extents_r[8];
     i64 strides_a[8], strides_r[8];
-    double *partials; // [works][4]
+    double *partials; // [chunks][4]
     u32 *mismatches;  // [segments]
     struct VerifyWorkspace *workspace;
     struct VerifyBest *bests; // [grid]
@@ -88,6 +91,8 @@ template <> struct Real<float> {
     static __device__ float larger(float x, float y) { return fmaxf(x, y); }
     static __device__ float smaller(float x, float y) { return fminf(x, y); }
     static __device__ float binade(float x) { return f32_of(bits_of(x) & 0x7f800000u); }
+    // 2^e; 0 for the least e.
+    static __device__ float power(i32 e) { return f32_of((u32)(e + 127) << 23); }
     static __device__ i32 exponent(float x) { return (i32)(bits_of(x) >> 23 & 0xff) - 127; }
     static __device__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
     static __device__ float at(u64 place) { return f32_of((u32)place); }
@@ -103,11 +108,16 @@ template <> struct Real<double> {
     static __device__ double larger(double x, double y) { return x > y ? x : y; }
     static __device__ double smaller(double x, double y) { return x < y ? x : y; }
     static __device__ double binade(double x) { return f64_of(bits_of(x) & 0x7ff0000000000000ull); }
+    static __device__ double power(i32 e) { return f64_of((u64)(e + 1023) << 52); }
     static __device__ i32 exponent(double x) { return (i32)(bits_of(x) >> 52 & 0x7ff) - 1023; }
     static __device__ double quotient(double a, double b) { return __ddiv_rn(a, b); }
     static __device__ double at(u64 place) { return f64_of(place); }
     static __device__ u64 infinite() { return 0x7ff0000000000000ull; }
 };
+
+// 1 for negative numbers, -0 and some NaN.
+__device__ inline u32 sign_of(float x) { return bits_of(x) >> 31; }
+__device__ inline u32 sign_of(double x) { return (u32)(bits_of(x) >> 63); }
 
 template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }
 
@@ -185,14 +195,27 @@ struct Shared {
     u64 histograms[23];
     u64 first_segment; // inverted
     VerifyBest bests[MOST_GROUPS];
-    double tree[2][4][MOST_GROUPS];
+    double tree[MOST_GROUPS][4][4]; // of each group: sums of 1, 2, 4 and 8 segments that wait for their neighbours
     // While elements are read: the table of screens. At the end: the lanes of the last sums.
     alignas(16) double space[4 * FINAL_LANES];
     u64 limits[8]; // what the table was written for, as `Limits`
     // Rows looked at, and whether more is known, since the table was written.
-    u32 hot, raised, rewrite[2];
+    u32 hot, raised, rewrite, unused;
     u32 found[MOST_GROUPS], last;
 };
+
+// About 1 / x, to a few units in the last place; 0 where that would be subnormal.
+__device__ inline float reciprocal(float x) {
+#if defined(__CUDACC__)
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#elif defined(__HIP_DEVICE_COMPILE__)
+    return __builtin_amdgcn_rcpf(x);
+#else
+    return 1 / x;
+#endif
+}
 
 // Makes the compiler read shared memory again that other threads raise meanwhile. Not `volatile`: LLVM would then no longer see
 // that the address is one of shared memory.
@@ -213,7 +236,10 @@ __device__ inline void raise(u64 &known, u64 key) {
 }
 
 __device__ inline void begin(Shared &s) {
-    for (u32 i = threadIdx.x; i < sizeof(Shared) / 8; i += blockDim.x) ((u64 *)&s)[i] = 0;
+    // All but the space, which is written before it is read.
+    constexpr u32 front = __builtin_offsetof(Shared, space) / 8, back = front + sizeof(s.space) / 8;
+    for (u32 i = threadIdx.x; i < front; i += blockDim.x) ((u64 *)&s)[i] = 0;
+    for (u32 i = back + threadIdx.x; i < sizeof(Shared) / 8; i += blockDim.x) ((u64 *)&s)[i] = 0;
     __syncthreads();
 }
 
@@ -240,18 +266,27 @@ template <typename T> __device__ inline T group_sum(T x) {
     for (int offset = GROUP / 2; offset > 0; offset /= 2) x += __shfl_xor(x, offset, GROUP);
     return x;
 }
-__device__ inline bool group_all(bool x) {
-    const u64 votes = __ballot(!x);
-    // The group's part of a wavefront that may hold two.
-    return (u32)(votes >> (threadIdx.x % warpSize / GROUP * GROUP)) == 0;
-}
-template <typename T> __device__ inline T group_max(T x) {
+// The votes of a group: its part of a wavefront that may hold two.
+__device__ inline u32 group_votes(bool x) { return (u32)((u64)__ballot(x) >> (threadIdx.x % warpSize / GROUP * GROUP)); }
+__device__ inline bool group_all(bool x) { return group_votes(!x) == 0; }
+__device__ inline u32 group_max(u32 x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(0xffffffffu, x);
+#else
     for (int offset = GROUP / 2; offset > 0; offset /= 2) {
-        const T other = __shfl_xor(x, offset, GROUP);
+        const u32 other = __shfl_xor(x, offset, GROUP);
         x = other > x ? other : x;
     }
     return x;
+#endif
 }
+__device__ inline u64 group_max(u64 x) {
+    const u32 high = group_max((u32)(x >> 32));
+    return (u64)high << 32 | group_max(high == (u32)(x >> 32) ? (u32)x : 0);
+}
+// Of numbers that are not negative: their order is that of their patterns.
+__device__ inline float group_max(float x) { return f32_of(group_max(bits_of(x))); }
+__device__ inline double group_max(double x) { return f64_of(group_max(bits_of(x))); }
 
 // Joins what threads have counted; the shared counters are zero before.
 template <typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t) {

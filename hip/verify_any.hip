@@ -102,28 +102,31 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
     const u32 groups = blockDim.x / GROUP, group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
     const u32 width = Pair::width(p);
     const u64 row = (u64)GROUP * width, size = ROWS * row;
-    const u64 segments = (p.n + size - 1) / size, works = (segments + groups - 1) / groups;
+    const u64 segments = (p.n + size - 1) / size, chunks = (segments + (1ull << p.chunk_log) - 1) >> p.chunk_log;
     begin(s);
     Tally<T> tally;
     tally.clear();
     Worst worst;
     for (int k = 0; k < MEASURES; k++) worst.value[k] = 0, worst.index[k] = NOWHERE;
-    u32 flip = 0;
-    for (u64 work = blockIdx.x; work < works; work += gridDim.x, flip ^= 1) {
-        const u64 segment = work * groups + group, first = segment * size + column * width;
-        tally.mismatches = 0;
-        double totals[4] = {0, 0, 0, 0};
-        const bool precise = sum_column<T>(first, row, width, totals, [&](u64 index, double &d, double &m) {
-            if (index < p.n) observe<Pair>(p, s, tally, worst, index, d, m);
-        });
-        if (!group_all(precise))
-            sum_column<double>(first, row, width, totals, [&](u64 index, double &d, double &m) {
-                if (index >= p.n) return;
-                const T a = Pair::decode_a(p, Pair::bits_a(p, index)), r = Pair::decode_r(p, Pair::bits_r(p, index));
-                if (is_finite(a) && is_finite(r)) d = (double)Real<T>::abs(a - r), m = (double)Real<T>::abs(r);
+#pragma unroll 1
+    for (u64 chunk = (u64)blockIdx.x * groups + group; chunk < chunks; chunk += (u64)gridDim.x * groups)
+#pragma unroll 1
+        for (u32 part = 0; part < 1u << p.chunk_log; part++) {
+            const u64 segment = (chunk << p.chunk_log) + part, first = segment * size + column * width;
+            tally.mismatches = 0;
+            double totals[4] = {0, 0, 0, 0};
+            const bool precise = sum_column<T>(first, row, width, totals, [&](u64 index, double &d, double &m) {
+                if (index < p.n) observe<Pair>(p, s, tally, worst, index, d, m);
             });
-        join<true>(p, s, segment, segments, work, flip, tally.mismatches, totals);
-    }
+            if (!group_all(precise))
+                sum_column<double>(first, row, width, totals, [&](u64 index, double &d, double &m) {
+                    if (index >= p.n) return;
+                    const T a = Pair::decode_a(p, Pair::bits_a(p, index)), r = Pair::decode_r(p, Pair::bits_r(p, index));
+                    if (is_finite(a) && is_finite(r)) d = (double)Real<T>::abs(a - r), m = (double)Real<T>::abs(r);
+                });
+            join<true>(p, s, segment, segments, part, tally.mismatches, totals);
+        }
+    __syncthreads();
     tally_up(s, tally);
     // The block's worst: the values, then the first places that have them.
 #pragma unroll
@@ -133,7 +136,7 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
         if (column == 0) s.bests[group].value[k] = most, s.bests[group].index[k] = first;
     }
     join_bests(s);
-    finish<Pair, true>(p, s, size, segments, works);
+    finish<Pair, true>(p, s, size, segments);
 }
 
 extern "C" __global__ void __launch_bounds__(512) verify_any_f32(VerifyParams p) { verify_each<Any<float, false>>(p); }

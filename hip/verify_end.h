@@ -2,7 +2,8 @@
 #pragma once
 #include "verify.h"
 
-__device__ inline u64 fetch(u64 *x) { return atomicAdd(x, 0ull); }
+// Of memory that other blocks have written before a fence.
+__device__ inline u64 fetch(const u64 *x) { return *(const volatile u64 *)x; }
 
 // Whether element `index` passes.
 template <class Pair> __device__ inline bool passes(const VerifyParams &p, u64 index) {
@@ -35,9 +36,7 @@ template <class Pair> __device__ inline void list(const VerifyParams &p, Shared 
         for (u64 from = segment * size; from < end && listed < wanted; from += blockDim.x) {
             const u64 index = from + threadIdx.x;
             const bool fails = index < end && !passes<Pair>(p, index);
-            const u64 votes = __ballot(fails);
-            // The group's part of a wavefront that may hold two.
-            const u32 mine = (u32)(votes >> (threadIdx.x % warpSize / GROUP * GROUP));
+            const u32 mine = group_votes(fails);
             if (column == 0) s.found[group] = __popc(mine);
             __syncthreads();
             u64 rank = listed + __popc(mine & ((1u << column) - 1));
@@ -65,52 +64,49 @@ template <class Pair> __device__ inline void list(const VerifyParams &p, Shared 
     if (threadIdx.x == 0) p.result->listed = listed < wanted ? listed : wanted;
 }
 
-// Joins the sums of all works, in shared memory.
-__device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments, u64 works) {
-    const u32 parts = ITEM_SEGMENTS * GROUP / blockDim.x;
-    const u64 items = (segments + ITEM_SEGMENTS - 1) / ITEM_SEGMENTS;
+// Joins the sums of all chunks, in shared memory.
+__device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments) {
+    const u32 parts = ITEM_SEGMENTS >> p.chunk_log;
+    const u64 items = (segments + ITEM_SEGMENTS - 1) / ITEM_SEGMENTS, chunks = (segments + (1ull << p.chunk_log) - 1) >> p.chunk_log;
     // A thread a lane and two of the four sums.
     for (u32 task = threadIdx.x; task < 2 * FINAL_LANES; task += blockDim.x) {
-        const u32 lane = task % FINAL_LANES, pair = task / FINAL_LANES;
+        const u32 lane = task / 2, pair = task % 2;
+        const double2 *const from = (const double2 *)p.partials + pair;
         double sum0 = 0, sum1 = 0;
-        // Several items are fetched together; they are added one after the other.
-        enum { AHEAD = 8 };
-        for (u64 from = lane; from < items; from += AHEAD * FINAL_LANES) {
-            double tree[AHEAD][2];
+        if (parts == 1) {
+            // Several items are fetched together; they are added one after the other.
+            enum { AHEAD = 16 };
+            for (u64 first = lane; first < items; first += AHEAD * FINAL_LANES) {
+                double2 x[AHEAD];
 #pragma unroll
-            for (u32 k = 0; k < AHEAD; k++) {
-                const u64 item = from + (u64)k * FINAL_LANES;
-                tree[k][0] = tree[k][1] = 0;
-                if (item >= items || parts > 1) continue;
-                const double2 x = *(const double2 *)(p.partials + item * 4 + 2 * pair);
-                tree[k][0] = x.x, tree[k][1] = x.y;
-            }
-            if (parts > 1) {
-#pragma unroll 1
                 for (u32 k = 0; k < AHEAD; k++) {
-                    const u64 item = from + (u64)k * FINAL_LANES;
-                    if (item >= items) break;
-                    // Absent parts are zeros behind the others, so the tree of eight is that of `parts`.
-                    double2 x[ITEM_SEGMENTS / 2];
-#pragma unroll
-                    for (u32 i = 0; i < ITEM_SEGMENTS / 2; i++) {
-                        const u64 work = item * parts + i;
-                        x[i] = make_double2(0, 0);
-                        if (i < parts && work < works) x[i] = *(const double2 *)(p.partials + work * 4 + 2 * pair);
-                    }
-#pragma unroll
-                    for (u32 step = 1; step < ITEM_SEGMENTS / 2; step *= 2)
-#pragma unroll
-                        for (u32 i = 0; i < ITEM_SEGMENTS / 2; i += 2 * step) {
-                            x[i].x = x[i].x + x[i + step].x;
-                            x[i].y = x[i].y + x[i + step].y;
-                        }
-                    sum0 = sum0 + x[0].x;
-                    sum1 = sum1 + x[0].y;
+                    const u64 item = first + (u64)k * FINAL_LANES;
+                    x[k] = make_double2(0, 0);
+                    if (item < items) x[k] = from[item * 2];
                 }
-            } else {
 #pragma unroll
-                for (u32 k = 0; k < AHEAD; k++) sum0 = sum0 + tree[k][0], sum1 = sum1 + tree[k][1];
+                for (u32 k = 0; k < AHEAD; k++) sum0 = sum0 + x[k].x, sum1 = sum1 + x[k].y;
+            }
+        } else {
+#pragma unroll 1
+            for (u64 item = lane; item < items; item += FINAL_LANES) {
+                // Absent parts are zeros behind the others, so the tree of sixteen is that of `parts`.
+                double2 x[ITEM_SEGMENTS];
+#pragma unroll
+                for (u32 i = 0; i < ITEM_SEGMENTS; i++) {
+                    const u64 chunk = item * parts + i;
+                    x[i] = make_double2(0, 0);
+                    if (i < parts && chunk < chunks) x[i] = from[chunk * 2];
+                }
+#pragma unroll
+                for (u32 step = 1; step < ITEM_SEGMENTS; step *= 2)
+#pragma unroll
+                    for (u32 i = 0; i < ITEM_SEGMENTS; i += 2 * step) {
+                        x[i].x = x[i].x + x[i + step].x;
+                        x[i].y = x[i].y + x[i + step].y;
+                    }
+                sum0 = sum0 + x[0].x;
+                sum1 = sum1 + x[0].y;
             }
         }
         s.space[(2 * pair) * FINAL_LANES + lane] = sum0;
@@ -128,7 +124,7 @@ __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments
 }
 
 // s.bests[0] is the block's best. SIZE: elements of a segment.
-template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 segments, u64 works) {
+template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 segments) {
     VerifyWorkspace &w = *p.workspace;
     const u32 t = threadIdx.x;
     // This block's share, into global memory.
@@ -150,33 +146,42 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
     if (!s.last) return;
     __threadfence();
 
+    // Read first and used later, so that all is under way at once.
     VerifyResult &out = *p.result;
-    if (t < COUNTS) out.counts[t] = s.counts[t] = fetch(&w.counts[t]);
-    if (t < 23) out.histograms[t] = fetch(&w.histograms[t]);
-    if (t < 2) out.hints[t] = f64_of(fetch(&w.hints[t])), out.magnitudes[t] = f64_of(fetch(&w.magnitudes[t]));
-    if (t == 0) s.first_segment = fetch(&w.first_segment);
-    // A group a measure: the worst of all blocks.
-    const u32 groups = blockDim.x / GROUP, group = t / GROUP, column = t % GROUP;
-    for (u32 k = group; k < (ALL ? MEASURES : ABSOLUTE + 1); k += groups) {
-        double value = 0;
-        u64 index = NOWHERE;
-        for (u32 b = column; b < gridDim.x; b += GROUP) {
-            const double v = p.bests[b].value[k];
-            const u64 i = p.bests[b].index[k];
-            if (v > value || (v == value && v > 0 && i < index)) value = v, index = i;
-        }
-        const double most = group_max(value);
-        const u64 first = ~group_max(~(value == most && most > 0 ? index : NOWHERE));
-        if (column == 0) {
-            out.values[k] = most;
-            out.places[k] = place<Pair>(p, first);
-        }
+    const u64 count = fetch(&w.counts[t < COUNTS ? t : 0]), histogram = fetch(&w.histograms[t < 23 ? t : 0]), first_segment = fetch(&w.first_segment);
+    const double hint = f64_of(fetch(&w.hints[t & 1])), magnitude = f64_of(fetch(&w.magnitudes[t & 1]));
+    // The worst of all blocks: each thread takes some blocks, each group joins its threads, then a thread a measure joins the groups.
+    enum { KINDS = ALL ? MEASURES : ABSOLUTE + 1 };
+    double value[KINDS];
+    u64 index[KINDS];
+#pragma unroll
+    for (int k = 0; k < KINDS; k++) value[k] = 0, index[k] = NOWHERE;
+#pragma unroll 1
+    for (u32 b = t; b < gridDim.x; b += blockDim.x) {
+        const VerifyBest best = p.bests[b];
+#pragma unroll
+        for (int k = 0; k < KINDS; k++)
+            if (best.value[k] > value[k] || (best.value[k] == value[k] && best.value[k] > 0 && best.index[k] < index[k])) value[k] = best.value[k], index[k] = best.index[k];
     }
+#pragma unroll
+    for (int k = 0; k < KINDS; k++) {
+        const double most = group_max(value[k]);
+        const u64 first = ~group_max(~(value[k] == most && most > 0 ? index[k] : NOWHERE));
+        if (t % GROUP == 0) s.bests[t / GROUP].value[k] = most, s.bests[t / GROUP].index[k] = first;
+    }
+    join_bests(s);
+    if (t < KINDS) {
+        out.values[t] = s.bests[0].value[t];
+        out.places[t] = place<Pair>(p, s.bests[0].value[t] > 0 ? s.bests[0].index[t] : NOWHERE);
+    }
+    if (t < COUNTS) out.counts[t] = s.counts[t] = count;
+    if (t < 23) out.histograms[t] = histogram;
+    if (t < 2) out.hints[t] = hint, out.magnitudes[t] = magnitude;
     if (!ALL && t > 0 && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
     __syncthreads();
-    if (s.counts[MISMATCHES] && p.first) list<Pair>(p, s, size, ~s.first_segment, segments, s.counts[MISMATCHES]);
+    if (s.counts[MISMATCHES] && p.first) list<Pair>(p, s, size, ~first_segment, segments, s.counts[MISMATCHES]);
     else if (t == 0) out.listed = 0;
-    if (ALL) join_items(p, s, segments, works);
+    if (ALL) join_items(p, s, segments);
     // Leave the workspace as it was.
     for (u32 i = t; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
 }

@@ -29,18 +29,19 @@ template <typename T> struct Limits {
 
     static __device__ T below(T x) { return Real<T>::at((u64)bits_of(x) - 1); }
     // The largest T that only exceeds what is known when the value does; where the known place comes later, equal values count too.
-    static __device__ T limit(double known, u64 key, u64 segment) {
+    static __device__ T limit(double known, u64 key, i64 segment) {
         T x = known < (double)Real<T>::max() ? (T)known : Real<T>::max();
         if ((double)x > known && x > 0) x = below(x);
-        if (segment < key_segment(key) && x > 0) x = below(x);
+        if (segment < (i64)key_segment(key) && x > 0) x = below(x);
         return x;
     }
-    __device__ void take_absolute(const Shared &s, u64 segment) {
+    __device__ void take_absolute(const Shared &s, i64 segment) {
         forget();
         const u64 key = s.keys[ABSOLUTE];
         absolute = limit(key_value(key), key, segment);
     }
-    __device__ void take(const VerifyParams &p, const Shared &s, u64 segment) {
+    // For a segment; for the one before if equal values in this one shall count too.
+    __device__ void take(const VerifyParams &p, const Shared &s, i64 segment) {
         take_absolute(s, segment);
         const u64 b = s.keys[RELATIVE], c = s.keys[RELATIVE_OLD], e = s.keys[EPSILON], q = s.keys[RATIO], u = s.keys[ULP];
         relative = limit(key_value(b), b, segment);
@@ -53,12 +54,12 @@ template <typename T> struct Limits {
         rtol = (T)f64_of(s.hints[0]);
         atol = (T)f64_of(s.hints[1]);
         const double known = sizeof(T) == 4 ? ulp_key_value(u) : key_value(u);
-        ulp = known < 1.8e19 ? (u64)known : ~0ull;
-        if (segment < key_segment(u) && ulp > 0) ulp -= 1;
+        ulp = known < 18446744073709551616.0 ? (u64)known : ~0ull;
+        if (segment < (i64)key_segment(u) && ulp > 0) ulp -= 1;
     }
-    // Whether a finite pair may exceed what is known by some measure; `ulps` is asked for last.
-    template <typename F> __device__ bool may_exceed(const VerifyParams &p, const Rule<T> &rule, T d, T m, F ulps) const {
-        if (!(d > 0)) return false;
+    // Whether a pair of difference d may exceed what is known by a measure that is not its distance: first by products, of which none says
+    // no where it should say yes.
+    __device__ bool perhaps(const VerifyParams &p, const Rule<T> &rule, T d, T m) const {
         const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
         T b = Real<T>::binade(m);
         b = b < lowest ? lowest : b > highest ? highest : b;
@@ -67,16 +68,25 @@ template <typename T> struct Limits {
         look |= d > epsilon * b || d < Real<T>::tiny();
         look |= d > Real<T>::fused(rtol, m, rule.atol);
         look |= d > Real<T>::fused(rule.rtol, m, atol);
-        if (look) return true;
-        // Quotients last: where a product says already that they are not larger, they need not be known. A zero reference has no
-        // relative difference.
-        if (m > 0 && Real<T>::fused(-relative_old, m, d) > 0) {
+        look |= Real<T>::fused(-relative, m, d) > 0;
+        look |= m > Real<T>::small() && Real<T>::fused(-relative_old, m, d) > 0;
+        return look || Real<T>::fused(-ratio, rule.bound(m), d) > 0;
+    }
+    // Whether a finite pair may exceed what is known by some measure; `ulps` is asked for last.
+    template <typename F> __device__ bool may_exceed(const VerifyParams &p, const Rule<T> &rule, T d, T m, F ulps) const {
+        if (!(d > 0)) return false;
+        if (!perhaps(p, rule, d, m)) return ulps() > ulp;
+        const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
+        T b = Real<T>::binade(m);
+        b = b < lowest ? lowest : b > highest ? highest : b;
+        if (!(d <= absolute) || d > epsilon * b || d < Real<T>::tiny()) return true;
+        if (d > Real<T>::fused(rtol, m, rule.atol) || d > Real<T>::fused(rule.rtol, m, atol)) return true;
+        // What is left are quotients. A zero reference has no relative difference.
+        if (m > 0) {
             const T quotient = Real<T>::quotient(d, m);
             if (quotient > relative || (m > Real<T>::small() && quotient > relative_old)) return true;
         }
-        const T bound = rule.bound(m);
-        if (Real<T>::fused(-ratio, bound, d) > 0 && Real<T>::quotient(d, bound) > ratio) return true;
-        return ulps() > ulp;
+        return Real<T>::quotient(d, rule.bound(m)) > ratio || ulps() > ulp;
     }
 };
 
@@ -92,17 +102,27 @@ __device__ inline u32 line_offset(double r) {
     const i32 e = (i32)(bits_of(r) >> 52 & 0x7ff) - (1023 - 256);
     return (u32)(e < 0 ? 0 : e > LINES - 1 ? LINES - 1 : e) * (u32)sizeof(Line<double>);
 }
-__device__ inline void ends_of(u32 line, float &from, float &to) {
-    from = f32_of(line << 22);
-    to = line < LINES - 3 ? f32_of((line + 1) << 22) : Real<float>::max();
-}
-__device__ inline void ends_of(u32 line, double &from, double &to) {
-    from = line == 0 ? 0 : exp2_f64((i32)line - 256);
-    to = line < LINES - 1 ? exp2_f64((i32)line - 255) : Real<double>::max();
+__device__ inline float beginning_of(u32 line, float) { return f32_of(line << 22); }
+__device__ inline double beginning_of(u32 line, double) { return line == 0 ? 0 : exp2_f64((i32)line - 256); }
+// How many lines numbers have, without the infinities.
+__device__ inline u32 lines_of(float) { return LINES - 2; }
+__device__ inline u32 lines_of(double) { return LINES; }
+
+// The references of a line: from the first to the last that their format has, or may have.
+template <class Pair, typename T> __device__ inline void ends_of(u32 line, T &from, T &to) {
+    from = beginning_of(line, (T)0);
+    to = Real<T>::max();
+    if (line + 1 >= lines_of((T)0)) return;
+    const T next = beginning_of(line + 1, (T)0);
+    if constexpr (!Pair::INTEGERS) to = next - Pair::spacing(Real<T>::at((u64)bits_of(next) - 1));
+    to = Pair::INTEGERS || to < from ? from < next ? Real<T>::at((u64)bits_of(next) - 1) : from : to;
 }
 
 // Half the distance to the next number.
 template <typename T> __device__ inline T half_spacing(T x) { return x < Real<T>::max() ? (Real<T>::at((u64)bits_of(x) + 1) - x) / 2 : 0; }
+
+// A little less than 1: by more than a few roundings of f32.
+#define LESS (1 - 5e-7)
 
 // The least of several functions of m between `from` and `to`, as one straight line below it. All are concave.
 template <typename T> struct Envelope {
@@ -120,7 +140,7 @@ template <typename T> struct Envelope {
     }
     // The line slope * m + base. One that does not decide a test exactly lies a little lower.
     __device__ void straight(T slope, T base, bool exact) {
-        if (!exact) slope = slope * (T)(1 - 1e-6), base = base * (T)(1 - 1e-6);
+        if (!exact) slope = slope * (T)LESS, base = base * (T)LESS;
         add(Real<T>::fused(slope, from, base), Real<T>::fused(slope, to, base), true, {slope, base});
     }
     // Any other concave function by its ends.
@@ -130,9 +150,10 @@ template <typename T> struct Envelope {
         if (least_from < Real<T>::tiny()) return {0, 0};
         if (!(least_to < Real<T>::max())) return {0, least_from};
         if (one) return line;
+        if (!(from < to)) return {0, least_from};
         // The chord of a concave function lies below it; lowered by more than its rounding.
-        const T a = (least_to - least_from) / (to - from) * (T)(1 - 1e-6);
-        return {a, (least_from - a * from) - least_to * (T)1e-6};
+        const T a = (least_to - least_from) / (to - from) * (T)LESS;
+        return {a, (least_from - a * from) - least_to * (T)(1 - LESS)};
     }
 };
 
@@ -145,13 +166,20 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
         const u64 low = Pair::ordinal_of(envelope.from), high = Pair::ordinal_of(envelope.to), steps = ulps + 1;
         // A reference between two numbers of the result's format is up to half a spacing from the nearest.
         const T spacing = Pair::SAME ? 0 : high < top ? Pair::value_of(high) - Pair::value_of(high > 0 ? high - 1 : 0) : Real<T>::max();
-        const T less = (T)(1 - 1e-6);
-        auto between = [&](T way) { return way > spacing / 2 ? (way - spacing / 2) * less : 0; };
+        // Between equal formats differences are multiples of half a step as long as the result's binade is the reference's or the one below.
+        const T half = Pair::spacing(envelope.from) / 2, binade = Real<T>::binade(envelope.from);
+        auto between = [&](T way) {
+            if (Pair::SAME && way < binade / 2) return way - half / 4;
+            return way > spacing / 2 ? (way - spacing / 2) * (T)LESS : 0;
+        };
         if (high <= steps) {
             // Zero lies on the way: m, and the way beyond zero, which is shortest for the largest m. The difference may have lost that
             // way in its rounding.
             if (steps - high > top) return;
-            envelope.straight(1, Pair::value_of(steps - high), false);
+            // A little less than that way, but not less than m, which is the difference of a result that is zero.
+            const T beyond = Pair::value_of(steps - high), little = 4 * half_spacing(envelope.to + beyond);
+            if (Pair::SAME && beyond > 2 * little) envelope.straight(1, beyond - little, true);
+            else envelope.straight(1, beyond, false);
         } else if (low >= steps) {
             // In a binade's first places part of the way lies in the one below: the way grows there, and is even behind. With references
             // between places it grows in steps, below the chord by the chord's rise over one of them.
@@ -169,8 +197,9 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
     }
 }
 
-// Writes the table for what is known now. The whole block; a barrier before and after.
-template <class Pair> __device__ inline void screen(const VerifyParams &p, Shared &s, u64 segment) {
+// Writes the table for what is known now. The whole block; a barrier before and after. At first only the lines of references like those
+// that were seen: the others let everything through.
+template <class Pair> __device__ inline void screen(const VerifyParams &p, Shared &s, u64 segment, bool first) {
     typedef typename Pair::Number T;
     static_assert(LINES * sizeof(Line<T>) <= sizeof(s.space), "the table fits");
     __syncthreads();
@@ -179,23 +208,34 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
     const Rule<T> rule(p);
     if (threadIdx.x == 0) *(Limits<T> *)s.limits = known;
     Line<T> *lines = (Line<T> *)s.space;
+    const u32 seen = line_offset((T)f64_of(s.magnitudes[1])) / sizeof(Line<T>);
     for (u32 i = threadIdx.x; i < LINES; i += blockDim.x) {
         T from, to;
-        ends_of(i, from, to);
-        if (!(from <= Real<T>::max())) {
-            lines[i] = {0, -1}; // infinities and NaN
+        ends_of<Pair>(i, from, to);
+        // Infinities and NaN, which are in no line; references that no element has.
+        if (i >= lines_of((T)0) || (first && i != 0 && (i > seen + 2 || i + blockDim.x <= seen + 3)) || (i > 0 && !Pair::INTEGERS && to < Pair::spacing(0))) {
+            lines[i] = {0, -1};
             continue;
         }
         Envelope<T> envelope(from, to);
-        envelope.straight(0, known.absolute, true);
-        // Quotients round to nearest: half a spacing more changes nothing.
-        envelope.straight(known.relative, half_spacing(known.relative) * from * (T)(1 - 1e-6), true);
+        // Between equal formats differences are multiples of half a step, see `add_ulps`: a limit lies best between two.
+        auto at_most = [&](T limit) {
+            if constexpr (Pair::SAME && !Pair::INTEGERS) {
+                const T half = Pair::spacing(from) / 2;
+                if (Real<T>::binade(from) == Real<T>::binade(to) && limit + half < Real<T>::binade(from) / 2) limit = ((T)(u64)(limit / half) + (T)0.75) * half;
+            }
+            envelope.straight(0, limit, true);
+        };
+        // Quotients round to nearest: half a spacing more changes nothing. By a power of two they do not round.
+        auto times = [&](T limit) { envelope.straight(limit, limit == Real<T>::binade(limit) ? 0 : half_spacing(limit) * from * (T)LESS, true); };
+        at_most(known.absolute);
+        times(known.relative);
         // Half binades that begin below the threshold may hold numbers above it.
-        if (to > Real<T>::small()) envelope.straight(known.relative_old, half_spacing(known.relative_old) * from * (T)(1 - 1e-6), true);
+        if (to > Real<T>::small()) times(known.relative_old);
         T b = Real<T>::binade(from);
         const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
         b = b < lowest ? lowest : b > highest ? highest : b;
-        envelope.straight(0, known.epsilon * b, true);
+        at_most(known.epsilon * b);
         add_ulps<Pair, T>(envelope, known.ulp);
         // Without rtol the ratio and the least atol grow as the difference does, and there is no least rtol.
         if (rule.rtol > 0 || rule.atol == 0) {
@@ -209,9 +249,10 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
     __syncthreads();
 }
 
-// Takes one element of every thread of a group, 0 where it has none: the group's best, and what the block knows.
+// Takes one element of every thread of a group, 0 where it has none: the group's best, and what the block knows. Indices ascend with
+// the threads.
 template <typename T, bool ALL> __device__ inline void take(Shared &s, u64 segment, u64 index, const double (&value)[MEASURES]) {
-    const u32 group = threadIdx.x / GROUP;
+    const u32 group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
     VerifyBest &best = s.bests[group];
     forget();
 #pragma unroll
@@ -221,12 +262,12 @@ template <typename T, bool ALL> __device__ inline void take(Shared &s, u64 segme
         const bool wanted = (key >> KEY_SEGMENT_BITS) >= (s.keys[k] >> KEY_SEGMENT_BITS) && improves(best, k, value[k], index);
         if (!__any(wanted)) continue;
         const double most = group_max(wanted ? value[k] : 0);
-        const u64 first = ~group_max(~(wanted && value[k] == most ? index : NOWHERE));
+        const u32 winners = group_votes(wanted && value[k] == most);
         settle_group();
-        if (threadIdx.x % GROUP == 0 && improves(best, k, most, first)) {
+        if (winners && column == (u32)__ffs((int)winners) - 1) {
             best.value[k] = most;
-            best.index[k] = first;
-            raise(s.keys[k], places ? ulp_key_of(most, segment) : key_of(most, segment));
+            best.index[k] = index;
+            raise(s.keys[k], key);
             atomicOr(&s.raised, 1u);
         }
         settle_group();

@@ -33,9 +33,12 @@ template <typename T, int V> struct Column {
         for (int j = 0; j < LANES; j++) all &= precise_enough(acc[0][j], acc[1][j]) && precise_enough(acc[2][j], acc[3][j]);
         return all;
     }
-    __device__ double total(int s) const {
-        if constexpr (LANES == 2) return (double)acc[s][0] + (double)acc[s][1];
-        else return ((double)acc[s][0] + (double)acc[s][1]) + ((double)acc[s][2] + (double)acc[s][3]);
+    __device__ void totals(double (&total)[4]) const {
+#pragma unroll
+        for (int s = 0; s < 4; s++) {
+            total[s] = (double)acc[s][0] + (double)acc[s][1];
+            if constexpr (LANES == 4) total[s] = total[s] + ((double)acc[s][2] + (double)acc[s][3]);
+        }
     }
 };
 
@@ -89,10 +92,11 @@ __device__ inline double join_columns(const double (&sums)[4]) {
     return x;
 }
 
-// Ends a segment: its mismatches, and the block's sums of its segments. With ALL a barrier of the block.
+// Ends a segment: its mismatches, and its sums by column. `part` is its place in the group's chunk. Segments of a chunk that are not there
+// end too, as zeros.
 template <bool ALL>
-__device__ inline void join(const VerifyParams &p, Shared &s, u64 segment, u64 segments, u64 work, u32 flip, u32 mismatches, const double (&sums)[4]) {
-    const u32 groups = blockDim.x / GROUP, group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
+__device__ inline void join(const VerifyParams &p, Shared &s, u64 segment, u64 segments, u32 part, u32 mismatches, const double (&sums)[4]) {
+    const u32 group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
     mismatches = group_sum(mismatches);
     if (column == 0 && segment < segments) {
         p.mismatches[segment] = mismatches;
@@ -102,14 +106,12 @@ __device__ inline void join(const VerifyParams &p, Shared &s, u64 segment, u64 s
         }
     }
     if (!ALL) return;
-    const double x = join_columns(sums);
-    if (column % 8 == 0) s.tree[flip][column / 8][group] = x;
-    // One barrier is enough: the next work uses the other half of the tree.
-    __syncthreads();
-    if (threadIdx.x < 4) {
-        double *t = s.tree[flip][threadIdx.x];
-        for (u32 step = 1; step < groups; step *= 2)
-            for (u32 i = 0; i < groups; i += 2 * step) t[i] = t[i] + t[i + step];
-        p.partials[work * 4 + threadIdx.x] = t[0];
-    }
+    double x = join_columns(sums);
+    if (column % 8) return;
+    // A balanced tree, neighbours first: as many joins as `part` ends in ones. Each sum has a thread of its own.
+    const u32 sum = column / 8;
+    u32 level = 0;
+    for (; part >> level & 1; level++) x = s.tree[group][level][sum] + x;
+    if (part + 1 == 1u << p.chunk_log) p.partials[(segment >> p.chunk_log) * 4 + sum] = x;
+    else s.tree[group][level][sum] = x;
 }

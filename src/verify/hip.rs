@@ -1,6 +1,6 @@
 //! The comparison on a GPU: which kernel of `hip/verify*.hip`, with which memory, and what its result says.
 //!
-//! A comparison needs scratch memory: 32 bytes for every few segments, 4 bytes for each. Workspaces are kept per device and reused,
+//! A comparison needs scratch memory: 36 bytes for each segment. Workspaces are kept per device and reused,
 //! so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernel writes itself:
 //! one launch, one wait, no copy.
 
@@ -39,6 +39,8 @@ struct Params {
     histograms: u32,
     rank_a: u32,
     rank_r: u32,
+    chunk_log: u32,
+    unused: u32,
     offset_a: i64,
     offset_r: i64,
     extents_a: [u64; RANK],
@@ -213,8 +215,11 @@ fn give_back(gpu: &'static HipDevice, workspaces: Vec<Workspace>) {
 struct Launch {
     kernel: Kernel<(Params,)>,
     grid: u32,
+    /// The largest grid that this kernel has for any size.
+    most: u32,
     segments: usize,
-    works: usize,
+    /// A group of threads takes `1 << chunk_log` segments in a row.
+    chunk_log: u32,
 }
 
 /// Pairs that have kernels of their own: formats, file, and the kernels' names for all metrics and for counts.
@@ -260,23 +265,30 @@ fn address(t: &TensorRef<'_>) -> u64 {
     if bits.is_multiple_of(8) { t.as_ptr() as u64 + bits as u64 / 8 } else { 1 }
 }
 
+/// How many segments a group takes in a row, as a power of two: as many as leave no more than a sixteenth of the groups idle. Long chunks
+/// leave few sums to join at the end; which it is changes no result.
+fn chunk_log(segments: usize, groups: usize) -> u32 {
+    let idle = |log: &u32| {
+        let chunks = segments.div_ceil(1 << log);
+        (chunks.next_multiple_of(groups) - chunks) * 16 <= chunks
+    };
+    (1..=sums::SEGMENTS_PER_ITEM.ilog2()).rev().find(idle).unwrap_or(0)
+}
+
 impl Launch {
     fn of(gpu: &'static HipDevice, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Result<Launch> {
         let (file, name) = kernel_of(result, reference, request);
         let vector = sums::vector_width(result.dtype(), reference.dtype());
         let segments = result.elements().div_ceil(sums::segment_elements(vector));
-        // As the kernels are written: blocks of 128 threads count, 256 take all metrics, and 512 any formats.
-        let groups = match (file == ANY, request.all) {
-            (true, _) => 16,
-            (false, true) => 8,
-            (false, false) => 4,
-        };
+        // As the kernels are written: blocks of 128 threads, and of 512 for any formats.
+        let groups = if file == ANY { 16 } else { 4 };
         let threads = groups * sums::COLUMNS;
-        let works = segments.div_ceil(groups);
         // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of up to 512 threads.
         let kernel: Kernel<(Params,)> = unsafe { Kernel::new(file, name, threads as u32) };
-        let grid = kernel.grid_for(gpu, works as u64 * threads as u64)?;
-        Ok(Launch { kernel, grid, segments, works })
+        let most = kernel.grid_for(gpu, u64::MAX)?;
+        let chunk_log = if request.all || file == ANY { chunk_log(segments, most as usize * groups) } else { 0 };
+        let grid = kernel.grid_for(gpu, (segments.div_ceil(1 << chunk_log) * sums::COLUMNS) as u64)?;
+        Ok(Launch { kernel, grid, most, segments, chunk_log })
     }
 }
 
@@ -318,6 +330,8 @@ fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
         histograms: u32::from(request.histograms),
         rank_a,
         rank_r,
+        chunk_log: launch.chunk_log,
+        unused: 0,
         offset_a: result.layout().offset() as i64,
         offset_r: reference.layout().offset() as i64,
         extents_a,
@@ -335,7 +349,8 @@ fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
 impl Launch {
     /// Bytes of bests, partials and mismatches.
     fn needs(&self) -> [usize; 3] {
-        [self.grid as usize * BEST, self.works * sums::SUMS * 8, self.segments * 4]
+        // Room for chunks of one: a smaller comparison may have more chunks than a larger one.
+        [self.most as usize * BEST, self.segments * sums::SUMS * 8, self.segments * 4]
     }
 
     fn is_fast(&self) -> bool {
