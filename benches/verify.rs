@@ -1,6 +1,6 @@
 //! Speed of the comparison on every device that opens, against the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [FORMAT]`; the default is 2^26 elements on the host and 2^28 on a GPU, where 16-bit formats get
+//! `cargo bench --bench verify [ELEMENTS] [FORMAT]`; the default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a GPU, where 16-bit formats get
 //! twice and 8-bit ones four times as many. Both tensors differ in a third of their elements; runs repeat and the best counts.
 
 use hipverify::device::{AsTensor, TensorMut, bandwidth};
@@ -14,7 +14,12 @@ fn main() -> Result<(), Error> {
     let only: Option<DType> = std::env::args().skip(1).find_map(|a| a.parse().ok());
     for device in Device::all() {
         let gpu = device.kind() != hipverify::device::DeviceKind::Host;
-        let n = wanted.unwrap_or(if gpu { 1 << 28 } else { 1 << 26 });
+        // Large enough that beginning and ending count for little; on a small GPU less.
+        let n = wanted.unwrap_or(match gpu {
+            true if device.memory_info()?.0 >= 24 << 30 => 1 << 30,
+            true => 1 << 28,
+            false => 1 << 26,
+        });
         let ceiling = bandwidth::read(&device, 4 * n)?;
         println!("{device}\n{:28} {:8.1} GB/s", "read ceiling", ceiling / 1e9);
         let pairs = [

@@ -1,6 +1,6 @@
 // What the memory of a GPU can do: the ceilings that other kernels are measured against.
 #include <hip/hip_runtime.h>
-#include "verify_dense.h"
+#include "platform.h"
 
 // Reads two blocks of `bytes` bytes each, 16 at a time, as the comparison does.
 extern "C" __global__ void __launch_bounds__(512) read_two(const u8 *a, const u8 *b, u64 bytes, u32 *never) {

@@ -4,7 +4,7 @@
 // NaN on top, so that integer maxima decide and one check per load finds what is not finite.
 #include <hip/hip_runtime.h>
 #include "any.h"
-#include "verify_dense.h"
+#include "platform.h"
 
 // The word for patterns.
 template <bool LONG> struct WordOf { typedef u32 word; };
@@ -232,10 +232,11 @@ template <int BITS> __device__ inline void reduce(const MaxParams &p) {
     else reduce<BITS, MAGNITUDE>(p, s);
 }
 
-extern "C" __global__ void __launch_bounds__(512) reduce_max_8(MaxParams p) { reduce<8>(p); }
+// Registers for all loads of a tile at once: full processors would have too few.
+extern "C" __global__ void BOUNDS(512, 3) reduce_max_8(MaxParams p) { reduce<8>(p); }
 extern "C" __global__ void __launch_bounds__(512) reduce_max_16(MaxParams p) { reduce<16>(p); }
 extern "C" __global__ void __launch_bounds__(512) reduce_max_32(MaxParams p) { reduce<32>(p); }
-extern "C" __global__ void __launch_bounds__(512) reduce_max_64(MaxParams p) { reduce<64>(p); }
+extern "C" __global__ void BOUNDS(512, 3) reduce_max_64(MaxParams p) { reduce<64>(p); }
 
 // Any format and layout, element by element.
 extern "C" __global__ void __launch_bounds__(512) reduce_max_any(MaxParams p) {

@@ -11,8 +11,9 @@
 //   finish   the block that ends last joins all sums, lists the first mismatches and writes the result. It leaves the workspace
 //            as it found it: zeroed.
 //
-// Here: parameters, the rule for one element, and what a block knows. `verify_sums.h` adds, `verify_screen.h` decides which
-// elements need a look at all, `verify_end.h` finishes; `verify_dense.h` and `verify_any.hip` are the loops.
+// Here: parameters, the rule for one element, and what a block knows. `verify_sums.h` and `verify_count.h` add, `verify_screen.h`
+// decides which elements need a look at all and `verify_look.h` looks at them, `verify_end.h` finishes; `verify_dense.h` and
+// `verify_any.hip` are the loops.
 #pragma once
 #include "formats.h"
 
@@ -262,6 +263,15 @@ template <typename T> struct Tally {
     }
 };
 
+// The thread's group, where a wavefront is one in a register that all its threads share.
+__device__ inline u32 group_of(u32 thread) {
+#if defined(__CUDACC__)
+    return __shfl(thread / GROUP, 0);
+#else
+    return thread / GROUP;
+#endif
+}
+
 template <typename T> __device__ inline T group_sum(T x) {
     for (int offset = GROUP / 2; offset > 0; offset /= 2) x += __shfl_xor(x, offset, GROUP);
     return x;
@@ -289,8 +299,8 @@ __device__ inline float group_max(float x) { return f32_of(group_max(bits_of(x))
 __device__ inline double group_max(double x) { return f64_of(group_max(bits_of(x))); }
 
 // Joins what threads have counted; the shared counters are zero before.
-template <typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t) {
-    const u32 zero_passes = group_sum(t.zero_passes), zeros_a = group_sum(t.zeros_a), zeros_r = group_sum(t.zeros_r);
+template <bool ALL, typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t) {
+    const u32 zero_passes = ALL ? group_sum(t.zero_passes) : 0, zeros_a = ALL ? group_sum(t.zeros_a) : 0, zeros_r = ALL ? group_sum(t.zeros_r) : 0;
     const T largest_a = group_max(t.largest_a), largest_r = group_max(t.largest_r);
     if (threadIdx.x % GROUP) return;
     if (zero_passes) atomicAdd(&s.counts[ZERO_PASSES], (u64)zero_passes);

@@ -127,7 +127,7 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
             join<true>(p, s, segment, segments, part, tally.mismatches, totals);
         }
     __syncthreads();
-    tally_up(s, tally);
+    tally_up<true>(s, tally);
     // The block's worst: the values, then the first places that have them.
 #pragma unroll
     for (int k = 0; k < MEASURES; k++) {

@@ -1,0 +1,22 @@
+// What the two platforms spell differently.
+#pragma once
+#include "formats.h"
+
+// 16 bytes that will not be needed again.
+#if defined(__CUDACC__)
+__device__ inline uint4 load16(const u8 *at) { return __ldcs((const uint4 *)at); }
+#else
+typedef u32 Words4 __attribute__((ext_vector_type(4)));
+__device__ inline uint4 load16(const u8 *at) {
+    const Words4 x = __builtin_nontemporal_load((const Words4 *)at);
+    return make_uint4(x.x, x.y, x.z, x.w);
+}
+#endif
+
+// How many threads a block has at most. The second number asks NVIDIA's compiler for so many blocks a processor; AMD's reads it
+// otherwise.
+#if defined(__CUDACC__)
+#define BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#else
+#define BOUNDS(threads, blocks) __launch_bounds__(threads)
+#endif
