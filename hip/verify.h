@@ -74,6 +74,7 @@ struct VerifyResult {
     u64 histograms[23];
     u64 listed;
     VerifyPlace first[64];
+    u64 done; // 1 when everything else is written and the workspace is free
 };
 
 enum { ROWS = 16, GROUP = 32, MOST_GROUPS = 16, ITEM_SEGMENTS = 16, FINAL_LANES = 256 };

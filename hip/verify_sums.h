@@ -113,5 +113,9 @@ __device__ inline void join(const VerifyParams &p, Shared &s, u64 segment, u64 s
     u32 level = 0;
     for (; part >> level & 1; level++) x = s.tree[group][level][sum] + x;
     if (part + 1 == 1u << p.chunk_log) p.partials[(segment >> p.chunk_log) * 4 + sum] = x;
-    else s.tree[group][level][sum] = x;
+    else {
+        s.tree[group][level][sum] = x;
+        // Keeps LLVM from making one store to either memory of the two.
+        forget();
+    }
 }

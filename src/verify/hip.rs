@@ -15,7 +15,7 @@ use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Dimensions of a layout that a kernel takes, after merging.
 const RANK: usize = 8;
@@ -75,6 +75,8 @@ struct Answer {
     histograms: [u64; BINS],
     listed: u64,
     first: [Found; 64],
+    /// 1 when all the rest is written and the kernel needs its scratch memory no more.
+    done: u64,
 }
 
 /// Bytes of `struct VerifyWorkspace`.
@@ -168,20 +170,23 @@ impl Workspace {
 
     /// What the last launch found, once the work is done; `None` if nothing ran since the last call.
     pub(super) fn take_outcome(&mut self, request: &Request) -> Option<Outcome> {
-        let written = bytemuck::pod_read_unaligned::<Answer>(self.answer.as_slice()).listed != UNWRITTEN;
-        let outcome = written.then(|| outcome(request, self));
+        let outcome = self.is_done().then(|| outcome(request, self));
         self.mark_unwritten();
         outcome
     }
 
     fn mark_unwritten(&mut self) {
-        let at = std::mem::offset_of!(Answer, listed);
-        self.answer.as_mut_slice()[at..at + 8].copy_from_slice(&UNWRITTEN.to_ne_bytes());
+        self.answer.as_mut_slice()[DONE..DONE + 8].fill(0);
+    }
+
+    /// Whether a kernel has written the answer since it was marked.
+    fn is_done(&self) -> bool {
+        self.answer.word(DONE) == 1
     }
 }
 
-/// `listed` of an answer that no kernel has written.
-const UNWRITTEN: u64 = u64::MAX;
+/// Where `done` lies in an answer.
+const DONE: usize = std::mem::offset_of!(Answer, done);
 
 fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
     if block.bytes() < bytes {
@@ -363,21 +368,23 @@ pub(super) fn compare<'a>(
     gpu: &'static HipDevice,
     pairs: impl Iterator<Item = ((&'a TensorRef<'a>, &'a TensorRef<'a>), &'a Request)> + Clone,
 ) -> Result<Vec<Outcome>> {
-    let mut workspaces = Vec::new();
-    gpu.blocking(|queue| {
+    let mut workspaces: Vec<Workspace> = Vec::new();
+    let enqueue = |workspaces: &mut Vec<Workspace>, queue: &Arc<HipStream>| {
         for ((result, reference), request) in pairs.clone() {
             let launch = Launch::of(gpu, result, reference, request)?;
             let mut workspace = take(gpu)?;
             workspace.reserve(gpu, &launch)?;
             let params = params(result, reference, request, &launch, &workspace)?;
-            // Kept before the launch: whatever fails later, `blocking` waits before the memory can go.
+            workspace.mark_unwritten();
+            // Kept before the launch: whatever fails later, `blocking_until` waits before the memory can go.
             workspaces.push(workspace);
-            // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking` has waited; the workspace has
+            // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking_until` has waited; the workspace has
             // room for this launch and no other launch uses it.
             unsafe { launch.kernel.launch(queue, launch.grid, &(params,))? };
         }
         Ok(())
-    })?;
+    };
+    gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::is_done))?;
     let outcomes = pairs.zip(&workspaces).map(|((_, request), w)| outcome(request, w)).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
     give_back(gpu, workspaces);

@@ -6,6 +6,7 @@ use hipverify_sys::bindings::{hipError_t, hipHostMallocPortable, hipMemcpyKind};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An owned block of GPU memory, its contents arbitrary. Zero bytes allocate nothing and have a null address.
 #[derive(Debug)]
@@ -196,6 +197,16 @@ impl PinnedAlloc {
     pub(crate) fn as_slice(&self) -> &[u8] {
         // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none).
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
+    }
+
+    /// The word at a byte, a multiple of 8, which a GPU may be writing; what was written before it is seen then.
+    ///
+    /// # Panics
+    /// When the word is not in the buffer.
+    pub(crate) fn word(&self, at: usize) -> u64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "a word of the buffer");
+        // SAFETY: eight aligned bytes of the buffer, which lives; other writers are GPUs, and they write words.
+        unsafe { AtomicU64::from_ptr(self.ptr.as_ptr().add(at).cast()) }.load(Ordering::Acquire)
     }
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {

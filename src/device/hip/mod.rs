@@ -214,6 +214,21 @@ impl HipDevice {
         done.and(waited)
     }
 
+    /// As [`blocking`](Self::blocking), for work that tells itself when it has ended: `ready` is asked for a short while before the runtime is.
+    pub(crate) fn blocking_until<S>(
+        &'static self,
+        state: &mut S,
+        work: impl FnOnce(&mut S, &Arc<HipStream>) -> Result<()>,
+        ready: impl Fn(&S) -> bool,
+    ) -> Result<()> {
+        self.enter()?;
+        self.settle()?;
+        let queue = self.queue()?;
+        let done = work(state, queue);
+        let waited = if done.is_ok() { queue.finish_when(|| ready(state)) } else { queue.finish() };
+        done.and(waited)
+    }
+
     /// Waits for every stream that has work, but those that are being captured.
     pub(crate) fn settle(&self) -> Result<()> {
         self.settle_where(HipStream::is_busy)

@@ -18,6 +18,8 @@ pub(crate) struct Code {
     device: &'static HipDevice,
     module: hipModule_t,
     functions: Mutex<HashMap<String, Function>>,
+    /// Blocks a multiprocessor, by kernel and block size.
+    occupancies: Mutex<HashMap<(&'static str, u32), u32>>,
 }
 
 /// A function of a module, which must outlive every launch.
@@ -43,7 +45,7 @@ impl Code {
             arch: device.arch().to_owned(),
             log: format!("the image does not load: {error}"),
         })?;
-        Ok(Code { device, module, functions: Mutex::default() })
+        Ok(Code { device, module, functions: Mutex::default(), occupancies: Mutex::default() })
     }
 
     /// Compiles with hipRTC and loads.
@@ -186,13 +188,19 @@ impl<A: Arguments> Kernel<A> {
     /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
     pub(crate) fn occupancy(&self, device: &'static HipDevice) -> Result<u32> {
         let code = device.code(self.file)?;
+        // Asked once: a call takes as long as a short launch.
+        if let Some(&blocks) = lock(&code.occupancies).get(&(self.name, self.block)) {
+            return Ok(blocks);
+        }
         let function = code.function(self.name)?;
         let Some(ask) = device.api().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else { return Ok(1) };
         let mut blocks = 0;
         // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
         let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, 0) };
         device.check("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", error)?;
-        Ok(u32::try_from(blocks).unwrap_or(0).max(1))
+        let blocks = u32::try_from(blocks).unwrap_or(0).max(1);
+        lock(&code.occupancies).insert((self.name, self.block), blocks);
+        Ok(blocks)
     }
 
     /// Blocks for a grid-stride kernel over `threads` threads' worth of work: enough to fill the GPU once, and no more.
