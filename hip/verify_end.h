@@ -2,9 +2,6 @@
 #pragma once
 #include "verify.h"
 
-// Of memory that other blocks have written before a fence.
-__device__ inline u64 fetch(const u64 *x) { return *(const volatile u64 *)x; }
-
 // Whether element `index` passes.
 template <class Pair> __device__ inline bool passes(const VerifyParams &p, u64 index) {
     typedef typename Pair::Number T;
@@ -148,8 +145,8 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
 
     // Read first and used later, so that all is under way at once.
     VerifyResult &out = *p.result;
-    const u64 count = fetch(&w.counts[t < COUNTS ? t : 0]), histogram = fetch(&w.histograms[t < 23 ? t : 0]), first_segment = fetch(&w.first_segment);
-    const double hint = f64_of(fetch(&w.hints[t & 1])), magnitude = f64_of(fetch(&w.magnitudes[t & 1]));
+    const u64 count = w.counts[t < COUNTS ? t : 0], histogram = w.histograms[t < 23 ? t : 0], first_segment = w.first_segment;
+    const double hint = f64_of(w.hints[t & 1]), magnitude = f64_of(w.magnitudes[t & 1]);
     // The worst of all blocks: each thread takes some blocks, each group joins its threads, then a thread a measure joins the groups.
     enum { KINDS = ALL ? MEASURES : ABSOLUTE + 1 };
     double value[KINDS];
@@ -187,5 +184,5 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
     // The host may be looking at the result already.
     __threadfence_system();
     __syncthreads();
-    if (t == 0) *(volatile u64 *)&out.done = 1;
+    if (t == 0) out.done = 1;
 }
