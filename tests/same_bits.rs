@@ -62,8 +62,19 @@ fn gpus() -> Vec<Device> {
 
 /// Compares on the host and on every GPU, with `shift` bytes before the data.
 fn check(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: usize) {
-    let (a, r) = (bytes(da, n, 11, wild), bytes(dr, n, 12, wild));
-    let tolerance = Tolerance::new(1e-3, 1e-3).expect("valid");
+    check_with(da, dr, n, wild, options, shift, [1e-3, 1e-3]);
+}
+
+/// Elements that are made; longer tensors repeat them.
+const MADE: usize = 1_000_003;
+
+fn check_with(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: usize, [rtol, atol]: [f64; 2]) {
+    let make = |dtype: DType, seed: u64| {
+        let made = bytes(dtype, n.min(MADE), seed, wild);
+        if n <= MADE { made } else { made.iter().copied().cycle().take(dtype.bytes_for(n).expect("small")).collect() }
+    };
+    let (a, r) = (make(da, 11), make(dr, 12));
+    let tolerance = Tolerance::new(rtol, atol).expect("valid");
     let on = |device: &Device| {
         let upload = |bytes: &[u8]| {
             let padded: Vec<u8> = std::iter::repeat_n(0u8, shift).chain(bytes.iter().copied()).collect();
@@ -80,7 +91,9 @@ fn check(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: us
     };
     let host = on(&Device::host());
     for gpu in gpus() {
-        let what = format!("{da} against {dr}, {n} elements, {wild} in 1000 wild, shifted by {shift}, {options:?}, on {gpu}");
+        let what = format!(
+            "{da} against {dr}, {n} elements, {wild} in 1000 wild, shifted by {shift}, rtol {rtol}, atol {atol}, {options:?}, on {gpu}"
+        );
         assert_same(&on(&gpu), &host, &what);
     }
 }
@@ -100,6 +113,45 @@ fn every_format_at_many_sizes() {
         for n in [1, 2, 15, 16, 17, 1023, 4096, 4097, 70_001, 600_003] {
             check(dtype, dtype, n, 1, &Options::default(), 0);
             check(dtype, dtype, n, 0, &Options::counts(), 0);
+        }
+    }
+}
+
+/// So long that groups of threads take several segments in a row, up to sixteen, and that not all take as many.
+#[test]
+fn long_tensors() {
+    for (dtype, n) in [
+        (DType::F64, 1 << 23),
+        (DType::F32, 1 << 24),
+        (DType::F16, (1 << 25) + 12_345),
+        (DType::F8E4M3, 1 << 26),
+        (DType::F64, (1 << 25) + 999),
+    ] {
+        check(dtype, dtype, n, 0, &Options::default(), 0);
+    }
+    check(DType::F32, DType::F32, (1 << 24) + 4_321, 1, &Options::default(), 0);
+}
+
+/// Bounds that 8-bit elements reach exactly, that no f16 number is near, and that are beyond f16.
+#[test]
+fn bytes_by_many_tolerances() {
+    let tolerances = [
+        [0.0, 0.0],
+        [0.0, 1.0],
+        [0.125, 0.0],
+        [0.0, 0.25],
+        [1e-6, 1e-7],
+        [0.3, 0.007],
+        [1.0, 1e-30],
+        [600.0, 1.0],
+        [0.0, 70_000.0],
+        [1e30, 1e30],
+    ];
+    for dtype in [DType::F8E4M3, DType::F8E5M2, DType::F8E4M3Fnuz, DType::I8, DType::U8] {
+        for tolerance in tolerances {
+            for wild in [0, 2, 1000] {
+                check_with(dtype, dtype, 40_001, wild, &Options::counts(), 0, tolerance);
+            }
         }
     }
 }
