@@ -62,7 +62,7 @@ export! {
         if name.starts_with("verify_") {
             // SAFETY: VerifyParams begins with the addresses of both tensors and has at least this size; the answer's address is the only
             // one in pinned memory.
-            let words = unsafe { (*params).cast::<[u64; 49]>().read_unaligned() };
+            let words = unsafe { (*params).cast::<[u64; 50]>().read_unaligned() };
             let mut s = state();
             let Some(answer) = words.iter().map(|w| *w as usize).find(|w| s.pinned.contains_key(w)) else {
                 s.violation("a comparison without an answer");

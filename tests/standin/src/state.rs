@@ -165,10 +165,12 @@ impl State {
                     }
                     let Some(size) = self.pinned.get(&answer) else { continue };
                     self.compared += 1;
-                    // SAFETY: pinned blocks have their size; that of an answer begins with the number of mismatches.
+                    // SAFETY: pinned blocks have their size; that of an answer begins with the number of mismatches and ends with the word that says
+                    // that it is there.
                     unsafe {
                         std::ptr::write_bytes(answer as *mut u8, 0, *size);
                         (answer as *mut u64).write(self.compared);
+                        ((answer + *size - 8) as *mut u64).write(1);
                     }
                 }
                 Op::Free { ptr } => {
