@@ -96,12 +96,14 @@ template <u32 A, u32 R> struct Dense {
         else if constexpr (bits == 32) return word(words, v);
         else return word(words, v * bits / 32) >> (v * bits % 32) & ((1u << bits) - 1);
     }
-    // Selects instead of an index that is not known: registers have no addresses.
-    template <int WORDS> static __device__ u32 word(const u32 (&words)[WORDS], u32 at) {
-        u32 x = words[0];
-#pragma unroll
-        for (u32 i = 1; i < WORDS; i++) x = at == i ? words[i] : x;
-        return x;
+    // Selects instead of an index that is not known: registers have no addresses. Every index here is a constant from the beginning.
+    template <int WORDS, int LAST = WORDS - 1> static __device__ u32 word(const u32 (&words)[WORDS], u32 at) {
+        const u32 last = words[LAST];
+        if constexpr (LAST == 0) return last;
+        else {
+            const u32 before = word<WORDS, LAST - 1>(words, at);
+            return at == LAST ? last : before;
+        }
     }
     // The number of one element of a load.
     template <u32 DTYPE, int WORDS> static __device__ Number number(const u32 (&words)[WORDS], u32 v) {
