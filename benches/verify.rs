@@ -1,7 +1,8 @@
 //! Speed of the comparison on every device that opens, against the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [FORMAT]`; the default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a GPU, where 16-bit formats get
-//! twice and 8-bit ones four times as many. Both tensors differ in a third of their elements; runs repeat and the best counts.
+//! `cargo bench --bench verify [ELEMENTS] [FORMAT]`; the default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a
+//! GPU, where 16-bit formats get twice and 8-bit ones four times as many. Both tensors differ in a third of their elements; runs
+//! repeat and the best counts.
 
 use hipverify::device::{AsTensor, TensorMut, bandwidth};
 use hipverify::fill::{FillUniformRand, Generator, fill};

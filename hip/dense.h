@@ -47,6 +47,10 @@ template <u32 A, u32 R> struct Dense {
     static constexpr bool SQUARES_FIT = narrow(A) && narrow(R);
     static constexpr bool PACKED = SAME && (A == F16 || A == BF16);
     static constexpr u32 DTYPE_A = A;
+    // Elements beyond these are looked at closely, where all metrics are wanted. bf16 patterns below 2^120 are ordered as those of f16, for
+    // which NVIDIA's instructions take magnitudes; above, some are what f16 has for NaN.
+    static constexpr bool ODD_WHEN_LARGE = PACKED && A == BF16;
+    static __device__ auto large() { return ODD_WHEN_LARGE ? Real<float>::power(119) : Real<typename Either<WIDE>::type>::max(); }
     // Whether elements are counted two at a time as f16, which has all their values: where the conversion is an instruction.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
     static constexpr bool HALVES = SAME && (A == F8E4M3 || A == F8E5M2 || A == I8 || A == U8);
@@ -120,28 +124,23 @@ template <u32 A, u32 R> struct Dense {
             asm("" : "+f"(x));
             return x;
         }
-        if constexpr (DTYPE == F8E5M2) {
-            const u32 halves = __byte_perm(word(words, v / 4), 0, v & 2 ? 0x3424 : 0x1404);
-            return f16_to_f32(v & 1 ? halves >> 16 : halves & 0xffff);
-        }
 #if __CUDA_ARCH__ >= 890
-        if constexpr (DTYPE == F8E4M3) {
-            u32 halves;
-            asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((u16)(word(words, v / 4) >> (v & 2) * 8)));
-            return f16_to_f32(v & 1 ? halves >> 16 : halves & 0xffff);
+        if constexpr (DTYPE == F8E5M2 || DTYPE == F8E4M3) {
+            const u32 two = halves<DTYPE>(word(words, v / 4), v / 2 & 1, 0);
+            return f16_to_f32(v & 1 ? two >> 16 : two & 0xffff);
         }
 #endif
 #endif
         return decode<DTYPE>(pick<DTYPE>(words, v));
     }
-    // Two bytes of a word, the lower or the upper, as f16. `magic` is what `magic_of_halves` returns.
-    static __device__ u32 halves(u32 word, u32 upper, u32 magic) {
+    // Two bytes of a word, the lower or the upper, as f16. `magic` is what `magic_of_halves` returns, for integers.
+    template <u32 DTYPE> static __device__ u32 halves(u32 word, u32 upper, u32 magic) {
         u32 x = 0;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-        if constexpr (A == F8E4M3) asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(x) : "h"((u16)(word >> 16 * upper)));
-        else if constexpr (A == F8E5M2) x = __byte_perm(word, 0, upper ? 0x3424 : 0x1404);
+        if constexpr (DTYPE == F8E4M3) asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(x) : "h"((u16)(word >> 16 * upper)));
+        else if constexpr (DTYPE == F8E5M2) x = __byte_perm(word, 0, upper ? 0x3424 : 0x1404);
         // A byte becomes the last of the fraction of 1024; for signed ones 128 is added first.
-        else x = Two<F16>::minus(__byte_perm(A == I8 ? word ^ 0x80808080u : word, magic, upper ? 0x4342 : 0x4140), A == I8 ? 0x64806480u : 0x64006400u);
+        else x = Two<F16>::minus(__byte_perm(DTYPE == I8 ? word ^ 0x80808080u : word, magic, upper ? 0x4342 : 0x4140), DTYPE == I8 ? 0x64806480u : 0x64006400u);
 #endif
         return x;
     }
@@ -172,11 +171,12 @@ template <u32 A, u32 R> struct Dense {
     }
     static __device__ Number result(const Raw &raw, int v) { return number<A>(raw.a, v); }
     static __device__ Number reference(const Raw &raw, int v) { return number<R>(raw.r, v); }
-    static __device__ u64 distance(const Raw &raw, u32 v) {
-        const u64 r = pick<R>(raw.r, v);
-        const i64 x = ordinal<A>(pick<A>(raw.a, v)), y = ordinal<A>(SAME ? r : nearest<A>(decode<R>(r)));
+    // How many steps of the result's format two elements are apart.
+    static __device__ u64 apart(u64 a, u64 r) {
+        const i64 x = ordinal<A>(a), y = ordinal<A>(SAME ? r : nearest<A>(decode<R>(r)));
         return x > y ? (u64)(x - y) : (u64)(y - x);
     }
+    static __device__ u64 distance(const Raw &raw, u32 v) { return apart(pick<A>(raw.a, v), pick<R>(raw.r, v)); }
     static __device__ u64 bits_a(const VerifyParams &p, u64 index) { return one<A>(p.a, index); }
     static __device__ u64 bits_r(const VerifyParams &p, u64 index) { return one<R>(p.r, index); }
     static __device__ Number decode_a(const VerifyParams &, u64 bits) { return decode<A>(bits); }

@@ -20,3 +20,13 @@ __device__ inline uint4 load16(const u8 *at) {
 #else
 #define BOUNDS(threads, blocks) __launch_bounds__(threads)
 #endif
+
+// Orders a thread's memory accesses before and after, for all threads of the device or for the host too.
+#if defined(__CUDA_ARCH__)
+// __threadfence() orders more, those of all threads among each other, and takes longer.
+__device__ inline void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+__device__ inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+#else
+__device__ inline void fence_device() { __threadfence(); }
+__device__ inline void fence_system() { __threadfence_system(); }
+#endif

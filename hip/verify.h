@@ -37,11 +37,11 @@ struct VerifyParams {
     double *partials; // [chunks][4]
     u32 *mismatches;  // [segments]
     struct VerifyWorkspace *workspace;
-    struct VerifyBest *bests; // [grid]
+    double *bests;    // [MEASURES][grid], then indices of as many
     struct VerifyResult *result;
 };
 
-// The worst elements that a block has seen.
+// The worst elements that a group has seen.
 struct VerifyBest {
     double value[MEASURES];
     u64 index[MEASURES];
@@ -189,6 +189,9 @@ template <typename T> __device__ inline void measure(const VerifyParams &p, cons
 
 // ---- what a block knows -------------------------------------------------------------------------------------------------
 
+// What each group has counted, in the end: sums first, as in VerifyResult, then the largest of numbers that are not negative.
+enum { LARGEST_A = ZEROS_R + 1, LARGEST_R, LEAST_RTOL, LEAST_ATOL, TALLIES };
+
 struct Shared {
     u64 keys[MEASURES];
     u64 hints[2];
@@ -197,13 +200,16 @@ struct Shared {
     u64 histograms[23];
     u64 first_segment; // inverted
     VerifyBest bests[MOST_GROUPS];
+    u64 mismatches[MOST_GROUPS]; // of each group
     double tree[MOST_GROUPS][4][4]; // of each group: sums of 1, 2, 4 and 8 segments that wait for their neighbours
-    // While elements are read: the table of screens. At the end: the lanes of the last sums.
-    alignas(16) double space[4 * FINAL_LANES];
+    // While elements are read: the table of screens. Then what groups have counted. At the end: the lanes of the last sums.
+    union {
+        alignas(16) double space[4 * FINAL_LANES];
+        u64 tallies[TALLIES][MOST_GROUPS];
+    };
     u64 limits[8]; // what the table was written for, as `Limits`
     // Rows looked at, and whether more is known, since the table was written.
-    u32 hot, raised, rewrite, unused;
-    u32 found[MOST_GROUPS], last;
+    u32 hot, raised, rewrite, last;
 };
 
 // About 1 / x, to a few units in the last place; 0 where that would be subnormal.
@@ -273,9 +279,13 @@ __device__ inline u32 group_of(u32 thread) {
 #endif
 }
 
-template <typename T> __device__ inline T group_sum(T x) {
+__device__ inline u32 group_sum(u32 x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(0xffffffffu, x);
+#else
     for (int offset = GROUP / 2; offset > 0; offset /= 2) x += __shfl_xor(x, offset, GROUP);
     return x;
+#endif
 }
 // The votes of a group: its part of a wavefront that may hold two.
 __device__ inline u32 group_votes(bool x) { return (u32)((u64)__ballot(x) >> (threadIdx.x % warpSize / GROUP * GROUP)); }
@@ -299,16 +309,20 @@ __device__ inline u64 group_max(u64 x) {
 __device__ inline float group_max(float x) { return f32_of(group_max(bits_of(x))); }
 __device__ inline double group_max(double x) { return f64_of(group_max(bits_of(x))); }
 
-// Joins what threads have counted; the shared counters are zero before.
-template <bool ALL, typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t) {
+// Writes down what a group's threads have counted, after a barrier that ends the use of the table. Absent counts and tolerances are 0.
+template <bool ALL, typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t, double rtol = 0, double atol = 0) {
     const u32 zero_passes = ALL ? group_sum(t.zero_passes) : 0, zeros_a = ALL ? group_sum(t.zeros_a) : 0, zeros_r = ALL ? group_sum(t.zeros_r) : 0;
     const T largest_a = group_max(t.largest_a), largest_r = group_max(t.largest_r);
     if (threadIdx.x % GROUP) return;
-    if (zero_passes) atomicAdd(&s.counts[ZERO_PASSES], (u64)zero_passes);
-    if (zeros_a) atomicAdd(&s.counts[ZEROS_A], (u64)zeros_a);
-    if (zeros_r) atomicAdd(&s.counts[ZEROS_R], (u64)zeros_r);
-    raise(s.magnitudes[0], bits_of((double)largest_a));
-    raise(s.magnitudes[1], bits_of((double)largest_r));
+    const u32 group = threadIdx.x / GROUP;
+    s.tallies[MISMATCHES][group] = s.mismatches[group];
+    s.tallies[ZERO_PASSES][group] = zero_passes;
+    s.tallies[ZEROS_A][group] = zeros_a;
+    s.tallies[ZEROS_R][group] = zeros_r;
+    s.tallies[LARGEST_A][group] = bits_of((double)largest_a);
+    s.tallies[LARGEST_R][group] = bits_of((double)largest_r);
+    s.tallies[LEAST_RTOL][group] = bits_of(rtol);
+    s.tallies[LEAST_ATOL][group] = bits_of(atol);
 }
 
 // Whether a value comes before the best, by size and then by place.
@@ -316,19 +330,51 @@ __device__ inline bool improves(const VerifyBest &best, int k, double value, u64
     return value > best.value[k] || (value == best.value[k] && value > 0 && index < best.index[k]);
 }
 
-// Puts the best of all groups into the first's place; the whole block, with a barrier before and after.
-__device__ inline void join_bests(Shared &s) {
-    __syncthreads();
-    if (threadIdx.x < MEASURES) {
-        const u32 k = threadIdx.x;
-        for (u32 g = 1; g < blockDim.x / GROUP; g++)
-            if (improves(s.bests[0], k, s.bests[g].value[k], s.bests[g].index[k])) {
-                s.bests[0].value[k] = s.bests[g].value[k];
-                s.bests[0].index[k] = s.bests[g].index[k];
-            }
-    }
-    __syncthreads();
+// The largest value that threads of a group have, and the first index that has it: one thread gives them to `f`. Where all are 0 the
+// index says nothing.
+template <typename F> __device__ inline void group_worst(double value, u64 index, F f) {
+    const double largest = group_max(value);
+    const u64 first = ~group_max(value == largest ? ~index : 0);
+    if (threadIdx.x % GROUP == 0) f(largest, first);
 }
+
+// The worst elements that a thread has seen, by the first KINDS measures.
+struct Worst {
+    double value[MEASURES];
+    u64 index[MEASURES];
+    __device__ void clear() {
+        for (int k = 0; k < MEASURES; k++) value[k] = 0, index[k] = NOWHERE;
+    }
+    __device__ void take(int k, double x, u64 at) {
+        if (x > value[k] || (x == value[k] && x > 0 && at < index[k])) value[k] = x, index[k] = at;
+    }
+    template <int KINDS> __device__ void take(const double (&x)[MEASURES], u64 at) {
+#pragma unroll
+        for (int k = 0; k < KINDS; k++) take(k, x[k], at);
+    }
+    template <int KINDS> __device__ void take(const VerifyBest &best) {
+#pragma unroll
+        for (int k = 0; k < KINDS; k++) take(k, best.value[k], best.index[k]);
+    }
+    // Those of a group.
+    template <int KINDS> __device__ void join(VerifyBest &best) const {
+        // All reductions are under way together. Usually upper halves tell whose the largest is.
+        u32 top[KINDS], most[KINDS];
+        bool ties = false;
+#pragma unroll
+        for (int k = 0; k < KINDS; k++) top[k] = (u32)(bits_of(value[k]) >> 32), most[k] = group_max(top[k]);
+#pragma unroll
+        for (int k = 0; k < KINDS; k++) {
+            const u32 ahead = group_votes(top[k] == most[k]);
+            ties |= (ahead & (ahead - 1)) != 0;
+            if (top[k] == most[k]) best.value[k] = value[k], best.index[k] = index[k];
+        }
+        if (!ties) return;
+        settle_group();
+#pragma unroll
+        for (int k = 0; k < KINDS; k++) group_worst(value[k], index[k], [&](double x, u64 at) { best.value[k] = x, best.index[k] = at; });
+    }
+};
 
 // Counts one differing pair: the twin of `histogram::count`. Bins: 9 relative, 6 epsilon, 8 ratio.
 __device__ inline void bin(Shared &s, bool has_relative, double relative, double epsilon, double ratio) {
@@ -353,15 +399,17 @@ template <typename T> __device__ inline void observe_nonfinite(const VerifyParam
     tally.mismatches += !p.nonfinite_equal || !same;
 }
 
-// The tolerances that would have let a differing finite pair pass, where they exceed what is known.
-template <typename T> __device__ inline void hints(const VerifyParams &p, const Shared &s, const Rule<T> &rule, T d, T m, double (&hint)[2]) {
-    forget();
-    const T rtol = (T)f64_of(s.hints[0]), atol = (T)f64_of(s.hints[1]);
+// The tolerances that would have let a differing finite pair pass, where they exceed those that are known.
+template <typename T> __device__ inline void hints(const Rule<T> &rule, T rtol, T atol, T d, T m, double (&hint)[2]) {
     hint[0] = hint[1] = 0;
     if (!(d <= rule.bound(rtol, m, rule.atol)))
         hint[0] = (double)least<T>(Real<T>::quotient(d - rule.atol, m), [&](T t) { return d <= rule.bound(t, m, rule.atol); });
     if (!(d <= rule.bound(rule.rtol, m, atol)))
         hint[1] = (double)least<T>(d - rule.rtol * m, [&](T t) { return d <= rule.bound(rule.rtol, m, t); });
+}
+template <typename T> __device__ inline void hints(const Shared &s, const Rule<T> &rule, T d, T m, double (&hint)[2]) {
+    forget();
+    hints<T>(rule, (T)f64_of(s.hints[0]), (T)f64_of(s.hints[1]), d, m, hint);
 }
 
 // ---- exact integers -----------------------------------------------------------------------------------------------------

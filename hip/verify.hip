@@ -1,7 +1,7 @@
 // The comparison for pairs of formats that matter most: dense tensors, aligned to 16 bytes.
 // Kernel names: verify_<result>_<reference>_<level>.
 #include <hip/hip_runtime.h>
-#include "verify_dense.h"
+#include "verify_few.h"
 
 VERIFY(f64_f64, F64, F64)
 VERIFY(f32_f32, F32, F32)

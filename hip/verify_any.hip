@@ -37,17 +37,6 @@ template <typename T, bool INT> struct Any {
     }
 };
 
-// The worst elements that a thread has seen.
-struct Worst {
-    double value[MEASURES];
-    u64 index[MEASURES];
-    __device__ void take(const double (&x)[MEASURES], u64 at) {
-#pragma unroll
-        for (int k = 0; k < MEASURES; k++)
-            if (x[k] > value[k] || (x[k] == value[k] && x[k] > 0 && at < index[k])) value[k] = x[k], index[k] = at;
-    }
-};
-
 // Visits one element by the rule: the twin of `Stats::observe` and `Stats::observe_int`. d and m are for the sums.
 template <class Pair>
 __device__ inline void observe(const VerifyParams &p, Shared &s, Tally<typename Pair::Number> &tally, Worst &worst, u64 index, double &d, double &m) {
@@ -88,9 +77,9 @@ __device__ inline void observe(const VerifyParams &p, Shared &s, Tally<typename 
         if (!(off > 0)) return;
         measure<T>(p, rule, off, size, Pair::distance(p, bits_a, bits_r, r), value);
         if (p.histograms) bin(s, size > Real<T>::small(), value[RELATIVE], value[EPSILON], value[RATIO]);
-        hints<T>(p, s, rule, off, size, hint);
+        hints<T>(s, rule, off, size, hint);
     }
-    worst.take(value, index);
+    worst.take<MEASURES>(value, index);
     for (int k = 0; k < 2; k++)
         if (hint[k] > 0) raise(s.hints[k], bits_of(hint[k]));
 }
@@ -107,7 +96,7 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
     Tally<T> tally;
     tally.clear();
     Worst worst;
-    for (int k = 0; k < MEASURES; k++) worst.value[k] = 0, worst.index[k] = NOWHERE;
+    worst.clear();
 #pragma unroll 1
     for (u64 chunk = (u64)blockIdx.x * groups + group; chunk < chunks; chunk += (u64)gridDim.x * groups)
 #pragma unroll 1
@@ -128,15 +117,8 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
         }
     __syncthreads();
     tally_up<true>(s, tally);
-    // The block's worst: the values, then the first places that have them.
-#pragma unroll
-    for (int k = 0; k < MEASURES; k++) {
-        const double most = group_max(worst.value[k]);
-        const u64 first = ~group_max(~(most > 0 && worst.value[k] == most ? worst.index[k] : NOWHERE));
-        if (column == 0) s.bests[group].value[k] = most, s.bests[group].index[k] = first;
-    }
-    join_bests(s);
-    finish<Pair, true>(p, s, size, segments);
+    worst.join<MEASURES>(s.bests[group]);
+    finish<Pair, true>(p, s, size, segments, segments);
 }
 
 extern "C" __global__ void __launch_bounds__(512) verify_any_f32(VerifyParams p) { verify_each<Any<float, false>>(p); }

@@ -1,6 +1,6 @@
 // The comparison for pairs of 8-bit formats: dense tensors, aligned to 16 bytes. Names as in verify.hip.
 #include <hip/hip_runtime.h>
-#include "verify_dense.h"
+#include "verify_few.h"
 
 VERIFY(f8e4m3_f8e4m3, F8E4M3, F8E4M3)
 VERIFY(f8e5m2_f8e5m2, F8E5M2, F8E5M2)

@@ -5,10 +5,34 @@
 // Adds 1 where x > y, both finite: the sign of their difference is exact.
 template <typename T> __device__ inline void count_above(u32 &count, T x, T y) { count += sign_of(y - x); }
 
+// The least magnitudes of a row's elements in one thread. 16-bit pairs keep two at a time, as patterns; NaN are left out.
+template <class Pair, bool PACKED = Pair::PACKED> struct Least {
+    typedef typename Pair::Number T;
+    T a = Real<T>::max(), r = Real<T>::max();
+    __device__ explicit Least(const typename Pair::Raw &raw) {
+#pragma unroll
+        for (int v = 0; v < Pair::V; v++) {
+            a = Real<T>::smaller(a, Real<T>::abs(Pair::result(raw, v)));
+            r = Real<T>::smaller(r, Real<T>::abs(Pair::reference(raw, v)));
+        }
+    }
+    // Whether a result is zero or a reference at most `gate`.
+    __device__ bool any(T gate) const { return a == 0 || r <= gate; }
+};
+template <class Pair> struct Least<Pair, true> {
+    typedef Two<F16> Words;
+    u32 a = 0x7bff7bff, r = a;
+    __device__ explicit Least(const typename Pair::Raw &raw) {
+#pragma unroll
+        for (int i = 0; i < Pair::WORDS_A; i++) Words::lower(a, raw.a[i]), Words::lower(r, raw.r[i]);
+    }
+    __device__ bool any(u32 gate) const { return Words::any_up_to(a, 0, r, gate); }
+};
+
 // The largest magnitudes of finite elements. 16-bit pairs and halves are kept two at a time, as patterns.
-enum Kept { ONES, PATTERNS, HALVES };
-template <class Pair> constexpr Kept kept() { return Pair::PACKED ? PATTERNS : Pair::HALVES ? HALVES : ONES; }
-template <class Pair, Kept KEPT = kept<Pair>()> struct Extent {
+enum Kept { ONES, PATTERNS, LITTLE_PATTERNS, HALVES };
+template <class Pair, bool ALL> constexpr Kept KEPT = Pair::PACKED ? (Pair::ODD_WHEN_LARGE && ALL ? LITTLE_PATTERNS : PATTERNS) : Pair::HALVES ? HALVES : ONES;
+template <class Pair, Kept> struct Extent {
     typedef typename Pair::Number T;
     T a = 0, r = 0;
     __device__ void raise(const typename Pair::Raw &raw) {
@@ -28,17 +52,17 @@ template <class Pair> struct Extent<Pair, HALVES> {
     __device__ void raise(const typename Pair::Raw &raw, u32 magic) {
 #pragma unroll
         for (int i = 0; i < 2 * Pair::WORDS_A; i++) {
-            Two<F16>::raise(a, Pair::halves(raw.a[i / 2], i % 2, magic));
-            Two<F16>::raise(r, Pair::halves(raw.r[i / 2], i % 2, magic));
+            Two<F16>::raise(a, Pair::template halves<Pair::DTYPE_A>(raw.a[i / 2], i % 2, magic));
+            Two<F16>::raise(r, Pair::template halves<Pair::DTYPE_A>(raw.r[i / 2], i % 2, magic));
         }
     }
     static __device__ T larger(u32 most) { return f16_to_f32(most >> 16 > (most & 0xffff) ? most >> 16 : most & 0xffff); }
     __device__ T largest_a() const { return larger(a); }
     __device__ T largest_r() const { return larger(r); }
 };
-template <class Pair> struct Extent<Pair, PATTERNS> {
+template <class Pair, u32 DTYPE> struct PackedExtent {
     typedef typename Pair::Number T;
-    typedef Two<Pair::DTYPE_A> Words;
+    typedef Two<DTYPE> Words;
     u32 a = 0, r = 0;
     __device__ void raise(const typename Pair::Raw &raw) {
 #pragma unroll
@@ -48,6 +72,8 @@ template <class Pair> struct Extent<Pair, PATTERNS> {
     __device__ T largest_a() const { return larger(a); }
     __device__ T largest_r() const { return larger(r); }
 };
+template <class Pair> struct Extent<Pair, PATTERNS> : PackedExtent<Pair, Pair::DTYPE_A> {};
+template <class Pair> struct Extent<Pair, LITTLE_PATTERNS> : PackedExtent<Pair, F16> {};
 
 // Results that are zero, and references that are or for which a zero result would pass: few rows have some. No reference above `gate`
 // is one.
@@ -55,16 +81,7 @@ template <class Pair, bool PACKED> struct Small {
     typedef typename Pair::Number T;
     T gate;
     __device__ explicit Small(const Rule<T> &rule) : gate(rule.rtol < (T)0.99 ? rule.atol / (1 - rule.rtol) * (T)(1 + 1e-5) + Real<T>::tiny() : Real<T>::max()) {}
-    __device__ bool any(const typename Pair::Raw &raw) const {
-        T a = Real<T>::max(), r = Real<T>::max();
-#pragma unroll
-        for (int v = 0; v < Pair::V; v++) {
-            a = Real<T>::smaller(a, Real<T>::abs(Pair::result(raw, v)));
-            r = Real<T>::smaller(r, Real<T>::abs(Pair::reference(raw, v)));
-        }
-        return a == 0 || r <= gate;
-    }
-    __device__ void count(Tally<T> &tally, const Rule<T> &rule, const typename Pair::Raw &raw) const {
+    __device__ void count(Tally<T> &tally, const Rule<T> &rule, const Least<Pair> &, const typename Pair::Raw &raw) const {
 #pragma unroll
         for (int v = 0; v < Pair::V; v++) {
             const T a = Pair::result(raw, v), r = Pair::reference(raw, v), m = Real<T>::abs(r);
@@ -76,34 +93,29 @@ template <class Pair, bool PACKED> struct Small {
 };
 template <class Pair> struct Small<Pair, true> {
     typedef typename Pair::Number T;
-    typedef Two<Pair::DTYPE_A> Words;
-    u32 gate;
+    typedef Two<F16> Words;
+    u32 gate;   // in both halves
     bool exact; // references pass up to the gate and no further
     __device__ explicit Small(const Rule<T> &rule) : exact(rule.rtol < (T)0.99) {
         const Small<Pair, false> wide(rule);
-        gate = (u32)Pair::ordinal_of(wide.gate);
+        gate = (u32)Pair::ordinal_of(Real<T>::smaller(wide.gate, Pair::large()));
         // Of numbers as far apart as these none passes above one that does not: passing takes m * (1 - rtol) <= atol.
         while (exact && gate > 0 && !(Pair::value_of(gate) <= rule.bound(Pair::value_of(gate)))) gate -= 1;
+        gate *= 0x10001u;
     }
-    __device__ bool any(const typename Pair::Raw &raw) const {
-        u32 a = (u32)Pair::largest_ordinal() * 0x10001u, r = a;
-#pragma unroll
-        for (int i = 0; i < Pair::WORDS_A; i++) Words::lower(a, raw.a[i]), Words::lower(r, raw.r[i]);
-        return Words::any_up_to(a, 0, r, gate * 0x10001u);
-    }
-    __device__ void count(Tally<T> &tally, const Rule<T> &rule, const typename Pair::Raw &raw) const {
+    static __device__ u32 count_up_to(const u32 (&words)[Pair::WORDS_A], u32 limit) {
         static_assert(Pair::WORDS_A <= 16, "a bit of each half for every word");
-        u32 a = 0, r = 0, passes = 0;
+        u32 bits = 0;
 #pragma unroll
-        for (int i = 0; i < Pair::WORDS_A; i++) {
-            const u32 bit = 0x10001u << i;
-            a |= Words::up_to(raw.a[i], 0) & bit;
-            r |= Words::up_to(raw.r[i], 0) & bit;
-            passes |= Words::up_to(raw.r[i], gate * 0x10001u) & bit;
+        for (int i = 0; i < Pair::WORDS_A; i++) bits |= Words::up_to(words[i], limit) & 0x10001u << i;
+        return __popc(bits);
+    }
+    __device__ void count(Tally<T> &tally, const Rule<T> &rule, const Least<Pair> &least, const typename Pair::Raw &raw) const {
+        if (least.any(0)) {
+            tally.zeros_a += count_up_to(raw.a, 0);
+            tally.zeros_r += count_up_to(raw.r, 0);
         }
-        tally.zeros_a += __popc(a);
-        tally.zeros_r += __popc(r);
-        if (exact) tally.zero_passes += __popc(passes);
+        if (exact) tally.zero_passes += count_up_to(raw.r, gate);
         else {
 #pragma unroll
             for (int v = 0; v < Pair::V; v++) {
@@ -159,9 +171,9 @@ template <class Pair> struct Counter {
         u32 found = both(0x6000), most = 0, least = both(0x7c00);
 #pragma unroll
         for (int i = 0; i < 2 * Pair::WORDS_A; i++) {
-            const u32 r = Pair::halves(raw.r[i / 2], i % 2, magic), d = Words::magnitude(Words::minus(Pair::halves(raw.a[i / 2], i % 2, magic), r));
+            const u32 r = Pair::template halves<Pair::DTYPE_A>(raw.r[i / 2], i % 2, magic), d = Words::magnitude(Words::minus(Pair::template halves<Pair::DTYPE_A>(raw.a[i / 2], i % 2, magic), r));
             const u32 beyond = Words::minus(d, Words::fused(rtol, r & 0x7fff7fffu, atol));
-            found = Words::plus(found, Words::positive(beyond));
+            found = Words::plus(found, Words::above(beyond, 0));
             most = Words::larger_or_nan(most, d);
             Words::lower(least, beyond);
         }
@@ -174,8 +186,8 @@ template <class Pair> struct Counter {
         u32 bad = 0;
 #pragma unroll
         for (int i = 0; i < 2 * Pair::WORDS_A; i++) {
-            const u32 a = Pair::halves(raw.a[i / 2], i % 2, magic), r = Pair::halves(raw.r[i / 2], i % 2, magic), d = Words::minus(a, r);
-            const u32 equal = ~Words::differ(Words::magnitude(d), limit), below = Words::positive(Words::minus(limit, Words::magnitude(d)));
+            const u32 a = Pair::template halves<Pair::DTYPE_A>(raw.a[i / 2], i % 2, magic), r = Pair::template halves<Pair::DTYPE_A>(raw.r[i / 2], i % 2, magic), d = Words::minus(a, r);
+            const u32 equal = ~Words::differ(Words::magnitude(d), limit), below = Words::above(limit, Words::magnitude(d));
             // Of the larger operand a rounded difference takes away something else than the smaller.
             const u32 rounded = Words::differ(Words::minus(a, d), r) | Words::differ(Words::plus(d, r), a);
             bad |= (equal & rounded) | ~(equal | Words::differ(below, 0));

@@ -69,19 +69,19 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     begin(s);
     Tally<T> tally;
     tally.clear();
-    Small<Pair, Pair::PACKED> small(rule);
-    Extent<Pair> extent;
+    const Small<Pair, Pair::PACKED> small(rule);
+    Extent<Pair, KEPT<Pair, ALL>> extent;
 #if defined(__CUDACC__)
     Counter<Pair> counter(rule);
 #endif
     Exchange exchange;
     exchange.ask(w);
-    look_ahead<Pair, ALL>(p, s, first + group * chunk, (first + group * chunk) * SEGMENT + column * V, ALL && chunk == 1 && stride >= segments);
+    look_ahead<Pair, ALL>(p, s, first + group * chunk, (first + group * chunk) * SEGMENT + column * V);
     __syncthreads();
     exchange.settle(s, w);
     // Many blocks have begun at once and looked at as many elements: worth a moment.
     if (gridDim.x > 64) {
-        __threadfence();
+        fence_device();
         exchange.ask(w);
         exchange.settle(s, w);
     }
@@ -127,7 +127,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
                         const u32 row = batch * BATCH + k;
                         // Rows that are not all there are looked at closely.
                         const bool cut = (row + AT_ONCE) * ROW > left;
-                        const Extent<Pair> extent_before = extent;
+                        const auto extent_before = extent;
                         const Tally<T> tally_before = tally;
 #if defined(__CUDACC__)
                         if constexpr (!ALL && Pair::HALVES) {
@@ -159,7 +159,10 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
                             }
                             if (ALL) sums.add(d, r);
                             extent.raise(raw);
-                            if (ALL && small.any(raw)) small.count(tally, rule, raw);
+                            if constexpr (ALL) {
+                                const Least<Pair> least(raw);
+                                if (least.any(small.gate)) small.count(tally, rule, least, raw);
+                            }
                         }
                         u32 hots = 0;
 #pragma unroll
@@ -196,11 +199,5 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     tally.largest_a = Real<T>::larger(tally.largest_a, extent.largest_a());
     tally.largest_r = Real<T>::larger(tally.largest_r, extent.largest_r());
     tally_up<ALL>(s, tally);
-    join_bests(s);
-    finish<Pair, ALL>(p, s, SEGMENT, segments);
+    finish<Pair, ALL>(p, s, SEGMENT, segments, segments);
 }
-
-// The kernels of a pair: verify_<name>_counts and verify_<name>_all.
-#define VERIFY(name, A, R)                                                                                                          \
-    extern "C" __global__ void BOUNDS(128, 5) verify_##name##_counts(VerifyParams p) { verify<Dense<A, R>, false, 128>(p); } \
-    extern "C" __global__ void BOUNDS(128, 4) verify_##name##_all(VerifyParams p) { verify<Dense<A, R>, true, 128>(p); }

@@ -1,11 +1,11 @@
 // The end of a comparison: the block that finishes last joins what all blocks have found and writes the result.
 #pragma once
+#include "platform.h"
 #include "verify.h"
 
-// Whether element `index` passes.
-template <class Pair> __device__ inline bool passes(const VerifyParams &p, u64 index) {
+// Whether a pair of elements passes.
+template <class Pair> __device__ inline bool passes(const VerifyParams &p, u64 bits_a, u64 bits_r) {
     typedef typename Pair::Number T;
-    const u64 bits_a = Pair::bits_a(p, index), bits_r = Pair::bits_r(p, index);
     if constexpr (Pair::EXACT_INTEGERS) {
         const i64 a = decode_int(format_of(p.dtype_a), bits_a), r = decode_int(format_of(p.dtype_r), bits_r);
         return int_passes(apart(a, r), p.rtol, (double)size_of(r), p.atol);
@@ -23,50 +23,59 @@ template <class Pair> __device__ inline VerifyPlace place(const VerifyParams &p,
     return at;
 }
 
-// Lists the first mismatches in the order of their indices; the whole block. `segment` is the first that has some.
-template <class Pair> __device__ inline void list(const VerifyParams &p, Shared &s, u64 size, u64 segment, u64 segments, u64 mismatches) {
-    const u32 groups = blockDim.x / GROUP, group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
+// Lists the first mismatches in the order of their indices; one group. They were counted by `parts` parts of `size` elements, of which
+// `part` is the first that has some.
+template <class Pair> __device__ inline void list(const VerifyParams &p, u64 size, u64 part, u64 parts, u64 mismatches) {
+    enum { AHEAD = 8 };
+    const u32 column = threadIdx.x % GROUP;
     const u64 wanted = mismatches < p.first ? mismatches : p.first;
     u64 listed = 0;
-    while (listed < wanted) {
-        const u64 end = (segment + 1) * size < p.n ? (segment + 1) * size : p.n;
-        for (u64 from = segment * size; from < end && listed < wanted; from += blockDim.x) {
-            const u64 index = from + threadIdx.x;
-            const bool fails = index < end && !passes<Pair>(p, index);
-            const u32 mine = group_votes(fails);
-            if (column == 0) s.found[group] = __popc(mine);
-            __syncthreads();
-            u64 rank = listed + __popc(mine & ((1u << column) - 1));
-            for (u32 g = 0; g < groups; g++) {
-                if (g < group) rank += s.found[g];
-                listed += s.found[g];
+    while (part < parts) {
+        const u64 end = (part + 1) * size < p.n ? (part + 1) * size : p.n;
+#pragma unroll 1
+        for (u64 from = part * size; from < end && listed < wanted; from += AHEAD * GROUP) {
+            u64 bits_a[AHEAD], bits_r[AHEAD];
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; k++) {
+                const u64 index = from + k * GROUP + column;
+                bits_a[k] = bits_r[k] = 0;
+                if (index < end) bits_a[k] = Pair::bits_a(p, index), bits_r[k] = Pair::bits_r(p, index);
             }
-            if (fails && rank < wanted) p.result->first[rank] = place<Pair>(p, index);
-            __syncthreads();
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; k++) {
+                const u64 index = from + k * GROUP + column;
+                const bool fails = index < end && !passes<Pair>(p, bits_a[k], bits_r[k]);
+                const u32 mine = group_votes(fails);
+                const u64 rank = listed + __popc(mine & ((1u << column) - 1));
+                if (fails && rank < wanted) p.result->first[rank] = {index, bits_a[k], bits_r[k]};
+                listed += __popc(mine);
+            }
         }
         if (listed >= wanted) break;
-        // The next segment that has some. There is one: not all mismatches are listed.
-        for (u64 from = segment + 1;; from += blockDim.x) {
-            const u64 at = from + threadIdx.x;
-            if (threadIdx.x == 0) s.first_segment = 0;
-            __syncthreads();
-            if (at < segments && p.mismatches[at]) atomicMax(&s.first_segment, ~at);
-            __syncthreads();
-            segment = ~s.first_segment;
-            __syncthreads();
-            if (segment != NOWHERE || from + blockDim.x >= segments) break;
+        // The next part that has some.
+        u64 from = part + 1;
+        for (part = NOWHERE; part == NOWHERE && from < parts; from += AHEAD * GROUP) {
+            u32 some[AHEAD];
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; k++) some[k] = from + k * GROUP + column < parts ? p.mismatches[from + k * GROUP + column] : 0;
+#pragma unroll
+            for (u32 k = AHEAD; k-- > 0;) {
+                const u32 here = group_votes(some[k] != 0);
+                if (here) part = from + k * GROUP + (u32)__ffs((int)here) - 1;
+            }
         }
-        if (segment == NOWHERE) break;
     }
-    if (threadIdx.x == 0) p.result->listed = listed < wanted ? listed : wanted;
+    if (column == 0) p.result->listed = listed < wanted ? listed : wanted;
 }
 
-// Joins the sums of all chunks, in shared memory.
+// Joins the sums of all chunks, in shared memory. Lanes without an item would add zeros.
 __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments) {
     const u32 parts = ITEM_SEGMENTS >> p.chunk_log;
     const u64 items = (segments + ITEM_SEGMENTS - 1) / ITEM_SEGMENTS, chunks = (segments + (1ull << p.chunk_log) - 1) >> p.chunk_log;
     // A thread a lane and two of the four sums.
-    for (u32 task = threadIdx.x; task < 2 * FINAL_LANES; task += blockDim.x) {
+    u32 lanes = FINAL_LANES;
+    while (lanes / 2 >= items && lanes > 1) lanes /= 2;
+    for (u32 task = threadIdx.x; task < 2 * lanes; task += blockDim.x) {
         const u32 lane = task / 2, pair = task % 2;
         const double2 *const from = (const double2 *)p.partials + pair;
         double sum0 = 0, sum1 = 0;
@@ -109,7 +118,7 @@ __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments
         s.space[(2 * pair) * FINAL_LANES + lane] = sum0;
         s.space[(2 * pair + 1) * FINAL_LANES + lane] = sum1;
     }
-    for (u32 half = FINAL_LANES / 2; half > 0; half /= 2) {
+    for (u32 half = lanes / 2; half > 0; half /= 2) {
         __syncthreads();
         for (u32 i = threadIdx.x; i < half * 4; i += blockDim.x) {
             double *x = s.space + i / half * FINAL_LANES;
@@ -120,69 +129,80 @@ __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments
     if (threadIdx.x < 4) p.result->sums[threadIdx.x] = s.space[threadIdx.x * FINAL_LANES];
 }
 
-// s.bests[0] is the block's best. SIZE: elements of a segment.
-template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 segments) {
+// The last of a block's work, after its last `Worst::join` and `tally_up`. Mismatches were counted by `parts` parts of `size` elements,
+// sums by segments.
+template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 parts, u64 segments) {
     VerifyWorkspace &w = *p.workspace;
-    const u32 t = threadIdx.x;
-    // This block's share, into global memory.
-    if (t < MEASURES) {
-        p.bests[blockIdx.x].value[t] = s.bests[0].value[t];
-        p.bests[blockIdx.x].index[t] = s.bests[0].index[t];
+    const u32 t = threadIdx.x, groups = blockDim.x / GROUP, group = t / GROUP, column = t % GROUP;
+    enum { KINDS = ALL ? MEASURES : ABSOLUTE + 1 };
+    __syncthreads();
+    // This block's share, into global memory: a group a measure, a thread a count.
+    double *const values = p.bests;
+    u64 *const indices = (u64 *)(values + MEASURES * gridDim.x);
+#pragma unroll 1
+    for (u32 k = group; k < KINDS; k += groups) {
+        const bool there = column < MOST_GROUPS;
+        const VerifyBest &best = s.bests[there ? column : 0];
+        group_worst(there ? best.value[k] : 0, best.index[k], [&](double value, u64 index) {
+            values[k * gridDim.x + blockIdx.x] = value;
+            indices[k * gridDim.x + blockIdx.x] = index;
+        });
     }
-    if (t < COUNTS && s.counts[t]) atomicAdd(&w.counts[t], s.counts[t]);
-    if (t < 23 && s.histograms[t]) atomicAdd(&w.histograms[t], s.histograms[t]);
-    if (t < 2) {
-        if (s.hints[t]) atomicMax(&w.hints[t], s.hints[t]);
-        if (s.magnitudes[t]) atomicMax(&w.magnitudes[t], s.magnitudes[t]);
-    }
-    if (t == 0 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
-    __threadfence();
+    if (t < COUNTS) {
+        u64 count = s.counts[t];
+        if (t < LARGEST_A)
+#pragma unroll
+            for (u32 g = 0; g < MOST_GROUPS; g++) count += g < groups ? s.tallies[t][g] : 0;
+        if (count) atomicAdd(&w.counts[t], count);
+    } else if (group == 1 && column < TALLIES - LARGEST_A) {
+        u64 most = column < 2 ? s.magnitudes[column] : s.hints[column - 2];
+#pragma unroll
+        for (u32 g = 0; g < MOST_GROUPS; g++) {
+            const u64 x = g < groups ? s.tallies[LARGEST_A + column][g] : 0;
+            most = x > most ? x : most;
+        }
+        if (most) atomicMax(column < 2 ? &w.magnitudes[column] : &w.hints[column - 2], most);
+    } else if (group == 2 && column < 23 && s.histograms[column]) atomicAdd(&w.histograms[column], s.histograms[column]);
+    else if (group == 3 && column == 0 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
+    fence_device();
     __syncthreads();
     if (t == 0) s.last = atomicAdd(&w.blocks_done, 1ull) == gridDim.x - 1;
     __syncthreads();
     if (!s.last) return;
-    __threadfence();
+    fence_device();
 
     // Read first and used later, so that all is under way at once.
     VerifyResult &out = *p.result;
     const u64 count = w.counts[t < COUNTS ? t : 0], histogram = w.histograms[t < 23 ? t : 0], first_segment = w.first_segment;
     const double hint = f64_of(w.hints[t & 1]), magnitude = f64_of(w.magnitudes[t & 1]);
-    // The worst of all blocks: each thread takes some blocks, each group joins its threads, then a thread a measure joins the groups.
-    enum { KINDS = ALL ? MEASURES : ABSOLUTE + 1 };
-    double value[KINDS];
-    u64 index[KINDS];
-#pragma unroll
-    for (int k = 0; k < KINDS; k++) value[k] = 0, index[k] = NOWHERE;
+    // The worst of all blocks.
 #pragma unroll 1
-    for (u32 b = t; b < gridDim.x; b += blockDim.x) {
-        const VerifyBest best = p.bests[b];
-#pragma unroll
-        for (int k = 0; k < KINDS; k++)
-            if (best.value[k] > value[k] || (best.value[k] == value[k] && best.value[k] > 0 && best.index[k] < index[k])) value[k] = best.value[k], index[k] = best.index[k];
+    for (u32 k = group; k < KINDS; k += groups) {
+        double worst = 0;
+        u64 where = NOWHERE;
+#pragma unroll 4
+        for (u32 b = column; b < gridDim.x; b += GROUP) {
+            const double value = values[k * gridDim.x + b];
+            const u64 index = indices[k * gridDim.x + b];
+            if (value > worst || (value == worst && value > 0 && index < where)) worst = value, where = index;
+        }
+        group_worst(worst, where, [&](double value, u64 index) {
+            out.values[k] = value;
+            out.places[k] = place<Pair>(p, value > 0 ? index : NOWHERE);
+        });
     }
-#pragma unroll
-    for (int k = 0; k < KINDS; k++) {
-        const double most = group_max(value[k]);
-        const u64 first = ~group_max(~(value[k] == most && most > 0 ? index[k] : NOWHERE));
-        if (t % GROUP == 0) s.bests[t / GROUP].value[k] = most, s.bests[t / GROUP].index[k] = first;
-    }
-    join_bests(s);
-    if (t < KINDS) {
-        out.values[t] = s.bests[0].value[t];
-        out.places[t] = place<Pair>(p, s.bests[0].value[t] > 0 ? s.bests[0].index[t] : NOWHERE);
-    }
-    if (t < COUNTS) out.counts[t] = s.counts[t] = count;
+    if (t < COUNTS) out.counts[t] = count;
     if (t < 23) out.histograms[t] = histogram;
     if (t < 2) out.hints[t] = hint, out.magnitudes[t] = magnitude;
     if (!ALL && t > 0 && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
-    __syncthreads();
-    if (s.counts[MISMATCHES] && p.first) list<Pair>(p, s, size, ~first_segment, segments, s.counts[MISMATCHES]);
-    else if (t == 0) out.listed = 0;
+    // One group lists while the others join sums.
+    if (group == groups - 1) list<Pair>(p, size, ~first_segment, parts, w.counts[MISMATCHES]);
     if (ALL) join_items(p, s, segments);
+    __syncthreads();
     // Leave the workspace as it was.
     for (u32 i = t; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
     // The host may be looking at the result already.
-    __threadfence_system();
+    fence_system();
     __syncthreads();
     if (t == 0) out.done = 1;
 }

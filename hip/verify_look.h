@@ -13,7 +13,7 @@ __device__ inline void visit(const VerifyParams &p, Shared &s, const Rule<typena
         const T r = Pair::reference(raw, v), d = Real<T>::abs(Pair::result(raw, v) - r), m = Real<T>::abs(r);
         if constexpr (ALL) {
             measure<T>(p, rule, d, m, Pair::distance(raw, v), value);
-            hints<T>(p, s, rule, d, m, hint);
+            hints<T>(s, rule, d, m, hint);
         } else value[ABSOLUTE] = (double)d;
     }
     take<T, ALL>(s, segment, index + v, value);
@@ -29,7 +29,7 @@ template <class Pair, bool ALL> __device__ inline bool above(const char *lines, 
 }
 
 // A row in which an element may exceed what is known: visits those that do. Says no, and does nothing, if elements of the group are
-// not finite.
+// not finite, or too large.
 template <class Pair, bool ALL>
 __device__ inline bool look(const VerifyParams &p, Shared &s, typename Pair::Number absolute, u64 segment, u64 index, typename Pair::Raw raw) {
     typedef typename Pair::Number T;
@@ -42,7 +42,8 @@ __device__ inline bool look(const VerifyParams &p, Shared &s, typename Pair::Num
     for (int v = 0; v < Pair::V; v++) {
         const T r = Pair::reference(raw, v), d = Real<T>::abs(Pair::result(raw, v) - r);
         const bool hot = above<Pair, ALL>((const char *)s.space, absolute, r, d);
-        finite &= d <= Real<T>::max();
+        finite &= d <= (ALL ? Pair::large() : Real<T>::max());
+        if (ALL && Pair::ODD_WHEN_LARGE) finite &= Real<T>::abs(r) <= Pair::large();
         if constexpr (ALL) pending |= hot ? 1u << v : 0;
         else if (hot && d > most) {
             // Of one measure the first of the largest is enough.
@@ -116,6 +117,16 @@ __device__ inline Tally<typename Pair::Number> look_closely(const VerifyParams &
     return tally;
 }
 
+// No more than x / y, and not much less where that matters.
+template <typename T> __device__ inline T at_least(T x, T y) {
+    const float divisor = (float)y;
+    const T q = x * (T)(reciprocal(divisor) * (1 - 1e-6f));
+    return divisor > 1e-36f ? Real<T>::smaller(q, Real<T>::max()) : 0;
+}
+// No tolerance below these lets a pair pass, whatever the rounding.
+template <typename T> __device__ inline T rtol_beyond(const Rule<T> &rule, T d, T m) { return at_least(d * (T)(1 - 1e-6) - rule.atol, m); }
+template <typename T> __device__ inline T atol_beyond(const Rule<T> &rule, T d, T m) { return Real<T>::fused(-rule.rtol, m, d * (T)(1 - 1e-6)) * (T)(1 - 1e-6); }
+
 // What some elements of a thread come to, so that the first rows are screened already. All of it is reached by elements of the tensors,
 // or a little less.
 template <class Pair> struct Glance {
@@ -125,12 +136,6 @@ template <class Pair> struct Glance {
     __device__ Glance() : largest(0), ulps(0) {
         for (int k = 0; k < MEASURES; k++) worst[k] = 0;
         hint[0] = hint[1] = 0;
-    }
-    // No more than x / y, and not much less where that matters.
-    static __device__ T at_least(T x, T y) {
-        const float divisor = (float)y;
-        const T q = x * (T)(reciprocal(divisor) * (1 - 1e-6f));
-        return divisor > 1e-36f ? Real<T>::smaller(q, Real<T>::max()) : 0;
     }
     template <bool ALL> __device__ void take(const VerifyParams &p, const Rule<T> &rule, const typename Pair::Raw &raw) {
 #pragma unroll
@@ -151,10 +156,8 @@ template <class Pair> struct Glance {
             worst[RATIO] = Real<T>::larger(worst[RATIO], at_least(d, rule.bound(m)));
             const u64 ulp = finite ? Pair::distance(raw, v) : 0;
             ulps = ulp > ulps ? ulp : ulps;
-            // No tolerance below these passes, whatever the rounding.
-            const T less = d * (T)(1 - 1e-6);
-            hint[0] = Real<T>::larger(hint[0], at_least(less - rule.atol, m));
-            hint[1] = Real<T>::larger(hint[1], Real<T>::fused(-rule.rtol, m, less) * (T)(1 - 1e-6));
+            hint[0] = Real<T>::larger(hint[0], rtol_beyond(rule, d, m));
+            hint[1] = Real<T>::larger(hint[1], atol_beyond(rule, d, m));
         }
     }
     // Makes it known to the block. That it lies in a later segment is a lie that makes equal values before it count.
@@ -182,19 +185,15 @@ template <class Pair> struct Glance {
     }
 };
 
-// Glances at the first rows of a group's first segment; at all if that is all it has.
-template <class Pair, bool ALL> __device__ inline void look_ahead(const VerifyParams &p, Shared &s, u64 segment, u64 index, bool only) {
-    typedef typename Pair::Number T;
+// Glances at the first rows of a group's first segment.
+template <class Pair, bool ALL> __device__ inline void look_ahead(const VerifyParams &p, Shared &s, u64 segment, u64 index) {
     enum { AT_ONCE = Pair::V < 8 ? 8 / Pair::V : 1 };
-    const Rule<T> rule(p);
+    const Rule<typename Pair::Number> rule(p);
     Glance<Pair> glance;
-#pragma unroll 1
-    for (u32 row = 0; row < (only ? ROWS : AT_ONCE) && index - threadIdx.x % GROUP * Pair::V < p.n; row += AT_ONCE) {
-        typename Pair::Raw raws[AT_ONCE];
+    typename Pair::Raw raws[AT_ONCE];
 #pragma unroll
-        for (u32 i = 0; i < AT_ONCE; i++, index += GROUP * Pair::V) raws[i] = Pair::load(p, index, index + Pair::V <= p.n);
+    for (u32 i = 0; i < AT_ONCE; i++, index += GROUP * Pair::V) raws[i] = Pair::load(p, index, index + Pair::V <= p.n);
 #pragma unroll
-        for (u32 i = 0; i < AT_ONCE; i++) glance.template take<ALL>(p, rule, raws[i]);
-    }
+    for (u32 i = 0; i < AT_ONCE; i++) glance.template take<ALL>(p, rule, raws[i]);
     glance.template tell<ALL>(p, s, segment + 1);
 }

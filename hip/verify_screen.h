@@ -57,17 +57,17 @@ template <typename T> struct Limits {
         ulp = known < 18446744073709551616.0 ? (u64)known : ~0ull;
         if (segment < (i64)key_segment(u) && ulp > 0) ulp -= 1;
     }
-    // Whether a pair of difference d may exceed what is known by a measure that is not its distance: first by products, of which none says
-    // no where it should say yes.
-    __device__ bool perhaps(const VerifyParams &p, const Rule<T> &rule, T d, T m) const {
+    // Whether a difference d exceeds what is known by a measure that is no quotient, but for its distance.
+    __device__ bool exceeds(const VerifyParams &p, const Rule<T> &rule, T d, T m) const {
         const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
         T b = Real<T>::binade(m);
         b = b < lowest ? lowest : b > highest ? highest : b;
-        bool look = !(d <= absolute);
         // Products of so little may round up to the difference.
-        look |= d > epsilon * b || d < Real<T>::tiny();
-        look |= d > Real<T>::fused(rtol, m, rule.atol);
-        look |= d > Real<T>::fused(rule.rtol, m, atol);
+        return !(d <= absolute) | (d > epsilon * b) | (d < Real<T>::tiny()) | (d > Real<T>::fused(rtol, m, rule.atol)) | (d > Real<T>::fused(rule.rtol, m, atol));
+    }
+    // Whether it may exceed by any but its distance. Quotients are replaced by products, of which none says no where it should say yes.
+    __device__ bool perhaps(const VerifyParams &p, const Rule<T> &rule, T d, T m) const {
+        bool look = exceeds(p, rule, d, m);
         look |= Real<T>::fused(-relative, m, d) > 0;
         look |= m > Real<T>::small() && Real<T>::fused(-relative_old, m, d) > 0;
         return look || Real<T>::fused(-ratio, rule.bound(m), d) > 0;
@@ -76,11 +76,7 @@ template <typename T> struct Limits {
     template <typename F> __device__ bool may_exceed(const VerifyParams &p, const Rule<T> &rule, T d, T m, F ulps) const {
         if (!(d > 0)) return false;
         if (!perhaps(p, rule, d, m)) return ulps() > ulp;
-        const T lowest = (T)pow2(p.min_exponent), highest = (T)pow2(p.max_exponent);
-        T b = Real<T>::binade(m);
-        b = b < lowest ? lowest : b > highest ? highest : b;
-        if (!(d <= absolute) || d > epsilon * b || d < Real<T>::tiny()) return true;
-        if (d > Real<T>::fused(rtol, m, rule.atol) || d > Real<T>::fused(rule.rtol, m, atol)) return true;
+        if (exceeds(p, rule, d, m)) return true;
         // What is left are quotients. A zero reference has no relative difference.
         if (m > 0) {
             const T quotient = Real<T>::quotient(d, m);
@@ -212,8 +208,8 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
     for (u32 i = threadIdx.x; i < LINES; i += blockDim.x) {
         T from, to;
         ends_of<Pair>(i, from, to);
-        // Infinities and NaN, which are in no line; references that no element has.
-        if (i >= lines_of((T)0) || (first && i != 0 && (i > seen + 2 || i + blockDim.x <= seen + 3)) || (i > 0 && !Pair::INTEGERS && to < Pair::spacing(0))) {
+        // Infinities and NaN, which are in no line; large references; those that no element has.
+        if (i >= lines_of((T)0) || from >= Pair::large() || (first && i != 0 && (i > seen + 2 || i + blockDim.x <= seen + 3)) || (i > 0 && !Pair::INTEGERS && to < Pair::spacing(0))) {
             lines[i] = {0, -1};
             continue;
         }
@@ -229,6 +225,7 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
         // Quotients round to nearest: half a spacing more changes nothing. By a power of two they do not round.
         auto times = [&](T limit) { envelope.straight(limit, limit == Real<T>::binade(limit) ? 0 : half_spacing(limit) * from * (T)LESS, true); };
         at_most(known.absolute);
+        if (Pair::ODD_WHEN_LARGE) envelope.straight(0, Pair::large(), true);
         times(known.relative);
         // Half binades that begin below the threshold may hold numbers above it.
         if (to > Real<T>::small()) times(known.relative_old);

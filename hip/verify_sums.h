@@ -92,19 +92,22 @@ __device__ inline double join_columns(const double (&sums)[4]) {
     return x;
 }
 
+// Ends a part of a tensor: the mismatches of a group's threads.
+__device__ inline void join_mismatches(const VerifyParams &p, Shared &s, u64 part, u32 mismatches) {
+    mismatches = group_sum(mismatches);
+    if (threadIdx.x % GROUP) return;
+    p.mismatches[part] = mismatches;
+    if (!mismatches) return;
+    s.mismatches[threadIdx.x / GROUP] += mismatches;
+    raise(s.first_segment, ~part);
+}
+
 // Ends a segment: its mismatches, and its sums by column. `part` is its place in the group's chunk. Segments of a chunk that are not there
 // end too, as zeros.
 template <bool ALL>
 __device__ inline void join(const VerifyParams &p, Shared &s, u64 segment, u64 segments, u32 part, u32 mismatches, const double (&sums)[4]) {
     const u32 group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
-    mismatches = group_sum(mismatches);
-    if (column == 0 && segment < segments) {
-        p.mismatches[segment] = mismatches;
-        if (mismatches) {
-            atomicAdd(&s.counts[MISMATCHES], (u64)mismatches);
-            raise(s.first_segment, ~segment);
-        }
-    }
+    if (segment < segments) join_mismatches(p, s, segment, mismatches);
     if (!ALL) return;
     double x = join_columns(sums);
     if (column % 8) return;

@@ -1,6 +1,6 @@
 //! The comparison on a GPU: which kernel of `hip/verify*.hip`, with which memory, and what its result says.
 //!
-//! A comparison needs scratch memory: 36 bytes for each segment. Workspaces are kept per device and reused,
+//! A comparison needs scratch memory: 36 bytes for each segment, and 96 for each block of threads. Workspaces are kept per device and reused,
 //! so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernel writes itself:
 //! one launch, one wait, no copy.
 
@@ -132,8 +132,8 @@ impl Workspace {
         request: &Request,
     ) -> Result<Self> {
         let mut workspace = Workspace::new(gpu)?;
-        // The kernel for aligned memory and the one for every layout. Nothing reads the addresses.
-        for address in [16usize, 1] {
+        // The kernels for aligned memory and the one for every layout. Nothing reads the addresses.
+        for (address, elements) in [(16usize, elements), (16, elements.min(few(gpu))), (1, elements)] {
             let tensor = |dtype: DType| {
                 let bytes = dtype.bytes_for(elements).unwrap_or(usize::MAX);
                 TensorRef::flat(device, std::ptr::without_provenance(address), bytes, dtype, elements)
@@ -223,16 +223,23 @@ struct Launch {
     /// The largest grid that this kernel has for any size.
     most: u32,
     segments: usize,
+    /// Mismatches are counted by so many parts.
+    parts: usize,
     /// A group of threads takes `1 << chunk_log` segments in a row.
     chunk_log: u32,
 }
 
-/// Pairs that have kernels of their own: formats, file, and the kernels' names for all metrics and for counts.
-struct Dense(DType, DType, &'static str, [&'static str; 2]);
+/// Pairs that have kernels of their own: formats, file, and the kernels' names for all metrics and for counts, and the same for small tensors.
+struct Dense(DType, DType, &'static str, [&'static str; 4]);
 
 macro_rules! dense {
     ($($file:literal: $($a:ident $r:ident $name:literal),*;)*) => {
-        &[$($(Dense(DType::$a, DType::$r, $file, [concat!("verify_", $name, "_all"), concat!("verify_", $name, "_counts")])),*),*]
+        &[$($(Dense(DType::$a, DType::$r, $file, [
+            concat!("verify_", $name, "_all"),
+            concat!("verify_", $name, "_counts"),
+            concat!("verify_", $name, "_few_all"),
+            concat!("verify_", $name, "_few_counts"),
+        ])),*),*]
     };
 }
 
@@ -245,29 +252,22 @@ const DENSE: &[Dense] = dense! {
 /// The file for every pair.
 const ANY: &str = "verify_any.hip";
 
-/// The file and kernel for a pair.
-fn kernel_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> (&'static str, &'static str) {
-    let (da, dr) = (result.dtype(), reference.dtype());
+/// The kernels of their own that a pair has, if its memory allows and no histograms are wanted.
+fn dense_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Option<&'static Dense> {
     let aligned = |t: &TensorRef<'_>| t.layout().is_contiguous() && address(t).is_multiple_of(16);
-    if aligned(result)
-        && aligned(reference)
-        && !request.histograms
-        && let Some(Dense(_, _, file, [all, counts])) = DENSE.iter().find(|d| (d.0, d.1) == (da, dr))
-    {
-        return (file, if request.all { all } else { counts });
-    }
-    let name = match Arithmetic::of(da, dr) {
-        Arithmetic::F32 => "verify_any_f32",
-        Arithmetic::F64 => "verify_any_f64",
-        Arithmetic::I64 => "verify_any_i64",
-    };
-    (ANY, name)
+    let fits = aligned(result) && aligned(reference) && !request.histograms;
+    DENSE.iter().find(|d| fits && (d.0, d.1) == (result.dtype(), reference.dtype()))
 }
 
 /// The address of element 0 of a contiguous tensor; packed elements that start inside a byte have none that is aligned.
 fn address(t: &TensorRef<'_>) -> u64 {
     let bits = t.layout().offset() * t.dtype().bits();
     if bits.is_multiple_of(8) { t.as_ptr() as u64 + bits as u64 / 8 } else { 1 }
+}
+
+/// Up to how many elements a comparison is small: a GPU that gives each thread one element is done with it sooner than screens pay.
+fn few(gpu: &HipDevice) -> usize {
+    gpu.multiprocessors() as usize * 2048
 }
 
 /// How many segments a group takes in a row, as a power of two: as many as leave no more than a sixteenth of the groups idle. Long chunks
@@ -282,18 +282,38 @@ fn chunk_log(segments: usize, groups: usize) -> u32 {
 
 impl Launch {
     fn of(gpu: &'static HipDevice, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Result<Launch> {
-        let (file, name) = kernel_of(result, reference, request);
+        let (elements, dense) = (result.elements(), dense_of(result, reference, request));
         let vector = sums::vector_width(result.dtype(), reference.dtype());
-        let segments = result.elements().div_ceil(sums::segment_elements(vector));
-        // As the kernels are written: blocks of 128 threads, and of 512 for any formats.
-        let groups = if file == ANY { 16 } else { 4 };
-        let threads = groups * sums::COLUMNS;
-        // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of up to 512 threads.
-        let kernel: Kernel<(Params,)> = unsafe { Kernel::new(file, name, threads as u32) };
-        let most = kernel.grid_for(gpu, u64::MAX)?;
-        let chunk_log = if request.all || file == ANY { chunk_log(segments, most as usize * groups) } else { 0 };
+        let segments = elements.div_ceil(sums::segment_elements(vector));
+        let kernel = |file, name, threads| -> Result<(Kernel<(Params,)>, u32)> {
+            // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
+            let kernel: Kernel<(Params,)> = unsafe { Kernel::new(file, name, threads) };
+            let most = kernel.grid_for(gpu, u64::MAX)?;
+            Ok((kernel, most))
+        };
+        if let Some(Dense(_, _, file, [.., all, counts])) = dense.filter(|_| elements <= few(gpu)) {
+            // Sixteen groups of a block measure; for all metrics four more add, a segment in each block.
+            let (kernel, most) = if request.all { kernel(*file, *all, 640)? } else { kernel(*file, *counts, 512)? };
+            if segments <= most as usize {
+                let grid = (elements.div_ceil(16 * sums::COLUMNS) as u32).min(most);
+                return Ok(Launch { kernel, grid, most, segments, parts: elements.div_ceil(sums::COLUMNS), chunk_log: 0 });
+            }
+        }
+        let (kernel, most) = match dense {
+            Some(Dense(_, _, file, [all, counts, ..])) => kernel(*file, if request.all { *all } else { *counts }, 128)?,
+            None => {
+                let name = match Arithmetic::of(result.dtype(), reference.dtype()) {
+                    Arithmetic::F32 => "verify_any_f32",
+                    Arithmetic::F64 => "verify_any_f64",
+                    Arithmetic::I64 => "verify_any_i64",
+                };
+                kernel(ANY, name, 512)?
+            }
+        };
+        let groups = kernel.block() as usize / sums::COLUMNS;
+        let chunk_log = if request.all || dense.is_none() { chunk_log(segments, most as usize * groups) } else { 0 };
         let grid = kernel.grid_for(gpu, (segments.div_ceil(1 << chunk_log) * sums::COLUMNS) as u64)?;
-        Ok(Launch { kernel, grid, most, segments, chunk_log })
+        Ok(Launch { kernel, grid, most, segments, parts: segments, chunk_log })
     }
 }
 
@@ -355,7 +375,7 @@ impl Launch {
     /// Bytes of bests, partials and mismatches.
     fn needs(&self) -> [usize; 3] {
         // Room for chunks of one: a smaller comparison may have more chunks than a larger one.
-        [self.most as usize * BEST, self.segments * sums::SUMS * 8, self.segments * 4]
+        [self.most as usize * BEST, self.segments * sums::SUMS * 8, self.parts * 4]
     }
 
     fn is_fast(&self) -> bool {
@@ -370,6 +390,7 @@ pub(super) fn compare<'a>(
 ) -> Result<Vec<Outcome>> {
     let mut workspaces: Vec<Workspace> = Vec::new();
     let enqueue = |workspaces: &mut Vec<Workspace>, queue: &Arc<HipStream>| {
+        let mut last = None;
         for ((result, reference), request) in pairs.clone() {
             let launch = Launch::of(gpu, result, reference, request)?;
             let mut workspace = take(gpu)?;
@@ -380,9 +401,11 @@ pub(super) fn compare<'a>(
             workspaces.push(workspace);
             // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking_until` has waited; the workspace has
             // room for this launch and no other launch uses it.
-            unsafe { launch.kernel.launch(queue, launch.grid, &(params,))? };
+            let (launched, here) = queue.enqueue_last(|| unsafe { launch.kernel.launch(queue, launch.grid, &(params,)) });
+            launched?;
+            last = here;
         }
-        Ok(())
+        Ok(last)
     };
     gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::is_done))?;
     let outcomes = pairs.zip(&workspaces).map(|((_, request), w)| outcome(request, w)).collect();
@@ -474,4 +497,26 @@ pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
     let [value, nans, infinities]: [u64; 3] = bytemuck::pod_read_unaligned(&workspace.answer.as_slice()[..24]);
     give_back(gpu, vec![workspace]);
     Ok(MaxAbs { value: f64::from_bits(value), nans, infinities })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chunk_log;
+
+    #[test]
+    fn chunks_leave_few_groups_idle() {
+        // As few segments as groups: one each. Twice as many: two.
+        assert_eq!([1, 2112, 2 * 2112].map(|segments| chunk_log(segments, 2112)), [0, 0, 1]);
+        assert_eq!([16 * 2112, 1000 * 2112].map(|segments| chunk_log(segments, 2112)), [4, 4]);
+        for segments in (1..100_000).step_by(37) {
+            for groups in [1, 7, 640, 2112] {
+                let log = chunk_log(segments, groups);
+                let chunks = segments.div_ceil(1 << log);
+                assert!(
+                    log == 0 || (chunks.next_multiple_of(groups) - chunks) * 16 <= chunks,
+                    "{segments} segments, {groups} groups: {log}"
+                );
+            }
+        }
+    }
 }

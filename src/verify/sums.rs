@@ -9,8 +9,9 @@
 //! 2. after the last row the lanes are converted to f64, and (lane 0 + lane 1) + (lane 2 + lane 3) is the column's sum;
 //! 3. columns are joined by halving: c with c + 16, then c + 8, 4, 2, 1.
 //!
-//! In f32 arithmetic a lane adds at most 16·V/4 numbers, which bounds its relative error by 4·V·2^-24. Squares have twice the exponents of their numbers: when any q of the segment is below [`LEAST`] or not finite although
-//! its s is not 0, all sums of the segment are made again with accumulators of f64.
+//! In f32 arithmetic a lane adds at most 16·V/4 numbers, which bounds its relative error by 4·V·2^-24. Squares have twice the
+//! exponents of their numbers: when any q of the segment is below [`LEAST`] or not finite although its s is not 0, all sums of the
+//! segment are made again with accumulators of f64.
 //!
 //! Then [`SEGMENTS_PER_ITEM`] consecutive segments are joined as a balanced tree, neighbours first, to an *item*; item i
 //! goes to lane i mod [`FINAL_LANES`], where items are added in ascending order starting from 0; lanes are joined by halving

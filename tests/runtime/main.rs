@@ -154,6 +154,7 @@ scenarios! {
     plans::recordings_refuse_what_they_cannot_keep(Setup::default());
     plans::recordings_end_whatever_happens(Setup::default());
     plans::every_call_of_a_plan_may_fail(Setup::default());
+    plans::short_comparisons_are_noticed(Setup { env: &[("HIPVERIFY_STANDIN_EAGER", "1")], ..Setup::default() });
     plans::without_graphs(Setup { without: &["hipGraphInstantiate"], ..Setup::default() });
 }
 

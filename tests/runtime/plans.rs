@@ -353,3 +353,42 @@ pub(super) fn without_graphs(standin: &StandIn) -> Result<()> {
     expect_clean(standin);
     Ok(())
 }
+
+/// A comparison that is done soon says so itself: nobody waits for the stream. What is enqueued afterwards is waited for as ever, and what
+/// other threads enqueue meanwhile.
+pub(super) fn short_comparisons_are_noticed(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (x, y) = (DeviceMem::from_slice(&device, &ramp(100))?, DeviceMem::from_slice(&device, &ramp(100))?);
+    gpu_verify(&x, &y, &Tolerance::exact())?;
+    let waits = standin.count("hipStreamSynchronize");
+    for i in 2..10 {
+        assert_eq!(gpu_verify(&x, &y, &Tolerance::exact())?.mismatches, i);
+    }
+    assert_eq!(standin.count("hipStreamSynchronize"), waits, "no wait");
+    assert_eq!(x.to_vec()?, ramp(100));
+    assert_eq!(standin.count("hipStreamSynchronize"), waits + 1, "one wait for the copy");
+    std::thread::scope(|scope| {
+        let rounds: Vec<_> = (0..4)
+            .map(|t| {
+                let (device, x, y) = (&device, &x, &y);
+                scope.spawn(move || -> Result<()> {
+                    let mine: Vec<f32> = ramp(50 + t);
+                    for _ in 0..50 {
+                        gpu_verify(x, y, &Tolerance::exact())?;
+                        let stream = Stream::new(device)?;
+                        let memory = DeviceMem::from_slice(device, &mine)?;
+                        gpu_verify(&memory, &memory, &Tolerance::exact())?;
+                        assert_eq!(memory.to_vec()?, mine);
+                        drop((memory, stream));
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        rounds.into_iter().try_for_each(|r| r.join().expect("no panic"))
+    })?;
+    drop((x, y));
+    // Workspaces stay.
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}

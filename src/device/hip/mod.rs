@@ -48,7 +48,7 @@ pub(crate) use memory::{HipAlloc, PinnedAlloc};
 pub(crate) use model_gemm::{CUT, ModelKernel, model_gemm};
 pub(crate) use module::{Code, Kernel, launch};
 pub(crate) use set_value::set_value;
-pub(crate) use stream::{HipEvent, HipStream};
+pub(crate) use stream::{HipEvent, HipStream, LastOf};
 
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipDeviceAttribute_t, hipError_t};
@@ -205,27 +205,26 @@ impl HipDevice {
 
     /// Runs `work` on the queue after everything that was enqueued on any stream of this crate, and waits for it.
     pub(crate) fn blocking(&'static self, work: impl FnOnce(&Arc<HipStream>) -> Result<()>) -> Result<()> {
-        self.enter()?;
-        self.settle()?;
-        let queue = self.queue()?;
-        let done = work(queue);
-        // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
-        let waited = queue.finish();
-        done.and(waited)
+        self.blocking_until(&mut (), |(), queue| work(queue).map(|()| None), |()| false)
     }
 
-    /// As [`blocking`](Self::blocking), for work that tells itself when it has ended: `ready` is asked for a short while before the runtime is.
+    /// As [`blocking`](Self::blocking), for work whose last operation, which `work` returns, tells itself when it has ended: `ready` is
+    /// asked for a short while before the runtime is.
     pub(crate) fn blocking_until<S>(
         &'static self,
         state: &mut S,
-        work: impl FnOnce(&mut S, &Arc<HipStream>) -> Result<()>,
+        work: impl FnOnce(&mut S, &Arc<HipStream>) -> Result<Option<LastOf>>,
         ready: impl Fn(&S) -> bool,
     ) -> Result<()> {
         self.enter()?;
         self.settle()?;
         let queue = self.queue()?;
         let done = work(state, queue);
-        let waited = if done.is_ok() { queue.finish_when(|| ready(state)) } else { queue.finish() };
+        // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
+        let waited = match &done {
+            Ok(Some(last)) => queue.finish_when(last, || ready(state)),
+            _ => queue.finish(),
+        };
         done.and(waited)
     }
 

@@ -172,6 +172,11 @@ impl<A: Arguments> Kernel<A> {
         self.file
     }
 
+    /// Threads of a block.
+    pub(crate) fn block(&self) -> u32 {
+        self.block
+    }
+
     /// Enqueues the kernel with `grid` blocks. No blocks are no launch.
     ///
     /// # Safety

@@ -80,6 +80,16 @@ impl HipStream {
         result
     }
 
+    /// Runs a call that enqueues one operation, and says how far the stream has come when that operation is done: `None` if other threads
+    /// enqueued at the same time, so that it cannot be told.
+    pub(crate) fn enqueue_last<R>(&self, call: impl FnOnce() -> R) -> (R, Option<LastOf>) {
+        let before = self.enqueued.load(Ordering::Acquire);
+        let result = call();
+        let after = self.enqueued.load(Ordering::Acquire);
+        // Both counts are the operation's own. What was counted before it came before it, or is counted once more.
+        (result, (after == before + 2).then_some(LastOf(after)))
+    }
+
     /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this one has come so far.
     pub(super) fn allocate<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
         let result = self.enqueue(call);
@@ -155,15 +165,16 @@ impl HipStream {
         self.device.check("hipStreamSynchronize", error)
     }
 
-    /// As [`finish`](HipStream::finish), for work that touches no memory once `ready` says so. Runtimes take microseconds to notice the end of
-    /// short work; it is looked for here as long as short work takes. Faults, and what takes longer, are the runtime's to tell.
-    pub(super) fn finish_when(&self, ready: impl Fn() -> bool) -> Result<()> {
+    /// As [`finish`](HipStream::finish), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
+    /// notice the end of short work; it is looked for here as long as short work takes. Faults, and what takes longer, are the runtime's
+    /// to tell.
+    pub(super) fn finish_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
         const SHORT: Duration = Duration::from_micros(100);
-        let enqueued = self.enqueued.load(Ordering::Acquire);
         let start = Instant::now();
         while start.elapsed() < SHORT {
             if ready() {
-                self.finished.fetch_max(enqueued, Ordering::AcqRel);
+                // No further: other threads may have enqueued since.
+                self.finished.fetch_max(last.0, Ordering::AcqRel);
                 return Ok(());
             }
             std::hint::spin_loop();
@@ -193,6 +204,10 @@ impl Drop for HipStream {
         });
     }
 }
+
+/// An operation that is the last of those that its stream had counted then.
+#[derive(Debug)]
+pub(crate) struct LastOf(u64);
 
 /// An event with timing.
 #[derive(Debug)]

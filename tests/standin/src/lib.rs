@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `HIPVERIFY_STANDIN_DEVICES` | number of devices, 1 by default |
 //! | `HIPVERIFY_STANDIN_ARCH` | their architecture, `gfx-standin:xnack-` by default, for which no image exists |
+//! | `HIPVERIFY_STANDIN_EAGER` | if it is set, comparisons are done when they are launched, and what comes before them on their stream |
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 

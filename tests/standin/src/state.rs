@@ -87,6 +87,8 @@ pub(crate) struct State {
     pub(crate) launches: usize,
     /// Comparisons that were done.
     compared: u64,
+    /// Whether they are done when they are launched.
+    eager: bool,
     /// Freed while in use, freed twice, unknown handles, a copy between the wrong devices.
     pub(crate) violations: usize,
     failures: HashMap<String, (usize, c_int)>,
@@ -127,8 +129,14 @@ impl State {
 
     /// Enqueues or records an operation.
     pub(crate) fn push(&mut self, stream: usize, op: Op) {
-        let to = self.captures.get_mut(&stream).unwrap_or_else(|| self.streams.entry(stream).or_default());
-        to.push(op);
+        if let Some(recorded) = self.captures.get_mut(&stream) {
+            return recorded.push(op);
+        }
+        let now = self.eager && matches!(op, Op::Compare { .. });
+        self.streams.entry(stream).or_default().push(op);
+        if now {
+            self.run(stream);
+        }
     }
 
     /// Waits for a stream, which one that is being captured does not allow.
@@ -204,6 +212,7 @@ pub(crate) fn state() -> MutexGuard<'static, State> {
     static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| {
         let mut state = State::default();
         state.streams.insert(0, Vec::new());
+        state.eager = std::env::var_os("HIPVERIFY_STANDIN_EAGER").is_some();
         // NAME:NTH:CODE, separated by commas.
         for rule in std::env::var("HIPVERIFY_STANDIN_FAIL").unwrap_or_default().split(',').filter(|r| !r.is_empty()) {
             let mut parts = rule.split(':');
