@@ -26,7 +26,27 @@ __device__ inline uint4 load16(const u8 *at) {
 // __threadfence() orders more, those of all threads among each other, and takes longer.
 __device__ inline void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+// Tells a block whether it is the last that comes here. What all blocks wrote before is visible to it then. A thread's fences hold for what a
+// barrier has shown it.
+__device__ inline bool last_block(u64 &done, u32 &shared) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        fence_device();
+        shared = atomicAdd(&done, 1ull) == gridDim.x - 1;
+        fence_device();
+    }
+    __syncthreads();
+    return shared;
+}
 #else
 __device__ inline void fence_device() { __threadfence(); }
 __device__ inline void fence_system() { __threadfence_system(); }
+__device__ inline bool last_block(u64 &done, u32 &shared) {
+    fence_device();
+    __syncthreads();
+    if (threadIdx.x == 0) shared = atomicAdd(&done, 1ull) == gridDim.x - 1;
+    __syncthreads();
+    fence_device();
+    return shared;
+}
 #endif

@@ -154,10 +154,10 @@ template <typename T> __device__ inline double epsilons(const VerifyParams &p, T
 
 // The least non-negative number that passes; infinite when none does. Passing is monotone; `near` is where the search begins, and
 // only decides how long it takes.
-template <typename T, typename F> __device__ inline T least(T near, F passes) {
-    u64 low = 0, high = Real<T>::infinite();
-    u64 at = near > 0 && near <= Real<T>::max() ? (u64)bits_of(near) : 0;
-    for (u64 step = 1; low < high && step != 0; step *= 4) {
+template <typename T, typename Bits, typename F> __device__ inline T least(T near, F passes) {
+    Bits low = 0, high = (Bits)Real<T>::infinite();
+    Bits at = near > 0 && near <= Real<T>::max() ? bits_of(near) : 0;
+    for (Bits step = 1; low < high && step != 0; step *= 4) {
         if (passes(Real<T>::at(at))) {
             high = at;
             if (low + step >= high) break;
@@ -169,7 +169,7 @@ template <typename T, typename F> __device__ inline T least(T near, F passes) {
         }
     }
     while (low < high) {
-        const u64 middle = low + (high - low) / 2;
+        const Bits middle = low + (high - low) / 2;
         if (passes(Real<T>::at(middle))) high = middle;
         else low = middle + 1;
     }
@@ -400,16 +400,16 @@ template <typename T> __device__ inline void observe_nonfinite(const VerifyParam
 }
 
 // The tolerances that would have let a differing finite pair pass, where they exceed those that are known.
-template <typename T> __device__ inline void hints(const Rule<T> &rule, T rtol, T atol, T d, T m, double (&hint)[2]) {
+template <typename T, typename Bits> __device__ inline void hints(const Rule<T> &rule, T rtol, T atol, T d, T m, double (&hint)[2]) {
     hint[0] = hint[1] = 0;
     if (!(d <= rule.bound(rtol, m, rule.atol)))
-        hint[0] = (double)least<T>(Real<T>::quotient(d - rule.atol, m), [&](T t) { return d <= rule.bound(t, m, rule.atol); });
+        hint[0] = (double)least<T, Bits>(Real<T>::quotient(d - rule.atol, m), [&](T t) { return d <= rule.bound(t, m, rule.atol); });
     if (!(d <= rule.bound(rule.rtol, m, atol)))
-        hint[1] = (double)least<T>(d - rule.rtol * m, [&](T t) { return d <= rule.bound(rule.rtol, m, t); });
+        hint[1] = (double)least<T, Bits>(d - rule.rtol * m, [&](T t) { return d <= rule.bound(rule.rtol, m, t); });
 }
 template <typename T> __device__ inline void hints(const Shared &s, const Rule<T> &rule, T d, T m, double (&hint)[2]) {
     forget();
-    hints<T>(rule, (T)f64_of(s.hints[0]), (T)f64_of(s.hints[1]), d, m, hint);
+    hints<T, u64>(rule, (T)f64_of(s.hints[0]), (T)f64_of(s.hints[1]), d, m, hint);
 }
 
 // ---- exact integers -----------------------------------------------------------------------------------------------------

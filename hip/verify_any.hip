@@ -57,8 +57,8 @@ __device__ inline void observe(const VerifyParams &p, Shared &s, Tally<typename 
         if (a == r) return;
         if (p.histograms) bin(s, m > 0, value[RELATIVE], d, value[RATIO]);
         const double rtol = f64_of(s.hints[0]), atol = f64_of(s.hints[1]);
-        if (!int_passes(off, rtol, m, p.atol)) hint[0] = least<double>((d - p.atol) / m, [&](double t) { return int_passes(off, t, m, p.atol); });
-        if (!int_passes(off, p.rtol, m, atol)) hint[1] = least<double>(d - p.rtol * m, [&](double t) { return int_passes(off, p.rtol, m, t); });
+        if (!int_passes(off, rtol, m, p.atol)) hint[0] = least<double, u64>((d - p.atol) / m, [&](double t) { return int_passes(off, t, m, p.atol); });
+        if (!int_passes(off, p.rtol, m, atol)) hint[1] = least<double, u64>(d - p.rtol * m, [&](double t) { return int_passes(off, p.rtol, m, t); });
     } else {
         const Rule<T> rule(p);
         const T a = Pair::decode_a(p, bits_a), r = Pair::decode_r(p, bits_r);

@@ -26,7 +26,7 @@ template <class Pair> __device__ inline VerifyPlace place(const VerifyParams &p,
 // Lists the first mismatches in the order of their indices; one group. They were counted by `parts` parts of `size` elements, of which
 // `part` is the first that has some.
 template <class Pair> __device__ inline void list(const VerifyParams &p, u64 size, u64 part, u64 parts, u64 mismatches) {
-    enum { AHEAD = 8 };
+    enum { AHEAD = 4 };
     const u32 column = threadIdx.x % GROUP;
     const u64 wanted = mismatches < p.first ? mismatches : p.first;
     u64 listed = 0;
@@ -75,7 +75,8 @@ __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments
     // A thread a lane and two of the four sums.
     u32 lanes = FINAL_LANES;
     while (lanes / 2 >= items && lanes > 1) lanes /= 2;
-    for (u32 task = threadIdx.x; task < 2 * lanes; task += blockDim.x) {
+    // From the middle of the block on: its first groups may be busy.
+    for (u32 task = (threadIdx.x + blockDim.x / 2) % blockDim.x; task < 2 * lanes; task += blockDim.x) {
         const u32 lane = task / 2, pair = task % 2;
         const double2 *const from = (const double2 *)p.partials + pair;
         double sum0 = 0, sum1 = 0;
@@ -130,7 +131,7 @@ __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments
 }
 
 // The last of a block's work, after its last `Worst::join` and `tally_up`. Mismatches were counted by `parts` parts of `size` elements,
-// sums by segments.
+// sums by segments. A block has four groups at least.
 template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 parts, u64 segments) {
     VerifyWorkspace &w = *p.workspace;
     const u32 t = threadIdx.x, groups = blockDim.x / GROUP, group = t / GROUP, column = t % GROUP;
@@ -164,12 +165,7 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
         if (most) atomicMax(column < 2 ? &w.magnitudes[column] : &w.hints[column - 2], most);
     } else if (group == 2 && column < 23 && s.histograms[column]) atomicAdd(&w.histograms[column], s.histograms[column]);
     else if (group == 3 && column == 0 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
-    fence_device();
-    __syncthreads();
-    if (t == 0) s.last = atomicAdd(&w.blocks_done, 1ull) == gridDim.x - 1;
-    __syncthreads();
-    if (!s.last) return;
-    fence_device();
+    if (!last_block(w.blocks_done, s.last)) return;
 
     // Read first and used later, so that all is under way at once.
     VerifyResult &out = *p.result;

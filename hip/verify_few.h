@@ -29,7 +29,7 @@ __device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<
         if (d > 0) measure<T>(p, rule, d, m, Pair::apart(bits_a, bits_r), value);
         // The least tolerances that pass take a search: only for what is close to the group's largest.
         double hint[2];
-        hints<T>(rule, group_max(Real<T>::larger(rtol_beyond(rule, d, m), 0)), group_max(Real<T>::larger(atol_beyond(rule, d, m), 0)), d, m, hint);
+        hints<T, typename Real<T>::Bits>(rule, group_max(Real<T>::larger(rtol_beyond(rule, d, m), 0)), group_max(Real<T>::larger(atol_beyond(rule, d, m), 0)), d, m, hint);
         for (int k = 0; k < 2; k++) least[k] = hint[k] > least[k] ? hint[k] : least[k];
     }
     worst.template take<ALL ? MEASURES : ABSOLUTE + 1>(value, index);
