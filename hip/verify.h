@@ -12,8 +12,8 @@
 //            as it found it: zeroed.
 //
 // Here: parameters, the rule for one element, and what a block knows. `verify_sums.h` and `verify_count.h` add, `verify_screen.h`
-// decides which elements need a look at all and `verify_look.h` looks at them, `verify_end.h` finishes; `verify_dense.h` and
-// `verify_any.hip` are the loops.
+// decides which elements need a look at all and `verify_look.h` looks at them, `verify_end.h` finishes; `verify_dense.h`,
+// `verify_few.h` (for small tensors) and `verify_any.hip` are the loops.
 #pragma once
 #include "formats.h"
 
