@@ -366,8 +366,10 @@ struct Worst {
 #pragma unroll
         for (int k = 0; k < KINDS; k++) {
             const u32 ahead = group_votes(top[k] == most[k]);
-            ties |= (ahead & (ahead - 1)) != 0;
-            if (top[k] == most[k]) best.value[k] = value[k], best.index[k] = index[k];
+            const bool tie = (ahead & (ahead - 1)) != 0;
+            ties |= tie;
+            // One thread, so that no two write at once.
+            if (!tie && top[k] == most[k]) best.value[k] = value[k], best.index[k] = index[k];
         }
         if (!ties) return;
         settle_group();

@@ -100,7 +100,7 @@ template <class Pair, bool ALL> __device__ inline void verify_few(const VerifyPa
         worst.template join<ALL ? MEASURES : ABSOLUTE + 1>(s.bests[group]);
         tally_up<ALL>(s, tally, ALL ? group_max(least[0]) : 0, ALL ? group_max(least[1]) : 0);
     } else if (adds && threadIdx.x - FEW_GROUPS * GROUP < GROUP * Column<T, V>::LANES) {
-        if (!sum_lane<Pair>(p, segment * SEGMENT, threadIdx.x - FEW_GROUPS * GROUP, columns)) imprecise = 1;
+        if (!sum_lane<Pair>(p, segment * SEGMENT, threadIdx.x - FEW_GROUPS * GROUP, columns)) atomicOr(&imprecise, 1u);
     }
     __syncthreads();
     if (adds && group == FEW_GROUPS) {
