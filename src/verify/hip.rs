@@ -132,14 +132,20 @@ impl Workspace {
         request: &Request,
     ) -> Result<Self> {
         let mut workspace = Workspace::new(gpu)?;
-        // The kernels for aligned memory and the one for every layout. Nothing reads the addresses.
-        for (address, elements) in [(16usize, elements), (16, elements.min(few(gpu))), (1, elements)] {
+        // The kernels for aligned memory, where small tensors count their mismatches by more parts than large ones, and the one for every
+        // layout. Nothing reads the addresses.
+        let mut reserve = |address: usize, elements: usize| -> Result<()> {
             let tensor = |dtype: DType| {
                 let bytes = dtype.bytes_for(elements).unwrap_or(usize::MAX);
                 TensorRef::flat(device, std::ptr::without_provenance(address), bytes, dtype, elements)
             };
             let launch = Launch::of(gpu, &tensor(dtypes[0]), &tensor(dtypes[1]), request)?;
-            workspace.reserve(gpu, &launch)?;
+            workspace.reserve(gpu, &launch)
+        };
+        reserve(16, elements)?;
+        reserve(1, elements)?;
+        if let Some(dense) = DENSE.iter().find(|d| [d.0, d.1] == dtypes) {
+            reserve(16, elements.min(few(gpu, dense, request)?.2))?;
         }
         Ok(workspace)
     }
@@ -218,7 +224,7 @@ fn give_back(gpu: &'static HipDevice, workspaces: Vec<Workspace>) {
 
 /// A kernel and how it is laid out.
 struct Launch {
-    kernel: Kernel<(Params,)>,
+    kernel: VerifyKernel,
     grid: u32,
     /// The largest grid that this kernel has for any size.
     most: u32,
@@ -265,9 +271,24 @@ fn address(t: &TensorRef<'_>) -> u64 {
     if bits.is_multiple_of(8) { t.as_ptr() as u64 + bits as u64 / 8 } else { 1 }
 }
 
-/// Up to how many elements a comparison is small: a GPU that gives each thread one element is done with it sooner than screens pay.
-fn few(gpu: &HipDevice) -> usize {
-    gpu.multiprocessors() as usize * 2048
+type VerifyKernel = Kernel<(Params,)>;
+
+/// A kernel and its largest grid.
+fn kernel(gpu: &'static HipDevice, file: &'static str, name: &'static str, threads: u32) -> Result<(VerifyKernel, u32)> {
+    // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
+    let kernel: VerifyKernel = unsafe { Kernel::new(file, name, threads) };
+    let most = kernel.grid_for(gpu, u64::MAX)?;
+    Ok((kernel, most))
+}
+
+/// The kernel for small tensors of a pair, its largest grid, and up to how many elements a tensor is small: a GPU that gives each thread one
+/// element or two is done with it sooner than screens pay; and every segment needs a block.
+fn few(gpu: &'static HipDevice, dense: &Dense, request: &Request) -> Result<(VerifyKernel, u32, usize)> {
+    let Dense(result, reference, file, [.., all, counts]) = dense;
+    // Sixteen groups of a block measure; for all metrics four more add.
+    let (kernel, most) = if request.all { kernel(gpu, file, all, 640)? } else { kernel(gpu, file, counts, 512)? };
+    let segment = sums::segment_elements(sums::vector_width(*result, *reference));
+    Ok((kernel, most, (gpu.multiprocessors() as usize * 2048).min(most as usize * segment)))
 }
 
 /// How many segments a group takes in a row, as a power of two: as many as leave no more than a sixteenth of the groups idle. Long chunks
@@ -285,29 +306,22 @@ impl Launch {
         let (elements, dense) = (result.elements(), dense_of(result, reference, request));
         let vector = sums::vector_width(result.dtype(), reference.dtype());
         let segments = elements.div_ceil(sums::segment_elements(vector));
-        let kernel = |file, name, threads| -> Result<(Kernel<(Params,)>, u32)> {
-            // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
-            let kernel: Kernel<(Params,)> = unsafe { Kernel::new(file, name, threads) };
-            let most = kernel.grid_for(gpu, u64::MAX)?;
-            Ok((kernel, most))
-        };
-        if let Some(Dense(_, _, file, [.., all, counts])) = dense.filter(|_| elements <= few(gpu)) {
-            // Sixteen groups of a block measure; for all metrics four more add, a segment in each block.
-            let (kernel, most) = if request.all { kernel(*file, *all, 640)? } else { kernel(*file, *counts, 512)? };
-            if segments <= most as usize {
+        if let Some(dense) = dense {
+            let (kernel, most, small) = few(gpu, dense, request)?;
+            if elements <= small {
                 let grid = (elements.div_ceil(16 * sums::COLUMNS) as u32).min(most);
                 return Ok(Launch { kernel, grid, most, segments, parts: elements.div_ceil(sums::COLUMNS), chunk_log: 0 });
             }
         }
         let (kernel, most) = match dense {
-            Some(Dense(_, _, file, [all, counts, ..])) => kernel(*file, if request.all { *all } else { *counts }, 128)?,
+            Some(Dense(_, _, file, [all, counts, ..])) => kernel(gpu, file, if request.all { all } else { counts }, 128)?,
             None => {
                 let name = match Arithmetic::of(result.dtype(), reference.dtype()) {
                     Arithmetic::F32 => "verify_any_f32",
                     Arithmetic::F64 => "verify_any_f64",
                     Arithmetic::I64 => "verify_any_i64",
                 };
-                kernel(ANY, name, 512)?
+                kernel(gpu, ANY, name, 512)?
             }
         };
         let groups = kernel.block() as usize / sums::COLUMNS;

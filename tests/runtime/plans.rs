@@ -142,6 +142,29 @@ pub(super) fn room_is_counted(standin: &StandIn) -> Result<()> {
     Ok(())
 }
 
+/// What is reserved for a size does for all that are smaller, whichever kernels they have.
+pub(super) fn room_for_every_size(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let stream = Stream::new(&device)?;
+    for (dtype, largest) in [(DType::F64, 20_000), (DType::F64, 8_192), (DType::F32, 100_000), (DType::F8E4M3, 8_193), (DType::F16, 3)] {
+        let mut plan = VerifyPlan::new(&device, &Options::default())?;
+        plan.reserve(dtype, dtype, largest)?;
+        let bytes = DeviceMem::<u8>::new(&device, dtype.bytes_for(largest).expect("bytes"))?;
+        let address = hipverify::device::AsTensor::as_tensor(&bytes).as_ptr();
+        for n in [1, 2, 1_000, 4_095, 4_096, 4_097, 8_191, 8_192, 8_193, 16_385, 99_999, largest].into_iter().filter(|n| *n <= largest) {
+            let layout = hipverify::device::Layout::contiguous(&[n])?;
+            // SAFETY: the buffer has as many elements and is not written.
+            let view = unsafe { hipverify::TensorRef::from_raw(&device, address, bytes.byte_size(), dtype, layout)? };
+            let before = forbidden(standin);
+            let pending = plan.enqueue(&stream, &view, &view, &Tolerance::exact())?;
+            assert_eq!(forbidden(standin), before, "{n} elements of {dtype}");
+            pending.wait()?;
+        }
+    }
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}
+
 pub(super) fn abandoned_comparisons(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
     let (plan, x, y) = plan(&device, 2)?;
