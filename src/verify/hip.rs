@@ -1,8 +1,8 @@
 //! The comparison on a GPU: which kernel of `hip/verify*.hip`, with which memory, and what its result says.
 //!
-//! A comparison needs scratch memory: 36 bytes for each segment, and 96 for each block of threads. Workspaces are kept per device and reused,
-//! so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernel writes itself:
-//! one launch, one wait, no copy.
+//! A comparison needs scratch memory: 36 bytes for each segment (a small one 32, and 4 for every 32 elements), and 96 for each block of
+//! threads. Workspaces are kept per device and reused, so that repeated comparisons allocate nothing. The result lies in pinned host memory,
+//! which the kernel writes itself: one launch, one wait, no copy.
 
 use super::histogram::BINS;
 use super::host::Request;
