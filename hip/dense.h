@@ -124,19 +124,17 @@ template <u32 A, u32 R> struct Dense {
             asm("" : "+f"(x));
             return x;
         }
-#if __CUDA_ARCH__ >= 890
-        if constexpr (DTYPE == F8E5M2 || DTYPE == F8E4M3) {
+        if constexpr (DTYPE == F8E5M2 || (DTYPE == F8E4M3 && __CUDA_ARCH__ >= 890)) {
             const u32 two = halves<DTYPE>(word(words, v / 4), v / 2 & 1, 0);
             return f16_to_f32(v & 1 ? two >> 16 : two & 0xffff);
         }
 #endif
-#endif
         return decode<DTYPE>(pick<DTYPE>(words, v));
     }
-    // Two bytes of a word, the lower or the upper, as f16. `magic` is what `magic_of_halves` returns, for integers.
+    // Two bytes of a word, the lower or the upper, as f16; e4m3 from architecture 8.9 on. `magic` is what `magic_of_halves` returns, for integers.
     template <u32 DTYPE> static __device__ u32 halves(u32 word, u32 upper, u32 magic) {
         u32 x = 0;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+#if defined(__CUDA_ARCH__)
         if constexpr (DTYPE == F8E4M3) asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(x) : "h"((u16)(word >> 16 * upper)));
         else if constexpr (DTYPE == F8E5M2) x = __byte_perm(word, 0, upper ? 0x3424 : 0x1404);
         // A byte becomes the last of the fraction of 1024; for signed ones 128 is added first.

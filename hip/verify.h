@@ -35,7 +35,7 @@ struct VerifyParams {
     u64 extents_a[8], extents_r[8];
     i64 strides_a[8], strides_r[8];
     double *partials; // [chunks][4]
-    u32 *mismatches;  // [segments]
+    u32 *mismatches;  // [segments]; of small tensors one for each group's elements
     struct VerifyWorkspace *workspace;
     double *bests;    // [MEASURES][grid], then indices of as many
     struct VerifyResult *result;
@@ -351,10 +351,6 @@ struct Worst {
     template <int KINDS> __device__ void take(const double (&x)[MEASURES], u64 at) {
 #pragma unroll
         for (int k = 0; k < KINDS; k++) take(k, x[k], at);
-    }
-    template <int KINDS> __device__ void take(const VerifyBest &best) {
-#pragma unroll
-        for (int k = 0; k < KINDS; k++) take(k, best.value[k], best.index[k]);
     }
     // Those of a group.
     template <int KINDS> __device__ void join(VerifyBest &best) const {

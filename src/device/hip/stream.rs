@@ -14,11 +14,8 @@ pub(crate) struct HipStream {
     device: &'static HipDevice,
     handle: hipStream_t,
     owned: bool,
-    /// Operations that were enqueued, and how many of them a wait has seen the end of. Two numbers and not a flag: while one thread
-    /// waits, the stream must look busy to the others.
-    enqueued: AtomicU64,
-    finished: AtomicU64,
-    /// The last operation that allocated memory, as counted by `enqueued`.
+    progress: Progress,
+    /// The last operation that allocated memory, as counted by `progress`.
     allocated: AtomicU64,
     /// Whether [`Stream::capture`](crate::Stream::capture) records this stream: nothing else may enqueue here meanwhile.
     pub(super) recording: RwLock<bool>,
@@ -53,8 +50,7 @@ impl HipStream {
             device,
             handle,
             owned,
-            enqueued: AtomicU64::new(0),
-            finished: AtomicU64::new(0),
+            progress: Progress::default(),
             allocated: AtomicU64::new(0),
             recording: RwLock::new(false),
         });
@@ -73,37 +69,29 @@ impl HipStream {
 
     /// Runs a call that enqueues work: the stream counts as busy until the next wait.
     pub(crate) fn enqueue<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
-        // Counted before and after: a wait of another thread that begins before the call returns does not end this work's business.
-        self.enqueued.fetch_add(1, Ordering::AcqRel);
-        let result = call(self.handle);
-        self.enqueued.fetch_add(1, Ordering::AcqRel);
-        result
+        self.progress.during(|| call(self.handle))
     }
 
-    /// Runs a call that enqueues one operation, and says how far the stream has come when that operation is done: `None` if other threads
-    /// enqueued at the same time, so that it cannot be told.
+    /// Runs a call that [enqueues](Self::enqueue) one operation, and says how far the stream has come when that operation is done: `None` if
+    /// other threads enqueued at the same time, so that it cannot be told.
     pub(crate) fn enqueue_last<R>(&self, call: impl FnOnce() -> R) -> (R, Option<LastOf>) {
-        let before = self.enqueued.load(Ordering::Acquire);
-        let result = call();
-        let after = self.enqueued.load(Ordering::Acquire);
-        // Both counts are the operation's own. What was counted before it came before it, or is counted once more.
-        (result, (after == before + 2).then_some(LastOf(after)))
+        self.progress.last(call)
     }
 
     /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this one has come so far.
     pub(super) fn allocate<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
         let result = self.enqueue(call);
-        self.allocated.fetch_max(self.enqueued.load(Ordering::Acquire), Ordering::AcqRel);
+        self.allocated.fetch_max(self.progress.enqueued(), Ordering::AcqRel);
         result
     }
 
     /// Whether memory was allocated here since the last wait.
     pub(super) fn has_fresh_memory(&self) -> bool {
-        self.finished.load(Ordering::Acquire) < self.allocated.load(Ordering::Acquire)
+        self.progress.finished.load(Ordering::Acquire) < self.allocated.load(Ordering::Acquire)
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.finished.load(Ordering::Acquire) < self.enqueued.load(Ordering::Acquire)
+        self.progress.is_busy()
     }
 
     /// For operations that a graph must not hold, because nothing keeps what they touch alive as long as the graph: fails while one
@@ -133,7 +121,7 @@ impl HipStream {
 
     /// After a recording, which ran nothing of what was enqueued since the last wait.
     pub(super) fn nothing_enqueued(&self) {
-        self.finished.fetch_max(self.enqueued.load(Ordering::Acquire), Ordering::AcqRel);
+        self.progress.reach(self.progress.enqueued());
     }
 
     /// Waits for everything enqueued so far; an error of that work is the result.
@@ -157,11 +145,11 @@ impl HipStream {
     /// As [`synchronize`](HipStream::synchronize), on a device that was entered.
     pub(super) fn finish(&self) -> Result<()> {
         // Asked first: what another thread enqueues meanwhile is not waited for.
-        let enqueued = self.enqueued.load(Ordering::Acquire);
+        let enqueued = self.progress.enqueued();
         // SAFETY: the stream is alive.
         let error = unsafe { (self.device.api().hipStreamSynchronize)(self.handle) };
         // Also after a fault, which is told once.
-        self.finished.fetch_max(enqueued, Ordering::AcqRel);
+        self.progress.reach(enqueued);
         self.device.check("hipStreamSynchronize", error)
     }
 
@@ -171,15 +159,17 @@ impl HipStream {
     pub(super) fn finish_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
         const SHORT: Duration = Duration::from_micros(100);
         let start = Instant::now();
-        while start.elapsed() < SHORT {
+        loop {
             if ready() {
                 // No further: other threads may have enqueued since.
-                self.finished.fetch_max(last.0, Ordering::AcqRel);
+                self.progress.reach(last.0);
                 return Ok(());
+            }
+            if start.elapsed() >= SHORT {
+                return self.finish();
             }
             std::hint::spin_loop();
         }
-        self.finish()
     }
 
     /// Work enqueued from now on waits for `event`.
@@ -205,9 +195,49 @@ impl Drop for HipStream {
     }
 }
 
+/// Operations that were enqueued, and how many of them a wait has seen the end of. Two numbers and not a flag: while one thread waits, the
+/// stream must look busy to the others.
+#[derive(Debug, Default)]
+struct Progress {
+    enqueued: AtomicU64,
+    finished: AtomicU64,
+}
+
 /// An operation that is the last of those that its stream had counted then.
 #[derive(Debug)]
 pub(crate) struct LastOf(u64);
+
+impl Progress {
+    /// Counts the operation that `call` enqueues: before and after, so that a wait of another thread that begins before the call returns
+    /// does not end this work's business.
+    fn during<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.enqueued.fetch_add(1, Ordering::AcqRel);
+        let result = call();
+        self.enqueued.fetch_add(1, Ordering::AcqRel);
+        result
+    }
+
+    fn last<R>(&self, call: impl FnOnce() -> R) -> (R, Option<LastOf>) {
+        let before = self.enqueued();
+        let result = call();
+        let after = self.enqueued();
+        // Both counts are the operation's own. What was counted before it came before it, or is counted once more.
+        (result, (after == before + 2).then_some(LastOf(after)))
+    }
+
+    fn enqueued(&self) -> u64 {
+        self.enqueued.load(Ordering::Acquire)
+    }
+
+    /// All that was counted up to `enqueued` is done.
+    fn reach(&self, enqueued: u64) {
+        self.finished.fetch_max(enqueued, Ordering::AcqRel);
+    }
+
+    fn is_busy(&self) -> bool {
+        self.finished.load(Ordering::Acquire) < self.enqueued()
+    }
+}
 
 /// An event with timing.
 #[derive(Debug)]
@@ -275,5 +305,36 @@ impl Drop for HipEvent {
             // SAFETY: ours, and destroyed only here; the runtime keeps what a stream still needs of it.
             self.device.check("hipEventDestroy", unsafe { (self.device.api().hipEventDestroy)(self.handle) })
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Progress;
+
+    /// The end of an operation is the end of what came before it on its stream, and of nothing else.
+    #[test]
+    fn the_last_operation_speaks_for_those_before_it() {
+        let progress = Progress::default();
+        progress.during(|| ());
+        let last = progress.last(|| progress.during(|| ())).1.expect("nobody else enqueued");
+        progress.reach(last.0);
+        assert!(!progress.is_busy());
+
+        // Another operation after it, while its end is waited for.
+        let last = progress.last(|| progress.during(|| ())).1.expect("nobody else enqueued");
+        progress.during(|| ());
+        progress.reach(last.0);
+        assert!(progress.is_busy());
+        progress.reach(progress.enqueued());
+
+        // One that is being enqueued all the while: it was counted once.
+        let last = progress.during(|| progress.last(|| progress.during(|| ())).1.expect("the other is counted once more"));
+        progress.reach(last.0);
+        assert!(progress.is_busy());
+
+        // One that comes between, on either side of it or all within; and a call that enqueues nothing.
+        assert!(progress.last(|| progress.during(|| progress.during(|| ()))).1.is_none());
+        assert!(progress.last(|| ()).1.is_none());
     }
 }
