@@ -161,7 +161,7 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
         if (ulps >= 2 * top) return;
         const u64 low = Pair::ordinal_of(envelope.from), high = Pair::ordinal_of(envelope.to), steps = ulps + 1;
         // A reference between two numbers of the result's format is up to half a spacing from the nearest.
-        const T spacing = Pair::SAME ? 0 : high < top ? Pair::value_of(high) - Pair::value_of(high > 0 ? high - 1 : 0) : Real<T>::max();
+        const T spacing = Pair::SAME ? 0 : high < top ? Pair::value_of(high > 0 ? high : 1) - Pair::value_of(high > 0 ? high - 1 : 0) : Real<T>::max();
         // Between equal formats differences are multiples of half a step as long as the result's binade is the reference's or the one below.
         const T half = Pair::spacing(envelope.from) / 2, binade = Real<T>::binade(envelope.from);
         auto between = [&](T way) {
@@ -172,6 +172,18 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
             // Zero lies on the way: m, and the way beyond zero, which is shortest for the largest m. The difference may have lost that
             // way in its rounding.
             if (steps - high > top) return;
+            // References between places may be up to half a spacing closer to a result that is farther from zero: that way is shortest for the
+            // smallest m.
+            if (!Pair::SAME && low + steps <= top) {
+                const T away = Pair::value_of(low + steps) - Pair::value_of(low);
+                envelope.straight(0, away > spacing / 2 ? away - spacing / 2 : 0, false);
+            }
+            // The whole way is a convex function. Where the way beyond is as long as m, the line that touches it at the first reference lies
+            // closer than m and the shortest way beyond.
+            if (Pair::SAME && steps - low <= top) {
+                const T far = Pair::value_of(steps - low), slope = 1 - (far - Pair::value_of(steps - low - 1)) / Pair::spacing(envelope.from);
+                if (far >= envelope.from / 2 && slope >= 0) return envelope.straight(slope, envelope.from + far - slope * envelope.from, false);
+            }
             // A little less than that way, but not less than m, which is the difference of a result that is zero.
             const T beyond = Pair::value_of(steps - high), little = 4 * half_spacing(envelope.to + beyond);
             if (Pair::SAME && beyond > 2 * little) envelope.straight(1, beyond - little, true);
@@ -180,7 +192,7 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
             // In a binade's first places part of the way lies in the one below: the way grows there, and is even behind. With references
             // between places it grows in steps, below the chord by the chord's rise over one of them.
             const u64 next = Pair::SAME ? low : low + 1;
-            const T at_from = between(Pair::value_of(next) - Pair::value_of(next - steps));
+            const T first = Pair::value_of(next) - Pair::value_of(next - steps), at_from = Pair::SAME ? first * (T)LESS : between(first);
             const T at_to = between(Pair::value_of(high) - Pair::value_of(high - steps));
             const T rise = (at_to - at_from) / (envelope.to - envelope.from) * spacing;
             envelope.curve(rise > 0 ? at_from - rise : at_from, at_to);
@@ -190,6 +202,57 @@ template <class Pair, typename T> __device__ inline void add_ulps(Envelope<T> &e
             at = at < low ? low : at;
             envelope.straight(0, between(Pair::value_of(at) + Pair::value_of(steps - at)), true);
         }
+    }
+}
+
+// The largest number of which the quotient by y rounds to no more than `limit`; 0 where any of them is very small.
+template <typename T> __device__ inline T dividend(T limit, T y) {
+    T x = Real<T>::smaller(limit * y, Real<T>::max());
+    if (!(limit > Real<T>::tiny() && x > Real<T>::tiny())) return 0;
+    while (x < Real<T>::max() && Real<T>::quotient(Real<T>::at((u64)bits_of(x) + 1), y) <= limit) x = Real<T>::at((u64)bits_of(x) + 1);
+    while (Real<T>::quotient(x, y) > limit) x = Limits<T>::below(x);
+    return x;
+}
+
+// How far a line may rise at the reference m and still let nothing more through: to the next difference that may exceed what is known.
+template <class Pair, typename T> __device__ inline T room(const VerifyParams &p, const Limits<T> &known, const Rule<T> &rule, Line<T> line, T m) {
+    const T half = Pair::spacing(m) / 2, limit = Real<T>::fused(line.slope, m, line.base), b = Real<T>::binade(m) / 2;
+    // Multiples of `half` have a T.
+    if (!(limit > 0 && limit < half * 1048576)) return 0;
+    // The first that the line lets through.
+    auto over = [&](T d) { return Real<T>::fused(-line.slope, m, d) - line.base; };
+    T d = (T)(u32)(limit / half) * half;
+    while (!(over(d) > 0)) d += half;
+    // Smaller results have other differences.
+    if (d - half < m + b && d + half > m - b) return 0;
+    const bool exceeds = known.may_exceed(p, rule, d, m, [&] {
+        const u64 below = Pair::steps(m - d, m), above = Pair::steps(m + d, m);
+        return below > above ? below : above;
+    });
+    const T rise = over(exceeds ? d : d + half);
+    return rise > limit * (T)1e-5 ? rise : 0;
+}
+
+// Between equal formats of few digits differences are multiples of half a step, see `add_ulps`, and many elements reach what is known. Raises
+// the lines of most references to the middle between what lets them pass and what would let more pass.
+template <class Pair, typename T> __device__ inline void lift(const VerifyParams &p, const Limits<T> &known, const Rule<T> &rule, Line<T> *lines, u32 seen) {
+    enum { LINES_BELOW = 16 };
+    // Threads a line.
+    const u32 together = blockDim.x < 8 ? 1 : 8, member = threadIdx.x % together;
+#pragma unroll 1
+    for (u32 k = threadIdx.x / together; k < LINES_BELOW; k += blockDim.x / together) {
+        const u32 i = seen + 2 - k;
+        const T from = beginning_of(i, (T)0);
+        const bool there = i <= seen + 2 && i < lines_of((T)0) && from >= (T)pow2(p.min_exponent);
+        const Line<T> line = there ? lines[i] : Line<T>{0, 0};
+        T least = there ? Real<T>::max() : 0;
+        if (there)
+#pragma unroll 1
+            for (u32 place = member; place < Pair::PLACES; place += together)
+                least = Real<T>::smaller(least, room<Pair>(p, known, rule, line, from + place * Pair::spacing(from)));
+        for (u32 step = 1; step < together; step *= 2) least = Real<T>::smaller(least, __shfl_xor(least, step, GROUP));
+        settle_group();
+        if (there && member == 0) lines[i].base = line.base + least / 2;
     }
 }
 
@@ -238,9 +301,13 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
         if (rule.rtol > 0 || rule.atol == 0) {
             envelope.straight(known.ratio * rule.rtol, known.ratio * rule.atol, false);
             envelope.straight(rule.rtol, known.atol, false);
-        }
+        } else at_most(dividend(known.ratio, rule.atol));
         envelope.straight(known.rtol, rule.atol, false);
         lines[i] = envelope.result();
+    }
+    if constexpr (Pair::SAME && Pair::PLACES > 0) {
+        __syncthreads();
+        if (!first) lift<Pair>(p, known, rule, lines, seen);
     }
     if (threadIdx.x == 0) s.hot = s.raised = 0;
     __syncthreads();

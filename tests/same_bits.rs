@@ -68,19 +68,25 @@ fn check(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: us
 /// Elements that are made; longer tensors repeat them.
 const MADE: usize = 1_000_003;
 
-fn check_with(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: usize, [rtol, atol]: [f64; 2]) {
-    let make = |dtype: DType, seed: u64| {
-        let made = bytes(dtype, n.min(MADE), seed, wild);
-        if n <= MADE { made } else { made.iter().copied().cycle().take(dtype.bytes_for(n).expect("small")).collect() }
-    };
-    let (a, r) = (make(da, 11), make(dr, 12));
+fn check_with(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shift: usize, tolerance: [f64; 2]) {
+    let make = |dtype: DType, seed: u64| tile(dtype, n, bytes(dtype, n.min(MADE), seed, wild));
+    compare([da, dr], n, [&make(da, 11), &make(dr, 12)], options, shift, tolerance, &format!("{wild} in 1000 wild"));
+}
+
+/// `made` again and again, up to `n` elements; of whole bytes.
+fn tile(dtype: DType, n: usize, made: Vec<u8>) -> Vec<u8> {
+    let size = dtype.bytes_for(n).expect("small");
+    if size <= made.len() { made } else { made.iter().copied().cycle().take(size).collect() }
+}
+
+fn compare([da, dr]: [DType; 2], n: usize, [a, r]: [&[u8]; 2], options: &Options, shift: usize, [rtol, atol]: [f64; 2], what: &str) {
     let tolerance = Tolerance::new(rtol, atol).expect("valid");
     let on = |device: &Device| {
         let upload = |bytes: &[u8]| {
             let padded: Vec<u8> = std::iter::repeat_n(0u8, shift).chain(bytes.iter().copied()).collect();
             DeviceMem::<u8>::from_slice(device, &padded).expect("allocated")
         };
-        let (ma, mr) = (upload(&a), upload(&r));
+        let (ma, mr) = (upload(a), upload(r));
         let view = |m: &DeviceMem<u8>, dtype: DType| {
             let layout = Layout::contiguous(&[n]).expect("small");
             // SAFETY: the memory has `shift` bytes and then those of n elements, lives as long as the view is used, and is not written.
@@ -91,9 +97,7 @@ fn check_with(da: DType, dr: DType, n: usize, wild: u64, options: &Options, shif
     };
     let host = on(&Device::host());
     for gpu in gpus() {
-        let what = format!(
-            "{da} against {dr}, {n} elements, {wild} in 1000 wild, shifted by {shift}, rtol {rtol}, atol {atol}, {options:?}, on {gpu}"
-        );
+        let what = format!("{da} against {dr}, {n} elements, {what}, shifted by {shift}, rtol {rtol}, atol {atol}, {options:?}, on {gpu}");
         assert_same(&on(&gpu), &host, &what);
     }
 }
@@ -154,6 +158,57 @@ fn bytes_by_many_tolerances() {
         for tolerance in tolerances {
             for (n, wild) in [(40_001, 2), (LONG, 0), (LONG, 2), (LONG, 1000)] {
                 check_with(dtype, dtype, n, wild, &Options::counts(), 0, tolerance);
+            }
+        }
+    }
+}
+
+/// A kind of data as kernels have it: an element of the result and one of the reference.
+fn element(kind: &str, da: DType, dr: DType, rng: &mut Lcg) -> [u64; 2] {
+    let mut uniform = || (rng.next() % (1 << 24)) as f64 / f64::from(1 << 23) - 1.0;
+    let (x, y) = (uniform(), uniform());
+    // The least numbers that the result's format has.
+    let little = da.float_format().map_or(1.0, |f| f.min_positive());
+    let [result, reference] = match kind {
+        "unrelated" => [x, y],
+        "rounded otherwise" => [y * (1.0 + x * 1e-4), y],
+        "noise" => [y + x * 1e-2, y],
+        "a step away" | "two steps at most" => [y, y],
+        "zeros" => [0.0, y],
+        "little" => [x * 40.0 * little, y * 40.0 * little],
+        "extreme" => [if x > 0.98 { -y.signum() } else { y }, y],
+        other => unreachable!("{other}"),
+    };
+    let encode = |dtype: DType, v: f64| dtype.encode(v, Rounding::NearestEven, Overflow::Saturate);
+    let mut bits = encode(da, result);
+    for _ in 0..match kind {
+        "a step away" => 1,
+        "two steps at most" => rng.next() % 3,
+        _ => 0,
+    } {
+        bits = next_up(da, bits);
+    }
+    [bits, encode(dr, reference)]
+}
+
+/// Data in which many elements tie with the worst, or come close to it, where the kernels for long tensors look at few.
+#[test]
+fn kinds_of_data_by_some_tolerances() {
+    let same = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::I8].map(|d| [d, d]);
+    let mixed = [[DType::F16, DType::F32], [DType::Bf16, DType::F32]];
+    let kinds = ["unrelated", "rounded otherwise", "noise", "a step away", "two steps at most", "zeros", "little", "extreme"];
+    for [da, dr] in same.into_iter().chain(mixed) {
+        for kind in kinds {
+            let (made, mut rng) = (200_003, Lcg(5));
+            let (mut a, mut r) = (vec![0; da.bytes_for(made).expect("small")], vec![0; dr.bytes_for(made).expect("small")]);
+            for i in 0..made {
+                let [x, y] = element(kind, da, dr, &mut rng);
+                da.store_bits(&mut a, i, x);
+                dr.store_bits(&mut r, i, y);
+            }
+            let (a, r) = (tile(da, LONG, a), tile(dr, LONG, r));
+            for tolerance in [[1e-3, 1e-3], [0.0, 1e-3], [1e-2, 0.0]] {
+                compare([da, dr], LONG, [&a, &r], &Options::default(), 0, tolerance, kind);
             }
         }
     }
