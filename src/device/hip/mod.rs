@@ -46,7 +46,7 @@ pub(crate) use graph::HipGraph;
 pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
 pub(crate) use model_gemm::{CUT, ModelKernel, model_gemm};
-pub(crate) use module::{Code, Kernel, launch};
+pub(crate) use module::{Code, Kernel, Loaded, launch};
 pub(crate) use set_value::set_value;
 pub(crate) use stream::{HipEvent, HipStream, LastOf};
 

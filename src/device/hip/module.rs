@@ -12,14 +12,17 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
+/// Functions of kernels and how many of their blocks a multiprocessor holds at a time, by name and block size.
+type Kernels = HashMap<(&'static str, u32), (Function, u32)>;
+
 /// A loaded module and the functions that were asked of it.
 #[derive(Debug)]
 pub(crate) struct Code {
     device: &'static HipDevice,
     module: hipModule_t,
     functions: Mutex<HashMap<String, Function>>,
-    /// Blocks a multiprocessor, by kernel and block size.
-    occupancies: Mutex<HashMap<(&'static str, u32), u32>>,
+    /// Of our kernels those that were asked of it.
+    kernels: Mutex<Kernels>,
 }
 
 /// A function of a module, which must outlive every launch.
@@ -45,7 +48,7 @@ impl Code {
             arch: device.arch().to_owned(),
             log: format!("the image does not load: {error}"),
         })?;
-        Ok(Code { device, module, functions: Mutex::default(), occupancies: Mutex::default() })
+        Ok(Code { device, module, functions: Mutex::default(), kernels: Mutex::default() })
     }
 
     /// Compiles with hipRTC and loads.
@@ -167,11 +170,59 @@ impl<A: Arguments> Kernel<A> {
         Kernel { file, name, block, arguments: PhantomData }
     }
 
-    /// The file in `hip/`.
-    pub(crate) fn file(&self) -> &'static str {
-        self.file
+    /// The kernel on a device. Asked of the runtime once: its answers take as long as a short launch.
+    pub(crate) fn load(&self, device: &'static HipDevice) -> Result<Loaded<A>> {
+        let code = device.code(self.file)?;
+        let key = (self.name, self.block);
+        let known = lock(&code.kernels).get(&key).copied();
+        let (function, blocks) = match known {
+            Some(known) => known,
+            None => {
+                let function = code.function(self.name)?;
+                let found = (function, self.occupancy(device, function)?);
+                lock(&code.kernels).insert(key, found);
+                found
+            }
+        };
+        Ok(Loaded { code, function, block: self.block, blocks, arguments: PhantomData })
     }
 
+    /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
+    fn occupancy(&self, device: &'static HipDevice, function: Function) -> Result<u32> {
+        let Some(ask) = device.api().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else { return Ok(1) };
+        let mut blocks = 0;
+        // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
+        let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, 0) };
+        device.check("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", error)?;
+        Ok(u32::try_from(blocks).unwrap_or(0).max(1))
+    }
+
+    /// As [`Loaded::launch`].
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, arguments: &A) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { self.load(stream.device())?.launch(stream, grid, arguments) }
+    }
+
+    /// As [`Loaded::grid_for`].
+    pub(crate) fn grid_for(&self, device: &'static HipDevice, threads: u64) -> Result<u32> {
+        Ok(self.load(device)?.grid_for(threads))
+    }
+}
+
+/// A kernel on a device.
+pub(crate) struct Loaded<A> {
+    code: Arc<Code>,
+    function: Function,
+    block: u32,
+    /// How many blocks one multiprocessor holds at a time.
+    blocks: u32,
+    arguments: PhantomData<fn(A)>,
+}
+
+impl<A: Arguments> Loaded<A> {
     /// Threads of a block.
     pub(crate) fn block(&self) -> u32 {
         self.block
@@ -184,35 +235,15 @@ impl<A: Arguments> Kernel<A> {
     ///   stream has been waited for;
     /// * nothing else writes what the kernel reads, or touches what it writes, until then.
     pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, arguments: &A) -> Result<()> {
-        let code = stream.device().code(self.file)?;
-        let function = code.function(self.name)?;
-        // SAFETY: `new` was promised that the arguments fit the kernel; their addresses are the caller's promise.
-        arguments.with(|list| unsafe { launch(&code, function, stream, [grid, 1, 1], [self.block, 1, 1], 0, list) })
-    }
-
-    /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
-    pub(crate) fn occupancy(&self, device: &'static HipDevice) -> Result<u32> {
-        let code = device.code(self.file)?;
-        // Asked once: a call takes as long as a short launch.
-        if let Some(&blocks) = lock(&code.occupancies).get(&(self.name, self.block)) {
-            return Ok(blocks);
-        }
-        let function = code.function(self.name)?;
-        let Some(ask) = device.api().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else { return Ok(1) };
-        let mut blocks = 0;
-        // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
-        let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, 0) };
-        device.check("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", error)?;
-        let blocks = u32::try_from(blocks).unwrap_or(0).max(1);
-        lock(&code.occupancies).insert((self.name, self.block), blocks);
-        Ok(blocks)
+        // SAFETY: `Kernel::new` was promised that the arguments fit the kernel; their addresses are the caller's promise.
+        arguments.with(|list| unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], 0, list) })
     }
 
     /// Blocks for a grid-stride kernel over `threads` threads' worth of work: enough to fill the GPU once, and no more.
-    pub(crate) fn grid_for(&self, device: &'static HipDevice, threads: u64) -> Result<u32> {
-        let full = self.occupancy(device)?.saturating_mul(device.multiprocessors());
+    pub(crate) fn grid_for(&self, threads: u64) -> u32 {
+        let full = self.blocks.saturating_mul(self.code.device.multiprocessors());
         let needed = threads.div_ceil(u64::from(self.block));
-        Ok(u32::try_from(needed).unwrap_or(u32::MAX).min(full))
+        u32::try_from(needed).unwrap_or(u32::MAX).min(full)
     }
 }
 
