@@ -118,7 +118,7 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
     __syncthreads();
     tally_up<true>(s, tally);
     worst.join<MEASURES>(s.bests[group]);
-    finish<Pair, true>(p, s, size, segments, segments);
+    finish<Pair, true, false>(p, s, size, segments, segments);
 }
 
 extern "C" __global__ void __launch_bounds__(512) verify_any_f32(VerifyParams p) { verify_each<Any<float, false>>(p); }

@@ -68,15 +68,21 @@ template <class Pair> __device__ inline void list(const VerifyParams &p, u64 siz
     if (column == 0) p.result->listed = listed < wanted ? listed : wanted;
 }
 
-// Joins the sums of all chunks, in shared memory. Lanes without an item would add zeros.
-__device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments) {
+// Joins the sums of all chunks, in shared memory: the whole block, or one group ALONE while others do something else. Lanes without an item would
+// add zeros.
+template <bool ALONE> __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments) {
     const u32 parts = ITEM_SEGMENTS >> p.chunk_log;
     const u64 items = (segments + ITEM_SEGMENTS - 1) / ITEM_SEGMENTS, chunks = (segments + (1ull << p.chunk_log) - 1) >> p.chunk_log;
+    // Of the block, from its middle on: its first groups may be busy.
+    const u32 threads = ALONE ? GROUP : blockDim.x, rank = (threadIdx.x + (ALONE ? 0 : threads / 2)) % threads;
+    auto settle = [] {
+        if (ALONE) settle_group();
+        else __syncthreads();
+    };
     // A thread a lane and two of the four sums.
     u32 lanes = FINAL_LANES;
     while (lanes / 2 >= items && lanes > 1) lanes /= 2;
-    // From the middle of the block on: its first groups may be busy.
-    for (u32 task = (threadIdx.x + blockDim.x / 2) % blockDim.x; task < 2 * lanes; task += blockDim.x) {
+    for (u32 task = rank; task < 2 * lanes; task += threads) {
         const u32 lane = task / 2, pair = task % 2;
         const double2 *const from = (const double2 *)p.partials + pair;
         double sum0 = 0, sum1 = 0;
@@ -120,19 +126,19 @@ __device__ inline void join_items(const VerifyParams &p, Shared &s, u64 segments
         s.space[(2 * pair + 1) * FINAL_LANES + lane] = sum1;
     }
     for (u32 half = lanes / 2; half > 0; half /= 2) {
-        __syncthreads();
-        for (u32 i = threadIdx.x; i < half * 4; i += blockDim.x) {
+        settle();
+        for (u32 i = rank; i < half * 4; i += threads) {
             double *x = s.space + i / half * FINAL_LANES;
             x[i % half] = x[i % half] + x[i % half + half];
         }
     }
-    __syncthreads();
-    if (threadIdx.x < 4) p.result->sums[threadIdx.x] = s.space[threadIdx.x * FINAL_LANES];
+    settle();
+    if (rank < 4) p.result->sums[rank] = s.space[rank * FINAL_LANES];
 }
 
 // The last of a block's work, after its last `Worst::join` and `tally_up`. Mismatches were counted by `parts` parts of `size` elements,
-// sums by segments. A block has four groups at least.
-template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 parts, u64 segments) {
+// sums by segments, few or many. A block has four groups at least; with FEW more than measures.
+template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 parts, u64 segments) {
     VerifyWorkspace &w = *p.workspace;
     const u32 t = threadIdx.x, groups = blockDim.x / GROUP, group = t / GROUP, column = t % GROUP;
     enum { KINDS = ALL ? MEASURES : ABSOLUTE + 1 };
@@ -174,13 +180,22 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
     // The worst of all blocks.
 #pragma unroll 1
     for (u32 k = group; k < KINDS; k += groups) {
+        enum { AHEAD = 8 };
         double worst = 0;
         u64 where = NOWHERE;
-#pragma unroll 4
-        for (u32 b = column; b < gridDim.x; b += GROUP) {
-            const double value = values[k * gridDim.x + b];
-            const u64 index = indices[k * gridDim.x + b];
-            if (value > worst || (value == worst && value > 0 && index < where)) worst = value, where = index;
+#pragma unroll 1
+        for (u32 from = column; from < gridDim.x; from += AHEAD * GROUP) {
+            double value[AHEAD];
+            u64 index[AHEAD];
+#pragma unroll
+            for (u32 i = 0; i < AHEAD; i++) {
+                const u32 b = from + i * GROUP;
+                value[i] = 0, index[i] = NOWHERE;
+                if (b < gridDim.x) value[i] = values[k * gridDim.x + b], index[i] = indices[k * gridDim.x + b];
+            }
+#pragma unroll
+            for (u32 i = 0; i < AHEAD; i++)
+                if (value[i] > worst || (value[i] == worst && value[i] > 0 && index[i] < where)) worst = value[i], where = index[i];
         }
         group_worst(worst, where, [&](double value, u64 index) {
             out.values[k] = value;
@@ -191,9 +206,11 @@ template <class Pair, bool ALL> __device__ inline void finish(const VerifyParams
     if (t < 23) out.histograms[t] = histogram;
     if (t < 2) out.hints[t] = hint, out.magnitudes[t] = magnitude;
     if (!ALL && t > 0 && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
-    // One group lists while the others join sums.
+    // One group lists while others join sums: of few, a group in another wavefront.
     if (group == groups - 1) list<Pair>(p, size, ~first_segment, parts, w.counts[MISMATCHES]);
-    if (ALL) join_items(p, s, segments);
+    if constexpr (ALL && FEW) {
+        if (group == groups - 3) join_items<true>(p, s, segments);
+    } else if constexpr (ALL) join_items<false>(p, s, segments);
     __syncthreads();
     // Leave the workspace as it was.
     for (u32 i = t; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;

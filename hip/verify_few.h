@@ -6,14 +6,21 @@
 // Groups of a block that measure, an element a thread. Mismatches are counted by the elements of a group.
 enum { FEW_GROUPS = MOST_GROUPS };
 
+// One element of both tensors, if there is one.
+template <class Pair> struct One {
+    u64 index, bits_a = 0, bits_r = 0;
+    __device__ One(const VerifyParams &p, u64 i) : index(i) {
+        if (there(p)) bits_a = Pair::bits_a(p, i), bits_r = Pair::bits_r(p, i);
+    }
+    __device__ bool there(const VerifyParams &p) const { return index < p.n; }
+};
+
 // Counts one element of every thread of a group, and takes it where it is worst.
 template <class Pair, bool ALL>
-__device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<typename Pair::Number> &rule, u64 index, Tally<typename Pair::Number> &tally, Worst &worst, double (&least)[2]) {
+__device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<typename Pair::Number> &rule, const One<Pair> &one, Tally<typename Pair::Number> &tally, Worst &worst, double (&least)[2]) {
     typedef typename Pair::Number T;
-    const bool there = index < p.n;
-    u64 bits_a = 0, bits_r = 0;
-    if (there) bits_a = Pair::bits_a(p, index), bits_r = Pair::bits_r(p, index);
-    const T a = Pair::decode_a(p, bits_a), r = Pair::decode_r(p, bits_r);
+    const bool there = one.there(p);
+    const T a = Pair::decode_a(p, one.bits_a), r = Pair::decode_r(p, one.bits_r);
     const bool finite = is_finite(a) && is_finite(r);
     const T d = finite ? Real<T>::abs(a - r) : 0, m = finite ? Real<T>::abs(r) : 0, bound = rule.bound(m);
     if (is_finite(a)) tally.largest_a = Real<T>::larger(tally.largest_a, Real<T>::abs(a));
@@ -26,13 +33,13 @@ __device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<
     if (!finite) observe_nonfinite(p, s, tally, a, r);
     double value[MEASURES] = {(double)d, 0, 0, 0, 0, 0};
     if constexpr (ALL) {
-        if (d > 0) measure<T>(p, rule, d, m, Pair::apart(bits_a, bits_r), value);
+        if (d > 0) measure<T>(p, rule, d, m, Pair::apart(one.bits_a, one.bits_r), value);
         // The least tolerances that pass take a search: only for what is close to the group's largest.
         double hint[2];
         hints<T, typename Real<T>::Bits>(rule, group_max(Real<T>::larger(rtol_beyond(rule, d, m), 0)), group_max(Real<T>::larger(atol_beyond(rule, d, m), 0)), d, m, hint);
         for (int k = 0; k < 2; k++) least[k] = hint[k] > least[k] ? hint[k] : least[k];
     }
-    worst.template take<ALL ? MEASURES : ABSOLUTE + 1>(value, index);
+    worst.template take<ALL ? MEASURES : ABSOLUTE + 1>(value, one.index);
 }
 
 // The sums of a segment by column, as `Column` has them, a thread for each lane of a column. Returns whether they are precise.
@@ -83,6 +90,9 @@ template <class Pair, bool ALL> __device__ inline void verify_few(const VerifyPa
     const u32 group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
     const u64 segments = (p.n + SEGMENT - 1) / SEGMENT, parts = (p.n + GROUP - 1) / GROUP, segment = blockIdx.x;
     const bool adds = ALL && segment < segments;
+    u64 part = (u64)blockIdx.x * FEW_GROUPS + group;
+    // Under way before anything else.
+    One<Pair> one(p, group < FEW_GROUPS ? part * GROUP + column : NOWHERE);
     if (threadIdx.x == 0) imprecise = 0;
     begin(s);
     Tally<T> tally;
@@ -92,10 +102,12 @@ template <class Pair, bool ALL> __device__ inline void verify_few(const VerifyPa
         worst.clear();
         double least[2] = {0, 0};
 #pragma unroll 1
-        for (u64 part = (u64)blockIdx.x * FEW_GROUPS + group; part < parts; part += (u64)gridDim.x * FEW_GROUPS) {
+        while (part < parts) {
             tally.mismatches = 0;
-            measure_one<Pair, ALL>(p, s, rule, part * GROUP + column, tally, worst, least);
+            measure_one<Pair, ALL>(p, s, rule, one, tally, worst, least);
             join_mismatches(p, s, part, tally.mismatches);
+            part += (u64)gridDim.x * FEW_GROUPS;
+            one = One<Pair>(p, part * GROUP + column);
         }
         worst.template join<ALL ? MEASURES : ABSOLUTE + 1>(s.bests[group]);
         tally_up<ALL>(s, tally, ALL ? group_max(least[0]) : 0, ALL ? group_max(least[1]) : 0);
@@ -109,7 +121,7 @@ template <class Pair, bool ALL> __device__ inline void verify_few(const VerifyPa
         const double x = join_columns(totals);
         if (column % 8 == 0) p.partials[segment * 4 + column / 8] = x;
     }
-    finish<Pair, ALL>(p, s, GROUP, parts, segments);
+    finish<Pair, ALL, true>(p, s, GROUP, parts, segments);
 }
 
 // The kernels of a pair: verify_<name>_counts and verify_<name>_all, and the same for small tensors.
