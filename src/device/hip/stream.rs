@@ -158,18 +158,20 @@ impl HipStream {
     /// to tell.
     pub(super) fn finish_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
         const SHORT: Duration = Duration::from_micros(100);
+        /// How often it is asked for what costs little before the clock is.
+        const EAGER: usize = 64;
         let start = Instant::now();
-        loop {
-            if ready() {
-                // No further: other threads may have enqueued since.
-                self.progress.reach(last.0);
-                return Ok(());
+        while start.elapsed() < SHORT {
+            for _ in 0..EAGER {
+                if ready() {
+                    // No further: other threads may have enqueued since.
+                    self.progress.reach(last.0);
+                    return Ok(());
+                }
+                std::hint::spin_loop();
             }
-            if start.elapsed() >= SHORT {
-                return self.finish();
-            }
-            std::hint::spin_loop();
         }
+        self.finish()
     }
 
     /// Work enqueued from now on waits for `event`.
