@@ -68,6 +68,7 @@ pub(crate) struct HipDevice {
     /// Its number among all GPUs, as in `gpu:1`.
     index: usize,
     props: DeviceProps,
+    name: String,
     multiprocessors: u32,
     max_block: u32,
     warp: u32,
@@ -96,11 +97,18 @@ impl HipDevice {
             let error = unsafe { (runtime.api().hipDeviceGetAttribute)(&mut value, attribute, ordinal) };
             check("hipDeviceGetAttribute", error).map(|()| u32::try_from(value).unwrap_or(0).max(1))
         };
+        let maker = match runtime.platform() {
+            Platform::Amd => "AMD GPU",
+            Platform::Nvidia => "NVIDIA GPU",
+        };
+        let name = if props.name.is_empty() { maker } else { &props.name };
+        let name = format!("gpu:{index} {name}, {}", props.base_arch());
         Ok(HipDevice {
             runtime,
             ordinal,
             index,
             props,
+            name,
             multiprocessors: attribute(hipDeviceAttribute_t::hipDeviceAttributeMultiprocessorCount)?,
             max_block: attribute(hipDeviceAttribute_t::hipDeviceAttributeMaxThreadsPerBlock)?,
             warp: attribute(hipDeviceAttribute_t::hipDeviceAttributeWarpSize)?,
@@ -130,12 +138,7 @@ impl HipDevice {
 
     /// `gpu:0 AMD Instinct MI210, gfx90a`.
     pub(crate) fn name(&self) -> String {
-        let maker = match self.platform() {
-            Platform::Amd => "AMD GPU",
-            Platform::Nvidia => "NVIDIA GPU",
-        };
-        let name = if self.props.name.is_empty() { maker } else { &self.props.name };
-        format!("gpu:{} {name}, {}", self.index, self.props.base_arch())
+        self.name.clone()
     }
 
     /// Its number among all GPUs.
