@@ -136,6 +136,45 @@ template <bool ALONE> __device__ inline void join_items(const VerifyParams &p, S
     if (rank < 4) p.result->sums[rank] = s.space[rank * FINAL_LANES];
 }
 
+// What all blocks have counted, and the worst of their worst elements: a group a measure.
+template <class Pair, int KINDS> __device__ inline void gather(const VerifyParams &p, const double *values, const u64 *indices) {
+    enum { AHEAD = 8 };
+    const VerifyWorkspace &w = *p.workspace;
+    VerifyResult &out = *p.result;
+    const u32 t = threadIdx.x, column = t % GROUP;
+    // Read first and used later, so that all is under way at once.
+    const u64 count = w.counts[t < COUNTS ? t : 0], histogram = w.histograms[t < 23 ? t : 0];
+    const double hint = f64_of(w.hints[t & 1]), magnitude = f64_of(w.magnitudes[t & 1]);
+#pragma unroll 1
+    for (u32 k = t / GROUP; k < KINDS; k += blockDim.x / GROUP) {
+        double worst = 0;
+        u64 where = NOWHERE;
+#pragma unroll 1
+        for (u32 from = column; from < gridDim.x; from += AHEAD * GROUP) {
+            double value[AHEAD];
+            u64 index[AHEAD];
+#pragma unroll
+            for (u32 i = 0; i < AHEAD; i++) {
+                const u32 b = from + i * GROUP;
+                value[i] = 0, index[i] = NOWHERE;
+                if (b < gridDim.x) value[i] = values[k * gridDim.x + b], index[i] = indices[k * gridDim.x + b];
+            }
+#pragma unroll
+            for (u32 i = 0; i < AHEAD; i++)
+                if (value[i] > worst || (value[i] == worst && value[i] > 0 && index[i] < where)) worst = value[i], where = index[i];
+        }
+        group_worst(worst, where, [&](double value, u64 index) {
+            out.values[k] = value;
+            out.places[k] = place<Pair>(p, value > 0 ? index : NOWHERE);
+        });
+    }
+    if (t < COUNTS) out.counts[t] = count;
+    if (t < 23) out.histograms[t] = histogram;
+    if (t < 2) out.hints[t] = hint, out.magnitudes[t] = magnitude;
+    // Measures that were not asked for.
+    if (t >= KINDS && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
+}
+
 // The last of a block's work, after its last `Worst::join` and `tally_up`. Mismatches were counted by `parts` parts of `size` elements,
 // sums by segments, few or many. A block has four groups at least; with FEW more than measures.
 template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 parts, u64 segments) {
@@ -173,49 +212,18 @@ template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const Ve
     else if (group == 3 && column == 0 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
     if (!last_block(w.blocks_done, s.last)) return;
 
-    // Read first and used later, so that all is under way at once.
-    VerifyResult &out = *p.result;
-    const u64 count = w.counts[t < COUNTS ? t : 0], histogram = w.histograms[t < 23 ? t : 0], first_segment = w.first_segment;
-    const double hint = f64_of(w.hints[t & 1]), magnitude = f64_of(w.magnitudes[t & 1]);
-    // The worst of all blocks.
-#pragma unroll 1
-    for (u32 k = group; k < KINDS; k += groups) {
-        enum { AHEAD = 8 };
-        double worst = 0;
-        u64 where = NOWHERE;
-#pragma unroll 1
-        for (u32 from = column; from < gridDim.x; from += AHEAD * GROUP) {
-            double value[AHEAD];
-            u64 index[AHEAD];
-#pragma unroll
-            for (u32 i = 0; i < AHEAD; i++) {
-                const u32 b = from + i * GROUP;
-                value[i] = 0, index[i] = NOWHERE;
-                if (b < gridDim.x) value[i] = values[k * gridDim.x + b], index[i] = indices[k * gridDim.x + b];
-            }
-#pragma unroll
-            for (u32 i = 0; i < AHEAD; i++)
-                if (value[i] > worst || (value[i] == worst && value[i] > 0 && index[i] < where)) worst = value[i], where = index[i];
-        }
-        group_worst(worst, where, [&](double value, u64 index) {
-            out.values[k] = value;
-            out.places[k] = place<Pair>(p, value > 0 ? index : NOWHERE);
-        });
-    }
-    if (t < COUNTS) out.counts[t] = count;
-    if (t < 23) out.histograms[t] = histogram;
-    if (t < 2) out.hints[t] = hint, out.magnitudes[t] = magnitude;
-    if (!ALL && t > 0 && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
-    // One group lists while others join sums: of few, a group in another wavefront.
-    if (group == groups - 1) list<Pair>(p, size, ~first_segment, parts, w.counts[MISMATCHES]);
-    if constexpr (ALL && FEW) {
-        if (group == groups - 3) join_items<true>(p, s, segments);
-    } else if constexpr (ALL) join_items<false>(p, s, segments);
+    // Beside each other where there are groups for all of it: the list and the sums have wavefronts of their own.
+    const bool lists = group == groups - 1;
+    if (FEW && lists) list<Pair>(p, size, ~w.first_segment, parts, w.counts[MISMATCHES]);
+    else if (FEW && ALL && group == groups - 3) join_items<true>(p, s, segments);
+    else gather<Pair, KINDS>(p, values, indices);
+    if (!FEW && lists) list<Pair>(p, size, ~w.first_segment, parts, w.counts[MISMATCHES]);
+    if constexpr (ALL && !FEW) join_items<false>(p, s, segments);
     __syncthreads();
     // Leave the workspace as it was.
     for (u32 i = t; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
     // The host may be looking at the result already.
     fence_system();
     __syncthreads();
-    if (t == 0) out.done = 1;
+    if (t == 0) p.result->done = 1;
 }
