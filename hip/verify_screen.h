@@ -2,9 +2,9 @@
 //
 // Every measure of a pair grows with its difference d, for a given reference. So what is known of all measures together is one limit
 // of d, a function of m = |reference|, and an element with d at or below it cannot raise any. The function is kept in shared
-// memory as a straight line for every half binade of m: an element costs one look into that table. The lines lie at or below the
-// function; what they let through is tested again, measure by measure, and what is left goes to the rule. Screens decide how
-// long a comparison takes, never what it says.
+// memory as a straight line for every half binade of m: an element costs one look into that table. Between the differences that elements
+// can have, the lines lie at or below the function; what they let through is tested again, measure by measure, and what is left goes to the
+// rule. Screens decide how long a comparison takes, never what it says: `tests/screens.rs` asks them about many elements.
 //
 // What is known is a key per measure in shared memory, exchanged with the other blocks through global memory now and then: the value's
 // upper 34 bits over the segment's number, inverted, since the first of equal values wins. A value in f32 arithmetic has no more
