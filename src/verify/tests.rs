@@ -140,6 +140,8 @@ enum Data {
     Unit,
     /// Finite numbers of many magnitudes; results equal, a little off in proportion, or of other elements.
     Wide,
+    /// Numbers up to this one, results of other elements.
+    Little(f64),
 }
 
 fn make(dtype: DType, n: usize, data: Data, seed: u64, other: Option<&[f64]>) -> Vec<u8> {
@@ -172,6 +174,7 @@ fn make(dtype: DType, n: usize, data: Data, seed: u64, other: Option<&[f64]>) ->
                 };
                 dtype.encode(value, Rounding::NearestEven, Overflow::Saturate)
             }
+            (Data::Little(most), _) => dtype.encode(unit * most, Rounding::NearestEven, Overflow::Saturate),
             (Data::Sparse, o) => match (random >> 20) % 97 {
                 0 => rng.next() << 32 ^ rng.next(),
                 1 => 0,
@@ -262,6 +265,20 @@ fn whole_segments_equal_the_naive_twin() {
                 check(dtype, dtype, 4 * segment + 5, data, &Request { rtol, atol, ..REQUEST });
             }
             check(dtype, dtype, 3 * segment, data, &Request { all: false, ..REQUEST });
+        }
+    }
+}
+
+/// References between two numbers of the result's format, among them some that round to zero.
+#[test]
+fn mixed_formats_equal_the_naive_twin() {
+    use DType::*;
+    for (da, dr) in [(F16, F32), (Bf16, F32), (F8E4M3, F32), (F8E5M2, F16), (F32, F64), (F32, F16), (Bf16, F16)] {
+        let little = 40.0 * da.float_format().unwrap().min_positive();
+        for data in [Data::Near, Data::Unit, Data::Wide, Data::Little(little)] {
+            for (rtol, atol) in [(1e-3, 1e-3), (0.0, 1e-3), (0.125, 0.0)] {
+                check(da, dr, 3 * 8192 + 5, data, &Request { rtol, atol, ..REQUEST });
+            }
         }
     }
 }
