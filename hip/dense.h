@@ -184,12 +184,9 @@ template <u32 A, u32 R> struct Dense {
     static __device__ u64 largest_ordinal() { return largest_of(format_of(A)); }
     static __device__ u64 ordinal_of(Number x) { return (u64)ordinal<A>(nearest<A>(x)); }
     static __device__ Number value_of(u64 place) { return decode<A>(place << format_of(A).pad_bits); }
-    // How many steps of it two numbers are apart.
-    static __device__ u64 steps(Number x, Number y) {
-        const i64 a = ordinal<A>(nearest<A>(x)), b = ordinal<A>(nearest<A>(y));
-        return a > b ? (u64)(a - b) : (u64)(b - a);
-    }
-    // How many references half a binade has, where those are few.
+    // How many steps of it a number of the format is from the nearest to x, where both formats are equal.
+    static __device__ u64 steps(Number x, Number r) { return apart(nearest<A>(x), nearest<A>(r)); }
+    // How many references half a binade has, where those are few and both formats are equal.
     enum { PLACES = !INTEGERS && SAME && format_of(A).mantissa_bits > 0 && format_of(A).mantissa_bits < 8 ? 1 << (format_of(A).mantissa_bits - 1) : 0 };
     // The distance of a reference to the next in its format.
     static __device__ Number spacing(Number r) {

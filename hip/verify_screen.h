@@ -70,8 +70,7 @@ template <typename T> struct Limits {
         bool look = exceeds(p, rule, d, m);
         look |= Real<T>::fused(-relative, m, d) > 0;
         look |= m > Real<T>::small() && Real<T>::fused(-relative_old, m, d) > 0;
-        // A ratio that small was rounded to few digits.
-        return look || !(ratio > Real<T>::tiny()) || Real<T>::fused(-ratio, rule.bound(m), d) > 0;
+        return look || Real<T>::fused(-ratio, rule.bound(m), d) > 0;
     }
     // Whether a finite pair may exceed what is known by some measure; `ulps` is asked for last.
     template <typename F> __device__ bool may_exceed(const VerifyParams &p, const Rule<T> &rule, T d, T m, F ulps) const {
@@ -300,15 +299,15 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
         add_ulps<Pair, T>(envelope, known.ulp);
         // Without rtol the ratio and the least atol grow as the difference does, and there is no least rtol.
         if (rule.rtol > 0 || rule.atol == 0) {
-            // Of tolerances beyond T, or ratios that were rounded to few digits, no product tells.
-            const bool told = rule.rtol <= Real<T>::max() && rule.atol <= Real<T>::max() && known.ratio > Real<T>::tiny();
-            envelope.straight(told ? known.ratio * rule.rtol : 0, told ? known.ratio * rule.atol : 0, false);
+            envelope.straight(known.ratio * rule.rtol, known.ratio * rule.atol, false);
+            // No bound is larger.
+            envelope.straight(0, known.ratio * Real<T>::max(), false);
             envelope.straight(rule.rtol, known.atol, false);
         } else at_most(dividend(known.ratio, rule.bound(0)));
         envelope.straight(known.rtol, rule.atol, false);
         lines[i] = envelope.result();
     }
-    if constexpr (Pair::SAME && Pair::PLACES > 0) {
+    if constexpr (Pair::PLACES > 0) {
         __syncthreads();
         if (!first) lift<Pair>(p, known, rule, lines, seen);
     }

@@ -217,15 +217,10 @@ impl DType {
 
     /// The value of a bit pattern. Exact for every format but `i64`, where magnitudes above 2^53 round to nearest even.
     pub fn decode(self, bits: u64) -> f64 {
-        match (self, self.float_format(), self.int_format()) {
-            // Reports of small tensors have little time.
-            (DType::F32, ..) => {
-                let value = f32::from_bits(bits as u32);
-                if value.is_nan() { f64::NAN } else { f64::from(value) }
-            }
-            (_, Some(f), _) => f.decode(bits),
-            (_, None, Some(i)) => i.decode(bits) as f64,
-            (_, None, None) => f64::NAN,
+        match (self.float_format(), self.int_format()) {
+            (Some(f), _) => f.decode(bits),
+            (None, Some(i)) => i.decode(bits) as f64,
+            (None, None) => f64::NAN,
         }
     }
 
