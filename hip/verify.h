@@ -190,7 +190,7 @@ template <typename T> __device__ inline void measure(const VerifyParams &p, cons
 // ---- what a block knows -------------------------------------------------------------------------------------------------
 
 // What each group has counted, in the end: sums first, as in VerifyResult, then the largest of numbers that are not negative.
-enum { LARGEST_A = ZEROS_R + 1, LARGEST_R, LEAST_RTOL, LEAST_ATOL, TALLIES };
+enum { LARGEST_A = ZEROS_R + 1, LARGEST_R, TALLIES };
 
 struct Shared {
     u64 keys[MEASURES];
@@ -309,8 +309,8 @@ __device__ inline u64 group_max(u64 x) {
 __device__ inline float group_max(float x) { return f32_of(group_max(bits_of(x))); }
 __device__ inline double group_max(double x) { return f64_of(group_max(bits_of(x))); }
 
-// Writes down what a group's threads have counted, after a barrier that ends the use of the table. Absent counts and tolerances are 0.
-template <bool ALL, typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t, double rtol = 0, double atol = 0) {
+// Writes down what a group's threads have counted, after a barrier that ends the use of the table. Absent counts are 0.
+template <bool ALL, typename T> __device__ inline void tally_up(Shared &s, const Tally<T> &t) {
     const u32 zero_passes = ALL ? group_sum(t.zero_passes) : 0, zeros_a = ALL ? group_sum(t.zeros_a) : 0, zeros_r = ALL ? group_sum(t.zeros_r) : 0;
     const T largest_a = group_max(t.largest_a), largest_r = group_max(t.largest_r);
     if (threadIdx.x % GROUP) return;
@@ -321,8 +321,6 @@ template <bool ALL, typename T> __device__ inline void tally_up(Shared &s, const
     s.tallies[ZEROS_R][group] = zeros_r;
     s.tallies[LARGEST_A][group] = bits_of((double)largest_a);
     s.tallies[LARGEST_R][group] = bits_of((double)largest_r);
-    s.tallies[LEAST_RTOL][group] = bits_of(rtol);
-    s.tallies[LEAST_ATOL][group] = bits_of(atol);
 }
 
 // Whether a value comes before the best, by size and then by place.

@@ -118,6 +118,7 @@ template <class Pair> __device__ inline void verify_each(const VerifyParams &p) 
     __syncthreads();
     tally_up<true>(s, tally);
     worst.join<MEASURES>(s.bests[group]);
+    __syncthreads();
     finish<Pair, true, false>(p, s, size, segments, segments);
 }
 

@@ -199,5 +199,6 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     tally.largest_a = Real<T>::larger(tally.largest_a, extent.largest_a());
     tally.largest_r = Real<T>::larger(tally.largest_r, extent.largest_r());
     tally_up<ALL>(s, tally);
+    __syncthreads();
     finish<Pair, ALL, false>(p, s, SEGMENT, segments, segments);
 }

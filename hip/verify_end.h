@@ -175,14 +175,13 @@ template <class Pair, int KINDS> __device__ inline void gather(const VerifyParam
     if (t >= KINDS && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
 }
 
-// The last of a block's work, after its last `Worst::join` and `tally_up`. Mismatches were counted by `parts` parts of `size` elements,
-// sums by segments, few or many. A block has four groups at least; with FEW more than measures.
+// The last of a block's work, after its last `Worst::join` and `tally_up` and a barrier. Mismatches were counted by `parts` parts of `size`
+// elements, sums by segments, few or many. A block has four groups at least; with FEW four more than measures.
 template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const VerifyParams &p, Shared &s, u64 size, u64 parts, u64 segments) {
     VerifyWorkspace &w = *p.workspace;
-    const u32 t = threadIdx.x, groups = blockDim.x / GROUP, group = t / GROUP, column = t % GROUP;
+    const u32 groups = blockDim.x / GROUP, group = threadIdx.x / GROUP, column = threadIdx.x % GROUP;
     enum { KINDS = ALL ? MEASURES : ABSOLUTE + 1 };
-    __syncthreads();
-    // This block's share, into global memory: a group a measure, a thread a count.
+    // This block's share, into global memory: a group a measure, a thread a count. With FEW beside each other.
     double *const values = p.bests;
     u64 *const indices = (u64 *)(values + MEASURES * gridDim.x);
 #pragma unroll 1
@@ -194,22 +193,24 @@ template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const Ve
             indices[k * gridDim.x + blockIdx.x] = index;
         });
     }
-    if (t < COUNTS) {
-        u64 count = s.counts[t];
-        if (t < LARGEST_A)
+    const u32 counter = FEW ? group - KINDS : group;
+    if (counter == 0 && column < COUNTS) {
+        u64 count = s.counts[column];
+        if (column < LARGEST_A)
 #pragma unroll
-            for (u32 g = 0; g < MOST_GROUPS; g++) count += g < groups ? s.tallies[t][g] : 0;
-        if (count) atomicAdd(&w.counts[t], count);
-    } else if (group == 1 && column < TALLIES - LARGEST_A) {
-        u64 most = column < 2 ? s.magnitudes[column] : s.hints[column - 2];
+            for (u32 g = 0; g < MOST_GROUPS; g++) count += g < groups ? s.tallies[column][g] : 0;
+        if (count) atomicAdd(&w.counts[column], count);
+    } else if (counter == 1 && column < TALLIES - LARGEST_A) {
+        u64 most = s.magnitudes[column];
 #pragma unroll
         for (u32 g = 0; g < MOST_GROUPS; g++) {
             const u64 x = g < groups ? s.tallies[LARGEST_A + column][g] : 0;
             most = x > most ? x : most;
         }
-        if (most) atomicMax(column < 2 ? &w.magnitudes[column] : &w.hints[column - 2], most);
-    } else if (group == 2 && column < 23 && s.histograms[column]) atomicAdd(&w.histograms[column], s.histograms[column]);
-    else if (group == 3 && column == 0 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
+        if (most) atomicMax(&w.magnitudes[column], most);
+    } else if (counter == 2 && column < 23 && s.histograms[column]) atomicAdd(&w.histograms[column], s.histograms[column]);
+    else if (counter == 3 && column < 2 && s.hints[column]) atomicMax(&w.hints[column], s.hints[column]);
+    else if (counter == 3 && column == 2 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
     if (!last_block(w.blocks_done, s.last)) return;
 
     // Beside each other where there are groups for all of it: the list and the sums have wavefronts of their own.
@@ -221,9 +222,9 @@ template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const Ve
     if constexpr (ALL && !FEW) join_items<false>(p, s, segments);
     __syncthreads();
     // Leave the workspace as it was.
-    for (u32 i = t; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
+    for (u32 i = threadIdx.x; i < sizeof(VerifyWorkspace) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
     // The host may be looking at the result already.
     fence_system();
     __syncthreads();
-    if (t == 0) p.result->done = 1;
+    if (threadIdx.x == 0) p.result->done = 1;
 }

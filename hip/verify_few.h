@@ -17,7 +17,7 @@ template <class Pair> struct One {
 
 // Counts one element of every thread of a group, and takes it where it is worst.
 template <class Pair, bool ALL>
-__device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<typename Pair::Number> &rule, const One<Pair> &one, Tally<typename Pair::Number> &tally, Worst &worst, double (&least)[2]) {
+__device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<typename Pair::Number> &rule, const One<Pair> &one, Tally<typename Pair::Number> &tally, Worst &worst) {
     typedef typename Pair::Number T;
     const bool there = one.there(p);
     const T a = Pair::decode_a(p, one.bits_a), r = Pair::decode_r(p, one.bits_r);
@@ -34,10 +34,16 @@ __device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<
     double value[MEASURES] = {(double)d, 0, 0, 0, 0, 0};
     if constexpr (ALL) {
         if (d > 0) measure<T>(p, rule, d, m, Pair::apart(one.bits_a, one.bits_r), value);
-        // The least tolerances that pass take a search: only for what is close to the group's largest.
+        // The least tolerances that pass take a search: only for what is close to the largest that the block knows of.
+        const T rtol = group_max(Real<T>::larger(rtol_beyond(rule, d, m), 0)), atol = group_max(Real<T>::larger(atol_beyond(rule, d, m), 0));
+        const u32 column = threadIdx.x % GROUP;
+        if (column < 2) raise(s.hints[column], bits_of((double)(column ? atol : rtol)));
+        settle_group();
+        forget();
         double hint[2];
-        hints<T, typename Real<T>::Bits>(rule, group_max(Real<T>::larger(rtol_beyond(rule, d, m), 0)), group_max(Real<T>::larger(atol_beyond(rule, d, m), 0)), d, m, hint);
-        for (int k = 0; k < 2; k++) least[k] = hint[k] > least[k] ? hint[k] : least[k];
+        hints<T, typename Real<T>::Bits>(rule, (T)f64_of(s.hints[0]), (T)f64_of(s.hints[1]), d, m, hint);
+        for (int k = 0; k < 2; k++)
+            if (hint[k] > 0) raise(s.hints[k], bits_of(hint[k]));
     }
     worst.template take<ALL ? MEASURES : ABSOLUTE + 1>(value, one.index);
 }
@@ -100,17 +106,16 @@ template <class Pair, bool ALL> __device__ inline void verify_few(const VerifyPa
     if (group < FEW_GROUPS) {
         Worst worst;
         worst.clear();
-        double least[2] = {0, 0};
 #pragma unroll 1
         while (part < parts) {
             tally.mismatches = 0;
-            measure_one<Pair, ALL>(p, s, rule, one, tally, worst, least);
+            measure_one<Pair, ALL>(p, s, rule, one, tally, worst);
             join_mismatches(p, s, part, tally.mismatches);
             part += (u64)gridDim.x * FEW_GROUPS;
             one = One<Pair>(p, part * GROUP + column);
         }
         worst.template join<ALL ? MEASURES : ABSOLUTE + 1>(s.bests[group]);
-        tally_up<ALL>(s, tally, ALL ? group_max(least[0]) : 0, ALL ? group_max(least[1]) : 0);
+        tally_up<ALL>(s, tally);
     } else if (adds && threadIdx.x - FEW_GROUPS * GROUP < GROUP * Column<T, V>::LANES) {
         if (!sum_lane<Pair>(p, segment * SEGMENT, threadIdx.x - FEW_GROUPS * GROUP, columns)) atomicOr(&imprecise, 1u);
     }
