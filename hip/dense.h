@@ -186,10 +186,13 @@ template <u32 A, u32 R> struct Dense {
     static __device__ Number value_of(u64 place) { return decode<A>(place << format_of(A).pad_bits); }
     // How many steps of it a number of the format is from the nearest to x, where both formats are equal.
     static __device__ u64 steps(Number x, Number r) { return apart(nearest<A>(x), nearest<A>(r)); }
-    // How many references half a binade has, where those are few and both formats are equal.
-    enum { PLACES = !INTEGERS && SAME && format_of(A).mantissa_bits > 0 && format_of(A).mantissa_bits < 8 ? 1 << (format_of(A).mantissa_bits - 1) : 0 };
+    // How many references half a binade has at most, where those are few and both formats are equal.
+    enum { PLACES = INTEGERS ? 1 << (BITS_A - 2) : SAME && format_of(A).mantissa_bits > 0 && format_of(A).mantissa_bits < 8 ? 1 << (format_of(A).mantissa_bits - 1) : 0 };
+    // Differences from a reference to results of its binade or the one below are multiples of this, where both formats are equal.
+    static __device__ Number step(Number r) { return INTEGERS ? 1 : spacing(r) / 2; }
     // The distance of a reference to the next in its format.
     static __device__ Number spacing(Number r) {
+        if (INTEGERS) return 1;
         constexpr Format f = format_of(R);
         constexpr i32 lowest = 1 - f.bias;
         const i32 e = Real<Number>::exponent(r);

@@ -110,8 +110,8 @@ template <class Pair, typename T> __device__ inline void ends_of(u32 line, T &fr
     to = Real<T>::max();
     if (line + 1 >= lines_of((T)0)) return;
     const T next = beginning_of(line + 1, (T)0);
-    if constexpr (!Pair::INTEGERS) to = next - Pair::spacing(Real<T>::at((u64)bits_of(next) - 1));
-    to = Pair::INTEGERS || to < from ? from < next ? Real<T>::at((u64)bits_of(next) - 1) : from : to;
+    to = next - Pair::spacing(Real<T>::at((u64)bits_of(next) - 1));
+    if (to < from) to = from < next && !Pair::INTEGERS ? Real<T>::at((u64)bits_of(next) - 1) : from;
 }
 
 // Half the distance to the next number.
@@ -122,34 +122,47 @@ template <typename T> __device__ inline T half_spacing(T x) { return x < Real<T>
 
 // The least of several functions of m between `from` and `to`, as one straight line below it. All are concave.
 template <typename T> struct Envelope {
-    T from, to, least_from, least_to;
+    // What a function may be at a reference, which rounding leaves open.
+    struct Value {
+        T least, most;
+        __device__ Value(T x = Real<T>::max()) : least(Real<T>::smaller(x, Real<T>::max())), most(least) {}
+        // slope * m + base.
+        __device__ Value(T slope, T m, T base) : Value(Real<T>::fused(slope, m, base)) {
+            if (slope == 0 || (base == 0 && Real<T>::fused(slope, m, -least) == 0)) return;
+            if (least > 0) least = Limits<T>::below(least);
+            if (most < Real<T>::max()) most = Real<T>::at((u64)bits_of(most) + 1);
+        }
+        __device__ void lower(const Value &x) { least = Real<T>::smaller(least, x.least), most = Real<T>::smaller(most, x.most); }
+    };
+    T from, to;
+    Value at_from, at_to;
     Line<T> line;
     bool one; // the line is least at both ends, so between them
-    __device__ Envelope(T f, T t) : from(f), to(t), least_from(Real<T>::max()), least_to(Real<T>::max()), line{0, Real<T>::max()}, one(true) {}
-    __device__ void add(T at_from, T at_to, bool straight, Line<T> x) {
-        at_from = Real<T>::smaller(at_from, Real<T>::max());
-        at_to = Real<T>::smaller(at_to, Real<T>::max());
-        if (at_from <= least_from && at_to <= least_to) line = x, one = straight;
-        else if (at_from < least_from || at_to < least_to) one = false;
-        least_from = Real<T>::smaller(at_from, least_from);
-        least_to = Real<T>::smaller(at_to, least_to);
+    __device__ Envelope(T f, T t) : from(f), to(t), line{0, Real<T>::max()}, one(true) {}
+    __device__ void add(const Value &x, const Value &y, bool straight, Line<T> l) {
+        if (x.most <= at_from.least && y.most <= at_to.least) line = l, one = straight;
+        else if (x.least < at_from.most || y.least < at_to.most) one = false;
+        at_from.lower(x);
+        at_to.lower(y);
     }
     // The line slope * m + base. One that does not decide a test exactly lies a little lower.
     __device__ void straight(T slope, T base, bool exact) {
         if (!exact) slope = slope * (T)LESS, base = base * (T)LESS;
-        add(Real<T>::fused(slope, from, base), Real<T>::fused(slope, to, base), true, {slope, base});
+        slope = Real<T>::smaller(slope, Real<T>::max());
+        add({slope, from, base}, {slope, to, base}, true, {slope, base});
     }
     // Any other concave function by its ends.
-    __device__ void curve(T at_from, T at_to) { add(at_from, at_to, false, {0, 0}); }
+    __device__ void curve(T x, T y) { add(x, y, false, {0, 0}); }
     __device__ Line<T> result() const {
+        const T x = at_from.least, y = at_to.least;
         // Differences so small are better looked at: products with them may round up from nothing.
-        if (least_from < Real<T>::tiny()) return {0, 0};
-        if (!(least_to < Real<T>::max())) return {0, least_from};
+        if (x < Real<T>::tiny()) return {0, 0};
+        if (!(y < Real<T>::max())) return {0, x};
         if (one) return line;
-        if (!(from < to)) return {0, least_from};
+        if (!(from < to)) return {0, x};
         // The chord of a concave function lies below it; lowered by more than its rounding.
-        const T a = (least_to - least_from) / (to - from) * (T)LESS;
-        return {a, (least_from - a * from) - least_to * (T)(1 - LESS)};
+        const T a = (y - x) / (to - from) * (T)LESS;
+        return {a, (x - a * from) - y * (T)(1 - LESS)};
     }
 };
 
@@ -216,40 +229,48 @@ template <typename T> __device__ inline T dividend(T limit, T y) {
 
 // How far a line may rise at the reference m and still let nothing more through: to the next difference that may exceed what is known.
 template <class Pair, typename T> __device__ inline T room(const VerifyParams &p, const Limits<T> &known, const Rule<T> &rule, Line<T> line, T m) {
-    const T half = Pair::spacing(m) / 2, limit = Real<T>::fused(line.slope, m, line.base), b = Real<T>::binade(m) / 2;
-    // Multiples of `half` have a T.
-    if (!(limit > 0 && limit < half * 1048576)) return 0;
+    const T step = Pair::step(m), limit = Real<T>::fused(line.slope, m, line.base), b = Real<T>::binade(m) / 2;
+    // Multiples of `step` have a T.
+    if (!(limit > 0 && limit < step * 1048576)) return 0;
     // The first that the line lets through.
     auto over = [&](T d) { return Real<T>::fused(-line.slope, m, d) - line.base; };
-    T d = (T)(u32)(limit / half) * half;
-    while (!(over(d) > 0)) d += half;
+    T d = (T)(u32)(limit / step) * step;
+    while (!(over(d) > 0)) d += step;
     // Smaller results have other differences.
-    if (d - half < m + b && d + half > m - b) return 0;
+    if (!Pair::INTEGERS && d - step < m + b && d + step > m - b) return 0;
     const bool exceeds = known.may_exceed(p, rule, d, m, [&] {
-        const u64 below = Pair::steps(m - d, m), above = Pair::steps(m + d, m);
-        return below > above ? below : above;
+        if constexpr (Pair::INTEGERS) return (u64)d;
+        else {
+            const u64 below = Pair::steps(m - d, m), above = Pair::steps(m + d, m);
+            return below > above ? below : above;
+        }
     });
-    const T rise = over(exceeds ? d : d + half);
+    const T rise = over(exceeds ? d : d + step);
     return rise > limit * (T)1e-5 ? rise : 0;
 }
 
-// Between equal formats of few digits differences are multiples of half a step, see `add_ulps`, and many elements reach what is known. Raises
-// the lines of most references to the middle between what lets them pass and what would let more pass.
+// Between equal formats of few digits differences are multiples of a step, for floats half the references' (see `add_ulps`), and many elements
+// reach what is known. Raises the lines of most references to the middle between what lets them pass and what would let more pass.
 template <class Pair, typename T> __device__ inline void lift(const VerifyParams &p, const Limits<T> &known, const Rule<T> &rule, Line<T> *lines, u32 seen) {
-    enum { LINES_BELOW = 16 };
+    // Of integers those of all references, with that of zero for the last.
+    enum { LINES_BELOW = Pair::INTEGERS ? 19 : 16 };
     // Threads a line.
     const u32 together = blockDim.x < 8 ? 1 : 8, member = threadIdx.x % together;
 #pragma unroll 1
     for (u32 k = threadIdx.x / together; k < LINES_BELOW; k += blockDim.x / together) {
-        const u32 i = seen + 2 - k;
-        const T from = beginning_of(i, (T)0);
-        const bool there = i <= seen + 2 && i < lines_of((T)0) && from >= (T)pow2(p.min_exponent);
+        const bool zero = Pair::INTEGERS && k == LINES_BELOW - 1;
+        const u32 i = zero ? 0 : seen + 2 - k;
+        T from, to;
+        ends_of<Pair>(i, from, to);
+        const bool there = zero || (i <= seen + 2 && i < lines_of((T)0) && from >= (T)pow2(p.min_exponent));
         const Line<T> line = there ? lines[i] : Line<T>{0, 0};
         T least = there ? Real<T>::max() : 0;
         if (there)
 #pragma unroll 1
-            for (u32 place = member; place < Pair::PLACES; place += together)
-                least = Real<T>::smaller(least, room<Pair>(p, known, rule, line, from + place * Pair::spacing(from)));
+            for (u32 place = member; place < Pair::PLACES; place += together) {
+                const T m = from + place * Pair::spacing(from);
+                least = Real<T>::smaller(least, m <= to ? room<Pair>(p, known, rule, line, m) : least);
+            }
         for (u32 step = 1; step < together; step *= 2) least = Real<T>::smaller(least, __shfl_xor(least, step, GROUP));
         settle_group();
         if (there && member == 0) lines[i].base = line.base + least / 2;
@@ -272,7 +293,7 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
         T from, to;
         ends_of<Pair>(i, from, to);
         // Infinities and NaN, which are in no line; large references; those that no element has.
-        if (i >= lines_of((T)0) || from >= Pair::large() || (first && i != 0 && (i > seen + 2 || i + blockDim.x <= seen + 3)) || (i > 0 && !Pair::INTEGERS && to < Pair::spacing(0))) {
+        if (i >= lines_of((T)0) || from >= Pair::large() || (first && i != 0 && (i > seen + 2 || i + blockDim.x <= seen + 3)) || (i > 0 && to < Pair::spacing(0))) {
             lines[i] = {0, -1};
             continue;
         }
@@ -289,7 +310,8 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
         auto times = [&](T limit) { envelope.straight(limit, limit == Real<T>::binade(limit) ? 0 : half_spacing(limit) * from * (T)LESS, true); };
         at_most(known.absolute);
         if (Pair::ODD_WHEN_LARGE) envelope.straight(0, Pair::large(), true);
-        times(known.relative);
+        // No difference is relative to zero.
+        if (to > 0) times(known.relative);
         // Half binades that begin below the threshold may hold numbers above it.
         if (to > Real<T>::small()) times(known.relative_old);
         T b = Real<T>::binade(from);
@@ -304,7 +326,8 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
             envelope.straight(0, known.ratio * Real<T>::max(), false);
             envelope.straight(rule.rtol, known.atol, false);
         } else at_most(dividend(known.ratio, rule.bound(0)));
-        envelope.straight(known.rtol, rule.atol, false);
+        // No rtol is larger than one that zero references want.
+        if (known.rtol <= Real<T>::max()) envelope.straight(known.rtol, rule.atol, false);
         lines[i] = envelope.result();
     }
     if constexpr (Pair::PLACES > 0) {

@@ -17,6 +17,7 @@ static double uniform() { return (double)(i64)(random_bits() % (1 << 24)) / (1 <
 template <u32 DTYPE> static u64 encode(double x) {
     if constexpr (DTYPE == F64) return bits_of(x);
     else if constexpr (DTYPE == F32) return bits_of((float)x);
+    else if constexpr (format_of(DTYPE).specials == INTEGER) return (u64)(i64)nearbyint(DTYPE == U8 ? fmin(fmax(x, 0), 255) : fmin(fmax(x, -128), 127)) & 0xff;
     else return encode_from_f32<DTYPE>((float)x);
 }
 
@@ -24,8 +25,9 @@ template <u32 DTYPE> static u64 encode(double x) {
 // the result's format has them.
 template <u32 A, u32 R> struct Data {
     static constexpr Format f = format_of(A);
+    static constexpr bool INTEGERS = f.specials == INTEGER;
     u32 kind = below(7);
-    double scale = kind == 6 ? pow2(1 - f.bias - (i32)f.mantissa_bits + (i32)below(8)) : pow2((i32)below(12) - 6), noise = pow2(-(i32)below(14));
+    double scale = INTEGERS ? pow2((i32)below(9)) : kind == 6 ? pow2(1 - f.bias - (i32)f.mantissa_bits + (i32)below(8)) : pow2((i32)below(12) - 6), noise = pow2(-(i32)below(14));
     void next(u64 &a, u64 &r) const {
         double y = uniform() * scale, x = y;
         if (kind == 5) y *= pow2(-(i32)below(30));
@@ -39,7 +41,7 @@ template <u32 A, u32 R> struct Data {
         }
         a = encode<A>(x);
         r = encode<R>(y);
-        if (kind == 3) a += below(5) - 2;
+        if (kind == 3) a = INTEGERS ? encode<A>(y + below(5) - 2.0) : a + below(5) - 2;
         // Extreme results, and references that are powers of two.
         if (below(64) == 0) a = encode<A>(below(2) ? scale : -scale);
         if (below(64) == 0) r = encode<R>(scale * pow2(-(i32)below(5)));
@@ -58,7 +60,7 @@ template <u32 A, u32 R> static void attempt() {
     memset(&p, 0, sizeof p);
     p.rtol = tolerances[below(10)], p.atol = below(4) ? tolerances[below(10)] : p.rtol;
     p.n = 1 << 20, p.dtype_a = A, p.dtype_r = R;
-    p.min_exponent = 1 - f.bias, p.max_exponent = f.specials == SINGLE_NAN ? f.bias + 1 : f.bias, p.mantissa_bits = f.mantissa_bits;
+    if (!Pair::INTEGERS) p.min_exponent = 1 - f.bias, p.max_exponent = f.specials == SINGLE_NAN ? f.bias + 1 : f.bias, p.mantissa_bits = f.mantissa_bits;
     const Rule<T> rule(p);
     const Data<A, R> data;
     const u64 segment = 5, known_segment = below(10);
@@ -138,5 +140,7 @@ int main(int count, char **arguments) {
     try_pair<F8E4M3, F8E4M3>("f8e4m3 f8e4m3", times);
     try_pair<F8E5M2, F8E5M2>("f8e5m2 f8e5m2", times);
     try_pair<F8E4M3, F32>("f8e4m3 f32", times);
+    try_pair<I8, I8>("i8 i8", times);
+    try_pair<U8, U8>("u8 u8", times);
     return wrong > 0;
 }
