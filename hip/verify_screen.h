@@ -256,13 +256,15 @@ template <class Pair, typename T> __device__ inline void lift(const VerifyParams
     enum { LINES_BELOW = Pair::INTEGERS ? 19 : 16 };
     // Threads a line.
     const u32 together = blockDim.x < 8 ? 1 : 8, member = threadIdx.x % together;
+    // All threads as often: they shuffle.
 #pragma unroll 1
-    for (u32 k = threadIdx.x / together; k < LINES_BELOW; k += blockDim.x / together) {
+    for (u32 at = 0; at < LINES_BELOW; at += blockDim.x / together) {
+        const u32 k = at + threadIdx.x / together;
         const bool zero = Pair::INTEGERS && k == LINES_BELOW - 1;
         const u32 i = zero ? 0 : seen + 2 - k;
         T from, to;
         ends_of<Pair>(i, from, to);
-        const bool there = zero || (i <= seen + 2 && i < lines_of((T)0) && from >= (T)pow2(p.min_exponent));
+        const bool there = zero || (k < LINES_BELOW && i <= seen + 2 && i < lines_of((T)0) && from >= (T)pow2(p.min_exponent));
         const Line<T> line = there ? lines[i] : Line<T>{0, 0};
         T least = there ? Real<T>::max() : 0;
         if (there)

@@ -165,18 +165,20 @@ fn bytes_by_many_tolerances() {
 
 /// A kind of data as kernels have it: an element of the result and one of the reference.
 fn element(kind: &str, da: DType, dr: DType, rng: &mut Lcg) -> [u64; 2] {
-    let mut uniform = || (rng.next() % (1 << 24)) as f64 / f64::from(1 << 23) - 1.0;
+    let scale = if da.is_int() { 100.0 } else { 1.0 };
+    let mut uniform = || scale * ((rng.next() % (1 << 24)) as f64 / f64::from(1 << 23) - 1.0);
     let (x, y) = (uniform(), uniform());
     // The least numbers that the result's format has.
     let little = da.float_format().map_or(1.0, |f| f.min_positive());
     let [result, reference] = match kind {
         "unrelated" => [x, y],
+        "a third unrelated" => [if rng.next().is_multiple_of(3) { x } else { y }, y],
         "rounded otherwise" => [y * (1.0 + x * 1e-4), y],
         "noise" => [y + x * 1e-2, y],
         "a step away" | "two steps at most" => [y, y],
         "zeros" => [0.0, y],
         "little" => [x * 40.0 * little, y * 40.0 * little],
-        "extreme" => [if x > 0.98 { -y.signum() } else { y }, y],
+        "extreme" => [if x > 0.98 * scale { -y.signum() } else { y }, y],
         other => unreachable!("{other}"),
     };
     let encode = |dtype: DType, v: f64| dtype.encode(v, Rounding::NearestEven, Overflow::Saturate);
@@ -191,6 +193,18 @@ fn element(kind: &str, da: DType, dr: DType, rng: &mut Lcg) -> [u64; 2] {
     [bits, encode(dr, reference)]
 }
 
+/// Both tensors of a kind of data, of `n` elements that repeat themselves.
+fn tensors(kind: &str, [da, dr]: [DType; 2], n: usize) -> [Vec<u8>; 2] {
+    let (made, mut rng) = (200_003, Lcg(5));
+    let [mut a, mut r] = [da, dr].map(|d| vec![0; d.bytes_for(made).expect("small")]);
+    for i in 0..made {
+        let [x, y] = element(kind, da, dr, &mut rng);
+        da.store_bits(&mut a, i, x);
+        dr.store_bits(&mut r, i, y);
+    }
+    [tile(da, n, a), tile(dr, n, r)]
+}
+
 /// Data in which many elements tie with the worst, or come close to it, where the kernels for long tensors look at few.
 #[test]
 fn kinds_of_data_by_some_tolerances() {
@@ -199,17 +213,29 @@ fn kinds_of_data_by_some_tolerances() {
     let kinds = ["unrelated", "rounded otherwise", "noise", "a step away", "two steps at most", "zeros", "little", "extreme"];
     for [da, dr] in same.into_iter().chain(mixed) {
         for kind in kinds {
-            let (made, mut rng) = (200_003, Lcg(5));
-            let (mut a, mut r) = (vec![0; da.bytes_for(made).expect("small")], vec![0; dr.bytes_for(made).expect("small")]);
-            for i in 0..made {
-                let [x, y] = element(kind, da, dr, &mut rng);
-                da.store_bits(&mut a, i, x);
-                dr.store_bits(&mut r, i, y);
-            }
-            let (a, r) = (tile(da, LONG, a), tile(dr, LONG, r));
+            let [a, r] = tensors(kind, [da, dr], LONG);
             for tolerance in [[1e-3, 1e-3], [0.0, 1e-3], [1e-2, 0.0]] {
                 compare([da, dr], LONG, [&a, &r], &Options::default(), 0, tolerance, kind);
             }
+        }
+    }
+}
+
+/// So long that blocks write their tables of what to look at again, once more is known, and that lines of short formats rise.
+#[test]
+fn tables_that_are_written_again() {
+    for (dtype, n) in [
+        (DType::F32, 1 << 24),
+        (DType::F16, 1 << 25),
+        (DType::Bf16, 1 << 25),
+        (DType::F8E4M3, 1 << 26),
+        (DType::F8E5M2, 1 << 26),
+        (DType::I8, 1 << 26),
+        (DType::U8, 1 << 26),
+    ] {
+        for (kind, tolerance) in [("a third unrelated", [1e-3, 1e-3]), ("a step away", [0.0, 1e-3]), ("extreme", [1e-2, 0.0])] {
+            let [a, r] = tensors(kind, [dtype; 2], n + 77);
+            compare([dtype; 2], n + 77, [&a, &r], &Options::default(), 0, tolerance, kind);
         }
     }
 }
