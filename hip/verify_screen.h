@@ -122,16 +122,11 @@ template <typename T> __device__ inline T half_spacing(T x) { return x < Real<T>
 
 // The least of several functions of m between `from` and `to`, as one straight line below it. All are concave.
 template <typename T> struct Envelope {
-    // What a function may be at a reference, which rounding leaves open.
+    // What a function may be at a reference: rounding leaves it open.
     struct Value {
         T least, most;
         __device__ Value(T x = Real<T>::max()) : least(Real<T>::smaller(x, Real<T>::max())), most(least) {}
-        // slope * m + base.
-        __device__ Value(T slope, T m, T base) : Value(Real<T>::fused(slope, m, base)) {
-            if (slope == 0 || (base == 0 && Real<T>::fused(slope, m, -least) == 0)) return;
-            if (least > 0) least = Limits<T>::below(least);
-            if (most < Real<T>::max()) most = Real<T>::at((u64)bits_of(most) + 1);
-        }
+        __device__ Value(T x, T y) : least(Real<T>::smaller(x, Real<T>::max())), most(Real<T>::smaller(y, Real<T>::max())) {}
         __device__ void lower(const Value &x) { least = Real<T>::smaller(least, x.least), most = Real<T>::smaller(most, x.most); }
     };
     T from, to;
@@ -145,11 +140,17 @@ template <typename T> struct Envelope {
         at_from.lower(x);
         at_to.lower(y);
     }
-    // The line slope * m + base. One that does not decide a test exactly lies a little lower.
+    // The line slope * m + base. One that does not decide a test exactly lies a little lower. Sums round; that a line is among the
+    // lowest is clear where it is by as little.
     __device__ void straight(T slope, T base, bool exact) {
-        if (!exact) slope = slope * (T)LESS, base = base * (T)LESS;
         slope = Real<T>::smaller(slope, Real<T>::max());
-        add({slope, from, base}, {slope, to, base}, true, {slope, base});
+        const Line<T> low = {slope * (T)LESS, base * (T)LESS}, x = {exact ? slope : low.slope, exact ? base : low.base};
+        const bool open = !exact || (slope != 0 && base != 0);
+        auto at = [&](T m) {
+            const T most = Real<T>::fused(slope, m, base);
+            return Value(open ? Real<T>::fused(low.slope, m, low.base) : most, exact && open ? most * (T)(2 - LESS) : most);
+        };
+        add(at(from), at(to), true, x);
     }
     // Any other concave function by its ends.
     __device__ void curve(T x, T y) { add(x, y, false, {0, 0}); }
