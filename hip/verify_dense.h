@@ -53,7 +53,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     typedef typename Pair::Number T;
     typedef typename Pair::Raw Raw;
     typedef Pipe<Pair, THREADS> Rows;
-    enum { V = Pair::V, ROW = GROUP * V, SEGMENT = ROWS * ROW, BATCH = Rows::BATCH, BATCHES = ROWS / BATCH, PATIENCE = 4 };
+    enum { V = Pair::V, ROW = GROUP * V, SEGMENT = ROWS * ROW, BATCH = Rows::BATCH, BATCHES = ROWS / BATCH, PATIENCE = 2 };
     // Rows that are compared together: few elements leave an instruction waiting for the one before.
     enum { AT_ONCE = BATCH > 1 && V <= 8 ? 2 : 1 };
     __shared__ Shared s;
@@ -92,8 +92,9 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     for (; first < segments; first += stride)
 #pragma unroll 1
         for (u32 part = 0; part < chunk; part++, turn++) {
-            // Whether the table is worth writing again: asked at times that are known to all, ever more seldom.
-            if (ALL && turn > 0 && ((turn & (turn - 1)) == 0 || turn % 64 == 0)) {
+            // Whether the table is worth writing again: asked at times that are known to all, ever more seldom. Two segments tell little more
+            // than one.
+            if (ALL && turn > 0 && turn != 2 && ((turn & (turn - 1)) == 0 || turn % 64 == 0)) {
                 __syncthreads();
                 if (threadIdx.x == 0) s.rewrite = s.raised && s.hot > PATIENCE * groups, s.hot = 0;
                 __syncthreads();

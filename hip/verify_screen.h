@@ -335,7 +335,7 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
     }
     if constexpr (Pair::PLACES > 0) {
         __syncthreads();
-        if (!first) lift<Pair>(p, known, rule, lines, seen);
+        lift<Pair>(p, known, rule, lines, seen);
     }
     if (threadIdx.x == 0) s.hot = s.raised = 0;
     __syncthreads();
