@@ -122,7 +122,7 @@ template <typename T> __device__ inline T half_spacing(T x) { return x < Real<T>
 
 // The least of several functions of m between `from` and `to`, as one straight line below it. All are concave.
 template <typename T> struct Envelope {
-    // What a function may be at a reference: rounding leaves it open.
+    // Between what a function is at a reference, which rounding leaves open.
     struct Value {
         T least, most;
         __device__ Value(T x = Real<T>::max()) : least(Real<T>::smaller(x, Real<T>::max())), most(least) {}
@@ -140,8 +140,8 @@ template <typename T> struct Envelope {
         at_from.lower(x);
         at_to.lower(y);
     }
-    // The line slope * m + base. One that does not decide a test exactly lies a little lower. Sums round; that a line is among the
-    // lowest is clear where it is by as little.
+    // The line slope * m + base. One that does not decide a test exactly lies a little lower. Where two lines are that close, rounding leaves
+    // open which is the lower one.
     __device__ void straight(T slope, T base, bool exact) {
         slope = Real<T>::smaller(slope, Real<T>::max());
         const Line<T> low = {slope * (T)LESS, base * (T)LESS}, x = {exact ? slope : low.slope, exact ? base : low.base};

@@ -1,6 +1,6 @@
 //! The comparison gives the same bits on every device that opens: one host, and whatever GPUs there are.
 
-use hipverify::device::{AsTensor, Device, DeviceMem, Layout, TensorRef};
+use hipverify::device::{AsTensor, Device, DeviceKind, DeviceMem, Layout, TensorRef};
 use hipverify::dtype::*;
 use hipverify::verify::{Level, NonFinite, Options, Report, Tolerance, gpu_reduce_max, gpu_verify_with};
 
@@ -224,6 +224,10 @@ fn kinds_of_data_by_some_tolerances() {
 /// So long that blocks write their tables of what to look at again, once more is known, and that lines of short formats rise.
 #[test]
 fn tables_that_are_written_again() {
+    if gpus()[0].kind() == DeviceKind::Host {
+        println!("skipped: the host has no such tables");
+        return;
+    }
     for (dtype, n) in [
         (DType::F32, 1 << 24),
         (DType::F16, 1 << 25),
