@@ -35,7 +35,9 @@ __device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<
     if constexpr (ALL) {
         if (d > 0) measure<T>(p, rule, d, m, Pair::apart(one.bits_a, one.bits_r), value);
         // The least tolerances that pass take a search: only for what is close to the largest that the block knows of.
-        const T rtol = group_max(Real<T>::larger(rtol_beyond(rule, d, m), 0)), atol = group_max(Real<T>::larger(atol_beyond(rule, d, m), 0));
+        // Not -0, which is more than any number by its pattern; a maximum with 0 may be that.
+        auto positive = [](T x) { return x > 0 ? x : 0; };
+        const T rtol = group_max(positive(rtol_beyond(rule, d, m))), atol = group_max(positive(atol_beyond(rule, d, m)));
         const u32 column = threadIdx.x % GROUP;
         if (column < 2) raise(s.hints[column], bits_of((double)(column ? atol : rtol)));
         settle_group();
