@@ -35,8 +35,8 @@ __device__ inline void measure_one(const VerifyParams &p, Shared &s, const Rule<
     if constexpr (ALL) {
         if (d > 0) measure<T>(p, rule, d, m, Pair::apart(one.bits_a, one.bits_r), value);
         // The least tolerances that pass take a search: only for what is close to the largest that the block knows of.
-        // Not -0, which is more than any number by its pattern; a maximum with 0 may be that.
-        auto positive = [](T x) { return x > 0 ? x : 0; };
+        // Not -0, whose pattern is more than any number's: a maximum with 0 may be either zero.
+        auto positive = [](T x) { return sign_of(x) ? 0 : x; };
         const T rtol = group_max(positive(rtol_beyond(rule, d, m))), atol = group_max(positive(atol_beyond(rule, d, m)));
         const u32 column = threadIdx.x % GROUP;
         if (column < 2) raise(s.hints[column], bits_of((double)(column ? atol : rtol)));
