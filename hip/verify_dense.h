@@ -53,7 +53,7 @@ template <class Pair, bool ALL, u32 THREADS> __device__ inline void verify(const
     typedef typename Pair::Number T;
     typedef typename Pair::Raw Raw;
     typedef Pipe<Pair, THREADS> Rows;
-    enum { V = Pair::V, ROW = GROUP * V, SEGMENT = ROWS * ROW, BATCH = Rows::BATCH, BATCHES = ROWS / BATCH, PATIENCE = 2 };
+    enum { V = Pair::V, ROW = GROUP * V, SEGMENT = ROWS * ROW, BATCH = Rows::BATCH, PATIENCE = 2 };
     // Rows that are compared together: few elements leave an instruction waiting for the one before.
     enum { AT_ONCE = BATCH > 1 && V <= 8 ? 2 : 1 };
     __shared__ Shared s;

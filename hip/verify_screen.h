@@ -125,7 +125,7 @@ template <typename T> struct Envelope {
     // Between what a function is at a reference, which rounding leaves open.
     struct Value {
         T least, most;
-        __device__ Value(T x = Real<T>::max()) : least(Real<T>::smaller(x, Real<T>::max())), most(least) {}
+        __device__ Value(T x = Real<T>::max()) : Value(x, x) {}
         __device__ Value(T x, T y) : least(Real<T>::smaller(x, Real<T>::max())), most(Real<T>::smaller(y, Real<T>::max())) {}
         __device__ void lower(const Value &x) { least = Real<T>::smaller(least, x.least), most = Real<T>::smaller(most, x.most); }
     };
@@ -304,8 +304,8 @@ template <class Pair> __device__ inline void screen(const VerifyParams &p, Share
         // Between equal formats differences are multiples of half a step, see `add_ulps`: a limit lies best between two.
         auto at_most = [&](T limit) {
             if constexpr (Pair::SAME && !Pair::INTEGERS) {
-                const T half = Pair::spacing(from) / 2;
-                if (Real<T>::binade(from) == Real<T>::binade(to) && limit + half < Real<T>::binade(from) / 2) limit = ((T)(u64)(limit / half) + (T)0.75) * half;
+                const T step = Pair::step(from);
+                if (Real<T>::binade(from) == Real<T>::binade(to) && limit + step < Real<T>::binade(from) / 2) limit = ((T)(u64)(limit / step) + (T)0.75) * step;
             }
             envelope.straight(0, limit, true);
         };

@@ -169,7 +169,7 @@ fn element(kind: &str, da: DType, dr: DType, rng: &mut Lcg) -> [u64; 2] {
     let mut uniform = || scale * ((rng.next() % (1 << 24)) as f64 / f64::from(1 << 23) - 1.0);
     let (x, y) = (uniform(), uniform());
     // The least numbers that the result's format has.
-    let little = da.float_format().map_or(1.0, |f| f.min_positive());
+    let little = da.float_format().map_or(1.0 / scale, |f| f.min_positive());
     let [result, reference] = match kind {
         "unrelated" => [x, y],
         "a third unrelated" => [if rng.next().is_multiple_of(3) { x } else { y }, y],
@@ -178,7 +178,7 @@ fn element(kind: &str, da: DType, dr: DType, rng: &mut Lcg) -> [u64; 2] {
         "a step away" | "two steps at most" => [y, y],
         "zeros" => [0.0, y],
         "little" => [x * 40.0 * little, y * 40.0 * little],
-        "extreme" => [if x > 0.98 * scale { -y.signum() } else { y }, y],
+        "extreme" => [if x > 0.98 * scale { -scale * y.signum() } else { y }, y],
         other => unreachable!("{other}"),
     };
     let encode = |dtype: DType, v: f64| dtype.encode(v, Rounding::NearestEven, Overflow::Saturate);
@@ -205,7 +205,8 @@ fn tensors(kind: &str, [da, dr]: [DType; 2], n: usize) -> [Vec<u8>; 2] {
     [tile(da, n, a), tile(dr, n, r)]
 }
 
-/// Data in which many elements tie with the worst, or come close to it: the kernels for long tensors look at few, those for small ones search for few.
+/// Data in which many elements tie with the worst, or come close to it: the kernels for long tensors look at few of them, those for small ones
+/// search for few tolerances.
 #[test]
 fn kinds_of_data_by_some_tolerances() {
     let same = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::I8].map(|d| [d, d]);
