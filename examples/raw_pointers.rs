@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     let (x, y) = (framework.activations.as_tensor().as_ptr().cast::<f32>(), framework.expected.as_tensor().as_ptr().cast::<f32>());
     // SAFETY: both buffers have 1000 f32 on this device, outlive the comparison, and what writes them is on its stream.
     let (x, y) = unsafe { (DeviceSlice::from_raw(x, 1000, &device)?, DeviceSlice::from_raw(y, 1000, &device)?) };
-    // Enqueues a kernel and returns. The stream goes on; whoever needs the verdict waits for it.
+    // Enqueues a kernel and returns. The stream goes on; the code that needs the verdict waits for it.
     let pending = plan.enqueue(&framework.stream, &x, &y, &Tolerance::exact())?;
     let report = pending.wait()?;
     println!("{report}");

@@ -13,11 +13,11 @@ struct Run {
 }
 
 /// A folder for the files of one test, and runs inside it.
-struct Room(tempfile::TempDir);
+struct Folder(tempfile::TempDir);
 
-impl Room {
-    fn new() -> Room {
-        Room(tempfile::tempdir().unwrap())
+impl Folder {
+    fn new() -> Folder {
+        Folder(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -92,7 +92,7 @@ fn f32s(values: &[f32]) -> Vec<u8> {
 
 #[test]
 fn usage_goes_by_the_book() {
-    let room = Room::new();
+    let folder = Folder::new();
     for (line, code, words) in [
         ("--help", 0, "Exit codes: 0 pass, 1 mismatch, 2 no verdict"),
         ("--version", 0, "hipverify "),
@@ -105,7 +105,7 @@ fn usage_goes_by_the_book() {
         ("compare a b --rtol x", 2, "invalid value 'x' for '--rtol <X>'"),
         ("compare a b --rtol 1 --profile torch", 2, "cannot be used with"),
     ] {
-        let run = room.run(line);
+        let run = folder.run(line);
         let (shown, silent) = if code == 0 { (&run.out, &run.err) } else { (&run.err, &run.out) };
         assert_eq!(run.code, code, "{line}: {}{}", run.out, run.err);
         assert!(shown.contains(words) && silent.is_empty(), "{line}: {}{}", run.out, run.err);
@@ -114,16 +114,16 @@ fn usage_goes_by_the_book() {
 
 #[test]
 fn two_commands_from_nothing_to_a_verdict() {
-    let room = Room::new();
+    let folder = Folder::new();
     for name in ["a.npy", "b.safetensors"] {
-        let run = room.run(&format!("fill {name} --dtype f16 --shape 64,128 --seed 7"));
+        let run = folder.run(&format!("fill {name} --dtype f16 --shape 64,128 --seed 7"));
         assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, "", ""), "{name}");
     }
-    let run = room.run("compare a.npy b.safetensors --rtol 0");
+    let run = folder.run("compare a.npy b.safetensors --rtol 0");
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.starts_with("PASS  8,192 elements agree   f16[64,128]   rtol 0 atol 0"), "{}", run.out);
-    room.run("fill c.npy --dtype f16 --shape 64,128 --seed 8");
-    let run = room.run("compare c.npy a.npy");
+    folder.run("fill c.npy --dtype f16 --shape 64,128 --seed 8");
+    let run = folder.run("compare c.npy a.npy");
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
     assert!(run.out.starts_with("FAIL  "), "{}", run.out);
     assert!(!run.out.contains('\x1b'), "no colour in a pipe: {}", run.out);
@@ -131,33 +131,33 @@ fn two_commands_from_nothing_to_a_verdict() {
 
 #[test]
 fn the_demo_shows_both_verdicts_and_leaves_its_files() {
-    let room = Room::new();
-    let run = room.run("demo");
+    let folder = Folder::new();
+    let run = folder.run("demo");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
     assert!(run.out.contains("PASS  98,304 elements agree") && run.out.contains("FAIL  3 of 98,304 elements differ"), "{}", run.out);
-    assert_eq!(room.run("compare hipverify-demo/wrong.npy hipverify-demo/reference.npy").code, 1);
-    room.put("file", b"");
-    room.refused("demo file/below", "file/below");
+    assert_eq!(folder.run("compare hipverify-demo/wrong.npy hipverify-demo/reference.npy").code, 1);
+    folder.put("file", b"");
+    folder.refused("demo file/below", "file/below");
 }
 
 #[test]
 fn every_bad_input_is_told_clearly() {
-    let room = Room::new();
+    let folder = Folder::new();
     let good = npy_f32(&[1.0, 2.0, 3.0]);
-    room.put("good.npy", &good);
-    room.put("short.npy", &good[..good.len() - 1]);
-    room.put("header.npy", &good[..20]);
-    room.put("magic.npy", b"\x93NUMPZ and so on");
-    room.put("two.npy", &npy_f32(&[1.0, 2.0]));
-    room.put("empty.npy", &npy_f32(&[]));
-    room.put("bool.npy", &npy("|b1", "False", "(3,)", &[0, 1, 0]));
-    room.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
-    room.put("void.npy", &npy("|V1", "False", "(3,)", &[0; 3]));
-    room.put("zip.npz", b"PK\x03\x04 and no more");
-    room.put("x.safetensors", &[255; 64]);
-    room.put("r.bin", &[0; 12]);
-    room.put("none.safetensors", &safetensors(&[]));
-    room.put("mask.safetensors", &safetensors(&[("mask", "BOOL", &[2], vec![0, 1])]));
+    folder.put("good.npy", &good);
+    folder.put("short.npy", &good[..good.len() - 1]);
+    folder.put("header.npy", &good[..20]);
+    folder.put("magic.npy", b"\x93NUMPZ and so on");
+    folder.put("two.npy", &npy_f32(&[1.0, 2.0]));
+    folder.put("empty.npy", &npy_f32(&[]));
+    folder.put("bool.npy", &npy("|b1", "False", "(3,)", &[0, 1, 0]));
+    folder.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
+    folder.put("void.npy", &npy("|V1", "False", "(3,)", &[0; 3]));
+    folder.put("zip.npz", b"PK\x03\x04 and no more");
+    folder.put("x.safetensors", &[255; 64]);
+    folder.put("r.bin", &[0; 12]);
+    folder.put("none.safetensors", &safetensors(&[]));
+    folder.put("mask.safetensors", &safetensors(&[("mask", "BOOL", &[2], vec![0, 1])]));
     for (line, words) in [
         ("compare absent.npy good.npy", "absent.npy: No such file"),
         ("compare . good.npy", ".: is a directory"),
@@ -203,18 +203,18 @@ fn every_bad_input_is_told_clearly() {
         ("fill x.txt --dtype f32 --shape 4", "extension `txt` names no format"),
         ("fill no/such/x.npy --dtype f32 --shape 4", "no/such/x.npy"),
     ] {
-        let run = room.run(line);
+        let run = folder.run(line);
         assert_eq!((run.code, run.err.starts_with("error: ")), (2, true), "{line}: {}{}", run.out, run.err);
         assert!(run.err.contains(words), "{line}: {}", run.err);
     }
-    room.refused("compare two.npy good.npy", "shape [2]");
-    room.refused("compare empty.npy empty.npy", "nothing");
-    assert!(!Path::new(&room.path("x.npy")).exists(), "nothing is left of a failed fill");
+    folder.refused("compare two.npy good.npy", "shape [2]");
+    folder.refused("compare empty.npy empty.npy", "nothing");
+    assert!(!Path::new(&folder.path("x.npy")).exists(), "nothing is left of a failed fill");
 }
 
 #[test]
 fn byte_order_and_fortran_order_do_not_matter() {
-    let room = Room::new();
+    let folder = Folder::new();
     let value = |row: usize, column: usize| (row * 10 + column) as f64 + 0.5;
     let by_rows: Vec<f64> = (0..12).map(|i| value(i / 4, i % 4)).collect();
     let by_columns: Vec<f64> = (0..12).map(|i| value(i % 3, i / 3)).collect();
@@ -223,26 +223,26 @@ fn byte_order_and_fortran_order_do_not_matter() {
     let fortran: Vec<u8> = by_columns.iter().flat_map(|v| v.to_le_bytes()).collect();
     let both: Vec<u8> = by_columns.iter().flat_map(|v| v.to_be_bytes()).collect();
     let half: Vec<u8> = by_columns.iter().flat_map(|&v| half::f16::from_f64(v).to_be_bytes()).collect();
-    room.put("reference.npy", &npy("<f8", "False", "(3, 4)", &little));
+    folder.put("reference.npy", &npy("<f8", "False", "(3, 4)", &little));
     for (name, file) in [
         ("big.npy", npy(">f8", "False", "(3, 4)", &big)),
         ("fortran.npy", npy("<f8", "True", "(3, 4)", &fortran)),
         ("both.npy", npy(">f8", "True", "(3, 4)", &both)),
         ("half.npy", npy(">f2", "True", "(3, 4)", &half)),
     ] {
-        room.put(name, &file);
-        let run = room.run(&format!("compare {name} reference.npy --rtol 0 --atol 0"));
+        folder.put(name, &file);
+        let run = folder.run(&format!("compare {name} reference.npy --rtol 0 --atol 0"));
         assert_eq!(run.code, 0, "{name}: {}{}", run.out, run.err);
     }
-    room.put("wrong.npy", &npy("<f8", "False", "(3, 4)", &fortran));
-    assert_eq!(room.run("compare wrong.npy reference.npy").code, 1, "the test can fail");
+    folder.put("wrong.npy", &npy("<f8", "False", "(3, 4)", &fortran));
+    assert_eq!(folder.run("compare wrong.npy reference.npy").code, 1, "the test can fail");
 }
 
 #[test]
 fn tolerances_decide() {
-    let room = Room::new();
-    room.put("r.npy", &npy_f32(&[100.0, 1.0, -2.0]));
-    room.put("a.npy", &npy_f32(&[101.0, 1.0, -2.0]));
+    let folder = Folder::new();
+    folder.put("r.npy", &npy_f32(&[100.0, 1.0, -2.0]));
+    folder.put("a.npy", &npy_f32(&[101.0, 1.0, -2.0]));
     for (flags, code) in [
         ("", 1),
         ("--rtol 0.02", 0),
@@ -258,17 +258,17 @@ fn tolerances_decide() {
         ("--thresholds 0.1,0.5,0.1", 1),
         ("--thresholds inf,inf,inf --rtol 0", 1),
     ] {
-        let run = room.run(&format!("compare a.npy r.npy {flags}"));
+        let run = folder.run(&format!("compare a.npy r.npy {flags}"));
         assert_eq!(run.code, code, "{flags}: {}{}", run.out, run.err);
     }
-    room.put("n.npy", &npy_f32(&[f32::NAN, f32::INFINITY, 1.0]));
-    assert_eq!(room.run("compare n.npy n.npy").code, 1, "non-finite values fail");
-    assert_eq!(room.run("compare n.npy n.npy --equal-nonfinite").code, 0);
+    folder.put("n.npy", &npy_f32(&[f32::NAN, f32::INFINITY, 1.0]));
+    assert_eq!(folder.run("compare n.npy n.npy").code, 1, "non-finite values fail");
+    assert_eq!(folder.run("compare n.npy n.npy --equal-nonfinite").code, 0);
 }
 
 #[test]
 fn tensors_are_matched_by_name() {
-    let room = Room::new();
+    let folder = Folder::new();
     let reference = safetensors(&[
         ("bias", "F32", &[2], f32s(&[1.0, 2.0])),
         ("weight", "F32", &[2, 2], f32s(&[1.0, 2.0, 3.0, 4.0])),
@@ -279,10 +279,10 @@ fn tensors_are_matched_by_name() {
         ("bias", "F32", &[2], f32s(&[1.0, 2.0])),
         ("new", "F32", &[1], f32s(&[0.5])),
     ]);
-    room.put("r.safetensors", &reference);
-    room.put("a.safetensors", &result);
-    assert_eq!(room.run("compare r.safetensors r.safetensors").code, 0);
-    let run = room.run("compare a.safetensors r.safetensors");
+    folder.put("r.safetensors", &reference);
+    folder.put("a.safetensors", &result);
+    assert_eq!(folder.run("compare r.safetensors r.safetensors").code, 0);
+    let run = folder.run("compare a.safetensors r.safetensors");
     assert_eq!(run.code, 1, "{}{}", run.out, run.err);
     let starts = |prefix: &str| run.out.lines().any(|l| l.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(prefix));
     for line in [
@@ -294,13 +294,13 @@ fn tensors_are_matched_by_name() {
     ] {
         assert!(starts(line), "{line} in:\n{}", run.out);
     }
-    assert_eq!(room.run("compare a.safetensors r.safetensors --tensor bias").code, 0);
-    assert_eq!(room.run("compare a.safetensors r.safetensors --tensor new --reference-tensor gone").code, 0);
-    room.put("w.npy", &npy("<f4", "False", "(2, 2)", &f32s(&[1.0, 2.0, 3.0, 4.0])));
-    room.refused("compare w.npy r.safetensors", "choose one with --tensor");
-    assert_eq!(room.run("compare w.npy r.safetensors --tensor weight").code, 0);
-    room.put("shape.safetensors", &safetensors(&[("bias", "F32", &[1], f32s(&[1.0])), ("weight", "F32", &[4], f32s(&[1.0; 4]))]));
-    let run = room.run("compare shape.safetensors r.safetensors");
+    assert_eq!(folder.run("compare a.safetensors r.safetensors --tensor bias").code, 0);
+    assert_eq!(folder.run("compare a.safetensors r.safetensors --tensor new --reference-tensor gone").code, 0);
+    folder.put("w.npy", &npy("<f4", "False", "(2, 2)", &f32s(&[1.0, 2.0, 3.0, 4.0])));
+    folder.refused("compare w.npy r.safetensors", "choose one with --tensor");
+    assert_eq!(folder.run("compare w.npy r.safetensors --tensor weight").code, 0);
+    folder.put("shape.safetensors", &safetensors(&[("bias", "F32", &[1], f32s(&[1.0])), ("weight", "F32", &[4], f32s(&[1.0; 4]))]));
+    let run = folder.run("compare shape.safetensors r.safetensors");
     assert_eq!(run.code, 2, "no verdict outweighs a mismatch: {}", run.out);
     assert!(run.out.contains("shape [4] does not match [2, 2]"), "{}", run.out);
 }
@@ -308,7 +308,7 @@ fn tensors_are_matched_by_name() {
 #[test]
 fn archives_of_arrays_compare_too() {
     use std::io::Write;
-    let room = Room::new();
+    let folder = Folder::new();
     for (name, method) in [("s.npz", zip::CompressionMethod::Stored), ("d.npz", zip::CompressionMethod::Deflated)] {
         let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
         for (member, values) in [("x", [1.0, 2.0]), ("y", [3.0, 4.0])] {
@@ -316,19 +316,19 @@ fn archives_of_arrays_compare_too() {
             zip.start_file(format!("{member}.npy"), options).unwrap();
             zip.write_all(&npy_f32(&values)).unwrap();
         }
-        room.put(name, &zip.finish().unwrap().into_inner());
+        folder.put(name, &zip.finish().unwrap().into_inner());
     }
-    let run = room.run("compare s.npz d.npz --rtol 0");
+    let run = folder.run("compare s.npz d.npz --rtol 0");
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.contains("PASS  2 of 2 tensors agree"), "{}", run.out);
 }
 
 #[test]
 fn json_has_the_whole_verdict() {
-    let room = Room::new();
-    room.put("r.npy", &npy_f32(&[1.0, 2.0, 4.0, 0.0]));
-    room.put("a.npy", &npy_f32(&[1.0, 2.5, 4.0, f32::NAN]));
-    let (code, v) = room.json("compare a.npy r.npy --rtol 1e-3 --histogram --json");
+    let folder = Folder::new();
+    folder.put("r.npy", &npy_f32(&[1.0, 2.0, 4.0, 0.0]));
+    folder.put("a.npy", &npy_f32(&[1.0, 2.5, 4.0, f32::NAN]));
+    let (code, v) = folder.json("compare a.npy r.npy --rtol 1e-3 --histogram --json");
     assert_eq!((code, &v["passed"], &v["result"], &v["reference"]), (1, &false.into(), &"a.npy".into(), &"r.npy".into()));
     let entry = &v["tensors"][0];
     let report = &entry["report"];
@@ -336,19 +336,19 @@ fn json_has_the_whole_verdict() {
     assert_eq!((&report["result_dtype"], &report["first"][0]["index"]), (&"f32".into(), &1.into()));
     assert_eq!(report["worst_absolute"]["value"], 0.5);
     assert!(report["histograms"].is_object() && report["metrics"]["rms"].is_number(), "{report}");
-    let (code, v) = room.json("compare r.npy r.npy --json");
+    let (code, v) = folder.json("compare r.npy r.npy --json");
     assert_eq!((code, &v["passed"], &v["tensors"][0]["verdict"]), (0, &true.into(), &"pass".into()));
 }
 
 #[test]
 fn junit_has_a_case_a_tensor_and_is_well_formed() {
-    let room = Room::new();
+    let folder = Folder::new();
     let x = safetensors(&[("<w> & \"b\"", "F32", &[1], f32s(&[1.0])), ("c", "F32", &[1], f32s(&[1.0]))]);
     let y = safetensors(&[("<w> & \"b\"", "F32", &[1], f32s(&[2.0])), ("c", "F32", &[1], f32s(&[1.0]))]);
-    room.put("x.safetensors", &x);
-    room.put("y.safetensors", &y);
-    assert_eq!(room.run("compare x.safetensors y.safetensors --junit out.xml").code, 1);
-    let text = std::fs::read_to_string(room.path("out.xml")).unwrap();
+    folder.put("x.safetensors", &x);
+    folder.put("y.safetensors", &y);
+    assert_eq!(folder.run("compare x.safetensors y.safetensors --junit out.xml").code, 1);
+    let text = std::fs::read_to_string(folder.path("out.xml")).unwrap();
     let suites = quick_junit::Report::deserialize_from_str(&text).unwrap().test_suites;
     let [suite] = suites.as_slice() else { panic!("{text}") };
     let cases: Vec<(&str, bool)> =
@@ -359,9 +359,9 @@ fn junit_has_a_case_a_tensor_and_is_well_formed() {
 
 #[test]
 fn inspect_shows_range_and_classes() {
-    let room = Room::new();
-    room.put("x.npy", &npy_f32(&[0.0, -0.0, 1e-40, 1.5, -8.0, f32::INFINITY, f32::NAN, 8.0]));
-    let run = room.run("inspect x.npy");
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[0.0, -0.0, 1e-40, 1.5, -8.0, f32::INFINITY, f32::NAN, 8.0]));
+    let run = folder.run("inspect x.npy");
     assert_eq!((run.code, run.err.as_str()), (0, ""), "{}", run.out);
     let lines: Vec<String> = run.out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     for line in [
@@ -380,27 +380,27 @@ fn inspect_shows_range_and_classes() {
         assert!(lines.iter().any(|l| l == line), "{line} in:\n{}", run.out);
     }
     assert!(run.out.lines().count() <= 40, "one screen");
-    let (_, v) = room.json("inspect x.npy --json");
+    let (_, v) = folder.json("inspect x.npy --json");
     assert_eq!((&v["tensors"][0]["classes"]["nan"], &v["tensors"][0]["min"]["value"]), (&1.into(), &(-8.0).into()));
-    room.put("bf16.npy", &npy("<V2", "False", "(2,)", &[0x80, 0x3f, 0, 0xc0]));
-    let run = room.run("inspect bf16.npy --dtype bf16");
+    folder.put("bf16.npy", &npy("<V2", "False", "(2,)", &[0x80, 0x3f, 0, 0xc0]));
+    let run = folder.run("inspect bf16.npy --dtype bf16");
     assert!(run.out.contains("bf16[2]") && run.out.contains("-2"), "{}", run.out);
-    room.put("raw.bin", &[0x38, 0xb8, 0]);
-    let (_, v) = room.json("inspect raw.bin --dtype f8e4m3 --shape 3 --json");
+    folder.put("raw.bin", &[0x38, 0xb8, 0]);
+    let (_, v) = folder.json("inspect raw.bin --dtype f8e4m3 --shape 3 --json");
     assert_eq!((&v["tensors"][0]["max"]["value"], &v["tensors"][0]["min"]["at"][0]), (&1.0.into(), &1.into()));
 }
 
 #[test]
 fn threads_do_not_show() {
-    let room = Room::new();
-    room.run("fill x.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1");
-    room.run("fill y.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 2");
+    let folder = Folder::new();
+    folder.run("fill x.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1");
+    folder.run("fill y.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 2");
     let outputs = ["1", "3"].map(|n| {
         let threads = [("RAYON_NUM_THREADS", n)];
-        room.run_with("fill z.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1", &threads);
-        assert_eq!(std::fs::read(room.path("x.npy")).unwrap(), std::fs::read(room.path("z.npy")).unwrap());
-        let inspect = room.run_with("inspect x.npy --json", &threads).out;
-        let compare = room.run_with("compare x.npy y.npy --histogram --device host --json", &threads).out;
+        folder.run_with("fill z.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1", &threads);
+        assert_eq!(std::fs::read(folder.path("x.npy")).unwrap(), std::fs::read(folder.path("z.npy")).unwrap());
+        let inspect = folder.run_with("inspect x.npy --json", &threads).out;
+        let compare = folder.run_with("compare x.npy y.npy --histogram --device host --json", &threads).out;
         (inspect, compare.lines().filter(|l| !l.contains("\"device\"")).collect::<Vec<_>>().join("\n"))
     });
     assert_eq!(outputs[0], outputs[1]);
@@ -408,22 +408,22 @@ fn threads_do_not_show() {
 
 #[test]
 fn colour_is_for_terminals_and_whoever_asks() {
-    let room = Room::new();
-    room.put("x.npy", &npy_f32(&[1.0]));
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0]));
     for (variables, coloured) in [(&[][..], false), (&[("CLICOLOR_FORCE", "1")][..], true), (&[("NO_COLOR", "1")][..], false)] {
-        let run = room.run_with("compare x.npy x.npy", variables);
+        let run = folder.run_with("compare x.npy x.npy", variables);
         assert_eq!(run.out.contains('\x1b'), coloured, "{variables:?}: {}", run.out);
     }
 }
 
 #[test]
 fn a_reader_that_leaves_does_not_change_the_verdict() {
-    let room = Room::new();
-    room.put("x.npy", &npy_f32(&[1.0]));
-    room.put("y.npy", &npy_f32(&[2.0]));
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0]));
+    folder.put("y.npy", &npy_f32(&[2.0]));
     for (line, code) in [("compare x.npy x.npy", 0), ("compare x.npy y.npy", 1), ("compare x.npy y.npy --json", 1), ("demo", 0)] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
-        command.args(line.split_whitespace()).current_dir(room.0.path());
+        command.args(line.split_whitespace()).current_dir(folder.0.path());
         let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
@@ -433,30 +433,30 @@ fn a_reader_that_leaves_does_not_change_the_verdict() {
 
 #[test]
 fn names_from_files_cannot_paint_the_screen() {
-    let room = Room::new();
+    let folder = Folder::new();
     let tensors = |v: f32| safetensors(&[("evil\u{1b}[2J\nPASS", "F32", &[1], f32s(&[v])), ("b", "F32", &[1], f32s(&[1.0]))]);
-    room.put("a.safetensors", &tensors(1.0));
-    room.put("b.safetensors", &tensors(2.0));
+    folder.put("a.safetensors", &tensors(1.0));
+    folder.put("b.safetensors", &tensors(2.0));
     for line in ["compare a.safetensors b.safetensors", "inspect a.safetensors", "inspect a.safetensors --tensor none"] {
-        let run = room.run(line);
+        let run = folder.run(line);
         assert!(!(run.out + &run.err).contains('\u{1b}'), "{line}");
     }
 }
 
 #[test]
 fn devices_lists_the_host() {
-    let room = Room::new();
-    let run = room.run("devices");
+    let folder = Folder::new();
+    let run = folder.run("devices");
     assert_eq!(run.code, 0);
     assert!(run.out.lines().any(|l| l.starts_with("host")) && run.out.contains("hipverify "), "{}", run.out);
-    let (_, v) = room.json("devices --json");
+    let (_, v) = folder.json("devices --json");
     assert_eq!(v["devices"][0]["kind"], "host");
 }
 
 /// Runs the commands of the book. The text after a command must begin what it prints; `# exit code N` says how it ends.
 #[test]
 fn the_commands_of_the_book_do_what_it_says() {
-    let room = Room::new();
+    let folder = Folder::new();
     let book = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/program.md")).unwrap();
     let mut commands = 0;
     for block in book.split("```console\n").skip(1) {
@@ -464,7 +464,7 @@ fn the_commands_of_the_book_do_what_it_says() {
         for (i, line) in lines.iter().enumerate() {
             let Some(command) = line.strip_prefix("$ hipverify ") else { continue };
             let (command, code) = command.split_once("# exit code ").map_or((command, 0), |(c, n)| (c, n.trim().parse().unwrap()));
-            let run = room.run(command);
+            let run = folder.run(command);
             assert_eq!(run.code, code, "{command}: {}{}", run.out, run.err);
             let shown: Vec<&str> = lines[i + 1..].iter().take_while(|l| !l.starts_with('$')).copied().collect();
             assert!(run.out.starts_with(&shown.join("\n")), "{command}: {}", run.out);

@@ -1,6 +1,6 @@
 //! Conversions of whole slices, for the host loops of the crate.
 //!
-//! Each function is defined by a per-element function of this room ([`DType::decode`], [`DType::encode`],
+//! Each function is defined by a per-element function of this module ([`DType::decode`], [`DType::encode`],
 //! [`ordinal`](super::ordinal)) and gives the same bits on every CPU, except that the sign and payload of a decoded NaN are
 //! free: callers test for NaN and read nothing else from it.
 //!

@@ -1,4 +1,4 @@
-//! Models of the arithmetic of AMD's matrix cores, bit for bit where measurements or publications settle it.
+//! Models of the arithmetic of AMD's matrix cores, bit for bit where measurements or publications determine it.
 //!
 //! A [`Model`] names an arithmetic: an [`Arch`], an [`Input`] format and a [`Rule`] by which a group of products joins the
 //! f32 accumulator. [`gemm_tile`] applies it to matrices; [`naive`] holds the same arithmetic written to be read, one

@@ -348,7 +348,7 @@ mod tests {
             (Arch::Gfx908, Input::F16, 0.0, least, 1.0, least, "f16 subnormals are kept"),
             (Arch::Gfx90a, Input::F16, 0.0, least, 1.0, 0.0, "f16 subnormals are flushed"),
             (Arch::Gfx90a, Input::F16, 0.0, 2f32.powi(-14), 1.0, 2f32.powi(-14), "the least normal f16 is kept"),
-            (Arch::Gfx90a, Input::F16AsBf16, 0.0, least, 1.0, least, "bf16 has room for f16 subnormals"),
+            (Arch::Gfx90a, Input::F16AsBf16, 0.0, least, 1.0, least, "bf16 represents f16 subnormals"),
             (Arch::Gfx90a, Input::F16AsBf16, 0.0, 1.0 + 1.0 / 256.0, 1.0, 1.0, "a tie to even in 8 bits"),
             (Arch::Gfx90a, Input::F16AsBf16, 0.0, 1.0 + 3.0 / 256.0, 1.0, 1.0 + 1.0 / 64.0, "a tie to even, upwards"),
             (Arch::Gfx90a, Input::F16AsBf16Truncated, 0.0, 1.0 + 3.0 / 256.0, 1.0, 1.0 + 1.0 / 128.0, "the same truncated"),

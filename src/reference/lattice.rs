@@ -203,8 +203,8 @@ fn inside(target: usize, multiply: usize, shift: isize, divide: usize, extent: u
 fn covered(start: usize, len: usize, multiply: usize, shift: isize, extent: usize) -> Range<usize> {
     let first = start as isize * multiply as isize + shift;
     let low = if first >= 0 { 0 } else { first.unsigned_abs().div_ceil(multiply) }.min(len);
-    let room = extent as isize - first;
-    let high = if room <= 0 { 0 } else { room.unsigned_abs().div_ceil(multiply) }.min(len);
+    let space = extent as isize - first;
+    let high = if space <= 0 { 0 } else { space.unsigned_abs().div_ceil(multiply) }.min(len);
     low..high.max(low)
 }
 

@@ -78,7 +78,7 @@ pub struct Histograms {
 
 /// Collects elements in memory order.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct Accumulator {
     spacing: Spacing,
     metrics: Metrics,
     largest: u16,
@@ -87,8 +87,8 @@ pub(crate) struct Tally {
     sum_squares: f64,
 }
 
-impl Tally {
-    pub(crate) fn new(spacing: Spacing) -> Tally {
+impl Accumulator {
+    pub(crate) fn new(spacing: Spacing) -> Accumulator {
         let metrics = Metrics {
             elements: 0,
             exact: 0,
@@ -104,7 +104,7 @@ impl Tally {
             rms: 0.0,
             histograms: Histograms::default(),
         };
-        Tally { spacing, metrics, largest: 0, sum_abs: 0.0, sum_rel: 0.0, sum_squares: 0.0 }
+        Accumulator { spacing, metrics, largest: 0, sum_abs: 0.0, sum_rel: 0.0, sum_squares: 0.0 }
     }
 
     /// Adds the next elements: the validator's and the kernel's values.
@@ -269,17 +269,17 @@ mod tests {
     #[test]
     fn the_line_has_the_studys_format() {
         let f = F16::from_f32;
-        let mut tally = Tally::new(Spacing::Below);
-        tally.add(&[f(1.0), f(2.0), f(-3.0), f(0.0)], &[f(1.0), f(2.002), f(-3.004), f(-0.0)]);
-        let line = tally.finish().to_string();
+        let mut accumulator = Accumulator::new(Spacing::Below);
+        accumulator.add(&[f(1.0), f(2.0), f(-3.0), f(0.0)], &[f(1.0), f(2.002), f(-3.004), f(-0.0)]);
+        let line = accumulator.finish().to_string();
         assert_eq!(line, "4          (2 0 2 0) 2.0 (2.0000000000 2.0019531250) 0.003906 0.001465 1.3e-03 9.8e-04 5.7e-04 7.3e-04");
     }
 
     #[test]
     fn overflow_prints_as_on_the_studys_machine() {
-        let mut tally = Tally::new(Spacing::Below);
-        tally.add(&[F16::from_f32(65504.0), F16::NAN], &[F16::INFINITY, F16::ONE]);
-        let line = tally.finish().to_string();
+        let mut accumulator = Accumulator::new(Spacing::Below);
+        accumulator.add(&[F16::from_f32(65504.0), F16::NAN], &[F16::INFINITY, F16::ONE]);
+        let line = accumulator.finish().to_string();
         assert_eq!(line, "2          (0 0 1 1) inf (65504.0000000000 inf) inf inf inf inf inf -nan");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::config::{Configuration, Kernel, Range, Validator, Variant};
 use super::inputs::inputs;
-use super::metrics::{Metrics, Spacing, Tally};
+use super::metrics::{Accumulator, Metrics, Spacing};
 use super::split;
 use crate::device::{AsTensor, Device, DeviceKind, DeviceMem};
 use crate::dtype::F16;
@@ -113,8 +113,8 @@ impl Replay {
         Model::new(self.arch, Input::F16)
     }
 
-    fn tally(&self) -> Tally {
-        Tally::new(if self.variant == Variant::First { Spacing::Below } else { Spacing::Above })
+    fn accumulator(&self) -> Accumulator {
+        Accumulator::new(if self.variant == Variant::First { Spacing::Below } else { Spacing::Above })
     }
 
     /// Forward and backward data: images are independent.
@@ -128,7 +128,7 @@ impl Replay {
         let outermost = from * lattice.images == operands.first.len() && to * lattice.images == elements;
         let slab = if outermost { (SLAB / to).clamp(1, lattice.images) } else { lattice.images };
         let second = self.side(&operands.second)?;
-        let mut tally = self.tally();
+        let mut accumulator = self.accumulator();
         for start in (0..lattice.images).step_by(slab) {
             let images = slab.min(lattice.images - start);
             let part = Lattice { images, ..lattice.clone() };
@@ -139,9 +139,9 @@ impl Replay {
             let first = self.side(source)?;
             let kern = self.kernel(model, param, &part, (&first, &second), len)?;
             let val = self.validator(param, &part, (&first, &second), len)?;
-            tally.add(&val, &kern);
+            accumulator.add(&val, &kern);
         }
-        Ok(Outcome { metrics: tally.finish(), orders: None })
+        Ok(Outcome { metrics: accumulator.finish(), orders: None })
     }
 
     /// Backward weight: one result over all images.
@@ -152,16 +152,16 @@ impl Replay {
         let sides = (&sides.0, &sides.1);
         let val = self.validator(param, &lattice, sides, len)?;
         if parts == 1 {
-            let mut tally = self.tally();
-            tally.add(&val, &self.kernel(model, param, &lattice, sides, len)?);
-            return Ok(Outcome { metrics: tally.finish(), orders: None });
+            let mut accumulator = self.accumulator();
+            accumulator.add(&val, &self.kernel(model, param, &lattice, sides, len)?);
+            return Ok(Outcome { metrics: accumulator.finish(), orders: None });
         }
         let wide = (widen(&operands.first, false), widen(&operands.second, false));
         let sums = split::Sums::new(&self.device, &lattice, Accumulate::MatrixCore(model), (&wide.0, &wide.1), parts, len)?;
         let metrics = |kern: Vec<F16>| {
-            let mut tally = self.tally();
-            tally.add(&val, &kern);
-            tally.finish()
+            let mut accumulator = self.accumulator();
+            accumulator.add(&val, &kern);
+            accumulator.finish()
         };
         let (nearest, farthest) = sums.extremes(&val);
         let orders = Orders { parts, nearest: metrics(nearest), farthest: metrics(farthest) };

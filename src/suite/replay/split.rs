@@ -70,7 +70,7 @@ impl Sums {
         let values = || self.parts.iter().map(|part| f64::from(part[i]));
         let (positive, negative) = (values().filter(|v| *v > 0.0).sum::<f64>(), -values().filter(|v| *v < 0.0).sum::<f64>());
         let exact: f64 = values().sum();
-        // Half a spacing of f32 at the largest partial total, with room for the totals' own errors and for f64's.
+        // Half a spacing of f32 at the largest partial total, plus a margin for the totals' own errors and for f64's.
         let half_spacing = (positive.max(negative) * (1.0 + 1e-5)).max(f64::from(f32::MIN_POSITIVE)) * f64::from(f32::EPSILON) / 2.0;
         let error = (self.parts.len() - 1) as f64 * half_spacing * (1.0 + 1e-9);
         ((exact - error) as f32, (exact + error) as f32)
