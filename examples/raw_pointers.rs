@@ -32,8 +32,6 @@ fn main() -> Result<()> {
     let (x, y) = unsafe { (DeviceSlice::from_raw(x, 1000, &device)?, DeviceSlice::from_raw(y, 1000, &device)?) };
     // Enqueues a kernel and returns. The stream goes on; the code that needs the verdict waits for it.
     let pending = plan.enqueue(&framework.stream, &x, &y, &Tolerance::exact())?;
-    let report = pending.wait()?;
-    println!("{report}");
-    report.into_result()?;
+    println!("{}", pending.wait()?.into_result()?);
     Ok(())
 }

@@ -3,7 +3,7 @@
 /// The result of a fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong. A numerical mismatch is not here: it is a [`Report`](crate::verify::Report).
+/// What kept an operation from being done. A numerical mismatch is a report, not an error of this type.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -132,7 +132,4 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
-    /// The verdict of a comparison, for whoever wants it as an error; see [`Report::into_result`](crate::verify::Report::into_result).
-    #[error("{0}")]
-    Mismatch(Box<crate::verify::Report>),
 }

@@ -21,6 +21,7 @@
 mod hip;
 mod histogram;
 pub(crate) mod host;
+mod mismatch;
 mod plan;
 pub mod profile;
 mod render;
@@ -34,6 +35,7 @@ mod tolerance;
 mod tests;
 
 pub use histogram::{Histogram, Histograms};
+pub use mismatch::Mismatch;
 pub use plan::{Pending, Recorded, VerifyPlan};
 pub use profile::Profile;
 pub use render::{grouped, short};

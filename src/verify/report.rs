@@ -231,14 +231,6 @@ impl Report {
         self.passed
     }
 
-    /// The report when it passes, else an error that shows it.
-    ///
-    /// # Errors
-    /// [`Error::Mismatch`].
-    pub fn into_result(self) -> crate::Result<Report> {
-        if self.passed { Ok(self) } else { Err(Error::Mismatch(Box::new(self))) }
-    }
-
     /// Share of elements that do not pass, in percent.
     pub fn mismatch_percent(&self) -> f64 {
         100.0 * self.mismatches as f64 / self.elements as f64

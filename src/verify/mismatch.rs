@@ -1,0 +1,53 @@
+//! A verdict as an error, for a `main` or a test that returns `Result`.
+
+use super::Report;
+use std::fmt;
+
+/// The report of a comparison that failed; see [`Report::into_result`].
+///
+/// `Debug` prints the report as `Display` does: a `main` or a `#[test]` that ends with this error prints it by `Debug`. `?` converts it into
+/// `anyhow::Error` and `Box<dyn Error>`. It does not convert into [`hipverify::Error`](crate::Error), which says why there is no verdict.
+///
+/// ```
+/// use hipverify::verify::{Tolerance, gpu_verify};
+/// use hipverify::{Device, DeviceMem};
+/// let device = Device::host();
+/// let reference = DeviceMem::from_slice(&device, &[1.0f32, 2.0])?;
+/// let result = DeviceMem::from_slice(&device, &[1.0f32, 2.5])?;
+/// let report = gpu_verify(&result, &reference, &Tolerance::exact())?;
+/// let mismatch = report.clone().into_result().unwrap_err();
+/// assert_eq!(format!("{mismatch:?}"), report.to_string());
+/// assert_eq!(mismatch.report().mismatches, 1);
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct Mismatch(Box<Report>);
+
+impl Mismatch {
+    /// The report.
+    pub fn report(&self) -> &Report {
+        &self.0
+    }
+
+    /// The report, owned.
+    pub fn into_report(self) -> Report {
+        *self.0
+    }
+}
+
+impl fmt::Debug for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Report {
+    /// The report when it passes, else an error that prints as the report.
+    ///
+    /// # Errors
+    /// [`Mismatch`].
+    pub fn into_result(self) -> Result<Report, Mismatch> {
+        if self.passed { Ok(self) } else { Err(Mismatch(Box::new(self))) }
+    }
+}
