@@ -41,3 +41,21 @@ fn beside_spacings_it_changes_nothing_about_the_f32_kernel() {
         assert!(later.exact < later.elements, "{name}");
     }
 }
+
+/// The later versions changed forward and backward weight: on MI200 the first validator's line comes out but for the spacings.
+#[test]
+fn backward_data_keeps_the_first_validator() {
+    let configuration = Configuration::named("conv2d_host_validation_f16_bwd_CHECK_BWD_DATA1").unwrap();
+    let run = |variant| {
+        let (range, device) = ("r0".parse().unwrap(), Device::host());
+        let (kernel, validator) = (Kernel::Xdlops, Validator::Cpu);
+        let replay = Replay { configuration: configuration.clone(), range, seed: 1, arch: Arch::Gfx90a, kernel, validator, variant, device };
+        replay.run().unwrap().metrics
+    };
+    let first = run(Variant::First);
+    assert!(first.exact < first.elements, "{first}");
+    for variant in [Variant::Second, Variant::Accumulate4, Variant::Later] {
+        let other = run(variant);
+        assert_eq!((other.exact, other.max_abs, other.mean_abs, other.rms), (first.exact, first.max_abs, first.mean_abs, first.rms), "{variant:?}");
+    }
+}

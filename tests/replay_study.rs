@@ -34,19 +34,23 @@ struct Published {
 }
 
 /// Whether `value` prints as the text does, to the text's last digit.
-fn prints_as(value: f32, text: &str) -> bool {
+fn prints_as(value: f64, text: &str) -> bool {
     let (mantissa, _) = text.split_once('E').unwrap_or((text, ""));
     let digits = mantissa.trim_start_matches('-').replace('.', "").trim_start_matches('0').len();
     let scientific = |v: f64| format!("{v:.*e}", digits - 1);
-    scientific(f64::from(value)) == scientific(text.parse().unwrap())
+    scientific(value) == scientific(text.parse().unwrap())
 }
 
 fn check(found: &Histograms, published: &Published) {
     assert_eq!(found.relative, published.relative);
     assert_eq!(found.epsilon, published.epsilon);
     assert!(published.zero.is_none_or(|zero| zero == found.zero), "{} zero references", found.zero);
-    for (found, texts) in [(found.max_relative, published.max_relative), (found.max_epsilon, published.max_epsilon)] {
-        for (value, text) in [found.0, found.1, found.2].into_iter().zip(texts) {
+    let (relative, epsilon) = (found.max_relative, found.max_epsilon);
+    let wide = |x: f64, val: f32, kern: f32| [x, f64::from(val), f64::from(kern)];
+    let relative = wide(relative.0, relative.1, relative.2);
+    let epsilon = wide(f64::from(epsilon.0), epsilon.1, epsilon.2);
+    for (found, texts) in [(relative, published.max_relative), (epsilon, published.max_epsilon)] {
+        for (value, text) in found.into_iter().zip(texts) {
             assert!(prints_as(value, text), "{value} does not print as {text}");
         }
     }

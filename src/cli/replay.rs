@@ -65,7 +65,7 @@ pub(super) struct Args {
     /// What it is held against: pv (CPU loops) or pv-with-gpu (the f32 kernel)
     #[arg(long, default_value = "pv")]
     validator: Validator,
-    /// Version of the CPU validator: first (the study's runs), accumulate4, or later (section 3 of the study)
+    /// Version of the CPU validator: first and second (the study's runs), accumulate4, or later (section 3 of the study)
     #[arg(long, default_value = "first")]
     variant: Variant,
     /// Print the study's histograms as well

@@ -164,14 +164,17 @@ setting! {
 
 setting! {
     /// Which version of the CPU validator and of the metrics.
-    Variant, "variant", "it must be first, accumulate4 or later" {
+    Variant, "variant", "it must be first, second, accumulate4 or later" {
         /// As in the study's runs.
         First = "first",
+        /// The study's second set of runs: the validator and spacings of the first. `maxRelOld` takes |val| > 0.001 and both signs, and its
+        /// two values follow it.
+        Second = "second",
         /// "Accumulate 4" of the study's section 3: every four products are summed in f64, rounded to f32 and added in f32.
-        /// Metrics of the later version.
+        /// Metrics of the later version. Backward data keeps the first validator.
         Accumulate4 = "accumulate4",
         /// "Flush subnormals" of section 3, the version that stayed: an f64 accumulator, rounded to f32 after every fourth product,
-        /// and on gfx90a subnormal inputs count as zero.
+        /// and on gfx90a subnormal inputs count as zero. Backward data keeps the first validator.
         Later = "later",
     }
 }

@@ -1,5 +1,6 @@
 //! The study's metrics and its printed line.
 
+use super::config::Variant;
 use crate::dtype::F16;
 
 /// Which spacing of f16 numbers an exact power of two has.
@@ -27,8 +28,11 @@ impl Spacing {
 /// Relative differences that ignore small values start here.
 const SMALL: f32 = 1e-3;
 
+/// As [`SMALL`], for the largest one since the second set of runs: between the two lies no f16 number.
+const SMALL_SINCE_SECOND: f32 = 1.0004e-3;
+
 /// Buckets of relative differences: 0, below 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, and the rest.
-const RELATIVE: [f32; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
+const RELATIVE: [f64; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 
 /// What one comparison of the study prints, with its histograms.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +54,12 @@ pub struct Metrics {
     /// Mean absolute difference.
     pub mean_abs: f64,
     /// Largest relative difference.
-    pub max_rel: f32,
-    /// Largest relative difference where the validator's value is above 0.001 (in the first variant only positive ones count).
-    pub max_rel_old: f32,
+    pub max_rel: f64,
+    /// Largest relative difference where the validator's value is above 0.001 (in the first variant only positive ones count), with the
+    /// validator's and the kernel's value. The first one wins.
+    pub max_rel_old: (f64, f32, f32),
+    /// Whether the line has the two values of `max_rel_old`: since the second set of runs.
+    pub values_of_max_rel_old: bool,
     /// Mean relative difference.
     pub mean_rel: f64,
     /// Root mean square of the differences over the largest magnitude.
@@ -69,7 +76,7 @@ pub struct Histograms {
     /// Unequal elements whose reference is zero.
     pub zero: u64,
     /// The largest relative difference, with the validator's and the kernel's value.
-    pub max_relative: (f32, f32, f32),
+    pub max_relative: (f64, f32, f32),
     /// 0, 1, 2, 3 to 10, 11 to 100, more than 100 spacings.
     pub epsilon: [u64; 6],
     /// The largest difference in spacings, with the validator's and the kernel's value.
@@ -79,6 +86,7 @@ pub struct Histograms {
 /// Collects elements in memory order.
 #[derive(Clone, Debug)]
 pub(crate) struct Accumulator {
+    variant: Variant,
     spacing: Spacing,
     metrics: Metrics,
     largest: u16,
@@ -88,7 +96,11 @@ pub(crate) struct Accumulator {
 }
 
 impl Accumulator {
-    pub(crate) fn new(spacing: Spacing) -> Accumulator {
+    pub(crate) fn new(variant: Variant) -> Accumulator {
+        let spacing = match variant {
+            Variant::First | Variant::Second => Spacing::Below,
+            Variant::Accumulate4 | Variant::Later => Spacing::Above,
+        };
         let metrics = Metrics {
             elements: 0,
             exact: 0,
@@ -99,12 +111,13 @@ impl Accumulator {
             max_abs: 0.0,
             mean_abs: 0.0,
             max_rel: 0.0,
-            max_rel_old: 0.0,
+            max_rel_old: (0.0, 0.0, 0.0),
+            values_of_max_rel_old: variant != Variant::First,
             mean_rel: 0.0,
             rms: 0.0,
             histograms: Histograms::default(),
         };
-        Accumulator { spacing, metrics, largest: 0, sum_abs: 0.0, sum_rel: 0.0, sum_squares: 0.0 }
+        Accumulator { variant, spacing, metrics, largest: 0, sum_abs: 0.0, sum_rel: 0.0, sum_squares: 0.0 }
     }
 
     /// Adds the next elements: the validator's and the kernel's values.
@@ -150,12 +163,13 @@ impl Accumulator {
             h.zero += 1;
             return;
         }
-        let relative = difference / v.abs();
-        self.sum_rel += f64::from(relative);
+        // A quotient in f64 of the f32 difference: one in f32 misses a measured line in its last digit.
+        let relative = f64::from(difference) / f64::from(v.abs());
+        self.sum_rel += relative;
         m.max_rel = m.max_rel.max(relative);
-        let large = if self.spacing == Spacing::Below { v > SMALL } else { v.abs() > SMALL };
-        if large {
-            m.max_rel_old = m.max_rel_old.max(relative);
+        let large = if self.variant == Variant::First { v > SMALL } else { v.abs() > SMALL_SINCE_SECOND };
+        if large && relative > m.max_rel_old.0 {
+            m.max_rel_old = (relative, v, k);
         }
         if v.abs() > SMALL {
             h.relative[RELATIVE.iter().position(|&limit| relative < limit).map_or(8, |i| i + 1)] += 1;
@@ -200,24 +214,26 @@ fn scientific(value: f64) -> String {
 
 impl std::fmt::Display for Metrics {
     /// The study's line: elements, (equal, one, more, unknown), largest difference in spacings with both values,
-    /// largest and mean absolute, largest relative (all, and above 0.001), mean relative, RMS.
+    /// largest and mean absolute, largest relative (all, and above 0.001, since the second set of runs with both values), mean relative, RMS.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (epsilon, val, kern) = self.max_epsilon;
+        let (relative, relative_val, relative_kern) = self.max_rel_old;
+        let pair = |val: f32, kern: f32| format!("({} {})", fixed(f64::from(val), 10), fixed(f64::from(kern), 10));
+        let values = if self.values_of_max_rel_old { format!(" {}", pair(relative_val, relative_kern)) } else { String::new() };
         write!(
             f,
-            "{:<10} ({} {} {} {}) {} ({} {}) {} {} {} {} {} {}",
+            "{:<10} ({} {} {} {}) {} {} {} {} {} {}{values} {} {}",
             self.elements,
             self.exact,
             self.one,
             self.more,
             self.unknown,
             fixed(f64::from(epsilon), 1),
-            fixed(f64::from(val), 10),
-            fixed(f64::from(kern), 10),
+            pair(val, kern),
             fixed(f64::from(self.max_abs), 6),
             fixed(self.mean_abs, 6),
-            scientific(f64::from(self.max_rel)),
-            scientific(f64::from(self.max_rel_old)),
+            scientific(self.max_rel),
+            scientific(relative),
             scientific(self.mean_rel),
             scientific(self.rms),
         )
@@ -269,15 +285,30 @@ mod tests {
     #[test]
     fn the_line_has_the_studys_format() {
         let f = F16::from_f32;
-        let mut accumulator = Accumulator::new(Spacing::Below);
+        let mut accumulator = Accumulator::new(Variant::First);
         accumulator.add(&[f(1.0), f(2.0), f(-3.0), f(0.0)], &[f(1.0), f(2.002), f(-3.004), f(-0.0)]);
         let line = accumulator.finish().to_string();
         assert_eq!(line, "4          (2 0 2 0) 2.0 (2.0000000000 2.0019531250) 0.003906 0.001465 1.3e-03 9.8e-04 5.7e-04 7.3e-04");
     }
 
+    /// Since the second set of runs the sign of the validator's value is of no matter, and both values are printed.
+    #[test]
+    fn the_largest_relative_difference_has_its_values_since_the_second_runs() {
+        let f = F16::from_f32;
+        let line = |variant| {
+            let mut accumulator = Accumulator::new(variant);
+            accumulator.add(&[f(2.0), f(-3.0), f(0.0009)], &[f(2.002), f(-3.008), f(0.0018)]);
+            accumulator.finish().to_string()
+        };
+        let words = |variant| line(variant).split_whitespace().skip(10).map(str::to_owned).collect::<Vec<_>>().join(" ");
+        assert_eq!(words(Variant::First), "1.0e+00 9.8e-04 3.3e-01 1.6e-03");
+        assert_eq!(words(Variant::Second), "1.0e+00 2.6e-03 (-3.0000000000 -3.0078125000) 3.3e-01 1.6e-03");
+        assert_eq!(words(Variant::Later), words(Variant::Second));
+    }
+
     #[test]
     fn overflow_prints_as_on_the_studys_machine() {
-        let mut accumulator = Accumulator::new(Spacing::Below);
+        let mut accumulator = Accumulator::new(Variant::First);
         accumulator.add(&[F16::from_f32(65504.0), F16::NAN], &[F16::INFINITY, F16::ONE]);
         let line = accumulator.finish().to_string();
         assert_eq!(line, "2          (0 0 1 1) inf (65504.0000000000 inf) inf inf inf inf inf -nan");

@@ -2,7 +2,7 @@
 
 use super::config::{Configuration, Kernel, Range, Validator, Variant};
 use super::inputs::inputs;
-use super::metrics::{Accumulator, Metrics, Spacing};
+use super::metrics::{Accumulator, Metrics};
 use super::split;
 use crate::device::{AsTensor, Device, DeviceKind, DeviceMem};
 use crate::dtype::F16;
@@ -114,7 +114,7 @@ impl Replay {
     }
 
     fn accumulator(&self) -> Accumulator {
-        Accumulator::new(if self.variant == Variant::First { Spacing::Below } else { Spacing::Above })
+        Accumulator::new(self.variant)
     }
 
     /// Forward and backward data: images are independent.
@@ -170,7 +170,8 @@ impl Replay {
 
     /// Whether the validator takes subnormal inputs as zero.
     fn flushes(&self) -> bool {
-        self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu
+        let backward_data = self.configuration.direction == Direction::BackwardData;
+        self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu && !backward_data
     }
 
     /// A tensor of inputs, ready for the device.
@@ -190,7 +191,10 @@ impl Replay {
     }
 
     fn validator(&self, param: &ConvParam, lattice: &Lattice, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
-        let accumulate = match (self.validator, self.variant, self.kernel) {
+        // The later versions left the validator of backward data as it was.
+        let backward_data = self.configuration.direction == Direction::BackwardData;
+        let variant = if backward_data { Variant::First } else { self.variant };
+        let accumulate = match (self.validator, variant, self.kernel) {
             (Validator::Gpu, ..) => {
                 return self.convolve(lattice, self.configuration.kernel_order(param), Accumulate::F32Fma.into(), sides, len);
             }
