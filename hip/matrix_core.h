@@ -199,6 +199,8 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
     static constexpr i32 BIAS = 2048, ZERO = -600, INFINITE = 3000, NOT_A_NUMBER = 8000;
     // Sums of two exponents: below NOTHING a factor is zero, from LARGE on a product may be infinite or NaN.
     static constexpr i32 NOTHING = -300, LARGE = 127;
+    // Fraction bits: of truncated products, and of their sum beside a larger c.
+    static constexpr i32 F = 24, KEEP = 32;
 
     static __device__ inline u32 wide(u32 x) { return x; }
     static __device__ inline float accept(float c) { return c; }
@@ -265,10 +267,10 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
         if (bits >> 31) significand = -significand;
         if (HALVES && e_c < e - 25) significand = 0;
         else if (!finite) return c;
-        const i64 c_units = (i64)(significand * 2 >> least_of(e - e_c, 31)) << 28;
-        const i64 total = ((i64)units << 28 >> least_of(e - top, 63)) + c_units;
+        const i64 c_units = (i64)(significand * 2 >> least_of(e - e_c, 31)) << (KEEP - F);
+        const i64 total = ((i64)units << (KEEP - F) >> least_of(e - top, 63)) + c_units;
         const i32 excess = larger(32 - (i32)__clzll(total < 0 ? -total : total), 0);
-        return (float)((double)(total >> excess) * exp2_f64(excess + e - 52));
+        return (float)((double)(total >> excess) * exp2_f64(excess + e - KEEP));
     }
 
     template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {

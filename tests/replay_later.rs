@@ -49,13 +49,18 @@ fn backward_data_keeps_the_first_validator() {
     let run = |variant| {
         let (range, device) = ("r0".parse().unwrap(), Device::host());
         let (kernel, validator) = (Kernel::Xdlops, Validator::Cpu);
-        let replay = Replay { configuration: configuration.clone(), range, seed: 1, arch: Arch::Gfx90a, kernel, validator, variant, device };
+        let replay =
+            Replay { configuration: configuration.clone(), range, seed: 1, arch: Arch::Gfx90a, kernel, validator, variant, device };
         replay.run().unwrap().metrics
     };
     let first = run(Variant::First);
     assert!(first.exact < first.elements, "{first}");
     for variant in [Variant::Second, Variant::Accumulate4, Variant::Later] {
         let other = run(variant);
-        assert_eq!((other.exact, other.max_abs, other.mean_abs, other.rms), (first.exact, first.max_abs, first.mean_abs, first.rms), "{variant:?}");
+        assert_eq!(
+            (other.exact, other.max_abs, other.mean_abs, other.rms),
+            (first.exact, first.max_abs, first.mean_abs, first.rms),
+            "{variant:?}"
+        );
     }
 }

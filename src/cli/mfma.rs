@@ -43,7 +43,7 @@ pub(super) struct Args {
     /// The pattern of lanes of B; for f64, 1 negates A, 2 B, 4 C
     #[arg(long, value_name = "N", default_value_t = 0)]
     blgp: u32,
-    /// gfx942: fraction bits that a sum of products keeps beside a larger C, 52, 32 or 31
+    /// gfx942: fraction bits that a sum of products keeps beside a larger C: 32 (the default), 52 or 31
     #[arg(long, value_name = "BITS")]
     keep: Option<u32>,
     #[command(flatten)]

@@ -29,5 +29,6 @@ mod tile;
 pub use arch::Arch;
 pub use instruction::{Arithmetic, Mfma};
 pub use layout::{Coordinate, Modifiers, Operand, Slot};
+pub(crate) use model::KEEP;
 pub use model::{Input, Model, Rule};
 pub use tile::gemm_tile;

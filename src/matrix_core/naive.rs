@@ -363,4 +363,17 @@ mod tests {
             assert_eq!(dot(model, c, &[a], &[b]), expected, "{model}: {why}");
         }
     }
+
+    /// With c = 0 the sum of products loses what lies below 2^-158 (the default), or keeps it and so rounds up from a tie.
+    #[test]
+    fn kept_bits_show_beside_a_subnormal_c() {
+        let (large, small) = (2f32.powi(-75), 2f32.powi(-85));
+        for input in [Input::Bf16, Input::Xf32] {
+            let model = Model::new(Arch::Gfx942, input).unwrap();
+            let result = |model| dot(model, 0.0, &[large, small], &[large, small]);
+            assert_eq!(result(model), 0.0, "{model}");
+            assert_eq!(result(model.with_kept_bits(52).unwrap()), f32::from_bits(1), "{model}, 52 bits kept");
+            assert_eq!(model.with_kept_bits(32).unwrap(), model);
+        }
+    }
 }

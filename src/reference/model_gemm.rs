@@ -3,7 +3,7 @@
 use crate::device::{Device, DeviceKind, DeviceMem, hip};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::matrix_core::{Input, Model, Rule, gemm_tile};
+use crate::matrix_core::{Input, KEEP, Model, Rule, gemm_tile};
 use rayon::prelude::*;
 
 /// Rows of C that one task computes.
@@ -12,7 +12,7 @@ const ROWS: usize = 16;
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major; see [`gemm_tile`], whose bits this gives on
 /// every device.
 ///
-/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models, of gfx942 those that keep 52
+/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models, of gfx942 those that keep 32
 /// bits. The host runs every model, on all cores.
 ///
 /// # Errors
@@ -52,7 +52,7 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
     }
     let kernel = kernel(model).ok_or_else(|| Error::Unsupported {
         what: format!("the model {model}"),
-        by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 32 or 31 bits)", device.name()),
+        by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 52 or 31 bits)", device.name()),
     })?;
     let cut = if model.input() == Input::F16AsBf16Truncated { hip::CUT } else { 0 };
     hip::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
@@ -87,9 +87,9 @@ fn kernel(model: Model) -> Option<hip::ModelKernel> {
         (Gfx90a, Input::F16, _) => K::Gfx90aF16,
         (Gfx90a, Input::Bf16, _) => K::Gfx90aBf16,
         (Gfx90a, Input::Bf16K | Input::F16AsBf16 | Input::F16AsBf16Truncated, _) => K::Gfx90aBf16K,
-        (Gfx942, _, Rule::Fused { group: 4, keep: 52 }) => K::Gfx942Groups4,
-        (Gfx942, _, Rule::Fused { group: 8, keep: 52 }) => K::Gfx942Groups8,
-        (Gfx942, _, Rule::FusedHalves { keep: 52 }) => K::Gfx942Halves,
+        (Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => K::Gfx942Groups4,
+        (Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => K::Gfx942Groups8,
+        (Gfx942, _, Rule::FusedHalves { keep: KEEP }) => K::Gfx942Halves,
         _ => return None,
     })
 }

@@ -4,7 +4,7 @@ use super::accumulate::Accumulate;
 use super::lattice::{Direction, KOrder, Lattice};
 use crate::device::hip::reference::{Prepare, Reference, SumKernels, extent};
 use crate::error::Result;
-use crate::matrix_core::{Arch, Input, Rule};
+use crate::matrix_core::{Arch, Input, KEEP, Rule};
 
 /// How the device code computes an accumulation.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +47,9 @@ pub(crate) fn sum(accumulate: Accumulate) -> Option<Sum> {
             (Arch::Gfx90a, Input::Bf16K, _) => sum!("gfx90a_bf16_1k", 4, false, Gfx90aBf16),
             (Arch::Gfx90a, Input::F16AsBf16, _) => sum!("gfx90a_bf16_1k", 4, false, Bf16Nearest),
             (Arch::Gfx90a, Input::F16AsBf16Truncated, _) => sum!("gfx90a_bf16_1k", 4, false, Bf16Cut),
-            (Arch::Gfx942, _, Rule::Fused { group: 4, keep: 52 }) => sum!("gfx942_groups4", 4, false, Gfx942),
-            (Arch::Gfx942, _, Rule::Fused { group: 8, keep: 52 }) => sum!("gfx942_groups8", 4, false, Gfx942),
-            (Arch::Gfx942, _, Rule::FusedHalves { keep: 52 }) => sum!("gfx942_halves", 4, false, Gfx942),
+            (Arch::Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => sum!("gfx942_groups4", 4, false, Gfx942),
+            (Arch::Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => sum!("gfx942_groups8", 4, false, Gfx942),
+            (Arch::Gfx942, _, Rule::FusedHalves { keep: KEEP }) => sum!("gfx942_halves", 4, false, Gfx942),
             _ => return None,
         },
     })

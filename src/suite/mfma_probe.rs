@@ -281,7 +281,7 @@ mod tests {
             let probe = MfmaProbe::new(mfma).unwrap();
             let answers = probe.models().unwrap();
             let same = answers[1..].iter().filter(|o| probe.differences(&answers[0], o) == 0).count();
-            // Of gfx942's variants, 52 and 32 kept bits give the same while C is normal.
+            // Of gfx942's variants, 32 and 52 kept bits give the same while C is normal.
             assert!(same <= twins, "{mfma}: {same} of {} give the same", answers.len() - 1);
             assert!(answers.len() > 2, "{mfma}");
         }
