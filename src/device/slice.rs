@@ -30,7 +30,8 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     /// Memory at `ptr`, on `device`.
     ///
     /// # Errors
-    /// [`Error::SizeOverflow`](crate::Error::SizeOverflow).
+    /// [`Error::SizeOverflow`](crate::Error::SizeOverflow); [`Error::InvalidArgument`](crate::Error::InvalidArgument) for a null pointer
+    /// that is said to have units.
     ///
     /// # Safety
     /// * `ptr` is valid for reads of `len` units by `device`, for the lifetime `'a`, and until work that was enqueued on it is done;
@@ -39,7 +40,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     pub unsafe fn from_raw(ptr: *const T, len: usize, device: &Device) -> Result<DeviceSlice<'a, T>> {
         let bytes = super::mem::byte_size::<T>(len)?;
         let layout = Layout::flat(len * T::PER_UNIT);
-        // SAFETY: the caller's promise.
+        // SAFETY: `len` units are `bytes` bytes, for which the caller promises what is asked here.
         let whole = unsafe { TensorRef::from_raw(device, ptr.cast(), bytes, T::DTYPE, layout)? };
         Ok(DeviceSlice { whole, len, unit: PhantomData })
     }

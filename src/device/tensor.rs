@@ -4,6 +4,7 @@ use super::{Device, DeviceMem, Layout};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 use std::marker::PhantomData;
+use std::ptr::NonNull;
 
 /// A borrowed tensor on a device: memory, format and layout.
 #[derive(Clone, Debug)]
@@ -25,16 +26,16 @@ pub struct TensorMut<'a> {
 
 // SAFETY: a TensorRef is a shared borrow of plain bytes, as `&[u8]` is.
 unsafe impl Send for TensorRef<'_> {}
-// SAFETY: as above.
+// SAFETY: all that `&TensorRef` gives is an address and shared access to bytes that nothing writes during the borrow.
 unsafe impl Sync for TensorRef<'_> {}
 // SAFETY: a TensorMut is an exclusive borrow of plain bytes, as `&mut [u8]` is.
 unsafe impl Send for TensorMut<'_> {}
 
 impl<'a> TensorRef<'a> {
-    /// A tensor over memory that somebody else owns.
+    /// A tensor over memory that somebody else owns. No bytes may have any address, also a null one.
     ///
     /// # Errors
-    /// When the layout reaches beyond `bytes`.
+    /// When the layout reaches beyond `bytes`, or a null pointer is said to have bytes.
     ///
     /// # Safety
     /// * `ptr` is valid for reads of `bytes` bytes by `device`, for the lifetime `'a`, and until work that was enqueued on it is done;
@@ -44,6 +45,10 @@ impl<'a> TensorRef<'a> {
         let needed = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
         if needed > bytes {
             return Err(Error::Length { what: "bytes that the layout spans", expected: bytes, found: needed });
+        }
+        if ptr.is_null() && bytes > 0 {
+            let limit = "a null pointer has no bytes".to_owned();
+            return Err(Error::InvalidArgument { what: "pointer", value: format!("null for {bytes} bytes"), limit });
         }
         Ok(TensorRef { device: device.clone(), ptr, bytes, dtype, layout, borrow: PhantomData })
     }
@@ -101,15 +106,20 @@ impl<'a> TensorRef<'a> {
     pub(crate) fn host_bytes(&self) -> &'a [u8] {
         debug_assert!(matches!(self.device.backend(), super::Backend::Host));
         // SAFETY: `from_raw` was promised `bytes` initialised bytes for 'a on the host device.
-        unsafe { std::slice::from_raw_parts(self.ptr, self.bytes) }
+        unsafe { std::slice::from_raw_parts(self.slice_start().as_ptr(), self.bytes) }
+    }
+
+    /// Where a slice of the memory begins: no bytes may come with a null pointer, which a slice may not have.
+    fn slice_start(&self) -> NonNull<u8> {
+        NonNull::new(self.ptr.cast_mut()).unwrap_or(NonNull::dangling())
     }
 }
 
 impl<'a> TensorMut<'a> {
-    /// A tensor to be written, over memory that somebody else owns.
+    /// A tensor to be written, over memory that somebody else owns. No bytes may have any address, also a null one.
     ///
     /// # Errors
-    /// When the layout reaches beyond `bytes`.
+    /// When the layout reaches beyond `bytes`, or a null pointer is said to have bytes.
     ///
     /// # Safety
     /// * `ptr` is valid for reads and writes of `bytes` bytes by `device`, for the lifetime `'a`;
@@ -130,9 +140,9 @@ impl<'a> TensorMut<'a> {
         unsafe { TensorMut::from_raw(&Device::host(), bytes.as_mut_ptr(), bytes.len(), dtype, layout) }
     }
 
-    /// The tensor for reading.
+    /// The tensor for reading, as long as nothing writes it: a clone of what this gives keeps the borrow of `self`.
     #[allow(clippy::should_implement_trait, reason = "the trait would leave the lifetime to inference")]
-    pub fn as_ref(&self) -> &TensorRef<'a> {
+    pub fn as_ref(&self) -> &TensorRef<'_> {
         &self.tensor
     }
 
@@ -145,7 +155,7 @@ impl<'a> TensorMut<'a> {
     pub(crate) fn host_bytes_mut(&mut self) -> &mut [u8] {
         debug_assert!(matches!(self.tensor.device.backend(), super::Backend::Host));
         // SAFETY: `from_raw` was promised exclusive access to `bytes` initialised bytes; &mut self keeps it exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.tensor.ptr.cast_mut(), self.tensor.bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.tensor.slice_start().as_ptr(), self.tensor.bytes) }
     }
 }
 
@@ -170,5 +180,35 @@ impl<T: Element> AsTensor for DeviceMem<T> {
 impl<T: AsTensor> AsTensor for &T {
     fn as_tensor(&self) -> TensorRef<'_> {
         (*self).as_tensor()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceSlice;
+
+    /// What C libraries give for an empty buffer, and a slice may not have.
+    #[test]
+    fn null_pointers_have_no_bytes() {
+        let (device, flat) = (Device::host(), || Layout::flat(0));
+        // SAFETY: no bytes are read or written, at whatever address.
+        unsafe {
+            let read = TensorRef::from_raw(&device, std::ptr::null(), 0, DType::F32, flat()).unwrap();
+            let mut written = TensorMut::from_raw(&device, std::ptr::null_mut(), 0, DType::F32, flat()).unwrap();
+            let slice = DeviceSlice::<f32>::from_raw(std::ptr::null(), 0, &device).unwrap();
+            // Of a null reference the compiler may assume that it is none, also where nothing is read: its address is what can be checked.
+            for bytes in [read.host_bytes(), written.host_bytes_mut(), slice.as_tensor().host_bytes()] {
+                assert!(bytes.is_empty() && std::hint::black_box(bytes.as_ptr() as usize) != 0);
+            }
+            assert!(read.as_ptr().is_null(), "the address is the caller's");
+            for error in [
+                TensorRef::from_raw(&device, std::ptr::null(), 4, DType::F32, flat()).unwrap_err(),
+                TensorMut::from_raw(&device, std::ptr::null_mut(), 4, DType::F32, flat()).unwrap_err(),
+                DeviceSlice::<f32>::from_raw(std::ptr::null(), 1, &device).unwrap_err(),
+            ] {
+                assert_eq!(error.to_string(), "pointer = null for 4 bytes is invalid: a null pointer has no bytes");
+            }
+        }
     }
 }
