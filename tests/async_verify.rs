@@ -10,6 +10,7 @@ use hipverify::fill::FillUniformRand;
 use hipverify::verify::{NonFinite, Options, Pending, Report, Tolerance, VerifyPlan, gpu_verify_with};
 use hipverify::{DType, Device, DeviceMem, Stream};
 use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
 
 /// The report as text: every number to its last digit, and NaN equal to itself.
 fn facts(report: &Report) -> String {
@@ -74,11 +75,14 @@ fn reports_are_those_of_the_blocking_comparison() -> Result<()> {
                     }
                     let (x, y) = (view(&x, a, n, 0)?, view(&y, r, n, 0)?);
                     let expected = facts(&gpu_verify_with(&x, &y, &tolerance, options)?);
-                    let (graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &tolerance))?;
-                    ensure!(recorded.report().is_err(), "nothing has run");
+                    let (mut graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &tolerance))?;
+                    ensure!(recorded.report(&graph).is_err(), "nothing has run");
                     for replay in 0..3 {
                         graph.launch(&stream)?;
-                        ensure!(facts(&recorded.report()?) == expected, "replay {replay} of {a} against {r}, {n} elements, {options:?}");
+                        ensure!(
+                            facts(&recorded.report(&graph)?) == expected,
+                            "replay {replay} of {a} against {r}, {n} elements, {options:?}"
+                        );
                     }
                 }
             }
@@ -113,7 +117,7 @@ fn replays_look_at_the_data_of_their_time() -> Result<()> {
             // SAFETY: the kernel takes this struct and writes the first elements of `owner`, which outlives the graph.
             unsafe { module.launch_raw(&stream, "set_value", grid, &mut arguments) }
         };
-        let (graph, [before, after]) = stream.capture(|capture| {
+        let (mut graph, [before, after]) = stream.capture(|capture| {
             let before = plan.record(capture, &x, &y, &Tolerance::exact())?;
             write(2.0, 30)?;
             Ok([before, plan.record(capture, &x, &y, &Tolerance::exact())?])
@@ -121,7 +125,7 @@ fn replays_look_at_the_data_of_their_time() -> Result<()> {
         for (expected, reset) in [([0, 30], 1.0), ([0, 30], 3.0), ([10_000, 10_000], 1.0)] {
             graph.launch(&stream)?;
             stream.synchronize()?;
-            let found = [before.report()?.mismatches, after.report()?.mismatches];
+            let found = [before.report(&graph)?.mismatches, after.report(&graph)?.mismatches];
             ensure!(found == expected, "{found:?} instead of {expected:?}");
             write(reset, n)?;
         }
@@ -135,6 +139,42 @@ fn replays_look_at_the_data_of_their_time() -> Result<()> {
         let found = other.enqueue(&foreign, &x, &y, &Tolerance::exact())?.wait()?.mismatches;
         ensure!(found == 0, "{found} mismatches");
         Ok(())
+    })
+}
+
+/// Whoever has the graph may launch it or read its reports: a lock gives it to one thread at a time.
+#[test]
+fn threads_share_a_graph() -> Result<()> {
+    on_all(|device| {
+        let [x, y] = buffers(device, 400_000)?;
+        let (a, r) = (view(&x, DType::F16, 200_000, 0)?, view(&y, DType::F16, 200_000, 0)?);
+        let expected = facts(&gpu_verify_with(&a, &r, &Tolerance::exact(), &Options::default())?);
+        let mut plan = VerifyPlan::new(device, &Options::default())?;
+        for _ in 0..2 {
+            plan.reserve(DType::F16, DType::F16, 200_000)?;
+        }
+        let stream = Stream::new(device)?;
+        let (graph, recorded) = stream.capture(|capture| plan.record(capture, &a, &r, &Tolerance::exact()))?;
+        let (other, _) = stream.capture(|capture| plan.record(capture, &a, &r, &Tolerance::exact()))?;
+        ensure!(recorded.report(&other).is_err(), "a graph that has another recording");
+        let graph = Mutex::new(graph);
+        std::thread::scope(|scope| {
+            let launch = || -> Result<()> {
+                let stream = Stream::new(device)?;
+                (0..20).try_for_each(|_| Ok(graph.lock().unwrap_or_else(PoisonError::into_inner).launch(&stream)?))
+            };
+            let read = || -> Result<()> {
+                for _ in 0..20 {
+                    let stream = Stream::new(device)?;
+                    let mut graph = graph.lock().unwrap_or_else(PoisonError::into_inner);
+                    graph.launch(&stream)?;
+                    ensure!(facts(&recorded.report(&graph)?) == expected);
+                }
+                Ok(())
+            };
+            let threads = [scope.spawn(launch), scope.spawn(read), scope.spawn(read)];
+            threads.into_iter().try_for_each(|t| t.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?)
+        })
     })
 }
 

@@ -11,13 +11,25 @@ use crate::error::Result;
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// Something that a graph does on the host device.
 type Step<'env> = Box<dyn Fn() + Send + Sync + 'env>;
 
+/// Tells the recording of one graph from those of others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecordingId(Arc<()>);
+
+impl PartialEq for RecordingId {
+    fn eq(&self, other: &RecordingId) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// A recording under way; see [`Stream::capture`].
 pub struct Capture<'c, 'env> {
     stream: &'c Stream,
+    id: RecordingId,
     steps: RefCell<Vec<Step<'env>>>,
     // Invariant: a recording that takes shorter borrows would outlive them.
     env: PhantomData<&'env mut &'env ()>,
@@ -26,6 +38,7 @@ pub struct Capture<'c, 'env> {
 /// Recorded work; see [`Stream::capture`].
 pub struct Graph<'env> {
     device: Device,
+    id: RecordingId,
     hip: Option<HipGraph>,
     steps: Vec<Step<'env>>,
 }
@@ -57,10 +70,10 @@ impl Stream {
     /// let mut plan = VerifyPlan::new(&device, &Options::default())?;
     /// plan.reserve(DType::F32, DType::F32, 2)?;
     /// let stream = Stream::new(&device)?;
-    /// let (graph, verdict) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()))?;
+    /// let (mut graph, verdict) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()))?;
     /// for _ in 0..3 {
     ///     graph.launch(&stream)?;
-    ///     assert_eq!(verdict.report()?.mismatches, 1);
+    ///     assert_eq!(verdict.report(&graph)?.mismatches, 1);
     /// }
     /// # Ok::<(), hipverify::Error>(())
     /// ```
@@ -69,11 +82,12 @@ impl Stream {
     /// What `f` returns; [`Error::Unsupported`](crate::Error::Unsupported) when the runtime has no graphs or the stream is being
     /// captured already; a failed call.
     pub fn capture<'env, R>(&self, f: impl FnOnce(&Capture<'_, 'env>) -> Result<R>) -> Result<(Graph<'env>, R)> {
-        let capture = Capture { stream: self, steps: RefCell::default(), env: PhantomData };
+        let id = RecordingId::default();
+        let capture = Capture { stream: self, id: id.clone(), steps: RefCell::default(), env: PhantomData };
         let recording = self.hip().map(|stream| stream.begin_capture()).transpose()?;
         let result = f(&capture)?;
         let hip = recording.map(|recording| recording.finish()).transpose()?;
-        Ok((Graph { device: self.device().clone(), hip, steps: capture.steps.into_inner() }, result))
+        Ok((Graph { device: self.device().clone(), id, hip, steps: capture.steps.into_inner() }, result))
     }
 }
 
@@ -81,6 +95,11 @@ impl<'env> Capture<'_, 'env> {
     /// The stream that is being captured.
     pub fn stream(&self) -> &Stream {
         self.stream
+    }
+
+    /// Which graph this will be.
+    pub(crate) fn id(&self) -> &RecordingId {
+        &self.id
     }
 
     /// Records something to be done on the host device.
@@ -95,14 +114,25 @@ impl Graph<'_> {
         &self.device
     }
 
+    /// Which recording this was.
+    pub(crate) fn id(&self) -> &RecordingId {
+        &self.id
+    }
+
+    /// Waits for the last launch.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.hip.as_ref().map_or(Ok(()), HipGraph::wait)
+    }
+
     /// Enqueues everything that was recorded on `stream`, which may be another one than it was recorded from. Launches of one graph
-    /// never overlap: if the last one was on another stream, this call waits for it.
+    /// never overlap: if the last one was on another stream, this call waits for it. The graph is borrowed exclusively, since a launch
+    /// writes what [`Recorded::report`](crate::verify::Recorded::report) reads.
     ///
     /// # Errors
     /// [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed launch. Errors of the work itself come from the next wait.
-    pub fn launch(&self, stream: &Stream) -> Result<()> {
+    pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         self.device.expect_same(stream.device(), "the stream")?;
-        match (&self.hip, stream.hip()) {
+        match (&mut self.hip, stream.hip()) {
             (Some(graph), Some(stream)) => graph.launch(stream),
             _ => {
                 self.steps.iter().for_each(|step| step());

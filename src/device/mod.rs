@@ -20,6 +20,7 @@ mod tensor;
 mod transfer;
 
 pub use event::Event;
+pub(crate) use graph::RecordingId;
 pub use graph::{Capture, Graph};
 pub use layout::Layout;
 pub use mem::{DeviceBytes, DeviceMem};

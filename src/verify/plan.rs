@@ -9,7 +9,7 @@
 
 use super::host::{self, Request};
 use super::{Options, Outcome, Report, Tolerance, hip, report, request};
-use crate::device::{AsTensor, Backend, Capture, Device, Stream, TensorRef};
+use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -84,6 +84,8 @@ pub struct Pending<'a> {
 #[derive(Debug)]
 pub struct Recorded<'a> {
     job: Job<'a>,
+    /// The graph that launches it; `None` when other code makes that.
+    graph: Option<RecordingId>,
 }
 
 impl VerifyPlan {
@@ -172,11 +174,11 @@ impl VerifyPlan {
             // SAFETY: plan and tensors are borrowed for 'env, which the graph cannot outlive; a slot in a graph is never given back.
             Backend::Hip(_) => unsafe { job.launch(capture.stream())? },
         }
-        Ok(Recorded { job })
+        Ok(Recorded { job, graph: Some(capture.id().clone()) })
     }
 
     /// As [`record`](VerifyPlan::record), for a stream that other code is capturing. There is no such stream on the host device, where this
-    /// compares at once.
+    /// compares at once. The report comes from [`Recorded::report_raw`].
     ///
     /// # Errors
     /// As [`enqueue`](VerifyPlan::enqueue).
@@ -184,7 +186,7 @@ impl VerifyPlan {
     /// # Safety
     /// * Other code has begun to capture `stream`, a GPU's;
     /// * this plan and both tensors outlive every launch of the graph, and nothing writes the tensors while it runs;
-    /// * launches of the graph do not overlap each other or a call of [`Recorded::report`], which does not see them: wait for them first.
+    /// * launches of the graph do not overlap each other.
     pub unsafe fn record_raw<'a>(
         &'a self,
         stream: &Stream,
@@ -193,9 +195,9 @@ impl VerifyPlan {
         tolerance: &Tolerance,
     ) -> Result<Recorded<'a>> {
         let job = self.job(stream, result, reference, tolerance)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that tensors and plan outlive the graph; a slot that is recorded is never given back.
         unsafe { job.launch(stream)? };
-        Ok(Recorded { job })
+        Ok(Recorded { job, graph: None })
     }
 
     /// Checks a comparison and takes a slot for it.
@@ -254,7 +256,7 @@ impl Job<'_> {
     /// being captured; nobody else has the slot.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         if let (Desk::Hip(workspace), Some(stream)) = (&mut *self.slot.desk(), stream.hip()) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises what `launch` asks for the tensors and the plan, which owns the workspace.
             return unsafe { workspace.launch(stream, &self.result, &self.reference, &self.request) };
         }
         self.slot.compare_on_host(&self.result, &self.reference, &self.request);
@@ -341,15 +343,29 @@ impl Drop for Pending<'_> {
 }
 
 impl Recorded<'_> {
-    /// The report of the last launch of the graph, which is waited for. Each launch is told once at most.
+    /// The report of the last launch of `graph`, which is waited for. Each launch is told once at most. The graph is borrowed, so that nothing
+    /// launches it meanwhile: a launch writes what is read here.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the graph has not run since the last report; an error of the work on any stream of the device.
-    pub fn report(&self) -> Result<Report> {
-        if let Backend::Hip(gpu) = self.job.plan.device.backend() {
-            gpu.enter()?;
-            gpu.settle()?;
+    /// [`Error::InvalidArgument`] when this comparison is no part of `graph`, or the graph has not run since the last report; an error of
+    /// the work on the stream of the last launch.
+    pub fn report(&self, graph: &Graph<'_>) -> Result<Report> {
+        if self.graph.as_ref() != Some(graph.id()) {
+            let limit = "the graph that this comparison was recorded into".to_owned();
+            return Err(Error::InvalidArgument { what: "graph", value: "another one".to_owned(), limit });
         }
+        graph.wait()?;
+        self.job.report()
+    }
+
+    /// The report of the last launch of a graph that other code made, see [`VerifyPlan::record_raw`]. Each launch is told once at most.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the graph has not run since the last report.
+    ///
+    /// # Safety
+    /// No launch of the graph is under way, on any stream: it would write what is read here.
+    pub unsafe fn report_raw(&self) -> Result<Report> {
         self.job.report()
     }
 }

@@ -8,7 +8,7 @@ fn main() -> hipverify::Result<()> {
     let (x, y) = (DeviceMem::<f32>::new(&device, 4)?, DeviceMem::<f32>::new(&device, 4)?);
     let mut plan = VerifyPlan::new(&device, &Options::default())?;
     plan.reserve(DType::F32, DType::F32, 4)?;
-    let (graph, _) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()).map(|_| ()))?;
+    let (mut graph, _) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()).map(|_| ()))?;
     drop(y);
     graph.launch(&stream)
 }

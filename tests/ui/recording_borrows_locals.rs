@@ -8,7 +8,7 @@ fn main() -> hipverify::Result<()> {
     let x = DeviceMem::<f32>::new(&device, 4)?;
     let mut plan = VerifyPlan::new(&device, &Options::default())?;
     plan.reserve(DType::F32, DType::F32, 4)?;
-    let (graph, ()) = stream.capture(|capture| {
+    let (mut graph, ()) = stream.capture(|capture| {
         let y = DeviceMem::<f32>::new(&device, 4)?;
         plan.record(capture, &x, &y, &Tolerance::exact())?;
         Ok(())

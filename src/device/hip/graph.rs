@@ -1,10 +1,10 @@
 //! Graphs of the runtime: recorded from a stream, launched again and again.
 
-use super::{HipDevice, HipStream, lock};
+use super::{HipDevice, HipStream};
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipGraph_t, hipGraphExec_t, hipStreamCaptureMode};
 use std::ptr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// A graph, ready to be launched.
 #[derive(Debug)]
@@ -13,12 +13,13 @@ pub(crate) struct HipGraph {
     graph: hipGraph_t,
     exec: hipGraphExec_t,
     /// Where it was launched last.
-    last: Mutex<Option<Arc<HipStream>>>,
+    last: Option<Arc<HipStream>>,
 }
 
-// SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph: `last` is held during a launch.
+// SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph; they are called by `launch` and `drop`
+// alone, which have the graph exclusively.
 unsafe impl Send for HipGraph {}
-// SAFETY: as above.
+// SAFETY: `wait`, all that a shared graph can do, calls no function on the graph's handles.
 unsafe impl Sync for HipGraph {}
 
 /// A recording under way. Dropped before its end, it is thrown away.
@@ -66,7 +67,7 @@ impl Recording<'_> {
         let graph = self.end();
         std::mem::forget(self);
         // From here on dropping it destroys the graph.
-        let mut graph = HipGraph { device, graph: graph?, exec: ptr::null_mut(), last: Mutex::new(None) };
+        let mut graph = HipGraph { device, graph: graph?, exec: ptr::null_mut(), last: None };
         // SAFETY: the graph was just recorded; the first pointer is valid for a write, no log is asked for.
         let error = unsafe { instantiate(&mut graph.exec, graph.graph, ptr::null_mut(), ptr::null_mut(), 0) };
         device.check("hipGraphInstantiate", error)?;
@@ -91,7 +92,7 @@ impl Drop for Recording<'_> {
         let device = self.stream.device();
         device.defer(|| {
             let graph = self.end()?;
-            drop(HipGraph { device, graph, exec: ptr::null_mut(), last: Mutex::new(None) });
+            drop(HipGraph { device, graph, exec: ptr::null_mut(), last: None });
             Ok(())
         });
     }
@@ -99,26 +100,32 @@ impl Drop for Recording<'_> {
 
 impl HipGraph {
     /// Enqueues everything that was recorded.
-    pub(crate) fn launch(&self, stream: &Arc<HipStream>) -> Result<()> {
+    pub(crate) fn launch(&mut self, stream: &Arc<HipStream>) -> Result<()> {
+        if self.last.as_ref().is_some_and(|last| !Arc::ptr_eq(last, stream)) {
+            // Its nodes write the same memory in each launch.
+            self.wait()?;
+        }
         let _open = stream.not_recording("a launch of a graph")?;
         let launch = function!(self.device, hipGraphLaunch)?;
         self.device.enter()?;
-        let mut last = lock(&self.last);
-        if let Some(other) = last.as_ref().filter(|s| !Arc::ptr_eq(s, stream) && s.is_busy()) {
-            // Its nodes write the same memory in each launch.
-            other.finish()?;
-        }
-        *last = Some(Arc::clone(stream));
+        self.last = Some(Arc::clone(stream));
         // SAFETY: the graph is whole and the stream alive and of the same device; what the nodes touch is alive as long as the graph.
         self.device.check("hipGraphLaunch", stream.enqueue(|stream| unsafe { launch(self.exec, stream) }))
+    }
+}
+
+impl HipGraph {
+    /// Waits for the last launch.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.device.enter()?;
+        self.last.as_ref().filter(|stream| stream.is_busy()).map_or(Ok(()), |stream| stream.fence())
     }
 }
 
 impl Drop for HipGraph {
     fn drop(&mut self) {
         self.device.defer(|| {
-            let last = lock(&self.last).take();
-            let waited = last.filter(|s| s.is_busy() && !s.is_capturing()).map_or(Ok(()), |s| s.finish());
+            let waited = self.last.take().filter(|stream| stream.is_busy()).map_or(Ok(()), |stream| stream.fence());
             let mut destroyed = Ok(());
             if !self.exec.is_null() {
                 // SAFETY: ours, and destroyed only here, with no launch left.
@@ -126,7 +133,7 @@ impl Drop for HipGraph {
                 destroyed = self.device.check("hipGraphExecDestroy", error);
             }
             if !self.graph.is_null() {
-                // SAFETY: as above.
+                // SAFETY: ours, and destroyed only here, after what was instantiated from it.
                 let error = unsafe { function!(self.device, hipGraphDestroy)?(self.graph) };
                 destroyed = destroyed.and(self.device.check("hipGraphDestroy", error));
             }
