@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use common::{SetValue, on_all, set_value_module};
 use hipverify::device::{AsTensor, DeviceSlice, Grid, Layout, TensorRef};
 use hipverify::fill::FillUniformRand;
-use hipverify::verify::{NonFinite, Options, Pending, Report, Tolerance, VerifyPlan, gpu_verify_with};
+use hipverify::verify::{Explain, Judge, NonFinite, Options, Pending, Report, Thresholds, Tolerance, VerifyPlan, gpu_verify_with};
 use hipverify::{DType, Device, DeviceMem, Stream};
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
@@ -39,6 +39,11 @@ fn reports_are_those_of_the_blocking_comparison() -> Result<()> {
     let options = [
         Options::default(),
         Options::counts(),
+        Options::default().explain(Explain::Always),
+        Options::default().explain(Explain::Never),
+        // Everything is within these thresholds, and nothing within those.
+        Options::default().thresholds(Thresholds::new(f64::INFINITY, f64::INFINITY, f64::INFINITY)?, Judge::Thresholds),
+        Options::default().thresholds(Thresholds::new(0.0, 0.0, 0.0)?, Judge::Both).nonfinite(NonFinite::EqualWhenSame),
         Options::default().histograms(true).first(64),
         Options::default().nonfinite(NonFinite::EqualWhenSame).first(0),
     ];

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use hipverify::device::Layout;
 use hipverify::dtype::{Bf16, DType, Element, F4x2, F8E4M3, F8E5M2, F16, I4x2, Scalar};
 use hipverify::fill::FillUniformRand;
-use hipverify::verify::{Measure, NonFinite, Options, Report, Tolerance, Value, Warning};
+use hipverify::verify::{Explain, Metric, NonFinite, Options, Report, Tolerance, Value, Warning};
 use hipverify::verify::{absolute_threshold, gpu_reduce_max, gpu_verify, gpu_verify_with, relative_threshold};
 use hipverify::{Device, DeviceMem, Error, Stream};
 
@@ -276,7 +276,7 @@ fn sprinkled<T: Scalar>(device: &Device, edge: usize, step: usize, error: f64) -
     let result = DeviceMem::from_slice(device, &values)?;
     let shape = [edge, edge];
     let report = gpu_verify(&result.tensor(&shape)?, &reference.tensor(&shape)?, &gemm::<T>(1000))?;
-    ensure!(report.worst(Measure::Absolute).is_some(), "the errors were not seen\n{report}");
+    ensure!(report.worst(Metric::Absolute).is_some(), "the errors were not seen\n{report}");
     expect(true, &report)
 }
 
@@ -400,15 +400,15 @@ fn counts(device: &Device) -> Result<()> {
     let report = gpu_verify_with(&result, &reference, &Tolerance::new(0.0, 0.5)?, &Options::default().first(3))?;
     ensure!((report.elements, report.mismatches, report.mismatch_percent()) == (1000, 25, 2.5), "{report}");
     ensure!(report.first.iter().map(|p| p.index).eq([0, 40, 80]), "{report}");
-    let worst = report.worst(Measure::Absolute).map(|w| (w.value, w.place.index, w.place.result));
+    let worst = report.worst(Metric::Absolute).and_then(|w| w.at.as_ref().map(|at| (w.value, at.index, at.result)));
     ensure!(worst == Some((25.0, 960, Value::Float(26.0))), "{worst:?}");
     Ok(())
 }
 
 fn headroom(device: &Device) -> Result<()> {
     let (result, reference) = (numbers::<f32>(device, &[1.0, 1.25, 1.0])?, numbers::<f32>(device, &[1.0; 3])?);
-    let report = gpu_verify_with(&result, &reference, &Tolerance::new(0.0, 1.0)?, &Options::counts())?;
-    let worst = report.worst(Measure::Absolute).map(|w| (w.value, w.place.index));
+    let report = gpu_verify_with(&result, &reference, &Tolerance::new(0.0, 1.0)?, &Options::counts().explain(Explain::Always))?;
+    let worst = report.worst(Metric::Absolute).and_then(|w| w.at.as_ref().map(|at| (w.value, at.index)));
     ensure!(report.passed() && worst == Some((0.25, 1)), "{report}");
     Ok(())
 }
@@ -434,10 +434,10 @@ fn packed<T: Element>(device: &Device, last: T, unit: T, a: f64, r: f64) -> Resu
     units[64] = last;
     let result = DeviceMem::from_slice(device, &units)?;
     let report = gpu_verify(&result, &reference, &Tolerance::exact())?;
-    let place = &report.first[0];
-    ensure!((report.elements, report.mismatches, place.index) == (130, 1, 129), "{report}");
-    check(place.result.to_f64(), a)?;
-    check(place.reference.to_f64(), r)
+    let first = &report.first[0];
+    ensure!((report.elements, report.mismatches, first.index) == (130, 1, 129), "{report}");
+    check(first.result.to_f64(), a)?;
+    check(first.reference.to_f64(), r)
 }
 
 fn mixed(device: &Device) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use hipverify::dtype::{Bf16, DType, F8E4M3, F16, Overflow, Rounding, Scalar};
 use hipverify::fill::{FillNormalRand, FillUniformRand, Generator};
-use hipverify::verify::{Options, Report, Tolerance, gpu_verify_with};
+use hipverify::verify::{Explain, Options, Report, Tolerance, gpu_verify_with};
 use hipverify::{Device, DeviceMem};
 
 /// Elements: several items of every vector width, and a tail.
@@ -179,9 +179,9 @@ fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: 
     let m = report.metrics.as_ref().expect("all metrics");
     assert_eq!((report.mismatches, report.nonfinite_pairs), (e.mismatches, e.nonfinite), "{name}");
     assert_eq!((report.result_max, report.reference_max, m.zero_passes), (e.max[0], e.max[1], e.zero_passes), "{name}");
-    let measures = [&report.worst_absolute, &m.worst_relative, &m.worst_relative_old, &m.worst_epsilon, &m.worst_ulp, &m.worst_ratio];
-    for (i, (found, expected)) in measures.into_iter().zip(e.worst).enumerate() {
-        assert_eq!(found.as_ref().map(|w| (w.value, w.place.index)), expected, "{name}: measure {i}");
+    let worst = [&report.worst_absolute, &m.worst_relative, &m.worst_relative_old, &m.worst_epsilon, &m.worst_ulp, &m.worst_ratio];
+    for (i, (found, expected)) in worst.into_iter().zip(e.worst).enumerate() {
+        assert_eq!(found.as_ref().map(|w| (w.value, w.at.as_ref().expect("explained").index)), expected, "{name}: metric {i}");
     }
     let width = 128 / T::DTYPE.bits().min(R::DTYPE.bits());
     let f32s = T::DTYPE != DType::F64 && R::DTYPE != DType::F64;
@@ -204,9 +204,10 @@ fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: 
         })
     };
     let below = |x: f64| if f32s { f64::from((x as f32).next_down()) } else { x.next_down() };
-    assert!(passes(m.passing_rtol, atol) && passes(rtol, m.passing_atol), "{name}");
-    assert!(m.passing_rtol == 0.0 || !passes(below(m.passing_rtol), atol), "{name}");
-    assert!(m.passing_atol == 0.0 || !passes(rtol, below(m.passing_atol)), "{name}");
+    let (passing_rtol, passing_atol) = (m.passing_rtol.expect("explained"), m.passing_atol.expect("explained"));
+    assert!(passes(passing_rtol, atol) && passes(rtol, passing_atol), "{name}");
+    assert!(passing_rtol == 0.0 || !passes(below(passing_rtol), atol), "{name}");
+    assert!(passing_atol == 0.0 || !passes(rtol, below(passing_atol)), "{name}");
 }
 
 /// A result a few units in the last place from its reference, with zeros, infinities and NaN on both sides.
@@ -223,7 +224,7 @@ fn compare<T: Scalar, R: Scalar>(device: &Device, noise: f64, rtol: f64, atol: f
     assert!(expected.nonfinite > 100 && expected.mismatches > expected.nonfinite, "the data reach no branch");
 
     let (result, reference) = (DeviceMem::from_slice(device, &result).unwrap(), DeviceMem::from_slice(device, &reference).unwrap());
-    let options = Options::default().histograms(true);
+    let options = Options::default().explain(Explain::Always).histograms(true);
     let report = gpu_verify_with(&result, &reference, &Tolerance::new(rtol, atol).unwrap(), &options).unwrap();
     check::<T, R>(&format!("{} against {} on {device}", T::DTYPE, R::DTYPE), &report, &expected, rtol, atol);
 }

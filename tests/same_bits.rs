@@ -2,7 +2,7 @@
 
 use hipverify::device::{AsTensor, Device, DeviceKind, DeviceMem, Layout, TensorRef};
 use hipverify::dtype::*;
-use hipverify::verify::{Level, NonFinite, Options, Report, Tolerance, gpu_reduce_max, gpu_verify_with};
+use hipverify::verify::{Explain, Level, NonFinite, Options, Report, Tolerance, gpu_reduce_max, gpu_verify_with};
 
 /// A small deterministic generator, so that this file needs no other part of the crate.
 struct Lcg(u64);
@@ -92,8 +92,10 @@ fn compare([da, dr]: [DType; 2], n: usize, [a, r]: [&[u8]; 2], options: &Options
             // SAFETY: the memory has `shift` bytes and then those of n elements, lives as long as the view is used, and is not written.
             unsafe { TensorRef::from_raw(device, m.as_tensor().as_ptr().add(shift), m.byte_size() - shift, dtype, layout).expect("inside") }
         };
-        let report = gpu_verify_with(&view(&ma, da), &view(&mr, dr), &tolerance, options).expect("compared");
-        format!("{}\n{:?}", facts(report), gpu_reduce_max(&view(&mr, dr)).expect("reduced"))
+        let of = |options: &Options| facts(gpu_verify_with(&view(&ma, da), &view(&mr, dr), &tolerance, options).expect("compared"));
+        // Explained whatever the verdict, so that everything a report may have is compared.
+        let explained = of(&options.clone().explain(Explain::Always));
+        format!("{explained}\n{}\n{:?}", of(options), gpu_reduce_max(&view(&mr, dr)).expect("reduced"))
     };
     let host = on(&Device::host());
     for gpu in gpus() {

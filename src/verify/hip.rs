@@ -4,12 +4,13 @@
 //! threads. Workspaces are kept per device and reused, so that repeated comparisons allocate nothing. The result lies in pinned host memory,
 //! which the kernel writes itself: one launch, one wait, no copy.
 
+use super::MaxAbs;
 use super::histogram::BINS;
-use super::host::Request;
+use super::options::Request;
 use super::rule::{Arithmetic, Grid, NonFinite};
-use super::stats::{Extreme, NOWHERE, Stats};
+use super::stats::NOWHERE;
 use super::sums;
-use super::{MaxAbs, Outcome};
+use super::values::{Explanation, Found, Metric, Outcome, Values};
 use crate::device::hip::{HipAlloc, HipDevice, HipStream, Kernel, Loaded, PinnedAlloc};
 use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
@@ -57,7 +58,7 @@ struct Params {
 /// `struct VerifyPlace`.
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]
-struct Found {
+struct VerifyPlace {
     index: u64,
     bits: [u64; 2],
 }
@@ -69,12 +70,12 @@ struct Answer {
     counts: [u64; 11],
     magnitudes: [f64; 2],
     values: [f64; 6],
-    places: [Found; 6],
+    places: [VerifyPlace; 6],
     hints: [f64; 2],
     sums: [f64; 4],
     histograms: [u64; BINS],
     listed: u64,
-    first: [Found; 64],
+    first: [VerifyPlace; 64],
     /// 1 when all the rest is written and the kernel needs its scratch memory no more.
     done: u64,
 }
@@ -175,8 +176,8 @@ impl Workspace {
     }
 
     /// What the last launch found, once the work is done; `None` if nothing ran since the last call.
-    pub(super) fn take_outcome(&mut self, request: &Request) -> Option<Outcome> {
-        let outcome = self.is_done().then(|| outcome(request, self));
+    pub(super) fn take_outcome(&mut self, result: &TensorRef<'_>, request: &Request) -> Option<Outcome> {
+        let outcome = self.is_done().then(|| outcome(result, request, self));
         self.mark_unwritten();
         outcome
     }
@@ -423,18 +424,21 @@ pub(super) fn compare<'a>(
         Ok(last)
     };
     gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::is_done))?;
-    let outcomes = pairs.zip(&workspaces).map(|((_, request), w)| outcome(request, w)).collect();
+    let outcomes = pairs.zip(&workspaces).map(|(((result, _), request), w)| outcome(result, request, w)).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
     give_back(gpu, workspaces);
     Ok(outcomes)
 }
 
-/// What a kernel wrote, as the host scan would have it.
-fn outcome(request: &Request, workspace: &Workspace) -> Outcome {
+/// Where a kernel has each metric of [`Metric::ALL`].
+const AT: [usize; 6] = [0, 1, 2, 3, 5, 4];
+
+/// What a kernel wrote, as the host's loops would have it. It explains always; what was not asked for is dropped.
+fn outcome(result: &TensorRef<'_>, request: &Request, workspace: &Workspace) -> Outcome {
     // Not copied: most of it is room for mismatches that few comparisons have.
     let answer: &Answer = bytemuck::from_bytes(&workspace.answer.as_slice()[..size_of::<Answer>()]);
     let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = answer.counts;
-    let mut stats = Stats {
+    let mut values = Values {
         mismatches,
         zero_passes,
         zeros: [zeros_a, zeros_r],
@@ -443,21 +447,34 @@ fn outcome(request: &Request, workspace: &Workspace) -> Outcome {
         negative_infinities: [minus_a, minus_r],
         nonfinite_pairs,
         max_magnitude: answer.magnitudes,
-        worst: std::array::from_fn(|k| Extreme { value: answer.values[k], index: answer.places[k].index }),
-        passing_rtol: answer.hints[0],
-        passing_atol: answer.hints[1],
+        maxima: std::array::from_fn(|k| answer.values[AT[k]]),
+        sums: answer.sums,
+        histograms: request.histograms.then_some(answer.histograms),
     };
-    let mut worst = answer.places.map(|p| if p.index == NOWHERE { [0; 2] } else { p.bits });
-    let mut sums = answer.sums;
     if !request.all {
         // The kernel for all pairs and layouts measures everything.
-        stats = Stats { zero_passes: 0, zeros: [0; 2], passing_rtol: 0.0, passing_atol: 0.0, ..stats };
-        stats.worst[1..].fill(Extreme::NONE);
-        worst[1..].fill([0; 2]);
-        sums = [0.0; sums::SUMS];
+        values = Values { zero_passes: 0, zeros: [0; 2], sums: [0.0; sums::SUMS], ..values };
+        values.maxima[1..].fill(0.0);
     }
-    let first = answer.first[..answer.listed as usize].iter().map(|f| (f.index, f.bits)).collect();
-    Outcome { stats, worst, sums, histograms: request.histograms.then_some(answer.histograms), first }
+    let explanation = request.explains(&values, result).then(|| explanation(request, answer));
+    Outcome { values, explanation }
+}
+
+fn explanation(request: &Request, answer: &Answer) -> Explanation {
+    let found = |p: &VerifyPlace| (p.index != NOWHERE).then_some(Found { index: p.index, bits: p.bits });
+    let mut worst = AT.map(|k| found(&answer.places[k]));
+    let (mut ulps, [mut passing_rtol, mut passing_atol]) = (answer.values[AT[Metric::Ulp as usize]], answer.hints);
+    if !request.all {
+        worst[1..].fill(None);
+        (ulps, passing_rtol, passing_atol) = (0.0, 0.0, 0.0);
+    }
+    Explanation {
+        worst,
+        ulps,
+        passing_rtol,
+        passing_atol,
+        first: answer.first[..answer.listed as usize].iter().filter_map(found).collect(),
+    }
 }
 
 /// `struct MaxParams` of hip/reduce_max.hip.

@@ -58,7 +58,7 @@ pub(crate) fn count(counters: &mut Counters, relative: Option<f64>, epsilon: f64
 }
 
 /// Counts the equal pairs: the finite ones that [`count`] has not seen. Every differing pair is in one epsilon bin.
-pub(crate) fn count_equal(counters: &mut Counters, finite: u64) {
+fn count_equal(counters: &mut Counters, finite: u64) {
     let differing: u64 = counters[RELATIVE.len()..RELATIVE.len() + EPSILON.len()].iter().sum();
     for first_bin in [0, RELATIVE.len(), RELATIVE.len() + EPSILON.len()] {
         counters[first_bin] += finite - differing;
@@ -66,7 +66,9 @@ pub(crate) fn count_equal(counters: &mut Counters, finite: u64) {
 }
 
 impl Histograms {
-    pub(crate) fn from_counters(c: &Counters) -> Histograms {
+    /// From the counters of the pairs that differ, and the number of finite pairs.
+    pub(crate) fn of(mut c: Counters, finite: u64) -> Histograms {
+        count_equal(&mut c, finite);
         let (relative, rest) = c.split_at(RELATIVE.len());
         let (epsilon, ratio) = rest.split_at(EPSILON.len());
         Histograms {

@@ -1,8 +1,9 @@
 //! The verdict: compare a result with a reference where they live, and say where, how much and why they differ.
 //!
-//! [`gpu_verify`] compares two tensors of one shape on their device in a single pass; only statistics leave it. The
-//! definition of every number in the [`Report`] is in `docs/numerics.md`, and the rule for one element in one place
-//! (`rule.rs`); host loops and device kernels are two implementations of it that give the same bits.
+//! [`gpu_verify`] compares two tensors of one shape on their device; only statistics leave it. One pass makes the verdict and all values:
+//! counts, sums, maxima of the metrics. A second pass explains a failure (or every verdict, see [`Options::explain`]): where the maxima are,
+//! the first mismatches, what tolerance would have passed. The definition of every number in the [`Report`] is in `docs/numerics.md`, and
+//! the rule for one element in one place (`rule.rs`); host loops and device kernels are two implementations of it that give the same bits.
 //!
 //! ```
 //! use hipverify::verify::{Tolerance, gpu_verify};
@@ -22,6 +23,7 @@ mod hip;
 mod histogram;
 pub(crate) mod host;
 mod mismatch;
+mod options;
 mod plan;
 pub mod profile;
 mod render;
@@ -30,37 +32,25 @@ mod rule;
 mod stats;
 mod sums;
 mod tolerance;
+mod values;
 
 #[cfg(test)]
 mod tests;
 
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;
+pub use options::{Explain, Judge, Level, Options, Thresholds};
 pub use plan::{Pending, Recorded, VerifyPlan};
 pub use profile::Profile;
 pub use render::{grouped, short};
-pub use report::{Classes, Judge, Level, Metrics, Options, Place, Report, Thresholds, Value, Warning, Worst};
+pub use report::{Classes, Location, Metrics, Report, Value, Warning, Worst};
 pub use rule::NonFinite;
-pub use stats::Measure;
 pub use tolerance::{Tolerance, absolute_threshold, relative_threshold};
+pub use values::Metric;
 
 use crate::device::{AsTensor, TensorRef};
 use crate::error::{Error, Result};
-use host::Request;
-use stats::{NOWHERE, Stats};
-use sums::Sums;
-
-/// What a backend brings home from a comparison.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Outcome {
-    pub stats: Stats,
-    /// Bit patterns of result and reference at each worst element.
-    pub worst: [[u64; 2]; 6],
-    pub sums: Sums,
-    pub histograms: Option<histogram::Counters>,
-    /// The first mismatches with their bit patterns.
-    pub first: Vec<(u64, [u64; 2])>,
-}
+use options::Request;
 
 /// The largest magnitude of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -126,7 +116,7 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
         crate::device::Backend::Hip(gpu) => hip::compare(gpu, pairs.iter().map(|(a, r, _)| (a, r)).zip(&requests))?,
     };
     let reports = pairs.iter().zip(&requests).zip(outcomes);
-    Ok(reports.map(|(((result, reference, _), request), outcome)| report(result, reference, request, options, outcome)).collect())
+    Ok(reports.map(|(((result, reference, _), request), outcome)| Report::new(result, reference, request, outcome)).collect())
 }
 
 /// Checks a pair and turns its options into what backends are asked. `max` measures the reference, for a tolerance that needs it.
@@ -145,29 +135,9 @@ fn request(
         let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
         return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
     }
-    check(options)?;
+    options.check()?;
     let max = if tolerance.needs_max() { max()? } else { 0.0 };
-    Ok(request_with(options, tolerance.rtol(), tolerance.atol(max)))
-}
-
-fn check(options: &Options) -> Result<()> {
-    if options.first > Options::MAX_FIRST {
-        let limit = format!("at most {} mismatches are listed", Options::MAX_FIRST);
-        return Err(Error::InvalidArgument { what: "first", value: options.first.to_string(), limit });
-    }
-    Ok(())
-}
-
-fn request_with(options: &Options, rtol: f64, atol: f64) -> Request {
-    Request {
-        rtol,
-        atol,
-        nonfinite: options.nonfinite,
-        all: options.level == Level::All || options.histograms,
-        histograms: options.histograms,
-        first: options.first,
-        vectors: None,
-    }
+    Ok(Request::new(options, result.dtype(), tolerance.rtol(), tolerance.atol(max)))
 }
 
 /// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.
@@ -180,97 +150,4 @@ pub fn gpu_reduce_max(tensor: &impl AsTensor) -> Result<MaxAbs> {
         crate::device::Backend::Host => Ok(host::reduce_max(&tensor)),
         crate::device::Backend::Hip(gpu) => hip::reduce_max(gpu, &tensor),
     }
-}
-
-/// Makes the report of an outcome: the same for every backend.
-fn report(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, options: &Options, outcome: Outcome) -> Report {
-    let Outcome { stats, worst: worst_bits, sums: [sum_d, sum_dd, sum_r, sum_rr], histograms, first } = outcome;
-    let elements = result.elements();
-    let value = |tensor: &TensorRef<'_>, bits: u64| match tensor.dtype().int_format() {
-        Some(int) => Value::Int(int.decode(bits)),
-        None => Value::Float(tensor.dtype().decode(bits)),
-    };
-    let place = |index: u64, [a, r]: [u64; 2]| {
-        let index = index as usize;
-        Place { index, coordinates: result.layout().coordinates(index), result: value(result, a), reference: value(reference, r) }
-    };
-    let worst = |m: Measure| {
-        let stats::Extreme { value, index } = stats.worst[m as usize];
-        (index != NOWHERE).then(|| Worst { value, place: place(index, worst_bits[m as usize]) })
-    };
-    let classes = |side: usize| Classes {
-        zeros: stats.zeros[side],
-        nans: stats.nans[side],
-        positive_infinities: stats.positive_infinities[side],
-        negative_infinities: stats.negative_infinities[side],
-    };
-    let [result_max, reference_max] = stats.max_magnitude;
-    let worst_absolute = worst(Measure::Absolute);
-    let metrics = if request.all {
-        let worst_relative = worst(Measure::Relative);
-        let absolute = worst_absolute.as_ref().map_or(0.0, |w| w.value);
-        let relative = worst_relative.as_ref().map_or(0.0, |w| w.value);
-        let n = elements as f64;
-        let rms = quotient(sum_dd.sqrt(), n.sqrt() * result_max.max(reference_max));
-        let thresholds = options.thresholds.unwrap_or_else(|| Thresholds::rocmlir(result.dtype()));
-        Some(Metrics {
-            worst_relative,
-            worst_relative_old: worst(Measure::RelativeOld),
-            worst_epsilon: worst(Measure::Epsilon),
-            worst_ulp: worst(Measure::Ulp),
-            worst_ratio: worst(Measure::Ratio),
-            mean_absolute: sum_d / n,
-            rms,
-            relative_l1: quotient(sum_d, sum_r),
-            relative_l2: quotient(sum_dd, sum_rr).sqrt(),
-            relative_linf: quotient(absolute, reference_max),
-            passing_rtol: stats.passing_rtol,
-            passing_atol: stats.passing_atol,
-            zero_passes: stats.zero_passes,
-            thresholds,
-            vector: [rms <= thresholds.rms, absolute <= thresholds.absolute, relative <= thresholds.relative],
-        })
-    } else {
-        None
-    };
-    let by_elements = stats.mismatches == 0;
-    let sound = stats.nonfinite_pairs == 0 || options.nonfinite == NonFinite::EqualWhenSame && by_elements;
-    let by_thresholds = sound && metrics.as_ref().is_some_and(|m| m.vector == [true; 3]);
-    let passed = match options.judge {
-        Judge::Elements => by_elements,
-        Judge::Thresholds => by_thresholds,
-        Judge::Both => by_elements && by_thresholds,
-    };
-    let mut histograms = histograms;
-    if let Some(counters) = &mut histograms {
-        let finite = elements as u64 - stats.nonfinite_pairs;
-        histogram::count_equal(counters, finite);
-    }
-    Report {
-        shape: result.shape().to_vec(),
-        result_dtype: result.dtype(),
-        reference_dtype: reference.dtype(),
-        rtol: request.rtol,
-        atol: request.atol,
-        judge: options.judge,
-        passed,
-        elements,
-        mismatches: stats.mismatches,
-        nonfinite_pairs: stats.nonfinite_pairs,
-        result: classes(0),
-        reference: classes(1),
-        result_max,
-        reference_max,
-        first: first.into_iter().map(|(index, bits)| place(index, bits)).collect(),
-        worst_absolute,
-        metrics,
-        histograms: histograms.as_ref().map(Histograms::from_counters),
-        device: result.device().name(),
-        why: result.device().why().to_owned(),
-    }
-}
-
-/// x / y, where nothing over nothing is nothing.
-fn quotient(x: f64, y: f64) -> f64 {
-    if x == 0.0 { 0.0 } else { x / y }
 }

@@ -7,8 +7,9 @@
 //!
 //! Limits: room is for one pair of formats; a derived tolerance needs a maximum that is known.
 
-use super::host::{self, Request};
-use super::{Options, Outcome, Report, Tolerance, hip, report, request};
+use super::options::Request;
+use super::values::Outcome;
+use super::{Options, Report, Tolerance, hip, host, request};
 use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -63,7 +64,6 @@ enum Desk {
 /// What is compared in a slot, and how.
 #[derive(Debug)]
 struct Job<'a> {
-    plan: &'a VerifyPlan,
     slot: &'a Slot,
     result: TensorRef<'a>,
     reference: TensorRef<'a>,
@@ -94,7 +94,7 @@ impl VerifyPlan {
     /// # Errors
     /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`].
     pub fn new(device: &Device, options: &Options) -> Result<VerifyPlan> {
-        super::check(options)?;
+        options.check()?;
         Ok(VerifyPlan { device: device.clone(), options: options.clone(), slots: Vec::new() })
     }
 
@@ -108,7 +108,7 @@ impl VerifyPlan {
         let desk = match self.device.backend() {
             Backend::Host => Desk::Host(None),
             Backend::Hip(gpu) => {
-                let request = super::request_with(&self.options, 0.0, 0.0);
+                let request = Request::new(&self.options, result, 0.0, 0.0);
                 Desk::Hip(hip::Workspace::prepared(&self.device, gpu, dtypes, elements.max(1), &request)?)
             }
         };
@@ -216,7 +216,7 @@ impl VerifyPlan {
             Err(Error::InvalidArgument { what: "tolerance", value: "derived from the reference's maximum".to_owned(), limit })
         })?;
         let slot = self.take(&result, &reference)?;
-        Ok(Job { plan: self, slot, result, reference, request })
+        Ok(Job { slot, result, reference, request })
     }
 
     /// The smallest free slot that is large enough.
@@ -267,14 +267,14 @@ impl Job<'_> {
     fn report(&self) -> Result<Report> {
         let outcome = match &mut *self.slot.desk() {
             Desk::Host(outcome) => outcome.take().map(|outcome| *outcome),
-            Desk::Hip(workspace) => workspace.take_outcome(&self.request),
+            Desk::Hip(workspace) => workspace.take_outcome(&self.result, &self.request),
         };
         let outcome = outcome.ok_or_else(|| Error::InvalidArgument {
             what: "report",
             value: "none".to_owned(),
             limit: "the comparison has not run since the last report".to_owned(),
         })?;
-        Ok(report(&self.result, &self.reference, &self.request, &self.plan.options, outcome))
+        Ok(Report::new(&self.result, &self.reference, &self.request, outcome))
     }
 }
 

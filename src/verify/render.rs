@@ -1,7 +1,8 @@
 //! Reports as text for people and numbers for machines.
 
-use super::report::{Judge, Place, Report, Value, Warning, Worst};
-use super::stats::Measure;
+use super::options::Judge;
+use super::report::{Location, Report, Value, Warning, Worst};
+use super::values::Metric;
 use std::fmt;
 
 /// An integer with thousands separators.
@@ -63,8 +64,8 @@ impl fmt::Display for Value {
     }
 }
 
-fn coordinates(place: &Place) -> String {
-    let inner: Vec<String> = place.coordinates.iter().map(usize::to_string).collect();
+fn coordinates(at: &Location) -> String {
+    let inner: Vec<String> = at.coordinates.iter().map(usize::to_string).collect();
     format!("[{}]", inner.join(", "))
 }
 
@@ -92,8 +93,8 @@ impl fmt::Display for Report {
         if !self.first.is_empty() {
             // What fits in a line; the rest is in the JSON.
             let mut line = String::new();
-            for place in &self.first {
-                let next = coordinates(place);
+            for at in &self.first {
+                let next = coordinates(at);
                 if line.len() + next.len() > 110 {
                     line.push_str(" ...");
                     break;
@@ -107,6 +108,9 @@ impl fmt::Display for Report {
         self.class_line(f)?;
         if let Some(h) = &self.histograms {
             write!(f, "\n{}\n{}\n{}", h.relative, h.epsilon, h.ratio)?;
+        }
+        if !self.explained {
+            write!(f, "\n  {:<LABEL$}no: Explain::Always adds indices, ulps and the smallest tolerances that pass", "explained")?;
         }
         write!(f, "\n  {:<LABEL$}{} ({})", "device", self.device, self.why)
     }
@@ -150,15 +154,14 @@ impl Report {
         format!("[{rms} {absolute} {relative}]")
     }
 
-    /// The element that misses the tolerance most, with every measure at that element's own worst; then the worst by other
-    /// measures where that is another element.
+    /// The maximum of each metric, and the element that has it where the verdict was explained.
     fn worst_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = [
-            (Measure::Ratio, "worst", " x tolerance"),
-            (Measure::Absolute, "max abs", ""),
-            (Measure::Relative, "max rel", ""),
-            (Measure::Epsilon, "max eps", " eps"),
-            (Measure::Ulp, "max ulp", " ulp"),
+            (Metric::Ratio, "worst", " x tolerance"),
+            (Metric::Absolute, "max abs", ""),
+            (Metric::Relative, "max rel", ""),
+            (Metric::Epsilon, "max eps", " eps"),
+            (Metric::Ulp, "max ulp", " ulp"),
         ];
         let shown: Vec<(&str, &Worst, String)> = lines
             .into_iter()
@@ -167,13 +170,18 @@ impl Report {
                 Some((label, w, format!("{}{unit}", short(w.value, 4))))
             })
             .collect();
-        let column = |g: &dyn Fn(&Place) -> String| shown.iter().map(|(_, w, _)| g(&w.place).len()).max().unwrap_or(0);
-        let at = column(&coordinates);
-        let result = column(&|p| p.result.to_string());
-        let reference = column(&|p| p.reference.to_string());
+        let width = |text: &dyn Fn(&Location) -> String| {
+            shown.iter().filter_map(|(_, w, _)| w.at.as_ref()).map(|l| text(l).len()).max().unwrap_or(0)
+        };
+        let at = width(&coordinates);
+        let result = width(&|l| l.result.to_string());
+        let reference = width(&|l| l.reference.to_string());
         for (label, w, value) in &shown {
-            let Place { result: a, reference: r, .. } = &w.place;
-            write!(f, "\n  {label:<LABEL$}{:<at$}   result {a:<result$}   reference {r:<reference$}   {value}", coordinates(&w.place))?;
+            write!(f, "\n  {label:<LABEL$}")?;
+            if let Some(l) = &w.at {
+                write!(f, "{:<at$}   result {:<result$}   reference {:<reference$}   ", coordinates(l), l.result, l.reference)?;
+            }
+            write!(f, "{value}")?;
         }
         Ok(())
     }
@@ -198,12 +206,20 @@ impl Report {
             short(m.relative_l2, 3),
             short(m.relative_linf, 3)
         )?;
-        let hint = |name: &str, x: f64, other: &str| match x.is_finite() {
+        match (m.passing_rtol, m.passing_atol) {
+            (Some(rtol), Some(atol)) => self.passing_line(rtol, atol, f),
+            _ => Ok(()),
+        }
+    }
+
+    /// The smallest tolerances that pass.
+    fn passing_line(&self, rtol: f64, atol: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let option = |name: &str, x: f64, other: &str| match x.is_finite() {
             true => format!("--{name} {} ({other} as it is)", rounded_up(x)),
             false => format!("no {name} ({other} as it is)"),
         };
-        let (rtol, atol) = (hint("rtol", m.passing_rtol, "atol"), hint("atol", m.passing_atol, "rtol"));
-        let finite_mismatch = m.passing_atol > self.atol || m.passing_rtol > self.rtol;
+        let finite_mismatch = atol > self.atol || rtol > self.rtol;
+        let (rtol, atol) = (option("rtol", rtol, "atol"), option("atol", atol, "rtol"));
         let (label, text) = if finite_mismatch { ("would pass", "with") } else { ("margin", "would still pass with") };
         write!(f, "\n  {label:<LABEL$}{text} {rtol} or {atol}")?;
         if self.nonfinite_pairs > 0 && self.mismatches > 0 {
@@ -239,6 +255,15 @@ pub(crate) fn json_number<S: serde::Serializer>(x: &f64, s: S) -> Result<S::Ok, 
         x if x.is_nan() => s.serialize_str("nan"),
         x if x.is_infinite() => s.serialize_str(if *x > 0.0 { "inf" } else { "-inf" }),
         x => s.serialize_f64(*x),
+    }
+}
+
+/// [`json_number`] of a number that may be absent.
+#[cfg(feature = "serde")]
+pub(crate) fn json_optional_number<S: serde::Serializer>(x: &Option<f64>, s: S) -> Result<S::Ok, S::Error> {
+    match x {
+        Some(x) => json_number(x, s),
+        None => s.serialize_none(),
     }
 }
 

@@ -1,15 +1,15 @@
 //! The report of a comparison: a function of the data and the options alone, but for the device's name.
 
 use super::histogram::Histograms;
-use super::rule::NonFinite;
-use super::stats::Measure;
+use super::options::{Judge, Request, Thresholds, Verdict, quotient};
+use super::values::{Found, Metric, Outcome};
+use crate::device::TensorRef;
 use crate::dtype::DType;
-use crate::error::Error;
 
-/// One element of both tensors.
+/// Where an element is, and its values in both tensors.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Place {
+pub struct Location {
     /// Logical row-major index.
     pub index: usize,
     /// Coordinates, outermost dimension first.
@@ -40,15 +40,15 @@ impl Value {
     }
 }
 
-/// The worst element by a measure.
+/// The maximum of an error metric.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Worst {
-    /// The measure's value there.
+    /// The maximum.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub value: f64,
-    /// The element; of several with this value the first.
-    pub place: Place,
+    /// The first element that has it; `None` when the verdict was not [explained](Report::explained).
+    pub at: Option<Location>,
 }
 
 /// Values of one tensor by class.
@@ -71,53 +71,6 @@ impl Classes {
     pub fn nonfinite(&self) -> u64 {
         self.nans + self.positive_infinities + self.negative_infinities
     }
-}
-
-/// Thresholds of the study's three metrics.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Thresholds {
-    /// Largest RMS.
-    pub rms: f64,
-    /// Largest absolute difference.
-    pub absolute: f64,
-    /// Largest relative difference.
-    pub relative: f64,
-}
-
-impl Thresholds {
-    /// Thresholds given one by one.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] when one is negative or NaN; infinity switches a metric off.
-    pub fn new(rms: f64, absolute: f64, relative: f64) -> crate::Result<Thresholds> {
-        for (what, value) in [("RMS threshold", rms), ("absolute threshold", absolute), ("relative threshold", relative)] {
-            if value.is_nan() || value < 0.0 {
-                let limit = "a threshold is 0 or larger".to_owned();
-                return Err(Error::InvalidArgument { what, value: value.to_string(), limit });
-            }
-        }
-        Ok(Thresholds { rms, absolute, relative })
-    }
-
-    /// rocMLIR's defaults of 2022: RMS 3e-5, absolute 100, relative 1e-6 (100, that is off, for 16-bit and smaller floats).
-    pub fn rocmlir(dtype: DType) -> Thresholds {
-        let small_float = dtype.float_format().is_some_and(|f| f.mantissa_bits < 23);
-        Thresholds { rms: 3e-5, absolute: 100.0, relative: if small_float { 100.0 } else { 1e-6 } }
-    }
-}
-
-/// What a verdict rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub enum Judge {
-    /// Every element within the tolerance.
-    #[default]
-    Elements,
-    /// Every metric below its threshold, and no mismatch among the pairs that are not finite.
-    Thresholds,
-    /// Both.
-    Both,
 }
 
 /// What a comparison found. `Display` draws it on one screen.
@@ -155,8 +108,11 @@ pub struct Report {
     pub result_max: f64,
     /// Largest finite magnitude of the reference.
     pub reference_max: f64,
-    /// The first mismatches, as many as were asked for.
-    pub first: Vec<Place>,
+    /// Whether the verdict was explained, see [`Options::explain`](super::Options::explain). If not, there are no
+    /// [`first`](Report::first), [`Worst::at`], [`Metrics::worst_ulp`], [`Metrics::passing_rtol`] and [`Metrics::passing_atol`].
+    pub explained: bool,
+    /// The first mismatches, as many as were asked for; none when the verdict was not explained.
+    pub first: Vec<Location>,
     /// The largest absolute difference |a - r|; `None` when no finite pair differs.
     pub worst_absolute: Option<Worst>,
     /// Everything that costs more than counts and the largest difference; `None` when not asked for.
@@ -180,7 +136,7 @@ pub struct Metrics {
     pub worst_relative_old: Option<Worst>,
     /// Largest |a - r| / spacing of the result's format at |r|.
     pub worst_epsilon: Option<Worst>,
-    /// Largest distance in representable numbers of the result's format.
+    /// Largest distance in representable numbers of the result's format; also `None` when the verdict was not explained.
     pub worst_ulp: Option<Worst>,
     /// Largest |a - r| / (rtol·|r| + atol); up to 1 passes.
     pub worst_ratio: Option<Worst>,
@@ -199,18 +155,69 @@ pub struct Metrics {
     /// max|a-r| / max|r|.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative_linf: f64,
-    /// The smallest rtol that would have passed every finite pair, with atol as it is; infinite when none would.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
-    pub passing_rtol: f64,
-    /// The smallest atol that would have passed every finite pair, with rtol as it is; infinite when none would.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
-    pub passing_atol: f64,
+    /// The smallest rtol that would have passed every finite pair, with atol as it is; infinite when none would,
+    /// `None` when the verdict was not explained.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_optional_number"))]
+    pub passing_rtol: Option<f64>,
+    /// The smallest atol that would have passed every finite pair, with rtol as it is; infinite when none would,
+    /// `None` when the verdict was not explained.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_optional_number"))]
+    pub passing_atol: Option<f64>,
     /// Elements at which a result of zero would pass: a comparison that zeros survive can hardly fail.
     pub zero_passes: u64,
     /// The thresholds that the verdict vector is made with.
     pub thresholds: Thresholds,
     /// The study's verdict vector [RMS, absolute, relative]: whether each metric is at most its threshold.
     pub vector: [bool; 3],
+}
+
+impl Location {
+    fn new(result: &TensorRef<'_>, reference: &TensorRef<'_>, found: &Found) -> Location {
+        let value = |tensor: &TensorRef<'_>, bits: u64| match tensor.dtype().int_format() {
+            Some(int) => Value::Int(int.decode(bits)),
+            None => Value::Float(tensor.dtype().decode(bits)),
+        };
+        let (index, [a, r]) = (found.index as usize, found.bits);
+        Location { index, coordinates: result.layout().coordinates(index), result: value(result, a), reference: value(reference, r) }
+    }
+}
+
+impl Outcome {
+    /// The maximum of a metric; `None` where no finite pair differs, or nobody took it.
+    fn worst(&self, metric: Metric, location: impl Fn(&Found) -> Location) -> Option<Worst> {
+        let explanation = self.explanation.as_ref();
+        let value = match metric {
+            Metric::Ulp => explanation?.ulps,
+            _ => self.values.maxima[metric as usize],
+        };
+        let found = explanation.and_then(|e| e.worst[metric as usize].as_ref());
+        (value > 0.0).then(|| Worst { value, at: found.map(location) })
+    }
+}
+
+impl Metrics {
+    fn new(elements: usize, request: &Request, outcome: &Outcome, verdict: &Verdict, location: impl Fn(&Found) -> Location) -> Metrics {
+        let Outcome { values, explanation } = outcome;
+        let worst = |metric: Metric| outcome.worst(metric, &location);
+        let [sum_d, sum_dd, sum_r, sum_rr] = values.sums;
+        Metrics {
+            worst_relative: worst(Metric::Relative),
+            worst_relative_old: worst(Metric::RelativeOld),
+            worst_epsilon: worst(Metric::Epsilon),
+            worst_ulp: worst(Metric::Ulp),
+            worst_ratio: worst(Metric::Ratio),
+            mean_absolute: sum_d / elements as f64,
+            rms: verdict.rms,
+            relative_l1: quotient(sum_d, sum_r),
+            relative_l2: quotient(sum_dd, sum_rr).sqrt(),
+            relative_linf: quotient(values.maxima[Metric::Absolute as usize], values.max_magnitude[1]),
+            passing_rtol: explanation.as_ref().map(|e| e.passing_rtol),
+            passing_atol: explanation.as_ref().map(|e| e.passing_atol),
+            zero_passes: values.zero_passes,
+            thresholds: request.thresholds,
+            vector: verdict.vector,
+        }
+    }
 }
 
 /// Something that a reader of a verdict should know, worst first.
@@ -226,6 +233,43 @@ pub enum Warning {
 }
 
 impl Report {
+    /// The report of an outcome: the same for every backend.
+    pub(crate) fn new(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, outcome: Outcome) -> Report {
+        let Outcome { values, explanation } = &outcome;
+        let verdict = Verdict::of(values, request, result.elements());
+        let location = |found: &Found| Location::new(result, reference, found);
+        let classes = |side: usize| Classes {
+            zeros: values.zeros[side],
+            nans: values.nans[side],
+            positive_infinities: values.positive_infinities[side],
+            negative_infinities: values.negative_infinities[side],
+        };
+        let finite = result.elements() as u64 - values.nonfinite_pairs;
+        Report {
+            shape: result.shape().to_vec(),
+            result_dtype: result.dtype(),
+            reference_dtype: reference.dtype(),
+            rtol: request.rtol,
+            atol: request.atol,
+            judge: request.judge,
+            passed: verdict.passed,
+            elements: result.elements(),
+            mismatches: values.mismatches,
+            nonfinite_pairs: values.nonfinite_pairs,
+            result: classes(0),
+            reference: classes(1),
+            result_max: values.max_magnitude[0],
+            reference_max: values.max_magnitude[1],
+            explained: explanation.is_some(),
+            first: explanation.iter().flat_map(|e| &e.first).map(location).collect(),
+            worst_absolute: outcome.worst(Metric::Absolute, location),
+            metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &verdict, location)),
+            histograms: values.histograms.map(|counters| Histograms::of(counters, finite)),
+            device: result.device().name(),
+            why: result.device().why().to_owned(),
+        }
+    }
+
     /// Whether the result passes.
     pub fn passed(&self) -> bool {
         self.passed
@@ -236,16 +280,16 @@ impl Report {
         100.0 * self.mismatches as f64 / self.elements as f64
     }
 
-    /// The worst element by a measure; `None` when no finite pair differs, or the measure was not asked for.
-    pub fn worst(&self, measure: Measure) -> Option<&Worst> {
+    /// The maximum of a metric; `None` when no finite pair differs, or the metric was not asked for.
+    pub fn worst(&self, metric: Metric) -> Option<&Worst> {
         let metrics = self.metrics.as_ref();
-        match measure {
-            Measure::Absolute => self.worst_absolute.as_ref(),
-            Measure::Relative => metrics?.worst_relative.as_ref(),
-            Measure::RelativeOld => metrics?.worst_relative_old.as_ref(),
-            Measure::Epsilon => metrics?.worst_epsilon.as_ref(),
-            Measure::Ulp => metrics?.worst_ulp.as_ref(),
-            Measure::Ratio => metrics?.worst_ratio.as_ref(),
+        match metric {
+            Metric::Absolute => self.worst_absolute.as_ref(),
+            Metric::Relative => metrics?.worst_relative.as_ref(),
+            Metric::RelativeOld => metrics?.worst_relative_old.as_ref(),
+            Metric::Epsilon => metrics?.worst_epsilon.as_ref(),
+            Metric::Ulp => metrics?.worst_ulp.as_ref(),
+            Metric::Ratio => metrics?.worst_ratio.as_ref(),
         }
     }
 
@@ -272,80 +316,5 @@ impl Report {
             }
         }
         out
-    }
-}
-
-/// Options of a comparison.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Options {
-    /// How much is measured.
-    pub level: Level,
-    /// Whether histograms are made (they imply [`Level::All`]).
-    pub histograms: bool,
-    /// How many of the first mismatches are listed; at most [`Options::MAX_FIRST`].
-    pub first: usize,
-    /// What happens to pairs that are not finite.
-    pub nonfinite: NonFinite,
-    /// Thresholds of the study's metrics; `None` takes [`Thresholds::rocmlir`].
-    pub thresholds: Option<Thresholds>,
-    /// What the verdict rests on.
-    pub judge: Judge,
-}
-
-/// How much a comparison measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Level {
-    /// Mismatches, non-finite values by class, largest magnitudes, the worst absolute difference.
-    Counts,
-    /// Every metric, in the same single pass.
-    #[default]
-    All,
-}
-
-impl Options {
-    /// The most mismatches that a report lists.
-    pub const MAX_FIRST: usize = 64;
-
-    /// [`Level::Counts`], nothing else changed.
-    pub fn counts() -> Options {
-        Options { level: Level::Counts, ..Options::default() }
-    }
-
-    /// Sets the level.
-    pub fn level(mut self, level: Level) -> Options {
-        self.level = level;
-        self
-    }
-
-    /// Asks for histograms.
-    pub fn histograms(mut self, on: bool) -> Options {
-        self.histograms = on;
-        self
-    }
-
-    /// Sets how many of the first mismatches are listed.
-    pub fn first(mut self, first: usize) -> Options {
-        self.first = first;
-        self
-    }
-
-    /// Sets what happens to pairs that are not finite.
-    pub fn nonfinite(mut self, policy: NonFinite) -> Options {
-        self.nonfinite = policy;
-        self
-    }
-
-    /// Sets thresholds and what the verdict rests on.
-    pub fn thresholds(mut self, thresholds: Thresholds, judge: Judge) -> Options {
-        self.thresholds = Some(thresholds);
-        self.judge = judge;
-        self
-    }
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { level: Level::All, histograms: false, first: 8, nonfinite: NonFinite::Fail, thresholds: None, judge: Judge::Elements }
     }
 }

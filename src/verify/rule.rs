@@ -4,7 +4,8 @@
 //! either is f64 or a wide integer meets a float, exact integers where both are integers and one is wide. Integers up to
 //! 16 bits and their differences are exact in f32, so the first rule is exact for them as well.
 
-use super::stats::{Extreme, Measure, Stats};
+use super::stats::{Extreme, Stats};
+use super::values::Metric;
 use crate::dtype::{DType, FloatFormat};
 
 /// In which arithmetic a pair of formats is compared.
@@ -139,10 +140,10 @@ pub(crate) fn pow2(e: i32) -> f64 {
 }
 
 impl Stats {
-    /// Takes the worst of `measure` with the value of element `index`. Elements may come in any order.
-    pub(crate) fn worst_at(&mut self, measure: Measure, value: f64, index: u64) {
+    /// Takes the worst of `metric` with the value of element `index`. Elements may come in any order.
+    pub(crate) fn worst_at(&mut self, metric: Metric, value: f64, index: u64) {
         if value > 0.0 {
-            self.worst[measure as usize].join(Extreme { value, index });
+            self.worst[metric as usize].join(Extreme { value, index });
         }
     }
 
@@ -169,21 +170,21 @@ impl Stats {
         let (d, m) = ((a - r).magnitude(), r.magnitude());
         let bound = rule.bound(rule.rtol, m, rule.atol);
         self.mismatches += u64::from(d > bound);
-        self.worst_at(Measure::Absolute, d.wide(), index);
+        self.worst_at(Metric::Absolute, d.wide(), index);
         if !rule.all {
             return (d, m);
         }
         self.zero_passes += u64::from(m <= bound);
         if d > T::ZERO {
             if m > T::ZERO {
-                self.worst_at(Measure::Relative, (d / m).wide(), index);
+                self.worst_at(Metric::Relative, (d / m).wide(), index);
             }
             if m > T::SMALL {
-                self.worst_at(Measure::RelativeOld, (d / m).wide(), index);
+                self.worst_at(Metric::RelativeOld, (d / m).wide(), index);
             }
-            self.worst_at(Measure::Epsilon, d.epsilons(m, &rule.grid), index);
-            self.worst_at(Measure::Ulp, ulps() as f64, index);
-            self.worst_at(Measure::Ratio, (d / bound).wide(), index);
+            self.worst_at(Metric::Epsilon, d.epsilons(m, &rule.grid), index);
+            self.worst_at(Metric::Ulp, ulps() as f64, index);
+            self.worst_at(Metric::Ratio, (d / bound).wide(), index);
             self.passing_rtol = self.passing_rtol.max(rule.least_rtol(d, m).wide());
             self.passing_atol = self.passing_atol.max(rule.least_atol(d, m).wide());
         }
@@ -248,21 +249,21 @@ impl Stats {
             self.max_magnitude[side] = self.max_magnitude[side].max(x.unsigned_abs() as f64);
         }
         self.mismatches += u64::from(!rule.passes(d, rule.rtol, mf, rule.atol));
-        self.worst_at(Measure::Absolute, df, index);
+        self.worst_at(Metric::Absolute, df, index);
         if !rule.all {
             return (df, mf);
         }
         self.zero_passes += u64::from(rule.passes(m, rule.rtol, mf, rule.atol));
         if d > 0 {
             if m > 0 {
-                self.worst_at(Measure::Relative, df / mf, index);
+                self.worst_at(Metric::Relative, df / mf, index);
             }
             if mf > 1e-3 {
-                self.worst_at(Measure::RelativeOld, df / mf, index);
+                self.worst_at(Metric::RelativeOld, df / mf, index);
             }
-            self.worst_at(Measure::Epsilon, df, index);
-            self.worst_at(Measure::Ulp, df, index);
-            self.worst_at(Measure::Ratio, df / rule.bound(rule.rtol, mf, rule.atol), index);
+            self.worst_at(Metric::Epsilon, df, index);
+            self.worst_at(Metric::Ulp, df, index);
+            self.worst_at(Metric::Ratio, df / rule.bound(rule.rtol, mf, rule.atol), index);
             let rtol = least(|t| rule.passes(d, t, mf, rule.atol));
             let atol = least(|t| rule.passes(d, rule.rtol, mf, t));
             self.passing_rtol = self.passing_rtol.max(rtol);

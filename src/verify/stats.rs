@@ -1,37 +1,16 @@
-//! What a scan collects: counts, extremes and sums, with the rules by which two scans join.
+//! What a scan collects: counts, maxima with their indices, and sums, with the rules by which two scans join.
 //!
 //! Everything here is independent of the order in which elements are visited, except the sums, whose order
 //! [`sums`](super::sums) fixes. So host threads and GPU blocks may take elements in any order.
 
+use super::histogram::Counters;
+use super::sums::Sums;
+use super::values::{Explanation, Found, Metric, Values};
+
 /// Index of "no element".
 pub(crate) const NOWHERE: u64 = u64::MAX;
 
-/// The measures of which the worst element is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-#[repr(usize)]
-pub enum Measure {
-    /// |a - r|.
-    Absolute = 0,
-    /// |a - r| / |r|, r ≠ 0.
-    Relative = 1,
-    /// |a - r| / |r|, |r| > 1e-3: the form of the 2022 study that ignores small denominators.
-    RelativeOld = 2,
-    /// |a - r| / spacing of the result's format at |r|.
-    Epsilon = 3,
-    /// Representable numbers of the result's format between a and r.
-    Ulp = 4,
-    /// |a - r| / fma(rtol, |r|, atol).
-    Ratio = 5,
-}
-
-impl Measure {
-    /// All measures, in the order of their numbers.
-    pub const ALL: [Measure; 6] =
-        [Measure::Absolute, Measure::Relative, Measure::RelativeOld, Measure::Epsilon, Measure::Ulp, Measure::Ratio];
-}
-
-/// The largest value of a measure and the first element that has it. The value is 0 and the index [`NOWHERE`]
+/// The largest value of a metric and the first element that has it. The value is 0 and the index [`NOWHERE`]
 /// as long as no element differs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
@@ -71,7 +50,7 @@ pub(crate) struct Stats {
     pub nonfinite_pairs: u64,
     /// Largest finite magnitude, [result, reference].
     pub max_magnitude: [f64; 2],
-    /// The worst elements, by [`Measure`].
+    /// The worst elements, by [`Metric`].
     pub worst: [Extreme; 6],
     /// The smallest rtol that would pass every finite pair, with atol as it is; infinite when none would.
     pub passing_rtol: f64,
@@ -121,6 +100,35 @@ impl Stats {
             self.positive_infinities[side] += 1;
         } else if value == f64::NEG_INFINITY {
             self.negative_infinities[side] += 1;
+        }
+    }
+
+    /// The part that a first pass makes.
+    pub(crate) fn values(&self, sums: Sums, histograms: Option<Counters>) -> Values {
+        Values {
+            mismatches: self.mismatches,
+            zero_passes: self.zero_passes,
+            zeros: self.zeros,
+            nans: self.nans,
+            positive_infinities: self.positive_infinities,
+            negative_infinities: self.negative_infinities,
+            nonfinite_pairs: self.nonfinite_pairs,
+            max_magnitude: self.max_magnitude,
+            maxima: std::array::from_fn(|k| self.worst[k].value),
+            sums,
+            histograms,
+        }
+    }
+
+    /// The part that a second pass makes. `bits` reads both tensors at an index.
+    pub(crate) fn explanation(&self, bits: impl Fn(u64) -> [u64; 2], first: Vec<Found>) -> Explanation {
+        let found = |e: Extreme| (e.index != NOWHERE).then(|| Found { index: e.index, bits: bits(e.index) });
+        Explanation {
+            worst: self.worst.map(found),
+            ulps: self.worst[Metric::Ulp as usize].value,
+            passing_rtol: self.passing_rtol,
+            passing_atol: self.passing_atol,
+            first,
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The scan against its naive twin, and the report against hand-made cases.
 
 use super::histogram::{self, BINS};
-use super::host::Request;
+use super::options::Request;
 use super::rule::{Arithmetic, Grid, IntRule, Rule};
 use super::stats::Stats;
 use super::sums::{self, COLUMNS, LANES, SEGMENTS_PER_ITEM};
+use super::values::{Found, Outcome};
 use super::*;
 use crate::device::{Device, DeviceMem, Layout};
 use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
@@ -56,15 +57,16 @@ fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -
             histogram::count(&mut counters, bins.0, bins.1, bins.2);
         }
         if stats.mismatches > before && first.len() < request.first {
-            first.push((i as u64, [a, r]));
+            first.push(Found { index: i as u64, bits: [a, r] });
         }
         pairs.push((d, m));
     }
     let sums =
         if request.all { naive_sums(&pairs, sums::vector_width(da, dr), Arithmetic::of(da, dr) == Arithmetic::F32) } else { [0.0; 4] };
     let bits = |i: u64| [(result, da), (reference, dr)].map(|(t, d)| d.load_bits(t.host_bytes(), t.layout().index(i as usize)));
-    let worst = stats.worst.map(|e| if e.index == stats::NOWHERE { [0; 2] } else { bits(e.index) });
-    Outcome { stats, worst, sums, histograms: request.histograms.then_some(counters), first }
+    let values = stats.values(sums, request.histograms.then_some(counters));
+    let explanation = request.explains(&values, result).then(|| stats.explanation(bits, first));
+    Outcome { values, explanation }
 }
 
 fn spacing_of(dtype: DType, magnitude: f64) -> f64 {
@@ -197,20 +199,29 @@ fn check(da: DType, dr: DType, n: usize, data: Data, request: &Request) {
     let r = TensorRef::from_host_bytes(&reference, dr, layout).unwrap();
     let slow = naive(&a, &r, request);
     for vectors in host::Vectors::all() {
-        let request = Request { vectors: Some(vectors), ..*request };
-        assert_same(&host::compare(&a, &r, &request), &slow, &format!("{da} against {dr}, {n} elements, {data:?}, {request:?}"));
+        let what = format!("{da} against {dr}, {n} elements, {data:?}, {vectors:?}, {request:?}");
+        assert_same(&host::compare_with(vectors, &a, &r, request), &slow, &what);
     }
 }
 
 fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
-    assert_eq!(fast.stats, slow.stats, "{what}");
-    assert_eq!(fast.sums.map(f64::to_bits), slow.sums.map(f64::to_bits), "{what}: sums {:?} {:?}", fast.sums, slow.sums);
-    assert_eq!(fast.histograms, slow.histograms, "{what}");
-    assert_eq!((&fast.first, &fast.worst), (&slow.first, &slow.worst), "{what}");
+    let sums = |o: &Outcome| o.values.sums.map(f64::to_bits);
+    assert_eq!(sums(fast), sums(slow), "{what}: sums {:?} {:?}", fast.values.sums, slow.values.sums);
+    assert_eq!(fast.values, slow.values, "{what}");
+    assert_eq!(fast.explanation, slow.explanation, "{what}");
 }
 
-const REQUEST: Request =
-    Request { rtol: 1e-3, atol: 1e-3, nonfinite: NonFinite::Fail, all: true, histograms: false, first: 5, vectors: None };
+const REQUEST: Request = Request {
+    rtol: 1e-3,
+    atol: 1e-3,
+    nonfinite: NonFinite::Fail,
+    all: true,
+    histograms: false,
+    first: 5,
+    explain: Explain::Always,
+    thresholds: Thresholds { rms: 3e-5, absolute: 100.0, relative: 1e-6 },
+    judge: Judge::Elements,
+};
 
 #[test]
 fn every_pair_of_formats_equals_its_naive_twin() {
@@ -219,7 +230,7 @@ fn every_pair_of_formats_equals_its_naive_twin() {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
                 check(da, dr, 2600, data, &Request { histograms: true, ..REQUEST });
                 check(da, dr, 515, data, &Request { nonfinite: NonFinite::EqualWhenSame, ..REQUEST });
-                check(da, dr, 1031, data, &Request { all: false, ..REQUEST });
+                check(da, dr, 1031, data, &Request { all: false, explain: Explain::OnFailure, ..REQUEST });
             }
         }
     }
@@ -264,7 +275,7 @@ fn whole_segments_equal_the_naive_twin() {
             for (rtol, atol) in [(1e-3, 1e-3), (0.0, 0.0), (0.125, 1e-6), (1.0, 0.0)] {
                 check(dtype, dtype, 4 * segment + 5, data, &Request { rtol, atol, ..REQUEST });
             }
-            check(dtype, dtype, 3 * segment, data, &Request { all: false, ..REQUEST });
+            check(dtype, dtype, 3 * segment, data, &Request { all: false, explain: Explain::OnFailure, ..REQUEST });
         }
     }
 }
@@ -391,7 +402,7 @@ fn metrics_equal_hand_computed_values() {
     assert_eq!((report.mismatches, report.elements), (2, 4));
     assert_eq!(report.worst_absolute.as_ref().unwrap().value, 1.0);
     assert_eq!(m.worst_relative.as_ref().unwrap().value, 0.5);
-    assert_eq!(m.worst_relative.as_ref().unwrap().place.index, 0);
+    assert_eq!(m.worst_relative.as_ref().unwrap().at.as_ref().unwrap().index, 0);
     assert_eq!(m.worst_epsilon.as_ref().unwrap().value, 0.5 * 8_388_608.0);
     assert_eq!(m.worst_ratio.as_ref().unwrap().value, 4.0);
     assert_eq!(m.mean_absolute, 1.5 / 4.0);
@@ -399,7 +410,7 @@ fn metrics_equal_hand_computed_values() {
     assert_eq!((m.relative_l1, m.relative_linf), (1.5 / 7.0, 0.25));
     assert_eq!(m.relative_l2, (1.25f64 / 21.0).sqrt());
     // One step below 0.25: 0.25 + 0.24999999 rounds to the difference of 0.5.
-    assert_eq!((m.passing_rtol, m.passing_atol), (f64::from(0.25f32.next_down()), 1.0));
+    assert_eq!((m.passing_rtol, m.passing_atol), (Some(f64::from(0.25f32.next_down())), Some(1.0)));
     assert_eq!((report.result.zeros, report.reference.zeros), (1, 1));
     assert_eq!(m.vector, [false, true, false]);
 }
@@ -424,11 +435,43 @@ fn hints_pass_and_one_step_less_fails() {
     let a: Vec<f32> = (0..4000).map(|i| 1.0 + i as f32 * 1.7e-4).collect();
     let r: Vec<f32> = (0..4000).map(|i| 1.0 + i as f32 * 1.7013e-4 + 1e-6).collect();
     let m = verify_f32(&a, &r, 1e-7, 1e-7).metrics.unwrap();
-    assert!(verify_f32(&a, &r, m.passing_rtol, 1e-7).passed() && verify_f32(&a, &r, 1e-7, m.passing_atol).passed());
+    let (rtol, atol) = (m.passing_rtol.unwrap(), m.passing_atol.unwrap());
+    assert!(verify_f32(&a, &r, rtol, 1e-7).passed() && verify_f32(&a, &r, 1e-7, atol).passed());
     let less = |x: f64| f64::from((x as f32).next_down());
-    assert!(!verify_f32(&a, &r, less(m.passing_rtol), 1e-7).passed() && !verify_f32(&a, &r, 1e-7, less(m.passing_atol)).passed());
-    let text = render::rounded_up(m.passing_rtol);
+    assert!(!verify_f32(&a, &r, less(rtol), 1e-7).passed() && !verify_f32(&a, &r, 1e-7, less(atol)).passed());
+    let text = render::rounded_up(rtol);
     assert!(verify_f32(&a, &r, text.parse().unwrap(), 1e-7).passed(), "{text}");
+}
+
+/// When the second pass runs, and that a report without it has no zero in the place of what was not measured.
+#[test]
+fn a_verdict_is_explained_when_it_is_a_failure_or_on_demand() {
+    let device = Device::host();
+    let of = |x: &[f32]| DeviceMem::from_slice(&device, x).unwrap();
+    let (a, r) = (of(&[1.0, 2.5, 3.0]), of(&[1.0, 2.0, 3.0]));
+    let strict = Thresholds::new(0.0, 0.0, 0.0).unwrap();
+    for (atol, explain, judge, explained, reason) in [
+        (0.0, Explain::OnFailure, Judge::Elements, true, "a failure"),
+        (1.0, Explain::OnFailure, Judge::Elements, false, "a pass"),
+        (1.0, Explain::Always, Judge::Elements, true, "a pass, on demand"),
+        (0.0, Explain::Never, Judge::Elements, false, "a failure, not wanted"),
+        (1.0, Explain::OnFailure, Judge::Thresholds, true, "all elements pass, the metrics that decide do not"),
+        (1.0, Explain::OnFailure, Judge::Both, true, "all elements pass, the metrics do not"),
+    ] {
+        for level in [Level::All, Level::Counts] {
+            let options = Options::default().explain(explain).thresholds(strict, judge).level(level);
+            let report = gpu_verify_with(&a, &r, &Tolerance::new(0.0, atol).unwrap(), &options).unwrap();
+            let worst = report.worst(Metric::Absolute).unwrap();
+            assert_eq!((report.explained, worst.value, worst.at.is_some()), (explained, 0.5, explained), "{reason}");
+            assert_eq!(report.first.len(), usize::from(explained && atol == 0.0), "{reason}");
+            let metrics = report.metrics.as_ref();
+            let second = metrics.map(|m| (m.worst_ulp.is_some(), m.passing_rtol.is_some(), m.passing_atol.is_some()));
+            assert_eq!(second, (level == Level::All).then_some((explained, explained, explained)), "{reason}");
+            let text = report.to_string();
+            assert_eq!(text.contains("explained  no"), !explained, "{reason}: {text}");
+            assert_eq!(text.contains("--atol"), explained && level == Level::All, "{reason}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::io::{Kind, Tensor, TensorFile};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::dtype::DType;
-use crate::verify::{Judge, NonFinite, Options, Profile, Report, Thresholds, Tolerance, gpu_verify_with};
+use crate::verify::{Explain, Judge, NonFinite, Options, Profile, Report, Thresholds, Tolerance, gpu_verify_with};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -193,7 +193,7 @@ impl Args {
 
     fn compare(&self, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
         let (tolerance, thresholds) = self.tolerance.of(result.dtype(), reference.dtype())?;
-        let mut options = Options::default().histograms(self.histogram).first(self.first);
+        let mut options = Options::default().explain(Explain::Always).histograms(self.histogram).first(self.first);
         if self.tolerance.equal_nonfinite {
             options = options.nonfinite(NonFinite::EqualWhenSame);
         }

@@ -2,7 +2,7 @@
 
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::{Args, Case, Verdict};
-use crate::verify::{Measure, Report};
+use crate::verify::{Metric, Report};
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -48,7 +48,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
     for case in cases {
         let mut row = vec![word(&case.verdict).to_owned(), case.name.clone()];
         if let Verdict::Compared(r) = &case.verdict {
-            let worst = |m: Measure| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
+            let worst = |m: Metric| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
             let dtypes = if r.result_dtype == r.reference_dtype {
                 r.result_dtype.to_string()
             } else {
@@ -59,11 +59,14 @@ fn table(args: &Args, cases: &[Case]) -> String {
                 screen::shape(&r.shape),
                 screen::count(r.mismatches),
                 screen::percent(r.mismatches, r.elements as u64),
-                worst(Measure::Absolute),
-                worst(Measure::Relative),
+                worst(Metric::Absolute),
+                worst(Metric::Relative),
                 r.metrics.as_ref().map_or("-".to_owned(), |m| screen::number(m.rms, 3)),
-                worst(Measure::Ratio),
-                r.worst(Measure::Ratio).filter(|_| r.mismatches > 0).map_or(String::new(), |w| screen::place(&w.place.coordinates)),
+                worst(Metric::Ratio),
+                r.worst(Metric::Ratio)
+                    .filter(|_| r.mismatches > 0)
+                    .and_then(|w| w.at.as_ref())
+                    .map_or(String::new(), |l| screen::place(&l.coordinates)),
             ]);
         }
         table.row(row);

@@ -7,7 +7,8 @@
 
 use super::super::histogram::{self, Counters};
 use super::super::rule::{Real, Rule};
-use super::super::stats::{Measure, Stats};
+use super::super::stats::Stats;
+use super::super::values::Metric;
 #[cfg(target_arch = "x86_64")]
 use super::lanes::Lanes;
 
@@ -170,23 +171,23 @@ impl<L: Lanes<Number: Bits>> Limits<L> {
     /// As for [`Lanes`].
     #[inline(always)]
     unsafe fn of(stats: &Stats, rule: &Rule<L::Number>) -> Limits<L> {
-        let best = |m: Measure| stats.worst[m as usize].value;
+        let best = |m: Metric| stats.worst[m as usize].value;
         let number = <L::Number as Bits>::from_f64;
         // A finite limit, so that what is not finite always exceeds it.
         let finite = |x: f64| if x < L::Number::MAX.wide() { number(x) } else { L::Number::MAX };
-        let scaled = best(Measure::Epsilon) * super::super::rule::pow2(-rule.grid.mantissa_bits);
+        let scaled = best(Metric::Epsilon) * super::super::rule::pow2(-rule.grid.mantissa_bits);
         let epsilon = if scaled < L::Number::MAX.wide() { <L::Number as Bits>::floor_of(scaled) } else { L::Number::MAX };
         // SAFETY: the caller's promise.
         unsafe {
             Limits {
-                absolute: L::splat(finite(best(Measure::Absolute))),
-                relative: L::splat(number(best(Measure::Relative))),
-                relative_old: L::splat(number(best(Measure::RelativeOld))),
+                absolute: L::splat(finite(best(Metric::Absolute))),
+                relative: L::splat(number(best(Metric::Relative))),
+                relative_old: L::splat(number(best(Metric::RelativeOld))),
                 epsilon: L::splat(epsilon),
-                ratio: L::splat(number(best(Measure::Ratio))),
+                ratio: L::splat(number(best(Metric::Ratio))),
                 rtol: L::splat(number(stats.passing_rtol)),
                 atol: L::splat(number(stats.passing_atol)),
-                ulp: L::splat_limit(best(Measure::Ulp) as u64),
+                ulp: L::splat_limit(best(Metric::Ulp) as u64),
             }
         }
     }
@@ -219,7 +220,7 @@ impl<T: Bits> Block<'_, T, T::Ordinal> {
             // Where ordinals are shifted up, so is their limit, and every distance is a multiple of 2^shift.
             let ulp_limit = match self.ordinals {
                 Ordinals::Numbers { shift, .. } if shift > 0 => {
-                    L::splat_limit((sink.stats.worst[Measure::Ulp as usize].value as u64) << shift)
+                    L::splat_limit((sink.stats.worst[Metric::Ulp as usize].value as u64) << shift)
                 }
                 _ => limits.ulp,
             };

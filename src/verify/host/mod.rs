@@ -15,11 +15,12 @@ mod max;
 
 pub(crate) use max::reduce_max;
 
-use super::Outcome;
 use super::histogram::{BINS, Counters};
-use super::rule::{Arithmetic, Grid, IntRule, NonFinite, Real, Rule};
-use super::stats::{NOWHERE, Stats};
+use super::options::Request;
+use super::rule::{Arithmetic, Grid, IntRule, Real, Rule};
+use super::stats::Stats;
 use super::sums::{self, Accumulators, Sums};
+use super::values::{Found, Outcome};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, convert, ordinal};
 use block::{BLOCK, Bits, Block, Ordinals, Sink};
@@ -28,19 +29,6 @@ use fused::Segments;
 use gather::Reader;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// What a comparison is made with, in f64.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
-    pub rtol: f64,
-    pub atol: f64,
-    pub nonfinite: NonFinite,
-    pub all: bool,
-    pub histograms: bool,
-    pub first: usize,
-    /// The host's instruction set; `None` takes the best.
-    pub vectors: Option<Vectors>,
-}
 
 /// What one worker brings home.
 struct Part {
@@ -58,10 +46,15 @@ impl Part {
 
 /// Compares two tensors of one shape, both on the host device.
 pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
+    compare_with(Vectors::best(), result, reference, request)
+}
+
+/// [`compare`] with an instruction set that the processor has.
+pub(crate) fn compare_with(vectors: Vectors, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
     match Arithmetic::of(result.dtype(), reference.dtype()) {
-        Arithmetic::F32 => run::<Floats<f32>>(result, reference, request),
-        Arithmetic::F64 => run::<Floats<f64>>(result, reference, request),
-        Arithmetic::I64 => run::<Integers>(result, reference, request),
+        Arithmetic::F32 => run::<Floats<f32>>(vectors, result, reference, request),
+        Arithmetic::F64 => run::<Floats<f64>>(vectors, result, reference, request),
+        Arithmetic::I64 => run::<Integers>(vectors, result, reference, request),
     }
 }
 
@@ -69,7 +62,7 @@ pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request
 trait Scanner {
     /// The arithmetic of sums.
     type Number: Real;
-    fn new(result: DType, reference: DType, request: &Request) -> Self;
+    fn new(vectors: Vectors, result: DType, reference: DType, request: &Request) -> Self;
     /// Scans a whole segment with its sums if there is a fast way to do that, else does nothing and says so. `stats` must be of
     /// elements that come before the segment.
     fn scan_segment(
@@ -96,7 +89,7 @@ trait Scanner {
     fn sum_widely(&mut self, n: usize, result: &[u8], reference: &[u8], acc: (&mut Accumulators<f64>, usize, usize));
 }
 
-fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
+fn run<S: Scanner>(vectors: Vectors, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
     let n = result.elements();
     let vector = sums::vector_width(result.dtype(), reference.dtype());
     let segment = sums::segment_elements(vector);
@@ -139,7 +132,7 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
     let run = (items / (16 * workers)).clamp(1, 8);
     let next = AtomicUsize::new(0);
     let work = |_| {
-        let mut scanner = S::new(result.dtype(), reference.dtype(), request);
+        let mut scanner = S::new(vectors, result.dtype(), reference.dtype(), request);
         let mut readers = (Reader::new(result), Reader::new(reference));
         let mut part = Part::new();
         loop {
@@ -163,9 +156,13 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
     let mut in_order: Vec<_> = parts.iter().flat_map(|p| &p.items).collect();
     in_order.sort_unstable_by_key(|(i, ..)| *i);
     let sums = sums::join_items(in_order.iter().map(|(_, sums, _)| *sums));
+    let values = stats.values(sums, request.histograms.then_some(histograms));
+    if !request.explains(&values, result) {
+        return Outcome { values, explanation: None };
+    }
     // The first mismatches: only items that have some are scanned again, block by block, and only such blocks element by element.
     let mut first = Vec::new();
-    let mut scanner = S::new(result.dtype(), reference.dtype(), request);
+    let mut scanner = S::new(vectors, result.dtype(), reference.dtype(), request);
     let mut readers = (Reader::new(result), Reader::new(reference));
     let mut mismatches = |start: usize, count: usize| {
         let mut probe = Part::new();
@@ -194,9 +191,8 @@ fn run<S: Scanner>(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &
         let of = |t: &TensorRef<'_>| t.dtype().load_bits(t.host_bytes(), t.layout().index(index as usize));
         [of(result), of(reference)]
     };
-    let worst = stats.worst.map(|e| if e.index == NOWHERE { [0; 2] } else { bits(e.index) });
-    let first = first.into_iter().map(|i| (i, bits(i))).collect();
-    Outcome { stats, worst, sums, histograms: request.histograms.then_some(histograms), first }
+    let first = first.into_iter().map(|index| Found { index, bits: bits(index) }).collect();
+    Outcome { values, explanation: Some(stats.explanation(bits, first)) }
 }
 
 /// The scanner of f32 and f64.
@@ -348,10 +344,9 @@ where
 {
     type Number = T;
 
-    fn new(result: DType, reference: DType, request: &Request) -> Self {
+    fn new(vectors: Vectors, result: DType, reference: DType, request: &Request) -> Self {
         let numbers = T::numbers_tell(result).filter(|_| result == reference);
         let ordinals = if numbers.is_some() || !request.all { 0 } else { BLOCK };
-        let vectors = request.vectors.unwrap_or_else(Vectors::best);
         let rule = Rule {
             rtol: T::from_f64(request.rtol),
             atol: T::from_f64(request.atol),
@@ -468,7 +463,7 @@ struct Integers {
 impl Scanner for Integers {
     type Number = f64;
 
-    fn new(result: DType, reference: DType, request: &Request) -> Integers {
+    fn new(_: Vectors, result: DType, reference: DType, request: &Request) -> Integers {
         Integers {
             dtypes: [result, reference],
             rule: IntRule { rtol: request.rtol, atol: request.atol, all: request.all },

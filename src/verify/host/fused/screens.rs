@@ -11,7 +11,8 @@
 //! against a reference between 0 and 1), which would stop the loop again and again.
 
 use super::super::super::rule::{Rule, pow2};
-use super::super::super::stats::{Measure, Stats};
+use super::super::super::stats::Stats;
+use super::super::super::values::Metric;
 use super::super::block::Bits;
 use super::vectors::BINS;
 
@@ -50,7 +51,7 @@ impl<T: Bits> Screens<T> {
             rtol: rule.rtol,
             atol: rule.atol,
             absolute: limits.absolute,
-            ulps: stats.worst[Measure::Ulp as usize].value as u64,
+            ulps: stats.worst[Metric::Ulp as usize].value as u64,
             floor: T::from_f64(pow2(first)),
             base: [T::ZERO; BINS],
             slope: [T::ZERO; BINS],
@@ -106,15 +107,15 @@ struct Limits<T> {
 
 impl<T: Bits> Limits<T> {
     fn of(stats: &Stats, rule: &Rule<T>) -> Limits<T> {
-        let best = |m: Measure| T::from_f64(stats.worst[m as usize].value);
-        let absolute = best(Measure::Absolute);
+        let best = |m: Metric| T::from_f64(stats.worst[m as usize].value);
+        let absolute = best(Metric::Absolute);
         Limits {
             // Finite, so that what is not finite always exceeds it.
             absolute: if absolute < T::MAX { absolute } else { T::MAX },
-            relative: best(Measure::Relative),
-            relative_old: best(Measure::RelativeOld),
-            epsilon: stats.worst[Measure::Epsilon as usize].value * pow2(-rule.grid.mantissa_bits),
-            ratio: best(Measure::Ratio),
+            relative: best(Metric::Relative),
+            relative_old: best(Metric::RelativeOld),
+            epsilon: stats.worst[Metric::Epsilon as usize].value * pow2(-rule.grid.mantissa_bits),
+            ratio: best(Metric::Ratio),
             rtol: T::from_f64(stats.passing_rtol),
             atol: T::from_f64(stats.passing_atol),
         }
