@@ -64,6 +64,7 @@ const FUNCTIONS: &[&str] = &[
     "hipStreamBeginCapture",
     "hipStreamEndCapture",
     "hipStreamIsCapturing",
+    "hipGraphGetNodes",
     "hipGraphDestroy",
     "hipGraphInstantiate",
     "hipGraphLaunch",
@@ -98,7 +99,8 @@ const FUNCTIONS: &[&str] = &[
 ];
 
 /// Constants that are macros in C.
-const CONSTANTS: &str = "hip(Stream|Event|HostMalloc|HostRegister)(Default|NonBlocking|BlockingSync|DisableTiming|Mapped|Portable)";
+const CONSTANTS: &str =
+    "hip(Stream|Event|HostMalloc|HostRegister)(Default|NonBlocking|BlockingSync|DisableTiming|Mapped|Portable|Coherent)";
 
 /// The libclang that made the checked-in file; another one may print the same declarations in another way.
 const LIBCLANG: &str = "/usr/lib/x86_64-linux-gnu/libclang-15.so.1";

@@ -174,6 +174,9 @@ static hip nv_hipStreamIsCapturing(cudaStream_t stream, int *status) {
     *status = now;
     return error;
 }
+static hip nv_hipGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count) {
+    return cudaGraphGetNodes(graph, nodes, count);
+}
 static hip nv_hipGraphDestroy(cudaGraph_t graph) { return cudaGraphDestroy(graph); }
 static hip nv_hipGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, cudaGraphNode_t *node, char *log, size_t size) {
     if (node) *node = NULL;
@@ -256,8 +259,8 @@ const void *hipverify_nv_symbol(const char *name) {
         ROW(hipMemcpyAsync), ROW(hipMemcpyPeer), ROW(hipMemcpyPeerAsync), ROW(hipMemset), ROW(hipMemsetAsync),
         ROW(hipStreamCreateWithFlags), ROW(hipStreamCreateWithPriority), ROW(hipStreamDestroy), ROW(hipStreamQuery),
         ROW(hipStreamSynchronize), ROW(hipStreamWaitEvent), ROW(hipStreamGetFlags), ROW(hipLaunchHostFunc),
-        ROW(hipStreamBeginCapture), ROW(hipStreamEndCapture), ROW(hipStreamIsCapturing), ROW(hipGraphDestroy),
-        ROW(hipGraphInstantiate), ROW(hipGraphLaunch), ROW(hipGraphExecDestroy),
+        ROW(hipStreamBeginCapture), ROW(hipStreamEndCapture), ROW(hipStreamIsCapturing), ROW(hipGraphGetNodes),
+        ROW(hipGraphDestroy), ROW(hipGraphInstantiate), ROW(hipGraphLaunch), ROW(hipGraphExecDestroy),
         ROW(hipEventCreateWithFlags), ROW(hipEventDestroy), ROW(hipEventRecord), ROW(hipEventSynchronize), ROW(hipEventQuery),
         ROW(hipEventElapsedTime),
         ROW(hipModuleLoadData), ROW(hipModuleUnload), ROW(hipModuleGetFunction), ROW(hipModuleGetGlobal),

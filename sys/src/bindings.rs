@@ -13,6 +13,7 @@ pub const hipEventDisableTiming: u32 = 2;
 pub const hipHostMallocDefault: u32 = 0;
 pub const hipHostMallocPortable: u32 = 1;
 pub const hipHostMallocMapped: u32 = 2;
+pub const hipHostMallocCoherent: u32 = 1073741824;
 pub const hipHostRegisterDefault: u32 = 0;
 pub const hipHostRegisterPortable: u32 = 1;
 pub const hipHostRegisterMapped: u32 = 2;
@@ -1170,6 +1171,13 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn hipGraphDestroy(graph: hipGraph_t) -> hipError_t;
+}
+unsafe extern "C" {
+    pub fn hipGraphGetNodes(
+        graph: hipGraph_t,
+        nodes: *mut hipGraphNode_t,
+        numNodes: *mut usize,
+    ) -> hipError_t;
 }
 unsafe extern "C" {
     pub fn hipGraphInstantiate(

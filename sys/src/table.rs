@@ -157,6 +157,7 @@ table! {
         optional fn hipStreamBeginCapture(stream: hipStream_t, mode: hipStreamCaptureMode) -> hipError_t;
         optional fn hipStreamEndCapture(stream: hipStream_t, graph: *mut hipGraph_t) -> hipError_t;
         optional fn hipStreamIsCapturing(stream: hipStream_t, status: *mut hipStreamCaptureStatus) -> hipError_t;
+        optional fn hipGraphGetNodes(graph: hipGraph_t, nodes: *mut hipGraphNode_t, count: *mut usize) -> hipError_t;
         optional fn hipGraphDestroy(graph: hipGraph_t) -> hipError_t;
         optional fn hipGraphInstantiate(exec: *mut hipGraphExec_t, graph: hipGraph_t, node: *mut hipGraphNode_t, log: *mut c_char, log_size: usize) -> hipError_t;
         optional fn hipGraphLaunch(exec: hipGraphExec_t, stream: hipStream_t) -> hipError_t;
