@@ -79,8 +79,8 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// What `f` returns; [`Error::Unsupported`](crate::Error::Unsupported) when the runtime has no graphs or the stream is being
-    /// captured already; a failed call.
+    /// What `f` returns; [`Error::Unsupported`](crate::Error::Unsupported) when the runtime has no graphs, when it ran kernels instead of
+    /// recording them (HIP 5.2 does), or when the stream is being captured already; a failed call.
     pub fn capture<'env, R>(&self, f: impl FnOnce(&Capture<'_, 'env>) -> Result<R>) -> Result<(Graph<'env>, R)> {
         let id = RecordingId::default();
         let capture = Capture { stream: self, id: id.clone(), steps: RefCell::default(), env: PhantomData };

@@ -106,7 +106,7 @@ impl Workspace {
             bests: none()?,
             partials: none()?,
             mismatches: none()?,
-            answer: PinnedAlloc::new(gpu, size_of::<Answer>())?,
+            answer: PinnedAlloc::coherent(gpu, size_of::<Answer>())?,
         })
     }
 

@@ -179,6 +179,11 @@ pub(super) fn launch_failure(standin: &StandIn) -> Result<()> {
     standin.fail("hipModuleLaunchKernel", 1, 719);
     let error = x.set_value(1.0).unwrap_err();
     assert_eq!(error.to_string(), "hipModuleLaunchKernel failed: hipErrorLaunchFailure (719)");
+    // An argument that is no device is not the want of one.
+    standin.fail("hipModuleLaunchKernel", 1, 101);
+    assert_eq!(x.set_value(1.0).unwrap_err().to_string(), "hipModuleLaunchKernel failed: hipErrorInvalidDevice (101)");
+    standin.fail("hipModuleLaunchKernel", 1, 100);
+    assert!(matches!(x.set_value(1.0), Err(Error::NoDevice { .. })));
     // A code that nobody knows is printed, not guessed.
     standin.fail("hipModuleLaunchKernel", 1, 12345);
     assert_eq!(x.set_value(1.0).unwrap_err().to_string(), "hipModuleLaunchKernel failed: unknown error (12345)");
@@ -425,6 +430,19 @@ pub(super) fn own_kernels(standin: &StandIn) -> Result<()> {
     drop((module, stream));
     standin.expect_clean();
     assert_eq!(standin.count("modules"), 0);
+    Ok(())
+}
+
+/// Copies go through memory that a GPU may cache; answers, which the host polls, must not.
+pub(super) fn pinned_memory_is_coherent_for_answers_only(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let staging = PinnedMem::<f32>::new(&device, 9)?;
+    assert_eq!((standin.count("pinned"), standin.count("coherent")), (1, 0));
+    let mut plan = hipverify::verify::VerifyPlan::new(&device, &hipverify::verify::Options::default())?;
+    plan.reserve(hipverify::DType::F32, hipverify::DType::F32, 9)?;
+    assert_eq!((standin.count("pinned"), standin.count("coherent")), (2, 1));
+    drop((staging, plan));
+    standin.expect_clean();
     Ok(())
 }
 

@@ -7,12 +7,13 @@
 
 mod basics;
 mod plans;
+mod versions;
 
 use anyhow::{Context, Result, bail, ensure};
 use hipverify::device::{DeviceBytes, DeviceKind, DeviceSlice, Grid, Module, PinnedMem};
 use hipverify::{Device, DeviceMem, Error, Event, Stream};
 use std::ffi::{CString, c_char, c_int};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The library that cargo built beside this test.
@@ -48,9 +49,16 @@ impl StandIn {
 
     /// Nothing is alive but the device's own queue and its modules, and nothing went wrong.
     fn expect_clean(&self) {
-        for (what, most) in
-            [("device", 0), ("pinned", 0), ("streams", 1), ("events", 0), ("programs", 0), ("violations", 0), ("pending", 0)]
-        {
+        for (what, most) in [
+            ("device", 0),
+            ("pinned", 0),
+            ("streams", 1),
+            ("events", 0),
+            ("programs", 0),
+            ("violations", 0),
+            ("pending", 0),
+            ("last error", 0),
+        ] {
             let count = self.count(what);
             assert!(count <= most, "{count} {what}");
         }
@@ -63,27 +71,73 @@ struct Setup {
     env: &'static [(&'static str, &'static str)],
     /// Functions that the runtime does not have.
     without: &'static [&'static str],
+    /// The version of AMD's runtime that it is like, 6 by default.
+    version: Option<&'static Version>,
+}
+
+/// A version of AMD's runtime; how it behaves is in tests/standin/src/version.rs.
+struct Version {
+    number: &'static str,
+    library: &'static str,
+    without: &'static [&'static str],
+    /// hipRTC's own library, where the runtime has none of its functions.
+    compiler: Option<&'static str>,
+}
+
+const ROCM_5: Version = Version { number: "5.2.3", library: "libamdhip64.so.5", without: &["hipGetDevicePropertiesR0600"], compiler: None };
+const ROCM_6: Version = Version { number: "6", library: "libamdhip64.so.6", without: &[], compiler: None };
+const ROCM_7: Version = Version {
+    number: "7",
+    library: "libamdhip64.so.7",
+    without: &[
+        "hiprtcVersion",
+        "hiprtcGetErrorString",
+        "hiprtcCreateProgram",
+        "hiprtcDestroyProgram",
+        "hiprtcCompileProgram",
+        "hiprtcGetProgramLogSize",
+        "hiprtcGetProgramLog",
+        "hiprtcGetCodeSize",
+        "hiprtcGetCode",
+    ],
+    compiler: Some("libhiprtc.so.7"),
+};
+
+impl Version {
+    fn setup(&'static self) -> Setup {
+        Setup { version: Some(self), ..Setup::default() }
+    }
+}
+
+/// Writes a copy of the stand-in in which some functions are absent: their names are spelled differently.
+fn copy_without(functions: &[&str], to: &Path) -> Result<()> {
+    let mut image = std::fs::read(library()?)?;
+    for function in functions {
+        let (mut at, mut found) = (0, false);
+        while let Some(i) =
+            image[at..].windows(function.len() + 1).position(|w| w[..function.len()] == *function.as_bytes() && w[function.len()] == 0)
+        {
+            image[at + i] = b'x';
+            (at, found) = (at + i + 1, true);
+        }
+        ensure!(found, "{function} is not in the stand-in");
+    }
+    Ok(std::fs::write(to, image)?)
 }
 
 /// Runs the scenario of that name in a process of its own.
 fn run(name: &str, setup: &Setup) -> Result<()> {
     let temp = tempfile::tempdir()?;
     let mut path = library()?;
-    if !setup.without.is_empty() {
-        // A function whose name is spelled differently is absent.
-        let mut image = std::fs::read(&path)?;
-        for function in setup.without {
-            let (mut at, mut found) = (0, false);
-            while let Some(i) =
-                image[at..].windows(function.len() + 1).position(|w| w[..function.len()] == *function.as_bytes() && w[function.len()] == 0)
-            {
-                image[at + i] = b'x';
-                (at, found) = (at + i + 1, true);
-            }
-            ensure!(found, "{function} is not in the stand-in");
+    if let Some(version) = setup.version {
+        path = temp.path().join(version.library);
+        copy_without(version.without, &path)?;
+        if let Some(compiler) = version.compiler {
+            copy_without(&[], &temp.path().join(compiler))?;
         }
+    } else if !setup.without.is_empty() {
         path = temp.path().join("libamdhip64.so.7");
-        std::fs::write(&path, image)?;
+        copy_without(setup.without, &path)?;
     }
     let output = Command::new(std::env::current_exe()?)
         .args(["--exact", "scenario", "--nocapture", "--test-threads=1"])
@@ -93,6 +147,7 @@ fn run(name: &str, setup: &Setup) -> Result<()> {
         .env("CUDA_VISIBLE_DEVICES", "-1")
         // Nothing of another run, and nothing for the next.
         .env("HIPVERIFY_CACHE_DIR", temp.path().join("cache"))
+        .envs(setup.version.map(|version| ("HIPVERIFY_STANDIN_VERSION", version.number)))
         .envs(setup.env.iter().copied())
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -126,7 +181,7 @@ scenarios! {
     basics::without_a_required_function(Setup { without: &["hipMalloc", "hipEventQuery"], ..Setup::default() });
     basics::without_hiprtc(Setup { without: &["hiprtcCompileProgram"], ..Setup::default() });
     basics::no_device(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "0")], ..Setup::default() });
-    basics::invalid_device(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:1:101")], ..Setup::default() });
+    basics::invalid_device(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:0:101")], ..Setup::default() });
     basics::a_gpu_that_does_not_start(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipSetDevice:1:719")], ..Setup::default() });
     basics::two_devices(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
     basics::an_image_compiled_ahead_of_time(Setup { env: &[("HIPVERIFY_STANDIN_ARCH", "gfx90a:sramecc+:xnack-")], ..Setup::default() });
@@ -145,6 +200,12 @@ scenarios! {
     basics::nothing_is_kept(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2"), ("HIPVERIFY_CACHE_DIR", "off")], ..Setup::default() });
     basics::memory_in_the_order_of_a_stream(Setup::default());
     basics::memory_without_streams(Setup { without: &["hipFreeAsync"], ..Setup::default() });
+    basics::pinned_memory_is_coherent_for_answers_only(Setup::default());
+    versions::rocm_5(ROCM_5.setup());
+    versions::rocm_6(ROCM_6.setup());
+    versions::rocm_7(ROCM_7.setup());
+    versions::an_attribute_that_is_not_known(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipDeviceGetAttribute:4:1")], ..Setup::default() });
+    versions::an_attribute_that_fails(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipDeviceGetAttribute:4:719")], ..Setup::default() });
     plans::comparisons_only_enqueue(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());
@@ -157,6 +218,7 @@ scenarios! {
     plans::recordings_end_whatever_happens(Setup::default());
     plans::every_call_of_a_plan_may_fail(Setup::default());
     plans::short_comparisons_are_noticed(Setup { env: &[("HIPVERIFY_STANDIN_EAGER", "1")], ..Setup::default() });
+    plans::without_counting_nodes(Setup { without: &["hipGraphGetNodes"], ..Setup::default() });
     plans::without_graphs(Setup { without: &["hipGraphInstantiate"], ..Setup::default() });
 }
 

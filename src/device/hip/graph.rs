@@ -16,8 +16,8 @@ pub(crate) struct HipGraph {
     last: Option<Arc<HipStream>>,
 }
 
-// SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph; they are called by `launch` and `drop`
-// alone, which have the graph exclusively.
+// SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph; they are called by `launch`,
+// `drop` and the end of the recording alone, which have the graph exclusively.
 unsafe impl Send for HipGraph {}
 // SAFETY: `wait`, all that a shared graph can do, calls no function on the graph's handles.
 unsafe impl Sync for HipGraph {}
@@ -25,6 +25,8 @@ unsafe impl Sync for HipGraph {}
 /// A recording under way. Dropped before its end, it is thrown away.
 pub(crate) struct Recording<'a> {
     stream: &'a Arc<HipStream>,
+    /// What the stream had [accepted](HipStream::accepted) before.
+    before: u64,
 }
 
 /// The functions that graphs need, of which old runtimes may lack some.
@@ -45,6 +47,7 @@ impl HipStream {
         function!(device, hipGraphInstantiate)?;
         function!(device, hipGraphLaunch)?;
         function!(device, hipStreamEndCapture)?;
+        function!(device, hipGraphGetNodes)?;
         let mut recording = self.recording.write().unwrap_or_else(PoisonError::into_inner);
         if *recording || self.is_captured_by_others() {
             return Err(Error::Unsupported { what: "capture".to_owned(), by: "a stream that is being captured".to_owned() });
@@ -55,7 +58,7 @@ impl HipStream {
         // SAFETY: the stream is alive.
         device.check("hipStreamBeginCapture", unsafe { begin(self.handle(), hipStreamCaptureMode::hipStreamCaptureModeRelaxed) })?;
         *recording = true;
-        Ok(Recording { stream: self })
+        Ok(Recording { stream: self, before: self.accepted() })
     }
 }
 
@@ -64,41 +67,55 @@ impl Recording<'_> {
     pub(crate) fn finish(self) -> Result<HipGraph> {
         let device = self.stream.device();
         let instantiate = function!(device, hipGraphInstantiate)?;
+        let enqueued = self.stream.accepted() - self.before;
         let graph = self.end();
         std::mem::forget(self);
-        // From here on dropping it destroys the graph.
-        let mut graph = HipGraph { device, graph: graph?, exec: ptr::null_mut(), last: None };
+        let mut graph = graph?;
+        graph.expect_nodes(enqueued)?;
         // SAFETY: the graph was just recorded; the first pointer is valid for a write, no log is asked for.
         let error = unsafe { instantiate(&mut graph.exec, graph.graph, ptr::null_mut(), ptr::null_mut(), 0) };
         device.check("hipGraphInstantiate", error)?;
         Ok(graph)
     }
 
-    fn end(&self) -> Result<hipGraph_t> {
+    fn end(&self) -> Result<HipGraph> {
         let device = self.stream.device();
         let mut recording = self.stream.recording.write().unwrap_or_else(PoisonError::into_inner);
         *recording = false;
-        device.make_current()?;
+        let current = device.make_current();
         let mut graph = ptr::null_mut();
         // SAFETY: the stream is alive and the pointer valid for a write.
         let error = unsafe { function!(device, hipStreamEndCapture)?(self.stream.handle(), &mut graph) };
-        self.stream.nothing_enqueued();
-        device.check("hipStreamEndCapture", error).map(|()| graph)
+        // From here on dropping it destroys the graph.
+        let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None };
+        let ended = device.check("hipStreamEndCapture", error);
+        // What was recorded has not run, and there is nothing to wait for; what the runtime did not record runs already.
+        let waited = self.stream.finish();
+        current.and(ended).and(waited).map(|()| graph)
     }
 }
 
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
-        let device = self.stream.device();
-        device.defer(|| {
-            let graph = self.end()?;
-            drop(HipGraph { device, graph, exec: ptr::null_mut(), last: None });
-            Ok(())
-        });
+        self.stream.device().defer(|| self.end().map(drop));
     }
 }
 
 impl HipGraph {
+    /// Refuses a graph that holds less than was enqueued. HIP 5.2 records no launch by hipModuleLaunchKernel: the kernel runs at once, every
+    /// call succeeds, and the graph would do nothing.
+    fn expect_nodes(&self, enqueued: u64) -> Result<()> {
+        let count = function!(self.device, hipGraphGetNodes)?;
+        let mut nodes = 0;
+        // SAFETY: the graph is alive; without a list of nodes the function writes their number, for which the pointer is valid.
+        self.device.check("hipGraphGetNodes", unsafe { count(self.graph, ptr::null_mut(), &mut nodes) })?;
+        if nodes as u64 >= enqueued {
+            return Ok(());
+        }
+        let what = format!("graph capture (of {enqueued} kernels that were launched, {nodes} were recorded; the others ran at once)");
+        Err(Error::Unsupported { what, by: self.device.runtime().describe() })
+    }
+
     /// Enqueues everything that was recorded.
     pub(crate) fn launch(&mut self, stream: &Arc<HipStream>) -> Result<()> {
         if self.last.as_ref().is_some_and(|last| !Arc::ptr_eq(last, stream)) {
@@ -112,9 +129,7 @@ impl HipGraph {
         // SAFETY: the graph is whole and the stream alive and of the same device; what the nodes touch is alive as long as the graph.
         self.device.check("hipGraphLaunch", stream.enqueue(|stream| unsafe { launch(self.exec, stream) }))
     }
-}
 
-impl HipGraph {
     /// Waits for the last launch.
     pub(crate) fn wait(&self) -> Result<()> {
         self.device.enter()?;

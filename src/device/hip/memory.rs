@@ -2,7 +2,7 @@
 
 use super::{HipDevice, HipStream};
 use crate::error::{Error, Result};
-use hipverify_sys::bindings::{hipError_t, hipHostMallocPortable, hipMemcpyKind};
+use hipverify_sys::bindings::{hipError_t, hipHostMallocCoherent, hipHostMallocMapped, hipHostMallocPortable, hipMemcpyKind};
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -44,23 +44,23 @@ impl HipAlloc {
         Ok(HipAlloc { device, ptr, bytes, stream: None })
     }
 
-    /// A block that is allocated and freed in the order of a stream's work, where the runtime can do that; else as [`new`](Self::new).
+    /// A block that is allocated and freed in the order of a stream's work, where the device can do that; else as [`new`](Self::new).
+    ///
+    /// The device says whether it can. The functions alone say nothing: HIP 5.2 has them and they succeed on devices without memory
+    /// pools, but the stream that they were called on is never destroyed afterwards: hipStreamDestroy does not return.
     pub(crate) fn new_on(stream: &Arc<HipStream>, bytes: usize) -> Result<HipAlloc> {
         let _open = stream.not_recording("an allocation")?;
         let device = stream.device();
-        let (Some(allocate), Some(_)) = (device.api().hipMallocAsync, device.api().hipFreeAsync) else {
-            return HipAlloc::new(device, bytes);
+        let allocate = match (device.api().hipMallocAsync, device.api().hipFreeAsync) {
+            (Some(allocate), Some(_)) if device.memory_pools && bytes > 0 => allocate,
+            _ => return HipAlloc::new(device, bytes),
         };
-        if bytes == 0 {
-            return HipAlloc::new(device, 0);
-        }
         device.enter()?;
         let mut ptr = ptr::null_mut();
         // SAFETY: the pointer is valid for a write and the stream alive.
         let error = stream.allocate(|stream| unsafe { allocate(&mut ptr, bytes, stream) });
         if error == hipError_t::hipErrorNotSupported {
-            // The function is there, the device cannot do it. Asked only to clear the thread's last error.
-            let _ = device.check("hipMallocAsync", error);
+            device.clear_last_error();
             return HipAlloc::new(device, bytes);
         }
         check_alloc(device, "hipMallocAsync", bytes, error)?;
@@ -160,7 +160,7 @@ impl Drop for HipAlloc {
     }
 }
 
-/// Pinned host memory, zeroed, which a GPU copies without staging. Zero bytes allocate nothing.
+/// Pinned host memory, zeroed. Zero bytes allocate nothing.
 #[derive(Debug)]
 pub(crate) struct PinnedAlloc {
     device: &'static HipDevice,
@@ -178,14 +178,29 @@ unsafe impl Sync for PinnedAlloc {}
 struct Aligned;
 
 impl PinnedAlloc {
+    /// Memory that a GPU copies without staging. What the GPU wrote is there when the stream has been waited for.
     pub(crate) fn new(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
+        PinnedAlloc::with_flags(device, bytes, hipHostMallocPortable)
+    }
+
+    /// Memory that kernels write while the host reads it, at the host's own address.
+    ///
+    /// It is fine-grained: no cache of the GPU keeps a write back. A kernel writes its result, then orders these writes by a release fence of
+    /// system scope (`fence_system` of hip/platform.h), then writes the word that says so. The host loads that word by
+    /// [`word`](Self::word), an acquire: once it sees the new value, it sees the whole result, though the kernel may not have ended.
+    /// In coarse-grained memory, which AMD's runtime gives for `hipHostMallocPortable` alone, this holds only after the kernel's end.
+    pub(crate) fn coherent(device: &'static HipDevice, bytes: usize) -> Result<PinnedAlloc> {
+        PinnedAlloc::with_flags(device, bytes, hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent)
+    }
+
+    fn with_flags(device: &'static HipDevice, bytes: usize, flags: u32) -> Result<PinnedAlloc> {
         device.enter()?;
         if bytes == 0 {
             return Ok(PinnedAlloc { device, ptr: NonNull::<Aligned>::dangling().cast(), bytes });
         }
         let mut ptr = ptr::null_mut();
         // SAFETY: the pointer is valid for a write.
-        let error = unsafe { (device.api().hipHostMalloc)(&mut ptr, bytes, hipHostMallocPortable) };
+        let error = unsafe { (device.api().hipHostMalloc)(&mut ptr, bytes, flags) };
         check_alloc(device, "hipHostMalloc", bytes, error)?;
         let out_of_memory = || Error::OutOfMemory { device: device.name(), bytes, reason: "hipHostMalloc gave no address".to_owned() };
         let ptr = NonNull::new(ptr.cast::<u8>()).ok_or_else(out_of_memory)?;
@@ -199,7 +214,7 @@ impl PinnedAlloc {
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
     }
 
-    /// The word at a byte, a multiple of 8, which a GPU may be writing; what was written before it is seen then.
+    /// The word at a byte, a multiple of 8, which a GPU may be writing; in [coherent](Self::coherent) memory what it wrote before is seen then.
     ///
     /// # Panics
     /// When the word is not in the buffer.

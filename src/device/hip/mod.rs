@@ -72,6 +72,8 @@ pub(crate) struct HipDevice {
     multiprocessors: u32,
     max_block: u32,
     warp: u32,
+    /// Whether memory can be allocated and freed in the order of a stream.
+    pub(super) memory_pools: bool,
     queue: OnceCell<Arc<HipStream>>,
     streams: Mutex<Vec<Weak<HipStream>>>,
     modules: Mutex<HashMap<&'static str, Arc<Code>>>,
@@ -91,12 +93,7 @@ impl HipDevice {
         let props = DeviceProps::query(runtime.api(), ordinal);
         let props =
             props.or_else(|e| check("hipGetDeviceProperties", e).map(|()| DeviceProps { name: String::new(), arch: String::new() }))?;
-        let attribute = |attribute| {
-            let mut value = 0;
-            // SAFETY: the pointer is valid for a write.
-            let error = unsafe { (runtime.api().hipDeviceGetAttribute)(&mut value, attribute, ordinal) };
-            check("hipDeviceGetAttribute", error).map(|()| u32::try_from(value).unwrap_or(0).max(1))
-        };
+        let attribute = |attribute| attribute_of(runtime, ordinal, attribute).map(|value| value.max(1));
         let maker = match runtime.platform() {
             Platform::Amd => "AMD GPU",
             Platform::Nvidia => "NVIDIA GPU",
@@ -112,6 +109,7 @@ impl HipDevice {
             multiprocessors: attribute(hipDeviceAttribute_t::hipDeviceAttributeMultiprocessorCount)?,
             max_block: attribute(hipDeviceAttribute_t::hipDeviceAttributeMaxThreadsPerBlock)?,
             warp: attribute(hipDeviceAttribute_t::hipDeviceAttributeWarpSize)?,
+            memory_pools: has_memory_pools(runtime, ordinal)?,
             queue: OnceCell::new(),
             streams: Mutex::default(),
             modules: Mutex::default(),
@@ -181,7 +179,9 @@ impl HipDevice {
         let mut now = -1;
         // SAFETY: the pointer is valid for a write.
         let error = unsafe { (self.api().hipGetDevice)(&mut now) };
-        if CURRENT.get() == this && error == hipError_t::hipSuccess && now == self.ordinal {
+        if error != hipError_t::hipSuccess {
+            self.clear_last_error();
+        } else if CURRENT.get() == this && now == self.ordinal {
             return Ok(());
         }
         // SAFETY: takes any number.
@@ -199,6 +199,11 @@ impl HipDevice {
 
     pub(crate) fn check(&self, call: &'static str, error: hipError_t) -> Result<()> {
         check(self.runtime, call, error)
+    }
+
+    /// After an error that is expected here and told to nobody.
+    fn clear_last_error(&self) {
+        clear_last_error(self.runtime);
     }
 
     /// The device's own stream.
@@ -260,15 +265,37 @@ impl HipDevice {
     }
 }
 
-/// Turns an error code into an [`Error`].
+/// A number that a device tells of itself; 0 where it tells a negative one.
+fn attribute_of(runtime: &Runtime, ordinal: c_int, attribute: hipDeviceAttribute_t) -> Result<u32> {
+    let mut value = 0;
+    // SAFETY: the pointer is valid for a write.
+    let error = unsafe { (runtime.api().hipDeviceGetAttribute)(&mut value, attribute, ordinal) };
+    check(runtime, "hipDeviceGetAttribute", error).map(|()| u32::try_from(value).unwrap_or(0))
+}
+
+/// Whether a device allocates memory in the order of a stream. HIP 5.0 and 5.1, which cannot, do not know the attribute.
+fn has_memory_pools(runtime: &Runtime, ordinal: c_int) -> Result<bool> {
+    match attribute_of(runtime, ordinal, hipDeviceAttribute_t::hipDeviceAttributeMemoryPoolsSupported) {
+        Err(Error::Hip { code, .. }) if code == hipError_t::hipErrorInvalidValue.0 as i32 => Ok(false),
+        supported => Ok(supported? > 0),
+    }
+}
+
+/// Clears the thread's last error, which is nobody else's business: the runtimes of ROCm 7 keep it until somebody asks.
+fn clear_last_error(runtime: &Runtime) {
+    // SAFETY: takes nothing.
+    let _ = unsafe { (runtime.api().hipGetLastError)() };
+}
+
+/// Turns an error code into an [`Error`]. Of the two codes that mean "no device" where devices are counted only one does anywhere:
+/// `hipErrorInvalidDevice` of another call is about an argument, and that call is to be named.
 fn check(runtime: &Runtime, call: &'static str, error: hipError_t) -> Result<()> {
     if error == hipError_t::hipSuccess {
         return Ok(());
     }
-    // SAFETY: takes nothing. Clears the thread's last error, which is reported here and is nobody else's business.
-    let _ = unsafe { (runtime.api().hipGetLastError)() };
+    clear_last_error(runtime);
     let name = runtime.error_name(error);
-    if hipverify_sys::no_device(error) {
+    if error == hipError_t::hipErrorNoDevice {
         return Err(Error::NoDevice { wanted: "GPU".to_owned(), reason: format!("{call} says {name}") });
     }
     Err(Error::Hip { call, name, code: error.0 as i32 })

@@ -17,6 +17,8 @@ pub(crate) struct HipStream {
     progress: Progress,
     /// The last operation that allocated memory, as counted by `progress`.
     allocated: AtomicU64,
+    /// How many operations the runtime has taken: so many must a recording hold.
+    accepted: AtomicU64,
     /// Whether [`Stream::capture`](crate::Stream::capture) records this stream: nothing else may enqueue here meanwhile.
     pub(super) recording: RwLock<bool>,
 }
@@ -52,6 +54,7 @@ impl HipStream {
             owned,
             progress: Progress::default(),
             allocated: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
             recording: RwLock::new(false),
         });
         device.register(&stream);
@@ -68,8 +71,17 @@ impl HipStream {
     }
 
     /// Runs a call that enqueues work: the stream counts as busy until the next wait.
-    pub(crate) fn enqueue<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
-        self.progress.during(|| call(self.handle))
+    pub(crate) fn enqueue(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
+        let error = self.progress.during(|| call(self.handle));
+        if error == hipError_t::hipSuccess {
+            self.accepted.fetch_add(1, Ordering::AcqRel);
+        }
+        error
+    }
+
+    /// Operations that the runtime has taken so far.
+    pub(super) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Acquire)
     }
 
     /// Runs a call that [enqueues](Self::enqueue) one operation, and says how far the stream has come when that operation is done: `None` if
@@ -79,10 +91,10 @@ impl HipStream {
     }
 
     /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this one has come so far.
-    pub(super) fn allocate<R>(&self, call: impl FnOnce(hipStream_t) -> R) -> R {
-        let result = self.enqueue(call);
+    pub(super) fn allocate(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
+        let error = self.enqueue(call);
         self.allocated.fetch_max(self.progress.enqueued(), Ordering::AcqRel);
-        result
+        error
     }
 
     /// Whether memory was allocated here since the last wait.
@@ -116,12 +128,11 @@ impl HipStream {
         let mut status = hipStreamCaptureStatus::hipStreamCaptureStatusNone;
         // SAFETY: the stream is alive and the pointer valid for a write.
         let error = unsafe { ask(self.handle, &mut status) };
-        error == hipError_t::hipSuccess && status != hipStreamCaptureStatus::hipStreamCaptureStatusNone
-    }
-
-    /// After a recording, which ran nothing of what was enqueued since the last wait.
-    pub(super) fn nothing_enqueued(&self) {
-        self.progress.reach(self.progress.enqueued());
+        if error != hipError_t::hipSuccess {
+            self.device.clear_last_error();
+            return false;
+        }
+        status != hipStreamCaptureStatus::hipStreamCaptureStatusNone
     }
 
     /// Waits for everything enqueued so far; an error of that work is the result.

@@ -9,17 +9,20 @@
 //! | `HIPVERIFY_STANDIN_DEVICES` | number of devices, 1 by default |
 //! | `HIPVERIFY_STANDIN_ARCH` | their architecture, `gfx-standin:xnack-` by default, for which no image exists |
 //! | `HIPVERIFY_STANDIN_EAGER` | if it is set, comparisons are done when they are launched, and what comes before them on their stream |
-//! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code |
+//! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code, 0 every call; code -1: it never returns |
+//! | `HIPVERIFY_STANDIN_VERSION` | the runtime to be like, `5.2.3`, `6` (default) or `7`: see `version.rs` |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
 mod graph;
 mod memory;
 mod module;
 mod state;
+mod version;
 
 use state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_READY, Op, SUCCESS, State, state};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use version::{Version, version};
 
 /// Exports functions that return a code: each may be told to fail.
 macro_rules! export {
@@ -27,17 +30,39 @@ macro_rules! export {
         #[doc = concat!("`", stringify!($name), "`, as HIP has it.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
-            if let Some(code) = $crate::state::state().called(stringify!($name)) {
-                return code;
-            }
-            $body
+            let told = $crate::state::state().called(stringify!($name));
+            let code = told.map_or_else(|| $body, $crate::fail);
+            $crate::note(stringify!($name), code)
         }
     )*};
 }
 pub(crate) use export;
 
+/// In place of a code: the call never returns.
+const HANG: c_int = -1;
+
+/// What a call that was told to fail returns, if it returns.
+pub(crate) fn fail(code: c_int) -> c_int {
+    if code == HANG {
+        loop {
+            std::thread::park();
+        }
+    }
+    code
+}
+
 thread_local! {
     static CURRENT: Cell<c_int> = const { Cell::new(0) };
+    /// The error that `hipGetLastError` has not told yet, in a version that keeps it.
+    static LAST: Cell<c_int> = const { Cell::new(SUCCESS) };
+}
+
+/// Keeps an error of HIP's for `hipGetLastError`.
+pub(crate) fn note(name: &str, code: c_int) -> c_int {
+    if version().keeps_errors() && !name.starts_with("hiprtc") && ![SUCCESS, NOT_READY].contains(&code) {
+        LAST.set(code);
+    }
+    code
 }
 
 pub(crate) fn current() -> c_int {
@@ -71,7 +96,7 @@ pub unsafe extern "C" fn standin_fail(name: *const c_char, nth: usize, code: c_i
 }
 
 /// How many there are of: `device` and `pinned` blocks, `streams` (but the null stream), `events`, `modules`, `programs`, `graphs`,
-/// `launches`, `violations`, `pending` operations; else how often the function of that name was called.
+/// `launches`, `violations`, `pending` operations, `coherent` pinned blocks; the thread's `last error`; else how often the function of that name was called.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
     let s = state();
@@ -85,6 +110,8 @@ pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
         "graphs" => s.graphs.len() + s.execs.len(),
         "launches" => s.launches,
         "violations" => s.violations,
+        "coherent" => s.coherent.len(),
+        "last error" => LAST.get() as usize,
         "pending" => s.streams.values().map(Vec::len).sum(),
         name => s.calls.get(name).copied().unwrap_or(0),
     }
@@ -127,9 +154,15 @@ fn properties(to: *mut u8, size: usize, arch_at: usize, device: c_int) -> c_int 
 }
 
 export! {
-    fn hipInit(_flags: c_uint) { if devices() == 0 { INVALID_DEVICE } else { SUCCESS } }
-    fn hipDriverGetVersion(version: *mut c_int) { put(version, 60_200_000) }
-    fn hipRuntimeGetVersion(version: *mut c_int) { put(version, 60_200_000) }
+    fn hipInit(_flags: c_uint) {
+        match version() {
+            _ if devices() > 0 => SUCCESS,
+            Version::V5 => INVALID_DEVICE,
+            Version::V6 | Version::V7 => NO_DEVICE,
+        }
+    }
+    fn hipDriverGetVersion(number: *mut c_int) { put(number, version().number()) }
+    fn hipRuntimeGetVersion(number: *mut c_int) { put(number, version().number()) }
     fn hipGetDeviceCount(count: *mut c_int) { if devices() == 0 { NO_DEVICE } else { put(count, devices()) } }
     fn hipGetDevice(device: *mut c_int) { put(device, current()) }
     fn hipSetDevice(device: c_int) {
@@ -144,6 +177,7 @@ export! {
             63 => put(value, 4),    // multiprocessors
             56 => put(value, 1024), // threads of a block
             87 => put(value, 64),   // wavefront
+            88 => put(value, c_int::from(version().has_memory_pools())),
             _ => INVALID_VALUE,
         }
     }
@@ -157,8 +191,6 @@ export! {
     }
     fn hipDeviceCanAccessPeer(can: *mut c_int, _device: c_int, _peer: c_int) { put(can, 1) }
     fn hipDeviceEnablePeerAccess(_peer: c_int, _flags: c_uint) { SUCCESS }
-    fn hipGetLastError() { SUCCESS }
-
     fn hipStreamCreateWithFlags(stream: *mut usize, _flags: c_uint) {
         let mut s = state();
         let handle = s.handle();
@@ -170,6 +202,9 @@ export! {
         let Ok(stream) = known_stream(&mut s, stream) else { return INVALID_HANDLE };
         if s.streams.remove(&stream).is_some_and(|ops| ops.iter().any(|op| !matches!(op, Op::Record(_)))) {
             s.violation("a stream was destroyed with work pending");
+        }
+        if s.allocated_on.remove(&stream) {
+            s.violation("hipStreamDestroy never returns: memory was allocated in the order of the stream");
         }
         SUCCESS
     }
@@ -201,12 +236,20 @@ export! {
     fn hipEventElapsedTime(ms: *mut f32, _start: usize, _stop: usize) { put(ms, 1.5) }
 }
 
+/// `hipGetLastError`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipGetLastError() -> c_int {
+    LAST.replace(SUCCESS)
+}
+
 /// `hipStreamSynchronize`. A wait that is told to fail reports a fault of the work, which is over then as well.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
     let mut s = state();
     let code = known_stream(&mut s, stream).map_or_else(|code| code, |stream| s.wait_for(stream));
-    s.called("hipStreamSynchronize").unwrap_or(code)
+    let told = s.called("hipStreamSynchronize");
+    drop(s);
+    note("hipStreamSynchronize", told.map_or(code, fail))
 }
 
 /// `hipEventSynchronize`, likewise.
@@ -214,7 +257,9 @@ pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
 pub unsafe extern "C" fn hipEventSynchronize(event: usize) -> c_int {
     let mut s = state();
     s.run_until(event);
-    s.called("hipEventSynchronize").unwrap_or(SUCCESS)
+    let told = s.called("hipEventSynchronize");
+    drop(s);
+    note("hipEventSynchronize", told.map_or(SUCCESS, fail))
 }
 
 /// `hipGetErrorName`, for the codes that the tests meet.

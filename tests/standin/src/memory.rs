@@ -2,9 +2,13 @@
 
 use crate::state::Block;
 use crate::state::{INVALID_VALUE, OUT_OF_MEMORY, Op, SUCCESS, state};
+use crate::version::version;
 use crate::{current, enqueue, export, put};
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{c_int, c_uint, c_void};
+
+/// `hipHostMallocCoherent`.
+const COHERENT: c_uint = 0x4000_0000;
 
 /// What all devices together have, in bytes.
 const TOTAL: usize = 1 << 30;
@@ -52,9 +56,13 @@ export! {
         }
         SUCCESS
     }
-    fn hipMallocAsync(ptr: *mut usize, size: usize, _stream: *mut c_void) {
+    fn hipMallocAsync(ptr: *mut usize, size: usize, stream: *mut c_void) {
         let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
-        state().device.insert(block, Block { size, device: current() });
+        let mut s = state();
+        s.device.insert(block, Block { size, device: current() });
+        if !version().has_memory_pools() {
+            s.allocated_on.insert(stream as usize);
+        }
         put(ptr, block)
     }
     fn hipFreeAsync(ptr: usize, stream: *mut c_void) {
@@ -64,9 +72,13 @@ export! {
         }
         enqueue(stream, Op::Free { ptr })
     }
-    fn hipHostMalloc(ptr: *mut usize, size: usize, _flags: c_uint) {
+    fn hipHostMalloc(ptr: *mut usize, size: usize, flags: c_uint) {
         let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
-        state().pinned.insert(block, size);
+        let mut s = state();
+        s.pinned.insert(block, size);
+        if flags & COHERENT != 0 {
+            s.coherent.insert(block);
+        }
         put(ptr, block)
     }
     fn hipHostFree(ptr: usize) {
@@ -75,6 +87,7 @@ export! {
             s.violation("hipHostFree of an unknown address");
             return INVALID_VALUE;
         };
+        s.coherent.remove(&ptr);
         if s.in_use(ptr, size) {
             s.violation("hipHostFree with work pending on the block");
         } else {

@@ -1,5 +1,6 @@
 //! What the runtime remembers, and what goes wrong on request.
 
+use crate::version::version;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -69,8 +70,12 @@ pub(crate) struct State {
     pub(crate) next: usize,
     pub(crate) device: HashMap<usize, Block>,
     pub(crate) pinned: HashMap<usize, usize>,
+    /// Those of them that are fine-grained.
+    pub(crate) coherent: HashSet<usize>,
     /// Pending work by stream; 0 is the null stream.
     pub(crate) streams: HashMap<usize, Vec<Op>>,
+    /// Streams in whose order memory was allocated, in a version that cannot destroy them any more.
+    pub(crate) allocated_on: HashSet<usize>,
     /// Whether the event is done.
     pub(crate) events: HashMap<usize, bool>,
     /// The names that a module has; none are all.
@@ -113,6 +118,9 @@ impl State {
     pub(crate) fn called(&mut self, name: &'static str) -> Option<c_int> {
         *self.calls.entry(name).or_default() += 1;
         let (left, code) = self.failures.get_mut(name)?;
+        if *left == 0 {
+            return Some(*code);
+        }
         *left = left.checked_sub(1)?;
         if *left > 0 {
             return None;
@@ -122,14 +130,15 @@ impl State {
         Some(code)
     }
 
-    /// The `nth` call of `name` from now on returns `code`.
+    /// The `nth` call of `name` from now on returns `code`; 0 is every call.
     pub(crate) fn fail(&mut self, name: &str, nth: usize, code: c_int) {
         self.failures.insert(name.to_owned(), (nth, code));
     }
 
     /// Enqueues or records an operation.
     pub(crate) fn push(&mut self, stream: usize, op: Op) {
-        if let Some(recorded) = self.captures.get_mut(&stream) {
+        let launch = matches!(op, Op::SetValue { .. } | Op::Compare { .. });
+        if let Some(recorded) = self.captures.get_mut(&stream).filter(|_| !launch || version().captures_launches()) {
             return recorded.push(op);
         }
         let now = self.eager && matches!(op, Op::Compare { .. });
