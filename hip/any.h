@@ -3,8 +3,6 @@
 
 #include "formats.h"
 
-constexpr u32 ANY_RANK = 8;
-
 // Where the element with this logical index lies; rank 0 is dense.
 __device__ inline i64 any_place(u64 index, u32 rank, i64 offset, const u64 *extents, const i64 *strides) {
     if (rank == 0) return offset + (i64)index;
@@ -33,19 +31,10 @@ __device__ inline double any_decode(u32 dtype, u64 bits) {
     return (double)decode_small(f, (u32)bits);
 }
 
-struct AnyTensor {
-    u64 extents[ANY_RANK];
-    i64 strides[ANY_RANK];
-    i64 offset;
-    u32 rank, dtype;
+__device__ inline i64 any_place(const AnyTensor &t, u64 index) { return any_place(index, t.rank, t.offset, t.extents, t.strides); }
 
-    __device__ inline i64 place(u64 index) const { return any_place(index, rank, offset, extents, strides); }
-    __device__ inline u64 load(const u8 *base, i64 at) const { return any_load(base, dtype, at); }
-    __device__ inline double decode(u64 bits) const { return any_decode(dtype, bits); }
-
-    // Not for formats of less than a byte.
-    __device__ inline void store(u8 *base, i64 at, u64 word) const {
-        const u32 bytes = format_of(dtype).bits / 8;
-        for (u32 i = 0; i < bytes; ++i) base[at * bytes + i] = (u8)(word >> 8 * i);
-    }
-};
+// Not for formats of less than a byte.
+__device__ inline void any_store(u8 *base, u32 dtype, i64 at, u64 word) {
+    const u32 bytes = format_of(dtype).bits / 8;
+    for (u32 i = 0; i < bytes; ++i) base[at * bytes + i] = (u8)(word >> 8 * i);
+}

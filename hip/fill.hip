@@ -233,7 +233,7 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
 
 // Every launch has UNIFORM_THREADS threads in a block.
 #define UNIFORM_KERNEL(name, dtype) \
-    extern "C" __global__ void __launch_bounds__(UNIFORM_THREADS) fill_uniform_##name(FillParams p, u8 *target) { fill_uniform<dtype>(p, target); }
+    extern "C" __global__ void __launch_bounds__(UNIFORM_THREADS) fill_uniform_##name(Fill fill) { fill_uniform<dtype>(fill.params, fill.target); }
 
 UNIFORM_KERNEL(f64, F64)
 UNIFORM_KERNEL(f32, F32)
@@ -254,7 +254,9 @@ __device__ inline u64 any_element(const FillParams &p, Format f, u64 index, Sour
     return overlaid(p, f, index, bits) ? bits : plain_element(p, f, index, source);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) fill_general(FillParams p, u8 *target) {
+extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
+    const FillParams &p = fill.params;
+    u8 *const target = fill.target;
     const Format f = format_of(p.dtype);
     Source source;
     source.valid = false;
@@ -298,18 +300,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_general(FillParams p,
 // The C library's generator; see `src/fill/crand.rs`. One block makes CRAND_CHUNK outputs: it jumps to its place by
 // x^n modulo x^31 - x^28 - 1, then steps 30 numbers at a time, since
 // r(i) = r(i-31) + r(i-34) + ... + r(i-58) + r(i-30) reaches back at least 30.
-enum : u32 { CRAND_CHUNK = 1u << 14, CRAND_ORDER = 31, CRAND_SKIP = 341, CRAND_STEP = 30, CRAND_RING = 128 };
-
-struct CrandState {
-    u32 first[CRAND_ORDER];
-};
+enum : u32 { CRAND_CHUNK = 1u << 14, CRAND_SKIP = 341, CRAND_STEP = 30, CRAND_RING = 128 };
 
 __device__ inline u64 crand_element(const FillParams &p, Format f, u32 output) {
     const float x = (float)(p.b * (double)output / 2147483647.0) + (float)p.a;
     return encode_any(f, (double)x, f.bits < 32 || p.dtype == TF32, true);
 }
 
-extern "C" __global__ void __launch_bounds__(64) fill_crand(FillParams p, CrandState state, u8 *target) {
+extern "C" __global__ void __launch_bounds__(64) fill_crand(FillCrand fill) {
+    const FillParams &p = fill.params;
     __shared__ u32 power[CRAND_ORDER];
     __shared__ u32 square[2 * CRAND_ORDER];
     __shared__ u32 ring[CRAND_RING];
@@ -348,7 +347,7 @@ extern "C" __global__ void __launch_bounds__(64) fill_crand(FillParams p, CrandS
         }
         if (lane == 0) {
             // Three runs: the numbers from the start, then the window n ahead, then what follows it.
-            for (u32 i = 0; i < CRAND_ORDER; i++) square[i] = state.first[i];
+            for (u32 i = 0; i < CRAND_ORDER; i++) square[i] = fill.first[i];
             for (u32 i = CRAND_ORDER; i < 2 * CRAND_ORDER; i++) square[i] = square[i - 3] + square[i - CRAND_ORDER];
         }
         __syncthreads();
@@ -378,7 +377,7 @@ extern "C" __global__ void __launch_bounds__(64) fill_crand(FillParams p, CrandS
                 if (!(p.flags & (EVEN | ODD)) || ((p.flags & ODD) != 0) == (place & 1)) {
                     u64 bits;
                     if (!overlaid(p, f, index, bits)) bits = crand_element(p, f, value >> 1);
-                    store(target, f.bits, place, bits);
+                    store(fill.target, f.bits, place, bits);
                 }
             }
             __syncthreads();

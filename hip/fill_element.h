@@ -4,26 +4,6 @@
 #include "fill_math.h"
 #include "philox.h"
 
-enum : u32 {
-    UNIFORM = 0, INTEGERS = 1, SUBNORMAL = 2, NORMAL = 3, CONSTANT = 4, SEQUENTIAL = 5, DIAGONAL = 6, CHECKERBOARD = 7,
-    MONOTONIC = 8, SIN = 9, COS = 10, CRAND = 11,
-};
-
-enum : u32 {
-    SIGNED = 1, SPARSE = 2, HAS_ZERO = 4, HAS_INFINITE = 8, HAS_NAN = 16, CONTIGUOUS = 32, EVEN = 64, ODD = 128,
-};
-
-struct FillParams {
-    u64 count, offset;
-    i64 int_low;
-    u64 int_count, period, special_below;
-    double a, b, low, high;
-    u32 key[2], stream, kind, dtype, flags, dim, rank;
-    u64 shape[8];
-    i64 strides[8];
-};
-static_assert(sizeof(FillParams) == 240, "the layout of Rust's FillParams");
-
 enum : u32 { DATA = 0, FOR_SPECIAL = 1u << 24, FOR_SPARSE = 2u << 24, LAST_ATTEMPT = (1u << 24) - 1 };
 
 // The block of data that was computed last: neighbours often share it.

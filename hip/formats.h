@@ -10,12 +10,7 @@
 // Bits are zero-extended. A NaN loses its payload, except in F64 and F32.
 #pragma once
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef int i32;
-typedef long long i64;
+#include "abi.h"
 
 // The numbering of Rust's `DType`.
 enum : u32 {

@@ -2,14 +2,7 @@
 //
 // A sum modulo 2^64 of one scrambled term for each 8-byte word: the order of summation, and so the grid, does not matter.
 #include <hip/hip_runtime.h>
-
-typedef unsigned long long u64;
-
-struct Hash {
-    const unsigned char *source; // any alignment
-    u64 bytes;
-    u64 *sum; // zeroed before the launch
-};
+#include "abi.h"
 
 __device__ inline u64 term(u64 word, u64 index) {
     u64 z = word ^ (index + 1) * 0x9e3779b97f4a7c15ull;

@@ -73,7 +73,7 @@ struct Gfx90aF16 : MatrixCore16<F16> {
 // gfx90a, bf16_1k and bf16: the same tree over four or two products, each step flushed. Where all products and accumulators
 // are multiples of a normal number, nothing can be subnormal; where no product overflows, they may come fused. f16 inputs are
 // converted first, to nearest (F16) or cut off (F16_CUT).
-enum : u32 { F16_CUT = 0x100 | F16 };
+enum : u32 { F16_CUT = CUT | F16 };
 template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
     static constexpr int GROUP = PRODUCTS;
     static constexpr bool WATCHES = true;

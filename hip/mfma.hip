@@ -18,23 +18,6 @@
 #define CDNA 0
 #endif
 
-struct Issue {
-    const u32 *a; // per wavefront: steps images of A
-    const u32 *b; // likewise
-    const u32 *c; // per wavefront: one image
-    u32 *d;       // likewise
-    u32 steps;
-    u32 unused;
-};
-
-struct MfmaGemm {
-    const u16 *a; // m x k
-    const u16 *b; // k x n
-    float *c;     // m x n
-    u32 m, n, k;
-    u32 tiles_n; // tiles in a row of C
-};
-
 #if CDNA
 namespace {
 template <typename T, int N> using vec = T __attribute__((ext_vector_type(N)));
@@ -63,7 +46,7 @@ template <typename T> __device__ inline void store(u32 *image, u32 number, T val
 
 // NAME, the types of A and B, the type of C and D.
 #define MFMA(NAME, AB, CD)                                                                                               \
-    extern "C" __global__ void __launch_bounds__(64) mfma_##NAME(Issue p) {                                              \
+    extern "C" __global__ void __launch_bounds__(64) mfma_##NAME(MfmaIssue p) {                                              \
         CD c = load<CD>(p.c, blockIdx.x);                                                                                \
         for (u32 s = 0; s < p.steps; ++s) {                                                                              \
             const u32 number = blockIdx.x * p.steps + s;                                                                 \

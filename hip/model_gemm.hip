@@ -3,15 +3,6 @@
 
 #include "matrix_core.h"
 
-struct ModelGemm {
-    const void *a; // m x k, row-major
-    const void *b; // k x n, row-major
-    float *c;      // m x n, row-major
-    u32 m, n, k;
-    u32 blocks_n;         // tiles in a row of C
-    u32 dtype_a, dtype_b; // for the rules that serve several
-};
-
 namespace {
 constexpr int DEPTH = 16; // of k at a time; a multiple of every group
 constexpr int THREADS = 256;

@@ -10,26 +10,6 @@
 template <bool LONG> struct WordOf { typedef u32 word; };
 template <> struct WordOf<true> { typedef u64 word; };
 
-struct MaxParams {
-    const u8 *x;
-    u64 n;
-    u32 dtype, rank;
-    i64 offset;
-    u64 extents[8];
-    i64 strides[8];
-    struct MaxWorkspace *workspace; // zeroed; the kernel leaves it so
-    struct MaxResult *result;
-};
-
-struct MaxWorkspace {
-    u64 largest; // pattern of an f64
-    u64 nans, infinities, blocks_done;
-};
-
-struct MaxResult {
-    u64 largest, nans, infinities;
-};
-
 // What makes up a format, in patterns of 64 bits at most.
 struct Patterns {
     u64 magnitude; // bits that order numbers of one sign
@@ -76,7 +56,7 @@ __device__ inline void end(const MaxParams &p, MaxShared &s, double largest) {
         __threadfence();
         if (atomicAdd(&w.blocks_done, 1ull) == gridDim.x - 1) {
             __threadfence();
-            p.result->largest = atomicExch(&w.largest, 0ull);
+            p.result->largest = f64_of(atomicExch(&w.largest, 0ull));
             p.result->nans = atomicExch(&w.nans, 0ull);
             p.result->infinities = atomicExch(&w.infinities, 0ull);
             w.blocks_done = 0;
@@ -91,7 +71,7 @@ __device__ inline void begin(MaxShared &s) {
 }
 
 // How patterns are ordered: floats by their magnitude bits, fnuz floats likewise but for the pattern that is NaN, integers by value.
-enum Order { MAGNITUDE, FNUZ, SIGNED, UNSIGNED };
+enum Order { MAGNITUDE, FNUZ, SIGNED_INTEGERS, UNSIGNED_INTEGERS };
 
 // Two 16-bit lanes in a word.
 #if defined(__CUDACC__)
@@ -115,19 +95,19 @@ template <int BITS, Order ORDER> struct Lanes {
     bool nan;
     __device__ void clear() { top = low = 0, nan = false; }
     __device__ void one(Word x, Word mask) {
-        if constexpr (ORDER == SIGNED) {
+        if constexpr (ORDER == SIGNED_INTEGERS) {
             // |least| exceeds the largest by one: unsigned words hold it.
             const Word m = (x >> (BITS - 1)) ? 0 - x : x;
             top = m > top ? m : top;
         } else {
-            const Word m = ORDER == UNSIGNED ? x : x & mask;
+            const Word m = ORDER == UNSIGNED_INTEGERS ? x : x & mask;
             top = m > top ? m : top;
         }
     }
     // Two elements of 16 bits, or the upper bytes of two halves.
     __device__ void two(u32 x, u32 mask) {
-        if constexpr (ORDER == SIGNED) top = most2((u32)top, x), low = least2((u32)low, x);
-        else if constexpr (ORDER == UNSIGNED) top = max2((u32)top, x);
+        if constexpr (ORDER == SIGNED_INTEGERS) top = most2((u32)top, x), low = least2((u32)low, x);
+        else if constexpr (ORDER == UNSIGNED_INTEGERS) top = max2((u32)top, x);
         else top = max2((u32)top, x & mask);
     }
     __device__ void take(uint4 x, Word mask) {
@@ -141,7 +121,7 @@ template <int BITS, Order ORDER> struct Lanes {
             for (int i = 0; i < 4; i++) {
                 const u32 w = words[i];
                 if constexpr (BITS == 16) two(w, mask);
-                else if constexpr (ORDER == SIGNED || ORDER == UNSIGNED) {
+                else if constexpr (ORDER == SIGNED_INTEGERS || ORDER == UNSIGNED_INTEGERS) {
                     two(w & 0xff00ff00u, mask), two(w << 8 & 0xff00ff00u, mask);
                 } else {
                     // Bytes in the lower halves.
@@ -157,30 +137,30 @@ template <int BITS, Order ORDER> struct Lanes {
     }
     // Whether a magnitude is above `limit`, or a pattern NaN.
     __device__ bool odd(Word limit) const {
-        if constexpr (ORDER == SIGNED || ORDER == UNSIGNED) return false;
+        if constexpr (ORDER == SIGNED_INTEGERS || ORDER == UNSIGNED_INTEGERS) return false;
         else if constexpr (BITS >= 32) return top > limit;
         else return max2((u32)top, (u32)limit) != (u32)limit || nan;
     }
     __device__ void join(const Lanes &x) {
         if constexpr (BITS >= 32) top = x.top > top ? x.top : top;
-        else if constexpr (ORDER == SIGNED) top = most2((u32)top, (u32)x.top), low = least2((u32)low, (u32)x.low);
+        else if constexpr (ORDER == SIGNED_INTEGERS) top = most2((u32)top, (u32)x.top), low = least2((u32)low, (u32)x.low);
         else top = max2((u32)top, (u32)x.top);
     }
     // The largest magnitude, as a pattern or as an integer.
     __device__ u64 largest() const {
         if constexpr (BITS >= 32) return top;
-        else if constexpr (ORDER == SIGNED) {
+        else if constexpr (ORDER == SIGNED_INTEGERS) {
             // Nothing is above 0 in `low` and below it in `top`.
             const u32 down = larger_half(((0 - low) & 0xffff) | ((0 - (low >> 16)) << 16)), up = larger_half((u32)top);
             return (down > up ? down : up) >> (BITS == 8 ? 8 : 0);
-        } else return larger_half((u32)top) >> (BITS == 8 && ORDER == UNSIGNED ? 8 : 0);
+        } else return larger_half((u32)top) >> (BITS == 8 && ORDER == UNSIGNED_INTEGERS ? 8 : 0);
     }
 };
 
 template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &p, MaxShared &s) {
     enum { PER = 128 / BITS, DEPTH = 4 };
     typedef Lanes<BITS, ORDER> Of;
-    const Patterns f = patterns_of(p.dtype);
+    const Patterns f = patterns_of(p.tensor.dtype);
     const u32 copies = BITS < 32 ? 0x10001u : 1;
     const typename Of::Word mask = (typename Of::Word)f.magnitude * copies;
     // Everything up to here is finite.
@@ -207,27 +187,27 @@ template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &
         }
 #pragma unroll 1
         for (u32 v = 0; v < DEPTH * PER; v++) {
-            const double y = visit(s, p.dtype, any_load(p.x, p.dtype, (i64)((first + (u64)(v / PER) * blockDim.x) * PER + v % PER)));
+            const double y = visit(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)((first + (u64)(v / PER) * blockDim.x) * PER + v % PER)));
             largest = y > largest ? y : largest;
         }
     }
     // The rest, less than a tile.
     for (u64 i = tiles * tile * PER + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
-        const double y = visit(s, p.dtype, any_load(p.x, p.dtype, (i64)i));
+        const double y = visit(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)i));
         largest = y > largest ? y : largest;
     }
     // Only what was seen: e8m0 has no zero to begin with.
     double y = 0;
-    if (seen) y = ORDER == SIGNED || ORDER == UNSIGNED ? (double)all.largest() : any_decode(p.dtype, all.largest());
+    if (seen) y = ORDER == SIGNED_INTEGERS || ORDER == UNSIGNED_INTEGERS ? (double)all.largest() : any_decode(p.tensor.dtype, all.largest());
     end(p, s, y > largest ? y : largest);
 }
 
 template <int BITS> __device__ inline void reduce(const MaxParams &p) {
     __shared__ MaxShared s;
     begin(s);
-    const Format f = format_of(p.dtype);
-    if (f.specials == INTEGER && f.mantissa_bits) reduce<BITS, SIGNED>(p, s);
-    else if (f.specials == INTEGER) reduce<BITS, UNSIGNED>(p, s);
+    const Format f = format_of(p.tensor.dtype);
+    if (f.specials == INTEGER && f.mantissa_bits) reduce<BITS, SIGNED_INTEGERS>(p, s);
+    else if (f.specials == INTEGER) reduce<BITS, UNSIGNED_INTEGERS>(p, s);
     else if (BITS == 8 && f.specials == NEGATIVE_ZERO_NAN) reduce<BITS, FNUZ>(p, s);
     else reduce<BITS, MAGNITUDE>(p, s);
 }
@@ -244,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(512) reduce_max_any(MaxParams p) {
     begin(s);
     double largest = 0;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
-        const double y = visit(s, p.dtype, any_load(p.x, p.dtype, any_place(i, p.rank, p.offset, p.extents, p.strides)));
+        const double y = visit(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, any_place(p.tensor, i)));
         largest = y > largest ? y : largest;
     }
     end(p, s, largest);

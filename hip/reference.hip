@@ -9,71 +9,19 @@
 #include "any.h"
 #include "reference_sums.h"
 
-// What a matrix core does to an input before it multiplies; see `prepare` of the rules.
-enum : u32 { AS_IT_IS = 0, AS_GFX90A_F16 = 1, AS_GFX90A_BF16 = 2, AS_GFX942 = 3, AS_BF16_NEAREST = 4, AS_BF16_CUT = 5 };
-
-struct ReferenceWiden {
-    AnyTensor tensor;
-    const u8 *from;
-    void *to;
-    u64 count;
-    double least;  // magnitudes below count as +0
-    u32 to_double; // f64 rather than f32
-    u32 magnitude; // without sign
-    u32 prepare;
-    u32 unused;
-};
-
-// A family of sums. The result has six dimensions; each product pairs an element of `other` with one of `source`, which lies
-// at position (base + window * step) / divide of three spatial dimensions, or outside, where it is zero.
-struct Reference {
-    const void *source, *other;
-    double *to;
-    u64 count; // of threads with work
-    u64 to_at[6], source_at[6], other_at[6]; // strides along the result's dimensions
-    u64 source_space[3], other_space[3];     // strides along positions of the source, and of the window
-    u64 source_channel, other_channel;
-    u32 extent[6];                 // of the result
-    i32 base_step[3], base_add[3]; // base of the result's last three dimensions
-    u32 window[3];
-    i32 step[3];
-    u32 divide[3];
-    u32 positions[3]; // extents of the source
-    u32 channels;
-    u32 channels_last;          // whether channels vary fastest among the products, or slowest
-    u32 inside;                 // whether products outside are left out rather than added as zeros
-    u32 rows;                   // the dimension (1 or 2) along which the source does not change: a thread takes several
-    u32 source_dtype, unused;
-};
-static_assert(sizeof(Reference) == 360, "the layout of Rust's Reference");
-
-struct ReferenceFinish {
-    AnyTensor tensor;
-    const double *sums;
-    const double *c;    // or null
-    const double *bias; // or null
-    u8 *to;
-    u64 count, area, columns; // element i adds c[i % area] and bias[i % columns]
-    double alpha, beta, low, high;
-    u32 epilogue; // 0 nothing, 1 relu, 2 clamp
-    u32 scaled;   // whether alpha is applied
-    u32 single;   // rounded to f32 first
-    u32 unused;
-};
-
 namespace {
 constexpr int THREADS = 256;
 
 // The products of one element, one after the other. All lanes walk in step.
 struct Walk {
-    const Reference &p;
+    const ReferenceSums &p;
     u64 left, source, other; // products to come; offsets of the channel
     u64 source_offset[3], other_offset[3];
     u32 at[3], channel;
     i32 base[3];
     bool ok[3];
 
-    __device__ inline Walk(const Reference &reference, const i32 (&start)[3]) : p(reference) {
+    __device__ inline Walk(const ReferenceSums &reference, const i32 (&start)[3]) : p(reference) {
         left = (u64)p.channels * p.window[0] * p.window[1] * p.window[2];
         source = other = 0;
         channel = 0;
@@ -127,7 +75,7 @@ struct Walk {
     }
 };
 
-template <typename SUM, int N> __device__ inline void run(const Reference &p) {
+template <typename SUM, int N> __device__ inline void run(const ReferenceSums &p) {
     typedef typename SUM::Input Input;
     typedef typename SUM::Wide Wide;
     constexpr int GROUP = SUM::GROUP;
@@ -186,11 +134,11 @@ template <typename SUM, int N> __device__ inline void run(const Reference &p) {
 
 // Two kernels: one element a thread, and several that share their source.
 #define PLAIN(NAME, SUM) \
-    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(Reference p) { run<SUM<1>, 1>(p); } \
-    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(Reference p) { run<SUM<8>, 8>(p); }
+    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(ReferenceSums p) { run<SUM<1>, 1>(p); } \
+    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(ReferenceSums p) { run<SUM<8>, 8>(p); }
 #define MODEL(NAME, ...) \
-    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(Reference p) { run<SumModel<__VA_ARGS__, 1>, 1>(p); } \
-    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(Reference p) { run<SumModel<__VA_ARGS__, 4>, 4>(p); }
+    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(ReferenceSums p) { run<SumModel<__VA_ARGS__, 1>, 1>(p); } \
+    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(ReferenceSums p) { run<SumModel<__VA_ARGS__, 4>, 4>(p); }
 
 PLAIN(f64, SumF64)
 PLAIN(rounded, SumRounded)
@@ -210,7 +158,7 @@ MODEL(gfx942_halves, Gfx942<16, true>)
 extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceWiden p) {
     const u64 grid = (u64)gridDim.x * THREADS;
     for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < p.count; i += grid) {
-        double x = p.tensor.decode(p.tensor.load(p.from, p.tensor.place(i)));
+        double x = any_decode(p.tensor.dtype, any_load(p.from, p.tensor.dtype, any_place(p.tensor, i)));
         if (fabs(x) < p.least) x = 0.0;
         if (p.magnitude) x = fabs(x);
         if (p.to_double) {
@@ -239,9 +187,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference_finish(Reference
             x = x + more;
         }
         if (p.bias) x = x + p.bias[i % p.columns];
-        if (p.epilogue == 1 && x < 0.0) x = 0.0;
-        if (p.epilogue == 2) x = x < p.low ? p.low : x > p.high ? p.high : x;
+        if (p.epilogue == RELU && x < 0.0) x = 0.0;
+        if (p.epilogue == CLAMP) x = x < p.low ? p.low : x > p.high ? p.high : x;
         if (x != x) x = f64_of(0x7ff8000000000000ull);
-        p.tensor.store(p.to, p.tensor.place(i), encode_any(p.tensor.dtype, x, false, false));
+        any_store(p.to, p.tensor.dtype, any_place(p.tensor, i), encode_any(p.tensor.dtype, x, false, false));
     }
 }

@@ -11,71 +11,11 @@
 //   finish   the block that ends last joins all sums, lists the first mismatches and writes the result. It leaves the workspace
 //            as it found it: zeroed.
 //
-// Here: parameters, the rule for one element, and what a block knows. `verify_sums.h` and `verify_count.h` add, `verify_screen.h`
+// Here: the rule for one element, and what a block knows. `verify_sums.h` and `verify_count.h` add, `verify_screen.h`
 // decides which elements need a look at all and `verify_look.h` looks at them, `verify_end.h` finishes; `verify_dense.h`,
 // `verify_few.h` (for small tensors) and `verify_any.hip` are the loops.
 #pragma once
 #include "formats.h"
-
-enum { ABSOLUTE, RELATIVE, RELATIVE_OLD, EPSILON, ULP, RATIO, MEASURES };
-
-struct VerifyParams {
-    const u8 *a, *r;  // result and reference
-    u64 n;            // elements
-    double rtol, atol;
-    u32 dtype_a, dtype_r;
-    u32 nonfinite_equal;
-    u32 first;        // mismatches to list
-    i32 min_exponent, max_exponent, mantissa_bits; // of the result's format
-    u32 histograms;
-    u32 rank_a, rank_r; // 0: dense
-    u32 chunk_log;      // a group takes 2^chunk_log segments in a row, up to ITEM_SEGMENTS
-    u32 unused;
-    i64 offset_a, offset_r;
-    u64 extents_a[8], extents_r[8];
-    i64 strides_a[8], strides_r[8];
-    double *partials; // [chunks][4]
-    u32 *mismatches;  // [segments]; of small tensors one for each group's elements
-    struct VerifyWorkspace *workspace;
-    double *bests;    // [MEASURES][grid], then indices of as many
-    struct VerifyResult *result;
-};
-
-// The worst elements that a group has seen.
-struct VerifyBest {
-    double value[MEASURES];
-    u64 index[MEASURES];
-};
-
-struct VerifyWorkspace {
-    u64 keys[MEASURES];
-    u64 hints[2];      // patterns of f64
-    u64 magnitudes[2]; // patterns of f64
-    u64 counts[11];    // as in VerifyResult
-    u64 histograms[23];
-    u64 first_segment; // the first segment with a mismatch, inverted
-    u64 blocks_done;
-};
-
-enum { MISMATCHES, ZERO_PASSES, ZEROS_A, ZEROS_R, NANS_A, NANS_R, PLUS_A, PLUS_R, MINUS_A, MINUS_R, NONFINITE_PAIRS, COUNTS };
-
-struct VerifyPlace {
-    u64 index; // ~0: none
-    u64 bits_a, bits_r;
-};
-
-struct VerifyResult {
-    u64 counts[COUNTS];
-    double magnitudes[2];
-    double values[MEASURES];
-    VerifyPlace places[MEASURES];
-    double hints[2];
-    double sums[4];
-    u64 histograms[23];
-    u64 listed;
-    VerifyPlace first[64];
-    u64 done; // 1 when everything else is written and the workspace is free
-};
 
 enum { ROWS = 16, GROUP = 32, MOST_GROUPS = 16, ITEM_SEGMENTS = 16, FINAL_LANES = 256 };
 #define NOWHERE (~0ull)
@@ -197,7 +137,7 @@ struct Shared {
     u64 hints[2];
     u64 magnitudes[2];
     u64 counts[COUNTS];
-    u64 histograms[23];
+    u64 histograms[HISTOGRAM_BINS];
     u64 first_segment; // inverted
     VerifyBest bests[MOST_GROUPS];
     u64 mismatches[MOST_GROUPS]; // of each group

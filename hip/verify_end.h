@@ -143,7 +143,7 @@ template <class Pair, int KINDS> __device__ inline void gather(const VerifyParam
     VerifyResult &out = *p.result;
     const u32 t = threadIdx.x, column = t % GROUP;
     // Read first and used later, so that all is under way at once.
-    const u64 count = w.counts[t < COUNTS ? t : 0], histogram = w.histograms[t < 23 ? t : 0];
+    const u64 count = w.counts[t < COUNTS ? t : 0], histogram = w.histograms[t < HISTOGRAM_BINS ? t : 0];
     const double hint = f64_of(w.hints[t & 1]), magnitude = f64_of(w.magnitudes[t & 1]);
 #pragma unroll 1
     for (u32 k = t / GROUP; k < KINDS; k += blockDim.x / GROUP) {
@@ -169,7 +169,7 @@ template <class Pair, int KINDS> __device__ inline void gather(const VerifyParam
         });
     }
     if (t < COUNTS) out.counts[t] = count;
-    if (t < 23) out.histograms[t] = histogram;
+    if (t < HISTOGRAM_BINS) out.histograms[t] = histogram;
     if (t < 2) out.hints[t] = hint, out.magnitudes[t] = magnitude;
     // Measures that were not asked for.
     if (t >= KINDS && t < MEASURES) out.values[t] = 0, out.places[t].index = NOWHERE;
@@ -208,7 +208,7 @@ template <class Pair, bool ALL, bool FEW> __device__ inline void finish(const Ve
             most = x > most ? x : most;
         }
         if (most) atomicMax(&w.magnitudes[column], most);
-    } else if (counter == 2 && column < 23 && s.histograms[column]) atomicAdd(&w.histograms[column], s.histograms[column]);
+    } else if (counter == 2 && column < HISTOGRAM_BINS && s.histograms[column]) atomicAdd(&w.histograms[column], s.histograms[column]);
     else if (counter == 3 && column < 2 && s.hints[column]) atomicMax(&w.hints[column], s.hints[column]);
     else if (counter == 3 && column == 2 && s.first_segment) atomicMax(&w.first_segment, s.first_segment);
     if (!last_block(w.blocks_done, s.last)) return;

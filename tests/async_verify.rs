@@ -116,7 +116,7 @@ fn replays_look_at_the_data_of_their_time() -> Result<()> {
         }
         let stream = Stream::new(device)?;
         let write = |value: f32, elements: usize| {
-            let mut argument = SetValue { target: address as u64, bytes: 4 * elements as u64, pattern: [value.to_bits(); 4] };
+            let mut argument = SetValue { target: address.cast(), bytes: 4 * elements as u64, pattern: [value.to_bits(); 4] };
             let mut arguments = [(&raw mut argument).cast::<c_void>()];
             let grid = Grid { blocks: [4, 1, 1], threads: [256, 1, 1], shared_bytes: 0 };
             // SAFETY: the kernel takes this struct and writes the first elements of `owner`, which outlives the graph.

@@ -115,7 +115,7 @@ fn own_kernels_run_on_own_streams() -> Result<()> {
         let Some(module) = set_value_module(device)? else { return Ok(()) };
         let stream = Stream::new(device)?;
         let mut x = DeviceMem::<f32>::new(device, 1000)?;
-        let target = x.tensor_mut(&[1000])?.as_mut_ptr() as u64;
+        let target = x.tensor_mut(&[1000])?.as_mut_ptr();
         let mut argument = SetValue { target, bytes: 4000, pattern: [2.5f32.to_bits(); 4] };
         let mut arguments = [(&raw mut argument).cast::<c_void>()];
         let grid = Grid { blocks: [2, 1, 1], threads: [128, 1, 1], shared_bytes: 0 };

@@ -5,6 +5,7 @@
 use super::hip::{HipDevice, Kernel};
 use super::{Backend, Device, DeviceBytes, Event, Stream};
 use crate::error::Result;
+use hipverify_sys::abi::{Nothing, ReadTwo, WriteOne};
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -35,13 +36,13 @@ pub fn read(device: &Device, bytes: usize) -> Result<f64> {
             read(sum_of::<false>).min(read(sum_of::<true>))
         }
         Backend::Hip(gpu) => {
-            // SAFETY: `extern "C" __global__ void read_two(const u8 *, const u8 *, u64, u32 *)`, for blocks of up to 512 threads.
-            let kernel: Kernel<(u64, u64, u64, u64)> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
-            let arguments = (a.ptr() as u64, b.ptr() as u64, bytes as u64, 0);
+            // SAFETY: `extern "C" __global__ void read_two(ReadTwo)`, for blocks of up to 512 threads.
+            let kernel: Kernel<ReadTwo> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
+            let params = ReadTwo { a: a.ptr(), b: b.ptr(), bytes: bytes as u64, never: std::ptr::null_mut() };
             timed(device, |stream| {
                 let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
-                // SAFETY: both blocks have `bytes` bytes and outlive `timed`, which waits; the last argument is not used on zeros.
-                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &arguments) }
+                // SAFETY: both blocks have `bytes` bytes and outlive `timed`, which waits; `never` is not used on zeros.
+                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &params) }
             })?
         }
     };
@@ -61,13 +62,13 @@ pub fn write(device: &Device, bytes: usize) -> Result<f64> {
             let _ = a.set_zero();
         }),
         Backend::Hip(gpu) => {
-            // SAFETY: `extern "C" __global__ void write_one(u8 *, u64, u32)`, for blocks of up to 512 threads.
-            let kernel: Kernel<(u64, u64, u32)> = unsafe { Kernel::new("bandwidth.hip", "write_one", 512) };
-            let arguments = (a.mut_ptr() as u64, bytes as u64, 1);
+            // SAFETY: `extern "C" __global__ void write_one(WriteOne)`, for blocks of up to 512 threads.
+            let kernel: Kernel<WriteOne> = unsafe { Kernel::new("bandwidth.hip", "write_one", 512) };
+            let params = WriteOne { a: a.mut_ptr(), bytes: bytes as u64, value: 1, unused: 0 };
             timed(device, |stream| {
                 let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
                 // SAFETY: the block has `bytes` bytes, is ours alone and outlives `timed`, which waits.
-                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &arguments) }
+                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &params) }
             })?
         }
     };
@@ -80,13 +81,13 @@ pub fn write(device: &Device, bytes: usize) -> Result<f64> {
 /// A failed launch.
 pub fn empty_launch(device: &Device) -> Result<Duration> {
     let Backend::Hip(gpu) = device.backend() else { return Ok(Duration::ZERO) };
-    // SAFETY: `extern "C" __global__ void nothing(u32 *)`.
-    let kernel: Kernel<(u64,)> = unsafe { Kernel::new("bandwidth.hip", "nothing", 64) };
+    // SAFETY: `extern "C" __global__ void nothing(Nothing)`.
+    let kernel: Kernel<Nothing> = unsafe { Kernel::new("bandwidth.hip", "nothing", 64) };
     let mut times = Vec::with_capacity(200);
     for _ in 0..200 {
         let start = Instant::now();
         // SAFETY: the kernel touches nothing.
-        gpu.blocking(|queue| unsafe { kernel.launch(queue, 1, &(0,)) })?;
+        gpu.blocking(|queue| unsafe { kernel.launch(queue, 1, &Nothing { never: std::ptr::null_mut() }) })?;
         times.push(start.elapsed());
     }
     times.sort();

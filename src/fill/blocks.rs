@@ -7,7 +7,7 @@ use super::crand::Outputs;
 use super::element::{self, DATA, SPARSE, SPECIAL, below, nearest, random_bits};
 use super::loops;
 use super::math::INV_TAU;
-use super::params::{FillParams, flag, is_wide, kind};
+use super::params::{FillParams, crand_state, flag, is_wide, kind};
 use super::philox;
 use super::vectors::Vectors;
 use crate::dtype::convert::{encode_from_f32, encode_from_f64};
@@ -193,7 +193,7 @@ impl<'a> Blocks<'a> {
     fn crand(&mut self, start: u64) {
         let mut outputs = match self.crand.take() {
             Some((next, outputs)) if next == start => outputs,
-            _ => self.p.crand_state().outputs_from(start),
+            _ => crand_state(self.p).outputs_from(start),
         };
         self.words[..WINDOW].iter_mut().for_each(|word| *word = outputs.next_output());
         self.crand = Some((start + WINDOW as u64, outputs));

@@ -5,13 +5,12 @@
 //! numbers, with the coefficients of x^n modulo x^31 - x^28 - 1: a few dozen squarings lead anywhere.
 
 /// How many numbers determine all that follow.
-pub(crate) const ORDER: usize = 31;
+pub(crate) const ORDER: usize = hipverify_sys::abi::CRAND_ORDER as usize;
 /// Where the first output stands in the sequence whose first numbers are [`State::first`].
 const SKIP: u64 = 341;
 
-/// A seeded generator; plain data that kernels read as well.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+/// A seeded generator.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     /// The first numbers of the recurrence.
     pub(crate) first: [u32; ORDER],

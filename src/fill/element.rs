@@ -7,7 +7,7 @@
 //! (purpose 0) an element of `w` bits of randomness takes bits `[w l, w l + w)` of block `i / (128 / w)`, `l = i % (128 / w)`.
 
 use super::math::{ln32, ln64, radians_to_turn, sin_cos32, sin_cos64};
-use super::params::{FillParams, flag, is_wide, kind};
+use super::params::{FillParams, crand_state, flag, is_wide, kind};
 use super::philox;
 use crate::dtype::{DType, FloatFormat, Overflow, Rounding, Specials};
 
@@ -43,7 +43,7 @@ pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
         kind::INTEGERS => integer(p, dtype, index),
         kind::SUBNORMAL => subnormal(p, dtype, index),
         kind::NORMAL => nearest(dtype, normal(p, dtype, index)),
-        kind::CRAND => crand(p, dtype, p.crand_state().outputs_from(index).next_output()),
+        kind::CRAND => crand(p, dtype, crand_state(p).outputs_from(index).next_output()),
         _ => nearest(dtype, fixed(p, index)),
     }
 }
@@ -239,18 +239,18 @@ pub(super) fn coordinate_sum(p: &FillParams, mut index: u64) -> u64 {
 }
 
 pub(super) fn special(flags: u32, f: &FloatFormat, word: u32) -> u64 {
-    let classes = flags & (flag::ZERO | flag::INFINITE | flag::NAN);
+    let classes = flags & (flag::HAS_ZERO | flag::HAS_INFINITE | flag::HAS_NAN);
     let choice = ((word & 0xffff) * classes.count_ones()) >> 16;
     // The choice-th class that there is.
-    let class = [flag::ZERO, flag::INFINITE, flag::NAN].into_iter().filter(|c| classes & c != 0).nth(choice as usize);
+    let class = [flag::HAS_ZERO, flag::HAS_INFINITE, flag::HAS_NAN].into_iter().filter(|c| classes & c != 0).nth(choice as usize);
     let payload = u64::from(word >> 17);
     let magnitude = f.exponent_bits + f.mantissa_bits;
     let sign = u64::from(word >> 16 & 1) << magnitude;
     let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
     let bits = match (class.unwrap_or(0), f.specials) {
-        (flag::ZERO, Specials::NegativeZeroNan) => 0,
-        (flag::ZERO, _) => sign,
-        (flag::INFINITE, _) => sign | infinity,
+        (flag::HAS_ZERO, Specials::NegativeZeroNan) => 0,
+        (flag::HAS_ZERO, _) => sign,
+        (flag::HAS_INFINITE, _) => sign | infinity,
         (_, Specials::NegativeZeroNan) => 1 << magnitude,
         (_, Specials::SingleNan) => sign | ((1 << magnitude) - 1),
         (_, Specials::E8m0) => (1 << magnitude) - 1,

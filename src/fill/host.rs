@@ -7,7 +7,7 @@
 use super::avx512::Stream;
 use super::blocks::{Blocks, WINDOW, rows};
 use super::element::element;
-use super::params::{FillParams, flag};
+use super::params::{FillParams, flag, passes};
 use super::vectors::Vectors;
 use crate::dtype::DType;
 use rayon::prelude::*;
@@ -120,7 +120,7 @@ fn strided(vectors: Vectors, p: &FillParams, dtype: DType, memory: &mut [u8]) {
     let shared = Shared(memory.as_mut_ptr());
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
-    for &pass in p.passes() {
+    for &pass in passes(p) {
         (0..p.count.div_ceil(CHUNK as u64)).into_par_iter().for_each(|chunk| {
             let mut blocks = Blocks::new(vectors, p, dtype);
             let first = chunk * CHUNK as u64;

@@ -1,10 +1,10 @@
 //! Fill on a GPU: which kernel of `hip/fill.hip`, with how many threads, on what.
 
-use super::crand::State;
-use super::params::{FillParams, flag, kind};
+use super::params::{FillParams, crand_state, dtype_of, flag, kind, passes};
 use crate::device::hip::{HipDevice, Kernel};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use hipverify_sys::abi::{Fill, FillCrand};
 
 /// Fills a tensor at `target` on `gpu`, and waits.
 ///
@@ -15,28 +15,29 @@ use crate::error::{Error, Result};
 /// * `p` came from `kernel_params` for a layout that lies within the memory at `target`;
 /// * that memory is valid for reads and writes on `gpu`, and nothing else uses it until this returns.
 pub(super) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, target: *mut u8) -> Result<()> {
-    let unit = p.dtype().map_or(1, DType::unit_bytes);
+    let unit = dtype_of(p).map_or(1, DType::unit_bytes);
     if !(target as usize).is_multiple_of(unit) {
         let limit = format!("kernels need it aligned to the element, {unit} bytes");
         return Err(Error::InvalidArgument { what: "address", value: format!("{target:p}"), limit });
     }
     let Launch { kernel, threads, blocks } = Launch::of(p);
     gpu.blocking(|queue| {
-        for flags in p.passes() {
-            let p = FillParams { flags: p.flags | flags, ..*p };
-            if p.kind == kind::CRAND {
-                // SAFETY: `extern "C" __global__ void fill_crand(FillParams, CrandState, u8 *)`, for blocks of 64 threads.
-                let kernel: Kernel<(FillParams, State, u64)> = unsafe { Kernel::new("fill.hip", kernel, threads) };
+        for flags in passes(p) {
+            let params = FillParams { flags: p.flags | flags, ..*p };
+            if params.kind == kind::CRAND {
+                // SAFETY: `extern "C" __global__ void fill_crand(FillCrand)`, for blocks of 64 threads.
+                let kernel: Kernel<FillCrand> = unsafe { Kernel::new("fill.hip", kernel, threads) };
                 let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
+                let fill = FillCrand { params, target, first: crand_state(p).first, unused: 0 };
                 // SAFETY: the caller's promise; `blocking` waits.
-                unsafe { kernel.launch(queue, grid, &(p, p.crand_state(), target as u64))? };
+                unsafe { kernel.launch(queue, grid, &fill)? };
             } else {
-                // SAFETY: all others are `extern "C" __global__ void name(FillParams, u8 *)`, for blocks of 256
+                // SAFETY: all others are `extern "C" __global__ void NAME(Fill)`, for blocks of 256
                 // threads, the uniform ones of 512, as `Launch::of` says.
-                let kernel: Kernel<(FillParams, u64)> = unsafe { Kernel::new("fill.hip", kernel, threads) };
+                let kernel: Kernel<Fill> = unsafe { Kernel::new("fill.hip", kernel, threads) };
                 let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
                 // SAFETY: the caller's promise; `blocking` waits.
-                unsafe { kernel.launch(queue, grid, &(p, target as u64))? };
+                unsafe { kernel.launch(queue, grid, &Fill { params, target })? };
             }
         }
         Ok(())
@@ -60,7 +61,7 @@ const CRAND_CHUNK: u64 = 1 << 14;
 impl Launch {
     /// The launch for checked parameters. With nothing to fill there are no blocks, and nothing must be launched.
     fn of(p: &FillParams) -> Launch {
-        let bits = p.dtype().map_or(8, DType::bits) as u64;
+        let bits = dtype_of(p).map_or(8, DType::bits) as u64;
         let contiguous = p.flags & flag::CONTIGUOUS != 0;
         let plain = p.special_below == 0 && p.flags & flag::SPARSE == 0;
         if p.kind == kind::CRAND {
@@ -69,7 +70,7 @@ impl Launch {
         // One thread makes 16 bytes, or one element where elements lie apart.
         let items = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
         let whole_bytes = bits > 4 || p.offset.is_multiple_of(2);
-        let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(p.dtype()) } else { None };
+        let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(dtype_of(p)) } else { None };
         let (kernel, threads) = uniform.map_or(("fill_general", 256), |kernel| (kernel, 512));
         Launch { kernel, threads, blocks: items.div_ceil(u64::from(threads)) }
     }

@@ -1,110 +1,33 @@
 //! One description of a fill that the host loops and the device kernels both read.
 //!
-//! [`kernel_params`] checks a generator against a format and a layout and reduces it to [`FillParams`], plain data that is
-//! passed to kernels by value. `hip/fill.hip` mirrors the struct and the constants.
+//! [`kernel_params`] checks a generator against a format and a layout and reduces it to [`FillParams`] of `hip/abi.h`.
 
 use super::crand;
 use super::spec::{FillSpec, Operand, Pattern};
 use crate::device::Layout;
 use crate::dtype::{DType, Overflow, Rounding, Specials, next_down, next_up};
 use crate::error::{Error, Result};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
+pub(crate) use hipverify_sys::abi::{self, FillFlag as flag, FillKind as kind, FillParams};
 
 /// Most dimensions of a tensor that can be filled.
-pub(crate) const MAX_RANK: usize = 8;
+pub(crate) const MAX_RANK: usize = abi::MAX_RANK as usize;
 
-/// What kind of number an element is; the values are part of the kernels' interface.
-pub(crate) mod kind {
-    pub(crate) const UNIFORM: u32 = 0;
-    pub(crate) const INTEGERS: u32 = 1;
-    pub(crate) const SUBNORMAL: u32 = 2;
-    pub(crate) const NORMAL: u32 = 3;
-    pub(crate) const CONSTANT: u32 = 4;
-    pub(crate) const SEQUENTIAL: u32 = 5;
-    pub(crate) const DIAGONAL: u32 = 6;
-    pub(crate) const CHECKERBOARD: u32 = 7;
-    pub(crate) const MONOTONIC: u32 = 8;
-    pub(crate) const SIN: u32 = 9;
-    pub(crate) const COS: u32 = 10;
-    pub(crate) const CRAND: u32 = 11;
+/// The format, or `None` for a number that is none.
+pub(crate) fn dtype_of(p: &FillParams) -> Option<DType> {
+    DType::ALL.into_iter().find(|d| *d as u32 == p.dtype)
 }
 
-/// Bits of [`FillParams::flags`]; part of the kernels' interface.
-pub(crate) mod flag {
-    /// A random sign: magnitudes are drawn, one random bit negates.
-    pub(crate) const SIGNED: u32 = 1;
-    /// 2:4 sparsity over everything else.
-    pub(crate) const SPARSE: u32 = 2;
-    /// The classes of special values that the format has.
-    pub(crate) const ZERO: u32 = 4;
-    pub(crate) const INFINITE: u32 = 8;
-    pub(crate) const NAN: u32 = 16;
-    /// Element i lies at `offset + i`.
-    pub(crate) const CONTIGUOUS: u32 = 32;
-    /// Write only elements with an even (odd) memory index: packed elements that share a byte must not be written at once,
-    /// so kernels take two passes over a strided packed tensor.
-    pub(crate) const EVEN: u32 = 64;
-    pub(crate) const ODD: u32 = 128;
+/// The C library's state for CRAND.
+pub(crate) fn crand_state(p: &FillParams) -> crand::State {
+    crand::State::seeded(p.key[0])
 }
 
-/// A checked fill, as the kernels read it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub(crate) struct FillParams {
-    /// Elements.
-    pub(crate) count: u64,
-    /// Memory index of logical element 0, in elements.
-    pub(crate) offset: u64,
-    /// INTEGERS: the least value (SIGNED: the least magnitude). SUBNORMAL: 1.
-    pub(crate) int_low: i64,
-    /// INTEGERS, SUBNORMAL: how many different outcomes a draw has, both signs counted; 0 stands for 2^64.
-    pub(crate) int_count: u64,
-    /// INTEGERS: zero where the coordinate sum is no multiple of this; 0 or 1: nowhere.
-    pub(crate) period: u64,
-    /// An element is special when its 32-bit draw is below this (up to 2^32).
-    pub(crate) special_below: u64,
-    /// UNIFORM: low end. NORMAL: mean. CONSTANT, DIAGONAL, CHECKERBOARD: value. MONOTONIC: init. CRAND: low end.
-    /// Already rounded to f32 where the arithmetic is f32.
-    pub(crate) a: f64,
-    /// UNIFORM, CRAND: high end - low end. NORMAL: sigma. MONOTONIC: step.
-    pub(crate) b: f64,
-    /// UNIFORM, NORMAL: results are clamped to [low, high] before they are rounded to the format.
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    /// Philox's key: the low and the high half of the seed.
-    pub(crate) key: [u32; 2],
-    pub(crate) stream: u32,
-    pub(crate) kind: u32,
-    /// `DType as u32`.
-    pub(crate) dtype: u32,
-    pub(crate) flags: u32,
-    /// SEQUENTIAL: the dimension.
-    pub(crate) dim: u32,
-    /// Dimensions in use.
-    pub(crate) rank: u32,
-    pub(crate) shape: [u64; MAX_RANK],
-    pub(crate) strides: [i64; MAX_RANK],
-}
-
-const _: () = assert!(size_of::<FillParams>() == 240);
-
-impl FillParams {
-    /// The format, or `None` for a number that is none.
-    pub(crate) fn dtype(&self) -> Option<DType> {
-        DType::ALL.into_iter().find(|d| *d as u32 == self.dtype)
-    }
-
-    /// The C library's state for CRAND.
-    pub(crate) fn crand_state(&self) -> crand::State {
-        crand::State::seeded(self.key[0])
-    }
-
-    /// The flags to add for each launch that the fill takes: one launch, or two where packed elements are written singly.
-    pub(crate) fn passes(&self) -> &'static [u32] {
-        let packed = self.dtype().is_some_and(|d| d.per_unit() == 2);
-        let singly = self.flags & flag::CONTIGUOUS == 0 || self.kind == kind::CRAND;
-        if packed && singly { &[flag::EVEN, flag::ODD] } else { &[0] }
-    }
+/// The flags to add for each launch that the fill takes: one launch, or two where packed elements are written singly.
+pub(crate) fn passes(p: &FillParams) -> &'static [u32] {
+    let packed = dtype_of(p).is_some_and(|d| d.per_unit() == 2);
+    let singly = p.flags & flag::CONTIGUOUS == 0 || p.kind == kind::CRAND;
+    if packed && singly { &[flag::EVEN, flag::ODD] } else { &[0] }
 }
 
 /// Whether arithmetic on this format is done in f64; else it is f32.
@@ -460,7 +383,9 @@ fn overlay(p: &mut FillParams, spec: &FillSpec, dtype: DType, layout: &Layout) -
         let Some(f) = dtype.float_format() else {
             return Err(invalid("special", dtype, "integers have no special values".to_owned()));
         };
-        for (has, bit) in [(f.specials != Specials::E8m0, flag::ZERO), (f.has_infinity(), flag::INFINITE), (f.has_nan(), flag::NAN)] {
+        for (has, bit) in
+            [(f.specials != Specials::E8m0, flag::HAS_ZERO), (f.has_infinity(), flag::HAS_INFINITE), (f.has_nan(), flag::HAS_NAN)]
+        {
             p.flags |= if has { bit } else { 0 };
         }
     }

@@ -9,9 +9,9 @@ use super::gpu::{self, Family};
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
 use super::operand::{self, First, Job, Operands};
-use crate::device::hip::reference::Reference;
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
+use hipverify_sys::abi::ReferenceSums;
 
 /// A reference convolution.
 ///
@@ -124,7 +124,7 @@ impl Conv {
     }
 
     /// The same sums for the device code.
-    fn plan(&self, accumulate: Accumulate) -> Result<(Reference, First)> {
+    fn plan(&self, accumulate: Accumulate) -> Result<(ReferenceSums, First)> {
         let inside = accumulate == Accumulate::Every4 && self.direction == Direction::BackwardWeight;
         Ok((self.param.lattice().plan(self.direction, self.order, inside)?, First::Source))
     }

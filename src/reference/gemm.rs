@@ -11,6 +11,7 @@ use crate::device::hip::reference::{Finishing, finish};
 use crate::device::hip::{HipAlloc, HipDevice};
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
+use hipverify_sys::abi;
 use std::ops::Range;
 
 /// What happens to a result before it is rounded to the output's format.
@@ -147,9 +148,9 @@ impl<'a> Gemm<'a> {
         if let Backend::Hip(gpu) = device.backend() {
             let sums = self.sums_on(gpu, &product, self.arithmetic.accumulate, false, [&a, &b])?;
             let epilogue = match self.epilogue {
-                Epilogue::None => (0, 0.0, 0.0),
-                Epilogue::Relu => (1, 0.0, 0.0),
-                Epilogue::Clamp { low, high } => (2, low, high),
+                Epilogue::None => (abi::Epilogue::NO_EPILOGUE, 0.0, 0.0),
+                Epilogue::Relu => (abi::Epilogue::RELU, 0.0, 0.0),
+                Epilogue::Clamp { low, high } => (abi::Epilogue::CLAMP, low, high),
             };
             let finishing = Finishing {
                 alpha: self.alpha,

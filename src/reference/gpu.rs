@@ -6,17 +6,18 @@ use super::accumulate::Arithmetic;
 use super::engine::Convolution;
 use super::operand::First;
 use super::plan;
-use crate::device::hip::reference::{Finishing, Prepare, Reference, Widening, finish, sums, widen};
+use crate::device::hip::reference::{Finishing, Widening, finish, sums, widen};
 use crate::device::hip::{HipAlloc, HipDevice};
 use crate::device::{Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
+use hipverify_sys::abi::{Epilogue, Prepare, ReferenceSums};
 
 /// Sums to be formed on a GPU from two operands that live there.
 pub(crate) struct Family<'a> {
     pub arithmetic: Arithmetic,
     /// The operands' magnitudes rather than themselves.
     pub magnitudes: bool,
-    pub plan: Reference,
+    pub plan: ReferenceSums,
     pub first: First,
     pub operands: [&'a TensorRef<'a>; 2],
     /// Elements of the result.
@@ -45,7 +46,7 @@ impl Family<'_> {
         let [a, b] = [widened(self.operands[0])?, widened(self.operands[1])?];
         let (source, other) = if self.first == First::Source { (0, 1) } else { (1, 0) };
         let (blocks, tensors) = ([&a, &b], self.operands);
-        let plan = Reference { source_dtype: tensors[source].dtype() as u32, ..self.plan };
+        let plan = ReferenceSums { source_dtype: tensors[source].dtype() as u32, ..self.plan };
         // SAFETY: both operands are what the kernels of this sum take; the plan is the caller's promise.
         unsafe { sums(gpu, sum.kernels, &plan, [blocks[source], blocks[other]], self.elements) }
     }
@@ -56,7 +57,7 @@ pub(crate) fn doubles(gpu: &'static HipDevice, t: &TensorRef<'_>) -> Result<HipA
     if let Backend::Hip(own) = t.device().backend()
         && std::ptr::eq(*own, gpu)
     {
-        return widen(gpu, t, Widening { double: true, least: 0.0, magnitude: false, prepare: Prepare::AsItIs });
+        return widen(gpu, t, Widening { double: true, least: 0.0, magnitude: false, prepare: Prepare::AS_IT_IS });
     }
     let values = super::operand::read_f64(t)?;
     let mut block = HipAlloc::new(gpu, values.len() * 8)?;
@@ -73,7 +74,7 @@ pub(crate) fn fetch(sums: &HipAlloc) -> Result<Vec<f64>> {
 
 /// Rounds sums to the format of the result, in it; by way of the host where elements share a byte.
 pub(crate) fn write(gpu: &'static HipDevice, sums: &HipAlloc, to: &mut TensorMut<'_>) -> Result<()> {
-    let plain = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (0, 0.0, 0.0), single: false };
+    let plain = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (Epilogue::NO_EPILOGUE, 0.0, 0.0), single: false };
     if finish(gpu, sums, &plain, to)? { Ok(()) } else { super::operand::write(to, &fetch(sums)?) }
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn convolve_through_f32(
         return Err(Error::Unsupported { what: "a convolution of the device code".to_owned(), by: device.name() });
     };
     let sums = convolution(gpu, what, arithmetic, operands, to.as_ref().elements())?;
-    let single = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (0, 0.0, 0.0), single: true };
+    let single = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (Epilogue::NO_EPILOGUE, 0.0, 0.0), single: true };
     match finish(gpu, &sums, &single, to)? {
         true => Ok(()),
         false => Err(Error::Unsupported { what: format!("a result of {}", to.as_ref().dtype()), by: gpu.name() }),

@@ -54,7 +54,7 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
         what: format!("the model {model}"),
         by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 52 or 31 bits)", device.name()),
     })?;
-    let cut = if model.input() == Input::F16AsBf16Truncated { hip::CUT } else { 0 };
+    let cut = if model.input() == Input::F16AsBf16Truncated { hipverify_sys::abi::CUT } else { 0 };
     hip::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
 }
 

@@ -2,9 +2,11 @@
 
 use super::accumulate::Accumulate;
 use super::lattice::{Direction, KOrder, Lattice};
-use crate::device::hip::reference::{Prepare, Reference, SumKernels, extent};
+use crate::device::hip::reference::{SumKernels, extent};
 use crate::error::Result;
 use crate::matrix_core::{Arch, Input, KEEP, Rule};
+use bytemuck::Zeroable;
+use hipverify_sys::abi::{Prepare, ReferenceSums};
 
 /// How the device code computes an accumulation.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +14,8 @@ pub(crate) struct Sum {
     pub kernels: SumKernels,
     /// Whether operands are f64 rather than f32.
     pub double: bool,
-    pub prepare: Prepare,
+    /// One of [`Prepare`].
+    pub prepare: u32,
 }
 
 macro_rules! sum {
@@ -32,24 +35,24 @@ macro_rules! sum {
 /// The device code of an accumulation; `None` where there is none.
 pub(crate) fn sum(accumulate: Accumulate) -> Option<Sum> {
     Some(match accumulate {
-        Accumulate::F64 => sum!("f64", 8, true, AsItIs),
-        Accumulate::F64Rounded => sum!("rounded", 8, true, AsItIs),
-        Accumulate::Every4 => sum!("every4", 8, true, AsItIs),
-        Accumulate::Groups4 => sum!("groups4", 8, true, AsItIs),
-        Accumulate::F32 => sum!("f32", 8, false, AsItIs),
-        Accumulate::F32Fma => sum!("f32_fma", 8, false, AsItIs),
+        Accumulate::F64 => sum!("f64", 8, true, AS_IT_IS),
+        Accumulate::F64Rounded => sum!("rounded", 8, true, AS_IT_IS),
+        Accumulate::Every4 => sum!("every4", 8, true, AS_IT_IS),
+        Accumulate::Groups4 => sum!("groups4", 8, true, AS_IT_IS),
+        Accumulate::F32 => sum!("f32", 8, false, AS_IT_IS),
+        Accumulate::F32Fma => sum!("f32_fma", 8, false, AS_IT_IS),
         Accumulate::MatrixCore(model) => match (model.arch(), model.input(), model.rule()) {
-            (_, Input::F32, _) => sum!("f32_fma", 8, false, AsItIs),
-            (Arch::Gfx908, Input::F16, _) => sum!("gfx908_f16", 4, false, AsItIs),
-            (Arch::Gfx908, Input::Bf16, _) => sum!("gfx908_bf16", 4, false, AsItIs),
-            (Arch::Gfx90a, Input::F16, _) => sum!("gfx90a_f16", 4, false, Gfx90aF16),
-            (Arch::Gfx90a, Input::Bf16, _) => sum!("gfx90a_bf16", 4, false, Gfx90aBf16),
-            (Arch::Gfx90a, Input::Bf16K, _) => sum!("gfx90a_bf16_1k", 4, false, Gfx90aBf16),
-            (Arch::Gfx90a, Input::F16AsBf16, _) => sum!("gfx90a_bf16_1k", 4, false, Bf16Nearest),
-            (Arch::Gfx90a, Input::F16AsBf16Truncated, _) => sum!("gfx90a_bf16_1k", 4, false, Bf16Cut),
-            (Arch::Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => sum!("gfx942_groups4", 4, false, Gfx942),
-            (Arch::Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => sum!("gfx942_groups8", 4, false, Gfx942),
-            (Arch::Gfx942, _, Rule::FusedHalves { keep: KEEP }) => sum!("gfx942_halves", 4, false, Gfx942),
+            (_, Input::F32, _) => sum!("f32_fma", 8, false, AS_IT_IS),
+            (Arch::Gfx908, Input::F16, _) => sum!("gfx908_f16", 4, false, AS_IT_IS),
+            (Arch::Gfx908, Input::Bf16, _) => sum!("gfx908_bf16", 4, false, AS_IT_IS),
+            (Arch::Gfx90a, Input::F16, _) => sum!("gfx90a_f16", 4, false, AS_GFX90A_F16),
+            (Arch::Gfx90a, Input::Bf16, _) => sum!("gfx90a_bf16", 4, false, AS_GFX90A_BF16),
+            (Arch::Gfx90a, Input::Bf16K, _) => sum!("gfx90a_bf16_1k", 4, false, AS_GFX90A_BF16),
+            (Arch::Gfx90a, Input::F16AsBf16, _) => sum!("gfx90a_bf16_1k", 4, false, AS_BF16_NEAREST),
+            (Arch::Gfx90a, Input::F16AsBf16Truncated, _) => sum!("gfx90a_bf16_1k", 4, false, AS_BF16_CUT),
+            (Arch::Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => sum!("gfx942_groups4", 4, false, AS_GFX942),
+            (Arch::Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => sum!("gfx942_groups8", 4, false, AS_GFX942),
+            (Arch::Gfx942, _, Rule::FusedHalves { keep: KEEP }) => sum!("gfx942_halves", 4, false, AS_GFX942),
             _ => return None,
         },
     })
@@ -73,7 +76,7 @@ fn signed(what: &'static str, sizes: [usize; 3]) -> Result<[i32; 3]> {
 
 impl Lattice {
     /// The sums of a convolution. The source is what padding surrounds: the input, or for backward data the output.
-    pub(crate) fn plan(&self, direction: Direction, order: KOrder, inside: bool) -> Result<Reference> {
+    pub(crate) fn plan(&self, direction: Direction, order: KOrder, inside: bool) -> Result<ReferenceSums> {
         for d in 0..3 {
             // The device code's positions are 32-bit; the largest is the end of the last window.
             let last =
@@ -88,17 +91,17 @@ impl Lattice {
         let (stride, dilation, padding) =
             (signed("stride", self.stride)?, signed("dilation", self.dilation)?, signed("padding", self.padding)?);
         let none = [0; 3];
-        let common = Reference {
+        let common = ReferenceSums {
             window: extents("an extent of the filter", self.filter)?,
             divide: [1; 3],
             channels_last: u32::from(order == KOrder::ChannelsLast),
             inside: u32::from(inside),
             // The channels of the filter that become those of the result: no position of the source depends on them.
             rows: 2,
-            ..Reference::default()
+            ..Zeroable::zeroed()
         };
         Ok(match direction {
-            Direction::Forward => Reference {
+            Direction::Forward => ReferenceSums {
                 extent: dims([self.images, self.groups, self.k], self.output)?,
                 to_at: with([o.outer, o.group, o.channel], o.space),
                 source_at: with([i.outer, i.group, 0], none),
@@ -114,7 +117,7 @@ impl Lattice {
                 other_channel: f.channel as u64,
                 ..common
             },
-            Direction::BackwardData => Reference {
+            Direction::BackwardData => ReferenceSums {
                 extent: dims([self.images, self.groups, self.c], self.input)?,
                 to_at: with([i.outer, i.group, i.channel], i.space),
                 source_at: with([o.outer, o.group, 0], none),
@@ -131,7 +134,7 @@ impl Lattice {
                 other_channel: f.outer as u64,
                 ..common
             },
-            Direction::BackwardWeight => Reference {
+            Direction::BackwardWeight => ReferenceSums {
                 extent: dims([self.groups, self.k, self.c], self.filter)?,
                 to_at: with([f.group, f.outer, f.channel], f.space),
                 source_at: with([i.group, 0, i.channel], none),
@@ -155,8 +158,8 @@ impl Lattice {
 }
 
 /// The sums of a batch of matrix products: strides of A (batch, row, k) and of B (batch, k, column).
-pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3]) -> Result<Reference> {
-    Ok(Reference {
+pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3]) -> Result<ReferenceSums> {
+    Ok(ReferenceSums {
         extent: extents("an extent of a matrix", [batch, m, n, 1, 1, 1])?,
         to_at: wide([m * n, n, 1, 0, 0, 0]),
         source_at: wide([b[0], 0, b[2], 0, 0, 0]),
@@ -170,6 +173,6 @@ pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3
         source_channel: b[1] as u64,
         other_channel: a[2] as u64,
         rows: 1,
-        ..Reference::default()
+        ..Zeroable::zeroed()
     })
 }

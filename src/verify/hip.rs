@@ -5,8 +5,7 @@
 //! which the kernel writes itself: one launch, one wait, no copy.
 
 use super::MaxAbs;
-use super::histogram::BINS;
-use super::options::Request;
+use super::options::{Options, Request};
 use super::rule::{Arithmetic, Grid, NonFinite};
 use super::stats::NOWHERE;
 use super::sums;
@@ -15,75 +14,16 @@ use crate::device::hip::{HipAlloc, HipDevice, HipStream, Kernel, Loaded, PinnedA
 use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use bytemuck::{Pod, Zeroable};
+use hipverify_sys::abi::{
+    self, AnyTensor, MaxParams, MaxResult, MaxWorkspace, VerifyBest, VerifyParams, VerifyPlace, VerifyResult, VerifyWorkspace,
+};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Dimensions of a layout that a kernel takes, after merging.
-const RANK: usize = 8;
+const RANK: usize = abi::MAX_RANK as usize;
 
-/// `struct VerifyParams` of hip/verify.h.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Params {
-    a: u64,
-    r: u64,
-    n: u64,
-    rtol: f64,
-    atol: f64,
-    dtype_a: u32,
-    dtype_r: u32,
-    nonfinite_equal: u32,
-    first: u32,
-    min_exponent: i32,
-    max_exponent: i32,
-    mantissa_bits: i32,
-    histograms: u32,
-    rank_a: u32,
-    rank_r: u32,
-    chunk_log: u32,
-    unused: u32,
-    offset_a: i64,
-    offset_r: i64,
-    extents_a: [u64; RANK],
-    extents_r: [u64; RANK],
-    strides_a: [i64; RANK],
-    strides_r: [i64; RANK],
-    partials: u64,
-    mismatches: u64,
-    workspace: u64,
-    bests: u64,
-    result: u64,
-}
-
-/// `struct VerifyPlace`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct VerifyPlace {
-    index: u64,
-    bits: [u64; 2],
-}
-
-/// `struct VerifyResult`.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Answer {
-    counts: [u64; 11],
-    magnitudes: [f64; 2],
-    values: [f64; 6],
-    places: [VerifyPlace; 6],
-    hints: [f64; 2],
-    sums: [f64; 4],
-    histograms: [u64; BINS],
-    listed: u64,
-    first: [VerifyPlace; 64],
-    /// 1 when all the rest is written and the kernel needs its scratch memory no more.
-    done: u64,
-}
-
-/// Bytes of `struct VerifyWorkspace`.
-const SCRATCH: usize = 8 * (6 + 2 + 2 + 11 + BINS + 2);
-/// Bytes of `struct VerifyBest`.
-const BEST: usize = 8 * 12;
+const _: () = assert!(Options::MAX_FIRST == abi::MAX_LISTED as usize);
+const _: () = assert!(size_of::<MaxWorkspace>() <= size_of::<VerifyWorkspace>() && size_of::<MaxResult>() <= size_of::<VerifyResult>());
 
 /// The scratch memory of one comparison.
 #[derive(Debug)]
@@ -98,7 +38,7 @@ pub(super) struct Workspace {
 
 impl Workspace {
     fn new(gpu: &'static HipDevice) -> Result<Workspace> {
-        let mut scratch = HipAlloc::new(gpu, SCRATCH)?;
+        let mut scratch = HipAlloc::new(gpu, size_of::<VerifyWorkspace>())?;
         scratch.set_zero()?;
         let none = || HipAlloc::new(gpu, 0);
         Ok(Workspace {
@@ -106,7 +46,7 @@ impl Workspace {
             bests: none()?,
             partials: none()?,
             mismatches: none()?,
-            answer: PinnedAlloc::coherent(gpu, size_of::<Answer>())?,
+            answer: PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?,
         })
     }
 
@@ -172,7 +112,7 @@ impl Workspace {
         stream.device().settle_allocations(stream)?;
         self.mark_unwritten();
         // SAFETY: both layouts lie within their tensors' memory; the rest is the caller's promise.
-        unsafe { launch.kernel.launch(stream, launch.grid, &(params,)) }
+        unsafe { launch.kernel.launch(stream, launch.grid, &params) }
     }
 
     /// What the last launch found, once the work is done; `None` if nothing ran since the last call.
@@ -193,7 +133,7 @@ impl Workspace {
 }
 
 /// Where `done` lies in an answer.
-const DONE: usize = std::mem::offset_of!(Answer, done);
+const DONE: usize = std::mem::offset_of!(VerifyResult, done);
 
 fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
     if block.bytes() < bytes {
@@ -263,18 +203,18 @@ const ANY: &str = "verify_any.hip";
 
 /// The kernels of their own that a pair has, if its memory allows and no histograms are wanted.
 fn dense_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Option<&'static Dense> {
-    let aligned = |t: &TensorRef<'_>| t.layout().is_contiguous() && address(t).is_multiple_of(16);
-    let fits = aligned(result) && aligned(reference) && !request.histograms;
+    let fits = dense_address(result).is_some() && dense_address(reference).is_some() && !request.histograms;
     DENSE.iter().find(|d| fits && (d.0, d.1) == (result.dtype(), reference.dtype()))
 }
 
-/// The address of element 0 of a contiguous tensor; packed elements that start inside a byte have none that is aligned.
-fn address(t: &TensorRef<'_>) -> u64 {
+/// Where a tensor begins, if it is contiguous and aligned to 16 bytes.
+fn dense_address(t: &TensorRef<'_>) -> Option<*const u8> {
     let bits = t.layout().offset() * t.dtype().bits();
-    if bits.is_multiple_of(8) { t.as_ptr() as u64 + bits as u64 / 8 } else { 1 }
+    let first = t.as_ptr().wrapping_add(bits / 8);
+    (t.layout().is_contiguous() && bits.is_multiple_of(8) && first.addr().is_multiple_of(16)).then_some(first)
 }
 
-type VerifyKernel = Loaded<(Params,)>;
+type VerifyKernel = Loaded<VerifyParams>;
 
 /// A kernel and its largest grid.
 fn kernel(gpu: &'static HipDevice, file: &'static str, name: &'static str, threads: u32) -> Result<(VerifyKernel, u32)> {
@@ -354,14 +294,14 @@ fn dims(layout: &Layout) -> Result<(u32, [u64; RANK], [i64; RANK])> {
     Ok((dims.len() as u32, extents, strides))
 }
 
-fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, launch: &Launch, w: &Workspace) -> Result<Params> {
+fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, launch: &Launch, w: &Workspace) -> Result<VerifyParams> {
     let grid = Grid::of(result.dtype());
-    let dense = |t: &TensorRef<'_>| launch.dense.then(|| address(t));
+    let start = |t: &TensorRef<'_>| if launch.dense { dense_address(t) } else { None }.unwrap_or(t.as_ptr());
     let (rank_a, extents_a, strides_a) = dims(result.layout())?;
     let (rank_r, extents_r, strides_r) = dims(reference.layout())?;
-    Ok(Params {
-        a: dense(result).unwrap_or(result.as_ptr() as u64),
-        r: dense(reference).unwrap_or(reference.as_ptr() as u64),
+    Ok(VerifyParams {
+        a: start(result),
+        r: start(reference),
         n: result.elements() as u64,
         rtol: request.rtol,
         atol: request.atol,
@@ -383,11 +323,11 @@ fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, 
         extents_r,
         strides_a,
         strides_r,
-        partials: w.partials.ptr() as u64,
-        mismatches: w.mismatches.ptr() as u64,
-        workspace: w.scratch.ptr() as u64,
-        bests: w.bests.ptr() as u64,
-        result: w.answer.as_slice().as_ptr() as u64,
+        partials: w.partials.ptr().cast(),
+        mismatches: w.mismatches.ptr().cast(),
+        workspace: w.scratch.ptr().cast(),
+        bests: w.bests.ptr().cast(),
+        result: w.answer.ptr().cast(),
     })
 }
 
@@ -395,7 +335,7 @@ impl Launch {
     /// Bytes of bests, partials and mismatches.
     fn needs(&self) -> [usize; 3] {
         // Room for chunks of one: a smaller comparison may have more chunks than a larger one.
-        [self.most as usize * BEST, self.segments * sums::SUMS * 8, self.parts * 4]
+        [self.most as usize * size_of::<VerifyBest>(), self.segments * size_of::<sums::Sums>(), self.parts * size_of::<u32>()]
     }
 }
 
@@ -417,7 +357,7 @@ pub(super) fn compare<'a>(
             workspaces.push(workspace);
             // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking_until` has waited; the workspace has
             // room for this launch and no other launch uses it.
-            let (launched, here) = queue.enqueue_last(|| unsafe { launch.kernel.launch(queue, launch.grid, &(params,)) });
+            let (launched, here) = queue.enqueue_last(|| unsafe { launch.kernel.launch(queue, launch.grid, &params) });
             launched?;
             last = here;
         }
@@ -436,7 +376,7 @@ const AT: [usize; 6] = [0, 1, 2, 3, 5, 4];
 /// What a kernel wrote, as the host's loops would have it. It explains always; what was not asked for is dropped.
 fn outcome(result: &TensorRef<'_>, request: &Request, workspace: &Workspace) -> Outcome {
     // Not copied: most of it is room for mismatches that few comparisons have.
-    let answer: &Answer = bytemuck::from_bytes(&workspace.answer.as_slice()[..size_of::<Answer>()]);
+    let answer: &VerifyResult = bytemuck::from_bytes(&workspace.answer.as_slice()[..size_of::<VerifyResult>()]);
     let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = answer.counts;
     let mut values = Values {
         mismatches,
@@ -460,8 +400,8 @@ fn outcome(result: &TensorRef<'_>, request: &Request, workspace: &Workspace) -> 
     Outcome { values, explanation }
 }
 
-fn explanation(request: &Request, answer: &Answer) -> Explanation {
-    let found = |p: &VerifyPlace| (p.index != NOWHERE).then_some(Found { index: p.index, bits: p.bits });
+fn explanation(request: &Request, answer: &VerifyResult) -> Explanation {
+    let found = |p: &VerifyPlace| (p.index != NOWHERE).then_some(Found { index: p.index, bits: [p.bits_a, p.bits_r] });
     let mut worst = AT.map(|k| found(&answer.places[k]));
     let (mut ulps, [mut passing_rtol, mut passing_atol]) = (answer.values[AT[Metric::Ulp as usize]], answer.hints);
     if !request.all {
@@ -477,28 +417,13 @@ fn explanation(request: &Request, answer: &Answer) -> Explanation {
     }
 }
 
-/// `struct MaxParams` of hip/reduce_max.hip.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct MaxParams {
-    x: u64,
-    n: u64,
-    dtype: u32,
-    rank: u32,
-    offset: i64,
-    extents: [u64; RANK],
-    strides: [i64; RANK],
-    workspace: u64,
-    result: u64,
-}
-
 /// The largest magnitude of a tensor on a GPU.
 pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<MaxAbs> {
     if tensor.elements() == 0 {
         return Ok(MaxAbs::default());
     }
-    let dense = tensor.layout().is_contiguous() && address(tensor).is_multiple_of(16);
-    let name = match (dense, tensor.dtype().bits()) {
+    let dense = dense_address(tensor);
+    let name = match (dense.is_some(), tensor.dtype().bits()) {
         (true, 8) => "reduce_max_8",
         (true, 16) => "reduce_max_16",
         (true, 32) => "reduce_max_32",
@@ -506,30 +431,26 @@ pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
         _ => "reduce_max_any",
     };
     // SAFETY: every kernel of hip/reduce_max.hip is `extern "C" __global__ void NAME(MaxParams)` for blocks of 512 threads.
-    let kernel: Kernel<(MaxParams,)> = unsafe { Kernel::new("reduce_max.hip", name, 512) };
+    let kernel: Kernel<MaxParams> = unsafe { Kernel::new("reduce_max.hip", name, 512) };
     let (rank, extents, strides) = dims(tensor.layout())?;
     let workspace = take(gpu)?;
     let params = MaxParams {
-        x: if dense { address(tensor) } else { tensor.as_ptr() as u64 },
+        tensor: AnyTensor { extents, strides, offset: tensor.layout().offset() as i64, rank, dtype: tensor.dtype() as u32 },
+        x: dense.unwrap_or(tensor.as_ptr()),
         n: tensor.elements() as u64,
-        dtype: tensor.dtype() as u32,
-        rank,
-        offset: tensor.layout().offset() as i64,
-        extents,
-        strides,
-        workspace: workspace.scratch.ptr() as u64,
-        result: workspace.answer.as_slice().as_ptr() as u64,
+        workspace: workspace.scratch.ptr().cast(),
+        result: workspace.answer.ptr().cast(),
     };
-    let per_thread = if dense { 128 / tensor.dtype().bits() as u64 * 4 } else { 1 };
+    let per_thread = if dense.is_some() { 128 / tensor.dtype().bits() as u64 * 4 } else { 1 };
     gpu.blocking(|queue| {
         let grid = kernel.grid_for(gpu, params.n.div_ceil(per_thread))?;
         // SAFETY: the layout lies within the tensor's memory, which is borrowed until `blocking` has waited; nobody else uses the
         // workspace.
-        unsafe { kernel.launch(queue, grid, &(params,)) }
+        unsafe { kernel.launch(queue, grid, &params) }
     })?;
-    let [value, nans, infinities]: [u64; 3] = bytemuck::pod_read_unaligned(&workspace.answer.as_slice()[..24]);
+    let MaxResult { largest, nans, infinities } = bytemuck::pod_read_unaligned(&workspace.answer.as_slice()[..size_of::<MaxResult>()]);
     give_back(gpu, vec![workspace]);
-    Ok(MaxAbs { value: f64::from_bits(value), nans, infinities })
+    Ok(MaxAbs { value: largest, nans, infinities })
 }
 
 #[cfg(test)]

@@ -9,11 +9,17 @@
 //! * [`Runtime`]: an opened library with its table ([`amd`], or [`nvidia`] with the feature of that name);
 //! * [`DeviceProps`]: name and architecture, whatever layout the runtime uses;
 //! * [`Rtc`]: hipRTC, from its own library or from the runtime;
+//! * [`abi`]: the structs that kernels take and write;
 //! * [`kernels`]: the device code, as sources and as images compiled ahead of time.
 //!
 //! The functions of the table are the C functions: calling them is `unsafe` and everything HIP says about them holds.
 //! The safe layer is the crate `hipverify`.
 
+/// What crosses between Rust and the kernels, generated from `hip/abi.h` and checked in. Every struct is what the kernels lay it
+/// out as: both sides assert sizes and offsets.
+#[rustfmt::skip]
+#[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all, rustdoc::all)]
+pub mod abi;
 #[rustfmt::skip]
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 pub mod bindings;

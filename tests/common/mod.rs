@@ -3,18 +3,12 @@
 use anyhow::{Context, Result};
 use hipverify::Device;
 use hipverify::device::{DeviceKind, Module};
+/// The argument of `set_value`, which stands for a kernel of the user's.
+pub use hipverify_sys::abi::SetValue;
 
 /// Runs a test on every device and says which one failed.
 pub fn on_all(test: impl Fn(&Device) -> Result<()>) -> Result<()> {
     Device::all().iter().try_for_each(|d| test(d).with_context(|| d.to_string()))
-}
-
-/// `struct SetValue` of hip/set_value.hip, which stands for a kernel of the user's.
-#[repr(C)]
-pub struct SetValue {
-    pub target: u64,
-    pub bytes: u64,
-    pub pattern: [u32; 4],
 }
 
 /// The module with `set_value`, which every build with a compiler has; none on the host and where there is no image.

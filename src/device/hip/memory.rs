@@ -209,6 +209,11 @@ impl PinnedAlloc {
         Ok(PinnedAlloc { device, ptr, bytes })
     }
 
+    /// Where the device writes, too.
+    pub(crate) fn ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
     pub(crate) fn as_slice(&self) -> &[u8] {
         // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none).
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }

@@ -4,20 +4,8 @@ use super::reference::extent;
 use super::{Kernel, launch};
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
-use bytemuck::{Pod, Zeroable};
+use hipverify_sys::abi::{MfmaGemm, MfmaIssue};
 use std::ptr;
-
-/// `struct Issue` of hip/mfma.hip.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Issue {
-    a: u64,
-    b: u64,
-    c: u64,
-    d: u64,
-    steps: u32,
-    unused: u32,
-}
 
 /// Issues the kernel `name` on one wavefront: `steps` register images of A and of B, one of C and of D.
 pub(crate) fn issue(name: &str, steps: u32, a: &DeviceBytes, b: &DeviceBytes, c: &DeviceBytes, d: &mut DeviceBytes) -> Result<()> {
@@ -27,25 +15,12 @@ pub(crate) fn issue(name: &str, steps: u32, a: &DeviceBytes, b: &DeviceBytes, c:
     };
     let code = gpu.code("mfma.hip")?;
     let function = code.function(name)?;
-    let mut issue = Issue { a: a.ptr() as u64, b: b.ptr() as u64, c: c.ptr() as u64, d: d.mut_ptr() as u64, steps, unused: 0 };
+    let mut issue = MfmaIssue { a: a.ptr().cast(), b: b.ptr().cast(), c: c.ptr().cast(), d: d.mut_ptr().cast(), steps, unused: 0 };
     gpu.blocking(|queue| {
-        // SAFETY: `extern "C" __global__ void NAME(Issue p)` for blocks of 64 threads; the caller's images have the sizes that
+        // SAFETY: `extern "C" __global__ void NAME(MfmaIssue p)` for blocks of 64 threads; the caller's images have the sizes that
         // the instruction reads and writes, and stay borrowed until `blocking` has waited.
         unsafe { launch(&code, function, queue, [1; 3], [64, 1, 1], 0, &mut [ptr::from_mut(&mut issue).cast()]) }
     })
-}
-
-/// `struct MfmaGemm` of hip/mfma.hip.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct MfmaGemm {
-    a: u64,
-    b: u64,
-    c: u64,
-    m: u32,
-    n: u32,
-    k: u32,
-    tiles_n: u32,
 }
 
 /// Rows and columns of the tile that one wavefront computes.
@@ -61,12 +36,12 @@ pub(crate) fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceBytes, b
     let (tiles_m, tiles_n) = (m.div_ceil(TILE), n.div_ceil(TILE));
     let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n))?;
     let (m, n, k) = (limited("m", m)?, limited("n", n)?, limited("k", k)?);
-    let arguments = (MfmaGemm { a: a.ptr() as u64, b: b.ptr() as u64, c: c.mut_ptr() as u64, m, n, k, tiles_n: tiles_n as u32 },);
+    let params = MfmaGemm { a: a.ptr().cast(), b: b.ptr().cast(), c: c.mut_ptr().cast(), m, n, k, tiles_n: tiles_n as u32 };
     // SAFETY: both are `extern "C" __global__ void NAME(MfmaGemm p)` for blocks of 64 threads.
-    let code: Kernel<(MfmaGemm,)> = unsafe { Kernel::new("mfma.hip", name, 64) };
+    let code: Kernel<MfmaGemm> = unsafe { Kernel::new("mfma.hip", name, 64) };
     gpu.blocking(|queue| {
         // SAFETY: the buffers have m x k, k x n and m x n elements, and stay borrowed until `blocking` has waited; the kernel
         // reads and writes inside these sizes.
-        unsafe { code.launch(queue, grid, &arguments) }
+        unsafe { code.launch(queue, grid, &params) }
     })
 }

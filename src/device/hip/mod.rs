@@ -8,20 +8,20 @@
 //!
 //! # How a room launches its kernel
 //!
-//! The kernel takes plain-old-data arguments by value, addresses as `u64`:
+//! The kernel takes one struct of `hip/abi.h` by value:
 //!
 //! ```ignore
-//! // SAFETY: hip/fill.hip: `extern "C" __global__ void fill(FillParams p, void *target)`, for blocks of 256 threads.
-//! const FILL: Kernel<(FillParams, u64)> = unsafe { Kernel::new("fill.hip", "fill", 256) };
+//! // SAFETY: hip/fill.hip: `extern "C" __global__ void fill_general(Fill fill)`, for blocks of 256 threads.
+//! const FILL: Kernel<Fill> = unsafe { Kernel::new("fill.hip", "fill_general", 256) };
 //!
 //! match device.backend() {
 //!     Backend::Host => host::fill(&params, tensor.host_bytes_mut()),
 //!     Backend::Hip(hip) => {
-//!         let target = tensor.as_mut_ptr() as u64;
+//!         let fill = Fill { params, target: tensor.as_mut_ptr() };
 //!         hip.blocking(|queue| {
 //!             let grid = FILL.grid_for(hip, params.count.div_ceil(16))?;
 //!             // SAFETY: `params` was checked against the layout and the layout against the tensor's memory.
-//!             unsafe { FILL.launch(queue, grid, &(params, target)) }
+//!             unsafe { FILL.launch(queue, grid, &fill) }
 //!         })?;
 //!     }
 //! }
@@ -45,7 +45,7 @@ pub(crate) use find::{all, best, open};
 pub(crate) use graph::HipGraph;
 pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
-pub(crate) use model_gemm::{CUT, ModelKernel, model_gemm};
+pub(crate) use model_gemm::{ModelKernel, model_gemm};
 pub(crate) use module::{Code, Kernel, Loaded, launch};
 pub(crate) use set_value::set_value;
 pub(crate) use stream::{HipEvent, HipStream, LastOf};

@@ -3,22 +3,7 @@
 use super::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
-use bytemuck::{Pod, Zeroable};
-
-/// `struct ModelGemm` of hip/model_gemm.hip.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct ModelGemm {
-    a: u64,
-    b: u64,
-    c: u64,
-    m: u32,
-    n: u32,
-    k: u32,
-    blocks_n: u32,
-    dtype_a: u32,
-    dtype_b: u32,
-}
+use hipverify_sys::abi::ModelGemm;
 
 /// The kernels of hip/model_gemm.hip.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +21,6 @@ pub(crate) enum ModelKernel {
     /// gfx942 in halves of sixteen: fp8, bf8.
     Gfx942Halves,
 }
-
-/// Beside the number of f16: converted to bf16 by cutting off bits, where it alone means to nearest.
-pub(crate) const CUT: u32 = 0x100;
 
 /// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` numbers where it serves several.
 pub(crate) fn model_gemm(
@@ -66,7 +48,7 @@ pub(crate) fn model_gemm(
         _ => 128,
     };
     // SAFETY: each is `extern "C" __global__ void NAME(ModelGemm p)` for blocks of 256 threads.
-    let code: Kernel<(ModelGemm,)> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
+    let code: Kernel<ModelGemm> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
     let (device, host) = (c.device().clone(), || Error::Unsupported { what: name.to_owned(), by: "the host device".to_owned() });
     let Backend::Hip(gpu) = device.backend() else { return Err(host()) };
     // Below 2^31, so that a tile may reach over the edge.
@@ -82,11 +64,11 @@ pub(crate) fn model_gemm(
         limit: "less than 2^31".to_owned(),
     })?;
     let (m, n, k) = (extent("m", m)?, extent("n", n)?, extent("k", k)?);
-    let (a, b, c) = (a.ptr() as u64, b.ptr() as u64, c.mut_ptr() as u64);
-    let arguments = (ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b },);
+    let (a, b, c) = (a.ptr().cast(), b.ptr().cast(), c.mut_ptr().cast());
+    let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b };
     gpu.blocking(|queue| {
         // SAFETY: the caller's buffers have m x k, k x n and m x n elements (it checked the lengths) and stay borrowed until
         // `blocking` has waited; no other launch writes them meanwhile.
-        unsafe { code.launch(queue, grid, &arguments) }
+        unsafe { code.launch(queue, grid, &params) }
     })
 }

@@ -3,7 +3,7 @@
 use super::cache::Entry;
 use super::{HipDevice, HipStream, lock};
 use crate::error::{Error, Result};
-use bytemuck::Pod;
+use bytemuck::Zeroable;
 use hipverify_sys::bindings::{hipFunction_t, hipModule_t};
 use hipverify_sys::{Platform, kernels};
 use std::collections::HashMap;
@@ -129,49 +129,24 @@ impl HipDevice {
     }
 }
 
-/// Arguments of a kernel, passed by value.
-pub(crate) trait Arguments {
-    /// Calls `f` with the addresses of the arguments.
-    fn with<R>(&self, f: impl FnOnce(&mut [*mut c_void]) -> R) -> R;
-}
-
-/// The address of an argument, which the runtime only reads.
-fn address<T>(argument: &T) -> *mut c_void {
-    ptr::from_ref(argument).cast_mut().cast()
-}
-
-macro_rules! arguments {
-    ($($name:ident $at:tt),*) => {
-        impl<$($name: Pod),*> Arguments for ($($name,)*) {
-            fn with<R>(&self, f: impl FnOnce(&mut [*mut c_void]) -> R) -> R {
-                f(&mut [$(address(&self.$at)),*])
-            }
-        }
-    };
-}
-arguments!(A 0);
-arguments!(A 0, B 1);
-arguments!(A 0, B 1, C 2);
-arguments!(A 0, B 1, C 2, D 3);
-
-/// One of our kernels: where it is, what it takes, and its block size.
-pub(crate) struct Kernel<A> {
+/// One of our kernels: where it is, which struct of `hip/abi.h` it takes by value, and its block size.
+pub(crate) struct Kernel<P> {
     file: &'static str,
     name: &'static str,
     block: u32,
-    arguments: PhantomData<fn(A)>,
+    params: PhantomData<fn(P)>,
 }
 
-impl<A: Arguments> Kernel<A> {
+impl<P: Zeroable> Kernel<P> {
     /// # Safety
-    /// * `file` in `hip/` has an `extern "C"` kernel `name` whose parameters have the layouts of `A`'s fields, in order;
+    /// * `file` in `hip/` has an `extern "C"` kernel `name` whose only parameter is a `P`;
     /// * it is written for one-dimensional blocks of `block` threads (any number up to it if it says so).
-    pub(crate) const unsafe fn new(file: &'static str, name: &'static str, block: u32) -> Kernel<A> {
-        Kernel { file, name, block, arguments: PhantomData }
+    pub(crate) const unsafe fn new(file: &'static str, name: &'static str, block: u32) -> Kernel<P> {
+        Kernel { file, name, block, params: PhantomData }
     }
 
     /// The kernel on a device. Asked of the runtime once: its answers take as long as a short launch.
-    pub(crate) fn load(&self, device: &'static HipDevice) -> Result<Loaded<A>> {
+    pub(crate) fn load(&self, device: &'static HipDevice) -> Result<Loaded<P>> {
         let code = device.code(self.file)?;
         let key = (self.name, self.block);
         let known = lock(&code.kernels).get(&key).copied();
@@ -184,7 +159,7 @@ impl<A: Arguments> Kernel<A> {
                 found
             }
         };
-        Ok(Loaded { code, function, block: self.block, blocks, arguments: PhantomData })
+        Ok(Loaded { code, function, block: self.block, blocks, params: PhantomData })
     }
 
     /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
@@ -201,9 +176,9 @@ impl<A: Arguments> Kernel<A> {
     ///
     /// # Safety
     /// As there.
-    pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, arguments: &A) -> Result<()> {
+    pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, params: &P) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.load(stream.device())?.launch(stream, grid, arguments) }
+        unsafe { self.load(stream.device())?.launch(stream, grid, params) }
     }
 
     /// As [`Loaded::grid_for`].
@@ -213,16 +188,16 @@ impl<A: Arguments> Kernel<A> {
 }
 
 /// A kernel on a device.
-pub(crate) struct Loaded<A> {
+pub(crate) struct Loaded<P> {
     code: Arc<Code>,
     function: Function,
     block: u32,
     /// How many blocks one multiprocessor holds at a time.
     blocks: u32,
-    arguments: PhantomData<fn(A)>,
+    params: PhantomData<fn(P)>,
 }
 
-impl<A: Arguments> Loaded<A> {
+impl<P: Zeroable> Loaded<P> {
     /// Threads of a block.
     pub(crate) fn block(&self) -> u32 {
         self.block
@@ -231,12 +206,14 @@ impl<A: Arguments> Loaded<A> {
     /// Enqueues the kernel with `grid` blocks. No blocks are no launch.
     ///
     /// # Safety
-    /// * Every address among the arguments is valid on the stream's device for what the kernel does with it, until the
+    /// * Every address in `params` is valid on the stream's device for what the kernel does with it, until the
     ///   stream has been waited for;
     /// * nothing else writes what the kernel reads, or touches what it writes, until then.
-    pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, arguments: &A) -> Result<()> {
-        // SAFETY: `Kernel::new` was promised that the arguments fit the kernel; their addresses are the caller's promise.
-        arguments.with(|list| unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], 0, list) })
+    pub(crate) unsafe fn launch(&self, stream: &HipStream, grid: u32, params: &P) -> Result<()> {
+        // The runtime only reads it.
+        let list = &mut [ptr::from_ref(params).cast_mut().cast()];
+        // SAFETY: `Kernel::new` was promised that the kernel takes a `P`; the addresses inside are the caller's promise.
+        unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], 0, list) }
     }
 
     /// Blocks for a grid-stride kernel over `threads` threads' worth of work: enough to fill the GPU once, and no more.

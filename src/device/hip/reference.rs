@@ -4,54 +4,27 @@ use super::{HipAlloc, HipDevice, Kernel};
 use crate::device::{Layout, TensorMut, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Zeroable;
+use hipverify_sys::abi::{self, AnyTensor, ReferenceFinish, ReferenceSums, ReferenceWiden};
 use hipverify_sys::bindings::hipMemcpyKind;
 
 /// Dimensions of a layout that the device code takes, after merging.
-const RANK: usize = 8;
+const RANK: usize = abi::MAX_RANK as usize;
 
-/// `struct AnyTensor` of hip/any.h.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct AnyTensor {
-    extents: [u64; RANK],
-    strides: [i64; RANK],
-    offset: i64,
-    rank: u32,
-    dtype: u32,
-}
-
-impl AnyTensor {
-    fn new(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
-        let dims = layout.collapsed();
-        if dims.len() > RANK {
-            return Err(Error::InvalidArgument {
-                what: "dimensions of a tensor",
-                value: dims.len().to_string(),
-                limit: format!("at most {RANK} that do not continue each other, on a GPU"),
-            });
-        }
-        let mut any = AnyTensor { offset: layout.offset() as i64, rank: dims.len() as u32, dtype: dtype as u32, ..Zeroable::zeroed() };
-        for (i, (extent, stride)) in dims.into_iter().enumerate() {
-            (any.extents[i], any.strides[i]) = (extent as u64, stride as i64);
-        }
-        Ok(any)
+fn any_tensor(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
+    let dims = layout.collapsed();
+    if dims.len() > RANK {
+        return Err(Error::InvalidArgument {
+            what: "dimensions of a tensor",
+            value: dims.len().to_string(),
+            limit: format!("at most {RANK} that do not continue each other, on a GPU"),
+        });
     }
-}
-
-/// `struct ReferenceWiden` of hip/reference.hip.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Widen {
-    tensor: AnyTensor,
-    from: u64,
-    to: u64,
-    count: u64,
-    least: f64,
-    to_double: u32,
-    magnitude: u32,
-    prepare: u32,
-    unused: u32,
+    let mut any = AnyTensor { offset: layout.offset() as i64, rank: dims.len() as u32, dtype: dtype as u32, ..Zeroable::zeroed() };
+    for (i, (extent, stride)) in dims.into_iter().enumerate() {
+        (any.extents[i], any.strides[i]) = (extent as u64, stride as i64);
+    }
+    Ok(any)
 }
 
 /// What becomes of the elements of an operand.
@@ -63,77 +36,37 @@ pub(crate) struct Widening {
     pub least: f64,
     /// Without sign.
     pub magnitude: bool,
-    pub prepare: Prepare,
-}
-
-/// What a matrix core does to an input, as hip/reference.hip numbers it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Prepare {
-    AsItIs = 0,
-    Gfx90aF16 = 1,
-    Gfx90aBf16 = 2,
-    Gfx942 = 3,
-    Bf16Nearest = 4,
-    Bf16Cut = 5,
+    /// What a matrix core does to an input; one of [`abi::Prepare`].
+    pub prepare: u32,
 }
 
 /// The elements of a tensor on `device` in logical order, as the sums take them.
 pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening) -> Result<HipAlloc> {
     // SAFETY: `extern "C" __global__ void reference_widen(ReferenceWiden p)` for blocks of 256 threads.
-    const WIDEN: Kernel<(Widen,)> = unsafe { Kernel::new("reference.hip", "reference_widen", 256) };
-    let tensor = AnyTensor::new(t.dtype(), t.layout())?;
+    const WIDEN: Kernel<ReferenceWiden> = unsafe { Kernel::new("reference.hip", "reference_widen", 256) };
+    let tensor = any_tensor(t.dtype(), t.layout())?;
     let count = t.elements();
     let unit = if how.double { 8 } else { 4 };
     let bytes = count.checked_mul(unit).ok_or(Error::SizeOverflow { what: "a widened operand", elements: count, unit_bytes: unit })?;
     let block = HipAlloc::new(device, bytes)?;
-    let arguments = (Widen {
+    let params = ReferenceWiden {
         tensor,
-        from: t.as_ptr() as u64,
-        to: block.ptr() as u64,
+        from: t.as_ptr(),
+        to: block.ptr().cast(),
         count: count as u64,
         least: how.least,
         to_double: u32::from(how.double),
         magnitude: u32::from(how.magnitude),
-        prepare: how.prepare as u32,
+        prepare: how.prepare,
         unused: 0,
-    },);
+    };
     device.blocking(|queue| {
         let grid = WIDEN.grid_for(device, count as u64)?;
         // SAFETY: the layout stays inside the tensor's memory, which is borrowed until `blocking` has waited; the block has
         // room for every element.
-        unsafe { WIDEN.launch(queue, grid, &arguments) }
+        unsafe { WIDEN.launch(queue, grid, &params) }
     })?;
     Ok(block)
-}
-
-/// `struct Reference` of hip/reference.hip: which products make which sums. [`sums`] fills the addresses and the count in.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-pub(crate) struct Reference {
-    pub source: u64,
-    pub other: u64,
-    pub to: u64,
-    pub count: u64,
-    pub to_at: [u64; 6],
-    pub source_at: [u64; 6],
-    pub other_at: [u64; 6],
-    pub source_space: [u64; 3],
-    pub other_space: [u64; 3],
-    pub source_channel: u64,
-    pub other_channel: u64,
-    pub extent: [u32; 6],
-    pub base_step: [i32; 3],
-    pub base_add: [i32; 3],
-    pub window: [u32; 3],
-    pub step: [i32; 3],
-    pub divide: [u32; 3],
-    pub positions: [u32; 3],
-    pub channels: u32,
-    pub channels_last: u32,
-    pub inside: u32,
-    pub rows: u32,
-    pub source_dtype: u32,
-    pub unused: u32,
 }
 
 /// The two kernels of a sum: one element a thread, or `several` along the dimension `rows`.
@@ -147,7 +80,7 @@ pub(crate) struct SumKernels {
 /// Threads of a multiprocessor below which a thread takes one element only.
 const BUSY: u64 = 1024;
 
-/// The sums of a plan, as f64.
+/// The sums of a plan, as f64. Fills its addresses and the count in.
 ///
 /// # Safety
 /// * the operands hold what the kernels compute with, as [`widen`] leaves it;
@@ -155,7 +88,7 @@ const BUSY: u64 = 1024;
 pub(crate) unsafe fn sums(
     device: &'static HipDevice,
     kernels: SumKernels,
-    plan: &Reference,
+    plan: &ReferenceSums,
     [source, other]: [&HipAlloc; 2],
     elements: usize,
 ) -> Result<HipAlloc> {
@@ -168,37 +101,15 @@ pub(crate) unsafe fn sums(
     let shared = total / rows * rows.div_ceil(kernels.several);
     let busy = shared >= BUSY * u64::from(device.multiprocessors());
     let (name, count) = if busy { (kernels.rows, shared) } else { (kernels.one, total) };
-    // SAFETY: `extern "C" __global__ void NAME(Reference p)` for blocks of 256 threads.
-    let code: Kernel<(Reference,)> = unsafe { Kernel::new("reference.hip", name, 256) };
-    let arguments = (Reference { source: source.ptr() as u64, other: other.ptr() as u64, to: result.ptr() as u64, count, ..*plan },);
+    // SAFETY: `extern "C" __global__ void NAME(ReferenceSums p)` for blocks of 256 threads.
+    let code: Kernel<ReferenceSums> = unsafe { Kernel::new("reference.hip", name, 256) };
+    let params = ReferenceSums { source: source.ptr().cast(), other: other.ptr().cast(), to: result.ptr().cast(), count, ..*plan };
     device.blocking(|queue| {
         let grid = code.grid_for(device, count)?;
         // SAFETY: the caller promises that the plan stays inside the three blocks, which live until `blocking` has waited.
-        unsafe { code.launch(queue, grid, &arguments) }
+        unsafe { code.launch(queue, grid, &params) }
     })?;
     Ok(result)
-}
-
-/// `struct ReferenceFinish` of hip/reference.hip.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct Finish {
-    tensor: AnyTensor,
-    sums: u64,
-    c: u64,
-    bias: u64,
-    to: u64,
-    count: u64,
-    area: u64,
-    columns: u64,
-    alpha: f64,
-    beta: f64,
-    low: f64,
-    high: f64,
-    epilogue: u32,
-    scaled: u32,
-    single: u32,
-    unused: u32,
 }
 
 /// What happens to sums on their way to the result; see `Gemm`.
@@ -210,7 +121,7 @@ pub(crate) struct Finishing {
     pub c: Option<HipAlloc>,
     /// f64 values, likewise.
     pub bias: Option<HipAlloc>,
-    /// The number of the epilogue in hip/reference.hip, and its bounds.
+    /// One of [`abi::Epilogue`], and its bounds.
     pub epilogue: (u32, f64, f64),
     /// Sums are rounded to f32 first.
     pub single: bool,
@@ -219,24 +130,24 @@ pub(crate) struct Finishing {
 /// Rounds sums into a tensor on `device`. False, and nothing done, for formats of less than a byte: neighbours share one.
 pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishing, to: &mut TensorMut<'_>) -> Result<bool> {
     // SAFETY: `extern "C" __global__ void reference_finish(ReferenceFinish p)` for blocks of 256 threads.
-    const FINISH: Kernel<(Finish,)> = unsafe { Kernel::new("reference.hip", "reference_finish", 256) };
+    const FINISH: Kernel<ReferenceFinish> = unsafe { Kernel::new("reference.hip", "reference_finish", 256) };
     let (dtype, count) = (to.as_ref().dtype(), to.as_ref().elements());
     if dtype.bits() < 8 {
         return Ok(false);
     }
-    let tensor = AnyTensor::new(dtype, to.as_ref().layout())?;
+    let tensor = any_tensor(dtype, to.as_ref().layout())?;
     if sums.bytes() / 8 != count {
         return Err(Error::Length { what: "elements of the result", expected: sums.bytes() / 8, found: count });
     }
-    let address = |block: &Option<HipAlloc>| block.as_ref().map_or(0, |b| b.ptr() as u64);
+    let address = |block: &Option<HipAlloc>| block.as_ref().map_or(std::ptr::null(), |b| b.ptr().cast_const().cast());
     let values = |block: &Option<HipAlloc>| block.as_ref().map_or(1, |b| b.bytes() as u64 / 8).max(1);
     let (epilogue, low, high) = what.epilogue;
-    let arguments = (Finish {
+    let params = ReferenceFinish {
         tensor,
-        sums: sums.ptr() as u64,
+        sums: sums.ptr().cast(),
         c: address(&what.c),
         bias: address(&what.bias),
-        to: to.as_mut_ptr() as u64,
+        to: to.as_mut_ptr(),
         count: count as u64,
         area: values(&what.c),
         columns: values(&what.bias),
@@ -248,12 +159,12 @@ pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishi
         scaled: u32::from(what.alpha != 1.0),
         single: u32::from(what.single),
         unused: 0,
-    },);
+    };
     device.blocking(|queue| {
         let grid = FINISH.grid_for(device, count as u64)?;
         // SAFETY: there are as many sums as elements, and C and bias are read modulo their lengths; the layout stays inside
         // the tensor, which is borrowed exclusively until `blocking` has waited.
-        unsafe { FINISH.launch(queue, grid, &arguments) }
+        unsafe { FINISH.launch(queue, grid, &params) }
     })?;
     Ok(true)
 }
