@@ -1,7 +1,5 @@
 //! The references on a GPU: operands widened, summed and rounded there, nothing but the operands ever leaving the host.
 
-#[cfg(test)]
-use super::accumulate::Accumulate;
 use super::accumulate::Arithmetic;
 use super::engine::Convolution;
 use super::operand::First;
@@ -109,10 +107,4 @@ pub(crate) fn convolution(
     let family = Family { arithmetic, magnitudes: false, plan, first: First::Source, operands, elements };
     // SAFETY: the plan is that of the lattice which operands and result have.
     unsafe { family.sums(gpu) }
-}
-
-/// Whether the device code has this accumulation.
-#[cfg(test)]
-pub(crate) fn has(accumulate: Accumulate) -> bool {
-    plan::sum(accumulate).is_some()
 }

@@ -68,48 +68,6 @@ pub fn mfma_gemm<T: Scalar>((m, n, k): (usize, usize, usize), a: &DeviceMem<T>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Device;
-    use crate::dtype::{Bf16, F16};
-    use crate::reference::model_gemm;
-
-    /// Elements around one, without zeros among their sums.
-    fn numbers<T: Scalar>(count: usize) -> Vec<T> {
-        use crate::dtype::{Overflow, Rounding};
-        let value = |i: usize| (i * 37 % 101) as f64 / 64.0 - 0.7;
-        (0..count).map(|i| T::from_bits64(T::DTYPE.encode(value(i), Rounding::NearestEven, Overflow::Ieee))).collect()
-    }
-
-    fn check<T: Scalar>(device: &Device, arch: Arch) {
-        for (m, n, k) in [(32, 32, 8), (33, 70, 24), (5, 3, 64)] {
-            let a = DeviceMem::from_slice(device, &numbers::<T>(m * k)).unwrap();
-            let b = DeviceMem::from_slice(device, &numbers::<T>(k * n)).unwrap();
-            let start: Vec<f32> = (0..m * n).map(|i| i as f32 / 7.0).collect();
-            let mut found = DeviceMem::from_slice(device, &start).unwrap();
-            let mut expected = DeviceMem::from_slice(device, &start).unwrap();
-            mfma_gemm((m, n, k), &a, &b, &mut found).unwrap();
-            let model = mfma_gemm_instruction(arch, T::DTYPE).unwrap().model().unwrap();
-            model_gemm(model, (m, n, k), &a, &b, &mut expected).unwrap();
-            assert_eq!(found.to_vec().unwrap(), expected.to_vec().unwrap(), "{model} on {device}, {m} x {n} x {k}");
-        }
-    }
-
-    #[test]
-    fn matrix_cores_give_the_models_bits_and_other_devices_say_what_would_fit() {
-        for device in Device::all() {
-            match device.arch().filter(|_| device.kind() == DeviceKind::Amd).and_then(|a| a.parse::<Arch>().ok()) {
-                Some(arch) => {
-                    check::<F16>(&device, arch);
-                    check::<Bf16>(&device, arch);
-                }
-                None => {
-                    let a = DeviceMem::from_slice(&device, &[F16::ONE; 64]).unwrap();
-                    let mut c = DeviceMem::from_slice(&device, &[0.0f32; 64]).unwrap();
-                    let error = mfma_gemm((8, 8, 8), &a, &a, &mut c).unwrap_err().to_string();
-                    assert!(error.contains("gfx908, gfx90a, gfx942") && error.contains("model_gemm"), "{error}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn every_architecture_names_its_instruction() {

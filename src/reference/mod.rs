@@ -15,8 +15,6 @@ mod chain;
 mod conv;
 mod conv_layout;
 mod conv_param;
-#[cfg(test)]
-mod device_tests;
 mod engine;
 mod gemm;
 mod gpu;

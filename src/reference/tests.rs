@@ -1,7 +1,7 @@
-//! Fast paths against their naive twins, bit by bit, on random shapes and values.
+//! Fast paths of the host against the naive implementations, bit by bit, on random shapes and values.
 
 use super::*;
-use crate::device::{Device, DeviceKind, DeviceMem, Layout};
+use crate::device::{Device, DeviceMem, Layout};
 use crate::dtype::{Bf16, F16};
 use crate::matrix_core::{Arch, Input, Model};
 use proptest::prelude::*;
@@ -36,17 +36,12 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Devices that have a mode: the host, and GPUs for what the device code has.
-fn devices(accumulate: Accumulate) -> Vec<Device> {
-    let gpu = gpu::has(accumulate);
-    Device::all().into_iter().filter(|d| gpu || d.kind() == DeviceKind::Host).collect()
-}
-
 /// Accumulators of a convolution, without a rounding to an output format.
-fn conv(device: &Device, c: &Conv, a: &[F16], b: &[F16]) -> Vec<f64> {
-    let (a, b) = (DeviceMem::from_slice(device, a).unwrap(), DeviceMem::from_slice(device, b).unwrap());
+fn conv(c: &Conv, a: &[F16], b: &[F16]) -> Vec<f64> {
+    let host = Device::host();
+    let (a, b) = (DeviceMem::from_slice(&host, a).unwrap(), DeviceMem::from_slice(&host, b).unwrap());
     let len = c.param().elements(c.roles()[2]);
-    let mut out = DeviceMem::<f64>::new(device, len).unwrap();
+    let mut out = DeviceMem::<f64>::new(&host, len).unwrap();
     c.run(&a, &b, &mut out.tensor_mut(&[len]).unwrap()).unwrap();
     out.to_vec().unwrap()
 }
@@ -58,10 +53,8 @@ fn check_conv(param: &ConvParam, direction: Direction, order: KOrder, accumulate
     let inside = accumulate == Accumulate::Every4 && direction == Direction::BackwardWeight;
     let products = naive::conv_products(param, direction, order, inside, (&wide(&a), &wide(&b)));
     let expected: Vec<f64> = products.iter().map(|p| naive::sum(accumulate, p)).collect();
-    for device in devices(accumulate) {
-        let found = conv(&device, &c, &a, &b);
-        assert_eq!(bits(&found), bits(&expected), "{param} {direction:?} {order:?} {accumulate} on {device}");
-    }
+    let found = conv(&c, &a, &b);
+    assert_eq!(bits(&found), bits(&expected), "{param} {direction:?} {order:?} {accumulate}");
 }
 
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
@@ -122,9 +115,10 @@ proptest! {
 }
 
 /// Runs a GEMM of f16 operands into f64.
-fn gemm(device: &Device, g: &Gemm<'_>, a: (&[F16], &[usize]), b: (&[F16], &[usize]), shape: &[usize]) -> Vec<f64> {
-    let (am, bm) = (DeviceMem::from_slice(device, a.0).unwrap(), DeviceMem::from_slice(device, b.0).unwrap());
-    let mut d = DeviceMem::<f64>::new(device, shape.iter().product()).unwrap();
+fn gemm(g: &Gemm<'_>, a: (&[F16], &[usize]), b: (&[F16], &[usize]), shape: &[usize]) -> Vec<f64> {
+    let host = Device::host();
+    let (am, bm) = (DeviceMem::from_slice(&host, a.0).unwrap(), DeviceMem::from_slice(&host, b.0).unwrap());
+    let mut d = DeviceMem::<f64>::new(&host, shape.iter().product()).unwrap();
     g.run(&am.tensor(a.1).unwrap(), &bm.tensor(b.1).unwrap(), &mut d.tensor_mut(shape).unwrap()).unwrap();
     d.to_vec().unwrap()
 }
@@ -146,10 +140,8 @@ fn gemm_agrees_with_direct_loops_in_every_mode_and_transposition() {
                 };
                 let places = (0..batch).flat_map(|f| (0..m).flat_map(move |i| (0..n).map(move |j| (f, i, j))));
                 let expected: Vec<f64> = places.map(|(f, i, j)| element(f, i, j)).collect();
-                for device in devices(mode) {
-                    let found = gemm(&device, &g, (&a, &shape(ta, m, k)), (&b, &shape(tb, k, n)), &[batch, m, n]);
-                    assert_eq!(bits(&found), bits(&expected), "{batch}x{m}x{n}x{k} {mode} {ta} {tb} on {device}");
-                }
+                let found = gemm(&g, (&a, &shape(ta, m, k)), (&b, &shape(tb, k, n)), &[batch, m, n]);
+                assert_eq!(bits(&found), bits(&expected), "{batch}x{m}x{n}x{k} {mode} {ta} {tb}");
             }
         }
     }
@@ -163,13 +155,13 @@ fn alpha_beta_bias_and_epilogues_are_applied_in_order() {
     let bias = DeviceMem::<Bf16>::from_slice(&host, &[Bf16::from_f32(100.0), Bf16::from_f32(-50.0)]).unwrap();
     let one: Vec<F16> = [1.0, 0.0, 0.0, 1.0].map(F16::from_f32).to_vec();
     let x: Vec<F16> = [1.0, 2.0, 3.0, 4.0].map(F16::from_f32).to_vec();
-    let run = |g: Gemm<'_>| gemm(&host, &g, (&one, &[2, 2]), (&x, &[2, 2]), &[2, 2]);
+    let run = |g: Gemm<'_>| gemm(&g, (&one, &[2, 2]), (&x, &[2, 2]), &[2, 2]);
     let g = || Gemm::new(Accumulate::F32).alpha(-2.0).beta(10.0, &c).bias(&bias);
     assert_eq!(run(g()), [108.0, -34.0, 124.0, -18.0]);
     assert_eq!(run(g().epilogue(Epilogue::Relu)), [108.0, 0.0, 124.0, 0.0]);
     assert_eq!(run(g().epilogue(Epilogue::Clamp { low: -20.0, high: 110.0 })), [108.0, -20.0, 110.0, -18.0]);
     // A batch shares matrices without a batch dimension.
-    let two = gemm(&host, &Gemm::new(Accumulate::F64).beta(1.0, &c), (&one, &[2, 2]), (&x, &[2, 2]), &[2, 2, 2]);
+    let two = gemm(&Gemm::new(Accumulate::F64).beta(1.0, &c), (&one, &[2, 2]), (&x, &[2, 2]), &[2, 2, 2]);
     assert_eq!(two, [2.0, 4.0, 6.0, 8.0, 2.0, 4.0, 6.0, 8.0]);
 }
 
@@ -232,8 +224,6 @@ fn the_number_of_threads_changes_nothing() {
     let param: ConvParam = "2 2 3 40 9 3 3 20 20 1 1 1 1 1 1 1 1".parse().unwrap();
     let c = Conv::new(param.clone(), Direction::Forward, Accumulate::F32Fma);
     let (a, b) = (noise(param.elements(Role::Input), 1), noise(param.elements(Role::Filter), 2));
-    let run = |threads| {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| bits(&conv(&Device::host(), &c, &a, &b)))
-    };
+    let run = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| bits(&conv(&c, &a, &b)));
     assert_eq!(run(1), run(7));
 }

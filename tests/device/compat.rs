@@ -1,15 +1,21 @@
 //! The behaviour that users of Composable Kernel's `gpu_verify` rely on, case by case, and what its tests leave open.
 //!
-//! Two tables, one line a case with the reason for it, run on every device that opens. Random data depend on
+//! Two tables, one line a case with the reason for it. Random data depend on
 //! `HIPVERIFY_TEST_SEED` (12345 if it is not set), so that other data can be tried without a rebuild.
 
-use anyhow::{Result, ensure};
+use crate::suite::tests;
+use crate::target::Target;
+use anyhow::{Result, bail, ensure};
 use hipverify::device::Layout;
 use hipverify::dtype::{Bf16, DType, Element, F4x2, F8E4M3, F8E5M2, F16, I4x2, Scalar};
 use hipverify::fill::FillUniformRand;
 use hipverify::verify::{Explain, Metric, NonFinite, Options, Report, Tolerance, Value, Warning};
 use hipverify::verify::{absolute_threshold, gpu_reduce_max, gpu_verify, gpu_verify_with, relative_threshold};
 use hipverify::{Device, DeviceMem, Error, Stream};
+
+tests! {
+    All: ported_cases, cases_that_were_open;
+}
 
 /// What is tested, why, and the test.
 struct Case {
@@ -22,7 +28,10 @@ fn case(name: &'static str, why: &'static str, run: fn(&Device) -> Result<()>) -
     Case { name, why, run }
 }
 
-const LARGE: usize = 10 << 20;
+/// More than one pass of any grid: 2^16 elements for each multiprocessor, which has 2048 threads or fewer that take up to 16 elements at a time.
+fn large(device: &Device) -> usize {
+    device.multiprocessors() << 16
+}
 
 #[rustfmt::skip] // one line a case
 fn ported() -> Vec<Case> {
@@ -47,7 +56,7 @@ fn ported() -> Vec<Case> {
         case("derived, 1 and 1000 sums", "rtol grows with the number of sums", accumulations_loosen),
         // Edges.
         case("one element", "less than any block", |d| constant(d, 1, 42.0, 42.0, 0.0, 0.0, true)),
-        case("10 Mi elements", "more than one pass of any grid", |d| constant(d, LARGE, 1.0, 1.0, 0.0, 0.0, true)),
+        case("many elements", "more than one pass of any grid", |d| constant(d, large(d), 1.0, 1.0, 0.0, 0.0, true)),
         case("1e36", "no square overflows on the way to the verdict", |d| constant(d, 1024, 1e36, 1e36, 1e-5, 0.0, true)),
         case("1e-36", "nothing underflows on the way to the verdict", |d| constant(d, 1024, 1e-36, 1e-36, 1e-5, 1e-38, true)),
         case("alternating signs", "differences, not sums of magnitudes", alternating),
@@ -57,7 +66,7 @@ fn ported() -> Vec<Case> {
         case("max bf16", "exactly the host's", |d| reduce::<Bf16>(d, 1024, 1.0)),
         case("max i8", "exactly the host's", |d| reduce::<i8>(d, 1024, 100.0)),
         case("max of one", "|-42.5| is 42.5", |d| max_is(d, &[-42.5], 42.5)),
-        case("max of 10 Mi", "more than one pass of any grid", |d| reduce::<f32>(d, LARGE, 1.0)),
+        case("max of many", "more than one pass of any grid", |d| reduce::<f32>(d, large(d), 1.0)),
         case("max, all negative", "the start value is no candidate", |d| max_is(d, &[-5.0, -2.0, -7.5, -1.0], 7.5)),
         case("max, mixed signs", "magnitude, not value", |d| max_is(d, &[3.0, -8.25, 8.0, -0.5], 8.25)),
         // Derived rtol.
@@ -131,30 +140,24 @@ fn added() -> Vec<Case> {
     ]
 }
 
-#[test]
-fn ported_cases() {
+fn ported_cases(target: &Target) -> Result<()> {
     let cases = ported();
-    assert_eq!(cases.len(), 36);
-    run(&cases);
+    ensure!(cases.len() == 36, "{} cases, of 36", cases.len());
+    run(&target.device, &cases)
 }
 
-#[test]
-fn cases_that_were_open() {
-    run(&added());
+fn cases_that_were_open(target: &Target) -> Result<()> {
+    run(&target.device, &added())
 }
 
-/// Runs all cases on all devices and tells every failure at once.
-fn run(cases: &[Case]) {
-    let mut failures = Vec::new();
-    for device in Device::all() {
-        for Case { name, why, run } in cases {
-            if let Err(e) = run(&device) {
-                failures.push(format!("{device}: {name} ({why}): {e:#}"));
-            }
-        }
-        println!("{} cases on {device}", cases.len());
+/// Runs all cases and tells every failure at once.
+fn run(device: &Device, cases: &[Case]) -> Result<()> {
+    let failure = |Case { name, why, run }: &Case| run(device).err().map(|e| format!("{name} ({why}): {e:#}"));
+    let failures: Vec<String> = cases.iter().filter_map(failure).collect();
+    if !failures.is_empty() {
+        bail!("seed {}\n{}", seed(), failures.join("\n"));
     }
-    assert!(failures.is_empty(), "seed {}\n{}", seed(), failures.join("\n"));
+    Ok(())
 }
 
 fn seed() -> u64 {
@@ -347,8 +350,8 @@ fn nothing_is_an_error(device: &Device) -> Result<()> {
 
 /// Sizes around every block, vector and segment: a wrong last element is the only mismatch and has its index.
 fn tails(device: &Device) -> Result<()> {
-    let sizes = [1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 256, 257, 511, 513, 1000, 1023, 1025, 4095, 4097, 1_000_003];
-    for n in sizes {
+    let sizes = [1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 256, 257, 511, 513, 1000, 1023, 1025, 4095, 4097];
+    for n in sizes.into_iter().chain([large(device) + 3]) {
         last_element::<f32>(device, n)?;
         last_element::<F16>(device, n)?;
         last_element::<i8>(device, n)?;

@@ -1,13 +1,17 @@
 //! The definitions of `docs/numerics.md`, followed word by word with plain loops, against the report of every device.
-#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+use crate::suite::tests;
+use crate::target::Target;
+use anyhow::{Context, Result, ensure};
 use hipverify::dtype::{Bf16, DType, F8E4M3, F16, Overflow, Rounding, Scalar};
 use hipverify::fill::{FillNormalRand, FillUniformRand, Generator};
 use hipverify::verify::{Explain, Options, Report, Tolerance, gpu_verify_with};
 use hipverify::{Device, DeviceMem};
+use std::fmt::Debug;
 
-/// Elements: several items of every vector width, and a tail.
-const N: usize = 300_007;
+tests! {
+    All: reports_follow_the_definitions;
+}
 
 /// Fraction bits, least and largest exponent of normal numbers.
 fn exponents(dtype: DType) -> (i32, i32, i32) {
@@ -175,27 +179,42 @@ fn halve(values: &mut [f64]) -> f64 {
     values[0]
 }
 
-fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: f64, atol: f64) {
+/// Fails where a field is not what the definitions say.
+fn same<V: PartialEq + Debug>(field: &str, found: V, expected: V) -> Result<()> {
+    ensure!(found == expected, "{field} is {found:?}, the definition gives {expected:?}");
+    Ok(())
+}
+
+fn check<T: Scalar, R: Scalar>(report: &Report, e: &Expected, rtol: f64, atol: f64) -> Result<()> {
     let m = report.metrics.as_ref().expect("all metrics");
-    assert_eq!((report.mismatches, report.nonfinite_pairs), (e.mismatches, e.nonfinite), "{name}");
-    assert_eq!((report.result_max, report.reference_max, m.zero_passes), (e.max[0], e.max[1], e.zero_passes), "{name}");
-    let worst = [&report.worst_absolute, &m.worst_relative, &m.worst_relative_old, &m.worst_epsilon, &m.worst_ulp, &m.worst_ratio];
-    for (i, (found, expected)) in worst.into_iter().zip(e.worst).enumerate() {
-        assert_eq!(found.as_ref().map(|w| (w.value, w.at.as_ref().expect("explained").index)), expected, "{name}: metric {i}");
+    same("mismatches", report.mismatches, e.mismatches)?;
+    same("nonfinite_pairs", report.nonfinite_pairs, e.nonfinite)?;
+    same("result_max and reference_max", [report.result_max, report.reference_max], e.max)?;
+    same("zero_passes", m.zero_passes, e.zero_passes)?;
+    let worst = [
+        ("worst_absolute", &report.worst_absolute),
+        ("worst_relative", &m.worst_relative),
+        ("worst_relative_old", &m.worst_relative_old),
+        ("worst_epsilon", &m.worst_epsilon),
+        ("worst_ulp", &m.worst_ulp),
+        ("worst_ratio", &m.worst_ratio),
+    ];
+    for ((field, found), expected) in worst.into_iter().zip(e.worst) {
+        same(field, found.as_ref().and_then(|w| Some((w.value, w.at.as_ref()?.index))), expected)?;
     }
     let width = 128 / T::DTYPE.bits().min(R::DTYPE.bits());
     let f32s = T::DTYPE != DType::F64 && R::DTYPE != DType::F64;
     let sums = |f: fn(&(f64, f64)) -> f64| ordered_sums(&e.terms.iter().map(f).collect::<Vec<_>>(), width, f32s);
     let ([d, dd], [r, rr]) = (sums(|t| t.0), sums(|t| t.1));
     let n = e.terms.len() as f64;
-    assert_eq!(m.mean_absolute, d / n, "{name}");
-    assert_eq!(m.rms, dd.sqrt() / (n.sqrt() * e.max[0].max(e.max[1])), "{name}");
-    assert_eq!((m.relative_l1, m.relative_l2), (d / r, (dd / rr).sqrt()), "{name}");
-    assert_eq!(m.relative_linf, e.worst[0].map_or(0.0, |w| w.0) / e.max[1], "{name}");
+    same("mean_absolute", m.mean_absolute, d / n)?;
+    same("rms", m.rms, dd.sqrt() / (n.sqrt() * e.max[0].max(e.max[1])))?;
+    same("relative_l1 and relative_l2", (m.relative_l1, m.relative_l2), (d / r, (dd / rr).sqrt()))?;
+    same("relative_linf", m.relative_linf, e.worst[0].map_or(0.0, |w| w.0) / e.max[1])?;
     let thresholds = [m.rms <= 3e-5, true, e.worst[1].is_none_or(|w| w.0 <= m.thresholds.relative)];
-    assert_eq!(m.vector, thresholds, "{name}");
+    same("vector", m.vector, thresholds)?;
     let h = report.histograms.as_ref().expect("histograms");
-    assert_eq!([&h.relative.counts, &h.epsilon.counts, &h.ratio.counts], e.histograms.each_ref(), "{name}");
+    same("histograms", [&h.relative.counts, &h.epsilon.counts, &h.ratio.counts], e.histograms.each_ref())?;
     // The smallest tolerances pass every finite pair; the next smaller ones do not.
     let passes = |rtol: f64, atol: f64| {
         e.terms.iter().all(|&(d, r)| match f32s {
@@ -204,41 +223,53 @@ fn check<T: Scalar, R: Scalar>(name: &str, report: &Report, e: &Expected, rtol: 
         })
     };
     let below = |x: f64| if f32s { f64::from((x as f32).next_down()) } else { x.next_down() };
-    let (passing_rtol, passing_atol) = (m.passing_rtol.expect("explained"), m.passing_atol.expect("explained"));
-    assert!(passes(passing_rtol, atol) && passes(rtol, passing_atol), "{name}");
-    assert!(passing_rtol == 0.0 || !passes(below(passing_rtol), atol), "{name}");
-    assert!(passing_atol == 0.0 || !passes(rtol, below(passing_atol)), "{name}");
+    let (least_rtol, least_atol) = (m.passing_rtol.context("no passing_rtol")?, m.passing_atol.context("no passing_atol")?);
+    ensure!(passes(least_rtol, atol), "passing_rtol {least_rtol} is too small");
+    ensure!(passes(rtol, least_atol), "passing_atol {least_atol} is too small");
+    ensure!(least_rtol == 0.0 || !passes(below(least_rtol), atol), "passing_rtol {least_rtol} is not the smallest");
+    ensure!(least_atol == 0.0 || !passes(rtol, below(least_atol)), "passing_atol {least_atol} is not the smallest");
+    Ok(())
 }
 
-/// A result a few units in the last place from its reference, with zeros, infinities and NaN on both sides.
-fn compare<T: Scalar, R: Scalar>(device: &Device, noise: f64, rtol: f64, atol: f64) {
-    let host = Device::host();
-    let mut reference = DeviceMem::<R>::new(&host, N).unwrap();
-    reference.fill(&FillNormalRand::new(0.0, 1.0).seed(5).with_specials(0.002)).unwrap();
-    let mut factor = DeviceMem::<f64>::new(&host, N).unwrap();
-    factor.fill(&FillUniformRand::new(1.0 - noise, 1.0 + noise).seed(6).with_specials(0.001)).unwrap();
-    let (reference, factor) = (reference.to_vec().unwrap(), factor.to_vec().unwrap());
-    let result: Vec<T> = reference.iter().zip(factor).map(|(r, f)| T::from_f64(r.to_f64() * f)).collect();
-    let wide = T::DTYPE == DType::F64 || R::DTYPE == DType::F64;
-    let expected = if wide { in_f64(&result, &reference, rtol, atol) } else { in_f32(&result, &reference, rtol, atol) };
-    assert!(expected.nonfinite > 100 && expected.mismatches > expected.nonfinite, "the data reach no branch");
-
-    let (result, reference) = (DeviceMem::from_slice(device, &result).unwrap(), DeviceMem::from_slice(device, &reference).unwrap());
-    let options = Options::default().explain(Explain::Always).histograms(true);
-    let report = gpu_verify_with(&result, &reference, &Tolerance::new(rtol, atol).unwrap(), &options).unwrap();
-    check::<T, R>(&format!("{} against {} on {device}", T::DTYPE, R::DTYPE), &report, &expected, rtol, atol);
+/// A result that differs from its reference by relative `noise`, with zeros, infinities and NaN on both sides, compared on a device with
+/// tolerances that some pairs fail.
+struct Case {
+    noise: f64,
+    rtol: f64,
+    atol: f64,
 }
 
-#[test]
-fn reports_follow_the_definitions() {
-    for device in Device::all() {
-        compare::<f32, f32>(&device, 1e-6, 1e-6, 1e-9);
-        compare::<F16, f32>(&device, 1e-3, 1e-3, 1e-7);
-        compare::<F16, F16>(&device, 2e-3, 1e-3, 0.0);
-        compare::<Bf16, f32>(&device, 1e-2, 5e-3, 1e-3);
-        compare::<F8E4M3, f32>(&device, 0.1, 0.0625, 1e-3);
-        compare::<f64, f64>(&device, 1e-12, 1e-12, 1e-15);
-        compare::<F16, f64>(&device, 1e-3, 0.0, 5e-4);
-        compare::<f32, Bf16>(&device, 1e-3, 5e-4, 1e-6);
+impl Case {
+    fn check<T: Scalar, R: Scalar>(&self, target: &Target) -> Result<()> {
+        let Case { noise, rtol, atol } = *self;
+        // Several sums of every vector width, and a tail.
+        let n = target.size(40_007, 300_007);
+        let host = Device::host();
+        let mut reference = DeviceMem::<R>::new(&host, n)?;
+        reference.fill(&FillNormalRand::new(0.0, 1.0).seed(5).with_specials(0.01))?;
+        let mut factor = DeviceMem::<f64>::new(&host, n)?;
+        factor.fill(&FillUniformRand::new(1.0 - noise, 1.0 + noise).seed(6).with_specials(0.005))?;
+        let (reference, factor) = (reference.to_vec()?, factor.to_vec()?);
+        let result: Vec<T> = reference.iter().zip(factor).map(|(r, f)| T::from_f64(r.to_f64() * f)).collect();
+        let wide = T::DTYPE == DType::F64 || R::DTYPE == DType::F64;
+        let expected = if wide { in_f64(&result, &reference, rtol, atol) } else { in_f32(&result, &reference, rtol, atol) };
+        ensure!(expected.nonfinite > 100 && expected.mismatches > expected.nonfinite, "the data reach no branch");
+
+        let (result, reference) = (DeviceMem::from_slice(&target.device, &result)?, DeviceMem::from_slice(&target.device, &reference)?);
+        let options = Options::default().explain(Explain::Always).histograms(true);
+        let report = gpu_verify_with(&result, &reference, &Tolerance::new(rtol, atol)?, &options)?;
+        check::<T, R>(&report, &expected, rtol, atol).with_context(|| format!("{} against {}, {n} elements", T::DTYPE, R::DTYPE))
     }
+}
+
+#[rustfmt::skip] // one line a case
+fn reports_follow_the_definitions(target: &Target) -> Result<()> {
+    Case { noise: 1e-6, rtol: 1e-6, atol: 1e-9 }.check::<f32, f32>(target)?;
+    Case { noise: 1e-3, rtol: 1e-3, atol: 1e-7 }.check::<F16, f32>(target)?;
+    Case { noise: 2e-3, rtol: 1e-3, atol: 0.0 }.check::<F16, F16>(target)?;
+    Case { noise: 1e-2, rtol: 5e-3, atol: 1e-3 }.check::<Bf16, f32>(target)?;
+    Case { noise: 0.1, rtol: 0.0625, atol: 1e-3 }.check::<F8E4M3, f32>(target)?;
+    Case { noise: 1e-12, rtol: 1e-12, atol: 1e-15 }.check::<f64, f64>(target)?;
+    Case { noise: 1e-3, rtol: 0.0, atol: 5e-4 }.check::<F16, f64>(target)?;
+    Case { noise: 1e-3, rtol: 5e-4, atol: 1e-6 }.check::<f32, Bf16>(target)
 }

@@ -1,0 +1,65 @@
+//! The kernels that measure a device's memory read and write all of it.
+
+use crate::own_kernel;
+use crate::suite::tests;
+use crate::target::Target;
+use anyhow::{Result, ensure};
+use hipverify::DeviceMem;
+use hipverify::device::{AsTensor, Grid, Stream, bandwidth};
+use std::ffi::c_void;
+
+tests! {
+    All: speeds_are_positive;
+    Gpus: every_vector_of_both_blocks_is_read, every_vector_is_written;
+}
+
+fn speeds_are_positive(target: &Target) -> Result<()> {
+    let (device, bytes) = (&target.device, target.size(1 << 12, 1 << 22));
+    let (read, write) = (bandwidth::read(device, bytes)?, bandwidth::write(device, bytes)?);
+    ensure!(read > 0.0 && read.is_finite() && write > 0.0 && write.is_finite(), "read {read}, write {write} bytes a second");
+    let empty = bandwidth::empty_launch(device)?;
+    ensure!(empty.is_zero() != target.is_gpu(), "an empty launch takes {empty:?}");
+    Ok(())
+}
+
+const GRID: Grid = Grid { blocks: [3, 1, 1], threads: [512, 1, 1], shared_bytes: 0 };
+
+/// Vectors that three blocks take in four loads at once, and then some.
+const VECTORS: usize = 3 * 512 * 4 + 700;
+
+/// The sum of differences is not zero wherever the one byte that is not zero lies.
+fn every_vector_of_both_blocks_is_read(Target { device, .. }: &Target) -> Result<()> {
+    let (module, stream) = (own_kernel::load(device, "bandwidth.hip")?, Stream::new(device)?);
+    for vector in [0, 1, 511, 512, 1536, 3 * 1536, 4 * 1536 - 1, 4 * 1536, VECTORS - 1] {
+        for side in 0..2 {
+            let mut blocks = [vec![0u8; VECTORS * 16], vec![0u8; VECTORS * 16]];
+            blocks[side][vector * 16 + vector % 16] = 1;
+            let [a, b] = blocks.map(|block| DeviceMem::from_slice(device, &block));
+            let (a, b, seen) = (a?, b?, DeviceMem::from_slice(device, &[0i32])?);
+            let mut addresses = [a.as_tensor(), b.as_tensor(), seen.as_tensor()].map(|t| t.as_ptr() as u64);
+            let mut bytes = VECTORS as u64 * 16;
+            let [a_at, b_at, seen_at] = &mut addresses;
+            let mut arguments = [a_at, b_at, &mut bytes, seen_at].map(|x| std::ptr::from_mut(x).cast::<c_void>());
+            // SAFETY: `read_two(const u8 *, const u8 *, u64, u32 *)`; both blocks have so many bytes, and all three live until the copy below, which
+            // comes after the launch.
+            unsafe { module.launch_raw(&stream, "read_two", GRID, &mut arguments)? };
+            ensure!(seen.to_vec()? != [0], "vector {vector} of block {side} was not read");
+        }
+    }
+    Ok(())
+}
+
+fn every_vector_is_written(Target { device, .. }: &Target) -> Result<()> {
+    let (module, stream) = (own_kernel::load(device, "bandwidth.hip")?, Stream::new(device)?);
+    // A tail of less than a vector stays.
+    let before = vec![-1i32; VECTORS * 4 + 3];
+    let mut memory = DeviceMem::from_slice(device, &before)?;
+    let (mut address, mut bytes, mut value) = (memory.tensor_mut(&[before.len()])?.as_mut_ptr() as u64, before.len() as u64 * 4, 7i32);
+    let mut arguments = [(&raw mut address).cast::<c_void>(), (&raw mut bytes).cast(), (&raw mut value).cast()];
+    // SAFETY: `write_one(u8 *, u64, u32)`; the block has so many bytes and lives until the copy below, which comes after the launch.
+    unsafe { module.launch_raw(&stream, "write_one", GRID, &mut arguments)? };
+    let (found, end) = (memory.to_vec()?, VECTORS * 4);
+    let wrong = (0..before.len()).find(|&i| found[i] != if i < end { 7 } else { before[i] });
+    ensure!(wrong.is_none(), "word {wrong:?} of {}", before.len());
+    Ok(())
+}

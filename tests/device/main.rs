@@ -1,0 +1,60 @@
+//! The device suite: every test that launches kernels, once for each device.
+//!
+//! A trial is a test on a device, `same_bits::every_pair_of_formats [gfx90a, wavefront 64]`; filters, `--list` and `--ignored` are those of
+//! `cargo test`. The devices, chosen in [`target`], are real GPUs where there are some, else the stand-in GPU of `tests/standin`, which
+//! executes the kernels of `hip/` in wavefronts of 64 and of 32; an NVIDIA GPU comes on top with the feature `nvidia`, and the host where a test
+//! means it as well. Without a C++ compiler the stand-in's trials are ignored and say so.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
+
+mod async_verify;
+mod bandwidth;
+mod compare;
+mod compat;
+mod devices;
+mod fill;
+mod hash;
+mod memory;
+mod mfma;
+mod model_gemm;
+mod numerics;
+mod own_kernel;
+mod reduce_max;
+mod references;
+mod same_bits;
+mod standin;
+mod suite;
+mod target;
+mod tensors;
+
+use libtest_mimic::Arguments;
+use std::process::ExitCode;
+use target::Machine;
+
+const MODULES: &[(&str, &[suite::Test])] = &[
+    ("async_verify", async_verify::TESTS),
+    ("bandwidth", bandwidth::TESTS),
+    ("compat", compat::TESTS),
+    ("devices", devices::TESTS),
+    ("fill", fill::TESTS),
+    ("hash", hash::TESTS),
+    ("memory", memory::TESTS),
+    ("mfma", mfma::TESTS),
+    ("model_gemm", model_gemm::TESTS),
+    ("numerics", numerics::TESTS),
+    ("reduce_max", reduce_max::TESTS),
+    ("references", references::TESTS),
+    ("same_bits", same_bits::TESTS),
+];
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    // SAFETY: no thread has been started yet.
+    let machine = match unsafe { Machine::choose() } {
+        Ok(machine) => machine,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    libtest_mimic::run(&arguments, suite::trials(&machine, MODULES)).exit_code()
+}

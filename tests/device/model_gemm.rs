@@ -1,0 +1,91 @@
+//! GEMM through a matrix-core model gives the bits of the naive one.
+
+use crate::suite::tests;
+use crate::target::Target;
+use crate::tensors::{Lcg, encode};
+use anyhow::{Context, Result, ensure};
+use hipverify::DeviceMem;
+use hipverify::dtype::{Bf16, F8E4M3Fnuz, F8E5M2Fnuz, F16, Scalar};
+use hipverify::matrix_core::{Arch, Input, Model, naive};
+use hipverify::reference::model_gemm;
+
+tests! {
+    All: every_model_gives_the_naive_bits;
+}
+
+/// What the elements of a matrix are like.
+#[derive(Clone, Copy, Debug)]
+enum Data {
+    /// Numbers between -1 and 1, for which short forms are right.
+    Tame,
+    /// Zeros, ones and numbers of one or two bits, whose sums cancel and tie.
+    Ties,
+    /// Magnitudes over the whole range of the format.
+    Wide,
+    /// Any bits: subnormals, infinities, NaN.
+    Any,
+}
+
+fn elements<T: Scalar>(count: usize, seed: u64, data: Data) -> Vec<T> {
+    let mut rng = Lcg::new(seed);
+    let element = |_| {
+        let (kind, choice, unit) = (rng.next() % 64, rng.next() % 8, rng.unit());
+        let value = match (data, kind) {
+            (Data::Tame, _) => unit,
+            (_, 0) => 0.0,
+            (Data::Ties, _) => [1.0, -1.0, 0.5, -2.0, 1.5, -0.0, 0.0078125, -0.75][choice as usize],
+            (Data::Wide, _) => unit * 2f64.powi((rng.next() % 26) as i32 - 13),
+            (Data::Any, 1..4) => return T::from_bits64(rng.pattern(T::DTYPE)),
+            (Data::Any, _) => unit * 4.0,
+        };
+        T::from_bits64(encode(T::DTYPE, value))
+    };
+    (0..count).map(element).collect()
+}
+
+fn check<A: Scalar, B: Scalar>(target: &Target, model: Model, (m, n, k): (usize, usize, usize), data: Data) -> Result<()> {
+    fn wide<T: Scalar>(x: &[T]) -> Vec<f32> {
+        x.iter().map(|x| x.to_f64() as f32).collect()
+    }
+    let (a, b) = (elements::<A>(m * k, 1, data), elements::<B>(k * n, 2, data));
+    let c: Vec<f32> = (0..m * n).map(|i| [0.0, -0.0, 1e-40, 16777216.0, -3.5][i % 5]).collect();
+    let mut expected = c.clone();
+    naive::gemm(model, m, n, k, &wide(&a), k, &wide(&b), n, &mut expected, n);
+    let (a, b) = (DeviceMem::from_slice(&target.device, &a)?, DeviceMem::from_slice(&target.device, &b)?);
+    let mut d = DeviceMem::from_slice(&target.device, &c)?;
+    model_gemm(model, (m, n, k), &a, &b, &mut d).with_context(|| model.to_string())?;
+    for (i, (found, expected)) in d.to_vec()?.iter().zip(&expected).enumerate() {
+        let same = found.to_bits() == expected.to_bits();
+        ensure!(same, "{model}, {m}x{n}x{k}, {data:?}: element [{}, {}] is {found:e}, naive {expected:e}", i / n, i % n);
+    }
+    Ok(())
+}
+
+fn every_model_gives_the_naive_bits(target: &Target) -> Result<()> {
+    // One block computes 64 or 128 rows and columns, and takes k in steps of 32.
+    let shapes = match target.is_standin() {
+        true => [(1, 1, 1), (5, 7, 18), (66, 130, 5), (3, 129, 34)],
+        false => [(1, 1, 1), (5, 7, 18), (130, 140, 37), (40, 129, 64)],
+    };
+    for shape in shapes {
+        for data in [Data::Tame, Data::Ties, Data::Wide, Data::Any] {
+            for arch in Arch::ALL {
+                check::<F16, F16>(target, Model::new(arch, Input::F16)?, shape, data)?;
+                check::<Bf16, Bf16>(target, Model::new(arch, Input::Bf16)?, shape, data)?;
+                check::<f32, f32>(target, Model::new(arch, Input::F32)?, shape, data)?;
+            }
+            for converted in [Input::F16AsBf16, Input::F16AsBf16Truncated] {
+                check::<F16, F16>(target, Model::new(Arch::Gfx90a, converted)?, shape, data)?;
+            }
+            check::<Bf16, Bf16>(target, Model::new(Arch::Gfx90a, Input::Bf16K)?, shape, data)?;
+            let gfx942 = |input| Model::new(Arch::Gfx942, input);
+            check::<f32, f32>(target, gfx942(Input::Xf32)?, shape, data)?;
+            check::<F16, F16>(target, gfx942(Input::F16)?.for_k(4), shape, data)?;
+            check::<F8E4M3Fnuz, F8E4M3Fnuz>(target, gfx942(Input::Fp8Fp8)?, shape, data)?;
+            check::<F8E4M3Fnuz, F8E5M2Fnuz>(target, gfx942(Input::Fp8Bf8)?, shape, data)?;
+            check::<F8E5M2Fnuz, F8E4M3Fnuz>(target, gfx942(Input::Bf8Fp8)?, shape, data)?;
+            check::<F8E5M2Fnuz, F8E5M2Fnuz>(target, gfx942(Input::Bf8Bf8)?, shape, data)?;
+        }
+    }
+    Ok(())
+}

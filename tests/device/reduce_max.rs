@@ -1,0 +1,77 @@
+//! The largest magnitude against a plain loop, in every format, with what is not finite counted apart.
+
+use crate::suite::tests;
+use crate::target::Target;
+use crate::tensors::{Lcg, elements, encode, view};
+use anyhow::{Result, ensure};
+use hipverify::DeviceMem;
+use hipverify::device::Layout;
+use hipverify::dtype::{Class, DType};
+use hipverify::verify::gpu_reduce_max;
+
+tests! {
+    All: every_format_and_size, the_last_element_counts_in_every_layout;
+}
+
+/// Value, NaN and infinities by a plain loop.
+fn expected(dtype: DType, bytes: &[u8], n: usize) -> (f64, u64, u64) {
+    let (mut value, mut nans, mut infinities) = (0f64, 0, 0);
+    for bits in (0..n).map(|i| dtype.load_bits(bytes, i)) {
+        match dtype.classify(bits) {
+            Class::Nan => nans += 1,
+            Class::Infinite => infinities += 1,
+            _ => value = value.max(dtype.decode(bits).abs()),
+        }
+    }
+    (value, nans, infinities)
+}
+
+/// Tame data take the vector path alone; one element in 500 that may be anything is what a vector's other path is for.
+fn every_format_and_size(target: &Target) -> Result<()> {
+    for dtype in DType::ALL {
+        let vector = 128 / dtype.bits();
+        // A tile is 4 vectors for each of 512 threads.
+        let tile = 4 * 512 * vector;
+        let sizes = [1, vector - 1, vector, vector + 1, tile - 1, tile, tile + 1, target.device.multiprocessors() * 4 * tile + 11];
+        for (n, wild) in sizes.into_iter().flat_map(|n| [(n, 0), (n, 1), (n, 500)]) {
+            let mut rng = Lcg::new(n as u64 ^ wild);
+            let bytes = elements(dtype, n, |_| match wild {
+                0 => encode(dtype, 4.0 * rng.unit()),
+                every if rng.one_in(every) => rng.pattern(dtype),
+                _ => encode(dtype, 4.0 * rng.unit()),
+            });
+            let memory = DeviceMem::from_slice(&target.device, &bytes)?;
+            let found = gpu_reduce_max(&view(&memory, dtype, n, 0)?)?;
+            let (found, expected) = ((found.value, found.nans, found.infinities), expected(dtype, &bytes, n));
+            ensure!(
+                found == expected,
+                "{dtype}, {n} elements, wild {wild}: (value, nans, infinities) are {found:?}, expected {expected:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn the_last_element_counts_in_every_layout(target: &Target) -> Result<()> {
+    // What lies between the elements is larger.
+    let mut x = vec![9.0f32; 3000];
+    let layouts = [
+        ("dense", Layout::contiguous(&[1000])?),
+        ("unaligned", Layout::strided(&[999], &[1], 1)?),
+        ("padded rows", Layout::strided(&[20, 47], &[50, 1], 3)?),
+        ("transposed", Layout::strided(&[47, 20], &[1, 50], 3)?),
+        ("backwards", Layout::strided(&[700], &[-3], 2999)?),
+    ];
+    for (what, layout) in layouts {
+        for i in 0..layout.elements() {
+            x[layout.index(i)] = -1.0;
+        }
+        let last = layout.index(layout.elements() - 1);
+        x[last] = -2.0;
+        let memory = DeviceMem::from_slice(&target.device, &x)?;
+        let found = gpu_reduce_max(&memory.strided(layout)?)?;
+        ensure!(found.value == 2.0, "{what}: the largest is {}", found.value);
+        x.fill(9.0);
+    }
+    Ok(())
+}

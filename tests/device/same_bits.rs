@@ -1,0 +1,308 @@
+//! The comparison gives the report of the host on every GPU, bit for bit.
+
+use crate::compare::{facts, fields, same_fields};
+use crate::suite::tests;
+use crate::target::Target;
+use crate::tensors::{Lcg, elements, encode, repeat, view};
+use anyhow::{Context, Result, ensure};
+use hipverify::device::{Device, DeviceMem, Layout};
+use hipverify::dtype::{DType, next_up};
+use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduce_max, gpu_verify_with};
+
+tests! {
+    Gpus: every_pair_of_formats, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
+        options_and_odd_addresses, reports_that_are_not_explained, padded_transposed_and_reversed_layouts;
+    RealGpus: long_tensors, long_tensors_of_many_kinds;
+}
+
+/// A comparison: formats, size and what else decides the report. Explained whatever the verdict, so that everything a report may have is compared.
+struct Case {
+    dtypes: [DType; 2],
+    n: usize,
+    options: Options,
+    /// Bytes before the data.
+    shift: usize,
+    tolerance: [f64; 2],
+}
+
+impl Case {
+    fn new(dtypes: [DType; 2], n: usize) -> Case {
+        Case { dtypes, n, options: Options::default().explain(Explain::Always), shift: 0, tolerance: [1e-3, 1e-3] }
+    }
+
+    fn options(self, options: Options) -> Case {
+        Case { options: options.explain(Explain::Always), ..self }
+    }
+
+    fn explain(self, explain: Explain) -> Case {
+        Case { options: self.options.explain(explain), ..self }
+    }
+
+    fn shift(self, shift: usize) -> Case {
+        Case { shift, ..self }
+    }
+
+    fn tolerance(self, tolerance: [f64; 2]) -> Case {
+        Case { tolerance, ..self }
+    }
+
+    /// Compares on the host and on the target. `wild` in 1000 elements have any pattern, the others are near a common value.
+    fn check(&self, target: &Target, wild: u64) -> Result<()> {
+        let make = |dtype: DType, seed| repeat(dtype, self.n, &near_and_wild(dtype, self.n.min(MADE), seed, wild));
+        let [da, dr] = self.dtypes;
+        self.compare(target, [&make(da, 11), &make(dr, 12)], &format!("{wild} in 1000 wild"))
+    }
+
+    fn compare(&self, target: &Target, data: [&[u8]; 2], what: &str) -> Result<()> {
+        let Case { dtypes: [da, dr], n, options, shift, tolerance: [rtol, atol] } = self;
+        let (found, expected) = (self.on(&target.device, data)?, self.on(&Device::host(), data)?);
+        same_fields(&found, &expected).with_context(|| {
+            format!("{da} against {dr}, {n} elements, {what}, {shift} bytes shifted, rtol {rtol}, atol {atol}, {options:?}")
+        })
+    }
+
+    /// What a device says.
+    fn on(&self, device: &Device, [a, r]: [&[u8]; 2]) -> Result<String> {
+        let upload = |bytes: &[u8]| {
+            let padded: Vec<u8> = std::iter::repeat_n(0u8, self.shift).chain(bytes.iter().copied()).collect();
+            DeviceMem::from_slice(device, &padded)
+        };
+        let (a, r) = (upload(a)?, upload(r)?);
+        let [a, r] = [view(&a, self.dtypes[0], self.n, self.shift)?, view(&r, self.dtypes[1], self.n, self.shift)?];
+        let report = gpu_verify_with(&a, &r, &Tolerance::new(self.tolerance[0], self.tolerance[1])?, &self.options)?;
+        Ok(facts(report) + "\n" + &fields(&gpu_reduce_max(&r)?))
+    }
+}
+
+/// Elements that are made; longer tensors repeat them.
+const MADE: usize = 200_003;
+
+/// `wild` in 1000 elements have any bit pattern; of the others two thirds are a value that depends on the index alone, one is a step above it.
+fn near_and_wild(dtype: DType, n: usize, seed: u64, wild: u64) -> Vec<u8> {
+    let (mut common, mut own) = (Lcg::new(1), Lcg::new(seed));
+    elements(dtype, n, |_| {
+        let bits = encode(dtype, 4.0 * common.unit());
+        match own.next() % 1000 {
+            x if x < wild => own.pattern(dtype),
+            x if x % 3 == 0 => next_up(dtype, bits),
+            _ => bits,
+        }
+    })
+}
+
+/// Sizes around what kernels cut a tensor into: vectors of 16 bytes, what 32 lanes load at once, 16 of those (of which one sum is made), several,
+/// and more than the grid takes in one turn.
+fn boundaries(target: &Target, dtypes: [DType; 2]) -> Vec<usize> {
+    let vector = 128 / dtypes[0].bits().min(dtypes[1].bits());
+    let row = 32 * vector;
+    let around = [vector, 2 * vector, row, 2 * row, 16 * row].into_iter().flat_map(|size| [size - 1, size, size + 1]);
+    let mut sizes: Vec<usize> = around.chain([1, 3 * 16 * row + 7, beyond_the_grid(target, dtypes)]).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+/// More elements than all lanes of the device have vectors; never a whole number of anything.
+fn beyond_the_grid(target: &Target, dtypes: [DType; 2]) -> usize {
+    let vector = 128 / dtypes[0].bits().min(dtypes[1].bits());
+    (target.device.multiprocessors() << 12) * vector + 7 * vector / 3
+}
+
+const COMMON: [[DType; 2]; 9] = {
+    use DType::*;
+    [[F64, F64], [F32, F32], [F16, F16], [Bf16, Bf16], [F8E4M3, F8E4M3], [F8E5M2, F8E5M2], [I8, I8], [F16, F32], [Bf16, F32]]
+};
+
+fn every_pair_of_formats(target: &Target) -> Result<()> {
+    for da in DType::ALL {
+        for dr in DType::ALL {
+            Case::new([da, dr], 3001).check(target, 20)?;
+        }
+    }
+    Ok(())
+}
+
+fn every_format_at_every_boundary(target: &Target) -> Result<()> {
+    for dtypes in DType::ALL.map(|d| [d, d]) {
+        for n in boundaries(target, dtypes) {
+            Case::new(dtypes, n).check(target, 1)?;
+            Case::new(dtypes, n).options(Options::counts()).check(target, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// Bounds that 8-bit elements reach exactly, that no f16 number is near, and that are beyond f16.
+fn bytes_by_many_tolerances(target: &Target) -> Result<()> {
+    let tolerances = [
+        [0.0, 0.0],
+        [0.0, 1.0],
+        [0.125, 0.0],
+        [0.0, 0.25],
+        [1e-6, 1e-7],
+        [0.3, 0.007],
+        [1.0, 1e-30],
+        [600.0, 1.0],
+        [0.0, 70_000.0],
+        [1e30, 1e30],
+    ];
+    for dtype in [DType::F8E4M3, DType::F8E5M2, DType::F8E4M3Fnuz, DType::I8, DType::U8] {
+        for tolerance in tolerances {
+            for (n, wild) in [(target.size(1001, 40_001), 2), (target.size(9_001, 700_001), 0), (target.size(9_001, 700_001), 1000)] {
+                Case::new([dtype; 2], n).options(Options::counts()).tolerance(tolerance).check(target, wild)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Kinds of data as kernels have them, and what is hard about each.
+const KINDS: [(&str, &str); 8] = [
+    ("unrelated", "every element differs"),
+    ("rounded otherwise", "small differences everywhere"),
+    ("noise", "differences of one size, whatever the number"),
+    ("a step away", "all distances in ulps tie"),
+    ("two steps at most", "many ties"),
+    ("zeros", "all relative differences tie"),
+    ("little", "the least numbers that the result's format has"),
+    ("extreme", "one element in a hundred far away"),
+];
+
+/// An element of the result and one of the reference.
+fn element(kind: &str, [da, dr]: [DType; 2], rng: &mut Lcg) -> [u64; 2] {
+    let scale = if da.is_int() { 100.0 } else { 1.0 };
+    let (x, y) = (scale * rng.unit(), scale * rng.unit());
+    let least = da.float_format().map_or(1.0 / scale, |f| f.min_positive());
+    let [result, reference] = match kind {
+        "unrelated" => [x, y],
+        "a third unrelated" => [if rng.one_in(3) { x } else { y }, y],
+        "rounded otherwise" => [y * (1.0 + x * 1e-4), y],
+        "noise" => [y + x * 1e-2, y],
+        "a step away" | "two steps at most" => [y, y],
+        "zeros" => [0.0, y],
+        "little" => [x * 40.0 * least, y * 40.0 * least],
+        "extreme" => [if x > 0.98 * scale { -scale * y.signum() } else { y }, y],
+        other => unreachable!("{other}"),
+    };
+    let steps = match kind {
+        "a step away" => 1,
+        "two steps at most" => rng.next() % 3,
+        _ => 0,
+    };
+    [(0..steps).fold(encode(da, result), |bits, _| next_up(da, bits)), encode(dr, reference)]
+}
+
+/// Both tensors of a kind of data, of `n` elements that repeat themselves.
+fn kind_of_data(kind: &str, dtypes: [DType; 2], n: usize) -> [Vec<u8>; 2] {
+    let mut rng = Lcg::new(5);
+    let pairs: Vec<[u64; 2]> = (0..n.min(MADE)).map(|_| element(kind, dtypes, &mut rng)).collect();
+    [0, 1].map(|side| repeat(dtypes[side], n, &elements(dtypes[side], pairs.len(), |i| pairs[i][side])))
+}
+
+/// Data in which many elements tie with the worst, or come close to it.
+fn kinds_of_data_by_several_tolerances(target: &Target) -> Result<()> {
+    for dtypes in COMMON {
+        for (kind, why) in KINDS {
+            for n in [target.size(2_003, 20_003), target.size(9_001, 700_001)] {
+                let [a, r] = kind_of_data(kind, dtypes, n);
+                for tolerance in [[1e-3, 1e-3], [0.0, 1e-3], [1e-2, 0.0]] {
+                    Case::new(dtypes, n).tolerance(tolerance).compare(target, [&a, &r], &format!("{kind}: {why}"))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn options_and_odd_addresses(target: &Target) -> Result<()> {
+    let all = [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2Fnuz, DType::I8, DType::I32, DType::F4E2M1];
+    for dtype in all {
+        for n in [target.size(2_011, 20_011), target.size(9_001, 700_001)] {
+            let case = || Case::new([dtype; 2], n);
+            case().options(Options::default().histograms(true)).check(target, 500)?;
+            case().options(Options::default().nonfinite(NonFinite::EqualWhenSame).first(64)).check(target, 900)?;
+            case().options(Options::default().level(Level::Counts).first(0)).check(target, 30)?;
+            case().shift(dtype.unit_bytes()).check(target, 30)?;
+        }
+    }
+    for dtypes in [[DType::F16, DType::F32], [DType::Bf16, DType::F32], [DType::F16, DType::F64], [DType::I8, DType::I32]] {
+        for n in [target.size(5_001, 50_001), target.size(17_001, 700_001)] {
+            Case::new(dtypes, n).check(target, 30)?;
+            Case::new(dtypes, n).shift(8).check(target, 30)?;
+        }
+    }
+    Ok(())
+}
+
+/// By the verdict, which one tolerance makes a pass and the other a failure, or never.
+fn reports_that_are_not_explained(target: &Target) -> Result<()> {
+    for dtypes in COMMON {
+        for (tolerance, explain) in [([1e9, 1e9], Explain::OnFailure), ([0.0, 0.0], Explain::OnFailure), ([0.0, 0.0], Explain::Never)] {
+            for n in [100, target.size(9_001, 700_001)] {
+                Case::new(dtypes, n).tolerance(tolerance).explain(explain).check(target, 0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn padded_transposed_and_reversed_layouts(target: &Target) -> Result<()> {
+    let x: Vec<f32> = (0..40 * 50 * 6).map(|i| (i * 7 % 1013) as f32).collect();
+    let layouts = [
+        ("padded", Layout::strided(&[6, 40, 47], &[2000, 50, 1], 2)),
+        ("rows swapped", Layout::strided(&[40, 6, 50], &[50, 2000, 1], 0)),
+        ("transposed", Layout::strided(&[50, 40, 6], &[1, 50, 2000], 0)),
+        ("reversed", Layout::strided(&[6, 40, 50], &[-2000, 50, -1], 5 * 2000 + 49)),
+        ("repeated", Layout::strided(&[3, 40, 50], &[0, 50, 1], 0)),
+    ];
+    for (what, layout) in layouts {
+        let layout = layout?;
+        let on = |device: &Device| -> Result<String> {
+            let a = DeviceMem::from_slice(device, &x)?;
+            let dense: Vec<f32> = (0..layout.elements()).map(|i| x[layout.index(i)] + if i % 977 == 5 { 0.5 } else { 0.0 }).collect();
+            let r = DeviceMem::from_slice(device, &dense)?;
+            let (a, r) = (a.strided(layout.clone())?, r.tensor(layout.shape())?);
+            let explained = Options::default().explain(Explain::Always);
+            let [forward, backward] = [(&a, &r), (&r, &a)].map(|(x, y)| gpu_verify_with(x, y, &Tolerance::exact(), &explained));
+            let largest = gpu_reduce_max(&a)?;
+            Ok(facts(forward?) + "\n" + &facts(backward?) + "\n" + &fields(&largest))
+        };
+        let host = on(&Device::host())?;
+        ensure!(host.contains("passed: false"), "{what}: the data have no differences");
+        same_fields(&on(&target.device)?, &host).with_context(|| format!("{what}, {layout:?}"))?;
+    }
+    Ok(())
+}
+
+/// So long that groups of threads take several parts of a tensor in a row, and that not all take as many.
+fn long_tensors(target: &Target) -> Result<()> {
+    for (dtype, n) in [
+        (DType::F64, 1 << 23),
+        (DType::F32, 1 << 24),
+        (DType::F16, (1 << 25) + 12_345),
+        (DType::F8E4M3, 1 << 26),
+        (DType::F64, (1 << 25) + 999),
+    ] {
+        Case::new([dtype; 2], n).check(target, 0)?;
+    }
+    Case::new([DType::F32; 2], (1 << 24) + 4_321).check(target, 1)
+}
+
+/// So long that what a thread has found so far decides what it does with most of its elements.
+fn long_tensors_of_many_kinds(target: &Target) -> Result<()> {
+    for (dtype, n) in [
+        (DType::F32, 1 << 24),
+        (DType::F16, 1 << 25),
+        (DType::Bf16, 1 << 25),
+        (DType::F8E4M3, 1 << 26),
+        (DType::F8E5M2, 1 << 26),
+        (DType::I8, 1 << 26),
+        (DType::U8, 1 << 26),
+    ] {
+        for (kind, tolerance) in [("a third unrelated", [1e-3, 1e-3]), ("a step away", [0.0, 1e-3]), ("extreme", [1e-2, 0.0])] {
+            let [a, r] = kind_of_data(kind, [dtype; 2], n + 77);
+            Case::new([dtype; 2], n + 77).tolerance(tolerance).compare(target, [&a, &r], kind)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! Tests and the devices they run on, as trials.
+
+use crate::target::{Machine, Target};
+use anyhow::Result;
+use libtest_mimic::{Completion, Failed, Trial};
+use std::sync::Arc;
+
+/// A test of kernels.
+pub struct Test {
+    pub name: &'static str,
+    pub on: On,
+    pub run: fn(&Target) -> Result<()>,
+}
+
+/// On which devices a test runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// GPUs. It compares them with the host.
+    Gpus,
+    /// GPUs and the host: it compares each with a definition.
+    All,
+    /// GPUs with the matrix cores of AMD, of the stand-in's all of them.
+    MatrixCores,
+    /// The host, and GPUs without.
+    NoMatrixCores,
+    /// Real GPUs: it needs sizes that take the stand-in too long.
+    RealGpus,
+    /// Once, for the machine: it is told the host.
+    Host,
+}
+
+/// The tests of a module, by where they run.
+macro_rules! tests {
+    ($($on:ident: $($name:ident),+ $(,)?;)+) => {
+        pub const TESTS: &[crate::suite::Test] =
+            &[$($(crate::suite::Test { name: stringify!($name), on: crate::suite::On::$on, run: $name }),+),+];
+    };
+}
+pub(crate) use tests;
+
+/// Every test on every device that it is for.
+pub fn trials(machine: &Machine, modules: &[(&str, &'static [Test])]) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (module, tests) in modules {
+        for test in *tests {
+            for target in machine.targets.iter().filter(|target| target.runs(test.on)) {
+                let name = format!("{module}::{} [{}]", test.name, target.label());
+                trials.push(trial(name, test.run, target.clone(), machine.ignored.clone()));
+            }
+        }
+    }
+    trials
+}
+
+/// A test on a device. On the stand-in, when it cannot execute kernels, the trial is ignored with the reason.
+fn trial(name: String, run: fn(&Target) -> Result<()>, target: Target, ignored: Option<Arc<str>>) -> Trial {
+    Trial::ignorable_test(name, move || match ignored.filter(|_| target.is_standin()) {
+        Some(reason) => Ok(Completion::ignored_with(reason)),
+        None => match run(&target) {
+            Ok(()) => Ok(Completion::Completed),
+            Err(error) => Err(Failed::from(format!("on {}: {error:#}", target.device))),
+        },
+    })
+}

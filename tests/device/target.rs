@@ -1,0 +1,125 @@
+//! The devices of this run.
+
+use crate::standin::StandIn;
+use crate::suite::On;
+use anyhow::{Context, Result, ensure};
+use hipverify::Device;
+use hipverify::device::DeviceKind;
+use hipverify::matrix_core::Arch;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+/// The stand-in's GPUs. The first two execute all tests, one for each wavefront size; the others those of the matrix cores.
+const STANDIN_DEVICES: &str = "gfx90a,gfx1100,gfx908,gfx942";
+
+/// Set in the process that [`real_gpu_opens`] starts.
+const PROBE: &str = "HIPVERIFY_TEST_PROBE";
+
+/// A device under test.
+#[derive(Clone)]
+pub struct Target {
+    pub device: Device,
+    /// It is the stand-in's.
+    standin: bool,
+    /// It is the first of its wavefront size.
+    first: bool,
+}
+
+impl Target {
+    /// `host`, or the architecture and the wavefront size.
+    pub fn label(&self) -> String {
+        match self.device.arch() {
+            None => "host".to_owned(),
+            Some(arch) => format!("{}, wavefront {}", arch.split(':').next().unwrap_or(arch), self.device.wavefront()),
+        }
+    }
+
+    pub fn is_standin(&self) -> bool {
+        self.standin
+    }
+
+    pub fn is_gpu(&self) -> bool {
+        self.device.kind() != DeviceKind::Host
+    }
+
+    /// The matrix cores that the device has.
+    pub fn matrix_cores(&self) -> Option<Arch> {
+        self.device.arch().filter(|_| self.device.kind() == DeviceKind::Amd).and_then(|name| name.parse().ok())
+    }
+
+    /// Whether a test runs here.
+    pub fn runs(&self, on: On) -> bool {
+        match on {
+            On::Gpus => self.is_gpu() && self.first,
+            On::All => self.first,
+            On::MatrixCores => self.matrix_cores().is_some(),
+            On::NoMatrixCores => self.first && self.matrix_cores().is_none(),
+            On::RealGpus => self.is_gpu() && !self.standin,
+            On::Host => !self.is_gpu(),
+        }
+    }
+
+    /// A size for the stand-in, and the larger one for real hardware.
+    pub fn size(&self, standin: usize, real: usize) -> usize {
+        if self.standin { standin } else { real }
+    }
+}
+
+/// What this machine, with the environment as it is, can test.
+pub struct Machine {
+    pub targets: Vec<Target>,
+    /// Why the stand-in executes no kernels.
+    pub ignored: Option<Arc<str>>,
+}
+
+impl Machine {
+    /// Chooses the HIP runtime and opens the devices.
+    ///
+    /// `HIPVERIFY_HIP_LIBRARY` decides if it is set. Else a real GPU is used when `HIPVERIFY_REQUIRE` names `amd` or when one opens, and the
+    /// stand-in otherwise.
+    ///
+    /// # Safety
+    /// The process has one thread: this sets environment variables.
+    pub unsafe fn choose() -> Result<Machine> {
+        let required = std::env::var("HIPVERIFY_REQUIRE").unwrap_or_default();
+        let requires = |name: &str| required.split(',').any(|r| r.trim() == name);
+        if std::env::var_os(PROBE).is_some() {
+            let found = Device::all().iter().any(|d| d.kind() == DeviceKind::Amd);
+            std::process::exit(i32::from(!found));
+        }
+        let chosen = std::env::var_os("HIPVERIFY_HIP_LIBRARY").is_some();
+        let standin = match chosen || requires("amd") || real_gpu_opens()? {
+            true => None,
+            // SAFETY: the caller promises that the process has one thread.
+            false => Some(unsafe { StandIn::choose(STANDIN_DEVICES)? }),
+        };
+        let ignored = standin.as_ref().and_then(StandIn::why_not).map(Arc::from);
+        if let Some(reason) = ignored.as_ref().filter(|_| requires("standin")) {
+            anyhow::bail!("HIPVERIFY_REQUIRE={required}, but the stand-in GPU executes no kernels: {reason}");
+        }
+        ensure!(standin.is_some() || !requires("standin"), "HIPVERIFY_REQUIRE={required}, but the stand-in GPU is not what this run uses");
+        let targets = targets(Device::all(), standin.is_some());
+        Ok(Machine { targets, ignored })
+    }
+}
+
+fn targets(devices: Vec<Device>, standin: bool) -> Vec<Target> {
+    let mut targets: Vec<Target> = Vec::new();
+    for device in devices {
+        let standin = standin && device.kind() == DeviceKind::Amd;
+        let same = |t: &Target| standin && t.standin && t.device.wavefront() == device.wavefront();
+        let first = !targets.iter().any(same);
+        targets.push(Target { device, standin, first });
+    }
+    targets
+}
+
+/// Whether the machine's own runtime opens an AMD GPU. Another process asks, since a process opens one runtime only.
+fn real_gpu_opens() -> Result<bool> {
+    if !Path::new("/dev/kfd").exists() {
+        return Ok(false);
+    }
+    let program = std::env::current_exe().context("the name of this program")?;
+    Ok(Command::new(program).env(PROBE, "1").output().context("looking for a GPU")?.status.success())
+}
