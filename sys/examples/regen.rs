@@ -219,7 +219,8 @@ impl ParseCallbacks for Derives {
 /// bindgen's checks of the layout, `["Size of T"][size_of::<T>() - 8usize]` and the like, as C++.
 fn assertions(mark: &str, bindings: &str) -> Result<String, Box<dyn Error>> {
     let mut out = format!("// The layout of the structs in abi.h as Rust has it. From {mark}.\n// {GENERATED}\n#pragma once\n\n");
-    for check in bindings.split(';').map(str::trim_start).filter(|c| c.starts_with("[")) {
+    // A check is a statement that begins with its bracket; the first of a struct follows the brace of its block.
+    for check in bindings.split([';', '{']).map(str::trim_start).filter(|c| c.starts_with('[')) {
         let what = check.split('"').nth(1).ok_or_else(|| format!("a check of another kind: {check}"))?;
         let number = check.rsplit_once(" - ").and_then(|(_, n)| n.strip_suffix("usize]"));
         let (kind, of) = what.split_once(" of ").ok_or_else(|| format!("a check of another kind: {check}"))?;
