@@ -16,6 +16,7 @@ mod module;
 mod pinned;
 mod slice;
 mod stream;
+pub(crate) mod sync;
 mod tensor;
 mod transfer;
 

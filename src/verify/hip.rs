@@ -109,7 +109,7 @@ impl Workspace {
             return Err(Error::InvalidArgument { what: "elements", value: result.elements().to_string(), limit });
         }
         let params = params(result, reference, request, &launch, self)?;
-        stream.device().settle_allocations(stream)?;
+        stream.device().wait_for_allocations(stream)?;
         self.mark_unwritten();
         // SAFETY: both layouts lie within their tensors' memory; the rest is the caller's promise.
         unsafe { launch.kernel.launch(stream, launch.grid, &params) }

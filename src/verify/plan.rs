@@ -140,6 +140,8 @@ impl VerifyPlan {
         reference: &'a impl AsTensor,
         tolerance: &Tolerance,
     ) -> Result<Pending<'a>> {
+        // Before the stream is kept from being captured: these are calls of other people's code.
+        let (result, reference) = (result.as_tensor(), reference.as_tensor());
         let operation = "a comparison that can be waited for";
         let _open = stream.hip().map(|s| s.not_recording(operation)).transpose()?;
         if stream.hip().is_some_and(|s| s.is_captured_by_others()) {
@@ -165,7 +167,7 @@ impl VerifyPlan {
         reference: &'env impl AsTensor,
         tolerance: &Tolerance,
     ) -> Result<Recorded<'env>> {
-        let job = self.job(capture.stream(), result, reference, tolerance)?;
+        let job = self.job(capture.stream(), result.as_tensor(), reference.as_tensor(), tolerance)?;
         match self.device.backend() {
             Backend::Host => {
                 let (slot, result, reference, request) = (job.slot, job.result.clone(), job.reference.clone(), job.request);
@@ -194,21 +196,14 @@ impl VerifyPlan {
         reference: &'a impl AsTensor,
         tolerance: &Tolerance,
     ) -> Result<Recorded<'a>> {
-        let job = self.job(stream, result, reference, tolerance)?;
+        let job = self.job(stream, result.as_tensor(), reference.as_tensor(), tolerance)?;
         // SAFETY: the caller promises that tensors and plan outlive the graph; a slot that is recorded is never given back.
         unsafe { job.launch(stream)? };
         Ok(Recorded { job, graph: None })
     }
 
     /// Checks a comparison and takes a slot for it.
-    fn job<'a>(
-        &'a self,
-        stream: &Stream,
-        result: &'a impl AsTensor,
-        reference: &'a impl AsTensor,
-        tolerance: &Tolerance,
-    ) -> Result<Job<'a>> {
-        let (result, reference) = (result.as_tensor(), reference.as_tensor());
+    fn job<'a>(&'a self, stream: &Stream, result: TensorRef<'a>, reference: TensorRef<'a>, tolerance: &Tolerance) -> Result<Job<'a>> {
         self.device.expect_same(stream.device(), "the stream")?;
         self.device.expect_same(result.device(), "a result")?;
         let request = request(&result, &reference, tolerance, &self.options, || {

@@ -4,7 +4,7 @@ use super::{HipDevice, HipStream};
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipGraph_t, hipGraphExec_t, hipStreamCaptureMode};
 use std::ptr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// A graph, ready to be launched.
 #[derive(Debug)]
@@ -48,16 +48,19 @@ impl HipStream {
         function!(device, hipGraphLaunch)?;
         function!(device, hipStreamEndCapture)?;
         function!(device, hipGraphGetNodes)?;
-        let mut recording = self.recording.write().unwrap_or_else(PoisonError::into_inner);
-        if *recording || self.is_captured_by_others() {
-            return Err(Error::Unsupported { what: "capture".to_owned(), by: "a stream that is being captured".to_owned() });
-        }
-        device.enter()?;
-        self.finish()?;
-        // Relaxed: allocations and waits of this crate never touch the stream, so that they need not be forbidden meanwhile.
-        // SAFETY: the stream is alive.
-        device.check("hipStreamBeginCapture", unsafe { begin(self.handle(), hipStreamCaptureMode::hipStreamCaptureModeRelaxed) })?;
-        *recording = true;
+        let captured = || Error::Unsupported { what: "capture".to_owned(), by: "a stream that is being captured".to_owned() };
+        let begun = self.recording.begin(|| {
+            if self.is_captured_by_others() {
+                return Err(captured());
+            }
+            device.enter()?;
+            self.finish()?;
+            // Relaxed: allocations and waits of this crate never touch the stream, so that they need not be forbidden meanwhile.
+            let mode = hipStreamCaptureMode::hipStreamCaptureModeRelaxed;
+            // SAFETY: the stream is alive.
+            device.check("hipStreamBeginCapture", unsafe { begin(self.handle(), mode) })
+        });
+        begun.unwrap_or_else(|| Err(captured()))?;
         Ok(Recording { stream: self, before: self.accepted() })
     }
 }
@@ -79,19 +82,19 @@ impl Recording<'_> {
     }
 
     fn end(&self) -> Result<HipGraph> {
-        let device = self.stream.device();
-        let mut recording = self.stream.recording.write().unwrap_or_else(PoisonError::into_inner);
-        *recording = false;
-        let current = device.make_current();
-        let mut graph = ptr::null_mut();
-        // SAFETY: the stream is alive and the pointer valid for a write.
-        let error = unsafe { function!(device, hipStreamEndCapture)?(self.stream.handle(), &mut graph) };
-        // From here on dropping it destroys the graph.
-        let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None };
-        let ended = device.check("hipStreamEndCapture", error);
-        // What was recorded has not run, and there is nothing to wait for; what the runtime did not record runs already.
-        let waited = self.stream.finish();
-        current.and(ended).and(waited).map(|()| graph)
+        self.stream.recording.end(|| {
+            let device = self.stream.device();
+            let current = device.make_current();
+            let mut graph = ptr::null_mut();
+            // SAFETY: the stream is alive and the pointer valid for a write.
+            let error = unsafe { function!(device, hipStreamEndCapture)?(self.stream.handle(), &mut graph) };
+            // From here on dropping it destroys the graph.
+            let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None };
+            let ended = device.check("hipStreamEndCapture", error);
+            // What was recorded has not run, and there is nothing to wait for; what the runtime did not record runs already.
+            let waited = self.stream.finish();
+            current.and(ended).and(waited).map(|()| graph)
+        })
     }
 }
 

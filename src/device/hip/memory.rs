@@ -141,20 +141,20 @@ impl HipAlloc {
 impl Drop for HipAlloc {
     fn drop(&mut self) {
         if !self.ptr.is_null() {
-            let in_order = self.stream.as_ref().filter(|s| !s.is_capturing());
+            let in_order = self.stream.as_ref().and_then(|stream| Some((stream, stream.unless_captured()?)));
             self.device.defer(|| {
-                if let (Some(stream), Some(free)) = (in_order, self.device.api().hipFreeAsync) {
+                if let (Some((stream, _operation)), Some(free)) = (&in_order, self.device.api().hipFreeAsync) {
                     // Work on its own stream comes before; only that of the others has to be waited for.
-                    let settled = self.device.settle_but(stream);
+                    let waited = self.device.wait_for_other_streams(stream);
                     // SAFETY: the block came from hipMallocAsync and is freed only here.
                     let freed = self.device.check("hipFreeAsync", stream.enqueue(|stream| unsafe { free(self.ptr, stream) }));
-                    return settled.and(freed);
+                    return waited.and(freed);
                 }
                 // Work that was enqueued on some stream may still use the block. Freed even when that work failed.
-                let settled = self.device.settle();
+                let waited = self.device.wait_for_streams();
                 // SAFETY: the block came from hipMalloc, or from hipMallocAsync, whose blocks hipFree takes too, and is freed only here.
                 let freed = self.device.check("hipFree", unsafe { (self.device.api().hipFree)(self.ptr) });
-                settled.and(freed)
+                waited.and(freed)
             });
         }
     }
@@ -257,7 +257,7 @@ impl HipStream {
             return Ok(());
         }
         let _open = self.not_recording("a copy")?;
-        self.device().settle_allocations(self)?;
+        self.device().wait_for_allocations(self)?;
         // SAFETY: the caller's promise.
         let error = self.enqueue(|stream| unsafe { (self.device().api().hipMemcpyAsync)(to, from, bytes, kind, stream) });
         self.device().check("hipMemcpyAsync", error)

@@ -37,7 +37,10 @@ mod memory;
 pub(crate) mod mfma;
 mod model_gemm;
 mod module;
+mod progress;
+mod recording;
 pub(crate) mod reference;
+mod registry;
 mod set_value;
 mod stream;
 
@@ -47,18 +50,21 @@ pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
 pub(crate) use model_gemm::{ModelKernel, model_gemm};
 pub(crate) use module::{Code, Kernel, Loaded, launch};
+pub(crate) use progress::LastOf;
 pub(crate) use set_value::set_value;
-pub(crate) use stream::{HipEvent, HipStream, LastOf};
+pub(crate) use stream::{HipEvent, HipStream};
 
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipDeviceAttribute_t, hipError_t};
 use hipverify_sys::{Api, DeviceProps, Platform, Runtime};
 use once_cell::sync::OnceCell;
+use registry::Registry;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use stream::RawStream;
 
 /// A GPU. There is one value for each, so that its address is its identity.
 #[derive(Debug)]
@@ -75,7 +81,7 @@ pub(crate) struct HipDevice {
     /// Whether memory can be allocated and freed in the order of a stream.
     pub(super) memory_pools: bool,
     queue: OnceCell<Arc<HipStream>>,
-    streams: Mutex<Vec<Weak<HipStream>>>,
+    streams: Registry<RawStream>,
     modules: Mutex<HashMap<&'static str, Arc<Code>>>,
     deferred: Mutex<Option<Error>>,
 }
@@ -111,7 +117,7 @@ impl HipDevice {
             warp: attribute(hipDeviceAttribute_t::hipDeviceAttributeWarpSize)?,
             memory_pools: has_memory_pools(runtime, ordinal)?,
             queue: OnceCell::new(),
-            streams: Mutex::default(),
+            streams: Registry::new(),
             modules: Mutex::default(),
             deferred: Mutex::default(),
         })
@@ -225,7 +231,7 @@ impl HipDevice {
         ready: impl Fn(&S) -> bool,
     ) -> Result<()> {
         self.enter()?;
-        self.settle()?;
+        self.wait_for_streams()?;
         let queue = self.queue()?;
         let done = work(state, queue);
         // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
@@ -237,31 +243,27 @@ impl HipDevice {
     }
 
     /// Waits for every stream that has work, but those that are being captured.
-    pub(crate) fn settle(&self) -> Result<()> {
-        self.settle_where(HipStream::is_busy)
+    pub(crate) fn wait_for_streams(&self) -> Result<()> {
+        self.wait_for_streams_where(RawStream::is_busy)
     }
 
-    /// As [`settle`](Self::settle), for memory that only `stream` still needs.
-    fn settle_but(&self, stream: &HipStream) -> Result<()> {
-        self.settle_where(|s| !ptr::eq(s, stream) && s.is_busy())
+    /// As [`wait_for_streams`](Self::wait_for_streams), for memory that only `stream` still needs.
+    fn wait_for_other_streams(&self, stream: &RawStream) -> Result<()> {
+        self.wait_for_streams_where(|s| !ptr::eq(s, stream) && s.is_busy())
     }
 
     /// Before `stream` uses memory: waits for other streams that have just allocated some. Rarely is there such a stream.
-    pub(crate) fn settle_allocations(&self, stream: &HipStream) -> Result<()> {
-        self.settle_where(|s| !ptr::eq(s, stream) && s.has_fresh_memory())
+    pub(crate) fn wait_for_allocations(&self, stream: &RawStream) -> Result<()> {
+        self.wait_for_streams_where(|s| !ptr::eq(s, stream) && s.has_fresh_memory())
     }
 
-    fn settle_where(&self, chosen: impl Fn(&HipStream) -> bool) -> Result<()> {
-        let chosen: Vec<Arc<HipStream>> = {
-            let mut streams = lock(&self.streams);
-            streams.retain(|s| s.strong_count() > 0);
-            streams.iter().filter_map(Weak::upgrade).filter(|s| chosen(s)).collect()
-        };
-        chosen.iter().try_for_each(|s| if s.is_capturing() { Ok(()) } else { s.finish() })
-    }
-
-    fn register(&self, stream: &Arc<HipStream>) {
-        lock(&self.streams).push(Arc::downgrade(stream));
+    /// Waits for all of them, also when one has an error: what they use may be freed next. The first error is the result.
+    fn wait_for_streams_where(&self, chosen: impl Fn(&RawStream) -> bool) -> Result<()> {
+        let mut waited = Ok(());
+        for stream in self.streams.queues(chosen) {
+            waited = waited.and(stream.finish_unless_captured());
+        }
+        waited
     }
 }
 

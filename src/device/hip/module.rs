@@ -100,9 +100,9 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         self.device.defer(|| {
-            let settled = self.device.settle();
+            let waited = self.device.wait_for_streams();
             // SAFETY: loaded by us and unloaded only here, with no launch left.
-            settled.and(self.device.check("hipModuleUnload", unsafe { (self.device.api().hipModuleUnload)(self.module) }))
+            waited.and(self.device.check("hipModuleUnload", unsafe { (self.device.api().hipModuleUnload)(self.module) }))
         });
     }
 }

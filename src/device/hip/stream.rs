@@ -1,32 +1,36 @@
 //! Streams and events of the runtime.
 
 use super::HipDevice;
+use super::progress::{LastOf, Progress};
+use super::recording::{Operation, RecordingLock};
+use super::registry::{Listed, Queue, Registry};
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipError_t, hipEvent_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-/// A stream, ours or borrowed.
+/// A stream, which blocking work finds as long as it may have work of its own.
+pub(crate) type HipStream = Listed<RawStream>;
+
+/// The runtime's stream, ours or borrowed.
 #[derive(Debug)]
-pub(crate) struct HipStream {
+pub(crate) struct RawStream {
     device: &'static HipDevice,
     handle: hipStream_t,
     owned: bool,
     progress: Progress,
-    /// The last operation that allocated memory, as counted by `progress`.
-    allocated: AtomicU64,
     /// How many operations the runtime has taken: so many must a recording hold.
     accepted: AtomicU64,
     /// Whether [`Stream::capture`](crate::Stream::capture) records this stream: nothing else may enqueue here meanwhile.
-    pub(super) recording: RwLock<bool>,
+    pub(super) recording: RecordingLock,
 }
 
 // SAFETY: the runtime's stream functions may be called from any thread.
-unsafe impl Send for HipStream {}
-// SAFETY: as above; enqueueing from several threads at once is allowed.
-unsafe impl Sync for HipStream {}
+unsafe impl Send for RawStream {}
+// SAFETY: the runtime lets several threads enqueue and wait at once; the counts are atomic, and the recording is behind a lock.
+unsafe impl Sync for RawStream {}
 
 impl HipStream {
     /// A new stream that does not wait for the null stream.
@@ -48,19 +52,19 @@ impl HipStream {
     }
 
     fn wrap(device: &'static HipDevice, handle: hipStream_t, owned: bool) -> Arc<HipStream> {
-        let stream = Arc::new(HipStream {
+        let stream = RawStream {
             device,
             handle,
             owned,
             progress: Progress::default(),
-            allocated: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
-            recording: RwLock::new(false),
-        });
-        device.register(&stream);
-        stream
+            recording: RecordingLock::default(),
+        };
+        Arc::new(Listed::of(stream))
     }
+}
 
+impl RawStream {
     pub(crate) fn device(&self) -> &'static HipDevice {
         self.device
     }
@@ -72,7 +76,10 @@ impl HipStream {
 
     /// Runs a call that enqueues work: the stream counts as busy until the next wait.
     pub(crate) fn enqueue(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
-        let error = self.progress.during(|| call(self.handle));
+        self.accept(self.progress.during(|| call(self.handle)))
+    }
+
+    fn accept(&self, error: hipError_t) -> hipError_t {
         if error == hipError_t::hipSuccess {
             self.accepted.fetch_add(1, Ordering::AcqRel);
         }
@@ -92,14 +99,12 @@ impl HipStream {
 
     /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this one has come so far.
     pub(super) fn allocate(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
-        let error = self.enqueue(call);
-        self.allocated.fetch_max(self.progress.enqueued(), Ordering::AcqRel);
-        error
+        self.accept(self.progress.allocating(|| call(self.handle)))
     }
 
     /// Whether memory was allocated here since the last wait.
     pub(super) fn has_fresh_memory(&self) -> bool {
-        self.progress.finished.load(Ordering::Acquire) < self.allocated.load(Ordering::Acquire)
+        self.progress.has_fresh_memory()
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -108,18 +113,14 @@ impl HipStream {
 
     /// For operations that a graph must not hold, because nothing keeps what they touch alive as long as the graph: fails while one
     /// is being recorded, and keeps the recording from beginning as long as the guard lives.
-    pub(crate) fn not_recording(&self, operation: &'static str) -> Result<RwLockReadGuard<'_, bool>> {
-        let recording = self.recording.read().unwrap_or_else(PoisonError::into_inner);
-        if *recording {
-            let by = "a stream that is being captured".to_owned();
-            return Err(Error::Unsupported { what: operation.to_owned(), by });
-        }
-        Ok(recording)
+    pub(crate) fn not_recording(&self, operation: &'static str) -> Result<Operation<'_>> {
+        let by = "a stream that is being captured";
+        self.recording.operation().ok_or_else(|| Error::Unsupported { what: operation.to_owned(), by: by.to_owned() })
     }
 
-    /// Whether a graph is being recorded, by us or by others: waiting would spoil it.
-    pub(crate) fn is_capturing(&self) -> bool {
-        *self.recording.read().unwrap_or_else(PoisonError::into_inner) || self.is_captured_by_others()
+    /// As [`not_recording`](Self::not_recording), for what goes another way on a stream that is being recorded, by us or by others.
+    pub(super) fn unless_captured(&self) -> Option<Operation<'_>> {
+        self.recording.operation().filter(|_| !self.is_captured_by_others())
     }
 
     /// What the runtime says, which others may have told to record.
@@ -144,27 +145,28 @@ impl HipStream {
 
     /// Waits whatever went wrong before, for memory that is about to be freed or given back.
     pub(crate) fn fence(&self) -> Result<()> {
-        if *self.recording.read().unwrap_or_else(PoisonError::into_inner) {
+        let Some(_operation) = self.recording.operation() else {
             // What was enqueued before the recording was waited for then.
             return Ok(());
-        }
+        };
         let current = self.device.make_current();
         let finished = self.finish();
         current.and(finished)
     }
 
-    /// As [`synchronize`](HipStream::synchronize), on a device that was entered.
+    /// Waits on a device that was entered; not for a stream that is being recorded, which a wait would spoil.
+    pub(super) fn finish_unless_captured(&self) -> Result<()> {
+        self.unless_captured().map_or(Ok(()), |_operation| self.finish())
+    }
+
+    /// As [`synchronize`](Self::synchronize), on a device that was entered.
     pub(super) fn finish(&self) -> Result<()> {
-        // Asked first: what another thread enqueues meanwhile is not waited for.
-        let enqueued = self.progress.enqueued();
-        // SAFETY: the stream is alive.
-        let error = unsafe { (self.device.api().hipStreamSynchronize)(self.handle) };
-        // Also after a fault, which is told once.
-        self.progress.reach(enqueued);
+        // SAFETY: the stream is alive as long as this value is.
+        let error = self.progress.waiting(|| unsafe { (self.device.api().hipStreamSynchronize)(self.handle) });
         self.device.check("hipStreamSynchronize", error)
     }
 
-    /// As [`finish`](HipStream::finish), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
+    /// As [`finish`](Self::finish), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
     /// notice the end of short work; it is looked for here as long as short work takes. Faults, and what takes longer, are the runtime's
     /// to tell.
     pub(super) fn finish_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
@@ -176,7 +178,7 @@ impl HipStream {
             for _ in 0..EAGER {
                 if ready() {
                     // No further: other threads may have enqueued since.
-                    self.progress.reach(last.0);
+                    self.progress.reach_last(last);
                     return Ok(());
                 }
                 std::hint::spin_loop();
@@ -195,60 +197,26 @@ impl HipStream {
     }
 }
 
-impl Drop for HipStream {
+impl Queue for RawStream {
+    fn registry(&self) -> &Registry<RawStream> {
+        &self.device.streams
+    }
+
+    fn drain(&self) {
+        if self.is_busy() {
+            self.device.defer(|| self.finish_unless_captured());
+        }
+    }
+}
+
+impl Drop for RawStream {
     fn drop(&mut self) {
-        self.device.defer(|| {
-            let waited = if self.is_busy() && !self.is_capturing() { self.finish() } else { Ok(()) };
-            if !self.owned {
-                return waited;
-            }
-            // SAFETY: ours, and destroyed only here.
-            waited.and(self.device.check("hipStreamDestroy", unsafe { (self.device.api().hipStreamDestroy)(self.handle) }))
-        });
-    }
-}
-
-/// Operations that were enqueued, and how many of them a wait has seen the end of. Two numbers and not a flag: while one thread waits, the
-/// stream must look busy to the others.
-#[derive(Debug, Default)]
-struct Progress {
-    enqueued: AtomicU64,
-    finished: AtomicU64,
-}
-
-/// An operation that is the last of those that its stream had counted then.
-#[derive(Debug)]
-pub(crate) struct LastOf(u64);
-
-impl Progress {
-    /// Counts the operation that `call` enqueues: before and after, so that a wait of another thread that begins before the call returns
-    /// does not end this work's business.
-    fn during<R>(&self, call: impl FnOnce() -> R) -> R {
-        self.enqueued.fetch_add(1, Ordering::AcqRel);
-        let result = call();
-        self.enqueued.fetch_add(1, Ordering::AcqRel);
-        result
-    }
-
-    fn last<R>(&self, call: impl FnOnce() -> R) -> (R, Option<LastOf>) {
-        let before = self.enqueued();
-        let result = call();
-        let after = self.enqueued();
-        // Both counts are the operation's own. What was counted before it came before it, or is counted once more.
-        (result, (after == before + 2).then_some(LastOf(after)))
-    }
-
-    fn enqueued(&self) -> u64 {
-        self.enqueued.load(Ordering::Acquire)
-    }
-
-    /// All that was counted up to `enqueued` is done.
-    fn reach(&self, enqueued: u64) {
-        self.finished.fetch_max(enqueued, Ordering::AcqRel);
-    }
-
-    fn is_busy(&self) -> bool {
-        self.finished.load(Ordering::Acquire) < self.enqueued()
+        if self.owned {
+            self.device.defer(|| {
+                // SAFETY: ours, and destroyed only here; its last owner drops it.
+                self.device.check("hipStreamDestroy", unsafe { (self.device.api().hipStreamDestroy)(self.handle) })
+            });
+        }
     }
 }
 
@@ -261,7 +229,7 @@ pub(crate) struct HipEvent {
 
 // SAFETY: the runtime's event functions may be called from any thread.
 unsafe impl Send for HipEvent {}
-// SAFETY: as above.
+// SAFETY: a shared event can be recorded, asked and waited for, which the runtime orders among threads.
 unsafe impl Sync for HipEvent {}
 
 impl HipEvent {
@@ -274,7 +242,7 @@ impl HipEvent {
         Ok(HipEvent { device, handle })
     }
 
-    pub(crate) fn record(&self, stream: &HipStream) -> Result<()> {
+    pub(crate) fn record(&self, stream: &RawStream) -> Result<()> {
         // Another stream that waits for the event would become part of the graph.
         let _open = stream.not_recording("an event")?;
         self.device.enter()?;
@@ -318,36 +286,5 @@ impl Drop for HipEvent {
             // SAFETY: ours, and destroyed only here; the runtime keeps what a stream still needs of it.
             self.device.check("hipEventDestroy", unsafe { (self.device.api().hipEventDestroy)(self.handle) })
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Progress;
-
-    /// The end of an operation is the end of what came before it on its stream, and of nothing else.
-    #[test]
-    fn the_last_operation_speaks_for_those_before_it() {
-        let progress = Progress::default();
-        progress.during(|| ());
-        let last = progress.last(|| progress.during(|| ())).1.expect("nobody else enqueued");
-        progress.reach(last.0);
-        assert!(!progress.is_busy());
-
-        // Another operation after it, while its end is waited for.
-        let last = progress.last(|| progress.during(|| ())).1.expect("nobody else enqueued");
-        progress.during(|| ());
-        progress.reach(last.0);
-        assert!(progress.is_busy());
-        progress.reach(progress.enqueued());
-
-        // One that is being enqueued all the while: it was counted once.
-        let last = progress.during(|| progress.last(|| progress.during(|| ())).1.expect("the other is counted once more"));
-        progress.reach(last.0);
-        assert!(progress.is_busy());
-
-        // One that comes between, on either side of it or all within; and a call that enqueues nothing.
-        assert!(progress.last(|| progress.during(|| progress.during(|| ()))).1.is_none());
-        assert!(progress.last(|| ()).1.is_none());
     }
 }
