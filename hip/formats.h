@@ -12,6 +12,13 @@
 
 #include "abi.h"
 
+// A vector of N numbers: clang's own kind where there is one, else that of other C++ compilers.
+#if defined(__clang__)
+#define VECTOR(T, N) T __attribute__((ext_vector_type(N)))
+#else
+#define VECTOR(T, N) T __attribute__((vector_size((N) * sizeof(T))))
+#endif
+
 // The numbering of Rust's `DType`.
 enum : u32 {
     F64 = 0, F32 = 1, TF32 = 2, F16 = 3, BF16 = 4, F8E4M3 = 5, F8E5M2 = 6, F8E4M3FNUZ = 7, F8E5M2FNUZ = 8, F6E2M3 = 9,

@@ -20,8 +20,6 @@
 
 #if CDNA
 namespace {
-template <typename T, int N> using vec = T __attribute__((ext_vector_type(N)));
-
 template <typename T> union Words {
     T value;
     u32 words[sizeof(T) / 4];
@@ -55,17 +53,17 @@ template <typename T> __device__ inline void store(u32 *image, u32 number, T val
         store<CD>(p.d, blockIdx.x, c);                                                                                   \
     }
 
-typedef vec<float, 4> F4;
-typedef vec<float, 16> F16x;
-typedef vec<float, 32> F32x;
-typedef vec<int, 4> I4x;
-typedef vec<int, 16> I16x;
-typedef vec<int, 32> I32x;
-typedef vec<_Float16, 4> H4;
-typedef vec<short, 2> B2;
-typedef vec<short, 4> B4;
-typedef vec<float, 2> X2;
-typedef vec<double, 4> D4;
+typedef VECTOR(float, 4) F4;
+typedef VECTOR(float, 16) F16x;
+typedef VECTOR(float, 32) F32x;
+typedef VECTOR(int, 4) I4x;
+typedef VECTOR(int, 16) I16x;
+typedef VECTOR(int, 32) I32x;
+typedef VECTOR(_Float16, 4) H4;
+typedef VECTOR(short, 2) B2;
+typedef VECTOR(short, 4) B4;
+typedef VECTOR(float, 2) X2;
+typedef VECTOR(double, 4) D4;
 
 MFMA(f32_32x32x1f32, float, F32x)
 MFMA(f32_16x16x1f32, float, F16x)

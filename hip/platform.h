@@ -6,10 +6,10 @@
 #if defined(__CUDACC__)
 __device__ inline uint4 load16(const u8 *at) { return __ldcs((const uint4 *)at); }
 #else
-typedef u32 Words4 __attribute__((ext_vector_type(4)));
+typedef VECTOR(u32, 4) Words4;
 __device__ inline uint4 load16(const u8 *at) {
     const Words4 x = __builtin_nontemporal_load((const Words4 *)at);
-    return make_uint4(x.x, x.y, x.z, x.w);
+    return make_uint4(x[0], x[1], x[2], x[3]);
 }
 #endif
 

@@ -79,8 +79,8 @@ __device__ inline u32 max2(u32 a, u32 b) { return __vmaxu2(a, b); }
 __device__ inline u32 most2(u32 a, u32 b) { return __vmaxs2(a, b); }
 __device__ inline u32 least2(u32 a, u32 b) { return __vmins2(a, b); }
 #else
-typedef u16 Unsigned2 __attribute__((ext_vector_type(2)));
-typedef short Signed2 __attribute__((ext_vector_type(2)));
+typedef VECTOR(u16, 2) Unsigned2;
+typedef VECTOR(short, 2) Signed2;
 template <typename V> __device__ inline V as(u32 x) { return __builtin_bit_cast(V, x); }
 __device__ inline u32 max2(u32 a, u32 b) { return __builtin_bit_cast(u32, __builtin_elementwise_max(as<Unsigned2>(a), as<Unsigned2>(b))); }
 __device__ inline u32 most2(u32 a, u32 b) { return __builtin_bit_cast(u32, __builtin_elementwise_max(as<Signed2>(a), as<Signed2>(b))); }

@@ -75,7 +75,7 @@ template <u32 DTYPE> struct Two {
 #undef HIPVERIFY_ABOVE
 #else
     // Magnitudes are ordered as their patterns.
-    typedef u16 Vector __attribute__((ext_vector_type(2)));
+    typedef VECTOR(u16, 2) Vector;
     static __device__ Vector magnitudes(u32 x) { return __builtin_bit_cast(Vector, x & 0x7fff7fffu); }
     static __device__ void raise(u32 &most, u32 x) { most = __builtin_bit_cast(u32, __builtin_elementwise_max(__builtin_bit_cast(Vector, most), magnitudes(x))); }
     static __device__ void lower(u32 &least, u32 x) { least = __builtin_bit_cast(u32, __builtin_elementwise_min(__builtin_bit_cast(Vector, least), magnitudes(x))); }

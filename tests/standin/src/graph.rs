@@ -1,6 +1,6 @@
 //! Graphs: operations that were recorded from a stream.
 
-use crate::state::{CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, SUCCESS, state};
+use crate::state::{CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, SUCCESS, push, state};
 use crate::{export, fail, known_stream, note, put};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -37,7 +37,8 @@ export! {
             s.violation("a launch of a graph that is gone");
             return INVALID_HANDLE;
         };
-        ops.into_iter().for_each(|op| s.push(stream, op));
+        drop(s);
+        ops.into_iter().for_each(|op| push(stream, op));
         SUCCESS
     }
     fn hipGraphDestroy(graph: usize) { if state().graphs.remove(&graph).is_some() { SUCCESS } else { INVALID_HANDLE } }

@@ -13,13 +13,21 @@
 //! | `HIPVERIFY_STANDIN_VERSION` | the runtime to be like, `5.2.3`, `6` (default) or `7`: see `version.rs` |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+mod compile;
+mod devices;
+mod exec;
+mod finding;
 mod graph;
+mod launch;
+mod library;
 mod memory;
+mod memory_map;
 mod module;
 mod state;
+mod transform;
 mod version;
 
-use state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_READY, Op, SUCCESS, State, state};
+use state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NO_DEVICE, NOT_READY, Op, SUCCESS, State, push, run_until, state, wait_for};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use version::{Version, version};
@@ -69,10 +77,6 @@ pub(crate) fn current() -> c_int {
     CURRENT.get()
 }
 
-fn devices() -> c_int {
-    std::env::var("HIPVERIFY_STANDIN_DEVICES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
-}
-
 /// Writes a result.
 pub(crate) fn put<T>(to: *mut T, value: T) -> c_int {
     if to.is_null() {
@@ -112,6 +116,7 @@ pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
         "violations" => s.violations,
         "coherent" => s.coherent.len(),
         "last error" => LAST.get() as usize,
+        "findings" => finding::all().len(),
         "pending" => s.streams.values().map(Vec::len).sum(),
         name => s.calls.get(name).copied().unwrap_or(0),
     }
@@ -128,22 +133,19 @@ fn known_stream(s: &mut State, stream: *mut c_void) -> Result<usize, c_int> {
 
 /// Enqueues work.
 pub(crate) fn enqueue(stream: *mut c_void, op: Op) -> c_int {
-    let mut s = state();
-    match known_stream(&mut s, stream) {
-        Ok(stream) => {
-            s.push(stream, op);
-            SUCCESS
-        }
-        Err(code) => code,
-    }
+    let known = known_stream(&mut state(), stream);
+    known.map_or_else(|code| code, |stream| {
+        push(stream, op);
+        SUCCESS
+    })
 }
 
 /// Fills a struct of properties: the name at 0 and the architecture further on.
 fn properties(to: *mut u8, size: usize, arch_at: usize, device: c_int) -> c_int {
-    if device < 0 || device >= devices() {
+    if device < 0 || device >= devices::count() {
         return INVALID_DEVICE;
     }
-    let arch = std::env::var("HIPVERIFY_STANDIN_ARCH").unwrap_or_else(|_| "gfx-standin:xnack-".to_owned());
+    let arch = &devices::get(device).arch;
     // SAFETY: callers pass a struct of this size, as HIP asks; both texts fit.
     unsafe {
         to.write_bytes(0, size);
@@ -156,27 +158,27 @@ fn properties(to: *mut u8, size: usize, arch_at: usize, device: c_int) -> c_int 
 export! {
     fn hipInit(_flags: c_uint) {
         match version() {
-            _ if devices() > 0 => SUCCESS,
+            _ if devices::count() > 0 => SUCCESS,
             Version::V5 => INVALID_DEVICE,
             Version::V6 | Version::V7 => NO_DEVICE,
         }
     }
     fn hipDriverGetVersion(number: *mut c_int) { put(number, version().number()) }
     fn hipRuntimeGetVersion(number: *mut c_int) { put(number, version().number()) }
-    fn hipGetDeviceCount(count: *mut c_int) { if devices() == 0 { NO_DEVICE } else { put(count, devices()) } }
+    fn hipGetDeviceCount(count: *mut c_int) { if devices::count() == 0 { NO_DEVICE } else { put(count, devices::count()) } }
     fn hipGetDevice(device: *mut c_int) { put(device, current()) }
     fn hipSetDevice(device: c_int) {
-        if device < 0 || device >= devices() {
+        if device < 0 || device >= devices::count() {
             return INVALID_DEVICE;
         }
         CURRENT.set(device);
         SUCCESS
     }
-    fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_uint, _device: c_int) {
+    fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: c_int) {
         match attribute {
-            63 => put(value, 4),    // multiprocessors
+            63 => put(value, devices::multiprocessors() as c_int),
             56 => put(value, 1024), // threads of a block
-            87 => put(value, 64),   // wavefront
+            87 => put(value, devices::get(device).wavefront as c_int),
             88 => put(value, c_int::from(version().has_memory_pools())),
             _ => INVALID_VALUE,
         }
@@ -184,10 +186,8 @@ export! {
     fn hipGetDeviceProperties(props: *mut u8, device: c_int) { properties(props, 792, 396, device) }
     fn hipGetDevicePropertiesR0600(props: *mut u8, device: c_int) { properties(props, 1472, 1160, device) }
     fn hipDeviceSynchronize() {
-        let mut s = state();
-        let all: Vec<usize> = s.streams.keys().copied().collect();
-        all.into_iter().for_each(|stream| s.run(stream));
-        SUCCESS
+        let all: Vec<usize> = state().streams.keys().copied().collect();
+        all.into_iter().map(wait_for).fold(SUCCESS, |first, code| if first == SUCCESS { code } else { first })
     }
     fn hipDeviceCanAccessPeer(can: *mut c_int, _device: c_int, _peer: c_int) { put(can, 1) }
     fn hipDeviceEnablePeerAccess(_peer: c_int, _flags: c_uint) { SUCCESS }
@@ -245,21 +245,18 @@ pub unsafe extern "C" fn hipGetLastError() -> c_int {
 /// `hipStreamSynchronize`. A wait that is told to fail reports a fault of the work, which is over then as well.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
-    let mut s = state();
-    let code = known_stream(&mut s, stream).map_or_else(|code| code, |stream| s.wait_for(stream));
-    let told = s.called("hipStreamSynchronize");
-    drop(s);
+    let known = known_stream(&mut state(), stream);
+    let code = known.map_or_else(|code| code, wait_for);
+    let told = state().called("hipStreamSynchronize");
     note("hipStreamSynchronize", told.map_or(code, fail))
 }
 
 /// `hipEventSynchronize`, likewise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipEventSynchronize(event: usize) -> c_int {
-    let mut s = state();
-    s.run_until(event);
-    let told = s.called("hipEventSynchronize");
-    drop(s);
-    note("hipEventSynchronize", told.map_or(SUCCESS, fail))
+    let code = run_until(event);
+    let told = state().called("hipEventSynchronize");
+    note("hipEventSynchronize", told.map_or(code, fail))
 }
 
 /// `hipGetErrorName`, for the codes that the tests meet.

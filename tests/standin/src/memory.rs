@@ -1,10 +1,9 @@
 //! Memory and copies.
 
-use crate::state::Block;
-use crate::state::{INVALID_VALUE, OUT_OF_MEMORY, Op, SUCCESS, state};
+use crate::state::{Block, INVALID_VALUE, OUT_OF_MEMORY, Op, SUCCESS, state};
 use crate::version::version;
 use crate::{current, enqueue, export, put};
-use std::alloc::{Layout, alloc, dealloc};
+use crate::memory_map::{self, Place};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// `hipHostMallocCoherent`.
@@ -13,33 +12,13 @@ const COHERENT: c_uint = 0x4000_0000;
 /// What all devices together have, in bytes.
 const TOTAL: usize = 1 << 30;
 
-fn layout(size: usize) -> Option<Layout> {
-    Layout::from_size_align(size, 256).ok().filter(|l| l.size() > 0 && l.size() <= TOTAL)
-}
-
-/// A block full of 0xA5, as device memory has arbitrary contents.
-fn allocate(size: usize) -> Option<usize> {
-    let layout = layout(size)?;
-    // SAFETY: the size is not zero.
-    let ptr = unsafe { alloc(layout) };
-    if ptr.is_null() {
-        return None;
-    }
-    // SAFETY: the block has this size.
-    unsafe { ptr.write_bytes(0xa5, size) };
-    Some(ptr as usize)
-}
-
-pub(crate) fn free(ptr: usize, size: usize) {
-    if let Some(layout) = layout(size) {
-        // SAFETY: allocated with this very layout, and taken out of the books by the caller.
-        unsafe { dealloc(ptr as *mut u8, layout) };
-    }
+fn allocate(size: usize, place: Place) -> Option<usize> {
+    if size == 0 || size > TOTAL { None } else { memory_map::allocate(size, place) }
 }
 
 export! {
     fn hipMalloc(ptr: *mut usize, size: usize) {
-        let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
+        let Some(block) = allocate(size, Place::Device) else { return OUT_OF_MEMORY };
         state().device.insert(block, Block { size, device: current() });
         put(ptr, block)
     }
@@ -52,12 +31,12 @@ export! {
         if s.in_use(ptr, block.size) {
             s.violation("hipFree with work pending on the block");
         } else {
-            free(ptr, block.size);
+            memory_map::free(ptr);
         }
         SUCCESS
     }
     fn hipMallocAsync(ptr: *mut usize, size: usize, stream: *mut c_void) {
-        let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
+        let Some(block) = allocate(size, Place::Device) else { return OUT_OF_MEMORY };
         let mut s = state();
         s.device.insert(block, Block { size, device: current() });
         if !version().has_memory_pools() {
@@ -73,7 +52,7 @@ export! {
         enqueue(stream, Op::Free { ptr })
     }
     fn hipHostMalloc(ptr: *mut usize, size: usize, flags: c_uint) {
-        let Some(block) = allocate(size) else { return OUT_OF_MEMORY };
+        let Some(block) = allocate(size, Place::Pinned) else { return OUT_OF_MEMORY };
         let mut s = state();
         s.pinned.insert(block, size);
         if flags & COHERENT != 0 {
@@ -91,7 +70,7 @@ export! {
         if s.in_use(ptr, size) {
             s.violation("hipHostFree with work pending on the block");
         } else {
-            free(ptr, size);
+            memory_map::free(ptr);
         }
         SUCCESS
     }

@@ -1,29 +1,62 @@
-//! Modules, launches and hipRTC, whose code objects hold the source text.
+//! Modules, kernels and hipRTC.
 
-use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, SUCCESS, state};
-use crate::{enqueue, export, put, text};
+use crate::compile::Compiler;
+use crate::devices;
+use crate::launch::Launched;
+use crate::library::Library;
+use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
+use crate::{current, enqueue, export, put, text};
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::path::Path;
+use std::sync::Arc;
 
-/// The first bytes of a code object of this runtime.
-const MAGIC: &[u8; 8] = b"STANDIN1";
+/// A kernel file of `hip/`, compiled ahead of time; the architecture "" is any other.
+pub(crate) struct Built {
+    arch: &'static str,
+    pub(crate) file: &'static str,
+    library: &'static str,
+    pub(crate) kernels: &'static [&'static str],
+}
+
+include!(concat!(env!("OUT_DIR"), "/built.rs"));
+
+/// What was compiled ahead of time for any architecture of this name.
+pub(crate) fn built(arch: &str) -> impl Iterator<Item = &'static Built> {
+    let arch = if BUILT.iter().any(|b| b.arch == arch) { arch } else { "" }.to_owned();
+    BUILT.iter().filter(move |b| b.arch == arch)
+}
+
+/// The compiler, or why no kernel can be run.
+pub(crate) fn compiler() -> Result<Compiler, String> {
+    let (program, version) = COMPILER?;
+    Compiler::named(program, version, Path::new(concat!(env!("OUT_DIR"), "/kernels")))
+}
+
+/// The first bytes of a code object of this runtime; its size and the path of a library follow.
+const MAGIC: &[u8; 8] = b"STANDIN2";
+
+/// The libraries that an image stands for: one, or for an image of hipcc all that have our kernels.
+fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
+    // SAFETY: every image has at least 16 bytes: ours, and those of hipcc.
+    let head = unsafe { std::slice::from_raw_parts(image, 16) };
+    if head.starts_with(MAGIC) {
+        let size = u64::from_le_bytes(head[8..16].try_into().ok()?) as usize;
+        // SAFETY: `hiprtcGetCode` wrote as many bytes after the head.
+        let path = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(image.add(16), size) });
+        return Some(vec![Library::open(Path::new(&*path)).ok()?]);
+    }
+    if !head.starts_with(b"\x7fELF") && !head.starts_with(b"__CLANG_OFFLOAD_") {
+        return None;
+    }
+    built(devices::get(current()).base_arch()).map(|b| Library::open(Path::new(b.library)).ok()).collect()
+}
 
 export! {
     fn hipModuleLoadData(module: *mut usize, image: *const u8) {
-        // SAFETY: every image has at least 16 bytes: ours, and those of hipcc.
-        let head = unsafe { std::slice::from_raw_parts(image, 16) };
-        let names = if head.starts_with(MAGIC) {
-            let size = u64::from_le_bytes(head[8..16].try_into().unwrap_or_default()) as usize;
-            // SAFETY: `hiprtcGetCode` wrote as many bytes after the head.
-            let source = unsafe { std::slice::from_raw_parts(image.add(16), size) };
-            Some(String::from_utf8_lossy(source).into_owned())
-        } else if head.starts_with(b"\x7fELF") || head.starts_with(b"__CLANG_OFFLOAD_") {
-            None
-        } else {
-            return 200; // hipErrorInvalidImage
-        };
+        let Some(libraries) = libraries(image) else { return 200 }; // hipErrorInvalidImage
         let mut s = state();
         let handle = s.handle();
-        s.modules.insert(handle, names);
+        s.modules.insert(handle, libraries);
         put(module, handle)
     }
     fn hipModuleUnload(module: usize) {
@@ -36,61 +69,47 @@ export! {
     }
     fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
         let (mut s, name) = (state(), text(name));
-        match s.modules.get(&module) {
-            None => return INVALID_HANDLE,
-            // Kernels for pairs of formats are made by a macro.
-            Some(Some(source)) if !source.contains(&format!(" {name}(")) && !name.starts_with("verify_") => return NOT_FOUND,
-            Some(_) => {}
-        }
+        let Some(libraries) = s.modules.get(&module) else { return INVALID_HANDLE };
+        let Some(found) = libraries.iter().find_map(|library| Some((*library, library.kernel(&name)?))) else { return NOT_FOUND };
         let handle = s.handle();
-        s.functions.insert(handle, name);
+        s.functions.insert(handle, found);
         put(function, handle)
     }
     fn hipModuleLaunchKernel(
-        f: usize, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, _shared: c_uint, stream: *mut c_void,
+        f: usize, gx: c_uint, gy: c_uint, gz: c_uint, bx: c_uint, by: c_uint, bz: c_uint, shared: c_uint, stream: *mut c_void,
         params: *mut *mut c_void, _extra: *mut *mut c_void
     ) {
-        let name = {
+        let function = {
             let mut s = state();
             s.launches += 1;
-            let Some(name) = s.functions.get(&f).cloned() else { return INVALID_HANDLE };
-            name
+            let Some(function) = s.functions.get(&f).copied() else { return INVALID_HANDLE };
+            function
         };
-        if gx * gy * gz == 0 || bx * by * bz == 0 || bx * by * bz > 1024 {
+        let threads = [bx, by, bz].iter().map(|n| u64::from(*n)).product::<u64>();
+        if gx == 0 || gy == 0 || gz == 0 || threads == 0 || threads > 1024 || (params.is_null() && !function.1.sizes.is_empty()) {
             return INVALID_VALUE;
         }
-        if name.starts_with("verify_") {
-            // SAFETY: VerifyParams begins with the addresses of both tensors and has at least this size; the answer's address is the only
-            // one in pinned memory.
-            let words = unsafe { (*params).cast::<[u64; 50]>().read_unaligned() };
-            let mut s = state();
-            let Some(answer) = words.iter().map(|w| *w as usize).find(|w| s.pinned.contains_key(w)) else {
-                s.violation("a comparison without an answer");
-                return INVALID_VALUE;
-            };
-            drop(s);
-            return enqueue(stream, Op::Compare { reads: [words[0] as usize, words[1] as usize], answer });
-        }
-        if name != "set_value" {
-            return SUCCESS;
-        }
-        // SAFETY: set_value takes one struct of 32 bytes: address, size, pattern.
-        let words = unsafe { (*params).cast::<[u64; 4]>().read_unaligned() };
-        let mut pattern = [0; 16];
-        pattern[..8].copy_from_slice(&words[2].to_le_bytes());
-        pattern[8..].copy_from_slice(&words[3].to_le_bytes());
-        enqueue(stream, Op::SetValue { to: words[0] as usize, size: words[1] as usize, pattern })
+        // SAFETY: the caller passes the address of a value for each parameter, as HIP asks.
+        let launched = unsafe {
+            Launched::new(function, devices::get(current()), ([gx, gy, gz], [bx, by, bz], shared as usize), params.cast())
+        };
+        enqueue(stream, Op::Launch(Arc::new(launched)))
     }
-    fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, _f: usize, _block: c_int, _shared: usize) { put(blocks, 8) }
+    fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, _f: usize, _block: c_int, _shared: usize) {
+        put(blocks, devices::occupancy() as c_int)
+    }
 
     fn hiprtcVersion(major: *mut c_int, minor: *mut c_int) { put(major, 6); put(minor, 2) }
     fn hiprtcCreateProgram(
-        program: *mut usize, source: *const c_char, _name: *const c_char, _count: c_int, _headers: *mut *const c_char,
-        _names: *mut *const c_char
+        program: *mut usize, source: *const c_char, name: *const c_char, count: c_int, headers: *mut *const c_char,
+        names: *mut *const c_char
     ) {
+        // SAFETY: the caller passes arrays of so many strings, as hipRTC asks.
+        let header = |i| unsafe { (text(*names.add(i)), text(*headers.add(i))) };
+        let headers = (0..usize::try_from(count).unwrap_or(0)).map(header).collect();
         let mut s = state();
         let handle = s.handle();
-        s.programs.insert(handle, (text(source), String::new()));
+        s.programs.insert(handle, Program { name: text(name), source: text(source), headers, ..Program::default() });
         put(program, handle)
     }
     fn hiprtcDestroyProgram(program: *mut usize) {
@@ -101,21 +120,24 @@ export! {
         }
         put(program, 0)
     }
-    fn hiprtcCompileProgram(program: usize, _count: c_int, _options: *mut *const c_char) {
-        let mut s = state();
-        let Some((source, log)) = s.programs.get_mut(&program) else { return 4 };
-        if source.contains("#error") {
-            "standin.hip:1: error: as asked\n".clone_into(log);
-            return 6;
-        }
-        SUCCESS
+    fn hiprtcCompileProgram(program: usize, count: c_int, options: *mut *const c_char) {
+        // SAFETY: the caller passes an array of so many strings, as hipRTC asks.
+        let option = |i| unsafe { text(*options.add(i)) };
+        let options: Vec<String> = (0..usize::try_from(count).unwrap_or(0)).map(option).collect();
+        let arch = options.iter().find_map(|o| o.strip_prefix("--offload-arch=")).unwrap_or_default();
+        // Compilers take their time: without the lock.
+        let Some(taken) = state().programs.remove(&program) else { return 4 };
+        let compiled = compile(taken, arch);
+        let code = if compiled.log.is_empty() { SUCCESS } else { 6 };
+        state().programs.insert(program, compiled);
+        code
     }
     fn hiprtcGetProgramLogSize(program: usize, size: *mut usize) {
-        let length = state().programs.get(&program).map_or(0, |p| p.1.len() + 1);
+        let length = state().programs.get(&program).map_or(0, |p| p.log.len() + 1);
         put(size, length)
     }
     fn hiprtcGetProgramLog(program: usize, log: *mut u8) {
-        let words = state().programs.get(&program).map(|p| p.1.clone()).unwrap_or_default();
+        let words = state().programs.get(&program).map(|p| p.log.clone()).unwrap_or_default();
         // SAFETY: the caller has asked for the size, which counts the final zero.
         unsafe {
             log.copy_from(words.as_ptr(), words.len());
@@ -124,19 +146,32 @@ export! {
         SUCCESS
     }
     fn hiprtcGetCodeSize(program: usize, size: *mut usize) {
-        let length = state().programs.get(&program).map_or(0, |p| p.0.len());
-        put(size, 16 + length)
+        let length = state().programs.get(&program).map_or(0, |p| p.code.len());
+        put(size, length)
     }
     fn hiprtcGetCode(program: usize, code: *mut u8) {
-        let source = state().programs.get(&program).map(|p| p.0.clone()).unwrap_or_default();
-        // SAFETY: the caller has asked for the size: a head of 16 bytes and the source.
-        unsafe {
-            code.copy_from(MAGIC.as_ptr(), 8);
-            code.add(8).copy_from((source.len() as u64).to_le_bytes().as_ptr(), 8);
-            code.add(16).copy_from(source.as_ptr(), source.len());
-        }
+        let bytes = state().programs.get(&program).map(|p| p.code.clone()).unwrap_or_default();
+        // SAFETY: the caller has asked for the size.
+        unsafe { code.copy_from(bytes.as_ptr(), bytes.len()) };
         SUCCESS
     }
+}
+
+/// Compiles a program: its code names the library, its log is empty unless that failed.
+fn compile(program: Program, arch: &str) -> Program {
+    let headers: Vec<(&str, &str)> = program.headers.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let library = compiler().and_then(|compiler| compiler.library((&program.name, &program.source), &headers, arch));
+    let (mut code, mut log) = (Vec::new(), String::new());
+    match library {
+        Ok(library) => {
+            let path = library.path.to_string_lossy().into_owned();
+            code.extend(MAGIC);
+            code.extend((path.len() as u64).to_le_bytes());
+            code.extend(path.bytes());
+        }
+        Err(reason) => log = reason,
+    }
+    Program { code, log, ..program }
 }
 
 /// `hiprtcGetErrorString`.

@@ -1,9 +1,11 @@
 //! What the runtime remembers, and what goes wrong on request.
 
+use crate::launch::Launched;
+use crate::library::{Kernel, Library};
 use crate::version::version;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_int;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 /// Codes of `hipError_t`.
 pub(crate) const SUCCESS: c_int = 0;
@@ -29,16 +31,7 @@ pub(crate) enum Op {
         value: u8,
         size: usize,
     },
-    SetValue {
-        to: usize,
-        size: usize,
-        pattern: [u8; 16],
-    },
-    /// A comparison: what it reads, and where in pinned memory its answer goes.
-    Compare {
-        reads: [usize; 2],
-        answer: usize,
-    },
+    Launch(Arc<Launched>),
     /// hipFreeAsync.
     Free {
         ptr: usize,
@@ -50,10 +43,10 @@ pub(crate) enum Op {
 impl Op {
     fn touches(&self, start: usize, size: usize) -> bool {
         let overlaps = |at: usize, len: usize| at < start + size && start < at + len;
-        match *self {
-            Op::Copy { to, from, size } => overlaps(to, size) || overlaps(from, size),
-            Op::Set { to, size, .. } | Op::SetValue { to, size, .. } => overlaps(to, size),
-            Op::Compare { reads: [a, r], answer } => overlaps(a, 1) || overlaps(r, 1) || overlaps(answer, 1),
+        match self {
+            Op::Copy { to, from, size } => overlaps(*to, *size) || overlaps(*from, *size),
+            Op::Set { to, size, .. } => overlaps(*to, *size),
+            Op::Launch(launched) => launched.addresses().any(|at| overlaps(at, 1)),
             Op::Free { .. } | Op::Record(_) | Op::Wait(_) => false,
         }
     }
@@ -76,12 +69,16 @@ pub(crate) struct State {
     pub(crate) streams: HashMap<usize, Vec<Op>>,
     /// Streams in whose order memory was allocated, in a version that cannot destroy them any more.
     pub(crate) allocated_on: HashSet<usize>,
+    /// The kernel that a stream runs at the moment, on some thread of the host.
+    running: HashMap<usize, Op>,
+    /// The code of a kernel that has failed, until somebody waits for its stream.
+    failed: HashMap<usize, c_int>,
     /// Whether the event is done.
     pub(crate) events: HashMap<usize, bool>,
-    /// The names that a module has; none are all.
-    pub(crate) modules: HashMap<usize, Option<String>>,
-    pub(crate) functions: HashMap<usize, String>,
-    pub(crate) programs: HashMap<usize, (String, String)>,
+    /// The libraries that stand for a module.
+    pub(crate) modules: HashMap<usize, Vec<&'static Library>>,
+    pub(crate) functions: HashMap<usize, (&'static Library, &'static Kernel)>,
+    pub(crate) programs: HashMap<usize, Program>,
     /// Streams that are being captured, with what was recorded.
     pub(crate) captures: HashMap<usize, Vec<Op>>,
     pub(crate) graphs: HashMap<usize, Vec<Op>>,
@@ -90,9 +87,9 @@ pub(crate) struct State {
     /// How often each function was called.
     pub(crate) calls: HashMap<&'static str, usize>,
     pub(crate) launches: usize,
-    /// Comparisons that were done.
-    compared: u64,
-    /// Whether they are done when they are launched.
+    /// How often each kernel was launched on wavefronts of each size.
+    pub(crate) kernels: BTreeMap<(String, usize), usize>,
+    /// Whether kernels are run when they are launched.
     eager: bool,
     /// Freed while in use, freed twice, unknown handles, a copy between the wrong devices.
     pub(crate) violations: usize,
@@ -135,85 +132,113 @@ impl State {
         self.failures.insert(name.to_owned(), (nth, code));
     }
 
-    /// Enqueues or records an operation.
-    pub(crate) fn push(&mut self, stream: usize, op: Op) {
-        let launch = matches!(op, Op::SetValue { .. } | Op::Compare { .. });
-        if let Some(recorded) = self.captures.get_mut(&stream).filter(|_| !launch || version().captures_launches()) {
-            return recorded.push(op);
-        }
-        let now = self.eager && matches!(op, Op::Compare { .. });
-        self.streams.entry(stream).or_default().push(op);
-        if now {
-            self.run(stream);
-        }
-    }
-
-    /// Waits for a stream, which one that is being captured does not allow.
-    pub(crate) fn wait_for(&mut self, stream: usize) -> c_int {
-        if self.captures.contains_key(&stream) {
-            self.violation("a wait for a stream that is being captured");
-            return CAPTURE_UNSUPPORTED;
-        }
-        self.run(stream);
-        SUCCESS
-    }
-
     pub(crate) fn in_use(&self, start: usize, size: usize) -> bool {
-        self.streams.values().flatten().any(|op| op.touches(start, size))
+        self.streams.values().flatten().chain(self.running.values()).any(|op| op.touches(start, size))
     }
 
-    /// Does what `stream` has to do.
-    pub(crate) fn run(&mut self, stream: usize) {
-        for op in self.streams.get_mut(&stream).map(std::mem::take).unwrap_or_default() {
-            match op {
-                // SAFETY: the tests copy between live blocks; a block that is freed before is a violation that was counted.
-                Op::Copy { to, from, size } => unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size) },
-                // SAFETY: as above.
-                Op::Set { to, value, size } => unsafe { std::ptr::write_bytes(to as *mut u8, value, size) },
-                Op::SetValue { to, size, pattern } => {
-                    for i in 0..size {
-                        // SAFETY: as above.
-                        unsafe { *((to + i) as *mut u8) = pattern[i % 16] }
+    /// Takes the next operation of a stream.
+    fn next(&mut self, stream: usize) -> Option<Op> {
+        let ops = self.streams.get_mut(&stream).filter(|ops| !ops.is_empty())?;
+        Some(ops.remove(0))
+    }
+
+    /// Does an operation that takes no time.
+    fn perform(&mut self, op: Op) {
+        match op {
+            // SAFETY: the tests copy between live blocks; a block that is freed before is a violation that was counted.
+            Op::Copy { to, from, size } => unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size) },
+            // SAFETY: the tests set live blocks; a block that is freed before is a violation that was counted.
+            Op::Set { to, value, size } => unsafe { std::ptr::write_bytes(to as *mut u8, value, size) },
+            Op::Free { ptr } => {
+                if let Some(block) = self.device.remove(&ptr) {
+                    if self.in_use(ptr, block.size) {
+                        self.violation("hipFreeAsync with work pending on other streams");
+                    } else {
+                        crate::memory_map::free(ptr);
                     }
                 }
-                Op::Compare { reads, answer } => {
-                    if reads.iter().any(|at| !self.device.iter().any(|(p, b)| (*p..p + b.size).contains(at))) {
-                        self.violation("a comparison of memory that is gone");
-                    }
-                    let Some(size) = self.pinned.get(&answer) else { continue };
-                    self.compared += 1;
-                    // SAFETY: pinned blocks have their size; that of an answer begins with the number of mismatches and ends with the word that says
-                    // that it is there.
-                    unsafe {
-                        std::ptr::write_bytes(answer as *mut u8, 0, *size);
-                        (answer as *mut u64).write(self.compared);
-                        ((answer + *size - 8) as *mut u64).write(1);
-                    }
-                }
-                Op::Free { ptr } => {
-                    if let Some(block) = self.device.remove(&ptr) {
-                        if self.in_use(ptr, block.size) {
-                            self.violation("hipFreeAsync with work pending on other streams");
-                        } else {
-                            crate::memory::free(ptr, block.size);
-                        }
-                    }
-                }
-                Op::Record(event) => {
-                    self.events.insert(event, true);
-                }
-                Op::Wait(event) => self.run_until(event),
             }
+            Op::Record(event) => {
+                self.events.insert(event, true);
+            }
+            Op::Launch(_) | Op::Wait(_) => {}
         }
     }
+}
 
-    /// Does the work before an event, wherever it was recorded.
-    pub(crate) fn run_until(&mut self, event: usize) {
-        let has = |ops: &Vec<Op>| ops.iter().any(|op| matches!(op, Op::Record(e) if *e == event));
-        if let Some(stream) = self.streams.iter().find(|(_, ops)| has(ops)).map(|(s, _)| *s) {
-            self.run(stream);
+/// Wakes those who wait for a kernel that another thread of the host runs.
+static ENDED: Condvar = Condvar::new();
+
+/// Enqueues or records an operation.
+pub(crate) fn push(stream: usize, op: Op) {
+    let mut s = state();
+    let launch = matches!(op, Op::Launch(_));
+    if let Some(recorded) = s.captures.get_mut(&stream).filter(|_| !launch || version().captures_launches()) {
+        return recorded.push(op);
+    }
+    let now = s.eager && launch;
+    s.streams.entry(stream).or_default().push(op);
+    drop(s);
+    if now {
+        run(stream);
+    }
+}
+
+/// Waits for a stream, which one that is being captured does not allow. Says how its kernels have failed, once.
+pub(crate) fn wait_for(stream: usize) -> c_int {
+    let mut s = state();
+    if s.captures.contains_key(&stream) {
+        s.violation("a wait for a stream that is being captured");
+        return CAPTURE_UNSUPPORTED;
+    }
+    drop(s);
+    run(stream);
+    state().failed.remove(&stream).unwrap_or(SUCCESS)
+}
+
+/// Does what `stream` has to do. Kernels run without the lock, so that other streams may go on.
+pub(crate) fn run(stream: usize) {
+    loop {
+        let mut s = ENDED.wait_while(state(), |s| s.running.contains_key(&stream)).unwrap_or_else(PoisonError::into_inner);
+        match s.next(stream) {
+            None => return,
+            Some(Op::Wait(event)) => {
+                drop(s);
+                run_until(event);
+            }
+            Some(Op::Launch(launched)) => {
+                s.running.insert(stream, Op::Launch(Arc::clone(&launched)));
+                drop(s);
+                let code = launched.run();
+                let mut s = state();
+                s.running.remove(&stream);
+                if code != SUCCESS {
+                    s.failed.entry(stream).or_insert(code);
+                }
+                ENDED.notify_all();
+            }
+            Some(op) => s.perform(op),
         }
     }
+}
+
+/// Does the work before an event, wherever it was recorded. Says how the kernels of that stream have failed, once.
+pub(crate) fn run_until(event: usize) -> c_int {
+    let has = |ops: &Vec<Op>| ops.iter().any(|op| matches!(op, Op::Record(e) if *e == event));
+    let stream = state().streams.iter().find(|(_, ops)| has(ops)).map(|(s, _)| *s);
+    let Some(stream) = stream else { return SUCCESS };
+    run(stream);
+    state().failed.remove(&stream).unwrap_or(SUCCESS)
+}
+
+/// A program of hipRTC: its name, source and headers, then the compiler's log, then the library.
+#[derive(Default)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) source: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) log: String,
+    pub(crate) code: Vec<u8>,
 }
 
 /// The one state of the process.

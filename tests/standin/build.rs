@@ -1,0 +1,97 @@
+//! Compiles the kernels of `hip/` for the stand-in GPU, so that tests need not wait for it. Without a C++ compiler nothing is compiled, and
+//! the library says so when it is asked for a kernel.
+
+#[path = "src/compile.rs"]
+mod compile;
+#[path = "src/transform.rs"]
+mod transform;
+
+use compile::{Compiler, Library};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, io, thread};
+
+/// Architectures for which the text of a kernel file may differ; "" are all others.
+const ARCHS: [&str; 4] = ["", "gfx908", "gfx90a", "gfx942"];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    for changed in ["build.rs", "src/compile.rs", "src/transform.rs", "cpp", "../../hip"] {
+        println!("cargo::rerun-if-changed={changed}");
+    }
+    for changed in ["CXX", "HIPVERIFY_STANDIN_SANITIZE"] {
+        println!("cargo::rerun-if-env-changed={changed}");
+    }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let hip = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../hip");
+    let text = match Compiler::find(&out.join("kernels")) {
+        Ok(compiler) => compile_all(&compiler, &read(&hip, "hip")?, &read(&hip, "h")?)?,
+        Err(reason) => format!("const COMPILER: Result<(&str, &str), &str> = Err({reason:?});\nconst BUILT: &[Built] = &[];\n"),
+    };
+    fs::write(out.join("built.rs"), text)?;
+    Ok(())
+}
+
+/// Every file below `folder` with this extension: path below it, and text.
+fn read(folder: &Path, extension: &str) -> io::Result<Vec<(String, String)>> {
+    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(below) = folders.pop() {
+        for entry in fs::read_dir(below)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == extension) {
+                let name = path.strip_prefix(folder).map_err(io::Error::other)?.to_string_lossy().into_owned();
+                files.push((name, fs::read_to_string(&path)?));
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The text of `built.rs`. A kernel that does not compile is reported when it is used, like any other.
+fn compile_all(compiler: &Compiler, sources: &[(String, String)], headers: &[(String, String)]) -> io::Result<String> {
+    fn borrow((name, text): &(String, String)) -> (&str, &str) {
+        (name, text)
+    }
+    let headers: Vec<_> = headers.iter().map(borrow).collect();
+    // One after the other for the architectures: where the text does not differ, the first has compiled it.
+    let results = parallel(sources, |source| ARCHS.map(|arch| (arch, compiler.library(borrow(source), &headers, arch))));
+    let mut text = format!(
+        "const COMPILER: Result<(&str, &str), &str> = Ok(({:?}, {:?}));\nconst BUILT: &[Built] = &[\n",
+        compiler.program(),
+        compiler.version()
+    );
+    let named = sources.iter().zip(results).flat_map(|((file, _), results)| results.map(|(arch, result)| (file, arch, result)));
+    for (file, arch, result) in named {
+        match result {
+            Ok(Library { path, kernels }) => {
+                writeln!(text, "    Built {{ arch: {arch:?}, file: {file:?}, library: {path:?}, kernels: &{kernels:?} }},").map_err(io::Error::other)?;
+            }
+            Err(log) => println!("cargo::warning={file} for the stand-in GPU: {}", log.lines().next().unwrap_or_default()),
+        }
+    }
+    text.push_str("];\n");
+    Ok(text)
+}
+
+/// `f` of every job, on as many threads as cargo allows.
+fn parallel<T: Sync, R: Send>(jobs: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1usize).clamp(1, jobs.len().max(1));
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((i, job)) = { let i = next.fetch_add(1, Ordering::Relaxed); jobs.get(i).map(|job| (i, job)) } {
+                    let result = f(job);
+                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((i, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    results.sort_by_key(|(i, _)| *i);
+    results.into_iter().map(|(_, result)| result).collect()
+}

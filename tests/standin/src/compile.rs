@@ -1,0 +1,177 @@
+//! From the text of a kernel file to a shared library: preprocess, [transform](crate::transform), compile with the instrumentation of
+//! `-fsanitize=thread` and link with `cpp/glue.cpp`, which answers it. The build script compiles all kernels of `hip/` ahead of time by this
+//! very code; what it has compiled is found again by the hash of the preprocessed text.
+
+use crate::transform::{Transformed, transform};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{env, fs, io};
+
+const RUNTIME_HEADER: &str = include_str!("../cpp/hip/hip_runtime.h");
+const GLUE: &str = include_str!("../cpp/glue.cpp");
+
+/// A file of device code: name and text.
+pub(crate) type Source<'a> = (&'a str, &'a str);
+
+/// A compiled kernel file.
+pub(crate) struct Library {
+    pub(crate) path: PathBuf,
+    pub(crate) kernels: Vec<String>,
+}
+
+/// The host's C++ compiler.
+pub(crate) struct Compiler {
+    program: String,
+    version: String,
+    /// Where libraries are kept.
+    folder: PathBuf,
+    /// `address,undefined`: instead of the instrumentation that checks memory.
+    sanitizers: Option<String>,
+}
+
+impl Compiler {
+    /// `$CXX`, else the first of g++ and clang++ that runs.
+    pub(crate) fn find(folder: &Path) -> Result<Compiler, String> {
+        let asked = env::var("CXX").ok().filter(|name| !name.is_empty());
+        let names: Vec<String> = asked.map_or_else(|| ["g++", "clang++"].map(str::to_owned).to_vec(), |name| vec![name]);
+        let found = names.iter().find_map(|name| Some((name.clone(), version(name)?)));
+        let (program, version) = found.ok_or_else(|| format!("no C++ compiler: {} does not run", names.join(", ")))?;
+        Compiler::named(&program, &version, folder)
+    }
+
+    /// One that was found before.
+    pub(crate) fn named(program: &str, version: &str, folder: &Path) -> Result<Compiler, String> {
+        fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        let sanitizers = env::var("HIPVERIFY_STANDIN_SANITIZE").ok().filter(|s| !s.is_empty());
+        Ok(Compiler { program: program.to_owned(), version: version.to_owned(), folder: folder.to_owned(), sanitizers })
+    }
+
+    pub(crate) fn program(&self) -> &str {
+        &self.program
+    }
+
+    pub(crate) fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Compiles `source` for `arch` (`gfx90a`), unless it was before. The error is the compiler's log.
+    pub(crate) fn library(&self, source: Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<Library, String> {
+        let Transformed { text, kernels } = transform(&self.preprocess(source, headers, arch)?)?;
+        let key = hash([text.as_str(), GLUE, self.version.as_str(), &self.flags().join(" ")]);
+        let stem = source.0.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let path = self.folder.join(format!("{stem}-{key:016x}.so"));
+        if !path.exists() {
+            self.build(&text, &path)?;
+        }
+        Ok(Library { path, kernels })
+    }
+
+    /// In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.
+    fn preprocess(&self, (name, text): Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<String, String> {
+        let folder = self.header_folder(headers).map_err(|e| format!("the headers of {name}: {e}"))?;
+        let mut command = Command::new(&self.program);
+        command.args(["-x", "c++", "-std=c++17", "-E", "-w", "-I.", "-"]).current_dir(folder);
+        let arch = arch.split(':').next().unwrap_or_default();
+        if !arch.is_empty() && arch.chars().all(|c| c.is_ascii_alphanumeric()) {
+            command.arg(format!("-D__{arch}__=1"));
+        }
+        run(command, &format!("#line 1 \"{name}\"\n{text}\n"))
+    }
+
+    fn header_folder(&self, headers: &[Source<'_>]) -> io::Result<PathBuf> {
+        let ours = ("hip/hip_runtime.h", RUNTIME_HEADER);
+        let all: Vec<Source<'_>> = headers.iter().copied().filter(|(name, _)| *name != ours.0).chain([ours]).collect();
+        let key = hash(all.iter().flat_map(|(name, text)| [*name, *text]));
+        let folder = self.folder.join(format!("headers-{key:016x}"));
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let part = self.part("headers");
+        for (name, text) in all {
+            let path = part.join(name);
+            fs::create_dir_all(path.parent().unwrap_or(&part))?;
+            fs::write(path, text)?;
+        }
+        // Another process may have been faster.
+        fs::rename(&part, &folder).or_else(|e| if folder.is_dir() { fs::remove_dir_all(&part) } else { Err(e) })?;
+        Ok(folder)
+    }
+
+    fn build(&self, text: &str, path: &Path) -> Result<(), String> {
+        let (object, library, glue) = (self.part("kernels.o"), self.part("so"), self.glue()?);
+        let mut compile = Command::new(&self.program);
+        compile.args(self.flags()).args(["-x", "c++", "-c", "-o"]).arg(&object).arg("-");
+        let mut link = Command::new(&self.program);
+        link.args(["-shared", "-Wl,-Bsymbolic", "-o"]).arg(&library).arg(&object).arg(&glue);
+        let linked = run(compile, text).and_then(|_| run(link, ""));
+        // What is left of a failure is of no use.
+        let _ = fs::remove_file(&object);
+        linked.and_then(|_| fs::rename(&library, path).map_err(|e| format!("{}: {e}", path.display())))
+    }
+
+    /// The object file of the glue.
+    fn glue(&self) -> Result<PathBuf, String> {
+        let path = self.folder.join(format!("glue-{:016x}.o", hash([GLUE, self.version.as_str()])));
+        if !path.exists() {
+            let part = self.part("glue.o");
+            let mut command = Command::new(&self.program);
+            command.args(["-std=c++17", "-O2", "-fPIC", "-fno-omit-frame-pointer", "-x", "c++", "-c", "-o"]).arg(&part).arg("-");
+            run(command, GLUE)?;
+            fs::rename(&part, &path).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
+        Ok(path)
+    }
+
+    fn flags(&self) -> Vec<String> {
+        let sanitize = match &self.sanitizers {
+            Some(list) => format!("-fsanitize={list}"),
+            None => "-fsanitize=thread".to_owned(),
+        };
+        // Frame pointers and no sibling calls: operations of lanes are told apart by the calls that lead there.
+        ["-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
+            .into_iter()
+            .chain(["-ftrivial-auto-var-init=pattern", "-fsanitize-coverage=trace-pc", &sanitize])
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// A name that nobody else uses.
+    fn part(&self, what: &str) -> PathBuf {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        self.folder.join(format!("part-{}-{}.{what}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+}
+
+fn version(program: &str) -> Option<String> {
+    let done = Command::new(program).arg("--version").output().ok().filter(|done| done.status.success())?;
+    Some(String::from_utf8_lossy(&done.stdout).lines().next().unwrap_or_default().to_owned())
+}
+
+/// Runs a command on `input`. The error is what it says.
+fn run(mut command: Command, input: &str) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|e| format!("{name}: {e}"))?;
+    let stdin = child.stdin.take();
+    let done = std::thread::scope(|scope| {
+        // A compiler that fails early does not read to the end.
+        scope.spawn(move || stdin.map(|mut stdin| io::Write::write_all(&mut stdin, input.as_bytes())));
+        child.wait_with_output()
+    });
+    let done = done.map_err(|e| format!("{name}: {e}"))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let log = String::from_utf8_lossy(&done.stderr).into_owned();
+    Err(if log.trim().is_empty() { format!("{name}: {}", done.status) } else { log })
+}
+
+/// FNV-1a of texts with their lengths.
+fn hash<'a>(texts: impl IntoIterator<Item = &'a str>) -> u64 {
+    let step = |h: u64, byte: u8| (h ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    texts.into_iter().fold(0xcbf2_9ce4_8422_2325, |h, text| {
+        let h = text.len().to_le_bytes().into_iter().fold(h, step);
+        text.bytes().fold(h, step)
+    })
+}

@@ -1,0 +1,35 @@
+//! What is wrong with a kernel.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The code with which the launch's stream fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An access outside of memory: `hipErrorIllegalAddress`.
+    Memory,
+    /// Anything else: `hipErrorLaunchFailure`.
+    Launch,
+}
+
+/// What went wrong, where.
+#[derive(Clone, Debug)]
+pub(crate) struct Finding {
+    pub(crate) kind: Kind,
+    pub(crate) text: String,
+}
+
+impl Finding {
+    pub(crate) fn memory(text: String) -> Finding {
+        Finding { kind: Kind::Memory, text }
+    }
+
+    pub(crate) fn launch(text: String) -> Finding {
+        Finding { kind: Kind::Launch, text }
+    }
+}
+
+/// All findings of the process, one line each.
+pub(crate) fn all() -> MutexGuard<'static, Vec<String>> {
+    static ALL: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
