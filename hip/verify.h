@@ -169,12 +169,13 @@ __device__ inline float reciprocal(float x) {
 // that the address is one of shared memory.
 __device__ inline void forget() { asm volatile("" ::: "memory"); }
 
-// Orders what the threads of a group read and write in shared memory. AMD's wavefronts go in step.
+// Orders what the threads of a group read and write in shared memory. AMD's wavefronts go in step: no instruction comes of it.
 __device__ inline void settle_group() {
 #if defined(__CUDACC__)
     __syncwarp();
 #else
-    forget();
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+    __builtin_amdgcn_wave_barrier();
 #endif
 }
 

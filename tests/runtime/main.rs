@@ -56,6 +56,7 @@ impl StandIn {
             ("events", 0),
             ("programs", 0),
             ("violations", 0),
+            ("findings", 0),
             ("pending", 0),
             ("last error", 0),
         ] {

@@ -40,6 +40,8 @@ static inline int __clz(int x) { return x ? __builtin_clz(x) : 32; }
 static inline int __clzll(long long x) { return x ? __builtin_clzll(x) : 64; }
 static inline void __syncthreads() {}
 static inline void __threadfence() {}
+#define __builtin_amdgcn_fence(order, scope) ((void)0)
+#define __builtin_amdgcn_wave_barrier() ((void)0)
 static inline void __threadfence_system() {}
 template <class T> static inline T atomicMax(T *at, T x) { const T before = *at; if (x > before) *at = x; return before; }
 template <class T> static inline T atomicAdd(T *at, T x) { const T before = *at; *at += x; return before; }

@@ -19,7 +19,7 @@ enum { READ, WRITE, ATOMIC };
 
 // The executor's functions, as `Table` in src/exec/entry.rs.
 struct Table {
-    void (*access)(uintptr_t at, size_t size, size_t align, int kind);
+    void (*access)(uintptr_t at, size_t size, size_t align, int kind, uintptr_t from);
     void (*pause)();
     unsigned long long (*across)(int operation, unsigned long long value, int argument, int width, uintptr_t site, const char *file, int line);
     void (*barrier)(const char *file, int line);
@@ -33,9 +33,10 @@ Lane idle = {{0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, 64, 0, INT64_MAX, 0, UI
 __thread Lane *lane = &idle;
 Table table;
 
-void see(const volatile void *at, size_t size, size_t align, int kind) {
+// Inlined, so that the address from which it is called is the kernel's.
+__attribute__((always_inline)) inline void see(const volatile void *at, size_t size, size_t align, int kind) {
     if ((uintptr_t)at - lane->stack < lane->stack_bytes) return;
-    table.access((uintptr_t)at, size, align, kind);
+    table.access((uintptr_t)at, size, align, kind, (uintptr_t)__builtin_return_address(0));
 }
 } // namespace
 

@@ -67,11 +67,11 @@ impl Compiler {
         Ok(Library { path, kernels })
     }
 
-    /// In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.
+    /// With HIP declared, as by hipRTC. In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.
     fn preprocess(&self, (name, text): Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<String, String> {
         let folder = self.header_folder(headers).map_err(|e| format!("the headers of {name}: {e}"))?;
         let mut command = Command::new(&self.program);
-        command.args(["-x", "c++", "-std=c++17", "-E", "-w", "-I.", "-"]).current_dir(folder);
+        command.args(["-x", "c++", "-std=c++17", "-E", "-w", "-I.", "-include", "hip/hip_runtime.h", "-"]).current_dir(folder);
         let arch = arch.split(':').next().unwrap_or_default();
         if !arch.is_empty() && arch.chars().all(|c| c.is_ascii_alphanumeric()) {
             command.arg(format!("-D__{arch}__=1"));
@@ -131,7 +131,7 @@ impl Compiler {
         // Frame pointers and no sibling calls: operations of lanes are told apart by the calls that lead there.
         ["-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
             .into_iter()
-            .chain(["-ftrivial-auto-var-init=pattern", "-fsanitize-coverage=trace-pc", &sanitize])
+            .chain(["-fno-thread-jumps", "-g1", "-ftrivial-auto-var-init=pattern", "-fsanitize-coverage=trace-pc", &sanitize])
             .map(str::to_owned)
             .collect()
     }

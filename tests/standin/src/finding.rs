@@ -23,6 +23,11 @@ impl Finding {
         Finding { kind: Kind::Memory, text }
     }
 
+    /// The same with a place in the source text, if there is one.
+    pub(crate) fn at(self, place: &str) -> Finding {
+        if place.is_empty() { self } else { Finding { text: format!("{}, at {place}", self.text), ..self } }
+    }
+
     pub(crate) fn launch(text: String) -> Finding {
         Finding { kind: Kind::Launch, text }
     }

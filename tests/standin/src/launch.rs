@@ -58,6 +58,7 @@ impl Launched {
             entry: self.kernel.entry,
             lane: self.library.lane,
             own: self.library.own,
+            path: &self.library.path,
             arguments: &self.arguments,
             blocks: self.blocks,
             threads: self.threads,

@@ -117,6 +117,7 @@ pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
         "coherent" => s.coherent.len(),
         "last error" => LAST.get() as usize,
         "findings" => finding::all().len(),
+        "executed" => s.kernels.values().sum(),
         "pending" => s.streams.values().map(Vec::len).sum(),
         name => s.calls.get(name).copied().unwrap_or(0),
     }

@@ -15,6 +15,7 @@ pub(crate) struct Kernel {
 }
 
 pub(crate) struct Library {
+    pub(crate) path: PathBuf,
     pub(crate) kernels: Vec<Kernel>,
     /// The memory of the library itself.
     pub(crate) own: (usize, usize),
@@ -61,7 +62,7 @@ impl Library {
                 kernels.push(Kernel { name, entry: run, sizes });
                 entry = entry.add(1);
             }
-            Ok(Library { kernels, own: (from, to), lane })
+            Ok(Library { path: path.to_owned(), kernels, own: (from, to), lane })
         }
     }
 

@@ -29,7 +29,12 @@ struct dim3 {
 enum standin_operation { STANDIN_SHUFFLE, STANDIN_SHUFFLE_XOR, STANDIN_SHUFFLE_UP, STANDIN_SHUFFLE_DOWN, STANDIN_BALLOT, STANDIN_WAVE_BARRIER };
 
 extern "C" {
+#if defined(__clang__)
+// No copies of calls: they are told apart by where they stand.
+#define STANDIN_RUNTIME __attribute__((visibility("hidden"), noinline, convergent))
+#else
 #define STANDIN_RUNTIME __attribute__((visibility("hidden"), noinline))
+#endif
 STANDIN_RUNTIME __attribute__((const)) standin_index standin_thread(), standin_block(), standin_threads(), standin_blocks();
 STANDIN_RUNTIME __attribute__((const)) int standin_wavefront();
 STANDIN_RUNTIME unsigned long long standin_across(int operation, unsigned long long value, int argument, int width, const char *file, int line);

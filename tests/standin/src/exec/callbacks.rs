@@ -14,7 +14,7 @@ use std::ptr;
 /// The executor's functions, as in `cpp/glue.cpp`.
 #[repr(C)]
 struct Table {
-    access: extern "C" fn(usize, usize, usize, c_int),
+    access: extern "C" fn(usize, usize, usize, c_int, usize),
     pause: extern "C" fn(),
     across: extern "C" fn(c_int, u64, c_int, c_int, usize, *const c_char, c_int) -> u64,
     barrier: extern "C" fn(*const c_char, c_int),
@@ -101,8 +101,8 @@ fn place(file: *const c_char, line: c_int) -> Place {
     Place { file: text(file), line }
 }
 
-extern "C" fn access(at: usize, size: usize, align: usize, kind: c_int) {
-    with(|state| state.access(at, size, align, Access::of(kind)));
+extern "C" fn access(at: usize, size: usize, align: usize, kind: c_int, from: usize) {
+    with(|state| state.access(at, size, align, Access::of(kind)).map_err(|finding| finding.at(&state.place_of(from))));
 }
 
 extern "C" fn pause() {

@@ -21,6 +21,7 @@ pub(crate) use callbacks::table;
 pub(crate) use scheduler::run;
 
 use std::ffi::c_void;
+use std::path::Path;
 
 /// A kernel of a loaded library.
 pub(crate) type Entry = unsafe extern "C" fn(*mut *mut c_void);
@@ -31,7 +32,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) entry: Entry,
     /// Gives the address of the glue's variable for the lane that runs, one for each thread of the host.
     pub(crate) lane: unsafe extern "C" fn() -> *mut *mut Lane,
-    /// The library's own memory: constants and variables.
+    /// The library's file.
+    pub(crate) path: &'a Path,
+    /// The library's own memory: code, constants and variables.
     pub(crate) own: (usize, usize),
     /// Arguments, in memory that is aligned for all of them.
     pub(crate) arguments: &'a [Vec<u128>],

@@ -9,6 +9,7 @@ use crate::finding::Finding;
 use crate::memory_map;
 use fastrand::Rng;
 use std::ffi::c_void;
+use std::process::Command;
 
 /// Basic blocks that a thread runs at most before another one does.
 const SLICE: i64 = 400;
@@ -66,6 +67,21 @@ impl<'a> State<'a> {
         let [tx, ty, tz] = self.launch.index_of(thread);
         let text = format!("kernel {}, block ({bx},{by},{bz}), thread ({tx},{ty},{tz}) {}", self.launch.name, finding.text);
         self.finding.get_or_insert(Finding { text, ..finding });
+    }
+
+    /// The place in the source text of an address in the kernels' code, where there is a program that knows: the calls that were inlined,
+    /// innermost first.
+    pub(super) fn place_of(&self, code: usize) -> String {
+        let (from, to) = self.launch.own;
+        if !(from..to).contains(&code) {
+            return String::new();
+        }
+        // The call itself, not what follows it.
+        let offset = format!("{:#x}", code - from - 1);
+        let done = Command::new("addr2line").args(["-s", "-i", "-e"]).arg(self.launch.path).arg(offset).output();
+        let said = done.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
+        let places: Vec<&str> = said.lines().map(|line| line.split(" (").next().unwrap_or(line)).filter(|l| !l.starts_with('?')).collect();
+        places.join(" from ")
     }
 
     /// How many basic blocks the thread may run now; none when the launch has taken too many.

@@ -44,6 +44,7 @@ fn execute(library: &'static Library, case: &Case, seed: u64) -> Result<Vec<u32>
         entry: kernel.entry,
         lane: library.lane,
         own: library.own,
+        path: &library.path,
         arguments: &[vec![x as u128]],
         blocks: [case.blocks, 1, 1],
         threads: [case.threads, 1, 1],
