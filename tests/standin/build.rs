@@ -6,11 +6,12 @@ mod compile;
 #[path = "src/transform.rs"]
 mod transform;
 
-use compile::{Compiler, Library};
+use compile::Compiler;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::{env, fs, io, thread};
 
 /// Architectures for which the text of a kernel file may differ; "" are all others.
@@ -25,12 +26,27 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let hip = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../hip");
-    let text = match Compiler::find(&out.join("kernels")) {
-        Ok(compiler) => compile_all(&compiler, &read(&hip, "hip")?, &read(&hip, "h")?)?,
-        Err(reason) => format!("const COMPILER: Result<(&str, &str), &str> = Err({reason:?});\nconst BUILT: &[Built] = &[];\n"),
+    let (found, built) = match find() {
+        Ok((program, version)) => {
+            let compiler = Compiler::new(&program, &version, &out.join("kernels"))?;
+            (format!("Ok(({program:?}, {version:?}))"), compile_all(&compiler, &read(&hip, "hip")?, &read(&hip, "h")?)?)
+        }
+        Err(reason) => (format!("Err({reason:?})"), String::new()),
     };
+    let text = format!("const COMPILER: Result<(&str, &str), &str> = {found};\nconst BUILT: &[Built] = &[\n{built}];\n");
     fs::write(out.join("built.rs"), text)?;
     Ok(())
+}
+
+/// `$CXX`, else the first of g++ and clang++ that runs, and what it says it is.
+fn find() -> Result<(String, String), String> {
+    let asked = env::var("CXX").ok().filter(|name| !name.is_empty());
+    let names: Vec<String> = asked.map_or_else(|| ["g++", "clang++"].map(str::to_owned).to_vec(), |name| vec![name]);
+    let version = |name: &String| {
+        let done = Command::new(name).arg("--version").output().ok().filter(|done| done.status.success())?;
+        Some((name.clone(), String::from_utf8_lossy(&done.stdout).lines().next().unwrap_or_default().to_owned()))
+    };
+    names.iter().find_map(version).ok_or_else(|| format!("no C++ compiler: {} does not run", names.join(", ")))
 }
 
 /// Every file below `folder` with this extension: path below it, and text.
@@ -51,7 +67,7 @@ fn read(folder: &Path, extension: &str) -> io::Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// The text of `built.rs`. A kernel that does not compile is reported when it is used, like any other.
+/// The rows of `BUILT`. A kernel that does not compile is reported when it is used, like any other.
 fn compile_all(compiler: &Compiler, sources: &[(String, String)], headers: &[(String, String)]) -> io::Result<String> {
     fn borrow((name, text): &(String, String)) -> (&str, &str) {
         (name, text)
@@ -59,21 +75,17 @@ fn compile_all(compiler: &Compiler, sources: &[(String, String)], headers: &[(St
     let headers: Vec<_> = headers.iter().map(borrow).collect();
     // One after the other for the architectures: where the text does not differ, the first has compiled it.
     let results = parallel(sources, |source| ARCHS.map(|arch| (arch, compiler.library(borrow(source), &headers, arch))));
-    let mut text = format!(
-        "const COMPILER: Result<(&str, &str), &str> = Ok(({:?}, {:?}));\nconst BUILT: &[Built] = &[\n",
-        compiler.program(),
-        compiler.version()
-    );
+    let mut text = String::new();
     let named = sources.iter().zip(results).flat_map(|((file, _), results)| results.map(|(arch, result)| (file, arch, result)));
     for (file, arch, result) in named {
         match result {
-            Ok(Library { path, kernels }) => {
-                writeln!(text, "    Built {{ arch: {arch:?}, file: {file:?}, library: {path:?}, kernels: &{kernels:?} }},").map_err(io::Error::other)?;
+            Ok((path, kernels)) => {
+                writeln!(text, "    Built {{ arch: {arch:?}, file: {file:?}, library: {path:?}, kernels: &{kernels:?} }},")
+                    .map_err(io::Error::other)?;
             }
             Err(log) => println!("cargo::warning={file} for the stand-in GPU: {}", log.lines().next().unwrap_or_default()),
         }
     }
-    text.push_str("];\n");
     Ok(text)
 }
 
@@ -84,14 +96,16 @@ fn parallel<T: Sync, R: Send>(jobs: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> 
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((i, job)) = { let i = next.fetch_add(1, Ordering::Relaxed); jobs.get(i).map(|job| (i, job)) } {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(i) else { return };
                     let result = f(job);
-                    results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((i, result));
+                    results.lock().unwrap_or_else(PoisonError::into_inner).push((i, result));
                 }
             });
         }
     });
-    let mut results = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     results.sort_by_key(|(i, _)| *i);
     results.into_iter().map(|(_, result)| result).collect()
 }

@@ -14,12 +14,6 @@ const GLUE: &str = include_str!("../cpp/glue.cpp");
 /// A file of device code: name and text.
 pub(crate) type Source<'a> = (&'a str, &'a str);
 
-/// A compiled kernel file.
-pub(crate) struct Library {
-    pub(crate) path: PathBuf,
-    pub(crate) kernels: Vec<String>,
-}
-
 /// The host's C++ compiler.
 pub(crate) struct Compiler {
     program: String,
@@ -31,32 +25,16 @@ pub(crate) struct Compiler {
 }
 
 impl Compiler {
-    /// `$CXX`, else the first of g++ and clang++ that runs.
-    pub(crate) fn find(folder: &Path) -> Result<Compiler, String> {
-        let asked = env::var("CXX").ok().filter(|name| !name.is_empty());
-        let names: Vec<String> = asked.map_or_else(|| ["g++", "clang++"].map(str::to_owned).to_vec(), |name| vec![name]);
-        let found = names.iter().find_map(|name| Some((name.clone(), version(name)?)));
-        let (program, version) = found.ok_or_else(|| format!("no C++ compiler: {} does not run", names.join(", ")))?;
-        Compiler::named(&program, &version, folder)
-    }
-
-    /// One that was found before.
-    pub(crate) fn named(program: &str, version: &str, folder: &Path) -> Result<Compiler, String> {
+    /// The compiler of this name, and what it says it is. Libraries are kept in `folder`.
+    pub(crate) fn new(program: &str, version: &str, folder: &Path) -> Result<Compiler, String> {
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let sanitizers = env::var("HIPVERIFY_STANDIN_SANITIZE").ok().filter(|s| !s.is_empty());
         Ok(Compiler { program: program.to_owned(), version: version.to_owned(), folder: folder.to_owned(), sanitizers })
     }
 
-    pub(crate) fn program(&self) -> &str {
-        &self.program
-    }
-
-    pub(crate) fn version(&self) -> &str {
-        &self.version
-    }
-
-    /// Compiles `source` for `arch` (`gfx90a`), unless it was before. The error is the compiler's log.
-    pub(crate) fn library(&self, source: Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<Library, String> {
+    /// Compiles `source` for `arch` (`gfx90a`), unless it was before: the library's path and the names of its kernels. The error is the
+    /// compiler's log.
+    pub(crate) fn library(&self, source: Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<(PathBuf, Vec<String>), String> {
         let Transformed { text, kernels } = transform(&self.preprocess(source, headers, arch)?)?;
         let key = hash([text.as_str(), GLUE, self.version.as_str(), &self.flags().join(" ")]);
         let stem = source.0.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
@@ -64,7 +42,7 @@ impl Compiler {
         if !path.exists() {
             self.build(&text, &path)?;
         }
-        Ok(Library { path, kernels })
+        Ok((path, kernels))
     }
 
     /// With HIP declared, as by hipRTC. In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.
@@ -129,11 +107,20 @@ impl Compiler {
             None => "-fsanitize=thread".to_owned(),
         };
         // Frame pointers and no sibling calls: operations of lanes are told apart by the calls that lead there.
-        ["-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fPIC", "-fno-exceptions", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"]
-            .into_iter()
-            .chain(["-fno-thread-jumps", "-g1", "-ftrivial-auto-var-init=pattern", "-fsanitize-coverage=trace-pc", &sanitize])
-            .map(str::to_owned)
-            .collect()
+        [
+            "-std=c++17",
+            "-O1",
+            "-w",
+            "-ffp-contract=off",
+            "-fPIC",
+            "-fno-exceptions",
+            "-fno-omit-frame-pointer",
+            "-fno-optimize-sibling-calls",
+        ]
+        .into_iter()
+        .chain(["-fno-thread-jumps", "-g1", "-ftrivial-auto-var-init=pattern", "-fsanitize-coverage=trace-pc", &sanitize])
+        .map(str::to_owned)
+        .collect()
     }
 
     /// A name that nobody else uses.
@@ -141,11 +128,6 @@ impl Compiler {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         self.folder.join(format!("part-{}-{}.{what}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
     }
-}
-
-fn version(program: &str) -> Option<String> {
-    let done = Command::new(program).arg("--version").output().ok().filter(|done| done.status.success())?;
-    Some(String::from_utf8_lossy(&done.stdout).lines().next().unwrap_or_default().to_owned())
 }
 
 /// Runs a command on `input`. The error is what it says.

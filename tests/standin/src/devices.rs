@@ -64,7 +64,9 @@ mod tests {
 
     #[test]
     fn wavefronts_by_architecture() {
-        for (arch, wavefront) in [("gfx-standin:xnack-", 64), ("gfx90a:sramecc+", 64), ("gfx942", 64), ("gfx1030", 32), ("gfx1100:x", 32), ("gfx1200", 32)] {
+        for (arch, wavefront) in
+            [("gfx-standin:xnack-", 64), ("gfx90a:sramecc+", 64), ("gfx942", 64), ("gfx1030", 32), ("gfx1100:x", 32), ("gfx1200", 32)]
+        {
             assert_eq!(Device::new(arch).wavefront, wavefront, "{arch}");
         }
     }

@@ -4,11 +4,19 @@
 //! for never happens, and memory that is freed while work on it is pending is counted as a violation. Failures are injected
 //! through `HIPVERIFY_STANDIN_FAIL` or [`standin_fail`]; [`standin_count`] tells what is alive.
 //!
+//! Kernels are executed: `compile` makes shared libraries of them with the host's C++ compiler, `exec` runs each thread as a fibre and checks
+//! what it does. What is wrong is a finding: a line on stderr and in [`standin_text`], and the stream fails with `hipErrorIllegalAddress` or
+//! `hipErrorLaunchFailure`. README.md says what is found and what is not.
+//!
 //! | variable | meaning |
 //! |---|---|
-//! | `HIPVERIFY_STANDIN_DEVICES` | number of devices, 1 by default |
-//! | `HIPVERIFY_STANDIN_ARCH` | their architecture, `gfx-standin:xnack-` by default, for which no image exists |
-//! | `HIPVERIFY_STANDIN_EAGER` | if it is set, comparisons are done when they are launched, and what comes before them on their stream |
+//! | `HIPVERIFY_STANDIN_DEVICES` | number of devices, 1 by default, or their architectures: `gfx90a,gfx1100` |
+//! | `HIPVERIFY_STANDIN_ARCH` | the architecture where only a number is given, `gfx-standin:xnack-` by default, for which no image exists |
+//! | `HIPVERIFY_STANDIN_MULTIPROCESSORS` | of each device, 3 by default |
+//! | `HIPVERIFY_STANDIN_OCCUPANCY` | blocks that a multiprocessor holds, 2 by default |
+//! | `HIPVERIFY_STANDIN_SEED` | another order in which threads run |
+//! | `HIPVERIFY_STANDIN_STEPS` | basic blocks after which a launch is taken for endless, 2 thousand millions by default |
+//! | `HIPVERIFY_STANDIN_EAGER` | if it is set, kernels are executed when they are launched, and what comes before them on their stream |
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code, 0 every call; code -1: it never returns |
 //! | `HIPVERIFY_STANDIN_VERSION` | the runtime to be like, `5.2.3`, `6` (default) or `7`: see `version.rs` |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
@@ -123,6 +131,29 @@ pub unsafe extern "C" fn standin_count(what: *const c_char) -> usize {
     }
 }
 
+/// Whether kernels are executed: whether there is a C++ compiler.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_executes() -> c_int {
+    c_int::from(module::compiler().is_ok())
+}
+
+/// Copies at most `size` bytes of a text to `to`, and says how long it is. `what` is `executes` for why no kernel is executed (empty when they
+/// are), `findings` for what kernels did wrong, `launches` for each kernel that was executed (name, wavefront size and how often) or `kernels` for
+/// those that there are in `hip/` (file and name); a line each.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_text(what: *const c_char, to: *mut u8, size: usize) -> usize {
+    let found = match text(what).as_str() {
+        "executes" => module::compiler().err().unwrap_or_default(),
+        "findings" => finding::all().iter().map(|line| format!("{line}\n")).collect(),
+        "launches" => state().kernels.iter().map(|((name, wavefront), count)| format!("{name} {wavefront} {count}\n")).collect(),
+        "kernels" => module::kernels(),
+        _ => String::new(),
+    };
+    // SAFETY: the caller has so many bytes there.
+    unsafe { to.copy_from(found.as_ptr(), found.len().min(size)) };
+    found.len()
+}
+
 fn known_stream(s: &mut State, stream: *mut c_void) -> Result<usize, c_int> {
     let stream = stream as usize;
     if s.streams.contains_key(&stream) {
@@ -135,10 +166,13 @@ fn known_stream(s: &mut State, stream: *mut c_void) -> Result<usize, c_int> {
 /// Enqueues work.
 pub(crate) fn enqueue(stream: *mut c_void, op: Op) -> c_int {
     let known = known_stream(&mut state(), stream);
-    known.map_or_else(|code| code, |stream| {
-        push(stream, op);
-        SUCCESS
-    })
+    known.map_or_else(
+        |code| code,
+        |stream| {
+            push(stream, op);
+            SUCCESS
+        },
+    )
 }
 
 /// Fills a struct of properties: the name at 0 and the architecture further on.

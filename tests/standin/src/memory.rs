@@ -1,9 +1,9 @@
 //! Memory and copies.
 
+use crate::memory_map::{self, Place};
 use crate::state::{Block, INVALID_VALUE, OUT_OF_MEMORY, Op, SUCCESS, state};
 use crate::version::version;
 use crate::{current, enqueue, export, put};
-use crate::memory_map::{self, Place};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// `hipHostMallocCoherent`.

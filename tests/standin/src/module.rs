@@ -6,22 +6,29 @@ use crate::launch::Launched;
 use crate::library::Library;
 use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
 use crate::{current, enqueue, export, put, text};
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
 /// A kernel file of `hip/`, compiled ahead of time; the architecture "" is any other.
-pub(crate) struct Built {
+struct Built {
     arch: &'static str,
-    pub(crate) file: &'static str,
+    file: &'static str,
     library: &'static str,
-    pub(crate) kernels: &'static [&'static str],
+    kernels: &'static [&'static str],
 }
 
 include!(concat!(env!("OUT_DIR"), "/built.rs"));
 
-/// What was compiled ahead of time for any architecture of this name.
-pub(crate) fn built(arch: &str) -> impl Iterator<Item = &'static Built> {
+/// Every kernel of `hip/`, for any architecture: a line each.
+pub(crate) fn kernels() -> String {
+    let names: BTreeSet<String> = BUILT.iter().flat_map(|b| b.kernels.iter().map(|name| format!("{} {name}\n", b.file))).collect();
+    names.into_iter().collect()
+}
+
+/// What was compiled ahead of time for the architecture.
+fn built(arch: &str) -> impl Iterator<Item = &'static Built> {
     let arch = if BUILT.iter().any(|b| b.arch == arch) { arch } else { "" }.to_owned();
     BUILT.iter().filter(move |b| b.arch == arch)
 }
@@ -29,7 +36,7 @@ pub(crate) fn built(arch: &str) -> impl Iterator<Item = &'static Built> {
 /// The compiler, or why no kernel can be run.
 pub(crate) fn compiler() -> Result<Compiler, String> {
     let (program, version) = COMPILER?;
-    Compiler::named(program, version, Path::new(concat!(env!("OUT_DIR"), "/kernels")))
+    Compiler::new(program, version, Path::new(concat!(env!("OUT_DIR"), "/kernels")))
 }
 
 /// The first bytes of a code object of this runtime; its size and the path of a library follow.
@@ -163,8 +170,8 @@ fn compile(program: Program, arch: &str) -> Program {
     let library = compiler().and_then(|compiler| compiler.library((&program.name, &program.source), &headers, arch));
     let (mut code, mut log) = (Vec::new(), String::new());
     match library {
-        Ok(library) => {
-            let path = library.path.to_string_lossy().into_owned();
+        Ok((path, _)) => {
+            let path = path.to_string_lossy().into_owned();
             code.extend(MAGIC);
             code.extend((path.len() as u64).to_le_bytes());
             code.extend(path.bytes());

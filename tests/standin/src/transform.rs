@@ -46,7 +46,10 @@ pub(crate) fn transform(preprocessed: &str) -> Result<Transformed, String> {
     text.push_str(rest);
     text.push_str("\nextern \"C\" const standin_entry standin_kernels[] = {\n");
     for name in &kernels {
-        let _ = writeln!(text, "    {{\"{name}\", standin_kernel<&{name}>::run, standin_kernel<&{name}>::sizes, standin_kernel<&{name}>::count}},");
+        let _ = writeln!(
+            text,
+            "    {{\"{name}\", standin_kernel<&{name}>::run, standin_kernel<&{name}>::sizes, standin_kernel<&{name}>::count}},"
+        );
     }
     text.push_str("    {nullptr, nullptr, nullptr, 0}};\n");
     Ok(Transformed { text, kernels })
@@ -104,17 +107,26 @@ mod tests {
         for (from, to) in [
             ("extern \"C\" standin_mark_global void  k(int x) {}", " static  void  k(int x) {}"),
             ("namespace { standin_mark_global void k() {} }", "namespace {  static  void k() {} }"),
-            ("standin_mark_shared double a[4][N];", "typedef double standin_type_1[4][N]; static char standin_tag_1; standin_type_1 &a = *(standin_type_1 *)standin_shared(&standin_tag_1, sizeof(standin_type_1), alignof(standin_type_1), \"a\");"),
-            ("standin_mark_shared typename R::T s;", "typedef typename R::T standin_type_1; static char standin_tag_1; standin_type_1 &s = *(standin_type_1 *)standin_shared(&standin_tag_1, sizeof(standin_type_1), alignof(standin_type_1), \"s\");"),
+            (
+                "standin_mark_shared double a[4][N];",
+                "typedef double standin_type_1[4][N]; static char standin_tag_1; standin_type_1 &a = *(standin_type_1 *)standin_shared(&standin_tag_1, sizeof(standin_type_1), alignof(standin_type_1), \"a\");",
+            ),
+            (
+                "standin_mark_shared typename R::T s;",
+                "typedef typename R::T standin_type_1; static char standin_tag_1; standin_type_1 &s = *(standin_type_1 *)standin_shared(&standin_tag_1, sizeof(standin_type_1), alignof(standin_type_1), \"s\");",
+            ),
             ("extern standin_mark_shared float x[];", "float *const x = (float *)standin_shared(nullptr, 0, alignof(float), \"x\");"),
             ("c = __builtin_amdgcn_mfma_f32_4x4x1f32(a, b);", "c = standin_mfma(\"f32_4x4x1f32\", a, b);"),
         ] {
             let found = transform(from).unwrap_or_else(|e| panic!("{from}: {e}")).text;
             assert!(found.starts_with(to), "{from}:\n{found}");
         }
-        let two = transform("standin_mark_global void a();\nstandin_mark_global void b(); standin_mark_global void a() {}").map(|t| t.kernels);
+        let two =
+            transform("standin_mark_global void a();\nstandin_mark_global void b(); standin_mark_global void a() {}").map(|t| t.kernels);
         assert_eq!(two, Ok(vec!["a".to_owned(), "b".to_owned()]));
-        for wrong in ["standin_mark_shared int a, b;", "standin_mark_shared int a = 1;", "standin_mark_shared x;", "standin_mark_global void"] {
+        for wrong in
+            ["standin_mark_shared int a, b;", "standin_mark_shared int a = 1;", "standin_mark_shared x;", "standin_mark_global void"]
+        {
             assert!(transform(wrong).is_err() || wrong.ends_with("void"), "{wrong}");
         }
     }

@@ -106,7 +106,8 @@ extern "C" fn access(at: usize, size: usize, align: usize, kind: c_int, from: us
 }
 
 extern "C" fn pause() {
-    let steps = with(|state| state.slice().ok_or_else(|| Finding::launch("runs, and the launch has not ended in its budget of steps".to_owned())));
+    let steps =
+        with(|state| state.slice().ok_or_else(|| Finding::launch("runs, and the launch has not ended in its budget of steps".to_owned())));
     // SAFETY: the glue's variable points to the lane of the fibre that runs.
     unsafe { (**RUNNING.get().lane).steps = steps };
     suspend(Event::Pause);

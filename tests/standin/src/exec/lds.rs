@@ -136,7 +136,12 @@ impl Lds {
                 if ordered {
                     return Ok(());
                 }
-                let text = format!("{} {}, which thread {} {did} without a synchronisation in between", access.words(), name(from + i), other.thread);
+                let text = format!(
+                    "{} {}, which thread {} {did} without a synchronisation in between",
+                    access.words(),
+                    name(from + i),
+                    other.thread
+                );
                 Err(Finding::launch(text))
             };
             race(byte.write, "wrote")?;
@@ -162,8 +167,12 @@ impl Lds {
         let access = access.words();
         match self.variables.iter().min_by_key(distance) {
             None => format!("{access} {size} bytes of shared memory, of which the block has none"),
-            Some(v) if from < v.from => format!("{access} {size} bytes of shared memory, {} bytes before {} of {} bytes", distance(&v), v.name, v.size),
-            Some(v) => format!("{access} {size} bytes of shared memory, {} bytes beyond the end of {} of {} bytes", distance(&v), v.name, v.size),
+            Some(v) if from < v.from => {
+                format!("{access} {size} bytes of shared memory, {} bytes before {} of {} bytes", distance(&v), v.name, v.size)
+            }
+            Some(v) => {
+                format!("{access} {size} bytes of shared memory, {} bytes beyond the end of {} of {} bytes", distance(&v), v.name, v.size)
+            }
         }
     }
 }

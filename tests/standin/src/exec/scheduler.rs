@@ -240,7 +240,8 @@ impl<'a> Scheduler<'a> {
             let threads = self.launch.threads_of_a_block();
             for first in (0..threads).step_by(SUBGROUP) {
                 let wide = self.block(slot, |block| {
-                    block.complete(first, first + SUBGROUP) && block.waiting(first, first + SUBGROUP).all(|(_, r)| r.operation != Operation::Matrix)
+                    block.complete(first, first + SUBGROUP)
+                        && block.waiting(first, first + SUBGROUP).all(|(_, r)| r.operation != Operation::Matrix)
                 });
                 if wide == Some(true) {
                     return self.run_across((slot, first, first + SUBGROUP));
@@ -254,7 +255,9 @@ impl<'a> Scheduler<'a> {
     /// Says where the threads of a block wait for others that never come.
     fn stuck(&mut self) {
         let mut state = self.state.borrow_mut();
-        let Some((slot, block)) = state.blocks.iter().enumerate().find_map(|(slot, b)| Some((slot, b.as_ref().filter(|b| b.done < b.at.len())?))) else {
+        let Some((slot, block)) =
+            state.blocks.iter().enumerate().find_map(|(slot, b)| Some((slot, b.as_ref().filter(|b| b.done < b.at.len())?)))
+        else {
             return;
         };
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -268,7 +271,8 @@ impl<'a> Scheduler<'a> {
         }
         let words: Vec<String> = places.iter().map(|(place, count)| format!("{count} threads wait {place}")).collect();
         let thread = block.at.iter().position(|at| matches!(at, At::Across(_))).unwrap_or(0);
-        let finding = Finding::launch(format!("waits for lanes that do not come: of its block {}, {} have ended", words.join(", "), block.done));
+        let finding =
+            Finding::launch(format!("waits for lanes that do not come: of its block {}, {} have ended", words.join(", "), block.done));
         state.found((slot, thread), finding);
     }
 

@@ -4,7 +4,7 @@ use super::across::Request;
 use super::block::{At, Block};
 use super::lds::Access;
 use super::matrix;
-use super::{Launch, Lane};
+use super::{Lane, Launch};
 use crate::finding::Finding;
 use crate::memory_map;
 use fastrand::Rng;

@@ -24,8 +24,8 @@ const fn case(what: &'static str, threads: u32, source: &'static str, finds: &'s
 
 fn library(compiler: &Compiler, what: &str, body: &str) -> &'static Library {
     let source = format!("#include <hip/hip_runtime.h>\nextern \"C\" __global__ void k(unsigned *x) {{\n{body}\n}}\n");
-    let library = compiler.library(("case.hip", &source), &[], "gfx90a").unwrap_or_else(|log| panic!("{what}: {log}"));
-    Library::open(&library.path).unwrap_or_else(|e| panic!("{what}: {e}"))
+    let (path, _) = compiler.library(("case.hip", &source), &[], "gfx90a").unwrap_or_else(|log| panic!("{what}: {log}"));
+    Library::open(&path).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
 fn compiler() -> Option<Compiler> {
@@ -70,27 +70,107 @@ fn findings() {
         case("no memory at all", 1, "*(int *)64 = 1;", "writes 4 bytes at 0x40: no memory is near"),
         case("a misaligned access", 1, "*(unsigned long long *)((char *)x + 4) = 1;", "which is not aligned to 8"),
         case("an atomic beyond the end", 64, "atomicAdd(x + 250 + threadIdx.x, 1u);", "updates 4 bytes .* beyond the end"),
-        case("shared memory out of bounds", 1, "__shared__ unsigned s[4]; x[0] = s[4];", "reads 4 bytes of shared memory, 4 bytes beyond the end of s of 16 bytes"),
-        case("shared memory before a variable", 1, "__shared__ unsigned s[4]; s[-1] = 1;", "writes 4 bytes of shared memory, 4 bytes before s"),
-        case("shared memory that nobody wrote", 1, "__shared__ unsigned s[4]; s[0] = 1; x[0] = s[1];", "reads byte 4 of s, which nobody has written"),
-        case("an atomic on what nobody wrote", 1, "__shared__ unsigned s; atomicAdd(&s, 1u);", "updates byte 0 of s, which nobody has written"),
+        case(
+            "shared memory out of bounds",
+            1,
+            "__shared__ unsigned s[4]; x[0] = s[4];",
+            "reads 4 bytes of shared memory, 4 bytes beyond the end of s of 16 bytes",
+        ),
+        case(
+            "shared memory before a variable",
+            1,
+            "__shared__ unsigned s[4]; s[-1] = 1;",
+            "writes 4 bytes of shared memory, 4 bytes before s",
+        ),
+        case(
+            "shared memory that nobody wrote",
+            1,
+            "__shared__ unsigned s[4]; s[0] = 1; x[0] = s[1];",
+            "reads byte 4 of s, which nobody has written",
+        ),
+        case(
+            "an atomic on what nobody wrote",
+            1,
+            "__shared__ unsigned s; atomicAdd(&s, 1u);",
+            "updates byte 0 of s, which nobody has written",
+        ),
         case("too much shared memory", 1, "__shared__ char s[65537]; s[0] = 1;", "65537 bytes of shared memory with s, a block has 65536"),
         case("two writers", 2, "__shared__ unsigned s; s = threadIdx.x;", "writes byte 0 of s, which thread . wrote without"),
-        case("a reader without a barrier", 128, "__shared__ unsigned s[128]; s[threadIdx.x] = 1; x[threadIdx.x] = s[threadIdx.x ^ 64];", "of s, which"),
-        case("a writer after readers", 64, "__shared__ unsigned s[64]; s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[threadIdx.x ^ 1]; s[threadIdx.x] = 2;", "without a synchronisation"),
-        case("a wavefront's barrier is not the block's", 128, "__shared__ unsigned s[128]; s[threadIdx.x] = 1; __syncwarp(); x[threadIdx.x] = s[threadIdx.x ^ 64];", "of s, which"),
-        case("a plain write beside atomics", 64, "__shared__ unsigned s; if (threadIdx.x == 0) s = 0; __syncthreads(); if (threadIdx.x) atomicAdd(&s, 1u); else s = 5;", "of s, which thread"),
-        case("a barrier that not all reach", 64, "if (threadIdx.x > 3) __syncthreads();", "waits at the barrier case.hip:3, and 4 threads of its block have ended"),
-        case("two barriers", 64, "if (threadIdx.x > 3) {\n__syncthreads();\n} else {\n__syncthreads();\n}", "waits at the barrier case.hip:., and others of its block at case.hip:."),
-        case("lanes that diverge", 64, "x[threadIdx.x] = threadIdx.x & 1 ?\n__shfl(1u, 0) :\n__shfl(2u, 0);", "waits for lanes that do not come: of its block 32 threads wait at case.hip:4 for lanes, 32 threads wait at case.hip:5 for lanes, 0 have ended"),
-        case("a lane that is not there", 40, "x[threadIdx.x] = __shfl_xor(threadIdx.x, 8);", "lane .* shuffles from lane .*, which does not take part, at case.hip:3"),
-        case("half a wavefront alone", 64, "if (threadIdx.x < 32) x[threadIdx.x] = __shfl_xor(threadIdx.x, 32);", "which does not take part"),
-        case("a width that there is not", 64, "x[threadIdx.x] = __shfl(threadIdx.x, 1, 48);", "shuffles over a width of 48 at case.hip:3, of 64 lanes"),
+        case(
+            "a reader without a barrier",
+            128,
+            "__shared__ unsigned s[128]; s[threadIdx.x] = 1; x[threadIdx.x] = s[threadIdx.x ^ 64];",
+            "of s, which",
+        ),
+        case(
+            "a writer after readers",
+            64,
+            "__shared__ unsigned s[64]; s[threadIdx.x] = 1; __syncthreads(); x[threadIdx.x] = s[threadIdx.x ^ 1]; s[threadIdx.x] = 2;",
+            "without a synchronisation",
+        ),
+        case(
+            "a wavefront's barrier is not the block's",
+            128,
+            "__shared__ unsigned s[128]; s[threadIdx.x] = 1; __syncwarp(); x[threadIdx.x] = s[threadIdx.x ^ 64];",
+            "of s, which",
+        ),
+        case(
+            "a plain write beside atomics",
+            64,
+            "__shared__ unsigned s; if (threadIdx.x == 0) s = 0; __syncthreads(); if (threadIdx.x) atomicAdd(&s, 1u); else s = 5;",
+            "of s, which thread",
+        ),
+        case(
+            "a barrier that not all reach",
+            64,
+            "if (threadIdx.x > 3) __syncthreads();",
+            "waits at the barrier case.hip:3, and 4 threads of its block have ended",
+        ),
+        case(
+            "two barriers",
+            64,
+            "if (threadIdx.x > 3) {\n__syncthreads();\n} else {\n__syncthreads();\n}",
+            "waits at the barrier case.hip:., and others of its block at case.hip:.",
+        ),
+        case(
+            "lanes that diverge",
+            64,
+            "x[threadIdx.x] = threadIdx.x & 1 ?\n__shfl(1u, 0) :\n__shfl(2u, 0);",
+            "waits for lanes that do not come: of its block 32 threads wait at case.hip:4 for lanes, 32 threads wait at case.hip:5 for lanes, 0 have ended",
+        ),
+        case(
+            "a lane that is not there",
+            40,
+            "x[threadIdx.x] = __shfl_xor(threadIdx.x, 8);",
+            "lane .* shuffles from lane .*, which does not take part, at case.hip:3",
+        ),
+        case(
+            "half a wavefront alone",
+            64,
+            "if (threadIdx.x < 32) x[threadIdx.x] = __shfl_xor(threadIdx.x, 32);",
+            "which does not take part",
+        ),
+        case(
+            "a width that there is not",
+            64,
+            "x[threadIdx.x] = __shfl(threadIdx.x, 1, 48);",
+            "shuffles over a width of 48 at case.hip:3, of 64 lanes",
+        ),
         case("a loop without an end", 64, "for (volatile bool on = true; on;) {}", "the launch has not ended in its budget of steps"),
         case("a wait for what nobody does", 64, "while (atomicAdd(x, 0u) == 0) {}", "the launch has not ended in its budget of steps"),
         case("a trap", 64, "if (threadIdx.x == 63) __trap();", "thread \\(63,0,0\\) stops at case.hip:3"),
-        case("a matrix instruction of half a wavefront", 32, "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_4x4x1f32(1.0f, 1.0f, c, 0, 0, 0); x[threadIdx.x] = c[0];", "32 of 64 lanes take part"),
-        case("a matrix instruction that there is not", 64, "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_16x16x8_xf32(1.0f, 1.0f, c, 0, 0, 0); x[threadIdx.x] = c[0];", "multiplies with f32_16x16x8_xf32 at case.hip:3"),
+        case(
+            "a matrix instruction of half a wavefront",
+            32,
+            "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_4x4x1f32(1.0f, 1.0f, c, 0, 0, 0); x[threadIdx.x] = c[0];",
+            "32 of 64 lanes take part",
+        ),
+        case(
+            "a matrix instruction that there is not",
+            64,
+            "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_16x16x8_xf32(1.0f, 1.0f, c, 0, 0, 0); x[threadIdx.x] = c[0];",
+            "multiplies with f32_16x16x8_xf32 at case.hip:3",
+        ),
     ] {
         let library = library(&compiler, case.what, case.source);
         for seed in 0..number("HIPVERIFY_STANDIN_TEST_SEEDS", 5) {
@@ -126,18 +206,33 @@ fn sound_kernels() {
     let grid = Case { blocks: 7, ..case("a grid", 32, "atomicAdd(x + blockIdx.x, threadIdx.x);", "") };
     each(grid, vec![496; 7]);
     each(
-        case("a sum by barriers", 256, "__shared__ unsigned s[256]; const unsigned t = threadIdx.x; s[t] = t; __syncthreads();\n\
+        case(
+            "a sum by barriers",
+            256,
+            "__shared__ unsigned s[256]; const unsigned t = threadIdx.x; s[t] = t; __syncthreads();\n\
               for (unsigned half = 128; half; half /= 2) { if (t < half) s[t] += s[t + half]; __syncthreads(); }\n\
-              if (t == 0) x[0] = s[0];", ""),
+              if (t == 0) x[0] = s[0];",
+            "",
+        ),
         vec![255 * 128],
     );
     each(
-        case("a sum by shuffles", 64, "unsigned v = threadIdx.x; for (int d = 16; d; d /= 2) v += __shfl_xor(v, d, 32); x[threadIdx.x] = v;", ""),
+        case(
+            "a sum by shuffles",
+            64,
+            "unsigned v = threadIdx.x; for (int d = 16; d; d /= 2) v += __shfl_xor(v, d, 32); x[threadIdx.x] = v;",
+            "",
+        ),
         ramp(64, |i| if i < 32 { 496 } else { 496 + 1024 }),
     );
     each(case("a whole wavefront", 64, "x[threadIdx.x] = __shfl_xor(threadIdx.x, 32);", ""), ramp(64, |i| i ^ 32));
     each(
-        case("a subgroup that goes its own way", 64, "if (threadIdx.x < 32) x[threadIdx.x] = __shfl(threadIdx.x + 7, 3, 32); else x[threadIdx.x] = 1;", ""),
+        case(
+            "a subgroup that goes its own way",
+            64,
+            "if (threadIdx.x < 32) x[threadIdx.x] = __shfl(threadIdx.x + 7, 3, 32); else x[threadIdx.x] = 1;",
+            "",
+        ),
         ramp(64, |i| if i < 32 { 10 } else { 1 }),
     );
     each(
@@ -145,27 +240,52 @@ fn sound_kernels() {
         ramp(64, |i| if i % 2 == 0 { 5 } else { 0 }),
     );
     each(
-        case("neighbours after a wavefront's barrier", 64, "__shared__ unsigned s[64]; s[threadIdx.x] = threadIdx.x; __builtin_amdgcn_wave_barrier(); x[threadIdx.x] = s[threadIdx.x ^ 1];", ""),
+        case(
+            "neighbours after a wavefront's barrier",
+            64,
+            "__shared__ unsigned s[64]; s[threadIdx.x] = threadIdx.x; __builtin_amdgcn_wave_barrier(); x[threadIdx.x] = s[threadIdx.x ^ 1];",
+            "",
+        ),
         ramp(64, |i| i ^ 1),
     );
     each(
-        case("reads beside atomics", 256, "__shared__ unsigned s; if (threadIdx.x == 0) s = 0; __syncthreads(); if (s < threadIdx.x) atomicMax(&s, threadIdx.x); __syncthreads(); x[threadIdx.x] = s;", ""),
+        case(
+            "reads beside atomics",
+            256,
+            "__shared__ unsigned s; if (threadIdx.x == 0) s = 0; __syncthreads(); if (s < threadIdx.x) atomicMax(&s, threadIdx.x); __syncthreads(); x[threadIdx.x] = s;",
+            "",
+        ),
         ramp(256, |_| 255),
     );
     each(
-        case("dynamic shared memory", 16, "extern __shared__ unsigned s[]; s[threadIdx.x] = threadIdx.x; __syncthreads(); x[threadIdx.x] = s[15 - threadIdx.x];", ""),
+        case(
+            "dynamic shared memory",
+            16,
+            "extern __shared__ unsigned s[]; s[threadIdx.x] = threadIdx.x; __syncthreads(); x[threadIdx.x] = s[15 - threadIdx.x];",
+            "",
+        ),
         ramp(16, |i| 15 - i),
     );
-    each(
-        case("floats by atomics", 64, "atomicAdd((float *)x, 0.5f);", ""),
-        vec![32f32.to_bits()],
-    );
-    let flag = Case { blocks: 2, ..case("a block that waits for another", 1, "if (blockIdx.x == 0) while (atomicAdd(x + 1, 0u) == 0) {} else { x[0] = 3; __threadfence(); atomicExch(x + 1, 1u); }", "") };
+    each(case("floats by atomics", 64, "atomicAdd((float *)x, 0.5f);", ""), vec![32f32.to_bits()]);
+    let flag = Case {
+        blocks: 2,
+        ..case(
+            "a block that waits for another",
+            1,
+            "if (blockIdx.x == 0) while (atomicAdd(x + 1, 0u) == 0) {} else { x[0] = 3; __threadfence(); atomicExch(x + 1, 1u); }",
+            "",
+        )
+    };
     each(flag, vec![3, 1]);
     let narrow = Case { wavefront: 32, ..case("wavefronts of 32", 64, "x[threadIdx.x] = warpSize + (unsigned)__popcll(__ballot(1));", "") };
     each(narrow, ramp(64, |_| 64));
     each(
-        case("a matrix instruction", 64, "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_4x4x1f32(2.0f, (float)(threadIdx.x % 4), c, 0, 0, 0); x[threadIdx.x] = (unsigned)c[0];", ""),
+        case(
+            "a matrix instruction",
+            64,
+            "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_4x4x1f32(2.0f, (float)(threadIdx.x % 4), c, 0, 0, 0); x[threadIdx.x] = (unsigned)c[0];",
+            "",
+        ),
         ramp(64, |i| 2 * (i % 4)),
     );
 }
