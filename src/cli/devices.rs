@@ -39,6 +39,8 @@ struct Runtime {
     loaded: Option<String>,
     /// Everything that was tried, where nothing was loaded.
     problem: Option<String>,
+    /// Other libraries that are there and were not used, and why.
+    tried: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -87,6 +89,7 @@ impl Document {
                 let version = r.version().map_or("unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"));
                 format!("{}, version {version}", r.path().display())
             }),
+            tried: found.as_ref().map(|r| r.tried().iter().map(ToString::to_string).collect()).unwrap_or_default(),
             problem: found.err().map(|e| format!("{e:#}")),
         };
         let mut runtimes = vec![runtime("HIP", hipverify_sys::amd())];
@@ -117,6 +120,9 @@ impl Document {
         for runtime in &self.runtimes {
             if let Some(text) = runtime.loaded.as_ref().or(runtime.problem.as_ref()) {
                 line(runtime.name, text);
+            }
+            for attempt in &runtime.tried {
+                line("", &format!("not used: {attempt}"));
             }
         }
         let b = &self.build;

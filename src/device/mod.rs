@@ -80,14 +80,14 @@ impl Device {
     /// A GPU that is there but fails to start is an error, not a reason to fall back.
     pub fn best() -> Result<Device> {
         Ok(match hip::best()? {
-            Ok(gpu) => Device::gpu(gpu, "the first GPU".to_owned()),
+            Ok(gpu) => Device::gpu(gpu, "the first GPU"),
             Err(reason) => Device(Arc::new(Inner { backend: Backend::Host, why: reason })),
         })
     }
 
     /// Every device that opens: the host first, then AMD's GPUs in the runtime's order, then NVIDIA's.
     pub fn all() -> Vec<Device> {
-        let gpus = hip::all().into_iter().map(|gpu| Device::gpu(gpu, "asked for".to_owned()));
+        let gpus = hip::all().into_iter().map(|gpu| Device::gpu(gpu, "asked for"));
         std::iter::once(Device::host()).chain(gpus).collect()
     }
 
@@ -107,10 +107,11 @@ impl Device {
             value: name.to_owned(),
             limit: "it must be host, best, gpu or gpu:N".to_owned(),
         })?;
-        Ok(Device::gpu(hip::open(index)?, "asked for".to_owned()))
+        Ok(Device::gpu(hip::open(index)?, "asked for"))
     }
 
-    fn gpu(gpu: &'static hip::HipDevice, why: String) -> Device {
+    fn gpu(gpu: &'static hip::HipDevice, why: &str) -> Device {
+        let why = format!("{why}{}", hip::also_tried(gpu.runtime()));
         Device(Arc::new(Inner { backend: Backend::Hip(gpu), why }))
     }
 
@@ -165,7 +166,7 @@ impl Device {
         }
     }
 
-    /// Why this device was chosen: `asked for`, or what stood in the way of a better one.
+    /// Why this device was chosen: `asked for`, or what stood in the way of a better one; and which runtimes were there and would not do.
     pub fn why(&self) -> &str {
         &self.0.why
     }

@@ -24,6 +24,7 @@ pub mod abi;
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 pub mod bindings;
 pub mod kernels;
+mod library;
 mod load;
 mod props;
 mod rtc;

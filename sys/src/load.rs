@@ -2,10 +2,11 @@
 //!
 //! `HIPVERIFY_HIP_LIBRARY` names the library to use and nothing else is tried then (`off` uses none). Otherwise the places
 //! are, in order: `ROCM_PATH/lib`, `HIP_PATH/lib`, the system's search path, `/opt/rocm/lib`; at each the SONAMEs of ROCm 7, 6
-//! and 5 come before the bare name, which only development packages have. A library once opened is never closed: its
-//! threads and its exit handlers outlive any owner.
+//! and 5 come before the bare name, which only development packages have. The first library that counts a device is used: a newer
+//! ROCm may have dropped a GPU, or lack its driver's version, where an older one beside it works.
 
 use crate::bindings::hipError_t;
+use crate::library::{ABSENT, Library, open};
 use crate::rtc::{Rtc, RtcError};
 use crate::table::Api;
 use core::ffi::{CStr, c_void};
@@ -98,8 +99,6 @@ impl fmt::Display for LoadError {
     }
 }
 
-const ABSENT: &str = "no such file";
-
 /// An opened runtime. There is at most one of each [`Platform`]; it lives as long as the program.
 #[derive(Debug)]
 pub struct Runtime {
@@ -108,6 +107,7 @@ pub struct Runtime {
     path: PathBuf,
     api: Api,
     absent: Vec<&'static str>,
+    tried: Vec<Attempt>,
     rtc: OnceCell<Rtc>,
 }
 
@@ -115,7 +115,7 @@ impl Runtime {
     fn new(platform: Platform, library: Library, path: PathBuf) -> Result<Runtime, Attempt> {
         // SAFETY: the library has the name of a HIP runtime (or is our shim) and is never closed.
         match unsafe { Api::fill(&mut |name| library.symbol(name)) } {
-            Ok((api, absent)) => Ok(Runtime { platform, library, path, api, absent, rtc: OnceCell::new() }),
+            Ok((api, absent)) => Ok(Runtime { platform, library, path, api, absent, tried: Vec::new(), rtc: OnceCell::new() }),
             Err(missing) => Err(Attempt::new(path.display(), format!("it has no {}", missing.join(", ")))),
         }
     }
@@ -138,6 +138,11 @@ impl Runtime {
     /// Optional functions that this runtime does not have.
     pub fn absent(&self) -> &[&'static str] {
         &self.absent
+    }
+
+    /// Other libraries that are there and were not used, and why.
+    pub fn tried(&self) -> &[Attempt] {
+        &self.tried
     }
 
     /// The version as the runtime gives it: `(5, 2)`. `None` when it will not say, as some do without a GPU.
@@ -169,9 +174,21 @@ impl Runtime {
     pub fn device_count(&self) -> Result<usize, hipError_t> {
         let mut count = 0;
         // SAFETY: the pointer is valid for a write.
-        match unsafe { (self.api.hipGetDeviceCount)(&mut count) } {
-            hipError_t::hipSuccess => Ok(usize::try_from(count).unwrap_or(0)),
-            error => Err(error),
+        let error = unsafe { (self.api.hipGetDeviceCount)(&mut count) };
+        if error == hipError_t::hipSuccess {
+            return Ok(usize::try_from(count).unwrap_or(0));
+        }
+        // SAFETY: takes nothing. Clears the thread's last error, which the caller is told instead.
+        let _ = unsafe { (self.api.hipGetLastError)() };
+        Err(error)
+    }
+
+    /// Why a [`device_count`](Self::device_count) is no device: `it has no device (hipErrorNoDevice)`.
+    pub fn no_device_reason(&self, counted: Result<usize, hipError_t>) -> String {
+        match counted {
+            Ok(count) => format!("it has no device (it counts {count})"),
+            Err(error) if no_device(error) => format!("it has no device ({})", self.error_name(error)),
+            Err(error) => format!("hipGetDeviceCount failed: {} ({})", self.error_name(error), error.0),
         }
     }
 
@@ -251,113 +268,46 @@ fn candidates(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Vec<Pa
     Ok(folders.iter().flat_map(|f| NAMES.map(|n| f.join(n))).collect())
 }
 
+/// Opens the first library that counts a device. Where none does, the first that opens, which says why; a count that fails is no device.
 fn load(candidates: &[PathBuf]) -> Result<Runtime, LoadError> {
     let mut attempts = Vec::new();
+    let mut opened = Vec::new();
+    let mut without: Option<Runtime> = None;
     for path in candidates {
         let library = match open(path) {
+            Ok(library) if opened.contains(&library) => continue,
             Ok(library) => library,
             Err(reason) => {
                 attempts.push(Attempt::new(path.display(), reason));
                 continue;
             }
         };
+        opened.push(library);
         let file = library.file_of(c"hipGetDeviceCount").unwrap_or_else(|| path.clone());
-        match Runtime::new(Platform::Amd, library, file) {
-            Ok(runtime) => return Ok(runtime),
+        let tried = Runtime::new(Platform::Amd, library, file).and_then(|runtime| match runtime.device_count() {
+            Ok(count) if count > 0 => Ok(runtime),
+            counted => {
+                let attempt = Attempt::new(runtime.path.display(), runtime.no_device_reason(counted));
+                without.get_or_insert(runtime);
+                Err(attempt)
+            }
+        });
+        match tried {
+            Ok(runtime) => return Ok(Runtime { tried: others(attempts, &runtime), ..runtime }),
             Err(attempt) => attempts.push(attempt),
         }
     }
-    Err(LoadError::NotFound { attempts })
-}
-
-/// Where functions come from. Never closed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Library {
-    /// A library that was opened by name, as dlopen's handle.
-    #[cfg(unix)]
-    Opened(usize),
-    /// The shim that is linked into this program.
-    #[cfg(hipverify_shim)]
-    Shim,
-}
-
-#[cfg(hipverify_shim)]
-unsafe extern "C" {
-    /// The shim's function of a name, or null.
-    fn hipverify_nv_symbol(name: *const core::ffi::c_char) -> *const c_void;
-}
-
-/// Opens a library, for the rest of the program.
-#[cfg(unix)]
-pub(crate) fn open(path: &Path) -> Result<Library, String> {
-    use libloading::os::unix;
-    if path.components().count() > 1 && !path.exists() {
-        return Err(ABSENT.to_owned());
-    }
-    // SAFETY: opening runs the initialisers of a library that has the name of AMD's runtime or that the user named.
-    let library = unsafe { unix::Library::open(Some(path), unix::RTLD_NOW | unix::RTLD_LOCAL) };
-    match library {
-        Ok(library) => Ok(Library::Opened(library.into_raw() as usize)),
-        Err(error) => {
-            let reason = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-            // dlopen names the library that it misses first: this one, or one that this one needs.
-            let own = path.to_string_lossy();
-            let absent = reason.starts_with(&*own) && reason.contains("No such file");
-            Err(if absent { ABSENT.to_owned() } else { reason })
-        }
+    match without {
+        Some(runtime) => Ok(Runtime { tried: others(attempts, &runtime), ..runtime }),
+        None => Err(LoadError::NotFound { attempts }),
     }
 }
 
-/// Opens a library, for the rest of the program.
-#[cfg(not(unix))]
-pub(crate) fn open(_: &Path) -> Result<Library, String> {
-    Err("hipverify opens the HIP runtime on Unix systems only".to_owned())
-}
-
-impl Library {
-    /// A function's address, or null.
-    pub(crate) fn symbol(&self, name: &CStr) -> *const c_void {
-        match *self {
-            #[cfg(unix)]
-            Library::Opened(handle) => {
-                // SAFETY: the handle came from dlopen and is never closed; the name ends in a zero byte.
-                unsafe { libc::dlsym(handle as *mut c_void, name.as_ptr()) }
-            }
-            #[cfg(hipverify_shim)]
-            Library::Shim => {
-                // SAFETY: the name ends in a zero byte.
-                unsafe { hipverify_nv_symbol(name.as_ptr()) }
-            }
-            #[cfg(not(any(unix, hipverify_shim)))]
-            _ => core::ptr::null(),
-        }
-    }
-
-    /// The file that holds a function.
-    #[cfg(unix)]
-    pub(crate) fn file_of(&self, name: &CStr) -> Option<PathBuf> {
-        use std::os::unix::ffi::OsStrExt;
-        let address = self.symbol(name);
-        if address.is_null() {
-            return None;
-        }
-        let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
-        // SAFETY: any address may be asked for, and the struct is valid for a write.
-        if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
-            return None;
-        }
-        // SAFETY: dladdr succeeded, so it filled the struct (which is plain old data and was zeroed).
-        let file = unsafe { info.assume_init() }.dli_fname;
-        // SAFETY: the loader's own name of a library that is never closed; checked for null.
-        let name = (!file.is_null()).then(|| unsafe { CStr::from_ptr(file) })?;
-        Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
-    }
-
-    /// The file that holds a function.
-    #[cfg(not(unix))]
-    pub(crate) fn file_of(&self, _: &CStr) -> Option<PathBuf> {
-        None
-    }
+/// The attempts that met a library, but for that of `runtime`.
+fn others(mut attempts: Vec<Attempt>, runtime: &Runtime) -> Vec<Attempt> {
+    let own = runtime.path.display().to_string();
+    attempts.retain(|attempt| !attempt.is_absent() && attempt.candidate != own);
+    attempts
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! searched first, so that compiler and runtime belong together. Loaded on first use only.
 
 use crate::bindings::*;
-use crate::load::{Attempt, Runtime, open};
+use crate::library::open;
+use crate::load::{Attempt, Runtime};
 use crate::table::{field, note, table, value};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::ffi::CString;

@@ -7,29 +7,26 @@
 
 mod basics;
 mod plans;
+mod process;
+mod search;
 mod versions;
 
 use anyhow::{Context, Result, bail, ensure};
 use hipverify::device::{DeviceBytes, DeviceKind, DeviceSlice, Grid, Module, PinnedMem};
 use hipverify::{Device, DeviceMem, Error, Event, Stream};
+use process::{ROCM_5, ROCM_6, ROCM_7, Setup, run};
 use std::ffi::{CString, c_char, c_int};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The library that cargo built beside this test.
-fn library() -> Result<PathBuf> {
-    let folder = std::env::current_exe()?.parent().context("no folder")?.to_owned();
-    let path = folder.join("libhipverify_standin.so");
-    ensure!(path.exists(), "{} is missing", path.display());
-    Ok(path)
-}
+use std::path::PathBuf;
 
 /// The stand-in's own functions, of the library that the scenario uses.
 struct StandIn(libloading::Library);
 
 impl StandIn {
     fn open() -> Result<StandIn> {
-        let path = std::env::var_os("HIPVERIFY_HIP_LIBRARY").context("not in a scenario")?;
+        let path = match std::env::var_os("HIPVERIFY_HIP_LIBRARY") {
+            Some(named) => PathBuf::from(named),
+            None => hipverify_sys::amd()?.path().to_owned(),
+        };
         // SAFETY: our own library, without initialisers.
         Ok(StandIn(unsafe { libloading::Library::new(path)? }))
     }
@@ -64,96 +61,6 @@ impl StandIn {
             assert!(count <= most, "{count} {what}");
         }
     }
-}
-
-/// How a scenario's process is set up.
-#[derive(Default)]
-struct Setup {
-    env: &'static [(&'static str, &'static str)],
-    /// Functions that the runtime does not have.
-    without: &'static [&'static str],
-    /// The version of AMD's runtime that it is like, 6 by default.
-    version: Option<&'static Version>,
-}
-
-/// A version of AMD's runtime; how it behaves is in tests/standin/src/version.rs.
-struct Version {
-    number: &'static str,
-    library: &'static str,
-    without: &'static [&'static str],
-    /// hipRTC's own library, where the runtime has none of its functions.
-    compiler: Option<&'static str>,
-}
-
-const ROCM_5: Version = Version { number: "5.2.3", library: "libamdhip64.so.5", without: &["hipGetDevicePropertiesR0600"], compiler: None };
-const ROCM_6: Version = Version { number: "6", library: "libamdhip64.so.6", without: &[], compiler: None };
-const ROCM_7: Version = Version {
-    number: "7",
-    library: "libamdhip64.so.7",
-    without: &[
-        "hiprtcVersion",
-        "hiprtcGetErrorString",
-        "hiprtcCreateProgram",
-        "hiprtcDestroyProgram",
-        "hiprtcCompileProgram",
-        "hiprtcGetProgramLogSize",
-        "hiprtcGetProgramLog",
-        "hiprtcGetCodeSize",
-        "hiprtcGetCode",
-    ],
-    compiler: Some("libhiprtc.so.7"),
-};
-
-impl Version {
-    fn setup(&'static self) -> Setup {
-        Setup { version: Some(self), ..Setup::default() }
-    }
-}
-
-/// Writes a copy of the stand-in in which some functions are absent: their names are spelled differently.
-fn copy_without(functions: &[&str], to: &Path) -> Result<()> {
-    let mut image = std::fs::read(library()?)?;
-    for function in functions {
-        let (mut at, mut found) = (0, false);
-        while let Some(i) =
-            image[at..].windows(function.len() + 1).position(|w| w[..function.len()] == *function.as_bytes() && w[function.len()] == 0)
-        {
-            image[at + i] = b'x';
-            (at, found) = (at + i + 1, true);
-        }
-        ensure!(found, "{function} is not in the stand-in");
-    }
-    Ok(std::fs::write(to, image)?)
-}
-
-/// Runs the scenario of that name in a process of its own.
-fn run(name: &str, setup: &Setup) -> Result<()> {
-    let temp = tempfile::tempdir()?;
-    let mut path = library()?;
-    if let Some(version) = setup.version {
-        path = temp.path().join(version.library);
-        copy_without(version.without, &path)?;
-        if let Some(compiler) = version.compiler {
-            copy_without(&[], &temp.path().join(compiler))?;
-        }
-    } else if !setup.without.is_empty() {
-        path = temp.path().join("libamdhip64.so.7");
-        copy_without(setup.without, &path)?;
-    }
-    let output = Command::new(std::env::current_exe()?)
-        .args(["--exact", "scenario", "--nocapture", "--test-threads=1"])
-        .env("HIPVERIFY_SCENARIO", name)
-        .env("HIPVERIFY_HIP_LIBRARY", &path)
-        // In a build for NVIDIA as well: the stand-in has the only GPUs.
-        .env("CUDA_VISIBLE_DEVICES", "-1")
-        // Nothing of another run, and nothing for the next.
-        .env("HIPVERIFY_CACHE_DIR", temp.path().join("cache"))
-        .envs(setup.version.map(|version| ("HIPVERIFY_STANDIN_VERSION", version.number)))
-        .envs(setup.env.iter().copied())
-        .output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && text.contains(&format!("scenario {name} done")), "{name}:\n{text}");
-    Ok(())
 }
 
 /// Runs in the scenario's process; does nothing in an ordinary run.
@@ -207,6 +114,10 @@ scenarios! {
     versions::rocm_7(ROCM_7.setup());
     versions::an_attribute_that_is_not_known(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipDeviceGetAttribute:4:1")], ..Setup::default() });
     versions::an_attribute_that_fails(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipDeviceGetAttribute:4:719")], ..Setup::default() });
+    search::a_newer_runtime_without_a_device(Setup::search(search::NEWER_WITHOUT));
+    search::a_newer_runtime_that_does_not_load(Setup::search(search::NEWER_BROKEN));
+    search::no_runtime_with_a_device(Setup::search(search::ALL_WITHOUT));
+    search::a_count_that_fails(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:1:719")], ..Setup::search(search::BOTH_WITH) });
     plans::comparisons_only_enqueue(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());

@@ -26,15 +26,21 @@ fn find() -> Result<Found> {
                 continue;
             }
         };
-        let none = |why: &str| format!("{kind} runtime {} found, but it has no device ({why})", runtime.describe());
         match runtime.device_count() {
-            Ok(0) => found.reasons.push(none("it counts 0")),
-            Ok(count) => found.gpus.extend((0..count).filter_map(|i| Some((runtime, c_int::try_from(i).ok()?)))),
-            Err(error) if no_device(error) => found.reasons.push(none(&runtime.error_name(error))),
-            Err(error) => check(runtime, "hipGetDeviceCount", error)?,
+            Ok(count) if count > 0 => found.gpus.extend((0..count).filter_map(|i| Some((runtime, c_int::try_from(i).ok()?)))),
+            Err(error) if !no_device(error) => check(runtime, "hipGetDeviceCount", error)?,
+            counted => {
+                let (name, why) = (runtime.describe(), runtime.no_device_reason(counted));
+                found.reasons.push(format!("{kind} runtime {name} found, but {why}{}", also_tried(runtime)));
+            }
         }
     }
     Ok(found)
+}
+
+/// Which other libraries were there, for the end of a sentence: `; also tried /opt/rocm/lib/libamdhip64.so.7: it has no device (...)`.
+pub(crate) fn also_tried(runtime: &Runtime) -> String {
+    runtime.tried().iter().map(|attempt| format!("; also tried {attempt}")).collect()
 }
 
 /// Opens a GPU, or returns it when it is open. Each is opened once and stays open.

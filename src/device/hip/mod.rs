@@ -44,7 +44,7 @@ mod registry;
 mod set_value;
 mod stream;
 
-pub(crate) use find::{all, best, open};
+pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
 pub(crate) use hash::hash_sum;
 pub(crate) use memory::{HipAlloc, PinnedAlloc};
