@@ -9,6 +9,7 @@ mod basics;
 mod plans;
 mod process;
 mod search;
+mod soak;
 mod versions;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -118,6 +119,9 @@ scenarios! {
     search::a_newer_runtime_that_does_not_load(Setup::search(search::NEWER_BROKEN));
     search::no_runtime_with_a_device(Setup::search(search::ALL_WITHOUT));
     search::a_count_that_fails(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:1:719")], ..Setup::search(search::BOTH_WITH) });
+    soak::soak_on_rocm_5(ROCM_5.setup());
+    soak::soak_on_rocm_6(ROCM_6.setup());
+    soak::soak_on_rocm_7(ROCM_7.setup());
     plans::comparisons_only_enqueue(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());

@@ -159,7 +159,10 @@ impl State {
                 }
             }
             Op::Record(event) => {
-                self.events.insert(event, true);
+                // It may have been destroyed meanwhile.
+                if let Some(done) = self.events.get_mut(&event) {
+                    *done = true;
+                }
             }
             Op::Launch(_) | Op::Wait(_) => {}
         }
