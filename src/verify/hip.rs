@@ -10,6 +10,7 @@ use super::rule::{Arithmetic, Grid, NonFinite};
 use super::stats::NOWHERE;
 use super::sums;
 use super::values::{Explanation, Found, Metric, Outcome, Values};
+use super::workspaces::Idle;
 use crate::device::hip::{HipAlloc, HipDevice, HipStream, Kernel, Loaded, PinnedAlloc};
 use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 use hipverify_sys::abi::{
     self, AnyTensor, MaxParams, MaxResult, MaxWorkspace, VerifyBest, VerifyParams, VerifyPlace, VerifyResult, VerifyWorkspace,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// Dimensions of a layout that a kernel takes, after merging.
 const RANK: usize = abi::MAX_RANK as usize;
@@ -144,23 +145,11 @@ fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<(
     Ok(())
 }
 
-/// Idle workspaces, by device.
-static IDLE: Mutex<Vec<(usize, Workspace)>> = Mutex::new(Vec::new());
+/// Workspaces are kept until the program ends.
+static IDLE: LazyLock<Idle<Workspace>> = LazyLock::new(Idle::new);
 
 fn take(gpu: &'static HipDevice) -> Result<Workspace> {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    match idle.iter().position(|(index, _)| *index == gpu.index()) {
-        Some(at) => Ok(idle.swap_remove(at).1),
-        None => {
-            drop(idle);
-            Workspace::new(gpu)
-        }
-    }
-}
-
-fn give_back(gpu: &'static HipDevice, workspaces: Vec<Workspace>) {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    idle.extend(workspaces.into_iter().map(|w| (gpu.index(), w)));
+    IDLE.take(gpu.index()).map_or_else(|| Workspace::new(gpu), Ok)
 }
 
 /// A kernel and how it is laid out.
@@ -366,7 +355,7 @@ pub(super) fn compare<'a>(
     gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::is_done))?;
     let outcomes = pairs.zip(&workspaces).map(|(((result, _), request), w)| outcome(result, request, w)).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
-    give_back(gpu, workspaces);
+    IDLE.give_back(gpu.index(), workspaces);
     Ok(outcomes)
 }
 
@@ -449,7 +438,7 @@ pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
         unsafe { kernel.launch(queue, grid, &params) }
     })?;
     let MaxResult { largest, nans, infinities } = bytemuck::pod_read_unaligned(&workspace.answer.as_slice()[..size_of::<MaxResult>()]);
-    give_back(gpu, vec![workspace]);
+    IDLE.give_back(gpu.index(), [workspace]);
     Ok(MaxAbs { value: largest, nans, infinities })
 }
 
