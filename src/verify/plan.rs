@@ -108,7 +108,7 @@ impl VerifyPlan {
             Backend::Host => PlanWorkspace::Host(None),
             Backend::Hip(gpu) => {
                 let request = Request::new(&self.options, result, 0.0, 0.0);
-                PlanWorkspace::Hip(hip::Workspace::prepared(&self.device, gpu, dtypes, elements.max(1), &request)?)
+                PlanWorkspace::Hip(hip::Workspace::prepared(gpu, dtypes, elements.max(1), &request)?)
             }
         };
         self.reservations.push(Reservation { dtypes, elements, workspace: Reserved::new(workspace) });
