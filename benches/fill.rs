@@ -75,7 +75,7 @@ fn streaming(chunk: &mut [u64], value: u64) {
         // SAFETY: SSE2 belongs to every x86-64, and the address is that of an exclusive borrow.
         unsafe { std::arch::x86_64::_mm_stream_si64(std::ptr::from_mut(word).cast(), value as i64) };
     }
-    // SAFETY: as above.
+    // SAFETY: SSE belongs to every x86-64; the fence takes no address.
     unsafe { std::arch::x86_64::_mm_sfence() };
 }
 

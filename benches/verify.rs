@@ -58,7 +58,7 @@ fn make(device: &Device, dtype: DType, n: usize, mixed: bool) -> Result<DeviceMe
     fill(&mut unsafe { TensorMut::from_raw(device, address, size, dtype, all)? }, &range.clone().seed(1).spec())?;
     if mixed {
         let third = hipverify::device::Layout::strided(&[n / 3], &[3], 0)?;
-        // SAFETY: as above.
+        // SAFETY: the first tensor is gone, so that the buffer is exclusively ours again; the layout spans a third of its elements by steps of three.
         fill(&mut unsafe { TensorMut::from_raw(device, address, size, dtype, third)? }, &range.seed(1).stream(1).spec())?;
     }
     Ok(bytes)

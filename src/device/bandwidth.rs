@@ -3,6 +3,7 @@
 //! Numbers differ between machines of one kind and drift with clocks: take the ceiling in the same run as the speed.
 
 use super::hip::{HipDevice, Kernel};
+use super::host::HostAlloc;
 use super::{Backend, Device, DeviceBytes, Event, Stream};
 use crate::error::Result;
 use hipverify_sys::abi::{Nothing, ReadTwo, WriteOne};
@@ -19,34 +20,42 @@ const BATCH: usize = 8;
 /// # Errors
 /// No memory for the blocks, or a failed launch.
 pub fn read(device: &Device, bytes: usize) -> Result<f64> {
-    let (mut a, mut b) = (DeviceBytes::new(device, bytes)?, DeviceBytes::new(device, bytes)?);
-    // Touched, so that the host's pages exist.
-    a.set_zero()?;
-    b.set_zero()?;
     let took = match device.backend() {
-        Backend::Host => {
-            let (a, b): (&[u64], &[u64]) = (host_words(&a), host_words(&b));
-            // With and without asking for memory ahead: which is faster depends on the processor.
-            let read = |sum: fn(&[u64]) -> u64| {
-                best(|| {
-                    let sums = a.par_chunks(1 << 16).zip(b.par_chunks(1 << 16)).map(|(a, b)| sum(a) ^ sum(b));
-                    std::hint::black_box(sums.reduce(|| 0, |x, y| x ^ y));
-                })
-            };
-            read(sum_of::<false>).min(read(sum_of::<true>))
-        }
-        Backend::Hip(gpu) => {
-            // SAFETY: `extern "C" __global__ void read_two(ReadTwo)`, for blocks of up to 512 threads.
-            let kernel: Kernel<ReadTwo> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
-            let params = ReadTwo { a: a.ptr(), b: b.ptr(), bytes: bytes as u64, never: std::ptr::null_mut() };
-            timed(device, |stream| {
-                let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
-                // SAFETY: both blocks have `bytes` bytes and outlive `timed`, which waits; `never` is not used on zeros.
-                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &params) }
-            })?
-        }
+        Backend::Host => read_on_host(bytes)?,
+        Backend::Hip(gpu) => read_on_gpu(device, gpu, bytes)?,
     };
     Ok(2.0 * bytes as f64 / took.as_secs_f64())
+}
+
+fn read_on_host(bytes: usize) -> Result<Duration> {
+    let (mut a, mut b) = (HostAlloc::new(bytes)?, HostAlloc::new(bytes)?);
+    // Written, so that the pages exist.
+    a.as_mut_slice().fill(1);
+    b.as_mut_slice().fill(1);
+    // A block is aligned to more than a word: what is no word is at its end.
+    let [a, b] = [&a, &b].map(|block| bytemuck::pod_align_to::<u8, u64>(block.as_slice()).1);
+    // With and without asking for memory ahead: which is faster depends on the processor.
+    let read = |sum: fn(&[u64]) -> u64| {
+        best(|| {
+            let sums = a.par_chunks(1 << 16).zip(b.par_chunks(1 << 16)).map(|(a, b)| sum(a) ^ sum(b));
+            std::hint::black_box(sums.reduce(|| 0, |x, y| x ^ y));
+        })
+    };
+    Ok(read(sum_of::<false>).min(read(sum_of::<true>)))
+}
+
+fn read_on_gpu(device: &Device, gpu: &'static HipDevice, bytes: usize) -> Result<Duration> {
+    let (mut a, mut b) = (DeviceBytes::new(device, bytes)?, DeviceBytes::new(device, bytes)?);
+    a.set_zero()?;
+    b.set_zero()?;
+    // SAFETY: `extern "C" __global__ void read_two(ReadTwo)`, for blocks of up to 512 threads.
+    let kernel: Kernel<ReadTwo> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
+    let params = ReadTwo { a: a.ptr(), b: b.ptr(), bytes: bytes as u64, never: std::ptr::null_mut() };
+    timed(device, |stream| {
+        let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
+        // SAFETY: both blocks have `bytes` bytes and outlive `timed`, which waits; `never` is not used on zeros.
+        unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &params) }
+    })
 }
 
 /// Bytes per second at which `device` writes a block of `bytes` bytes.
@@ -125,11 +134,6 @@ fn hip_of<'a>(gpu: &'static HipDevice, stream: &'a Stream) -> Result<&'a super::
         Some(hip) => Ok(hip),
         None => gpu.queue().map(|q| &**q),
     }
-}
-
-fn host_words(block: &DeviceBytes) -> &[u64] {
-    // SAFETY: a host block is aligned to 64 bytes and initialised for its whole size; the borrow keeps it.
-    unsafe { std::slice::from_raw_parts(block.ptr().cast(), block.byte_size() / 8) }
 }
 
 /// A reduction that costs next to nothing, so that memory is what is measured. Compiled for wide vectors where they are.

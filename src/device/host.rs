@@ -14,9 +14,9 @@ pub(crate) struct HostAlloc {
     bytes: usize,
 }
 
-// SAFETY: the block is owned and has no interior mutability; access goes through &self and &mut self.
+// SAFETY: the block is owned, and the allocator takes it back from any thread.
 unsafe impl Send for HostAlloc {}
-// SAFETY: shared access only reads.
+// SAFETY: all that a shared block gives is a slice for reading; it is written through an exclusive borrow only.
 unsafe impl Sync for HostAlloc {}
 
 impl HostAlloc {
@@ -39,7 +39,7 @@ impl HostAlloc {
     }
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the block is borrowed mutably.
+        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), and they are borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.bytes) }
     }
 }

@@ -323,7 +323,8 @@ impl<T: Element> DeviceMem<T> {
 
     /// The whole buffer as a tensor of one dimension.
     pub(crate) fn flat(&self) -> TensorRef<'_> {
-        TensorRef::flat(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, self.elements())
+        // SAFETY: the pointer is valid for the buffer's size, in which its elements lie, and the borrow keeps it so and unwritten.
+        unsafe { TensorRef::flat(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, self.elements()) }
     }
 
     /// The buffer as a dense row-major tensor of the given shape.

@@ -30,11 +30,12 @@ impl Module {
     /// [`Error::Compile`] when the runtime refuses it; [`Error::Unsupported`] on the host device.
     ///
     /// # Safety
-    /// `image` is a whole code object: the runtime trusts the sizes that its headers give.
+    /// `image` is a whole code object: the runtime reads as far as its headers say, and is told no length.
     pub unsafe fn load(device: &Device, image: &[u8]) -> Result<Module> {
         match device.backend() {
             Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
-            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::load(gpu, "module", image)? }),
+            // SAFETY: the caller promises a whole code object.
+            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: unsafe { Code::load(gpu, "module", image)? } }),
         }
     }
 

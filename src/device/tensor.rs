@@ -53,8 +53,12 @@ impl<'a> TensorRef<'a> {
         Ok(TensorRef { device: device.clone(), ptr, bytes, dtype, layout, borrow: PhantomData })
     }
 
-    /// A whole buffer in one dimension; the caller's borrow keeps it alive.
-    pub(crate) fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
+    /// A whole buffer in one dimension.
+    ///
+    /// # Safety
+    /// * `ptr`, `bytes` and `device` are as [`from_raw`](Self::from_raw) asks;
+    /// * `elements` elements of `dtype` take up to `bytes` bytes.
+    pub(crate) unsafe fn flat(device: &Device, ptr: *const u8, bytes: usize, dtype: DType, elements: usize) -> TensorRef<'a> {
         TensorRef { device: device.clone(), ptr, bytes, dtype, layout: Layout::flat(elements), borrow: PhantomData }
     }
 

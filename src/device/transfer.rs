@@ -27,7 +27,8 @@ impl<T: Element> PinnedMem<T> {
     /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed call; both
     /// buffers are dropped then.
     pub fn upload(self, target: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
-        self.start(target, stream, |pinned, device, stream| copy_in(device, pinned.as_slice(), stream))
+        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
+        self.start(target, stream, |pinned, device, stream| unsafe { copy_in(device, pinned.as_slice(), stream) })
     }
 
     /// Enqueues a copy of `source` into this buffer and returns at once.
@@ -35,7 +36,8 @@ impl<T: Element> PinnedMem<T> {
     /// # Errors
     /// As [`upload`](PinnedMem::upload).
     pub fn download(self, source: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
-        self.start(source, stream, |pinned, device, stream| copy_out(device, pinned.as_mut_slice(), stream))
+        // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
+        self.start(source, stream, |pinned, device, stream| unsafe { copy_out(device, pinned.as_mut_slice(), stream) })
     }
 
     fn start(
@@ -142,7 +144,8 @@ impl<'scope> Scope<'scope, '_> {
     /// # Errors
     /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed call.
     pub fn upload<T: Element>(&'scope self, source: &'scope [T], target: &'scope mut DeviceMem<T>) -> Result<()> {
-        copy_in(target, source, self.stream)
+        // SAFETY: both are borrowed for 'scope, and [`Stream::scope`] waits for the stream before that ends, also on unwind.
+        unsafe { copy_in(target, source, self.stream) }
     }
 
     /// Enqueues a copy to host memory.
@@ -150,32 +153,39 @@ impl<'scope> Scope<'scope, '_> {
     /// # Errors
     /// As [`upload`](Scope::upload).
     pub fn download<T: Element>(&'scope self, source: &'scope DeviceMem<T>, target: &'scope mut [T]) -> Result<()> {
-        copy_out(source, target, self.stream)
+        // SAFETY: both are borrowed for 'scope, and [`Stream::scope`] waits for the stream before that ends, also on unwind.
+        unsafe { copy_out(source, target, self.stream) }
     }
 }
 
-/// Enqueues a copy to the device; the caller keeps both ends alive and untouched until the stream has been waited for.
-fn copy_in<T: Element>(target: &mut DeviceMem<T>, source: &[T], stream: &Stream) -> Result<()> {
+/// Enqueues a copy to the device.
+///
+/// # Safety
+/// Until the stream has been waited for, both ends stay alive, nothing writes `source`, and nothing but work on this stream uses `target`.
+unsafe fn copy_in<T: Element>(target: &mut DeviceMem<T>, source: &[T], stream: &Stream) -> Result<()> {
     stream.device().expect_same(target.device(), "the target")?;
     same_length("units copied to the device", target.len(), source.len())?;
     match (target.bytes_mut().alloc_mut(), stream.hip()) {
         (Alloc::Hip(to), Some(stream)) => {
             stream.device().enter()?;
-            // SAFETY: both have the same length; a Transfer owns them and a Scope borrows them until the stream is waited for.
+            // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
             unsafe { stream.copy(to.ptr().cast(), source.as_ptr().cast(), size_of_val(source), hipMemcpyKind::hipMemcpyHostToDevice) }
         }
         _ => target.copy_from_slice(source),
     }
 }
 
-/// Enqueues a copy to the host, under the same conditions.
-fn copy_out<T: Element>(source: &DeviceMem<T>, target: &mut [T], stream: &Stream) -> Result<()> {
+/// Enqueues a copy to the host.
+///
+/// # Safety
+/// Until the stream has been waited for, both ends stay alive, nothing writes `source`, and nothing uses `target`.
+unsafe fn copy_out<T: Element>(source: &DeviceMem<T>, target: &mut [T], stream: &Stream) -> Result<()> {
     stream.device().expect_same(source.device(), "the source")?;
     same_length("units copied from the device", source.len(), target.len())?;
     match (source.bytes().alloc(), stream.hip()) {
         (Alloc::Hip(from), Some(stream)) => {
             stream.device().enter()?;
-            // SAFETY: as above.
+            // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
             unsafe { stream.copy(target.as_mut_ptr().cast(), from.ptr().cast(), size_of_val(target), hipMemcpyKind::hipMemcpyDeviceToHost) }
         }
         _ => source.copy_to_slice(target),

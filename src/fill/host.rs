@@ -105,7 +105,7 @@ struct Shared(*mut u8);
 
 // SAFETY: `strided` lets no two threads write the same byte.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: a shared value gives an address; that no two threads write the same byte through it is what `strided` sees to.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -144,10 +144,12 @@ fn strided(vectors: Vectors, p: &FillParams, dtype: DType, memory: &mut [u8]) {
                         let at = (at + i as i64 * step) as usize;
                         if pass == 0 {
                             let from = &bytes[element * unit..(element + 1) * unit];
-                            // SAFETY: as above, for one element.
+                            // SAFETY: the layout was checked to lie within `memory`, which is borrowed exclusively; no other element has these
+                            // bytes, and one thread visits this one.
                             unsafe { shared.at(at * unit).copy_from_nonoverlapping(from.as_ptr(), unit) };
                         } else if (pass == flag::EVEN) == at.is_multiple_of(2) {
-                            // SAFETY: as above; of the two elements in a byte only one belongs to this pass.
+                            // SAFETY: the byte lies within `memory`, as its element does by the layout; of its two elements only one belongs to this
+                            // pass, and one thread visits that.
                             let byte = unsafe { std::slice::from_raw_parts_mut(shared.at(at / 2), 1) };
                             dtype.store_bits(byte, at % 2, dtype.load_bits(bytes, element));
                         }

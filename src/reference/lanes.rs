@@ -121,12 +121,12 @@ mod x86 {
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const $element) -> $ty {
-                    // SAFETY: as above, and the pointer is valid for all lanes; no alignment is assumed.
+                    // SAFETY: the caller promises a CPU with these instructions and lanes to read; no alignment is assumed.
                     unsafe { $load(from) }
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $element) {
-                    // SAFETY: as above, and the pointer is valid for all lanes; no alignment is assumed.
+                    // SAFETY: the caller promises a CPU with these instructions and lanes to write; no alignment is assumed.
                     unsafe { $store(to, self) }
                 }
                 #[inline(always)]

@@ -55,7 +55,8 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
         by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 52 or 31 bits)", device.name()),
     })?;
     let cut = if model.input() == Input::F16AsBf16Truncated { hipverify_sys::abi::CUT } else { 0 };
-    hip::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut())
+    // SAFETY: formats and lengths were checked, and all three buffers are on one device.
+    unsafe { hip::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
 }
 
 /// Checks that the buffers hold matrices of these sizes and are on one device.

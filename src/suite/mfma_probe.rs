@@ -147,7 +147,9 @@ impl MfmaProbe {
         let (a, b, c) = (image(Operand::A, ta, &self.a)?, image(Operand::B, tb, &self.b)?, image(Operand::C, tc, &self.c)?);
         let mut d = DeviceBytes::new(device, c.byte_size())?;
         let name = mfma.builtin().replace("__builtin_amdgcn_", "");
-        crate::device::hip::mfma::issue(&name, 1, &a, &b, &c, &mut d)?;
+        // SAFETY: hip/mfma.hip has a kernel of this name for each instruction of the device's architecture; A, B and C are its register
+        // images for one step, and D has the size of C.
+        unsafe { crate::device::hip::mfma::issue(&name, 1, &a, &b, &c, &mut d)? };
         let mut image = vec![0; d.byte_size()];
         d.copy_to_slice(&mut image)?;
         Ok(ProbeAnswer { name: device.name(), d: matrix(mfma, Operand::D, tc, &image) })

@@ -10,14 +10,15 @@ use super::rule::{Arithmetic, Grid, NonFinite};
 use super::stats::NOWHERE;
 use super::sums;
 use super::values::{Explanation, Found, Metric, Outcome, Values};
+use super::workspaces::Idle;
 use crate::device::hip::{HipAlloc, HipDevice, HipStream, Kernel, Loaded, PinnedAlloc};
-use crate::device::{Device, Layout, TensorRef};
+use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{
     self, AnyTensor, MaxParams, MaxResult, MaxWorkspace, VerifyBest, VerifyParams, VerifyPlace, VerifyResult, VerifyWorkspace,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 /// Dimensions of a layout that a kernel takes, after merging.
 const RANK: usize = abi::MAX_RANK as usize;
@@ -65,28 +66,18 @@ impl Workspace {
 
     /// A workspace for comparisons of these formats with up to `elements` elements, and their kernels loaded: [`launch`](Self::launch)
     /// allocates nothing then.
-    pub(super) fn prepared(
-        device: &Device,
-        gpu: &'static HipDevice,
-        dtypes: [DType; 2],
-        elements: usize,
-        request: &Request,
-    ) -> Result<Self> {
+    pub(super) fn prepared(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, request: &Request) -> Result<Self> {
         let mut workspace = Workspace::new(gpu)?;
         // The kernels for aligned memory, where small tensors count their mismatches by more parts than large ones, and the one for every
-        // layout. Nothing reads the addresses.
-        let mut reserve = |address: usize, elements: usize| -> Result<()> {
-            let tensor = |dtype: DType| {
-                let bytes = dtype.bytes_for(elements).unwrap_or(usize::MAX);
-                TensorRef::flat(device, std::ptr::without_provenance(address), bytes, dtype, elements)
-            };
-            let launch = Launch::of(gpu, &tensor(dtypes[0]), &tensor(dtypes[1]), request)?;
+        // layout.
+        let mut reserve = |dense: Option<&Dense>, elements: usize| -> Result<()> {
+            let launch = Launch::of(gpu, dtypes, elements, dense, request)?;
             workspace.reserve(gpu, &launch)
         };
-        reserve(16, elements)?;
-        reserve(1, elements)?;
-        if let Some(dense) = DENSE.iter().find(|d| [d.0, d.1] == dtypes) {
-            reserve(16, elements.min(few(gpu, dense, request)?.2))?;
+        reserve(None, elements)?;
+        if let Some(dense) = dense_of(dtypes, request) {
+            reserve(Some(dense), elements)?;
+            reserve(Some(dense), elements.min(few(gpu, dense, request)?.2))?;
         }
         Ok(workspace)
     }
@@ -103,7 +94,7 @@ impl Workspace {
         reference: &TensorRef<'_>,
         request: &Request,
     ) -> Result<()> {
-        let launch = Launch::of(stream.device(), result, reference, request)?;
+        let launch = Launch::for_tensors(stream.device(), result, reference, request)?;
         if !self.has_room_for(&launch) {
             let limit = "more than the plan has reserved room for".to_owned();
             return Err(Error::InvalidArgument { what: "elements", value: result.elements().to_string(), limit });
@@ -123,7 +114,9 @@ impl Workspace {
     }
 
     fn mark_unwritten(&mut self) {
-        self.answer.as_mut_slice()[DONE..DONE + 8].fill(0);
+        // SAFETY: whoever may change the workspace has it alone, and no kernel writes it: it has not been launched, or has been waited for.
+        let answer = unsafe { self.answer.as_mut_slice() };
+        answer[DONE..DONE + 8].fill(0);
     }
 
     /// Whether a kernel has written the answer since it was marked.
@@ -144,23 +137,11 @@ fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<(
     Ok(())
 }
 
-/// Idle workspaces, by device.
-static IDLE: Mutex<Vec<(usize, Workspace)>> = Mutex::new(Vec::new());
+/// Workspaces are kept until the program ends.
+static IDLE: LazyLock<Idle<Workspace>> = LazyLock::new(Idle::new);
 
 fn take(gpu: &'static HipDevice) -> Result<Workspace> {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    match idle.iter().position(|(index, _)| *index == gpu.index()) {
-        Some(at) => Ok(idle.swap_remove(at).1),
-        None => {
-            drop(idle);
-            Workspace::new(gpu)
-        }
-    }
-}
-
-fn give_back(gpu: &'static HipDevice, workspaces: Vec<Workspace>) {
-    let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-    idle.extend(workspaces.into_iter().map(|w| (gpu.index(), w)));
+    IDLE.take(gpu.index()).map_or_else(|| Workspace::new(gpu), Ok)
 }
 
 /// A kernel and how it is laid out.
@@ -201,10 +182,9 @@ const DENSE: &[Dense] = dense! {
 /// The file for every pair.
 const ANY: &str = "verify_any.hip";
 
-/// The kernels of their own that a pair has, if its memory allows and no histograms are wanted.
-fn dense_of(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Option<&'static Dense> {
-    let fits = dense_address(result).is_some() && dense_address(reference).is_some() && !request.histograms;
-    DENSE.iter().find(|d| fits && (d.0, d.1) == (result.dtype(), reference.dtype()))
+/// The kernels of their own that a pair of formats has, if no histograms are wanted.
+fn dense_of(dtypes: [DType; 2], request: &Request) -> Option<&'static Dense> {
+    DENSE.iter().find(|d| !request.histograms && [d.0, d.1] == dtypes)
 }
 
 /// Where a tensor begins, if it is contiguous and aligned to 16 bytes.
@@ -245,9 +225,16 @@ fn chunk_log(segments: usize, groups: usize) -> u32 {
 }
 
 impl Launch {
-    fn of(gpu: &'static HipDevice, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Result<Launch> {
-        let (elements, dense) = (result.elements(), dense_of(result, reference, request));
-        let vector = sums::vector_width(result.dtype(), reference.dtype());
+    /// The launch for two tensors.
+    fn for_tensors(gpu: &'static HipDevice, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Result<Launch> {
+        let dtypes = [result.dtype(), reference.dtype()];
+        let dense = dense_of(dtypes, request).filter(|_| dense_address(result).is_some() && dense_address(reference).is_some());
+        Launch::of(gpu, dtypes, result.elements(), dense, request)
+    }
+
+    /// The launch for tensors of these formats, by the kernels for `dense` ones or by the one for every layout.
+    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, dense: Option<&Dense>, request: &Request) -> Result<Launch> {
+        let vector = sums::vector_width(dtypes[0], dtypes[1]);
         let segments = elements.div_ceil(sums::segment_elements(vector));
         if let Some(dense) = dense {
             let (kernel, most, small) = few(gpu, dense, request)?;
@@ -259,7 +246,7 @@ impl Launch {
         let (kernel, most) = match dense {
             Some(Dense(_, _, file, [all, counts, ..])) => kernel(gpu, file, if request.all { all } else { counts }, 128)?,
             None => {
-                let name = match Arithmetic::of(result.dtype(), reference.dtype()) {
+                let name = match Arithmetic::of(dtypes[0], dtypes[1]) {
                     Arithmetic::F32 => "verify_any_f32",
                     Arithmetic::F64 => "verify_any_f64",
                     Arithmetic::I64 => "verify_any_i64",
@@ -348,7 +335,7 @@ pub(super) fn compare<'a>(
     let enqueue = |workspaces: &mut Vec<Workspace>, queue: &Arc<HipStream>| {
         let mut last = None;
         for ((result, reference), request) in pairs.clone() {
-            let launch = Launch::of(gpu, result, reference, request)?;
+            let launch = Launch::for_tensors(gpu, result, reference, request)?;
             let mut workspace = take(gpu)?;
             workspace.reserve(gpu, &launch)?;
             let params = params(result, reference, request, &launch, &workspace)?;
@@ -366,7 +353,7 @@ pub(super) fn compare<'a>(
     gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::is_done))?;
     let outcomes = pairs.zip(&workspaces).map(|(((result, _), request), w)| outcome(result, request, w)).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
-    give_back(gpu, workspaces);
+    IDLE.give_back(gpu.index(), workspaces);
     Ok(outcomes)
 }
 
@@ -375,8 +362,10 @@ const AT: [usize; 6] = [0, 1, 2, 3, 5, 4];
 
 /// What a kernel wrote, as the host's loops would have it. It explains always; what was not asked for is dropped.
 fn outcome(result: &TensorRef<'_>, request: &Request, workspace: &Workspace) -> Outcome {
+    // SAFETY: the kernel that wrote it has said so or has been waited for, and no other is launched before the workspace is taken again.
+    let answer = unsafe { workspace.answer.as_slice() };
     // Not copied: most of it is room for mismatches that few comparisons have.
-    let answer: &VerifyResult = bytemuck::from_bytes(&workspace.answer.as_slice()[..size_of::<VerifyResult>()]);
+    let answer: &VerifyResult = bytemuck::from_bytes(&answer[..size_of::<VerifyResult>()]);
     let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = answer.counts;
     let mut values = Values {
         mismatches,
@@ -448,8 +437,10 @@ pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
         // workspace.
         unsafe { kernel.launch(queue, grid, &params) }
     })?;
-    let MaxResult { largest, nans, infinities } = bytemuck::pod_read_unaligned(&workspace.answer.as_slice()[..size_of::<MaxResult>()]);
-    give_back(gpu, vec![workspace]);
+    // SAFETY: `blocking` has waited for the only kernel that writes it.
+    let answer = unsafe { workspace.answer.as_slice() };
+    let MaxResult { largest, nans, infinities } = bytemuck::pod_read_unaligned(&answer[..size_of::<MaxResult>()]);
+    IDLE.give_back(gpu.index(), [workspace]);
     Ok(MaxAbs { value: largest, nans, infinities })
 }
 

@@ -33,6 +33,7 @@ mod stats;
 mod sums;
 mod tolerance;
 mod values;
+mod workspaces;
 
 #[cfg(test)]
 mod tests;

@@ -9,12 +9,12 @@
 
 use super::options::Request;
 use super::values::Outcome;
+use super::workspaces::Reserved;
 use super::{Options, Report, Tolerance, hip, host, request};
 use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Memory and kernels for comparisons under way, made before the first of them: what is enqueued later only launches.
 ///
@@ -42,29 +42,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct VerifyPlan {
     device: Device,
     options: Options,
-    slots: Vec<Slot>,
+    reservations: Vec<Reservation>,
 }
 
 /// Room for one comparison at a time.
 #[derive(Debug)]
-struct Slot {
+struct Reservation {
     dtypes: [DType; 2],
     elements: usize,
-    taken: AtomicBool,
-    desk: Mutex<Desk>,
+    workspace: Reserved<PlanWorkspace>,
 }
 
 /// Where an outcome will lie.
 #[derive(Debug)]
-enum Desk {
+enum PlanWorkspace {
     Host(Option<Box<Outcome>>),
     Hip(hip::Workspace),
 }
 
-/// What is compared in a slot, and how.
+/// What is compared in a reserved workspace, and how.
 #[derive(Debug)]
-struct Job<'a> {
-    slot: &'a Slot,
+struct Comparison<'a> {
+    reservation: &'a Reservation,
     result: TensorRef<'a>,
     reference: TensorRef<'a>,
     request: Request,
@@ -74,7 +73,7 @@ struct Job<'a> {
 #[derive(Debug)]
 #[must_use = "the report comes from `wait`"]
 pub struct Pending<'a> {
-    job: Job<'a>,
+    comparison: Comparison<'a>,
     stream: Stream,
     /// Whether `drop` has to wait.
     open: bool,
@@ -83,7 +82,7 @@ pub struct Pending<'a> {
 /// A comparison that is part of a graph; see [`VerifyPlan::record`].
 #[derive(Debug)]
 pub struct Recorded<'a> {
-    job: Job<'a>,
+    comparison: Comparison<'a>,
     /// The graph that launches it; `None` when other code makes that.
     graph: Option<RecordingId>,
 }
@@ -95,7 +94,7 @@ impl VerifyPlan {
     /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`].
     pub fn new(device: &Device, options: &Options) -> Result<VerifyPlan> {
         options.check()?;
-        Ok(VerifyPlan { device: device.clone(), options: options.clone(), slots: Vec::new() })
+        Ok(VerifyPlan { device: device.clone(), options: options.clone(), reservations: Vec::new() })
     }
 
     /// Makes room for one more comparison at a time, of tensors of these formats with up to `elements` elements, in any layout and at any
@@ -105,14 +104,14 @@ impl VerifyPlan {
     /// [`Error::OutOfMemory`], [`Error::Compile`], or a failed call.
     pub fn reserve(&mut self, result: DType, reference: DType, elements: usize) -> Result<()> {
         let dtypes = [result, reference];
-        let desk = match self.device.backend() {
-            Backend::Host => Desk::Host(None),
+        let workspace = match self.device.backend() {
+            Backend::Host => PlanWorkspace::Host(None),
             Backend::Hip(gpu) => {
                 let request = Request::new(&self.options, result, 0.0, 0.0);
-                Desk::Hip(hip::Workspace::prepared(&self.device, gpu, dtypes, elements.max(1), &request)?)
+                PlanWorkspace::Hip(hip::Workspace::prepared(gpu, dtypes, elements.max(1), &request)?)
             }
         };
-        self.slots.push(Slot { dtypes, elements, taken: AtomicBool::new(false), desk: Mutex::new(desk) });
+        self.reservations.push(Reservation { dtypes, elements, workspace: Reserved::new(workspace) });
         Ok(())
     }
 
@@ -123,7 +122,7 @@ impl VerifyPlan {
 
     /// How many comparisons there is room for, under way or not.
     pub fn capacity(&self) -> usize {
-        self.slots.len()
+        self.reservations.len()
     }
 
     /// Enqueues a comparison on `stream` and returns at once: no allocation on the device, no wait, no callback. The stream may be
@@ -147,12 +146,12 @@ impl VerifyPlan {
         if stream.hip().is_some_and(|s| s.is_captured_by_others()) {
             return Err(Error::Unsupported { what: operation.to_owned(), by: "a stream that is being captured".to_owned() });
         }
-        let job = self.job(stream, result, reference, tolerance)?;
+        let comparison = self.comparison(stream, result, reference, tolerance)?;
         // Open before the launch: should that fail half-way, the drop waits.
-        let pending = Pending { job, stream: stream.clone(), open: true };
-        // SAFETY: the tensors are borrowed for as long as `pending`, whose drop waits. A leaked one keeps its slot for ever, and memory that is
+        let pending = Pending { comparison, stream: stream.clone(), open: true };
+        // SAFETY: the tensors are borrowed for as long as `pending`, whose drop waits. A leaked one keeps its workspace for ever, and memory that is
         // freed or written later waits for the stream.
-        unsafe { pending.job.launch(stream)? };
+        unsafe { pending.comparison.launch(stream)? };
         Ok(pending)
     }
 
@@ -167,16 +166,17 @@ impl VerifyPlan {
         reference: &'env impl AsTensor,
         tolerance: &Tolerance,
     ) -> Result<Recorded<'env>> {
-        let job = self.job(capture.stream(), result.as_tensor(), reference.as_tensor(), tolerance)?;
+        let comparison = self.comparison(capture.stream(), result.as_tensor(), reference.as_tensor(), tolerance)?;
         match self.device.backend() {
             Backend::Host => {
-                let (slot, result, reference, request) = (job.slot, job.result.clone(), job.reference.clone(), job.request);
-                capture.step(move || slot.compare_on_host(&result, &reference, &request));
+                let (reservation, result, reference, request) =
+                    (comparison.reservation, comparison.result.clone(), comparison.reference.clone(), comparison.request);
+                capture.step(move || reservation.compare_on_host(&result, &reference, &request));
             }
-            // SAFETY: plan and tensors are borrowed for 'env, which the graph cannot outlive; a slot in a graph is never given back.
-            Backend::Hip(_) => unsafe { job.launch(capture.stream())? },
+            // SAFETY: plan and tensors are borrowed for 'env, which the graph cannot outlive; a workspace in a graph is never given back.
+            Backend::Hip(_) => unsafe { comparison.launch(capture.stream())? },
         }
-        Ok(Recorded { job, graph: Some(capture.id().clone()) })
+        Ok(Recorded { comparison, graph: Some(capture.id().clone()) })
     }
 
     /// As [`record`](VerifyPlan::record), for a stream that other code is capturing. There is no such stream on the host device, where this
@@ -196,35 +196,40 @@ impl VerifyPlan {
         reference: &'a impl AsTensor,
         tolerance: &Tolerance,
     ) -> Result<Recorded<'a>> {
-        let job = self.job(stream, result.as_tensor(), reference.as_tensor(), tolerance)?;
-        // SAFETY: the caller promises that tensors and plan outlive the graph; a slot that is recorded is never given back.
-        unsafe { job.launch(stream)? };
-        Ok(Recorded { job, graph: None })
+        let comparison = self.comparison(stream, result.as_tensor(), reference.as_tensor(), tolerance)?;
+        // SAFETY: the caller promises that tensors and plan outlive the graph; a workspace that is recorded is never given back.
+        unsafe { comparison.launch(stream)? };
+        Ok(Recorded { comparison, graph: None })
     }
 
-    /// Checks a comparison and takes a slot for it.
-    fn job<'a>(&'a self, stream: &Stream, result: TensorRef<'a>, reference: TensorRef<'a>, tolerance: &Tolerance) -> Result<Job<'a>> {
+    /// Checks a comparison and takes a workspace for it.
+    fn comparison<'a>(
+        &'a self,
+        stream: &Stream,
+        result: TensorRef<'a>,
+        reference: TensorRef<'a>,
+        tolerance: &Tolerance,
+    ) -> Result<Comparison<'a>> {
         self.device.expect_same(stream.device(), "the stream")?;
         self.device.expect_same(result.device(), "a result")?;
         let request = request(&result, &reference, tolerance, &self.options, || {
             let limit = "a plan cannot measure the reference; give its maximum: Tolerance::new(t.rtol(), t.atol(max))".to_owned();
             Err(Error::InvalidArgument { what: "tolerance", value: "derived from the reference's maximum".to_owned(), limit })
         })?;
-        let slot = self.take(&result, &reference)?;
-        Ok(Job { slot, result, reference, request })
+        let reservation = self.take(&result, &reference)?;
+        Ok(Comparison { reservation, result, reference, request })
     }
 
-    /// The smallest free slot that is large enough.
-    fn take(&self, result: &TensorRef<'_>, reference: &TensorRef<'_>) -> Result<&Slot> {
+    /// The smallest free workspace that is large enough.
+    fn take(&self, result: &TensorRef<'_>, reference: &TensorRef<'_>) -> Result<&Reservation> {
         let dtypes = [result.dtype(), reference.dtype()];
-        let fits = |slot: &&Slot| slot.dtypes == dtypes && slot.elements >= result.elements();
-        let mut slots: Vec<&Slot> = self.slots.iter().filter(fits).collect();
-        slots.sort_by_key(|slot| slot.elements);
-        let free = |slot: &&&Slot| !slot.taken.swap(true, Ordering::AcqRel);
-        slots.iter().find(free).copied().ok_or_else(|| Error::InvalidArgument {
+        let fits = |r: &&Reservation| r.dtypes == dtypes && r.elements >= result.elements();
+        let mut reservations: Vec<&Reservation> = self.reservations.iter().filter(fits).collect();
+        reservations.sort_by_key(|r| r.elements);
+        reservations.iter().find(|r| r.workspace.take()).copied().ok_or_else(|| Error::InvalidArgument {
             what: "comparison",
             value: format!("{} elements of {} against {}", result.elements(), dtypes[0], dtypes[1]),
-            limit: match slots.len() {
+            limit: match reservations.len() {
                 0 => "the plan has reserved no room for it".to_owned(),
                 n => format!("the plan's room for {n} at a time is in use"),
             },
@@ -232,37 +237,33 @@ impl VerifyPlan {
     }
 }
 
-impl Slot {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl Reservation {
     fn compare_on_host(&self, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) {
         let outcome = host::compare(result, reference, request);
-        *self.desk() = Desk::Host(Some(Box::new(outcome)));
+        *self.workspace.lock() = PlanWorkspace::Host(Some(Box::new(outcome)));
     }
 }
 
-impl Job<'_> {
+impl Comparison<'_> {
     /// Enqueues the comparison, or makes it on the host device.
     ///
     /// # Safety
     /// On a GPU: tensors and plan stay valid and unwritten until the stream has been waited for, or as long as the graph may run that is
-    /// being captured; nobody else has the slot.
+    /// being captured; nobody else has the workspace.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
-        if let (Desk::Hip(workspace), Some(stream)) = (&mut *self.slot.desk(), stream.hip()) {
+        if let (PlanWorkspace::Hip(workspace), Some(stream)) = (&mut *self.reservation.workspace.lock(), stream.hip()) {
             // SAFETY: the caller promises what `launch` asks for the tensors and the plan, which owns the workspace.
             return unsafe { workspace.launch(stream, &self.result, &self.reference, &self.request) };
         }
-        self.slot.compare_on_host(&self.result, &self.reference, &self.request);
+        self.reservation.compare_on_host(&self.result, &self.reference, &self.request);
         Ok(())
     }
 
     /// The report of work that is done.
     fn report(&self) -> Result<Report> {
-        let outcome = match &mut *self.slot.desk() {
-            Desk::Host(outcome) => outcome.take().map(|outcome| *outcome),
-            Desk::Hip(workspace) => workspace.take_outcome(&self.result, &self.request),
+        let outcome = match &mut *self.reservation.workspace.lock() {
+            PlanWorkspace::Host(outcome) => outcome.take().map(|outcome| *outcome),
+            PlanWorkspace::Hip(workspace) => workspace.take_outcome(&self.result, &self.request),
         };
         let outcome = outcome.ok_or_else(|| Error::InvalidArgument {
             what: "report",
@@ -315,10 +316,10 @@ impl Pending<'_> {
         self.stream.hip().map_or(Ok(()), |stream| stream.fence())
     }
 
-    /// The report after a wait that went well, and the slot for others.
+    /// The report after a wait that went well, and the workspace for others.
     fn take_report(&mut self) -> Result<Report> {
-        let report = self.job.report();
-        self.job.slot.taken.store(false, Ordering::Release);
+        let report = self.comparison.report();
+        self.comparison.reservation.workspace.give_back();
         report
     }
 }
@@ -350,7 +351,7 @@ impl Recorded<'_> {
             return Err(Error::InvalidArgument { what: "graph", value: "another one".to_owned(), limit });
         }
         graph.wait()?;
-        self.job.report()
+        self.comparison.report()
     }
 
     /// The report of the last launch of a graph that other code made, see [`VerifyPlan::record_raw`]. Each launch is told once at most.
@@ -361,6 +362,6 @@ impl Recorded<'_> {
     /// # Safety
     /// No launch of the graph is under way, on any stream: it would write what is read here.
     pub unsafe fn report_raw(&self) -> Result<Report> {
-        self.job.report()
+        self.comparison.report()
     }
 }

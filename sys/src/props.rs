@@ -42,7 +42,7 @@ impl DeviceProps {
             // SAFETY: the buffer is aligned for and larger than the struct that the function fills.
             (unsafe { get((&raw mut buffer).cast::<c_void>(), ordinal) }, ARCH_R0600)
         } else if let Some(get) = api.hipGetDeviceProperties {
-            // SAFETY: as above.
+            // SAFETY: the buffer is aligned for and larger than this older struct, too.
             (unsafe { get((&raw mut buffer).cast::<hipDeviceProp_t>(), ordinal) }, ARCH_LEGACY)
         } else {
             (hipError_t::hipErrorNotSupported, 0)

@@ -15,6 +15,10 @@ mod recording;
 #[path = "../../src/device/hip/registry.rs"]
 mod registry;
 
+#[path = "../../src/verify/workspaces.rs"]
+mod workspaces;
+
+mod plans;
 mod streams;
 
 use loom::sync::atomic::{AtomicU64, Ordering};

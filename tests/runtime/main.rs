@@ -41,7 +41,7 @@ impl StandIn {
     /// The `nth` call of `name` from now on returns `code`.
     fn fail(&self, name: &str, nth: usize, code: c_int) {
         let name = CString::new(name).unwrap();
-        // SAFETY: as above.
+        // SAFETY: tests/standin/src/lib.rs defines `standin_fail` with this type.
         unsafe { self.0.get::<unsafe extern "C" fn(*const c_char, usize, c_int)>(b"standin_fail\0").unwrap()(name.as_ptr(), nth, code) }
     }
 

@@ -90,7 +90,7 @@ impl HipAlloc {
     /// Copies to the host, and waits.
     pub(crate) fn read(&self, target: &mut [u8]) -> Result<()> {
         self.same_size(target.len())?;
-        // SAFETY: as above.
+        // SAFETY: the block and `target` have this size, and `target` is borrowed exclusively until `blocking` has waited.
         self.device.blocking(|queue| unsafe {
             queue.copy(target.as_mut_ptr().cast(), self.ptr, target.len(), hipMemcpyKind::hipMemcpyDeviceToHost)
         })
@@ -168,9 +168,9 @@ pub(crate) struct PinnedAlloc {
     bytes: usize,
 }
 
-// SAFETY: the block is owned and has no interior mutability; access goes through &self and &mut self.
+// SAFETY: the block is owned, and no thread's in particular: it is pinned for every context (hipHostMallocPortable) and freed from any thread.
 unsafe impl Send for PinnedAlloc {}
-// SAFETY: shared access only reads.
+// SAFETY: what a shared block gives is its address, atomic loads, and slices by a function whose callers promise that no GPU writes meanwhile.
 unsafe impl Sync for PinnedAlloc {}
 
 /// Stands for the alignment of a zero-length allocation.
@@ -214,8 +214,13 @@ impl PinnedAlloc {
         self.ptr.as_ptr()
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none).
+    /// The block for reading.
+    ///
+    /// # Safety
+    /// No GPU writes the block as long as the slice lives.
+    pub(crate) unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), which the borrow of `self` keeps
+        // from the host's writes and the caller from a GPU's.
         unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
     }
 
@@ -229,8 +234,13 @@ impl PinnedAlloc {
         unsafe { AtomicU64::from_ptr(self.ptr.as_ptr().add(at).cast()) }.load(Ordering::Acquire)
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and the block is borrowed mutably.
+    /// The block for writing.
+    ///
+    /// # Safety
+    /// No GPU reads or writes the block as long as the slice lives.
+    pub(crate) unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), which are the host's alone by the
+        // exclusive borrow, and no GPU's by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.bytes) }
     }
 }

@@ -23,7 +23,10 @@ pub(crate) enum ModelKernel {
 }
 
 /// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` numbers where it serves several.
-pub(crate) fn model_gemm(
+///
+/// # Safety
+/// `a` holds m x k and `b` k x n elements of these formats, `c` m x n of f32, all on the device of `c`.
+pub(crate) unsafe fn model_gemm(
     kernel: ModelKernel,
     (dtype_a, dtype_b): (u32, u32),
     [m, n, k]: [usize; 3],
@@ -67,8 +70,8 @@ pub(crate) fn model_gemm(
     let (a, b, c) = (a.ptr().cast(), b.ptr().cast(), c.mut_ptr().cast());
     let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b };
     gpu.blocking(|queue| {
-        // SAFETY: the caller's buffers have m x k, k x n and m x n elements (it checked the lengths) and stay borrowed until
-        // `blocking` has waited; no other launch writes them meanwhile.
+        // SAFETY: the caller promises m x k, k x n and m x n elements, inside which the kernel reads and writes; the buffers stay borrowed
+        // until `blocking` has waited.
         unsafe { code.launch(queue, grid, &params) }
     })
 }

@@ -31,17 +31,20 @@ pub(crate) struct Function(hipFunction_t);
 
 // SAFETY: the runtime's module functions may be called from any thread.
 unsafe impl Send for Code {}
-// SAFETY: as above; the cache of functions is behind a lock.
+// SAFETY: a shared module is asked for functions, which the runtime allows from several threads at once; what was found is behind locks.
 unsafe impl Sync for Code {}
-// SAFETY: a handle, used by launches only.
+// SAFETY: a handle that launches of any thread may use; nothing is written through it.
 unsafe impl Send for Function {}
 
 impl Code {
     /// Loads a code object.
-    pub(crate) fn load(device: &'static HipDevice, what: &str, image: &[u8]) -> Result<Code> {
+    ///
+    /// # Safety
+    /// `image` is a whole code object: the runtime is told no length, and reads as far as the image's headers say.
+    pub(crate) unsafe fn load(device: &'static HipDevice, what: &str, image: &[u8]) -> Result<Code> {
         device.enter()?;
         let mut module = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write, and the runtime checks the image's headers.
+        // SAFETY: the pointer is valid for a write, and the caller promises that what the headers lead to lies in the image.
         let error = unsafe { (device.api().hipModuleLoadData)(&mut module, image.as_ptr().cast()) };
         device.check("hipModuleLoadData", error).map_err(|error| Error::Compile {
             kernel: what.to_owned(),
@@ -54,7 +57,9 @@ impl Code {
     /// Compiles with hipRTC and loads.
     pub(crate) fn compile(device: &'static HipDevice, name: &str, source: &str) -> Result<Code> {
         device.enter()?;
-        Code::load(device, name, &Code::image(device, name, source)?)
+        let image = Code::image(device, name, source)?;
+        // SAFETY: hipRTC has just made the image and told its size.
+        unsafe { Code::load(device, name, &image) }
     }
 
     fn image(device: &'static HipDevice, name: &str, source: &str) -> Result<Vec<u8>> {
@@ -66,13 +71,15 @@ impl Code {
     fn compile_once(device: &'static HipDevice, source: &kernels::Source) -> Result<Code> {
         device.enter()?;
         let Some(entry) = Entry::of(device, source) else { return Code::compile(device, source.name, source.text) };
-        if let Some(image) = entry.read()
-            && let Ok(code) = Code::load(device, source.name, &image)
-        {
-            return Ok(code);
+        if let Some(image) = entry.read() {
+            // SAFETY: the entry holds what hipRTC made of these texts: `read` has compared them, the lengths and a hash of the image.
+            if let Ok(code) = unsafe { Code::load(device, source.name, &image) } {
+                return Ok(code);
+            }
         }
         let image = Code::image(device, source.name, source.text)?;
-        let code = Code::load(device, source.name, &image)?;
+        // SAFETY: hipRTC has just made the image and told its size.
+        let code = unsafe { Code::load(device, source.name, &image)? };
         // Only what loads is kept.
         entry.write(&image);
         Ok(code)
@@ -115,7 +122,8 @@ impl HipDevice {
             return Ok(Arc::clone(code));
         }
         let code = match (kernels::image(self.platform(), file, self.props.base_arch()), kernels::source(file)) {
-            (Some(image), _) => Code::load(self, file, image.bytes)?,
+            // SAFETY: the build has embedded the whole file that the compiler wrote.
+            (Some(image), _) => unsafe { Code::load(self, file, image.bytes)? },
             (None, Some(source)) if self.platform() == Platform::Amd => Code::compile_once(self, source)?,
             _ => {
                 let info = crate::build_info();

@@ -1,0 +1,72 @@
+//! Workspaces: those of plans and those kept for comparisons that wait.
+
+use super::check;
+use super::workspaces::{Idle, Reserved};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+
+/// A plan with one workspace, and memory that kernels write while a comparison has it: `loom` fails when two do.
+struct Plan {
+    workspace: Reserved<u32>,
+    scratch: UnsafeCell<u32>,
+}
+
+// SAFETY: `loom` finds whatever uses the memory while another thread does.
+unsafe impl Sync for Plan {}
+
+/// Comparisons of two threads in the same workspace, one after the other or only one of them.
+#[test]
+fn one_comparison_at_a_time_has_a_workspace() {
+    check(|| {
+        let plan = Arc::new(Plan { workspace: Reserved::new(0), scratch: UnsafeCell::new(0) });
+        let compare = |plan: &Plan| {
+            if !plan.workspace.take() {
+                return 0;
+            }
+            *plan.workspace.lock() += 1;
+            // SAFETY: this thread has the workspace.
+            plan.scratch.with_mut(|scratch| unsafe { *scratch += 1 });
+            plan.workspace.give_back();
+            1
+        };
+        let other = {
+            let plan = Arc::clone(&plan);
+            thread::spawn(move || compare(&plan) + compare(&plan))
+        };
+        let compared = compare(&plan) + other.join().unwrap();
+        assert!((1..=3).contains(&compared));
+        // SAFETY: no other thread is left.
+        let scratch = plan.scratch.with(|scratch| unsafe { *scratch });
+        assert_eq!((*plan.workspace.lock(), scratch), (compared, compared), "each saw those before it");
+        assert!(plan.workspace.take() && !plan.workspace.take());
+    });
+}
+
+/// Each idle workspace is in one hand, and of its own device.
+#[test]
+fn idle_workspaces_are_taken_once() {
+    check(|| {
+        let idle = Arc::new(Idle::new());
+        idle.give_back(0, ["first"]);
+        idle.give_back(1, ["of another device"]);
+        let compare = |idle: &Idle<&'static str>, own: &'static str| {
+            let taken = idle.take(0).unwrap_or(own);
+            assert_ne!(taken, "of another device");
+            idle.give_back(0, [taken]);
+        };
+        let other = {
+            let idle = Arc::clone(&idle);
+            thread::spawn(move || compare(&idle, "second"))
+        };
+        compare(&idle, "third");
+        other.join().unwrap();
+        let mut all = Vec::new();
+        while let Some(workspace) = idle.take(0) {
+            all.push(workspace);
+        }
+        all.sort_unstable();
+        assert!([vec!["first"], vec!["first", "second"], vec!["first", "third"]].contains(&all), "{all:?}");
+        assert_eq!((idle.take(1), idle.take(1)), (Some("of another device"), None));
+    });
+}
