@@ -17,6 +17,7 @@ mod error;
 pub mod fill;
 pub mod matrix_core;
 pub mod reference;
+mod simd;
 pub mod suite;
 pub mod verify;
 

@@ -204,29 +204,13 @@ pub(crate) fn encode_from_f64(dtype: DType, values: &[f64], rounding: Rounding, 
     }
 }
 
-/// The [`ordinal`] of each of the first `out.len()` elements of `bytes`; 0 for NaN. For floats and integers of at most 32
-/// bits; ordinals of wider formats saturate.
-pub(crate) fn ordinals_i32(dtype: DType, bytes: &[u8], out: &mut [i32]) {
-    let bytes = prefix(dtype, bytes, out.len());
-    match dtype {
-        DType::F32 => simd::read(bytes, out, kernel::ordinal_f32, PhantomData::<[u8; 4]>),
-        DType::F4E2M1 => simd::read_packed(bytes, out, kernel::ordinal::<kernel::F4E2M1>),
-        DType::I8 => simd::read(bytes, out, |v| i32::from(v as i8), PhantomData::<[u8; 1]>),
-        DType::U8 => simd::read(bytes, out, |v| v as i32, PhantomData::<[u8; 1]>),
-        DType::I16 => simd::read(bytes, out, |v| i32::from(v as i16), PhantomData::<[u8; 2]>),
-        DType::I32 => simd::read(bytes, out, |v| v as i32, PhantomData::<[u8; 4]>),
-        DType::I4 => simd::read_packed(bytes, out, nibble),
-        DType::F64 | DType::I64 => each(bytes, out, |v| saturated_ordinal(dtype, v)),
-        _ => with_small!(dtype, S => simd::read(bytes, out, kernel::ordinal::<S>, PhantomData::<<S as Small>::Raw>), _ => {}),
-    }
-}
-
 fn saturated_ordinal(dtype: DType, bits: u64) -> i32 {
     ordinal(dtype, bits).unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
 }
 
 /// The ordinal in `dtype` of each finite value rounded to nearest even into `dtype` with [`Overflow::Saturate`]; any number for
-/// a value that is not finite. For the formats of [`ordinals_i32`]. `values` and `out` have the same length.
+/// a value that is not finite. For floats and integers of at most 32 bits; ordinals of wider formats saturate. `values` and `out` have the
+/// same length.
 pub(crate) fn ordinals_from_f32(dtype: DType, values: &[f32], out: &mut [i32]) {
     match dtype {
         DType::F32 => simd::map(values, out, |v| kernel::ordinal_f32(v.to_bits())),

@@ -7,7 +7,6 @@
 use super::MaxAbs;
 use super::options::{Options, Request};
 use super::rule::{Arithmetic, Grid, NonFinite};
-use super::stats::NOWHERE;
 use super::sums;
 use super::values::{Explanation, Found, Metric, Outcome, Values};
 use super::workspaces::Idle;
@@ -356,6 +355,9 @@ pub(super) fn compare<'a>(
     IDLE.give_back(gpu.index(), workspaces);
     Ok(outcomes)
 }
+
+/// Index of "no element".
+const NOWHERE: u64 = u64::MAX;
 
 /// Where a kernel has each metric of [`Metric::ALL`].
 const AT: [usize; 6] = [0, 1, 2, 3, 5, 4];

@@ -40,11 +40,11 @@ pub(crate) const BINS: usize = RELATIVE.len() + EPSILON.len() + RATIO.len();
 pub(crate) type Counters = [u64; BINS];
 
 /// The lower ends of the relative bins 2 to 8, as f64 literals.
-const RELATIVE_ENDS: [f64; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
+pub(crate) const RELATIVE_ENDS: [f64; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 /// The lower ends of the epsilon bins 1 to 5: above 0, then half an epsilon below the first whole number in each.
-const EPSILON_ENDS: [f64; 5] = [0.0, 1.5, 2.5, 10.5, 100.5];
+pub(crate) const EPSILON_ENDS: [f64; 5] = [0.0, 1.5, 2.5, 10.5, 100.5];
 /// The upper ends of the ratio bins 1 to 6.
-const RATIO_ENDS: [f64; 6] = [0.1, 0.5, 1.0, 2.0, 10.0, 100.0];
+pub(crate) const RATIO_ENDS: [f64; 6] = [0.1, 0.5, 1.0, 2.0, 10.0, 100.0];
 
 /// Counts one finite pair that differs. `relative` is `None` where |r| <= 1e-3. The quotients come in the pair's arithmetic,
 /// widened to f64; one that underflowed to 0 is counted in the first bin.

@@ -29,7 +29,6 @@ pub mod profile;
 mod render;
 mod report;
 mod rule;
-mod stats;
 mod sums;
 mod tolerance;
 mod values;
@@ -66,7 +65,7 @@ pub struct MaxAbs {
 }
 
 impl MaxAbs {
-    fn visit(&mut self, x: f64) {
+    fn observe(&mut self, x: f64) {
         if x.is_nan() {
             self.nans += 1;
         } else if x.is_infinite() {

@@ -4,8 +4,7 @@
 //! either is f64 or a wide integer meets a float, exact integers where both are integers and one is wide. Integers up to
 //! 16 bits and their differences are exact in f32, so the first rule is exact for them as well.
 
-use super::stats::{Extreme, Stats};
-use super::values::Metric;
+use super::values::{Maxima, Values};
 use crate::dtype::{DType, FloatFormat};
 
 /// In which arithmetic a pair of formats is compared.
@@ -68,156 +67,194 @@ pub(crate) struct Rule<T> {
     pub atol: T,
     pub nonfinite: NonFinite,
     pub grid: Grid,
-    /// Whether more than counts, largest magnitudes and the worst absolute difference are wanted.
+    /// Whether more than counts, largest magnitudes and the largest absolute difference are wanted.
     pub all: bool,
 }
 
-/// A real arithmetic: what the rule needs of f32 and f64.
-pub(crate) trait Real: Copy + PartialOrd + std::ops::Sub<Output = Self> + std::ops::Div<Output = Self> {
+/// A real arithmetic: what the rule, and loops over many elements, need of f32 and f64.
+pub(crate) trait Real:
+    Copy + Default + Send + Sync + PartialOrd + std::ops::Sub<Output = Self> + std::ops::Div<Output = Self>
+{
+    /// The integer of the same width: bit patterns, and counters of vector loops.
+    type Bits: Copy + Default + Ord + From<bool> + Into<u64> + std::ops::AddAssign + std::ops::BitOrAssign;
     const ZERO: Self;
     const MAX: Self;
     /// The denominators that the study's relative difference ignores, inclusive.
     const SMALL: Self;
     /// Whether squares of this arithmetic's numbers may leave its range for good, and f64 would hold them.
     const NARROW: bool;
+    /// The bit pattern of infinity; magnitudes of finite numbers have smaller patterns, in the order of the numbers.
+    const INFINITE: Self::Bits;
     fn magnitude(self) -> Self;
     fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
     fn fused(self, by: Self, plus: Self) -> Self;
+    fn negated(self) -> Self;
     fn finite(self) -> bool;
     fn wide(self) -> f64;
-    /// The number with a given place among the non-negative ones: 0 is place 0, infinity is [`Real::INFINITE`].
-    fn at(place: u64) -> Self;
-    /// The place of infinity.
-    const INFINITE: u64;
-    /// d / 2^(e - mantissa_bits), e the binade of |r| clamped to the grid.
-    fn epsilons(self, r: Self, grid: &Grid) -> f64;
+    fn from_f64(x: f64) -> Self;
+    fn next_up(self) -> Self;
+    fn next_down(self) -> Self;
+    fn bits(self) -> Self::Bits;
+    fn from_bits(bits: Self::Bits) -> Self;
+    /// The number with a given index among the non-negative ones: 0 has index 0, infinity that of its pattern.
+    fn at(index: u64) -> Self;
+    /// 2^floor(log2 x), 0 for zeros and subnormals. `x` is finite and not negative.
+    fn binade(self) -> Self;
 }
 
 macro_rules! real {
-    ($t:ty, $bias:expr, $fraction:expr, $r:ident, $d:ident, $e:ident, $grid:ident, $epsilons:expr) => {
+    ($t:ty, $bits:ty) => {
         impl Real for $t {
+            type Bits = $bits;
             const ZERO: $t = 0.0;
             const MAX: $t = <$t>::MAX;
             const SMALL: $t = 1e-3;
             const NARROW: bool = size_of::<$t>() == 4;
+            const INFINITE: $bits = <$t>::INFINITY.to_bits();
+            #[inline(always)]
             fn magnitude(self) -> $t {
                 self.abs()
             }
+            #[inline(always)]
             fn plus(self, other: $t) -> $t {
                 self + other
             }
+            #[inline(always)]
+            fn times(self, other: $t) -> $t {
+                self * other
+            }
+            #[inline(always)]
             fn fused(self, by: $t, plus: $t) -> $t {
                 self.mul_add(by, plus)
             }
+            #[inline(always)]
+            fn negated(self) -> $t {
+                -self
+            }
+            #[inline(always)]
             fn finite(self) -> bool {
                 self.is_finite()
             }
+            #[inline(always)]
             fn wide(self) -> f64 {
                 f64::from(self)
             }
-            fn at(place: u64) -> $t {
-                // Places are bit patterns: non-negative numbers are ordered as their patterns.
-                <$t>::from_bits(place as _)
+            #[inline(always)]
+            fn from_f64(x: f64) -> $t {
+                x as $t
             }
-            const INFINITE: u64 = <$t>::INFINITY.to_bits() as u64;
-            fn epsilons(self, $r: $t, $grid: &Grid) -> f64 {
-                // A zero or subnormal has field 0, hence an exponent below every format's least, which the clamp raises.
-                let $e = (($r.to_bits() << 1 >> ($fraction + 1)) as i32 - $bias).clamp($grid.min_exponent, $grid.max_exponent);
-                let $d = self;
-                $epsilons
+            fn next_up(self) -> $t {
+                <$t>::next_up(self)
+            }
+            fn next_down(self) -> $t {
+                <$t>::next_down(self)
+            }
+            #[inline(always)]
+            fn bits(self) -> $bits {
+                self.to_bits()
+            }
+            #[inline(always)]
+            fn from_bits(bits: $bits) -> $t {
+                <$t>::from_bits(bits)
+            }
+            fn at(index: u64) -> $t {
+                // Non-negative numbers are ordered as their patterns.
+                <$t>::from_bits(index as $bits)
+            }
+            #[inline(always)]
+            fn binade(self) -> $t {
+                <$t>::from_bits(self.to_bits() & Self::INFINITE)
             }
         }
     };
 }
-// f64 holds the exact quotient of any f32.
-real!(f32, 127, 23, r, d, e, grid, f64::from(d) * pow2(grid.mantissa_bits - e));
-// Two steps, since 2^(mantissa_bits - e) may exceed f64.
-real!(f64, 1023, 52, r, d, e, grid, d * pow2(-e) * pow2(grid.mantissa_bits));
+real!(f32, u32);
+real!(f64, u64);
 
 /// 2^e for -1074 <= e <= 1023.
 pub(crate) fn pow2(e: i32) -> f64 {
     crate::dtype::exp2(e)
 }
 
-impl Stats {
-    /// Takes the worst of `metric` with the value of element `index`. Elements may come in any order.
-    pub(crate) fn worst_at(&mut self, metric: Metric, value: f64, index: u64) {
-        if value > 0.0 {
-            self.worst[metric as usize].join(Extreme { value, index });
-        }
-    }
-
-    /// Visits element `index`, whose result is `a`, whose reference is `r`, and whose ordinals in the result's format are
-    /// `ulps` apart. Returns |a - r| and |r| for the sums, or zeros when a side is not finite.
-    pub(crate) fn observe<T: Real>(&mut self, rule: &Rule<T>, index: u64, a: T, r: T, ulps: impl FnOnce() -> u64) -> (T, T) {
-        let zero = |x: T| x == T::ZERO;
-        self.zeros[0] += u64::from(rule.all && zero(a));
-        self.zeros[1] += u64::from(rule.all && zero(r));
-        for (side, x) in [a, r].into_iter().enumerate() {
-            if x.finite() {
-                self.max_magnitude[side] = self.max_magnitude[side].max(x.magnitude().wide());
-            } else {
-                self.count_class(side, x.wide());
-            }
-        }
-        if !(a.finite() && r.finite()) {
-            self.nonfinite_pairs += 1;
-            // An infinity equals itself; a NaN, nothing.
-            let same = a == r || (a.wide().is_nan() && r.wide().is_nan());
-            self.mismatches += u64::from(rule.nonfinite == NonFinite::Fail || !same);
-            return (T::ZERO, T::ZERO);
-        }
-        let (d, m) = ((a - r).magnitude(), r.magnitude());
-        let bound = rule.bound(rule.rtol, m, rule.atol);
-        self.mismatches += u64::from(d > bound);
-        self.worst_at(Metric::Absolute, d.wide(), index);
-        if !rule.all {
-            return (d, m);
-        }
-        self.zero_passes += u64::from(m <= bound);
-        if d > T::ZERO {
-            if m > T::ZERO {
-                self.worst_at(Metric::Relative, (d / m).wide(), index);
-            }
-            if m > T::SMALL {
-                self.worst_at(Metric::RelativeOld, (d / m).wide(), index);
-            }
-            self.worst_at(Metric::Epsilon, d.epsilons(m, &rule.grid), index);
-            self.worst_at(Metric::Ulp, ulps() as f64, index);
-            self.worst_at(Metric::Ratio, (d / bound).wide(), index);
-            self.passing_rtol = self.passing_rtol.max(rule.least_rtol(d, m).wide());
-            self.passing_atol = self.passing_atol.max(rule.least_atol(d, m).wide());
-        }
-        (d, m)
-    }
-}
-
 impl<T: Real> Rule<T> {
     /// min(fma(rtol, |r|, atol), MAX): a bound that overflows admits finite differences only.
+    #[inline(always)]
     pub(crate) fn bound(&self, rtol: T, magnitude: T, atol: T) -> T {
         let b = rtol.fused(magnitude, atol);
         if b < T::MAX { b } else { T::MAX }
     }
 
-    /// The least rtol with which a difference of `d` passes; infinite when none does.
-    fn least_rtol(&self, d: T, magnitude: T) -> T {
-        least(|rtol| d <= self.bound(rtol, magnitude, self.atol))
+    /// Whether a pair is a mismatch.
+    pub(crate) fn fails(&self, a: T, r: T) -> bool {
+        if a.finite() && r.finite() {
+            return (a - r).magnitude() > self.bound(self.rtol, r.magnitude(), self.atol);
+        }
+        // An infinity equals itself; a NaN, nothing.
+        let same = a == r || (a.wide().is_nan() && r.wide().is_nan());
+        self.nonfinite == NonFinite::Fail || !same
     }
 
-    /// The least atol with which a difference of `d` passes; infinite when none does.
-    fn least_atol(&self, d: T, magnitude: T) -> T {
-        least(|atol| d <= self.bound(self.rtol, magnitude, atol))
+    /// The ends of the binades that spacings are taken from.
+    pub(crate) fn binades(&self) -> [T; 2] {
+        [self.grid.min_exponent, self.grid.max_exponent].map(|e| T::from_f64(pow2(e)))
+    }
+
+    /// 2^e, the binade of m held within [`binades`](Rule::binades).
+    #[inline(always)]
+    pub(crate) fn clamped_binade(&self, m: T, [least, most]: [T; 2]) -> T {
+        let e = m.binade();
+        let e = if e > least { e } else { least };
+        if e < most { e } else { most }
+    }
+
+    /// d / 2^e; exact, or in f64 rounded. The epsilon difference is that times 2^p.
+    #[inline(always)]
+    pub(crate) fn binades_apart(&self, d: T, m: T, binades: [T; 2]) -> f64 {
+        d.wide() / self.clamped_binade(m, binades).wide()
+    }
+
+    /// The epsilon difference, of [`binades_apart`](Rule::binades_apart) or of their maximum.
+    pub(crate) fn epsilons(&self, binades_apart: f64) -> f64 {
+        binades_apart * pow2(self.grid.mantissa_bits)
+    }
+
+    /// The error metrics of a finite pair, d = |a - r| and m = |r|; 0 where one is undefined or was not asked for.
+    pub(crate) fn metrics(&self, d: T, m: T) -> Maxima {
+        if !(self.all && d > T::ZERO) {
+            return [d.wide(), 0.0, 0.0, 0.0, 0.0];
+        }
+        let relative = (d / m).wide();
+        [
+            d.wide(),
+            if m > T::ZERO { relative } else { 0.0 },
+            if m > T::SMALL { relative } else { 0.0 },
+            self.epsilons(self.binades_apart(d, m, self.binades())),
+            (d / self.bound(self.rtol, m, self.atol)).wide(),
+        ]
+    }
+
+    /// The least rtol and the least atol, the other unchanged, with which a difference of `d` passes; infinite when none does.
+    pub(crate) fn passing(&self, d: T, m: T) -> [f64; 2] {
+        let infinity = Self::infinity();
+        let rtol = least(infinity, |index| d <= self.bound(T::at(index), m, self.atol));
+        let atol = least(infinity, |index| d <= self.bound(self.rtol, m, T::at(index)));
+        [rtol, atol].map(|index| T::at(index).wide())
+    }
+
+    fn infinity() -> u64 {
+        T::INFINITE.into()
     }
 }
 
-/// The least non-negative number that passes, by bisection; infinite when no finite one does. `passes` is monotone.
-fn least<T: Real>(passes: impl Fn(T) -> bool) -> T {
-    let (mut low, mut high) = (0, T::INFINITE);
+/// The least index up to `last` that passes, by bisection; `last` when none before it does. `passes` is monotone.
+fn least(last: u64, passes: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, last);
     while low < high {
         let middle = low + (high - low) / 2;
-        if passes(T::at(middle)) { high = middle } else { low = middle + 1 }
+        if passes(middle) { high = middle } else { low = middle + 1 }
     }
-    T::at(low)
+    low
 }
 
 /// The rule for exact integers: the bound is floor(fma(rtol, |r|, atol)) in f64, saturated to u64.
@@ -229,46 +266,81 @@ pub(crate) struct IntRule {
 }
 
 impl IntRule {
-    fn bound(&self, rtol: f64, magnitude: f64, atol: f64) -> f64 {
-        rtol.mul_add(magnitude, atol)
+    /// The bound before it is rounded down.
+    pub(crate) fn bound(&self, magnitude: f64) -> f64 {
+        self.rtol.mul_add(magnitude, self.atol)
     }
 
-    /// Exact: `d` may exceed 2^53, where f64 has no odd numbers; `as` floors and saturates.
-    fn passes(&self, d: u64, rtol: f64, magnitude: f64, atol: f64) -> bool {
-        d <= self.bound(rtol, magnitude, atol) as u64
+    /// Exact: `d` may exceed 2^53, where f64 has no odd numbers; `as` rounds down and saturates.
+    pub(crate) fn passes(&self, d: u64, magnitude: f64) -> bool {
+        d <= self.bound(magnitude) as u64
+    }
+
+    /// As [`Rule::metrics`], for whole numbers.
+    pub(crate) fn metrics(&self, d: u64, m: u64) -> Maxima {
+        let (d, m) = (d as f64, m as f64);
+        if !(self.all && d > 0.0) {
+            return [d, 0.0, 0.0, 0.0, 0.0];
+        }
+        // Every whole number but 0 is above 1e-3.
+        let relative = if m > 0.0 { d / m } else { 0.0 };
+        [d, relative, relative, d, d / self.bound(m)]
+    }
+
+    /// As [`Rule::passing`], for whole numbers.
+    pub(crate) fn passing(&self, d: u64, m: u64) -> [f64; 2] {
+        let m = m as f64;
+        let infinity = f64::INFINITY.to_bits();
+        let rtol = least(infinity, |index| IntRule { rtol: f64::from_bits(index), ..*self }.passes(d, m));
+        let atol = least(infinity, |index| IntRule { atol: f64::from_bits(index), ..*self }.passes(d, m));
+        [rtol, atol].map(f64::from_bits)
     }
 }
 
-impl Stats {
-    /// As [`observe`](Stats::observe), for integers.
-    pub(crate) fn observe_int(&mut self, rule: &IntRule, index: u64, a: i64, r: i64) -> (f64, f64) {
+impl Values {
+    /// Takes one element, whose result is `a` and whose reference is `r`. Returns |a - r| and |r| for the sums, or zeros when a side is not
+    /// finite.
+    pub(crate) fn observe<T: Real>(&mut self, rule: &Rule<T>, a: T, r: T) -> (T, T) {
+        for (side, x) in [a, r].into_iter().enumerate() {
+            self.observe_class(rule.all, side, x);
+        }
+        self.mismatches += u64::from(rule.fails(a, r));
+        if !(a.finite() && r.finite()) {
+            self.nonfinite_pairs += 1;
+            return (T::ZERO, T::ZERO);
+        }
+        let (d, m) = ((a - r).magnitude(), r.magnitude());
+        let bound = rule.bound(rule.rtol, m, rule.atol);
+        self.zero_passes += u64::from(rule.all && m <= bound);
+        self.join_maxima(rule.metrics(d, m));
+        (d, m)
+    }
+
+    fn observe_class<T: Real>(&mut self, all: bool, side: usize, x: T) {
+        self.zeros[side] += u64::from(all && x == T::ZERO);
+        match x.wide() {
+            x if x.is_nan() => self.nans[side] += 1,
+            f64::INFINITY => self.positive_infinities[side] += 1,
+            f64::NEG_INFINITY => self.negative_infinities[side] += 1,
+            x => self.max_magnitude[side] = self.max_magnitude[side].max(x.abs()),
+        }
+    }
+
+    /// As [`observe`](Values::observe), for integers.
+    pub(crate) fn observe_int(&mut self, rule: &IntRule, a: i64, r: i64) -> (f64, f64) {
         let (d, m) = (a.abs_diff(r), r.unsigned_abs());
-        let (df, mf) = (d as f64, m as f64);
         for (side, x) in [a, r].into_iter().enumerate() {
             self.zeros[side] += u64::from(rule.all && x == 0);
             self.max_magnitude[side] = self.max_magnitude[side].max(x.unsigned_abs() as f64);
         }
-        self.mismatches += u64::from(!rule.passes(d, rule.rtol, mf, rule.atol));
-        self.worst_at(Metric::Absolute, df, index);
-        if !rule.all {
-            return (df, mf);
-        }
-        self.zero_passes += u64::from(rule.passes(m, rule.rtol, mf, rule.atol));
-        if d > 0 {
-            if m > 0 {
-                self.worst_at(Metric::Relative, df / mf, index);
-            }
-            if mf > 1e-3 {
-                self.worst_at(Metric::RelativeOld, df / mf, index);
-            }
-            self.worst_at(Metric::Epsilon, df, index);
-            self.worst_at(Metric::Ulp, df, index);
-            self.worst_at(Metric::Ratio, df / rule.bound(rule.rtol, mf, rule.atol), index);
-            let rtol = least(|t| rule.passes(d, t, mf, rule.atol));
-            let atol = least(|t| rule.passes(d, rule.rtol, mf, t));
-            self.passing_rtol = self.passing_rtol.max(rtol);
-            self.passing_atol = self.passing_atol.max(atol);
-        }
-        (df, mf)
+        self.mismatches += u64::from(!rule.passes(d, m as f64));
+        self.zero_passes += u64::from(rule.all && rule.passes(m, m as f64));
+        self.join_maxima(rule.metrics(d, m));
+        (d as f64, m as f64)
+    }
+
+    /// Takes the larger of each maximum and each of these.
+    pub(crate) fn join_maxima(&mut self, metrics: Maxima) {
+        self.maxima.iter_mut().zip(metrics).for_each(|(maximum, x)| *maximum = maximum.max(x));
     }
 }

@@ -50,42 +50,30 @@ pub(crate) const fn segment_elements(vector: usize) -> usize {
 /// The least sum of squares in f32 that has lost nothing to speak of: terms below 2^-126 are off by 2^-150 at most.
 pub(crate) const LEAST: f64 = 1.0 / (1u128 << 120) as f64;
 
+/// Accumulators of a row, `[column][lane]`: one row of every column at a time. When V is 2, half of them.
+pub(crate) const LINE: usize = COLUMNS * LANES;
+
 /// The accumulators of one segment: `[sum][column][lane]`.
-pub(crate) type Accumulators<T> = [[[T; LANES]; COLUMNS]; SUMS];
+pub(crate) type Accumulators<T> = [[T; LINE]; SUMS];
 
-/// Empty accumulators.
-pub(crate) fn empty<T: Real>() -> Accumulators<T> {
-    [[[T::ZERO; LANES]; COLUMNS]; SUMS]
-}
-
-/// Step 1 for a whole column of a row.
+/// Steps 2 and 3, with `lanes` accumulators a column; `None` when f32 has no range for the squares. Inlined, to be compiled with the
+/// instructions of the loop around it.
 #[inline(always)]
-pub(crate) fn take<T: Real>(acc: &mut Accumulators<T>, column: usize, d: &[T], m: &[T]) {
-    let lanes = LANES.min(d.len());
-    let [sum_d, sum_dd, sum_m, sum_mm] = acc;
-    for (x, sums, squares) in [(d, sum_d, sum_dd), (m, sum_m, sum_mm)] {
-        let (sums, squares) = (&mut sums[column], &mut squares[column]);
-        for (v, &x) in x.iter().enumerate() {
-            sums[v % lanes] = sums[v % lanes].plus(x);
-            squares[v % lanes] = x.fused(x, squares[v % lanes]);
-        }
-    }
-}
-
-/// Steps 2 and 3; `None` when f32 has no range for the squares.
-pub(crate) fn segment_sums<T: Real>(acc: &Accumulators<T>) -> Option<Sums> {
-    let precise = |sums: &[[T; LANES]; COLUMNS], squares: &[[T; LANES]; COLUMNS]| {
-        let pairs = sums.as_flattened().iter().zip(squares.as_flattened());
-        pairs.fold(true, |all, (&s, &q)| all & (s == T::ZERO || (q.wide() >= LEAST && q.finite())))
+pub(crate) fn segment_sums<T: Real>(acc: &Accumulators<T>, lanes: usize) -> Option<Sums> {
+    let least = T::from_f64(LEAST);
+    let precise = |sums: &[T; LINE], squares: &[T; LINE]| {
+        let pairs = sums.iter().zip(squares);
+        pairs.fold(true, |all, (&s, &q)| all & ((s == T::ZERO) | ((q >= least) & (q <= T::MAX))))
     };
     if T::NARROW && !(precise(&acc[0], &acc[1]) && precise(&acc[2], &acc[3])) {
         return None;
     }
     Some(std::array::from_fn(|s| {
-        let mut columns: [f64; COLUMNS] = std::array::from_fn(|c| {
-            let lane = acc[s][c].map(Real::wide);
-            (lane[0] + lane[1]) + (lane[2] + lane[3])
-        });
+        let mut columns = [0.0; COLUMNS];
+        for (c, column) in columns.iter_mut().enumerate() {
+            let lane = |j: usize| acc[s][c * lanes + j].wide();
+            *column = if lanes == 2 { lane(0) + lane(1) } else { (lane(0) + lane(1)) + (lane(2) + lane(3)) };
+        }
         halve(&mut columns);
         columns[0]
     }))
@@ -121,6 +109,7 @@ pub(crate) fn join_items(items: impl Iterator<Item = Sums>) -> Sums {
     })
 }
 
+#[inline(always)]
 fn halve(values: &mut [f64]) {
     let mut half = values.len() / 2;
     while half > 0 {

@@ -1,71 +1,100 @@
-//! The scan against its naive twin, and the report against hand-made cases.
+//! The scan against its reference implementation, and the report against hand-made cases.
 
 use super::histogram::{self, BINS};
 use super::options::Request;
 use super::rule::{Arithmetic, Grid, IntRule, Rule};
-use super::stats::Stats;
 use super::sums::{self, COLUMNS, LANES, SEGMENTS_PER_ITEM};
-use super::values::{Found, Outcome};
+use super::values::{Explanation, Found, Maxima, Outcome, Values};
 use super::*;
 use crate::device::{Device, DeviceMem, Layout};
 use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
+use crate::simd::InstructionSet;
 
-/// The naive twin: one element after the other by the rule, sums by the words of [`sums`].
-fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
-    let n = result.elements();
-    let (da, dr) = (result.dtype(), reference.dtype());
-    let mut stats = Stats::EMPTY;
-    let mut counters = [0; BINS];
-    let mut pairs = Vec::with_capacity(n);
-    let mut first = Vec::new();
-    for i in 0..n {
-        let before = stats.mismatches;
-        let a = da.load_bits(result.host_bytes(), result.layout().index(i));
-        let r = dr.load_bits(reference.host_bytes(), reference.layout().index(i));
-        let rounded = if da == dr { r } else { da.encode(dr.decode(r), Rounding::NearestEven, Overflow::Saturate) };
-        let ulps = || ulp_distance(da, a, rounded).unwrap_or(0);
-        let (x, y) = (da.decode(a), dr.decode(r));
-        let relative = |d: f64, m: f64, small: bool| (!small).then_some(d / m);
-        let (d, m, bins) = match Arithmetic::of(da, dr) {
-            Arithmetic::F32 => {
-                let rule = Rule {
-                    rtol: request.rtol as f32,
-                    atol: request.atol as f32,
-                    nonfinite: request.nonfinite,
-                    grid: Grid::of(da),
-                    all: request.all,
-                };
-                let (d, m) = stats.observe(&rule, i as u64, x as f32, y as f32, ulps);
-                let ratio = f64::from(d / rule.bound(rule.rtol, m, rule.atol));
-                let eps = f64::from(d) / spacing_of(da, f64::from(m));
-                (f64::from(d), f64::from(m), (relative(f64::from(d / m), 1.0, m <= 1e-3), eps, ratio))
-            }
-            Arithmetic::F64 => {
-                let rule =
-                    Rule { rtol: request.rtol, atol: request.atol, nonfinite: request.nonfinite, grid: Grid::of(da), all: request.all };
-                let (d, m) = stats.observe(&rule, i as u64, x, y, ulps);
-                (d, m, (relative(d, m, m <= 1e-3), d / spacing_of(da, m), d / rule.bound(rule.rtol, m, rule.atol)))
-            }
-            Arithmetic::I64 => {
-                let rule = IntRule { rtol: request.rtol, atol: request.atol, all: request.all };
-                let int = |d: DType, bits: u64| d.int_format().unwrap().decode(bits);
-                let (d, m) = stats.observe_int(&rule, i as u64, int(da, a), int(dr, r));
-                (d, m, (relative(d, m, m == 0.0), d, d / rule.rtol.mul_add(m, rule.atol)))
-            }
-        };
-        if d > 0.0 {
-            histogram::count(&mut counters, bins.0, bins.1, bins.2);
+/// A pair of elements by the rule.
+struct Measured {
+    d: f64,
+    m: f64,
+    metrics: Maxima,
+    ulps: f64,
+    passing: [f64; 2],
+    /// Relative difference (none where |r| is small), epsilon difference and ratio, for the histograms.
+    bins: (Option<f64>, f64, f64),
+}
+
+/// Takes an element into `values` and measures it.
+fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &mut Values) -> Measured {
+    let rounded = if da == dr { r } else { da.encode(dr.decode(r), Rounding::NearestEven, Overflow::Saturate) };
+    let (x, y) = (da.decode(a), dr.decode(r));
+    let finite = x.is_finite() && y.is_finite();
+    let ulps = if finite && request.all { ulp_distance(da, a, rounded).unwrap_or(0) as f64 } else { 0.0 };
+    let relative = |d: f64, m: f64, small: bool| (!small).then_some(d / m);
+    match Arithmetic::of(da, dr) {
+        Arithmetic::F32 => {
+            let rule = rule::<f32>(da, request);
+            let (d, m) = values.observe(&rule, x as f32, y as f32);
+            let ratio = f64::from(d / rule.bound(rule.rtol, m, rule.atol));
+            let epsilon = f64::from(d) / spacing_of(da, f64::from(m));
+            let bins = (relative(f64::from(d / m), 1.0, m <= 1e-3), epsilon, ratio);
+            let passing = if request.all { rule.passing(d, m) } else { [0.0; 2] };
+            Measured { d: f64::from(d), m: f64::from(m), metrics: rule.metrics(d, m), ulps, passing, bins }
         }
-        if stats.mismatches > before && first.len() < request.first {
-            first.push(Found { index: i as u64, bits: [a, r] });
+        Arithmetic::F64 => {
+            let rule = rule::<f64>(da, request);
+            let (d, m) = values.observe(&rule, x, y);
+            let bins = (relative(d, m, m <= 1e-3), d / spacing_of(da, m), d / rule.bound(rule.rtol, m, rule.atol));
+            let passing = if request.all { rule.passing(d, m) } else { [0.0; 2] };
+            Measured { d, m, metrics: rule.metrics(d, m), ulps, passing, bins }
         }
-        pairs.push((d, m));
+        Arithmetic::I64 => {
+            let rule = IntRule { rtol: request.rtol, atol: request.atol, all: request.all };
+            let int = |d: DType, bits: u64| d.int_format().unwrap().decode(bits);
+            let (a, r) = (int(da, a), int(dr, r));
+            let (d, m) = values.observe_int(&rule, a, r);
+            let bins = (relative(d, m, m == 0.0), d, d / rule.bound(m));
+            let (exact, magnitude) = (a.abs_diff(r), r.unsigned_abs());
+            let passing = if request.all { rule.passing(exact, magnitude) } else { [0.0; 2] };
+            let ulps = if request.all { d } else { 0.0 };
+            Measured { d, m, metrics: rule.metrics(exact, magnitude), ulps, passing, bins }
+        }
     }
-    let sums =
-        if request.all { naive_sums(&pairs, sums::vector_width(da, dr), Arithmetic::of(da, dr) == Arithmetic::F32) } else { [0.0; 4] };
-    let bits = |i: u64| [(result, da), (reference, dr)].map(|(t, d)| d.load_bits(t.host_bytes(), t.layout().index(i as usize)));
-    let values = stats.values(sums, request.histograms.then_some(counters));
-    let explanation = request.explains(&values, result).then(|| stats.explanation(bits, first));
+}
+
+fn rule<T: rule::Real>(dtype: DType, request: &Request) -> Rule<T> {
+    let [rtol, atol] = [request.rtol, request.atol].map(T::from_f64);
+    Rule { rtol, atol, nonfinite: request.nonfinite, grid: Grid::of(dtype), all: request.all }
+}
+
+/// The reference implementation: one element after the other by the rule, sums by the words of [`sums`].
+fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
+    let dtypes @ [da, dr] = [result.dtype(), reference.dtype()];
+    let mut values = Values::EMPTY;
+    let mut counters = [0; BINS];
+    let mut elements = Vec::with_capacity(result.elements());
+    let mut first = Vec::new();
+    for i in 0..result.elements() {
+        let before = values.mismatches;
+        let bits = [result, reference].map(|t| t.dtype().load_bits(t.host_bytes(), t.layout().index(i)));
+        let measured = measure(dtypes, bits, request, &mut values);
+        let found = Found { index: i as u64, bits };
+        if measured.d > 0.0 {
+            histogram::count(&mut counters, measured.bins.0, measured.bins.1, measured.bins.2);
+        }
+        if values.mismatches > before && first.len() < request.first {
+            first.push(found);
+        }
+        elements.push((found, measured));
+    }
+    if request.all {
+        let pairs: Vec<(f64, f64)> = elements.iter().map(|(_, e)| (e.d, e.m)).collect();
+        values.sums = naive_sums(&pairs, sums::vector_width(da, dr), Arithmetic::of(da, dr) == Arithmetic::F32);
+    }
+    values.histograms = request.histograms.then_some(counters);
+    let explanation = request.explains(&values, result).then(|| {
+        let mut explanation = Explanation { first, ..Explanation::EMPTY };
+        // From the last to the first: the order of elements is of no matter.
+        elements.iter().rev().for_each(|(found, e)| explanation.observe(*found, &values.maxima, &e.metrics, e.ulps, e.passing));
+        explanation
+    });
     Outcome { values, explanation }
 }
 
@@ -198,9 +227,9 @@ fn check(da: DType, dr: DType, n: usize, data: Data, request: &Request) {
     let a = TensorRef::from_host_bytes(&result, da, layout.clone()).unwrap();
     let r = TensorRef::from_host_bytes(&reference, dr, layout).unwrap();
     let slow = naive(&a, &r, request);
-    for vectors in host::Vectors::all() {
-        let what = format!("{da} against {dr}, {n} elements, {data:?}, {vectors:?}, {request:?}");
-        assert_same(&host::compare_with(vectors, &a, &r, request), &slow, &what);
+    for set in InstructionSet::all() {
+        let what = format!("{da} against {dr}, {n} elements, {data:?}, {set:?}, {request:?}");
+        assert_same(&host::compare_with(*set, &a, &r, request), &slow, &what);
     }
 }
 
@@ -224,7 +253,7 @@ const REQUEST: Request = Request {
 };
 
 #[test]
-fn every_pair_of_formats_equals_its_naive_twin() {
+fn every_pair_of_formats_equals_its_reference_implementation() {
     for da in DType::ALL {
         for dr in DType::ALL {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
@@ -237,7 +266,7 @@ fn every_pair_of_formats_equals_its_naive_twin() {
 }
 
 #[test]
-fn tolerances_at_their_ends_equal_the_naive_twin() {
+fn tolerances_at_their_ends_equal_the_reference_implementation() {
     for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)] {
         for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I64] {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
@@ -248,7 +277,7 @@ fn tolerances_at_their_ends_equal_the_naive_twin() {
 }
 
 #[test]
-fn sizes_across_segments_and_items_equal_the_naive_twin() {
+fn sizes_across_segments_and_items_equal_the_reference_implementation() {
     for (dtype, segment) in [(DType::F64, 1024), (DType::F32, 2048), (DType::F16, 4096), (DType::I8, 8192), (DType::F4E2M1, 16384)] {
         for n in [1, 2, 7, segment - 1, segment, segment + 1, 16 * segment + 3, 37 * segment + 11] {
             check(dtype, dtype, n, Data::Near, &REQUEST);
@@ -257,7 +286,7 @@ fn sizes_across_segments_and_items_equal_the_naive_twin() {
 }
 
 #[test]
-fn whole_segments_equal_the_naive_twin() {
+fn whole_segments_equal_the_reference_implementation() {
     use DType::*;
     for (dtype, segment) in [
         (F64, 1024),
@@ -282,7 +311,7 @@ fn whole_segments_equal_the_naive_twin() {
 
 /// References between two numbers of the result's format, among them some that round to zero.
 #[test]
-fn mixed_formats_equal_the_naive_twin() {
+fn mixed_formats_equal_the_reference_implementation() {
     use DType::*;
     for (da, dr) in [(F16, F32), (Bf16, F32), (F8E4M3, F32), (F8E5M2, F16), (F32, F64), (F32, F16), (Bf16, F16)] {
         let little = 40.0 * da.float_format().unwrap().min_positive();
@@ -509,7 +538,7 @@ fn reduce_max_reports_nan_and_infinity() {
         let n = 70_001;
         let bytes = make(dtype, n, Data::Patterns, 11, None);
         let mut naive = MaxAbs::default();
-        (0..n).for_each(|i| naive.visit(dtype.decode(dtype.load_bits(&bytes, i))));
+        (0..n).for_each(|i| naive.observe(dtype.decode(dtype.load_bits(&bytes, i))));
         let tensor = TensorRef::from_host_bytes(&bytes, dtype, Layout::flat(n)).unwrap();
         assert_eq!(gpu_reduce_max(&tensor).unwrap(), naive, "{dtype}");
     }

@@ -3,7 +3,7 @@
 //! Everything here is independent of the order in which elements are read, except the sums, whose order [`sums`](super::sums) fixes. So
 //! host threads and GPU blocks may take elements in any order.
 
-use super::histogram::Counters;
+use super::histogram::{BINS, Counters};
 use super::sums::Sums;
 
 /// The error metrics of which a comparison takes the maximum.
@@ -32,6 +32,9 @@ impl Metric {
     pub(crate) const MAXIMA: usize = 5;
 }
 
+/// Maxima, or the metrics of one element, by [`Metric`].
+pub(crate) type Maxima = [f64; Metric::MAXIMA];
+
 /// What the first pass finds: values only.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Values {
@@ -52,10 +55,45 @@ pub(crate) struct Values {
     /// Largest finite magnitude, [result, reference].
     pub max_magnitude: [f64; 2],
     /// Maxima by [`Metric`]; 0 when no finite pair differs.
-    pub maxima: [f64; Metric::MAXIMA],
+    pub maxima: Maxima,
     pub sums: Sums,
     /// When histograms were asked for, the pairs that differ.
     pub histograms: Option<Counters>,
+}
+
+impl Values {
+    pub(crate) const EMPTY: Values = Values {
+        mismatches: 0,
+        zero_passes: 0,
+        zeros: [0; 2],
+        nans: [0; 2],
+        positive_infinities: [0; 2],
+        negative_infinities: [0; 2],
+        nonfinite_pairs: 0,
+        max_magnitude: [0.0; 2],
+        maxima: [0.0; Metric::MAXIMA],
+        sums: [0.0; 4],
+        histograms: None,
+    };
+
+    /// Adds what was found in other elements; not the sums, which have an order.
+    pub(crate) fn join(&mut self, other: &Values) {
+        self.mismatches += other.mismatches;
+        self.zero_passes += other.zero_passes;
+        self.nonfinite_pairs += other.nonfinite_pairs;
+        for side in 0..2 {
+            self.zeros[side] += other.zeros[side];
+            self.nans[side] += other.nans[side];
+            self.positive_infinities[side] += other.positive_infinities[side];
+            self.negative_infinities[side] += other.negative_infinities[side];
+            self.max_magnitude[side] = self.max_magnitude[side].max(other.max_magnitude[side]);
+        }
+        self.join_maxima(other.maxima);
+        if let Some(theirs) = other.histograms {
+            let mine = self.histograms.get_or_insert([0; BINS]);
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        }
+    }
 }
 
 /// An element of both tensors.
@@ -80,6 +118,51 @@ pub(crate) struct Explanation {
     pub passing_atol: f64,
     /// The first mismatches.
     pub first: Vec<Found>,
+}
+
+impl Explanation {
+    pub(crate) const EMPTY: Explanation =
+        Explanation { worst: [None; Metric::ALL.len()], ulps: 0.0, passing_rtol: 0.0, passing_atol: 0.0, first: Vec::new() };
+
+    /// Takes an element with these metrics, this distance in ulps, and these smallest rtol and atol that pass it. `maxima` are those of the
+    /// first pass. Elements may come in any order.
+    pub(crate) fn observe(&mut self, found: Found, maxima: &Maxima, metrics: &Maxima, ulps: f64, [rtol, atol]: [f64; 2]) {
+        for (worst, (x, maximum)) in self.worst.iter_mut().zip(metrics.iter().zip(maxima)) {
+            if *x > 0.0 && x == maximum {
+                take_lower(worst, Some(found));
+            }
+        }
+        self.take_ulps(ulps, Some(found));
+        self.passing_rtol = self.passing_rtol.max(rtol);
+        self.passing_atol = self.passing_atol.max(atol);
+    }
+
+    fn take_ulps(&mut self, ulps: f64, found: Option<Found>) {
+        let worst = &mut self.worst[Metric::Ulp as usize];
+        if ulps > self.ulps {
+            (self.ulps, *worst) = (ulps, found);
+        } else if ulps == self.ulps && ulps > 0.0 {
+            take_lower(worst, found);
+        }
+    }
+
+    /// Adds what was found in other elements, but for the first mismatches.
+    pub(crate) fn join(&mut self, other: &Explanation) {
+        for (mine, theirs) in self.worst.iter_mut().zip(other.worst).take(Metric::MAXIMA) {
+            take_lower(mine, theirs);
+        }
+        self.take_ulps(other.ulps, other.worst[Metric::Ulp as usize]);
+        self.passing_rtol = self.passing_rtol.max(other.passing_rtol);
+        self.passing_atol = self.passing_atol.max(other.passing_atol);
+    }
+}
+
+fn take_lower(mine: &mut Option<Found>, theirs: Option<Found>) {
+    if let Some(theirs) = theirs
+        && mine.is_none_or(|mine| theirs.index < mine.index)
+    {
+        *mine = Some(theirs);
+    }
 }
 
 /// What a backend returns from a comparison.

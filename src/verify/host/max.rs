@@ -1,47 +1,67 @@
 //! The largest magnitude of a tensor on the host device.
 
-use super::gather::Reader;
+use super::measure::{Nonfinite, RUN};
+use super::number::Number;
+use super::side::{BLOCK, Order, Side};
 use crate::device::TensorRef;
-use crate::dtype::{DType, convert};
+use crate::dtype::DType;
+use crate::simd::{InstructionSet, Task};
 use crate::verify::MaxAbs;
 use rayon::prelude::*;
 
-/// Elements of one task.
+/// Elements of one task, whole blocks.
 const TASK: usize = 1 << 18;
-/// Elements decoded at a time.
-const BLOCK: usize = 4096;
 
 /// max |x| and the non-finite counts. Maxima and counts do not depend on the order of elements.
 pub(crate) fn reduce_max(tensor: &TensorRef<'_>) -> MaxAbs {
+    match tensor.dtype() {
+        DType::F64 | DType::I32 | DType::I64 => all_cores::<f64>(tensor),
+        _ => all_cores::<f32>(tensor),
+    }
+}
+
+/// By numbers of T, which hold those of the tensor.
+fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
     let n = tensor.elements();
-    let tasks = (0..n.div_ceil(TASK)).into_par_iter().map(|t| {
-        let mut reader = Reader::new(tensor);
+    let task = |t: usize| {
+        let set = InstructionSet::best();
+        let mut side = Side::<T>::new(tensor, Order::Logical, set);
+        let end = n.min((t + 1) * TASK);
         let mut found = MaxAbs::default();
-        let mut numbers = vec![0f64; BLOCK];
-        let mut narrow = vec![0f32; BLOCK];
-        for start in (t * TASK..n.min((t + 1) * TASK)).step_by(BLOCK) {
-            let count = BLOCK.min(n.min((t + 1) * TASK) - start);
-            let bytes = reader.read(start, count);
-            if exact_in_f32(tensor.dtype()) {
-                convert::decode_f32(tensor.dtype(), bytes, &mut narrow[..count]);
-                let patterns = narrow[..count].iter().map(|x| x.to_bits() & 0x7fff_ffff);
-                // Magnitudes of finite numbers are ordered as their patterns, below those of infinity and NaN.
-                let top = patterns.fold(0, u32::max);
-                if top < f32::INFINITY.to_bits() {
-                    found.value = found.value.max(f64::from(f32::from_bits(top)));
-                } else {
-                    narrow[..count].iter().for_each(|&x| found.visit(f64::from(x)));
-                }
+        for start in (t * TASK..end).step_by(BLOCK) {
+            let block = side.block(start, BLOCK.min(end - start));
+            let largest = set.run(Largest(block));
+            if largest < T::INFINITE {
+                found.value = found.value.max(T::from_bits(largest).wide());
             } else {
-                convert::decode_f64(tensor.dtype(), bytes, &mut numbers[..count]);
-                numbers[..count].iter().for_each(|&x| found.visit(x));
+                one_by_one(set, block, &mut found);
             }
         }
         found
-    });
-    tasks.reduce(MaxAbs::default, MaxAbs::joined)
+    };
+    (0..n.div_ceil(TASK)).into_par_iter().map(task).reduce(MaxAbs::default, MaxAbs::joined)
 }
 
-fn exact_in_f32(dtype: DType) -> bool {
-    !matches!(dtype, DType::F64 | DType::I32 | DType::I64)
+/// A block that is not finite: only the runs that are not are taken element by element.
+fn one_by_one<T: Number>(set: InstructionSet, block: &[T; BLOCK], found: &mut MaxAbs) {
+    let runs = set.run(Nonfinite { result: block, reference: block });
+    for (k, run) in block.as_chunks::<RUN>().0.iter().enumerate() {
+        if runs >> k & 1 == 1 {
+            run.iter().for_each(|x| found.observe(x.wide()));
+        } else {
+            let largest = run.iter().map(|x| x.magnitude().bits()).max().unwrap_or_default();
+            found.value = found.value.max(T::from_bits(largest).wide());
+        }
+    }
+}
+
+/// The pattern of the largest magnitude, NaN and infinity included: patterns of finite numbers are below theirs.
+struct Largest<'a, T>(&'a [T; BLOCK]);
+
+impl<T: Number> Task for Largest<'_, T> {
+    type Output = T::Bits;
+    #[inline(always)]
+    fn run(self) -> T::Bits {
+        self.0.iter().fold(T::Bits::default(), |most, x| most.max(x.magnitude().bits()))
+    }
 }

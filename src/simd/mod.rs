@@ -1,0 +1,122 @@
+//! Instruction sets: found once, and a loop compiled for each of them.
+//!
+//! A loop is a [`Task`], a struct with its arguments and one method in plain Rust, written so that the compiler turns it into vector code.
+//! [`InstructionSet::run`] is
+//!
+//! ```text
+//! match set {
+//!     Avx512 => the task's loop, compiled with AVX-512
+//!     Avx2   => the task's loop, compiled with AVX2 and FMA
+//!     Plain  => the task's loop, compiled for any processor of the target
+//! }
+//! ```
+//!
+//! Invariant: an [`InstructionSet`] other than `Plain` exists only where the processor has it, since [`InstructionSet::all`] alone makes them.
+//! So there is one source for all sets, and the variants cannot differ but by the compiler's fault; `mul_add` is the only fused operation, and
+//! gives the same bits with and without an instruction for it.
+//!
+//! Limits: what the compiler vectorizes is the outermost loop without calls, branches and early exits. A task that shows up in a profile
+//! should be looked at with `cargo rustc --release --lib -- -C remark=loop-vectorize`.
+
+use std::sync::OnceLock;
+
+/// An instruction set that this processor has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InstructionSet(Set);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Set {
+    /// AVX-512 F, BW, DQ and VL, with FMA: Intel since Skylake-SP, AMD since Zen 4.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    /// AVX2 with FMA: Intel since Haswell, AMD since Zen.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// What every processor of the target has.
+    Plain,
+}
+
+/// A loop and its arguments.
+pub(crate) trait Task {
+    /// What the loop returns.
+    type Output;
+    /// The loop. Every implementation is `#[inline(always)]`, else it would be compiled for any processor.
+    fn run(self) -> Self::Output;
+}
+
+impl InstructionSet {
+    /// Those that this processor has, best first; the last is the plain one.
+    pub(crate) fn all() -> &'static [InstructionSet] {
+        static FOUND: OnceLock<Vec<InstructionSet>> = OnceLock::new();
+        FOUND.get_or_init(|| {
+            #[allow(unused_mut, reason = "other architectures add nothing")]
+            let mut found = Vec::new();
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                let words = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+                if words && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
+                    found.push(InstructionSet(Set::Avx512));
+                }
+                found.push(InstructionSet(Set::Avx2));
+            }
+            found.push(InstructionSet(Set::Plain));
+            found
+        })
+    }
+
+    /// The best that this processor has.
+    pub(crate) fn best() -> InstructionSet {
+        InstructionSet::all()[0]
+    }
+
+    /// Runs a task with these instructions.
+    #[inline]
+    pub(crate) fn run<T: Task>(self, task: T) -> T::Output {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+                fn compiled<T: Task>(task: T) -> T::Output {
+                    task.run()
+                }
+                // SAFETY: `all` makes this value only where it has detected these features.
+                unsafe { compiled(task) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => {
+                #[target_feature(enable = "avx2,fma")]
+                fn compiled<T: Task>(task: T) -> T::Output {
+                    task.run()
+                }
+                // SAFETY: `all` makes this value only where it has detected AVX2 and FMA.
+                unsafe { compiled(task) }
+            }
+            Set::Plain => task.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fused<'a>(&'a [f32], &'a [f32]);
+    impl Task for Fused<'_> {
+        type Output = Vec<u32>;
+        #[inline(always)]
+        fn run(self) -> Vec<u32> {
+            self.0.iter().zip(self.1).map(|(x, y)| x.mul_add(*y, 1.0).to_bits()).collect()
+        }
+    }
+
+    #[test]
+    fn every_set_gives_the_bits_of_the_plain_one() {
+        let x: Vec<f32> = (0..1000).map(|i| 1.0 + i as f32 * 1.1e-7).collect();
+        let y: Vec<f32> = (0..1000).map(|i| -1.0 + i as f32 * 0.9e-7).collect();
+        let (plain, vectors) = InstructionSet::all().split_last().unwrap();
+        assert_eq!(*plain, InstructionSet(Set::Plain));
+        for set in vectors {
+            assert_eq!(set.run(Fused(&x, &y)), plain.run(Fused(&x, &y)), "{set:?}");
+        }
+    }
+}

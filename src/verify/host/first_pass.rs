@@ -1,0 +1,178 @@
+//! The first pass: values only, each block read once.
+
+use super::bins::Bins;
+use super::filter::Filter;
+use super::measure::{Add, AddWidely, Classified, Classify, Nonfinite, Quotients, RUN, SegmentSums};
+use super::number::Number;
+use super::side::{BLOCK, Order, Side};
+use crate::device::TensorRef;
+use crate::simd::InstructionSet;
+use crate::verify::histogram::BINS;
+use crate::verify::options::Request;
+use crate::verify::rule::{Grid, Rule};
+use crate::verify::sums::{self, Accumulators, COLUMNS, LANES, SUMS, Sums};
+use crate::verify::values::{Metric, Values};
+
+/// What one worker of the first pass does, and what it found.
+pub(super) trait Worker {
+    /// Takes `count` elements from `start`, all of one segment; returns its sums.
+    fn segment(&mut self, start: usize, count: usize) -> Sums;
+    /// What was found so far, but for the sums.
+    fn values(&self) -> Values;
+}
+
+/// Blocks that are measured with checks for non-finite pairs after one that has some: they rarely come alone.
+const CAREFUL: usize = 64;
+
+/// The worker of f32 and f64.
+pub(super) struct Floats<'a, T> {
+    result: Side<'a, T>,
+    reference: Side<'a, T>,
+    set: InstructionSet,
+    rule: Rule<T>,
+    lanes: usize,
+    /// The maximum of the epsilon difference is d / 2^e here.
+    values: Values,
+    filter: Filter<T>,
+    careful: usize,
+    d: Box<[T; BLOCK]>,
+    m: Box<[T; BLOCK]>,
+}
+
+/// The rule of a request in this arithmetic.
+pub(super) fn rule<T: Number>(result: &TensorRef<'_>, request: &Request) -> Rule<T> {
+    Rule {
+        rtol: T::from_f64(request.rtol),
+        atol: T::from_f64(request.atol),
+        nonfinite: request.nonfinite,
+        grid: Grid::of(result.dtype()),
+        all: request.all,
+    }
+}
+
+impl<'a, T: Number> Floats<'a, T> {
+    pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request, set: InstructionSet) -> Floats<'a, T> {
+        let vector = sums::vector_width(result.dtype(), reference.dtype());
+        let order = if request.all { Order::Lines { vector } } else { Order::Logical };
+        let rule = rule(result, request);
+        let values = Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY };
+        Floats {
+            result: Side::new(result, order, set),
+            reference: Side::new(reference, order, set),
+            set,
+            rule,
+            lanes: LANES.min(vector),
+            filter: Filter::new(&rule, &values.maxima),
+            values,
+            careful: 0,
+            d: Box::new([T::ZERO; BLOCK]),
+            m: Box::new([T::ZERO; BLOCK]),
+        }
+    }
+
+    /// Measures a block; `d` and `m` hold |a - r| and |r| then, when all metrics are wanted.
+    fn block(&mut self, start: usize, count: usize) {
+        if self.rule.all { self.measure::<true>(start, count) } else { self.measure::<false>(start, count) }
+    }
+
+    fn measure<const ALL: bool>(&mut self, start: usize, count: usize) {
+        let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
+        let (rule, filter, d, m) = (self.rule, self.filter, &mut *self.d, &mut *self.m);
+        let mut found = Classified::default();
+        if self.careful == 0 {
+            found = self.set.run(Classify::<T, ALL, true> { result: a, reference: r, rule, filter, d, m });
+            if found.largest[0].max(found.largest[1]) >= T::INFINITE {
+                self.careful = CAREFUL;
+            }
+        }
+        if self.careful > 0 {
+            self.careful -= 1;
+            found = self.set.run(Classify::<T, ALL, false> { result: a, reference: r, rule, filter, d, m });
+            if found.nonfinite.into() > 0 {
+                self.careful = CAREFUL;
+                nonfinite(self.set, &self.rule, a, r, &mut self.values);
+            }
+        }
+        self.take::<ALL>(found, count);
+    }
+
+    /// Takes the counts of a block of `count` elements, and its maxima if they may exceed those so far.
+    fn take<const ALL: bool>(&mut self, found: Classified<T::Bits>, count: usize) {
+        let values = &mut self.values;
+        let wide = |bits: T::Bits| T::from_bits(bits).wide();
+        values.mismatches += found.mismatches.into();
+        for side in 0..2 {
+            values.max_magnitude[side] = values.max_magnitude[side].max(wide(found.largest[side]));
+        }
+        values.maxima[Metric::Absolute as usize] = values.maxima[Metric::Absolute as usize].max(wide(found.difference));
+        if !ALL {
+            return;
+        }
+        let finite = count as u64 - found.nonfinite.into();
+        values.zero_passes += finite - found.zeros_fail.into();
+        for side in 0..2 {
+            values.zeros[side] += finite - found.nonzero[side].into();
+        }
+        if found.may_exceed.into() > 0 {
+            values.join_maxima(self.set.run(Quotients { d: &self.d, m: &self.m, rule: self.rule }));
+            self.filter = Filter::new(&self.rule, &values.maxima);
+        }
+        if let Some(to) = &mut values.histograms {
+            self.set.run(Bins { to, d: &self.d, m: &self.m, rule: self.rule });
+        }
+    }
+
+    /// The sums of a segment for which T has no range: |a - r| and |r| again, added in f64.
+    fn wide_sums(&mut self, start: usize, count: usize) -> Sums {
+        let mut acc = empty::<f64>();
+        for at in (start..start + count).step_by(BLOCK) {
+            let count = BLOCK.min(start + count - at);
+            let (a, r) = (self.result.block(at, count), self.reference.block(at, count));
+            let (rule, filter, d, m) = (self.rule, self.filter, &mut *self.d, &mut *self.m);
+            self.set.run(Classify::<T, true, false> { result: a, reference: r, rule, filter, d, m });
+            self.set.run(AddWidely { to: &mut acc, d, m });
+        }
+        self.set.run(SegmentSums { of: &acc, lanes: self.lanes }).unwrap_or_default()
+    }
+}
+
+impl<T: Number> Worker for Floats<'_, T> {
+    fn segment(&mut self, start: usize, count: usize) -> Sums {
+        let mut acc = empty::<T>();
+        for at in (start..start + count).step_by(BLOCK) {
+            self.block(at, BLOCK.min(start + count - at));
+            if self.rule.all {
+                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, line: COLUMNS * self.lanes });
+            }
+        }
+        if !self.rule.all {
+            return [0.0; SUMS];
+        }
+        self.set.run(SegmentSums { of: &acc, lanes: self.lanes }).unwrap_or_else(|| self.wide_sums(start, count))
+    }
+
+    fn values(&self) -> Values {
+        let mut values = self.values;
+        let epsilon = &mut values.maxima[Metric::Epsilon as usize];
+        *epsilon = self.rule.epsilons(*epsilon);
+        values
+    }
+}
+
+fn empty<T: Number>() -> Accumulators<T> {
+    [[T::ZERO; sums::LINE]; SUMS]
+}
+
+/// Takes the pairs of a block that are not finite, one by one.
+fn nonfinite<T: Number>(set: InstructionSet, rule: &Rule<T>, a: &[T; BLOCK], r: &[T; BLOCK], values: &mut Values) {
+    let mut runs = set.run(Nonfinite { result: a, reference: r });
+    while runs != 0 {
+        let run = runs.trailing_zeros() as usize * RUN;
+        for i in run..run + RUN {
+            if !(a[i].finite() && r[i].finite()) {
+                values.observe(rule, a[i], r[i]);
+            }
+        }
+        runs &= runs - 1;
+    }
+}

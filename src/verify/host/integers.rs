@@ -1,0 +1,82 @@
+//! Pairs of integer formats of which one is wide: exact, one element after the other.
+
+use super::first_pass::Worker;
+use super::gather::Reader;
+use super::side::BLOCK;
+use crate::device::TensorRef;
+use crate::dtype::{DType, convert};
+use crate::verify::histogram::{self, BINS};
+use crate::verify::options::Request;
+use crate::verify::rule::IntRule;
+use crate::verify::sums::{self, COLUMNS, LANES, LINE, SUMS, Sums};
+use crate::verify::values::Values;
+
+/// The elements of both tensors as integers, block by block.
+pub(super) struct Pairs<'a> {
+    readers: [Reader<'a>; 2],
+    dtypes: [DType; 2],
+    numbers: [Vec<i64>; 2],
+}
+
+impl<'a> Pairs<'a> {
+    pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>) -> Pairs<'a> {
+        let tensors = [result, reference];
+        Pairs { readers: tensors.map(Reader::new), dtypes: tensors.map(TensorRef::dtype), numbers: [vec![0; BLOCK], vec![0; BLOCK]] }
+    }
+
+    /// `count` elements from `start`, at most a block of them.
+    pub(super) fn read(&mut self, start: usize, count: usize) -> impl Iterator<Item = (i64, i64)> + '_ {
+        for ((reader, dtype), numbers) in self.readers.iter_mut().zip(self.dtypes).zip(&mut self.numbers) {
+            convert::decode_i64(dtype, reader.read(start, count), &mut numbers[..count]);
+        }
+        let [a, r] = &self.numbers;
+        a[..count].iter().copied().zip(r[..count].iter().copied())
+    }
+}
+
+/// The worker of the first pass.
+pub(super) struct Integers<'a> {
+    pairs: Pairs<'a>,
+    rule: IntRule,
+    vector: usize,
+    values: Values,
+}
+
+impl<'a> Integers<'a> {
+    pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request) -> Integers<'a> {
+        Integers {
+            pairs: Pairs::new(result, reference),
+            rule: IntRule { rtol: request.rtol, atol: request.atol, all: request.all },
+            vector: sums::vector_width(result.dtype(), reference.dtype()),
+            values: Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY },
+        }
+    }
+}
+
+impl Worker for Integers<'_> {
+    fn segment(&mut self, start: usize, count: usize) -> Sums {
+        let mut acc = [[0.0; LINE]; SUMS];
+        let lanes = LANES.min(self.vector);
+        for at in (start..start + count).step_by(BLOCK) {
+            for (i, (a, r)) in self.pairs.read(at, BLOCK.min(start + count - at)).enumerate() {
+                let (d, m) = self.values.observe_int(&self.rule, a, r);
+                if let Some(to) = &mut self.values.histograms
+                    && d > 0.0
+                {
+                    let [_, relative, _, epsilon, ratio] = self.rule.metrics(a.abs_diff(r), r.unsigned_abs());
+                    histogram::count(to, (m > 0.0).then_some(relative), epsilon, ratio);
+                }
+                let lane = (at + i) / self.vector % COLUMNS * lanes + (at + i) % self.vector % lanes;
+                for (k, x) in [d, m].into_iter().enumerate() {
+                    acc[2 * k][lane] += x;
+                    acc[2 * k + 1][lane] = x.mul_add(x, acc[2 * k + 1][lane]);
+                }
+            }
+        }
+        if self.rule.all { sums::segment_sums(&acc, lanes).unwrap_or_default() } else { [0.0; SUMS] }
+    }
+
+    fn values(&self) -> Values {
+        self.values
+    }
+}

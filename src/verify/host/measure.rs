@@ -1,0 +1,202 @@
+//! The loops of the first pass over one block, as [`Task`]s.
+
+use super::filter::Filter;
+use super::number::Number;
+use super::side::BLOCK;
+use crate::simd::Task;
+use crate::verify::rule::Rule;
+use crate::verify::sums::{self, Accumulators, LINE, Sums};
+use crate::verify::values::Maxima;
+
+/// Counts and largest magnitudes of a block, and whether a quotient may exceed its maximum. Without `FINITE` pairs that are not finite
+/// count as pairs of zeros; with it the block should have none, and whether it does is seen in `largest`.
+pub(super) struct Classify<'a, T, const ALL: bool, const FINITE: bool> {
+    pub result: &'a [T; BLOCK],
+    pub reference: &'a [T; BLOCK],
+    pub rule: Rule<T>,
+    pub filter: Filter<T>,
+    /// |a - r| and |r|, when `ALL`.
+    pub d: &'a mut [T; BLOCK],
+    pub m: &'a mut [T; BLOCK],
+}
+
+/// What [`Classify`] found. Counts are in the type that vector loops count in; patterns are those of magnitudes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Classified<B> {
+    pub mismatches: B,
+    /// Elements at which a result of zero would not pass.
+    pub zeros_fail: B,
+    pub nonzero: [B; 2],
+    pub nonfinite: B,
+    pub largest: [B; 2],
+    pub difference: B,
+    pub may_exceed: B,
+}
+
+impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, ALL, FINITE> {
+    type Output = Classified<T::Bits>;
+    #[inline(always)]
+    fn run(self) -> Classified<T::Bits> {
+        let (rule, filter) = (self.rule, self.filter);
+        let none = T::Bits::default();
+        let one = T::Bits::from(true);
+        // Separate variables, which the compiler keeps in registers.
+        let (mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none);
+        let (mut nonfinite, mut largest_a, mut largest_r, mut difference, mut may_exceed) = (none, none, none, none, none);
+        for i in 0..BLOCK {
+            let (mut a, mut r) = (self.result[i], self.reference[i]);
+            if !FINITE {
+                let finite = a.magnitude().bits().max(r.magnitude().bits()) < T::INFINITE;
+                a = if finite { a } else { T::ZERO };
+                r = if finite { r } else { T::ZERO };
+                nonfinite += T::Bits::from(!finite);
+            }
+            let (d, m) = ((a - r).magnitude(), r.magnitude());
+            let bound = rule.bound(rule.rtol, m, rule.atol);
+            mismatches += T::Bits::from(d > bound);
+            difference = difference.max(d.bits());
+            largest_a = largest_a.max(a.magnitude().bits());
+            largest_r = largest_r.max(m.bits());
+            if ALL {
+                zeros_fail += T::Bits::from(m > bound);
+                nonzero_a += a.magnitude().bits().min(one);
+                nonzero_r += m.bits().min(one);
+                may_exceed |= T::Bits::from(filter.may_exceed(d, m, bound));
+                self.d[i] = d;
+                self.m[i] = m;
+            }
+        }
+        Classified {
+            mismatches,
+            zeros_fail,
+            nonzero: [nonzero_a, nonzero_r],
+            nonfinite,
+            largest: [largest_a, largest_r],
+            difference,
+            may_exceed,
+        }
+    }
+}
+
+/// The maxima of a block of finite pairs by their definition, with divisions; d / 2^e in the place of the epsilon difference.
+pub(super) struct Quotients<'a, T> {
+    pub d: &'a [T; BLOCK],
+    pub m: &'a [T; BLOCK],
+    pub rule: Rule<T>,
+}
+
+impl<T: Number> Task for Quotients<'_, T> {
+    type Output = Maxima;
+    #[inline(always)]
+    fn run(self) -> Maxima {
+        let rule = self.rule;
+        let binades = rule.binades();
+        let none = T::Bits::default();
+        let (mut relative, mut relative_old, mut ratio, mut epsilon) = (none, none, none, 0u64);
+        for (&d, &m) in self.d.iter().zip(self.m) {
+            // As patterns, which order numbers that are not negative. 0 / 0 is in none.
+            let quotient = (d / m).bits();
+            let by_bound = (d / rule.bound(rule.rtol, m, rule.atol)).bits();
+            relative = relative.max(if m > T::ZERO { quotient } else { none });
+            relative_old = relative_old.max(if m > T::SMALL { quotient } else { none });
+            ratio = ratio.max(if d > T::ZERO { by_bound } else { none });
+            epsilon = epsilon.max(rule.binades_apart(d, m, binades).to_bits());
+        }
+        let wide = |bits: T::Bits| T::from_bits(bits).wide();
+        [0.0, wide(relative), wide(relative_old), f64::from_bits(epsilon), wide(ratio)]
+    }
+}
+
+/// Adds a block to the accumulators of its segment; `line` numbers are one of each accumulator.
+pub(super) struct Add<'a, T> {
+    pub to: &'a mut Accumulators<T>,
+    pub d: &'a [T; BLOCK],
+    pub m: &'a [T; BLOCK],
+    pub line: usize,
+}
+
+impl<T: Number> Task for Add<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let [sum_d, squares_d, sum_m, squares_m] = self.to;
+        if self.line == LINE {
+            add::<T, T, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d);
+            add::<T, T, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m);
+        } else {
+            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_d, squares_d, self.d);
+            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_m, squares_m, self.m);
+        }
+    }
+}
+
+/// [`Add`] with accumulators of f64, for f32 whose squares leave the range.
+pub(super) struct AddWidely<'a, T> {
+    pub to: &'a mut Accumulators<f64>,
+    pub d: &'a [T; BLOCK],
+    pub m: &'a [T; BLOCK],
+}
+
+impl<T: Number> Task for AddWidely<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        let [sum_d, squares_d, sum_m, squares_m] = self.to;
+        add::<T, f64, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d);
+        add::<T, f64, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m);
+    }
+}
+
+/// Steps 2 and 3 of the sums, with `lanes` accumulators a column.
+pub(super) struct SegmentSums<'a, T> {
+    pub of: &'a Accumulators<T>,
+    pub lanes: usize,
+}
+
+impl<T: Number> Task for SegmentSums<'_, T> {
+    type Output = Option<Sums>;
+    #[inline(always)]
+    fn run(self) -> Option<Sums> {
+        sums::segment_sums(self.of, self.lanes)
+    }
+}
+
+/// Elements that [`Nonfinite`] tells apart from the others together.
+pub(super) const RUN: usize = 32;
+
+/// Which runs of [`RUN`] elements have a pair that is not finite: a bit for each run.
+pub(super) struct Nonfinite<'a, T> {
+    pub result: &'a [T; BLOCK],
+    pub reference: &'a [T; BLOCK],
+}
+
+impl<T: Number> Task for Nonfinite<'_, T> {
+    type Output = u32;
+    #[inline(always)]
+    fn run(self) -> u32 {
+        let mut found = 0;
+        for run in 0..BLOCK / RUN {
+            let mut largest = T::Bits::default();
+            for i in run * RUN..(run + 1) * RUN {
+                largest = largest.max(self.result[i].magnitude().bits().max(self.reference[i].magnitude().bits()));
+            }
+            found |= u32::from(largest >= T::INFINITE) << run;
+        }
+        found
+    }
+}
+
+/// Step 1 of the sums: each accumulator takes its number of each line, one after the other.
+#[inline(always)]
+fn add<T: Number, W: Number, const WIDTH: usize, const LINES: usize>(sums: &mut [W; LINE], squares: &mut [W; LINE], x: &[T; BLOCK]) {
+    for i in 0..WIDTH {
+        let (mut s, mut q) = (sums[i], squares[i]);
+        for line in 0..LINES {
+            // Exact: W is T, or f64.
+            let x = W::from_f64(x[line * WIDTH + i].wide());
+            s = s.plus(x);
+            q = x.fused(x, q);
+        }
+        (sums[i], squares[i]) = (s, q);
+    }
+}

@@ -1,0 +1,111 @@
+//! f32 and f64 as the loops of the host need them.
+
+use super::side::BLOCK;
+use crate::dtype::{DType, Overflow, Rounding, convert, exp2};
+use crate::simd::{InstructionSet, Task};
+use crate::verify::rule::Real;
+
+/// What the loops need of f32 and f64 beyond the rule.
+pub(super) trait Number: Real + bytemuck::Pod {
+    /// The format whose memory is this type.
+    const DTYPE: DType;
+    /// The bit pattern of -0.
+    const SIGN: Self::Bits;
+    /// A distance between neighbours far above the least subnormal.
+    const LEAST_GAP: Self;
+    fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
+    /// Ordinals in `dtype` of numbers rounded to it; any for those that are not finite.
+    fn rounded_ordinals(dtype: DType, values: &[Self; BLOCK], out: &mut [i64; BLOCK]);
+}
+
+/// Ordinals in `dtype` of numbers, those of format `of`; any for those that are not finite. For i64 only what T holds of it.
+pub(super) fn ordinals<T: Number>(set: InstructionSet, dtype: DType, of: DType, values: &[T; BLOCK], out: &mut [i64; BLOCK]) {
+    let (format, own) = (dtype.float_format(), T::DTYPE.float_format());
+    match (format, own) {
+        _ if dtype != of => T::rounded_ordinals(dtype, values, out),
+        (None, _) => set.run(Whole { values, out }),
+        (Some(f), Some(own)) if dtype != DType::F8E8M0 && f.exponent_bits <= own.exponent_bits => {
+            // From the least normal number of the format to that of T.
+            let scale = T::from_f64(exp2(own.min_exponent() - f.min_exponent()));
+            set.run(Scaled { values, scale, shift: own.mantissa_bits - f.mantissa_bits, out });
+        }
+        _ => T::rounded_ordinals(dtype, values, out),
+    }
+}
+
+/// Ordinals of numbers of a float format: times `scale` such a number has the pattern of its format, `shift` bits up.
+struct Scaled<'a, T> {
+    values: &'a [T; BLOCK],
+    scale: T,
+    shift: u32,
+    out: &'a mut [i64; BLOCK],
+}
+
+impl<T: Number> Task for Scaled<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        for (o, x) in self.out.iter_mut().zip(self.values) {
+            let magnitude = (Into::<u64>::into(x.times(self.scale).magnitude().bits()) >> self.shift) as i64;
+            *o = if *x < T::ZERO { -magnitude } else { magnitude };
+        }
+    }
+}
+
+/// Ordinals of numbers of an integer format: their values.
+struct Whole<'a, T> {
+    values: &'a [T; BLOCK],
+    out: &'a mut [i64; BLOCK],
+}
+
+impl<T: Number> Task for Whole<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        self.out.iter_mut().zip(self.values).for_each(|(o, x)| *o = x.wide() as i64);
+    }
+}
+
+impl Number for f32 {
+    const DTYPE: DType = DType::F32;
+    const SIGN: u32 = (-0.0f32).to_bits();
+    const LEAST_GAP: f32 = 7.888_609e-31; // 2^-100
+    fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) {
+        convert::decode_f32(dtype, bytes, out);
+    }
+    fn rounded_ordinals(dtype: DType, values: &[f32; BLOCK], out: &mut [i64; BLOCK]) {
+        let mut short = [0; BLOCK];
+        convert::ordinals_from_f32(dtype, values, &mut short);
+        out.iter_mut().zip(short).for_each(|(o, x)| *o = i64::from(x));
+    }
+}
+
+impl Number for f64 {
+    const DTYPE: DType = DType::F64;
+    const SIGN: u64 = (-0.0f64).to_bits();
+    const LEAST_GAP: f64 = 1e-290;
+    fn decode(dtype: DType, bytes: &[u8], out: &mut [f64]) {
+        convert::decode_f64(dtype, bytes, out);
+    }
+    fn rounded_ordinals(dtype: DType, values: &[f64; BLOCK], out: &mut [i64; BLOCK]) {
+        match dtype {
+            DType::F64 => out.iter_mut().zip(values).for_each(|(o, x)| *o = signed(x.to_bits())),
+            DType::I32 | DType::I64 => {
+                let most = if dtype == DType::I32 { f64::from(i32::MAX) } else { f64::INFINITY };
+                out.iter_mut().zip(values).for_each(|(o, x)| *o = x.round_ties_even().clamp(-most - 1.0, most) as i64);
+            }
+            _ => {
+                let (mut bytes, mut rounded) = ([0; 4 * BLOCK], [0.0; BLOCK]);
+                convert::encode_from_f64(dtype, values, Rounding::NearestEven, Overflow::Saturate, &mut bytes);
+                convert::decode_f32(dtype, &bytes, &mut rounded);
+                f32::rounded_ordinals(dtype, &rounded, out);
+            }
+        }
+    }
+}
+
+/// The ordinal of an f64's pattern.
+fn signed(bits: u64) -> i64 {
+    let magnitude = (bits & i64::MAX as u64) as i64;
+    if bits >> 63 == 1 { -magnitude } else { magnitude }
+}
