@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const THREADS: usize = 4;
-const STEPS: usize = 400;
+const STEPS: usize = 100;
 /// Streams that the threads share, at most.
 const STREAMS: usize = 6;
 /// Elements of each buffer.
@@ -266,7 +266,7 @@ fn a_step_that_hangs_is_named() -> Result<()> {
     if std::env::var_os("HIPVERIFY_SCENARIO").is_some() {
         return Ok(());
     }
-    let env = &[("HIPVERIFY_STANDIN_FAIL", "hipStreamSynchronize:200:-1"), ("HIPVERIFY_SOAK_LIMIT_S", "1"), ("HIPVERIFY_TEST_SEED", "5")];
+    let env = &[("HIPVERIFY_STANDIN_FAIL", "hipStreamSynchronize:50:-1"), ("HIPVERIFY_SOAK_LIMIT_S", "1"), ("HIPVERIFY_TEST_SEED", "5")];
     let error = run("soak_on_rocm_6", &Setup { env, ..ROCM_6.setup() }).unwrap_err().to_string();
     let line = error.lines().find(|line| line.contains("HIPVERIFY_TEST_SEED=5: thread ")).with_context(|| error.clone())?;
     assert!(line.contains(", step ") && line.contains(") does not end within 1s"), "{line}");
