@@ -270,87 +270,117 @@ struct MaxParams {
     MaxResult *result;
 };
 
-// verify*.hip: by what an element is judged.
-enum VerifyMeasure { ABSOLUTE, RELATIVE, RELATIVE_OLD, EPSILON, ULP, RATIO, MEASURES };
+// verify/: the error metrics of which a comparison takes the maximum, as Rust's `Metric`. All but ULP belong to the values.
+enum VerifyMetric { ABSOLUTE, RELATIVE, RELATIVE_OLD, EPSILON, RATIO, ULP, METRICS, MAXIMA = ULP };
 // What is counted.
 enum VerifyCount {
     MISMATCHES, ZERO_PASSES, ZEROS_A, ZEROS_R, NANS_A, NANS_R, PLUS_A, PLUS_R, MINUS_A, MINUS_R, NONFINITE_PAIRS, COUNTS
 };
-// Bins of all histograms together.
+// When a comparison is explained.
+enum VerifyExplain : u32 { EXPLAIN_NEVER = 0, EXPLAIN_ON_FAILURE = 1, EXPLAIN_ALWAYS = 2 };
+// What a verdict rests on, as bits.
+enum VerifyJudge : u32 { JUDGE_ELEMENTS = 1, JUDGE_THRESHOLDS = 2 };
+// Bins of all histograms together, and how many thresholds part them.
 constexpr u32 HISTOGRAM_BINS = 23;
-// Sums of each chunk.
-constexpr u32 PARTIAL_SUMS = 4;
-// Mismatches that a result lists at most.
+constexpr u32 HISTOGRAM_STEPS = 21;
+// Sums of d, d², m and m².
+constexpr u32 SUMS = 4;
+// Mismatches that an explanation lists at most.
 constexpr u32 MAX_LISTED = 64;
 
-// The worst elements of a block.
-struct VerifyBest {
-    double value[MEASURES];
-    u64 index[MEASURES];
-};
-
-// Zeroed before the launch; the kernel leaves it so.
-struct VerifyWorkspace {
-    u64 keys[MEASURES];
-    u64 hints[2];      // patterns of f64
-    u64 magnitudes[2]; // patterns of f64
+// What the first pass finds.
+struct VerifyValues {
     u64 counts[COUNTS];
+    double magnitudes[2];
+    double maxima[MAXIMA];
+    double sums[SUMS];
     u64 histograms[HISTOGRAM_BINS];
-    u64 first_segment; // the first segment with a mismatch, inverted
-    u64 blocks_done;
 };
 
 // An element that is reported.
-struct VerifyPlace {
+struct VerifyElement {
     u64 index; // ~0: none
     u64 bits_a;
     u64 bits_r;
 };
 
-// What a comparison writes.
-struct VerifyResult {
-    u64 counts[COUNTS];
-    double magnitudes[2];
-    double values[MEASURES];
-    VerifyPlace places[MEASURES];
-    double hints[2];
-    double sums[PARTIAL_SUMS];
-    u64 histograms[HISTOGRAM_BINS];
+// What the second pass finds.
+struct VerifyExplanation {
+    VerifyElement worst[METRICS];
+    double ulps;
+    double passing[2]; // rtol, atol
     u64 listed;
-    VerifyPlace first[MAX_LISTED];
-    u64 done; // 1 when everything else is written and the workspace is free
+    VerifyElement first[MAX_LISTED];
 };
 
-// Every kernel of verify*.hip.
+// What a comparison writes for the host.
+struct VerifyResult {
+    VerifyValues values;
+    VerifyExplanation explanation;
+    u64 valued;    // 1 when the values are written
+    u64 explained; // when the second pass is done: 1 with an explanation, 2 when none was wanted
+};
+
+// The largest distance in ulps that a block has met.
+struct VerifyFarthest {
+    u64 ulps;
+    u64 index;
+};
+
+// Zeroed before the first launch; each pass leaves it zeroed but for `values`.
+struct VerifyWorkspace {
+    // The first pass. Patterns of f64, which are ordered as the numbers are.
+    u64 maxima[MAXIMA];
+    u64 magnitudes[2];
+    u64 counts[COUNTS];
+    u64 seen; // elements, with those that are not there
+    u64 steps[HISTOGRAM_STEPS];
+    // The second pass. Indices are inverted, so that 0 is none.
+    u64 first[MAXIMA];
+    u64 ulps;
+    u64 passing[2];
+    u64 first_segment;
+    u64 blocks_done;
+    // What the first pass has found, for the second.
+    VerifyValues values;
+};
+
+// A tensor as both passes read it.
+struct VerifyOperand {
+    const u8 *base;
+    u64 extents[MAX_RANK];
+    u64 reciprocals[MAX_RANK]; // of extents: 2^64 over each, rounded up
+    i64 strides[MAX_RANK];
+    i64 offset; // of element 0 from the base
+    u32 dtype;
+    u32 rank;  // 0: dense
+    u32 align; // bytes to which every row, if dense inside, is aligned: 1 to 16
+    u32 unused;
+};
+
+// Every kernel of verify/.
 struct VerifyParams {
-    const u8 *a; // the result
-    const u8 *r; // the reference
-    u64 n;       // elements
+    VerifyOperand a; // the result
+    VerifyOperand r; // the reference
+    u64 n;           // elements
     double rtol;
     double atol;
-    u32 dtype_a;
-    u32 dtype_r;
-    u32 nonfinite_equal;
-    u32 first; // mismatches to list
+    double thresholds[3]; // RMS, absolute, relative
     // Of the result's format.
     i32 min_exponent;
     i32 max_exponent;
     i32 mantissa_bits;
-    u32 histograms;
-    u32 rank_a; // 0: dense
-    u32 rank_r;
-    u32 chunk_log; // a group takes 2^chunk_log segments in a row, up to ITEM_SEGMENTS
-    u32 unused;
-    i64 offset_a;
-    i64 offset_r;
-    u64 extents_a[MAX_RANK];
-    u64 extents_r[MAX_RANK];
-    i64 strides_a[MAX_RANK];
-    i64 strides_r[MAX_RANK];
-    double *partials; // [chunks][PARTIAL_SUMS]
-    u32 *mismatches;  // [segments]; of small tensors one for each group's elements
+    u32 clamp; // whether a bound may overflow, and is the largest finite number then
+    u32 nonfinite_equal;
+    u32 all;       // whether the first pass makes all metrics
+    u32 judge;     // VerifyJudge
+    u32 explain;   // VerifyExplain
+    u32 listed;    // mismatches to list
+    u32 chunk_log; // a subgroup takes 2^chunk_log segments in a row, up to 16
+    double *partials; // [runs of segments][SUMS]
+    u32 *mismatches;  // [segments]
+    VerifyFarthest *farthest; // [blocks]
     VerifyWorkspace *workspace;
-    double *bests; // [MEASURES][grid], then indices of as many
     VerifyResult *result;
 };
 

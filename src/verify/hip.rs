@@ -1,11 +1,11 @@
-//! The comparison on a GPU: which kernel of `hip/verify*.hip`, with which memory, and what its result says.
+//! The comparison on a GPU: which kernels of `hip/verify/`, with which memory, and what their results say.
 //!
-//! A comparison needs scratch memory: 36 bytes for each segment (a small one 32, and 4 for every 32 elements), and 96 for each block of
-//! threads. Workspaces are kept per device and reused, so that repeated comparisons allocate nothing. The result lies in pinned host memory,
-//! which the kernel writes itself: one launch, one wait, no copy.
+//! A comparison needs scratch memory: 36 bytes for each segment, and 16 for each block of threads. Workspaces are kept per device and
+//! reused, so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernels write themselves: one
+//! launch and one wait for the values, one more of each for an explanation, no copy.
 
 use super::MaxAbs;
-use super::options::{Options, Request};
+use super::options::{Explain, Judge, Options, Request};
 use super::rule::{Arithmetic, Grid, NonFinite};
 use super::sums;
 use super::values::{Explanation, Found, Metric, Outcome, Values};
@@ -15,24 +15,29 @@ use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{
-    self, AnyTensor, MaxParams, MaxResult, MaxWorkspace, VerifyBest, VerifyParams, VerifyPlace, VerifyResult, VerifyWorkspace,
+    self, AnyTensor, MaxParams, MaxResult, MaxWorkspace, VerifyElement, VerifyFarthest, VerifyOperand, VerifyParams, VerifyResult,
+    VerifyWorkspace,
 };
 use std::sync::{Arc, LazyLock};
 
 /// Dimensions of a layout that a kernel takes, after merging.
 const RANK: usize = abi::MAX_RANK as usize;
+/// Index of "no element".
+const NOWHERE: u64 = u64::MAX;
+/// Threads of a block.
+const BLOCK: u32 = 256;
 
-const _: () = assert!(Options::MAX_FIRST == abi::MAX_LISTED as usize);
+const _: () = assert!(Options::MAX_FIRST == abi::MAX_LISTED as usize && Metric::MAXIMA == abi::VerifyMetric::MAXIMA as usize);
 const _: () = assert!(size_of::<MaxWorkspace>() <= size_of::<VerifyWorkspace>() && size_of::<MaxResult>() <= size_of::<VerifyResult>());
 
 /// The scratch memory of one comparison.
 #[derive(Debug)]
 pub(super) struct Workspace {
-    /// Zeroed before the first comparison; each leaves it zeroed.
+    /// Zeroed before the first comparison; each pass leaves it zeroed, but for the values.
     scratch: HipAlloc,
-    bests: HipAlloc,
     partials: HipAlloc,
     mismatches: HipAlloc,
+    farthest: HipAlloc,
     answer: PinnedAlloc,
 }
 
@@ -41,25 +46,20 @@ impl Workspace {
         let mut scratch = HipAlloc::new(gpu, size_of::<VerifyWorkspace>())?;
         scratch.set_zero()?;
         let none = || HipAlloc::new(gpu, 0);
-        Ok(Workspace {
-            scratch,
-            bests: none()?,
-            partials: none()?,
-            mismatches: none()?,
-            answer: PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?,
-        })
+        let answer = PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?;
+        Ok(Workspace { scratch, partials: none()?, mismatches: none()?, farthest: none()?, answer })
     }
 
-    /// Makes room for a launch.
+    /// Makes room for both passes.
     fn reserve(&mut self, gpu: &'static HipDevice, launch: &Launch) -> Result<()> {
-        let [bests, partials, mismatches] = launch.needs();
-        grow(gpu, &mut self.bests, bests)?;
+        let [partials, mismatches, farthest] = launch.needs();
         grow(gpu, &mut self.partials, partials)?;
-        grow(gpu, &mut self.mismatches, mismatches)
+        grow(gpu, &mut self.mismatches, mismatches)?;
+        grow(gpu, &mut self.farthest, farthest)
     }
 
     fn has_room_for(&self, launch: &Launch) -> bool {
-        let sizes = [&self.bests, &self.partials, &self.mismatches].map(HipAlloc::bytes);
+        let sizes = [&self.partials, &self.mismatches, &self.farthest].map(HipAlloc::bytes);
         sizes.iter().zip(launch.needs()).all(|(size, need)| *size >= need)
     }
 
@@ -67,16 +67,8 @@ impl Workspace {
     /// allocates nothing then.
     pub(super) fn prepared(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, request: &Request) -> Result<Self> {
         let mut workspace = Workspace::new(gpu)?;
-        // The kernels for aligned memory, where small tensors count their mismatches by more parts than large ones, and the one for every
-        // layout.
-        let mut reserve = |dense: Option<&Dense>, elements: usize| -> Result<()> {
-            let launch = Launch::of(gpu, dtypes, elements, dense, request)?;
-            workspace.reserve(gpu, &launch)
-        };
-        reserve(None, elements)?;
-        if let Some(dense) = dense_of(dtypes, request) {
-            reserve(Some(dense), elements)?;
-            reserve(Some(dense), elements.min(few(gpu, dense, request)?.2))?;
+        for dense in [false, true] {
+            workspace.reserve(gpu, &Launch::of(gpu, dtypes, elements, dense, request)?)?;
         }
         Ok(workspace)
     }
@@ -102,12 +94,19 @@ impl Workspace {
         stream.device().wait_for_allocations(stream)?;
         self.mark_unwritten();
         // SAFETY: both layouts lie within their tensors' memory; the rest is the caller's promise.
-        unsafe { launch.kernel.launch(stream, launch.grid, &params) }
+        unsafe { launch.values.launch(stream, launch.grid, &params) }?;
+        if request.explain == Explain::Never {
+            return Ok(());
+        }
+        // SAFETY: as for the first pass, which comes before on the stream; the second asks its values whether it is wanted.
+        unsafe { launch.explain.launch(stream, launch.explain_grid, &params) }
     }
 
     /// What the last launch found, once the work is done; `None` if nothing ran since the last call.
-    pub(super) fn take_outcome(&mut self, result: &TensorRef<'_>, request: &Request) -> Option<Outcome> {
-        let outcome = self.is_done().then(|| outcome(result, request, self));
+    pub(super) fn take_outcome(&mut self, request: &Request) -> Option<Outcome> {
+        let explained = self.answer.word(EXPLAINED);
+        let done = self.has_values() && (request.explain == Explain::Never || explained != 0);
+        let outcome = done.then(|| Outcome { values: self.values(request), explanation: (explained == 1).then(|| self.explanation()) });
         self.mark_unwritten();
         outcome
     }
@@ -115,17 +114,63 @@ impl Workspace {
     fn mark_unwritten(&mut self) {
         // SAFETY: whoever may change the workspace has it alone, and no kernel writes it: it has not been launched, or has been waited for.
         let answer = unsafe { self.answer.as_mut_slice() };
-        answer[DONE..DONE + 8].fill(0);
+        answer[VALUED..size_of::<VerifyResult>()].fill(0);
     }
 
-    /// Whether a kernel has written the answer since it was marked.
-    fn is_done(&self) -> bool {
-        self.answer.word(DONE) == 1
+    /// Whether the first pass has written its values since the answer was marked.
+    fn has_values(&self) -> bool {
+        self.answer.word(VALUED) == 1
+    }
+
+    fn is_explained(&self) -> bool {
+        self.answer.word(EXPLAINED) == 1
+    }
+
+    /// Not copied: most of it is room for mismatches that few comparisons have.
+    fn answer(&self) -> &VerifyResult {
+        // SAFETY: the kernel that wrote it has said so or has been waited for, and no other is launched before the workspace is taken again.
+        let answer = unsafe { self.answer.as_slice() };
+        bytemuck::from_bytes(&answer[..size_of::<VerifyResult>()])
+    }
+
+    /// What the first pass wrote, as the host's loops would have it.
+    fn values(&self, request: &Request) -> Values {
+        let values = &self.answer().values;
+        let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = values.counts;
+        let some = |x: u64| if request.all { x } else { 0 };
+        Values {
+            mismatches,
+            zero_passes: some(zero_passes),
+            zeros: [some(zeros_a), some(zeros_r)],
+            nans: [nans_a, nans_r],
+            positive_infinities: [plus_a, plus_r],
+            negative_infinities: [minus_a, minus_r],
+            nonfinite_pairs,
+            max_magnitude: values.magnitudes,
+            maxima: values.maxima,
+            sums: values.sums,
+            histograms: request.histograms.then_some(values.histograms),
+        }
+    }
+
+    /// What the second pass wrote.
+    fn explanation(&self) -> Explanation {
+        let found = |e: &VerifyElement| (e.index != NOWHERE).then_some(Found { index: e.index, bits: [e.bits_a, e.bits_r] });
+        let explanation = &self.answer().explanation;
+        let [passing_rtol, passing_atol] = explanation.passing;
+        Explanation {
+            worst: explanation.worst.each_ref().map(found),
+            ulps: explanation.ulps,
+            passing_rtol,
+            passing_atol,
+            first: explanation.first[..explanation.listed as usize].iter().filter_map(found).collect(),
+        }
     }
 }
 
-/// Where `done` lies in an answer.
-const DONE: usize = std::mem::offset_of!(VerifyResult, done);
+/// Where an answer says how far it is.
+const VALUED: usize = std::mem::offset_of!(VerifyResult, valued);
+const EXPLAINED: usize = std::mem::offset_of!(VerifyResult, explained);
 
 fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
     if block.bytes() < bytes {
@@ -143,82 +188,78 @@ fn take(gpu: &'static HipDevice) -> Result<Workspace> {
     IDLE.take(gpu.index()).map_or_else(|| Workspace::new(gpu), Ok)
 }
 
-/// A kernel and how it is laid out.
+/// The kernels of both passes and how they are laid out.
 struct Launch {
-    kernel: VerifyKernel,
-    /// Whether the kernel is one for dense tensors of these formats.
-    dense: bool,
+    values: VerifyKernel,
+    explain: VerifyKernel,
     grid: u32,
-    /// The largest grid that this kernel has for any size.
-    most: u32,
+    explain_grid: u32,
     segments: usize,
-    /// Mismatches are counted by so many parts.
-    parts: usize,
-    /// A group of threads takes `1 << chunk_log` segments in a row.
+    /// A subgroup takes `1 << chunk_log` segments in a row.
     chunk_log: u32,
-}
-
-/// Pairs that have kernels of their own: formats, file, and the kernels' names for all metrics and for counts, and the same for small tensors.
-struct Dense(DType, DType, &'static str, [&'static str; 4]);
-
-macro_rules! dense {
-    ($($file:literal: $($a:ident $r:ident $name:literal),*;)*) => {
-        &[$($(Dense(DType::$a, DType::$r, $file, [
-            concat!("verify_", $name, "_all"),
-            concat!("verify_", $name, "_counts"),
-            concat!("verify_", $name, "_few_all"),
-            concat!("verify_", $name, "_few_counts"),
-        ])),*),*]
-    };
-}
-
-const DENSE: &[Dense] = dense! {
-    "verify.hip": F64 F64 "f64_f64", F32 F32 "f32_f32", F16 F16 "f16_f16", Bf16 Bf16 "bf16_bf16", F16 F32 "f16_f32", Bf16 F32 "bf16_f32";
-    "verify_bytes.hip": F8E4M3 F8E4M3 "f8e4m3_f8e4m3", F8E5M2 F8E5M2 "f8e5m2_f8e5m2", F8E4M3Fnuz F8E4M3Fnuz "f8e4m3fnuz_f8e4m3fnuz",
-        F8E5M2Fnuz F8E5M2Fnuz "f8e5m2fnuz_f8e5m2fnuz", I8 I8 "i8_i8", U8 U8 "u8_u8";
-};
-
-/// The file for every pair.
-const ANY: &str = "verify_any.hip";
-
-/// The kernels of their own that a pair of formats has, if no histograms are wanted.
-fn dense_of(dtypes: [DType; 2], request: &Request) -> Option<&'static Dense> {
-    DENSE.iter().find(|d| !request.histograms && [d.0, d.1] == dtypes)
-}
-
-/// Where a tensor begins, if it is contiguous and aligned to 16 bytes.
-fn dense_address(t: &TensorRef<'_>) -> Option<*const u8> {
-    let bits = t.layout().offset() * t.dtype().bits();
-    let first = t.as_ptr().wrapping_add(bits / 8);
-    (t.layout().is_contiguous() && bits.is_multiple_of(8) && first.addr().is_multiple_of(16)).then_some(first)
 }
 
 type VerifyKernel = Loaded<VerifyParams>;
 
-/// A kernel and its largest grid.
-fn kernel(gpu: &'static HipDevice, file: &'static str, name: &'static str, threads: u32) -> Result<(VerifyKernel, u32)> {
-    // SAFETY: every kernel of hip/verify*.hip is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
-    let kernel = unsafe { Kernel::new(file, name, threads) }.load(gpu)?;
-    let most = kernel.grid_for(u64::MAX);
-    Ok((kernel, most))
+/// The kernels of a pair of formats: file, and names for counts, all metrics, histograms and the explanation.
+struct Names(&'static str, [&'static str; 4]);
+
+macro_rules! names {
+    ($file:literal, $name:literal) => {
+        Names(
+            $file,
+            [
+                concat!("verify_counts_", $name),
+                concat!("verify_all_", $name),
+                concat!("verify_histograms_", $name),
+                concat!("verify_explain_", $name),
+            ],
+        )
+    };
 }
 
-/// The kernel for small tensors of a pair, its largest grid, and up to how many elements a tensor is small: a GPU that gives each thread one
-/// element or two is done with it sooner than screens pay; and every segment needs a block.
-fn few(gpu: &'static HipDevice, dense: &Dense, request: &Request) -> Result<(VerifyKernel, u32, usize)> {
-    let Dense(result, reference, file, [.., all, counts]) = dense;
-    // Sixteen groups of a block measure; for all metrics four more add.
-    let (kernel, most) = if request.all { kernel(gpu, file, all, 640)? } else { kernel(gpu, file, counts, 512)? };
-    let segment = sums::segment_elements(sums::vector_width(*result, *reference));
-    Ok((kernel, most, (gpu.multiprocessors() as usize * 2048).min(most as usize * segment)))
+/// Formats that f32 holds have kernels by their widths, of which all up to 8 bits are one; of the others those of two 64-bit formats.
+fn names(result: DType, reference: DType) -> Names {
+    let bits = [result, reference].map(|d| d.bits().max(8));
+    match (Arithmetic::of(result, reference), bits) {
+        (Arithmetic::F32, [8, 8]) => names!("verify/f32.hip", "f32_8_8"),
+        (Arithmetic::F32, [8, 16]) => names!("verify/f32.hip", "f32_8_16"),
+        (Arithmetic::F32, [16, 8]) => names!("verify/f32.hip", "f32_16_8"),
+        (Arithmetic::F32, [8, _]) => names!("verify/f32.hip", "f32_8_32"),
+        (Arithmetic::F32, [_, 8]) => names!("verify/f32.hip", "f32_32_8"),
+        (Arithmetic::F32, [16, 16]) => names!("verify/f32.hip", "f32_16_16"),
+        (Arithmetic::F32, [16, _]) => names!("verify/f32.hip", "f32_16_32"),
+        (Arithmetic::F32, [_, 16]) => names!("verify/f32.hip", "f32_32_16"),
+        (Arithmetic::F32, _) => names!("verify/f32.hip", "f32_32_32"),
+        (Arithmetic::I64, [64, 64]) => names!("verify/f64.hip", "i64_64_64"),
+        (Arithmetic::I64, bits) if bits.contains(&64) => names!("verify/f64.hip", "i64_any"),
+        // Differences of integers of up to 32 bits are exact in f64.
+        (_, [64, 64]) => names!("verify/f64.hip", "f64_64_64"),
+        _ => names!("verify/f64.hip", "f64_any"),
+    }
 }
 
-/// How many segments a group takes in a row, as a power of two: as many as leave no more than a sixteenth of the groups idle. Long chunks
+/// The kernels for values of common pairs of formats that are dense and aligned: counts, all metrics.
+fn dense_names(dtypes: [DType; 2]) -> Option<[&'static str; 2]> {
+    Some(match dtypes {
+        [DType::F32, DType::F32] => ["verify_counts_f32", "verify_all_f32"],
+        [DType::F16, DType::F16] => ["verify_counts_f16", "verify_all_f16"],
+        [DType::Bf16, DType::Bf16] => ["verify_counts_bf16", "verify_all_bf16"],
+        [DType::F16, DType::F32] => ["verify_counts_f16_f32", "verify_all_f16_f32"],
+        [DType::Bf16, DType::F32] => ["verify_counts_bf16_f32", "verify_all_bf16_f32"],
+        [DType::F8E4M3, DType::F8E4M3] => ["verify_counts_f8e4m3", "verify_all_f8e4m3"],
+        [DType::F8E4M3Fnuz, DType::F8E4M3Fnuz] => ["verify_counts_f8e4m3fnuz", "verify_all_f8e4m3fnuz"],
+        [DType::I8, DType::I8] => ["verify_counts_i8", "verify_all_i8"],
+        _ => return None,
+    })
+}
+
+/// How many segments a subgroup takes in a row, as a power of two: as many as leave no more than a tenth of the subgroups idle. Long runs
 /// leave few sums to join at the end; which it is changes no result.
 fn chunk_log(segments: usize, groups: usize) -> u32 {
     let idle = |log: &u32| {
         let chunks = segments.div_ceil(1 << log);
-        (chunks.next_multiple_of(groups) - chunks) * 16 <= chunks
+        (chunks.next_multiple_of(groups) - chunks) * 10 <= chunks
     };
     (1..=sums::SEGMENTS_PER_ITEM.ilog2()).rev().find(idle).unwrap_or(0)
 }
@@ -226,38 +267,67 @@ fn chunk_log(segments: usize, groups: usize) -> u32 {
 impl Launch {
     /// The launch for two tensors.
     fn for_tensors(gpu: &'static HipDevice, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Result<Launch> {
-        let dtypes = [result.dtype(), reference.dtype()];
-        let dense = dense_of(dtypes, request).filter(|_| dense_address(result).is_some() && dense_address(reference).is_some());
-        Launch::of(gpu, dtypes, result.elements(), dense, request)
+        let dense = dense_address(result).is_some() && dense_address(reference).is_some();
+        Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), dense, request)
     }
 
-    /// The launch for tensors of these formats, by the kernels for `dense` ones or by the one for every layout.
-    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, dense: Option<&Dense>, request: &Request) -> Result<Launch> {
+    /// The launch for tensors of these formats, dense and aligned or not.
+    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, dense: bool, request: &Request) -> Result<Launch> {
+        let Names(file, [counts, all, histograms, explain]) = names(dtypes[0], dtypes[1]);
+        let load = |file, name| {
+            // SAFETY: every kernel of hip/verify/ is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
+            unsafe { Kernel::new(file, name, BLOCK) }.load(gpu)
+        };
+        let values: VerifyKernel = match dense_names(dtypes).filter(|_| dense) {
+            _ if request.histograms => load(file, histograms)?,
+            Some([_, all]) if request.all => load("verify/dense.hip", all)?,
+            Some([counts, _]) => load("verify/dense.hip", counts)?,
+            None => load(file, if request.all { all } else { counts })?,
+        };
+        let explain: VerifyKernel = load(file, explain)?;
         let vector = sums::vector_width(dtypes[0], dtypes[1]);
         let segments = elements.div_ceil(sums::segment_elements(vector));
-        if let Some(dense) = dense {
-            let (kernel, most, small) = few(gpu, dense, request)?;
-            if elements <= small {
-                let grid = (elements.div_ceil(16 * sums::COLUMNS) as u32).min(most);
-                return Ok(Launch { kernel, dense: true, grid, most, segments, parts: elements.div_ceil(sums::COLUMNS), chunk_log: 0 });
-            }
-        }
-        let (kernel, most) = match dense {
-            Some(Dense(_, _, file, [all, counts, ..])) => kernel(gpu, file, if request.all { all } else { counts }, 128)?,
-            None => {
-                let name = match Arithmetic::of(dtypes[0], dtypes[1]) {
-                    Arithmetic::F32 => "verify_any_f32",
-                    Arithmetic::F64 => "verify_any_f64",
-                    Arithmetic::I64 => "verify_any_i64",
-                };
-                kernel(gpu, ANY, name, 512)?
-            }
-        };
-        let groups = kernel.block() as usize / sums::COLUMNS;
-        let chunk_log = if request.all || dense.is_none() { chunk_log(segments, most as usize * groups) } else { 0 };
-        let grid = kernel.grid_for((segments.div_ceil(1 << chunk_log) * sums::COLUMNS) as u64);
-        Ok(Launch { kernel, dense: dense.is_some(), grid, most, segments, parts: segments, chunk_log })
+        let groups = BLOCK as usize / sums::COLUMNS;
+        let chunk_log = chunk_log(segments, values.grid_for(u64::MAX) as usize * groups);
+        let threads = (segments.div_ceil(1 << chunk_log) * sums::COLUMNS) as u64;
+        Ok(Launch { grid: values.grid_for(threads), explain_grid: explain.grid_for(threads), values, explain, segments, chunk_log })
     }
+
+    /// Bytes of partials, mismatches and farthest.
+    fn needs(&self) -> [usize; 3] {
+        // Room for runs of one segment, and for the largest grid: a smaller comparison may have more of them than a larger one.
+        let most = self.explain.grid_for(u64::MAX) as usize;
+        [self.segments * size_of::<sums::Sums>(), self.segments * size_of::<u32>(), most * size_of::<VerifyFarthest>()]
+    }
+}
+
+/// A tensor for the kernels.
+fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
+    let (bits, layout) = (tensor.dtype().bits(), tensor.layout());
+    let (rank, extents, strides) = dims(layout)?;
+    let rank = rank as usize;
+    let first = layout.offset() * bits;
+    // A dense tensor begins at its first element, unless that begins inside a byte.
+    let moved = rank == 0 && first.is_multiple_of(8);
+    let base = if moved { tensor.as_ptr().wrapping_add(first / 8) } else { tensor.as_ptr() };
+    let offset = if moved { 0 } else { layout.offset() as i64 };
+    // Every row begins a whole number of outer strides and of row lengths after the first element.
+    let distances = strides[..rank.saturating_sub(1)].iter().map(|s| s.unsigned_abs()).chain(rank.checked_sub(1).map(|i| extents[i]));
+    let places = distances.chain([offset.unsigned_abs()]).map(|elements| (elements * bits as u64).trailing_zeros().saturating_sub(3));
+    let bytes = places.chain([base.addr().trailing_zeros(), 4]).min().unwrap_or(0);
+    let reciprocal = |extent: u64| if extent < 2 { 0 } else { u64::MAX / extent + 1 };
+    let inside_a_byte = !(offset.unsigned_abs() * bits as u64).is_multiple_of(8);
+    Ok(VerifyOperand {
+        base,
+        extents,
+        reciprocals: extents.map(reciprocal),
+        strides,
+        offset,
+        dtype: tensor.dtype() as u32,
+        rank: rank as u32,
+        align: if inside_a_byte { 1 } else { 1 << bytes },
+        unused: 0,
+    })
 }
 
 /// The merged dimensions of a layout for a kernel; none when dense.
@@ -280,52 +350,55 @@ fn dims(layout: &Layout) -> Result<(u32, [u64; RANK], [i64; RANK])> {
     Ok((dims.len() as u32, extents, strides))
 }
 
+/// Whether a bound may exceed the largest finite number, in the arithmetic of a pair.
+fn may_overflow(arithmetic: Arithmetic, request: &Request) -> bool {
+    match arithmetic {
+        Arithmetic::F32 => f64::from(request.rtol as f32) * f64::from(f32::MAX) + f64::from(request.atol as f32) > f64::from(f32::MAX),
+        Arithmetic::F64 => request.rtol.mul_add(f64::MAX, request.atol).is_infinite(),
+        // Bounds of integers are infinite then.
+        Arithmetic::I64 => false,
+    }
+}
+
 fn params(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, launch: &Launch, w: &Workspace) -> Result<VerifyParams> {
     let grid = Grid::of(result.dtype());
-    let start = |t: &TensorRef<'_>| if launch.dense { dense_address(t) } else { None }.unwrap_or(t.as_ptr());
-    let (rank_a, extents_a, strides_a) = dims(result.layout())?;
-    let (rank_r, extents_r, strides_r) = dims(reference.layout())?;
+    let arithmetic = Arithmetic::of(result.dtype(), reference.dtype());
+    let thresholds = request.thresholds;
     Ok(VerifyParams {
-        a: start(result),
-        r: start(reference),
+        a: operand(result)?,
+        r: operand(reference)?,
         n: result.elements() as u64,
         rtol: request.rtol,
         atol: request.atol,
-        dtype_a: result.dtype() as u32,
-        dtype_r: reference.dtype() as u32,
-        nonfinite_equal: u32::from(request.nonfinite == NonFinite::EqualWhenSame),
-        first: request.first as u32,
+        thresholds: [thresholds.rms, thresholds.absolute, thresholds.relative],
         min_exponent: grid.min_exponent,
         max_exponent: grid.max_exponent,
         mantissa_bits: grid.mantissa_bits,
-        histograms: u32::from(request.histograms),
-        rank_a,
-        rank_r,
+        clamp: u32::from(may_overflow(arithmetic, request)),
+        nonfinite_equal: u32::from(request.nonfinite == NonFinite::EqualWhenSame),
+        all: u32::from(request.all),
+        judge: match request.judge {
+            Judge::Elements => abi::VerifyJudge::JUDGE_ELEMENTS,
+            Judge::Thresholds => abi::VerifyJudge::JUDGE_THRESHOLDS,
+            Judge::Both => abi::VerifyJudge::JUDGE_ELEMENTS | abi::VerifyJudge::JUDGE_THRESHOLDS,
+        },
+        explain: match request.explain {
+            Explain::Never => abi::VerifyExplain::EXPLAIN_NEVER,
+            Explain::OnFailure => abi::VerifyExplain::EXPLAIN_ON_FAILURE,
+            Explain::Always => abi::VerifyExplain::EXPLAIN_ALWAYS,
+        },
+        listed: request.first as u32,
         chunk_log: launch.chunk_log,
-        unused: 0,
-        offset_a: result.layout().offset() as i64,
-        offset_r: reference.layout().offset() as i64,
-        extents_a,
-        extents_r,
-        strides_a,
-        strides_r,
         partials: w.partials.ptr().cast(),
         mismatches: w.mismatches.ptr().cast(),
+        farthest: w.farthest.ptr().cast(),
         workspace: w.scratch.ptr().cast(),
-        bests: w.bests.ptr().cast(),
         result: w.answer.ptr().cast(),
     })
 }
 
-impl Launch {
-    /// Bytes of bests, partials and mismatches.
-    fn needs(&self) -> [usize; 3] {
-        // Room for chunks of one: a smaller comparison may have more chunks than a larger one.
-        [self.most as usize * size_of::<VerifyBest>(), self.segments * size_of::<sums::Sums>(), self.parts * size_of::<u32>()]
-    }
-}
-
-/// Compares pairs of tensors on one GPU: all are enqueued, then waited for once.
+/// Compares pairs of tensors on one GPU: all first passes are enqueued, then waited for once, and the same for the second passes that are
+/// wanted.
 pub(super) fn compare<'a>(
     gpu: &'static HipDevice,
     pairs: impl Iterator<Item = ((&'a TensorRef<'a>, &'a TensorRef<'a>), &'a Request)> + Clone,
@@ -343,69 +416,46 @@ pub(super) fn compare<'a>(
             workspaces.push(workspace);
             // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking_until` has waited; the workspace has
             // room for this launch and no other launch uses it.
-            let (launched, here) = queue.enqueue_last(|| unsafe { launch.kernel.launch(queue, launch.grid, &params) });
+            let (launched, here) = queue.enqueue_last(|| unsafe { launch.values.launch(queue, launch.grid, &params) });
             launched?;
             last = here;
         }
         Ok(last)
     };
-    gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::is_done))?;
-    let outcomes = pairs.zip(&workspaces).map(|(((result, _), request), w)| outcome(result, request, w)).collect();
+    gpu.blocking_until(&mut workspaces, enqueue, |workspaces| workspaces.iter().all(Workspace::has_values))?;
+    let values: Vec<Values> = pairs.clone().zip(&workspaces).map(|((_, request), w)| w.values(request)).collect();
+    let wanted: Vec<bool> = pairs.clone().zip(&values).map(|(((result, _), request), v)| request.explains(v, result)).collect();
+    if wanted.contains(&true) {
+        let explain = |workspaces: &mut Vec<Workspace>, queue: &Arc<HipStream>| {
+            let mut last = None;
+            for ((((result, reference), request), workspace), _) in
+                pairs.clone().zip(workspaces).zip(&wanted).filter(|(_, wanted)| **wanted)
+            {
+                let launch = Launch::for_tensors(gpu, result, reference, request)?;
+                let params = params(result, reference, &Request { explain: Explain::Always, ..*request }, &launch, workspace)?;
+                // SAFETY: both layouts lie within their tensors' memory, which is borrowed until `blocking_until` has waited; the workspace
+                // had room for both passes from the beginning and no other launch uses it.
+                let (launched, here) = queue.enqueue_last(|| unsafe { launch.explain.launch(queue, launch.explain_grid, &params) });
+                launched?;
+                last = here;
+            }
+            Ok(last)
+        };
+        let ready = |workspaces: &Vec<Workspace>| workspaces.iter().zip(&wanted).all(|(w, wanted)| !wanted || w.is_explained());
+        gpu.blocking_until(&mut workspaces, explain, ready)?;
+    }
+    let outcomes = values.into_iter().zip(&wanted).zip(&workspaces);
+    let outcomes = outcomes.map(|((values, wanted), w)| Outcome { values, explanation: wanted.then(|| w.explanation()) }).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
     IDLE.give_back(gpu.index(), workspaces);
     Ok(outcomes)
 }
 
-/// Index of "no element".
-const NOWHERE: u64 = u64::MAX;
-
-/// Where a kernel has each metric of [`Metric::ALL`].
-const AT: [usize; 6] = [0, 1, 2, 3, 5, 4];
-
-/// What a kernel wrote, as the host's loops would have it. It explains always; what was not asked for is dropped.
-fn outcome(result: &TensorRef<'_>, request: &Request, workspace: &Workspace) -> Outcome {
-    // SAFETY: the kernel that wrote it has said so or has been waited for, and no other is launched before the workspace is taken again.
-    let answer = unsafe { workspace.answer.as_slice() };
-    // Not copied: most of it is room for mismatches that few comparisons have.
-    let answer: &VerifyResult = bytemuck::from_bytes(&answer[..size_of::<VerifyResult>()]);
-    let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = answer.counts;
-    let mut values = Values {
-        mismatches,
-        zero_passes,
-        zeros: [zeros_a, zeros_r],
-        nans: [nans_a, nans_r],
-        positive_infinities: [plus_a, plus_r],
-        negative_infinities: [minus_a, minus_r],
-        nonfinite_pairs,
-        max_magnitude: answer.magnitudes,
-        maxima: std::array::from_fn(|k| answer.values[AT[k]]),
-        sums: answer.sums,
-        histograms: request.histograms.then_some(answer.histograms),
-    };
-    if !request.all {
-        // The kernel for all pairs and layouts measures everything.
-        values = Values { zero_passes: 0, zeros: [0; 2], sums: [0.0; sums::SUMS], ..values };
-        values.maxima[1..].fill(0.0);
-    }
-    let explanation = request.explains(&values, result).then(|| explanation(request, answer));
-    Outcome { values, explanation }
-}
-
-fn explanation(request: &Request, answer: &VerifyResult) -> Explanation {
-    let found = |p: &VerifyPlace| (p.index != NOWHERE).then_some(Found { index: p.index, bits: [p.bits_a, p.bits_r] });
-    let mut worst = AT.map(|k| found(&answer.places[k]));
-    let (mut ulps, [mut passing_rtol, mut passing_atol]) = (answer.values[AT[Metric::Ulp as usize]], answer.hints);
-    if !request.all {
-        worst[1..].fill(None);
-        (ulps, passing_rtol, passing_atol) = (0.0, 0.0, 0.0);
-    }
-    Explanation {
-        worst,
-        ulps,
-        passing_rtol,
-        passing_atol,
-        first: answer.first[..answer.listed as usize].iter().filter_map(found).collect(),
-    }
+/// Where a tensor begins, if it is contiguous and aligned to 16 bytes.
+fn dense_address(t: &TensorRef<'_>) -> Option<*const u8> {
+    let bits = t.layout().offset() * t.dtype().bits();
+    let first = t.as_ptr().wrapping_add(bits / 8);
+    (t.layout().is_contiguous() && bits.is_multiple_of(8) && first.addr().is_multiple_of(16)).then_some(first)
 }
 
 /// The largest magnitude of a tensor on a GPU.
@@ -451,18 +501,15 @@ mod tests {
     use super::chunk_log;
 
     #[test]
-    fn chunks_leave_few_groups_idle() {
-        // As few segments as groups: one each. Twice as many: two.
+    fn runs_leave_few_subgroups_idle() {
+        // As few segments as subgroups: one each. Twice as many: two.
         assert_eq!([1, 2112, 2 * 2112].map(|segments| chunk_log(segments, 2112)), [0, 0, 1]);
         assert_eq!([16 * 2112, 1000 * 2112].map(|segments| chunk_log(segments, 2112)), [4, 4]);
         for segments in (1..100_000).step_by(37) {
             for groups in [1, 7, 640, 2112] {
                 let log = chunk_log(segments, groups);
-                let chunks = segments.div_ceil(1 << log);
-                assert!(
-                    log == 0 || (chunks.next_multiple_of(groups) - chunks) * 16 <= chunks,
-                    "{segments} segments, {groups} groups: {log}"
-                );
+                let runs = segments.div_ceil(1 << log);
+                assert!(log == 0 || (runs.next_multiple_of(groups) - runs) * 10 <= runs, "{segments} segments, {groups} subgroups: {log}");
             }
         }
     }

@@ -263,7 +263,7 @@ impl Comparison<'_> {
     fn report(&self) -> Result<Report> {
         let outcome = match &mut *self.reservation.workspace.lock() {
             PlanWorkspace::Host(outcome) => outcome.take().map(|outcome| *outcome),
-            PlanWorkspace::Hip(workspace) => workspace.take_outcome(&self.result, &self.request),
+            PlanWorkspace::Hip(workspace) => workspace.take_outcome(&self.request),
         };
         let outcome = outcome.ok_or_else(|| Error::InvalidArgument {
             what: "report",

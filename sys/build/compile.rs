@@ -11,13 +11,16 @@ use std::{env, fs, thread};
 
 /// A file of device code.
 pub(crate) struct File {
+    /// Its path below the folder: `verify/f32.hip`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     text: String,
 }
 
-/// Everything in `hip/`, sorted by name.
+/// Everything in `hip/` and the folders in it, sorted by name.
 pub(crate) struct Kernels {
+    /// Where headers are looked for.
+    folder: PathBuf,
     pub(crate) sources: Vec<File>,
     pub(crate) headers: Vec<File>,
     /// Hash of all headers, those of the shim included.
@@ -31,18 +34,22 @@ impl Kernels {
         println!("cargo::rerun-if-changed={}", mini.display());
         let (sources, headers) = (files(folder, "hip")?, files(folder, "h")?);
         let texts = headers.iter().chain(&files(&mini.join("hip"), "h")?).map(|f| f.text.clone()).collect::<Vec<_>>();
-        Ok(Kernels { sources, headers, headers_hash: hash(texts.iter().map(String::as_str)) })
+        Ok(Kernels { folder: folder.to_owned(), sources, headers, headers_hash: hash(texts.iter().map(String::as_str)) })
     }
 }
 
 fn files(folder: &Path, extension: &str) -> io::Result<Vec<File>> {
-    let mut all = Vec::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == extension) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let path = fs::canonicalize(&path)?;
-            all.push(File { name, text: fs::read_to_string(&path)?, path });
+    let (mut all, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(below) = folders.pop() {
+        for entry in fs::read_dir(below).into_iter().flatten() {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == extension) {
+                let name = path.strip_prefix(folder).map_err(io::Error::other)?.to_string_lossy().replace('\\', "/");
+                let path = fs::canonicalize(&path)?;
+                all.push(File { name, text: fs::read_to_string(&path)?, path });
+            }
         }
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
@@ -102,7 +109,7 @@ impl Compiler {
             if let Ok(known) = fs::read_to_string(&answer) {
                 return known == "yes";
             }
-            let known = self.run(&path, target, &self.folder.join(format!("probe-{target}.out"))).is_ok();
+            let known = self.run(&path, &self.folder, target, &self.folder.join(format!("probe-{target}.out"))).is_ok();
             // A marker that cannot be written is probed again by the next build.
             let _ = fs::write(&answer, if known { "yes" } else { "no" });
             known
@@ -117,9 +124,9 @@ impl Compiler {
         let results = parallel(&jobs, |&(source, target)| {
             let flags = self.flags(target).join(" ");
             let key = hash([source.text.as_str(), &self.version, &flags]) ^ kernels.headers_hash.rotate_left(1);
-            let stem = source.name.trim_end_matches(".hip");
+            let stem = source.name.trim_end_matches(".hip").replace('/', "-");
             let path = self.folder.join(format!("{stem}-{}-{key:016x}.image", target.replace(',', "-")));
-            let result = if path.exists() { Ok(()) } else { self.run(&source.path, target, &path) };
+            let result = if path.exists() { Ok(()) } else { self.run(&source.path, &kernels.folder, target, &path) };
             let archs = match self.kind {
                 Kind::Hipcc => vec![target.clone()],
                 Kind::Nvcc(_) => cuda_archs(target).iter().flat_map(|a| [format!("sm_{a}"), format!("compute_{a}")]).collect(),
@@ -148,11 +155,11 @@ impl Compiler {
         }
     }
 
-    /// Compiles one file. The result appears under its name only when it is complete.
-    fn run(&self, source: &Path, target: &str, output: &Path) -> Result<(), String> {
+    /// Compiles one file, with the headers in `include`. The result appears under its name only when it is complete.
+    fn run(&self, source: &Path, include: &Path, target: &str, output: &Path) -> Result<(), String> {
         let part = output.with_extension("part");
         let mut command = Command::new(&self.program);
-        command.args(self.flags(target)).arg("-o").arg(&part).arg(source);
+        command.args(self.flags(target)).arg("-I").arg(include).arg("-o").arg(&part).arg(source);
         if matches!(self.kind, Kind::Hipcc) {
             command.env("HIP_PLATFORM", "amd");
         }

@@ -48,7 +48,7 @@ impl Entry {
             let _ = write!(origin, "{name} {}\n{text}", text.len());
         }
         let arch = device.arch().replace(|c: char| !c.is_ascii_alphanumeric(), "-");
-        Some(Entry::new(&folder, &format!("{}-{arch}", source.name.trim_end_matches(".hip")), origin.into_bytes()))
+        Some(Entry::new(&folder, &format!("{}-{arch}", source.name.trim_end_matches(".hip").replace('/', "-")), origin.into_bytes()))
     }
 
     fn new(folder: &Path, label: &str, origin: Vec<u8>) -> Entry {

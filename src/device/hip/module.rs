@@ -206,11 +206,6 @@ pub(crate) struct Loaded<P> {
 }
 
 impl<P: Zeroable> Loaded<P> {
-    /// Threads of a block.
-    pub(crate) fn block(&self) -> u32 {
-        self.block
-    }
-
     /// Enqueues the kernel with `grid` blocks. No blocks are no launch.
     ///
     /// # Safety

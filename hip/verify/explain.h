@@ -1,0 +1,292 @@
+// Pass B: reads both tensors again, given the values: where each maximum is first, the largest distance in ulps, the smallest tolerances that would pass, and the first
+// mismatches. Subgroups take segments in ascending order, so that the first element that one finds is its first.
+#pragma once
+#include "any.h"
+#include "verify/ulps.h"
+
+constexpr u64 NOWHERE = ~0ull;
+
+// Whether an explanation is wanted, given the values: the verdict of `src/verify/options.rs`.
+__device__ inline bool wanted(const VerifyParams &p) {
+    if (p.explain != EXPLAIN_ON_FAILURE) return p.explain == EXPLAIN_ALWAYS;
+    const VerifyValues &v = p.workspace->values;
+    const bool elements = v.counts[MISMATCHES] == 0;
+    const double largest = v.magnitudes[0] > v.magnitudes[1] ? v.magnitudes[0] : v.magnitudes[1];
+    const double root = sqrt(v.sums[1]), rms = root == 0 ? 0 : __ddiv_rn(root, sqrt((double)p.n) * largest);
+    const bool within = rms <= p.thresholds[0] && v.maxima[ABSOLUTE] <= p.thresholds[1] && v.maxima[RELATIVE] <= p.thresholds[2];
+    const bool sound = v.counts[NONFINITE_PAIRS] == 0 || (p.nonfinite_equal && elements);
+    const bool thresholds = sound && p.all && within;
+    return ((p.judge & JUDGE_ELEMENTS) && !elements) || ((p.judge & JUDGE_THRESHOLDS) && !thresholds);
+}
+
+// What the threads of a block share.
+struct ExplainShared {
+    u64 passing[2]; // patterns of f64
+    u64 ulps;
+    u64 first[MAXIMA]; // inverted
+    VerifyFarthest farthest[8];
+    u32 last;
+};
+
+// What a subgroup looks for; the same in all of its lanes.
+template <typename T> struct Search {
+    Limits<T> limits; // just below the maxima; infinite once one is found
+    T absolute;
+    T passing[2];
+    VerifyFarthest farthest; // inverted index
+    u32 pending;             // metrics whose maximum the row that is being read has
+    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : limits(SharedLimits<T>{}), absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
+        for (u32 k = 0; k < LIMITS; k++) {
+            const double m = p.workspace->values.maxima[RELATIVE + k];
+            const typename Real<T>::Bits pattern = Limits<T>::pattern(limited(rule, k, m));
+            if (m > 0) limits.set(k, pattern > 0 ? pattern - 1 : 0);
+            else found(RELATIVE + k);
+        }
+        if (!(absolute >= 0)) found(ABSOLUTE);
+    }
+    __device__ static T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
+    __device__ void found(u32 k) {
+        if (k == ABSOLUTE) absolute = Real<T>::of(Real<T>::EXPONENT);
+        else limits.set(k - RELATIVE, Real<T>::EXPONENT);
+    }
+    // Ends a row: its parts are not read in the order of their elements, so that a maximum is looked for up to the end.
+    __device__ void end_row() {
+        for (u32 k = 0; k < MAXIMA; k++)
+            if (pending >> k & 1) found(k);
+        pending = 0;
+    }
+    // Whether a pair needs larger tolerances than those that are known to be needed. No finite rtol may be enough: then none is looked for.
+    template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
+        return (passing[0] <= Real<T>::max() && !within(distance(a, r), rule.bound(passing[0], m, rule.atol))) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
+    }
+    // What other subgroups have found of the maxima that rise.
+    __device__ void refresh(const ExplainShared &s) {
+        compiler_barrier();
+        for (int k = 0; k < 2; k++) passing[k] = (T)f64_of(s.passing[k]);
+    }
+};
+
+// The least non-negative number that passes; infinite when none does. Passing is monotone; `near` is where the search begins.
+template <typename T, class F> __device__ inline T least(T near, F passes) {
+    typedef typename Real<T>::Bits Bits;
+    Bits low = 0, high = Real<T>::EXPONENT, at = near > 0 && near <= Real<T>::max() ? bits_of(near) : 0;
+    for (Bits step = 1; low < high && step != 0; step *= 4) {
+        if (passes(Real<T>::of(at))) {
+            high = at;
+            if (low + step >= high) break;
+            at = high - step;
+        } else {
+            low = at + 1;
+            if (low + step >= high) break;
+            at = low + step;
+        }
+    }
+    while (low < high) {
+        const Bits middle = low + (high - low) / 2;
+        if (passes(Real<T>::of(middle))) high = middle;
+        else low = middle + 1;
+    }
+    return Real<T>::of(low);
+}
+
+// The smallest rtol and atol that pass a pair.
+template <class Arith> __device__ inline void passing_tolerances(const Rule<typename Arith::T> &rule, typename Arith::N a, typename Arith::N r, double (&least_of)[2]) {
+    typedef typename Arith::T T;
+    const T d = (T)distance(a, r), m = (T)magnitude(r);
+    least_of[0] = (double)least(Real<T>::quotient(d - rule.atol, m), [&](T t) { return within(distance(a, r), rule.bound(t, m, rule.atol)); });
+    least_of[1] = (double)least(d - rule.rtol * m, [&](T t) { return within(distance(a, r), rule.bound(rule.rtol, m, t)); });
+}
+
+// Takes what a lane has found to its subgroup and block. All lanes of a subgroup.
+template <typename T>
+__device__ inline void join_found(const VerifyParams &p, ExplainShared &s, Search<T> &search, const u64 (&first)[MAXIMA], VerifyFarthest farthest, const double (&passing)[2]) {
+    const u32 lane = lane_of();
+#pragma unroll
+    for (u32 k = 0; k < MAXIMA; k++) {
+        const u64 x = subgroup_max(first[k]);
+        if (x) search.pending |= 1u << k;
+        if (x && lane == 0) atomicMax(&s.first[k], x);
+    }
+    const u64 ulps = subgroup_max(farthest.ulps), index = subgroup_max(farthest.ulps == ulps ? farthest.index : 0);
+    if (ulps > search.farthest.ulps || (ulps == search.farthest.ulps && index > search.farthest.index)) {
+        search.farthest = {ulps, index};
+        if (lane == 0) {
+            const u64 before = atomicMax(&p.workspace->ulps, ulps);
+            atomicMax(&s.ulps, before > ulps ? before : ulps);
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        const u64 x = subgroup_max(bits_of(passing[k]));
+        if (x && lane == 0) {
+            const u64 before = atomicMax(&p.workspace->passing[k], x);
+            atomicMax(&s.passing[k], before > x ? before : x);
+        }
+    }
+    subgroup_barrier();
+}
+
+// Examines E pairs, some of which may be what is searched for.
+template <class Pairs>
+__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 index,
+                               const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E]) {
+    typedef typename Pairs::T T;
+    u64 first[MAXIMA] = {};
+    VerifyFarthest farthest = {0, 0};
+    double passing[2] = {0, 0};
+#pragma unroll 1
+    for (u32 e = 0; e < Pairs::E; e++) {
+        const typename Pairs::N x = pick(a, e), y = pick(r, e);
+        const T d = (T)distance(x, y), m = (T)magnitude(y);
+        if (!(d > 0)) continue;
+        const u64 at = ~pairs.walk.element(index, e);
+        double value[LIMITS];
+        quotients(rule, d, m, value);
+        if ((double)d == p.workspace->values.maxima[ABSOLUTE] && !first[ABSOLUTE]) first[ABSOLUTE] = at;
+#pragma unroll
+        for (u32 k = 0; k < LIMITS; k++)
+            if (value[k] > 0 && value[k] == p.workspace->values.maxima[RELATIVE + k] && !first[RELATIVE + k]) first[RELATIVE + k] = at;
+        if (!p.all) continue;
+        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, pairs.a.bits_at(~at), pairs.r.bits_at(~at), x, y));
+        if (ulps > farthest.ulps) farthest = {ulps, at};
+        if (!search.needs_more(rule, x, y, m)) continue;
+        double mine[2];
+        passing_tolerances<typename Pairs::Arith>(rule, x, y, mine);
+        for (int k = 0; k < 2; k++) passing[k] = Real<double>::larger(mine[k], passing[k]);
+    }
+    join_found(p, s, search, first, farthest, passing);
+    search.refresh(s);
+}
+
+// A thread's part of a segment. Returns its mismatches.
+template <class Pairs>
+__device__ inline u32 explain_segment(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 segment) {
+    typedef typename Pairs::T T;
+    enum { E = Pairs::E };
+    u32 mismatches = 0, part = 0;
+    u64 index = pairs.walk.start(segment);
+    search.refresh(s);
+    UlpLimit<T> ulps(p, search.farthest.ulps, s.ulps);
+    bool examined = false;
+#pragma unroll 1
+    for (u32 step = 0; step < pairs.walk.steps; step++) {
+        typename Pairs::N a[E], r[E];
+        pairs.fetch(index, a, r, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
+        T d[E], m[E], bound[E], excess = 0;
+        rule.measure(a, r, d, m, bound);
+        bool hot = false;
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            mismatches += !within(distance(a[i], r[i]), bound[i]);
+            excess = search.limits.excess(excess, rule, d[i], m[i], bound[i], m[i] == 0);
+            hot |= d[i] > search.absolute;
+            if (!p.all) continue;
+            hot |= search.needs_more(rule, a[i], r[i], m[i]);
+            hot |= ulps.reached(a[i], r[i]);
+        }
+        if (wavefront_any(hot || excess > 0)) {
+            examine(p, pairs, s, search, rule, index, a, r);
+            examined = true;
+        }
+        pairs.walk.next(index, part);
+        if (part == 0 && examined) {
+            search.end_row();
+            ulps = UlpLimit<T>(p, search.farthest.ulps, s.ulps);
+            examined = false;
+        }
+    }
+    return mismatches;
+}
+
+template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
+    if (index == NOWHERE) return {NOWHERE, 0, 0};
+    return {index, pairs.a.bits_at(index), pairs.r.bits_at(index)};
+}
+
+// Lists the first mismatches in the order of their indices, by one subgroup.
+template <class Pairs> __device__ inline void list_mismatches(const VerifyParams &p, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
+    const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
+    VerifyExplanation &out = p.result->explanation;
+    u64 listed = 0;
+    for (u64 segment = ~p.workspace->first_segment; listed < count; segment++) {
+        // The next segment that has some: there is one.
+        while (!subgroup_votes(segment + lane_of() < pairs.segments && p.mismatches[segment + lane_of()])) segment += SUBGROUP;
+        segment += __ffs((int)subgroup_votes(segment + lane_of() < pairs.segments && p.mismatches[segment + lane_of()])) - 1;
+        for (u64 from = segment * pairs.walk.size; from < (segment + 1) * pairs.walk.size && listed < count; from += SUBGROUP) {
+            const u64 index = from + lane_of();
+            bool fails = false;
+            VerifyElement element = {NOWHERE, 0, 0};
+            if (index < p.n) {
+                element = element_at(pairs, index);
+                const typename Pairs::N x = number<typename Pairs::N>(p.a.dtype, element.bits_a), y = number<typename Pairs::N>(p.r.dtype, element.bits_r);
+                const bool finite = is_finite(x) && is_finite(y);
+                fails = finite ? !within(distance(x, y), rule.bound((typename Pairs::T)magnitude(y))) : !nonfinite_passes(p, x, y);
+            }
+            const u32 votes = subgroup_votes(fails);
+            const u64 rank = listed + __popc(votes & ((1u << lane_of()) - 1));
+            if (fails && rank < count) out.first[rank] = element;
+            listed += __popc(votes);
+        }
+    }
+    if (lane_of() == 0) out.listed = count;
+}
+
+// Writes the explanation, by the block that ends last.
+template <class Pairs> __device__ inline void write_explanation(const VerifyParams &p, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
+    VerifyWorkspace &w = *p.workspace;
+    VerifyExplanation &out = p.result->explanation;
+    const u32 t = threadIdx.x;
+    if (t < SUBGROUP) {
+        VerifyFarthest mine = {0, 0};
+        for (u32 b = t; b < gridDim.x; b += SUBGROUP) {
+            const VerifyFarthest x = p.farthest[b];
+            if (x.ulps > mine.ulps || (x.ulps == mine.ulps && x.index > mine.index)) mine = x;
+        }
+        const u64 ulps = subgroup_max(mine.ulps), index = subgroup_max(mine.ulps == ulps ? mine.index : 0);
+        if (t == 0) out.ulps = f64_of(ulps), out.worst[ULP] = element_at(pairs, ulps ? ~index : NOWHERE);
+        list_mismatches(p, pairs, rule);
+    } else if (t < SUBGROUP + MAXIMA) {
+        const u32 k = t - SUBGROUP;
+        out.worst[k] = element_at(pairs, ~w.first[k]);
+    } else if (t < SUBGROUP + MAXIMA + 2) out.passing[t - SUBGROUP - MAXIMA] = f64_of(w.passing[t - SUBGROUP - MAXIMA]);
+    __syncthreads();
+    for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
+    fence_system();
+    __syncthreads();
+    if (t == 0) p.result->explained = 1;
+}
+
+template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
+    typedef typename Pairs::T T;
+    if (!wanted(p)) {
+        if (blockIdx.x == 0 && threadIdx.x == 0) p.result->explained = 2;
+        return;
+    }
+    __shared__ ExplainShared s;
+    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    __syncthreads();
+    const Pairs pairs(p);
+    const Rule<T> rule(p);
+    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    Search<T> search(p, rule);
+#pragma unroll 1
+    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
+#pragma unroll 1
+        for (u32 part = 0; part < 1u << p.chunk_log; part++) {
+            const u64 segment = ((first + group) << p.chunk_log) + part;
+            const u32 mismatches = subgroup_sum(explain_segment(p, pairs, s, search, rule, segment));
+            if (lane_of() || segment >= pairs.segments) continue;
+            p.mismatches[segment] = mismatches;
+            if (mismatches) atomicMax(&p.workspace->first_segment, ~segment);
+        }
+    if (lane_of() == 0) s.farthest[group] = search.farthest;
+    __syncthreads();
+    if (threadIdx.x < MAXIMA && s.first[threadIdx.x]) atomicMax(&p.workspace->first[threadIdx.x], s.first[threadIdx.x]);
+    if (threadIdx.x == 0) {
+        VerifyFarthest most = {0, 0};
+        for (u32 g = 0; g < groups; g++)
+            if (s.farthest[g].ulps > most.ulps || (s.farthest[g].ulps == most.ulps && s.farthest[g].index > most.index)) most = s.farthest[g];
+        p.farthest[blockIdx.x] = most;
+    }
+    if (last_block(p.workspace->blocks_done, s.last)) write_explanation(p, pairs, rule);
+}

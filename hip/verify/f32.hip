@@ -1,0 +1,19 @@
+// The comparison in f32: every pair of formats that it holds, integers of up to 16 bits included, by the widths of result and reference.
+#include <hip/hip_runtime.h>
+#include "verify/explain.h"
+#include "verify/values.h"
+
+#define VERIFY(a, r, pieces)                                                                                                                                      \
+    extern "C" __global__ void BOUNDS(256, 4) verify_counts_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, false, false>(p); }             \
+    extern "C" __global__ void BOUNDS(256, 3) verify_all_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, false>(p); }                 \
+    extern "C" __global__ void BOUNDS(256, 2) verify_histograms_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, true>(p); }           \
+    extern "C" __global__ void BOUNDS(256, 2) verify_explain_f32_##a##_##r(VerifyParams p) { explain<Pairs<InF32, a, r, pieces>>(p); }
+VERIFY(8, 8, 1)
+VERIFY(8, 16, 1)
+VERIFY(16, 8, 1)
+VERIFY(8, 32, 1)
+VERIFY(32, 8, 1)
+VERIFY(16, 16, 1)
+VERIFY(16, 32, 1)
+VERIFY(32, 16, 1)
+VERIFY(32, 32, 2)

@@ -1,0 +1,89 @@
+// The rule for one pair of elements: d = |a - r|, m = |r|, and what is made of them. T is the arithmetic of d and m, float or double; N that of the elements, T or
+// exact integers.
+#pragma once
+#include "formats.h"
+
+
+template <typename T> struct Real;
+template <> struct Real<float> {
+    typedef u32 Bits;
+    static constexpr u32 EXPONENT = 0x7f800000u, UNIT = 0x00800000u;
+    enum { BIAS = 127, DIGITS = 24 };
+    static __device__ float max() { return 3.402823466e38f; }
+    static __device__ float small() { return 1e-3f; }
+    static __device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+    static __device__ float abs(float x) { return fabsf(x); }
+    static __device__ float larger(float x, float y) { return fmaxf(x, y); }
+    static __device__ float smaller(float x, float y) { return fminf(x, y); }
+    static __device__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
+    static __device__ float of(u32 x) { return f32_of(x); }
+    // See `Limits`.
+    static __device__ float lift() { return exp2_f32(48); }
+};
+template <> struct Real<double> {
+    typedef u64 Bits;
+    static constexpr u64 EXPONENT = 0x7ff0000000000000ull, UNIT = 0x0010000000000000ull;
+    enum { BIAS = 1023, DIGITS = 53 };
+    static __device__ double max() { return 1.7976931348623157e308; }
+    static __device__ double small() { return 1e-3; }
+    static __device__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+    static __device__ double abs(double x) { return fabs(x); }
+    static __device__ double larger(double x, double y) { return x > y ? x : y; }
+    static __device__ double smaller(double x, double y) { return x < y ? x : y; }
+    static __device__ double quotient(double a, double b) { return __ddiv_rn(a, b); }
+    static __device__ double of(u64 x) { return f64_of(x); }
+    static __device__ double lift() { return exp2_f64(110); }
+};
+
+template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }
+__device__ inline bool is_finite(i64) { return true; }
+
+// 2^e for -1074 <= e <= 1023.
+__device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(1ull << (e + 1074)); }
+
+template <typename T> __device__ inline T magnitude(T x) { return Real<T>::abs(x); }
+__device__ inline u64 magnitude(i64 x) { return x < 0 ? 0 - (u64)x : (u64)x; }
+template <typename T> __device__ inline T distance(T a, T r) { return Real<T>::abs(a - r); }
+__device__ inline u64 distance(i64 a, i64 r) { return a > r ? (u64)a - (u64)r : (u64)r - (u64)a; }
+// Whether a distance is within the bound; for integers within floor(bound), at most 2^64 - 1.
+template <typename T> __device__ inline bool within(T d, T bound) { return d <= bound; }
+__device__ inline bool within(u64 d, double bound) { return bound >= 18446744073709551616.0 || d <= (u64)bound; }
+
+template <typename T> struct Rule {
+    typedef typename Real<T>::Bits Bits;
+    T rtol, atol;
+    Bits lowest, highest; // binades of the result's format
+    i32 mantissa_bits;
+    bool clamp; // whether a bound may overflow, and is MAX then
+    __device__ explicit Rule(const VerifyParams &p)
+        : rtol((T)p.rtol), atol((T)p.atol), lowest(bits_of((T)pow2(p.min_exponent))), highest(bits_of((T)pow2(p.max_exponent))),
+          mantissa_bits(p.mantissa_bits), clamp(p.clamp != 0) {}
+    __device__ T bound(T rtol_, T m, T atol_) const {
+        const T b = Real<T>::fused(rtol_, m, atol_);
+        return clamp ? Real<T>::smaller(b, Real<T>::max()) : b;
+    }
+    __device__ T bound(T m) const { return bound(rtol, m, atol); }
+    // Of E finite pairs.
+    template <typename N, int E> __device__ void measure(const N (&a)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            d[i] = (T)distance(a[i], r[i]), m[i] = (T)magnitude(r[i]);
+            bound[i] = Real<T>::fused(rtol, m[i], atol);
+        }
+        // Here, since it is rare and the same for all threads.
+        if (clamp)
+#pragma unroll
+            for (int i = 0; i < E; i++) bound[i] = Real<T>::smaller(bound[i], Real<T>::max());
+    }
+    // 2^e, e the exponent of m held within the result's format.
+    __device__ T binade(T m) const {
+        Bits x = bits_of(m) & Real<T>::EXPONENT;
+        x = x < lowest ? lowest : x;
+        return Real<T>::of(x > highest ? highest : x);
+    }
+    // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.
+    __device__ double epsilons(T d, T m) const {
+        const i32 e = (i32)(bits_of(binade(m)) / Real<T>::UNIT) - Real<T>::BIAS;
+        return sizeof(T) == 4 ? (double)d * pow2(mantissa_bits - e) : (double)d * pow2(-e) * pow2(mantissa_bits);
+    }
+};

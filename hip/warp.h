@@ -1,0 +1,64 @@
+// What lanes do together, and how each platform counts and compares at least cost. A subgroup is 32 neighbouring threads of a block: a wavefront on NVIDIA,
+// half of one on AMD's CDNA. Results never depend on which it is.
+#pragma once
+#include "formats.h"
+
+constexpr u32 SUBGROUP = 32;
+
+__device__ inline u32 lane_of() { return threadIdx.x % SUBGROUP; }
+
+// Orders what the lanes of a subgroup wrote to shared memory before what they read after it.
+__device__ inline void subgroup_barrier() {
+#if defined(__AMDGCN__)
+    // Wavefronts go in step: only the compiler must not reorder.
+    __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
+    __builtin_amdgcn_wave_barrier();
+#else
+    __syncwarp();
+#endif
+}
+
+// Makes the compiler read shared memory again that other threads change. Not `volatile`: LLVM would no longer see whose address it is.
+__device__ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
+
+// Whether the condition holds in any lane of the wavefront. All of its lanes must be there.
+__device__ inline bool wavefront_any(bool x) { return __any(x); }
+
+// The votes of a subgroup, a bit a lane.
+__device__ inline u32 subgroup_votes(bool x) { return (u32)((u64)__ballot(x) >> (threadIdx.x % warpSize / SUBGROUP * SUBGROUP)); }
+
+__device__ inline u32 subgroup_sum(u32 x) {
+    for (u32 step = SUBGROUP / 2; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP);
+    return x;
+}
+
+__device__ inline u64 subgroup_max(u64 x) {
+    for (u32 step = SUBGROUP / 2; step > 0; step /= 2) {
+        const u64 other = __shfl_xor(x, step, SUBGROUP);
+        x = other > x ? other : x;
+    }
+    return x;
+}
+
+// Counts in how many threads conditions hold. AMD's scalar unit counts the bits of a comparison's mask beside the vector unit: there the count is the wavefront's, whose lanes must
+// be there together each time. NVIDIA adds to a float, in a pipe that has time, for up to 2^24 conditions before `carry`.
+struct LaneCount {
+    u32 count;
+#if defined(__CUDA_ARCH__)
+    float part;
+    __device__ void clear() { count = 0, part = 0; }
+    __device__ void add(bool x) { asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p add.f32 %0, %0, 0f3f800000;\n\t}" : "+f"(part) : "r"((u32)x)); }
+    __device__ void carry() { count += (u32)part, part = 0; }
+    __device__ u32 own() const { return count; }
+#elif defined(__AMDGCN__)
+    __device__ void clear() { count = 0; }
+    __device__ void add(bool x) { count += (u32)__popcll(__ballot(x)); }
+    __device__ void carry() {}
+    __device__ u32 own() const { return threadIdx.x % warpSize == 0 ? count : 0; }
+#else
+    __device__ void clear() { count = 0; }
+    __device__ void add(bool x) { count += x; }
+    __device__ void carry() {}
+    __device__ u32 own() const { return count; }
+#endif
+};
