@@ -6,7 +6,7 @@ use crate::target::Target;
 use anyhow::{Result, ensure};
 use hipverify::DeviceMem;
 use hipverify::device::{AsTensor, Grid, Stream, bandwidth};
-use std::ffi::c_void;
+use hipverify_sys::abi::{ReadTwo, WriteOne};
 
 tests! {
     All: speeds_are_positive;
@@ -34,15 +34,14 @@ fn every_vector_of_both_blocks_is_read(Target { device, .. }: &Target) -> Result
         for side in 0..2 {
             let mut blocks = [vec![0u8; VECTORS * 16], vec![0u8; VECTORS * 16]];
             blocks[side][vector * 16 + vector % 16] = 1;
-            let [a, b] = blocks.map(|block| DeviceMem::from_slice(device, &block));
-            let (a, b, seen) = (a?, b?, DeviceMem::from_slice(device, &[0i32])?);
-            let mut addresses = [a.as_tensor(), b.as_tensor(), seen.as_tensor()].map(|t| t.as_ptr() as u64);
-            let mut bytes = VECTORS as u64 * 16;
-            let [a_at, b_at, seen_at] = &mut addresses;
-            let mut arguments = [a_at, b_at, &mut bytes, seen_at].map(|x| std::ptr::from_mut(x).cast::<c_void>());
-            // SAFETY: `read_two(const u8 *, const u8 *, u64, u32 *)`; both blocks have so many bytes, and all three live until the copy below, which
-            // comes after the launch.
-            unsafe { module.launch_raw(&stream, "read_two", GRID, &mut arguments)? };
+            let [first, second] = blocks.map(|block| DeviceMem::from_slice(device, &block));
+            let (first, second, mut seen) = (first?, second?, DeviceMem::from_slice(device, &[0i32])?);
+            let [a, b] = [&first, &second].map(|block| block.as_tensor().as_ptr());
+            let never = seen.tensor_mut(&[1])?.as_mut_ptr().cast();
+            let mut argument = ReadTwo { a, b, bytes: VECTORS as u64 * 16, never };
+            // SAFETY: the kernel takes this struct; both blocks have so many bytes, and all three live until the copy below, which comes after
+            // the launch.
+            unsafe { module.launch_raw(&stream, "read_two", GRID, &mut [(&raw mut argument).cast()])? };
             ensure!(seen.to_vec()? != [0], "vector {vector} of block {side} was not read");
         }
     }
@@ -54,10 +53,10 @@ fn every_vector_is_written(Target { device, .. }: &Target) -> Result<()> {
     // A tail of less than a vector stays.
     let before = vec![-1i32; VECTORS * 4 + 3];
     let mut memory = DeviceMem::from_slice(device, &before)?;
-    let (mut address, mut bytes, mut value) = (memory.tensor_mut(&[before.len()])?.as_mut_ptr() as u64, before.len() as u64 * 4, 7i32);
-    let mut arguments = [(&raw mut address).cast::<c_void>(), (&raw mut bytes).cast(), (&raw mut value).cast()];
-    // SAFETY: `write_one(u8 *, u64, u32)`; the block has so many bytes and lives until the copy below, which comes after the launch.
-    unsafe { module.launch_raw(&stream, "write_one", GRID, &mut arguments)? };
+    let a = memory.tensor_mut(&[before.len()])?.as_mut_ptr();
+    let mut argument = WriteOne { a, bytes: before.len() as u64 * 4, value: 7, unused: 0 };
+    // SAFETY: the kernel takes this struct; the block has so many bytes and lives until the copy below, which comes after the launch.
+    unsafe { module.launch_raw(&stream, "write_one", GRID, &mut [(&raw mut argument).cast()])? };
     let (found, end) = (memory.to_vec()?, VECTORS * 4);
     let wrong = (0..before.len()).find(|&i| found[i] != if i < end { 7 } else { before[i] });
     ensure!(wrong.is_none(), "word {wrong:?} of {}", before.len());

@@ -4,6 +4,9 @@
 //! `cargo test`. The devices, chosen in [`target`], are real GPUs where there are some, else the stand-in GPU of `tests/standin`, which
 //! executes the kernels of `hip/` in wavefronts of 64 and of 32; an NVIDIA GPU comes on top with the feature `nvidia`, and the host where a test
 //! means it as well. Without a C++ compiler the stand-in's trials are ignored and say so.
+//!
+//! A run without a filter ends with a table of the kernels that the stand-in has launched, and fails when one of them was never launched at a
+//! wavefront size that it is made for.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod async_verify;
@@ -13,9 +16,11 @@ mod compat;
 mod devices;
 mod fill;
 mod hash;
+mod launches;
 mod memory;
 mod mfma;
 mod model_gemm;
+mod net;
 mod numerics;
 mod own_kernel;
 mod reduce_max;
@@ -40,6 +45,9 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("memory", memory::TESTS),
     ("mfma", mfma::TESTS),
     ("model_gemm", model_gemm::TESTS),
+    ("net", net::TESTS),
+    ("net::matrix", net::matrix::TESTS),
+    ("net::mutants", net::mutants::TESTS),
     ("numerics", numerics::TESTS),
     ("reduce_max", reduce_max::TESTS),
     ("references", references::TESTS),
@@ -56,5 +64,10 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    libtest_mimic::run(&arguments, suite::trials(&machine, MODULES)).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, suite::trials(&machine, MODULES));
+    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.ignored && !arguments.list;
+    match machine.standin() {
+        Some(standin) if whole && !conclusion.has_failed() => launches::report(standin),
+        _ => conclusion.exit_code(),
+    }
 }

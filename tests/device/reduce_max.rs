@@ -10,7 +10,7 @@ use hipverify::dtype::{Class, DType};
 use hipverify::verify::gpu_reduce_max;
 
 tests! {
-    All: every_format_and_size, the_last_element_counts_in_every_layout;
+    All: every_format_and_size, the_last_element_counts_in_every_layout, the_largest_number_is_finite;
 }
 
 /// Value, NaN and infinities by a plain loop.
@@ -53,7 +53,7 @@ fn every_format_and_size(target: &Target) -> Result<()> {
 }
 
 fn the_last_element_counts_in_every_layout(target: &Target) -> Result<()> {
-    // What lies between the elements is larger.
+    // What lies between the elements is larger. Each layout has another maximum, so that none passes by what an earlier launch has left.
     let mut x = vec![9.0f32; 3000];
     let layouts = [
         ("dense", Layout::contiguous(&[1000])?),
@@ -62,16 +62,36 @@ fn the_last_element_counts_in_every_layout(target: &Target) -> Result<()> {
         ("transposed", Layout::strided(&[47, 20], &[1, 50], 3)?),
         ("backwards", Layout::strided(&[700], &[-3], 2999)?),
     ];
-    for (what, layout) in layouts {
+    for ((what, layout), largest) in layouts.into_iter().zip([2.0f32, 3.0, 4.0, 5.0, 6.0]) {
         for i in 0..layout.elements() {
             x[layout.index(i)] = -1.0;
         }
         let last = layout.index(layout.elements() - 1);
-        x[last] = -2.0;
+        x[last] = -largest;
         let memory = DeviceMem::from_slice(&target.device, &x)?;
         let found = gpu_reduce_max(&memory.strided(layout)?)?;
-        ensure!(found.value == 2.0, "{what}: the largest is {}", found.value);
+        ensure!(found.value == f64::from(largest), "{what}: the largest is {}, expected {largest}", found.value);
         x.fill(9.0);
+    }
+    Ok(())
+}
+
+/// In the tail, and in a vector beside a NaN.
+fn the_largest_number_is_finite(target: &Target) -> Result<()> {
+    for (dtype, format) in DType::ALL.into_iter().filter_map(|dtype| Some((dtype, dtype.float_format()?))) {
+        let tile = 4 * 512 * 128 / dtype.bits();
+        for n in [2, tile] {
+            let nan = (0..1u64 << dtype.bits().min(16))
+                .map(|low| low << (dtype.bits() - dtype.bits().min(16)))
+                .find(|b| dtype.decode(*b).is_nan());
+            let one = encode(dtype, 1.0);
+            let bytes = elements(dtype, n, |i| [encode(dtype, format.max_finite()), nan.unwrap_or(one)].get(i).copied().unwrap_or(one));
+            let memory = DeviceMem::from_slice(&target.device, &bytes)?;
+            let found = gpu_reduce_max(&view(&memory, dtype, n, 0)?)?;
+            let found = (found.value, found.nans, found.infinities);
+            let expected = (format.max_finite(), u64::from(nan.is_some()), 0);
+            ensure!(found == expected, "{dtype}, {n} elements: (value, nans, infinities) are {found:?}, expected {expected:?}");
+        }
     }
     Ok(())
 }

@@ -189,7 +189,8 @@ fn same_convolution(target: &Target, conv: &Conv, result: DType, (ta, tb): (DTyp
 
 fn arithmetics_that_the_device_code_lacks_are_refused(Target { device, .. }: &Target) -> Result<()> {
     let lacking: Vec<Model> = Model::all().filter(|model| models().all(|m| m != *model)).collect();
-    ensure!(lacking.len() == 2 * 9, "{} models", lacking.len());
+    // Two variants of each input of gfx942 but f32.
+    ensure!(lacking.len() == 2 * 7, "{} models", lacking.len());
     for model in lacking {
         let (ta, tb) = model.input().dtypes();
         let (a, b) = (Owned::numbers(device, ta, &dense(&[2, 2]), 1, false)?, Owned::numbers(device, tb, &dense(&[2, 2]), 2, false)?);

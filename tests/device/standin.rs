@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use libloading::Library;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
 
 /// The library that cargo built beside this program.
@@ -13,7 +15,10 @@ fn library() -> Result<PathBuf> {
     Ok(path)
 }
 
-pub struct StandIn(Library);
+pub struct StandIn {
+    text: unsafe extern "C" fn(*const c_char, *mut u8, usize) -> usize,
+    seed: unsafe extern "C" fn(u64),
+}
 
 impl StandIn {
     /// Makes the stand-in the HIP runtime of this process, with devices of these architectures.
@@ -22,21 +27,72 @@ impl StandIn {
     /// The process has one thread.
     pub unsafe fn choose(devices: &str) -> Result<StandIn> {
         let path = library()?;
-        // What is compiled for the stand-in is of no use to other runs.
-        for (name, value) in [("HIPVERIFY_HIP_LIBRARY", path.as_os_str()), ("HIPVERIFY_CACHE_DIR", "off".as_ref())] {
+        let settings = [
+            ("HIPVERIFY_HIP_LIBRARY", path.as_os_str()),
+            // What is compiled for the stand-in is of no use to other runs.
+            ("HIPVERIFY_CACHE_DIR", "off".as_ref()),
+            ("HIPVERIFY_STANDIN_DEVICES", devices.as_ref()),
+            // A small grid, so that tensors of a size that takes little time are larger.
+            ("HIPVERIFY_STANDIN_MULTIPROCESSORS", "2".as_ref()),
+            ("HIPVERIFY_STANDIN_OCCUPANCY", "1".as_ref()),
+            // Enough for every launch of the suite, while an endless one ends soon.
+            ("HIPVERIFY_STANDIN_STEPS", "100000000".as_ref()),
+        ];
+        for (name, value) in settings.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
             // SAFETY: the caller promises that no other thread reads the environment.
             unsafe { std::env::set_var(name, value) };
         }
-        // SAFETY: the caller promises that no other thread reads the environment.
-        unsafe { std::env::set_var("HIPVERIFY_STANDIN_DEVICES", devices) };
-        // SAFETY: our own library, without initialisers.
-        Ok(StandIn(unsafe { Library::new(path)? }))
+        StandIn::open()
+    }
+
+    /// The functions of the library.
+    pub fn open() -> Result<StandIn> {
+        // SAFETY: our own library, without initialisers. It is never closed: the process keeps it as its HIP runtime.
+        let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(library()?)? }));
+        // SAFETY: the functions have these types in tests/standin/src.
+        unsafe { Ok(StandIn { text: *library.get(b"standin_text\0")?, seed: *library.get(b"standin_seed\0")? }) }
     }
 
     /// Why it executes no kernels, if it does not.
-    pub fn why_not(&self) -> Option<String> {
-        // SAFETY: the symbol is looked up and not used.
-        let executes = unsafe { self.0.get::<unsafe extern "C" fn()>(b"standin_executes\0") };
-        executes.is_err().then(|| "the stand-in GPU executes no kernels".to_owned())
+    pub fn obstacle(&self) -> Option<String> {
+        Some(self.text(c"executes")).filter(|reason| !reason.is_empty())
+    }
+
+    /// The kernels of `hip/`.
+    pub fn kernels(&self) -> BTreeSet<String> {
+        self.text(c"kernels").lines().filter_map(|line| line.split_whitespace().nth(1)).map(str::to_owned).collect()
+    }
+
+    /// How often each kernel was launched, by its name and the wavefront's size.
+    pub fn launches(&self) -> BTreeMap<(String, usize), usize> {
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            Some(((words.next()?.to_owned(), words.next()?.parse().ok()?), words.next()?.parse().ok()?))
+        };
+        self.text(c"launches").lines().filter_map(line).collect()
+    }
+
+    /// What was found in kernels so far, a line each.
+    pub fn findings(&self) -> Vec<String> {
+        self.text(c"findings").lines().map(str::to_owned).collect()
+    }
+
+    /// From now on launches that this thread waits for run by another schedule.
+    pub fn seed(&self, seed: u64) {
+        // SAFETY: the function takes any number.
+        unsafe { (self.seed)(seed) };
+    }
+
+    fn text(&self, what: &CStr) -> String {
+        let mut bytes = Vec::new();
+        loop {
+            // SAFETY: the name ends in a zero byte, and so many bytes may be written.
+            let length = unsafe { (self.text)(what.as_ptr(), bytes.as_mut_ptr(), bytes.len()) };
+            if length <= bytes.len() {
+                bytes.truncate(length);
+                return String::from_utf8_lossy(&bytes).into_owned();
+            }
+            bytes.resize(length, 0);
+        }
     }
 }

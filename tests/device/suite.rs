@@ -25,6 +25,10 @@ pub enum On {
     NoMatrixCores,
     /// Real GPUs: it needs sizes that take the stand-in too long.
     RealGpus,
+    /// The stand-in's GPUs that are kept for kernels that are broken on purpose.
+    StandIn,
+    /// As [`MatrixCores`](On::MatrixCores), of the stand-in only.
+    StandInMatrixCores,
     /// Once, for the machine: it is told the host.
     Host,
 }

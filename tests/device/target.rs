@@ -10,8 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-/// The stand-in's GPUs. The first two execute all tests, one for each wavefront size; the others those of the matrix cores.
-const STANDIN_DEVICES: &str = "gfx90a,gfx1100,gfx908,gfx942";
+/// The stand-in's GPUs. The first two execute all tests, one for each wavefront size; the next two those of the matrix cores. The last two
+/// repeat an architecture: they execute kernels that are broken on purpose, whose errors other tests on the device would see.
+const STANDIN_DEVICES: &str = "gfx90a,gfx1100,gfx908,gfx942,gfx90a,gfx1100";
 
 /// Set in the process that [`real_gpu_opens`] starts.
 const PROBE: &str = "HIPVERIFY_TEST_PROBE";
@@ -24,6 +25,8 @@ pub struct Target {
     standin: bool,
     /// It is the first of its wavefront size.
     first: bool,
+    /// There is one of its architecture before it.
+    repeated: bool,
 }
 
 impl Target {
@@ -53,9 +56,11 @@ impl Target {
         match on {
             On::Gpus => self.is_gpu() && self.first,
             On::All => self.first,
-            On::MatrixCores => self.matrix_cores().is_some(),
+            On::MatrixCores => self.matrix_cores().is_some() && !self.repeated,
             On::NoMatrixCores => self.first && self.matrix_cores().is_none(),
             On::RealGpus => self.is_gpu() && !self.standin,
+            On::StandIn => self.repeated,
+            On::StandInMatrixCores => self.standin && self.runs(On::MatrixCores),
             On::Host => !self.is_gpu(),
         }
     }
@@ -71,6 +76,7 @@ pub struct Machine {
     pub targets: Vec<Target>,
     /// Why the stand-in executes no kernels.
     pub ignored: Option<Arc<str>>,
+    standin: Option<StandIn>,
 }
 
 impl Machine {
@@ -94,13 +100,18 @@ impl Machine {
             // SAFETY: the caller promises that the process has one thread.
             false => Some(unsafe { StandIn::choose(STANDIN_DEVICES)? }),
         };
-        let ignored = standin.as_ref().and_then(StandIn::why_not).map(Arc::from);
+        let ignored = standin.as_ref().and_then(StandIn::obstacle).map(Arc::from);
         if let Some(reason) = ignored.as_ref().filter(|_| requires("standin")) {
             anyhow::bail!("HIPVERIFY_REQUIRE={required}, but the stand-in GPU executes no kernels: {reason}");
         }
         ensure!(standin.is_some() || !requires("standin"), "HIPVERIFY_REQUIRE={required}, but the stand-in GPU is not what this run uses");
         let targets = targets(Device::all(), standin.is_some());
-        Ok(Machine { targets, ignored })
+        Ok(Machine { targets, ignored, standin })
+    }
+
+    /// The stand-in, if its GPUs are tested and execute kernels.
+    pub fn standin(&self) -> Option<&StandIn> {
+        self.standin.as_ref().filter(|_| self.ignored.is_none())
     }
 }
 
@@ -108,9 +119,10 @@ fn targets(devices: Vec<Device>, standin: bool) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for device in devices {
         let standin = standin && device.kind() == DeviceKind::Amd;
-        let same = |t: &Target| standin && t.standin && t.device.wavefront() == device.wavefront();
-        let first = !targets.iter().any(same);
-        targets.push(Target { device, standin, first });
+        let before: Vec<&Target> = targets.iter().filter(|t| standin && t.standin).collect();
+        let first = before.iter().all(|t| t.device.wavefront() != device.wavefront());
+        let repeated = before.iter().any(|t| t.device.arch() == device.arch());
+        targets.push(Target { device, standin, first, repeated });
     }
     targets
 }

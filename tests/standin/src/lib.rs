@@ -15,12 +15,14 @@
 //! | `HIPVERIFY_STANDIN_MULTIPROCESSORS` | of each device, 3 by default |
 //! | `HIPVERIFY_STANDIN_OCCUPANCY` | blocks that a multiprocessor holds, 2 by default |
 //! | `HIPVERIFY_STANDIN_SEED` | another order in which threads run |
+//! | `HIPVERIFY_STANDIN_BREAK`, `..._BREAK_FROM`, `..._BREAK_TO` | device code is broken on purpose: see `broken.rs` |
 //! | `HIPVERIFY_STANDIN_STEPS` | basic blocks after which a launch is taken for endless, 2 thousand millions by default |
 //! | `HIPVERIFY_STANDIN_EAGER` | if it is set, kernels are executed when they are launched, and what comes before them on their stream |
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code, 0 every call; code -1: it never returns |
 //! | `HIPVERIFY_STANDIN_VERSION` | the runtime to be like, `5.2.3`, `6` (default) or `7`: see `version.rs` |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+mod broken;
 mod compile;
 mod devices;
 mod exec;

@@ -5,7 +5,7 @@ use crate::devices;
 use crate::launch::Launched;
 use crate::library::Library;
 use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
-use crate::{current, enqueue, export, put, text};
+use crate::{broken, current, enqueue, export, put, text};
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -166,8 +166,12 @@ export! {
 
 /// Compiles a program: its code names the library, its log is empty unless that failed.
 fn compile(program: Program, arch: &str) -> Program {
-    let headers: Vec<(&str, &str)> = program.headers.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let library = compiler().and_then(|compiler| compiler.library((&program.name, &program.source), &headers, arch));
+    let files = std::iter::once((&program.name, &program.source)).chain(program.headers.iter().map(|(name, text)| (name, text)));
+    let files: Result<Vec<_>, String> = files.map(|(name, text)| Ok((name, broken::text(name, text)?))).collect();
+    let library = files.and_then(|files| {
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), &**text)).collect();
+        compiler()?.library(files[0], &files[1..], arch)
+    });
     let (mut code, mut log) = (Vec::new(), String::new());
     match library {
         Ok((path, _)) => {

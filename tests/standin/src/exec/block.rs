@@ -100,7 +100,8 @@ impl Block {
     /// Whether all threads of a unit that have not ended wait at one place, and some do: threads `first` to before `end`.
     pub(super) fn complete(&self, first: usize, end: usize) -> bool {
         let mut site = None;
-        for at in &self.at[first..end.min(self.at.len())] {
+        // The last wavefront may have fewer threads than lanes.
+        for at in self.at.get(first..end.min(self.at.len())).unwrap_or_default() {
             match at {
                 At::Done => {}
                 At::Across(request) if site.is_none_or(|s| s == request.site) => site = Some(request.site),

@@ -102,7 +102,14 @@ fn place(file: *const c_char, line: c_int) -> Place {
 }
 
 extern "C" fn access(at: usize, size: usize, align: usize, kind: c_int, from: usize) {
-    with(|state| state.access(at, size, align, Access::of(kind)).map_err(|finding| finding.at(&state.place_of(from))));
+    let access = Access::of(kind);
+    let wait = with(|state| {
+        state.access(at, size, align, access).map_err(|finding| finding.at(&state.place_of(from)))?;
+        Ok(access == Access::Write && state.interrupts())
+    });
+    if wait {
+        suspend(Event::Pause);
+    }
 }
 
 extern "C" fn pause() {

@@ -109,6 +109,11 @@ impl<'a> State<'a> {
         Err(Finding::memory(format!("{} {size} bytes at {at:#x}: {nearest}", access.words())))
     }
 
+    /// Whether others run before a write, so that what was read in the same basic block may be old by then: seldom, since it takes time.
+    pub(super) fn interrupts(&mut self) -> bool {
+        self.rng.u8(..) < 8
+    }
+
     /// The address of a variable of shared memory.
     pub(super) fn shared(&mut self, tag: usize, size: usize, align: usize, name: &str) -> Result<usize, Finding> {
         let size = if tag == 0 { self.launch.dynamic_shared } else { size };
