@@ -55,7 +55,7 @@ template <typename T> struct UlpLimit {
         largest = integers ? 0 : bits_of(number<T>(p.a.dtype, largest_of(f) << f.pad_bits) * scale);
         const double many = ceil(reach * unit);
         // The least number of F8E8M0 is half a step from the next.
-        steps = many < 4e9 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)0;
+        steps = many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)0;
     }
     __device__ Bits place(T x) const {
         const Bits place = bits_of(Real<T>::abs(x) * scale);
