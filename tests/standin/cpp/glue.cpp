@@ -30,7 +30,8 @@ struct Table {
 
 // Outside of kernels, when a library is loaded: all memory is fine.
 Lane idle = {{0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, 64, 0, INT64_MAX, 0, UINTPTR_MAX};
-__thread Lane *lane = &idle;
+// Few bytes, for which every process has room: no call for its address.
+__attribute__((tls_model("initial-exec"))) __thread Lane *lane = &idle;
 Table table;
 
 // Inlined, so that the address from which it is called is the kernel's.

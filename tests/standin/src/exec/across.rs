@@ -108,7 +108,9 @@ mod tests {
     use super::*;
 
     fn request(operation: Operation, value: u64, argument: i32, width: i32) -> Request {
-        Request { operation, value, argument, width, site: 0, place: Place { file: "", line: 0 }, matrix: None }
+        // SAFETY: a literal.
+        let place = unsafe { Place::new(c"case.hip".as_ptr(), 1) };
+        Request { operation, value, argument, width, site: 0, place, matrix: None }
     }
 
     #[test]

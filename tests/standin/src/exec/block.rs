@@ -2,6 +2,7 @@
 
 use super::across::Request;
 use super::lds::Lds;
+use std::ffi::{CStr, c_char, c_int};
 
 /// Lanes that wait for each other at least, whatever the wavefront's size.
 pub(super) const SUBGROUP: usize = 32;
@@ -9,13 +10,24 @@ pub(super) const SUBGROUP: usize = 32;
 /// A place in the source text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) file: &'static str,
-    pub(super) line: i32,
+    /// A string of the kernels' library.
+    file: *const c_char,
+    line: c_int,
+}
+
+impl Place {
+    /// # Safety
+    /// `file` is a string that is never freed.
+    pub(super) unsafe fn new(file: *const c_char, line: c_int) -> Place {
+        Place { file, line }
+    }
 }
 
 impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.file.trim_start_matches("./"), self.line)
+        // SAFETY: a string that is never freed, as `new` asks.
+        let file = unsafe { CStr::from_ptr(self.file) }.to_string_lossy();
+        write!(f, "{}:{}", file.trim_start_matches("./"), self.line)
     }
 }
 

@@ -98,7 +98,8 @@ fn text(from: *const c_char) -> &'static str {
 }
 
 fn place(file: *const c_char, line: c_int) -> Place {
-    Place { file: text(file), line }
+    // SAFETY: string literals of the kernels' library, which is never unloaded.
+    unsafe { Place::new(file, line) }
 }
 
 extern "C" fn access(at: usize, size: usize, align: usize, kind: c_int, from: usize) {

@@ -1,7 +1,7 @@
 //! Runs kernels: each thread is a fibre, and all that threads do together, or to memory, is checked.
 //!
-//! Several blocks are under way at a time. The scheduler picks any thread that can go on, or any operation of lanes that can be done, at random;
-//! a thread runs until it waits for others, or for a random number of basic blocks.
+//! Several blocks are under way at a time. The scheduler chooses a wavefront at random, and now and then another one; of it, a thread that can go on or
+//! an operation of lanes that can be done. A thread runs until it waits for others, or for a random number of basic blocks.
 //!
 //! An operation of lanes is done when all lanes that have not ended of an aligned unit wait at the same call: a subgroup of 32 for votes and
 //! barriers of a wavefront, the width for shuffles, the wavefront for matrix instructions. Other units of the wavefront that wait at the same call
@@ -13,6 +13,7 @@ mod callbacks;
 mod lds;
 mod matrix;
 mod scheduler;
+mod stack;
 mod state;
 #[cfg(test)]
 mod tests;

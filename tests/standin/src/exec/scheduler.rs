@@ -7,23 +7,19 @@ use super::lds::Lds;
 use super::state::{State, addresses, lane_of};
 use super::{Event, Lane, Launch, split};
 use crate::finding::Finding;
-use corosensei::stack::{DefaultStack, Stack};
+use super::stack::FibreStack;
+use corosensei::stack::Stack;
 use corosensei::{Coroutine, CoroutineResult};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
-/// Bytes of a fibre's stack. Only what is used becomes memory.
-const STACK: usize = 128 << 10;
 /// Fibres at a time: each stack takes two of the mappings that a process may have.
 const FIBRES: usize = 8192;
+/// A wavefront runs on with all but one of so many choices: the stacks of its threads are in the host's cache.
+const STAYS: u32 = 64;
 
-type Routine = Coroutine<(), Event, (), DefaultStack>;
-
-thread_local! {
-    /// Stacks of threads that have ended, to be used again.
-    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
-}
+type Routine = Coroutine<(), Event, (), FibreStack>;
 
 /// A thread of a kernel.
 struct Fibre {
@@ -34,6 +30,23 @@ struct Fibre {
 /// Lanes that wait at one place: block, first thread, one behind the last.
 type Unit = (usize, usize, usize);
 
+/// What a wavefront can do.
+#[derive(Default)]
+struct Wavefront {
+    /// Threads that can go on: block and thread.
+    runnable: Vec<(usize, usize)>,
+    /// Operations that can be done, unless that has changed since.
+    ready: Vec<Unit>,
+    /// Whether the scheduler's list of able wavefronts has it.
+    listed: bool,
+}
+
+impl Wavefront {
+    fn choices(&self) -> usize {
+        self.runnable.len() + self.ready.len()
+    }
+}
+
 struct Scheduler<'a> {
     launch: &'a Launch<'a>,
     state: &'a RefCell<State<'a>>,
@@ -41,10 +54,12 @@ struct Scheduler<'a> {
     arguments: Vec<*mut c_void>,
     /// By block and thread; the state's blocks in the same order.
     fibres: Vec<Vec<Option<Fibre>>>,
-    /// Threads that can go on.
-    runnable: Vec<(usize, usize)>,
-    /// Operations that can be done, unless that has changed since.
-    ready: Vec<Unit>,
+    /// By block and wavefront.
+    wavefronts: Vec<Wavefront>,
+    /// Those that can do something, and others that could until they did it.
+    able: Vec<usize>,
+    /// The one that runs.
+    chosen: usize,
     /// Blocks that have begun, and how many have not ended.
     begun: u64,
     active: usize,
@@ -62,8 +77,9 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<(), Finding> {
         lane,
         arguments: addresses(launch.arguments),
         fibres: Vec::new(),
-        runnable: Vec::new(),
-        ready: Vec::new(),
+        wavefronts: Vec::new(),
+        able: Vec::new(),
+        chosen: 0,
         begun: 0,
         active: 0,
     };
@@ -81,23 +97,54 @@ impl<'a> Scheduler<'a> {
             while self.active < resident && self.begun < total {
                 self.start(threads)?;
             }
-            let choices = self.runnable.len() + self.ready.len();
-            if choices == 0 && self.active == 0 {
-                return Ok(());
-            }
-            if choices == 0 {
+            let Some(choice) = self.choose() else {
+                if self.active == 0 {
+                    return Ok(());
+                }
                 self.split_wide_shuffles()?;
                 continue;
-            }
-            let choice = self.state.borrow_mut().rng.usize(0..choices);
-            if choice < self.runnable.len() {
-                let thread = self.runnable.swap_remove(choice);
+            };
+            let wavefront = &mut self.wavefronts[self.chosen];
+            if choice < wavefront.runnable.len() {
+                let thread = wavefront.runnable.swap_remove(choice);
                 self.resume(thread)?;
             } else {
-                let unit = self.ready.swap_remove(choice - self.runnable.len());
+                let unit = wavefront.ready.swap_remove(choice - wavefront.runnable.len());
                 self.run_across(unit)?;
             }
         }
+    }
+
+    /// Chooses a wavefront, and one of the things that it can do. None when no wavefront can do anything.
+    fn choose(&mut self) -> Option<usize> {
+        let rng = &mut self.state.borrow_mut().rng;
+        if self.wavefronts.get(self.chosen).is_none_or(|w| w.choices() == 0) || rng.u32(0..STAYS) == 0 {
+            let wavefronts = &mut self.wavefronts;
+            self.able.retain(|number| {
+                wavefronts[*number].listed = wavefronts[*number].choices() > 0;
+                wavefronts[*number].listed
+            });
+            self.chosen = *self.able.get(rng.usize(0..self.able.len().max(1)))?;
+        }
+        Some(rng.usize(0..self.wavefronts[self.chosen].choices()))
+    }
+
+    /// The wavefront of a thread, which is about to be able to do something.
+    fn wakes(&mut self, slot: usize, thread: usize) -> &mut Wavefront {
+        let number = slot * self.wavefronts_of_a_block() + thread / self.launch.wavefront;
+        let wavefront = &mut self.wavefronts[number];
+        if !std::mem::replace(&mut wavefront.listed, true) {
+            self.able.push(number);
+        }
+        wavefront
+    }
+
+    fn goes_on(&mut self, slot: usize, thread: usize) {
+        self.wakes(slot, thread).runnable.push((slot, thread));
+    }
+
+    fn wavefronts_of_a_block(&self) -> usize {
+        self.launch.threads_of_a_block().div_ceil(self.launch.wavefront)
     }
 
     /// Begins the next block.
@@ -105,26 +152,28 @@ impl<'a> Scheduler<'a> {
         let index = split(self.begun, self.launch.blocks);
         self.begun += 1;
         self.active += 1;
-        let mut state = self.state.borrow_mut();
         let slot = self.fibres.iter().position(Vec::is_empty).unwrap_or(self.fibres.len());
+        let mut state = self.state.borrow_mut();
         if slot == self.fibres.len() {
             self.fibres.push(Vec::new());
             state.blocks.push(None);
+            let wavefronts = self.wavefronts.len() + self.wavefronts_of_a_block();
+            self.wavefronts.resize_with(wavefronts, Wavefront::default);
         }
         let mut lds = state.blocks[slot].take().map_or_else(Lds::new, |block| block.lds);
         lds.clear();
         state.blocks[slot] = Some(Block::new(index, threads, self.launch.wavefront, lds));
+        drop(state);
         for thread in 0..threads {
             let fibre = self.fibre(index, thread)?;
             self.fibres[slot].push(Some(fibre));
-            self.runnable.push((slot, thread));
+            self.goes_on(slot, thread);
         }
         Ok(())
     }
 
     fn fibre(&self, block: [u32; 3], thread: usize) -> Result<Fibre, Finding> {
-        let pooled = STACKS.with_borrow_mut(Vec::pop).map_or_else(|| DefaultStack::new(STACK), Ok);
-        let stack = pooled.map_err(|e| Finding::launch(format!("{}: no stack for a thread: {e}", self.launch.name)))?;
+        let stack = FibreStack::take().map_err(|e| Finding::launch(format!("{}: no stack for a thread: {e}", self.launch.name)))?;
         let lane = lane_of(self.launch, block, thread, (stack.limit().get(), stack.base().get()));
         let (entry, mut arguments) = (self.launch.entry, self.arguments.clone());
         let routine = Coroutine::with_stack(stack, move |yielder, ()| {
@@ -142,13 +191,13 @@ impl<'a> Scheduler<'a> {
         unsafe { *self.lane = &raw mut *fibre.lane };
         match fibre.routine.resume(()) {
             CoroutineResult::Return(()) => {
-                STACKS.with_borrow_mut(|stacks| stacks.push(fibre.routine.into_stack()));
+                fibre.routine.into_stack().give_back();
                 return self.ended(slot, thread);
             }
             CoroutineResult::Yield(event) => {
                 self.fibres[slot][thread] = Some(fibre);
                 match event {
-                    Event::Pause => self.runnable.push((slot, thread)),
+                    Event::Pause => self.goes_on(slot, thread),
                     Event::Across => self.waits(slot, thread),
                     Event::Barrier => {
                         self.block(slot, |block| block.at_barrier += 1);
@@ -179,13 +228,15 @@ impl<'a> Scheduler<'a> {
             let first = thread / unit * unit;
             block.complete(first, first + unit).then_some((slot, first, first + unit))
         });
-        self.ready.extend(unit.flatten());
+        if let Some(unit) = unit.flatten() {
+            self.wakes(slot, thread).ready.push(unit);
+        }
     }
 
     fn run_across(&mut self, (slot, first, end): Unit) -> Result<(), Finding> {
         if self.block(slot, |block| block.complete(first, end)) == Some(true) {
             let threads = self.state.borrow_mut().run_across(slot, first, end);
-            self.runnable.extend(threads.into_iter().map(|thread| (slot, thread)));
+            threads.into_iter().for_each(|thread| self.goes_on(slot, thread));
         }
         self.check()
     }
@@ -227,7 +278,7 @@ impl<'a> Scheduler<'a> {
             Ok(block.at.len())
         });
         match verdict {
-            Some(Ok(threads)) => self.runnable.extend((0..threads).map(|thread| (slot, thread))),
+            Some(Ok(threads)) => (0..threads).for_each(|thread| self.goes_on(slot, thread)),
             Some(Err((thread, text))) => self.state.borrow_mut().found((slot, thread), Finding::launch(text)),
             None => {}
         }
@@ -283,7 +334,7 @@ impl<'a> Scheduler<'a> {
                 // SAFETY: the frames on the stack are those of a kernel, of the glue and of callbacks, all of which own nothing.
                 unsafe { fibre.routine.force_reset() };
             }
-            STACKS.with_borrow_mut(|stacks| stacks.push(fibre.routine.into_stack()));
+            fibre.routine.into_stack().give_back();
         }
     }
 }
