@@ -23,7 +23,7 @@ impl DeviceBytes {
     pub fn hash(&self) -> Result<u64> {
         let sum = match self.alloc() {
             Alloc::Host(block) => sum(block.as_slice()),
-            Alloc::Hip(block) => hip::hash_sum(block, self.byte_size())?,
+            Alloc::Hip(block) => hip::hash_sum(block)?,
         };
         Ok(finish(sum, self.byte_size()))
     }

@@ -144,7 +144,7 @@ impl DeviceBytes {
                     chunk.copy_from_slice(bytemuck::bytes_of(&value));
                 }
             }
-            Alloc::Hip(a) => hip::set_value(a, self.bytes, bytemuck::bytes_of(&value))?,
+            Alloc::Hip(a) => hip::set_value(a, bytemuck::bytes_of(&value))?,
         }
         Ok(())
     }

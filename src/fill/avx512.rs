@@ -82,7 +82,7 @@ impl Stream {
             // SAFETY: `new` gives a `Stream` only with `Vectors::Avx512`, which says that the features were found.
             unsafe { self.fill_with::<true>(p, first, out, repair) };
         } else {
-            // SAFETY: as above.
+            // SAFETY: the features were found, else `new` would have given no `Stream`.
             unsafe { self.fill_with::<false>(p, first, out, repair) };
         }
         whole

@@ -7,9 +7,9 @@ use hipverify_sys::abi::Hash;
 // SAFETY: `extern "C" __global__ void hash_bytes(Hash p)`, for blocks of 256 threads.
 const HASH_BYTES: Kernel<Hash> = unsafe { Kernel::new("hash.hip", "hash_bytes", 256) };
 
-/// The sum over the words of `block`, which has `bytes` bytes.
-pub(crate) fn hash_sum(block: &HipAlloc, bytes: usize) -> Result<u64> {
-    let device = block.device();
+/// The sum over the words of `block`.
+pub(crate) fn hash_sum(block: &HipAlloc) -> Result<u64> {
+    let (device, bytes) = (block.device(), block.bytes());
     let mut sum = HipAlloc::new(device, 8)?;
     sum.set_zero()?;
     let params = Hash { source: block.ptr(), bytes: bytes as u64, sum: sum.ptr().cast() };

@@ -8,7 +8,8 @@ use hipverify_sys::abi::SetValue;
 const SET_VALUE: Kernel<SetValue> = unsafe { Kernel::new("set_value.hip", "set_value", 256) };
 
 /// Repeats `value` (1, 2, 4 or 8 bytes) over `block`, whose size is a multiple of it.
-pub(crate) fn set_value(block: &mut HipAlloc, bytes: usize, value: &[u8]) -> Result<()> {
+pub(crate) fn set_value(block: &mut HipAlloc, value: &[u8]) -> Result<()> {
+    let bytes = block.bytes();
     let mut pattern = [0u8; 16];
     for (to, from) in pattern.iter_mut().zip(value.iter().cycle()) {
         *to = *from;
