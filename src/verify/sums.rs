@@ -68,15 +68,25 @@ pub(crate) fn segment_sums<T: Real>(acc: &Accumulators<T>, lanes: usize) -> Opti
     if T::NARROW && !(precise(&acc[0], &acc[1]) && precise(&acc[2], &acc[3])) {
         return None;
     }
-    Some(std::array::from_fn(|s| {
-        let mut columns = [0.0; COLUMNS];
-        for (c, column) in columns.iter_mut().enumerate() {
-            let lane = |j: usize| acc[s][c * lanes + j].wide();
-            *column = if lanes == 2 { lane(0) + lane(1) } else { (lane(0) + lane(1)) + (lane(2) + lane(3)) };
-        }
-        halve(&mut columns);
-        columns[0]
-    }))
+    let [d, dd, m, mm] = acc;
+    Some(match lanes {
+        2 => [columns::<T, 2>(d), columns::<T, 2>(dd), columns::<T, 2>(m), columns::<T, 2>(mm)],
+        _ => [columns::<T, LANES>(d), columns::<T, LANES>(dd), columns::<T, LANES>(m), columns::<T, LANES>(mm)],
+    })
+}
+
+/// The sum of all columns with L accumulators each. Sizes are constants, which makes this short work for vectors.
+#[inline(always)]
+fn columns<T: Real, const L: usize>(acc: &[T; LINE]) -> f64 {
+    let mut columns = [0.0; COLUMNS];
+    for (c, column) in columns.iter_mut().enumerate() {
+        let lane = |j: usize| acc[c * L + j].wide();
+        *column = if L == 2 { lane(0) + lane(1) } else { (lane(0) + lane(1)) + (lane(2) + lane(3)) };
+    }
+    let by_16: [f64; 16] = std::array::from_fn(|c| columns[c] + columns[c + 16]);
+    let by_8: [f64; 8] = std::array::from_fn(|c| by_16[c] + by_16[c + 8]);
+    let by_4: [f64; 4] = std::array::from_fn(|c| by_8[c] + by_8[c + 4]);
+    (by_4[0] + by_4[2]) + (by_4[1] + by_4[3])
 }
 
 /// Joins the segments of an item; absent ones count as zeros.
@@ -109,7 +119,6 @@ pub(crate) fn join_items(items: impl Iterator<Item = Sums>) -> Sums {
     })
 }
 
-#[inline(always)]
 fn halve(values: &mut [f64]) {
     let mut half = values.len() / 2;
     while half > 0 {

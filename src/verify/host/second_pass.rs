@@ -182,7 +182,8 @@ impl<T: Number> Search<T> {
     #[inline(always)]
     fn may_have_a_maximum(&self, d: T, m: T) -> bool {
         let near = |low: T, m: T| low.negated().fused(m, d) >= T::ZERO;
-        let e = self.rule.clamped_binade(m, self.binades);
+        // Where nothing differs, the least one would make products that processors are slow with.
+        let e = if d > T::ZERO { self.rule.clamped_binade(m, self.binades) } else { T::MAX };
         let bound = self.rule.bound(self.rule.rtol, m, self.rule.atol);
         let relative = (m > T::ZERO) & near(self.relative, m) | (m > T::SMALL) & near(self.relative_old, m);
         relative | near(self.ratio, bound) | near(self.epsilon, e)
