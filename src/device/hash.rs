@@ -94,6 +94,14 @@ mod tests {
     use super::*;
     use crate::Device;
 
+    /// SplitMix64 seeded with 0: its finalizer of the first multiples of its increment, as its author publishes them.
+    #[test]
+    fn words_are_scrambled_as_splitmix64_does() {
+        for (i, output) in [(1, 0xe220_a839_7b1d_cdaf), (2, 0x6e78_9e6a_a1b9_65f4), (3, 0x06c4_5d18_8009_454f)] {
+            assert_eq!(scramble(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(i)), output, "output {i}");
+        }
+    }
+
     #[test]
     fn hashes_follow_the_definition_and_tell_bytes_apart() {
         for bytes in [0usize, 1, 7, 8, 9, 15, 16, CHUNK - 1, CHUNK + 1, 3 * CHUNK + 12] {

@@ -191,6 +191,56 @@ mod tests {
         assert!(Layout::strided(&[3], &[isize::MAX], 0).is_err(), "span overflows");
     }
 
+    /// The memory index and the coordinates of every element, counted by hand: the last dimension runs fastest.
+    fn enumerate(shape: &[usize], strides: &[isize], offset: usize) -> Vec<(usize, Vec<usize>)> {
+        let mut all = vec![(offset as isize, Vec::new())];
+        for (&extent, &stride) in shape.iter().zip(strides) {
+            let step = |(at, coordinates): (isize, Vec<usize>)| {
+                (0..extent).map(move |i| (at + i as isize * stride, coordinates.iter().copied().chain([i]).collect()))
+            };
+            all = all.into_iter().flat_map(step).collect();
+        }
+        all.into_iter().map(|(at, coordinates)| (at as usize, coordinates)).collect()
+    }
+
+    #[test]
+    fn every_element_has_its_index_and_its_coordinates() {
+        let cases = [
+            (&[2, 3, 4][..], &[12, 4, 1][..], 0, true, &[(24usize, 1isize)][..], "dense"),
+            (&[2, 3, 4], &[12, 4, 1], 7, true, &[(24, 1)], "an offset leaves no gap"),
+            (&[2, 1, 3], &[3, 99, 1], 0, true, &[(6, 1)], "the stride of one element does not matter"),
+            (&[1, 1], &[7, -9], 3, true, &[(1, 1)], "nor do those of a single one"),
+            (&[], &[], 4, true, &[(1, 1)], "no dimensions"),
+            (&[2, 2, 3], &[16, 8, 1], 5, false, &[(4, 8), (3, 1)], "padded rows, which continue each other"),
+            (&[2, 2, 3], &[20, 8, 1], 5, false, &[(2, 20), (2, 8), (3, 1)], "padded rows and planes"),
+            (&[2, 3], &[1, 2], 0, false, &[(2, 1), (3, 2)], "transposed"),
+            (&[4], &[2], 1, false, &[(4, 2)], "every other element"),
+            (&[3], &[-1], 2, false, &[(3, -1)], "backwards"),
+            (&[2, 3], &[-3, -1], 5, false, &[(6, -1)], "backwards in both dimensions"),
+            (&[2, 3], &[0, 1], 0, false, &[(2, 0), (3, 1)], "a row that is repeated"),
+            (&[3], &[0], 2, false, &[(3, 0)], "an element that is repeated"),
+            (&[3, 3, 3], &[9, 3, 1], 0, true, &[(27, 1)], "extents that indices are equal to"),
+            (&[2, 0, 3], &[3, 3, 1], 9, true, &[(2, 3), (0, 1)], "no elements"),
+            (&[0, 3], &[-5, 1], 0, true, &[(0, -5), (3, 1)], "no element before the buffer, since there is none"),
+        ];
+        for (shape, strides, offset, contiguous, collapsed, reason) in cases {
+            let layout = Layout::strided(shape, strides, offset).unwrap();
+            let all = enumerate(shape, strides, offset);
+            assert_eq!((layout.shape(), layout.strides(), layout.offset()), (shape, strides, offset), "{reason}");
+            assert_eq!(layout.elements(), all.len(), "{reason}");
+            assert_eq!(layout.end(), all.iter().map(|(at, _)| at + 1).max().unwrap_or(0), "{reason}");
+            assert_eq!(layout.is_contiguous(), contiguous, "{reason}");
+            for (i, (at, coordinates)) in all.iter().enumerate() {
+                assert_eq!((layout.index(i), &layout.coordinates(i)), (*at, coordinates), "{reason}, element {i}");
+            }
+            let dims = layout.collapsed();
+            assert_eq!(dims, collapsed, "{reason}");
+            let (extents, steps): (Vec<_>, Vec<_>) = dims.into_iter().unzip();
+            let indices = |all: &[(usize, Vec<usize>)]| all.iter().map(|(at, _)| *at).collect::<Vec<_>>();
+            assert_eq!(indices(&enumerate(&extents, &steps, offset)), indices(&all), "{reason}, collapsed");
+        }
+    }
+
     #[test]
     fn scalars_have_one_element() {
         let l = Layout::contiguous(&[]).unwrap();

@@ -385,3 +385,6 @@ pub(super) fn byte_size<T: Element>(len: usize) -> Result<usize> {
 pub(super) fn same_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
     if expected == found { Ok(()) } else { Err(Error::Length { what, expected, found }) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,7 +116,8 @@ impl Format {
         if d.decode(high) > max {
             high = next_down(d, high);
         }
-        let (low, high) = (d.decode(low) + 0.0, d.decode(high) + 0.0);
+        // A small negative number rounds to -0.0 as the low end; as the high end it is stepped over.
+        let (low, high) = (d.decode(low) + 0.0, d.decode(high));
         if low <= high && low >= min && high <= max {
             return Ok((low, high));
         }
@@ -399,3 +400,6 @@ fn overlay(p: &mut FillParams, spec: &FillSpec, dtype: DType, layout: &Layout) -
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

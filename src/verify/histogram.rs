@@ -93,3 +93,112 @@ impl fmt::Display for Histogram {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the bins that count one pair that differs: relative, epsilon, ratio.
+    fn bins_of(relative: Option<f64>, epsilon: f64, ratio: f64) -> [Vec<&'static str>; 3] {
+        let mut counters = [0; BINS];
+        count(&mut counters, relative, epsilon, ratio);
+        let histograms = Histograms::of(counters, 1);
+        [histograms.relative, histograms.epsilon, histograms.ratio].map(|h| {
+            assert!(h.counts.iter().all(|&n| n <= 1), "{h:?}");
+            h.bins.iter().zip(&h.counts).filter(|&(_, &n)| n == 1).map(|(&bin, _)| bin).collect()
+        })
+    }
+
+    #[test]
+    fn bins_hold_the_ends_that_their_names_say() {
+        let before = f64::next_down;
+        for (x, bin) in [
+            (0.0, "0"),
+            (f64::MIN_POSITIVE, "(0, 1e-6)"),
+            (before(1e-6), "(0, 1e-6)"),
+            (1e-6, "[1e-6, 1e-5)"),
+            (before(1e-5), "[1e-6, 1e-5)"),
+            (1e-5, "[1e-5, 1e-4)"),
+            (before(1e-4), "[1e-5, 1e-4)"),
+            (1e-4, "[1e-4, 1e-3)"),
+            (before(1e-3), "[1e-4, 1e-3)"),
+            (1e-3, "[1e-3, 1e-2)"),
+            (before(1e-2), "[1e-3, 1e-2)"),
+            (1e-2, "[1e-2, 0.1)"),
+            (before(0.1), "[1e-2, 0.1)"),
+            (0.1, "[0.1, 1)"),
+            (before(1.0), "[0.1, 1)"),
+            (1.0, ">= 1"),
+            (f64::INFINITY, ">= 1"),
+        ] {
+            assert_eq!(bins_of(Some(x), 1.0, 1.0), [vec![bin], vec!["1"], vec!["(0.5, 1]"]], "relative difference {x:e}");
+        }
+        assert_eq!(bins_of(None, 1.0, 1.0), [vec![], vec!["1"], vec!["(0.5, 1]"]], "a reference too small for a relative difference");
+        for (x, bin) in [
+            (0.0, "1"),
+            (0.25, "1"),
+            (before(1.5), "1"),
+            (1.5, "2"),
+            (before(2.5), "2"),
+            (2.5, "[3, 10]"),
+            (before(10.5), "[3, 10]"),
+            (10.5, "[11, 100]"),
+            (before(100.5), "[11, 100]"),
+            (100.5, "> 100"),
+            (f64::INFINITY, "> 100"),
+        ] {
+            assert_eq!(bins_of(Some(1.0), x, 1.0), [vec![">= 1"], vec![bin], vec!["(0.5, 1]"]], "epsilon difference {x:e}");
+        }
+        for (x, bin) in [
+            (0.0, "0"),
+            (f64::MIN_POSITIVE, "(0, 0.1]"),
+            (0.1, "(0, 0.1]"),
+            (0.1f64.next_up(), "(0.1, 0.5]"),
+            (0.5, "(0.1, 0.5]"),
+            (0.5f64.next_up(), "(0.5, 1]"),
+            (1.0, "(0.5, 1]"),
+            (1f64.next_up(), "(1, 2]"),
+            (2.0, "(1, 2]"),
+            (2f64.next_up(), "(2, 10]"),
+            (10.0, "(2, 10]"),
+            (10f64.next_up(), "(10, 100]"),
+            (100.0, "(10, 100]"),
+            (100f64.next_up(), "> 100"),
+            (f64::INFINITY, "> 100"),
+        ] {
+            assert_eq!(bins_of(Some(1.0), 1.0, x), [vec![">= 1"], vec!["1"], vec![bin]], "ratio {x:e}");
+        }
+    }
+
+    #[test]
+    fn equal_pairs_are_in_the_first_bins() {
+        let mut counters = [0; BINS];
+        count(&mut counters, Some(0.5), 3.0, 0.2);
+        count(&mut counters, None, 1.0, 0.0);
+        let h = Histograms::of(counters, 10);
+        assert_eq!(h.relative.counts, [8, 0, 0, 0, 0, 0, 0, 1, 0], "one pair has no relative difference");
+        assert_eq!(h.epsilon.counts, [8, 1, 0, 1, 0, 0]);
+        assert_eq!(h.ratio.counts, [9, 0, 1, 0, 0, 0, 0, 0], "a ratio that underflowed is beside the equal pairs");
+    }
+
+    #[test]
+    fn bars_are_logarithmic_and_numbers_line_up() {
+        let histogram = |counts: &[u64]| Histogram { measure: "numbers", bins: &["0", "1", "2", "3"], counts: counts.to_vec() };
+        for (counts, expected, reason) in [
+            (
+                [0, 1, 56, 1000],
+                "  numbers\n    0                 0    0.000000 %  \n    1                 1    0.094607 %  #\n    \
+                 2                56    5.298013 %  #######\n    3             1,000   94.607379 %  #############",
+                "one mark for any count above zero, then four a power of ten, rounded down",
+            ),
+            (
+                [0; 4],
+                "  numbers\n    0             0    0.000000 %  \n    1             0    0.000000 %  \n    \
+                 2             0    0.000000 %  \n    3             0    0.000000 %  ",
+                "nothing counted is 0 %",
+            ),
+        ] {
+            assert_eq!(histogram(&counts).to_string(), expected, "{reason}");
+        }
+    }
+}

@@ -161,7 +161,7 @@ pub enum Judge {
     /// Every element within the tolerance.
     #[default]
     Elements,
-    /// Every metric below its threshold, and no mismatch among the pairs that are not finite.
+    /// Every metric within its threshold; where pairs are not finite, also no mismatch, and [`NonFinite::EqualWhenSame`].
     Thresholds,
     /// Both.
     Both,
@@ -241,4 +241,89 @@ impl Verdict {
 /// x / y, where nothing over nothing is nothing.
 pub(crate) fn quotient(x: f64, y: f64) -> f64 {
     if x == 0.0 { 0.0 } else { x / y }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four elements: RMS 0.25, absolute 3, relative 0.5, each of which is at its threshold in [`request`].
+    const VALUES: Values =
+        Values { max_magnitude: [8.0, 4.0], maxima: [3.0, 0.5, 0.0, 0.0, 0.0], sums: [0.0, 16.0, 0.0, 0.0], ..Values::EMPTY };
+
+    fn request(judge: Judge, nonfinite: NonFinite, level: Level) -> Request {
+        let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5 };
+        let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite).level(level);
+        Request::new(&options, DType::F32, 0.0, 0.0)
+    }
+
+    #[test]
+    fn metrics_are_within_their_thresholds_up_to_equality() {
+        let request = request(Judge::Thresholds, NonFinite::Fail, Level::All);
+        for (values, vector, reason) in [
+            (VALUES, [true; 3], "each at its threshold"),
+            (Values { max_magnitude: [4.0, 8.0], ..VALUES }, [true; 3], "the larger side divides"),
+            (Values { max_magnitude: [7.0, 7.0], ..VALUES }, [false, true, true], "RMS above"),
+            (Values { sums: [0.0, 17.0, 0.0, 0.0], ..VALUES }, [false, true, true], "RMS above"),
+            (Values { maxima: [3f64.next_up(), 0.5, 9.0, 9.0, 9.0], ..VALUES }, [true, false, true], "absolute above"),
+            (Values { maxima: [3.0, 0.5f64.next_up(), 9.0, 9.0, 9.0], ..VALUES }, [true, true, false], "relative above"),
+        ] {
+            let verdict = Verdict::of(&values, &request, 4);
+            assert_eq!((verdict.vector, verdict.passed), (vector, vector == [true; 3]), "{reason}");
+        }
+        assert_eq!(Verdict::of(&VALUES, &request, 4).rms, 0.25);
+        assert_eq!(Verdict::of(&VALUES, &request, 1).rms, 0.5);
+    }
+
+    #[test]
+    fn a_verdict_rests_on_what_was_chosen() {
+        use Judge::{Both, Elements, Thresholds};
+        use NonFinite::{EqualWhenSame, Fail};
+        for (judge, policy, mismatches, nonfinite_pairs, within, passed, reason) in [
+            (Elements, Fail, 0, 0, true, true, "no mismatch"),
+            (Elements, Fail, 0, 0, false, true, "the metrics do not decide"),
+            (Elements, Fail, 1, 0, true, false, "a mismatch"),
+            (Elements, EqualWhenSame, 0, 1, true, true, "the same NaN on both sides"),
+            (Thresholds, Fail, 0, 0, true, true, "all metrics within their thresholds"),
+            (Thresholds, Fail, 0, 0, false, false, "a metric above its threshold"),
+            (Thresholds, Fail, 4, 0, true, true, "finite mismatches do not decide"),
+            (Thresholds, Fail, 1, 1, true, false, "no metric sees a pair that is not finite"),
+            (Thresholds, EqualWhenSame, 0, 1, true, true, "the same NaN on both sides"),
+            (Thresholds, EqualWhenSame, 0, 1, false, false, "the same NaN, and a metric above its threshold"),
+            (Thresholds, EqualWhenSame, 1, 1, true, false, "the mismatch may be the pair that is not finite"),
+            (Thresholds, EqualWhenSame, 4, 0, true, true, "all pairs are finite: the policy does not matter"),
+            (Both, Fail, 0, 0, true, true, "neither objects"),
+            (Both, Fail, 1, 0, true, false, "a mismatch"),
+            (Both, Fail, 0, 0, false, false, "a metric above its threshold"),
+            (Both, EqualWhenSame, 0, 1, true, true, "the same NaN on both sides"),
+        ] {
+            let maxima = [if within { 3.0 } else { 4.0 }, 0.5, 0.0, 0.0, 0.0];
+            let values = Values { mismatches, nonfinite_pairs, maxima, ..VALUES };
+            let of = |level| Verdict::of(&values, &request(judge, policy, level), 4).passed;
+            assert_eq!(of(Level::All), passed, "{judge:?}, {policy:?}: {reason}");
+            assert_eq!(of(Level::Counts), judge == Elements && passed, "{judge:?}, {policy:?}: metrics that were not measured");
+        }
+    }
+
+    #[test]
+    fn thresholds_are_zero_or_larger() {
+        for (good, reason) in [(0.0, "equality"), (1e-9, "an ordinary one"), (f64::INFINITY, "a metric switched off")] {
+            let thresholds = Thresholds { rms: good, absolute: good, relative: good };
+            assert_eq!(Thresholds::new(good, good, good).unwrap(), thresholds, "{reason}");
+        }
+        for bad in [-1e-300, f64::NEG_INFINITY, f64::NAN] {
+            for (rms, absolute, relative, name) in
+                [(bad, 0.0, 0.0, "RMS threshold"), (0.0, bad, 0.0, "absolute threshold"), (0.0, 0.0, bad, "relative threshold")]
+            {
+                let message = Thresholds::new(rms, absolute, relative).unwrap_err().to_string();
+                assert!(message.contains(name) && message.contains(&bad.to_string()), "{message}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_over_nothing_is_nothing() {
+        assert_eq!((quotient(0.0, 0.0), quotient(0.0, 2.0), quotient(3.0, 2.0)), (0.0, 0.0, 1.5));
+        assert_eq!(quotient(3.0, 0.0), f64::INFINITY);
+    }
 }

@@ -87,8 +87,8 @@ impl Profile {
         }
     }
 
-    /// The limits for a result against a reference. Of two floating-point formats the one with fewer fraction bits counts, of
-    /// an integer and a floating-point format the latter. `accumulations` is the length of the sums behind an element, if known.
+    /// The limits for a result against a reference. Of two floating-point formats the one with fewer fraction bits counts (of equals the
+    /// result's), of an integer and a floating-point format the latter. `accumulations` is the length of the sums behind an element, if known.
     ///
     /// ```
     /// use hipverify::{DType, verify::Profile};
@@ -284,13 +284,23 @@ mod tests {
 
     #[test]
     fn the_tables_hold_the_published_numbers() {
-        let (e16, e32) = (2f64.powi(-10), 2f64.powi(-23));
+        let (e16, e32, e64) = (2f64.powi(-10), 2f64.powi(-23), f64::EPSILON);
         for (profile, result, reference, n, rtol, atol, why) in [
             (Profile::Ck, F32, F32, None, 1e-5, 3e-6, "check_err"),
             (Profile::Ck, I8, I32, None, 0.0, 0.0, "integers are exact"),
             (Profile::Ck, F16, F32, Some(1), e16 / 2.0, e16 / 2.0 * 10.0, "derived: half an ulp of f16, of the largest reference (10)"),
             (Profile::Ck, F32, F32, Some(1 << 20), e32 / 2.0 * 1048576.0, e32 / 2.0 * 10485760.0, "derived: n times f32's"),
+            (Profile::Ck, F64, F64, Some(4), e64 * 2.0, e64 * 20.0, "derived: f64 is summed in f64"),
+            (Profile::Ck, Tf32, F32, None, 5e-4, 5e-4, ""),
+            (Profile::Ck, Bf16, F32, None, 1e-3, 1e-3, ""),
+            (Profile::Ck, F8E5M2, F16, None, 1e-3, 1e-3, ""),
+            (Profile::Ck, F4E2M1, F32, None, 0.5, 0.5, ""),
             (Profile::Torch, F32, F32, None, 1.3e-6, 1e-5, "assert_close"),
+            (Profile::Torch, F64, F64, None, 1e-7, 1e-7, ""),
+            (Profile::Torch, F32, F64, None, 1.3e-6, 1e-5, "the coarser side decides"),
+            (Profile::Torch, F16, Tf32, None, 1e-3, 1e-5, "of equally fine formats the result's decides"),
+            (Profile::Torch, I8, I32, Some(7), 0.0, 0.0, "integers are exact"),
+            (Profile::Torch, I32, F16, None, 1e-3, 1e-5, "the float of a mixed pair decides"),
             (Profile::Torch, F32, Bf16, None, 1.6e-2, 1e-5, "the coarser side decides"),
             (Profile::Torch, F16, I32, None, 1e-3, 1e-5, "the float of a mixed pair decides"),
             (Profile::Torch, F8E4M3, F8E4M3, None, 0.0, 0.0, "fp8 has no row there: exact"),
@@ -298,7 +308,28 @@ mod tests {
             (Profile::Jax, F8E5M2, F32, None, 0.1, 0.1, "one number for both"),
             (Profile::Jax, F64, F64, None, 1e-15, 1e-15, ""),
             (Profile::RocBlas, F16, F16, Some(90), 0.0, 0.1, "K/900"),
+            (Profile::Jax, F32, F32, None, 1e-6, 1e-6, ""),
+            (Profile::Jax, F16, F32, None, 1e-3, 1e-3, ""),
+            (Profile::Jax, Bf16, F32, None, 1e-2, 1e-2, ""),
+            (Profile::Jax, F4E2M1, F32, None, 1.0, 1.0, ""),
             (Profile::RocBlas, F32, F32, None, 0.0, e32, "K = 1"),
+            (Profile::RocBlas, F64, F64, Some(3), 0.0, 3.0 * e64, "K epsilons"),
+            (Profile::RocBlas, Bf16, Bf16, Some(7), 0.0, 0.07, "K/100"),
+            (Profile::RocBlas, F8E4M3Fnuz, F32, Some(4), 0.0, 0.25, "K/16"),
+            (Profile::RocBlas, F8E5M2, F32, Some(4), 0.0, 0.5, "K/8"),
+            (Profile::RocMlir, F64, F64, Some(100), 1e-7, 1e-7 + 1e-13, "plus K 1e-15"),
+            (Profile::RocMlir, F32, F32, Some(100), 1.3e-6, 1e-5 + 1e-3, "plus K 1e-5"),
+            (Profile::RocMlir, F16, F32, Some(90), 1e-3, 1e-5 + 0.1, "plus K/900"),
+            (Profile::RocMlir, F8E4M3, F32, Some(4), 0.125, 0.1 + 0.5, "plus K/8"),
+            (Profile::RocMlir, F8E5M2Fnuz, F32, Some(4), 0.25, 0.1 + 1.0, "plus K/4"),
+            (Profile::RocMlir, F4E2M1, F32, Some(4), 0.5, 1.0 + 2.0, "plus K/2"),
+            (Profile::RocMlirLegacy, F32, F32, Some(9), 80.0 * e32, 0.0, "80 epsilons, whatever K is"),
+            (Profile::Miopen, F16, F32, None, 80.0 * e16, 0.0, "80 epsilons of the coarser side"),
+            (Profile::Paddle, F64, F64, None, 1e-5, 0.0, ""),
+            (Profile::Paddle, F32, F32, None, 1e-5, 1e-5, ""),
+            (Profile::Paddle, F16, F32, None, 1e-3, 1e-3, ""),
+            (Profile::Paddle, I32, I32, None, 1e-5, 1e-5, "integers as f32"),
+            (Profile::BenchDnn, F16, F32, None, e16, e16 * 1e-5, "one epsilon"),
             (Profile::RocMlir, F32, F32, None, 1.3e-6, 1e-5, "the baseline"),
             (Profile::RocMlir, Bf16, F32, Some(100), 1.6e-2, 1e-5 + 1.0, "plus K/100"),
             (Profile::Paddle, Bf16, Bf16, None, 1e-2, 1e-2, ""),
@@ -320,6 +351,9 @@ mod tests {
             (Profile::Miopen, F32, 1.5e-6, f64::INFINITY),
             (Profile::Miopen, F16, 8.2e-3, f64::INFINITY),
             (Profile::Miopen, Bf16, 6.56e-2, f64::INFINITY),
+            (Profile::Miopen, F8E4M3, 0.3034, f64::INFINITY),
+            (Profile::Miopen, I32, 1.5e-6, f64::INFINITY),
+            (Profile::RocMlirLegacy, I32, 3e-5, 1e-6),
             (Profile::RocMlirLegacy, F32, 3e-5, 1e-6),
             (Profile::RocMlirLegacy, F16, 3e-5, 100.0),
         ] {
@@ -336,7 +370,7 @@ mod tests {
         assert!(Profile::Miopen.limits(F4E2M1, F4E2M1, None).is_err());
         assert!("pytorch".parse::<Profile>().unwrap_err().to_string().contains("known: ck torch numpy"));
         for p in Profile::ALL {
-            assert_eq!(p.name().parse::<Profile>().unwrap(), p);
+            assert_eq!((p.name().parse::<Profile>().unwrap(), p.to_string()), (p, p.name().to_owned()));
             assert!(p.limits(F16, F32, Some(64)).is_ok() && p.limits(I32, I32, None).is_ok(), "{p}");
         }
     }

@@ -279,6 +279,54 @@ mod tests {
     use crate::verify::{Level, Options, Thresholds, Tolerance, gpu_verify_with};
     use crate::{Device, DeviceMem};
 
+    #[test]
+    fn numbers_are_as_short_as_they_can_be() {
+        for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (123_456, "123,456"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(n), text);
+        }
+        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+        for (x, digits, text) in [
+            (0.0, 3, "0"),
+            (f64::INFINITY, 3, "inf"),
+            (f64::NAN, 3, "NaN"),
+            (1.0, 3, "1"),
+            (-2.5, 3, "-2.5"),
+            (1.2345, 3, "1.23"),
+            (12.345, 3, "12.3"),
+            (9.9999, 3, "10"),
+            (100.0, 3, "100"),
+            (1234.5, 2, "1234"),
+            (9_999_999.0, 4, "9999999"),
+            (10_000_000.0, 4, "1e7"),
+            (12_345_678.0, 4, "1.235e7"),
+            (1e-4, 3, "0.0001"),
+            (1.2345e-4, 3, "0.000123"),
+            (9.9e-5, 3, "9.9e-5"),
+            (-1e-9, 3, "-1e-9"),
+            (3.7, 1, "4"),
+            (3.7e-9, 1, "4e-9"),
+        ] {
+            assert_eq!(short(x, digits), text, "{x:e} to {digits} digits");
+        }
+    }
+
+    #[test]
+    fn tolerances_are_rounded_up() {
+        for (x, text, reason) in [
+            (0.0, "0", ""),
+            (f64::INFINITY, "inf", ""),
+            (0.5, "0.5", "a number of f32 with one digit"),
+            (0.0012341, "0.00124", "three digits, upward"),
+            (1234.1, "1240", "also before the point"),
+            (0.7, "0.701", "the nearest f32 of 0.7 is below it"),
+            (f64::from(0.1f32), "0.101", "0.1 itself would be too small"),
+            (2.345e-9, "2.35e-9", "with an exponent"),
+            (1e-50, "1e-50", "f32 has nothing so small: the number itself"),
+        ] {
+            assert_eq!(rounded_up(x), text, "{x:e}: {reason}");
+        }
+    }
+
     /// The headline says what was judged, so that a verdict never contradicts what stands beside it.
     #[test]
     fn the_headline_says_what_was_judged() {

@@ -515,6 +515,50 @@ fn a_dead_kernel_and_a_hollow_tolerance_are_named() {
 }
 
 #[test]
+fn warnings_begin_at_their_limits() {
+    const NAN: f32 = f32::NAN;
+    let ramp: Vec<f32> = (1..=100).map(|i| i as f32 / 128.0).collect();
+    for (result, reference, atol, expected, reason) in [
+        (&ramp[..], &ramp[..], 50.0 / 128.0, &[Warning::ZerosWouldPass(50)][..], "half of the elements"),
+        (&ramp, &ramp, 49.0 / 128.0, &[], "less than half"),
+        (&ramp[..99], &ramp[..99], 50.0 / 128.0, &[Warning::ZerosWouldPass(50)], "just above half"),
+        (&ramp[..99], &ramp[..99], 49.0 / 128.0, &[], "just below half"),
+        (&ramp[..1], &ramp[..1], 0.0, &[], "nowhere"),
+        (&[NAN], &[1.0], 0.0, &[], "no finite pair: zeros pass nowhere"),
+        (&[0.0, NAN], &[0.0, 0.0], 0.0, &[Warning::ZerosWouldPass(1)], "a NaN was written: the result is not zero everywhere"),
+        (&[0.0, 0.0], &[0.0, NAN], 0.0, &[Warning::ResultAllZero], "the reference is not zero everywhere"),
+        (&[0.0, 1.0], &[0.0, 0.0], 0.0, &[Warning::ZerosWouldPass(2)], "only the reference is zero everywhere"),
+    ] {
+        assert_eq!(verify_f32(result, reference, 0.0, atol).warnings(), expected, "{reason}");
+    }
+}
+
+#[test]
+fn many_pairs_are_compared_as_each_alone() {
+    let device = Device::host();
+    let of = |x: &[f32]| DeviceMem::from_slice(&device, x).unwrap();
+    let (one, two, long) = (of(&[1.0, 2.0]), of(&[1.0, 2.5]), of(&[4.0, 5.0, 6.0]));
+    let (one, two, long) = (one.as_tensor(), two.as_tensor(), long.as_tensor());
+    let exact = Tolerance::exact();
+    let pairs = [
+        (two.clone(), one.clone(), exact),
+        (one.clone(), two.clone(), exact),
+        (long.clone(), long.clone(), exact),
+        (two.clone(), one.clone(), Tolerance::gemm::<f32, f32, f32>(1 << 23)),
+        (one.clone(), one.clone(), exact),
+    ];
+    let options = Options::default().explain(Explain::Always);
+    let alone = pairs.each_ref().map(|(a, r, t)| gpu_verify_with(a, r, t, &options).unwrap());
+    assert_eq!(alone.each_ref().map(|r| r.mismatches), [1, 1, 0, 0, 0]);
+    assert_eq!(alone.each_ref().map(|r| r.atol), [0.0, 0.0, 0.0, 1.0, 0.0], "half the largest magnitude of the reference");
+    assert_eq!(gpu_verify_many(&pairs, &options).unwrap(), alone);
+    assert_eq!(gpu_verify_many(&[], &options).unwrap(), []);
+    // The first pair with an error is the one that is named.
+    let bad = [pairs[0].clone(), (long.clone(), one, exact), (two, long, exact)];
+    assert_eq!(gpu_verify_many(&bad, &options).unwrap_err().to_string(), "the result: shape [3] does not match [2]");
+}
+
+#[test]
 fn bad_input_is_a_clear_error() {
     let device = Device::host();
     let (two, three) = (DeviceMem::<f32>::new(&device, 2).unwrap(), DeviceMem::<f32>::new(&device, 3).unwrap());

@@ -171,3 +171,98 @@ pub(crate) struct Outcome {
     pub values: Values,
     pub explanation: Option<Explanation>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_values_are_those_of_all_elements() {
+        let bins = |of: &dyn Fn(usize) -> u64| Some(std::array::from_fn(of));
+        let one = Values {
+            mismatches: 1,
+            zero_passes: 2,
+            zeros: [3, 4],
+            nans: [5, 6],
+            positive_infinities: [7, 8],
+            negative_infinities: [9, 10],
+            nonfinite_pairs: 11,
+            max_magnitude: [1.5, 2.5],
+            maxima: [1.0, 5.0, 0.0, 4.0, 2.0],
+            histograms: bins(&|k| k as u64),
+            ..Values::EMPTY
+        };
+        let two = Values {
+            mismatches: 100,
+            zero_passes: 200,
+            zeros: [300, 400],
+            nans: [500, 600],
+            positive_infinities: [700, 800],
+            negative_infinities: [900, 1000],
+            nonfinite_pairs: 1100,
+            max_magnitude: [3.0, 1.0],
+            maxima: [2.0, 1.0, 0.0, 4.0, 3.0],
+            histograms: bins(&|k| 1000 * k as u64),
+            ..Values::EMPTY
+        };
+        let both = Values {
+            mismatches: 101,
+            zero_passes: 202,
+            zeros: [303, 404],
+            nans: [505, 606],
+            positive_infinities: [707, 808],
+            negative_infinities: [909, 1010],
+            nonfinite_pairs: 1111,
+            max_magnitude: [3.0, 2.5],
+            maxima: [2.0, 5.0, 0.0, 4.0, 3.0],
+            histograms: bins(&|k| 1001 * k as u64),
+            ..Values::EMPTY
+        };
+        for (mut a, b, expected, reason) in [
+            (one, two, both, "all elements"),
+            (two, one, both, "in the other order"),
+            (Values::EMPTY, two, two, "nothing was read before"),
+            (two, Values::EMPTY, two, "nothing was read after"),
+        ] {
+            a.join(&b);
+            assert_eq!(a, expected, "{reason}");
+        }
+    }
+
+    #[test]
+    fn of_elements_that_share_a_maximum_the_first_is_named() {
+        let found = |index| Found { index, bits: [index, 100 + index] };
+        let maxima = [4.0, 2.0, 0.0, 1.0, 3.0];
+        // Index, metrics, ulps, smallest rtol and atol.
+        let elements = [
+            (7, [4.0, 1.0, 0.0, 1.0, 3.0], 5.0, [0.25, 8.0]),
+            (3, [4.0, 1.0, 0.0, 0.5, 3.0], 5.0, [0.5, 2.0]),
+            (5, [1.0, 2.0, 0.0, 0.5, 1.0], 6.0, [0.125, 1.0]),
+            (9, [4.0, 2.0, 0.0, 1.0, 3.0], 6.0, [0.0, 0.0]),
+            (1, [0.0; Metric::MAXIMA], 0.0, [0.0, 0.0]),
+        ];
+        let of = |part: &[(u64, Maxima, f64, [f64; 2])]| {
+            let mut explanation = Explanation::EMPTY;
+            part.iter().for_each(|&(index, metrics, ulps, passing)| explanation.observe(found(index), &maxima, &metrics, ulps, passing));
+            explanation
+        };
+        let expected = Explanation {
+            // Of RelativeOld no element has a maximum above 0.
+            worst: [Some(3), Some(5), None, Some(7), Some(3), Some(5)].map(|index: Option<u64>| index.map(found)),
+            ulps: 6.0,
+            passing_rtol: 0.5,
+            passing_atol: 8.0,
+            first: Vec::new(),
+        };
+        let mut backwards = elements;
+        backwards.reverse();
+        for order in [elements, backwards] {
+            for k in 0..=order.len() {
+                let mut joined = of(&order[..k]);
+                joined.join(&of(&order[k..]));
+                assert_eq!(joined, expected, "{k} elements, then the others, of {order:?}");
+            }
+        }
+        assert_eq!(of(&elements[4..]), Explanation::EMPTY, "an element that does not differ is nobody's worst");
+    }
+}

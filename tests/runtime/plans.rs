@@ -2,7 +2,8 @@
 
 use super::*;
 use hipverify::DType;
-use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan, gpu_verify};
+use hipverify::device::{AsTensor, TensorRef};
+use hipverify::verify::{Options, Pending, Tolerance, VerifyPlan, gpu_verify, gpu_verify_many};
 
 /// Calls that allocate, free or wait.
 const FORBIDDEN: [&str; 13] = [
@@ -116,6 +117,44 @@ pub(super) fn faults_show_in_the_verdict(standin: &StandIn) -> Result<()> {
     standin.fail("hipStreamSynchronize", 1, 700);
     assert!(matches!(gpu_verify(&x, &y, &Tolerance::exact()), Err(Error::Hip { code: 700, .. })));
     drop((x, y, plan, stream));
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}
+
+fn pair<'a>(result: &TensorRef<'a>, reference: &TensorRef<'a>) -> (TensorRef<'a>, TensorRef<'a>, Tolerance) {
+    (result.clone(), reference.clone(), Tolerance::exact())
+}
+
+pub(super) fn comparisons_stay_on_one_device(standin: &StandIn) -> Result<()> {
+    let devices = Device::all();
+    let [host, one, two] = &devices[..] else { bail!("{} devices", devices.len()) };
+    let of = |device| DeviceMem::from_slice(device, &ramp(100));
+    let (h, x, y) = (of(host)?, of(one)?, of(two)?);
+    let (h, x, y) = (h.as_tensor(), x.as_tensor(), y.as_tensor());
+    for (pairs, what, reason) in [
+        (vec![pair(&x, &y)], "the reference", "two GPUs in one pair"),
+        (vec![pair(&x, &h)], "the reference", "a GPU and the host in one pair"),
+        (vec![pair(&x, &x), pair(&y, &y)], "a result", "a pair on each GPU"),
+        (vec![pair(&h, &h), pair(&x, &x)], "a result", "a pair on the host, one on a GPU"),
+        (vec![pair(&x, &x), pair(&x, &y)], "the reference", "not the first pair"),
+    ] {
+        let error = gpu_verify_many(&pairs, &Options::default()).unwrap_err();
+        ensure!(matches!(error, Error::WrongDevice { what: found, .. } if found == what), "{reason}: {error}");
+    }
+    let (plan, ..) = plan(one, 1)?;
+    let streams = [Stream::new(one)?, Stream::new(two)?];
+    for (stream, a, r, what) in [
+        (1, &x, &x, "the stream"),
+        (0, &y, &y, "a result"),
+        (0, &y, &x, "a result"),
+        (0, &x, &y, "the reference"),
+        (0, &x, &h, "the reference"),
+    ] {
+        let error = plan.enqueue(&streams[stream], a, r, &Tolerance::exact()).map(|_| ()).unwrap_err();
+        ensure!(matches!(error, Error::WrongDevice { what: found, .. } if found == what), "{what}: {error}");
+    }
+    // A comparison that was refused has left its room in the plan.
+    assert!(plan.enqueue(&streams[0], &x, &x, &Tolerance::exact())?.wait()?.passed());
     assert_eq!(standin.count("violations"), 0);
     Ok(())
 }

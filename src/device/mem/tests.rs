@@ -1,0 +1,70 @@
+//! Sizes of buffers and of views of them, on the host device. `tests/device/memory.rs` has what every device does.
+
+use super::*;
+use crate::device::{AsTensor, DeviceSlice};
+use crate::dtype::I4x2;
+
+#[test]
+fn buffers_are_as_large_as_they_say() {
+    let device = Device::host();
+    let packed = DeviceMem::<I4x2>::new(&device, 3).unwrap();
+    assert_eq!((packed.len(), packed.elements(), packed.byte_size(), packed.is_empty()), (3, 6, 3, false));
+    assert_eq!((packed.dtype(), packed.as_tensor().shape()), (DType::I4, &[6][..]));
+    let mut wide = DeviceMem::<f64>::new(&device, 0).unwrap();
+    assert_eq!((wide.len(), wide.elements(), wide.byte_size(), wide.is_empty()), (0, 0, 0, true));
+    wide.realloc(2).unwrap();
+    assert_eq!((wide.len(), wide.elements(), wide.byte_size(), wide.is_empty()), (2, 2, 16, false));
+    wide.copy_from_slice(&[1.0, 2.0]).unwrap();
+    wide.realloc(5).unwrap();
+    assert_eq!(wide.to_vec().unwrap(), [0.0; 5], "the host's blocks are zeroed");
+}
+
+#[test]
+fn borrowed_buffers_are_as_large_as_they_say() {
+    let device = Device::host();
+    let owner = DeviceMem::from_slice(&device, &[I4x2::pack(1, 2), I4x2::pack(3, 4)]).unwrap();
+    let of = |len| {
+        let address = owner.as_tensor().as_ptr().cast::<I4x2>();
+        // SAFETY: `owner` has at least `len` units, is not written, and outlives the slice.
+        unsafe { DeviceSlice::from_raw(address, len, &device).unwrap() }
+    };
+    for (len, elements) in [(0, 0), (1, 2), (2, 4)] {
+        let slice = of(len);
+        assert_eq!((slice.len(), slice.is_empty()), (len, len == 0));
+        assert_eq!((slice.as_tensor().elements(), slice.as_tensor().byte_size()), (elements, len));
+    }
+    assert_eq!(of(2).tensor(&[2, 2]).unwrap().shape(), [2, 2]);
+    assert_eq!(of(2).tensor(&[3, 2]).unwrap_err().to_string(), "bytes that the layout spans: expected 2, found 3");
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_errors() {
+    let device = Device::host();
+    let mut bytes = DeviceBytes::new(&device, 7).unwrap();
+    let mut x = DeviceMem::<f32>::new(&device, 3).unwrap();
+    let mut packed = DeviceMem::<I4x2>::new(&device, 3).unwrap();
+    let other = DeviceMem::<f32>::new(&device, 4).unwrap();
+    let beyond = || Layout::strided(&[2], &[3], 0).unwrap();
+    for (found, expected) in [
+        (bytes.set_value(1f32), "buffer size in bytes, rounded down to whole values: expected 4, found 7"),
+        (bytes.copy_from_slice(&[0; 8]), "bytes copied to the device: expected 7, found 8"),
+        (bytes.copy_to_slice(&mut [0; 6]), "bytes copied from the device: expected 7, found 6"),
+        (bytes.copy_from(other.bytes()), "bytes copied between buffers: expected 7, found 16"),
+        (x.copy_from_slice(&[0.0; 2]), "units copied to the device: expected 3, found 2"),
+        (x.copy_to_slice(&mut [0.0; 4]), "units copied from the device: expected 3, found 4"),
+        (x.copy_from(&other), "units copied between buffers: expected 3, found 4"),
+        (x.tensor(&[2, 2]).map(drop), "a buffer of 3 elements: shape [2, 2] does not match [3]"),
+        (x.tensor_mut(&[2]).map(drop), "a buffer of 3 elements: shape [2] does not match [3]"),
+        (x.strided(beyond()).map(drop), "bytes that the layout spans: expected 12, found 16"),
+        (x.strided_mut(beyond()).map(drop), "bytes that the layout spans: expected 12, found 16"),
+        (packed.tensor(&[4]).map(drop), "a buffer of 6 elements: shape [4] does not match [6]"),
+        (packed.tensor_mut(&[7]).map(drop), "a buffer of 6 elements: shape [7] does not match [6]"),
+        (x.realloc(usize::MAX / 4), "device buffer: 4611686018427387903 elements of 4 bytes exceed the address space"),
+        (TensorRef::from_host_bytes(&[0; 11], DType::F32, Layout::flat(3)).map(drop), "bytes that the layout spans: expected 11, found 12"),
+    ] {
+        assert_eq!(found.unwrap_err().to_string(), expected);
+    }
+    assert_eq!(packed.tensor(&[5]).unwrap().elements(), 5, "half a unit is left over");
+    assert_eq!(TensorRef::from_host_bytes(&[0; 13], DType::F32, Layout::flat(3)).unwrap().elements(), 3, "more than needed is fine");
+    assert_eq!(x.len(), 3, "what failed has changed nothing");
+}
