@@ -228,8 +228,9 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
         }
     }
     for dtypes in [[DType::F16, DType::F32], [DType::Bf16, DType::F32], [DType::F16, DType::F64], [DType::I8, DType::I32]] {
-        for n in [target.size(5_001, 50_001), target.size(17_001, 700_001)] {
+        for n in [target.size(1_001, 50_001), target.size(17_001, 700_001)] {
             Case::new(dtypes, n).check(target, 30)?;
+            Case::new(dtypes, n).options(Options::counts()).check(target, 30)?;
             Case::new(dtypes, n).shift(8).check(target, 30)?;
         }
     }
