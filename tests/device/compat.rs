@@ -319,9 +319,9 @@ fn max_counts_nonfinite(device: &Device) -> Result<()> {
 }
 
 fn zeros_are_named(device: &Device) -> Result<()> {
-    let mut zeros = DeviceMem::<f32>::new(device, 1000)?;
-    zeros.set_zero()?;
-    let report = gpu_verify(&zeros, &random::<f32>(device, 1000, 1.0, 0)?, &Tolerance::new(1.0, 1.0)?)?;
+    let mut result = DeviceMem::<f32>::new(device, 1000)?;
+    result.set_zero()?;
+    let report = gpu_verify(&result, &random::<f32>(device, 1000, 1.0, 0)?, &Tolerance::new(1.0, 1.0)?)?;
     ensure!(report.all_zero() && report.warnings() == [Warning::ResultAllZero] && report.to_string().contains("zero everywhere"));
     Ok(())
 }
