@@ -3,7 +3,6 @@
 #pragma once
 #include "formats.h"
 
-
 template <typename T> struct Real;
 template <> struct Real<float> {
     typedef u32 Bits;
@@ -54,14 +53,12 @@ template <typename T> struct Rule {
     T rtol, atol;
     Bits lowest, highest; // binades of the result's format
     i32 mantissa_bits;
-    bool clamp; // whether a bound may overflow, and is MAX then
+    bool clamp; // whether a bound by the given tolerances may overflow, and is MAX then
     __device__ explicit Rule(const VerifyParams &p)
         : rtol((T)p.rtol), atol((T)p.atol), lowest(bits_of((T)pow2(p.min_exponent))), highest(bits_of((T)pow2(p.max_exponent))),
           mantissa_bits(p.mantissa_bits), clamp(p.clamp != 0) {}
-    __device__ T bound(T rtol_, T m, T atol_) const {
-        const T b = Real<T>::fused(rtol_, m, atol_);
-        return clamp ? Real<T>::smaller(b, Real<T>::max()) : b;
-    }
+    // By any tolerances: those that a search tries may overflow where the given ones do not.
+    __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, m, atol_), Real<T>::max()); }
     __device__ T bound(T m) const { return bound(rtol, m, atol); }
     // Of E finite pairs.
     template <typename N, int E> __device__ void measure(const N (&a)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
