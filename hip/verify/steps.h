@@ -29,7 +29,7 @@ template <typename T> struct Steps {
     template <typename N, int E> __device__ void add(const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
         T d[E], m[E], bound[E];
         rule.measure(a, r, d, m, bound);
-        const T unit = Real<T>::lift() * (T)pow2(-rule.mantissa_bits);
+        const T unit = (T)pow2(-rule.mantissa_bits);
 #pragma unroll
         for (int i = 0; i < E; i++) {
             const bool differs = d[i] > 0, large = differs && m[i] > Real<T>::small();
@@ -40,8 +40,9 @@ template <typename T> struct Steps {
             count[STEP_RELATIVE].add(relative > (T)0);
 #pragma unroll
             for (int k = 0; k < 7; k++) count[STEP_RELATIVE + 1 + k].add(from<T>(relative_ends[k]) <= relative);
-            // The spacing and d are lifted: a half of the least spacing underflows.
-            const T lifted = d[i] * Real<T>::lift(), spacing = rule.binade(m[i]) * unit;
+            // Below 1 the spacing and d are lifted, since a half of the least spacing underflows; above, a lifted spacing would overflow.
+            const T lift = m[i] < (T)1 ? Real<T>::lift() : (T)1;
+            const T lifted = d[i] * lift, spacing = rule.binade(m[i]) * (lift * unit);
             const T epsilon_ends[4] = {1.5, 2.5, 10.5, 100.5};
 #pragma unroll
             for (int k = 0; k < 4; k++) count[STEP_EPSILON + k].add(epsilon_ends[k] * spacing <= lifted);
