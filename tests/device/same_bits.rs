@@ -234,6 +234,20 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
             Case::new(dtypes, n).shift(8).check(target, 30)?;
         }
     }
+    // Each pair of widths, and exact integers of one width and of two.
+    for dtypes in [
+        [DType::I16, DType::F32],
+        [DType::I16, DType::I8],
+        [DType::F32, DType::F16],
+        [DType::F32, DType::F8E4M3],
+        [DType::F8E4M3, DType::F16],
+        [DType::I8, DType::F32],
+        [DType::I64, DType::I64],
+        [DType::I64, DType::I32],
+    ] {
+        Case::new(dtypes, 2_011).options(Options::counts()).check(target, 30)?;
+        Case::new(dtypes, 2_011).options(Options::default().histograms(true)).check(target, 30)?;
+    }
     Ok(())
 }
 
