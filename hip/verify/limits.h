@@ -2,14 +2,14 @@
 //
 // The test passes an element on exactly when a maximum rises, but for numbers near the ends of the range, where it may pass on more. For a quotient d / x and its
 // maximum M: d / x rounds to more than M when it exceeds M by more than half of the distance h' to the next number. d - M x is exact where d / x is within that distance
-// (the remainder of a division is), so that the sign of fma(-h, x, fma(-M, x, d)) tells. All of d, M and h are lifted by a power of two first, so that no remainder
+// (the remainder of a division is), so that the sign of fma(-h, x, fma(-M, x, d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder
 // underflows. Equal quotients never pass, so data in which all elements have the same error cost nothing.
 #pragma once
 #include "verify/pairs.h"
 
 enum { LIMITS = MAXIMA - RELATIVE };
 
-// Patterns of lifted maxima, from RELATIVE on, which only rise.
+// Patterns of scaled maxima, from RELATIVE on, which only rise.
 template <typename T> struct SharedLimits {
     alignas(16) typename Real<T>::Bits pattern[LIMITS];
 };
@@ -29,24 +29,24 @@ template <typename T> struct Limits {
         const Bits exponent = pattern & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
         half[k] = Real<T>::of(exponent > down ? exponent - down : 0);
     }
-    // The lifted pattern of a maximum, rounded down.
+    // The scaled pattern of a maximum, rounded down.
     __device__ static Bits pattern(double x) {
         if (x > Real<double>::max()) return Real<T>::EXPONENT;
-        const double lifted = x * (double)Real<T>::lift();
-        if (lifted > (double)Real<T>::max()) return bits_of(Real<T>::max());
-        const T t = (T)lifted;
-        return bits_of(t) - ((double)t > lifted);
+        const double scaled = x * (double)Real<T>::scale_up();
+        if (scaled > (double)Real<T>::max()) return bits_of(Real<T>::max());
+        const T t = (T)scaled;
+        return bits_of(t) - ((double)t > scaled);
     }
-    __device__ static T beyond(T limit, T half, T x, T lifted) { return Real<T>::fused(-half, x, Real<T>::fused(-limit, x, lifted)); }
+    __device__ static T beyond(T limit, T half, T x, T scaled) { return Real<T>::fused(-half, x, Real<T>::fused(-limit, x, scaled)); }
     // The larger of `before` and this element's excess, which is positive when it is beyond a maximum.
     __device__ T excess(T before, const Rule<T> &rule, T d, T m, T bound, bool zero) const {
-        const T lifted = d * Real<T>::lift();
+        const T scaled = d * Real<T>::scale_up();
         // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements.
         const bool large = m > Real<T>::small();
         const int old = RELATIVE_OLD - RELATIVE;
-        const T relative = beyond(large ? limit[old] : limit[0], large ? half[old] : half[0], m, lifted);
-        const T ratio = beyond(limit[RATIO - RELATIVE], half[RATIO - RELATIVE], bound, lifted);
-        const T epsilon = Real<T>::fused(-limit[EPSILON - RELATIVE], rule.binade(m), lifted);
+        const T relative = beyond(large ? limit[old] : limit[0], large ? half[old] : half[0], m, scaled);
+        const T ratio = beyond(limit[RATIO - RELATIVE], half[RATIO - RELATIVE], bound, scaled);
+        const T epsilon = Real<T>::fused(-limit[EPSILON - RELATIVE], rule.binade(m), scaled);
         before = Real<T>::larger(zero ? 0 : relative, before);
         before = Real<T>::larger(ratio, before);
         return Real<T>::larger(epsilon, before);

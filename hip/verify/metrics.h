@@ -17,7 +17,7 @@ template <> struct Real<float> {
     static __device__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
     static __device__ float of(u32 x) { return f32_of(x); }
     // See `Limits`.
-    static __device__ float lift() { return exp2_f32(48); }
+    static __device__ float scale_up() { return exp2_f32(48); }
 };
 template <> struct Real<double> {
     typedef u64 Bits;
@@ -31,7 +31,7 @@ template <> struct Real<double> {
     static __device__ double smaller(double x, double y) { return x < y ? x : y; }
     static __device__ double quotient(double a, double b) { return __ddiv_rn(a, b); }
     static __device__ double of(u64 x) { return f64_of(x); }
-    static __device__ double lift() { return exp2_f64(110); }
+    static __device__ double scale_up() { return exp2_f64(110); }
 };
 
 template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }

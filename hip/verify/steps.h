@@ -40,12 +40,12 @@ template <typename T> struct Steps {
             count[STEP_RELATIVE].add(relative > (T)0);
 #pragma unroll
             for (int k = 0; k < 7; k++) count[STEP_RELATIVE + 1 + k].add(from<T>(relative_ends[k]) <= relative);
-            // Below 1 the spacing and d are lifted, since a half of the least spacing underflows; above, a lifted spacing would overflow.
-            const T lift = m[i] < (T)1 ? Real<T>::lift() : (T)1;
-            const T lifted = d[i] * lift, spacing = rule.binade(m[i]) * (lift * unit);
+            // Below 1 the spacing and d are scaled, since a half of the least spacing underflows; above, a scaled spacing would overflow.
+            const T scale = m[i] < (T)1 ? Real<T>::scale_up() : (T)1;
+            const T scaled = d[i] * scale, spacing = rule.binade(m[i]) * (scale * unit);
             const T epsilon_ends[4] = {1.5, 2.5, 10.5, 100.5};
 #pragma unroll
-            for (int k = 0; k < 4; k++) count[STEP_EPSILON + k].add(epsilon_ends[k] * spacing <= lifted);
+            for (int k = 0; k < 4; k++) count[STEP_EPSILON + k].add(epsilon_ends[k] * spacing <= scaled);
             const T ratio = differs ? Real<T>::quotient(d[i], bound[i]) : 0;
             const double ratio_ends[6] = {0.1, 0.5, 1, 2, 10, 100};
             count[STEP_RATIO].add(ratio > (T)0);

@@ -144,7 +144,7 @@ fn numbers(rng: &mut Rng) -> Vec<f32> {
 fn is_expected(error: &Error) -> bool {
     match error {
         Error::Unsupported { by, .. } if by == "a stream that is being captured" => true,
-        Error::Unsupported { what, by } => what.starts_with("graph capture (of 1 kernels") && by.ends_with("(HIP 5.2)"),
+        Error::Unsupported { what, by } => what.starts_with("graph capture (of 2 kernels") && by.ends_with("(HIP 5.2)"),
         Error::InvalidArgument { what, .. } => *what == "comparison",
         _ => false,
     }

@@ -58,7 +58,7 @@ pub(super) fn rocm_5(standin: &StandIn) -> Result<()> {
     let device = exercise(standin, "libamdhip64.so.5 (HIP 5.2)")?;
     assert_eq!(allocate(standin, &device)?, (0, 1), "hipStreamDestroy would never return");
     let error = replay(&device).unwrap_err().to_string();
-    let reason = "graph capture (of 1 kernels that were launched, 0 were recorded; the others ran at once)";
+    let reason = "graph capture (of 2 kernels that were launched, 0 were recorded; the others ran at once)";
     assert_eq!(error, format!("{reason} is not supported by libamdhip64.so.5 (HIP 5.2)"));
     // A recording of nothing is whole, and one that its closure gives up is waited for as well.
     let stream = Stream::new(&device)?;
