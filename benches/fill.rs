@@ -3,7 +3,8 @@
 //! `cargo bench --bench fill [MEBIBYTES]`; the default, 1024 MiB on the host and 4096 on a GPU, is far beyond any cache. The host's ceiling is
 //! the best of plain and of non-temporal stores by all threads, a GPU's that of a kernel that only writes; the best of several runs counts.
 
-use hipverify::device::{DeviceKind, bandwidth};
+use hipverify::bandwidth;
+use hipverify::device::DeviceKind;
 use hipverify::dtype::{Bf16, Element, F8E4M3, F16};
 use hipverify::fill::{FillCRand, FillNormalRand, FillSpec, FillUniformRand, FillUniformRandInteger, Generator};
 use hipverify::{Device, DeviceMem, Error};

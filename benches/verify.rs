@@ -4,7 +4,8 @@
 //! on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
 //! kinds. Then layouts, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
-use hipverify::device::{AsTensor, DeviceKind, Layout, bandwidth};
+use hipverify::bandwidth;
+use hipverify::device::{AsTensor, DeviceKind, Layout};
 use hipverify::dtype::{Overflow, Rounding, next_up};
 use hipverify::verify::{Explain, Options, Tolerance, gpu_reduce_max, gpu_verify_many};
 use hipverify::{DType, Device, DeviceMem, Error, TensorRef};

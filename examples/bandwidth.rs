@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result};
 use hipverify::Device;
-use hipverify::device::bandwidth;
+use hipverify::bandwidth;
 
 fn main() -> Result<()> {
     let mebibytes: usize = match std::env::args().nth(1) {

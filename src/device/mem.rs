@@ -1,6 +1,6 @@
 //! Owned device memory: [`DeviceMem`] by element type, [`DeviceBytes`] without one.
 
-use super::hip::{self, HipAlloc};
+use super::hip::HipAlloc;
 use super::host::HostAlloc;
 use super::{Backend, Device, Layout, Stream, TensorMut, TensorRef};
 use crate::dtype::{DType, Element};
@@ -121,30 +121,6 @@ impl DeviceBytes {
         match &mut self.alloc {
             Alloc::Host(a) => a.as_mut_slice().fill(0),
             Alloc::Hip(a) => a.set_zero()?,
-        }
-        Ok(())
-    }
-
-    /// Repeats the bytes of `value` over the whole block.
-    ///
-    /// # Errors
-    /// [`Error::Length`] when the size is no multiple of the value's.
-    pub fn set_value<T: Element>(&mut self, value: T) -> Result<()> {
-        let unit = size_of::<T>();
-        if !self.bytes.is_multiple_of(unit) {
-            return Err(Error::Length {
-                what: "buffer size in bytes, rounded down to whole values",
-                expected: self.bytes / unit * unit,
-                found: self.bytes,
-            });
-        }
-        match &mut self.alloc {
-            Alloc::Host(a) => {
-                for chunk in a.as_mut_slice().chunks_exact_mut(unit) {
-                    chunk.copy_from_slice(bytemuck::bytes_of(&value));
-                }
-            }
-            Alloc::Hip(a) => hip::set_value(a, bytemuck::bytes_of(&value))?,
         }
         Ok(())
     }
@@ -303,14 +279,6 @@ impl<T: Element> DeviceMem<T> {
     /// A failed launch.
     pub fn set_zero(&mut self) -> Result<()> {
         self.raw.set_zero()
-    }
-
-    /// Sets every unit to `value`.
-    ///
-    /// # Errors
-    /// A failed launch.
-    pub fn set_value(&mut self, value: T) -> Result<()> {
-        self.raw.set_value(value)
     }
 
     pub(crate) fn bytes(&self) -> &DeviceBytes {

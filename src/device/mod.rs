@@ -4,10 +4,9 @@
 //! module works the same on both; what differs is told by [`Device::name`] and [`Device::why`], never by behaviour:
 //! the same operation on the same data gives the same bits.
 
-pub mod bandwidth;
 mod event;
 mod graph;
-mod hash;
+pub(crate) mod hash;
 pub(crate) mod hip;
 pub(crate) mod host;
 mod layout;
@@ -24,6 +23,7 @@ pub use event::Event;
 pub(crate) use graph::RecordingId;
 pub use graph::{Capture, Graph};
 pub use layout::Layout;
+pub(crate) use mem::Alloc;
 pub use mem::{DeviceBytes, DeviceMem};
 pub use module::{Grid, Module};
 pub use pinned::PinnedMem;

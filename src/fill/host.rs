@@ -120,7 +120,7 @@ fn strided(vectors: Vectors, p: &FillParams, dtype: DType, memory: &mut [u8]) {
     let shared = Shared(memory.as_mut_ptr());
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
-    for &pass in passes(p) {
+    for &pass in passes(p, dtype) {
         (0..p.count.div_ceil(CHUNK as u64)).into_par_iter().for_each(|chunk| {
             let mut blocks = Blocks::new(vectors, p, dtype);
             let first = chunk * CHUNK as u64;

@@ -20,11 +20,10 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod blocks;
-pub(crate) mod crand;
+mod crand;
 mod element;
 mod generators;
 mod host;
-mod kernels;
 mod loops;
 mod math;
 mod params;
@@ -43,6 +42,7 @@ pub use spec::{FillSpec, Operand};
 use crate::device::{Backend, DeviceMem, TensorMut};
 use crate::dtype::Element;
 use crate::error::Result;
+use crate::kernels::fill::{self as kernels, Passes};
 
 /// Fills a tensor. Nothing outside its elements is written.
 ///
@@ -61,11 +61,13 @@ use crate::error::Result;
 pub fn fill(tensor: &mut TensorMut<'_>, generator: &impl Generator) -> Result<()> {
     let dtype = tensor.as_ref().dtype();
     let params = params::kernel_params(&generator.spec(), dtype, tensor.as_ref().layout())?;
+    let crand = (params.kind == params::kind::CRAND).then(|| params::crand_state(&params).first);
+    let passes = Passes { dtype, flags: params::passes(&params, dtype), crand };
     let device = tensor.as_ref().device().clone();
     match device.backend() {
         Backend::Host => host::fill(&params, dtype, tensor.host_bytes_mut()),
         // SAFETY: the layout was checked against the tensor's memory, which is borrowed exclusively.
-        Backend::Hip(gpu) => unsafe { kernels::fill(gpu, &params, tensor.as_mut_ptr())? },
+        Backend::Hip(gpu) => unsafe { kernels::fill(gpu, &params, passes, tensor.as_mut_ptr())? },
     }
     Ok(())
 }

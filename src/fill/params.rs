@@ -13,19 +13,14 @@ pub(crate) use hipverify_sys::abi::{self, FillFlag as flag, FillKind as kind, Fi
 /// Most dimensions of a tensor that can be filled.
 pub(crate) const MAX_RANK: usize = abi::MAX_RANK as usize;
 
-/// The format, or `None` for a number that is none.
-pub(crate) fn dtype_of(p: &FillParams) -> Option<DType> {
-    DType::ALL.into_iter().find(|d| *d as u32 == p.dtype)
-}
-
 /// The C library's state for CRAND.
 pub(crate) fn crand_state(p: &FillParams) -> crand::State {
     crand::State::seeded(p.key[0])
 }
 
 /// The flags to add for each launch that the fill takes: one launch, or two where packed elements are written singly.
-pub(crate) fn passes(p: &FillParams) -> &'static [u32] {
-    let packed = dtype_of(p).is_some_and(|d| d.per_unit() == 2);
+pub(crate) fn passes(p: &FillParams, dtype: DType) -> &'static [u32] {
+    let packed = dtype.per_unit() == 2;
     let singly = p.flags & flag::CONTIGUOUS == 0 || p.kind == kind::CRAND;
     if packed && singly { &[flag::EVEN, flag::ODD] } else { &[0] }
 }

@@ -38,17 +38,24 @@ pub struct Conv {
     direction: Direction,
     arithmetic: Arithmetic,
     order: KOrder,
+    through_f32: bool,
 }
 
 impl Conv {
     /// A convolution whose products are taken channels first.
     pub fn new(param: ConvParam, direction: Direction, arithmetic: impl Into<Arithmetic>) -> Conv {
-        Conv { param, direction, arithmetic: arithmetic.into(), order: KOrder::ChannelsFirst }
+        Conv { param, direction, arithmetic: arithmetic.into(), order: KOrder::ChannelsFirst, through_f32: false }
     }
 
     /// Takes the products in that order.
     pub fn order(mut self, order: KOrder) -> Conv {
         self.order = order;
+        self
+    }
+
+    /// Rounds accumulators to f32 before they are rounded to the format of the result, as programs do that keep them in f32.
+    pub fn through_f32(mut self) -> Conv {
+        self.through_f32 = true;
         self
     }
 
@@ -87,6 +94,7 @@ impl Conv {
     fn compute(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
         self.check(first, second, to.as_ref())?;
         let accumulate = if magnitudes { Accumulate::F64 } else { self.arithmetic.accumulate };
+        let single = self.through_f32 && !magnitudes;
         let device = to.as_ref().device().clone();
         if let Backend::Hip(gpu) = device.backend() {
             self.arithmetic.accepts(first.dtype(), second.dtype())?;
@@ -95,7 +103,7 @@ impl Conv {
             let family = Family { arithmetic, magnitudes, plan, first: first_is, operands: [first, second], elements: self.elements() };
             // SAFETY: `check` found that the tensors have the shapes of this convolution.
             let sums = unsafe { family.sums(gpu)? };
-            return gpu::write(gpu, &sums, to);
+            return gpu::write(gpu, &sums, single, to);
         }
         let values = Operands::read(self.arithmetic, first, second)?;
         let values = if magnitudes { values.magnitudes() } else { values };
@@ -104,7 +112,11 @@ impl Conv {
             Accumulate::MatrixCore(model) => Accumulate::MatrixCore(model.exchanged()),
             other => other,
         };
-        operand::write(to, &values.run(accumulate, self)?)
+        let mut sums = values.run(accumulate, self)?;
+        if single {
+            operand::round_to_f32(&mut sums);
+        }
+        operand::write(to, &sums)
     }
 
     fn check(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<()> {

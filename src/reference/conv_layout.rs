@@ -110,7 +110,7 @@ impl ConvLayout {
     }
 
     /// Whether the channels vary faster than every spatial axis.
-    pub(crate) fn channel_after_space(&self) -> bool {
+    pub fn channel_after_space(&self) -> bool {
         let at = |axis| self.axes.iter().position(|&a| a == axis);
         at(Axis::Channel) > at(Axis::Space(2))
     }

@@ -154,6 +154,26 @@ impl ConvParam {
         Ok(self)
     }
 
+    /// The same convolution of another number of images.
+    ///
+    /// # Errors
+    /// As [`new`](ConvParam::new).
+    pub fn with_batch(&self, batch: usize) -> Result<ConvParam> {
+        let sizes = ConvSizes {
+            groups: self.groups,
+            batch,
+            out_channels: self.out_channels,
+            in_channels: self.in_channels,
+            filter: self.filter.clone(),
+            input: self.input.clone(),
+            strides: self.strides.clone(),
+            dilations: self.dilations.clone(),
+            left_pads: self.left_pads.clone(),
+            right_pads: self.right_pads.clone(),
+        };
+        Ok(ConvParam { layouts: self.layouts.clone(), ..ConvParam::new(sizes)? })
+    }
+
     /// Groups.
     pub fn groups(&self) -> usize {
         self.groups
@@ -224,6 +244,12 @@ impl ConvParam {
     pub fn bytes(&self, input: usize, filter: usize, output: usize) -> u128 {
         let of = |role, size: usize| self.elements(role) as u128 * size as u128;
         of(Role::Input, input) + of(Role::Filter, filter) + of(Role::Output, output)
+    }
+
+    /// Elements from one image to the next in memory; of a filter, from one output channel to the next.
+    pub fn image_stride(&self, role: Role) -> usize {
+        let (outer, channels, space) = self.extents(role);
+        self.layout(role).strides(outer, self.groups, channels, space).outer
     }
 
     fn extents(&self, role: Role) -> (usize, usize, [usize; 3]) {
@@ -322,6 +348,10 @@ mod tests {
         assert_eq!(p.shape(Role::Output), [2, 3, 5, 7, 5]);
         let p = p.with_layouts("ngchw", "gkcyx", "nhwgk").unwrap();
         assert_eq!(p.shape(Role::Output), [3, 5, 7, 2, 5]);
+        assert_eq!([Role::Input, Role::Filter, Role::Output].map(|r| p.image_stride(r)), [2 * 4 * 90, 4 * 6, 35 * 10]);
+        let two = p.with_batch(2).unwrap();
+        assert_eq!((two.shape(Role::Output), two.shape(Role::Filter)), (vec![2, 5, 7, 2, 5], p.shape(Role::Filter)));
+        assert!(p.with_batch(0).is_err());
         assert_eq!(p.shape(Role::Filter), [2, 5, 4, 3, 2]);
         assert_eq!("1 1 2 4 3 3 8 1 1 0 0".parse::<ConvParam>().unwrap().output_space(), [6]);
         assert_eq!("3 1 2 4 3 1 2 3 4 5 6 1 1 1 1 1 1 0 0 0 0 0 0".parse::<ConvParam>().unwrap().output_space(), [4, 4, 4]);

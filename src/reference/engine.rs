@@ -1,17 +1,9 @@
 //! Runs a convolution through a chain: the products of [`lattice`](super::lattice) in the tiles of [`tiles`](super::tiles).
 
-use super::accumulate::Accumulate;
-use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
-use super::gpu;
+use super::chain::Chain;
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
 use super::tiles::{self, Tile};
-use crate::device::{AsTensor, Backend, Device, DeviceMem};
-use crate::error::Result;
-use rayon::prelude::*;
-
-/// Results of one task.
-const CHUNK: usize = 1 << 16;
 
 /// What to compute, and in which order.
 #[derive(Clone, Copy)]
@@ -61,35 +53,6 @@ pub(crate) fn convolve<S, C, O>(
             });
         }
     }
-}
-
-/// Convolves f32 operands on a device: the accumulators, as f64, pass through `finish` and come out in memory order.
-pub(crate) fn convolve_on<O: Copy + Send>(
-    device: &Device,
-    what: Convolution<'_>,
-    accumulate: Accumulate,
-    operands: (&[f32], &[f32]),
-    finish: impl Fn(&[f64]) -> Vec<O> + Sync,
-    to: &mut [O],
-) -> Result<()> {
-    if let Backend::Hip(gpu) = device.backend() {
-        let (a, b) = (DeviceMem::from_slice(device, operands.0)?, DeviceMem::from_slice(device, operands.1)?);
-        let sums = gpu::convolution(gpu, what, accumulate.into(), [&a.as_tensor(), &b.as_tensor()], to.len())?;
-        let sums = gpu::fetch(&sums)?;
-        to.par_chunks_mut(CHUNK).zip(sums.par_chunks(CHUNK)).for_each(|(to, sums)| to.copy_from_slice(&finish(sums)));
-        return Ok(());
-    }
-    let finish32 = |sums: &[f32]| finish(&sums.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
-    match accumulate {
-        Accumulate::F64 => convolve(what, Vectorised(F64), operands, finish, to),
-        Accumulate::F64Rounded => convolve(what, Vectorised(Rounded), operands, finish, to),
-        Accumulate::Every4 => convolve(what, Vectorised(Four), operands, finish, to),
-        Accumulate::Groups4 => convolve(what, Vectorised(FourApart), operands, finish, to),
-        Accumulate::F32 => convolve(what, Vectorised(F32), operands, finish32, to),
-        Accumulate::F32Fma => convolve(what, Vectorised(F32Fma), operands, finish32, to),
-        Accumulate::MatrixCore(model) => convolve(what, MatrixCore(model), operands, finish32, to),
-    }
-    Ok(())
 }
 
 /// Writes a tile whose columns come in lines of `line` elements, `step` apart in memory.

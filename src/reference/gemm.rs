@@ -7,10 +7,10 @@ use super::lanes::Number;
 use super::operand::{self, First, Job, Operands};
 use super::plan;
 use super::tiles::{self, Products};
-use crate::device::hip::reference::{Finishing, finish};
 use crate::device::hip::{HipAlloc, HipDevice};
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
+use crate::kernels::reference::{Finishing, finish};
 use hipverify_sys::abi;
 use std::ops::Range;
 
@@ -219,7 +219,7 @@ impl<'a> Gemm<'a> {
         let product = self.product(&a, &b, to.as_ref())?;
         let device = to.as_ref().device().clone();
         if let Backend::Hip(gpu) = device.backend() {
-            return gpu::write(gpu, &self.sums_on(gpu, &product, Accumulate::F64, true, [&a, &b])?, to);
+            return gpu::write(gpu, &self.sums_on(gpu, &product, Accumulate::F64, true, [&a, &b])?, false, to);
         }
         let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(Accumulate::F64, &product)?;
         operand::write(to, &values)

@@ -1,13 +1,12 @@
 //! The references on a GPU: operands widened, summed and rounded there, nothing but the operands ever leaving the host.
 
 use super::accumulate::Arithmetic;
-use super::engine::Convolution;
 use super::operand::First;
 use super::plan;
-use crate::device::hip::reference::{Finishing, Widening, finish, sums, widen};
 use crate::device::hip::{HipAlloc, HipDevice};
 use crate::device::{Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
+use crate::kernels::reference::{Finishing, Widening, finish, sums, widen};
 use hipverify_sys::abi::{Epilogue, Prepare, ReferenceSums};
 
 /// Sums to be formed on a GPU from two operands that live there.
@@ -70,41 +69,15 @@ pub(crate) fn fetch(sums: &HipAlloc) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Rounds sums to the format of the result, in it; by way of the host where elements share a byte.
-pub(crate) fn write(gpu: &'static HipDevice, sums: &HipAlloc, to: &mut TensorMut<'_>) -> Result<()> {
-    let plain = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (Epilogue::NO_EPILOGUE, 0.0, 0.0), single: false };
-    if finish(gpu, sums, &plain, to)? { Ok(()) } else { super::operand::write(to, &fetch(sums)?) }
-}
-
-/// Convolves tensors on their GPU; sums are rounded to f32 and then to the format of the result, a dense tensor.
-pub(crate) fn convolve_through_f32(
-    what: Convolution<'_>,
-    arithmetic: Arithmetic,
-    operands: [&TensorRef<'_>; 2],
-    to: &mut TensorMut<'_>,
-) -> Result<()> {
-    let device = to.as_ref().device().clone();
-    let Backend::Hip(gpu) = device.backend() else {
-        return Err(Error::Unsupported { what: "a convolution of the device code".to_owned(), by: device.name() });
-    };
-    let sums = convolution(gpu, what, arithmetic, operands, to.as_ref().elements())?;
-    let single = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (Epilogue::NO_EPILOGUE, 0.0, 0.0), single: true };
-    match finish(gpu, &sums, &single, to)? {
-        true => Ok(()),
-        false => Err(Error::Unsupported { what: format!("a result of {}", to.as_ref().dtype()), by: gpu.name() }),
+/// Rounds sums to the format of the result, in it, `single` ones by way of f32; on the host where elements share a byte.
+pub(crate) fn write(gpu: &'static HipDevice, sums: &HipAlloc, single: bool, to: &mut TensorMut<'_>) -> Result<()> {
+    let finishing = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (Epilogue::NO_EPILOGUE, 0.0, 0.0), single };
+    if finish(gpu, sums, &finishing, to)? {
+        return Ok(());
     }
-}
-
-/// The sums of a convolution whose operands, and a result of so many elements, have the places of its lattice.
-pub(crate) fn convolution(
-    gpu: &'static HipDevice,
-    what: Convolution<'_>,
-    arithmetic: Arithmetic,
-    operands: [&TensorRef<'_>; 2],
-    elements: usize,
-) -> Result<HipAlloc> {
-    let plan = what.lattice.plan(what.direction, what.order, what.inside)?;
-    let family = Family { arithmetic, magnitudes: false, plan, first: First::Source, operands, elements };
-    // SAFETY: the plan is that of the lattice which operands and result have.
-    unsafe { family.sums(gpu) }
+    let mut values = fetch(sums)?;
+    if single {
+        super::operand::round_to_f32(&mut values);
+    }
+    super::operand::write(to, &values)
 }

@@ -1,8 +1,9 @@
 //! A GEMM on the real matrix cores of an AMD GPU.
 
-use crate::device::{DeviceKind, DeviceMem, hip};
+use crate::device::{DeviceKind, DeviceMem};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
+use crate::kernels;
 use crate::matrix_core::{Arch, Mfma};
 
 /// The instruction that [`mfma_gemm`] chains on `arch` for A and B of `dtype`; its [`model`](Mfma::model) says what comes out.
@@ -63,7 +64,7 @@ pub fn mfma_gemm<T: Scalar>((m, n, k): (usize, usize, usize), a: &DeviceMem<T>, 
     super::model_gemm::check_lengths((m, n, k), a, b, c)?;
     let name = if T::DTYPE == DType::F16 { "mfma_gemm_f16" } else { "mfma_gemm_bf16" };
     // SAFETY: `check_lengths` has found m x k, k x n and m x n elements on one device; `T` is f16 or bf16, or there were no instruction.
-    unsafe { hip::mfma::gemm(name, [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
+    unsafe { kernels::mfma::gemm(name, [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
 }
 
 #[cfg(test)]

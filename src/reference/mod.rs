@@ -21,6 +21,7 @@ mod gpu;
 mod lanes;
 mod lattice;
 mod mfma_gemm;
+mod mfma_issue;
 mod model_gemm;
 pub mod naive;
 mod operand;
@@ -36,8 +37,5 @@ pub use conv_param::{ConvParam, ConvSizes};
 pub use gemm::{Epilogue, Gemm};
 pub use lattice::{Direction, KOrder};
 pub use mfma_gemm::{mfma_gemm, mfma_gemm_instruction};
+pub use mfma_issue::mfma_issue;
 pub use model_gemm::model_gemm;
-
-pub(crate) use engine::{Convolution, convolve_on};
-pub(crate) use gpu::convolve_through_f32;
-pub(crate) use lattice::Lattice;

@@ -1,8 +1,9 @@
 //! GEMM through a matrix-core model, on any device.
 
-use crate::device::{Device, DeviceKind, DeviceMem, hip};
+use crate::device::{Device, DeviceKind, DeviceMem};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
+use crate::kernels::model_gemm::{self as kernels, ModelKernel};
 use crate::matrix_core::{Input, KEEP, Model, Rule, gemm_tile};
 use rayon::prelude::*;
 
@@ -56,7 +57,7 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
     })?;
     let cut = if model.input() == Input::F16AsBf16Truncated { hipverify_sys::abi::CUT } else { 0 };
     // SAFETY: formats and lengths were checked, and all three buffers are on one device.
-    unsafe { hip::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
+    unsafe { kernels::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
 }
 
 /// Checks that the buffers hold matrices of these sizes and are on one device.
@@ -78,9 +79,9 @@ pub(super) fn check_lengths<A: Scalar, B: Scalar>(
 }
 
 /// The device code of a model.
-fn kernel(model: Model) -> Option<hip::ModelKernel> {
-    use crate::device::hip::ModelKernel as K;
+fn kernel(model: Model) -> Option<ModelKernel> {
     use crate::matrix_core::Arch::{Gfx90a, Gfx908, Gfx942};
+    use ModelKernel as K;
     Some(match (model.arch(), model.input(), model.rule()) {
         (_, Input::F32, _) => K::F32,
         (Gfx908, Input::F16, _) => K::Gfx908F16,

@@ -3,7 +3,7 @@
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
-use crate::device::hip::reference::{download, upload};
+use crate::device::hip::{download, upload};
 use crate::device::{Backend, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
@@ -131,6 +131,11 @@ fn read<T: Number>(
 /// The values of a tensor as f64, in logical order.
 pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
     read(t, 0.0, convert::decode_f64, |v| v)
+}
+
+/// Rounds f64 values to f32, nearest even.
+pub(crate) fn round_to_f32(values: &mut [f64]) {
+    values.par_iter_mut().with_min_len(CHUNK).for_each(|v| *v = f64::from(*v as f32));
 }
 
 /// Writes `values` in logical order, rounded once, nearest even, IEEE overflow. NaN has one pattern: which one arithmetic gives

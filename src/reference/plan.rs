@@ -2,8 +2,9 @@
 
 use super::accumulate::Accumulate;
 use super::lattice::{Direction, KOrder, Lattice};
-use crate::device::hip::reference::{SumKernels, extent};
 use crate::error::Result;
+use crate::kernels::extent;
+use crate::kernels::reference::SumKernels;
 use crate::matrix_core::{Arch, Input, KEEP, Rule};
 use bytemuck::Zeroable;
 use hipverify_sys::abi::{Prepare, ReferenceSums};

@@ -1,9 +1,10 @@
 //! Targeted data that tell the arithmetics of matrix instructions apart, on the models and on the hardware.
 
-use crate::device::{Device, DeviceBytes};
+use crate::device::Device;
 use crate::dtype::{DType, Overflow, Rounding};
-use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Arithmetic, Coordinate, Input, Mfma, Model, Modifiers, Operand, gemm_tile};
+use crate::error::Result;
+use crate::matrix_core::{Arithmetic, Input, Mfma, Model, Modifiers, gemm_tile};
+use crate::reference::mfma_issue;
 
 /// One output element: c plus the products of `a` and `b` (zeros where they are shorter than K).
 #[derive(Clone, Debug)]
@@ -132,27 +133,8 @@ impl MfmaProbe {
     /// # Errors
     /// When the device is no GPU of the instruction's architecture, or the launch fails.
     pub fn measure(&self, device: &Device) -> Result<ProbeAnswer> {
-        let mfma = self.mfma;
-        let arch = device.arch().and_then(|a| a.parse::<Arch>().ok());
-        if arch != Some(mfma.arch()) {
-            return Err(Error::Unsupported { what: format!("{mfma} of {}", mfma.arch()), by: device.name() });
-        }
-        let image = |operand, t, bytes: &[u8]| -> Result<DeviceBytes> {
-            let image = registers(mfma, operand, t, bytes);
-            let mut memory = DeviceBytes::new(device, image.len())?;
-            memory.copy_from_slice(&image)?;
-            Ok(memory)
-        };
-        let (ta, tb, tc) = mfma.dtypes();
-        let (a, b, c) = (image(Operand::A, ta, &self.a)?, image(Operand::B, tb, &self.b)?, image(Operand::C, tc, &self.c)?);
-        let mut d = DeviceBytes::new(device, c.byte_size())?;
-        let name = mfma.builtin().replace("__builtin_amdgcn_", "");
-        // SAFETY: hip/mfma.hip has a kernel of this name for each instruction of the device's architecture; A, B and C are its register
-        // images for one step, and D has the size of C.
-        unsafe { crate::device::hip::mfma::issue(&name, 1, &a, &b, &c, &mut d)? };
-        let mut image = vec![0; d.byte_size()];
-        d.copy_to_slice(&mut image)?;
-        Ok(ProbeAnswer { name: device.name(), d: matrix(mfma, Operand::D, tc, &image) })
+        let d = mfma_issue(device, self.mfma, &self.a, &self.b, &self.c)?;
+        Ok(ProbeAnswer { name: device.name(), d })
     }
 
     /// The result of case `index`.
@@ -180,36 +162,6 @@ fn zeros(t: DType, elements: usize) -> Vec<u8> {
 
 fn put(t: DType, bytes: &mut [u8], index: usize, x: f64) {
     t.store_bits(bytes, index, t.encode(x, Rounding::NearestEven, Overflow::Ieee));
-}
-
-/// Where element `index` (row-major, block after block) of an operand lies in the image of its registers: bytes from the start.
-fn place(mfma: Mfma, operand: Operand, index: usize) -> usize {
-    let (rows, columns) = mfma.shape(operand);
-    let at = Coordinate { block: index / (rows * columns), row: index / columns % rows, column: index % columns };
-    mfma.slot(operand, at).map_or(0, |slot| (slot.register * 64 + slot.lane) * 4 + slot.bit / 8)
-}
-
-/// The image of the registers that hold a matrix. The halves of a 64-bit element lie in consecutive registers.
-fn registers(mfma: Mfma, operand: Operand, t: DType, matrix: &[u8]) -> Vec<u8> {
-    let mut image = vec![0; mfma.registers(operand) * 64 * 4];
-    for (index, element) in matrix.chunks_exact(t.unit_bytes()).enumerate() {
-        for (part, bytes) in element.chunks(4).enumerate() {
-            image[place(mfma, operand, index) + part * 256..][..bytes.len()].copy_from_slice(bytes);
-        }
-    }
-    image
-}
-
-/// The reverse of [`registers`].
-fn matrix(mfma: Mfma, operand: Operand, t: DType, image: &[u8]) -> Vec<u8> {
-    let mut matrix = vec![0; mfma.registers(operand) * 64 * 4];
-    for (index, element) in matrix.chunks_exact_mut(t.unit_bytes()).enumerate() {
-        for (part, bytes) in element.chunks_mut(4).enumerate() {
-            let width = bytes.len();
-            bytes.copy_from_slice(&image[place(mfma, operand, index) + part * 256..][..width]);
-        }
-    }
-    matrix
 }
 
 /// The cases for an instruction, the most telling first.
@@ -259,17 +211,7 @@ fn cases(mfma: Mfma) -> Vec<ProbeCase> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn register_images_are_reversible() {
-        for mfma in Arch::ALL.into_iter().flat_map(Mfma::all) {
-            let probe = MfmaProbe::new(mfma).unwrap();
-            let (ta, tb, tc) = mfma.dtypes();
-            for (operand, t, bytes) in [(Operand::A, ta, &probe.a), (Operand::B, tb, &probe.b), (Operand::C, tc, &probe.c)] {
-                assert_eq!(matrix(mfma, operand, t, &registers(mfma, operand, t, bytes)), *bytes, "{mfma} {operand:?}");
-            }
-        }
-    }
+    use crate::matrix_core::Arch;
 
     #[test]
     fn the_data_tell_the_models_apart() {

@@ -9,7 +9,6 @@ use super::options::{Explain, Judge, Options, Request};
 use super::rule::{Arithmetic, Grid, NonFinite};
 use super::sums;
 use super::values::{Explanation, Found, Metric, Outcome, Values};
-use super::workspaces::Idle;
 use crate::device::hip::{HipAlloc, HipDevice, HipStream, Kernel, Loaded, PinnedAlloc};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
@@ -18,7 +17,7 @@ use hipverify_sys::abi::{
     self, AnyTensor, MaxParams, MaxResult, MaxWorkspace, VerifyElement, VerifyFarthest, VerifyOperand, VerifyParams, VerifyResult,
     VerifyWorkspace,
 };
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 /// Dimensions of a layout that a kernel takes, after merging.
 const RANK: usize = abi::MAX_RANK as usize;
@@ -181,11 +180,8 @@ fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<(
     Ok(())
 }
 
-/// Workspaces are kept until the program ends.
-static IDLE: LazyLock<Idle<Workspace>> = LazyLock::new(Idle::new);
-
 fn take(gpu: &'static HipDevice) -> Result<Workspace> {
-    IDLE.take(gpu.index()).map_or_else(|| Workspace::new(gpu), Ok)
+    gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)
 }
 
 /// The kernels of both passes and how they are laid out.
@@ -447,7 +443,7 @@ pub(super) fn compare<'a>(
     let outcomes = values.into_iter().zip(&wanted).zip(&workspaces);
     let outcomes = outcomes.map(|((values, wanted), w)| Outcome { values, explanation: wanted.then(|| w.explanation()) }).collect();
     // Only now: after a failure a workspace may not be zeroed, and is dropped instead.
-    IDLE.give_back(gpu.index(), workspaces);
+    workspaces.into_iter().for_each(|workspace| gpu.workspaces().put(workspace));
     Ok(outcomes)
 }
 
@@ -492,7 +488,7 @@ pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
     // SAFETY: `blocking` has waited for the only kernel that writes it.
     let answer = unsafe { workspace.answer.as_slice() };
     let MaxResult { largest, nans, infinities } = bytemuck::pod_read_unaligned(&answer[..size_of::<MaxResult>()]);
-    IDLE.give_back(gpu.index(), [workspace]);
+    gpu.workspaces().put(workspace);
     Ok(MaxAbs { value: largest, nans, infinities })
 }
 

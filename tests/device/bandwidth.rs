@@ -5,7 +5,8 @@ use crate::suite::tests;
 use crate::target::Target;
 use anyhow::{Result, ensure};
 use hipverify::DeviceMem;
-use hipverify::device::{AsTensor, Grid, Stream, bandwidth};
+use hipverify::bandwidth;
+use hipverify::device::{AsTensor, Grid, Stream};
 use hipverify_sys::abi::{ReadTwo, WriteOne};
 
 tests! {

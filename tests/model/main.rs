@@ -8,6 +8,8 @@ mod device {
     }
 }
 
+#[path = "../../src/device/hip/pool.rs"]
+mod pool;
 #[path = "../../src/device/hip/progress.rs"]
 mod progress;
 #[path = "../../src/device/hip/recording.rs"]

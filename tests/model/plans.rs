@@ -1,10 +1,12 @@
 //! Workspaces: those of plans and those kept for comparisons that wait.
 
 use super::check;
-use super::workspaces::{Idle, Reserved};
+use super::pool::Pool;
+use super::workspaces::Reserved;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
+use std::iter;
 
 /// A plan with one workspace, and memory that kernels write while a comparison has it: `loom` fails when two do.
 struct Plan {
@@ -43,17 +45,16 @@ fn one_comparison_at_a_time_has_a_workspace() {
     });
 }
 
-/// Each idle workspace is in one hand, and of its own device.
+/// Each idle workspace is in one hand, and comes back as what it was.
 #[test]
 fn idle_workspaces_are_taken_once() {
     check(|| {
-        let idle = Arc::new(Idle::new());
-        idle.give_back(0, ["first"]);
-        idle.give_back(1, ["of another device"]);
-        let compare = |idle: &Idle<&'static str>, own: &'static str| {
-            let taken = idle.take(0).unwrap_or(own);
-            assert_ne!(taken, "of another device");
-            idle.give_back(0, [taken]);
+        let idle = Arc::new(Pool::new());
+        idle.put("first");
+        idle.put(1u8);
+        let compare = |idle: &Pool, own: &'static str| {
+            let taken = idle.take().unwrap_or(own);
+            idle.put(taken);
         };
         let other = {
             let idle = Arc::clone(&idle);
@@ -61,12 +62,21 @@ fn idle_workspaces_are_taken_once() {
         };
         compare(&idle, "third");
         other.join().unwrap();
-        let mut all = Vec::new();
-        while let Some(workspace) = idle.take(0) {
-            all.push(workspace);
-        }
+        let mut all: Vec<&'static str> = iter::from_fn(|| idle.take()).collect();
         all.sort_unstable();
         assert!([vec!["first"], vec!["first", "second"], vec!["first", "third"]].contains(&all), "{all:?}");
-        assert_eq!((idle.take(1), idle.take(1)), (Some("of another device"), None));
+        assert_eq!((idle.take::<u8>(), idle.take::<u8>()), (Some(1), None));
+    });
+}
+
+#[test]
+fn idle_workspaces_are_bounded_in_number() {
+    check(|| {
+        let pool = Pool::new();
+        pool.put(1u8);
+        (0..2 * Pool::MOST).for_each(|i| pool.put(i));
+        assert_eq!(pool.take::<u8>(), None, "the oldest goes first");
+        let left: Vec<usize> = iter::from_fn(|| pool.take()).collect();
+        assert_eq!((left.len(), left[0]), (Pool::MOST, 2 * Pool::MOST - 1), "the last comes first");
     });
 }

@@ -273,3 +273,23 @@ impl HipStream {
         self.device().check("hipMemcpyAsync", error)
     }
 }
+
+/// Copies `to.len()` bytes at `from` to the host, and waits.
+///
+/// # Safety
+/// `from` is valid on `device` for reads of that many bytes.
+pub(crate) unsafe fn download(device: &'static HipDevice, from: *const u8, to: &mut [u8]) -> Result<()> {
+    let kind = hipMemcpyKind::hipMemcpyDeviceToHost;
+    // SAFETY: the source is the caller's promise; the target is borrowed until `blocking` has waited.
+    device.blocking(|queue| unsafe { queue.copy(to.as_mut_ptr().cast(), from.cast_mut().cast(), to.len(), kind) })
+}
+
+/// Copies `from` to `to` on the device, and waits.
+///
+/// # Safety
+/// `to` is valid on `device` for writes of `from.len()` bytes, and nothing else uses those bytes.
+pub(crate) unsafe fn upload(device: &'static HipDevice, from: &[u8], to: *mut u8) -> Result<()> {
+    let kind = hipMemcpyKind::hipMemcpyHostToDevice;
+    // SAFETY: the target is the caller's promise; the source is borrowed until `blocking` has waited.
+    device.blocking(|queue| unsafe { queue.copy(to.cast(), from.as_ptr().cast(), from.len(), kind) })
+}

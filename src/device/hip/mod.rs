@@ -5,53 +5,23 @@
 //! [`HipDevice::blocking`], which first waits for all streams of this crate that still have work: so a blocking operation
 //! comes after everything that was enqueued before it, on whatever stream, although streams are created non-blocking and
 //! the runtime itself orders nothing.
-//!
-//! # How a room launches its kernel
-//!
-//! The kernel takes one struct of `hip/abi.h` by value:
-//!
-//! ```ignore
-//! // SAFETY: hip/fill.hip: `extern "C" __global__ void fill_general(Fill fill)`, for blocks of 256 threads.
-//! const FILL: Kernel<Fill> = unsafe { Kernel::new("fill.hip", "fill_general", 256) };
-//!
-//! match device.backend() {
-//!     Backend::Host => host::fill(&params, tensor.host_bytes_mut()),
-//!     Backend::Hip(hip) => {
-//!         let fill = Fill { params, target: tensor.as_mut_ptr() };
-//!         hip.blocking(|queue| {
-//!             let grid = FILL.grid_for(hip, params.count.div_ceil(16))?;
-//!             // SAFETY: `params` was checked against the layout and the layout against the tensor's memory.
-//!             unsafe { FILL.launch(queue, grid, &fill) }
-//!         })?;
-//!     }
-//! }
-//! ```
-//!
-//! A room with a stream of the caller's uses [`Stream::hip`](super::Stream::hip) instead of the queue and does not wait.
 
 mod cache;
 mod find;
 mod graph;
-mod hash;
 mod memory;
-pub(crate) mod mfma;
-mod model_gemm;
 mod module;
+mod pool;
 mod progress;
 mod recording;
-pub(crate) mod reference;
 mod registry;
-mod set_value;
 mod stream;
 
 pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
-pub(crate) use hash::hash_sum;
-pub(crate) use memory::{HipAlloc, PinnedAlloc};
-pub(crate) use model_gemm::{ModelKernel, model_gemm};
+pub(crate) use memory::{HipAlloc, PinnedAlloc, download, upload};
 pub(crate) use module::{Code, Kernel, Loaded, launch};
 pub(crate) use progress::LastOf;
-pub(crate) use set_value::set_value;
 pub(crate) use stream::{HipEvent, HipStream};
 
 use crate::error::{Error, Result};
@@ -83,6 +53,7 @@ pub(crate) struct HipDevice {
     queue: OnceCell<Arc<HipStream>>,
     streams: Registry<RawStream>,
     modules: Mutex<HashMap<&'static str, Arc<Code>>>,
+    workspaces: pool::Pool,
     deferred: Mutex<Option<Error>>,
 }
 
@@ -119,6 +90,7 @@ impl HipDevice {
             queue: OnceCell::new(),
             streams: Registry::new(),
             modules: Mutex::default(),
+            workspaces: pool::Pool::new(),
             deferred: Mutex::default(),
         })
     }
@@ -145,11 +117,6 @@ impl HipDevice {
         self.name.clone()
     }
 
-    /// Its number among all GPUs.
-    pub(crate) fn index(&self) -> usize {
-        self.index
-    }
-
     pub(crate) fn multiprocessors(&self) -> u32 {
         self.multiprocessors
     }
@@ -160,6 +127,11 @@ impl HipDevice {
 
     pub(crate) fn warp_size(&self) -> u32 {
         self.warp
+    }
+
+    /// What operations have left for the next ones.
+    pub(crate) fn workspaces(&self) -> &pool::Pool {
+        &self.workspaces
     }
 
     /// Free and total bytes, on a device that was entered.

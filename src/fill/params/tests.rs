@@ -104,7 +104,7 @@ fn parameters_are_reduced_to_what_kernels_read() {
         ("sin", DType::F32, &padded, &[0], "an element is a whole byte or more"),
         ("crand:-1,1", DType::F32, &dense, &[0], "an element is a whole byte or more"),
     ] {
-        assert_eq!(passes(&of(text, dtype, layout)), expected, "{text} {dtype}: {reason}");
+        assert_eq!(passes(&of(text, dtype, layout), dtype), expected, "{text} {dtype}: {reason}");
     }
     for (text, dtype, signed, count, period, reason) in [
         ("exact:5000,3,3,f16,a", DType::F16, true, 6, 23, "227 products of up to 9 fit 2048: one in ceil(5000 / 227)"),

@@ -1,7 +1,6 @@
 //! The replay.
 
 mod config;
-mod inputs;
 mod metrics;
 mod run;
 mod split;

@@ -1,17 +1,14 @@
 //! The computation: kernel and validator side by side, a slab of images at a time.
 
 use super::config::{Configuration, Kernel, Range, Validator, Variant};
-use super::inputs::inputs;
 use super::metrics::{Accumulator, Metrics};
 use super::split;
-use crate::device::{AsTensor, Device, DeviceKind, DeviceMem};
+use crate::device::{Device, DeviceMem, Layout, TensorRef};
 use crate::dtype::F16;
 use crate::error::{Error, Result};
+use crate::fill::FillCRand;
 use crate::matrix_core::{Arch, Input, Model};
-use crate::reference::{
-    Accumulate, Arithmetic, ConvParam, Convolution, Direction, KOrder, Lattice, Role, convolve_on, convolve_through_f32,
-};
-use half::slice::HalfFloatSliceExt;
+use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, KOrder, Role};
 
 /// One run of the study.
 #[derive(Clone, Debug)]
@@ -58,10 +55,27 @@ pub struct Orders {
 /// Output elements that are computed before they are compared.
 const SLAB: usize = 1 << 22;
 
-/// The operands of a run, in memory order.
-struct Operands {
-    first: Vec<F16>,
-    second: Vec<F16>,
+/// A tensor of a convolution on the device, dense.
+pub(super) struct Side {
+    role: Role,
+    values: DeviceMem<F16>,
+    param: ConvParam,
+}
+
+impl Side {
+    /// The study's inputs: the C library's generator, scaled in f32, truncated to f16. Every tensor starts the generator anew.
+    fn new(device: &Device, param: &ConvParam, role: Role, range: Range, seed: u32) -> Result<Side> {
+        let mut values = DeviceMem::new(device, param.elements(role))?;
+        values.fill(&FillCRand::new(range.min, range.max).seed(u64::from(seed)))?;
+        Ok(Side { role, values, param: param.clone() })
+    }
+
+    /// The part that belongs to the images of `part`, from image `start` on; all of a filter.
+    pub(super) fn images(&self, part: &ConvParam, start: usize) -> Result<TensorRef<'_>> {
+        let whole = Layout::contiguous(&self.param.shape(self.role))?;
+        let offset = if self.role == Role::Filter { 0 } else { start * self.param.image_stride(self.role) };
+        self.values.strided(Layout::strided(&part.shape(self.role), whole.strides(), offset)?)
+    }
 }
 
 impl Replay {
@@ -91,12 +105,12 @@ impl Replay {
             Direction::BackwardData => [Role::Output, Role::Filter],
             Direction::BackwardWeight => [Role::Input, Role::Output],
         };
-        let [first, second] = roles.map(|role| inputs(param.elements(role), self.range, self.seed));
+        let [first, second] = roles.map(|role| Side::new(&self.device, &param, role, self.range, self.seed));
+        let operands = [&first?, &second?];
         let parts = if self.kernel == Kernel::Xdlops { c.split() } else { 1 };
-        let operands = Operands { first, second };
         let outcome = match c.direction {
-            Direction::BackwardWeight => self.weights(&param, &operands, model, parts)?,
-            _ => self.images(&param, &operands, model)?,
+            Direction::BackwardWeight => self.weights(&param, operands, model, parts)?,
+            _ => self.images(&param, operands, model)?,
         };
         Ok(outcome)
     }
@@ -118,46 +132,36 @@ impl Replay {
     }
 
     /// Forward and backward data: images are independent.
-    fn images(&self, param: &ConvParam, operands: &Operands, model: Model) -> Result<Outcome> {
-        let lattice = param.lattice();
-        let (from, to, elements) = match self.configuration.direction {
-            Direction::BackwardData => (lattice.output_at.outer, lattice.input_at.outer, param.elements(Role::Input)),
-            _ => (lattice.input_at.outer, lattice.output_at.outer, param.elements(Role::Output)),
+    fn images(&self, param: &ConvParam, operands: [&Side; 2], model: Model) -> Result<Outcome> {
+        let (from, to) = match self.configuration.direction {
+            Direction::BackwardData => (Role::Output, Role::Input),
+            _ => (Role::Input, Role::Output),
         };
+        let images = param.batch();
         // Where images are not the slowest axis, there is one slab.
-        let outermost = from * lattice.images == operands.first.len() && to * lattice.images == elements;
-        let slab = if outermost { (SLAB / to).clamp(1, lattice.images) } else { lattice.images };
-        let second = self.side(&operands.second)?;
+        let outermost = [from, to].iter().all(|&role| param.image_stride(role) * images == param.elements(role));
+        let slab = if outermost { (SLAB / param.image_stride(to)).clamp(1, images) } else { images };
         let mut accumulator = self.accumulator();
-        for start in (0..lattice.images).step_by(slab) {
-            let images = slab.min(lattice.images - start);
-            let part = Lattice { images, ..lattice.clone() };
-            let (source, len) = match images == lattice.images {
-                true => (&operands.first[..], elements),
-                false => (&operands.first[start * from..(start + images) * from], images * to),
-            };
-            let first = self.side(source)?;
-            let kern = self.kernel(model, param, &part, (&first, &second), len)?;
-            let val = self.validator(param, &part, (&first, &second), len)?;
+        for start in (0..images).step_by(slab) {
+            let part = param.with_batch(slab.min(images - start))?;
+            let operands = [&operands[0].images(&part, start)?, &operands[1].images(&part, start)?];
+            let kern = self.kernel(model, &part, operands)?;
+            let val = self.validator(&part, operands)?;
             accumulator.add(&val, &kern);
         }
         Ok(Outcome { metrics: accumulator.finish(), orders: None })
     }
 
     /// Backward weight: one result over all images.
-    fn weights(&self, param: &ConvParam, operands: &Operands, model: Model, parts: usize) -> Result<Outcome> {
-        let lattice = param.lattice();
-        let len = param.elements(Role::Filter);
-        let sides = (self.side(&operands.first)?, self.side(&operands.second)?);
-        let sides = (&sides.0, &sides.1);
-        let val = self.validator(param, &lattice, sides, len)?;
+    fn weights(&self, param: &ConvParam, sides: [&Side; 2], model: Model, parts: usize) -> Result<Outcome> {
+        let operands = [&sides[0].images(param, 0)?, &sides[1].images(param, 0)?];
+        let val = self.validator(param, operands)?;
         if parts == 1 {
             let mut accumulator = self.accumulator();
-            accumulator.add(&val, &self.kernel(model, param, &lattice, sides, len)?);
+            accumulator.add(&val, &self.kernel(model, param, operands)?);
             return Ok(Outcome { metrics: accumulator.finish(), orders: None });
         }
-        let wide = (widen(&operands.first, false), widen(&operands.second, false));
-        let sums = split::Sums::new(&self.device, &lattice, Accumulate::MatrixCore(model), (&wide.0, &wide.1), parts, len)?;
+        let sums = split::Sums::new(&self.device, param, Accumulate::MatrixCore(model), sides, parts)?;
         let metrics = |kern: Vec<F16>| {
             let mut accumulator = self.accumulator();
             accumulator.add(&val, &kern);
@@ -174,29 +178,21 @@ impl Replay {
         self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu && !backward_data
     }
 
-    /// A tensor of inputs, ready for the device.
-    fn side(&self, values: &[F16]) -> Result<Side> {
-        Ok(match self.device.kind() {
-            DeviceKind::Host => Side::Host { plain: widen(values, false), flushed: self.flushes().then(|| widen(values, true)) },
-            _ => Side::Gpu(DeviceMem::from_slice(&self.device, values)?),
-        })
-    }
-
-    fn kernel(&self, model: Model, param: &ConvParam, lattice: &Lattice, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
+    fn kernel(&self, model: Model, param: &ConvParam, operands: [&TensorRef<'_>; 2]) -> Result<Vec<F16>> {
         let accumulate = match self.kernel {
             Kernel::Xdlops => Accumulate::MatrixCore(model),
             Kernel::NonXdlops => Accumulate::F32Fma,
         };
-        self.convolve(lattice, self.configuration.kernel_order(param), accumulate.into(), sides, len)
+        self.convolve(param, self.configuration.kernel_order(param), accumulate.into(), operands)
     }
 
-    fn validator(&self, param: &ConvParam, lattice: &Lattice, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
+    fn validator(&self, param: &ConvParam, operands: [&TensorRef<'_>; 2]) -> Result<Vec<F16>> {
         // The later versions left the validator of backward data as it was.
         let backward_data = self.configuration.direction == Direction::BackwardData;
         let variant = if backward_data { Variant::First } else { self.variant };
         let accumulate = match (self.validator, variant, self.kernel) {
             (Validator::Gpu, ..) => {
-                return self.convolve(lattice, self.configuration.kernel_order(param), Accumulate::F32Fma.into(), sides, len);
+                return self.convolve(param, self.configuration.kernel_order(param), Accumulate::F32Fma.into(), operands);
             }
             (_, Variant::Accumulate4, _) => Accumulate::Groups4,
             (_, Variant::Later, _) => Accumulate::Every4,
@@ -204,64 +200,15 @@ impl Replay {
             (.., Kernel::NonXdlops) => Accumulate::F64Rounded,
         };
         // The order of the CPU's loops.
-        self.convolve(lattice, KOrder::ChannelsFirst, Arithmetic { accumulate, flush_subnormals: self.flushes() }, sides, len)
+        self.convolve(param, KOrder::ChannelsFirst, Arithmetic { accumulate, flush_subnormals: self.flushes() }, operands)
     }
 
     /// The results, by way of f32.
-    fn convolve(&self, lattice: &Lattice, order: KOrder, arithmetic: Arithmetic, sides: (&Side, &Side), len: usize) -> Result<Vec<F16>> {
-        let (accumulate, direction) = (arithmetic.accumulate, self.configuration.direction);
-        let inside = accumulate == Accumulate::Every4 && direction == Direction::BackwardWeight;
-        let what = Convolution { lattice, direction, order, inside };
-        let mut out = vec![F16::ZERO; len];
-        match sides {
-            (Side::Gpu(a), Side::Gpu(b)) => {
-                let mut result = DeviceMem::<F16>::new(&self.device, len)?;
-                convolve_through_f32(what, arithmetic, [&a.as_tensor(), &b.as_tensor()], &mut result.tensor_mut(&[len])?)?;
-                result.copy_to_slice(&mut out)?;
-            }
-            (a, b) => {
-                let operands = (a.on_host(arithmetic.flush_subnormals), b.on_host(arithmetic.flush_subnormals));
-                let finish = |acc: &[f64]| narrow(&acc.iter().map(|&v| v as f32).collect::<Vec<_>>());
-                convolve_on(&Device::host(), what, accumulate, operands, finish, &mut out)?;
-            }
-        }
-        Ok(out)
+    fn convolve(&self, param: &ConvParam, order: KOrder, arithmetic: Arithmetic, [a, b]: [&TensorRef<'_>; 2]) -> Result<Vec<F16>> {
+        let conv = Conv::new(param.clone(), self.configuration.direction, arithmetic).order(order).through_f32();
+        let len = param.elements(conv.roles()[2]);
+        let mut result = DeviceMem::<F16>::new(&self.device, len)?;
+        conv.run(a, b, &mut result.tensor_mut(&[len])?)?;
+        result.to_vec()
     }
-}
-
-/// A tensor of inputs where it is computed with.
-enum Side {
-    /// Widened; and with subnormal numbers flushed, where a validator does that.
-    Host { plain: Vec<f32>, flushed: Option<Vec<f32>> },
-    /// As it is: the device widens and flushes.
-    Gpu(DeviceMem<F16>),
-}
-
-impl Side {
-    /// The numbers of a side on the host.
-    fn on_host(&self, flush: bool) -> &[f32] {
-        match self {
-            Side::Host { flushed: Some(flushed), .. } if flush => flushed,
-            Side::Host { plain, .. } => plain,
-            Side::Gpu(_) => &[],
-        }
-    }
-}
-
-/// f16 to f32; with `flush`, magnitudes below 2^-14 become +0.
-fn widen(from: &[F16], flush: bool) -> Vec<f32> {
-    let mut to = vec![0.0; from.len()];
-    from.convert_to_f32_slice(&mut to);
-    if flush {
-        let least = F16::MIN_POSITIVE.to_f32();
-        to.iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
-    }
-    to
-}
-
-/// f32 to f16, nearest even.
-pub(super) fn narrow(from: &[f32]) -> Vec<F16> {
-    let mut to = vec![F16::ZERO; from.len()];
-    to.convert_from_f32_slice(from);
-    to
 }

@@ -5,11 +5,12 @@
 //! the sum of the negative parts and the sum of the positive ones, and so does its rounding error by the spacing there: that
 //! bounds the results of all orders without trying them.
 
-use super::run::narrow;
-use crate::device::Device;
+use super::run::Side;
+use crate::device::{Device, DeviceMem};
 use crate::dtype::F16;
 use crate::error::Result;
-use crate::reference::{Accumulate, Convolution, Direction, KOrder, Lattice, convolve_on};
+use crate::reference::{Accumulate, Conv, ConvParam, Direction, Role};
+use half::slice::HalfFloatSliceExt;
 
 /// The partial sums of every element of the filter.
 pub(super) struct Sums {
@@ -17,24 +18,17 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    pub(super) fn new(
-        device: &Device,
-        lattice: &Lattice,
-        accumulate: Accumulate,
-        operands: (&[f32], &[f32]),
-        parts: usize,
-        len: usize,
-    ) -> Result<Sums> {
-        let images = lattice.images / parts;
-        let slice = Lattice { images, ..lattice.clone() };
+    /// The sums over each of `parts` equal parts of the images.
+    pub(super) fn new(device: &Device, param: &ConvParam, accumulate: Accumulate, sides: [&Side; 2], parts: usize) -> Result<Sums> {
+        let images = param.batch() / parts;
+        let slice = param.with_batch(images)?;
+        let conv = Conv::new(slice.clone(), Direction::BackwardWeight, accumulate);
+        let len = param.elements(Role::Filter);
         let part = |i: usize| -> Result<Vec<f32>> {
-            let what = Convolution { lattice: &slice, direction: Direction::BackwardWeight, order: KOrder::ChannelsFirst, inside: false };
-            let mut out = vec![0.0f32; len];
-            let input = &operands.0[i * images * lattice.input_at.outer..];
-            let output = &operands.1[i * images * lattice.output_at.outer..];
-            let finish = |sums: &[f64]| sums.iter().map(|&v| v as f32).collect();
-            convolve_on(device, what, accumulate, (input, output), finish, &mut out)?;
-            Ok(out)
+            let mut sums = DeviceMem::<f32>::new(device, len)?;
+            let [a, b] = sides.map(|side| side.images(&slice, i * images));
+            conv.run(&a?, &b?, &mut sums.tensor_mut(&[len])?)?;
+            sums.to_vec()
         };
         Ok(Sums { parts: (0..parts).map(part).collect::<Result<_>>()? })
     }
@@ -75,6 +69,13 @@ impl Sums {
         let error = (self.parts.len() - 1) as f64 * half_spacing * (1.0 + 1e-9);
         ((exact - error) as f32, (exact + error) as f32)
     }
+}
+
+/// f32 to f16, nearest even.
+fn narrow(from: &[f32]) -> Vec<F16> {
+    let mut to = vec![F16::ZERO; from.len()];
+    to.convert_from_f32_slice(from);
+    to
 }
 
 #[cfg(test)]

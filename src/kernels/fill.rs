@@ -1,10 +1,20 @@
 //! Fill on a GPU: which kernel of `hip/fill.hip`, with how many threads, on what.
 
-use super::params::{FillParams, crand_state, dtype_of, flag, kind, passes};
 use crate::device::hip::{HipDevice, Kernel};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use hipverify_sys::abi::{Fill, FillCrand};
+use hipverify_sys::abi::{CRAND_ORDER, Fill, FillCrand, FillFlag as flag, FillKind as kind, FillParams};
+
+/// What fills a tensor besides its parameters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Passes<'a> {
+    /// The format that the parameters number.
+    pub dtype: DType,
+    /// Flags to add, for each launch that the fill takes.
+    pub flags: &'a [u32],
+    /// For CRAND: the first numbers of the generator's recurrence.
+    pub crand: Option<[u32; CRAND_ORDER as usize]>,
+}
 
 /// Fills a tensor at `target` on `gpu`, and waits.
 ///
@@ -12,28 +22,27 @@ use hipverify_sys::abi::{Fill, FillCrand};
 /// [`Error::InvalidArgument`] when the address is not aligned to an element; a failed launch.
 ///
 /// # Safety
-/// * `p` came from `kernel_params` for a layout that lies within the memory at `target`;
+/// * `p` was checked for this format and a layout that lies within the memory at `target`, and `passes` belongs to it;
 /// * that memory is valid for reads and writes on `gpu`, and nothing else uses it until this returns.
-pub(super) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, target: *mut u8) -> Result<()> {
-    let unit = dtype_of(p).map_or(1, DType::unit_bytes);
+pub(crate) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, passes: Passes<'_>, target: *mut u8) -> Result<()> {
+    let unit = passes.dtype.unit_bytes();
     if !(target as usize).is_multiple_of(unit) {
         let limit = format!("kernels need it aligned to the element, {unit} bytes");
         return Err(Error::InvalidArgument { what: "address", value: format!("{target:p}"), limit });
     }
-    let Launch { kernel, threads, blocks } = Launch::of(p);
+    let Launch { kernel, threads, blocks } = Launch::of(p, passes);
     gpu.blocking(|queue| {
-        for flags in passes(p) {
+        for flags in passes.flags {
             let params = FillParams { flags: p.flags | flags, ..*p };
-            if params.kind == kind::CRAND {
+            if let Some(first) = passes.crand {
                 // SAFETY: `extern "C" __global__ void fill_crand(FillCrand)`, for blocks of 64 threads.
                 let kernel: Kernel<FillCrand> = unsafe { Kernel::new("fill.hip", kernel, threads) };
                 let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
-                let fill = FillCrand { params, target, first: crand_state(p).first, unused: 0 };
                 // SAFETY: the caller's promise; `blocking` waits.
-                unsafe { kernel.launch(queue, grid, &fill)? };
+                unsafe { kernel.launch(queue, grid, &FillCrand { params, target, first, unused: 0 })? };
             } else {
-                // SAFETY: all others are `extern "C" __global__ void NAME(Fill)`, for blocks of 256
-                // threads, the uniform ones of 512, as `Launch::of` says.
+                // SAFETY: all others are `extern "C" __global__ void NAME(Fill)`, for blocks of 256 threads, the uniform ones of 512, as
+                // `Launch::of` says.
                 let kernel: Kernel<Fill> = unsafe { Kernel::new("fill.hip", kernel, threads) };
                 let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
                 // SAFETY: the caller's promise; `blocking` waits.
@@ -60,24 +69,24 @@ const CRAND_CHUNK: u64 = 1 << 14;
 
 impl Launch {
     /// The launch for checked parameters. With nothing to fill there are no blocks, and nothing must be launched.
-    fn of(p: &FillParams) -> Launch {
-        let bits = dtype_of(p).map_or(8, DType::bits) as u64;
+    fn of(p: &FillParams, passes: Passes<'_>) -> Launch {
+        let bits = passes.dtype.bits() as u64;
         let contiguous = p.flags & flag::CONTIGUOUS != 0;
         let plain = p.special_below == 0 && p.flags & flag::SPARSE == 0;
-        if p.kind == kind::CRAND {
+        if passes.crand.is_some() {
             return Launch { kernel: "fill_crand", threads: 64, blocks: p.count.div_ceil(CRAND_CHUNK) };
         }
         // One thread makes 16 bytes, or one element where elements lie apart.
         let items = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
         let whole_bytes = bits > 4 || p.offset.is_multiple_of(2);
-        let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(dtype_of(p)) } else { None };
+        let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(passes.dtype) } else { None };
         let (kernel, threads) = uniform.map_or(("fill_general", 256), |kernel| (kernel, 512));
         Launch { kernel, threads, blocks: items.div_ceil(u64::from(threads)) }
     }
 }
 
-fn uniform_kernel(dtype: Option<DType>) -> Option<&'static str> {
-    Some(match dtype? {
+fn uniform_kernel(dtype: DType) -> Option<&'static str> {
+    Some(match dtype {
         DType::F64 => "fill_uniform_f64",
         DType::F32 => "fill_uniform_f32",
         DType::Tf32 => "fill_uniform_tf32",

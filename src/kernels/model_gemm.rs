@@ -1,6 +1,6 @@
 //! Launches of hip/model_gemm.hip.
 
-use super::Kernel;
+use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::ModelGemm;

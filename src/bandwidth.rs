@@ -2,11 +2,11 @@
 //!
 //! Numbers differ between machines of one kind and drift with clocks: take the ceiling in the same run as the speed.
 
-use super::hip::{HipDevice, Kernel};
-use super::host::HostAlloc;
-use super::{Backend, Device, DeviceBytes, Event, Stream};
+use crate::device::hip::{HipDevice, HipStream};
+use crate::device::host::HostAlloc;
+use crate::device::{Backend, Device, DeviceBytes, Event, Stream};
 use crate::error::Result;
-use hipverify_sys::abi::{Nothing, ReadTwo, WriteOne};
+use crate::kernels::bandwidth as kernels;
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -48,14 +48,8 @@ fn read_on_gpu(device: &Device, gpu: &'static HipDevice, bytes: usize) -> Result
     let (mut a, mut b) = (DeviceBytes::new(device, bytes)?, DeviceBytes::new(device, bytes)?);
     a.set_zero()?;
     b.set_zero()?;
-    // SAFETY: `extern "C" __global__ void read_two(ReadTwo)`, for blocks of up to 512 threads.
-    let kernel: Kernel<ReadTwo> = unsafe { Kernel::new("bandwidth.hip", "read_two", 512) };
-    let params = ReadTwo { a: a.ptr(), b: b.ptr(), bytes: bytes as u64, never: std::ptr::null_mut() };
-    timed(device, |stream| {
-        let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
-        // SAFETY: both blocks have `bytes` bytes and outlive `timed`, which waits; `never` is not used on zeros.
-        unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &params) }
-    })
+    // SAFETY: both blocks have `bytes` bytes, all zeros, and outlive `timed`, which waits.
+    timed(device, |stream| unsafe { kernels::read_two(hip_of(gpu, stream)?, a.ptr(), b.ptr(), bytes) })
 }
 
 /// Bytes per second at which `device` writes a block of `bytes` bytes.
@@ -70,16 +64,8 @@ pub fn write(device: &Device, bytes: usize) -> Result<f64> {
             // Whatever the block's size: set_zero writes all of it.
             let _ = a.set_zero();
         }),
-        Backend::Hip(gpu) => {
-            // SAFETY: `extern "C" __global__ void write_one(WriteOne)`, for blocks of up to 512 threads.
-            let kernel: Kernel<WriteOne> = unsafe { Kernel::new("bandwidth.hip", "write_one", 512) };
-            let params = WriteOne { a: a.mut_ptr(), bytes: bytes as u64, value: 1, unused: 0 };
-            timed(device, |stream| {
-                let grid = kernel.grid_for(gpu, bytes as u64 / 16)?;
-                // SAFETY: the block has `bytes` bytes, is ours alone and outlives `timed`, which waits.
-                unsafe { kernel.launch(hip_of(gpu, stream)?, grid, &params) }
-            })?
-        }
+        // SAFETY: the block has `bytes` bytes, is ours alone and outlives `timed`, which waits.
+        Backend::Hip(gpu) => timed(device, |stream| unsafe { kernels::write_one(hip_of(gpu, stream)?, a.mut_ptr(), bytes) })?,
     };
     Ok(bytes as f64 / took.as_secs_f64())
 }
@@ -90,13 +76,10 @@ pub fn write(device: &Device, bytes: usize) -> Result<f64> {
 /// A failed launch.
 pub fn empty_launch(device: &Device) -> Result<Duration> {
     let Backend::Hip(gpu) = device.backend() else { return Ok(Duration::ZERO) };
-    // SAFETY: `extern "C" __global__ void nothing(Nothing)`.
-    let kernel: Kernel<Nothing> = unsafe { Kernel::new("bandwidth.hip", "nothing", 64) };
     let mut times = Vec::with_capacity(200);
     for _ in 0..200 {
         let start = Instant::now();
-        // SAFETY: the kernel touches nothing.
-        gpu.blocking(|queue| unsafe { kernel.launch(queue, 1, &Nothing { never: std::ptr::null_mut() }) })?;
+        gpu.blocking(|queue| kernels::nothing(queue))?;
         times.push(start.elapsed());
     }
     times.sort();
@@ -129,7 +112,7 @@ fn timed(device: &Device, mut launch: impl FnMut(&Stream) -> Result<()>) -> Resu
     Ok(least)
 }
 
-fn hip_of<'a>(gpu: &'static HipDevice, stream: &'a Stream) -> Result<&'a super::hip::HipStream> {
+fn hip_of<'a>(gpu: &'static HipDevice, stream: &'a Stream) -> Result<&'a HipStream> {
     match stream.hip() {
         Some(hip) => Ok(hip),
         None => gpu.queue().map(|q| &**q),

@@ -1,31 +1,10 @@
 //! Launches of hip/reference.hip.
 
-use super::{HipAlloc, HipDevice, Kernel};
-use crate::device::{Layout, TensorMut, TensorRef};
-use crate::dtype::DType;
+use super::any_tensor;
+use crate::device::hip::{HipAlloc, HipDevice, Kernel};
+use crate::device::{TensorMut, TensorRef};
 use crate::error::{Error, Result};
-use bytemuck::Zeroable;
-use hipverify_sys::abi::{self, AnyTensor, ReferenceFinish, ReferenceSums, ReferenceWiden};
-use hipverify_sys::bindings::hipMemcpyKind;
-
-/// Dimensions of a layout that the device code takes, after merging.
-const RANK: usize = abi::MAX_RANK as usize;
-
-fn any_tensor(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
-    let dims = layout.collapsed();
-    if dims.len() > RANK {
-        return Err(Error::InvalidArgument {
-            what: "dimensions of a tensor",
-            value: dims.len().to_string(),
-            limit: format!("at most {RANK} that do not continue each other, on a GPU"),
-        });
-    }
-    let mut any = AnyTensor { offset: layout.offset() as i64, rank: dims.len() as u32, dtype: dtype as u32, ..Zeroable::zeroed() };
-    for (i, (extent, stride)) in dims.into_iter().enumerate() {
-        (any.extents[i], any.strides[i]) = (extent as u64, stride as i64);
-    }
-    Ok(any)
-}
+use hipverify_sys::abi::{ReferenceFinish, ReferenceSums, ReferenceWiden};
 
 /// What becomes of the elements of an operand.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +15,7 @@ pub(crate) struct Widening {
     pub least: f64,
     /// Without sign.
     pub magnitude: bool,
-    /// What a matrix core does to an input; one of [`abi::Prepare`].
+    /// What a matrix core does to an input; one of [`Prepare`](hipverify_sys::abi::Prepare).
     pub prepare: u32,
 }
 
@@ -121,7 +100,7 @@ pub(crate) struct Finishing {
     pub c: Option<HipAlloc>,
     /// f64 values, likewise.
     pub bias: Option<HipAlloc>,
-    /// One of [`abi::Epilogue`], and its bounds.
+    /// One of [`Epilogue`](hipverify_sys::abi::Epilogue), and its bounds.
     pub epilogue: (u32, f64, f64),
     /// Sums are rounded to f32 first.
     pub single: bool,
@@ -167,33 +146,4 @@ pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishi
         unsafe { FINISH.launch(queue, grid, &params) }
     })?;
     Ok(true)
-}
-
-/// `n` for the device code, whose positions are 32-bit.
-pub(crate) fn extent(what: &'static str, n: usize) -> Result<u32> {
-    i32::try_from(n).map(|n| n as u32).map_err(|_| Error::InvalidArgument {
-        what,
-        value: n.to_string(),
-        limit: "less than 2^31 on a GPU".to_owned(),
-    })
-}
-
-/// Copies `to.len()` bytes at `from` to the host, and waits.
-///
-/// # Safety
-/// `from` is valid on `device` for reads of that many bytes.
-pub(crate) unsafe fn download(device: &'static HipDevice, from: *const u8, to: &mut [u8]) -> Result<()> {
-    let kind = hipMemcpyKind::hipMemcpyDeviceToHost;
-    // SAFETY: the source is the caller's promise; the target is borrowed until `blocking` has waited.
-    device.blocking(|queue| unsafe { queue.copy(to.as_mut_ptr().cast(), from.cast_mut().cast(), to.len(), kind) })
-}
-
-/// Copies `from` to `to` on the device, and waits.
-///
-/// # Safety
-/// `to` is valid on `device` for writes of `from.len()` bytes, and nothing else uses those bytes.
-pub(crate) unsafe fn upload(device: &'static HipDevice, from: &[u8], to: *mut u8) -> Result<()> {
-    let kind = hipMemcpyKind::hipMemcpyHostToDevice;
-    // SAFETY: the target is the caller's promise; the source is borrowed until `blocking` has waited.
-    device.blocking(|queue| unsafe { queue.copy(to.cast(), from.as_ptr().cast(), from.len(), kind) })
 }

@@ -1,7 +1,7 @@
 //! Launches of the instructions in hip/mfma.hip, and of the GEMM made of them.
 
-use super::reference::extent;
-use super::{Kernel, launch};
+use super::extent;
+use crate::device::hip::{Kernel, launch};
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{MfmaGemm, MfmaIssue};
