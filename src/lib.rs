@@ -1,16 +1,21 @@
 //! Tells whether a low-precision GPU kernel is right.
 //!
-//! See the README for a tour. The layers of this crate, from the bottom up:
+//! See the README for a tour. The layers of this crate, from the top down; each uses some of those below it and none above (CONTRIBUTING.md
+//! has the picture, and which uses which):
 //!
-//! * [`dtype`]: number formats, pure.
-//! * [`device`]: where data live: [`Device`], [`DeviceMem`], [`Stream`], [`Event`]; backends host and HIP.
-//! * `kernels`, private: every device kernel and its launch.
-//! * [`fill`]: generators, a function of (seed, stream, index) alone.
-//! * [`verify`]: the comparison, its metrics and its report.
-//! * [`matrix_core`]: models of the arithmetic of AMD's matrix cores, pure.
-//! * [`reference`](mod@reference): reference results.
-//! * [`bandwidth`]: what a device's memory can do.
-//! * [`suite`]: the replay of published measurements.
+//! | layer | what it is |
+//! |---|---|
+//! | `cli` | the program, feature `cli` |
+//! | [`suite`] | the replay of published measurements; uses only what is public |
+//! | [`bandwidth`] | what a device's memory can do |
+//! | [`verify`] | the comparison, its metrics and its report |
+//! | [`fill`] | test data, a function of seed, stream and index alone |
+//! | [`reference`](mod@reference) | GEMM and convolution with a stated arithmetic and order |
+//! | `kernels`, private | every device kernel: its parameters and its launch |
+//! | [`matrix_core`] | the arithmetic of AMD's matrix cores, bit for bit; pure |
+//! | [`device`] | where data live: [`Device`], [`DeviceMem`], [`Stream`], [`Event`]; backends host and HIP |
+//! | [`dtype`] | number formats, pure |
+//! | `simd`, private | instruction sets of the host |
 
 pub mod bandwidth;
 mod build_info;

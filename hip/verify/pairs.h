@@ -22,8 +22,8 @@ template <int E, int PIECES> struct Walk {
     u64 size; // elements of a segment
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
-        row = width * SUBGROUP, size = (u64)row * ROWS;
-        parts = PIECES > 1 ? 1 : width / E, steps = ROWS * width / E;
+        row = width * SUBGROUP, size = (u64)row * TILE_ROWS;
+        parts = PIECES > 1 ? 1 : width / E, steps = TILE_ROWS * width / E;
     }
     __device__ u64 start(u64 segment) const { return segment * size + lane_of() * (row / SUBGROUP); }
     // The element that is `e`th of those at `index`.

@@ -3,7 +3,8 @@
 #include "warp.h"
 #include "verify/metrics.h"
 
-constexpr u32 ROWS = 16, ITEM_SEGMENTS = 16, FINAL_LANES = 256;
+constexpr u32 FINAL_LANES = 256;
+static_assert(TILE_LANES == SUBGROUP);
 
 // Whether squares were added in f32 without losing any to its range, given the sum of what was squared.
 __device__ inline bool precise_sum(float plain, float squares) { return (squares >= 7.5231638e-37f && squares <= Real<float>::max()) || plain == 0; }
@@ -91,7 +92,7 @@ struct SumTree {
 __device__ inline void join_runs(const double *partials, u64 runs, u32 log, double (&lanes)[SUMS][FINAL_LANES], double (&total)[SUMS]) {
     // Several runs are under way together, two sums at a time. All threads take as many turns.
     enum { AHEAD = 8 };
-    const u32 leaves = ITEM_SEGMENTS >> log, t = threadIdx.x;
+    const u32 leaves = PARTIAL_TILES >> log, t = threadIdx.x;
     for (u32 i = t; i < SUMS * FINAL_LANES; i += blockDim.x) lanes[i / FINAL_LANES][i % FINAL_LANES] = 0;
     __syncthreads();
     for (u32 s = 0; s < SUMS; s += 2)

@@ -21,33 +21,59 @@ pub(crate) mod fill;
 mod hash;
 pub(crate) mod mfma;
 pub(crate) mod model_gemm;
+pub(crate) mod reduce_max;
 pub(crate) mod reference;
 mod set_value;
+pub(crate) mod verify;
 
-use crate::device::Layout;
+use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use bytemuck::Zeroable;
 use hipverify_sys::abi::{self, AnyTensor};
 
 /// Dimensions of a layout that the device code takes, after merging.
 const RANK: usize = abi::MAX_RANK as usize;
 
+/// The dimensions of a layout, without those that continue each other; none when it is dense.
+struct Merged {
+    rank: u32,
+    extents: [u64; RANK],
+    strides: [i64; RANK],
+}
+
+impl Merged {
+    fn of(layout: &Layout) -> Result<Merged> {
+        let mut merged = Merged { rank: 0, extents: [0; RANK], strides: [0; RANK] };
+        if layout.is_contiguous() {
+            return Ok(merged);
+        }
+        let dims = layout.collapsed();
+        if let [(_, 1)] = dims[..] {
+            return Ok(merged);
+        }
+        if dims.len() > RANK {
+            let limit = format!("at most {RANK} dimensions that do not continue each other, on a GPU");
+            return Err(Error::InvalidArgument { what: "strides", value: format!("{:?}", layout.strides()), limit });
+        }
+        merged.rank = dims.len() as u32;
+        for (i, (extent, stride)) in dims.into_iter().enumerate() {
+            (merged.extents[i], merged.strides[i]) = (extent as u64, stride as i64);
+        }
+        Ok(merged)
+    }
+}
+
 /// A tensor for kernels that take any.
 fn any_tensor(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
-    let dims = layout.collapsed();
-    if dims.len() > RANK {
-        return Err(Error::InvalidArgument {
-            what: "dimensions of a tensor",
-            value: dims.len().to_string(),
-            limit: format!("at most {RANK} that do not continue each other, on a GPU"),
-        });
-    }
-    let mut any = AnyTensor { offset: layout.offset() as i64, rank: dims.len() as u32, dtype: dtype as u32, ..Zeroable::zeroed() };
-    for (i, (extent, stride)) in dims.into_iter().enumerate() {
-        (any.extents[i], any.strides[i]) = (extent as u64, stride as i64);
-    }
-    Ok(any)
+    let Merged { rank, extents, strides } = Merged::of(layout)?;
+    Ok(AnyTensor { extents, strides, offset: layout.offset() as i64, rank, dtype: dtype as u32 })
+}
+
+/// Where a tensor begins, if it is contiguous and aligned to 16 bytes.
+fn dense_address(tensor: &TensorRef<'_>) -> Option<*const u8> {
+    let bits = tensor.layout().offset() * tensor.dtype().bits();
+    let first = tensor.as_ptr().wrapping_add(bits / 8);
+    (tensor.layout().is_contiguous() && bits.is_multiple_of(8) && first.addr().is_multiple_of(16)).then_some(first)
 }
 
 /// `n` for the device code, whose positions are 32-bit.

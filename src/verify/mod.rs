@@ -48,7 +48,7 @@ pub use rule::NonFinite;
 pub use tolerance::{Tolerance, absolute_threshold, relative_threshold};
 pub use values::Metric;
 
-use crate::device::{AsTensor, TensorRef};
+use crate::device::{AsTensor, Backend, TensorRef};
 use crate::error::{Error, Result};
 use options::Request;
 
@@ -110,10 +110,14 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     };
     let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
     let outcomes = match first.device().backend() {
-        crate::device::Backend::Host => {
+        Backend::Host => {
             pairs.iter().zip(&requests).map(|((result, reference, _), request)| host::compare(result, reference, request)).collect()
         }
-        crate::device::Backend::Hip(gpu) => hip::compare(gpu, pairs.iter().map(|(a, r, _)| (a, r)).zip(&requests))?,
+        Backend::Hip(gpu) => {
+            let pairs = pairs.iter().zip(&requests).map(|((result, reference, _), request)| (result, reference, request));
+            // SAFETY: `checked` has found every tensor on this device, and made the request of each pair.
+            unsafe { hip::compare(gpu, pairs)? }
+        }
     };
     let reports = pairs.iter().zip(&requests).zip(outcomes);
     Ok(reports.map(|(((result, reference, _), request), outcome)| Report::new(result, reference, request, outcome)).collect())
@@ -147,7 +151,7 @@ fn request(
 pub fn gpu_reduce_max(tensor: &impl AsTensor) -> Result<MaxAbs> {
     let tensor = tensor.as_tensor();
     match tensor.device().backend() {
-        crate::device::Backend::Host => Ok(host::reduce_max(&tensor)),
-        crate::device::Backend::Hip(gpu) => hip::reduce_max(gpu, &tensor),
+        Backend::Host => Ok(host::reduce_max(&tensor)),
+        Backend::Hip(gpu) => hip::reduce_max(gpu, &tensor),
     }
 }

@@ -14,6 +14,7 @@ use super::{Options, Report, Tolerance, hip, host, request};
 use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::kernels::verify::Workspace;
 use std::sync::Arc;
 
 /// Memory and kernels for comparisons under way, made before the first of them: what is enqueued later only launches.
@@ -57,7 +58,7 @@ struct Reservation {
 #[derive(Debug)]
 enum PlanWorkspace {
     Host(Option<Box<Outcome>>),
-    Hip(hip::Workspace),
+    Hip(Workspace),
 }
 
 /// What is compared in a reserved workspace, and how.
@@ -108,7 +109,7 @@ impl VerifyPlan {
             Backend::Host => PlanWorkspace::Host(None),
             Backend::Hip(gpu) => {
                 let request = Request::new(&self.options, result, 0.0, 0.0);
-                PlanWorkspace::Hip(hip::Workspace::prepared(gpu, dtypes, elements.max(1), &request)?)
+                PlanWorkspace::Hip(Workspace::prepared(gpu, dtypes, elements.max(1), hip::first_pass(&request))?)
             }
         };
         self.reservations.push(Reservation { dtypes, elements, workspace: Reserved::new(workspace) });
@@ -252,8 +253,9 @@ impl Comparison<'_> {
     /// being captured; nobody else has the workspace.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         if let (PlanWorkspace::Hip(workspace), Some(stream)) = (&mut *self.reservation.workspace.lock(), stream.hip()) {
-            // SAFETY: the caller promises what `launch` asks for the tensors and the plan, which owns the workspace.
-            return unsafe { workspace.launch(stream, &self.result, &self.reference, &self.request) };
+            // SAFETY: `comparison` has found stream and tensors on the plan's device and made the request; the caller promises the rest for the
+            // tensors and the plan, which owns the workspace.
+            return unsafe { hip::enqueue(workspace, stream, &self.result, &self.reference, &self.request) };
         }
         self.reservation.compare_on_host(&self.result, &self.reference, &self.request);
         Ok(())
@@ -263,7 +265,7 @@ impl Comparison<'_> {
     fn report(&self) -> Result<Report> {
         let outcome = match &mut *self.reservation.workspace.lock() {
             PlanWorkspace::Host(outcome) => outcome.take().map(|outcome| *outcome),
-            PlanWorkspace::Hip(workspace) => workspace.take_outcome(&self.request),
+            PlanWorkspace::Hip(workspace) => hip::take_outcome(workspace, &self.request),
         };
         let outcome = outcome.ok_or_else(|| Error::InvalidArgument {
             what: "report",

@@ -1,29 +1,11 @@
 //! The rule for one element, written to be read: the definition that host loops and kernels are tested against.
 //!
-//! Finite pairs are measured in the arithmetic of the pair ([`Arithmetic::of`]): f32 where both formats are exact in f32, f64 where
+//! Finite pairs are measured in the arithmetic of the pair ([`PairArithmetic::of`](crate::dtype::PairArithmetic::of)): f32 where both formats are exact in f32, f64 where
 //! either is f64 or a wide integer meets a float, exact integers where both are integers and one is wide. Integers up to
 //! 16 bits and their differences are exact in f32, so the first rule is exact for them as well.
 
 use super::values::{Maxima, Values};
 use crate::dtype::{DType, FloatFormat};
-
-/// In which arithmetic a pair of formats is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arithmetic {
-    F32,
-    F64,
-    I64,
-}
-
-impl Arithmetic {
-    pub(crate) fn of(result: DType, reference: DType) -> Arithmetic {
-        let wide_int = |d: DType| matches!(d, DType::I32 | DType::I64);
-        if !wide_int(result) && !wide_int(reference) {
-            return if result == DType::F64 || reference == DType::F64 { Arithmetic::F64 } else { Arithmetic::F32 };
-        }
-        if result.is_int() && reference.is_int() { Arithmetic::I64 } else { Arithmetic::F64 }
-    }
-}
 
 /// What happens to a pair in which a side is not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

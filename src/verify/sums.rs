@@ -19,19 +19,20 @@
 
 use super::rule::Real;
 use crate::dtype::DType;
+use hipverify_sys::abi;
 
 /// Columns of a row: a number that divides every wavefront's size.
-pub(crate) const COLUMNS: usize = 32;
+pub(crate) const COLUMNS: usize = abi::TILE_LANES as usize;
 /// Rows of a segment.
-pub(crate) const ROWS: usize = 16;
+pub(crate) const ROWS: usize = abi::TILE_ROWS as usize;
 /// Accumulators of a column.
 pub(crate) const LANES: usize = 4;
 /// Segments that are joined to an item.
-pub(crate) const SEGMENTS_PER_ITEM: usize = 16;
+pub(crate) const SEGMENTS_PER_ITEM: usize = abi::PARTIAL_TILES as usize;
 /// Lanes of the last step.
 pub(crate) const FINAL_LANES: usize = 256;
 /// Sums that a comparison keeps: Σ|d|, Σd², Σ|r|, Σr².
-pub(crate) const SUMS: usize = 4;
+pub(crate) const SUMS: usize = abi::SUMS as usize;
 
 /// One set of sums, in the order Σ|d|, Σd², Σ|r|, Σr².
 pub(crate) type Sums = [f64; SUMS];

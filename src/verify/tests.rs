@@ -2,12 +2,12 @@
 
 use super::histogram::{self, BINS};
 use super::options::Request;
-use super::rule::{Arithmetic, Grid, IntRule, Rule};
+use super::rule::{Grid, IntRule, Rule};
 use super::sums::{self, COLUMNS, LANES, SEGMENTS_PER_ITEM};
 use super::values::{Explanation, Found, Maxima, Outcome, Values};
 use super::*;
 use crate::device::{Device, DeviceMem, Layout};
-use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
+use crate::dtype::{DType, Overflow, PairArithmetic, Rounding, ulp_distance};
 use crate::simd::InstructionSet;
 
 /// A pair of elements by the rule.
@@ -28,8 +28,8 @@ fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &m
     let finite = x.is_finite() && y.is_finite();
     let ulps = if finite && request.all { ulp_distance(da, a, rounded).unwrap_or(0) as f64 } else { 0.0 };
     let relative = |d: f64, m: f64, small: bool| (!small).then_some(d / m);
-    match Arithmetic::of(da, dr) {
-        Arithmetic::F32 => {
+    match PairArithmetic::of(da, dr) {
+        PairArithmetic::F32 => {
             let rule = rule::<f32>(da, request);
             let (d, m) = values.observe(&rule, x as f32, y as f32);
             let ratio = f64::from(d / rule.bound(rule.rtol, m, rule.atol));
@@ -38,14 +38,14 @@ fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &m
             let passing = if request.all { rule.passing(d, m) } else { [0.0; 2] };
             Measured { d: f64::from(d), m: f64::from(m), metrics: rule.metrics(d, m), ulps, passing, bins }
         }
-        Arithmetic::F64 => {
+        PairArithmetic::F64 => {
             let rule = rule::<f64>(da, request);
             let (d, m) = values.observe(&rule, x, y);
             let bins = (relative(d, m, m <= 1e-3), d / spacing_of(da, m), d / rule.bound(rule.rtol, m, rule.atol));
             let passing = if request.all { rule.passing(d, m) } else { [0.0; 2] };
             Measured { d, m, metrics: rule.metrics(d, m), ulps, passing, bins }
         }
-        Arithmetic::I64 => {
+        PairArithmetic::I64 => {
             let rule = IntRule { rtol: request.rtol, atol: request.atol, all: request.all };
             let int = |d: DType, bits: u64| d.int_format().unwrap().decode(bits);
             let (a, r) = (int(da, a), int(dr, r));
@@ -86,7 +86,7 @@ fn naive(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -
     }
     if request.all {
         let pairs: Vec<(f64, f64)> = elements.iter().map(|(_, e)| (e.d, e.m)).collect();
-        values.sums = naive_sums(&pairs, sums::vector_width(da, dr), Arithmetic::of(da, dr) == Arithmetic::F32);
+        values.sums = naive_sums(&pairs, sums::vector_width(da, dr), PairArithmetic::of(da, dr) == PairArithmetic::F32);
     }
     values.histograms = request.histograms.then_some(counters);
     let explanation = request.explains(&values, result).then(|| {

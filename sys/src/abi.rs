@@ -825,6 +825,11 @@ pub const HISTOGRAM_STEPS: u32 = 21;
 pub const SUMS: u32 = 4;
 /// Mismatches that an explanation lists at most.
 pub const MAX_LISTED: u32 = 64;
+/// What docs/numerics.md adds up together: a tile is so many rows of so many lanes, each with as many elements as 16 bytes of the narrower format
+/// hold; and so many tiles make a partial sum.
+pub const TILE_ROWS: u32 = 16;
+pub const TILE_LANES: u32 = 32;
+pub const PARTIAL_TILES: u32 = 16;
 /// What the first pass finds.
 #[repr(C)]
 #[derive(Debug, Copy, Clone, bytemuck::Pod, bytemuck::Zeroable)]

@@ -32,10 +32,10 @@ mod side;
 pub(crate) use max::reduce_max;
 
 use super::options::Request;
-use super::rule::Arithmetic;
 use super::sums::{self, Sums};
 use super::values::{Explanation, Outcome, Values};
 use crate::device::TensorRef;
+use crate::dtype::PairArithmetic;
 use crate::simd::InstructionSet;
 use rayon::prelude::*;
 use second_pass::found;
@@ -59,8 +59,8 @@ pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, referenc
             Outcome { values, explanation }
         }};
     }
-    match Arithmetic::of(result.dtype(), reference.dtype()) {
-        Arithmetic::F32 => {
+    match PairArithmetic::of(result.dtype(), reference.dtype()) {
+        PairArithmetic::F32 => {
             both_passes!(first_pass::Floats::<f32>::new(result, reference, request, set), |values| second_pass::Floats::<f32>::new(
                 tensors.clone(),
                 request,
@@ -68,7 +68,7 @@ pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, referenc
                 set
             ))
         }
-        Arithmetic::F64 => {
+        PairArithmetic::F64 => {
             both_passes!(first_pass::Floats::<f64>::new(result, reference, request, set), |values| second_pass::Floats::<f64>::new(
                 tensors.clone(),
                 request,
@@ -76,7 +76,7 @@ pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, referenc
                 set
             ))
         }
-        Arithmetic::I64 => both_passes!(integers::Integers::new(result, reference, request), |values| second_pass::Integers::new(
+        PairArithmetic::I64 => both_passes!(integers::Integers::new(result, reference, request), |values| second_pass::Integers::new(
             tensors.clone(),
             request,
             values

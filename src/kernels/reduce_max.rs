@@ -1,0 +1,57 @@
+//! Launches of hip/reduce_max.hip.
+
+use super::{any_tensor, dense_address};
+use crate::device::TensorRef;
+use crate::device::hip::{HipAlloc, HipDevice, Kernel, PinnedAlloc};
+use crate::error::Result;
+use hipverify_sys::abi::{MaxParams, MaxResult, MaxWorkspace};
+
+/// What the kernels work in and where they leave their result.
+struct Workspace {
+    /// Zeroed before the first launch; each leaves it zeroed.
+    scratch: HipAlloc,
+    result: PinnedAlloc,
+}
+
+impl Workspace {
+    fn new(gpu: &'static HipDevice) -> Result<Workspace> {
+        let mut scratch = HipAlloc::new(gpu, size_of::<MaxWorkspace>())?;
+        scratch.set_zero()?;
+        Ok(Workspace { scratch, result: PinnedAlloc::coherent(gpu, size_of::<MaxResult>())? })
+    }
+}
+
+/// The largest finite magnitude of a tensor on `gpu`, which has elements, and how many of them are not finite.
+pub(crate) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<MaxResult> {
+    let dense = dense_address(tensor);
+    let bits = tensor.dtype().bits();
+    let name = match (dense.is_some(), bits) {
+        (true, 8) => "reduce_max_8",
+        (true, 16) => "reduce_max_16",
+        (true, 32) => "reduce_max_32",
+        (true, 64) => "reduce_max_64",
+        _ => "reduce_max_any",
+    };
+    // SAFETY: every kernel of hip/reduce_max.hip is `extern "C" __global__ void NAME(MaxParams)` for blocks of 512 threads.
+    let kernel: Kernel<MaxParams> = unsafe { Kernel::new("reduce_max.hip", name, 512) };
+    let workspace: Workspace = gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)?;
+    let params = MaxParams {
+        tensor: any_tensor(tensor.dtype(), tensor.layout())?,
+        x: dense.unwrap_or(tensor.as_ptr()),
+        n: tensor.elements() as u64,
+        workspace: workspace.scratch.ptr().cast(),
+        result: workspace.result.ptr().cast(),
+    };
+    // A thread takes four vectors of 16 bytes at a time, or one element.
+    let per_thread = if dense.is_some() { 4 * 128 / bits as u64 } else { 1 };
+    gpu.blocking(|queue| {
+        let grid = kernel.grid_for(gpu, params.n.div_ceil(per_thread))?;
+        // SAFETY: the layout lies within the tensor's memory, which is borrowed until `blocking` has waited; nobody else uses the
+        // workspace.
+        unsafe { kernel.launch(queue, grid, &params) }
+    })?;
+    // SAFETY: `blocking` has waited for the only kernel that writes it.
+    let result = bytemuck::pod_read_unaligned(unsafe { workspace.result.as_slice() });
+    gpu.workspaces().put(workspace);
+    Ok(result)
+}

@@ -1,0 +1,209 @@
+//! Launches of hip/verify/: the two passes of a comparison. What is asked, and what the results mean, belongs to `verify`.
+//!
+//! A comparison needs scratch memory: 36 bytes for each tile of the sums, and 16 for each block of threads. Idle workspaces belong to the
+//! device, so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernels write themselves: one
+//! launch and one wait for the values, one more of each for an explanation, no copy.
+
+mod names;
+mod workspace;
+
+pub(crate) use names::FirstPass;
+pub(crate) use workspace::Workspace;
+
+use super::{Merged, dense_address};
+use crate::device::TensorRef;
+use crate::device::hip::{HipDevice, HipStream, Kernel, Loaded};
+use crate::dtype::DType;
+use crate::error::Result;
+use hipverify_sys::abi::{
+    PARTIAL_TILES, SUMS, TILE_LANES, TILE_ROWS, VerifyExplain, VerifyFarthest, VerifyOperand, VerifyParams, VerifyResult,
+};
+use std::sync::Arc;
+
+/// Threads of a block.
+const BLOCK: u32 = 256;
+/// Threads that take a tile together.
+const SUBGROUP: u64 = TILE_LANES as u64;
+
+/// A pair of tensors, and what is to be found of it.
+///
+/// It is *valid* for a device when both tensors lie there, have the same shape and at least one element, and at most `MAX_LISTED` mismatches
+/// are to be listed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question<'a> {
+    pub result: &'a TensorRef<'a>,
+    pub reference: &'a TensorRef<'a>,
+    pub first_pass: FirstPass,
+    /// All that does not depend on the tensors' places and the launch; the rest is filled in here.
+    pub params: VerifyParams,
+}
+
+/// The kernels of both passes and how they are laid out.
+struct Launch {
+    values: Loaded<VerifyParams>,
+    explain: Loaded<VerifyParams>,
+    grid: u32,
+    explain_grid: u32,
+    tiles: usize,
+    /// A subgroup takes `1 << run_log` tiles in a row.
+    run_log: u32,
+}
+
+impl Launch {
+    fn for_question(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
+        let Question { result, reference, first_pass, .. } = question;
+        let dense = dense_address(result).is_some() && dense_address(reference).is_some();
+        Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), dense, *first_pass)
+    }
+
+    /// The launch for tensors of these formats, dense and aligned or not.
+    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, dense: bool, first_pass: FirstPass) -> Result<Launch> {
+        let load = |(file, name)| {
+            // SAFETY: every kernel of hip/verify/ is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
+            unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.load(gpu)
+        };
+        let values = load(names::values(dtypes, first_pass, dense))?;
+        let explain = load(names::explanation(dtypes))?;
+        let vector = 128 / dtypes[0].bits().min(dtypes[1].bits());
+        let tiles = elements.div_ceil((TILE_ROWS * TILE_LANES) as usize * vector);
+        let run_log = run_log(tiles, (values.grid_for(u64::MAX) * BLOCK / TILE_LANES) as usize);
+        let threads = tiles.div_ceil(1 << run_log) as u64 * SUBGROUP;
+        Ok(Launch { grid: values.grid_for(threads), explain_grid: explain.grid_for(threads), values, explain, tiles, run_log })
+    }
+
+    /// Bytes of partials, mismatches and farthest.
+    fn needs(&self) -> [usize; 3] {
+        // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one.
+        let most = self.explain.grid_for(u64::MAX) as usize;
+        [self.tiles * SUMS as usize * size_of::<f64>(), self.tiles * size_of::<u32>(), most * size_of::<VerifyFarthest>()]
+    }
+}
+
+/// How many tiles a subgroup takes in a row, as a power of two: as many as leave no more than a tenth of the subgroups idle. Long runs
+/// leave few sums to join at the end; which it is changes no result.
+fn run_log(tiles: usize, subgroups: usize) -> u32 {
+    let idle = |log: &u32| {
+        let runs = tiles.div_ceil(1 << log);
+        (runs.next_multiple_of(subgroups) - runs) * 10 <= runs
+    };
+    (1..=PARTIAL_TILES.ilog2()).rev().find(idle).unwrap_or(0)
+}
+
+/// A tensor for the kernels.
+fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
+    let (bits, layout) = (tensor.dtype().bits(), tensor.layout());
+    let Merged { rank, extents, strides } = Merged::of(layout)?;
+    let first = layout.offset() * bits;
+    // A dense tensor begins at its first element, unless that begins inside a byte.
+    let moved = rank == 0 && first.is_multiple_of(8);
+    let base = if moved { tensor.as_ptr().wrapping_add(first / 8) } else { tensor.as_ptr() };
+    let offset = if moved { 0 } else { layout.offset() as i64 };
+    // Every row begins a whole number of outer strides and of row lengths after the first element.
+    let inner = (rank as usize).checked_sub(1);
+    let distances = strides[..inner.unwrap_or(0)].iter().map(|s| s.unsigned_abs()).chain(inner.map(|i| extents[i]));
+    let zeros = distances.chain([offset.unsigned_abs()]).map(|elements| (elements * bits as u64).trailing_zeros().saturating_sub(3));
+    let align_log = zeros.chain([base.addr().trailing_zeros(), 4]).min().unwrap_or(0);
+    let inside_a_byte = !(offset.unsigned_abs() * bits as u64).is_multiple_of(8);
+    let reciprocal = |extent: u64| if extent < 2 { 0 } else { u64::MAX / extent + 1 };
+    Ok(VerifyOperand {
+        base,
+        extents,
+        reciprocals: extents.map(reciprocal),
+        strides,
+        offset,
+        dtype: tensor.dtype() as u32,
+        rank,
+        align: if inside_a_byte { 1 } else { 1 << align_log },
+        unused: 0,
+    })
+}
+
+/// Comparisons on one device whose first passes are done.
+pub(crate) struct Batch<'a> {
+    gpu: &'static HipDevice,
+    comparisons: Vec<(Question<'a>, Workspace)>,
+}
+
+impl<'a> Batch<'a> {
+    /// Makes the values of all questions: their first passes are enqueued, then waited for once.
+    ///
+    /// # Safety
+    /// Each question is [valid](Question) for `gpu`.
+    pub(crate) unsafe fn values(gpu: &'static HipDevice, questions: impl ExactSizeIterator<Item = Question<'a>>) -> Result<Batch<'a>> {
+        let mut batch = Batch { gpu, comparisons: Vec::with_capacity(questions.len()) };
+        let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
+            let mut last = None;
+            for question in questions {
+                let launch = Launch::for_question(gpu, &question)?;
+                let mut workspace = gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)?;
+                workspace.reserve(gpu, &launch)?;
+                let params = workspace.params(&question, &launch)?;
+                workspace.mark_unwritten();
+                // Kept before the launch: whatever fails later, `blocking_until` waits before the memory can go.
+                batch.comparisons.push((question, workspace));
+                // SAFETY: the tensors are borrowed for longer than `blocking_until` takes, which waits; the workspace is large enough for this
+                // launch and no other launch uses it.
+                let (launched, here) = queue.enqueue_last(|| unsafe { launch.values.launch(queue, launch.grid, &params) });
+                launched?;
+                last = here;
+            }
+            Ok(last)
+        };
+        gpu.blocking_until(&mut batch, enqueue, |batch| batch.comparisons.iter().all(|(_, workspace)| workspace.has_values()))?;
+        Ok(batch)
+    }
+
+    /// Explains those that are wanted, whatever their questions say: the second passes are enqueued, then waited for once.
+    pub(crate) fn explain(&mut self, wanted: &[bool]) -> Result<()> {
+        if !wanted.contains(&true) {
+            return Ok(());
+        }
+        let gpu = self.gpu;
+        let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
+            let mut last = None;
+            for ((question, workspace), _) in batch.comparisons.iter_mut().zip(wanted).filter(|(_, wanted)| **wanted) {
+                let launch = Launch::for_question(gpu, question)?;
+                let params = VerifyParams { explain: VerifyExplain::EXPLAIN_ALWAYS, ..workspace.params(question, &launch)? };
+                // SAFETY: `values` was promised a valid question, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
+                // the workspace is large enough for both passes since then, and no other launch uses it.
+                let (launched, here) = queue.enqueue_last(|| unsafe { launch.explain.launch(queue, launch.explain_grid, &params) });
+                launched?;
+                last = here;
+            }
+            Ok(last)
+        };
+        gpu.blocking_until(self, enqueue, |batch| {
+            batch.comparisons.iter().zip(wanted).all(|((_, workspace), wanted)| !wanted || workspace.has_explanation())
+        })
+    }
+
+    /// What was found, in the order of the questions. Of explanations only those are there that were [made](Self::explain).
+    pub(crate) fn results(&self) -> impl Iterator<Item = &VerifyResult> {
+        // SAFETY: `values` and `explain` have waited for the passes that they launched, and need the batch exclusively for others.
+        self.comparisons.iter().map(|(_, workspace)| unsafe { workspace.result() })
+    }
+
+    /// Leaves the workspaces for others. A batch that is dropped frees them instead: after a failure they may not be zeroed.
+    pub(crate) fn recycle(self) {
+        self.comparisons.into_iter().for_each(|(_, workspace)| self.gpu.workspaces().put(workspace));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run_log;
+
+    #[test]
+    fn runs_leave_few_subgroups_idle() {
+        // As few tiles as subgroups: one each. Twice as many: two.
+        assert_eq!([1, 2112, 2 * 2112].map(|tiles| run_log(tiles, 2112)), [0, 0, 1]);
+        assert_eq!([16 * 2112, 1000 * 2112].map(|tiles| run_log(tiles, 2112)), [4, 4]);
+        for tiles in (1..100_000).step_by(37) {
+            for subgroups in [1, 7, 640, 2112] {
+                let log = run_log(tiles, subgroups);
+                let runs = tiles.div_ceil(1 << log);
+                assert!(log == 0 || (runs.next_multiple_of(subgroups) - runs) * 10 <= runs, "{tiles} tiles, {subgroups} subgroups: {log}");
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The memory that the kernels of one comparison work in, and the result that they write for the host.
+
+use super::{Launch, Question, operand};
+use crate::device::hip::{HipAlloc, HipDevice, HipStream, PinnedAlloc};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernels::verify::FirstPass;
+use hipverify_sys::abi::{VerifyExplain, VerifyParams, VerifyResult, VerifyWorkspace};
+use std::mem::offset_of;
+
+/// The scratch memory of one comparison.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// Zeroed before the first comparison; each pass leaves it zeroed, but for the values.
+    scratch: HipAlloc,
+    partials: HipAlloc,
+    mismatches: HipAlloc,
+    farthest: HipAlloc,
+    result: PinnedAlloc,
+}
+
+/// Where a result says how far it is.
+const VALUED: usize = offset_of!(VerifyResult, valued);
+const EXPLAINED: usize = offset_of!(VerifyResult, explained);
+
+impl Workspace {
+    pub(super) fn new(gpu: &'static HipDevice) -> Result<Workspace> {
+        let mut scratch = HipAlloc::new(gpu, size_of::<VerifyWorkspace>())?;
+        scratch.set_zero()?;
+        let none = || HipAlloc::new(gpu, 0);
+        let result = PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?;
+        Ok(Workspace { scratch, partials: none()?, mismatches: none()?, farthest: none()?, result })
+    }
+
+    /// A workspace for comparisons of these formats with up to `elements` elements, and their kernels loaded: [`launch`](Self::launch)
+    /// allocates nothing then.
+    pub(crate) fn prepared(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Self> {
+        let mut workspace = Workspace::new(gpu)?;
+        for dense in [false, true] {
+            workspace.reserve(gpu, &Launch::of(gpu, dtypes, elements, dense, first_pass)?)?;
+        }
+        Ok(workspace)
+    }
+
+    /// Allocates what both passes of a launch need.
+    pub(super) fn reserve(&mut self, gpu: &'static HipDevice, launch: &Launch) -> Result<()> {
+        let [partials, mismatches, farthest] = launch.needs();
+        grow(gpu, &mut self.partials, partials)?;
+        grow(gpu, &mut self.mismatches, mismatches)?;
+        grow(gpu, &mut self.farthest, farthest)
+    }
+
+    fn is_large_enough(&self, launch: &Launch) -> bool {
+        let sizes = [&self.partials, &self.mismatches, &self.farthest].map(HipAlloc::bytes);
+        sizes.iter().zip(launch.needs()).all(|(size, need)| *size >= need)
+    }
+
+    /// What the kernels of a launch take.
+    pub(super) fn params(&self, question: &Question<'_>, launch: &Launch) -> Result<VerifyParams> {
+        Ok(VerifyParams {
+            a: operand(question.result)?,
+            r: operand(question.reference)?,
+            n: question.result.elements() as u64,
+            all: u32::from(question.first_pass != FirstPass::Counts),
+            chunk_log: launch.run_log,
+            partials: self.partials.ptr().cast(),
+            mismatches: self.mismatches.ptr().cast(),
+            farthest: self.farthest.ptr().cast(),
+            workspace: self.scratch.ptr().cast(),
+            result: self.result.ptr().cast(),
+            ..question.params
+        })
+    }
+
+    /// Enqueues both passes, the second unless the question never asks for it. Their result is there once the work is done.
+    ///
+    /// # Safety
+    /// * The question is [valid](Question) for the stream's device;
+    /// * its tensors stay valid and unwritten, and the workspace stays alive and unused by others, until the stream has been waited for; if
+    ///   it is being captured, as long as the graph may run.
+    pub(crate) unsafe fn launch(&mut self, stream: &HipStream, question: &Question<'_>) -> Result<()> {
+        let launch = Launch::for_question(stream.device(), question)?;
+        if !self.is_large_enough(&launch) {
+            let limit = "more than the plan has reserved room for".to_owned();
+            return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
+        }
+        let params = self.params(question, &launch)?;
+        stream.device().wait_for_allocations(stream)?;
+        self.mark_unwritten();
+        // SAFETY: the workspace has what this launch needs; tensors and question are the caller's promise.
+        unsafe { launch.values.launch(stream, launch.grid, &params) }?;
+        if params.explain == VerifyExplain::EXPLAIN_NEVER {
+            return Ok(());
+        }
+        // SAFETY: as for the first pass, which comes before on the stream; the second asks its values whether it is wanted.
+        unsafe { launch.explain.launch(stream, launch.explain_grid, &params) }
+    }
+
+    /// Reads what the last launch found, once the work is done; `None` if nothing ran since the last call. `explain` is the question's.
+    pub(crate) fn take_result<T>(&mut self, explain: u32, read: impl FnOnce(&VerifyResult) -> T) -> Option<T> {
+        let done = self.has_values() && (explain == VerifyExplain::EXPLAIN_NEVER || self.result.word(EXPLAINED) != 0);
+        // SAFETY: the last pass that was launched has said that its result is written, and whoever may change the workspace has it alone.
+        let found = done.then(|| read(unsafe { self.result() }));
+        self.mark_unwritten();
+        found
+    }
+
+    /// Before a launch: its result is not there.
+    pub(super) fn mark_unwritten(&mut self) {
+        // SAFETY: whoever may change the workspace has it alone, and no kernel writes it: it has not been launched, or has been waited for.
+        let result = unsafe { self.result.as_mut_slice() };
+        result[VALUED..size_of::<VerifyResult>()].fill(0);
+    }
+
+    /// Whether the first pass has written its values since the result was marked.
+    pub(super) fn has_values(&self) -> bool {
+        self.result.word(VALUED) == 1
+    }
+
+    /// Whether the second pass has written an explanation since then.
+    pub(super) fn has_explanation(&self) -> bool {
+        self.result.word(EXPLAINED) == 1
+    }
+
+    /// Not copied: most of it is for mismatches that few comparisons have.
+    ///
+    /// # Safety
+    /// The pass that was launched last has said that it is written, or has been waited for, and no other is launched as long as the borrow
+    /// lives.
+    pub(super) unsafe fn result(&self) -> &VerifyResult {
+        // SAFETY: the caller promises that no kernel writes it.
+        let result = unsafe { self.result.as_slice() };
+        bytemuck::from_bytes(&result[..size_of::<VerifyResult>()])
+    }
+}
+
+fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
+    if block.bytes() < bytes {
+        // Freed first: a workspace should not need twice its memory.
+        *block = HipAlloc::new(gpu, 0)?;
+        *block = HipAlloc::new(gpu, bytes.next_power_of_two())?;
+    }
+    Ok(())
+}
