@@ -1,7 +1,7 @@
 //! The rule for one element, written to be read: the definition that host loops and kernels are tested against.
 //!
-//! Finite pairs are measured in the arithmetic of the pair ([`PairArithmetic::of`](crate::dtype::PairArithmetic::of)): f32 where both formats are exact in f32, f64 where
-//! either is f64 or a wide integer meets a float, exact integers where both are integers and one is wide. Integers up to
+//! Finite pairs are measured in the arithmetic of the pair ([`PairArithmetic`](crate::dtype::PairArithmetic)): f32 where both formats are
+//! exact in f32, f64 where either is f64 or a wide integer meets a float, exact integers where both are integers and one is wide. Integers up to
 //! 16 bits and their differences are exact in f32, so the first rule is exact for them as well.
 
 use super::values::{Maxima, Values};

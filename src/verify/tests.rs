@@ -3,7 +3,7 @@
 use super::histogram::{self, BINS};
 use super::options::Request;
 use super::rule::{Grid, IntRule, Rule};
-use super::sums::{self, COLUMNS, LANES, SEGMENTS_PER_ITEM};
+use super::sums::{self, ACCUMULATORS, LANES, PARTIAL_TILES};
 use super::values::{Explanation, Found, Maxima, Outcome, Values};
 use super::*;
 use crate::device::{Device, DeviceMem, Layout};
@@ -102,45 +102,45 @@ fn spacing_of(dtype: DType, magnitude: f64) -> f64 {
     crate::dtype::spacing(dtype, magnitude)
 }
 
-/// The sums of a segment by the words of [`sums`], with accumulators in f32 or f64: of a column, lane by lane.
-fn naive_segment(pairs: &[(f64, f64)], vector: usize, narrow: bool) -> (sums::Sums, bool) {
+/// The sums of a tile by the words of [`sums`], with accumulators in f32 or f64: of a lane, accumulator by accumulator.
+fn naive_tile(pairs: &[(f64, f64)], vector: usize, narrow: bool) -> (sums::Sums, bool) {
     let rounded = |x: f64| if narrow { f64::from(x as f32) } else { x };
     let fused = |x: f64, q: f64| if narrow { f64::from((x as f32).mul_add(x as f32, q as f32)) } else { x.mul_add(x, q) };
     let mut precise = true;
     let of = [|p: &(f64, f64)| p.0, |p: &(f64, f64)| p.1].map(|of| {
-        let mut columns = vec![[0.0; 2]; COLUMNS];
-        for (c, column) in columns.iter_mut().enumerate() {
-            let mut lanes = [[0.0; 2]; LANES];
-            for (j, [s, q]) in lanes.iter_mut().enumerate().take(vector) {
+        let mut lanes = vec![[0.0; 2]; LANES];
+        for (c, lane) in lanes.iter_mut().enumerate() {
+            let mut accumulators = [[0.0; 2]; ACCUMULATORS];
+            for (j, [s, q]) in accumulators.iter_mut().enumerate().take(vector) {
                 for row in 0..sums::ROWS {
-                    for v in (j..vector).step_by(LANES) {
-                        let x = pairs.get((row * COLUMNS + c) * vector + v).map_or(0.0, of);
+                    for v in (j..vector).step_by(ACCUMULATORS) {
+                        let x = pairs.get((row * LANES + c) * vector + v).map_or(0.0, of);
                         *s = rounded(*s + x);
                         *q = fused(x, *q);
                     }
                 }
                 precise &= *s == 0.0 || (*q >= sums::LEAST && q.is_finite());
             }
-            *column = std::array::from_fn(|k| (lanes[0][k] + lanes[1][k]) + (lanes[2][k] + lanes[3][k]));
+            *lane = std::array::from_fn(|k| (accumulators[0][k] + accumulators[1][k]) + (accumulators[2][k] + accumulators[3][k]));
         }
-        while columns.len() > 1 {
-            let half = columns.len() / 2;
-            columns = (0..half).map(|c| std::array::from_fn(|k| columns[c][k] + columns[c + half][k])).collect();
+        while lanes.len() > 1 {
+            let half = lanes.len() / 2;
+            lanes = (0..half).map(|c| std::array::from_fn(|k| lanes[c][k] + lanes[c + half][k])).collect();
         }
-        columns[0]
+        lanes[0]
     });
     ([of[0][0], of[0][1], of[1][0], of[1][1]], precise || !narrow)
 }
 
 fn naive_sums(pairs: &[(f64, f64)], vector: usize, narrow: bool) -> sums::Sums {
-    let one = |pairs: &[(f64, f64)]| match naive_segment(pairs, vector, narrow) {
+    let one = |pairs: &[(f64, f64)]| match naive_tile(pairs, vector, narrow) {
         (sums, true) => sums,
-        _ => naive_segment(pairs, vector, false).0,
+        _ => naive_tile(pairs, vector, false).0,
     };
-    let segments: Vec<sums::Sums> = pairs.chunks(sums::segment_elements(vector)).map(one).collect();
-    sums::join_items(segments.chunks(SEGMENTS_PER_ITEM).map(|chunk| {
+    let tiles: Vec<sums::Sums> = pairs.chunks(sums::tile_elements(vector)).map(one).collect();
+    sums::join_partials(tiles.chunks(PARTIAL_TILES).map(|chunk| {
         let mut tree = chunk.to_vec();
-        tree.resize(SEGMENTS_PER_ITEM, [0.0; 4]);
+        tree.resize(PARTIAL_TILES, [0.0; 4]);
         while tree.len() > 1 {
             tree = tree.chunks(2).map(|pair| std::array::from_fn(|k| pair[0][k] + pair[1][k])).collect();
         }
@@ -277,18 +277,18 @@ fn tolerances_at_their_ends_equal_the_reference_implementation() {
 }
 
 #[test]
-fn sizes_across_segments_and_items_equal_the_reference_implementation() {
-    for (dtype, segment) in [(DType::F64, 1024), (DType::F32, 2048), (DType::F16, 4096), (DType::I8, 8192), (DType::F4E2M1, 16384)] {
-        for n in [1, 2, 7, segment - 1, segment, segment + 1, 16 * segment + 3, 37 * segment + 11] {
+fn sizes_across_tiles_and_partial_sums_equal_the_reference_implementation() {
+    for (dtype, tile) in [(DType::F64, 1024), (DType::F32, 2048), (DType::F16, 4096), (DType::I8, 8192), (DType::F4E2M1, 16384)] {
+        for n in [1, 2, 7, tile - 1, tile, tile + 1, 16 * tile + 3, 37 * tile + 11] {
             check(dtype, dtype, n, Data::Near, &REQUEST);
         }
     }
 }
 
 #[test]
-fn whole_segments_equal_the_reference_implementation() {
+fn whole_tiles_equal_the_reference_implementation() {
     use DType::*;
-    for (dtype, segment) in [
+    for (dtype, tile) in [
         (F64, 1024),
         (F32, 2048),
         (F16, 4096),
@@ -302,9 +302,9 @@ fn whole_segments_equal_the_reference_implementation() {
     ] {
         for data in [Data::Patterns, Data::Near, Data::Sparse, Data::Unit, Data::Wide] {
             for (rtol, atol) in [(1e-3, 1e-3), (0.0, 0.0), (0.125, 1e-6), (1.0, 0.0)] {
-                check(dtype, dtype, 4 * segment + 5, data, &Request { rtol, atol, ..REQUEST });
+                check(dtype, dtype, 4 * tile + 5, data, &Request { rtol, atol, ..REQUEST });
             }
-            check(dtype, dtype, 3 * segment, data, &Request { all: false, explain: Explain::OnFailure, ..REQUEST });
+            check(dtype, dtype, 3 * tile, data, &Request { all: false, explain: Explain::OnFailure, ..REQUEST });
         }
     }
 }

@@ -122,12 +122,12 @@ follow!(in_f64, f64);
 
 /// The sum of terms and the sum of their squares in the order that the page gives, accumulated in f32 or in f64; `width` is V.
 fn ordered_sums(terms: &[f64], width: usize, narrow: bool) -> [f64; 2] {
-    let segment = |part: &[f64], narrow: bool| -> ([f64; 2], bool) {
-        let mut columns = [[[0.0; 2]; 4]; 32];
+    let tile = |part: &[f64], narrow: bool| -> ([f64; 2], bool) {
+        let mut lanes = [[[0.0; 2]; 4]; 32];
         let mut precise = true;
         for (group, values) in part.chunks(width).enumerate() {
             for (v, &x) in values.iter().enumerate() {
-                let [s, q] = &mut columns[group % 32][v % width.min(4)];
+                let [s, q] = &mut lanes[group % 32][v % width.min(4)];
                 if narrow {
                     (*s, *q) = (f64::from(*s as f32 + x as f32), f64::from((x as f32).mul_add(x as f32, *q as f32)));
                 } else {
@@ -137,24 +137,24 @@ fn ordered_sums(terms: &[f64], width: usize, narrow: bool) -> [f64; 2] {
         }
         let mut sums = [0.0; 2];
         for (k, sum) in sums.iter_mut().enumerate() {
-            *sum = halve(&mut columns.map(|c| (c[0][k] + c[1][k]) + (c[2][k] + c[3][k])));
+            *sum = halve(&mut lanes.map(|c| (c[0][k] + c[1][k]) + (c[2][k] + c[3][k])));
         }
-        for [s, q] in columns.as_flattened() {
+        for [s, q] in lanes.as_flattened() {
             precise &= *s == 0.0 || (*q >= 2f64.powi(-120) && q.is_finite());
         }
         (sums, precise)
     };
-    let segments: Vec<[f64; 2]> = terms
+    let tiles: Vec<[f64; 2]> = terms
         .chunks(16 * 32 * width)
-        .map(|part| match segment(part, narrow) {
-            (_, false) if narrow => segment(part, false).0,
+        .map(|part| match tile(part, narrow) {
+            (_, false) if narrow => tile(part, false).0,
             (sums, _) => sums,
         })
         .collect();
     std::array::from_fn(|k| {
         let mut last = [0.0; 256];
-        for (i, item) in segments.chunks(16).enumerate() {
-            last[i % 256] += tree(item.iter().map(|sums| sums[k]).collect());
+        for (i, part) in tiles.chunks(16).enumerate() {
+            last[i % 256] += tree(part.iter().map(|sums| sums[k]).collect());
         }
         halve(&mut last)
     })

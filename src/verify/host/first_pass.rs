@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::filter::Filter;
-use super::measure::{Add, AddWidely, Classified, Classify, Nonfinite, Quotients, RUN, SegmentSums};
+use super::measure::{Add, AddWidely, Classified, Classify, Nonfinite, Quotients, RUN, TileSums};
 use super::number::Number;
 use super::side::{BLOCK, Order, Side};
 use crate::device::TensorRef;
@@ -10,13 +10,13 @@ use crate::simd::InstructionSet;
 use crate::verify::histogram::BINS;
 use crate::verify::options::Request;
 use crate::verify::rule::{Grid, Rule};
-use crate::verify::sums::{self, Accumulators, COLUMNS, LANES, SUMS, Sums};
+use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, SUMS, Sums};
 use crate::verify::values::{Metric, Values};
 
 /// What one worker of the first pass does, and what it found.
 pub(super) trait Worker {
-    /// Takes `count` elements from `start`, all of one segment; returns its sums.
-    fn segment(&mut self, start: usize, count: usize) -> Sums;
+    /// Takes `count` elements from `start`, all of one tile; returns its sums.
+    fn tile(&mut self, start: usize, count: usize) -> Sums;
     /// What was found so far, but for the sums.
     fn values(&self) -> Values;
 }
@@ -30,7 +30,7 @@ pub(super) struct Floats<'a, T> {
     reference: Side<'a, T>,
     set: InstructionSet,
     rule: Rule<T>,
-    lanes: usize,
+    accumulators: usize,
     /// The maximum of the epsilon difference is d / 2^e here.
     values: Values,
     filter: Filter<T>,
@@ -61,7 +61,7 @@ impl<'a, T: Number> Floats<'a, T> {
             reference: Side::new(reference, order, set),
             set,
             rule,
-            lanes: LANES.min(vector),
+            accumulators: ACCUMULATORS.min(vector),
             filter: Filter::new(&rule, &values.maxima),
             values,
             careful: 0,
@@ -122,7 +122,7 @@ impl<'a, T: Number> Floats<'a, T> {
         }
     }
 
-    /// The sums of a segment for which T has no range: |a - r| and |r| again, added in f64.
+    /// The sums of a tile for which T has no range: |a - r| and |r| again, added in f64.
     fn wide_sums(&mut self, start: usize, count: usize) -> Sums {
         let mut acc = empty::<f64>();
         for at in (start..start + count).step_by(BLOCK) {
@@ -132,23 +132,23 @@ impl<'a, T: Number> Floats<'a, T> {
             self.set.run(Classify::<T, true, false> { result: a, reference: r, rule, filter, d, m });
             self.set.run(AddWidely { to: &mut acc, d, m });
         }
-        self.set.run(SegmentSums { of: &acc, lanes: self.lanes }).unwrap_or_default()
+        self.set.run(TileSums { of: &acc, accumulators: self.accumulators }).unwrap_or_default()
     }
 }
 
 impl<T: Number> Worker for Floats<'_, T> {
-    fn segment(&mut self, start: usize, count: usize) -> Sums {
+    fn tile(&mut self, start: usize, count: usize) -> Sums {
         let mut acc = empty::<T>();
         for at in (start..start + count).step_by(BLOCK) {
             self.block(at, BLOCK.min(start + count - at));
             if self.rule.all {
-                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, line: COLUMNS * self.lanes });
+                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, line: LANES * self.accumulators });
             }
         }
         if !self.rule.all {
             return [0.0; SUMS];
         }
-        self.set.run(SegmentSums { of: &acc, lanes: self.lanes }).unwrap_or_else(|| self.wide_sums(start, count))
+        self.set.run(TileSums { of: &acc, accumulators: self.accumulators }).unwrap_or_else(|| self.wide_sums(start, count))
     }
 
     fn values(&self) -> Values {

@@ -8,7 +8,7 @@ use crate::dtype::{DType, convert};
 use crate::verify::histogram::{self, BINS};
 use crate::verify::options::Request;
 use crate::verify::rule::IntRule;
-use crate::verify::sums::{self, COLUMNS, LANES, LINE, SUMS, Sums};
+use crate::verify::sums::{self, ACCUMULATORS, LANES, LINE, SUMS, Sums};
 use crate::verify::values::Values;
 
 /// The elements of both tensors as integers, block by block.
@@ -54,9 +54,9 @@ impl<'a> Integers<'a> {
 }
 
 impl Worker for Integers<'_> {
-    fn segment(&mut self, start: usize, count: usize) -> Sums {
+    fn tile(&mut self, start: usize, count: usize) -> Sums {
         let mut acc = [[0.0; LINE]; SUMS];
-        let lanes = LANES.min(self.vector);
+        let accumulators = ACCUMULATORS.min(self.vector);
         for at in (start..start + count).step_by(BLOCK) {
             for (i, (a, r)) in self.pairs.read(at, BLOCK.min(start + count - at)).enumerate() {
                 let (d, m) = self.values.observe_int(&self.rule, a, r);
@@ -66,14 +66,14 @@ impl Worker for Integers<'_> {
                     let [_, relative, _, epsilon, ratio] = self.rule.metrics(a.abs_diff(r), r.unsigned_abs());
                     histogram::count(to, (m > 0.0).then_some(relative), epsilon, ratio);
                 }
-                let lane = (at + i) / self.vector % COLUMNS * lanes + (at + i) % self.vector % lanes;
+                let accumulator = (at + i) / self.vector % LANES * accumulators + (at + i) % self.vector % accumulators;
                 for (k, x) in [d, m].into_iter().enumerate() {
-                    acc[2 * k][lane] += x;
-                    acc[2 * k + 1][lane] = x.mul_add(x, acc[2 * k + 1][lane]);
+                    acc[2 * k][accumulator] += x;
+                    acc[2 * k + 1][accumulator] = x.mul_add(x, acc[2 * k + 1][accumulator]);
                 }
             }
         }
-        if self.rule.all { sums::segment_sums(&acc, lanes).unwrap_or_default() } else { [0.0; SUMS] }
+        if self.rule.all { sums::tile_sums(&acc, accumulators).unwrap_or_default() } else { [0.0; SUMS] }
     }
 
     fn values(&self) -> Values {

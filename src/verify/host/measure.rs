@@ -107,7 +107,7 @@ impl<T: Number> Task for Quotients<'_, T> {
     }
 }
 
-/// Adds a block to the accumulators of its segment; `line` numbers are one of each accumulator.
+/// Adds a block to the accumulators of its tile; `line` numbers are one of each accumulator.
 pub(super) struct Add<'a, T> {
     pub to: &'a mut Accumulators<T>,
     pub d: &'a [T; BLOCK],
@@ -147,17 +147,17 @@ impl<T: Number> Task for AddWidely<'_, T> {
     }
 }
 
-/// Steps 2 and 3 of the sums, with `lanes` accumulators a column.
-pub(super) struct SegmentSums<'a, T> {
+/// Steps 2 and 3 of the sums, with `accumulators` accumulators a lane.
+pub(super) struct TileSums<'a, T> {
     pub of: &'a Accumulators<T>,
-    pub lanes: usize,
+    pub accumulators: usize,
 }
 
-impl<T: Number> Task for SegmentSums<'_, T> {
+impl<T: Number> Task for TileSums<'_, T> {
     type Output = Option<Sums>;
     #[inline(always)]
     fn run(self) -> Option<Sums> {
-        sums::segment_sums(self.of, self.lanes)
+        sums::tile_sums(self.of, self.accumulators)
     }
 }
 

@@ -1,19 +1,19 @@
 //! The comparison on the host device: all cores, vectors where the processor has them, any pair of formats, any layout.
 //!
 //! ```text
-//! first pass, by all workers, for each item of the sums, segment, block of 1024 elements:
+//! first pass, by all workers, for each partial sum, tile, block of 1024 elements:
 //!     a, r = the block as numbers of the pair's arithmetic        side, gather
 //!     d = |a - r|, m = |r|; counts; may a quotient exceed its maximum?   measure, filter
 //!     if so: the maxima of the block, with divisions
-//!     add d, d^2, m, m^2 to the accumulators of the segment
+//!     add d, d^2, m, m^2 to the accumulators of the tile
 //!     histograms, if asked for                                    bins
 //! second pass, if the verdict is to be explained:                 second_pass
 //!     read again, and take one by one what may be an answer
 //! ```
 //!
 //! Invariant of the first pass: after a block each maximum is that of all elements the worker has taken, since a block without one that may exceed
-//! it is the only kind that is not measured with divisions; the proof is in [`filter`]. Workers are joined by rules that do not depend on how items
-//! were shared out ([`Values::join`], [`Explanation::join`], and the sums of items in their order), so the number of threads changes no bit.
+//! it is the only kind that is not measured with divisions; the proof is in [`filter`]. Workers are joined by rules that do not depend on how elements
+//! were shared out ([`Values::join`], [`Explanation::join`], and the partial sums in their order), so the number of threads changes no bit.
 //!
 //! What differs between formats is how bytes become numbers, and nothing else: there is one set of loops for f32, one for f64, and one for exact
 //! integers, each compiled for every instruction set. The reference implementation is `rule.rs`, one element after the other.
@@ -49,12 +49,12 @@ pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request
 
 /// [`compare`] with one of the processor's instruction sets.
 pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
-    let items = Items::of(result, reference);
+    let partials = Partials::of(result, reference);
     let tensors = [result.clone(), reference.clone()];
     macro_rules! both_passes {
         ($first:expr, $second:expr) => {{
-            let (values, mismatches) = first_pass(&items, || $first);
-            let explain = || second_pass(&items, &tensors, request.first, &mismatches, || $second(&values));
+            let (values, mismatches) = first_pass(&partials, || $first);
+            let explain = || second_pass(&partials, &tensors, request.first, &mismatches, || $second(&values));
             let explanation = request.explains(&values, result).then(explain);
             Outcome { values, explanation }
         }};
@@ -85,85 +85,85 @@ pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, referenc
 }
 
 /// How the elements are shared out.
-struct Items {
+struct Partials {
     elements: usize,
-    segment: usize,
+    tile: usize,
 }
 
-impl Items {
-    fn of(result: &TensorRef<'_>, reference: &TensorRef<'_>) -> Items {
+impl Partials {
+    fn of(result: &TensorRef<'_>, reference: &TensorRef<'_>) -> Partials {
         let vector = sums::vector_width(result.dtype(), reference.dtype());
-        Items { elements: result.elements(), segment: sums::segment_elements(vector) }
+        Partials { elements: result.elements(), tile: sums::tile_elements(vector) }
     }
 
     fn count(&self) -> usize {
-        self.elements.div_ceil(self.segment * sums::SEGMENTS_PER_ITEM)
+        self.elements.div_ceil(self.tile * sums::PARTIAL_TILES)
     }
 
-    /// Begin and size of the parts of `size` elements of an item; the last part of a tensor may be smaller.
-    fn parts(&self, item: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
-        let all = self.segment * sums::SEGMENTS_PER_ITEM;
-        let end = self.elements.min((item + 1) * all);
-        (item * all..end).step_by(size).map(move |start| (start, size.min(end - start)))
+    /// Begin and size of the parts of `size` elements of a partial sum; the last part of a tensor may be smaller.
+    fn parts(&self, partial: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
+        let all = self.tile * sums::PARTIAL_TILES;
+        let end = self.elements.min((partial + 1) * all);
+        (partial * all..end).step_by(size).map(move |start| (start, size.min(end - start)))
     }
 
-    /// Gives all items to as many workers as there are threads. Each takes runs of consecutive items, always the first that nobody has, so that
+    /// Gives all partial sums to as many workers as there are threads. Each takes runs of consecutive partials, always the first that nobody has, so that
     /// it sees elements in ascending order.
     fn share<W, R: Send>(&self, worker: impl Fn() -> W + Sync, take: impl Fn(&mut W, usize) + Sync, end: impl Fn(W) -> R + Sync) -> Vec<R> {
-        let items = self.count();
-        let workers = rayon::current_num_threads().min(items);
+        let partials = self.count();
+        let workers = rayon::current_num_threads().min(partials);
         // Runs of 1 MiB or so of each side keep workers out of each other's pages; short ones even out the load.
-        let run = (items / (16 * workers)).clamp(1, 8);
+        let run = (partials / (16 * workers)).clamp(1, 8);
         let next = AtomicUsize::new(0);
         let work = |_| {
             let mut worker = worker();
             loop {
                 let first = next.fetch_add(run, Ordering::Relaxed);
-                if first >= items {
+                if first >= partials {
                     return end(worker);
                 }
-                (first..items.min(first + run)).for_each(|item| take(&mut worker, item));
+                (first..partials.min(first + run)).for_each(|partial| take(&mut worker, partial));
             }
         };
         (0..workers).into_par_iter().with_max_len(1).map(work).collect()
     }
 }
 
-/// Values, and the mismatches of each item.
-fn first_pass<W: first_pass::Worker>(items: &Items, worker: impl Fn() -> W + Sync) -> (Values, Vec<u64>) {
+/// Values, and the mismatches in each partial sum.
+fn first_pass<W: first_pass::Worker>(partials: &Partials, worker: impl Fn() -> W + Sync) -> (Values, Vec<u64>) {
     struct Taken<W> {
         worker: W,
-        items: Vec<(usize, Sums, u64)>,
+        partials: Vec<(usize, Sums, u64)>,
     }
-    let take = |taken: &mut Taken<W>, item: usize| {
+    let take = |taken: &mut Taken<W>, partial: usize| {
         let before = taken.worker.values().mismatches;
-        let segments: Vec<Sums> = items.parts(item, items.segment).map(|(start, count)| taken.worker.segment(start, count)).collect();
-        taken.items.push((item, sums::item_sums(&segments), taken.worker.values().mismatches - before));
+        let tiles: Vec<Sums> = partials.parts(partial, partials.tile).map(|(start, count)| taken.worker.tile(start, count)).collect();
+        taken.partials.push((partial, sums::partial_sums(&tiles), taken.worker.values().mismatches - before));
     };
-    let parts = items.share(|| Taken { worker: worker(), items: Vec::new() }, take, |taken| (taken.worker.values(), taken.items));
+    let parts = partials.share(|| Taken { worker: worker(), partials: Vec::new() }, take, |taken| (taken.worker.values(), taken.partials));
     let mut values = Values::EMPTY;
     parts.iter().for_each(|(theirs, _)| values.join(theirs));
-    let mut in_order: Vec<_> = parts.into_iter().flat_map(|(_, items)| items).collect();
-    in_order.sort_unstable_by_key(|(item, ..)| *item);
-    values.sums = sums::join_items(in_order.iter().map(|(_, sums, _)| *sums));
+    let mut in_order: Vec<_> = parts.into_iter().flat_map(|(_, partials)| partials).collect();
+    in_order.sort_unstable_by_key(|(partial, ..)| *partial);
+    values.sums = sums::join_partials(in_order.iter().map(|(_, sums, _)| *sums));
     (values, in_order.into_iter().map(|(.., mismatches)| mismatches).collect())
 }
 
-/// The explanation; `mismatches` has their number in each item.
+/// The explanation; `mismatches` has their number in each partial sum.
 fn second_pass<W: second_pass::Worker>(
-    items: &Items,
+    partials: &Partials,
     tensors: &[TensorRef<'_>; 2],
     first: usize,
     mismatches: &[u64],
     worker: impl Fn() -> W + Sync,
 ) -> Explanation {
-    let take = |worker: &mut W, item: usize| items.parts(item, BLOCK).for_each(|(start, count)| worker.block(start, count));
-    let parts = items.share(&worker, take, W::explanation);
+    let take = |worker: &mut W, partial: usize| partials.parts(partial, BLOCK).for_each(|(start, count)| worker.block(start, count));
+    let parts = partials.share(&worker, take, W::explanation);
     let mut explanation = Explanation::EMPTY;
     parts.iter().for_each(|theirs| explanation.join(theirs));
     let mut worker = worker();
-    let failing = mismatches.iter().enumerate().filter(|(_, n)| **n > 0).map(|(item, _)| item);
-    let blocks = failing.flat_map(|item| items.parts(item, BLOCK));
+    let failing = mismatches.iter().enumerate().filter(|(_, n)| **n > 0).map(|(partial, _)| partial);
+    let blocks = failing.flat_map(|partial| partials.parts(partial, BLOCK));
     explanation.first =
         blocks.flat_map(|(start, count)| worker.mismatches(start, count)).take(first).map(|index| found(tensors, index)).collect();
     explanation

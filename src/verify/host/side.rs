@@ -5,7 +5,7 @@ use super::number::Number;
 use crate::device::TensorRef;
 use crate::dtype::DType;
 use crate::simd::{InstructionSet, Task};
-use crate::verify::sums::{COLUMNS, LANES};
+use crate::verify::sums::{ACCUMULATORS, LANES};
 
 /// Elements that are decoded and measured at a time: whole rows of [`sums`](crate::verify::sums) for every format, and small enough that
 /// everything made of them stays in the L1 cache.
@@ -20,16 +20,16 @@ pub(super) struct Block<T>(pub [T; BLOCK]);
 pub(super) enum Order {
     /// As they are in the tensor.
     Logical,
-    /// As the accumulators of the sums take them: for each row first lanes 0 to 3 of all columns, then the next four, and so on. With V
-    /// elements a column there are V / 4 such lines a row.
+    /// As the accumulators of the sums take them: for each row first elements 0 to 3 of all lanes, then the next four, and so on. With V
+    /// elements a lane there are V / 4 such lines a row.
     Lines { vector: usize },
 }
 
 impl Order {
-    /// Quads of a column, which are one line apart; 1 when lines are in logical order.
+    /// Quads of a lane, which are one line apart; 1 when lines are in logical order.
     fn quads(self) -> usize {
         match self {
-            Order::Lines { vector } if vector > LANES => vector / LANES,
+            Order::Lines { vector } if vector > ACCUMULATORS => vector / ACCUMULATORS,
             _ => 1,
         }
     }
@@ -37,9 +37,9 @@ impl Order {
     /// Where element `i` of a block stands.
     fn position(self, i: usize) -> usize {
         let quads = self.quads();
-        let (row, i) = (i / (COLUMNS * LANES * quads), i % (COLUMNS * LANES * quads));
-        let (column, quad, lane) = (i / (LANES * quads), i / LANES % quads, i % LANES);
-        ((row * quads + quad) * COLUMNS + column) * LANES + lane
+        let (row, i) = (i / (LANES * ACCUMULATORS * quads), i % (LANES * ACCUMULATORS * quads));
+        let (lane, quad, accumulator) = (i / (ACCUMULATORS * quads), i / ACCUMULATORS % quads, i % ACCUMULATORS);
+        ((row * quads + quad) * LANES + lane) * ACCUMULATORS + accumulator
     }
 }
 
@@ -90,7 +90,7 @@ fn partial<T: Number>(dtype: DType, bytes: &[u8], order: Order, count: usize, nu
     }
 }
 
-/// Puts quads of `quad` bytes into lines; `quads` of them are a column.
+/// Puts quads of `quad` bytes into lines; `quads` of them are a lane.
 struct Arrange<'a> {
     from: &'a [u8],
     to: &'a mut [u8],
@@ -122,7 +122,7 @@ impl Task for Arrange<'_> {
 #[inline(always)]
 fn lines<const QUAD: usize, const QUADS: usize>(from: &[u8], to: &mut [u8]) {
     let (from, to) = (from.as_chunks::<QUAD>().0, to.as_chunks_mut::<QUAD>().0);
-    let rows = from.as_chunks::<COLUMNS>().0.chunks_exact(QUADS).zip(to.as_chunks_mut::<COLUMNS>().0.chunks_exact_mut(QUADS));
+    let rows = from.as_chunks::<LANES>().0.chunks_exact(QUADS).zip(to.as_chunks_mut::<LANES>().0.chunks_exact_mut(QUADS));
     for (from, to) in rows {
         let from = from.as_flattened();
         for (q, line) in to.iter_mut().enumerate() {
