@@ -287,10 +287,11 @@ constexpr u32 HISTOGRAM_STEPS = 21;
 constexpr u32 SUMS = 4;
 // Mismatches that an explanation lists at most.
 constexpr u32 MAX_LISTED = 64;
-// What docs/numerics.md adds up together: a tile is so many rows of so many lanes, each with as many elements as 16 bytes of the narrower format
-// hold; and so many tiles make a partial sum.
+// Rows of a tile of the sums, see docs/numerics.md.
 constexpr u32 TILE_ROWS = 16;
+// Lanes of a row, each with as many elements as 16 bytes of the narrower format hold.
 constexpr u32 TILE_LANES = 32;
+// Tiles of a partial sum.
 constexpr u32 PARTIAL_TILES = 16;
 
 // What the first pass finds.
