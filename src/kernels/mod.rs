@@ -84,3 +84,37 @@ pub(crate) fn extent(what: &'static str, n: usize) -> Result<u32> {
         limit: "less than 2^31 on a GPU".to_owned(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_merged_up_to_eight_dimensions() {
+        let thirds = [6561, 2187, 729, 243, 81, 27, 9, 3, 1];
+        for (shape, strides, expected, reason) in [
+            (&[2, 3][..], &[3, 1][..], Some(&[][..]), "dense"),
+            (&[4, 1], &[1, 7], Some(&[]), "dense but for a stride that no element takes"),
+            (&[2, 3], &[4, 1], Some(&[(2, 4), (3, 1)]), "padded rows"),
+            (&[2, 3], &[1, 2], Some(&[(2, 1), (3, 2)]), "transposed"),
+            (&[2, 2, 3], &[6, 3, 1], Some(&[]), "three dimensions that continue each other"),
+            (&[2, 2, 3], &[12, 6, 2], Some(&[(12, 2)]), "the same, with gaps"),
+            (&[2; 8], &thirds[1..], Some(&[(2, 2187), (2, 729), (2, 243), (2, 81), (2, 27), (2, 9), (2, 3), (2, 1)]), "eight"),
+            (&[2; 9], &thirds, None, "nine"),
+        ] {
+            let merged = Merged::of(&Layout::strided(shape, strides, 0).unwrap());
+            match (merged, expected) {
+                (Ok(Merged { rank, extents, strides }), Some(expected)) => {
+                    let dims: Vec<(u64, i64)> = extents.into_iter().zip(strides).take(rank as usize).collect();
+                    assert_eq!(dims, expected, "{reason}");
+                }
+                (Err(error), None) => assert_eq!(
+                    error.to_string(),
+                    "strides = [6561, 2187, 729, 243, 81, 27, 9, 3, 1] is invalid: at most 8 dimensions that do not continue each other, on a GPU",
+                    "{reason}"
+                ),
+                (merged, _) => panic!("{reason}: {:?}", merged.map(|m| m.rank)),
+            }
+        }
+    }
+}
