@@ -1,6 +1,7 @@
 //! GEMM through a model.
 
 use super::{Model, fast, naive};
+use crate::simd::InstructionSet;
 
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major with leading dimensions `lda`, `ldb`, `ldc`.
 ///
@@ -19,6 +20,5 @@ pub fn gemm_tile(model: Model, m: usize, n: usize, k: usize, a: &[f32], lda: usi
     if k == 0 {
         return naive::gemm(model, m, n, k, a, lda, b, ldb, c, ldc);
     }
-    let best = fast::Level::available().next().unwrap_or(fast::Level::Baseline);
-    fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc }, best);
+    fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc }, InstructionSet::best());
 }

@@ -69,6 +69,11 @@ impl InstructionSet {
         InstructionSet::all()[0]
     }
 
+    /// Whether a fused multiply-add is an instruction of this set, not a call.
+    pub(crate) fn has_fma(self) -> bool {
+        self.0 != Set::Plain || cfg!(target_arch = "aarch64")
+    }
+
     /// Runs a task with these instructions.
     #[inline]
     pub(crate) fn run<T: Task>(self, task: T) -> T::Output {

@@ -2,14 +2,15 @@
 //!
 //! One blocked loop serves all models: a panel of B and a few rows of A are copied to the stack (prepared, padded with
 //! zeros, widened), so that the inner loop sees nothing but full groups. A [`Lane`] is the rule for one output element; the
-//! loop over the columns of a panel becomes vector code where the rule has no branches. It is compiled for AVX-512, for AVX2
-//! with FMA and for what every machine of the target has; all give the same bits, those of [`naive`](super::naive).
+//! loop over the columns of a panel becomes vector code where the rule has no branches. It is compiled for every instruction set; all give the
+//! same bits, those of [`naive`](super::naive).
 
 mod exact;
 mod fused;
 mod rounded;
 
 use super::{Input, Model, Rule};
+use crate::simd::{InstructionSet, Task};
 
 /// Columns of a panel of B.
 const COLUMNS: usize = 32;
@@ -31,44 +32,18 @@ pub(super) struct Problem<'a> {
     pub ldc: usize,
 }
 
-/// The machine code to run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Level {
-    /// What every machine of the target has.
-    Baseline,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512 F, DQ, VL, BW.
-    Avx512,
-}
-
-impl Level {
-    /// The levels that this machine has, best first.
-    pub(super) fn available() -> impl Iterator<Item = Level> {
-        #[cfg(target_arch = "x86_64")]
-        let has = {
-            use std::arch::is_x86_feature_detected as has;
-            let avx2 = has!("avx2") && has!("fma");
-            (avx2 && has!("avx512f") && has!("avx512dq") && has!("avx512vl") && has!("avx512bw"), avx2)
-        };
-        #[cfg(not(target_arch = "x86_64"))]
-        let has = (false, false);
-        [(Level::Avx512, has.0), (Level::Avx2, has.1), (Level::Baseline, true)].into_iter().filter(|l| l.1).map(|l| l.0)
-    }
-}
-
-/// Runs `p`, whose k is not zero, at `level` or, where this machine lacks it, at the baseline.
-pub(super) fn gemm(model: Model, p: &mut Problem, level: Level) {
+/// Runs `p`, whose k is not zero.
+pub(super) fn gemm(model: Model, p: &mut Problem, set: InstructionSet) {
     let f16 = model.input() == Input::F16;
     match model.rule() {
-        Rule::Fma => dispatch(&rounded::Chain, model, p, level),
-        Rule::Tree { group: 4 } => dispatch(&rounded::Tree::<4> { f16 }, model, p, level),
-        Rule::Tree { .. } => dispatch(&rounded::Tree::<2> { f16 }, model, p, level),
-        Rule::Exact { group: 4 } => dispatch(&exact::Exact::<4>, model, p, level),
-        Rule::Exact { .. } => dispatch(&exact::Exact::<2>, model, p, level),
-        Rule::Fused { group: 4, keep } => dispatch(&fused::Fused::<4>::new(model, keep), model, p, level),
-        Rule::Fused { keep, .. } => dispatch(&fused::Fused::<8>::new(model, keep), model, p, level),
-        Rule::FusedHalves { keep } => dispatch(&fused::Halves::new(model, keep), model, p, level),
+        Rule::Fma => dispatch(&rounded::Chain, model, p, set),
+        Rule::Tree { group: 4 } => dispatch(&rounded::Tree::<4> { f16 }, model, p, set),
+        Rule::Tree { .. } => dispatch(&rounded::Tree::<2> { f16 }, model, p, set),
+        Rule::Exact { group: 4 } => dispatch(&exact::Exact::<4>, model, p, set),
+        Rule::Exact { .. } => dispatch(&exact::Exact::<2>, model, p, set),
+        Rule::Fused { group: 4, keep } => dispatch(&fused::Fused::<4>::new(model, keep), model, p, set),
+        Rule::Fused { keep, .. } => dispatch(&fused::Fused::<8>::new(model, keep), model, p, set),
+        Rule::FusedHalves { keep } => dispatch(&fused::Halves::new(model, keep), model, p, set),
     }
 }
 
@@ -124,30 +99,27 @@ impl Span {
     }
 }
 
-fn dispatch<L: Lane>(lane: &L, model: Model, p: &mut Problem, level: Level) {
-    #[cfg(target_arch = "x86_64")]
-    if Level::available().any(|l| l == level) {
-        match level {
-            // SAFETY: the features that the function is compiled for were just found on this machine.
-            Level::Avx512 => return unsafe { avx512(lane, model, p) },
-            // SAFETY: the features that the function is compiled for were just found on this machine.
-            Level::Avx2 => return unsafe { avx2(lane, model, p) },
-            Level::Baseline => {}
-        }
+fn dispatch<L: Lane>(lane: &L, model: Model, p: &mut Problem, set: InstructionSet) {
+    if set.has_fma() {
+        set.run(Blocked::<L, true> { lane, model, p });
+    } else {
+        set.run(Blocked::<L, false> { lane, model, p });
     }
-    blocked::<L, { cfg!(target_arch = "aarch64") }>(lane, model, p);
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma")]
-fn avx512<L: Lane>(lane: &L, model: Model, p: &mut Problem) {
-    blocked::<L, true>(lane, model, p);
+/// The whole GEMM. `FMA` as for [`Lane::step`].
+struct Blocked<'a, 'p, L, const FMA: bool> {
+    lane: &'a L,
+    model: Model,
+    p: &'a mut Problem<'p>,
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn avx2<L: Lane>(lane: &L, model: Model, p: &mut Problem) {
-    blocked::<L, true>(lane, model, p);
+impl<L: Lane, const FMA: bool> Task for Blocked<'_, '_, L, FMA> {
+    type Output = ();
+    #[inline(always)]
+    fn run(self) {
+        blocked::<L, FMA>(self.lane, self.model, self.p);
+    }
 }
 
 #[inline(always)]

@@ -64,7 +64,7 @@ fn accumulator(d: &mut Dice) -> f32 {
 }
 
 #[test]
-fn every_level_gives_the_naive_bits() {
+fn every_instruction_set_gives_the_naive_bits() {
     let mut d = Dice(1);
     for model in Model::all() {
         let (ta, tb) = model.input().dtypes();
@@ -77,13 +77,13 @@ fn every_level_gives_the_naive_bits() {
                 let c: Vec<f32> = (0..m * ldc).map(|_| accumulator(&mut d)).collect();
                 let mut expected = c.clone();
                 naive::gemm(model, m, n, k, &a, lda, &b, ldb, &mut expected, ldc);
-                for level in Level::available() {
+                for set in InstructionSet::all() {
                     let mut found = c.clone();
-                    gemm(model, &mut Problem { m, n, k, a: &a, lda, b: &b, ldb, c: &mut found, ldc }, level);
+                    gemm(model, &mut Problem { m, n, k, a: &a, lda, b: &b, ldb, c: &mut found, ldc }, *set);
                     for (i, (f, e)) in found.iter().zip(&expected).enumerate() {
                         let (row, column) = (i / ldc, i % ldc);
                         let same = f.to_bits() == e.to_bits();
-                        assert!(same, "{model}, {level:?}, A {ka}, B {kb}, k {k}, [{row}, {column}]: {f:e}, naive {e:e}");
+                        assert!(same, "{model}, {set:?}, A {ka}, B {kb}, k {k}, [{row}, {column}]: {f:e}, naive {e:e}");
                     }
                 }
             }
