@@ -7,6 +7,7 @@ use crate::device::host::HostAlloc;
 use crate::device::{Backend, Device, DeviceBytes, Event, Stream};
 use crate::error::Result;
 use crate::kernels::bandwidth as kernels;
+use crate::simd::{InstructionSet, Task};
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -35,13 +36,14 @@ fn read_on_host(bytes: usize) -> Result<Duration> {
     // A block is aligned to more than a word: what is no word is at its end.
     let [a, b] = [&a, &b].map(|block| bytemuck::pod_align_to::<u8, u64>(block.as_slice()).1);
     // With and without asking for memory ahead: which is faster depends on the processor.
-    let read = |sum: fn(&[u64]) -> u64| {
+    let set = InstructionSet::best();
+    let read = |sum: &(dyn Fn(&[u64]) -> u64 + Sync)| {
         best(|| {
             let sums = a.par_chunks(1 << 16).zip(b.par_chunks(1 << 16)).map(|(a, b)| sum(a) ^ sum(b));
             std::hint::black_box(sums.reduce(|| 0, |x, y| x ^ y));
         })
     };
-    Ok(read(sum_of::<false>).min(read(sum_of::<true>)))
+    Ok(read(&|words| set.run(Sum::<false>(words))).min(read(&|words| set.run(Sum::<true>(words)))))
 }
 
 fn read_on_gpu(device: &Device, gpu: &'static HipDevice, bytes: usize) -> Result<Duration> {
@@ -119,39 +121,25 @@ fn hip_of<'a>(gpu: &'static HipDevice, stream: &'a Stream) -> Result<&'a HipStre
     }
 }
 
-/// A reduction that costs next to nothing, so that memory is what is measured. Compiled for wide vectors where they are.
-fn sum_of<const AHEAD: bool>(words: &[u64]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: AVX2 was just detected.
-        return unsafe { sum_avx2::<AHEAD>(words) };
-    }
-    sum::<AHEAD>(words)
-}
+/// A reduction that costs next to nothing, so that memory is what is measured.
+struct Sum<'a, const AHEAD: bool>(&'a [u64]);
 
-/// [`sum`] for AVX2.
-///
-/// # Safety
-/// The processor has AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn sum_avx2<const AHEAD: bool>(words: &[u64]) -> u64 {
-    sum::<AHEAD>(words)
-}
-
-#[inline(always)]
-fn sum<const AHEAD: bool>(words: &[u64]) -> u64 {
-    let mut lanes = [0u64; 16];
-    let (chunks, rest) = words.as_chunks::<16>();
-    for chunk in chunks {
-        if AHEAD {
-            prefetch(chunk);
+impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
+    type Output = u64;
+    #[inline(always)]
+    fn run(self) -> u64 {
+        let mut lanes = [0u64; 16];
+        let (chunks, rest) = self.0.as_chunks::<16>();
+        for chunk in chunks {
+            if AHEAD {
+                prefetch(chunk);
+            }
+            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+                *lane ^= x;
+            }
         }
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane ^= x;
-        }
+        lanes.into_iter().chain(rest.iter().copied()).fold(0, |x, y| x ^ y)
     }
-    lanes.into_iter().chain(rest.iter().copied()).fold(0, |x, y| x ^ y)
 }
 
 /// Asks for what lies 8 KiB behind a chunk of two cache lines.

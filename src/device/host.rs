@@ -1,61 +1,42 @@
 //! The host backend's memory: aligned, zeroed, and an error instead of an abort when there is none.
 
 use crate::error::{Error, Result};
-use std::alloc::Layout;
-use std::ptr::NonNull;
+use bytemuck::{Pod, Zeroable};
+use std::fmt;
 
-/// Alignment of every allocation: a cache line, and more than any vector load needs.
-pub(crate) const ALIGN: usize = 64;
+/// A cache line, whose alignment is more than any vector load needs.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
 
 /// An owned block of host memory. Zero bytes allocate nothing.
-#[derive(Debug)]
 pub(crate) struct HostAlloc {
-    ptr: NonNull<u8>,
+    lines: Vec<Line>,
     bytes: usize,
 }
-
-// SAFETY: the block is owned, and the allocator takes it back from any thread.
-unsafe impl Send for HostAlloc {}
-// SAFETY: all that a shared block gives is a slice for reading; it is written through an exclusive borrow only.
-unsafe impl Sync for HostAlloc {}
 
 impl HostAlloc {
     /// Allocates `bytes` zeroed bytes.
     pub(crate) fn new(bytes: usize) -> Result<HostAlloc> {
-        let fail = |reason: &str| Error::OutOfMemory { device: name(), bytes, reason: reason.to_owned() };
-        if bytes == 0 {
-            return Ok(HostAlloc { ptr: NonNull::<Aligned>::dangling().cast(), bytes });
-        }
-        let layout = Layout::from_size_align(bytes, ALIGN).map_err(|_| fail("larger than the address space"))?;
-        // SAFETY: the layout's size is not zero.
-        let ptr = unsafe { std::alloc::alloc_zeroed(layout) };
-        let ptr = NonNull::new(ptr).ok_or_else(|| fail("the allocator has no such block"))?;
-        Ok(HostAlloc { ptr, bytes })
+        let fail = |()| Error::OutOfMemory { device: name(), bytes, reason: "the allocator has no such block".to_owned() };
+        let lines = bytemuck::allocation::try_zeroed_vec(bytes.div_ceil(size_of::<Line>())).map_err(fail)?;
+        Ok(HostAlloc { lines, bytes })
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none).
-        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr(), self.bytes) }
+        &bytemuck::cast_slice(&self.lines)[..self.bytes]
     }
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: `ptr` is valid for `bytes` initialised bytes (dangling and aligned when there are none), and they are borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.bytes) }
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.bytes]
     }
 }
 
-impl Drop for HostAlloc {
-    fn drop(&mut self) {
-        if self.bytes > 0 {
-            // SAFETY: `new` checked this very layout and allocated with it.
-            unsafe { std::alloc::dealloc(self.ptr.as_ptr(), Layout::from_size_align_unchecked(self.bytes, ALIGN)) }
-        }
+impl fmt::Debug for HostAlloc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostAlloc").field("address", &self.lines.as_ptr()).field("bytes", &self.bytes).finish()
     }
 }
-
-/// Stands for the alignment of a zero-length allocation.
-#[repr(align(64))]
-struct Aligned;
 
 pub(crate) fn name() -> String {
     let threads = rayon::current_num_threads();

@@ -216,20 +216,18 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
 fn store<const PAST: bool>(target: &mut [u8], vector: __m512i) {
-    let target: *mut __m512i = target[..64].as_mut_ptr().cast();
+    let target = &mut target[..64];
     if PAST {
         // SAFETY: 64 exclusive bytes; `Stream::fill` chooses this only for aligned ones.
-        unsafe { _mm512_stream_si512(target, vector) };
+        unsafe { _mm512_stream_si512(target.as_mut_ptr().cast(), vector) };
     } else {
-        // SAFETY: 64 exclusive bytes.
-        unsafe { _mm512_storeu_si512(target, vector) };
+        target.copy_from_slice(bytemuck::bytes_of(&vector));
     }
 }
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
 fn repeat<const PAST: bool>(line: &[u8; 64], out: &mut [u8]) {
-    // SAFETY: 64 readable bytes.
-    let line = unsafe { _mm512_loadu_si512(line.as_ptr().cast()) };
+    let line = bytemuck::cast(*line);
     out.as_chunks_mut::<64>().0.iter_mut().for_each(|target| store::<PAST>(target, line));
     if PAST {
         _mm_sfence();
@@ -336,9 +334,7 @@ fn bf16s<const PAST: bool, const FORM: Form>(p: &FillParams, first: u64, out: &m
 
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
 fn bytes<const PAST: bool>(p: &FillParams, first: u64, out: &mut [u8], table: &[u8; 256]) {
-    // SAFETY: each load reads 64 of the 256 bytes.
-    let quarter = |i: usize| unsafe { _mm512_loadu_si512(table.as_ptr().add(64 * i).cast()) };
-    let (t0, t1, t2, t3) = (quarter(0), quarter(1), quarter(2), quarter(3));
+    let [t0, t1, t2, t3]: [__m512i; 4] = bytemuck::cast(*table);
     stream::<PAST>(p, 0, first, out, |draws| {
         let below_128 = _mm512_permutex2var_epi8(t0, draws, t1);
         let others = _mm512_permutex2var_epi8(t2, draws, t3);
