@@ -345,7 +345,7 @@ struct VerifyWorkspace {
     u64 first[MAXIMA];
     u64 ulps;
     u64 passing[2];
-    u64 first_segment;
+    u64 first_tile;
     u64 blocks_done;
     // What the first pass has found, for the second.
     VerifyValues values;
@@ -361,7 +361,7 @@ struct VerifyOperand {
     u32 dtype;
     u32 rank;  // 0: dense
     u32 align; // bytes to which every row, if dense inside, is aligned: 1 to 16
-    u32 unused;
+    u32 plane; // whether it has two dimensions and up to 2^32 elements
 };
 
 // Every kernel of verify/.
@@ -382,9 +382,9 @@ struct VerifyParams {
     u32 judge;     // VerifyJudge
     u32 explain;   // VerifyExplain
     u32 listed;    // mismatches to list
-    u32 chunk_log; // a subgroup takes 2^chunk_log segments in a row, up to 16
-    double *partials; // [runs of segments][SUMS]
-    u32 *mismatches;  // [segments]
+    u32 run_log; // a subgroup takes 2^run_log tiles in a row, up to 16
+    double *partials; // [runs of tiles][SUMS]
+    u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]
     VerifyWorkspace *workspace;
     VerifyResult *result;

@@ -31,6 +31,12 @@ __device__ inline double any_decode(u32 dtype, u64 bits) {
     return (double)decode_small(f, (u32)bits);
 }
 
+// The number of an element as N.
+template <typename N> __device__ inline N number(u32 dtype, u64 bits) {
+    if constexpr (sizeof(N) == 8 && (N)0.5 == 0) return decode_int(format_of(dtype), bits);
+    else return (N)any_decode(dtype, bits);
+}
+
 __device__ inline i64 any_place(const AnyTensor &t, u64 index) { return any_place(index, t.rank, t.offset, t.extents, t.strides); }
 
 // Not for formats of less than a byte.

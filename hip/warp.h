@@ -21,6 +21,16 @@ __device__ inline void subgroup_barrier() {
 // Makes the compiler read shared memory again that other threads change. Not `volatile`: LLVM would no longer see whose address it is.
 __device__ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
+// Makes a number before what follows. LLVM would move it behind a branch that does not use it, and keep what it is made of in registers meanwhile.
+#if defined(__AMDGCN__)
+__device__ inline void make_now(float &x) { asm volatile("" : "+v"(x)); }
+__device__ inline void make_now(double &x) { asm volatile("" : "+v"(x)); }
+// The same number in all lanes.
+__device__ inline void make_now(u32 &x) { x = __builtin_amdgcn_readfirstlane(x); }
+#else
+template <typename T> __device__ inline void make_now(T &) {}
+#endif
+
 // Whether the condition holds in any lane of the wavefront. All of its lanes must be there.
 __device__ inline bool wavefront_any(bool x) { return __any(x); }
 
@@ -49,16 +59,19 @@ struct LaneCount {
     __device__ void clear() { count = 0, part = 0; }
     __device__ void add(bool x) { asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p add.f32 %0, %0, 0f3f800000;\n\t}" : "+f"(part) : "r"((u32)x)); }
     __device__ void carry() { count += (u32)part, part = 0; }
+    __device__ void keep() {}
     __device__ u32 own() const { return count; }
 #elif defined(__AMDGCN__)
     __device__ void clear() { count = 0; }
     __device__ void add(bool x) { count += (u32)__popcll(__ballot(x)); }
     __device__ void carry() {}
+    __device__ void keep() { make_now(count); }
     __device__ u32 own() const { return threadIdx.x % warpSize == 0 ? count : 0; }
 #else
     __device__ void clear() { count = 0; }
     __device__ void add(bool x) { count += x; }
     __device__ void carry() {}
+    __device__ void keep() {}
     __device__ u32 own() const { return count; }
 #endif
 };

@@ -163,8 +163,8 @@ template <u32 KIND> struct Decoder {
         }
     }
 
-    // Element `at`, decoded as x, also where it is not finite.
-    template <int W, typename N> __device__ N exact(const u32 (&w)[W], N x, u32 at) const {
-        return byte_float ? (N)decode_small(format_of(dtype), (at < 4 ? w[0] : w[1]) >> (at % 4 * 8) & 0xff) : x;
+    // Element i, decoded as x, also where it is not finite.
+    template <int W, typename N> __device__ N exact(const u32 (&w)[W], N x, u32 i) const {
+        return byte_float ? (N)decode_small(format_of(dtype), (i < 4 ? w[0] : w[1]) >> (i % 4 * 8) & 0xff) : x;
     }
 };

@@ -1,5 +1,5 @@
 // Pass B: reads both tensors again, given the values: where each maximum is first, the largest distance in ulps, the smallest tolerances that would pass, and the first
-// mismatches. Subgroups take segments in ascending order, so that the first element that one finds is its first.
+// mismatches. Subgroups take tiles in ascending order, so that the first element that one finds is its first.
 #pragma once
 #include "any.h"
 #include "verify/ulps.h"
@@ -147,7 +147,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         for (u32 k = 0; k < LIMITS; k++)
             if (value[k] > 0 && value[k] == p.workspace->values.maxima[RELATIVE + k] && !first[RELATIVE + k]) first[RELATIVE + k] = at;
         if (!p.all) continue;
-        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, pairs.a.bits_at(~at), pairs.r.bits_at(~at), x, y));
+        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, pairs.result_bits(~at), pairs.reference_bits(~at), x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
         if (!search.needs_more(rule, x, y, m)) continue;
         double mine[2];
@@ -158,33 +158,37 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
     search.refresh(s);
 }
 
-// A thread's part of a segment. Returns its mismatches.
+// A thread's part of a tile. Returns its mismatches.
 template <class Pairs>
-__device__ inline u32 explain_segment(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 segment) {
+__device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 tile) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
     u32 mismatches = 0, part = 0;
-    u64 index = pairs.walk.start(segment);
+    u64 index = pairs.walk.start(tile);
     search.refresh(s);
     UlpLimit<T> ulps(p, search.farthest.ulps, s.ulps);
     bool examined = false;
 #pragma unroll 1
     for (u32 step = 0; step < pairs.walk.steps; step++) {
         typename Pairs::N a[E], r[E];
-        pairs.fetch(index, a, r, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
-        T d[E], m[E], bound[E], excess = 0;
-        rule.measure(a, r, d, m, bound);
+        typename Pairs::Words words;
+        pairs.load(index, words);
+        typename Pairs::D differences[E];
+        pairs.take(index, words, a, r, differences, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
+        T d[E], m[E], bound[E];
+        AnyPositive<T> beyond;
+        rule.measure(differences, r, d, m, bound);
         bool hot = false;
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            mismatches += !within(distance(a[i], r[i]), bound[i]);
-            excess = search.limits.excess(excess, rule, d[i], m[i], bound[i], m[i] == 0);
+            mismatches += !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
+            search.limits.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
             hot |= d[i] > search.absolute;
             if (!p.all) continue;
             hot |= search.needs_more(rule, a[i], r[i], m[i]);
             hot |= ulps.reached(a[i], r[i]);
         }
-        if (wavefront_any(hot || excess > 0)) {
+        if (wavefront_any(hot || beyond.any())) {
             examine(p, pairs, s, search, rule, index, a, r);
             examined = true;
         }
@@ -200,7 +204,7 @@ __device__ inline u32 explain_segment(const VerifyParams &p, const Pairs &pairs,
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
     if (index == NOWHERE) return {NOWHERE, 0, 0};
-    return {index, pairs.a.bits_at(index), pairs.r.bits_at(index)};
+    return {index, pairs.result_bits(index), pairs.reference_bits(index)};
 }
 
 // Lists the first mismatches in the order of their indices, by one subgroup.
@@ -208,11 +212,11 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
     const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
     VerifyExplanation &out = p.result->explanation;
     u64 listed = 0;
-    for (u64 segment = ~p.workspace->first_segment; listed < count; segment++) {
-        // The next segment that has some: there is one.
-        while (!subgroup_votes(segment + lane_of() < pairs.segments && p.mismatches[segment + lane_of()])) segment += SUBGROUP;
-        segment += __ffs((int)subgroup_votes(segment + lane_of() < pairs.segments && p.mismatches[segment + lane_of()])) - 1;
-        for (u64 from = segment * pairs.walk.size; from < (segment + 1) * pairs.walk.size && listed < count; from += SUBGROUP) {
+    for (u64 tile = ~p.workspace->first_tile; listed < count; tile++) {
+        // The next tile that has some: there is one.
+        while (!subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()])) tile += SUBGROUP;
+        tile += __ffs((int)subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()])) - 1;
+        for (u64 from = tile * pairs.walk.size; from < (tile + 1) * pairs.walk.size && listed < count; from += SUBGROUP) {
             const u64 index = from + lane_of();
             bool fails = false;
             VerifyElement element = {NOWHERE, 0, 0};
@@ -272,12 +276,12 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
 #pragma unroll 1
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
 #pragma unroll 1
-        for (u32 part = 0; part < 1u << p.chunk_log; part++) {
-            const u64 segment = ((first + group) << p.chunk_log) + part;
-            const u32 mismatches = subgroup_sum(explain_segment(p, pairs, s, search, rule, segment));
-            if (lane_of() || segment >= pairs.segments) continue;
-            p.mismatches[segment] = mismatches;
-            if (mismatches) atomicMax(&p.workspace->first_segment, ~segment);
+        for (u32 part = 0; part < 1u << p.run_log; part++) {
+            const u64 tile = ((first + group) << p.run_log) + part;
+            const u32 mismatches = subgroup_sum(explain_tile(p, pairs, s, search, rule, tile));
+            if (lane_of() || tile >= pairs.tiles) continue;
+            p.mismatches[tile] = mismatches;
+            if (mismatches) atomicMax(&p.workspace->first_tile, ~tile);
         }
     if (lane_of() == 0) s.farthest[group] = search.farthest;
     __syncthreads();

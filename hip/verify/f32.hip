@@ -5,7 +5,7 @@
 
 #define VERIFY(a, r, pieces)                                                                                                                                      \
     extern "C" __global__ void BOUNDS(256, 4) verify_counts_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, false, false>(p); }             \
-    extern "C" __global__ void BOUNDS(256, 3) verify_all_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, false>(p); }                 \
+    extern "C" __global__ void BOUNDS(256, 2) verify_all_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, false>(p); }                 \
     extern "C" __global__ void BOUNDS(256, 2) verify_histograms_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, true>(p); }           \
     extern "C" __global__ void BOUNDS(256, 2) verify_explain_f32_##a##_##r(VerifyParams p) { explain<Pairs<InF32, a, r, pieces>>(p); }
 VERIFY(8, 8, 1)

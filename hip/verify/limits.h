@@ -1,55 +1,76 @@
 // The current maxima of the quotient metrics: how an element is tested against them, and how they rise.
 //
-// The test passes an element on exactly when a maximum rises, but for numbers near the ends of the range, where it may pass on more. For a quotient d / x and its
-// maximum M: d / x rounds to more than M when it exceeds M by more than half of the distance h' to the next number. d - M x is exact where d / x is within that distance
-// (the remainder of a division is), so that the sign of fma(-h, x, fma(-M, x, d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder
-// underflows. Equal quotients never pass, so data in which all elements have the same error cost nothing.
+// An element needs the exact check when a maximum rises, but for numbers near the ends of the range, where others need it, too. For a quotient d / x and its maximum M: d / x
+// rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is), so that the
+// sign of fma(-h, x, fma(-M, x, d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients are never positive, so data in
+// which all elements have the same error cost nothing.
 #pragma once
 #include "verify/pairs.h"
 
 enum { LIMITS = MAXIMA - RELATIVE };
 
-// Patterns of scaled maxima, from RELATIVE on, which only rise.
+// Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only rise, one after the other: a test with an old limit and a new half is
+// positive for whatever exceeds the new limit.
 template <typename T> struct SharedLimits {
-    alignas(16) typename Real<T>::Bits pattern[LIMITS];
+    typedef typename Real<T>::Bits Bits;
+    alignas(16) Bits limit[LIMITS], half[LIMITS];
+    // 0 where half of the distance would underflow: a test that is positive more often. Nothing is beyond an infinite limit anyway.
+    static __device__ Bits half_of(Bits limit) {
+        const Bits exponent = limit & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
+        return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
+    }
 };
 
-template <typename T> struct Limits {
+// Whether any of several a b + c is positive.
+template <typename T> struct AnyPositive {
+    bool found = false;
+    __device__ void add(T a, T b, T c) { found |= Real<T>::fused(a, b, c) > 0; }
+    __device__ bool any() const { return found; }
+};
+template <> struct AnyPositive<float> {
+    float most = 0;
+#if defined(__CUDA_ARCH__)
+    // Clamped to 0 and 1, which costs nothing there, they are summed: a maximum would take twice as long.
+    __device__ void add(float a, float b, float c) {
+        float x;
+        asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(x) : "f"(a), "f"(b), "f"(c));
+        most += x;
+    }
+#else
+    __device__ void add(float a, float b, float c) { most = fmaxf(__fmaf_rn(a, b, c), most); }
+#endif
+    __device__ bool any() const { return most > 0; }
+};
+
+// TINY: differences may be so small that their remainders underflow. All is scaled then.
+template <typename T, bool TINY = true> struct Limits {
     typedef typename Real<T>::Bits Bits;
     T limit[LIMITS], half[LIMITS];
     __device__ explicit Limits(const SharedLimits<T> &s) {
         // Other threads raise them.
         compiler_barrier();
 #pragma unroll
-        for (int k = 0; k < LIMITS; k++) set(k, s.pattern[k]);
+        for (int k = 0; k < LIMITS; k++) limit[k] = Real<T>::of(s.limit[k]), half[k] = Real<T>::of(s.half[k]);
     }
-    __device__ void set(int k, Bits pattern) {
-        limit[k] = Real<T>::of(pattern);
-        // 0 where half of the distance would underflow: a test that passes on more.
-        const Bits exponent = pattern & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
-        half[k] = Real<T>::of(exponent > down ? exponent - down : 0);
-    }
+    __device__ void set(int k, Bits pattern) { limit[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedLimits<T>::half_of(pattern)); }
+    static __device__ T scale() { return TINY ? Real<T>::scale_up() : (T)1; }
     // The scaled pattern of a maximum, rounded down.
     __device__ static Bits pattern(double x) {
         if (x > Real<double>::max()) return Real<T>::EXPONENT;
-        const double scaled = x * (double)Real<T>::scale_up();
+        const double scaled = x * (double)scale();
         if (scaled > (double)Real<T>::max()) return bits_of(Real<T>::max());
         const T t = (T)scaled;
         return bits_of(t) - ((double)t > scaled);
     }
-    __device__ static T beyond(T limit, T half, T x, T scaled) { return Real<T>::fused(-half, x, Real<T>::fused(-limit, x, scaled)); }
-    // The larger of `before` and this element's excess, which is positive when it is beyond a maximum.
-    __device__ T excess(T before, const Rule<T> &rule, T d, T m, T bound, bool zero) const {
-        const T scaled = d * Real<T>::scale_up();
-        // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements.
-        const bool large = m > Real<T>::small();
-        const int old = RELATIVE_OLD - RELATIVE;
-        const T relative = beyond(large ? limit[old] : limit[0], large ? half[old] : half[0], m, scaled);
-        const T ratio = beyond(limit[RATIO - RELATIVE], half[RATIO - RELATIVE], bound, scaled);
-        const T epsilon = Real<T>::fused(-limit[EPSILON - RELATIVE], rule.binade(m), scaled);
-        before = Real<T>::larger(zero ? 0 : relative, before);
-        before = Real<T>::larger(ratio, before);
-        return Real<T>::larger(epsilon, before);
+    // Tests an element against all maxima. The sign of the reference is ignored. WIDER: see `Rule::binade`.
+    template <bool WIDER = true> __device__ void test(AnyPositive<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
+        const T m = Real<T>::abs(reference), scaled = d * scale();
+        // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements. Its half serves both: with a smaller one the test is positive more often.
+        const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
+        const T relative = m > Real<T>::small() ? limit[old] : limit[0];
+        if (!zero) beyond.add(-half[old], m, Real<T>::fused(-relative, m, scaled));
+        beyond.add(-half[ratio], bound, Real<T>::fused(-limit[ratio], bound, scaled));
+        beyond.add(-limit[EPSILON - RELATIVE], rule.template binade<WIDER>(reference), scaled);
     }
 };
 
@@ -66,15 +87,18 @@ template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d,
 template <typename T> __device__ inline double limited(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
 
 // Raises the maxima by E pairs. All lanes of a subgroup.
-template <typename T, int E>
-__device__ inline void raise(u64 *maxima, SharedLimits<T> &s, const Limits<T> &limits, const Rule<T> &rule, const T (&d)[E], const T (&m)[E]) {
+template <typename T, bool TINY, typename N, int E>
+__device__ inline void raise(u64 *maxima, SharedLimits<T> &s, const Limits<T, TINY> &limits, const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
     double most[LIMITS] = {};
 #pragma unroll 1
     for (u32 i = 0; i < E; i++) {
-        const T x = pick(d, i), y = pick(m, i);
-        if (!(limits.excess(0, rule, x, y, rule.bound(y), y == 0) > 0)) continue;
+        const N x = pick(a, i), y = pick(r, i);
+        const T d = (T)distance(x, y), m = (T)magnitude(y);
+        AnyPositive<T> beyond;
+        limits.test(beyond, rule, d, m, rule.bound(m), m == 0);
+        if (!beyond.any()) continue;
         double value[LIMITS];
-        quotients(rule, x, y, value);
+        quotients(rule, d, m, value);
 #pragma unroll
         for (int k = 0; k < LIMITS; k++) most[k] = Real<double>::larger(value[k], most[k]);
     }
@@ -86,9 +110,11 @@ __device__ inline void raise(u64 *maxima, SharedLimits<T> &s, const Limits<T> &l
         mine = lane == k ? x : mine;
     }
     if (lane < LIMITS) {
-        // What other blocks have found comes back, so that each passes on a few elements only.
+        // What other blocks have found comes back, so that each checks some elements only.
         const u64 before = atomicMax(&maxima[RELATIVE + lane], mine);
-        atomicMax(&s.pattern[lane], Limits<T>::pattern(limited(rule, lane, f64_of(before > mine ? before : mine))));
+        const typename Real<T>::Bits limit = Limits<T, TINY>::pattern(limited(rule, lane, f64_of(before > mine ? before : mine)));
+        atomicMax(&s.limit[lane], limit);
+        atomicMax(&s.half[lane], SharedLimits<T>::half_of(limit));
     }
     subgroup_barrier();
 }

@@ -42,8 +42,12 @@ __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(
 
 template <typename T> __device__ inline T magnitude(T x) { return Real<T>::abs(x); }
 __device__ inline u64 magnitude(i64 x) { return x < 0 ? 0 - (u64)x : (u64)x; }
+__device__ inline u64 magnitude(u64 x) { return x; }
+// A number whose magnitude is the distance.
+template <typename T> __device__ inline T difference(T a, T r) { return a - r; }
 template <typename T> __device__ inline T distance(T a, T r) { return Real<T>::abs(a - r); }
 __device__ inline u64 distance(i64 a, i64 r) { return a > r ? (u64)a - (u64)r : (u64)r - (u64)a; }
+__device__ inline u64 difference(i64 a, i64 r) { return distance(a, r); }
 // Whether a distance is within the bound; for integers within floor(bound), at most 2^64 - 1.
 template <typename T> __device__ inline bool within(T d, T bound) { return d <= bound; }
 __device__ inline bool within(u64 d, double bound) { return bound >= 18446744073709551616.0 || d <= (u64)bound; }
@@ -60,23 +64,23 @@ template <typename T> struct Rule {
     // By any tolerances: those that a search tries may overflow where the given ones do not.
     __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, m, atol_), Real<T>::max()); }
     __device__ T bound(T m) const { return bound(rtol, m, atol); }
-    // Of E finite pairs.
-    template <typename N, int E> __device__ void measure(const N (&a)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
+    // Of E finite pairs with these differences.
+    template <bool CLAMP = true, typename D, typename N, int E> __device__ void measure(const D (&differences)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            d[i] = (T)distance(a[i], r[i]), m[i] = (T)magnitude(r[i]);
+            d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
             bound[i] = Real<T>::fused(rtol, m[i], atol);
         }
         // Here, since it is rare and the same for all threads.
-        if (clamp)
+        if (CLAMP && clamp)
 #pragma unroll
             for (int i = 0; i < E; i++) bound[i] = Real<T>::smaller(bound[i], Real<T>::max());
     }
-    // 2^e, e the exponent of m held within the result's format.
-    __device__ T binade(T m) const {
+    // 2^e, e the exponent of m held within the result's format; a sign is ignored. WIDER: the reference may be above its binades.
+    template <bool WIDER = true> __device__ T binade(T m) const {
         Bits x = bits_of(m) & Real<T>::EXPONENT;
         x = x < lowest ? lowest : x;
-        return Real<T>::of(x > highest ? highest : x);
+        return Real<T>::of(WIDER && x > highest ? highest : x);
     }
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.
     __device__ double epsilons(T d, T m) const {

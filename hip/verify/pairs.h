@@ -1,12 +1,13 @@
-// How a comparison goes through two tensors: the arithmetic of a pair, the way of a thread through a segment, and how it gets its next E pairs.
+// How a comparison goes through two tensors: the arithmetic of a pair, the way of a thread through a tile, and how it gets its next E pairs.
 #pragma once
+#include "any.h"
 #include "verify/layout.h"
 #include "verify/sums.h"
 
-// N is what elements are decoded to, T what is computed with. A wide integer's difference is exact before it becomes a T.
-struct InF32 { typedef float N, T; enum { E = 8 }; static constexpr bool EXACT = false; };
-struct InF64 { typedef double N, T; enum { E = 4 }; static constexpr bool EXACT = false; };
-struct InI64 { typedef i64 N; typedef double T; enum { E = 4 }; static constexpr bool EXACT = true; };
+// N is what elements are decoded to, D what their differences are, T what is computed with. A wide integer's difference is exact before it becomes a T.
+struct InF32 { typedef float N, D, T; enum { E = 8 }; static constexpr bool EXACT = false; };
+struct InF64 { typedef double N, D, T; enum { E = 4 }; static constexpr bool EXACT = false; };
+struct InI64 { typedef i64 N; typedef u64 D; typedef double T; enum { E = 4 }; static constexpr bool EXACT = true; };
 
 // An element of an array in registers, which have no addresses.
 template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
@@ -16,16 +17,16 @@ template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
     return y;
 }
 
-// A thread's way through its column of a segment, E elements at a time: parts of a row, or PIECES rows at once where a column has fewer.
+// A thread's way through its lane of a tile, E elements at a time: parts of a row, or PIECES rows at once where a lane has fewer.
 template <int E, int PIECES> struct Walk {
     u32 row, parts, steps;
-    u64 size; // elements of a segment
+    u64 size; // elements of a tile
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
         row = width * SUBGROUP, size = (u64)row * TILE_ROWS;
         parts = PIECES > 1 ? 1 : width / E, steps = TILE_ROWS * width / E;
     }
-    __device__ u64 start(u64 segment) const { return segment * size + lane_of() * (row / SUBGROUP); }
+    __device__ u64 start(u64 tile) const { return tile * size + lane_of() * (row / SUBGROUP); }
     // The element that is `e`th of those at `index`.
     __device__ u64 element(u64 index, u32 e) const { return index + (e < E / PIECES ? e : row + e - E / PIECES); }
     // Goes on to the next E.
@@ -37,59 +38,86 @@ template <int E, int PIECES> struct Walk {
     }
 };
 
-template <class Arith_, u32 A, u32 R, int PIECES> struct Pairs {
+// PARTS times E pairs are loaded at once, in PIECES, and taken E at a time.
+template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
+    typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = Arith::E, W = 8, LANES = PIECES == 2 && sizeof(N) == 8 ? 2 : 4 };
-    const Operand<A, E, W, PIECES> a;
-    const Operand<R, E, W, PIECES> r;
-    const Walk<E, PIECES> walk;
-    const u64 n, segments, runs;
+    enum { E = Arith::E, PARTS = PARTS_, W = 8, ACCUMULATORS = PIECES == 2 && sizeof(N) == 8 ? 2 : 4 };
+    // Whether differences may be so small that their remainders underflow: not between formats of few exponents.
+    static constexpr bool TINY = !is_fixed(A) || !is_fixed(R) || format_of(A - FIXED).bias > 16 || format_of(R - FIXED).bias > 16;
+    // Whether bounds may overflow: the host takes kernels for fixed formats only where they cannot.
+    static constexpr bool CLAMP = !is_fixed(A);
+    // Whether a reference may be above the binades of the result's format.
+    static constexpr bool WIDER = !is_fixed(A) || A != R || format_of(A - FIXED).specials == INTEGER;
+    const Operand<A, E * PARTS, W, PIECES> a;
+    const Operand<R, E * PARTS, W, PIECES> r;
+    const Walk<E * PARTS, PIECES> walk;
+    const u64 n, tiles, runs;
     __device__ explicit Pairs(const VerifyParams &p)
-        : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), segments((p.n + walk.size - 1) / walk.size),
-          runs((segments + (1ull << p.chunk_log) - 1) >> p.chunk_log) {}
+        : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + walk.size - 1) / walk.size),
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log) {}
 
-    // The pairs at `index`. Those that are not finite go to `visit`; zeros stand for them, and for elements from n on. All lanes of a wavefront.
-    template <class Visit> __device__ void fetch(u64 index, N (&x)[E], N (&y)[E], Visit visit) const {
-        u32 wa[W], wr[W];
-        a.load(index, walk.row, n, wa);
-        r.load(index, walk.row, n, wr);
-        a.decoder.template decode<E>(wa, x);
-        r.decoder.template decode<E>(wr, y);
+    // What E pairs are in memory.
+    struct Words {
+        u32 a[W], r[W];
+    };
+    __device__ void load(u64 index, Words &w) const {
+        a.load(index, walk.row, n, w.a);
+        r.load(index, walk.row, n, w.r);
+    }
+
+    // Brings the next part to the front.
+    __device__ void next_part(Words &w) const {
+        if constexpr (PARTS > 1) {
+            enum { FROM_A = E * width_of(A) / 32, FROM_R = E * width_of(R) / 32 };
+#pragma unroll
+            for (u32 i = 0; i + FROM_A < W; i++) w.a[i] = w.a[i + FROM_A];
+#pragma unroll
+            for (u32 i = 0; i + FROM_R < W; i++) w.r[i] = w.r[i + FROM_R];
+        }
+    }
+
+    // The E pairs at `index`, the first of the words, and their differences. `visit` gets those that are not finite; zeros stand for them, and for elements from n on. All
+    // lanes of a wavefront.
+    template <class Visit> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], Visit visit) const {
+        a.decoder.template decode<E>(w.a, x);
+        r.decoder.template decode<E>(w.r, y);
         // F8E8M0 has no zero.
-        if (walk.element(index, E - 1) >= n)
+        if (!is_fixed(A) && walk.element(index, E - 1) >= n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
                 if (walk.element(index, e) >= n) x[e] = y[e] = 0;
+#pragma unroll
+        for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (!Arith::EXACT) {
-            bool odd = a.decoder.template special<E>(wa) | r.decoder.template special<E>(wr);
+            bool odd = a.decoder.template special<E>(w.a) | r.decoder.template special<E>(w.r);
             if (width_of(A) != 8 || width_of(R) != 8) {
                 // 0 as long as all differences are finite.
                 T probe = 0;
 #pragma unroll
-                for (int i = 0; i < E; i++) probe = Real<T>::fused(x[i] - y[i], 0, probe);
+                for (int i = 0; i < E; i++) probe = Real<T>::fused(d[i], 0, probe);
                 odd |= !(probe == 0);
             }
-            if (wavefront_any(odd)) replace(wa, wr, x, y, visit);
+            if (wavefront_any(odd)) replace(w, x, y, d, visit);
         }
     }
-    template <class Visit> __device__ void replace(const u32 (&wa)[W], const u32 (&wr)[W], N (&x)[E], N (&y)[E], Visit visit) const {
+    template <class Visit> __device__ void replace(const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], Visit visit) const {
         u32 odd = 0;
 #pragma unroll
-        for (int i = 0; i < E; i++) odd |= a.decoder.finite(wa, x[i], i) && r.decoder.finite(wr, y[i], i) ? 0 : 1u << i;
+        for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a, x[i], i) && r.decoder.finite(w.r, y[i], i) ? 0 : 1u << i;
         // Few lanes have any, and few of those have more than one.
-        while (odd) {
-            const u32 e = __ffs((int)odd) - 1;
-            odd &= odd - 1;
-            visit(a.decoder.exact(wa, pick(x, e), e), r.decoder.exact(wr, pick(y, e), e));
-#pragma unroll
-            for (u32 i = 0; i < E; i++) {
-                x[i] = i == e ? 0 : x[i];
-                y[i] = i == e ? 0 : y[i];
-            }
+        for (u32 left = odd; left; left &= left - 1) {
+            const u32 i = __ffs((int)left) - 1;
+            visit(a.decoder.exact(w.a, pick(x, i), i), r.decoder.exact(w.r, pick(y, i), i));
         }
+#pragma unroll
+        for (u32 i = 0; i < E; i++)
+            if (odd >> i & 1) x[i] = y[i] = 0, d[i] = 0;
     }
+    __device__ u64 result_bits(u64 index) const { return a.bits_at(index); }
+    __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }
 };
 
 // Whether a pair that is not finite passes.

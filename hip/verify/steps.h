@@ -26,9 +26,9 @@ template <typename T> struct Steps {
 #pragma unroll
         for (u32 k = 0; k < HISTOGRAM_STEPS; k++) count[k].carry();
     }
-    template <typename N, int E> __device__ void add(const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
+    template <typename D, typename N, int E> __device__ void add(const Rule<T> &rule, const D (&differences)[E], const N (&r)[E]) {
         T d[E], m[E], bound[E];
-        rule.measure(a, r, d, m, bound);
+        rule.measure(differences, r, d, m, bound);
         const T unit = (T)pow2(-rule.mantissa_bits);
 #pragma unroll
         for (int i = 0; i < E; i++) {

@@ -3,12 +3,6 @@
 #include "any.h"
 #include "verify/limits.h"
 
-// The number of an element as N.
-template <typename N> __device__ inline N number(u32 dtype, u64 bits) {
-    if constexpr (sizeof(N) == 8 && (N)0.5 == 0) return decode_int(format_of(dtype), bits);
-    else return (N)any_decode(dtype, bits);
-}
-
 // A pattern's place in the order of its format.
 __device__ inline i64 ordinal(u32 dtype, u64 bits) {
     const Format f = format_of(dtype);

@@ -3,14 +3,20 @@
 #include "verify/limits.h"
 #include "verify/steps.h"
 
+// What the counts tell apart in pairs that are not finite.
+enum { ORDINARY, ZERO, NOT_A_NUMBER, PLUS, MINUS, CLASSES };
+template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
+
 // What the threads of a block share.
 template <typename T> struct ValuesShared {
     SharedLimits<T> limits;
-    u64 counts[COUNTS];
+    // A block reads fewer than 2^32 elements.
+    u32 counts[4];
+    u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
     u64 steps[HISTOGRAM_STEPS];
-    SumTree trees[FINAL_LANES / SUBGROUP];
-    double lanes[SUMS][FINAL_LANES];
+    SumTree trees[FINAL_ACCUMULATORS / SUBGROUP];
+    double finals[SUMS][FINAL_ACCUMULATORS];
     u32 last;
 };
 
@@ -24,9 +30,13 @@ template <class Arith> struct Values {
         mismatches.clear(), zero_passes.clear(), zeros_a.clear(), zeros_r.clear();
         largest_a = largest_r = largest_d = 0;
     }
+    __device__ void keep() {
+        mismatches.keep(), zero_passes.keep(), zeros_a.keep(), zeros_r.keep();
+        make_now(largest_a), make_now(largest_r), make_now(largest_d);
+    }
     __device__ void carry() { mismatches.carry(), zero_passes.carry(), zeros_a.carry(), zeros_r.carry(); }
-    __device__ void add_passes(N a, N r, T d, T bound) {
-        if constexpr (Arith::EXACT) mismatches.add(!within(distance(a, r), bound));
+    __device__ void add_passes(typename Arith::D difference, T d, T bound) {
+        if constexpr (Arith::EXACT) mismatches.add(!within(difference, bound));
         else mismatches.add(d > bound);
     }
     __device__ void add_zero_passes(N r, T m, T bound) {
@@ -35,116 +45,124 @@ template <class Arith> struct Values {
     }
 };
 
-template <typename T> __device__ inline void count_class(u64 *counts, u32 side, T x) {
-    if (!is_finite(x)) atomicAdd(&counts[(x != x ? NANS_A : x > 0 ? PLUS_A : MINUS_A) + side], 1ull);
+// A pair that is not finite.
+template <class Arith> __device__ inline void add_nonfinite(u32 *classes, Values<Arith> &v, typename Arith::N a, typename Arith::N r) {
+    typedef typename Arith::T T;
+    atomicAdd(&classes[class_of(a) * CLASSES + class_of(r)], 1u);
+    v.largest_a = Real<T>::larger(is_finite(a) ? (T)magnitude(a) : 0, v.largest_a);
+    v.largest_r = Real<T>::larger(is_finite(r) ? (T)magnitude(r) : 0, v.largest_r);
 }
 
-// A pair that is not finite.
-template <class Arith> __device__ inline void count_nonfinite(const VerifyParams &p, u64 *counts, Values<Arith> &v, typename Arith::N a, typename Arith::N r) {
-    typedef typename Arith::T T;
-    count_class(counts, 0, a);
-    count_class(counts, 1, r);
-    atomicAdd(&counts[NONFINITE_PAIRS], 1ull);
-    if (!nonfinite_passes(p, a, r)) atomicAdd(&counts[MISMATCHES], 1ull);
-    if (a == 0) atomicAdd(&counts[ZEROS_A], 1ull);
-    if (r == 0) atomicAdd(&counts[ZEROS_R], 1ull);
-    if (is_finite(a)) v.largest_a = Real<T>::larger((T)magnitude(a), v.largest_a);
-    if (is_finite(r)) v.largest_r = Real<T>::larger((T)magnitude(r), v.largest_r);
+// Adds to the counts how many pairs have these classes.
+__device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool nonfinite_equal) {
+    // The counts of a class, of results; those of references follow.
+    const u32 count_of[CLASSES] = {COUNTS, ZEROS_A, NANS_A, PLUS_A, MINUS_A};
+    if (a != ORDINARY) atomicAdd(&counts[count_of[a]], pairs);
+    if (r != ORDINARY) atomicAdd(&counts[count_of[r] + 1], pairs);
+    if (!nonfinite_equal || a != r) atomicAdd(&counts[MISMATCHES], pairs);
+    atomicAdd(&counts[NONFINITE_PAIRS], pairs);
 }
 
 // E finite pairs.
-template <class Arith, bool ALL, int LANES, int E>
-__device__ inline void add(const VerifyParams &p, ValuesShared<typename Arith::T> &s, const Rule<typename Arith::T> &rule, const typename Arith::N (&a)[E],
-                           const typename Arith::N (&r)[E], Values<Arith> &v, Sums<typename Arith::T, LANES> &sums) {
-    typedef typename Arith::T T;
+template <class Pairs, bool ALL>
+__device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
+                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+    typedef typename Pairs::T T;
+    enum { E = Pairs::E };
     T d[E], m[E], bound[E];
-    rule.measure(a, r, d, m, bound);
+    rule.template measure<Pairs::CLAMP>(differences, r, d, m, bound);
 #pragma unroll
     for (int i = 0; i < E; i++) {
-        v.add_passes(a[i], r[i], d[i], bound[i]);
+        v.add_passes(differences[i], d[i], bound[i]);
         v.largest_a = Real<T>::larger((T)magnitude(a[i]), v.largest_a);
         v.largest_r = Real<T>::larger(m[i], v.largest_r);
         v.largest_d = Real<T>::larger(d[i], v.largest_d);
     }
     if constexpr (ALL) {
-        const Limits<T> limits(s.limits);
-        T excess = 0;
+        const Limits<T, Pairs::TINY> limits(s.limits);
+        AnyPositive<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
             v.add_zero_passes(r[i], m[i], bound[i]);
             v.zeros_a.add(a[i] == 0);
             const bool zero = m[i] == 0;
             v.zeros_r.add(zero);
-            sums.add(i % LANES, d[i], m[i]);
-            excess = limits.excess(excess, rule, d[i], m[i], bound[i], zero);
+            sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
+            limits.template test<Pairs::WIDER>(beyond, rule, d[i], (T)r[i], bound[i], zero);
         }
-        if (wavefront_any(excess > 0)) raise(p.workspace->maxima, s.limits, limits, rule, d, m);
+        v.keep(), sums.keep();
+        if (wavefront_any(beyond.any())) raise(p.workspace->maxima, s.limits, limits, rule, a, r);
     }
 }
 
-// Adds E pairs to one sum in f64.
-template <typename N, int E, class Sums> __device__ inline void add_wide(u32 sum, const N (&a)[E], const N (&r)[E], Sums &sums, int lanes) {
-#pragma unroll
-    for (int i = 0; i < E; i++) sums.add_wide(i % lanes, sum < 2 ? (double)distance(a[i], r[i]) : (double)magnitude(r[i]), sum % 2);
+// A thread's part of a tile.
+template <class Pairs, bool ALL, bool HISTOGRAMS>
+__device__ inline void add_tile(const VerifyParams &p, const Pairs &pairs, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 tile,
+                                   Values<typename Pairs::Arith> &v, Steps<typename Pairs::T> &steps, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+    enum { E = Pairs::E, PARTS = Pairs::PARTS };
+    typename Pairs::Words words;
+    typename Pairs::N a[E], r[E];
+    typename Pairs::D d[E];
+    u64 index = pairs.walk.start(tile);
+    u32 part = 0, k = 0;
+    const i32 turns = (i32)pairs.walk.steps * PARTS;
+    // Where there is much to compute, the next words are on their way meanwhile: the first turn only loads.
+    constexpr bool AHEAD = ALL;
+#pragma unroll 1
+    for (i32 turn = AHEAD ? -1 : 0; turn < turns; turn++) {
+        if (!AHEAD && k == 0) pairs.load(index, words);
+        if (turn >= 0) {
+            pairs.take(index + k * E, words, a, r, d, [&](typename Pairs::N x, typename Pairs::N y) { add_nonfinite(s.classes, v, x, y); });
+            pairs.next_part(words);
+            if (++k == PARTS) k = 0, pairs.walk.next(index, part);
+        }
+        if (AHEAD && k == 0 && turn + 1 < turns) pairs.load(index, words);
+        if (turn < 0) continue;
+        add<Pairs, ALL>(p, s, rule, a, r, d, v, sums);
+        if constexpr (HISTOGRAMS) steps.add(rule, d, r);
+    }
 }
 
-// A thread's part of a segment. Returns sum s of the segment in lane 8 s.
-template <class Pairs, bool ALL, bool HISTOGRAMS>
-__device__ inline double add_segment(const VerifyParams &p, const Pairs &pairs, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 segment,
-                                     Values<typename Pairs::Arith> &v, Steps<typename Pairs::T> &steps) {
-    typedef typename Pairs::Arith Arith;
-    enum { E = Pairs::E, LANES = Pairs::LANES };
-    constexpr bool NARROW = ALL && sizeof(typename Pairs::T) == 4;
+// The sums of a tile in f64, where f32 has no range for its squares: all is read again for each. Returns sum s in lane 8 s.
+template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u64 tile) {
+    enum { E = Pairs::E };
     double total = 0;
-    // Where f32 has no range for the squares all is read again for each sum, which is made in f64.
-    u32 again = 0;
-    bool more = false;
 #pragma unroll 1
-    do {
-        Sums<typename Pairs::T, LANES> sums;
-        sums.clear();
-        u64 index = pairs.walk.start(segment);
+    for (u32 sum = 0; sum < SUMS; sum++) {
+        WideSum<Pairs::ACCUMULATORS> wide;
+        wide.clear();
+        u64 index = pairs.walk.start(tile);
         u32 part = 0;
 #pragma unroll 1
-        for (u32 step = 0; step < pairs.walk.steps; step++) {
-            typename Pairs::N a[E], r[E];
-            pairs.fetch(index, a, r, [&](typename Pairs::N x, typename Pairs::N y) {
-                if (!again) count_nonfinite<Arith>(p, s.counts, v, x, y);
-            });
-            pairs.walk.next(index, part);
-            if constexpr (NARROW)
-                if (again) {
-                    add_wide(again - 1, a, r, sums, LANES);
-                    continue;
-                }
-            add<Arith, ALL>(p, s, rule, a, r, v, sums);
-            if constexpr (HISTOGRAMS) steps.add(rule, a, r);
-        }
-        if constexpr (NARROW) {
-            if (again) {
-                const double x = sums.join_wide();
-                if (lane_of() == 8 * (again - 1)) total = x;
-                more = again < SUMS;
-            } else {
-                total = sums.join();
-                more = wavefront_any(!sums.precise());
+        for (u32 step = 0; step < pairs.walk.steps; step++, pairs.walk.next(index, part)) {
+            typename Pairs::Words words;
+            pairs.load(index, words);
+#pragma unroll 1
+            for (u32 k = 0; k < Pairs::PARTS; k++) {
+                typename Pairs::N a[E], r[E];
+                typename Pairs::D d[E];
+                pairs.take(index + k * E, words, a, r, d, [](typename Pairs::N, typename Pairs::N) {});
+                pairs.next_part(words);
+#pragma unroll
+                for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
             }
-            again += more;
-        } else if (ALL) total = sums.join();
-    } while (more);
+        }
+        const double x = wide.join();
+        if (lane_of() == 8 * sum) total = x;
+    }
     return total;
 }
 
 // Adds what a block has found to the workspace.
 template <class Arith, bool HISTOGRAMS>
-__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, const Steps<typename Arith::T> &steps, u64 seen) {
+__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, const Steps<typename Arith::T> &steps, u64 seen, bool nonfinite_equal) {
     typedef typename Arith::T T;
     const u32 counts[4] = {v.mismatches.own(), v.zero_passes.own(), v.zeros_a.own(), v.zeros_r.own()};
     const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         const u32 x = subgroup_sum(counts[k]);
-        if (lane_of() == 0) atomicAdd(&s.counts[k], (u64)x);
+        if (lane_of() == 0) atomicAdd(&s.counts[k], x);
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {
@@ -154,7 +172,8 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
     if constexpr (HISTOGRAMS) steps.join(s.steps);
     __syncthreads();
     const u32 t = threadIdx.x;
-    if (t < COUNTS && s.counts[t]) atomicAdd(&w.counts[t], s.counts[t]);
+    if (t < 4 && s.counts[t]) atomicAdd(&w.counts[t], (u64)s.counts[t]);
+    if (t < CLASSES * CLASSES && s.classes[t]) count_classes(w.counts, t / CLASSES, t % CLASSES, s.classes[t], nonfinite_equal);
     if (t < 2 && s.magnitudes[t]) atomicMax(&w.magnitudes[t], s.magnitudes[t]);
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
     if (t < HISTOGRAM_STEPS && s.steps[t]) atomicAdd(&w.steps[t], s.steps[t]);
@@ -162,7 +181,7 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
 }
 
 // Writes the values, by the block that ends last.
-template <bool ALL> __device__ inline void write_values(const VerifyParams &p, double (&lanes)[SUMS][FINAL_LANES], u64 runs) {
+template <bool ALL> __device__ inline void write_values(const VerifyParams &p, double (&finals)[SUMS][FINAL_ACCUMULATORS], u64 runs) {
     VerifyWorkspace &w = *p.workspace;
     VerifyValues &out = w.values;
     const u32 t = threadIdx.x;
@@ -173,7 +192,7 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, d
     if (t < MAXIMA) out.maxima[t] = f64_of(w.maxima[t]);
     if (t < HISTOGRAM_BINS) out.histograms[t] = bin_of_steps(w.steps, t);
     double total[SUMS] = {};
-    if (ALL) join_runs(p.partials, runs, p.chunk_log, lanes, total);
+    if (ALL) join_runs(p.partials, runs, p.run_log, finals, total);
     if (t == 0)
         for (u32 s = 0; s < SUMS; s++) out.sums[s] = total[s];
     __syncthreads();
@@ -202,13 +221,22 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
 #pragma unroll 1
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups, rounds++)
 #pragma unroll 1
-        for (u32 part = 0; part < 1u << p.chunk_log; part++) {
+        for (u32 part = 0; part < 1u << p.run_log; part++) {
             const u64 run = first + group;
-            const double x = add_segment<Pairs, ALL, HISTOGRAMS>(p, pairs, s, rule, (run << p.chunk_log) + part, v, steps);
+            const u64 tile = (run << p.run_log) + part;
+            Sums<T, Pairs::ACCUMULATORS> sums;
+            sums.clear();
+            add_tile<Pairs, ALL, HISTOGRAMS>(p, pairs, s, rule, tile, v, steps, sums);
+            double x = 0;
+            if constexpr (ALL) {
+                x = sums.join();
+                if constexpr (sizeof(T) == 4)
+                    if (wavefront_any(!sums.precise())) x = wide_sums(pairs, tile);
+            }
             v.carry();
             if constexpr (HISTOGRAMS) steps.carry();
-            if (ALL && run < pairs.runs) s.trees[group].add(part, p.chunk_log, x, p.partials + run * SUMS);
+            if (ALL && run < pairs.runs) s.trees[group].add(part, p.run_log, x, p.partials + run * SUMS);
         }
-    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, steps, (rounds * groups << p.chunk_log) * pairs.walk.size);
-    if (last_block(p.workspace->blocks_done, s.last)) write_values<ALL>(p, s.lanes, pairs.runs);
+    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, steps, (rounds * groups << p.run_log) * pairs.walk.size, p.nonfinite_equal != 0);
+    if (last_block(p.workspace->blocks_done, s.last)) write_values<ALL>(p, s.finals, pairs.runs);
 }

@@ -62,7 +62,7 @@ impl Workspace {
             r: operand(question.reference)?,
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),
-            chunk_log: launch.run_log,
+            run_log: launch.run_log,
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),
