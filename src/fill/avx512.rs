@@ -8,8 +8,8 @@
 use super::element::{element, uniform_from};
 use super::params::{FillParams, flag, kind};
 use super::philox::{M0, M1, W0, W1};
-use super::vectors::Vectors;
 use crate::dtype::DType;
+use crate::simd::InstructionSet;
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -40,8 +40,8 @@ pub(super) enum Stream {
 
 impl Stream {
     /// How to fill, if this module does.
-    pub(super) fn new(vectors: Vectors, p: &FillParams, dtype: DType) -> Option<Stream> {
-        if vectors != Vectors::Avx512 || p.special_below > 0 || p.flags & flag::SPARSE != 0 {
+    pub(super) fn new(set: InstructionSet, p: &FillParams, dtype: DType) -> Option<Stream> {
+        if !set.has_vbmi() || p.special_below > 0 || p.flags & flag::SPARSE != 0 {
             return None;
         }
         match (p.kind, dtype) {
@@ -79,10 +79,10 @@ impl Stream {
         let whole = out.len() / TURN * TURN;
         let out = &mut out[..whole];
         if past_caches && (out.as_ptr() as usize).is_multiple_of(64) {
-            // SAFETY: `new` gives a `Stream` only with `Vectors::Avx512`, which says that the features were found.
+            // SAFETY: `new` gives a `Stream` only for a set with VBMI, which has these features.
             unsafe { self.fill_with::<true>(p, first, out, repair) };
         } else {
-            // SAFETY: the features were found, else `new` would have given no `Stream`.
+            // SAFETY: the set that `new` was given has these features, else it would have given no `Stream`.
             unsafe { self.fill_with::<false>(p, first, out, repair) };
         }
         whole

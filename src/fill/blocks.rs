@@ -9,9 +9,9 @@ use super::loops;
 use super::math::INV_TAU;
 use super::params::{FillParams, crand_state, flag, is_wide, kind};
 use super::philox;
-use super::vectors::Vectors;
 use crate::dtype::convert::{encode_from_f32, encode_from_f64};
 use crate::dtype::{DType, Overflow, Rounding};
+use crate::simd::InstructionSet;
 use std::ops::Range;
 
 /// Elements of a window.
@@ -21,7 +21,7 @@ pub(super) const WINDOW: usize = 512;
 pub(super) struct Blocks<'a> {
     p: &'a FillParams,
     dtype: DType,
-    vectors: Vectors,
+    set: InstructionSet,
     words: [u32; 2 * WINDOW],
     whole: [u64; WINDOW],
     singles: [f32; WINDOW],
@@ -34,12 +34,12 @@ pub(super) struct Blocks<'a> {
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(vectors: Vectors, p: &'a FillParams, dtype: DType) -> Blocks<'a> {
+    pub(super) fn new(set: InstructionSet, p: &'a FillParams, dtype: DType) -> Blocks<'a> {
         let (singles, doubles) = ([0.0; WINDOW], [0.0; WINDOW]);
         Blocks {
             p,
             dtype,
-            vectors,
+            set,
             words: [0; 2 * WINDOW],
             whole: [0; WINDOW],
             singles,
@@ -81,7 +81,7 @@ impl<'a> Blocks<'a> {
             kind::SUBNORMAL => {
                 self.below(start);
                 let f = self.dtype.float_format().map_or([0; 2], |f| [f.exponent_bits + f.mantissa_bits, f.pad_bits]);
-                loops::subnormal(self.vectors, f, &mut self.whole);
+                loops::subnormal(self.set, f, &mut self.whole);
                 self.store_whole();
             }
             kind::NORMAL => self.normal(start),
@@ -103,11 +103,11 @@ impl<'a> Blocks<'a> {
     /// The first `count` words of the window's random bits, of which an element takes `width`.
     fn words(&mut self, start: u64, width: u32, purpose: u32) {
         let count = WINDOW * width as usize / 32;
-        philox::words(self.vectors, self.p, purpose, start / u64::from(128 / width), &mut self.words[..count]);
+        philox::words(self.set, self.p, purpose, start / u64::from(128 / width), &mut self.words[..count]);
     }
 
     fn store_whole(&mut self) {
-        loops::store(self.vectors, self.dtype.bits(), &self.whole, &mut self.bytes);
+        loops::store(self.set, self.dtype.bits(), &self.whole, &mut self.bytes);
     }
 
     fn store_singles(&mut self, rounding: Rounding) {
@@ -123,10 +123,10 @@ impl<'a> Blocks<'a> {
         self.words(start, width, DATA);
         let words = &self.words[..WINDOW * width as usize / 32];
         if is_wide(self.dtype) {
-            loops::uniform_f64(self.vectors, self.p, words, &mut self.doubles);
+            loops::uniform_f64(self.set, self.p, words, &mut self.doubles);
             self.store_doubles();
         } else {
-            loops::uniform_f32(self.vectors, self.p, width, words, &mut self.singles);
+            loops::uniform_f32(self.set, self.p, width, words, &mut self.singles);
             self.store_singles(Rounding::NearestEven);
         }
     }
@@ -134,11 +134,11 @@ impl<'a> Blocks<'a> {
     fn normal(&mut self, start: u64) {
         if is_wide(self.dtype) {
             self.words(start, 64, DATA);
-            loops::normal_f64(self.vectors, self.p, &self.words, &mut self.doubles);
+            loops::normal_f64(self.set, self.p, &self.words, &mut self.doubles);
             self.store_doubles();
         } else {
             self.words(start, 32, DATA);
-            loops::normal_f32(self.vectors, self.p, &self.words[..WINDOW], &mut self.singles);
+            loops::normal_f32(self.set, self.p, &self.words[..WINDOW], &mut self.singles);
             self.store_singles(Rounding::NearestEven);
         }
     }
@@ -150,7 +150,7 @@ impl<'a> Blocks<'a> {
         self.words(start, width, DATA);
         let words = &self.words[..WINDOW * width as usize / 32];
         let mut doubtful = false;
-        loops::below(self.vectors, count, words, &mut self.whole, &mut doubtful);
+        loops::below(self.set, count, words, &mut self.whole, &mut doubtful);
         if doubtful {
             for (i, value) in self.whole.iter_mut().enumerate() {
                 if loops::is_doubtful(count, words, i) {
@@ -162,7 +162,7 @@ impl<'a> Blocks<'a> {
 
     fn integers(&mut self, start: u64) {
         self.below(start);
-        loops::integers(self.vectors, self.p, &mut self.whole);
+        loops::integers(self.set, self.p, &mut self.whole);
         if self.p.period > 1 {
             let whole = &mut self.whole;
             let period = self.p.period;
@@ -181,11 +181,11 @@ impl<'a> Blocks<'a> {
         if self.dtype.is_int() {
             self.store_whole();
         } else if self.dtype == DType::F64 {
-            loops::to_f64(self.vectors, &self.whole, &mut self.doubles);
+            loops::to_f64(self.set, &self.whole, &mut self.doubles);
             self.store_doubles();
         } else {
             // Exact: these formats count to at most 2^24.
-            loops::to_f32(self.vectors, &self.whole, &mut self.singles);
+            loops::to_f32(self.set, &self.whole, &mut self.singles);
             self.store_singles(Rounding::NearestEven);
         }
     }
@@ -197,7 +197,7 @@ impl<'a> Blocks<'a> {
         };
         self.words[..WINDOW].iter_mut().for_each(|word| *word = outputs.next_output());
         self.crand = Some((start + WINDOW as u64, outputs));
-        loops::crand(self.vectors, self.p, &self.words[..WINDOW], &mut self.singles);
+        loops::crand(self.set, self.p, &self.words[..WINDOW], &mut self.singles);
         self.store_singles(element::crand_rounding(self.dtype));
     }
 
@@ -227,14 +227,14 @@ impl<'a> Blocks<'a> {
                     *value = if (sum + i as u64).is_multiple_of(2) { p.a } else { -p.a };
                 }
             }),
-            kind::MONOTONIC => loops::monotonic(self.vectors, p, start, doubles),
+            kind::MONOTONIC => loops::monotonic(self.set, p, start, doubles),
             _ => {
                 let mut turn = INV_TAU.wrapping_mul(u128::from(start));
                 for whole in &mut self.whole {
                     *whole = (turn >> 64) as u64;
                     turn = turn.wrapping_add(INV_TAU);
                 }
-                loops::sin_or_cos(self.vectors, p.kind == kind::SIN, &self.whole, doubles);
+                loops::sin_or_cos(self.set, p.kind == kind::SIN, &self.whole, doubles);
             }
         }
     }
@@ -252,7 +252,7 @@ impl<'a> Blocks<'a> {
         if self.p.flags & flag::SPARSE != 0 {
             // 32 bits for four elements.
             self.words(start, 8, SPARSE);
-            loops::sparsify(self.vectors, self.dtype.bits(), &self.words[..WINDOW / 4], &mut self.bytes);
+            loops::sparsify(self.set, self.dtype.bits(), &self.words[..WINDOW / 4], &mut self.bytes);
         }
     }
 }

@@ -8,8 +8,8 @@ use super::avx512::Stream;
 use super::blocks::{Blocks, WINDOW, rows};
 use super::element::element;
 use super::params::{FillParams, flag, passes};
-use super::vectors::Vectors;
 use crate::dtype::DType;
+use crate::simd::InstructionSet;
 use rayon::prelude::*;
 
 /// Elements of one task. A multiple of what a turn of the vector loop makes, so that every chunk starts with one.
@@ -20,7 +20,7 @@ const PAST_CACHES: usize = 1 << 23;
 
 /// How the whole of a contiguous fill is computed.
 struct Plan<'a> {
-    vectors: Vectors,
+    set: InstructionSet,
     p: &'a FillParams,
     dtype: DType,
     #[cfg(target_arch = "x86_64")]
@@ -29,18 +29,18 @@ struct Plan<'a> {
 
 /// Fills a tensor in `memory`.
 pub(super) fn fill(p: &FillParams, dtype: DType, memory: &mut [u8]) {
-    fill_with(Vectors::best(), p, dtype, memory);
+    fill_with(InstructionSet::best(), p, dtype, memory);
 }
 
 /// [`fill`] with the instruction set given.
-pub(super) fn fill_with(vectors: Vectors, p: &FillParams, dtype: DType, memory: &mut [u8]) {
+pub(super) fn fill_with(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8]) {
     if p.count == 0 {
         return;
     }
     if p.flags & flag::CONTIGUOUS == 0 {
-        return strided(vectors, p, dtype, memory);
+        return strided(set, p, dtype, memory);
     }
-    let plan = Plan::new(vectors, p, dtype);
+    let plan = Plan::new(set, p, dtype);
     let (offset, count) = (p.offset as usize, p.count as usize);
     let per_unit = dtype.per_unit();
     // Packed: the first element may be the second of its byte, and the last the first.
@@ -62,13 +62,13 @@ pub(super) fn fill_with(vectors: Vectors, p: &FillParams, dtype: DType, memory: 
 }
 
 impl Plan<'_> {
-    fn new(vectors: Vectors, p: &FillParams, dtype: DType) -> Plan<'_> {
+    fn new(set: InstructionSet, p: &FillParams, dtype: DType) -> Plan<'_> {
         Plan {
-            vectors,
+            set,
             p,
             dtype,
             #[cfg(target_arch = "x86_64")]
-            stream: Stream::new(vectors, p, dtype),
+            stream: Stream::new(set, p, dtype),
         }
     }
 
@@ -78,7 +78,7 @@ impl Plan<'_> {
         let done = self.streamed(first, out, past_caches);
         if done < out.len() {
             let done_elements = (done / unit * self.dtype.per_unit()) as u64;
-            Blocks::new(self.vectors, self.p, self.dtype).fill(first + done_elements, &mut out[done..]);
+            Blocks::new(self.set, self.p, self.dtype).fill(first + done_elements, &mut out[done..]);
         }
     }
 
@@ -115,14 +115,14 @@ impl Shared {
 }
 
 /// Fills the elements wherever the strides lead.
-fn strided(vectors: Vectors, p: &FillParams, dtype: DType, memory: &mut [u8]) {
+fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8]) {
     let unit = dtype.unit_bytes();
     let shared = Shared(memory.as_mut_ptr());
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
     for &pass in passes(p, dtype) {
         (0..p.count.div_ceil(CHUNK as u64)).into_par_iter().for_each(|chunk| {
-            let mut blocks = Blocks::new(vectors, p, dtype);
+            let mut blocks = Blocks::new(set, p, dtype);
             let first = chunk * CHUNK as u64;
             for start in (first..p.count.min(first + CHUNK as u64)).step_by(WINDOW) {
                 let bytes = blocks.window(start);

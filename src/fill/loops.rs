@@ -1,13 +1,34 @@
-//! The inner loops of `blocks.rs`, compiled for each instruction set; the compiler vectorises them.
+//! The inner loops of `blocks.rs`, compiled for each [`InstructionSet`]; the compiler vectorises them.
 
 use super::element::{clamp32, clamp64, crand_number, kept, normal_pair32, normal_pair64};
 use super::math::sin_cos64;
 use super::params::{FillParams, flag};
-use super::vectors::{Vectors, for_each_set};
+use crate::simd::{InstructionSet, Task};
+
+/// Makes a [`Task`] of a function: `$name` takes the instructions to use, then the arguments of `$body`, which must be inlined always.
+macro_rules! for_each_set {
+    ($(#[$doc:meta])* fn $name:ident = $body:ident($($arg:ident: $ty:ty),*)) => {
+        $(#[$doc])*
+        pub(super) fn $name<'a>(set: InstructionSet, $($arg: $ty),*) {
+            struct Loop<'a> {
+                $($arg: $ty),*
+            }
+            impl Task for Loop<'_> {
+                type Output = ();
+                #[inline(always)]
+                fn run(self) {
+                    $body($(self.$arg),*)
+                }
+            }
+            set.run(Loop { $($arg),* });
+        }
+    };
+}
+pub(super) use for_each_set;
 
 for_each_set! {
     /// Uniform numbers from 64 bits each.
-    fn uniform_f64 = uniform_f64_body(p: &FillParams, words: &[u32], out: &mut [f64])
+    fn uniform_f64 = uniform_f64_body(p: &'a FillParams, words: &'a [u32], out: &'a mut [f64])
 }
 
 #[inline(always)]
@@ -24,7 +45,7 @@ fn uniform_f64_body(p: &FillParams, words: &[u32], out: &mut [f64]) {
 
 for_each_set! {
     /// Uniform numbers from 32, 16 or 8 bits each.
-    fn uniform_f32 = uniform_f32_body(p: &FillParams, width: u32, words: &[u32], out: &mut [f32])
+    fn uniform_f32 = uniform_f32_body(p: &'a FillParams, width: u32, words: &'a [u32], out: &'a mut [f32])
 }
 
 #[inline(always)]
@@ -55,7 +76,7 @@ fn scale<const PER: usize>(p: &FillParams, width: u32, words: &[u32], out: &mut 
 
 for_each_set! {
     /// Normal numbers, two from two words.
-    fn normal_f32 = normal_f32_body(p: &FillParams, words: &[u32], out: &mut [f32])
+    fn normal_f32 = normal_f32_body(p: &'a FillParams, words: &'a [u32], out: &'a mut [f32])
 }
 
 #[inline(always)]
@@ -68,7 +89,7 @@ fn normal_f32_body(p: &FillParams, words: &[u32], out: &mut [f32]) {
 
 for_each_set! {
     /// Normal numbers, two from four words.
-    fn normal_f64 = normal_f64_body(p: &FillParams, words: &[u32], out: &mut [f64])
+    fn normal_f64 = normal_f64_body(p: &'a FillParams, words: &'a [u32], out: &'a mut [f64])
 }
 
 #[inline(always)]
@@ -89,7 +110,7 @@ fn product(count: u64, words: &[u32], i: usize) -> (u64, u64) {
 
 for_each_set! {
     /// Numbers below `count` from 32 bits each or, beyond 2^32, from 64; whether any draw may be one too many.
-    fn below = below_body(count: u64, words: &[u32], out: &mut [u64], doubtful: &mut bool)
+    fn below = below_body(count: u64, words: &'a [u32], out: &'a mut [u64], doubtful: &'a mut bool)
 }
 
 #[inline(always)]
@@ -122,7 +143,7 @@ pub(super) fn is_doubtful(count: u64, words: &[u32], i: usize) -> bool {
 
 for_each_set! {
     /// From numbers below `int_count` to integers in two's complement.
-    fn integers = integers_body(p: &FillParams, values: &mut [u64])
+    fn integers = integers_body(p: &'a FillParams, values: &'a mut [u64])
 }
 
 #[inline(always)]
@@ -142,7 +163,7 @@ fn integers_body(p: &FillParams, values: &mut [u64]) {
 
 for_each_set! {
     /// From numbers below `int_count` to subnormals, `format` being the place of the sign and the unused bits below.
-    fn subnormal = subnormal_body(format: [u32; 2], values: &mut [u64])
+    fn subnormal = subnormal_body(format: [u32; 2], values: &'a mut [u64])
 }
 
 #[inline(always)]
@@ -152,7 +173,7 @@ fn subnormal_body([sign, pad]: [u32; 2], values: &mut [u64]) {
 
 for_each_set! {
     /// Integers in two's complement as f32.
-    fn to_f32 = to_f32_body(values: &[u64], out: &mut [f32])
+    fn to_f32 = to_f32_body(values: &'a [u64], out: &'a mut [f32])
 }
 
 #[inline(always)]
@@ -163,7 +184,7 @@ fn to_f32_body(values: &[u64], out: &mut [f32]) {
 
 for_each_set! {
     /// Integers in two's complement as f64.
-    fn to_f64 = to_f64_body(values: &[u64], out: &mut [f64])
+    fn to_f64 = to_f64_body(values: &'a [u64], out: &'a mut [f64])
 }
 
 #[inline(always)]
@@ -173,7 +194,7 @@ fn to_f64_body(values: &[u64], out: &mut [f64]) {
 
 for_each_set! {
     /// The numbers of the C library's outputs.
-    fn crand = crand_body(p: &FillParams, outputs: &[u32], out: &mut [f32])
+    fn crand = crand_body(p: &'a FillParams, outputs: &'a [u32], out: &'a mut [f32])
 }
 
 #[inline(always)]
@@ -183,7 +204,7 @@ fn crand_body(p: &FillParams, outputs: &[u32], out: &mut [f32]) {
 
 for_each_set! {
     /// init + index step.
-    fn monotonic = monotonic_body(p: &FillParams, start: u64, out: &mut [f64])
+    fn monotonic = monotonic_body(p: &'a FillParams, start: u64, out: &'a mut [f64])
 }
 
 #[inline(always)]
@@ -195,7 +216,7 @@ fn monotonic_body(p: &FillParams, start: u64, out: &mut [f64]) {
 
 for_each_set! {
     /// Sine or cosine of turns in units of 2^-64.
-    fn sin_or_cos = sin_or_cos_body(sine: bool, turns: &[u64], out: &mut [f64])
+    fn sin_or_cos = sin_or_cos_body(sine: bool, turns: &'a [u64], out: &'a mut [f64])
 }
 
 #[inline(always)]
@@ -208,7 +229,7 @@ fn sin_or_cos_body(sine: bool, turns: &[u64], out: &mut [f64]) {
 
 for_each_set! {
     /// The low bits of each value as an element of so many bits.
-    fn store = store_body(bits: usize, values: &[u64], out: &mut [u8])
+    fn store = store_body(bits: usize, values: &'a [u64], out: &'a mut [u8])
 }
 
 #[inline(always)]
@@ -224,7 +245,7 @@ fn store_body(bits: usize, values: &[u64], out: &mut [u8]) {
 
 for_each_set! {
     /// Zeroes two of each four elements of so many bits, by a word each.
-    fn sparsify = sparsify_body(bits: usize, words: &[u32], out: &mut [u8])
+    fn sparsify = sparsify_body(bits: usize, words: &'a [u32], out: &'a mut [u8])
 }
 
 #[inline(always)]

@@ -31,7 +31,6 @@ mod philox;
 mod spec;
 #[cfg(test)]
 mod tests;
-mod vectors;
 
 pub use generators::{
     FillBounce, FillCRand, FillCheckerboard, FillConstant, FillCos, FillDiagonal, FillExactProduct, FillHpl, FillMonotonic, FillNormalRand,

@@ -6,8 +6,9 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
+use super::loops::for_each_set;
 use super::params::FillParams;
-use super::vectors::{Vectors, for_each_set};
+use crate::simd::{InstructionSet, Task};
 
 pub(super) const M0: u64 = 0xd251_1f53;
 pub(super) const M1: u64 = 0xcd9e_8d57;
@@ -34,17 +35,17 @@ pub(super) fn block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 
 /// The words of block `first`, a multiple of 32, and those that follow, for `purpose`: whole runs of 32 blocks, whose numbers agree in
 /// the upper half.
-pub(super) fn words(vectors: Vectors, p: &FillParams, purpose: u32, first: u64, out: &mut [u32]) {
-    match vectors {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: `Vectors::all` found the features that the function names.
-        Vectors::Avx512 => unsafe { avx512::words(p, purpose, first, out) },
-        _ => batches(vectors, p, purpose, first, out),
+pub(super) fn words(set: InstructionSet, p: &FillParams, purpose: u32, first: u64, out: &mut [u32]) {
+    #[cfg(target_arch = "x86_64")]
+    if set.has_vbmi() {
+        // SAFETY: a set with VBMI has the features that the function names.
+        return unsafe { avx512::words(p, purpose, first, out) };
     }
+    batches(set, p, purpose, first, out);
 }
 
 for_each_set! {
-    fn batches = batches_body(p: &FillParams, purpose: u32, first: u64, out: &mut [u32])
+    fn batches = batches_body(p: &'a FillParams, purpose: u32, first: u64, out: &'a mut [u32])
 }
 
 #[inline(always)]
@@ -106,15 +107,15 @@ mod tests {
     #[test]
     fn many_blocks_are_single_ones() {
         let p = FillParams { key: [0x8000_0007, 9], stream: 5, ..bytemuck::Zeroable::zeroed() };
-        for vectors in Vectors::all() {
+        for &set in InstructionSet::all() {
             // Up to the last block before the upper half of the number changes, and after it.
             for (first, purpose) in [(0, 0), ((1 << 32) - 64, 1 << 24), (1 << 32, 2 << 24), ((1 << 55) + 32, 0)] {
                 let mut out = [0; 256];
-                words(vectors, &p, purpose, first, &mut out);
+                words(set, &p, purpose, first, &mut out);
                 for (i, four) in out.chunks_exact(4).enumerate() {
                     let index = first + i as u64;
                     let counter = [index as u32, (index >> 32) as u32, p.stream, purpose];
-                    assert_eq!(four, block(counter, p.key), "{vectors:?} block {index} purpose {purpose}");
+                    assert_eq!(four, block(counter, p.key), "{set:?} block {index} purpose {purpose}");
                 }
             }
         }

@@ -74,6 +74,12 @@ impl InstructionSet {
         self.0 != Set::Plain || cfg!(target_arch = "aarch64")
     }
 
+    /// Whether AVX-512 VBMI, with permutations of bytes, comes with this set.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn has_vbmi(self) -> bool {
+        self.0 == Set::Avx512 && is_x86_feature_detected!("avx512vbmi")
+    }
+
     /// Runs a task with these instructions.
     #[inline]
     pub(crate) fn run<T: Task>(self, task: T) -> T::Output {
