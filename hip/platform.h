@@ -21,6 +21,13 @@ __device__ inline uint4 load16(const u8 *at) {
 #define BOUNDS(threads, blocks) __launch_bounds__(threads)
 #endif
 
+// A kernel's only parameter, where it lies. clang copies a struct to scratch memory when it loses track of it.
+#if defined(__AMDGCN__)
+#define PARAMETER(p) (*(const decltype(p) *)__builtin_amdgcn_kernarg_segment_ptr())
+#else
+#define PARAMETER(p) p
+#endif
+
 // Orders a thread's memory accesses before and after, for all threads of the device or for the host too.
 #if defined(__CUDA_ARCH__)
 // __threadfence() orders more, those of all threads among each other, and takes longer.

@@ -3,8 +3,8 @@
 #include "verify/values.h"
 
 #define VERIFY(name, arithmetic, a, r, pieces, parts)                                                                                                                                   \
-    extern "C" __global__ void BOUNDS(256, 4) verify_counts_##name(VerifyParams p) { make_values<Pairs<arithmetic, FIXED + a, FIXED + r, pieces, parts>, false, false>(p); }              \
-    extern "C" __global__ void BOUNDS(256, 2) verify_all_##name(VerifyParams p) { make_values<Pairs<arithmetic, FIXED + a, FIXED + r, pieces, parts>, true, false>(p); }
+    extern "C" __global__ void BOUNDS(256, 4) verify_counts_##name(VerifyParams p) { make_values<Pairs<arithmetic, FIXED + a, FIXED + r, pieces, parts>, false, false>(PARAMETER(p)); }              \
+    extern "C" __global__ void BOUNDS(256, 2) verify_all_##name(VerifyParams p) { make_values<Pairs<arithmetic, FIXED + a, FIXED + r, pieces, parts>, true, false>(PARAMETER(p)); }
 VERIFY(f32, InF32, F32, F32, 2, 1)
 VERIFY(f16, InF32, F16, F16, 1, 1)
 VERIFY(bf16, InF32, BF16, BF16, 1, 1)

@@ -25,6 +25,7 @@ struct ExplainShared {
     u64 ulps;
     u64 first[MAXIMA]; // inverted
     VerifyFarthest farthest[8];
+    u64 worst[MAXIMA + 1]; // indices
     u32 last;
 };
 
@@ -36,6 +37,7 @@ template <typename T> struct Search {
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
     __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : limits(SharedLimits<T>{}), absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
+#pragma unroll
         for (u32 k = 0; k < LIMITS; k++) {
             const double m = p.workspace->values.maxima[RELATIVE + k];
             const typename Real<T>::Bits pattern = Limits<T>::pattern(limited(rule, k, m));
@@ -51,6 +53,7 @@ template <typename T> struct Search {
     }
     // Ends a row: its parts are not read in the order of their elements, so that a maximum is looked for up to the end.
     __device__ void end_row() {
+#pragma unroll
         for (u32 k = 0; k < MAXIMA; k++)
             if (pending >> k & 1) found(k);
         pending = 0;
@@ -62,6 +65,7 @@ template <typename T> struct Search {
     // What other subgroups have found of the maxima that rise.
     __device__ void refresh(const ExplainShared &s) {
         compiler_barrier();
+#pragma unroll
         for (int k = 0; k < 2; k++) passing[k] = (T)f64_of(s.passing[k]);
     }
 };
@@ -152,6 +156,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         if (!search.needs_more(rule, x, y, m)) continue;
         double mine[2];
         passing_tolerances<typename Pairs::Arith>(rule, x, y, mine);
+#pragma unroll
         for (int k = 0; k < 2; k++) passing[k] = Real<double>::larger(mine[k], passing[k]);
     }
     join_found(p, s, search, first, farthest, passing);
@@ -236,10 +241,12 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
 }
 
 // Writes the explanation, by the block that ends last.
-template <class Pairs> __device__ inline void write_explanation(const VerifyParams &p, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
+template <class Pairs> __device__ inline void write_explanation(const VerifyParams &p, ExplainShared &s, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
     VerifyWorkspace &w = *p.workspace;
     VerifyExplanation &out = p.result->explanation;
     const u32 t = threadIdx.x;
+    if (t < MAXIMA) s.worst[t] = ~w.first[t];
+    if (t < 2) out.passing[t] = f64_of(w.passing[t]);
     if (t < SUBGROUP) {
         VerifyFarthest mine = {0, 0};
         for (u32 b = t; b < gridDim.x; b += SUBGROUP) {
@@ -247,12 +254,11 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
             if (x.ulps > mine.ulps || (x.ulps == mine.ulps && x.index > mine.index)) mine = x;
         }
         const u64 ulps = subgroup_max(mine.ulps), index = subgroup_max(mine.ulps == ulps ? mine.index : 0);
-        if (t == 0) out.ulps = f64_of(ulps), out.worst[ULP] = element_at(pairs, ulps ? ~index : NOWHERE);
-        list_mismatches(p, pairs, rule);
-    } else if (t < SUBGROUP + MAXIMA) {
-        const u32 k = t - SUBGROUP;
-        out.worst[k] = element_at(pairs, ~w.first[k]);
-    } else if (t < SUBGROUP + MAXIMA + 2) out.passing[t - SUBGROUP - MAXIMA] = f64_of(w.passing[t - SUBGROUP - MAXIMA]);
+        if (t == 0) out.ulps = f64_of(ulps), s.worst[ULP] = ulps ? ~index : NOWHERE;
+    }
+    __syncthreads();
+    if (t <= MAXIMA) out.worst[t] = element_at(pairs, s.worst[t]);
+    if (t < SUBGROUP) list_mismatches(p, pairs, rule);
     __syncthreads();
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
     fence_system();
@@ -292,5 +298,5 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
             if (s.farthest[g].ulps > most.ulps || (s.farthest[g].ulps == most.ulps && s.farthest[g].index > most.index)) most = s.farthest[g];
         p.farthest[blockIdx.x] = most;
     }
-    if (last_block(p.workspace->blocks_done, s.last)) write_explanation(p, pairs, rule);
+    if (last_block(p.workspace->blocks_done, s.last)) write_explanation(p, s, pairs, rule);
 }
