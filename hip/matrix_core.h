@@ -267,8 +267,10 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
         if (bits >> 31) significand = -significand;
         if (HALVES && e_c < e - 25) significand = 0;
         else if (!finite) return c;
-        const i64 c_units = (i64)(significand * 2 >> least_of(e - e_c, 31)) << (KEEP - F);
-        const i64 total = ((i64)units << (KEEP - F) >> least_of(e - top, 63)) + c_units;
+        // A factor where a shift to the left is meant: C++17 does not define that of a negative number.
+        constexpr i64 SCALE = (i64)1 << (KEEP - F);
+        const i64 c_units = (significand * 2 >> least_of(e - e_c, 31)) * SCALE;
+        const i64 total = (units * SCALE >> least_of(e - top, 63)) + c_units;
         const i32 excess = larger(32 - (i32)__clzll(total < 0 ? -total : total), 0);
         return (float)((double)(total >> excess) * exp2_f64(excess + e - KEEP));
     }

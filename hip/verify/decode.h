@@ -72,7 +72,9 @@ template <u32 KIND> struct Decoder {
     Special special_bytes;
     __device__ explicit Decoder(u32 run_time)
         : dtype(is_fixed(KIND) ? KIND - FIXED : run_time), bits(WIDTH > 8 ? WIDTH : format_of(dtype).bits), byte_float(bits == 8 && format_of(dtype).specials != INTEGER),
-          small(format_of(dtype)), special_bytes(format_of(dtype)) {}
+          small(byte_format()), special_bytes(byte_format()) {}
+    // In place of a format of more than 8 bits, for which nothing reads `small` and `special_bytes`, U8: the fields of F64 do not fit their shifts.
+    __device__ Format byte_format() const { return format_of(bits <= 8 ? dtype : U8); }
 
     // Whether one of E elements of a float of 8 bits is not finite.
     template <int E, int W> __device__ bool special(const u32 (&w)[W]) const {
