@@ -5,7 +5,9 @@ use libloading::Library;
 use std::collections::{BTreeMap, BTreeSet};
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::{CStr, c_char};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// The library that cargo built beside this program.
 fn library() -> Result<PathBuf> {
@@ -15,18 +17,38 @@ fn library() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// How AddressSanitizer reports what kernels do.
+const ASAN_OPTIONS: &[&str] = &[
+    // A kernel allocates nothing, and libraries of kernels and devices are kept until the process ends.
+    "detect_leaks=0",
+    // A launch fails; other trials go on.
+    "halt_on_error=0",
+    // Each launch fails that makes an error, not the first alone.
+    "suppress_equal_pcs=0",
+    // Each library of kernels has a table of the same name, which nobody else sees.
+    "detect_odr_violation=0",
+    // Variables would move from the stack of their thread to memory of the runtime's, MiBs for each of thousands of threads.
+    "detect_stack_use_after_return=0",
+    // Freed blocks of the host need not be kept: kernels have theirs from the stand-in, which keeps them itself.
+    "quarantine_size_mb=8",
+    // Tests ask for more memory than there is.
+    "allocator_may_return_null=1",
+];
+
 pub struct StandIn {
     text: unsafe extern "C" fn(*const c_char, *mut u8, usize) -> usize,
     seed: unsafe extern "C" fn(u64),
 }
 
 impl StandIn {
-    /// Makes the stand-in the HIP runtime of this process, with devices of these architectures.
+    /// Makes the stand-in the HIP runtime of this process, with devices of these architectures, others where AddressSanitizer checks kernels.
     ///
     /// # Safety
     /// The process has one thread.
-    pub unsafe fn choose(devices: &str) -> Result<StandIn> {
-        let path = library()?;
+    pub unsafe fn choose(devices: &str, sanitized: &str) -> Result<StandIn> {
+        let (path, standin) = (library()?, StandIn::open()?);
+        standin.preload()?;
+        let devices = if standin.sanitized() { sanitized } else { devices };
         let settings = [
             ("HIPVERIFY_HIP_LIBRARY", path.as_os_str()),
             // What is compiled for the stand-in is of no use to other runs.
@@ -42,7 +64,24 @@ impl StandIn {
             // SAFETY: the caller promises that no other thread reads the environment.
             unsafe { std::env::set_var(name, value) };
         }
-        StandIn::open()
+        Ok(standin)
+    }
+
+    /// Starts this program again with the library that the stand-in needs before all others, if that is missing.
+    fn preload(&self) -> Result<()> {
+        let library = self.text(c"preload");
+        if library.is_empty() {
+            return Ok(());
+        }
+        ensure!(std::env::var("LD_PRELOAD").ok().as_ref() != Some(&library), "{library} was not loaded, though LD_PRELOAD names it");
+        let mut again = Command::new(std::env::current_exe()?);
+        again.args(std::env::args_os().skip(1)).env("LD_PRELOAD", &library).env("ASAN_OPTIONS", ASAN_OPTIONS.join(":"));
+        Err(again.exec()).with_context(|| format!("with LD_PRELOAD={library}"))
+    }
+
+    /// Whether AddressSanitizer checks kernels.
+    pub fn sanitized(&self) -> bool {
+        !self.text(c"sanitizer").is_empty()
     }
 
     /// The functions of the library.

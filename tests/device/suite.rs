@@ -27,6 +27,8 @@ pub enum On {
     RealGpus,
     /// The stand-in's GPUs that are kept for kernels that are broken on purpose.
     StandIn,
+    /// The same, in a run whose kernels AddressSanitizer checks. It is all of the [`StandIn`](On::StandIn)'s in such a run: what others find has other words.
+    AddressSanitizer,
     /// As [`MatrixCores`](On::MatrixCores), of the stand-in only.
     StandInMatrixCores,
     /// Once, for the machine: it is told the host.

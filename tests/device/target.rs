@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// repeat an architecture: they execute kernels that are broken on purpose, whose errors other tests on the device would see.
 const STANDIN_DEVICES: &str = "gfx90a,gfx1100,gfx908,gfx942,gfx90a,gfx1100";
 
+/// Those whose kernels AddressSanitizer checks, likewise.
+const SANITIZED_DEVICES: &str = "gfx942,gfx1100,gfx908,gfx90a,gfx942,gfx1100";
+
 /// Set in the process that [`real_gpu_opens`] starts.
 const PROBE: &str = "HIPVERIFY_TEST_PROBE";
 
@@ -27,6 +30,8 @@ pub struct Target {
     first: bool,
     /// There is one of its architecture before it.
     repeated: bool,
+    /// AddressSanitizer checks its kernels.
+    sanitized: bool,
 }
 
 impl Target {
@@ -59,8 +64,9 @@ impl Target {
             On::MatrixCores => self.matrix_cores().is_some() && !self.repeated,
             On::NoMatrixCores => self.first && self.matrix_cores().is_none(),
             On::RealGpus => self.is_gpu() && !self.standin,
-            On::StandIn => self.repeated,
-            On::StandInMatrixCores => self.standin && self.runs(On::MatrixCores),
+            On::StandIn => self.repeated && !self.sanitized,
+            On::AddressSanitizer => self.repeated && self.sanitized,
+            On::StandInMatrixCores => self.standin && !self.sanitized && self.runs(On::MatrixCores),
             On::Host => !self.is_gpu(),
         }
     }
@@ -69,6 +75,11 @@ impl Target {
     pub fn size(&self, standin: usize, real: usize) -> usize {
         if self.standin { standin } else { real }
     }
+}
+
+/// Whether `HIPVERIFY_REQUIRE` has this word.
+pub fn requires(name: &str) -> bool {
+    std::env::var("HIPVERIFY_REQUIRE").unwrap_or_default().split(',').any(|word| word.trim() == name)
 }
 
 /// What this machine, with the environment as it is, can test.
@@ -88,8 +99,6 @@ impl Machine {
     /// # Safety
     /// The process has one thread: this sets environment variables.
     pub unsafe fn choose() -> Result<Machine> {
-        let required = std::env::var("HIPVERIFY_REQUIRE").unwrap_or_default();
-        let requires = |name: &str| required.split(',').any(|r| r.trim() == name);
         if std::env::var_os(PROBE).is_some() {
             let found = Device::all().iter().any(|d| d.kind() == DeviceKind::Amd);
             std::process::exit(i32::from(!found));
@@ -98,14 +107,14 @@ impl Machine {
         let standin = match chosen || requires("amd") || real_gpu_opens()? {
             true => None,
             // SAFETY: the caller promises that the process has one thread.
-            false => Some(unsafe { StandIn::choose(STANDIN_DEVICES)? }),
+            false => Some(unsafe { StandIn::choose(STANDIN_DEVICES, SANITIZED_DEVICES)? }),
         };
         let ignored = standin.as_ref().and_then(StandIn::obstacle).map(Arc::from);
         if let Some(reason) = ignored.as_ref().filter(|_| requires("standin")) {
-            anyhow::bail!("HIPVERIFY_REQUIRE={required}, but the stand-in GPU executes no kernels: {reason}");
+            anyhow::bail!("HIPVERIFY_REQUIRE has standin, but the stand-in GPU executes no kernels: {reason}");
         }
-        ensure!(standin.is_some() || !requires("standin"), "HIPVERIFY_REQUIRE={required}, but the stand-in GPU is not what this run uses");
-        let targets = targets(Device::all(), standin.is_some());
+        ensure!(standin.is_some() || !requires("standin"), "HIPVERIFY_REQUIRE has standin, but the stand-in GPU is not what this run uses");
+        let targets = targets(Device::all(), standin.as_ref());
         Ok(Machine { targets, ignored, standin })
     }
 
@@ -115,14 +124,15 @@ impl Machine {
     }
 }
 
-fn targets(devices: Vec<Device>, standin: bool) -> Vec<Target> {
+fn targets(devices: Vec<Device>, standin: Option<&StandIn>) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for device in devices {
-        let standin = standin && device.kind() == DeviceKind::Amd;
+        let sanitized = standin.is_some_and(StandIn::sanitized);
+        let standin = standin.is_some() && device.kind() == DeviceKind::Amd;
         let before: Vec<&Target> = targets.iter().filter(|t| standin && t.standin).collect();
         let first = before.iter().all(|t| t.device.wavefront() != device.wavefront());
         let repeated = before.iter().any(|t| t.device.arch() == device.arch());
-        targets.push(Target { device, standin, first, repeated });
+        targets.push(Target { device, standin, first, repeated, sanitized });
     }
     targets
 }

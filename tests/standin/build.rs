@@ -6,7 +6,7 @@ mod compile;
 #[path = "src/transform.rs"]
 mod transform;
 
-use compile::Compiler;
+use compile::{Checks, Compiler};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,14 +21,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for changed in ["build.rs", "src/compile.rs", "src/transform.rs", "cpp", "../../hip"] {
         println!("cargo::rerun-if-changed={changed}");
     }
-    for changed in ["CXX", "HIPVERIFY_STANDIN_SANITIZE"] {
-        println!("cargo::rerun-if-env-changed={changed}");
-    }
+    println!("cargo::rerun-if-env-changed=CXX");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let hip = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../hip");
     let (found, built) = match find() {
         Ok((program, version)) => {
-            let compiler = Compiler::new(&program, &version, &out.join("kernels"))?;
+            let compiler = Compiler::new(&program, &version, &out.join("kernels"), Checks::Executor)?;
             (format!("Ok(({program:?}, {version:?}))"), compile_all(&compiler, &read(&hip, "hip")?, &read(&hip, "h")?)?)
         }
         Err(reason) => (format!("Err({reason:?})"), String::new()),

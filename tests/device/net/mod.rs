@@ -1,14 +1,17 @@
 //! Proof that the net holds: kernels that are right, each with one piece of its text replaced by what is wrong. The stand-in finds what is wrong,
 //! or the result is not the expected one; and for the right text neither, under every schedule that is tried.
 //!
-//! * [`memory`], [`lanes`], [`arithmetic`]: kernels of a line or two, made to be broken.
+//! * [`memory`], [`lanes`], [`arithmetic`], [`undefined`]: kernels of a line or two, made to be broken.
+//! * [`addresses`]: the same, in a run that AddressSanitizer checks.
 //! * [`mutants`], [`matrix`]: those of `hip/`.
 
+mod addresses;
 mod arithmetic;
 mod lanes;
 pub mod matrix;
 mod memory;
 pub mod mutants;
+mod undefined;
 
 use crate::compare::same_bytes;
 use crate::standin::StandIn;
@@ -22,7 +25,8 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
 tests! {
-    StandIn: accesses_to_memory, what_lanes_do_together, arithmetic_and_order;
+    StandIn: accesses_to_memory, what_lanes_do_together, arithmetic_and_order, undefined_behaviour;
+    AddressSanitizer: addresses;
 }
 
 fn accesses_to_memory(target: &Target) -> Result<()> {
@@ -35,6 +39,14 @@ fn what_lanes_do_together(target: &Target) -> Result<()> {
 
 fn arithmetic_and_order(target: &Target) -> Result<()> {
     check(target, arithmetic::CASES)
+}
+
+fn undefined_behaviour(target: &Target) -> Result<()> {
+    check(target, undefined::CASES)
+}
+
+fn addresses(target: &Target) -> Result<()> {
+    check(target, addresses::CASES)
 }
 
 /// How it shows that a kernel is broken.

@@ -6,7 +6,7 @@
 namespace {
 struct Index { unsigned x, y, z; };
 
-// The thread that runs, as `Lane` in src/exec/fibre.rs.
+// The thread that runs, as `Lane` in src/exec/mod.rs.
 struct Lane {
     Index thread, block, threads, blocks;
     int wavefront;
@@ -17,7 +17,7 @@ struct Lane {
 
 enum { READ, WRITE, ATOMIC };
 
-// The executor's functions, as `Table` in src/exec/entry.rs.
+// The executor's functions, as `Table` in src/exec/callbacks.rs.
 struct Table {
     void (*access)(uintptr_t at, size_t size, size_t align, int kind, uintptr_t from);
     void (*pause)();
@@ -26,6 +26,7 @@ struct Table {
     void *(*shared)(const void *tag, size_t size, size_t align, const char *name);
     void (*trap)(const char *file, int line);
     void (*matrix)(const char *name, const void *a, const void *b, const void *c, void *d, const int *modifiers, uintptr_t site, const char *file, int line);
+    void (*undefined)(const char *what, const char *file, int line);
 };
 
 // Outside of kernels, when a library is loaded: all memory is fine.
@@ -162,4 +163,28 @@ ATOMICS(8, uint8_t)
 ATOMICS(16, uint16_t)
 ATOMICS(32, uint32_t)
 ATOMICS(64, uint64_t)
+
+// -fsanitize=undefined, without a way to go on: what a handler is told begins with the place in the source text. The executor does not return.
+struct Place {
+    const char *file;
+    unsigned line, column;
+};
+#define UNDEFINED(name, what) \
+    HIDDEN void __ubsan_handle_##name(const Place *place) { table.undefined(what, place->file, place->line); }
+UNDEFINED(add_overflow_abort, "an addition overflows")
+UNDEFINED(sub_overflow_abort, "a subtraction overflows")
+UNDEFINED(mul_overflow_abort, "a multiplication overflows")
+UNDEFINED(negate_overflow_abort, "a negation overflows")
+UNDEFINED(divrem_overflow_abort, "a division by zero, or one that overflows")
+UNDEFINED(shift_out_of_bounds_abort, "a shift by a negative number, or by the width or more")
+UNDEFINED(float_cast_overflow_abort, "a conversion of a number that the integer type cannot hold")
+UNDEFINED(out_of_bounds_abort, "an index outside of its array")
+UNDEFINED(pointer_overflow_abort, "an address that wraps around")
+UNDEFINED(type_mismatch_v1_abort, "an access that is not aligned to its type, or outside of its object")
+UNDEFINED(load_invalid_value_abort, "a bool or enum of another value than its type has")
+UNDEFINED(invalid_builtin_abort, "a count of zeros in zero")
+UNDEFINED(nonnull_arg_abort, "a null argument")
+UNDEFINED(vla_bound_not_positive_abort, "an array of no elements")
+UNDEFINED(builtin_unreachable, "a place that is never to be reached")
+UNDEFINED(missing_return, "the end of a function that has to return a value")
 }

@@ -1,12 +1,14 @@
-//! From the text of a kernel file to a shared library: preprocess, [transform](crate::transform), compile with the instrumentation of
-//! `-fsanitize=thread` and link with `cpp/glue.cpp`, which answers it. The build script compiles all kernels of `hip/` ahead of time by this
-//! very code; what it has compiled is found again by the hash of the preprocessed text.
+//! From the text of a kernel file to a shared library: preprocess, [transform](crate::transform), compile with instrumentation and link with
+//! `cpp/glue.cpp`, which answers it. The build script compiles all kernels of `hip/` ahead of time by this very code; what it has compiled is
+//! found again by the hash of the preprocessed text.
 
 use crate::transform::{Transformed, transform};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, io};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::{fs, io};
 
 const RUNTIME_HEADER: &str = include_str!("../cpp/hip/hip_runtime.h");
 const GLUE: &str = include_str!("../cpp/glue.cpp");
@@ -14,22 +16,30 @@ const GLUE: &str = include_str!("../cpp/glue.cpp");
 /// A file of device code: name and text.
 pub(crate) type Source<'a> = (&'a str, &'a str);
 
+/// The instrumentation of kernels: who checks what they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checks {
+    /// The executor: every access to memory but those to the stack, and undefined behaviour.
+    Executor,
+    /// AddressSanitizer's runtime: every access to memory, those to the stack too.
+    #[allow(dead_code, reason = "the build script compiles for the executor")]
+    AddressSanitizer,
+}
+
 /// The host's C++ compiler.
 pub(crate) struct Compiler {
     program: String,
     version: String,
     /// Where libraries are kept.
     folder: PathBuf,
-    /// `address,undefined`: instead of the instrumentation that checks memory.
-    sanitizers: Option<String>,
+    checks: Checks,
 }
 
 impl Compiler {
     /// The compiler of this name, and what it says it is. Libraries are kept in `folder`.
-    pub(crate) fn new(program: &str, version: &str, folder: &Path) -> Result<Compiler, String> {
+    pub(crate) fn new(program: &str, version: &str, folder: &Path, checks: Checks) -> Result<Compiler, String> {
         fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        let sanitizers = env::var("HIPVERIFY_STANDIN_SANITIZE").ok().filter(|s| !s.is_empty());
-        Ok(Compiler { program: program.to_owned(), version: version.to_owned(), folder: folder.to_owned(), sanitizers })
+        Ok(Compiler { program: program.to_owned(), version: version.to_owned(), folder: folder.to_owned(), checks })
     }
 
     /// Compiles `source` for `arch` (`gfx90a`), unless it was before: the library's path and the names of its kernels. The error is the
@@ -39,9 +49,7 @@ impl Compiler {
         let key = hash([text.as_str(), GLUE, self.version.as_str(), &self.flags().join(" ")]);
         let stem = source.0.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let path = self.folder.join(format!("{stem}-{key:016x}.so"));
-        if !path.exists() {
-            self.build(&text, &path)?;
-        }
+        once(&path, || self.build(&text, &path))?;
         Ok((path, kernels))
     }
 
@@ -102,25 +110,31 @@ impl Compiler {
     }
 
     fn flags(&self) -> Vec<String> {
-        let sanitize = match &self.sanitizers {
-            Some(list) => format!("-fsanitize={list}"),
-            None => "-fsanitize=thread".to_owned(),
+        let checks: &[&str] = match self.checks {
+            // Null is an address like others to the executor, and kernels have no virtual functions.
+            Checks::Executor => &[
+                "-fsanitize=thread,undefined,float-cast-overflow",
+                "-fno-sanitize=null,vptr",
+                "-fno-sanitize-recover=undefined,float-cast-overflow",
+            ],
+            // The executor stops the kernel.
+            Checks::AddressSanitizer => &["-fsanitize=address", "-fsanitize-recover=address"],
         };
         // Frame pointers and no sibling calls: operations of lanes are told apart by the calls that lead there.
-        [
+        let frames = ["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-thread-jumps"];
+        // addr2line of binutils 2.40 takes files of DWARF 5 for others.
+        let all = [
             "-std=c++17",
             "-O1",
+            "-g1",
+            "-gdwarf-4",
             "-w",
-            "-ffp-contract=off",
             "-fPIC",
+            "-ffp-contract=off",
             "-fno-exceptions",
-            "-fno-omit-frame-pointer",
-            "-fno-optimize-sibling-calls",
-        ]
-        .into_iter()
-        .chain(["-fno-thread-jumps", "-g1", "-ftrivial-auto-var-init=pattern", "-fsanitize-coverage=trace-pc", &sanitize])
-        .map(str::to_owned)
-        .collect()
+            "-ftrivial-auto-var-init=pattern",
+        ];
+        all.iter().chain(&frames).chain(&["-fsanitize-coverage=trace-pc"]).chain(checks).map(|flag| (*flag).to_owned()).collect()
     }
 
     /// A name that nobody else uses.
@@ -130,8 +144,27 @@ impl Compiler {
     }
 }
 
+/// Makes the file of this path, unless it exists. Where another thread is making it, waits for that one.
+fn once(path: &Path, make: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    static UNDER_WAY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    static DONE: Condvar = Condvar::new();
+    let lock = || UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut under_way = DONE.wait_while(lock(), |paths| paths.contains(path)).unwrap_or_else(PoisonError::into_inner);
+    if path.exists() {
+        return Ok(());
+    }
+    under_way.insert(path.to_owned());
+    drop(under_way);
+    let made = make();
+    lock().remove(path);
+    DONE.notify_all();
+    made
+}
+
 /// Runs a command on `input`. The error is what it says.
 fn run(mut command: Command, input: &str) -> Result<String, String> {
+    // The sanitizer is for this process alone.
+    command.env_remove("LD_PRELOAD");
     let name = command.get_program().to_string_lossy().into_owned();
     let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = spawned.map_err(|e| format!("{name}: {e}"))?;

@@ -16,12 +16,14 @@
 //! | `HIPVERIFY_STANDIN_OCCUPANCY` | blocks that a multiprocessor holds, 2 by default |
 //! | `HIPVERIFY_STANDIN_SEED` | another order in which threads run |
 //! | `HIPVERIFY_STANDIN_BREAK`, `..._BREAK_FROM`, `..._BREAK_TO` | device code is broken on purpose: see `broken.rs` |
+//! | `HIPVERIFY_STANDIN_SANITIZE` | `address`: AddressSanitizer checks memory instead of the executor, see `asan.rs` |
 //! | `HIPVERIFY_STANDIN_STEPS` | basic blocks after which a launch is taken for endless, 2 thousand millions by default |
 //! | `HIPVERIFY_STANDIN_EAGER` | if it is set, kernels are executed when they are launched, and what comes before them on their stream |
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code, 0 every call; code -1: it never returns |
 //! | `HIPVERIFY_STANDIN_VERSION` | the runtime to be like, `5.2.3`, `6` (default) or `7`: see `version.rs` |
 #![allow(non_snake_case, clippy::missing_safety_doc)]
 
+mod asan;
 mod broken;
 mod compile;
 mod devices;
@@ -140,12 +142,14 @@ pub unsafe extern "C" fn standin_executes() -> c_int {
 }
 
 /// Copies at most `size` bytes of a text to `to`, and says how long it is. `what` is `executes` for why no kernel is executed (empty when they
-/// are), `findings` for what kernels did wrong, `launches` for each kernel that was executed (name, wavefront size and how often) or `kernels` for
+/// are), `preload` for the library with which the process has to be started first (empty if with none), `sanitizer` for the one that checks kernels (empty if none does), `findings` for what kernels did wrong, `launches` for each kernel that was executed (name, wavefront size and how often) or `kernels` for
 /// those that there are in `hip/` (file and name); a line each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_text(what: *const c_char, to: *mut u8, size: usize) -> usize {
     let found = match text(what).as_str() {
         "executes" => module::compiler().err().unwrap_or_default(),
+        "preload" => module::preload().unwrap_or_default(),
+        "sanitizer" => if asan::loaded() { "address" } else { "" }.to_owned(),
         "findings" => finding::all().iter().map(|line| format!("{line}\n")).collect(),
         "launches" => state().kernels.iter().map(|((name, wavefront), count)| format!("{name} {wavefront} {count}\n")).collect(),
         "kernels" => module::kernels(),

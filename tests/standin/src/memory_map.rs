@@ -1,6 +1,7 @@
 //! What memory there is: blocks of the device and of pinned host memory, each with red zones on both sides. Freed blocks stay for a
 //! while, so that a kernel that still uses one is told so.
 
+use crate::asan;
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,6 +51,8 @@ pub(crate) fn allocate(size: usize, place: Place) -> Option<usize> {
     // SAFETY: the block has this size and red zones around it.
     unsafe { whole.write_bytes(0xa5, size + 2 * RED_ZONE) };
     let at = whole as usize + RED_ZONE;
+    asan::forbid(whole as usize, RED_ZONE);
+    asan::forbid(at + size, RED_ZONE);
     let mut map = MAP.write().unwrap_or_else(PoisonError::into_inner);
     map.get_or_insert_default().blocks.insert(at, Block { size, place, freed: false });
     Some(at)
@@ -64,6 +67,7 @@ pub(crate) fn free(at: usize) {
     block.freed = true;
     // SAFETY: the block was allocated with this size, and is deallocated below only after this.
     unsafe { (at as *mut u8).write_bytes(0xdd, block.size) };
+    asan::forbid(at, block.size);
     map.freed_bytes += block.size;
     map.freed.push_back(at);
     while map.freed_bytes > QUARANTINE

@@ -1,11 +1,12 @@
 //! Modules, kernels and hipRTC.
 
-use crate::compile::Compiler;
+use crate::compile::{Checks, Compiler};
 use crate::devices;
 use crate::launch::Launched;
 use crate::library::Library;
 use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
-use crate::{broken, current, enqueue, export, put, text};
+use crate::{asan, broken, current, enqueue, export, put, text};
+use hipverify_sys::kernels::{HEADERS, SOURCES};
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -36,7 +37,17 @@ fn built(arch: &str) -> impl Iterator<Item = &'static Built> {
 /// The compiler, or why no kernel can be run.
 pub(crate) fn compiler() -> Result<Compiler, String> {
     let (program, version) = COMPILER?;
-    Compiler::new(program, version, Path::new(concat!(env!("OUT_DIR"), "/kernels")))
+    let checks = if asan::asked()? { Checks::AddressSanitizer } else { Checks::Executor };
+    if let Some(runtime) = asan::preload(program)? {
+        return Err(format!("AddressSanitizer needs LD_PRELOAD={}", runtime.display()));
+    }
+    Compiler::new(program, version, Path::new(concat!(env!("OUT_DIR"), "/kernels")), checks)
+}
+
+/// The library that the process needs before all others and does not have.
+pub(crate) fn preload() -> Option<String> {
+    let (program, _) = COMPILER.ok()?;
+    Some(asan::preload(program).ok()??.to_string_lossy().into_owned())
 }
 
 /// The first bytes of a code object of this runtime; its size and the path of a library follow.
@@ -55,7 +66,13 @@ fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
     if !head.starts_with(b"\x7fELF") && !head.starts_with(b"__CLANG_OFFLOAD_") {
         return None;
     }
-    built(devices::get(current()).base_arch()).map(|b| Library::open(Path::new(b.library)).ok()).collect()
+    let arch = devices::get(current()).base_arch();
+    if asan::loaded() {
+        // Nothing was compiled for it ahead of time.
+        let (compiler, headers) = (compiler().ok()?, HEADERS.iter().map(|h| (h.name, h.text)).collect::<Vec<_>>());
+        return SOURCES.iter().map(|s| Library::open(&compiler.library((s.name, s.text), &headers, arch).ok()?.0).ok()).collect();
+    }
+    built(arch).map(|b| Library::open(Path::new(b.library)).ok()).collect()
 }
 
 export! {

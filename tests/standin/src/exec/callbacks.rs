@@ -21,9 +21,10 @@ struct Table {
     shared: extern "C" fn(usize, usize, usize, *const c_char) -> usize,
     trap: extern "C" fn(*const c_char, c_int),
     matrix: extern "C" fn(*const c_char, usize, usize, usize, usize, *const c_int, usize, *const c_char, c_int),
+    undefined: extern "C" fn(*const c_char, *const c_char, c_int),
 }
 
-static TABLE: Table = Table { access, pause, across, barrier, shared, trap, matrix };
+static TABLE: Table = Table { access, pause, across, barrier, shared, trap, matrix, undefined };
 
 /// What runs on this thread of the host.
 #[derive(Clone, Copy)]
@@ -150,6 +151,24 @@ extern "C" fn shared(tag: usize, size: usize, align: usize, name: *const c_char)
 
 extern "C" fn trap(file: *const c_char, line: c_int) {
     with(|_| Err::<(), _>(Finding::launch(format!("stops at {}", place(file, line)))));
+}
+
+/// What AddressSanitizer says about the access at `code` of the kernel that runs: it ends at its next basic block. False where no kernel runs on
+/// this thread of the host.
+pub(crate) fn address_error(text: String, code: usize) -> bool {
+    let running = RUNNING.get();
+    // SAFETY: null, or the state of a launch whose `Scope` lives.
+    let Some(mut state) = unsafe { running.state.as_ref() }.and_then(|state| state.try_borrow_mut().ok()) else { return false };
+    let (current, place) = (state.current, state.place_of(code));
+    state.found(current, Finding::memory(text).at(&place));
+    // SAFETY: the glue's variable points to the lane of the fibre that runs.
+    unsafe { (**running.lane).steps = 0 };
+    true
+}
+
+/// What UndefinedBehaviorSanitizer has seen.
+extern "C" fn undefined(what: *const c_char, file: *const c_char, line: c_int) {
+    with(|_| Err::<(), _>(Finding::launch(format!("does what C++ leaves undefined: {}, at {}", text(what), place(file, line)))));
 }
 
 #[allow(clippy::too_many_arguments, reason = "the operands of an instruction")]

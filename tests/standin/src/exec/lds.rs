@@ -6,6 +6,7 @@
 //! thread, and any access that is not ordered after a plain write by another thread, is a race. A plain read beside an atomic access is allowed.
 
 use super::block::Clocks;
+use crate::asan;
 use crate::finding::Finding;
 
 /// What a block has, in bytes.
@@ -82,6 +83,7 @@ impl Lds {
     /// As new, for another block.
     pub(super) fn clear(&mut self) {
         self.variables.clear();
+        asan::forbid(self.base(), self.end.min(128 * self.memory.len()));
         (self.end, self.used) = (RED_ZONE, 0);
     }
 
@@ -103,6 +105,7 @@ impl Lds {
             // Room for red zones, which a real GPU does not have.
             self.memory = vec![Aligned([0; 128]); 2 * CAPACITY / 128].into_boxed_slice();
             self.bytes = vec![Byte::default(); 2 * CAPACITY];
+            asan::forbid(self.base(), 2 * CAPACITY);
         }
         let from = self.end.next_multiple_of(align.max(16));
         self.used += size;
@@ -110,6 +113,7 @@ impl Lds {
             return Err(Finding::launch(format!("{} bytes of shared memory with {name}, a block has {CAPACITY}", self.used)));
         }
         self.bytes[from..from + size].fill(Byte::default());
+        asan::allow(self.base() + from, size);
         self.poison(from, size);
         self.variables.push(Variable { tag, name: name.to_owned(), from, size });
         self.end = from + size + RED_ZONE;

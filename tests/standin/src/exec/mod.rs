@@ -18,7 +18,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use callbacks::table;
+pub(crate) use callbacks::{address_error, table};
 pub(crate) use scheduler::run;
 
 use std::ffi::c_void;

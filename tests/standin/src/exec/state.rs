@@ -78,7 +78,7 @@ impl<'a> State<'a> {
         }
         // The call itself, not what follows it.
         let offset = format!("{:#x}", code - from - 1);
-        let done = Command::new("addr2line").args(["-s", "-i", "-e"]).arg(self.launch.path).arg(offset).output();
+        let done = Command::new("addr2line").env_remove("LD_PRELOAD").args(["-s", "-i", "-e"]).arg(self.launch.path).arg(offset).output();
         let said = done.map(|done| String::from_utf8_lossy(&done.stdout).into_owned()).unwrap_or_default();
         let places: Vec<&str> = said.lines().map(|line| line.split(" (").next().unwrap_or(line)).filter(|l| !l.starts_with('?')).collect();
         places.join(" from ")

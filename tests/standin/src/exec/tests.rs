@@ -68,18 +68,30 @@ fn findings() {
         case("a read before the beginning", 1, "x[0] = x[-1];", "reads 4 bytes .* 4 bytes before 1024 bytes"),
         case("a long read across the end", 1, "*(uint4 *)x = ((uint4 *)x)[64];", "reads 16 bytes .* 16 bytes beyond the end"),
         case("no memory at all", 1, "*(int *)64 = 1;", "writes 4 bytes at 0x40: no memory is near"),
-        case("a misaligned access", 1, "*(unsigned long long *)((char *)x + 4) = 1;", "which is not aligned to 8"),
+        case(
+            "a misaligned access",
+            1,
+            "*(unsigned long long *)((char *)x + 4) = 1;",
+            "an access that is not aligned to its type, .*, at case.hip:3",
+        ),
+        case("a misaligned atomic", 1, "atomicAdd((unsigned *)((char *)x + 2), 1u);", "updates 4 bytes at 0x.*, which is not aligned to 4"),
+        case(
+            "an overflow",
+            1,
+            "int power = (int)blockDim.x; for (int k = 0; k < 31; k++) power *= 2; x[0] = (unsigned)power;",
+            "a multiplication overflows, at case.hip:3",
+        ),
         case("an atomic beyond the end", 64, "atomicAdd(x + 250 + threadIdx.x, 1u);", "updates 4 bytes .* beyond the end"),
         case(
             "shared memory out of bounds",
             1,
-            "__shared__ unsigned s[4]; x[0] = s[4];",
+            "__shared__ unsigned s[4]; unsigned *const at = s; x[0] = at[4];",
             "reads 4 bytes of shared memory, 4 bytes beyond the end of s of 16 bytes",
         ),
         case(
             "shared memory before a variable",
             1,
-            "__shared__ unsigned s[4]; s[-1] = 1;",
+            "__shared__ unsigned s[4]; unsigned *const at = s; at[-1] = 1;",
             "writes 4 bytes of shared memory, 4 bytes before s",
         ),
         case(
