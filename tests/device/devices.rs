@@ -1,16 +1,21 @@
 //! The devices that open on this machine.
 //!
-//! `HIPVERIFY_REQUIRE` names those that must: `amd`, `nvidia`, `standin` or `host`, separated by commas.
+//! `HIPVERIFY_REQUIRE` names those that must: `amd`, `nvidia`, `standin` or `host`, separated by commas; `kernels` stands for all kernels, see
+//! [`launches`](crate::launches).
 
 use crate::suite::tests;
 use crate::target::Target;
-use anyhow::{Result, bail, ensure};
-use hipverify::Device;
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use hipverify::device::DeviceKind;
+use hipverify::fill::FillUniformRand;
+use hipverify::verify::{Tolerance, gpu_verify};
+use hipverify::{Device, DeviceMem};
+use std::sync::Barrier;
 
 tests! {
     Host: required_devices_open, a_gpu_comes_before_the_host;
     All: every_device_says_what_it_is;
+    Gpus: another_device_works_at_the_same_time;
 }
 
 fn required_devices_open(_: &Target) -> Result<()> {
@@ -22,7 +27,8 @@ fn required_devices_open(_: &Target) -> Result<()> {
             // What stands in is an AMD GPU to the library; that this run uses it was made sure of at its start.
             "amd" | "standin" => DeviceKind::Amd,
             "nvidia" => DeviceKind::Nvidia,
-            other => bail!("HIPVERIFY_REQUIRE={wanted}: {other} is none of host, amd, nvidia, standin"),
+            "kernels" => continue,
+            other => bail!("HIPVERIFY_REQUIRE={wanted}: {other} is none of host, amd, nvidia, standin, kernels"),
         };
         let reason = Device::open("gpu").err().map(|e| e.to_string()).unwrap_or_default();
         ensure!(devices.iter().any(|d| d.kind() == kind), "HIPVERIFY_REQUIRE={wanted}, but there is no {name} device: {reason}");
@@ -42,4 +48,29 @@ fn every_device_says_what_it_is(Target { device, .. }: &Target) -> Result<()> {
     let (free, total) = device.memory_info()?;
     ensure!(0 < free && free <= total, "{free} of {total} bytes are free");
     Ok(())
+}
+
+/// Each thread has a device of its own. What one of them makes current is nothing to the other.
+fn another_device_works_at_the_same_time(Target { device, .. }: &Target) -> Result<()> {
+    let other = Device::all().into_iter().find(|d| !d.same_as(device)).context("the host is a device")?;
+    let start = Barrier::new(2);
+    let work = |device: &Device| -> Result<()> {
+        start.wait();
+        for seed in 0..8 {
+            let (mut x, mut expected) = (DeviceMem::<f32>::new(device, 5000)?, DeviceMem::<f32>::new(&Device::host(), 5000)?);
+            let values = FillUniformRand::new(-1.0, 1.0).seed(seed);
+            x.fill(&values)?;
+            expected.fill(&values)?;
+            let expected = expected.to_vec()?;
+            ensure!(x.to_vec()? == expected, "seed {seed} on {device}");
+            let y = DeviceMem::from_slice(device, &expected)?;
+            ensure!(gpu_verify(&x, &y, &Tolerance::new(0.0, 0.0)?)?.passed(), "the comparison of seed {seed} on {device}");
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| work(&other));
+        work(device)?;
+        thread.join().map_err(|_| anyhow!("a thread panicked"))?
+    })
 }
