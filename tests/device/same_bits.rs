@@ -245,8 +245,9 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
         [DType::I64, DType::I64],
         [DType::I64, DType::I32],
     ] {
-        Case::new(dtypes, 2_011).options(Options::counts()).check(target, 30)?;
-        Case::new(dtypes, 2_011).options(Options::default().histograms(true)).check(target, 30)?;
+        for options in [Options::counts(), Options::default(), Options::default().histograms(true)] {
+            Case::new(dtypes, 2_011).options(options).check(target, 30)?;
+        }
     }
     Ok(())
 }
