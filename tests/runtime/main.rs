@@ -1,7 +1,7 @@
 //! The HIP backend without a GPU: every scenario runs in a process of its own over a stand-in runtime in host memory, which
 //! does work only when somebody waits for it, injects failures, and counts what is alive.
 //!
-//! A scenario is a function of [`SCENARIOS`]; the test of the same name starts it. The last test meets the real runtime.
+//! A scenario is a function of [`SCENARIOS`]; the trial of the same name starts it. The last trial meets the real runtime.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 #![cfg(unix)]
 
@@ -15,9 +15,11 @@ mod versions;
 use anyhow::{Context, Result, bail, ensure};
 use hipverify::device::{DeviceBytes, DeviceKind, DeviceSlice, Grid, Module, PinnedMem};
 use hipverify::{Device, DeviceMem, Error, Event, Stream};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use process::{ROCM_5, ROCM_6, ROCM_7, Setup, run};
 use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// The stand-in's own functions, of the library that the scenario uses.
 struct StandIn(libloading::Library);
@@ -64,10 +66,27 @@ impl StandIn {
     }
 }
 
-/// Runs in the scenario's process; does nothing in an ordinary run.
-#[test]
-fn scenario() -> Result<()> {
-    let Ok(name) = std::env::var("HIPVERIFY_SCENARIO") else { return Ok(()) };
+fn main() -> ExitCode {
+    if let Ok(name) = std::env::var("HIPVERIFY_SCENARIO") {
+        return scenario(&name).map_or_else(|error| failure(&error), |()| ExitCode::SUCCESS);
+    }
+    let mut trials = trials();
+    trials.push(trial("soak::a_step_that_hangs_is_named", soak::a_step_that_hangs_is_named));
+    trials.push(trial("the_runtime_of_this_machine", the_runtime_of_this_machine));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    eprintln!("Error: {error:?}");
+    ExitCode::FAILURE
+}
+
+fn trial(name: &str, run: impl FnOnce() -> Result<Completion> + Send + 'static) -> Trial {
+    Trial::ignorable_test(name, move || run().map_err(|error| Failed::from(format!("{error:?}"))))
+}
+
+/// Runs in the scenario's process.
+fn scenario(name: &str) -> Result<()> {
     let (_, scenario) = SCENARIOS.iter().find(|(n, _)| *n == name).context("no such scenario")?;
     scenario(&StandIn::open()?)?;
     println!("scenario {name} done");
@@ -77,7 +96,10 @@ fn scenario() -> Result<()> {
 macro_rules! scenarios {
     ($($module:ident::$name:ident($setup:expr);)*) => {
         const SCENARIOS: &[(&str, fn(&StandIn) -> Result<()>)] = &[$((stringify!($name), $module::$name)),*];
-        $(#[test] fn $name() -> Result<()> { run(stringify!($name), &$setup) })*
+        /// A trial for each scenario.
+        fn trials() -> Vec<Trial> {
+            vec![$(trial(stringify!($name), || run(stringify!($name), &$setup))),*]
+        }
     };
 }
 
@@ -149,11 +171,7 @@ fn ramp(n: usize) -> Vec<f32> {
 }
 
 /// Debian's libamdhip64 on a machine without a GPU, and whatever else this machine has: the host device says why it was chosen.
-#[test]
-fn the_runtime_of_this_machine() -> Result<()> {
-    if std::env::var_os("HIPVERIFY_SCENARIO").is_some() {
-        return Ok(());
-    }
+fn the_runtime_of_this_machine() -> Result<Completion> {
     let device = Device::best()?;
     println!("{device}");
     match (device.kind(), hipverify_sys::amd()) {
@@ -170,5 +188,5 @@ fn the_runtime_of_this_machine() -> Result<()> {
             ensure!(x.to_vec()? == ramp(1000));
         }
     }
-    Ok(())
+    Ok(Completion::Completed)
 }
