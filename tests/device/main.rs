@@ -17,6 +17,7 @@ mod devices;
 mod fill;
 mod hash;
 mod launches;
+mod layouts;
 mod memory;
 mod mfma;
 mod model_gemm;
@@ -42,6 +43,7 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("devices", devices::TESTS),
     ("fill", fill::TESTS),
     ("hash", hash::TESTS),
+    ("layouts", layouts::TESTS),
     ("memory", memory::TESTS),
     ("mfma", mfma::TESTS),
     ("model_gemm", model_gemm::TESTS),

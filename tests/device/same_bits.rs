@@ -11,7 +11,8 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduc
 
 tests! {
     Gpus: every_pair_of_formats, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
-        options_and_odd_addresses, reports_that_are_not_explained, padded_transposed_and_reversed_layouts;
+        options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
+        padded_transposed_and_reversed_layouts;
     RealGpus: long_tensors, long_tensors_of_many_kinds;
 }
 
@@ -259,6 +260,24 @@ fn reports_that_are_not_explained(target: &Target) -> Result<()> {
             for n in [100, target.size(9_001, 700_001)] {
                 Case::new(dtypes, n).tolerance(tolerance).explain(explain).check(target, 0)?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// The largest number is the bound where it would overflow: a difference that overflows is beyond it.
+fn bounds_beyond_the_largest_number(target: &Target) -> Result<()> {
+    for (dtype, tolerances) in [
+        (DType::F32, [[2.0, 0.5], [1.0, 1e38], [0.0, 1e39], [1.0, 0.0]]),
+        (DType::Bf16, [[2.0, 0.5], [1.0, 1e38], [0.0, 1e39], [1.0, 0.0]]),
+        (DType::F64, [[2.0, 0.5], [1.0, 1e308], [1e-3, f64::MAX], [1.0, 0.0]]),
+    ] {
+        let largest = dtype.float_format().context("a float")?.max_finite();
+        let ends = [largest, -largest, largest / 2.0, -largest / 4.0, 1.0, -1e-3, 0.0];
+        let n = ends.len() * ends.len();
+        let [a, r] = [1, ends.len()].map(|step| elements(dtype, n, |i| encode(dtype, ends[i / step % ends.len()])));
+        for tolerance in tolerances {
+            Case::new([dtype; 2], n).tolerance(tolerance).compare(target, [&a, &r], "each end of the format with each")?;
         }
     }
     Ok(())
