@@ -48,6 +48,7 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("mfma", mfma::TESTS),
     ("model_gemm", model_gemm::TESTS),
     ("net", net::TESTS),
+    ("net::comparison", net::comparison::TESTS),
     ("net::matrix", net::matrix::TESTS),
     ("net::mutants", net::mutants::TESTS),
     ("numerics", numerics::TESTS),

@@ -3,10 +3,11 @@
 //!
 //! * [`memory`], [`lanes`], [`arithmetic`], [`undefined`]: kernels of a line or two, made to be broken.
 //! * [`addresses`]: the same, in a run that AddressSanitizer checks.
-//! * [`mutants`], [`matrix`]: those of `hip/`.
+//! * [`mutants`], [`comparison`], [`matrix`]: those of `hip/`.
 
 mod addresses;
 mod arithmetic;
+pub mod comparison;
 mod lanes;
 pub mod matrix;
 mod memory;

@@ -15,15 +15,20 @@ tests! {
 }
 
 /// Where a file is broken, and the trials that must notice.
-struct Mutant {
-    file: &'static str,
-    from: &'static str,
-    to: &'static str,
-    trials: &'static str,
+pub(super) struct Mutant {
+    pub(super) file: &'static str,
+    pub(super) from: &'static str,
+    pub(super) to: &'static str,
+    pub(super) trials: &'static str,
 }
 
 impl Mutant {
-    fn check(&self, target: &Target) -> Result<()> {
+    /// For what goes wrong at one wavefront size only.
+    pub(super) fn check_at(&self, wavefront: usize, target: &Target) -> Result<()> {
+        if target.device.wavefront() == wavefront { self.check(target) } else { Ok(()) }
+    }
+
+    pub(super) fn check(&self, target: &Target) -> Result<()> {
         let wavefront = target.device.wavefront();
         let program = std::env::current_exe().context("the name of this program")?;
         let done = Command::new(program)

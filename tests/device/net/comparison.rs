@@ -1,0 +1,94 @@
+//! The comparison's kernels, broken in one place; [`mutants`](super::mutants) says how.
+//!
+//! Every file that includes what is broken is compiled when it is first used. A trial ends with the first comparison that differs, so that those
+//! are named whose first one shows it: most need one file.
+
+use super::mutants::Mutant;
+use crate::suite::tests;
+use crate::target::Target;
+use anyhow::Result;
+
+tests! {
+    StandIn: last_tile_dropped, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
+        nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
+        ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
+}
+
+/// Begin with two tensors of f64: of numbers of one size, of which each counts in every sum; and half of any bit patterns, NaN among them.
+const NUMBERS: &str = "same_bits::kinds";
+const PATTERNS: &str = "same_bits::options";
+/// Comparisons that nothing waits for: the second kernel asks what the first one has found, and says whether it has explained it.
+const ENQUEUED: &str = "async_verify::reports";
+
+fn last_tile_dropped(target: &Target) -> Result<()> {
+    let (from, to) = ("tiles((p.n + walk.size - 1) / walk.size)", "tiles(p.n / walk.size)");
+    Mutant { file: "verify/pairs.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn product_and_sum_of_a_square_split(target: &Target) -> Result<()> {
+    let (from, to) = ("Real<T>::fused(d, d, sum[1][j])", "d * d + sum[1][j]");
+    Mutant { file: "verify/sums.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn partial_sums_joined_in_another_order(target: &Target) -> Result<()> {
+    let (from, to) = ("u32 step = 4; step > 0; step /= 2", "u32 step = 1; step < 8; step *= 2");
+    Mutant { file: "verify/sums.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn read_past_the_end(target: &Target) -> Result<()> {
+    Mutant { file: "verify/layout.h", from: "e < N && index + e < n", to: "e < N", trials: NUMBERS }.check(target)
+}
+
+/// A strict comparison where the bin begins at its edge: 1.5, 2.5 ... steps of the format.
+fn edges_of_bins_excluded(target: &Target) -> Result<()> {
+    let (from, to) = ("epsilon_ends[k] * spacing <= scaled", "epsilon_ends[k] * spacing < scaled");
+    Mutant { file: "verify/steps.h", from, to, trials: "numerics::" }.check(target)
+}
+
+fn nan_counted_twice(target: &Target) -> Result<()> {
+    let (from, to) = ("class_of(r)], 1u)", "class_of(r)], a != a ? 2u : 1u)");
+    Mutant { file: "verify/values.h", from, to, trials: PATTERNS }.check(target)
+}
+
+fn pairs_of_nan_and_number_called_same(target: &Target) -> Result<()> {
+    Mutant { file: "verify/pairs.h", from: "(a != a && r != r)", to: "(a != a || r != r)", trials: PATTERNS }.check(target)
+}
+
+/// Both halves of a wavefront of 64 are told apart as lanes of one subgroup.
+fn lanes_of_the_wavefront(target: &Target) -> Result<()> {
+    let (from, to) = ("threadIdx.x % SUBGROUP; }", "threadIdx.x % warpSize; }");
+    Mutant { file: "warp.h", from, to, trials: NUMBERS }.check_at(64, target)
+}
+
+/// On wavefronts of 32 there is no such lane.
+fn shuffles_of_64_lanes(target: &Target) -> Result<()> {
+    let (from, to) = (
+        "step = 4; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP)",
+        "step = 4; step > 0; step /= 2) x += __shfl_xor(x, step, 64)",
+    );
+    Mutant { file: "verify/sums.h", from, to, trials: NUMBERS }.check_at(32, target)
+}
+
+fn index_of_the_worst_is_the_next(target: &Target) -> Result<()> {
+    let (from, to) = ("s.worst[t] = ~w.first[t]", "s.worst[t] = ~w.first[t] + 1");
+    Mutant { file: "verify/explain.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn ranks_of_mismatches_from_one(target: &Target) -> Result<()> {
+    let (from, to) = ("votes & ((1u << lane_of()) - 1)", "votes & ((2u << lane_of()) - 1)");
+    Mutant { file: "verify/explain.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn distances_in_ulps_without_signs(target: &Target) -> Result<()> {
+    let (from, to) = ("bits >> width & 1 ? -magnitude : magnitude", "magnitude");
+    Mutant { file: "verify/ulps.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn explanation_without_its_flag(target: &Target) -> Result<()> {
+    Mutant { file: "verify/explain.h", from: "if (t == 0) p.result->explained = 1;", to: "", trials: ENQUEUED }.check(target)
+}
+
+fn explained_whatever_the_verdict(target: &Target) -> Result<()> {
+    let (from, to) = ("if (p.explain != EXPLAIN_ON_FAILURE) return", "return true; if (false) return");
+    Mutant { file: "verify/explain.h", from, to, trials: ENQUEUED }.check(target)
+}
