@@ -460,7 +460,7 @@ fn non_finite_pairs_fail_unless_they_are_the_same_and_that_is_allowed() {
 }
 
 #[test]
-fn hints_pass_and_one_step_less_fails() {
+fn passing_tolerances_pass_and_one_step_less_fails() {
     let a: Vec<f32> = (0..4000).map(|i| 1.0 + i as f32 * 1.7e-4).collect();
     let r: Vec<f32> = (0..4000).map(|i| 1.0 + i as f32 * 1.7013e-4 + 1e-6).collect();
     let m = verify_f32(&a, &r, 1e-7, 1e-7).metrics.unwrap();

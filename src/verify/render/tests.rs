@@ -1,0 +1,199 @@
+//! Screens, and numbers as text.
+
+use super::*;
+use crate::verify::{Explain, Level, NonFinite, Options, Thresholds, Tolerance, gpu_verify_with};
+use crate::{Device, DeviceMem};
+
+#[test]
+fn numbers_are_as_short_as_they_can_be() {
+    for (n, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (123_456, "123,456"), (1_234_567, "1,234,567")] {
+        assert_eq!(grouped(n), text);
+    }
+    assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+    for (x, digits, text) in [
+        (0.0, 3, "0"),
+        (f64::INFINITY, 3, "inf"),
+        (f64::NAN, 3, "NaN"),
+        (1.0, 3, "1"),
+        (-2.5, 3, "-2.5"),
+        (1.2345, 3, "1.23"),
+        (12.345, 3, "12.3"),
+        (9.9999, 3, "10"),
+        (100.0, 3, "100"),
+        (1234.5, 2, "1234"),
+        (9_999_999.0, 4, "9999999"),
+        (10_000_000.0, 4, "1e7"),
+        (12_345_678.0, 4, "1.235e7"),
+        (1e-4, 3, "0.0001"),
+        (1.2345e-4, 3, "0.000123"),
+        (9.9e-5, 3, "9.9e-5"),
+        (-1e-9, 3, "-1e-9"),
+        (3.7, 1, "4"),
+        (3.7e-9, 1, "4e-9"),
+    ] {
+        assert_eq!(short(x, digits), text, "{x:e} to {digits} digits");
+    }
+}
+
+#[test]
+fn tolerances_are_rounded_up() {
+    for (x, text, reason) in [
+        (0.0, "0", ""),
+        (f64::INFINITY, "inf", ""),
+        (0.5, "0.5", "a number of f32 with one digit"),
+        (0.0012341, "0.00124", "three digits, upward"),
+        (1234.1, "1240", "also before the point"),
+        (0.7, "0.701", "the nearest f32 of 0.7 is below it"),
+        (f64::from(0.1f32), "0.101", "0.1 itself would be too small"),
+        (2.345e-9, "2.35e-9", "with an exponent"),
+        (1e-50, "1e-50", "f32 has nothing so small: the number itself"),
+    ] {
+        assert_eq!(rounded_up(x), text, "{x:e}: {reason}");
+    }
+}
+
+/// The headline says what was judged, so that a verdict never contradicts what stands beside it.
+#[test]
+fn the_headline_says_what_was_judged() {
+    let verdict = |result: &[f32], limit: f64, judge: Judge, level: Level| {
+        let (a, r) = (DeviceMem::from_slice(&Device::host(), result), DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 4.0, 8.0]));
+        let thresholds = Thresholds::new(f64::INFINITY, limit, f64::INFINITY).unwrap();
+        let options = Options::default().thresholds(thresholds, judge).level(level);
+        let report = gpu_verify_with(&a.unwrap(), &r.unwrap(), &Tolerance::exact(), &options).unwrap().to_string();
+        report.split("   ").next().unwrap().to_owned()
+    };
+    let same = &[1.0, 2.0, 4.0, 8.0];
+    let near = &[1.0, 2.0, 4.0, 8.5];
+    let infinite = &[1.0, 2.0, f32::INFINITY, 8.0];
+    for (result, limit, judge, expected) in [
+        (same, 1.0, Judge::Elements, "PASS  4 elements agree"),
+        (near, 1.0, Judge::Elements, "FAIL  1 of 4 elements differ (25 %)"),
+        (same, 1.0, Judge::Thresholds, "PASS  by metrics [1 1 1]; 4 elements agree"),
+        (near, 1.0, Judge::Thresholds, "PASS  by metrics [1 1 1]; 1 of 4 elements beyond the tolerance (25 %)"),
+        (near, 0.25, Judge::Thresholds, "FAIL  by metrics [1 0 1]; 1 of 4 elements beyond the tolerance (25 %)"),
+        (
+            infinite,
+            1.0,
+            Judge::Thresholds,
+            "FAIL  by metrics [1 1 1], 1 of 4 elements not finite; 1 of 4 elements beyond the tolerance (25 %)",
+        ),
+        (same, 1.0, Judge::Both, "PASS  by elements and metrics [1 1 1]; 4 elements agree"),
+        (near, 1.0, Judge::Both, "FAIL  by elements and metrics [1 1 1]; 1 of 4 elements beyond the tolerance (25 %)"),
+    ] {
+        assert_eq!(verdict(result, limit, judge, Level::All), expected);
+    }
+    let unmeasured = verdict(same, 1.0, Judge::Thresholds, Level::Counts);
+    assert_eq!(unmeasured, "FAIL  by metrics that were not measured; 4 elements agree");
+}
+
+/// The report of f32 numbers on the host.
+fn report(result: &[f32], reference: &[f32], atol: f64, options: &Options) -> Report {
+    let [a, r] = [result, reference].map(|x| DeviceMem::from_slice(&Device::host(), x).unwrap());
+    gpu_verify_with(&a, &r, &Tolerance::new(0.0, atol).unwrap(), options).unwrap()
+}
+
+/// What the screen of a report says after a label.
+fn after(report: &Report, label: &str) -> Option<String> {
+    let text = report.to_string();
+    text.lines().find_map(|line| Some(line.strip_prefix("  ")?.strip_prefix(label)?.trim_start().to_owned()))
+}
+
+#[test]
+fn passing_tolerances_say_whether_they_are_needed() {
+    const NAN: f32 = f32::NAN;
+    let always = Options::default().explain(Explain::Always);
+    let same = always.clone().nonfinite(NonFinite::EqualWhenSame);
+    for (result, reference, atol, options, label, text, reason) in [
+        (
+            [8.5, 1.0],
+            [8.0, 1.0],
+            0.0,
+            &always,
+            "would pass",
+            "with --rtol 0.0625 (atol as it is) or --atol 0.5 (rtol as it is)",
+            "a mismatch",
+        ),
+        (
+            [8.5, 1.0],
+            [8.0, 1.0],
+            0.5,
+            &always,
+            "margin",
+            "would still pass with --rtol 0 (atol as it is) or --atol 0.5 (rtol as it is)",
+            "the bound",
+        ),
+        (
+            [0.5, 1.0],
+            [0.0, 1.0],
+            0.0,
+            &always,
+            "would pass",
+            "with no rtol (atol as it is) or --atol 0.5 (rtol as it is)",
+            "no multiple of 0",
+        ),
+        (
+            [8.5, NAN],
+            [8.0, 1.0],
+            0.0,
+            &always,
+            "would pass",
+            "with --rtol 0.0625 (atol as it is) or --atol 0.5 (rtol as it is), finite pairs only",
+            "no tolerance passes a NaN",
+        ),
+        (
+            [8.5, NAN],
+            [8.0, NAN],
+            1.0,
+            &same,
+            "margin",
+            "would still pass with --rtol 0 (atol as it is) or --atol 0.5 (rtol as it is)",
+            "two NaN that pass",
+        ),
+    ] {
+        assert_eq!(after(&report(&result, &reference, atol, options), label).as_deref(), Some(text), "{reason}");
+    }
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_counted_by_class() {
+    const NAN: f32 = f32::NAN;
+    const INF: f32 = f32::INFINITY;
+    for (result, reference, expected, reason) in [
+        ([1.0; 4], [1.0; 4], None, "none"),
+        (
+            [NAN, INF, -INF, -INF],
+            [1.0, 1.0, NAN, 1.0],
+            Some("result: 1 NaN, 1 +inf, 2 -inf   reference: 1 NaN, 0 +inf, 0 -inf"),
+            "both sides, whichever has some",
+        ),
+        ([1.0; 4], [1.0, 1.0, 1.0, INF], Some("result: 0 NaN, 0 +inf, 0 -inf   reference: 0 NaN, 1 +inf, 0 -inf"), "the reference only"),
+    ] {
+        assert_eq!(after(&report(&result, &reference, 0.0, &Options::default()), "non-finite").as_deref(), expected, "{reason}");
+    }
+}
+
+/// Each takes 4 characters and 2 for the gap: 19 of them are 112 with the gap before the first.
+#[test]
+fn the_first_mismatches_fill_a_line() {
+    let [result, reference] = [1.0, 0.0].map(|x| (0..100).map(|i| if i < 10 { 0.0 } else { x }).collect::<Vec<f32>>());
+    for (mismatches, end) in [(19, ""), (20, " ..."), (64, " ...")] {
+        let report = report(&result, &reference, 0.0, &Options::default().first(mismatches));
+        let listed: Vec<String> = (10..29).map(|i| format!("[{i}]")).collect();
+        assert_eq!(after(&report, "first"), Some(listed.join("  ") + end), "{mismatches} mismatches");
+    }
+}
+
+/// JSON has no infinities.
+#[test]
+#[cfg(feature = "cli")]
+fn numbers_that_json_lacks_are_texts() {
+    let result = [f32::NEG_INFINITY, f32::NAN, f32::INFINITY, 1.5];
+    let json = |explain| serde_json::to_value(report(&result, &[0.0; 4], 0.0, &Options::default().explain(explain))).unwrap();
+    let failed = json(Explain::OnFailure);
+    let first = [0, 1, 2, 3].map(|i| failed["first"][i]["result"].clone());
+    assert_eq!(first, ["-inf".into(), "nan".into(), "inf".into(), serde_json::Value::from(1.5)]);
+    assert_eq!(failed["metrics"]["passing_rtol"], "inf", "no multiple of 0 is enough");
+    assert_eq!(failed["metrics"]["passing_atol"], 1.5);
+    assert_eq!(failed["result_dtype"], "f32");
+    assert!(json(Explain::Never)["metrics"]["passing_atol"].is_null(), "not looked for");
+}
