@@ -99,12 +99,11 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
     let moved = rank == 0 && first.is_multiple_of(8);
     let base = if moved { tensor.as_ptr().wrapping_add(first / 8) } else { tensor.as_ptr() };
     let offset = if moved { 0 } else { layout.offset() as i64 };
-    // Every row begins a whole number of outer strides and of row lengths after the first element.
+    // Every row begins a whole number of outer strides and of row lengths after the first element. An offset inside a byte gives 1.
     let inner = (rank as usize).checked_sub(1);
     let distances = strides[..inner.unwrap_or(0)].iter().map(|s| s.unsigned_abs()).chain(inner.map(|i| extents[i]));
     let zeros = distances.chain([offset.unsigned_abs()]).map(|elements| (elements * bits as u64).trailing_zeros().saturating_sub(3));
     let align_log = zeros.chain([base.addr().trailing_zeros(), 4]).min().unwrap_or(0);
-    let inside_a_byte = !(offset.unsigned_abs() * bits as u64).is_multiple_of(8);
     let plane = rank == 2 && tensor.elements() as u64 <= 1 << 32;
     let reciprocal = |extent: u64| if extent < 2 { 0 } else { u64::MAX / extent + 1 };
     Ok(VerifyOperand {
@@ -115,7 +114,7 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
         offset,
         dtype: tensor.dtype() as u32,
         rank,
-        align: if inside_a_byte { 1 } else { 1 << align_log },
+        align: 1 << align_log,
         plane: u32::from(plane),
     })
 }
