@@ -10,14 +10,22 @@ use hipverify::device::{AsTensor, Grid, Stream};
 use hipverify_sys::abi::{ReadTwo, WriteOne};
 
 tests! {
-    All: speeds_are_positive;
+    All: speeds_are_bytes_by_time;
     Gpus: every_vector_of_both_blocks_is_read, every_vector_is_written;
 }
 
-fn speeds_are_positive(target: &Target) -> Result<()> {
+/// Launches between two events, whose time the stand-in always says to be this.
+const LAUNCHES: f64 = 8.0;
+const STANDIN_SECONDS: f64 = 1.5e-3;
+
+fn speeds_are_bytes_by_time(target: &Target) -> Result<()> {
     let (device, bytes) = (&target.device, target.size(1 << 12, 1 << 22));
     let (read, write) = (bandwidth::read(device, bytes)?, bandwidth::write(device, bytes)?);
     ensure!(read > 0.0 && read.is_finite() && write > 0.0 && write.is_finite(), "read {read}, write {write} bytes a second");
+    if target.is_standin() {
+        let written = bytes as f64 * LAUNCHES / STANDIN_SECONDS;
+        ensure!([read, write] == [2.0 * written, written], "read {read}, write {write} instead of {written} bytes a second");
+    }
     let empty = bandwidth::empty_launch(device)?;
     ensure!(empty.is_zero() != target.is_gpu(), "an empty launch takes {empty:?}");
     Ok(())

@@ -43,10 +43,15 @@ fn a_gpu_comes_before_the_host(host: &Target) -> Result<()> {
     Ok(())
 }
 
-fn every_device_says_what_it_is(Target { device, .. }: &Target) -> Result<()> {
+fn every_device_says_what_it_is(target: &Target) -> Result<()> {
+    let device = &target.device;
     ensure!(!device.name().is_empty() && !device.why().is_empty(), "{device:?}");
     let (free, total) = device.memory_info()?;
     ensure!(0 < free && free <= total, "{free} of {total} bytes are free");
+    if !target.is_gpu() {
+        let text = std::fs::read_to_string("/proc/meminfo")?;
+        ensure!(text.contains(&format!(" {} kB\n", total / 1024)), "{total} bytes are not those of {text}");
+    }
     Ok(())
 }
 
