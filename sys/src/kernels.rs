@@ -59,14 +59,18 @@ pub fn options(arch: &str) -> Vec<String> {
     ["-std=c++17", "-O3", "-ffp-contract=off", &target].into_iter().chain(inline).map(str::to_owned).collect()
 }
 
+/// Names and texts of the headers that sources include, at run time.
+pub fn headers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    // hipRTC declares HIP itself; old ones have no such header and new ones would declare everything twice.
+    std::iter::once(("hip/hip_runtime.h", "// built in\n")).chain(HEADERS.iter().map(|h| (h.name, h.text)))
+}
+
 /// Compiles `source` (called `name` in messages) for `arch` at run time, with [`options`] and our headers.
 ///
 /// # Errors
 /// [`RtcError::Compile`] with the compiler's log, or the call that failed.
 pub fn compile(rtc: &Rtc, name: &str, source: &str, arch: &str) -> Result<Vec<u8>, RtcError> {
-    // hipRTC declares HIP itself; old ones have no such header and new ones would declare everything twice.
-    let mut headers = vec![("hip/hip_runtime.h", "// built in\n")];
-    headers.extend(HEADERS.iter().map(|h| (h.name, h.text)));
+    let headers: Vec<_> = headers().collect();
     let options = options(arch);
     rtc.compile(name, source, &headers, &options.iter().map(String::as_str).collect::<Vec<_>>())
 }
