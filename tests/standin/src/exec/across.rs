@@ -55,10 +55,11 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// How many neighbouring lanes have to wait together before the operation may run.
-    pub(super) fn unit(&self, wavefront: usize) -> usize {
+    /// How many neighbouring lanes have to wait together before the operation may run; whether the subgroups of a wavefront vote together.
+    pub(super) fn unit(&self, wavefront: usize, together: bool) -> usize {
         match self.operation {
             Operation::Matrix => wavefront,
+            Operation::Ballot if together => wavefront,
             o if o.shuffles() => self.width as usize,
             _ => wavefront.min(super::block::SUBGROUP),
         }

@@ -3,9 +3,10 @@
 //! Several blocks are under way at a time. The scheduler chooses a wavefront at random, and now and then another one; of it, a thread that can go on or
 //! an operation of lanes that can be done. A thread runs until it waits for others, or for a random number of basic blocks.
 //!
-//! An operation of lanes is done when all lanes that have not ended of an aligned unit wait at the same call: a subgroup of 32 for votes and
-//! barriers of a wavefront, the width for shuffles, the wavefront for matrix instructions. Other units of the wavefront that wait at the same call
-//! join or do not, at random: nothing may depend on it. Where nothing can go on, that is a finding.
+//! An operation of lanes is done when all lanes that have not ended of an aligned unit wait at the same call: a subgroup of 32 for barriers of a
+//! wavefront, the width for shuffles, the wavefront for matrix instructions, one or the other for votes: in half of the launches, by their seeds, a
+//! vote is the whole wavefront's unless a subgroup went another way, in the others a subgroup's. Other units of the wavefront that wait at the same
+//! call join or do not, at random: nothing may depend on it. Where nothing can go on, that is a finding.
 
 mod across;
 mod block;

@@ -60,6 +60,8 @@ struct Scheduler<'a> {
     able: Vec<usize>,
     /// The one that runs.
     chosen: usize,
+    /// Whether a vote waits for all lanes of its wavefront that can come, as where its subgroups have not diverged, or for a subgroup.
+    votes_together: bool,
     /// Blocks that have begun, and how many have not ended.
     begun: u64,
     active: usize,
@@ -71,6 +73,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<(), Finding> {
     // SAFETY: the library's function, which takes nothing.
     let lane = unsafe { (launch.lane)() };
     let _scope = Scope::enter(&state, lane);
+    let votes_together = state.borrow_mut().rng.bool();
     let mut scheduler = Scheduler {
         launch,
         state: &state,
@@ -80,6 +83,7 @@ pub(crate) fn run(launch: &Launch<'_>) -> Result<(), Finding> {
         wavefronts: Vec::new(),
         able: Vec::new(),
         chosen: 0,
+        votes_together,
         begun: 0,
         active: 0,
     };
@@ -101,7 +105,7 @@ impl<'a> Scheduler<'a> {
                 if self.active == 0 {
                     return Ok(());
                 }
-                self.split_wide_shuffles()?;
+                self.split_wide()?;
                 continue;
             };
             let wavefront = &mut self.wavefronts[self.chosen];
@@ -224,7 +228,7 @@ impl<'a> Scheduler<'a> {
         let wavefront = self.launch.wavefront;
         let unit = self.block(slot, |block| {
             let At::Across(request) = &block.at[thread] else { return None };
-            let unit = request.unit(wavefront);
+            let unit = request.unit(wavefront, self.votes_together);
             let first = thread / unit * unit;
             block.complete(first, first + unit).then_some((slot, first, first + unit))
         });
@@ -285,8 +289,8 @@ impl<'a> Scheduler<'a> {
         self.check()
     }
 
-    /// Nothing can go on. Shuffles over more lanes than a subgroup may still be done by one that came alone; else nothing ever will.
-    fn split_wide_shuffles(&mut self) -> Result<(), Finding> {
+    /// Nothing can go on. Shuffles and votes of more lanes than a subgroup may still be done by one that came alone; else nothing ever will.
+    fn split_wide(&mut self) -> Result<(), Finding> {
         for slot in 0..self.fibres.len() {
             let threads = self.launch.threads_of_a_block();
             for first in (0..threads).step_by(SUBGROUP) {

@@ -7,6 +7,7 @@ use crate::finding::Finding;
 use crate::library::Library;
 use crate::memory_map::{self, Place};
 use crate::module;
+use std::collections::BTreeSet;
 
 /// A case: what it shows, the source of a kernel `k(unsigned *x)` for which x has 256 words, and what is found.
 struct Case {
@@ -300,6 +301,21 @@ fn sound_kernels() {
         ),
         ramp(64, |i| 2 * (i % 4)),
     );
+}
+
+/// A vote is the wavefront's in some launches and a subgroup's in others; without the subgroup that went another way it is always the other's.
+#[test]
+fn votes_of_a_wavefront() {
+    let Some(compiler) = compiler() else { return };
+    let together = case("votes", 64, "x[threadIdx.x] = __any(threadIdx.x == 40);", "");
+    let apart = case("votes apart", 64, "if (threadIdx.x < 32) x[threadIdx.x] = __any(threadIdx.x < 32); else x[threadIdx.x] = 2;", "");
+    let results = |case: &Case| -> BTreeSet<Vec<u32>> {
+        let library = library(&compiler, case.what, case.source);
+        (0..16).map(|seed| execute(library, case, seed).unwrap_or_else(|e| panic!("{}", e.text))[..64].to_vec()).collect()
+    };
+    let halves = |low: u32, high: u32| (0..64).map(|i| if i < 32 { low } else { high }).collect::<Vec<_>>();
+    assert_eq!(results(&together), BTreeSet::from([halves(0, 1), halves(1, 1)]));
+    assert_eq!(results(&apart), BTreeSet::from([halves(1, 2)]));
 }
 
 #[test]
