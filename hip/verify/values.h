@@ -230,8 +230,14 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             double x = 0;
             if constexpr (ALL) {
                 x = sums.join();
-                if constexpr (sizeof(T) == 4)
-                    if (wavefront_any(!sums.precise())) x = wide_sums(pairs, tile);
+                if constexpr (sizeof(T) == 4) {
+                    // The other subgroup of a wavefront has a tile of its own, whose sums stay as they are.
+                    const bool wide = subgroup_votes(!sums.precise());
+                    if (wavefront_any(wide)) {
+                        const double y = wide_sums(pairs, tile);
+                        x = wide ? y : x;
+                    }
+                }
             }
             v.carry();
             if constexpr (HISTOGRAMS) steps.carry();

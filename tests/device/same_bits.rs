@@ -12,6 +12,7 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduc
 tests! {
     Gpus: every_pair_of_formats, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
+        sums_without_range_beside_others,
         padded_transposed_and_reversed_layouts;
     RealGpus: long_tensors, long_tensors_of_many_kinds;
 }
@@ -278,6 +279,21 @@ fn bounds_beyond_the_largest_number(target: &Target) -> Result<()> {
         let [a, r] = [1, ends.len()].map(|step| elements(dtype, n, |i| encode(dtype, ends[i / step % ends.len()])));
         for tolerance in tolerances {
             Case::new([dtype; 2], n).tolerance(tolerance).compare(target, [&a, &r], "each end of the format with each")?;
+        }
+    }
+    Ok(())
+}
+
+/// Squares of one tile underflow, and its sums are made again in f64; those of its neighbours, which may belong to the same wavefront, are not.
+fn sums_without_range_beside_others(target: &Target) -> Result<()> {
+    for (dtype, tile) in [(DType::F32, 2048), (DType::Bf16, 4096)] {
+        for small in 0..4 {
+            let value = |i: usize, seed: usize| {
+                let x = 0.1 + 0.013 * ((i * 7 + seed) % 89) as f64;
+                encode(dtype, if i / tile == small { x * 1e-25 } else { x })
+            };
+            let [a, r] = [3, 40].map(|seed| elements(dtype, 4 * tile, |i| value(i, seed)));
+            Case::new([dtype; 2], 4 * tile).compare(target, [&a, &r], &format!("tile {small} is tiny"))?;
         }
     }
     Ok(())
