@@ -336,8 +336,13 @@ fn json_has_the_whole_verdict() {
     assert_eq!((&report["result_dtype"], &report["first"][0]["index"]), (&"f32".into(), &1.into()));
     assert_eq!(report["worst_absolute"]["value"], 0.5);
     assert!(report["histograms"].is_object() && report["metrics"]["rms"].is_number(), "{report}");
-    let (code, v) = folder.json("compare r.npy r.npy --json");
+    assert!(report["metrics"]["snr"].is_number() && report["metrics"]["similarity"].is_null(), "{report}");
+    let (code, v) = folder.json("compare r.npy r.npy --json --cosine");
     assert_eq!((code, &v["passed"], &v["tensors"][0]["verdict"]), (0, &true.into(), &"pass".into()));
+    let metrics = &v["tensors"][0]["report"]["metrics"];
+    assert_eq!((&metrics["snr"], &metrics["similarity"]["cosine"]), (&"inf".into(), &1.0.into()));
+    let run = folder.run("compare a.npy r.npy --cosine");
+    assert!(run.out.contains("cosine     0.9956382") && run.out.contains("1 - cosine 0.00436"), "{}", run.out);
 }
 
 #[test]

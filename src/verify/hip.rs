@@ -23,7 +23,7 @@ const _: () = assert!(Options::MAX_FIRST == abi::MAX_LISTED as usize && Metric::
 /// Compares pairs of tensors on one GPU.
 ///
 /// # Safety
-/// All tensors lie on `gpu`, and each request came from [`request`](super::request) for its pair.
+/// All tensors lie on `gpu`, and each request came from [`request`](super::request) for its pair, in either order.
 pub(super) unsafe fn compare<'a>(
     gpu: &'static HipDevice,
     pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,

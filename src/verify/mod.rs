@@ -29,6 +29,7 @@ pub mod profile;
 mod render;
 mod report;
 mod rule;
+mod similarity;
 mod sums;
 mod tolerance;
 mod values;
@@ -45,12 +46,14 @@ pub use profile::Profile;
 pub use render::{grouped, short};
 pub use report::{Classes, Location, Metrics, Report, Value, Warning, Worst};
 pub use rule::NonFinite;
+pub use similarity::Similarity;
 pub use tolerance::{Tolerance, absolute_threshold, relative_threshold};
 pub use values::Metric;
 
-use crate::device::{AsTensor, Backend, TensorRef};
+use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
 use options::Request;
+use values::Outcome;
 
 /// The largest magnitude of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -109,18 +112,37 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
         request(result, reference, tolerance, options, || Ok(gpu_reduce_max(reference)?.value))
     };
     let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
-    let outcomes = match first.device().backend() {
-        Backend::Host => {
-            pairs.iter().zip(&requests).map(|((result, reference, _), request)| host::compare(result, reference, request)).collect()
-        }
-        Backend::Hip(gpu) => {
-            let pairs = pairs.iter().zip(&requests).map(|((result, reference, _), request)| (result, reference, request));
-            // SAFETY: `checked` has found every tensor on this device, and made the request of each pair.
-            unsafe { hip::compare(gpu, pairs)? }
-        }
+    let both = pairs.iter().zip(&requests).map(|((result, reference, _), request)| (result, reference, request));
+    // SAFETY: `checked` has found every tensor on this device, and made the request of each pair.
+    let outcomes = unsafe { outcomes(first.device(), both.clone())? };
+    let exchanged: Vec<Option<Outcome>> = if options.cosine {
+        let requests: Vec<Request> = requests.iter().map(Request::sums).collect();
+        let exchanged = both.clone().zip(&requests).map(|((result, reference, _), request)| (reference, result, request));
+        // SAFETY: tensors and requests are those above; only the sides of each pair are exchanged.
+        unsafe { self::outcomes(first.device(), exchanged)?.into_iter().map(Some).collect() }
+    } else {
+        vec![None; pairs.len()]
     };
-    let reports = pairs.iter().zip(&requests).zip(outcomes);
-    Ok(reports.map(|(((result, reference, _), request), outcome)| Report::new(result, reference, request, outcome)).collect())
+    let reports = both.zip(outcomes).zip(exchanged).map(|(((result, reference, request), outcome), exchanged)| {
+        let similarity = exchanged.map(|exchanged| Similarity::of(outcome.values.sums, exchanged.values.sums));
+        Report::new(result, reference, request, outcome, similarity)
+    });
+    Ok(reports.collect())
+}
+
+/// Compares pairs of tensors.
+///
+/// # Safety
+/// All tensors lie on `device`, and each request came from [`request`] for its pair, in either order.
+unsafe fn outcomes<'a>(
+    device: &Device,
+    pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,
+) -> Result<Vec<Outcome>> {
+    match device.backend() {
+        Backend::Host => Ok(pairs.map(|(result, reference, request)| host::compare(result, reference, request)).collect()),
+        // SAFETY: as the caller promises.
+        Backend::Hip(gpu) => unsafe { hip::compare(gpu, pairs) },
+    }
 }
 
 /// Checks a pair and turns its options into what backends are asked. `max` measures the reference, for a tolerance that needs it.

@@ -16,6 +16,8 @@ pub struct Options {
     pub explain: Explain,
     /// Whether histograms are made (they imply [`Level::All`]).
     pub histograms: bool,
+    /// Whether cosine similarity is measured, by one more pass over both tensors (implies [`Level::All`]); see [`Similarity`](super::Similarity).
+    pub cosine: bool,
     /// How many of the first mismatches an explanation lists; at most [`Options::MAX_FIRST`].
     pub first: usize,
     /// What happens to pairs that are not finite.
@@ -77,6 +79,12 @@ impl Options {
         self
     }
 
+    /// Asks for cosine similarity.
+    pub fn cosine(mut self, on: bool) -> Options {
+        self.cosine = on;
+        self
+    }
+
     /// Sets how many of the first mismatches are listed.
     pub fn first(mut self, first: usize) -> Options {
         self.first = first;
@@ -112,6 +120,7 @@ impl Default for Options {
             level: Level::All,
             explain: Explain::OnFailure,
             histograms: false,
+            cosine: false,
             first: 8,
             nonfinite: NonFinite::Fail,
             thresholds: None,
@@ -189,13 +198,18 @@ impl Request {
             rtol,
             atol,
             nonfinite: options.nonfinite,
-            all: options.level == Level::All || options.histograms,
+            all: options.level == Level::All || options.histograms || options.cosine,
             histograms: options.histograms,
             first: options.first,
             explain: options.explain,
             thresholds: options.thresholds.unwrap_or_else(|| Thresholds::rocmlir(dtype)),
             judge: options.judge,
         }
+    }
+
+    /// The same comparison for its sums alone.
+    pub(crate) fn sums(&self) -> Request {
+        Request { all: true, histograms: false, explain: Explain::Never, ..*self }
     }
 
     /// Whether these values of tensors like `result` are to be explained.

@@ -92,9 +92,13 @@ impl VerifyPlan {
     /// A plan without room for anything yet.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`].
+    /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`]; [`Error::Unsupported`] for
+    /// [`Options::cosine`], which takes a pass of its own.
     pub fn new(device: &Device, options: &Options) -> Result<VerifyPlan> {
         options.check()?;
+        if options.cosine {
+            return Err(Error::Unsupported { what: "cosine similarity".to_owned(), by: "a plan: it launches one comparison".to_owned() });
+        }
         Ok(VerifyPlan { device: device.clone(), options: options.clone(), reservations: Vec::new() })
     }
 
@@ -272,7 +276,7 @@ impl Comparison<'_> {
             value: "none".to_owned(),
             limit: "the comparison has not run since the last report".to_owned(),
         })?;
-        Ok(Report::new(&self.result, &self.reference, &self.request, outcome))
+        Ok(Report::new(&self.result, &self.reference, &self.request, outcome, None))
     }
 }
 

@@ -200,12 +200,17 @@ impl Report {
         )?;
         write!(
             f,
-            "\n  {:<LABEL$}relative L1 {}   L2 {}   Linf {}",
+            "\n  {:<LABEL$}relative L1 {}   L2 {}   Linf {}   SNR {} dB",
             "norms",
             short(m.relative_l1, 3),
             short(m.relative_l2, 3),
-            short(m.relative_linf, 3)
+            short(m.relative_linf, 3),
+            short(m.snr, 3)
         )?;
+        if let Some(s) = &m.similarity {
+            let [cosine, distance, squared] = [short(s.cosine, 7), short(s.cosine_distance, 3), short(s.squared_difference, 3)];
+            write!(f, "\n  {:<LABEL$}{cosine}   1 - cosine {distance}   relative squared difference {squared}", "cosine")?;
+        }
         match (m.passing_rtol, m.passing_atol) {
             (Some(rtol), Some(atol)) => self.passing_line(rtol, atol, f),
             _ => Ok(()),

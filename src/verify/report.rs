@@ -2,6 +2,7 @@
 
 use super::histogram::Histograms;
 use super::options::{Judge, Request, Thresholds, Verdict, quotient};
+use super::similarity::Similarity;
 use super::values::{Found, Metric, Outcome};
 use crate::device::TensorRef;
 use crate::dtype::DType;
@@ -155,6 +156,11 @@ pub struct Metrics {
     /// max|a-r| / max|r|.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative_linf: f64,
+    /// Signal-to-noise ratio in dB, 10 log10(Σr² / Σ(a-r)²); infinite when no finite pair differs.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
+    pub snr: f64,
+    /// Cosine similarity, when [asked for](super::Options::cosine).
+    pub similarity: Option<Similarity>,
     /// The smallest rtol that would have passed every finite pair, with atol as it is; infinite when none would,
     /// `None` when the verdict was not explained.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_optional_number"))]
@@ -196,7 +202,14 @@ impl Outcome {
 }
 
 impl Metrics {
-    fn new(elements: usize, request: &Request, outcome: &Outcome, verdict: &Verdict, location: impl Fn(&Found) -> Location) -> Metrics {
+    fn new(
+        elements: usize,
+        request: &Request,
+        outcome: &Outcome,
+        verdict: &Verdict,
+        similarity: Option<Similarity>,
+        location: impl Fn(&Found) -> Location,
+    ) -> Metrics {
         let Outcome { values, explanation } = outcome;
         let worst = |metric: Metric| outcome.worst(metric, &location);
         let [sum_d, sum_dd, sum_r, sum_rr] = values.sums;
@@ -211,6 +224,8 @@ impl Metrics {
             relative_l1: quotient(sum_d, sum_r),
             relative_l2: quotient(sum_dd, sum_rr).sqrt(),
             relative_linf: quotient(values.maxima[Metric::Absolute as usize], values.max_magnitude[1]),
+            snr: decibels(sum_rr, sum_dd),
+            similarity,
             passing_rtol: explanation.as_ref().map(|e| e.passing_rtol),
             passing_atol: explanation.as_ref().map(|e| e.passing_atol),
             zero_passes: values.zero_passes,
@@ -218,6 +233,11 @@ impl Metrics {
             vector: verdict.vector,
         }
     }
+}
+
+/// How much larger a sum of squares is than that of the noise, in dB. By `libm`: the C library's logarithm is another on each system.
+fn decibels(signal: f64, noise: f64) -> f64 {
+    if noise == 0.0 { f64::INFINITY } else { 10.0 * libm::log10(signal / noise) }
 }
 
 /// Something that a reader of a verdict should know, worst first.
@@ -234,7 +254,13 @@ pub enum Warning {
 
 impl Report {
     /// The report of an outcome: the same for every backend.
-    pub(crate) fn new(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, outcome: Outcome) -> Report {
+    pub(crate) fn new(
+        result: &TensorRef<'_>,
+        reference: &TensorRef<'_>,
+        request: &Request,
+        outcome: Outcome,
+        similarity: Option<Similarity>,
+    ) -> Report {
         let Outcome { values, explanation } = &outcome;
         let verdict = Verdict::of(values, request, result.elements());
         let location = |found: &Found| Location::new(result, reference, found);
@@ -263,7 +289,7 @@ impl Report {
             explained: explanation.is_some(),
             first: explanation.iter().flat_map(|e| &e.first).map(location).collect(),
             worst_absolute: outcome.worst(Metric::Absolute, location),
-            metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &verdict, location)),
+            metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &verdict, similarity, location)),
             histograms: values.histograms.map(|counters| Histograms::of(counters, finite)),
             device: result.device().name(),
             why: result.device().why().to_owned(),

@@ -438,10 +438,51 @@ fn metrics_equal_hand_computed_values() {
     assert_eq!(m.rms, 1.25f64.sqrt() / (2.0 * 4.0));
     assert_eq!((m.relative_l1, m.relative_linf), (1.5 / 7.0, 0.25));
     assert_eq!(m.relative_l2, (1.25f64 / 21.0).sqrt());
+    assert_eq!((short(m.snr, 5), m.similarity), ("12.253".to_owned(), None));
     // One step below 0.25: 0.25 + 0.24999999 rounds to the difference of 0.5.
     assert_eq!((m.passing_rtol, m.passing_atol), (Some(f64::from(0.25f32.next_down())), Some(1.0)));
     assert_eq!((report.result.zeros, report.reference.zeros), (1, 1));
     assert_eq!(m.vector, [false, true, false]);
+}
+
+/// Half the squared distance of the unit vectors, in f64 over the finite pairs: that keeps the digits near 1 as well.
+#[test]
+fn cosine_distance_is_that_of_the_unit_vectors() {
+    use DType::*;
+    let n = 5000;
+    for (da, dr) in [(F32, F32), (F16, F32), (F32, Bf16), (F8E4M3, F16), (F64, F32), (I8, I8), (I32, I8), (I64, F32), (F4E2M1, F32)] {
+        for data in [Data::Near, Data::Sparse, Data::Unit] {
+            let reference = make(dr, n, data, 1, None);
+            let number = |d: DType, bytes: &[u8], i: usize| d.decode(d.load_bits(bytes, i));
+            let values: Vec<f64> = (0..n).map(|i| number(dr, &reference, i)).collect();
+            let mut result = make(da, n, data, 2, Some(&values));
+            // Beside pairs of NaN: a reference that is finite, and of floats one that is not.
+            da.store_bits(&mut result, 7, da.encode(f64::NAN, Rounding::NearestEven, Overflow::Ieee));
+            // Patterns of f64 have squares beyond f64.
+            for i in 0..n {
+                if number(da, &result, i).abs() > 1e100 {
+                    da.store_bits(&mut result, i, 0);
+                }
+            }
+            let layout = Layout::flat(n);
+            let a = TensorRef::from_host_bytes(&result, da, layout.clone()).unwrap();
+            let r = TensorRef::from_host_bytes(&reference, dr, layout).unwrap();
+            let options = Options::default().cosine(true).level(Level::Counts);
+            let report = gpu_verify_with(&a, &r, &Tolerance::exact(), &options).unwrap();
+            let found = report.metrics.as_ref().and_then(|m| m.similarity).unwrap();
+            let pairs = (0..n).map(|i| (number(da, &result, i), values[i]));
+            let pairs: Vec<(f64, f64)> = pairs.filter(|(a, r)| a.is_finite() && r.is_finite()).collect();
+            let norm = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|p| of(p).powi(2)).sum::<f64>().sqrt();
+            let (x, y) = (norm(|p| p.0), norm(|p| p.1));
+            let expected = pairs.iter().map(|(a, r)| (a / x - r / y).powi(2)).sum::<f64>() / 2.0;
+            // What rounded sums do to the difference of the norms.
+            let error = 1e-6 * (expected + (x - y).abs() * (x + y) / (x * y));
+            assert!((found.cosine_distance - expected).abs() <= error, "{da} {dr} {data:?}: {found:?}, expected {expected:e}");
+            let squares: f64 = pairs.iter().map(|(a, r)| (a - r).powi(2)).sum();
+            let expected = squares / (x * x + y * y);
+            assert!((found.squared_difference - expected).abs() <= 1e-6 * expected, "{da} {dr} {data:?}: {found:?}, {expected:e}");
+        }
+    }
 }
 
 #[test]

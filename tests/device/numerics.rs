@@ -50,8 +50,8 @@ struct Expected {
     max: [f64; 2],
     worst: [Option<(f64, usize)>; 6],
     histograms: [Vec<u64>; 3],
-    /// d, |r| of every pair; zeros where a side is not finite.
-    terms: Vec<(f64, f64)>,
+    /// d, |r|, |a| of every pair; zeros where a side is not finite.
+    terms: Vec<[f64; 3]>,
 }
 
 impl Expected {
@@ -83,14 +83,14 @@ macro_rules! follow {
                 }
                 if !a.is_finite() || !r.is_finite() {
                     (e.nonfinite, e.mismatches) = (e.nonfinite + 1, e.mismatches + 1);
-                    e.terms.push((0.0, 0.0));
+                    e.terms.push([0.0; 3]);
                     continue;
                 }
                 let (d, m) = ((a - r).abs(), r.abs());
                 let bound = rtol.mul_add(m, atol).min(<$t>::MAX);
                 e.mismatches += u64::from(d > bound);
                 e.zero_passes += u64::from(m <= bound);
-                e.terms.push((f64::from(d), f64::from(m)));
+                e.terms.push([d, m, a.abs()].map(f64::from));
                 let epsilons = epsilons(T::DTYPE, f64::from(d), f64::from(m));
                 e.worst(0, f64::from(d), i);
                 if m > 0.0 {
@@ -204,20 +204,25 @@ fn check<T: Scalar, R: Scalar>(report: &Report, e: &Expected, rtol: f64, atol: f
     }
     let width = 128 / T::DTYPE.bits().min(R::DTYPE.bits());
     let f32s = T::DTYPE != DType::F64 && R::DTYPE != DType::F64;
-    let sums = |f: fn(&(f64, f64)) -> f64| ordered_sums(&e.terms.iter().map(f).collect::<Vec<_>>(), width, f32s);
-    let ([d, dd], [r, rr]) = (sums(|t| t.0), sums(|t| t.1));
+    let [[d, dd], [r, rr], [_, aa]] =
+        [0, 1, 2].map(|side: usize| ordered_sums(&e.terms.iter().map(|t| t[side]).collect::<Vec<_>>(), width, f32s));
     let n = e.terms.len() as f64;
     same("mean_absolute", m.mean_absolute, d / n)?;
     same("rms", m.rms, dd.sqrt() / (n.sqrt() * e.max[0].max(e.max[1])))?;
     same("relative_l1 and relative_l2", (m.relative_l1, m.relative_l2), (d / r, (dd / rr).sqrt()))?;
     same("relative_linf", m.relative_linf, e.worst[0].map_or(0.0, |w| w.0) / e.max[1])?;
+    ensure!((m.snr - 10.0 * (rr / dd).log10()).abs() < 1e-12 * m.snr.abs(), "snr is {}, of {rr} over {dd}", m.snr);
+    let s = m.similarity.as_ref().context("no similarity")?;
+    let (norm_a, norm_r) = (aa.sqrt(), rr.sqrt());
+    let distance = ((dd - (norm_a - norm_r) * (norm_a - norm_r)) / (2.0 * norm_a) / norm_r).clamp(0.0, 2.0);
+    same("similarity", [s.cosine_distance, s.cosine, s.squared_difference], [distance, 1.0 - distance, dd / (aa + rr)])?;
     let thresholds = [m.rms <= 3e-5, true, e.worst[1].is_none_or(|w| w.0 <= m.thresholds.relative)];
     same("vector", m.vector, thresholds)?;
     let h = report.histograms.as_ref().expect("histograms");
     same("histograms", [&h.relative.counts, &h.epsilon.counts, &h.ratio.counts], e.histograms.each_ref())?;
     // The smallest tolerances pass every finite pair; the next smaller ones do not.
     let passes = |rtol: f64, atol: f64| {
-        e.terms.iter().all(|&(d, r)| match f32s {
+        e.terms.iter().all(|&[d, r, _]| match f32s {
             true => d as f32 <= (rtol as f32).mul_add(r as f32, atol as f32).min(f32::MAX),
             false => d <= rtol.mul_add(r, atol).min(f64::MAX),
         })
@@ -256,7 +261,7 @@ impl Case {
         ensure!(expected.nonfinite > 100 && expected.mismatches > expected.nonfinite, "the data reach no branch");
 
         let (result, reference) = (DeviceMem::from_slice(&target.device, &result)?, DeviceMem::from_slice(&target.device, &reference)?);
-        let options = Options::default().explain(Explain::Always).histograms(true);
+        let options = Options::default().explain(Explain::Always).histograms(true).cosine(true);
         let report = gpu_verify_with(&result, &reference, &Tolerance::new(rtol, atol)?, &options)?;
         check::<T, R>(&report, &expected, rtol, atol).with_context(|| format!("{} against {}, {n} elements", T::DTYPE, R::DTYPE))
     }

@@ -183,6 +183,7 @@ pub(super) fn room_is_counted(standin: &StandIn) -> Result<()> {
     assert!(matches!(plan.enqueue(&stream, &x, &more, &tolerance), Err(Error::Shape { .. })));
     let host = Stream::new(&Device::host())?;
     assert!(matches!(plan.enqueue(&host, &x, &y, &tolerance), Err(Error::WrongDevice { what: "the stream", .. })));
+    assert!(matches!(VerifyPlan::new(&device, &Options::default().cosine(true)), Err(Error::Unsupported { .. })));
     assert!(matches!(VerifyPlan::new(&device, &Options::default().first(65)), Err(Error::InvalidArgument { what: "first", .. })));
     standin.fail("hipMalloc", 2, 2);
     assert!(matches!(plan.reserve(DType::F64, DType::F64, 100), Err(Error::OutOfMemory { .. })));

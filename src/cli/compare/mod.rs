@@ -33,6 +33,9 @@ pub(super) struct Args {
     /// Show histograms of relative difference, of difference in epsilons, and of difference to tolerance
     #[arg(long)]
     histogram: bool,
+    /// Measure cosine similarity, which reads the tensors once more
+    #[arg(long)]
+    cosine: bool,
     /// How many of the first mismatches to list
     #[arg(long, value_name = "N", default_value_t = 8)]
     first: usize,
@@ -193,7 +196,7 @@ impl Args {
 
     fn compare(&self, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
         let (tolerance, thresholds) = self.tolerance.of(result.dtype(), reference.dtype())?;
-        let mut options = Options::default().explain(Explain::Always).histograms(self.histogram).first(self.first);
+        let mut options = Options::default().explain(Explain::Always).histograms(self.histogram).cosine(self.cosine).first(self.first);
         if self.tolerance.equal_nonfinite {
             options = options.nonfinite(NonFinite::EqualWhenSame);
         }
