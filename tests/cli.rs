@@ -187,7 +187,12 @@ fn every_bad_input_is_told_clearly() {
         ("compare good.npy good.npy --rtol inf", "rtol = inf is invalid"),
         ("compare good.npy good.npy --thresholds 1,2", "--thresholds has 2 numbers"),
         ("compare good.npy good.npy --thresholds 1,-2,3", "absolute threshold = -2 is invalid"),
-        ("compare good.npy good.npy --profile pytorch", "known: ck torch numpy"),
+        ("compare good.npy good.npy --profile pytorch", "known: ck ck-2026 torch numpy"),
+        ("compare good.npy good.npy --profile flash-attention", "needs the largest error of a baseline"),
+        ("tolerance --profile paddle --operation sums", "known: copy arithmetic"),
+        ("tolerance --profile paddle --range 1", "--range has 1 numbers"),
+        ("tolerance --profile paddle --range 1,0", "the first number is the smaller one"),
+        ("tolerance --profile paddle --gradient", "judges gradients by the kind of operation"),
         ("compare good.npy good.npy --device gpu:99", "no gpu:99 device"),
         ("compare good.npy good.npy --device tpu", "device = tpu is invalid"),
         ("compare good.npy good.npy --first 1000000", "mismatches are listed"),
@@ -251,6 +256,10 @@ fn tolerances_decide() {
         ("--atol 0.99", 1),
         ("--rtol 0.005 --atol 0.5", 0),
         ("--profile torch", 1),
+        ("--profile aiter", 0),
+        ("--profile deepgemm", 0),
+        ("--profile triton", 1),
+        ("--profile llama-cpp", 1),
         ("--profile rocmlir --accumulations 1000000", 0),
         ("--accumulations 1", 1),
         ("--accumulations 1000000", 0),
@@ -264,6 +273,22 @@ fn tolerances_decide() {
     folder.put("n.npy", &npy_f32(&[f32::NAN, f32::INFINITY, 1.0]));
     assert_eq!(folder.run("compare n.npy n.npy").code, 1, "non-finite values fail");
     assert_eq!(folder.run("compare n.npy n.npy --equal-nonfinite").code, 0);
+}
+
+#[test]
+fn a_profile_shows_its_numbers_and_where_they_come_from() {
+    let folder = Folder::new();
+    for (flags, lines) in [
+        ("--profile torch", ["  rtol       0.001\n  atol       1e-5", "source     PyTorch"]),
+        ("--profile ck --accumulations 9 --result bf16", ["atol       0.003906 max|r|", "N u(f32)), N = 9"]),
+        ("--profile aiter", ["  may fail   50,000 of 1,000,000 elements", "decides    elements:"]),
+        ("--profile triton", ["  metrics    relative L2 <= 0.004\n", "atol       0.01 rms r"]),
+        ("--profile flash-attention --baseline-error 0.5", ["metrics    max abs <= 1\n", "decides    metrics\n"]),
+        ("--list", ["ck-2026          Composable Kernel", "flashinfer       FlashInfer-Bench"]),
+    ] {
+        let run = folder.run(&format!("tolerance {flags}"));
+        assert!(run.code == 0 && lines.iter().all(|line| run.out.contains(line)), "{flags}: {}{}", run.out, run.err);
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod mfma;
 mod replay;
 mod screen;
 mod stats;
+mod tolerance;
 
 use clap::Parser;
 use std::io::Write;
@@ -45,6 +46,8 @@ enum Command {
     Devices(devices::Args),
     /// Makes three small files and compares them, to show what a verdict looks like
     Demo(demo::Args),
+    /// Shows the numbers of a tolerance profile, their derivation and source
+    Tolerance(tolerance::Args),
     /// Computes what the fp16 study of 2022 measured on MI100 and MI200
     Replay(replay::Args),
 }
@@ -58,6 +61,7 @@ impl Command {
             Command::Mfma(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),
+            Command::Tolerance(args) => args.run(),
             Command::Replay(args) => args.run(),
         }
     }

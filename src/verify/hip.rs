@@ -59,10 +59,11 @@ pub(super) unsafe fn enqueue(
 }
 
 /// What the last comparison that was enqueued found, once the work is done; `None` if nothing ran since the last call.
-pub(super) fn take_outcome(workspace: &mut Workspace, request: &Request) -> Option<Outcome> {
-    workspace.take_result(explain(request), |found: &VerifyResult| Outcome {
-        values: values(&found.values, request),
-        explanation: (found.explained == 1).then(|| explanation(&found.explanation)),
+pub(super) fn take_outcome(workspace: &mut Workspace, request: &Request, result: &TensorRef<'_>) -> Option<Outcome> {
+    workspace.take_result(explain(request), |found: &VerifyResult| {
+        let values = values(&found.values, request);
+        let wanted = found.explained == 1 && request.explains(&values, result);
+        Outcome { values, explanation: wanted.then(|| explanation(&found.explanation)) }
     })
 }
 
@@ -99,11 +100,13 @@ fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request
     Question { result, reference, first_pass: first_pass(request), params }
 }
 
-/// When the kernels explain.
+/// When the kernels explain. They know the study's metrics only: for other forms of a verdict they always explain, and
+/// [`take_outcome`] leaves out what a pass does not need.
 fn explain(request: &Request) -> u32 {
     match request.explain {
         Explain::Never => VerifyExplain::EXPLAIN_NEVER,
-        Explain::OnFailure => VerifyExplain::EXPLAIN_ON_FAILURE,
+        Explain::OnFailure if request.is_of_the_study() => VerifyExplain::EXPLAIN_ON_FAILURE,
+        Explain::OnFailure => VerifyExplain::EXPLAIN_ALWAYS,
         Explain::Always => VerifyExplain::EXPLAIN_ALWAYS,
     }
 }

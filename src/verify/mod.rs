@@ -40,19 +40,19 @@ mod tests;
 
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;
-pub use options::{Explain, Judge, Level, Options, Thresholds};
+pub use options::{AllowedMismatches, Explain, Judge, Level, Options, Thresholds};
 pub use plan::{Pending, Recorded, VerifyPlan};
-pub use profile::Profile;
+pub use profile::{Computation, Limits, Profile};
 pub use render::{grouped, short};
 pub use report::{Classes, Location, Metrics, Report, Value, Warning, Worst};
 pub use rule::NonFinite;
 pub use similarity::Similarity;
-pub use tolerance::{Tolerance, absolute_threshold, relative_threshold};
+pub use tolerance::{Scale, Tolerance, absolute_threshold, relative_threshold};
 pub use values::Metric;
 
 use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
-use options::Request;
+use options::{Request, quotient};
 use values::Outcome;
 
 /// The largest magnitude of a tensor.
@@ -109,7 +109,7 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     let Some((first, ..)) = pairs.first() else { return Ok(Vec::new()) };
     let checked = |(result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Tolerance)| {
         first.device().expect_same(result.device(), "a result")?;
-        request(result, reference, tolerance, options, || Ok(gpu_reduce_max(reference)?.value))
+        request(result, reference, tolerance, options, |scale| magnitude(reference, scale))
     };
     let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
     let both = pairs.iter().zip(&requests).map(|((result, reference, _), request)| (result, reference, request));
@@ -145,13 +145,13 @@ unsafe fn outcomes<'a>(
     }
 }
 
-/// Checks a pair and turns its options into what backends are asked. `max` measures the reference, for a tolerance that needs it.
+/// Checks a pair and turns its options into what backends are asked. `magnitude` measures the reference, for a tolerance that needs it.
 fn request(
     result: &TensorRef<'_>,
     reference: &TensorRef<'_>,
     tolerance: &Tolerance,
     options: &Options,
-    max: impl FnOnce() -> Result<f64>,
+    magnitude: impl FnOnce(Scale) -> Result<f64>,
 ) -> Result<Request> {
     result.device().expect_same(reference.device(), "the reference")?;
     if result.shape() != reference.shape() {
@@ -162,8 +162,22 @@ fn request(
         return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
     }
     options.check()?;
-    let max = if tolerance.needs_max() { max()? } else { 0.0 };
-    Ok(Request::new(options, result.dtype(), tolerance.rtol(), tolerance.atol(max)))
+    let magnitude = tolerance.scale().map_or(Ok(0.0), magnitude)?;
+    Ok(Request::new(options, result.dtype(), tolerance.rtol(), tolerance.atol(magnitude)))
+}
+
+/// A magnitude of a tensor's finite elements; 0 when there are none.
+fn magnitude(tensor: &TensorRef<'_>, scale: Scale) -> Result<f64> {
+    if matches!(scale, Scale::Largest | Scale::LargestBinade) {
+        return Ok(gpu_reduce_max(tensor)?.value);
+    }
+    // The sums of a comparison with itself: their order is fixed, so every device gives the same bits.
+    let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), 0.0, 0.0);
+    // SAFETY: the tensor lies on this device, and the request asks for nothing but values of it.
+    let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter())? }.remove(0).values;
+    let [.., sum, sum_of_squares] = values.sums;
+    let finite = tensor.elements() as f64 - values.nonfinite_pairs as f64;
+    Ok(if scale == Scale::Mean { quotient(sum, finite) } else { quotient(sum_of_squares, finite).sqrt() })
 }
 
 /// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.

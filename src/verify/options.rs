@@ -26,6 +26,8 @@ pub struct Options {
     pub thresholds: Option<Thresholds>,
     /// What the verdict rests on.
     pub judge: Judge,
+    /// How many elements may fail before the tensor does.
+    pub allowed: AllowedMismatches,
 }
 
 /// How much a comparison measures.
@@ -104,6 +106,12 @@ impl Options {
         self
     }
 
+    /// Lets so many elements fail.
+    pub fn allow_mismatches(mut self, allowed: AllowedMismatches) -> Options {
+        self.allowed = allowed;
+        self
+    }
+
     /// Options that can be carried out.
     pub(crate) fn check(&self) -> Result<()> {
         if self.first > Options::MAX_FIRST {
@@ -125,11 +133,41 @@ impl Default for Options {
             nonfinite: NonFinite::Fail,
             thresholds: None,
             judge: Judge::Elements,
+            allowed: AllowedMismatches::NONE,
         }
     }
 }
 
-/// Thresholds of the study's three metrics.
+/// How many elements may be beyond the tolerance: floor(share · elements) + count.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AllowedMismatches {
+    share: f64,
+    count: u64,
+}
+
+impl AllowedMismatches {
+    /// Every element counts.
+    pub const NONE: AllowedMismatches = AllowedMismatches { share: 0.0, count: 0 };
+
+    /// A share of the elements, from 0 to 1, and a number of elements beside it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when the share is not in [0, 1].
+    pub fn new(share: f64, count: u64) -> Result<AllowedMismatches> {
+        if !(0.0..=1.0).contains(&share) {
+            let limit = "a share is between 0 and 1".to_owned();
+            return Err(Error::InvalidArgument { what: "share of elements that may fail", value: share.to_string(), limit });
+        }
+        Ok(AllowedMismatches { share, count })
+    }
+
+    /// Of so many elements.
+    pub fn of(self, elements: usize) -> u64 {
+        ((self.share * elements as f64) as u64).saturating_add(self.count)
+    }
+}
+
+/// Thresholds of the metrics that a verdict may rest on: the study's three, and two norms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Thresholds {
@@ -139,10 +177,23 @@ pub struct Thresholds {
     pub absolute: f64,
     /// Largest relative difference.
     pub relative: f64,
+    /// Largest Σ|a-r| / Σ|r|.
+    pub relative_l1: f64,
+    /// Largest sqrt(Σ(a-r)² / Σr²).
+    pub relative_l2: f64,
 }
 
 impl Thresholds {
-    /// Thresholds given one by one.
+    /// Every metric switched off.
+    pub const OFF: Thresholds = Thresholds {
+        rms: f64::INFINITY,
+        absolute: f64::INFINITY,
+        relative: f64::INFINITY,
+        relative_l1: f64::INFINITY,
+        relative_l2: f64::INFINITY,
+    };
+
+    /// Thresholds of the study's metrics, given one by one.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when one is negative or NaN; infinity switches a metric off.
@@ -153,13 +204,13 @@ impl Thresholds {
                 return Err(Error::InvalidArgument { what, value: value.to_string(), limit });
             }
         }
-        Ok(Thresholds { rms, absolute, relative })
+        Ok(Thresholds { rms, absolute, relative, ..Thresholds::OFF })
     }
 
     /// rocMLIR's defaults of 2022: RMS 3e-5, absolute 100, relative 1e-6 (100, that is off, for 16-bit and smaller floats).
     pub fn rocmlir(dtype: DType) -> Thresholds {
         let small_float = dtype.float_format().is_some_and(|f| f.mantissa_bits < 23);
-        Thresholds { rms: 3e-5, absolute: 100.0, relative: if small_float { 100.0 } else { 1e-6 } }
+        Thresholds { rms: 3e-5, absolute: 100.0, relative: if small_float { 100.0 } else { 1e-6 }, ..Thresholds::OFF }
     }
 }
 
@@ -189,6 +240,7 @@ pub(crate) struct Request {
     pub explain: Explain,
     pub thresholds: Thresholds,
     pub judge: Judge,
+    pub allowed: AllowedMismatches,
 }
 
 impl Request {
@@ -204,12 +256,19 @@ impl Request {
             explain: options.explain,
             thresholds: options.thresholds.unwrap_or_else(|| Thresholds::rocmlir(dtype)),
             judge: options.judge,
+            allowed: options.allowed,
         }
     }
 
     /// The same comparison for its sums alone.
     pub(crate) fn sums(&self) -> Request {
         Request { all: true, histograms: false, explain: Explain::Never, ..*self }
+    }
+
+    /// Whether the verdict needs nothing but the study's metrics and elements of which every one counts.
+    pub(crate) fn is_of_the_study(&self) -> bool {
+        let Thresholds { relative_l1, relative_l2, .. } = self.thresholds;
+        self.allowed == AllowedMismatches::NONE && relative_l1 == f64::INFINITY && relative_l2 == f64::INFINITY
     }
 
     /// Whether these values of tensors like `result` are to be explained.
@@ -233,16 +292,17 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     pub(crate) fn of(values: &Values, request: &Request, elements: usize) -> Verdict {
-        let [_, sum_dd, ..] = values.sums;
+        let [sum_d, sum_dd, sum_r, sum_rr] = values.sums;
         let [result_max, reference_max] = values.max_magnitude;
         let [absolute, relative, ..] = values.maxima;
         let rms = quotient(sum_dd.sqrt(), (elements as f64).sqrt() * result_max.max(reference_max));
         let limits = request.thresholds;
         let vector = [rms <= limits.rms, absolute <= limits.absolute, relative <= limits.relative];
-        let by_elements = values.mismatches == 0;
-        let sound = values.nonfinite_pairs == 0 || request.nonfinite == NonFinite::EqualWhenSame && by_elements;
+        let norms = quotient(sum_d, sum_r) <= limits.relative_l1 && quotient(sum_dd, sum_rr).sqrt() <= limits.relative_l2;
+        let by_elements = values.mismatches <= request.allowed.of(elements);
+        let sound = values.nonfinite_pairs == 0 || request.nonfinite == NonFinite::EqualWhenSame && values.mismatches == 0;
         // Metrics that were not measured are within no threshold.
-        let by_thresholds = sound && request.all && vector == [true; 3];
+        let by_thresholds = sound && request.all && vector == [true; 3] && norms;
         let passed = match request.judge {
             Judge::Elements => by_elements,
             Judge::Thresholds => by_thresholds,
@@ -261,12 +321,12 @@ pub(crate) fn quotient(x: f64, y: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Four elements: RMS 0.25, absolute 3, relative 0.5, each of which is at its threshold in [`request`].
+    /// Four elements: RMS 0.25, absolute 3, relative 0.5, relative L1 and L2 0.5, each of which is at its threshold in [`request`].
     const VALUES: Values =
-        Values { max_magnitude: [8.0, 4.0], maxima: [3.0, 0.5, 0.0, 0.0, 0.0], sums: [0.0, 16.0, 0.0, 0.0], ..Values::EMPTY };
+        Values { max_magnitude: [8.0, 4.0], maxima: [3.0, 0.5, 0.0, 0.0, 0.0], sums: [6.0, 16.0, 12.0, 64.0], ..Values::EMPTY };
 
     fn request(judge: Judge, nonfinite: NonFinite, level: Level) -> Request {
-        let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5 };
+        let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5, relative_l1: 0.5, relative_l2: 0.5 };
         let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite).level(level);
         Request::new(&options, DType::F32, 0.0, 0.0)
     }
@@ -286,6 +346,16 @@ mod tests {
             assert_eq!((verdict.vector, verdict.passed), (vector, vector == [true; 3]), "{reason}");
         }
         assert_eq!(Verdict::of(&VALUES, &request, 4).rms, 0.25);
+        for (sums, passed, reason) in [
+            ([6.0, 16.0, 12.0, 64.0], true, "both norms at their thresholds"),
+            ([7.0, 16.0, 12.0, 64.0], false, "relative L1 above"),
+            ([6.0, 16.0, 12.0, 63.0], false, "relative L2 above"),
+            ([6.0, 16.0, 12.0, f64::NAN], false, "a norm that is no number"),
+            ([0.0; 4], true, "nothing differs"),
+        ] {
+            let verdict = Verdict::of(&Values { sums, ..VALUES }, &request, 4);
+            assert_eq!((verdict.vector, verdict.passed), ([true; 3], passed), "{reason}");
+        }
         assert_eq!(Verdict::of(&VALUES, &request, 1).rms, 0.5);
     }
 
@@ -320,9 +390,44 @@ mod tests {
     }
 
     #[test]
+    fn so_many_elements_may_fail() {
+        for (share, count, elements, mismatches, passed, reason) in [
+            (0.0, 0, 100, 1, false, "none may"),
+            (0.05, 0, 100, 5, true, "5 %"),
+            (0.05, 0, 100, 6, false, "more than 5 %"),
+            (0.05, 0, 19, 1, false, "5 % of 19 is less than one"),
+            (0.0, 8, 100, 8, true, "a number"),
+            (0.01, 8, 100, 9, true, "both together"),
+            (0.01, 8, 100, 10, false, "more than both"),
+            (1.0, u64::MAX, 100, u64::MAX, true, "no overflow"),
+        ] {
+            let options = Options::default().allow_mismatches(AllowedMismatches::new(share, count).unwrap());
+            let request = Request::new(&options, DType::F32, 0.0, 0.0);
+            assert_eq!(Verdict::of(&Values { mismatches, ..VALUES }, &request, elements).passed, passed, "{reason}");
+        }
+        for share in [-0.1, 1.1, f64::NAN] {
+            assert!(AllowedMismatches::new(share, 0).unwrap_err().to_string().contains("share"), "{share}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_of_the_study_is_told_apart() {
+        let thresholds = |thresholds| Options::default().thresholds(thresholds, Judge::Both);
+        for (options, expected) in [
+            (Options::default(), true),
+            (thresholds(Thresholds { rms: 1.0, absolute: 1.0, relative: 1.0, ..Thresholds::OFF }), true),
+            (thresholds(Thresholds { relative_l1: 1.0, ..Thresholds::OFF }), false),
+            (thresholds(Thresholds { relative_l2: 1.0, ..Thresholds::OFF }), false),
+            (Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap()), false),
+        ] {
+            assert_eq!(Request::new(&options, DType::F16, 0.0, 0.0).is_of_the_study(), expected, "{options:?}");
+        }
+    }
+
+    #[test]
     fn thresholds_are_zero_or_larger() {
         for (good, reason) in [(0.0, "equality"), (1e-9, "an ordinary one"), (f64::INFINITY, "a metric switched off")] {
-            let thresholds = Thresholds { rms: good, absolute: good, relative: good };
+            let thresholds = Thresholds { rms: good, absolute: good, relative: good, ..Thresholds::OFF };
             assert_eq!(Thresholds::new(good, good, good).unwrap(), thresholds, "{reason}");
         }
         for bad in [-1e-300, f64::NEG_INFINITY, f64::NAN] {

@@ -217,9 +217,9 @@ impl VerifyPlan {
     ) -> Result<Comparison<'a>> {
         self.device.expect_same(stream.device(), "the stream")?;
         self.device.expect_same(result.device(), "a result")?;
-        let request = request(&result, &reference, tolerance, &self.options, || {
-            let limit = "a plan cannot measure the reference; give its maximum: Tolerance::new(t.rtol(), t.atol(max))".to_owned();
-            Err(Error::InvalidArgument { what: "tolerance", value: "derived from the reference's maximum".to_owned(), limit })
+        let request = request(&result, &reference, tolerance, &self.options, |scale| {
+            let limit = "a plan cannot measure the reference; give its magnitude: Tolerance::new(t.rtol(), t.atol(magnitude))".to_owned();
+            Err(Error::InvalidArgument { what: "tolerance", value: format!("derived from the reference ({scale:?})"), limit })
         })?;
         let reservation = self.take(&result, &reference)?;
         Ok(Comparison { reservation, result, reference, request })
@@ -269,7 +269,7 @@ impl Comparison<'_> {
     fn report(&self) -> Result<Report> {
         let outcome = match &mut *self.reservation.workspace.lock() {
             PlanWorkspace::Host(outcome) => outcome.take().map(|outcome| *outcome),
-            PlanWorkspace::Hip(workspace) => hip::take_outcome(workspace, &self.request),
+            PlanWorkspace::Hip(workspace) => hip::take_outcome(workspace, &self.request, &self.result),
         };
         let outcome = outcome.ok_or_else(|| Error::InvalidArgument {
             what: "report",

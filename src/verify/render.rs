@@ -129,6 +129,9 @@ impl Report {
             (Judge::Thresholds | Judge::Both, n) => {
                 let with = if self.judge == Judge::Both { "elements and " } else { "" };
                 write!(f, "by {with}metrics {}", self.vector())?;
+                for (name, value, limit) in self.norms_beyond() {
+                    write!(f, ", relative {name} {} above {}", short(value, 3), short(limit, 3))?;
+                }
                 if self.nonfinite_pairs > 0 && !self.passed {
                     write!(f, ", {} not finite", share(self.nonfinite_pairs))?;
                 }
@@ -139,12 +142,25 @@ impl Report {
                 }
             }
         }
+        if self.allowed_mismatches > 0 {
+            write!(f, ", {} may", grouped(self.allowed_mismatches))?;
+        }
         let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
         write!(f, "   {}[{}]", self.result_dtype, shape.join(","))?;
         if self.reference_dtype != self.result_dtype {
             write!(f, " against {}", self.reference_dtype)?;
         }
         write!(f, "   rtol {} atol {}", short(self.rtol, 4), short(self.atol, 4))
+    }
+
+    /// The norms that are above their thresholds: name, value, threshold.
+    fn norms_beyond(&self) -> impl Iterator<Item = (&'static str, f64, f64)> {
+        let norms = self
+            .metrics
+            .iter()
+            .flat_map(|m| [("L1", m.relative_l1, m.thresholds.relative_l1), ("L2", m.relative_l2, m.thresholds.relative_l2)]);
+        // A norm that is NaN is within no threshold.
+        norms.filter(|(_, value, limit)| value > limit || value.is_nan())
     }
 
     /// The verdict vector of the metrics: `[1 1 0]`.

@@ -99,6 +99,8 @@ pub struct Report {
     pub elements: usize,
     /// Elements that do not pass.
     pub mismatches: u64,
+    /// Elements of which the verdict lets so many not pass.
+    pub allowed_mismatches: u64,
     /// Pairs in which a side is not finite.
     pub nonfinite_pairs: u64,
     /// Classes of the result's values.
@@ -281,6 +283,7 @@ impl Report {
             passed: verdict.passed,
             elements: result.elements(),
             mismatches: values.mismatches,
+            allowed_mismatches: request.allowed.of(result.elements()),
             nonfinite_pairs: values.nonfinite_pairs,
             result: classes(0),
             reference: classes(1),

@@ -248,7 +248,8 @@ const REQUEST: Request = Request {
     histograms: false,
     first: 5,
     explain: Explain::Always,
-    thresholds: Thresholds { rms: 3e-5, absolute: 100.0, relative: 1e-6 },
+    thresholds: Thresholds { rms: 3e-5, absolute: 100.0, relative: 1e-6, ..Thresholds::OFF },
+    allowed: AllowedMismatches::NONE,
     judge: Judge::Elements,
 };
 

@@ -1,5 +1,6 @@
 //! Tolerances: given, or derived from number formats and the number of accumulations.
 
+use super::rule::Real;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 
@@ -19,8 +20,30 @@ pub struct Tolerance(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    Given { rtol: f64, atol: f64 },
-    Derived { rtol: f64 },
+    Given {
+        rtol: f64,
+        atol: f64,
+    },
+    /// The absolute tolerance is `atol` times a scale of the reference.
+    Scaled {
+        rtol: f64,
+        atol: f64,
+        scale: Scale,
+    },
+}
+
+/// A magnitude of the reference's finite elements, by which an absolute tolerance may be scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scale {
+    /// max|r|: one outlier decides.
+    Largest,
+    /// 2^floor(log2 max|r|).
+    LargestBinade,
+    /// Mean of |r|.
+    Mean,
+    /// Root mean square of r.
+    Rms,
 }
 
 impl Tolerance {
@@ -56,27 +79,41 @@ impl Tolerance {
 
     /// [`Tolerance::gemm`] for formats known at run time.
     pub fn derived(compute: DType, output: DType, accumulator: DType, accumulations: usize) -> Tolerance {
-        Tolerance(Kind::Derived { rtol: relative_threshold(compute, output, accumulator, accumulations) })
+        let rtol = relative_threshold(compute, output, accumulator, accumulations);
+        Tolerance(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest })
+    }
+
+    /// A relative tolerance, and an absolute one of `atol` times a scale of the reference, which is measured before the comparison.
+    ///
+    /// # Errors
+    /// As [`Tolerance::new`].
+    pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
+        Tolerance::new(rtol, atol)?;
+        Ok(Tolerance(Kind::Scaled { rtol, atol, scale }))
     }
 
     /// The relative tolerance.
     pub fn rtol(&self) -> f64 {
         match self.0 {
-            Kind::Given { rtol, .. } | Kind::Derived { rtol } => rtol,
+            Kind::Given { rtol, .. } | Kind::Scaled { rtol, .. } => rtol,
         }
     }
 
-    /// The absolute tolerance for a reference whose largest finite magnitude is `max_abs`.
-    pub fn atol(&self, max_abs: f64) -> f64 {
+    /// The absolute tolerance for a reference whose [scale](Tolerance::scale) is `magnitude`: max|r|, its mean or its root mean square.
+    pub fn atol(&self, magnitude: f64) -> f64 {
         match self.0 {
             Kind::Given { atol, .. } => atol,
-            Kind::Derived { rtol } => absolute_threshold(max_abs, rtol),
+            Kind::Scaled { atol, scale: Scale::LargestBinade, .. } => absolute_threshold(Real::binade(magnitude), atol),
+            Kind::Scaled { atol, .. } => absolute_threshold(magnitude, atol),
         }
     }
 
-    /// Whether [`atol`](Tolerance::atol) depends on the reference.
-    pub(crate) fn needs_max(&self) -> bool {
-        matches!(self.0, Kind::Derived { .. })
+    /// What of the reference [`atol`](Tolerance::atol) depends on; `None` when it depends on nothing.
+    pub fn scale(&self) -> Option<Scale> {
+        match self.0 {
+            Kind::Given { .. } => None,
+            Kind::Scaled { scale, .. } => Some(scale),
+        }
     }
 }
 
@@ -93,4 +130,32 @@ pub fn relative_threshold(compute: DType, output: DType, accumulator: DType, acc
 /// 2^log2(max) is computed without rounding the logarithm down.
 pub fn absolute_threshold(max_abs: f64, relative: f64) -> f64 {
     (max_abs * relative).min(f64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, DeviceMem};
+    use crate::verify::gpu_verify;
+
+    #[test]
+    fn absolute_tolerances_scale_with_the_reference() {
+        let device = Device::host();
+        let reference = [1.0f32, -7.0, 0.0, f32::NAN, 4.0];
+        let reference = DeviceMem::from_slice(&device, &reference).unwrap();
+        for (scale, atol, reason) in [
+            (Scale::Largest, 3.5, "half of 7"),
+            (Scale::LargestBinade, 2.0, "half of 4"),
+            (Scale::Mean, 1.5, "half of 12 over 4 elements: NaN is none"),
+            (Scale::Rms, 66f64.sqrt() / 4.0, "half of the root of 66 / 4"),
+        ] {
+            let tolerance = Tolerance::scaled(0.25, 0.5, scale).unwrap();
+            let report = gpu_verify(&reference, &reference, &tolerance).unwrap();
+            assert_eq!((report.rtol, report.atol), (0.25, atol), "{reason}");
+        }
+        let nothing = DeviceMem::from_slice(&device, &[f32::NAN]).unwrap();
+        let tolerance = Tolerance::scaled(0.0, 1.0, Scale::Mean).unwrap();
+        assert_eq!(gpu_verify(&nothing, &nothing, &tolerance).unwrap().atol, 0.0, "no finite element");
+        assert!(Tolerance::scaled(0.0, f64::NAN, Scale::Mean).is_err() && Tolerance::scaled(-1.0, 0.0, Scale::Rms).is_err());
+    }
 }

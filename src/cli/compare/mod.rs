@@ -10,7 +10,7 @@ use super::io::{Kind, Tensor, TensorFile};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::dtype::DType;
-use crate::verify::{Explain, Judge, NonFinite, Options, Profile, Report, Thresholds, Tolerance, gpu_verify_with};
+use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Profile, Report, Thresholds, Tolerance, gpu_verify_with};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ struct ToleranceArgs {
     /// Absolute tolerance (0 where only --rtol is given)
     #[arg(long, help_heading = "Tolerance", value_name = "X", allow_negative_numbers = true, conflicts_with = "profile")]
     atol: Option<f64>,
-    /// Tolerances of another project: ck torch numpy jax rocblas rocmlir rocmlir-legacy miopen paddle benchdnn
+    /// The rule of another project; `hipverify tolerance --list` has their names
     #[arg(long, help_heading = "Tolerance", value_name = "NAME", value_parser = clap::value_parser!(Profile))]
     profile: Option<Profile>,
     /// Length of the sums behind each element: K of a GEMM, C*Y*X of a convolution
@@ -195,40 +195,39 @@ impl Args {
     }
 
     fn compare(&self, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
-        let (tolerance, thresholds) = self.tolerance.of(result.dtype(), reference.dtype())?;
-        let mut options = Options::default().explain(Explain::Always).histograms(self.histogram).cosine(self.cosine).first(self.first);
+        let limits = self.tolerance.of(result.dtype(), reference.dtype())?;
+        let options = Options::default().explain(Explain::Always).histograms(self.histogram).cosine(self.cosine).first(self.first);
+        let mut options = limits.options(options);
         if self.tolerance.equal_nonfinite {
             options = options.nonfinite(NonFinite::EqualWhenSame);
         }
-        if let Some((thresholds, judge)) = thresholds {
-            options = options.thresholds(thresholds, judge);
-        }
         let (mut a, mut b) = (None, None);
-        Ok(gpu_verify_with(&place(device, result, &mut a)?, &place(device, reference, &mut b)?, &tolerance, &options)?)
+        Ok(gpu_verify_with(&place(device, result, &mut a)?, &place(device, reference, &mut b)?, &limits.tolerance, &options)?)
     }
 }
 
 impl ToleranceArgs {
-    /// The tolerance for a pair of formats; thresholds where the metrics are to be judged.
-    fn of(&self, result: DType, reference: DType) -> Result<(Tolerance, Option<(Thresholds, Judge)>)> {
+    /// The limits for a pair of formats.
+    fn of(&self, result: DType, reference: DType) -> Result<Limits> {
+        if let Some(profile) = self.profile {
+            return Ok(profile.limits(result, reference, self.accumulations)?);
+        }
         let given = self.rtol.is_some() || self.atol.is_some();
-        let tolerance = if let Some(profile) = self.profile {
-            let limits = profile.limits(result, reference, self.accumulations)?;
-            return Ok((limits.tolerance, limits.thresholds.map(|t| (t, Judge::Thresholds))));
-        } else if given {
-            Tolerance::new(self.rtol.unwrap_or(0.0), self.atol.unwrap_or(0.0))?
+        let limits = if given {
+            Limits::elements(Tolerance::new(self.rtol.unwrap_or(0.0), self.atol.unwrap_or(0.0))?, "given")
         } else {
             let accumulator = if result == DType::F64 { DType::F64 } else { DType::F32 };
-            Tolerance::derived(reference, result, accumulator, self.accumulations.unwrap_or(1))
+            let tolerance = Tolerance::derived(reference, result, accumulator, self.accumulations.unwrap_or(1));
+            Limits::elements(tolerance, "derived from the formats")
         };
-        let thresholds = match self.thresholds.as_slice() {
-            [] => None,
+        match self.thresholds.as_slice() {
+            [] => Ok(limits),
             &[rms, absolute, relative] => {
-                Some((Thresholds::new(rms, absolute, relative)?, if given { Judge::Both } else { Judge::Thresholds }))
+                let judge = if given { Judge::Both } else { Judge::Thresholds };
+                Ok(limits.with_thresholds(Thresholds::new(rms, absolute, relative)?, judge))
             }
             other => bail!("--thresholds has {} numbers; it takes 3: RMS,ABS,REL", other.len()),
-        };
-        Ok((tolerance, thresholds))
+        }
     }
 }
 
