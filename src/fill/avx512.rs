@@ -372,3 +372,34 @@ fn i32s<const PAST: bool>(p: &FillParams, first: u64, out: &mut [u8], mut repair
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Layout;
+    use crate::fill::params::kernel_params;
+
+    /// Which draws pass an end: of f32 only the first or the last of 2^24, too few for data to tell.
+    #[test]
+    fn numbers_are_clamped_where_a_draw_passes_an_end() {
+        use DType::*;
+        for (text, dtype, expected, reason) in [
+            ("uniform:0,1", F32, PLAIN, "both ends are numbers"),
+            ("uniform:2.6,3.51", F32, CLAMPED, "the first draw is below 2.6"),
+            ("uniform:2.9,2.982", F32, CLAMPED, "the last draw is above 2.982"),
+            ("uniform:2.3,2.99", F32, CLAMPED, "both are"),
+            ("bounce:1,3", F32, SIGNED, "there are two ranges"),
+            ("uniform:0,1", F16, PLAIN, "both ends are numbers"),
+            ("uniform:1.1,4", F16, CLAMPED, "the least number of the format is above 1.1"),
+            ("uniform:1,3.9", F16, CLAMPED, "the largest number of the format is below 3.9"),
+            ("uniform:0,1", Bf16, PLAIN, "both ends are numbers"),
+            ("uniform:0,1", F64, PLAIN, "both ends are numbers"),
+            ("uniform:2.9,2.982", F64, PLAIN, "f64 rounds to its own ends"),
+            ("uniform:-0.9,3.8", F64, PLAIN, "the end would be passed by u = 1 only"),
+            ("bounce:1,3", F64, SIGNED, "there are two ranges"),
+        ] {
+            let p = kernel_params(&text.parse().unwrap(), dtype, &Layout::flat(1)).unwrap();
+            assert_eq!(form(&p, dtype), expected, "{text} {dtype}: {reason}");
+        }
+    }
+}

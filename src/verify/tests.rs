@@ -10,6 +10,8 @@ use crate::device::{Device, DeviceMem, Layout};
 use crate::dtype::{DType, Overflow, PairArithmetic, Rounding, ulp_distance};
 use crate::simd::InstructionSet;
 
+mod by_hand;
+
 /// A pair of elements by the rule.
 struct Measured {
     d: f64,

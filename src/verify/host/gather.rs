@@ -68,3 +68,40 @@ impl<'a> Reader<'a> {
         &self.scratch
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Layout;
+
+    #[test]
+    fn elements_come_in_logical_order_from_wherever_reading_starts() {
+        for (shape, strides, offset, reason) in [
+            (&[60][..], &[1][..], 0, "dense"),
+            (&[60], &[1], 5, "dense, of which nobody reads the beginning"),
+            (&[60], &[-1], 59, "backwards"),
+            (&[60], &[3], 1, "every third"),
+            (&[5, 12], &[16, 1], 3, "rows with padding"),
+            (&[5, 12], &[-15, 1], 60, "rows of odd length, the last first"),
+            (&[5, 12], &[1, 7], 2, "transposed"),
+            (&[5, 12], &[-1, -5], 63, "transposed, both backwards"),
+            (&[3, 4, 5], &[5, 20, 1], 0, "rows of two dimensions, which are swapped"),
+            (&[3, 4, 5], &[21, 5, -1], 4, "rows backwards in planes with padding"),
+            (&[2, 3, 2, 5], &[70, 20, 11, 2], 7, "every second of rows of three dimensions"),
+        ] {
+            for dtype in [DType::F4E2M1, DType::I8, DType::F16, DType::F32, DType::F64] {
+                let layout = Layout::strided(shape, strides, offset).unwrap();
+                let bytes: Vec<u8> = (0..dtype.bytes_for(layout.end()).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
+                let tensor = TensorRef::from_host_bytes(&bytes, dtype, layout.clone()).unwrap();
+                let mut reader = Reader::new(&tensor);
+                for (start, count) in [(0, 60), (0, 1), (1, 59), (7, 13), (11, 2), (12, 24), (30, 30), (59, 1)] {
+                    let read = reader.read(start, count);
+                    for i in 0..count {
+                        let expected = dtype.load_bits(&bytes, layout.index(start + i));
+                        assert_eq!(dtype.load_bits(read, i), expected, "{reason}, {dtype}: element {i} of {count} from {start}");
+                    }
+                }
+            }
+        }
+    }
+}
