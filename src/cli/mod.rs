@@ -29,7 +29,7 @@ struct Program {
 }
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed).
+Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
 Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE are respected.";
 
 #[derive(Debug, clap::Subcommand)]
@@ -67,11 +67,13 @@ impl Command {
     }
 }
 
-/// What a command that ran through found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a command that ran through found, in ascending order of what it means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     /// Everything is as it should be.
     Pass,
+    /// A pass that could hardly have been a failure.
+    Untrusted,
     /// A mismatch.
     Mismatch,
     /// Something could not be judged, and was told on the way.
@@ -93,6 +95,7 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Pass) => ExitCode::SUCCESS,
         Ok(Outcome::Mismatch) => ExitCode::from(1),
         Ok(Outcome::NoVerdict) => ExitCode::from(2),
+        Ok(Outcome::Untrusted) => ExitCode::from(3),
         Err(e) => {
             let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
             let line = chain.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -71,6 +71,25 @@ impl<'a> TensorRef<'a> {
         unsafe { TensorRef::from_raw(&Device::host(), bytes.as_ptr(), bytes.len(), dtype, layout) }
     }
 
+    /// Another tensor in the same memory: a part, rows in another order, dimensions exchanged. The layout counts from the memory's beginning.
+    ///
+    /// ```
+    /// use hipverify::device::{Device, DeviceMem, Layout};
+    /// let memory = DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 3.0, 4.0])?;
+    /// let matrix = memory.tensor(&[2, 2])?;
+    /// let second_column = matrix.view(Layout::strided(&[2], &[2], 1)?)?;
+    /// assert_eq!(second_column.shape(), [2]);
+    /// assert!(matrix.view(Layout::strided(&[2], &[2], 2)?).is_err());
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the layout reaches beyond the memory.
+    pub fn view(&self, layout: Layout) -> Result<TensorRef<'a>> {
+        // SAFETY: the same memory, for the same time, of which `from_raw` was promised all that it asks.
+        unsafe { TensorRef::from_raw(&self.device, self.ptr, self.bytes, self.dtype, layout) }
+    }
+
     /// The device that holds the tensor.
     pub fn device(&self) -> &Device {
         &self.device

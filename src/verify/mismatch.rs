@@ -1,9 +1,9 @@
 //! A verdict as an error, for a `main` or a test that returns `Result`.
 
-use super::Report;
+use super::{Report, Verdict};
 use std::fmt;
 
-/// The report of a comparison that failed; see [`Report::into_result`].
+/// The report of a comparison that failed, or whose pass is not to be trusted; see [`Report::into_result`].
 ///
 /// `Debug` prints the report as `Display` does: a `main` or a `#[test]` that ends with this error prints it by `Debug`. `?` converts it into
 /// `anyhow::Error` and `Box<dyn Error>`. It does not convert into [`hipverify::Error`](crate::Error), which says why there is no verdict.
@@ -43,11 +43,17 @@ impl fmt::Debug for Mismatch {
 }
 
 impl Report {
-    /// The report when it passes, else an error that prints as the report.
+    /// The report when it passes, else an error that prints as the report. An untrusted pass is an error where the options are
+    /// [strict](super::Strict), as they are for derived tolerances.
     ///
     /// # Errors
     /// [`Mismatch`].
     pub fn into_result(self) -> Result<Report, Mismatch> {
-        if self.passed { Ok(self) } else { Err(Mismatch(Box::new(self))) }
+        let fails = match self.verdict {
+            Verdict::Pass => false,
+            Verdict::Untrusted => self.strict,
+            Verdict::Fail => true,
+        };
+        if fails { Err(Mismatch(Box::new(self))) } else { Ok(self) }
     }
 }

@@ -25,6 +25,7 @@ pub(crate) mod host;
 mod mismatch;
 mod options;
 mod plan;
+mod power;
 pub mod profile;
 mod render;
 mod report;
@@ -40,11 +41,12 @@ mod tests;
 
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;
-pub use options::{AllowedMismatches, Explain, Judge, Level, Options, Thresholds};
+pub use options::{AllowedMismatches, Explain, Judge, Level, Options, Strict, Thresholds};
 pub use plan::{Pending, Recorded, VerifyPlan};
+pub use power::{Mutation, Power};
 pub use profile::{Computation, Limits, Profile};
 pub use render::{grouped, short};
-pub use report::{Classes, Location, Metrics, Report, Value, Warning, Worst};
+pub use report::{Classes, Location, Metrics, Report, Value, Verdict, Warning, Worst};
 pub use rule::NonFinite;
 pub use similarity::Similarity;
 pub use tolerance::{Scale, Tolerance, absolute_threshold, relative_threshold};
@@ -53,6 +55,7 @@ pub use values::Metric;
 use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
 use options::{Request, quotient};
+use power::Displaced;
 use values::Outcome;
 
 /// The largest magnitude of a tensor.
@@ -125,9 +128,10 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     };
     let reports = both.zip(outcomes).zip(exchanged).map(|(((result, reference, request), outcome), exchanged)| {
         let similarity = exchanged.map(|exchanged| Similarity::of(outcome.values.sums, exchanged.values.sums));
-        Report::new(result, reference, request, outcome, similarity)
+        let report = Report::new(result, reference, request, outcome, similarity);
+        if request.power && report.passed() { with_displacements(report, reference, request) } else { Ok(report) }
     });
-    Ok(reports.collect())
+    reports.collect()
 }
 
 /// Compares pairs of tensors.
@@ -143,6 +147,29 @@ unsafe fn outcomes<'a>(
         // SAFETY: as the caller promises.
         Backend::Hip(gpu) => unsafe { hip::compare(gpu, pairs) },
     }
+}
+
+/// Adds to the report of a pass which displacements of the reference would pass as well.
+fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Request) -> Result<Report> {
+    let request = Displaced::request(request);
+    let passes = |displaced: &Displaced<'_>| -> Result<Option<bool>> {
+        let Displaced { result, reference, .. } = displaced;
+        // SAFETY: both are views of the reference, of one shape with elements; the request lists as many mismatches as that of the comparison.
+        let outcomes = unsafe { outcomes(reference.device(), [(result, reference, &request)].into_iter())? };
+        Ok(outcomes.first().and_then(|outcome| power::passes(&outcome.values, &request, result.elements())))
+    };
+    let mut tried = Vec::new();
+    for displaced in power::displacements(reference)? {
+        // Where each element must pass, a sample that fails is enough.
+        let each = request.judge == Judge::Elements && request.allowed == AllowedMismatches::NONE;
+        let sample = if each { displaced.sample()? } else { None };
+        let found = match sample {
+            Some(sample) if passes(&sample)? == Some(false) => Some(false),
+            _ => passes(&displaced)?,
+        };
+        tried.extend(found.map(|passes| (displaced.mutation, passes)));
+    }
+    Ok(report.with_displacements(tried))
 }
 
 /// Checks a pair and turns its options into what backends are asked. `magnitude` measures the reference, for a tolerance that needs it.
@@ -163,7 +190,7 @@ fn request(
     }
     options.check()?;
     let magnitude = tolerance.scale().map_or(Ok(0.0), magnitude)?;
-    Ok(Request::new(options, result.dtype(), tolerance.rtol(), tolerance.atol(magnitude)))
+    Ok(Request::new(options, result.dtype(), [tolerance.rtol(), tolerance.atol(magnitude)], tolerance.is_derived()))
 }
 
 /// A magnitude of a tensor's finite elements; 0 when there are none.
@@ -172,7 +199,7 @@ fn magnitude(tensor: &TensorRef<'_>, scale: Scale) -> Result<f64> {
         return Ok(gpu_reduce_max(tensor)?.value);
     }
     // The sums of a comparison with itself: their order is fixed, so every device gives the same bits.
-    let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), 0.0, 0.0);
+    let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), [0.0; 2], false);
     // SAFETY: the tensor lies on this device, and the request asks for nothing but values of it.
     let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter())? }.remove(0).values;
     let [.., sum, sum_of_squares] = values.sums;

@@ -28,6 +28,24 @@ pub struct Options {
     pub judge: Judge,
     /// How many elements may fail before the tensor does.
     pub allowed: AllowedMismatches,
+    /// Whether displacements of the reference are tried after a pass, see [`Power`](super::Power). Each costs a comparison of a million elements,
+    /// of all where these show nothing.
+    pub power: bool,
+    /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result).
+    pub strict: Strict,
+}
+
+/// When a pass that could hardly have been a failure ([`Verdict::Untrusted`](super::Verdict::Untrusted)) is an error for
+/// [`Report::into_result`](super::Report::into_result).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Strict {
+    /// Where the tolerance was derived from formats, and not given.
+    #[default]
+    WhereDerived,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// How much a comparison measures.
@@ -112,6 +130,18 @@ impl Options {
         self
     }
 
+    /// Sets whether displacements of the reference are tried after a pass.
+    pub fn power(mut self, on: bool) -> Options {
+        self.power = on;
+        self
+    }
+
+    /// Sets when an untrusted pass is an error.
+    pub fn strict(mut self, strict: Strict) -> Options {
+        self.strict = strict;
+        self
+    }
+
     /// Options that can be carried out.
     pub(crate) fn check(&self) -> Result<()> {
         if self.first > Options::MAX_FIRST {
@@ -134,6 +164,8 @@ impl Default for Options {
             thresholds: None,
             judge: Judge::Elements,
             allowed: AllowedMismatches::NONE,
+            power: false,
+            strict: Strict::WhereDerived,
         }
     }
 }
@@ -241,14 +273,22 @@ pub(crate) struct Request {
     pub thresholds: Thresholds,
     pub judge: Judge,
     pub allowed: AllowedMismatches,
+    pub power: bool,
+    pub strict: bool,
 }
 
 impl Request {
-    /// For a result of format `dtype`.
-    pub(crate) fn new(options: &Options, dtype: DType, rtol: f64, atol: f64) -> Request {
+    /// For a result of format `dtype`. `derived` says whether the tolerance was not given.
+    pub(crate) fn new(options: &Options, dtype: DType, [rtol, atol]: [f64; 2], derived: bool) -> Request {
         Request {
             rtol,
             atol,
+            power: options.power,
+            strict: match options.strict {
+                Strict::WhereDerived => derived,
+                Strict::Always => true,
+                Strict::Never => false,
+            },
             nonfinite: options.nonfinite,
             all: options.level == Level::All || options.histograms || options.cosine,
             histograms: options.histograms,
@@ -276,22 +316,22 @@ impl Request {
         match self.explain {
             Explain::Always => true,
             Explain::Never => false,
-            Explain::OnFailure => !Verdict::of(values, self, result.elements()).passed,
+            Explain::OnFailure => !Judged::of(values, self, result.elements()).passed,
         }
     }
 }
 
-/// The verdict that values amount to, with the metrics that it may rest on.
+/// How values are judged, with the metrics that this may rest on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Verdict {
+pub(crate) struct Judged {
     pub rms: f64,
     /// Whether RMS, absolute and relative difference are within their thresholds.
     pub vector: [bool; 3],
     pub passed: bool,
 }
 
-impl Verdict {
-    pub(crate) fn of(values: &Values, request: &Request, elements: usize) -> Verdict {
+impl Judged {
+    pub(crate) fn of(values: &Values, request: &Request, elements: usize) -> Judged {
         let [sum_d, sum_dd, sum_r, sum_rr] = values.sums;
         let [result_max, reference_max] = values.max_magnitude;
         let [absolute, relative, ..] = values.maxima;
@@ -308,7 +348,7 @@ impl Verdict {
             Judge::Thresholds => by_thresholds,
             Judge::Both => by_elements && by_thresholds,
         };
-        Verdict { rms, vector, passed }
+        Judged { rms, vector, passed }
     }
 }
 
@@ -328,7 +368,7 @@ mod tests {
     fn request(judge: Judge, nonfinite: NonFinite, level: Level) -> Request {
         let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5, relative_l1: 0.5, relative_l2: 0.5 };
         let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite).level(level);
-        Request::new(&options, DType::F32, 0.0, 0.0)
+        Request::new(&options, DType::F32, [0.0; 2], false)
     }
 
     #[test]
@@ -342,10 +382,10 @@ mod tests {
             (Values { maxima: [3f64.next_up(), 0.5, 9.0, 9.0, 9.0], ..VALUES }, [true, false, true], "absolute above"),
             (Values { maxima: [3.0, 0.5f64.next_up(), 9.0, 9.0, 9.0], ..VALUES }, [true, true, false], "relative above"),
         ] {
-            let verdict = Verdict::of(&values, &request, 4);
+            let verdict = Judged::of(&values, &request, 4);
             assert_eq!((verdict.vector, verdict.passed), (vector, vector == [true; 3]), "{reason}");
         }
-        assert_eq!(Verdict::of(&VALUES, &request, 4).rms, 0.25);
+        assert_eq!(Judged::of(&VALUES, &request, 4).rms, 0.25);
         for (sums, passed, reason) in [
             ([6.0, 16.0, 12.0, 64.0], true, "both norms at their thresholds"),
             ([7.0, 16.0, 12.0, 64.0], false, "relative L1 above"),
@@ -353,10 +393,10 @@ mod tests {
             ([6.0, 16.0, 12.0, f64::NAN], false, "a norm that is no number"),
             ([0.0; 4], true, "nothing differs"),
         ] {
-            let verdict = Verdict::of(&Values { sums, ..VALUES }, &request, 4);
+            let verdict = Judged::of(&Values { sums, ..VALUES }, &request, 4);
             assert_eq!((verdict.vector, verdict.passed), ([true; 3], passed), "{reason}");
         }
-        assert_eq!(Verdict::of(&VALUES, &request, 1).rms, 0.5);
+        assert_eq!(Judged::of(&VALUES, &request, 1).rms, 0.5);
     }
 
     #[test]
@@ -383,7 +423,7 @@ mod tests {
         ] {
             let maxima = [if within { 3.0 } else { 4.0 }, 0.5, 0.0, 0.0, 0.0];
             let values = Values { mismatches, nonfinite_pairs, maxima, ..VALUES };
-            let of = |level| Verdict::of(&values, &request(judge, policy, level), 4).passed;
+            let of = |level| Judged::of(&values, &request(judge, policy, level), 4).passed;
             assert_eq!(of(Level::All), passed, "{judge:?}, {policy:?}: {reason}");
             assert_eq!(of(Level::Counts), judge == Elements && passed, "{judge:?}, {policy:?}: metrics that were not measured");
         }
@@ -403,7 +443,7 @@ mod tests {
         ] {
             let options = Options::default().allow_mismatches(AllowedMismatches::new(share, count).unwrap());
             let request = Request::new(&options, DType::F32, 0.0, 0.0);
-            assert_eq!(Verdict::of(&Values { mismatches, ..VALUES }, &request, elements).passed, passed, "{reason}");
+            assert_eq!(Judged::of(&Values { mismatches, ..VALUES }, &request, elements).passed, passed, "{reason}");
         }
         for share in [-0.1, 1.1, f64::NAN] {
             assert!(AllowedMismatches::new(share, 0).unwrap_err().to_string().contains("share"), "{share}");

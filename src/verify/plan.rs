@@ -93,11 +93,13 @@ impl VerifyPlan {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`]; [`Error::Unsupported`] for
-    /// [`Options::cosine`], which takes a pass of its own.
+    /// [`Options::cosine`] and [`Options::power`], which take passes of their own.
     pub fn new(device: &Device, options: &Options) -> Result<VerifyPlan> {
         options.check()?;
-        if options.cosine {
-            return Err(Error::Unsupported { what: "cosine similarity".to_owned(), by: "a plan: it launches one comparison".to_owned() });
+        for (asked, what) in [(options.cosine, "cosine similarity"), (options.power, "displaced references")] {
+            if asked {
+                return Err(Error::Unsupported { what: what.to_owned(), by: "a plan: it launches one comparison".to_owned() });
+            }
         }
         Ok(VerifyPlan { device: device.clone(), options: options.clone(), reservations: Vec::new() })
     }
@@ -112,7 +114,7 @@ impl VerifyPlan {
         let workspace = match self.device.backend() {
             Backend::Host => PlanWorkspace::Host(None),
             Backend::Hip(gpu) => {
-                let request = Request::new(&self.options, result, 0.0, 0.0);
+                let request = Request::new(&self.options, result, [0.0; 2], false);
                 PlanWorkspace::Hip(Workspace::prepared(gpu, dtypes, elements.max(1), hip::first_pass(&request))?)
             }
         };

@@ -1,6 +1,7 @@
 //! Reports as text for people and numbers for machines.
 
 use super::options::Judge;
+use super::power::{Mutation, Power};
 use super::report::{Location, Report, Value, Warning, Worst};
 use super::values::Metric;
 use std::fmt;
@@ -57,11 +58,25 @@ pub fn rounded_up(x: f64) -> String {
 
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Value::Float(x) => f.pad(&short(*x, 7)),
-            Value::Int(x) => f.pad(&x.to_string()),
-        }
+        f.pad(&value(*self, DIGITS))
     }
+}
+
+/// Digits of a value that stands alone.
+const DIGITS: usize = 7;
+
+fn value(value: Value, digits: usize) -> String {
+    match value {
+        Value::Float(x) => short(x, digits),
+        Value::Int(x) => x.to_string(),
+    }
+}
+
+/// Both values of an element with as few digits as tell them apart, from seven on. 17 tell any two numbers of f64 apart.
+fn values(at: &Location) -> [String; 2] {
+    let with = |digits| [at.result, at.reference].map(|x| value(x, digits));
+    let differ = at.result.to_f64() != at.reference.to_f64();
+    (DIGITS..=17).map(with).find(|[a, r]| !differ || a != r).unwrap_or_else(|| with(17))
 }
 
 fn coordinates(at: &Location) -> String {
@@ -74,8 +89,16 @@ impl fmt::Display for Warning {
         match self {
             Warning::ResultAllZero => write!(f, "the result is zero everywhere: did the kernel write anything?"),
             Warning::BothAllZero => write!(f, "both tensors are zero everywhere: this comparison says nothing"),
-            Warning::ZerosWouldPass(n) => {
-                write!(f, "a result of zeros would have passed at {} elements: the tolerance is too loose to trust", grouped(*n))
+            Warning::ReferenceAllZero => write!(f, "the reference is zero everywhere: a kernel that wrote nothing would have passed"),
+            Warning::ZerosWouldPass(0, _) => write!(f, "a result of zeros would have passed: the tolerance is too loose to trust"),
+            Warning::ZerosWouldPass(n, nonzero) => write!(
+                f,
+                "a result of zeros would have passed at {} of {} elements that are not zero: the tolerance is too loose to trust",
+                grouped(*n),
+                grouped(*nonzero)
+            ),
+            Warning::ReversedWouldPass => {
+                write!(f, "the reference in the opposite order would have passed: the tolerance is wider than its elements differ")
             }
         }
     }
@@ -105,6 +128,7 @@ impl fmt::Display for Report {
             write!(f, "\n  {:<LABEL$}{line}", "first")?;
         }
         self.metric_lines(f)?;
+        self.power_line(f)?;
         self.class_line(f)?;
         if let Some(h) = &self.histograms {
             write!(f, "\n{}\n{}\n{}", h.relative, h.epsilon, h.ratio)?;
@@ -118,7 +142,7 @@ impl fmt::Display for Report {
 
 impl Report {
     fn headline(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = if self.passed { "PASS" } else { "FAIL" };
+        let verdict = self.verdict.word();
         let total = grouped(self.elements as u64);
         let share = |n: u64| format!("{} of {total} elements", grouped(n));
         let percent = short(self.mismatch_percent(), 2);
@@ -132,7 +156,7 @@ impl Report {
                 for (name, value, limit) in self.norms_beyond() {
                     write!(f, ", relative {name} {} above {}", short(value, 3), short(limit, 3))?;
                 }
-                if self.nonfinite_pairs > 0 && !self.passed {
+                if self.nonfinite_pairs > 0 && !self.passed() {
                     write!(f, ", {} not finite", share(self.nonfinite_pairs))?;
                 }
                 // Not "differ" in front of a PASS: the tolerance of elements was not what counted.
@@ -190,12 +214,13 @@ impl Report {
             shown.iter().filter_map(|(_, w, _)| w.at.as_ref()).map(|l| text(l).len()).max().unwrap_or(0)
         };
         let at = width(&coordinates);
-        let result = width(&|l| l.result.to_string());
-        let reference = width(&|l| l.reference.to_string());
+        let result = width(&|l| values(l)[0].clone());
+        let reference = width(&|l| values(l)[1].clone());
         for (label, w, value) in &shown {
             write!(f, "\n  {label:<LABEL$}")?;
             if let Some(l) = &w.at {
-                write!(f, "{:<at$}   result {:<result$}   reference {:<reference$}   ", coordinates(l), l.result, l.reference)?;
+                let [a, r] = values(l);
+                write!(f, "{:<at$}   result {a:<result$}   reference {r:<reference$}   ", coordinates(l))?;
             }
             write!(f, "{value}")?;
         }
@@ -247,6 +272,25 @@ impl Report {
             write!(f, ", finite pairs only")?;
         }
         Ok(())
+    }
+
+    /// What would have failed in the place of a result that passed, and what would not.
+    fn power_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Power { smallest_error, found, missed, .. } = &self.power;
+        if !self.passed() || found.is_empty() && missed.is_empty() {
+            return Ok(());
+        }
+        let names = |mutations: &[Mutation]| mutations.iter().map(Mutation::to_string).collect::<Vec<_>>().join(", ");
+        write!(f, "\n  {:<LABEL$}", "power")?;
+        match *smallest_error {
+            e if e < f64::MIN_POSITIVE => write!(f, "any relative error everywhere fails")?,
+            e if e.is_finite() => write!(f, "a relative error of {} everywhere fails", rounded_up(e))?,
+            _ => write!(f, "no relative error everywhere fails")?,
+        }
+        match (found.len(), missed.len()) {
+            (tried, 0) => write!(f, ", so do all {tried} broken results that were tried"),
+            (_, _) => write!(f, "; would have passed: {}", names(missed)),
+        }
     }
 
     fn class_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

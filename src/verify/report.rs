@@ -1,7 +1,8 @@
 //! The report of a comparison: a function of the data and the options alone, but for the device's name.
 
 use super::histogram::Histograms;
-use super::options::{Judge, Request, Thresholds, Verdict, quotient};
+use super::options::{Judge, Judged, Request, Thresholds, quotient};
+use super::power::{Mutation, Power};
 use super::similarity::Similarity;
 use super::values::{Found, Metric, Outcome};
 use crate::device::TensorRef;
@@ -74,6 +75,30 @@ impl Classes {
     }
 }
 
+/// What a comparison amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
+pub enum Verdict {
+    /// The result passes.
+    Pass,
+    /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero, or
+    /// the reference with its elements in the opposite order. [`Report::warnings`] says which.
+    Untrusted,
+    /// The result does not pass.
+    Fail,
+}
+
+impl Verdict {
+    /// `PASS`, `UNTRUSTED`, `FAIL`.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Verdict::Pass => "PASS",
+            Verdict::Untrusted => "UNTRUSTED",
+            Verdict::Fail => "FAIL",
+        }
+    }
+}
+
 /// What a comparison found. `Display` draws it on one screen.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -93,8 +118,10 @@ pub struct Report {
     pub atol: f64,
     /// What the verdict rests on.
     pub judge: Judge,
-    /// Whether the result passes.
-    pub passed: bool,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Whether an untrusted pass is an error for [`into_result`](Report::into_result), see [`Strict`](super::Strict).
+    pub strict: bool,
     /// Elements compared.
     pub elements: usize,
     /// Elements that do not pass.
@@ -120,6 +147,8 @@ pub struct Report {
     pub worst_absolute: Option<Worst>,
     /// Everything that costs more than counts and the largest difference; `None` when not asked for.
     pub metrics: Option<Metrics>,
+    /// What the comparison could tell from its reference.
+    pub power: Power,
     /// Histograms, when asked for.
     pub histograms: Option<Histograms>,
     /// The device that compared.
@@ -208,7 +237,7 @@ impl Metrics {
         elements: usize,
         request: &Request,
         outcome: &Outcome,
-        verdict: &Verdict,
+        judged: &Judged,
         similarity: Option<Similarity>,
         location: impl Fn(&Found) -> Location,
     ) -> Metrics {
@@ -222,7 +251,7 @@ impl Metrics {
             worst_ulp: worst(Metric::Ulp),
             worst_ratio: worst(Metric::Ratio),
             mean_absolute: sum_d / elements as f64,
-            rms: verdict.rms,
+            rms: judged.rms,
             relative_l1: quotient(sum_d, sum_r),
             relative_l2: quotient(sum_dd, sum_rr).sqrt(),
             relative_linf: quotient(values.maxima[Metric::Absolute as usize], values.max_magnitude[1]),
@@ -232,7 +261,7 @@ impl Metrics {
             passing_atol: explanation.as_ref().map(|e| e.passing_atol),
             zero_passes: values.zero_passes,
             thresholds: request.thresholds,
-            vector: verdict.vector,
+            vector: judged.vector,
         }
     }
 }
@@ -242,7 +271,7 @@ fn decibels(signal: f64, noise: f64) -> f64 {
     if noise == 0.0 { f64::INFINITY } else { 10.0 * libm::log10(signal / noise) }
 }
 
-/// Something that a reader of a verdict should know, worst first.
+/// Something that a reader of a verdict should know. A pass with a warning is [untrusted](Verdict::Untrusted).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
@@ -250,8 +279,13 @@ pub enum Warning {
     ResultAllZero,
     /// Both tensors are zero everywhere: the comparison says nothing.
     BothAllZero,
-    /// A result of zeros would have passed at this many elements.
-    ZerosWouldPass(u64),
+    /// The reference is zero everywhere, and the result is not.
+    ReferenceAllZero,
+    /// A result of zeros would have passed at so many elements of so many whose reference is not zero; the numbers are 0 when only counts were asked
+    /// for.
+    ZerosWouldPass(u64, u64),
+    /// The reference would have passed with its elements in the opposite order.
+    ReversedWouldPass,
 }
 
 impl Report {
@@ -264,7 +298,7 @@ impl Report {
         similarity: Option<Similarity>,
     ) -> Report {
         let Outcome { values, explanation } = &outcome;
-        let verdict = Verdict::of(values, request, result.elements());
+        let judged = Judged::of(values, request, result.elements());
         let location = |found: &Found| Location::new(result, reference, found);
         let classes = |side: usize| Classes {
             zeros: values.zeros[side],
@@ -280,7 +314,8 @@ impl Report {
             rtol: request.rtol,
             atol: request.atol,
             judge: request.judge,
-            passed: verdict.passed,
+            verdict: if judged.passed { Verdict::Pass } else { Verdict::Fail },
+            strict: request.strict,
             elements: result.elements(),
             mismatches: values.mismatches,
             allowed_mismatches: request.allowed.of(result.elements()),
@@ -292,16 +327,32 @@ impl Report {
             explained: explanation.is_some(),
             first: explanation.iter().flat_map(|e| &e.first).map(location).collect(),
             worst_absolute: outcome.worst(Metric::Absolute, location),
-            metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &verdict, similarity, location)),
+            metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &judged, similarity, location)),
+            power: Power::of(values, request, reference.dtype(), result.elements()),
             histograms: values.histograms.map(|counters| Histograms::of(counters, finite)),
             device: result.device().name(),
             why: result.device().why().to_owned(),
         }
+        .trusted()
     }
 
-    /// Whether the result passes.
+    /// Adds what became of displacements of the reference.
+    pub(super) fn with_displacements(mut self, tried: impl IntoIterator<Item = (Mutation, bool)>) -> Report {
+        tried.into_iter().for_each(|(mutation, passes)| self.power.add(mutation, passes));
+        self.trusted()
+    }
+
+    /// With the verdict that a pass deserves.
+    fn trusted(mut self) -> Report {
+        if self.verdict == Verdict::Pass && !self.warnings().is_empty() {
+            self.verdict = Verdict::Untrusted;
+        }
+        self
+    }
+
+    /// Whether the result passes; also where that could hardly have been otherwise, see [`Verdict::Untrusted`].
     pub fn passed(&self) -> bool {
-        self.passed
+        self.verdict != Verdict::Fail
     }
 
     /// Share of elements that do not pass, in percent.
@@ -334,12 +385,15 @@ impl Report {
         match (self.all_zero(), reference_zero) {
             (true, true) => out.push(Warning::BothAllZero),
             (true, false) => out.push(Warning::ResultAllZero),
-            // When zeros pass almost everywhere, a kernel that wrote nothing would show a handful of mismatches at best.
-            (false, _) => {
-                if let Some(m) = &self.metrics
-                    && m.zero_passes as f64 >= 0.5 * self.elements as f64
-                {
-                    out.push(Warning::ZerosWouldPass(m.zero_passes));
+            (false, true) => out.push(Warning::ReferenceAllZero),
+            (false, false) => {
+                let missed = |mutation| self.power.missed.contains(&mutation);
+                let (passes, nonzero) = (self.power.zero_passes.unwrap_or(0), self.power.nonzero.unwrap_or(0));
+                // When zeros pass almost everywhere, a kernel that wrote nothing would show a handful of mismatches at best.
+                if missed(Mutation::Zeros) || nonzero > 0 && 2 * passes >= nonzero {
+                    out.push(Warning::ZerosWouldPass(passes, nonzero));
+                } else if missed(Mutation::Reversed) {
+                    out.push(Warning::ReversedWouldPass);
                 }
             }
         }

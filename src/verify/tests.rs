@@ -253,6 +253,8 @@ const REQUEST: Request = Request {
     thresholds: Thresholds { rms: 3e-5, absolute: 100.0, relative: 1e-6, ..Thresholds::OFF },
     allowed: AllowedMismatches::NONE,
     judge: Judge::Elements,
+    power: false,
+    strict: false,
 };
 
 #[test]
@@ -551,9 +553,8 @@ fn a_verdict_is_explained_when_it_is_a_failure_or_on_demand() {
 fn a_dead_kernel_and_a_hollow_tolerance_are_named() {
     let r: Vec<f32> = (1..=100).map(|i| i as f32 / 100.0).collect();
     let report = verify_f32(&vec![0.0; 100], &r, 0.0, 2.0);
-    assert!(report.passed());
-    assert_eq!(report.warnings(), [Warning::ResultAllZero]);
-    assert_eq!(verify_f32(&r, &r, 0.0, 2.0).warnings(), [Warning::ZerosWouldPass(100)]);
+    assert_eq!((report.passed(), report.verdict, report.warnings()), (true, Verdict::Untrusted, vec![Warning::ResultAllZero]));
+    assert_eq!(verify_f32(&r, &r, 0.0, 2.0).warnings(), [Warning::ZerosWouldPass(100, 100)]);
     assert_eq!(verify_f32(&[0.0], &[-0.0], 0.0, 0.0).warnings(), [Warning::BothAllZero]);
     assert_eq!(verify_f32(&r, &r, 1e-3, 1e-3).warnings(), []);
 }
@@ -563,15 +564,17 @@ fn warnings_begin_at_their_limits() {
     const NAN: f32 = f32::NAN;
     let ramp: Vec<f32> = (1..=100).map(|i| i as f32 / 128.0).collect();
     for (result, reference, atol, expected, reason) in [
-        (&ramp[..], &ramp[..], 50.0 / 128.0, &[Warning::ZerosWouldPass(50)][..], "half of the elements"),
+        (&ramp[..], &ramp[..], 50.0 / 128.0, &[Warning::ZerosWouldPass(50, 100)][..], "half of the elements"),
         (&ramp, &ramp, 49.0 / 128.0, &[], "less than half"),
-        (&ramp[..99], &ramp[..99], 50.0 / 128.0, &[Warning::ZerosWouldPass(50)], "just above half"),
+        (&ramp[..99], &ramp[..99], 50.0 / 128.0, &[Warning::ZerosWouldPass(50, 99)], "just above half"),
         (&ramp[..99], &ramp[..99], 49.0 / 128.0, &[], "just below half"),
         (&ramp[..1], &ramp[..1], 0.0, &[], "nowhere"),
         (&[NAN], &[1.0], 0.0, &[], "no finite pair: zeros pass nowhere"),
-        (&[0.0, NAN], &[0.0, 0.0], 0.0, &[Warning::ZerosWouldPass(1)], "a NaN was written: the result is not zero everywhere"),
+        (&[0.0, NAN], &[0.0, 0.0], 0.0, &[Warning::ReferenceAllZero], "a NaN was written: the result is not zero everywhere"),
         (&[0.0, 0.0], &[0.0, NAN], 0.0, &[Warning::ResultAllZero], "the reference is not zero everywhere"),
-        (&[0.0, 1.0], &[0.0, 0.0], 0.0, &[Warning::ZerosWouldPass(2)], "only the reference is zero everywhere"),
+        (&[0.0, 1.0], &[0.0, 0.0], 0.0, &[Warning::ReferenceAllZero], "only the reference is zero everywhere"),
+        (&[0.0, 0.0, 1.0], &[0.0, 0.0, 1.0], 0.0, &[], "zeros of the reference do not count"),
+        (&[1.0, 0.0, 2.0], &[1.0, 0.0, 2.0], 1.0, &[Warning::ZerosWouldPass(1, 2)], "half of those that are not zero"),
     ] {
         assert_eq!(verify_f32(result, reference, 0.0, atol).warnings(), expected, "{reason}");
     }

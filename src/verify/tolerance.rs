@@ -29,6 +29,8 @@ enum Kind {
         rtol: f64,
         atol: f64,
         scale: Scale,
+        /// Whether formats decided, and not the caller.
+        derived: bool,
     },
 }
 
@@ -80,7 +82,7 @@ impl Tolerance {
     /// [`Tolerance::gemm`] for formats known at run time.
     pub fn derived(compute: DType, output: DType, accumulator: DType, accumulations: usize) -> Tolerance {
         let rtol = relative_threshold(compute, output, accumulator, accumulations);
-        Tolerance(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest })
+        Tolerance(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, derived: true })
     }
 
     /// A relative tolerance, and an absolute one of `atol` times a scale of the reference, which is measured before the comparison.
@@ -89,7 +91,7 @@ impl Tolerance {
     /// As [`Tolerance::new`].
     pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
         Tolerance::new(rtol, atol)?;
-        Ok(Tolerance(Kind::Scaled { rtol, atol, scale }))
+        Ok(Tolerance(Kind::Scaled { rtol, atol, scale, derived: false }))
     }
 
     /// The relative tolerance.
@@ -114,6 +116,11 @@ impl Tolerance {
             Kind::Given { .. } => None,
             Kind::Scaled { scale, .. } => Some(scale),
         }
+    }
+
+    /// Whether it was derived from formats, and not given.
+    pub(crate) fn is_derived(&self) -> bool {
+        matches!(self.0, Kind::Scaled { derived: true, .. })
     }
 }
 

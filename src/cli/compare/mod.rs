@@ -10,7 +10,7 @@ use super::io::{Kind, Tensor, TensorFile};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::dtype::DType;
-use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Profile, Report, Thresholds, Tolerance, gpu_verify_with};
+use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Profile, Report, Strict, Thresholds, Tolerance, Verdict, gpu_verify_with};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ Element i passes when |result - reference| <= rtol * |reference| + atol. Without
 number formats and --accumulations: rtol = max(u(reference), u(result), N * u(f32)) with u half an epsilon, \
 atol = rtol * max|reference|; integers must be equal.
 
-Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed).";
+Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
 
 #[derive(Debug, clap::Args)]
 struct ToleranceArgs {
@@ -85,17 +85,20 @@ struct ToleranceArgs {
     /// Let NaN match NaN, and infinity match infinity of the same sign
     #[arg(long, help_heading = "Tolerance")]
     equal_nonfinite: bool,
+    /// Write an untrusted pass into the JUnit file as a failure also where the tolerance was given; where it was derived, it always is one
+    #[arg(long, help_heading = "Tolerance")]
+    strict: bool,
 }
 
 /// What became of one tensor.
 struct Case {
     name: String,
-    verdict: Verdict,
+    verdict: CaseVerdict,
     time: Duration,
 }
 
-enum Verdict {
-    /// Compared: passed or not.
+enum CaseVerdict {
+    /// Compared, with any verdict.
     Compared(Box<Report>),
     /// Only the file named here has the tensor.
     Only(PathBuf),
@@ -103,9 +106,10 @@ enum Verdict {
     Failed(String),
 }
 
-impl Verdict {
+impl CaseVerdict {
+    /// Whether it passed, and that means something.
     fn passed(&self) -> bool {
-        matches!(self, Verdict::Compared(report) if report.passed())
+        matches!(self, CaseVerdict::Compared(report) if report.verdict == Verdict::Pass)
     }
 }
 
@@ -126,7 +130,7 @@ impl Args {
                 progress.finish_and_clear();
                 let report = report.with_context(|| format!("{} against {}", result.label(a), reference.label(b)))?;
                 let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
-                vec![Case { name, verdict: Verdict::Compared(Box::new(report)), time: started.elapsed() }]
+                vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }]
             }
             None => self.compare_all(&result, &reference, &device)?,
         };
@@ -134,13 +138,7 @@ impl Args {
         if let Some(path) = &self.junit {
             output::junit(self, &cases, path)?;
         }
-        Ok(if cases.iter().any(|c| matches!(c.verdict, Verdict::Failed(_))) {
-            Outcome::NoVerdict
-        } else if cases.iter().all(|c| c.verdict.passed()) {
-            Outcome::Pass
-        } else {
-            Outcome::Mismatch
-        })
+        Ok(outcome(&cases))
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
@@ -175,10 +173,10 @@ impl Args {
         for b in reference.tensors() {
             let started = Instant::now();
             let verdict = match result.tensors().iter().find(|a| a.name() == b.name()) {
-                None => Verdict::Only(reference.path().to_owned()),
+                None => CaseVerdict::Only(reference.path().to_owned()),
                 Some(a) => match self.compare(a, b, device) {
-                    Ok(report) => Verdict::Compared(Box::new(report)),
-                    Err(e) => Verdict::Failed(format!("{e:#}")),
+                    Ok(report) => CaseVerdict::Compared(Box::new(report)),
+                    Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
             progress.add(b.layout().elements() as u64);
@@ -186,7 +184,7 @@ impl Args {
         }
         for a in result.tensors() {
             if !reference.tensors().iter().any(|b| a.name() == b.name()) {
-                let verdict = Verdict::Only(result.path().to_owned());
+                let verdict = CaseVerdict::Only(result.path().to_owned());
                 cases.push(Case { name: a.name().to_owned(), verdict, time: Duration::ZERO });
             }
         }
@@ -196,8 +194,11 @@ impl Args {
 
     fn compare(&self, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
         let limits = self.tolerance.of(result.dtype(), reference.dtype())?;
-        let options = Options::default().explain(Explain::Always).histograms(self.histogram).cosine(self.cosine).first(self.first);
-        let mut options = limits.options(options);
+        let options = Options::default().explain(Explain::Always).power(true);
+        let mut options = limits.options(options.histograms(self.histogram).cosine(self.cosine).first(self.first));
+        if self.tolerance.strict {
+            options = options.strict(Strict::Always);
+        }
         if self.tolerance.equal_nonfinite {
             options = options.nonfinite(NonFinite::EqualWhenSame);
         }
@@ -229,6 +230,20 @@ impl ToleranceArgs {
             other => bail!("--thresholds has {} numbers; it takes 3: RMS,ABS,REL", other.len()),
         }
     }
+}
+
+/// What the cases amount to: what could not be compared outweighs a mismatch, and that a pass which is not to be trusted.
+fn outcome(cases: &[Case]) -> Outcome {
+    let of = |case: &Case| match &case.verdict {
+        CaseVerdict::Failed(_) => Outcome::NoVerdict,
+        CaseVerdict::Only(_) => Outcome::Mismatch,
+        CaseVerdict::Compared(report) => match report.verdict {
+            Verdict::Fail => Outcome::Mismatch,
+            Verdict::Untrusted => Outcome::Untrusted,
+            Verdict::Pass => Outcome::Pass,
+        },
+    };
+    cases.iter().map(of).max().unwrap_or(Outcome::Pass)
 }
 
 /// The tensor on the device: where it lies for the host, else copied into `copy`.

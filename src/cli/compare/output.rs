@@ -1,8 +1,8 @@
 //! The verdict as a screen, as JSON, as a JUnit file.
 
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
-use super::{Args, Case, Verdict};
-use crate::verify::{Metric, Report};
+use super::{Args, Case, CaseVerdict};
+use crate::verify::{Metric, Report, Verdict};
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
         return screen::print_json(&document(args, cases));
     }
     let text = match cases {
-        [Case { verdict: Verdict::Compared(report), .. }] => painted(report),
+        [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(report),
         _ => table(args, cases),
     };
     Ok(screen::print(&text)?)
@@ -30,7 +30,7 @@ fn painted(report: &Report) -> String {
     let mut out = String::new();
     for (i, line) in text.lines().enumerate() {
         let (style, end) = match line.get(..LABEL) {
-            _ if i == 0 => (if report.passed() { GOOD } else { BAD }, "PASS".len()),
+            _ if i == 0 => (style(report.verdict), report.verdict.word().len()),
             Some(label) if label.starts_with("  warning") => (WARN, line.len()),
             Some(label) if label.ends_with(' ') && !label.starts_with("   ") => (DIM, LABEL),
             _ => (anstyle::Style::new(), 0),
@@ -41,13 +41,21 @@ fn painted(report: &Report) -> String {
     out
 }
 
+fn style(verdict: Verdict) -> anstyle::Style {
+    match verdict {
+        Verdict::Pass => GOOD,
+        Verdict::Untrusted => WARN,
+        Verdict::Fail => BAD,
+    }
+}
+
 /// One line a tensor, and a summary.
 fn table(args: &Args, cases: &[Case]) -> String {
     let mut table =
         Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance", "at"]);
     for case in cases {
         let mut row = vec![word(&case.verdict).to_owned(), case.name.clone()];
-        if let Verdict::Compared(r) = &case.verdict {
+        if let CaseVerdict::Compared(r) = &case.verdict {
             let worst = |m: Metric| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
             let dtypes = if r.result_dtype == r.reference_dtype {
                 r.result_dtype.to_string()
@@ -77,13 +85,13 @@ fn table(args: &Args, cases: &[Case]) -> String {
             out += &format!("{DIM}{line}{DIM:#}\n");
             continue;
         };
-        let style = if case.verdict.passed() { GOOD } else { BAD };
+        let style = style(of(&case.verdict));
         let verdict = word(&case.verdict);
         out += &format!("{style}{verdict}{style:#}{}", &line[verdict.len()..]);
         match &case.verdict {
-            Verdict::Only(path) => out += &format!("  only in {}", path.display()),
-            Verdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
-            Verdict::Compared(report) => {
+            CaseVerdict::Only(path) => out += &format!("  only in {}", path.display()),
+            CaseVerdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
+            CaseVerdict::Compared(report) => {
                 if let Some(warning) = report.warnings().first() {
                     out += &format!("\n{WARN}      warning: {warning}{WARN:#}");
                 }
@@ -94,32 +102,42 @@ fn table(args: &Args, cases: &[Case]) -> String {
     out + &summary(args, cases)
 }
 
-fn word(verdict: &Verdict) -> &'static str {
+/// The verdict on a tensor; one that could not be compared fails.
+fn of(verdict: &CaseVerdict) -> Verdict {
     match verdict {
-        Verdict::Failed(_) => "ERROR",
-        v if v.passed() => "PASS",
-        _ => "FAIL",
+        CaseVerdict::Compared(report) => report.verdict,
+        _ => Verdict::Fail,
+    }
+}
+
+fn word(verdict: &CaseVerdict) -> &'static str {
+    match verdict {
+        CaseVerdict::Failed(_) => "ERROR",
+        verdict => of(verdict).word(),
     }
 }
 
 fn summary(args: &Args, cases: &[Case]) -> String {
-    let number = |f: &dyn Fn(&Verdict) -> bool| cases.iter().filter(|c| f(&c.verdict)).count();
+    let number = |f: &dyn Fn(&CaseVerdict) -> bool| cases.iter().filter(|c| f(&c.verdict)).count();
     let passed = number(&|v| v.passed());
-    let only = |path: &Path| number(&|v| matches!(v, Verdict::Only(p) if p == path));
+    let only = |path: &Path| number(&|v| matches!(v, CaseVerdict::Only(p) if p == path));
     let same_file = args.result == args.reference;
     let parts = [
-        (number(&|v| matches!(v, Verdict::Compared(_)) && !v.passed()), "differ".to_owned()),
+        (number(&|v| matches!(v, CaseVerdict::Compared(r) if r.verdict == Verdict::Fail)), "differ".to_owned()),
+        (number(&|v| of(v) == Verdict::Untrusted), "agree by a tolerance that is too loose to trust".to_owned()),
         (if same_file { 0 } else { only(&args.reference) }, format!("only in {}", args.reference.display())),
         (if same_file { 0 } else { only(&args.result) }, format!("only in {}", args.result.display())),
-        (number(&|v| matches!(v, Verdict::Failed(_))), "could not be compared".to_owned()),
+        (number(&|v| matches!(v, CaseVerdict::Failed(_))), "could not be compared".to_owned()),
     ];
-    let (style, verdict) = if passed == cases.len() { (GOOD, "PASS") } else { (BAD, "FAIL") };
+    // The worst of all.
+    let verdict = cases.iter().map(|c| of(&c.verdict)).max_by_key(|v| *v as u8).unwrap_or(Verdict::Pass);
+    let (style, verdict) = (style(verdict), verdict.word());
     let mut out = format!("\n{style}{verdict}{style:#}  {passed} of {} tensors agree", cases.len());
     for (n, what) in parts.iter().filter(|p| p.0 > 0) {
         let _ = write!(out, ", {n} {what}");
     }
     let device = cases.iter().find_map(|c| match &c.verdict {
-        Verdict::Compared(r) => Some(format!("\n  {DIM}device{DIM:#}     {} ({})", r.device, r.why)),
+        CaseVerdict::Compared(r) => Some(format!("\n  {DIM}device{DIM:#}     {} ({})", r.device, r.why)),
         _ => None,
     });
     out + &device.unwrap_or_default() + "\n"
@@ -137,7 +155,7 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Entry<'a> {
     name: &'a str,
-    /// pass, fail, missing (only one file has it), error.
+    /// pass, untrusted, fail, missing (only one file has it), error.
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -145,12 +163,20 @@ struct Entry<'a> {
     report: Option<&'a Report>,
 }
 
+fn json_word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Untrusted => "untrusted",
+        Verdict::Fail => "fail",
+    }
+}
+
 fn document<'a>(args: &Args, cases: &'a [Case]) -> Document<'a> {
     let entry = |case: &'a Case| {
         let (verdict, reason, report) = match &case.verdict {
-            Verdict::Compared(r) => (if r.passed() { "pass" } else { "fail" }, None, Some(&**r)),
-            Verdict::Only(path) => ("missing", Some(format!("only in {}", path.display())), None),
-            Verdict::Failed(reason) => ("error", Some(reason.clone()), None),
+            CaseVerdict::Compared(r) => (json_word(r.verdict), None, Some(&**r)),
+            CaseVerdict::Only(path) => ("missing", Some(format!("only in {}", path.display())), None),
+            CaseVerdict::Failed(reason) => ("error", Some(reason.clone()), None),
         };
         Entry { name: &case.name, verdict, reason, report }
     };
@@ -162,29 +188,37 @@ fn document<'a>(args: &Args, cases: &'a [Case]) -> Document<'a> {
     }
 }
 
+/// Whether a tensor is a failure for a test: an untrusted pass only is where that was asked for, or the tolerance was not given.
+fn fails(verdict: &CaseVerdict) -> bool {
+    match verdict {
+        CaseVerdict::Compared(report) if report.verdict == Verdict::Untrusted => report.strict,
+        verdict => !verdict.passed(),
+    }
+}
+
 /// Writes a JUnit file: one test case a tensor.
 pub(super) fn junit(args: &Args, cases: &[Case], path: &Path) -> Result<()> {
     let title = format!("{} against {}", args.result.display(), args.reference.display());
     let mut suite = TestSuite::new(title);
     for case in cases {
         let mut status = match &case.verdict {
-            v if v.passed() => TestCaseStatus::success(),
-            Verdict::Failed(_) => TestCaseStatus::non_success(NonSuccessKind::Error),
+            v if !fails(v) => TestCaseStatus::success(),
+            CaseVerdict::Failed(_) => TestCaseStatus::non_success(NonSuccessKind::Error),
             _ => TestCaseStatus::non_success(NonSuccessKind::Failure),
         };
         let text = match &case.verdict {
-            Verdict::Compared(report) => report.to_string(),
-            Verdict::Only(path) => format!("only in {}", path.display()),
-            Verdict::Failed(reason) => reason.clone(),
+            CaseVerdict::Compared(report) => report.to_string(),
+            CaseVerdict::Only(path) => format!("only in {}", path.display()),
+            CaseVerdict::Failed(reason) => reason.clone(),
         };
-        let passed = case.verdict.passed();
-        if !passed {
+        let fails = fails(&case.verdict);
+        if fails {
             status.set_message(text.lines().next().unwrap_or_default()).set_description(text.as_str());
         }
         let name = if case.name.is_empty() { "tensor" } else { &case.name };
         let mut entry = TestCase::new(name, status);
         entry.set_classname("hipverify.compare").set_time(case.time);
-        if passed {
+        if !fails {
             entry.set_system_out(text);
         }
         suite.add_test_case(entry);
