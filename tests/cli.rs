@@ -260,9 +260,9 @@ fn tolerances_decide() {
         ("--profile deepgemm", 0),
         ("--profile triton", 1),
         ("--profile llama-cpp", 1),
-        ("--profile rocmlir --accumulations 1000000", 0),
+        ("--profile rocmlir --accumulations 1000000", 3),
         ("--accumulations 1", 1),
-        ("--accumulations 1000000", 0),
+        ("--accumulations 1000000", 3),
         ("--thresholds 0.1,2,0.1", 0),
         ("--thresholds 0.1,0.5,0.1", 1),
         ("--thresholds inf,inf,inf --rtol 0", 1),
@@ -273,6 +273,62 @@ fn tolerances_decide() {
     folder.put("n.npy", &npy_f32(&[f32::NAN, f32::INFINITY, 1.0]));
     assert_eq!(folder.run("compare n.npy n.npy").code, 1, "non-finite values fail");
     assert_eq!(folder.run("compare n.npy n.npy --equal-nonfinite").code, 0);
+}
+
+/// A pass that zeros would share is code 3; in JUnit a failure where nobody gave the tolerance, or strictness was asked for.
+#[test]
+fn a_pass_that_could_not_fail_is_untrusted() {
+    let folder = Folder::new();
+    let unrelated = |seed: u32| {
+        let mut x: Vec<f32> = (0..4096u32).map(|i| ((i * 7919 + seed * 104_729) % 2003) as f32 / 1000.0 - 1.0).collect();
+        x[77] = 60000.0;
+        npy_f32(&x)
+    };
+    folder.put("a.npy", &unrelated(1));
+    folder.put("b.npy", &unrelated(2));
+    folder.put("relu.npy", &npy_f32(&[0.0, 0.0, 0.0, 1.5, 0.0, 2.5]));
+    folder.put("zeros.npy", &npy_f32(&[0.0; 6]));
+    folder.put("flat.npy", &npy_f32(&[1.0, 1.001, 1.002, 1.003]));
+    for (line, code, fails, reason) in [
+        ("a.npy b.npy --accumulations 2048", 3, true, "one outlier makes the derived tolerance"),
+        ("a.npy b.npy --rtol 1e-4 --atol 3", 3, false, "a tolerance as large as the tensor, but given"),
+        ("a.npy b.npy --rtol 1e-4 --atol 3 --strict", 3, true, "given, and strict"),
+        ("a.npy b.npy --rtol 1e-4", 1, true, "a mismatch is one"),
+        ("relu.npy relu.npy --rtol 0", 0, false, "half of the reference is zero, the rest decides"),
+        ("zeros.npy zeros.npy", 3, true, "nothing against nothing"),
+        ("zeros.npy relu.npy --atol 3", 3, false, "a result of zeros that passes"),
+        ("flat.npy flat.npy --rtol 0.01", 3, false, "the order of the elements does not matter"),
+        ("flat.npy flat.npy --rtol 1e-4", 0, false, "here it does"),
+    ] {
+        let run = folder.run(&format!("compare {line} --junit out.xml"));
+        assert_eq!(run.code, code, "{line}: {reason}: {}{}", run.out, run.err);
+        assert_eq!(run.out.starts_with("UNTRUSTED  "), code == 3, "{line}: {}", run.out);
+        let junit = std::fs::read_to_string(folder.path("out.xml")).unwrap();
+        assert_eq!(junit.contains("<failure"), fails, "{line}: {reason}: {junit}");
+        let (json_code, json) = folder.json(&format!("compare {line} --json"));
+        let verdict = ["pass", "fail", "", "untrusted"][code as usize];
+        assert_eq!((json_code, &json["tensors"][0]["verdict"]), (code, &verdict.into()), "{line}: {reason}");
+        assert_eq!(json["tensors"][0]["report"]["verdict"], verdict, "{line}");
+    }
+    folder.put("many.safetensors", &safetensors(&[("good", "F32", &[2], f32s(&[1.0, 2.0])), ("hollow", "F32", &[2], f32s(&[0.0; 2]))]));
+    let run = folder.run("compare many.safetensors many.safetensors");
+    assert_eq!(run.code, 3, "{}", run.out);
+    assert!(run.out.contains("UNTRUSTED  1 of 2 tensors agree, 1 agree by a tolerance that is too loose to trust"), "{}", run.out);
+}
+
+/// Values that differ are never printed alike.
+#[test]
+fn values_that_differ_look_different() {
+    let folder = Folder::new();
+    folder.put("r.npy", &npy_f32(&[1.0, 123_456.79]));
+    folder.put("a.npy", &npy_f32(&[1.0f32.next_up(), 123_456.79f32.next_down()]));
+    let run = folder.run("compare a.npy r.npy --rtol 0");
+    assert!(run.out.contains("result 1.0000001   ") && run.out.contains("reference 1   "), "{}", run.out);
+    let pairs = run.out.lines().filter_map(|l| l.split_once("   result ")?.1.split_once("   reference "));
+    assert!(pairs.clone().count() > 2, "{}", run.out);
+    for (result, rest) in pairs {
+        assert_ne!(Some(result.trim()), rest.split_whitespace().next(), "{}", run.out);
+    }
 }
 
 #[test]

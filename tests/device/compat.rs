@@ -109,6 +109,7 @@ fn added() -> Vec<Case> {
         case("all zero", "a kernel that wrote nothing is named", zeros_are_named),
         case("both zero", "says nothing, and says so", both_zero_is_named),
         case("vacuous tolerance", "f16 sums, K = 1000: zeros would pass", vacuous_tolerance_is_named),
+        case("displaced references", "shifted, transposed and reversed views of the reference are compared as on the host", displaced_references),
         // Sizes.
         case("no elements", "a comparison of nothing is no pass", nothing_is_an_error),
         case("max of nothing", "0, no error", |d| max_is(d, &[], 0.0)),
@@ -469,4 +470,19 @@ fn after_a_stream(device: &Device) -> Result<()> {
     stream.synchronize()?;
     ensure!(stream.device().same_as(device));
     expect(true, &gpu_verify(&a, &r, &Tolerance::exact())?)
+}
+
+fn displaced_references(device: &Device) -> Result<()> {
+    for (shape, tolerance) in [([40, 40], 1e-3), ([40, 40], 2.5), ([3, 1001], 0.0), ([1001, 3], 0.5)] {
+        let report = |device: &Device| -> Result<Report> {
+            let x = random::<F16>(device, shape.iter().product(), 1.0, 0)?;
+            let x = x.tensor(&shape)?;
+            Ok(gpu_verify_with(&x, &x, &Tolerance::new(0.0, tolerance)?, &Options::default().power(true))?)
+        };
+        let (found, expected) = (report(device)?, report(&Device::host())?);
+        ensure!(found.power == expected.power && found.verdict == expected.verdict, "{found}\n{expected}");
+        let tried = found.power.found.len() + found.power.missed.len();
+        ensure!(tried == if shape == [40, 40] { 9 } else { 8 }, "{found}");
+    }
+    Ok(())
 }
