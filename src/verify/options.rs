@@ -442,7 +442,7 @@ mod tests {
             (1.0, u64::MAX, 100, u64::MAX, true, "no overflow"),
         ] {
             let options = Options::default().allow_mismatches(AllowedMismatches::new(share, count).unwrap());
-            let request = Request::new(&options, DType::F32, 0.0, 0.0);
+            let request = Request::new(&options, DType::F32, [0.0; 2], false);
             assert_eq!(Judged::of(&Values { mismatches, ..VALUES }, &request, elements).passed, passed, "{reason}");
         }
         for share in [-0.1, 1.1, f64::NAN] {
@@ -460,7 +460,7 @@ mod tests {
             (thresholds(Thresholds { relative_l2: 1.0, ..Thresholds::OFF }), false),
             (Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap()), false),
         ] {
-            assert_eq!(Request::new(&options, DType::F16, 0.0, 0.0).is_of_the_study(), expected, "{options:?}");
+            assert_eq!(Request::new(&options, DType::F16, [0.0; 2], false).is_of_the_study(), expected, "{options:?}");
         }
     }
 
