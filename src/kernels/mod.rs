@@ -1,4 +1,4 @@
-//! Every device kernel: its parameters, its grid and its launch. Private; whoever has data calls from here what runs on them.
+//! Every device kernel: its parameters, its grid and its launch. Private; `verify`, `fill` and `reference` launch through it.
 //!
 //! A kernel takes one struct of `hip/abi.h` by value:
 //!

@@ -42,7 +42,7 @@ pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening
     device.blocking(|queue| {
         let grid = WIDEN.grid_for(device, count as u64)?;
         // SAFETY: the layout stays inside the tensor's memory, which is borrowed until `blocking` has waited; the block has
-        // room for every element.
+        // memory for every element.
         unsafe { WIDEN.launch(queue, grid, &params) }
     })?;
     Ok(block)

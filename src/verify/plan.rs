@@ -1,11 +1,11 @@
 //! Comparisons that only enqueue: for streams that must not stop, and for graphs.
 //!
 //! [`gpu_verify`](super::gpu_verify) waits for its verdict. A [`VerifyPlan`] does in advance whatever allocates memory, loads kernels
-//! or waits: [`reserve`](VerifyPlan::reserve) makes room for one comparison at a time. Then
+//! or waits: [`reserve`](VerifyPlan::reserve) allocates a workspace for one comparison at a time. Then
 //! [`enqueue`](VerifyPlan::enqueue) launches one kernel on a stream, ours or a framework's, and
 //! [`record`](VerifyPlan::record) puts that launch into a graph. Reports are the same, bit for bit.
 //!
-//! Limits: room is for one pair of formats; a derived tolerance needs a maximum that is known.
+//! Limits: a workspace is for one pair of formats; a derived tolerance needs a maximum that is known.
 
 use super::options::Request;
 use super::values::Outcome;
@@ -46,7 +46,7 @@ pub struct VerifyPlan {
     reservations: Vec<Reservation>,
 }
 
-/// Room for one comparison at a time.
+/// The workspace of one comparison at a time.
 #[derive(Debug)]
 struct Reservation {
     dtypes: [DType; 2],
@@ -89,7 +89,7 @@ pub struct Recorded<'a> {
 }
 
 impl VerifyPlan {
-    /// A plan without room for anything yet.
+    /// A plan without workspaces yet.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] when more mismatches are to be listed than [`Options::MAX_FIRST`]; [`Error::Unsupported`] for
@@ -104,7 +104,7 @@ impl VerifyPlan {
         Ok(VerifyPlan { device: device.clone(), options: options.clone(), reservations: Vec::new() })
     }
 
-    /// Makes room for one more comparison at a time, of tensors of these formats with up to `elements` elements, in any layout and at any
+    /// Allocates the workspace of one more comparison at a time, of tensors of these formats with up to `elements` elements, in any layout and at any
     /// address, and loads its kernels. The only part of a plan that allocates.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl VerifyPlan {
         &self.device
     }
 
-    /// How many comparisons there is room for, under way or not.
+    /// How many comparisons there are workspaces for, under way or not.
     pub fn capacity(&self) -> usize {
         self.reservations.len()
     }
@@ -137,7 +137,7 @@ impl VerifyPlan {
     /// the comparison is made before this returns.
     ///
     /// # Errors
-    /// As [`gpu_verify_with`](super::gpu_verify_with); also [`Error::InvalidArgument`] when the plan has no room left for such tensors, or
+    /// As [`gpu_verify_with`](super::gpu_verify_with); also [`Error::InvalidArgument`] when the plan has no free workspace for such tensors, or
     /// the tolerance needs the reference's maximum; [`Error::Unsupported`] on a stream that is being captured.
     pub fn enqueue<'a>(
         &'a self,
@@ -237,8 +237,8 @@ impl VerifyPlan {
             what: "comparison",
             value: format!("{} elements of {} against {}", result.elements(), dtypes[0], dtypes[1]),
             limit: match reservations.len() {
-                0 => "the plan has reserved no room for it".to_owned(),
-                n => format!("the plan's room for {n} at a time is in use"),
+                0 => "the plan has reserved no workspace for it".to_owned(),
+                n => format!("its workspaces are in use, all {n} of them"),
             },
         })
     }
@@ -256,7 +256,7 @@ impl Comparison<'_> {
     ///
     /// # Safety
     /// On a GPU: tensors and plan stay valid and unwritten until the stream has been waited for, or as long as the graph may run that is
-    /// being captured; nobody else has the workspace.
+    /// being captured; the workspace is taken for this comparison alone.
     unsafe fn launch(&self, stream: &Stream) -> Result<()> {
         if let (PlanWorkspace::Hip(workspace), Some(stream)) = (&mut *self.reservation.workspace.lock(), stream.hip()) {
             // SAFETY: `comparison` has found stream and tensors on the plan's device and made the request; the caller promises the rest for the

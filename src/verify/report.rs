@@ -220,7 +220,7 @@ impl Location {
 }
 
 impl Outcome {
-    /// The maximum of a metric; `None` where no finite pair differs, or nobody took it.
+    /// The maximum of a metric; `None` where no finite pair differs, or the metric was not asked for.
     fn worst(&self, metric: Metric, location: impl Fn(&Found) -> Location) -> Option<Worst> {
         let explanation = self.explanation.as_ref();
         let value = match metric {

@@ -1,7 +1,7 @@
 //! Who may use the scratch memory of a plan: one comparison at a time.
 //!
 //! Kernels use that memory after the call that launched them has returned, so that a lock held during the call does not do. Invariant:
-//! between a `take` that gave a workspace and its `give_back` no other `take` gives it, and whoever takes it next sees what was written
+//! between a `take` that gave a workspace and its `give_back` no other `take` gives it, and the next `take` sees what was written
 //! before it was given back.
 
 use crate::device::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ impl<W> Reserved<W> {
         Reserved { taken: AtomicBool::new(false), workspace: Mutex::new(workspace) }
     }
 
-    /// Takes the workspace, unless somebody has it.
+    /// Takes the workspace, unless it is taken.
     pub(crate) fn take(&self) -> bool {
         self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
@@ -29,7 +29,7 @@ impl<W> Reserved<W> {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// The workspace, for a call of whoever has taken it.
+    /// The workspace, for the caller that has taken it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, W> {
         self.workspace.lock().unwrap_or_else(PoisonError::into_inner)
     }

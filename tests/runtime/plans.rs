@@ -35,7 +35,7 @@ fn changed(device: &Device, mismatches: usize) -> Result<DeviceMem<f32>> {
     Ok(DeviceMem::from_slice(device, &numbers)?)
 }
 
-/// A plan with room for `count` pairs of 100 f32, and two buffers of that size, which differ in one element.
+/// A plan for `count` pairs of 100 f32 at a time, and two buffers of that size, which differ in one element.
 fn plan(device: &Device, count: usize) -> Result<(VerifyPlan, DeviceMem<f32>, DeviceMem<f32>)> {
     let mut plan = VerifyPlan::new(device, &Options::default())?;
     for _ in 0..count {
@@ -66,7 +66,7 @@ pub(super) fn comparisons_only_enqueue(standin: &StandIn) -> Result<()> {
         assert_eq!(standin.count("hipStreamSynchronize"), waits + 1, "one wait for all");
         assert_eq!(reports.iter().map(|r| r.mismatches as usize).collect::<Vec<_>>(), expected);
     }
-    // The other two forms: a pair of its own with an unaligned and a strided layout, in the same room. Of the first seven elements it has three.
+    // The other two forms: a pair of its own with an unaligned and a strided layout, in the same workspace. Of the first seven elements it has three.
     let layout = hipverify::device::Layout::strided(&[20, 2], &[5, 1], 1)?;
     let z = changed(&device, 7)?;
     let (a, b) = (x.strided(layout.clone())?, z.strided(layout)?);
@@ -155,7 +155,7 @@ pub(super) fn comparisons_stay_on_one_device(standin: &StandIn) -> Result<()> {
         let error = plan.enqueue(&streams[stream], a, r, &Tolerance::exact()).map(|_| ()).unwrap_err();
         ensure!(matches!(error, Error::WrongDevice { what: found, .. } if found == what), "{what}: {error}");
     }
-    // A comparison that was refused has left its room in the plan.
+    // A comparison that was refused has left its workspace to the plan.
     assert!(plan.enqueue(&streams[0], &x, &x, &Tolerance::exact())?.wait()?.passed());
     assert_eq!(standin.count("violations"), 0);
     Ok(())
@@ -169,14 +169,14 @@ pub(super) fn room_is_counted(standin: &StandIn) -> Result<()> {
     let words = |result: Result<Pending<'_>, Error>| result.map(|_| ()).unwrap_err().to_string();
     let tolerance = Tolerance::exact();
     let [first, second] = [plan.enqueue(&stream, &x, &y, &tolerance)?, plan.enqueue(&stream, &x, &y, &tolerance)?];
-    let message = "comparison = 100 elements of f32 against f32 is invalid: the plan's room for 2 at a time is in use";
+    let message = "comparison = 100 elements of f32 against f32 is invalid: its workspaces are in use, all 2 of them";
     assert_eq!(words(plan.enqueue(&stream, &x, &y, &tolerance)), message);
     first.wait()?;
     plan.enqueue(&stream, &x, &y, &tolerance)?.wait()?;
     second.wait()?;
 
     let more = DeviceMem::<f32>::new(&device, 101)?;
-    let message = "comparison = 101 elements of f32 against f32 is invalid: the plan has reserved no room for it";
+    let message = "comparison = 101 elements of f32 against f32 is invalid: the plan has reserved no workspace for it";
     assert_eq!(words(plan.enqueue(&stream, &more, &more, &tolerance)), message);
     let derived = Tolerance::gemm::<f32, f32, f32>(8);
     assert!(words(plan.enqueue(&stream, &x, &y, &derived)).contains("a plan cannot measure the reference"));

@@ -1,6 +1,6 @@
 //! Memory that an operation leaves for the next one of its kind, so that repeated operations allocate nothing.
 //!
-//! Invariant: between a `take` that gave a workspace and its `put` no other `take` gives it, and whoever takes it next sees what was written
+//! Invariant: between a `take` that gave a workspace and its `put` no other `take` gives it, and the next `take` sees what was written
 //! before it was put back.
 
 use crate::device::sync::{Mutex, MutexGuard, PoisonError};

@@ -81,7 +81,7 @@ impl Workspace {
     pub(crate) unsafe fn launch(&mut self, stream: &HipStream, question: &Question<'_>) -> Result<()> {
         let launch = Launch::for_question(stream.device(), question)?;
         if !self.is_large_enough(&launch) {
-            let limit = "more than the plan has reserved room for".to_owned();
+            let limit = "more than the plan has reserved memory for".to_owned();
             return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
         }
         let params = self.params(question, &launch)?;
@@ -99,7 +99,7 @@ impl Workspace {
     /// Reads what the last launch found, once the work is done; `None` if nothing ran since the last call. `explain` is the question's.
     pub(crate) fn take_result<T>(&mut self, explain: u32, read: impl FnOnce(&VerifyResult) -> T) -> Option<T> {
         let done = self.has_values() && (explain == VerifyExplain::EXPLAIN_NEVER || self.result.word(EXPLAINED) != 0);
-        // SAFETY: the last pass that was launched has said that its result is written, and whoever may change the workspace has it alone.
+        // SAFETY: the last pass that was launched has said that its result is written, and `&mut self` excludes other readers and writers.
         let found = done.then(|| read(unsafe { self.result() }));
         self.mark_unwritten();
         found
@@ -107,7 +107,7 @@ impl Workspace {
 
     /// Before a launch: its result is not there.
     pub(super) fn mark_unwritten(&mut self) {
-        // SAFETY: whoever may change the workspace has it alone, and no kernel writes it: it has not been launched, or has been waited for.
+        // SAFETY: `&mut self` excludes other readers and writers, and no kernel writes it: it has not been launched, or has been waited for.
         let result = unsafe { self.result.as_mut_slice() };
         result[VALUED..size_of::<VerifyResult>()].fill(0);
     }

@@ -31,7 +31,7 @@ struct Table {
 
 // Outside of kernels, when a library is loaded: all memory is fine.
 Lane idle = {{0, 0, 0}, {0, 0, 0}, {1, 1, 1}, {1, 1, 1}, 64, 0, INT64_MAX, 0, UINTPTR_MAX};
-// Few bytes, for which every process has room: no call for its address.
+// Few bytes, which fit the thread-local memory that each process reserves for libraries loaded late: no call for its address.
 __attribute__((tls_model("initial-exec"))) __thread Lane *lane = &idle;
 Table table;
 
