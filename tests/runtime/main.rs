@@ -148,9 +148,9 @@ scenarios! {
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());
     plans::comparisons_stay_on_one_device(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
-    plans::room_is_counted(Setup::default());
+    plans::workspaces_are_counted(Setup::default());
     // Few blocks fit, so that not all small tensors have the kernels for small ones.
-    plans::room_for_every_size(Setup { without: &["hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"], ..Setup::default() });
+    plans::workspaces_for_every_size(Setup { without: &["hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"], ..Setup::default() });
     plans::abandoned_comparisons(Setup::default());
     plans::graphs_replay(Setup::default());
     plans::recordings_refuse_what_they_cannot_keep(Setup::default());

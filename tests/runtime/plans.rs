@@ -161,7 +161,7 @@ pub(super) fn comparisons_stay_on_one_device(standin: &StandIn) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn room_is_counted(standin: &StandIn) -> Result<()> {
+pub(super) fn workspaces_are_counted(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
     let (mut plan, x, y) = plan(&device, 2)?;
     assert_eq!(plan.capacity(), 2);
@@ -196,7 +196,7 @@ pub(super) fn room_is_counted(standin: &StandIn) -> Result<()> {
 }
 
 /// What is reserved for a size does for all that are smaller, whichever kernels they have.
-pub(super) fn room_for_every_size(standin: &StandIn) -> Result<()> {
+pub(super) fn workspaces_for_every_size(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
     let stream = Stream::new(&device)?;
     for (dtype, largest) in [(DType::F64, 20_000), (DType::F64, 8_192), (DType::F32, 100_000), (DType::F8E4M3, 8_193), (DType::F16, 3)] {
