@@ -426,6 +426,57 @@ fn json_has_the_whole_verdict() {
     assert!(run.out.contains("cosine     0.9956382") && run.out.contains("1 - cosine 0.00436"), "{}", run.out);
 }
 
+/// Holds an object against the schema's: no other properties, all that are required, and the values of an enumeration.
+fn conforms(value: &serde_json::Value, schema: &serde_json::Value, at: &str) {
+    let object = value.as_object().unwrap_or_else(|| panic!("{at}: {value}"));
+    for name in schema["required"].as_array().unwrap() {
+        assert!(object.contains_key(name.as_str().unwrap()), "{at} lacks {name}");
+    }
+    for (name, value) in object {
+        let property = &schema["properties"][name];
+        assert!(property.is_object(), "{at}: {name} is not in the schema");
+        let listed = property["enum"].as_array().is_none_or(|values| values.contains(value));
+        assert!(listed && (property["const"].is_null() || property["const"] == *value), "{at}: {name} is {value}");
+        for item in value.as_array().filter(|_| property["items"]["type"] == "object").into_iter().flatten() {
+            conforms(item, &property["items"], name);
+        }
+    }
+}
+
+/// Machines are told in every case, errors included; an old JUnit file never survives a run, and no file that is compared is written.
+#[test]
+fn machines_are_told_in_every_case() {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../docs/compare.schema.json")).unwrap();
+    let folder = Folder::new();
+    folder.put("r.npy", &npy_f32(&[1.0, 2.0]));
+    folder.put("a.npy", &npy_f32(&[1.0, 2.5]));
+    folder.put("short.npy", &npy_f32(&[1.0])[..60]);
+    folder.put("x.safetensors", &safetensors(&[("b", "F32", &[1], f32s(&[1.0])), ("c", "F32", &[1], f32s(&[1.0]))]));
+    folder.put("y.safetensors", &safetensors(&[("b", "F32", &[2], f32s(&[1.0; 2])), ("d", "F32", &[1], f32s(&[1.0]))]));
+    for (line, code, verdict) in [
+        ("r.npy r.npy", 0, "pass"),
+        ("a.npy r.npy", 1, "fail"),
+        ("a.npy r.npy --atol 9", 3, "untrusted"),
+        ("x.safetensors y.safetensors", 2, "error"),
+        ("short.npy r.npy", 2, "error"),
+        ("missing.npy r.npy", 2, "error"),
+        ("a.npy r.npy --device gpu:99", 2, "error"),
+        ("a.npy r.npy --rtol nan", 2, "error"),
+    ] {
+        folder.put("out.xml", b"old");
+        let (found, json) = folder.json(&format!("compare {line} --json --junit out.xml"));
+        assert_eq!((found, &json["verdict"]), (code, &verdict.into()), "{line}: {json}");
+        conforms(&json, &schema, line);
+        let junit = std::fs::read_to_string(folder.path("out.xml")).unwrap();
+        let suites = quick_junit::Report::deserialize_from_str(&junit).unwrap().test_suites;
+        assert_eq!(suites[0].errors > 0, code == 2, "{line}: {junit}");
+    }
+    folder.refused("compare a.npy r.npy --junit r.npy", "is one of those to be compared");
+    assert_eq!(folder.run("compare r.npy r.npy").code, 0, "it was not written");
+    let left: Vec<_> = std::fs::read_dir(folder.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
+}
+
 #[test]
 fn junit_has_a_case_a_tensor_and_is_well_formed() {
     let folder = Folder::new();

@@ -12,7 +12,7 @@ use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::dtype::DType;
 use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Profile, Report, Strict, Thresholds, Tolerance, Verdict, gpu_verify_with};
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The flags of `compare`.
@@ -116,13 +116,41 @@ impl CaseVerdict {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
+        if let Some(path) = &self.junit {
+            self.is_no_input(path)?;
+        }
+        match self.judge() {
+            Ok(cases) => {
+                output::show(self, &cases)?;
+                output::junit(self, &cases)?;
+                Ok(outcome(&cases))
+            }
+            Err(e) => {
+                // Machines are told as well; an old JUnit file would be taken for this run's.
+                output::failure(self, &e)?;
+                Err(e)
+            }
+        }
+    }
+
+    /// Refuses to write over a tensor file.
+    fn is_no_input(&self, path: &Path) -> Result<()> {
+        let Ok(target) = path.canonicalize() else { return Ok(()) };
+        if [&self.result, &self.reference].into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
+            bail!("--junit {}: that file is one of those to be compared", path.display());
+        }
+        Ok(())
+    }
+
+    /// Opens the files and compares.
+    fn judge(&self) -> Result<Vec<Case>> {
         // Before the files are read: a tolerance that is none, a device that is not there.
         self.tolerance.of(DType::F32, DType::F32)?;
         let device = Device::open(&self.device)?;
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
         let result = self.input.open(&self.result, 0, 2, None)?;
         let reference = self.input.open(&self.reference, 1, 2, reference_name)?;
-        let cases = match self.one_pair(&result, &reference)? {
+        match self.one_pair(&result, &reference)? {
             Some((a, b)) => {
                 let started = Instant::now();
                 let progress = screen::spinner("compare");
@@ -130,15 +158,10 @@ impl Args {
                 progress.finish_and_clear();
                 let report = report.with_context(|| format!("{} against {}", result.label(a), reference.label(b)))?;
                 let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
-                vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }]
+                Ok(vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }])
             }
-            None => self.compare_all(&result, &reference, &device)?,
-        };
-        output::show(self, &cases)?;
-        if let Some(path) = &self.junit {
-            output::junit(self, &cases, path)?;
+            None => self.compare_all(&result, &reference, &device),
         }
-        Ok(outcome(&cases))
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.

@@ -1,5 +1,7 @@
 //! The verdict as a screen, as JSON, as a JUnit file.
 
+use super::super::Outcome;
+use super::super::io::write_text;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::{Args, Case, CaseVerdict};
 use crate::verify::{Metric, Report, Verdict};
@@ -12,7 +14,7 @@ use std::path::Path;
 /// Prints the verdicts.
 pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
     if args.json {
-        return screen::print_json(&document(args, cases));
+        return screen::print_json(&document(args, cases, None));
     }
     let text = match cases {
         [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(report),
@@ -143,12 +145,24 @@ fn summary(args: &Args, cases: &[Case]) -> String {
     out + &device.unwrap_or_default() + "\n"
 }
 
+/// Of the JSON document; `docs/compare.schema.json` describes it.
+const SCHEMA: u32 = 1;
+
 /// The JSON document.
 #[derive(Serialize)]
 struct Document<'a> {
+    schema: u32,
+    tool: String,
+    /// pass, untrusted, fail, error.
+    verdict: &'static str,
     passed: bool,
     result: String,
     reference: String,
+    /// Why there is no verdict at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// What happens to pairs that are not finite: fail, equal_when_same.
+    nonfinite: &'static str,
     tensors: Vec<Entry<'a>>,
 }
 
@@ -159,33 +173,65 @@ struct Entry<'a> {
     verdict: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<&'a Report>,
 }
 
-fn json_word(verdict: Verdict) -> &'static str {
+fn json_word(verdict: &CaseVerdict) -> &'static str {
     match verdict {
-        Verdict::Pass => "pass",
-        Verdict::Untrusted => "untrusted",
-        Verdict::Fail => "fail",
+        CaseVerdict::Only(_) => "missing",
+        CaseVerdict::Failed(_) => "error",
+        CaseVerdict::Compared(report) => match report.verdict {
+            Verdict::Pass => "pass",
+            Verdict::Untrusted => "untrusted",
+            Verdict::Fail => "fail",
+        },
     }
 }
 
-fn document<'a>(args: &Args, cases: &'a [Case]) -> Document<'a> {
+fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Document<'a> {
     let entry = |case: &'a Case| {
-        let (verdict, reason, report) = match &case.verdict {
-            CaseVerdict::Compared(r) => (json_word(r.verdict), None, Some(&**r)),
-            CaseVerdict::Only(path) => ("missing", Some(format!("only in {}", path.display())), None),
-            CaseVerdict::Failed(reason) => ("error", Some(reason.clone()), None),
+        let (reason, report) = match &case.verdict {
+            CaseVerdict::Compared(r) => (None, Some(&**r)),
+            CaseVerdict::Only(path) => (Some(format!("only in {}", path.display())), None),
+            CaseVerdict::Failed(reason) => (Some(reason.clone()), None),
         };
-        Entry { name: &case.name, verdict, reason, report }
+        let warnings = report.map_or(Vec::new(), |r| r.warnings().iter().map(ToString::to_string).collect());
+        Entry { name: &case.name, verdict: json_word(&case.verdict), reason, warnings, report }
+    };
+    let verdict = match super::outcome(cases) {
+        _ if error.is_some() => "error",
+        Outcome::Pass => "pass",
+        Outcome::Untrusted => "untrusted",
+        Outcome::Mismatch => "fail",
+        Outcome::NoVerdict => "error",
     };
     Document {
-        passed: cases.iter().all(|c| c.verdict.passed()),
+        schema: SCHEMA,
+        tool: concat!("hipverify ", env!("CARGO_PKG_VERSION")).to_owned(),
+        verdict,
+        passed: verdict == "pass",
         result: args.result.display().to_string(),
         reference: args.reference.display().to_string(),
+        error,
+        nonfinite: if args.tolerance.equal_nonfinite { "equal_when_same" } else { "fail" },
         tensors: cases.iter().map(entry).collect(),
     }
+}
+
+/// Tells machines that there is no verdict.
+pub(super) fn failure(args: &Args, error: &anyhow::Error) -> Result<()> {
+    let reason = format!("{error:#}");
+    let mut suite = TestSuite::new(title(args));
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_message(reason.as_str());
+    let mut entry = TestCase::new("compare", status);
+    entry.set_classname("hipverify.compare");
+    suite.add_test_case(entry);
+    write_junit(args, suite)?;
+    if args.json { screen::print_json(&document(args, &[], Some(reason))) } else { Ok(()) }
 }
 
 /// Whether a tensor is a failure for a test: an untrusted pass only is where that was asked for, or the tolerance was not given.
@@ -196,10 +242,13 @@ fn fails(verdict: &CaseVerdict) -> bool {
     }
 }
 
-/// Writes a JUnit file: one test case a tensor.
-pub(super) fn junit(args: &Args, cases: &[Case], path: &Path) -> Result<()> {
-    let title = format!("{} against {}", args.result.display(), args.reference.display());
-    let mut suite = TestSuite::new(title);
+fn title(args: &Args) -> String {
+    format!("{} against {}", args.result.display(), args.reference.display())
+}
+
+/// Writes the JUnit file, where one is asked for: one test case a tensor.
+pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
+    let mut suite = TestSuite::new(title(args));
     for case in cases {
         let mut status = match &case.verdict {
             v if !fails(v) => TestCaseStatus::success(),
@@ -223,8 +272,13 @@ pub(super) fn junit(args: &Args, cases: &[Case], path: &Path) -> Result<()> {
         }
         suite.add_test_case(entry);
     }
+    write_junit(args, suite)
+}
+
+fn write_junit(args: &Args, suite: TestSuite) -> Result<()> {
+    let Some(path) = &args.junit else { return Ok(()) };
     let mut report = quick_junit::Report::new("hipverify");
     report.add_test_suite(suite);
     let text = report.to_string().with_context(|| format!("{}: JUnit", path.display()))?;
-    std::fs::write(path, text).with_context(|| format!("{}", path.display()))
+    Ok(write_text(path, &text)?)
 }

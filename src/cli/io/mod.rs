@@ -12,7 +12,7 @@ mod npz;
 mod safetensors;
 mod write;
 
-pub(super) use write::{Output, check, write};
+pub(super) use write::{Output, check, write, write_text};
 
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;

@@ -43,15 +43,7 @@ pub(in crate::cli) fn write(path: &Path, tensor: &Output<'_>) -> Result<()> {
         let mut file = File::options().write(true).open(path).map_err(io)?;
         return parts.iter().try_for_each(|p| file.write_all(p)).map_err(io);
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // What open(2) would give a new file; the umask still applies.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let temporary = builder.prefix(".hipverify-").tempfile_in(folder).map_err(io)?;
+    let temporary = beside(path).map_err(io)?;
     if target == Target::Npz {
         archive(temporary.as_file(), tensor.name, &parts).map_err(fail)?;
     } else {
@@ -60,6 +52,31 @@ pub(in crate::cli) fn write(path: &Path, tensor: &Output<'_>) -> Result<()> {
     }
     temporary.persist(path).map_err(|e| io(e.error))?;
     Ok(())
+}
+
+/// Writes a text file; an existing one is replaced, and only by a complete one.
+pub(in crate::cli) fn write_text(path: &Path, text: &str) -> Result<()> {
+    let io = |e: std::io::Error| Error::File { path: path.display().to_string(), reason: e.to_string() };
+    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
+        return File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(io);
+    }
+    let temporary = beside(path).map_err(io)?;
+    temporary.as_file().write_all(text.as_bytes()).map_err(io)?;
+    temporary.persist(path).map_err(|e| io(e.error))?;
+    Ok(())
+}
+
+/// A temporary file in the folder of `path`.
+fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        // What open(2) would give a new file; the umask still applies.
+        use std::os::unix::fs::PermissionsExt;
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.prefix(".hipverify-").tempfile_in(folder)
 }
 
 fn target(path: &Path) -> Result<Target, String> {
