@@ -229,6 +229,12 @@ fn wide_integers_have_no_bias_and_reach_their_ends() {
     let mut thirds = [0; 3];
     v.iter().for_each(|&x| thirds[x as usize % 3] += 1);
     assert!(chi_square(&thirds) < 13.8, "{thirds:?}");
+    // As much of 2^64: 64 random bits.
+    let least = -3i64 << 60;
+    let wide = filled(&format!("int:{least},{}", -least - 1).parse().unwrap(), DType::I64, &[300_000]).unwrap();
+    let mut thirds = [0; 3];
+    wide.iter().for_each(|&x| thirds[(x.wrapping_sub(least as u64) % 3) as usize] += 1);
+    assert!(chi_square(&thirds) < 13.8, "{thirds:?}");
     for (text, low, high) in [
         ("int:-9223372036854775808,9223372036854775807", i64::MIN, i64::MAX),
         ("int:0,4294967295", 0, u32::MAX.into()),
@@ -317,6 +323,8 @@ fn special_values_come_at_their_rate_and_in_every_class() {
 
 #[test]
 fn sparsity_keeps_two_of_four() {
+    let text: FillSpec = "uniform:-1,1/seed=3/sparse24".parse().unwrap();
+    assert_eq!(FillUniformRand::new(-1.0, 1.0).seed(3).sparse_2_4(), text);
     let v = values("bounce:1,2/sparse24/seed=2", DType::F16, &[50, 400]);
     let mut patterns = [0; 16];
     for four in v.chunks_exact(4) {

@@ -11,6 +11,7 @@ use crate::dtype::{DType, Overflow, PairArithmetic, Rounding, ulp_distance};
 use crate::simd::InstructionSet;
 
 mod by_hand;
+mod screen;
 
 /// A pair of elements by the rule.
 struct Measured {

@@ -93,6 +93,7 @@ fn expect_none(code: &str) -> Result<()> {
     assert_eq!(device.kind(), DeviceKind::Host);
     let reason = format!("HIP runtime libhipverify_standin.so (HIP 6.2) found, but it has no device ({code})");
     assert!(device.why().starts_with(&reason), "{device}");
+    assert!(cfg!(feature = "nvidia") || !device.why().contains("CUDA"), "a build that is not for NVIDIA: {device}");
     Ok(())
 }
 
@@ -107,6 +108,18 @@ pub(super) fn no_device(_: &StandIn) -> Result<()> {
 
 pub(super) fn invalid_device(_: &StandIn) -> Result<()> {
     expect_none("hipErrorInvalidDevice")
+}
+
+/// A runtime that counts no device and calls that a success.
+pub(super) fn a_count_of_none(_: &StandIn) -> Result<()> {
+    expect_none("it counts 0")
+}
+
+/// Nobody knows whether there is a GPU: that is not the same as none.
+pub(super) fn no_count(_: &StandIn) -> Result<()> {
+    assert_eq!(Device::best().unwrap_err().to_string(), "hipGetDeviceCount failed: hipErrorLaunchFailure (719)");
+    assert_eq!(Device::all().len(), 1);
+    Ok(())
 }
 
 pub(super) fn a_gpu_that_does_not_start(_: &StandIn) -> Result<()> {
@@ -138,6 +151,21 @@ pub(super) fn two_devices(standin: &StandIn) -> Result<()> {
     // Another thread starts with device 0 current.
     let y = std::thread::scope(|s| s.spawn(|| DeviceMem::from_slice(b, &ramp(5))).join()).map_err(|_| anyhow::anyhow!("panic"))??;
     assert_eq!(y.to_vec()?, ramp(5));
+    // Other code of this thread makes another device the current one.
+    // SAFETY: the stand-in has the functions with these types.
+    let (set, get) = unsafe {
+        let set = standin.0.get::<unsafe extern "C" fn(c_int) -> c_int>(b"hipSetDevice\0")?;
+        (set, standin.0.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"hipGetDevice\0")?)
+    };
+    for (device, ordinal) in [(a, 0), (b, 1), (a, 0)] {
+        drop(DeviceMem::from_slice(device, &ramp(5))?);
+        // SAFETY: takes any number.
+        assert_eq!(unsafe { set(1 - ordinal) }, 0);
+        drop(DeviceMem::from_slice(device, &ramp(5))?);
+        let mut now = -1;
+        // SAFETY: the number is valid for a write.
+        assert_eq!((unsafe { get(&mut now) }, now), (0, ordinal));
+    }
     drop((x, y, stream));
     assert_eq!((standin.count("device"), standin.count("violations"), standin.count("streams")), (0, 0, 2));
     Ok(())
@@ -321,6 +349,11 @@ pub(super) fn events(standin: &StandIn) -> Result<()> {
     let host = Stream::new(&Device::host())?;
     assert!(matches!(host.wait(&event), Err(Error::WrongDevice { .. })));
     assert!(matches!(event.record(&host), Err(Error::WrongDevice { .. })));
+    // A stream that is dropped does its work first.
+    let third = Stream::new(&device)?;
+    event.record(&first)?;
+    third.wait(&event)?;
+    drop(third);
     drop((event, start, first, second));
     standin.expect_clean();
     Ok(())
@@ -330,7 +363,7 @@ pub(super) fn transfers(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
     let stream = Stream::new(&device)?;
     let mut pinned = PinnedMem::<f32>::new(&device, 100)?;
-    assert_eq!(pinned.as_slice(), [0.0; 100]);
+    assert_eq!((pinned.as_slice(), pinned.len(), pinned.is_empty()), (&[0.0; 100][..], 100, false));
     pinned.as_mut_slice().copy_from_slice(&ramp(100));
     let (mut pinned, x) = pinned.upload(DeviceMem::new(&device, 100)?, &stream)?.wait()?;
     pinned.as_mut_slice().fill(0.0);
@@ -339,6 +372,8 @@ pub(super) fn transfers(standin: &StandIn) -> Result<()> {
     assert!(matches!(pinned.upload(DeviceMem::new(&device, 99)?, &stream), Err(Error::Length { expected: 99, found: 100, .. })));
     let empty = PinnedMem::<f32>::new(&device, 0)?.upload(DeviceMem::new(&device, 0)?, &stream)?.wait()?;
     assert!(empty.0.is_empty());
+    // There is nothing to free.
+    drop(empty);
     // A leaked transfer leaks its buffers and nothing worse.
     std::mem::forget(PinnedMem::<f32>::new(&device, 100)?.upload(x, &stream)?);
     drop(stream);

@@ -113,6 +113,8 @@ scenarios! {
     basics::without_hiprtc(Setup { without: &["hiprtcCompileProgram"], ..Setup::default() });
     basics::no_device(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "0")], ..Setup::default() });
     basics::invalid_device(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:0:101")], ..Setup::default() });
+    basics::a_count_of_none(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:0:0")], ..Setup::default() });
+    basics::no_count(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:0:719")], ..Setup::default() });
     basics::a_gpu_that_does_not_start(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipSetDevice:1:719")], ..Setup::default() });
     basics::two_devices(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
     basics::an_image_compiled_ahead_of_time(Setup { env: &[("HIPVERIFY_STANDIN_ARCH", "gfx90a:sramecc+:xnack-")], ..Setup::default() });
@@ -145,6 +147,7 @@ scenarios! {
     soak::soak_on_rocm_6(ROCM_6.setup());
     soak::soak_on_rocm_7(ROCM_7.setup());
     plans::comparisons_only_enqueue(Setup::default());
+    plans::repeated_comparisons_allocate_nothing(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());
     plans::faults_show_in_the_verdict(Setup::default());
     plans::comparisons_stay_on_one_device(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });

@@ -50,6 +50,20 @@ fn expect_clean(standin: &StandIn) {
     assert_eq!(standin.count("graphs"), 0);
 }
 
+/// Without a plan: what the first comparison allocated is there for the next.
+pub(super) fn repeated_comparisons_allocate_nothing(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let (x, y) = (changed(&device, 0)?, changed(&device, 2)?);
+    let allocated = || ["hipMalloc", "hipMallocAsync", "hipHostMalloc"].map(|name| standin.count(name));
+    assert_eq!(gpu_verify(&x, &y, &Tolerance::exact())?.mismatches, 2);
+    let before = allocated();
+    for _ in 0..3 {
+        assert_eq!(gpu_verify(&x, &y, &Tolerance::exact())?.mismatches, 2);
+    }
+    assert_eq!(allocated(), before);
+    Ok(())
+}
+
 pub(super) fn comparisons_only_enqueue(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
     let (plan, x, y) = plan(&device, 3)?;
@@ -220,13 +234,20 @@ pub(super) fn workspaces_for_every_size(standin: &StandIn) -> Result<()> {
 
 pub(super) fn abandoned_comparisons(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
-    let (plan, x, y) = plan(&device, 2)?;
+    let (plan, x, y) = plan(&device, 3)?;
     let stream = Stream::new(&device)?;
     drop(plan.enqueue(&stream, &x, &y, &Tolerance::exact())?);
     assert_eq!(standin.count("pending"), 0, "the drop waits");
     // Nobody knows of a leaked one any more, and freeing what it uses waits all the same.
     std::mem::forget(plan.enqueue(&stream, &x, &y, &Tolerance::exact())?);
     drop((x, y));
+    assert_eq!((standin.count("pending"), standin.count("violations")), (0, 0));
+    // Memory that is freed in the order of another stream.
+    let other = Stream::new(&device)?;
+    let x = DeviceMem::<f32>::new_on(&other, 100)?;
+    std::mem::forget(plan.enqueue(&stream, &x, &x, &Tolerance::exact())?);
+    drop(x);
+    other.synchronize()?;
     assert_eq!((standin.count("pending"), standin.count("violations")), (0, 0));
     let x = DeviceMem::from_slice(&device, &ramp(100))?;
     std::mem::forget(plan.enqueue(&stream, &x, &x, &Tolerance::exact())?);
@@ -252,6 +273,7 @@ pub(super) fn graphs_replay(standin: &StandIn) -> Result<()> {
     })?;
     assert_eq!(early.wait()?.mismatches, 1);
     assert!(recorded[0].report(&graph).is_err(), "nothing has run");
+    let (another, ()) = stream.capture(|_| Ok(()))?;
     for _ in 0..3 {
         let (before, executed) = (forbidden(standin), standin.count("executed"));
         graph.launch(&stream)?;
@@ -259,6 +281,7 @@ pub(super) fn graphs_replay(standin: &StandIn) -> Result<()> {
         stream.synchronize()?;
         assert_eq!(standin.count("executed"), executed + 2 * KERNELS);
         let after = forbidden(standin);
+        assert!(recorded[0].report(&another).is_err(), "it is no part of that graph");
         assert_eq!([recorded[0].report(&graph)?.mismatches, recorded[1].report(&graph)?.mismatches], [1, 2]);
         assert_eq!(forbidden(standin), after, "the work is done already");
         assert!(recorded[0].report(&graph).is_err(), "each launch is told once");
@@ -277,7 +300,7 @@ pub(super) fn graphs_replay(standin: &StandIn) -> Result<()> {
     drop(graph);
     assert_eq!(standin.count("pending"), 0, "a graph is destroyed when it has run");
     drop(recorded);
-    drop((plan, x, y, z, stream, other));
+    drop((plan, x, y, z, stream, other, another));
     expect_clean(standin);
     Ok(())
 }

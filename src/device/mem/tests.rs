@@ -68,3 +68,11 @@ fn sizes_that_do_not_fit_are_errors() {
     assert_eq!(TensorRef::from_host_bytes(&[0; 13], DType::F32, Layout::flat(3)).unwrap().elements(), 3, "more than needed is fine");
     assert_eq!(x.len(), 3, "what failed has changed nothing");
 }
+
+#[test]
+fn the_host_tells_its_name_and_memory() {
+    let host = Device::host();
+    assert!(host.name().starts_with("host, "), "{}", host.name());
+    let (free, total) = host.memory_info().unwrap();
+    assert!(free <= total && total >= 1 << 24, "{free} of {total} bytes");
+}

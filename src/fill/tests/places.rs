@@ -15,7 +15,7 @@ fn elements_are_stored_where_the_strides_lead() {
         ([707, -101, 1], 3 + 6 * 101, "rows of odd length, the last first"),
     ] {
         for dtype in DType::ALL {
-            for text in ["uniform:1,4/seed=9", "sequential:0", "int:1,2/seed=3"] {
+            for text in ["uniform:1,4/seed=9", "sequential:0", "int:1,2/seed=3", "constant:2/sparse24/seed=4"] {
                 let spec: FillSpec = text.parse().unwrap();
                 let Ok(dense) = filled(&spec, dtype, &shape) else { continue };
                 let layout = Layout::strided(&shape, &strides, offset).unwrap();
@@ -99,6 +99,46 @@ fn special_values_end_at_the_rate() {
         for &set in InstructionSet::all() {
             let mut blocks = Blocks::new(set, &p, DType::F16);
             assert_eq!(DType::F16.load_bits(blocks.window(0), 5) != one, special, "{word:x} below {special_below:x}, {set:?}");
+        }
+    }
+}
+
+/// Each of two elements of a byte is a whole chunk's.
+#[test]
+fn packed_elements_are_those_of_the_definition_in_every_chunk() {
+    let elements = (4 << 16) + 5001;
+    let spec: FillSpec = "uniform:1,4/seed=6".parse().unwrap();
+    for dtype in [DType::F4E2M1, DType::I4] {
+        let p = kernel_params(&spec, dtype, &Layout::flat(elements)).unwrap();
+        for (i, bits) in filled(&spec, dtype, &[elements]).unwrap().into_iter().enumerate().step_by(97) {
+            assert_eq!(bits, element(&p, dtype, i as u64), "{dtype} element {i}");
+        }
+    }
+}
+
+/// Draws that are one too many are drawn again: 39,204 of 2^32, and a quarter of 2^64.
+#[test]
+fn doubtful_draws_are_those_of_the_definition() {
+    let quarter = 3i64 << 60;
+    for (text, dtype, elements) in
+        [("int:-20006,20005".to_owned(), DType::I16, 1 << 20), (format!("int:{},{}", -quarter, quarter - 1), DType::I64, 4096)]
+    {
+        let spec: FillSpec = text.parse().unwrap();
+        let p = kernel_params(&spec, dtype, &Layout::flat(elements)).unwrap();
+        for (i, bits) in filled(&spec, dtype, &[elements]).unwrap().into_iter().enumerate() {
+            assert_eq!(bits, element(&p, dtype, i as u64), "{text} {dtype} element {i}");
+        }
+    }
+}
+
+/// The six pairs, in the order of their sixths of 2^32.
+#[test]
+fn a_word_keeps_the_pair_of_its_sixth() {
+    let sixth = (1u64 << 32).div_ceil(6);
+    for (i, pair) in [0b0011, 0b0101, 0b0110, 0b1001, 0b1010, 0b1100].into_iter().enumerate() {
+        let (first, last) = (i as u64 * (1 << 32), (i as u64 + 1) * (1 << 32));
+        for word in [first.div_ceil(6), first.div_ceil(6) + sixth / 2, last.div_ceil(6) - 1] {
+            assert_eq!(crate::fill::element::kept(word as u32), pair, "{word:x}");
         }
     }
 }

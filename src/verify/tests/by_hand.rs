@@ -131,6 +131,11 @@ fn integers_of_64_bits_equal_hand_computed_values() {
     assert_eq!((metrics.passing_rtol, metrics.passing_atol), (Some(f64::INFINITY), Some(7.0)), "no rtol passes a reference of 0");
     assert_eq!(metrics.zero_passes, 2, "references of 0 and 1");
     assert_eq!((report.result.zeros, report.reference.zeros), (1, 1));
+    let one = |x: i64| DeviceMem::from_slice(&device, &[x]).unwrap();
+    let metrics = gpu_verify(&one(10), &one(8), &Tolerance::exact()).unwrap().metrics.unwrap();
+    assert_eq!((metrics.passing_rtol, metrics.passing_atol), (Some(0.25), Some(2.0)), "bounds of 0.25 * 8, and of 2");
+    let report = gpu_verify_with(&result, &reference, &Tolerance::exact(), &Options::counts()).unwrap();
+    assert_eq!((report.mismatches, report.metrics), (5, None));
     let counts = host::compare(&result.as_tensor(), &reference.as_tensor(), &Request { all: false, rtol: 0.01, atol: 1.0, ..REQUEST });
     let Values { mismatches, maxima, zeros, zero_passes, .. } = counts.values;
     assert_eq!((mismatches, maxima, zeros, zero_passes), (3, [7.0, 0.0, 0.0, 0.0, 0.0], [0, 0], 0), "no more than was asked for");
@@ -183,4 +188,18 @@ fn partial_sums_are_joined_by_halving() {
         });
         assert_eq!(sums::join_partials(partials.into_iter()), expected, "{count} partial sums");
     }
+}
+
+/// f64 holds no odd numbers there, so that both differences are 256; the distance in ulps is that of the integers.
+#[test]
+fn distances_of_integers_that_f64_does_not_hold_are_exact() {
+    let (mut result, reference) = ([1i64 << 60; 3 * BLOCK], [2f64.powi(60); 3 * BLOCK]);
+    result[BLOCK + 1] += 300;
+    result[2 * BLOCK + 1] += 383;
+    let device = Device::host();
+    let (a, r) = (DeviceMem::from_slice(&device, &result).unwrap(), DeviceMem::from_slice(&device, &reference).unwrap());
+    let report = gpu_verify(&a, &r, &Tolerance::exact()).unwrap();
+    let worst = |metric| report.worst(metric).map(|worst| (worst.value, worst.at.as_ref().unwrap().index));
+    assert_eq!(worst(Metric::Absolute), Some((256.0, BLOCK + 1)));
+    assert_eq!(worst(Metric::Ulp), Some((383.0, 2 * BLOCK + 1)));
 }
