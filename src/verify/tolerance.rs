@@ -29,6 +29,8 @@ enum Kind {
         rtol: f64,
         atol: f64,
         scale: Scale,
+        /// What is added to that.
+        floor: f64,
         /// Whether formats decided, and not the caller.
         derived: bool,
     },
@@ -82,7 +84,7 @@ impl Tolerance {
     /// [`Tolerance::gemm`] for formats known at run time.
     pub fn derived(compute: DType, output: DType, accumulator: DType, accumulations: usize) -> Tolerance {
         let rtol = relative_threshold(compute, output, accumulator, accumulations);
-        Tolerance(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, derived: true })
+        Tolerance(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, floor: 0.0, derived: true })
     }
 
     /// A relative tolerance, and an absolute one of `atol` times a scale of the reference, which is measured before the comparison.
@@ -91,7 +93,34 @@ impl Tolerance {
     /// As [`Tolerance::new`].
     pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
         Tolerance::new(rtol, atol)?;
-        Ok(Tolerance(Kind::Scaled { rtol, atol, scale, derived: false }))
+        Ok(Tolerance(Kind::Scaled { rtol, atol, scale, floor: 0.0, derived: false }))
+    }
+
+    /// What the rounding of a correct kernel explains, whatever its order of additions, and no more. With u(T) the unit roundoff, A an
+    /// accumulator of f32 (f64 for results of f64) and n accumulations:
+    ///
+    /// * rtol = u(result) + u(reference) + 8 u(A): one rounding on each side, and a few steps after the sum;
+    /// * atol = max(n, 1024) u(A) mean|r|, plus half the least positive number of both formats, by which subnormal results are rounded.
+    ///
+    /// An outlier of the reference changes the mean by its share of the sum, where [`derived`](Tolerance::derived) takes all of it. The 1024 stands
+    /// for sums of unknown length, and for inputs that matrix cores flush (2^-14, the least normal number of f16). Accumulators of a smaller format
+    /// do not pass, and are not meant to. With an integer format nothing but equality does. `docs/tolerances.md` has what it catches.
+    ///
+    /// ```
+    /// use hipverify::{DType, verify::Tolerance};
+    /// let t = Tolerance::rounding(DType::F16, DType::F32, 4096);
+    /// assert_eq!(t.rtol(), 2f64.powi(-11) + 9.0 * 2f64.powi(-24));
+    /// assert_eq!(t.atol(3.0), 3.0 * 2f64.powi(-12) + 2f64.powi(-25) + 2f64.powi(-150));
+    /// ```
+    pub fn rounding(result: DType, reference: DType, accumulations: usize) -> Tolerance {
+        let accumulator = if result == DType::F64 { DType::F64 } else { DType::F32 };
+        let (Some(a), Some(r), Some(sum)) = (result.float_format(), reference.float_format(), accumulator.float_format()) else {
+            return Tolerance::exact();
+        };
+        let rtol = a.unit_roundoff() + r.unit_roundoff() + 8.0 * sum.unit_roundoff();
+        let atol = accumulations.max(1024) as f64 * sum.unit_roundoff();
+        let floor = (a.min_positive() + r.min_positive()) / 2.0;
+        Tolerance(Kind::Scaled { rtol, atol, scale: Scale::Mean, floor, derived: true })
     }
 
     /// The relative tolerance.
@@ -105,8 +134,10 @@ impl Tolerance {
     pub fn atol(&self, magnitude: f64) -> f64 {
         match self.0 {
             Kind::Given { atol, .. } => atol,
-            Kind::Scaled { atol, scale: Scale::LargestBinade, .. } => absolute_threshold(Real::binade(magnitude), atol),
-            Kind::Scaled { atol, .. } => absolute_threshold(magnitude, atol),
+            Kind::Scaled { atol, scale, floor, .. } => {
+                let magnitude = if scale == Scale::LargestBinade { Real::binade(magnitude) } else { magnitude };
+                absolute_threshold(magnitude, atol) + floor
+            }
         }
     }
 
@@ -160,6 +191,10 @@ mod tests {
             let report = gpu_verify(&reference, &reference, &tolerance).unwrap();
             assert_eq!((report.rtol, report.atol), (0.25, atol), "{reason}");
         }
+        let exact = Tolerance::rounding(DType::I8, DType::F32, 9);
+        assert_eq!((exact, exact.scale()), (Tolerance::exact(), None), "an integer format");
+        let wide = Tolerance::rounding(DType::F64, DType::F64, 9);
+        assert_eq!((wide.rtol(), wide.atol(1.0)), (5.0 * f64::EPSILON, 512.0 * f64::EPSILON), "f64 is summed in f64; 1024 terms at least");
         let nothing = DeviceMem::from_slice(&device, &[f32::NAN]).unwrap();
         let tolerance = Tolerance::scaled(0.0, 1.0, Scale::Mean).unwrap();
         assert_eq!(gpu_verify(&nothing, &nothing, &tolerance).unwrap().atol, 0.0, "no finite element");

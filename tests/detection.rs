@@ -1,0 +1,29 @@
+//! The numbers of `docs/tolerances.md` are those that the example `detection` measures: its sample is made again.
+
+#[path = "../examples/detection/broken/mod.rs"]
+mod broken;
+#[path = "../examples/detection/correct.rs"]
+mod correct;
+#[path = "../examples/detection/problem.rs"]
+mod problem;
+#[path = "../examples/detection/rules.rs"]
+mod rules;
+#[path = "../examples/detection/table.rs"]
+#[allow(dead_code)] // What the sample does not print.
+mod table;
+
+#[test]
+fn the_sample_is_what_the_page_says() {
+    let page = include_str!("../docs/tolerances.md");
+    let part = |name: &str| {
+        let (_, rest) = page.split_once(&format!("<!-- {name} -->\n")).unwrap();
+        rest.split_once(&format!("<!-- end of {name} -->")).unwrap().0
+    };
+    assert_eq!(table::measure(true).unwrap().table(), part("sample"), "run `cargo run --release --example detection`");
+    assert_eq!(broken::listed(), part("zoo"), "run `cargo run --release --example detection`");
+    let rows = part("table").lines().filter(|line| line.contains('/'));
+    let names: Vec<&str> = rows.filter_map(|line| line.split('|').nth(1)).map(str::trim).collect();
+    let expected: Vec<String> = rules::all().into_iter().map(|rule| rule.name).collect();
+    assert_eq!(names, expected, "a rule was added: run `cargo run --release --example detection`");
+    assert!(broken::all().count() >= 40);
+}
