@@ -1,7 +1,7 @@
 // Number formats on the device: decode and encode of every DType, equal bit for bit to `FloatFormat` and `IntFormat` of the
 // Rust crate, which define them. Compiled by hipcc, hipRTC and nvcc; needs IEEE denormals and no contraction of a*b+c.
 //
-//   decode_to_f32<DTYPE>(bits)    exact; F64, I32 and I64 round to nearest even
+//   decode_to_f32<DTYPE>(bits)    exact; F64 and integers above 24 bits round to nearest even
 //   decode_to_f64<DTYPE>(bits)    exact; I64 rounds to nearest even
 //   encode_from_f32<DTYPE>(x)     nearest even, saturating, unless asked otherwise
 //   encode_from_f64<DTYPE>(x)
@@ -20,10 +20,11 @@
 #endif
 
 // The numbering of Rust's `DType`.
+#define FORMAT(name, number, ...) name = number,
 enum : u32 {
-    F64 = 0, F32 = 1, TF32 = 2, F16 = 3, BF16 = 4, F8E4M3 = 5, F8E5M2 = 6, F8E4M3FNUZ = 7, F8E5M2FNUZ = 8, F6E2M3 = 9,
-    F6E3M2 = 10, F4E2M1 = 11, F8E8M0 = 12, I8 = 13, U8 = 14, I16 = 15, I32 = 16, I64 = 17, I4 = 18,
+#include "formats_table.h"
 };
+#undef FORMAT
 
 // Which patterns are no finite numbers; see `Specials`. INTEGER marks formats that are no floats.
 enum : u32 { IEEE = 0, SINGLE_NAN = 1, NEGATIVE_ZERO_NAN = 2, FINITE = 3, E8M0 = 4, INTEGER = 5 };
@@ -37,29 +38,14 @@ struct Format {
     u32 pad_bits;
 };
 
+#define FORMAT(name, number, ...) case name: return {__VA_ARGS__};
 __host__ __device__ constexpr Format format_of(u32 dtype) {
     switch (dtype) {
-    case F64: return {64, 11, 52, 1023, IEEE, 0};
-    case F32: return {32, 8, 23, 127, IEEE, 0};
-    case TF32: return {32, 8, 10, 127, IEEE, 13};
-    case F16: return {16, 5, 10, 15, IEEE, 0};
-    case BF16: return {16, 8, 7, 127, IEEE, 0};
-    case F8E4M3: return {8, 4, 3, 7, SINGLE_NAN, 0};
-    case F8E5M2: return {8, 5, 2, 15, IEEE, 0};
-    case F8E4M3FNUZ: return {8, 4, 3, 8, NEGATIVE_ZERO_NAN, 0};
-    case F8E5M2FNUZ: return {8, 5, 2, 16, NEGATIVE_ZERO_NAN, 0};
-    case F6E2M3: return {8, 2, 3, 1, FINITE, 0};
-    case F6E3M2: return {8, 3, 2, 3, FINITE, 0};
-    case F4E2M1: return {4, 2, 1, 1, FINITE, 0};
-    case F8E8M0: return {8, 8, 0, 127, E8M0, 0};
-    case I8: return {8, 0, 1, 0, INTEGER, 0};
-    case U8: return {8, 0, 0, 0, INTEGER, 0};
-    case I16: return {16, 0, 1, 0, INTEGER, 0};
-    case I32: return {32, 0, 1, 0, INTEGER, 0};
-    case I64: return {64, 0, 1, 0, INTEGER, 0};
-    default: return {4, 0, 1, 0, INTEGER, 0}; // I4
+#include "formats_table.h"
+    default: return {};
     }
 }
+#undef FORMAT
 
 __device__ inline u32 bits_of(float x) { return __float_as_uint(x); }
 __device__ inline u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
@@ -125,7 +111,7 @@ template <u32 DTYPE> __device__ inline float decode_to_f32(u64 bits) {
     else if constexpr (DTYPE == F16) return f16_to_f32((u32)bits);
     else if constexpr (DTYPE == BF16) return f32_of((u32)bits << 16);
     else if constexpr (DTYPE == F8E5M2) return f16_to_f32((u32)bits << 8 & 0xffff);
-    else if constexpr (f.specials == INTEGER && f.bits <= 32) return (float)(i32)decode_int(f, bits);
+    else if constexpr (f.specials == INTEGER && f.bits < 32 + f.mantissa_bits) return (float)(i32)decode_int(f, bits); // a number of i32
     else if constexpr (f.specials == INTEGER) return (float)decode_int(f, bits);
     else return decode_small(f, (u32)bits);
 }

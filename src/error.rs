@@ -8,12 +8,12 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A format name that is not known.
-    #[error(
-        "unknown dtype `{name}`; known: f64 f32 tf32 f16 bf16 f8e4m3 f8e5m2 f8e4m3fnuz f8e5m2fnuz f6e2m3 f6e3m2 f4e2m1 f8e8m0 i8 u8 i16 i32 i64 i4"
-    )]
+    #[error("unknown dtype `{name}`; known: {known}")]
     UnknownDType {
         /// The name as given.
         name: String,
+        /// The names that there are.
+        known: String,
     },
     /// Memory that the device could not give.
     #[error("{device} could not allocate {bytes} bytes: {reason}")]

@@ -302,6 +302,30 @@ fn integers_round_saturate_and_sign_extend() {
     }
 }
 
+/// `hip/formats_table.h` is the list of the device code; what it should be is what this prints.
+#[test]
+fn the_device_code_has_the_same_formats() {
+    let specials = |s: Specials| match s {
+        Specials::Ieee => "IEEE",
+        Specials::SingleNan => "SINGLE_NAN",
+        Specials::NegativeZeroNan => "NEGATIVE_ZERO_NAN",
+        Specials::None => "FINITE",
+        Specials::E8m0 => "E8M0",
+    };
+    let row = |d: DType| {
+        let fields = match (d.float_format(), d.int_format()) {
+            (Some(f), _) => format!("{}, {}, {}, {}, {}", f.exponent_bits, f.mantissa_bits, f.bias, specials(f.specials), f.pad_bits),
+            (_, Some(int)) => format!("0, {}, 0, INTEGER, 0", u8::from(int.signed)),
+            _ => unreachable!("{d} is neither"),
+        };
+        format!("FORMAT({}, {}, {}, {fields})\n", d.name().to_uppercase(), d as u32, d.bits())
+    };
+    let rows: String =
+        include_str!("../hip/formats_table.h").lines().filter(|line| !line.starts_with("//")).flat_map(|line| [line, "\n"]).collect();
+    let expected: String = DType::ALL.into_iter().map(row).collect();
+    assert!(rows == expected, "hip/formats_table.h should have these rows:\n{expected}");
+}
+
 #[test]
 fn neighbours_follow_the_sorted_numbers() {
     for dtype in SMALL {

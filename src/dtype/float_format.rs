@@ -1,7 +1,5 @@
 //! Floating-point formats described by their fields, with the conversions that define all others.
 
-use super::DType;
-
 /// How a value that lies between two neighbours of a format is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Rounding {
@@ -55,44 +53,7 @@ pub struct FloatFormat {
     pub pad_bits: u32,
 }
 
-const fn ieee(exponent_bits: u32, mantissa_bits: u32) -> FloatFormat {
-    FloatFormat { exponent_bits, mantissa_bits, bias: (1 << (exponent_bits - 1)) - 1, specials: Specials::Ieee, pad_bits: 0 }
-}
-
-const F64: FloatFormat = ieee(11, 52);
-const F32: FloatFormat = ieee(8, 23);
-const TF32: FloatFormat = FloatFormat { pad_bits: 13, ..ieee(8, 10) };
-const F16: FloatFormat = ieee(5, 10);
-const BF16: FloatFormat = ieee(8, 7);
-const F8E4M3: FloatFormat = FloatFormat { specials: Specials::SingleNan, ..ieee(4, 3) };
-const F8E5M2: FloatFormat = ieee(5, 2);
-const F8E4M3_FNUZ: FloatFormat = FloatFormat { specials: Specials::NegativeZeroNan, bias: 8, ..ieee(4, 3) };
-const F8E5M2_FNUZ: FloatFormat = FloatFormat { specials: Specials::NegativeZeroNan, bias: 16, ..ieee(5, 2) };
-const F6E2M3: FloatFormat = FloatFormat { specials: Specials::None, ..ieee(2, 3) };
-const F6E3M2: FloatFormat = FloatFormat { specials: Specials::None, ..ieee(3, 2) };
-const F4E2M1: FloatFormat = FloatFormat { specials: Specials::None, ..ieee(2, 1) };
-const F8E8M0: FloatFormat = FloatFormat { exponent_bits: 8, mantissa_bits: 0, bias: 127, specials: Specials::E8m0, pad_bits: 0 };
-
 impl FloatFormat {
-    pub(super) const fn of(dtype: DType) -> Option<&'static FloatFormat> {
-        Some(match dtype {
-            DType::F64 => &F64,
-            DType::F32 => &F32,
-            DType::Tf32 => &TF32,
-            DType::F16 => &F16,
-            DType::Bf16 => &BF16,
-            DType::F8E4M3 => &F8E4M3,
-            DType::F8E5M2 => &F8E5M2,
-            DType::F8E4M3Fnuz => &F8E4M3_FNUZ,
-            DType::F8E5M2Fnuz => &F8E5M2_FNUZ,
-            DType::F6E2M3 => &F6E2M3,
-            DType::F6E3M2 => &F6E3M2,
-            DType::F4E2M1 => &F4E2M1,
-            DType::F8E8M0 => &F8E8M0,
-            _ => return None,
-        })
-    }
-
     /// Exponent of the least normal number: 1 - bias (e8m0, whose field 0 is a normal number: -bias).
     pub const fn min_exponent(&self) -> i32 {
         match self.specials {
@@ -173,7 +134,7 @@ impl FloatFormat {
 
     /// The exact value of a bit pattern; bits outside the format are ignored. The payload of a NaN is kept by f64 alone.
     pub fn decode(&self, bits: u64) -> f64 {
-        if *self == F64 {
+        if self.mantissa_bits == 52 {
             return f64::from_bits(bits);
         }
         let bits = bits >> self.pad_bits;
@@ -207,7 +168,7 @@ impl FloatFormat {
     /// as it is; formats without NaN give +0 for it. A value that rounds to zero keeps its sign where the format has a negative
     /// zero. e8m0 has neither sign nor zero: it encodes |value|, and what is below 2^-127, zero included, becomes 2^-127.
     pub fn encode(&self, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
-        if *self == F64 {
+        if self.mantissa_bits == 52 {
             return encode_f64(value, overflow);
         }
         let sign = if value.is_sign_negative() { self.sign_bit() } else { 0 };

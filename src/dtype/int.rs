@@ -1,6 +1,6 @@
 //! Integer formats.
 
-use super::{DType, Rounding};
+use super::Rounding;
 
 /// An integer format: two's complement of `bits` bits, or unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,19 +12,6 @@ pub struct IntFormat {
 }
 
 impl IntFormat {
-    pub(super) const fn of(dtype: DType) -> Option<IntFormat> {
-        let (bits, signed) = match dtype {
-            DType::I8 => (8, true),
-            DType::U8 => (8, false),
-            DType::I16 => (16, true),
-            DType::I32 => (32, true),
-            DType::I64 => (64, true),
-            DType::I4 => (4, true),
-            _ => return None,
-        };
-        Some(IntFormat { bits, signed })
-    }
-
     /// The least value.
     pub const fn min(self) -> i64 {
         if self.signed { i64::MIN >> (64 - self.bits) } else { 0 }

@@ -23,6 +23,7 @@
 pub(crate) mod convert;
 mod element;
 mod float_format;
+mod formats;
 mod int;
 pub mod mx;
 mod pair;
@@ -31,56 +32,13 @@ mod ulp;
 pub use element::{Bf16, Element, F4x2, F6E2M3, F6E3M2, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, F16, I4x2, Scalar, Tf32};
 pub(crate) use float_format::exp2;
 pub use float_format::{FloatFormat, Overflow, Rounding, Specials};
+pub use formats::DType;
 pub use int::IntFormat;
 pub(crate) use pair::PairArithmetic;
 pub use ulp::{next_down, next_up, ordinal, spacing, ulp_distance};
 
 use crate::error::{Error, Result};
-
-/// A storage format of tensor elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[repr(u32)]
-pub enum DType {
-    /// IEEE 754 binary64.
-    F64 = 0,
-    /// IEEE 754 binary32.
-    F32 = 1,
-    /// tf32 (NVIDIA), xf32 (AMD): 1-8-10 in the upper 19 bits of a 32-bit word; the low 13 bits are ignored.
-    Tf32 = 2,
-    /// IEEE 754 binary16.
-    F16 = 3,
-    /// bfloat16: the upper half of a binary32.
-    Bf16 = 4,
-    /// OCP fp8 e4m3: no infinities, one NaN per sign, largest finite value 448.
-    F8E4M3 = 5,
-    /// OCP fp8 e5m2: IEEE-like, largest finite value 57344.
-    F8E5M2 = 6,
-    /// fp8 e4m3 of MI300 ("fnuz"): bias 8, NaN is 0x80, no infinities, no negative zero, largest value 240.
-    F8E4M3Fnuz = 7,
-    /// fp8 e5m2 of MI300 ("fnuz"): bias 16, NaN is 0x80, no infinities, no negative zero, largest value 57344.
-    F8E5M2Fnuz = 8,
-    /// OCP fp6 e2m3, one element in the low 6 bits of a byte: finite values only, largest 7.5.
-    F6E2M3 = 9,
-    /// OCP fp6 e3m2, one element in the low 6 bits of a byte: finite values only, largest 28.
-    F6E3M2 = 10,
-    /// OCP fp4 e2m1, two elements a byte, the first in the low nibble: finite values only, largest 6.
-    F4E2M1 = 11,
-    /// OCP e8m0: a power of two from 2^-127 to 2^127, or NaN (0xff); unsigned, without a zero.
-    F8E8M0 = 12,
-    /// Signed 8-bit integer.
-    I8 = 13,
-    /// Unsigned 8-bit integer.
-    U8 = 14,
-    /// Signed 16-bit integer.
-    I16 = 15,
-    /// Signed 32-bit integer.
-    I32 = 16,
-    /// Signed 64-bit integer.
-    I64 = 17,
-    /// Signed 4-bit integer, two's complement, two elements a byte, the first in the low nibble.
-    I4 = 18,
-}
+use formats::Kind;
 
 /// The class of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,63 +56,24 @@ pub enum Class {
 }
 
 impl DType {
-    /// Every format, in the order of the documentation.
-    pub const ALL: [DType; 19] = [
-        DType::F64,
-        DType::F32,
-        DType::Tf32,
-        DType::F16,
-        DType::Bf16,
-        DType::F8E4M3,
-        DType::F8E5M2,
-        DType::F8E4M3Fnuz,
-        DType::F8E5M2Fnuz,
-        DType::F6E2M3,
-        DType::F6E3M2,
-        DType::F4E2M1,
-        DType::F8E8M0,
-        DType::I8,
-        DType::U8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::I4,
-    ];
-
     /// The name that files, flags and reports use, such as `f16` or `f8e4m3fnuz`.
     pub const fn name(self) -> &'static str {
-        match self {
-            DType::F64 => "f64",
-            DType::F32 => "f32",
-            DType::Tf32 => "tf32",
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-            DType::F8E4M3 => "f8e4m3",
-            DType::F8E5M2 => "f8e5m2",
-            DType::F8E4M3Fnuz => "f8e4m3fnuz",
-            DType::F8E5M2Fnuz => "f8e5m2fnuz",
-            DType::F6E2M3 => "f6e2m3",
-            DType::F6E3M2 => "f6e3m2",
-            DType::F4E2M1 => "f4e2m1",
-            DType::F8E8M0 => "f8e8m0",
-            DType::I8 => "i8",
-            DType::U8 => "u8",
-            DType::I16 => "i16",
-            DType::I32 => "i32",
-            DType::I64 => "i64",
-            DType::I4 => "i4",
-        }
+        self.row().name
+    }
+
+    /// NumPy's code without byte order, such as `f2`; `None` for formats that NumPy does not have.
+    pub const fn numpy_code(self) -> Option<&'static str> {
+        self.row().numpy
+    }
+
+    /// The name in .safetensors files, such as `BF16`; `None` for formats that they do not have.
+    pub const fn safetensors_name(self) -> Option<&'static str> {
+        self.row().safetensors
     }
 
     /// Bits that one element takes in memory.
     pub const fn bits(self) -> usize {
-        match self {
-            DType::F64 | DType::I64 => 64,
-            DType::F32 | DType::Tf32 | DType::I32 => 32,
-            DType::F16 | DType::Bf16 | DType::I16 => 16,
-            DType::F4E2M1 | DType::I4 => 4,
-            _ => 8,
-        }
+        self.row().bits
     }
 
     /// Elements that share one storage unit: 2 for the packed 4-bit formats, otherwise 1.
@@ -180,12 +99,26 @@ impl DType {
 
     /// The description of a floating-point format; `None` for integers.
     pub const fn float_format(self) -> Option<&'static FloatFormat> {
-        FloatFormat::of(self)
+        match &self.row().kind {
+            Kind::Float(f) => Some(f),
+            Kind::Int(_) => None,
+        }
     }
 
     /// The description of an integer format; `None` for floats.
     pub const fn int_format(self) -> Option<IntFormat> {
-        IntFormat::of(self)
+        match self.row().kind {
+            Kind::Float(_) => None,
+            Kind::Int(int) => Some(int),
+        }
+    }
+
+    /// Whether every number of the format is one of f32: f64 and integers of 32 bits and more are wider.
+    pub(crate) const fn fits_f32(self) -> bool {
+        match &self.row().kind {
+            Kind::Float(f) => f.mantissa_bits <= 23,
+            Kind::Int(int) => int.bits <= 24,
+        }
     }
 
     /// Reads element `index` of `bytes` as raw bits, zero-extended.
@@ -265,28 +198,10 @@ impl std::str::FromStr for DType {
     /// Reads a name as [`DType::name`] prints it, or a usual alias (`half`, `float32`, `fp8_e4m3`, `xf32`, `int8` ...).
     fn from_str(s: &str) -> Result<DType> {
         let lower = s.to_ascii_lowercase();
-        let alias = match lower.as_str() {
-            "float64" | "double" | "fp64" => "f64",
-            "float32" | "float" | "fp32" => "f32",
-            "xf32" | "tensorfloat32" => "tf32",
-            "float16" | "half" | "fp16" => "f16",
-            "bfloat16" => "bf16",
-            "fp8_e4m3" | "float8_e4m3fn" | "f8_e4m3" | "e4m3" | "fp8" => "f8e4m3",
-            "fp8_e5m2" | "float8_e5m2" | "f8_e5m2" | "e5m2" | "bf8" => "f8e5m2",
-            "fp8_e4m3_fnuz" | "float8_e4m3fnuz" | "f8_e4m3fnuz" => "f8e4m3fnuz",
-            "fp8_e5m2_fnuz" | "float8_e5m2fnuz" | "f8_e5m2fnuz" => "f8e5m2fnuz",
-            "fp6_e2m3" | "float6_e2m3fn" | "f6_e2m3" | "e2m3" => "f6e2m3",
-            "fp6_e3m2" | "float6_e3m2fn" | "f6_e3m2" | "e3m2" => "f6e3m2",
-            "fp4" | "f4" | "fp4_e2m1" | "float4_e2m1fn" | "e2m1" => "f4e2m1",
-            "e8m0" | "float8_e8m0fnu" | "f8_e8m0" => "f8e8m0",
-            "int8" => "i8",
-            "uint8" => "u8",
-            "int16" => "i16",
-            "int32" => "i32",
-            "int64" => "i64",
-            "int4" => "i4",
-            other => other,
-        };
-        DType::ALL.into_iter().find(|d| d.name() == alias).ok_or_else(|| Error::UnknownDType { name: s.to_owned() })
+        let named = |d: &DType| d.name() == lower || d.row().aliases.contains(&lower.as_str());
+        DType::ALL
+            .into_iter()
+            .find(named)
+            .ok_or_else(|| Error::UnknownDType { name: s.to_owned(), known: DType::ALL.map(DType::name).join(" ") })
     }
 }

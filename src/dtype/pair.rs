@@ -15,7 +15,7 @@ pub(crate) enum PairArithmetic {
 
 impl PairArithmetic {
     pub(crate) fn of(result: DType, reference: DType) -> PairArithmetic {
-        let wide_int = |d: DType| matches!(d, DType::I32 | DType::I64);
+        let wide_int = |d: DType| d.is_int() && !d.fits_f32();
         if !wide_int(result) && !wide_int(reference) {
             return if result == DType::F64 || reference == DType::F64 { PairArithmetic::F64 } else { PairArithmetic::F32 };
         }

@@ -27,7 +27,7 @@ pub(crate) fn passes(p: &FillParams, dtype: DType) -> &'static [u32] {
 
 /// Whether arithmetic on this format is done in f64; else it is f32.
 pub(super) const fn is_wide(dtype: DType) -> bool {
-    matches!(dtype, DType::F64 | DType::I64 | DType::I32)
+    !dtype.fits_f32()
 }
 
 /// Checks `spec` against a format and a layout and reduces it to what host loops and kernels read.

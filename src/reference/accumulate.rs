@@ -82,7 +82,6 @@ impl Arithmetic {
                 found: format!("{first} and {second}"),
             })
         };
-        let wide = |d: DType| matches!(d, DType::F64 | DType::I32 | DType::I64);
         if let Accumulate::MatrixCore(model) = self.accumulate {
             let (a, b) = model.input().dtypes();
             return if (first, second) == (a, b) { Ok(()) } else { fail(format!("{a} and {b}")) };
@@ -90,8 +89,8 @@ impl Arithmetic {
         if [first, second].contains(&DType::I64) {
             return fail("any format but i64, whose values f64 cannot hold".to_owned());
         }
-        if self.accumulate.in_f32() && (wide(first) || wide(second)) {
-            return fail("formats whose values are f32 numbers (not f64, i32, i64)".to_owned());
+        if self.accumulate.in_f32() && !(first.fits_f32() && second.fits_f32()) {
+            return fail("formats whose values are f32 numbers (not f64 and integers of 32 bits and more)".to_owned());
         }
         Ok(())
     }

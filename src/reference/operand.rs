@@ -37,9 +37,8 @@ impl Operands {
     /// Reads both tensors.
     pub(crate) fn read(arithmetic: Arithmetic, a: &TensorRef<'_>, b: &TensorRef<'_>) -> Result<Operands> {
         arithmetic.accepts(a.dtype(), b.dtype())?;
-        let single = |d: DType| !matches!(d, DType::F64 | DType::I32);
         let flush = arithmetic.flush_subnormals;
-        if single(a.dtype()) && single(b.dtype()) {
+        if a.dtype().fits_f32() && b.dtype().fits_f32() {
             let one = |t: &TensorRef<'_>| -> Result<Vec<f32>> {
                 let mut values = read(t, 0.0f32, convert::decode_f32, |v| v as f32)?;
                 if let (true, Some(format)) = (flush, t.dtype().float_format()) {

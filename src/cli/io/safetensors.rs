@@ -28,51 +28,31 @@ pub(super) struct Entry {
     pub(super) data: Range<usize>,
 }
 
-/// The file's names of formats, their widths, and ours.
-const FORMATS: [(&str, usize, Option<DType>); 22] = [
-    ("F64", 64, Some(DType::F64)),
-    ("F32", 32, Some(DType::F32)),
-    ("F16", 16, Some(DType::F16)),
-    ("BF16", 16, Some(DType::Bf16)),
-    ("F8_E4M3", 8, Some(DType::F8E4M3)),
-    ("F8_E5M2", 8, Some(DType::F8E5M2)),
-    ("F8_E4M3FNUZ", 8, Some(DType::F8E4M3Fnuz)),
-    ("F8_E5M2FNUZ", 8, Some(DType::F8E5M2Fnuz)),
-    ("F8_E8M0", 8, Some(DType::F8E8M0)),
-    ("F6_E2M3", 6, Some(DType::F6E2M3)),
-    ("F6_E3M2", 6, Some(DType::F6E3M2)),
-    ("F4", 4, Some(DType::F4E2M1)),
-    ("I8", 8, Some(DType::I8)),
-    ("U8", 8, Some(DType::U8)),
-    ("I16", 16, Some(DType::I16)),
-    ("I32", 32, Some(DType::I32)),
-    ("I64", 64, Some(DType::I64)),
-    ("BOOL", 8, None),
-    ("U16", 16, None),
-    ("U32", 32, None),
-    ("U64", 64, None),
-    ("C64", 64, None),
-];
+/// The file's names of formats that there are none of here, and their widths.
+const OTHERS: [(&str, usize); 5] = [("BOOL", 8), ("U16", 16), ("U32", 32), ("U64", 64), ("C64", 64)];
 
-/// The file's name of a format; `None` for those that .safetensors has no name for.
-pub(super) fn label(dtype: DType) -> Option<&'static str> {
-    FORMATS.iter().find(|f| f.2 == Some(dtype)).map(|f| f.0)
+/// The format that the file calls so.
+fn format(label: &str) -> Option<DType> {
+    DType::ALL.into_iter().find(|d| d.safetensors_name() == Some(label))
+}
+
+/// Bits of one element in the file: in memory those of 6 take a byte.
+fn stored_bits(dtype: DType) -> usize {
+    if matches!(dtype, DType::F6E2M3 | DType::F6E3M2) { 6 } else { dtype.bits() }
 }
 
 impl Entry {
     /// The format to read the tensor as: `wanted` where it has the same width, else the file's own.
     pub(super) fn resolve(&self, wanted: Option<DType>) -> Result<DType, String> {
-        let own = FORMATS.iter().find(|f| f.0 == self.label).and_then(|f| f.2);
-        wanted.filter(|&d| self.fits(d)).or(own).ok_or_else(|| {
-            let supported: Vec<&str> = FORMATS.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
+        wanted.filter(|&d| self.fits(d)).or(format(&self.label)).ok_or_else(|| {
+            let supported: Vec<&str> = DType::ALL.into_iter().filter_map(DType::safetensors_name).collect();
             format!("tensor `{}`: dtype {} is not supported; supported: {}", self.name, self.label, supported.join(" "))
         })
     }
 
     /// Whether elements of `dtype` have the width of the file's elements.
     pub(super) fn fits(&self, dtype: DType) -> bool {
-        let packed6 = matches!(dtype, DType::F6E2M3 | DType::F6E3M2);
-        self.label != "C64" && (if packed6 { self.bits == 6 || self.bits == 8 } else { dtype.bits() == self.bits })
+        self.label != "C64" && (dtype.bits() == self.bits || stored_bits(dtype) == self.bits)
     }
 }
 
@@ -119,29 +99,30 @@ fn entry(name: &str, value: &Value, start: usize, file: usize) -> Result<Entry, 
     };
     let list = |key: &str| field(key)?.as_array().ok_or_else(|| format!("`{key}` is not a list"));
     let label = field("dtype")?.as_str().ok_or("`dtype` is not a string")?.to_owned();
-    let known = FORMATS.iter().find(|f| f.0 == label).ok_or_else(|| format!("dtype {label} is not known"))?;
+    let width = format(&label).map(stored_bits).or_else(|| OTHERS.iter().find(|other| other.0 == label).map(|other| other.1));
+    let width = width.ok_or_else(|| format!("dtype {label} is not known"))?;
     let shape = list("shape")?.iter().map(|v| number(v, "extent")).collect::<Result<Vec<_>, _>>()?;
     let offsets = list("data_offsets")?.iter().map(|v| number(v, "offset")).collect::<Result<Vec<_>, _>>()?;
     let &[from, to] = offsets.as_slice() else { return Err(format!("`data_offsets` has {} numbers, not 2", offsets.len())) };
     let elements = if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
-    let bits = elements.and_then(|n| n.checked_mul(known.1)).filter(|&b| b / 8 <= isize::MAX as usize);
-    let bits = bits.ok_or_else(|| format!("shape {shape:?} of {} exceeds the address space", known.0))?;
+    let bits = elements.and_then(|n| n.checked_mul(width)).filter(|&b| b / 8 <= isize::MAX as usize);
+    let bits = bits.ok_or_else(|| format!("shape {shape:?} of {label} exceeds the address space"))?;
     if bits % 8 != 0 {
-        return Err(format!("shape {shape:?} of {} does not fill whole bytes", known.0));
+        return Err(format!("shape {shape:?} of {label} does not fill whole bytes"));
     }
     let end = start
         .checked_add(to)
         .filter(|&e| e <= file)
         .ok_or_else(|| format!("truncated: its data end at offset {to}, the file holds {} bytes of data", file - start))?;
     if from > to || to - from != bits / 8 {
-        return Err(format!("shape {shape:?} of {} takes {} bytes, its offsets {from}..{to} say otherwise", known.0, bits / 8));
+        return Err(format!("shape {shape:?} of {label} takes {} bytes, its offsets {from}..{to} say otherwise", bits / 8));
     }
-    Ok(Entry { name: name.to_owned(), label, bits: known.1, shape, data: start + from..end })
+    Ok(Entry { name: name.to_owned(), label, bits: width, shape, data: start + from..end })
 }
 
 /// The header of a file with one tensor, padded so that the data are aligned to 8 bytes. `None` for formats without a name.
 pub(super) fn header(name: &str, dtype: DType, shape: &[usize], bytes: usize) -> Option<Vec<u8>> {
-    let info = serde_json::json!({"dtype": label(dtype)?, "shape": shape, "data_offsets": [0, bytes]});
+    let info = serde_json::json!({"dtype": dtype.safetensors_name()?, "shape": shape, "data_offsets": [0, bytes]});
     let mut text = serde_json::json!({name: info}).to_string().into_bytes();
     text.resize(text.len().next_multiple_of(8), b' ');
     let mut out = (text.len() as u64).to_le_bytes().to_vec();
@@ -233,7 +214,7 @@ mod tests {
     #[test]
     fn what_is_written_the_reference_implementation_reads() {
         for dtype in DType::ALL {
-            let Some(name) = label(dtype) else {
+            let Some(name) = dtype.safetensors_name() else {
                 assert!(matches!(dtype, DType::Tf32 | DType::I4), "{dtype}");
                 continue;
             };

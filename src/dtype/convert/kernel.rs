@@ -51,7 +51,7 @@ macro_rules! small {
     ($($name:ident = $dtype:ident, $bytes:literal;)*) => {$(
         pub(super) struct $name;
         impl Small for $name {
-            const F: FloatFormat = match FloatFormat::of(DType::$dtype) {
+            const F: FloatFormat = match DType::$dtype.float_format() {
                 Some(f) => *f,
                 None => panic!("not a float format"),
             };

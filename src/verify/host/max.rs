@@ -4,7 +4,6 @@ use super::measure::{Nonfinite, RUN};
 use super::number::Number;
 use super::side::{BLOCK, Order, Side};
 use crate::device::TensorRef;
-use crate::dtype::DType;
 use crate::simd::{InstructionSet, Task};
 use crate::verify::MaxAbs;
 use rayon::prelude::*;
@@ -14,10 +13,7 @@ const TASK: usize = 1 << 18;
 
 /// max |x| and the non-finite counts. Maxima and counts do not depend on the order of elements.
 pub(crate) fn reduce_max(tensor: &TensorRef<'_>) -> MaxAbs {
-    match tensor.dtype() {
-        DType::F64 | DType::I32 | DType::I64 => all_cores::<f64>(tensor),
-        _ => all_cores::<f32>(tensor),
-    }
+    if tensor.dtype().fits_f32() { all_cores::<f32>(tensor) } else { all_cores::<f64>(tensor) }
 }
 
 /// By numbers of T, which hold those of the tensor.

@@ -88,11 +88,12 @@ impl Number for f64 {
         convert::decode_f64(dtype, bytes, out);
     }
     fn rounded_ordinals(dtype: DType, values: &[f64; BLOCK], out: &mut [i64; BLOCK]) {
-        match dtype {
-            DType::F64 => out.iter_mut().zip(values).for_each(|(o, x)| *o = signed(x.to_bits())),
-            DType::I32 | DType::I64 => {
-                let most = if dtype == DType::I32 { f64::from(i32::MAX) } else { f64::INFINITY };
-                out.iter_mut().zip(values).for_each(|(o, x)| *o = x.round_ties_even().clamp(-most - 1.0, most) as i64);
+        match (dtype, dtype.int_format()) {
+            (DType::F64, _) => out.iter_mut().zip(values).for_each(|(o, x)| *o = signed(x.to_bits())),
+            (_, Some(int)) if !dtype.fits_f32() => {
+                // `as` saturates: 2^63 becomes the largest i64.
+                let (least, most) = (int.min() as f64, int.max() as f64);
+                out.iter_mut().zip(values).for_each(|(o, x)| *o = x.round_ties_even().clamp(least, most) as i64);
             }
             _ => {
                 let (mut bytes, mut rounded) = ([0; 4 * BLOCK], [0.0; BLOCK]);
