@@ -30,8 +30,8 @@ enum : u32 {
 enum : u32 { IEEE = 0, SINGLE_NAN = 1, NEGATIVE_ZERO_NAN = 2, FINITE = 3, E8M0 = 4, INTEGER = 5 };
 
 struct Format {
-    u32 bits; // in memory
-    u32 exponent_bits;
+    u32 bits;          // in memory
+    u32 exponent_bits; // of integers: 1 of truth values
     u32 mantissa_bits; // of integers: 1 when signed
     i32 bias;
     u32 specials;
@@ -99,6 +99,7 @@ __device__ inline float decode_small(Format f, u32 bits) {
 }
 
 __device__ inline i64 decode_int(Format f, u64 bits) {
+    if (f.exponent_bits) return bits != 0;
     const u32 shift = 64 - f.bits;
     return f.mantissa_bits ? (i64)(bits << shift) >> shift : (i64)(bits << shift >> shift);
 }
@@ -200,9 +201,14 @@ __device__ inline u32 encode_float32(Format f, float x, bool toward_zero, bool s
     return (u32)with_sign(f, round_to<u32>(f, significand, field ? field - 127 : -126, 23, toward_zero, saturate), negative);
 }
 
+__device__ inline i64 largest_int(Format f) {
+    if (f.exponent_bits) return 1;
+    return f.mantissa_bits ? (i64)((1ull << (f.bits - 1)) - 1) : (i64)((1ull << f.bits) - 1);
+}
+
 __device__ inline u64 encode_int(Format f, double x, bool toward_zero) {
     const double whole = toward_zero ? trunc(x) : rint(x);
-    const i64 most = f.mantissa_bits ? (i64)((1ull << (f.bits - 1)) - 1) : (i64)((1ull << f.bits) - 1);
+    const i64 most = largest_int(f);
     const i64 least = f.mantissa_bits ? -most - 1 : 0;
     i64 value;
     if (whole != whole) value = 0;

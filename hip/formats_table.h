@@ -1,5 +1,5 @@
 // Every number format, a row each: FORMAT(name, number, bits in memory, exponent bits, mantissa bits, bias, specials, pad bits), of integers
-// FORMAT(name, number, bits, 0, 1 of signed ones, 0, INTEGER, 0). The same list as src/dtype/formats.rs; a test compares them.
+// FORMAT(name, number, bits, 1 of truth values, 1 of signed ones, 0, INTEGER, 0). The same list as src/dtype/formats.rs; a test compares them.
 FORMAT(F64, 0, 64, 11, 52, 1023, IEEE, 0)
 FORMAT(F32, 1, 32, 8, 23, 127, IEEE, 0)
 FORMAT(TF32, 2, 32, 8, 10, 127, IEEE, 13)
@@ -19,3 +19,6 @@ FORMAT(I16, 15, 16, 0, 1, 0, INTEGER, 0)
 FORMAT(I32, 16, 32, 0, 1, 0, INTEGER, 0)
 FORMAT(I64, 17, 64, 0, 1, 0, INTEGER, 0)
 FORMAT(I4, 18, 4, 0, 1, 0, INTEGER, 0)
+FORMAT(BOOL, 19, 8, 1, 0, 0, INTEGER, 0)
+FORMAT(U16, 20, 16, 0, 0, 0, INTEGER, 0)
+FORMAT(U32, 21, 32, 0, 0, 0, INTEGER, 0)

@@ -198,7 +198,7 @@ template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &
     }
     // Only what was seen: e8m0 has no zero to begin with.
     double y = 0;
-    if (seen) y = ORDER == SIGNED_INTEGERS || ORDER == UNSIGNED_INTEGERS ? (double)all.largest() : any_decode(p.tensor.dtype, all.largest());
+    if (seen) y = ORDER == SIGNED_INTEGERS ? (double)all.largest() : any_decode(p.tensor.dtype, all.largest());
     end(p, s, y > largest ? y : largest);
 }
 

@@ -150,14 +150,14 @@ fn every_bad_input_is_told_clearly() {
     folder.put("magic.npy", b"\x93NUMPZ and so on");
     folder.put("two.npy", &npy_f32(&[1.0, 2.0]));
     folder.put("empty.npy", &npy_f32(&[]));
-    folder.put("bool.npy", &npy("|b1", "False", "(3,)", &[0, 1, 0]));
+    folder.put("u64.npy", &npy("<u8", "False", "(3,)", &[0; 24]));
     folder.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
     folder.put("void.npy", &npy("|V1", "False", "(3,)", &[0; 3]));
     folder.put("zip.npz", b"PK\x03\x04 and no more");
     folder.put("x.safetensors", &[255; 64]);
     folder.put("r.bin", &[0; 12]);
     folder.put("none.safetensors", &safetensors(&[]));
-    folder.put("mask.safetensors", &safetensors(&[("mask", "BOOL", &[2], vec![0, 1])]));
+    folder.put("mask.safetensors", &safetensors(&[("mask", "U64", &[2], vec![0; 16])]));
     for (line, words) in [
         ("compare absent.npy good.npy", "absent.npy: No such file"),
         ("compare . good.npy", ".: is a directory"),
@@ -169,11 +169,11 @@ fn every_bad_input_is_told_clearly() {
         ("compare two.npy good.npy", "two.npy against good.npy"),
         ("compare two.npy good.npy", "shape [2] does not match [3]"),
         ("compare empty.npy empty.npy", "comparison of nothing is not a pass"),
-        ("compare bool.npy good.npy", "dtype '|b1' (bool) is not supported"),
+        ("compare u64.npy good.npy", "dtype '<u8' (unsigned) is not supported"),
         ("compare complex.npy good.npy", "dtype '<c8' (complex) is not supported"),
         ("compare void.npy good.npy", "name it with --dtype, such as f8e4m3"),
         ("compare void.npy good.npy --dtype f8e4m3", "good.npy: has no elements of the width of f8e4m3; it holds f32"),
-        ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype BOOL is not supported"),
+        ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype U64 is not supported"),
         ("compare none.safetensors none.safetensors", "nothing to compare"),
         ("compare good.npy good.npy --dtype f99", "unknown dtype `f99`"),
         ("compare good.npy good.npy --dtype f32,f32,f32", "at most 2, one a file"),
@@ -402,6 +402,27 @@ fn archives_of_arrays_compare_too() {
     let run = folder.run("compare s.npz d.npz --rtol 0");
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.contains("PASS  2 of 2 tensors agree"), "{}", run.out);
+}
+
+#[test]
+fn truth_values_and_unsigned_integers_are_numbers() {
+    let folder = Folder::new();
+    let words = |x: &[u32], bytes: usize| x.iter().flat_map(|v| v.to_le_bytes()[..bytes].to_vec()).collect::<Vec<u8>>();
+    for (descr, label, bytes, result, reference, text, reason) in [
+        ("|b1", "BOOL", 1, [0, 1, 2, 255], [0, 1, 1, 1], "PASS  4 elements agree   bool[4]", "any byte but 0 is true"),
+        ("|b1", "BOOL", 1, [0, 1, 0, 1], [0, 9, 9, 9], "[2]   result 0   reference 1", "false is not true"),
+        ("<u2", "U16", 2, [0, 1, 2, 65535], [0, 1, 2, 65534], "[3]   result 65535   reference 65534", "no sign"),
+        ("<u4", "U32", 4, [0, 1, 2, u32::MAX], [0, 1, 2, u32::MAX - 1], "[3]   result 4294967295   reference 4294967294", "exact"),
+    ] {
+        for (name, x) in [("a", result), ("r", reference)] {
+            folder.put(&format!("{name}.npy"), &npy(descr, "False", "(4,)", &words(&x, bytes)));
+            folder.put(&format!("{name}.safetensors"), &safetensors(&[("x", label, &[4], words(&x, bytes))]));
+        }
+        for files in ["a.npy r.npy", "a.safetensors r.safetensors", "a.npy r.safetensors"] {
+            let run = folder.run(&format!("compare {files}"));
+            assert!(run.out.contains(text), "{files}, {descr}: {reason}: {}{}", run.out, run.err);
+        }
+    }
 }
 
 #[test]

@@ -292,6 +292,15 @@ fn integers_round_saturate_and_sign_extend() {
         (DType::I32, 3e9, nearest, 2147483647.0),
         (DType::I64, 1e30, nearest, 9223372036854775807.0),
         (DType::I64, f64::NEG_INFINITY, nearest, -9223372036854775808.0),
+        (DType::U16, -1.0, nearest, 0.0),
+        (DType::U16, 65535.5, nearest, 65535.0),
+        (DType::U16, 40000.0, nearest, 40000.0),
+        (DType::U32, 3e9, nearest, 3e9),
+        (DType::U32, 5e9, nearest, 4294967295.0),
+        (DType::Bool, 0.5, nearest, 0.0),
+        (DType::Bool, 0.75, nearest, 1.0),
+        (DType::Bool, 200.0, nearest, 1.0),
+        (DType::Bool, -1.0, nearest, 0.0),
         (DType::I4, -9.0, nearest, -8.0),
         (DType::I4, 7.5, nearest, 7.0),
         (DType::I4, -1.0, nearest, -1.0),
@@ -300,6 +309,15 @@ fn integers_round_saturate_and_sign_extend() {
             assert_eq!(dtype.decode(dtype.encode(value, rounding, overflow)), want, "{dtype} of {value}");
         }
     }
+}
+
+#[test]
+fn every_byte_but_zero_is_true() {
+    for bits in 0..256 {
+        assert_eq!(DType::Bool.decode(bits), f64::from(u8::from(bits != 0)), "{bits:#x}");
+    }
+    assert_eq!(ulp_distance(DType::Bool, 0xff, 1), Some(0), "two ways to write true");
+    assert_eq!((next_up(DType::Bool, 0), next_down(DType::Bool, 0x80), next_up(DType::Bool, 2)), (1, 0, 2));
 }
 
 /// `hip/formats_table.h` is the list of the device code; what it should be is what this prints.
@@ -315,7 +333,7 @@ fn the_device_code_has_the_same_formats() {
     let row = |d: DType| {
         let fields = match (d.float_format(), d.int_format()) {
             (Some(f), _) => format!("{}, {}, {}, {}, {}", f.exponent_bits, f.mantissa_bits, f.bias, specials(f.specials), f.pad_bits),
-            (_, Some(int)) => format!("0, {}, 0, INTEGER, 0", u8::from(int.signed)),
+            (_, Some(int)) => format!("{}, {}, 0, INTEGER, 0", u8::from(int.truth), u8::from(int.signed)),
             _ => unreachable!("{d} is neither"),
         };
         format!("FORMAT({}, {}, {}, {fields})\n", d.name().to_uppercase(), d as u32, d.bits())
@@ -491,6 +509,8 @@ fn names_and_aliases_parse() {
         ("float4_e2m1fn", DType::F4E2M1),
         ("F8_E8M0", DType::F8E8M0),
         ("int4", DType::I4),
+        ("uint32", DType::U32),
+        ("bool_", DType::Bool),
         ("xf32", DType::Tf32),
     ] {
         assert_eq!(alias.parse::<DType>().expect(alias), dtype);

@@ -102,9 +102,12 @@ template <u32 KIND> struct Decoder {
             else if (dtype == BF16)
 #pragma unroll
                 for (int i = 0; i < E; i++) x[i] = f32_of(i % 2 ? w[i / 2] & 0xffff0000u : w[i / 2] << 16);
-            else
+            else {
+                // Extends the sign of I16; U16 has none.
+                const u32 sign = dtype == I16 ? 0x8000u : 0;
 #pragma unroll
-                for (int i = 0; i < E; i++) x[i] = (float)((i32)(i % 2 ? w[i / 2] : w[i / 2] << 16) >> 16);
+                for (int i = 0; i < E; i++) x[i] = (float)(i32)(((i % 2 ? w[i / 2] >> 16 : w[i / 2] & 0xffff) ^ sign) - sign);
+            }
         } else bytes<E>(w, x);
     }
     template <int E, int W> __device__ void bytes(const u32 (&word)[W], float (&x)[E]) const {
@@ -114,10 +117,11 @@ template <u32 KIND> struct Decoder {
             w[0] = spread(w[0] & 0xffff);
             if (dtype == I4) w[0] = signs(w[0]), w[1] = signs(w[1]);
         }
+        if (dtype == BOOL) w[0] = truths(w[0]), w[1] = truths(w[1]);
         if (dtype == I8 || dtype == I4)
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = signed_byte(w[i / 4], i % 4);
-        else if (dtype == U8)
+        else if (dtype == U8 || dtype == BOOL)
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = unsigned_byte(w[i / 4], i % 4);
         else if (dtype == F8E8M0)
@@ -129,6 +133,8 @@ template <u32 KIND> struct Decoder {
     }
     // Nibbles in bytes, with their signs copied into the upper halves.
     static __device__ u32 signs(u32 x) { return x | (x & 0x08080808u) * 0x1e; }
+    // 1 for each byte that is not 0.
+    static __device__ u32 truths(u32 x) { return (((x & 0x7f7f7f7fu) + 0x7f7f7f7fu) | x) >> 7 & 0x01010101u; }
 
     template <int E, int W> __device__ void decode(const u32 (&w)[W], double (&x)[E]) const {
         if (WIDTH == 64 || (WIDTH == ANY && bits == 64)) {
@@ -141,6 +147,9 @@ template <u32 KIND> struct Decoder {
         } else if (dtype == I32) {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = (double)(i32)w[i];
+        } else if (dtype == U32) {
+#pragma unroll
+            for (int i = 0; i < E; i++) x[i] = (double)w[i];
         } else {
             float narrow[E];
             decode<E>(w, narrow);
@@ -157,6 +166,9 @@ template <u32 KIND> struct Decoder {
         } else if (dtype == I32) {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = (i32)w[i];
+        } else if (dtype == U32) {
+#pragma unroll
+            for (int i = 0; i < E; i++) x[i] = w[i];
         } else {
             float narrow[E];
             decode<E>(w, narrow);

@@ -41,7 +41,7 @@ template <typename T> struct UlpLimit {
         const bool exact = wide_integers(p);
         // Wide integers are not exact in f64.
         limit = (T)(f.bits == 64 && !exact ? reach - 4096 : reach);
-        high = exact ? Real<T>::max() : (T)(f.mantissa_bits ? pow2(f.bits - 1) - 1 : pow2(f.bits) - 1);
+        high = exact ? Real<T>::max() : (T)largest_int(f);
         low = exact ? -Real<T>::max() : f.mantissa_bits ? (T)-pow2(f.bits - 1) : 0;
         const i32 own_least = 1 - Real<T>::BIAS, least = 1 - f.bias;
         scale = integers ? 1 : (T)pow2(f.specials == E8M0 ? 0 : own_least - least);

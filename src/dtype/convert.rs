@@ -37,7 +37,7 @@ fn prefix(dtype: DType, bytes: &[u8], elements: usize) -> &[u8] {
 
 /// Decodes the first `out.len()` elements of `bytes`.
 ///
-/// Exact for every float format of at most 32 bits and for i8, u8, i16 and i4; f64, i32 and i64 round to nearest even.
+/// Exact for every float format of at most 32 bits and every integer of at most 16; others round to nearest even.
 pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
     let bytes = prefix(dtype, bytes, out.len());
     match dtype {
@@ -56,7 +56,10 @@ pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         DType::I8 => simd::read(bytes, out, |v| f32::from(v as i8), PhantomData::<[u8; 1]>),
         DType::U8 => simd::read(bytes, out, |v| f32::from(v as u8), PhantomData::<[u8; 1]>),
         DType::I16 => simd::read(bytes, out, |v| f32::from(v as i16), PhantomData::<[u8; 2]>),
+        DType::Bool => simd::read(bytes, out, |v| f32::from(u8::from(v != 0)), PhantomData::<[u8; 1]>),
+        DType::U16 => simd::read(bytes, out, |v| f32::from(v as u16), PhantomData::<[u8; 2]>),
         DType::I32 => simd::read(bytes, out, |v| v as i32 as f32, PhantomData::<[u8; 4]>),
+        DType::U32 => simd::read(bytes, out, |v| v as f32, PhantomData::<[u8; 4]>),
         DType::I4 => simd::read_packed(bytes, out, |v| nibble(v) as f32),
         DType::F64 => each(bytes, out, |v| f64::from_bits(v) as f32),
         DType::I64 => each(bytes, out, |v| v as i64 as f32),
@@ -96,6 +99,7 @@ pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         DType::F64 => each(bytes, out, f64::from_bits),
         DType::I64 => each(bytes, out, |v| v as i64 as f64),
         DType::I32 => simd::read(bytes, out, |v| f64::from(v as i32), PhantomData::<[u8; 4]>),
+        DType::U32 => simd::read(bytes, out, f64::from, PhantomData::<[u8; 4]>),
         _ => {
             let mut exact = [0f32; CHUNK];
             let bytes_at = |element: usize| element / dtype.per_unit() * dtype.unit_bytes();
@@ -115,7 +119,10 @@ pub(crate) fn decode_i64(dtype: DType, bytes: &[u8], out: &mut [i64]) {
         DType::I8 => simd::read(bytes, out, |v| i64::from(v as i8), PhantomData::<[u8; 1]>),
         DType::U8 => simd::read(bytes, out, i64::from, PhantomData::<[u8; 1]>),
         DType::I16 => simd::read(bytes, out, |v| i64::from(v as i16), PhantomData::<[u8; 2]>),
+        DType::Bool => simd::read(bytes, out, |v| i64::from(v != 0), PhantomData::<[u8; 1]>),
+        DType::U16 => simd::read(bytes, out, |v| i64::from(v as u16), PhantomData::<[u8; 2]>),
         DType::I32 => simd::read(bytes, out, |v| i64::from(v as i32), PhantomData::<[u8; 4]>),
+        DType::U32 => simd::read(bytes, out, i64::from, PhantomData::<[u8; 4]>),
         DType::I64 => each(bytes, out, |v| v as i64),
         DType::I4 => simd::read_packed(bytes, out, |v| i64::from(nibble(v))),
         _ => {
@@ -162,7 +169,10 @@ fn encode_wide<T: Copy + Into<f64>, const TRUNCATE: bool, const SATURATE: bool>(
         DType::I8 => simd::write(values, out, small(-128.0, 127.0), PhantomData::<[u8; 1]>),
         DType::U8 => simd::write(values, out, small(0.0, 255.0), PhantomData::<[u8; 1]>),
         DType::I16 => simd::write(values, out, small(-32768.0, 32767.0), PhantomData::<[u8; 2]>),
+        DType::Bool => simd::write(values, out, small(0.0, 1.0), PhantomData::<[u8; 1]>),
+        DType::U16 => simd::write(values, out, small(0.0, 65535.0), PhantomData::<[u8; 2]>),
         DType::I32 => simd::write(values, out, |v| whole(v) as i32 as u32, PhantomData::<[u8; 4]>),
+        DType::U32 => simd::write(values, out, |v| whole(v) as u32, PhantomData::<[u8; 4]>),
         DType::I4 => simd::write_packed(values, out, small(-8.0, 7.0)),
         DType::I64 => write_wide(values, out, |v| whole(v) as i64 as u64),
         DType::F64 if SATURATE => write_wide(values, out, |v| {

@@ -99,6 +99,8 @@ newtypes! {
     F8E8M0(u8) = F8E8M0, scalar;
     /// Two signed 4-bit integers, the first in the low nibble.
     I4x2(u8) = I4, packed;
+    /// The raw byte of a truth value: true unless 0. Rust's `bool` is no plain data.
+    Bool(u8) = Bool, scalar;
 }
 
 macro_rules! primitives {
@@ -126,6 +128,8 @@ primitives! {
     Bf16 = Bf16, |v| u64::from(v.to_bits()), |b| Bf16::from_bits(b as u16);
     i8 = I8, |v| u64::from(v as u8), |b| b as i8;
     u8 = U8, |v| u64::from(v), |b| b as u8;
+    u16 = U16, |v| u64::from(v), |b| b as u16;
+    u32 = U32, |v| u64::from(v), |b| b as u32;
     i16 = I16, |v| u64::from(v as u16), |b| b as i16;
     i32 = I32, |v| u64::from(v as u32), |b| b as i32;
     i64 = I64, |v| v as u64, |b| b as i64;

@@ -71,11 +71,11 @@ const fn float(f: FloatFormat) -> Kind {
 
 /// Two's complement.
 const fn signed(bits: u32) -> Kind {
-    Kind::Int(IntFormat { bits, signed: true })
+    Kind::Int(IntFormat { bits, signed: true, truth: false })
 }
 
 const fn unsigned(bits: u32) -> Kind {
-    Kind::Int(IntFormat { bits, signed: false })
+    Kind::Int(IntFormat { bits, signed: false, truth: false })
 }
 
 // Variant = number, name, bits in memory, meaning, NumPy's code, .safetensors' name, other names.
@@ -125,4 +125,10 @@ formats! {
     I64 = 17, "i64", 64, signed(64), Some("i8"), Some("I64"), ["int64"];
     /// Signed 4-bit integer, two's complement, two elements a byte, the first in the low nibble.
     I4 = 18, "i4", 4, signed(4), None, None, ["int4"];
+    /// A truth value in a byte: 0 is false and counts as 0, anything else is true and counts as 1.
+    Bool = 19, "bool", 8, Kind::Int(IntFormat { bits: 8, signed: false, truth: true }), Some("b1"), Some("BOOL"), ["boolean", "bool_"];
+    /// Unsigned 16-bit integer.
+    U16 = 20, "u16", 16, unsigned(16), Some("u2"), Some("U16"), ["uint16"];
+    /// Unsigned 32-bit integer.
+    U32 = 21, "u32", 32, unsigned(32), Some("u4"), Some("U32"), ["uint32"];
 }

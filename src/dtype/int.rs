@@ -2,13 +2,15 @@
 
 use super::Rounding;
 
-/// An integer format: two's complement of `bits` bits, or unsigned.
+/// An integer format: two's complement of `bits` bits, or unsigned, or a truth value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntFormat {
     /// Width in bits.
     pub bits: u32,
     /// Whether the format has a sign.
     pub signed: bool,
+    /// Whether it holds truth values: every pattern but 0 is 1.
+    pub truth: bool,
 }
 
 impl IntFormat {
@@ -19,13 +21,21 @@ impl IntFormat {
 
     /// The largest value.
     pub const fn max(self) -> i64 {
-        if self.signed { i64::MAX >> (64 - self.bits) } else { (1 << self.bits) - 1 }
+        match (self.truth, self.signed) {
+            (true, _) => 1,
+            (_, true) => i64::MAX >> (64 - self.bits),
+            (_, false) => (1 << self.bits) - 1,
+        }
     }
 
     /// The value of a bit pattern; bits above the width are ignored.
     pub const fn decode(self, bits: u64) -> i64 {
         let shift = 64 - self.bits;
-        if self.signed { ((bits << shift) as i64) >> shift } else { ((bits << shift) >> shift) as i64 }
+        match (self.truth, self.signed) {
+            (true, _) => (bits << shift != 0) as i64,
+            (_, true) => ((bits << shift) as i64) >> shift,
+            (_, false) => ((bits << shift) >> shift) as i64,
+        }
     }
 
     /// The bits of `value` rounded to an integer and saturated to the range; NaN becomes 0.

@@ -29,7 +29,7 @@ pub mod mx;
 mod pair;
 mod ulp;
 
-pub use element::{Bf16, Element, F4x2, F6E2M3, F6E3M2, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, F16, I4x2, Scalar, Tf32};
+pub use element::{Bf16, Bool, Element, F4x2, F6E2M3, F6E3M2, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, F16, I4x2, Scalar, Tf32};
 pub(crate) use float_format::exp2;
 pub use float_format::{FloatFormat, Overflow, Rounding, Specials};
 pub use formats::DType;

@@ -305,6 +305,8 @@ fn whole_tiles_equal_the_reference_implementation() {
         (F8E5M2Fnuz, 8192),
         (I8, 8192),
         (U8, 8192),
+        (Bool, 8192),
+        (U16, 4096),
     ] {
         for data in [Data::Patterns, Data::Near, Data::Sparse, Data::Unit, Data::Wide] {
             for (rtol, atol) in [(1e-3, 1e-3), (0.0, 0.0), (0.125, 1e-6), (1.0, 0.0)] {

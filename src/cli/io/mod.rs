@@ -4,8 +4,7 @@
 //! tensors that lie where the file lies. Data are copied only where their order in the file is not ours: big-endian numbers,
 //! packed 6-bit elements, one-a-byte 4-bit elements, deflated archive members, and pipes.
 //!
-//! Limits: a file must not change while it is mapped. Unsigned integers of 16 and more bits, complex numbers, booleans and
-//! text are not read.
+//! Limits: a file must not change while it is mapped. Unsigned integers of 64 bits, complex numbers and text are not read.
 
 mod npy;
 mod npz;

@@ -98,7 +98,6 @@ impl Descr {
 
     fn meaning(&self) -> &'static str {
         match self.text.trim_start_matches(['<', '>', '|']).chars().next() {
-            Some('b') => " (bool)",
             Some('u') => " (unsigned)",
             Some('c') => " (complex)",
             Some('f') => " (extended precision)",
@@ -388,8 +387,7 @@ mod tests {
     #[test]
     fn types_without_a_format_here_are_told_apart() {
         for (descr, words) in [
-            ("|b1", "(bool) is not supported"),
-            ("<u4", "(unsigned) is not supported"),
+            ("<u8", "(unsigned) is not supported"),
             ("<c8", "(complex) is not supported"),
             ("<f16", "(extended precision) is not supported"),
             ("|O", "(Python objects) is not supported"),

@@ -87,11 +87,11 @@ fn four_bit_elements_one_a_byte_are_packed() {
 fn archives_are_read_stored_and_deflated() {
     let folder = tempfile::tempdir().unwrap();
     let a = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000,)}", &[0; 4000]);
-    let b = npy("{'descr': '|b1', 'fortran_order': False, 'shape': (2,)}", &[0, 1]);
+    let b = npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", &[0; 16]);
     for (name, method) in [("s.npz", zip::CompressionMethod::Stored), ("d.npz", zip::CompressionMethod::Deflated)] {
         let path = put(folder.path(), name, &zip(&[("a.npy", &a), ("mask.npy", &b)], method));
         let e = open(&path).unwrap_err().to_string();
-        assert!(e.contains("npz member `mask`: dtype '|b1' (bool) is not supported"), "{e}");
+        assert!(e.contains("npz member `mask`: dtype '<c8' (complex) is not supported"), "{e}");
         let one = TensorFile::open(&path, &Request { tensor: Some("a"), ..Request::default() }).unwrap();
         assert_eq!((one.tensors().len(), values(&one.tensors()[0])), (1, vec![0.0; 1000]), "the mask is not asked for");
         let e = TensorFile::open(&path, &Request { tensor: Some("c"), ..Request::default() }).unwrap_err().to_string();

@@ -77,7 +77,7 @@ fn decoding_matches_the_definition() {
             assert!(same(f64s[i], want), "{dtype} {p:#x}: f64 {} is not {want}", f64s[i]);
             let want32 = dtype.int_format().map_or(want as f32, |int| int.decode(p) as f32);
             assert!(same(f64::from(f32s[i]), f64::from(want32)), "{dtype} {p:#x}: f32 {} is not {want32}", f32s[i]);
-            if !matches!(dtype, DType::F64 | DType::I32 | DType::I64) {
+            if !matches!(dtype, DType::F64 | DType::I32 | DType::U32 | DType::I64) {
                 assert!(same(f64::from(f32s[i]), want), "{dtype} {p:#x}: {want} is not exact in f32");
             }
             let want = dtype.int_format().map_or(want as i64, |int| int.decode(p));
