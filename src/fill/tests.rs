@@ -236,6 +236,9 @@ fn wide_integers_have_no_bias_and_reach_their_ends() {
     let mut thirds = [0; 3];
     wide.iter().for_each(|&x| thirds[(x.wrapping_sub(least as u64) % 3) as usize] += 1);
     assert!(chi_square(&thirds) < 13.8, "{thirds:?}");
+    // A quarter is drawn again, of 64 bits as well.
+    let near = wide.iter().filter(|&&x| x.wrapping_sub(least as u64) < 1 << 40).count();
+    assert!(near < 5, "{near} of 300,000 are in the first 2^40 of 2^62.6");
     for (text, low, high) in [
         ("int:-9223372036854775808,9223372036854775807", i64::MIN, i64::MAX),
         ("int:0,4294967295", 0, u32::MAX.into()),
@@ -395,6 +398,7 @@ fn parameters_that_do_not_fit_are_errors() {
         ("uniform:0.2,0.8", DType::I32, "must contain a whole number"),
         ("uniform:-3e38,3e38", DType::F32, "max - min must not exceed"),
         ("int:0,3000", DType::F16, "only from -2048 to 2048"),
+        ("int:0,2", DType::F8E8M0, "only from 1 to 2"),
         ("int:5,4", DType::I8, "must not exceed its second"),
         ("normal:0,-1", DType::F32, "must be finite and not negative"),
         ("constant:300", DType::I8, "i8 holds"),
