@@ -25,7 +25,7 @@ pub enum Mutation {
     Negated,
     /// Each element times a constant.
     Scaled(f64),
-    /// Each element off by the unit roundoff of a format: the most that rounding to it changes.
+    /// Each element off by the unit roundoff of a format coarser than the result's: the most that rounding to it changes.
     Rounded(DType),
     /// Row i + 1 in the place of row i, along the last dimension but one.
     RowsShifted,
@@ -78,7 +78,7 @@ pub struct Power {
 }
 
 impl Power {
-    /// What follows from the values of a comparison.
+    /// What follows from the values of a comparison of a result of this format.
     pub(super) fn of(values: &Values, request: &Request, dtype: DType, elements: usize) -> Power {
         let finite = elements as u64 - values.nonfinite_pairs;
         let counted = |n: u64| request.all.then_some(n);

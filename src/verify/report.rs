@@ -328,7 +328,7 @@ impl Report {
             first: explanation.iter().flat_map(|e| &e.first).map(location).collect(),
             worst_absolute: outcome.worst(Metric::Absolute, location),
             metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &judged, similarity, location)),
-            power: Power::of(values, request, reference.dtype(), result.elements()),
+            power: Power::of(values, request, result.dtype(), result.elements()),
             histograms: values.histograms.map(|counters| Histograms::of(counters, finite)),
             device: result.device().name(),
             why: result.device().why().to_owned(),

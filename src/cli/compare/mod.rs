@@ -51,9 +51,9 @@ pub(super) struct Args {
 }
 
 const AFTER: &str = "\
-Element i passes when |result - reference| <= rtol * |reference| + atol. Without tolerance flags they are derived from the \
-number formats and --accumulations: rtol = max(u(reference), u(result), N * u(f32)) with u half an epsilon, \
-atol = rtol * max|reference|; integers must be equal.
+Element i passes when |result - reference| <= rtol * |reference| + atol. Without tolerance flags they are \
+what rounding explains: rtol = u(result) + u(reference) + 8 u(f32) with u half an epsilon, atol = max(N, 1024) * u(f32) * mean|reference| \
+plus half the least number of both formats, for N of --accumulations; integers must be equal. docs/tolerances.md has what that catches.
 
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
 
@@ -240,9 +240,8 @@ impl ToleranceArgs {
         let limits = if given {
             Limits::elements(Tolerance::new(self.rtol.unwrap_or(0.0), self.atol.unwrap_or(0.0))?, "given")
         } else {
-            let accumulator = if result == DType::F64 { DType::F64 } else { DType::F32 };
-            let tolerance = Tolerance::derived(reference, result, accumulator, self.accumulations.unwrap_or(1));
-            Limits::elements(tolerance, "derived from the formats")
+            let tolerance = Tolerance::rounding(result, reference, self.accumulations.unwrap_or(1));
+            Limits::elements(tolerance, "what rounding explains")
         };
         match self.thresholds.as_slice() {
             [] => Ok(limits),
