@@ -35,8 +35,8 @@ fn read(folder: &Path, name: &str) -> (String, Vec<f32>) {
 
 #[test]
 fn a_chain_gives_what_the_library_gives() {
-    let room = tempfile::tempdir().unwrap();
-    let folder = room.path();
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
     let number = |i: usize| f16::from_f32(((i * 37 + i / 11) % 199) as f32 / 64.0 - 1.5);
     let a: Vec<f16> = (0..32 * 24).map(number).collect();
     let b: Vec<f16> = (0..24 * 32).map(|i| number(i + 5)).collect();
@@ -61,8 +61,8 @@ fn a_chain_gives_what_the_library_gives() {
 
 #[test]
 fn the_list_names_every_instruction() {
-    let room = tempfile::tempdir().unwrap();
-    let text = |line| String::from_utf8(run(room.path(), line).stdout).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let text = |line| String::from_utf8(run(directory.path(), line).stdout).unwrap();
     let all = text("mfma --list");
     for mfma in Arch::ALL.into_iter().flat_map(Mfma::all) {
         assert!(all.contains(&mfma.name()), "{mfma}");
@@ -73,8 +73,8 @@ fn the_list_names_every_instruction() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_what_would() {
-    let room = tempfile::tempdir().unwrap();
-    let folder = room.path();
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path();
     npy(folder, "a.npy", "<f2", false, "(32, 8)", &[0; 512]);
     npy(folder, "b.npy", "<f2", false, "(8, 32)", &[0; 512]);
     npy(folder, "wide.npy", "<f2", false, "(16, 32)", &[0; 1024]);

@@ -188,7 +188,7 @@ fn ranges(operation: Operation, input: Input, format: DType) -> ([f64; 2], [f64;
 fn values(n: usize, [min, max]: [f64; 2], format: DType, stream: u32) -> Result<Vec<f32>> {
     let device = Device::host();
     let mut wide = DeviceMem::<f32>::new(&device, n)?;
-    // Scaled afterwards: a generator rounds to f32, which has no room for subnormal numbers of bf16.
+    // Scaled afterwards: a generator rounds to f32, which cannot hold all subnormal numbers of bf16.
     wide.fill(&FillUniformRand::new(0.0, 1.0).seed(2026).stream(stream))?;
     let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Saturate)) as f32;
     Ok(wide.to_vec()?.into_iter().map(|x| round(min + (max - min) * f64::from(x))).collect())

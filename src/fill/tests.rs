@@ -103,9 +103,9 @@ fn instruction_sets_do_not_matter() {
                 host::fill_with(*plain, &p, dtype, &mut expected);
                 for &set in InstructionSet::all() {
                     // Aligned to a cache line, as stores past the caches must be.
-                    let mut room = vec![0xa5; expected.len() + 64];
-                    let at = room.as_ptr().align_offset(64);
-                    let memory = &mut room[at..at + expected.len()];
+                    let mut buffer = vec![0xa5; expected.len() + 64];
+                    let at = buffer.as_ptr().align_offset(64);
+                    let memory = &mut buffer[at..at + expected.len()];
                     host::fill_with(set, &p, dtype, memory);
                     assert!(*memory == expected, "{text} {dtype} {elements} from {offset}, {set:?}");
                 }

@@ -23,14 +23,13 @@ const _: () = assert!(Options::MAX_FIRST == abi::MAX_LISTED as usize && Metric::
 /// Compares pairs of tensors on one GPU.
 ///
 /// # Safety
-/// All tensors lie on `gpu`, and each request came from [`request`](super::request) for its pair, in either order.
+/// The tensors of each pair lie on `gpu` and have one shape, with at least one element; its request lists at most [`Options::MAX_FIRST`] mismatches.
 pub(super) unsafe fn compare<'a>(
     gpu: &'static HipDevice,
     pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,
 ) -> Result<Vec<Outcome>> {
     let questions = pairs.clone().map(|(result, reference, request)| question(result, reference, request));
-    // SAFETY: `request` has found tensors of one shape, with elements, and no more than `Options::MAX_FIRST` mismatches to list; the device
-    // is the caller's promise.
+    // SAFETY: the caller promises what makes a question valid: the device, one shape with elements, the number of mismatches to list.
     let mut batch = unsafe { Batch::values(gpu, questions)? };
     let values: Vec<Values> = pairs.clone().zip(batch.results()).map(|((.., request), found)| values(&found.values, request)).collect();
     let wanted: Vec<bool> = pairs.zip(&values).map(|((result, _, request), values)| request.explains(values, result)).collect();

@@ -28,7 +28,7 @@ pub struct Options {
     pub judge: Judge,
     /// How many elements may fail before the tensor does.
     pub allowed: AllowedMismatches,
-    /// Whether displacements of the reference are tried after a pass, see [`Power`](super::Power). Each costs a comparison of a million elements,
+    /// Whether displacements of the reference are tried after a pass that can be trusted so far, see [`Power`](super::Power). Each costs a comparison of a million elements,
     /// of all where these show nothing.
     pub power: bool,
     /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result).

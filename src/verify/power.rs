@@ -6,7 +6,8 @@
 //! * *errors of one size*, a = (1 + e)·r: e = -1 is a result of zeros, -2 a negated one. All that a verdict rests on follows from what the first pass
 //!   found: |a - r| = |e|·|r| is within fma(rtol, |r|, atol) for every element if it is for the largest, or if |e| <= rtol; sums and maxima scale. So these cost nothing.
 //! * *displacements*: rows or columns shifted by one, transposed, reversed. They are views of the reference's memory, compared with it on its
-//!   device by the same kernels ([`Options::power`](super::Options::power)); a part of the tensor first, which is mostly enough.
+//!   device by the same kernels ([`Options::power`](super::Options::power)); a part of the tensor first, which is mostly enough. They are left out
+//!   where errors of one size have shown already that a pass is not to be trusted.
 
 use super::options::{Explain, Judge, Judged, Request};
 use super::values::{Metric, Values};

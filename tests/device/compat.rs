@@ -473,16 +473,24 @@ fn after_a_stream(device: &Device) -> Result<()> {
 }
 
 fn displaced_references(device: &Device) -> Result<()> {
-    for (shape, tolerance) in [([40, 40], 1e-3), ([40, 40], 2.5), ([3, 1001], 0.0), ([1001, 3], 0.5)] {
+    // Shape, least element, tolerance, mutations that are found and missed: five are errors of one size.
+    for (shape, least, tolerance, [found_of, missed_of]) in [
+        ([40, 40], -1.0, 1e-3, [9, 0]),
+        ([40, 40], 0.9, 0.15, [3, 6]),
+        ([3, 1001], -1.0, 0.0, [8, 0]),
+        ([1001, 3], 0.9, 0.15, [3, 5]),
+        // Zeros pass: displacements are not tried.
+        ([40, 40], -1.0, 2.5, [0, 5]),
+    ] {
         let report = |device: &Device| -> Result<Report> {
-            let x = random::<F16>(device, shape.iter().product(), 1.0, 0)?;
+            let mut x = DeviceMem::<F16>::new(device, shape.iter().product())?;
+            x.fill(&FillUniformRand::new(least, 1.0).seed(seed()))?;
             let x = x.tensor(&shape)?;
             Ok(gpu_verify_with(&x, &x, &Tolerance::new(0.0, tolerance)?, &Options::default().power(true))?)
         };
         let (found, expected) = (report(device)?, report(&Device::host())?);
         ensure!(found.power == expected.power && found.verdict == expected.verdict, "{found}\n{expected}");
-        let tried = found.power.found.len() + found.power.missed.len();
-        ensure!(tried == if shape == [40, 40] { 9 } else { 8 }, "{found}");
+        ensure!([found.power.found.len(), found.power.missed.len()] == [found_of, missed_of], "{found}");
     }
     Ok(())
 }

@@ -31,6 +31,16 @@ pub enum Kernel {
     Truncated,
 }
 
+/// A kernel that computes from the operands.
+const fn defect(
+    name: &'static str,
+    source: &'static str,
+    operations: &'static [Operation],
+    kernel: fn(&Problem) -> Result<Vec<f32>>,
+) -> Defect {
+    Defect { name, source, operations, kernel: Kernel::Operands(kernel) }
+}
+
 /// Every defect.
 pub fn all() -> impl Iterator<Item = &'static Defect> {
     output::DEFECTS.iter().chain(products::DEFECTS).chain(rows::DEFECTS)

@@ -1,6 +1,6 @@
 //! Defects of sums of products: which terms are added, and in which arithmetic.
 
-use super::{Defect, Kernel, MUTATION};
+use super::{Defect, MUTATION, defect};
 use crate::correct::{Order, each, mean_factor, on_matrix_cores};
 use crate::problem::{Operation, Problem};
 use hipverify::dtype::{Overflow, Rounding};
@@ -14,15 +14,6 @@ const REDUCTION: &[Operation] = &[Operation::Reduction];
 
 /// Depth of a tile of K.
 const TILE: usize = 32;
-
-const fn defect(
-    name: &'static str,
-    source: &'static str,
-    operations: &'static [Operation],
-    kernel: fn(&Problem) -> Result<Vec<f32>>,
-) -> Defect {
-    Defect { name, source, operations, kernel: Kernel::Operands(kernel) }
-}
 
 pub const DEFECTS: &[Defect] = &[
     defect("last tile of K missing", MUTATION, PRODUCTS, |p| sums(p, |a, b| up_to(a, b, (a.len() - 1) / TILE * TILE))),

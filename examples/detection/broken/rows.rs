@@ -1,6 +1,6 @@
 //! Defects of softmax, norms and elementwise kernels.
 
-use super::{Defect, Kernel, MUTATION};
+use super::{Defect, MUTATION, defect};
 use crate::correct::{EPSILON, Order, gelu};
 use crate::problem::{Operation, Problem};
 use hipverify::DType;
@@ -10,15 +10,6 @@ use hipverify::dtype::{Overflow, Rounding};
 const SOFTMAX: &[Operation] = &[Operation::Softmax];
 const NORM: &[Operation] = &[Operation::Norm];
 const ELEMENTWISE: &[Operation] = &[Operation::Elementwise];
-
-const fn defect(
-    name: &'static str,
-    source: &'static str,
-    operations: &'static [Operation],
-    kernel: fn(&Problem) -> Result<Vec<f32>>,
-) -> Defect {
-    Defect { name, source, operations, kernel: Kernel::Operands(kernel) }
-}
 
 pub const DEFECTS: &[Defect] = &[
     defect("softmax without the maximum", "overflow of exp, an operand removed, ICST 2020", SOFTMAX, |p| {

@@ -57,13 +57,13 @@ fn windows_come_in_any_order_and_from_far_on() {
 fn much_memory_need_not_begin_with_a_cache_line() {
     let elements = (8 << 20) + 100;
     for shift in [0, 1, 16] {
-        let mut room = vec![0xa5u8; elements + 128];
-        let at = room.as_ptr().align_offset(64) + shift;
-        let memory = &mut room[at..at + elements];
+        let mut buffer = vec![0xa5u8; elements + 128];
+        let at = buffer.as_ptr().align_offset(64) + shift;
+        let memory = &mut buffer[at..at + elements];
         let mut tensor = TensorMut::from_host_bytes(memory, DType::I8, Layout::flat(elements)).unwrap();
         fill(&mut tensor, &FillSpec::from_str("constant:7").unwrap()).unwrap();
-        assert!(room[at..at + elements].iter().all(|&x| x == 7), "{shift} bytes after the begin of a cache line");
-        assert!(room[..at].iter().chain(&room[at + elements..]).all(|&x| x == 0xa5), "{shift} bytes after the begin of a cache line");
+        assert!(buffer[at..at + elements].iter().all(|&x| x == 7), "{shift} bytes after the begin of a cache line");
+        assert!(buffer[..at].iter().chain(&buffer[at + elements..]).all(|&x| x == 0xa5), "{shift} bytes after the begin of a cache line");
     }
 }
 
