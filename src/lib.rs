@@ -9,6 +9,7 @@
 //! | [`suite`] | the replay of published measurements; uses only what is public |
 //! | [`bandwidth`] | what a device's memory can do |
 //! | [`verify`] | the comparison, its metrics and its report |
+//! | `files` | tensor files, feature `files` |
 //! | [`fill`] | test data, a function of seed, stream and index alone |
 //! | [`reference`](mod@reference) | GEMM and convolution with a stated arithmetic and order |
 //! | `kernels`, private | every device kernel: its parameters and its launch |
@@ -22,6 +23,8 @@ mod build_info;
 pub mod device;
 pub mod dtype;
 mod error;
+#[cfg(feature = "files")]
+pub mod files;
 pub mod fill;
 mod kernels;
 pub mod matrix_core;

@@ -1,9 +1,9 @@
 //! `hipverify demo`: two comparisons on files that it makes, to see what a verdict looks like.
 
-use super::io::{Output, write};
 use super::{Outcome, Program, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::{DType, Overflow, Rounding, convert};
+use crate::files::{Output, write};
 use crate::fill::{FillUniformRand, fill};
 use anyhow::{Context, Result, bail};
 use clap::Parser;

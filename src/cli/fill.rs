@@ -1,11 +1,11 @@
 //! `hipverify fill`: writes a tensor file from any generator.
 
 use super::input::{Shape, shape};
-use super::io::{Output, check, write};
 use super::{Outcome, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::files::{Output, check, write};
 use crate::fill::{FillSpec, fill};
 use anyhow::{Context, Result};
 use std::path::PathBuf;

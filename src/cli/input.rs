@@ -1,7 +1,7 @@
 //! Flags that say how files are read, shared by the commands.
 
-use super::io::{Request, TensorFile};
 use crate::dtype::DType;
+use crate::files::{Request, TensorFile};
 use anyhow::{Result, bail};
 use std::path::Path;
 

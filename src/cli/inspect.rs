@@ -2,11 +2,11 @@
 
 use super::Outcome;
 use super::input::InputArgs;
-use super::io::{Kind, Tensor, TensorFile};
 use super::screen::{self, DIM, Table, WARN};
 use super::stats::{Extreme, Stats};
 use crate::device::Layout;
 use crate::dtype::DType;
+use crate::files::{Kind, Tensor, TensorFile};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::path::PathBuf;

@@ -2,9 +2,9 @@
 
 use super::Outcome;
 use super::input::InputArgs;
-use super::io::{Output, TensorFile, check, write};
 use super::screen::{self, DIM, Table};
 use crate::dtype::DType;
+use crate::files::{Output, TensorFile, check, write};
 use crate::matrix_core::{Arch, Mfma, Modifiers, Operand};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::Write;

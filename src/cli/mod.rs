@@ -9,7 +9,6 @@ mod devices;
 mod fill;
 mod input;
 mod inspect;
-mod io;
 mod mfma;
 mod replay;
 mod screen;

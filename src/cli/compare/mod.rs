@@ -6,10 +6,10 @@
 mod output;
 
 use super::input::InputArgs;
-use super::io::{Kind, Tensor, TensorFile};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::dtype::DType;
+use crate::files::{Kind, Tensor, TensorFile};
 use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Profile, Report, Strict, Thresholds, Tolerance, Verdict, gpu_verify_with};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

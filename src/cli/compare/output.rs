@@ -1,9 +1,9 @@
 //! The verdict as a screen, as JSON, as a JUnit file.
 
 use super::super::Outcome;
-use super::super::io::write_text;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::{Args, Case, CaseVerdict};
+use crate::files::write_text;
 use crate::verify::{Metric, Report, Verdict};
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};

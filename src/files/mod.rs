@@ -11,7 +11,7 @@ mod npz;
 mod safetensors;
 mod write;
 
-pub(super) use write::{Output, check, write, write_text};
+pub use write::{Output, check, write, write_text};
 
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
@@ -24,18 +24,18 @@ use std::sync::Arc;
 
 /// How to read a file.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Request<'a> {
+pub struct Request<'a> {
     /// The format of raw data; elsewhere the format to read elements of the same width as.
-    pub(super) dtype: Option<DType>,
+    pub dtype: Option<DType>,
     /// The extents of raw data.
-    pub(super) shape: Option<&'a [usize]>,
+    pub shape: Option<&'a [usize]>,
     /// The one tensor that is wanted; all when absent.
-    pub(super) tensor: Option<&'a str>,
+    pub tensor: Option<&'a str>,
 }
 
 /// An open tensor file.
 #[derive(Debug)]
-pub(super) struct TensorFile {
+pub struct TensorFile {
     path: PathBuf,
     kind: Kind,
     tensors: Vec<Tensor>,
@@ -43,7 +43,7 @@ pub(super) struct TensorFile {
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// One array without a name.
     Npy,
     /// An archive of named arrays.
@@ -56,7 +56,7 @@ pub(super) enum Kind {
 
 /// One tensor of a file.
 #[derive(Debug)]
-pub(super) struct Tensor {
+pub struct Tensor {
     name: String,
     dtype: DType,
     layout: Layout,
@@ -112,22 +112,22 @@ impl Source {
 
 impl Tensor {
     /// The name; empty in files that hold one nameless tensor.
-    pub(super) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The format of the elements.
-    pub(super) fn dtype(&self) -> DType {
+    pub fn dtype(&self) -> DType {
         self.dtype
     }
 
     /// Shape and strides.
-    pub(super) fn layout(&self) -> &Layout {
+    pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// The memory, which the layout indexes.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::File(source, range) => &source.bytes()[range.clone()],
             Data::Owned(bytes) => bytes,
@@ -135,14 +135,14 @@ impl Tensor {
     }
 
     /// The tensor, on the host device.
-    pub(super) fn view(&self) -> Result<TensorRef<'_>> {
+    pub fn view(&self) -> Result<TensorRef<'_>> {
         TensorRef::from_host_bytes(self.bytes(), self.dtype, self.layout.clone())
     }
 }
 
 impl TensorFile {
     /// Opens a file.
-    pub(super) fn open(path: &Path, request: &Request<'_>) -> Result<TensorFile> {
+    pub fn open(path: &Path, request: &Request<'_>) -> Result<TensorFile> {
         let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
         let source = Arc::new(Source::open(path).map_err(|e| fail(e.to_string()))?);
         let bytes = source.bytes();
@@ -172,23 +172,23 @@ impl TensorFile {
     }
 
     /// The path as it was given.
-    pub(super) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What kind of file it is.
-    pub(super) fn kind(&self) -> Kind {
+    pub fn kind(&self) -> Kind {
         self.kind
     }
 
     /// How to name one of the tensors in a message.
-    pub(super) fn label(&self, tensor: &Tensor) -> String {
+    pub fn label(&self, tensor: &Tensor) -> String {
         let path = self.path.display();
         if tensor.name.is_empty() { path.to_string() } else { format!("{path}, tensor `{}`", tensor.name) }
     }
 
     /// The tensors, in the order of the file.
-    pub(super) fn tensors(&self) -> &[Tensor] {
+    pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 }

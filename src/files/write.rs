@@ -9,15 +9,15 @@ use std::path::Path;
 
 /// A dense row-major tensor to write.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Output<'a> {
+pub struct Output<'a> {
     /// The name in formats that have names.
-    pub(in crate::cli) name: &'a str,
+    pub name: &'a str,
     /// The format of the elements.
-    pub(in crate::cli) dtype: DType,
+    pub dtype: DType,
     /// The extents.
-    pub(in crate::cli) shape: &'a [usize],
+    pub shape: &'a [usize],
     /// The elements.
-    pub(in crate::cli) bytes: &'a [u8],
+    pub bytes: &'a [u8],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ enum Target {
 
 /// Writes a file in the format that its extension names: .npy, .npz, .safetensors; .bin and .raw for the elements alone.
 /// An existing file is replaced, and only by a complete one.
-pub(in crate::cli) fn write(path: &Path, tensor: &Output<'_>) -> Result<()> {
+pub fn write(path: &Path, tensor: &Output<'_>) -> Result<()> {
     let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
     let target = target(path).map_err(fail)?;
     let parts = parts(target, tensor).map_err(fail)?;
@@ -55,7 +55,7 @@ pub(in crate::cli) fn write(path: &Path, tensor: &Output<'_>) -> Result<()> {
 }
 
 /// Writes a text file; an existing one is replaced, and only by a complete one.
-pub(in crate::cli) fn write_text(path: &Path, text: &str) -> Result<()> {
+pub fn write_text(path: &Path, text: &str) -> Result<()> {
     let io = |e: std::io::Error| Error::File { path: path.display().to_string(), reason: e.to_string() };
     if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
         return File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(io);
@@ -91,7 +91,7 @@ fn target(path: &Path) -> Result<Target, String> {
 }
 
 /// Whether a file of this name can hold this format: to be asked before the data are made.
-pub(in crate::cli) fn check(path: &Path, dtype: DType, shape: &[usize]) -> Result<()> {
+pub fn check(path: &Path, dtype: DType, shape: &[usize]) -> Result<()> {
     let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
     target(path).and_then(|t| header(t, "tensor", dtype, shape, 0).map(|_| ())).map_err(fail)
 }
