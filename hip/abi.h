@@ -144,6 +144,7 @@ struct ReferenceWiden {
     void *to; // f64 or 32-bit words, one after the other
     u64 count;
     double least;  // magnitudes below count as +0
+    double raised; // what a magnitude that is not 0 counts at least
     u32 to_double; // f64 rather than f32
     u32 magnitude; // without sign
     u32 prepare;   // Prepare
@@ -268,6 +269,49 @@ struct MaxParams {
     u64 n;
     MaxWorkspace *workspace;
     MaxResult *result;
+};
+
+// bound.hip: elements of a tile, and bins of the histogram of error over bound.
+constexpr u32 BOUND_TILE = 4096;
+constexpr u32 BOUND_BINS = 44;
+// What is counted of a tile, of the result a and the reference r.
+enum BoundCount {
+    BOUND_MISMATCHES, BOUND_NONZERO, BOUND_ZERO_PASSES, BOUND_NANS_A, BOUND_NANS_R, BOUND_INFINITIES_A, BOUND_INFINITIES_R, BOUND_NO_COUNT, BOUND_COUNTS
+};
+
+// An element passes when |a - r| <= fma(gamma, s, fma(relative, |r|, floor)).
+struct BoundRule {
+    double gamma;
+    double relative;
+    double floor;
+    // Of the result's format: the largest number, and the least that rounds beyond it.
+    double largest;
+    double overflow;
+    u32 infinity; // whether it has infinities
+    u32 nan;      // whether it has NaN
+};
+
+// What a tile holds.
+struct BoundTile {
+    double ratio; // the largest error over bound
+    double power; // the largest |r| over bound
+    u32 counts[BOUND_COUNTS];
+};
+
+// Every kernel of bound.hip.
+struct BoundParams {
+    AnyTensor a; // the result
+    AnyTensor r; // the reference
+    AnyTensor s; // the magnitudes
+    const u8 *a_at;
+    const u8 *r_at;
+    const u8 *s_at;
+    BoundRule rule;
+    u64 first; // elements from here
+    u64 end;   // to here
+    BoundTile *tiles; // bound_tiles
+    u64 *bins;        // likewise; zeroed before the launch
+    double *ratios;   // bound_ratios
 };
 
 // verify/: the error metrics of which a comparison takes the maximum, as Rust's `Metric`. All but ULP belong to the values.

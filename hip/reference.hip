@@ -161,6 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceW
         double x = any_decode(p.tensor.dtype, any_load(p.from, p.tensor.dtype, any_place(p.tensor, i)));
         if (fabs(x) < p.least) x = 0.0;
         if (p.magnitude) x = fabs(x);
+        if (p.magnitude && x > 0.0 && x < p.raised) x = p.raised;
         if (p.to_double) {
             ((double *)p.to)[i] = x;
             continue;

@@ -17,6 +17,7 @@
 //! version of a kernel lies in the layer that defines what it computes; small ones (`hash`, `set_value`) are methods written here.
 
 pub(crate) mod bandwidth;
+pub(crate) mod bound;
 pub(crate) mod fill;
 mod hash;
 pub(crate) mod mfma;

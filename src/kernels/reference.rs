@@ -13,8 +13,8 @@ pub(crate) struct Widening {
     pub double: bool,
     /// Magnitudes below count as +0.
     pub least: f64,
-    /// Without sign.
-    pub magnitude: bool,
+    /// Without sign, and at least so much where it is not 0.
+    pub magnitude: Option<f64>,
     /// What a matrix core does to an input; one of [`Prepare`](hipverify_sys::abi::Prepare).
     pub prepare: u32,
 }
@@ -35,7 +35,8 @@ pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening
         count: count as u64,
         least: how.least,
         to_double: u32::from(how.double),
-        magnitude: u32::from(how.magnitude),
+        raised: how.magnitude.unwrap_or(0.0),
+        magnitude: u32::from(how.magnitude.is_some()),
         prepare: how.prepare,
         unused: 0,
     };

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input, Model};
+use crate::matrix_core::{Arch, Input, Model, Rule};
 
 /// The accumulator and its roundings. Products are taken one after the other in the order of K; nothing is ever added
 /// pairwise, except by a matrix core's own rule.
@@ -73,6 +73,24 @@ impl From<Model> for Arithmetic {
 }
 
 impl Arithmetic {
+    /// The exact arithmetic on the operands as this one reads them: f64, with subnormal inputs as +0 where this takes them so, as gfx90a's f16 and bf16 instructions do. What
+    /// `f16_as_bf16` converts is taken as it was before.
+    pub const fn exact(self) -> Arithmetic {
+        let flushed = match self.accumulate {
+            Accumulate::MatrixCore(model) => {
+                matches!((model.rule(), model.input()), (Rule::Tree { .. }, Input::F16 | Input::Bf16 | Input::Bf16K))
+            }
+            _ => false,
+        };
+        Arithmetic { accumulate: Accumulate::F64, flush_subnormals: self.flush_subnormals || flushed }
+    }
+
+    /// What a magnitude of an operand counts at least in an error bound, where it is not 0: gfx942 aligns products by exponents that do not go below the least of the format.
+    pub(crate) fn least_magnitude(self, dtype: DType) -> f64 {
+        let aligned = matches!(self.accumulate, Accumulate::MatrixCore(model) if matches!(model.rule(), Rule::Fused { .. } | Rule::FusedHalves { .. }));
+        dtype.float_format().filter(|_| aligned).map_or(0.0, |format| format.min_normal())
+    }
+
     /// Whether tensors of these formats can be its operands.
     pub(crate) fn accepts(self, first: DType, second: DType) -> Result<()> {
         let fail = |expected: String| {

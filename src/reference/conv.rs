@@ -83,7 +83,7 @@ impl Conv {
         self.compute(&first.as_tensor(), &second.as_tensor(), to, false)
     }
 
-    /// Computes Σ|a||b| for every element of the result, accumulated in f64, as error bounds need it.
+    /// Computes Σ|a||b| for every element of the result, accumulated in f64, as error bounds of this arithmetic need it: see [`Gemm::magnitudes`](super::Gemm::magnitudes).
     ///
     /// # Errors
     /// As for [`run`](Conv::run).
@@ -93,20 +93,25 @@ impl Conv {
 
     fn compute(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
         self.check(first, second, to.as_ref())?;
-        let accumulate = if magnitudes { Accumulate::F64 } else { self.arithmetic.accumulate };
+        self.arithmetic.accepts(first.dtype(), second.dtype())?;
+        let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
+        let accumulate = arithmetic.accumulate;
+        let least = magnitudes.then(|| [first, second].map(|t| self.arithmetic.least_magnitude(t.dtype())));
         let single = self.through_f32 && !magnitudes;
         let device = to.as_ref().device().clone();
         if let Backend::Hip(gpu) = device.backend() {
-            self.arithmetic.accepts(first.dtype(), second.dtype())?;
-            let arithmetic = Arithmetic { accumulate, ..self.arithmetic };
             let (plan, first_is) = self.plan(accumulate)?;
-            let family = Family { arithmetic, magnitudes, plan, first: first_is, operands: [first, second], elements: self.elements() };
+            let family =
+                Family { arithmetic, magnitudes: least, plan, first: first_is, operands: [first, second], elements: self.elements() };
             // SAFETY: `check` found that the tensors have the shapes of this convolution.
             let sums = unsafe { family.sums(gpu)? };
             return gpu::write(gpu, &sums, single, to);
         }
-        let values = Operands::read(self.arithmetic, first, second)?;
-        let values = if magnitudes { values.magnitudes() } else { values };
+        let values = Operands::read(arithmetic, first, second)?;
+        let values = match least {
+            Some(least) => values.magnitudes(least),
+            None => values,
+        };
         // On the host the second operand is the left one of the matrix products.
         let accumulate = match accumulate {
             Accumulate::MatrixCore(model) => Accumulate::MatrixCore(model.exchanged()),

@@ -1,13 +1,13 @@
 //! Matrix products: `D = epilogue(alpha·A·B + beta·C + bias)`.
 
-use super::accumulate::{Accumulate, Arithmetic};
+use super::accumulate::Arithmetic;
 use super::chain::Chain;
 use super::gpu::{self, Family};
 use super::lanes::Number;
 use super::operand::{self, First, Job, Operands};
 use super::plan;
 use super::tiles::{self, Products};
-use crate::device::hip::{HipAlloc, HipDevice};
+use crate::device::hip::HipDevice;
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use crate::kernels::reference::{Finishing, finish};
@@ -135,8 +135,23 @@ impl<'a> Gemm<'a> {
     /// # Errors
     /// When shapes or formats do not fit each other or the arithmetic, or tensors are on different devices.
     pub fn run(&self, a: &impl AsTensor, b: &impl AsTensor, d: &mut TensorMut<'_>) -> Result<()> {
-        let (a, b) = (a.as_tensor(), b.as_tensor());
-        let product = self.product(&a, &b, d.as_ref())?;
+        self.compute(&a.as_tensor(), &b.as_tensor(), d, false)
+    }
+
+    /// Computes what a bound of the error of each element is a small multiple of, accumulated in f64: |alpha| Σ|a||b| + |beta C| + |bias|; the epilogue takes no part.
+    ///
+    /// Operands are read as the arithmetic reads them ([`Arithmetic::exact`]). For gfx942's matrix cores, whose truncation goes by exponents, subnormal ones count as the
+    /// least normal number of their format.
+    ///
+    /// # Errors
+    /// As for [`run`](Gemm::run).
+    pub fn magnitudes(&self, a: &impl AsTensor, b: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
+        let unsigned = Gemm { alpha: self.alpha.abs(), beta: self.beta.abs(), epilogue: Epilogue::None, ..self.clone() };
+        unsigned.compute(&a.as_tensor(), &b.as_tensor(), to, true)
+    }
+
+    fn compute(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
+        let product = self.product(a, b, d.as_ref())?;
         let c = match &self.c {
             Some(c) if self.beta != 0.0 => Some((c, matrix(c, "C", product.batch, (product.m, product.n))?)),
             _ => None,
@@ -144,45 +159,66 @@ impl<'a> Gemm<'a> {
         if let Some(bias) = self.bias.as_ref().filter(|b| b.shape() != [product.n]) {
             return Err(Error::Shape { what: "bias".to_owned(), expected: vec![product.n], found: bias.shape().to_vec() });
         }
+        self.arithmetic.accepts(a.dtype(), b.dtype())?;
+        let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
+        let least = magnitudes.then(|| [a, b].map(|t| self.arithmetic.least_magnitude(t.dtype())));
         let device = d.as_ref().device().clone();
         if let Backend::Hip(gpu) = device.backend() {
-            let sums = self.sums_on(gpu, &product, self.arithmetic.accumulate, false, [&a, &b])?;
-            let epilogue = match self.epilogue {
-                Epilogue::None => (abi::Epilogue::NO_EPILOGUE, 0.0, 0.0),
-                Epilogue::Relu => (abi::Epilogue::RELU, 0.0, 0.0),
-                Epilogue::Clamp { low, high } => (abi::Epilogue::CLAMP, low, high),
-            };
-            let finishing = Finishing {
-                alpha: self.alpha,
-                beta: self.beta,
-                c: c.map(|(c, _)| gpu::doubles(gpu, c)).transpose()?,
-                bias: self.bias.as_ref().map(|b| gpu::doubles(gpu, b)).transpose()?,
-                epilogue,
-                single: false,
-            };
-            if finish(gpu, &sums, &finishing, d)? {
+            let plan = plan::matrices([product.batch, product.m, product.n, product.k], product.a_at, product.b_at)?;
+            let family =
+                Family { arithmetic, magnitudes: least, plan, first: First::Other, operands: [a, b], elements: product.elements() };
+            // SAFETY: the product was made of the shapes of operands and result.
+            let sums = unsafe { family.sums(gpu)? };
+            if finish(gpu, &sums, &self.finishing(gpu, c.map(|(c, _)| c), magnitudes)?, d)? {
                 return Ok(());
             }
-            return self.finish(&product, c, gpu::fetch(&sums)?, d);
+            return self.finish(&product, c, gpu::fetch(&sums)?, magnitudes, d);
         }
-        let values = Operands::read(self.arithmetic, &a, &b)?.run(self.arithmetic.accumulate, &product)?;
-        self.finish(&product, c, values, d)
+        let operands = Operands::read(arithmetic, a, b)?;
+        let operands = match least {
+            Some(least) => operands.magnitudes(least),
+            None => operands,
+        };
+        let values = operands.run(arithmetic.accumulate, &product)?;
+        self.finish(&product, c, values, magnitudes, d)
+    }
+
+    /// What follows the accumulation, for the device code.
+    fn finishing(&self, gpu: &'static HipDevice, c: Option<&TensorRef<'_>>, magnitudes: bool) -> Result<Finishing> {
+        let epilogue = match self.epilogue {
+            Epilogue::None => (abi::Epilogue::NO_EPILOGUE, 0.0, 0.0),
+            Epilogue::Relu => (abi::Epilogue::RELU, 0.0, 0.0),
+            Epilogue::Clamp { low, high } => (abi::Epilogue::CLAMP, low, high),
+        };
+        let values = |t: Option<&TensorRef<'_>>| t.map(|t| gpu::doubles(gpu, t, magnitudes)).transpose();
+        Ok(Finishing { alpha: self.alpha, beta: self.beta, c: values(c)?, bias: values(self.bias.as_ref())?, epilogue, single: false })
     }
 
     /// What follows the accumulation, on the host. C comes with whether the batch shares it.
-    fn finish(&self, product: &Product, c: Option<(&TensorRef<'_>, bool)>, mut values: Vec<f64>, d: &mut TensorMut<'_>) -> Result<()> {
+    fn finish(
+        &self,
+        product: &Product,
+        c: Option<(&TensorRef<'_>, bool)>,
+        mut values: Vec<f64>,
+        magnitudes: bool,
+        d: &mut TensorMut<'_>,
+    ) -> Result<()> {
+        let read = |t: &TensorRef<'_>| -> Result<Vec<f64>> {
+            let values = operand::read_f64(t)?;
+            Ok(if magnitudes { values.into_iter().map(f64::abs).collect() } else { values })
+        };
         if self.alpha != 1.0 {
             values.iter_mut().for_each(|v| *v *= self.alpha);
         }
         if let Some((c, shared)) = c {
-            let c = operand::read_f64(c)?;
+            let c = read(c)?;
             let area = product.m * product.n;
             for (i, v) in values.iter_mut().enumerate() {
                 *v += self.beta * c[if shared { i % area } else { i }];
             }
         }
         if let Some(bias) = &self.bias {
-            let bias = operand::read_f64(bias)?;
+            let bias = read(bias)?;
             for row in values.chunks_exact_mut(product.n.max(1)) {
                 row.iter_mut().zip(&bias).for_each(|(v, b)| *v += b);
             }
@@ -191,38 +227,6 @@ impl<'a> Gemm<'a> {
             values.iter_mut().for_each(|v| *v = self.epilogue.apply(*v));
         }
         operand::write(d, &values)
-    }
-
-    /// The sums of a product whose matrices live on `gpu`.
-    fn sums_on(
-        &self,
-        gpu: &'static HipDevice,
-        product: &Product,
-        accumulate: Accumulate,
-        magnitudes: bool,
-        operands: [&TensorRef<'_>; 2],
-    ) -> Result<HipAlloc> {
-        self.arithmetic.accepts(operands[0].dtype(), operands[1].dtype())?;
-        let arithmetic = Arithmetic { accumulate, ..self.arithmetic };
-        let plan = plan::matrices([product.batch, product.m, product.n, product.k], product.a_at, product.b_at)?;
-        let family = Family { arithmetic, magnitudes, plan, first: First::Other, operands, elements: product.elements() };
-        // SAFETY: the product was made of the shapes of operands and result.
-        unsafe { family.sums(gpu) }
-    }
-
-    /// Computes Σ|a||b| for every element of D, as error bounds need it: accumulated in f64; alpha, C, bias and epilogue take no part.
-    ///
-    /// # Errors
-    /// As for [`run`](Gemm::run).
-    pub fn magnitudes(&self, a: &impl AsTensor, b: &impl AsTensor, to: &mut TensorMut<'_>) -> Result<()> {
-        let (a, b) = (a.as_tensor(), b.as_tensor());
-        let product = self.product(&a, &b, to.as_ref())?;
-        let device = to.as_ref().device().clone();
-        if let Backend::Hip(gpu) = device.backend() {
-            return gpu::write(gpu, &self.sums_on(gpu, &product, Accumulate::F64, true, [&a, &b])?, false, to);
-        }
-        let values = Operands::read(self.arithmetic, &a, &b)?.magnitudes().run(Accumulate::F64, &product)?;
-        operand::write(to, &values)
     }
 
     fn product(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<Product> {

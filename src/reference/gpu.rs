@@ -12,8 +12,8 @@ use hipverify_sys::abi::{Epilogue, Prepare, ReferenceSums};
 /// Sums to be formed on a GPU from two operands that live there.
 pub(crate) struct Family<'a> {
     pub arithmetic: Arithmetic,
-    /// The operands' magnitudes rather than themselves.
-    pub magnitudes: bool,
+    /// The operands' magnitudes rather than themselves, each at least so much where it is not 0.
+    pub magnitudes: Option<[f64; 2]>,
     pub plan: ReferenceSums,
     pub first: First,
     pub operands: [&'a TensorRef<'a>; 2],
@@ -35,12 +35,17 @@ impl Family<'_> {
             what: format!("accumulation {accumulate}"),
             by: format!("the device code on {} (it lacks the variants of gfx942)", gpu.name()),
         })?;
-        let widened = |t: &TensorRef<'_>| {
+        let widened = |which: usize| {
+            let t = self.operands[which];
             let format = t.dtype().float_format().filter(|_| self.arithmetic.flush_subnormals);
             let least = format.map_or(0.0, |f| f.min_normal());
-            widen(gpu, t, Widening { double: sum.double, least, magnitude: self.magnitudes, prepare: sum.prepare })
+            widen(
+                gpu,
+                t,
+                Widening { double: sum.double, least, magnitude: self.magnitudes.map(|least| least[which]), prepare: sum.prepare },
+            )
         };
-        let [a, b] = [widened(self.operands[0])?, widened(self.operands[1])?];
+        let [a, b] = [widened(0)?, widened(1)?];
         let (source, other) = if self.first == First::Source { (0, 1) } else { (1, 0) };
         let (blocks, tensors) = ([&a, &b], self.operands);
         let plan = ReferenceSums { source_dtype: tensors[source].dtype() as u32, ..self.plan };
@@ -49,14 +54,17 @@ impl Family<'_> {
     }
 }
 
-/// The elements of any tensor as f64 on the GPU.
-pub(crate) fn doubles(gpu: &'static HipDevice, t: &TensorRef<'_>) -> Result<HipAlloc> {
+/// The elements of any tensor, or their magnitudes, as f64 on the GPU.
+pub(crate) fn doubles(gpu: &'static HipDevice, t: &TensorRef<'_>, magnitudes: bool) -> Result<HipAlloc> {
     if let Backend::Hip(own) = t.device().backend()
         && std::ptr::eq(*own, gpu)
     {
-        return widen(gpu, t, Widening { double: true, least: 0.0, magnitude: false, prepare: Prepare::AS_IT_IS });
+        return widen(gpu, t, Widening { double: true, least: 0.0, magnitude: magnitudes.then_some(0.0), prepare: Prepare::AS_IT_IS });
     }
-    let values = super::operand::read_f64(t)?;
+    let mut values = super::operand::read_f64(t)?;
+    if magnitudes {
+        values.iter_mut().for_each(|v| *v = v.abs());
+    }
     let mut block = HipAlloc::new(gpu, values.len() * 8)?;
     block.write(bytemuck::cast_slice(&values))?;
     Ok(block)

@@ -60,15 +60,17 @@ impl Operands {
         Ok(Operands::Double(one(a)?, one(b)?))
     }
 
-    /// The operands without signs.
-    pub(crate) fn magnitudes(self) -> Operands {
-        fn absolute<T: Number>(mut v: Vec<T>) -> Vec<T> {
-            v.par_iter_mut().for_each(|x| *x = x.magnitude());
+    /// The operands without signs; what is not 0 counts at least as much as given.
+    pub(crate) fn magnitudes(self, least: [f64; 2]) -> Operands {
+        fn absolute<T: Number + PartialOrd>(mut v: Vec<T>, least: T) -> Vec<T> {
+            let raised = |x: T| if x > T::default() && x < least { least } else { x };
+            v.par_iter_mut().for_each(|x| *x = raised(x.magnitude()));
             v
         }
+        let [a_least, b_least] = least;
         match self {
-            Operands::Single(a, b) => Operands::Single(absolute(a), absolute(b)),
-            Operands::Double(a, b) => Operands::Double(absolute(a), absolute(b)),
+            Operands::Single(a, b) => Operands::Single(absolute(a, a_least as f32), absolute(b, b_least as f32)),
+            Operands::Double(a, b) => Operands::Double(absolute(a, a_least), absolute(b, b_least)),
         }
     }
 

@@ -188,6 +188,20 @@ fn magnitudes_and_flushes() {
     assert_eq!(value(&plain, false), -6.0 - tiny.to_f64());
     assert_eq!(value(&plain, true), 6.0 + tiny.to_f64());
     assert_eq!(value(&flush, false), -6.0);
+    let on = |arch| Gemm::new(Model::new(arch, Input::F16).unwrap());
+    let least = 2f64.powi(-14);
+    for (gemm, expected, reason) in [
+        (on(Arch::Gfx908), 6.0 + tiny.to_f64(), "subnormal numbers are kept"),
+        (on(Arch::Gfx90a), 6.0, "and flushed"),
+        (on(Arch::Gfx942), 6.0 + least, "and aligned as normal ones"),
+    ] {
+        assert_eq!(value(&gemm, true), expected, "{reason}");
+    }
+    let c = DeviceMem::from_slice(&host, &[-4.0f32]).unwrap();
+    let c = c.tensor(&[1, 1]).unwrap();
+    let bias = DeviceMem::from_slice(&host, &[-16.0f32]).unwrap();
+    let all = Gemm::new(Accumulate::F64).alpha(-2.0).beta(-0.5, &c).bias(&bias).epilogue(Epilogue::Relu);
+    assert_eq!(value(&all, true), 12.0 + 2.0 * tiny.to_f64() + 2.0 + 16.0, "all that is added, without signs");
 }
 
 #[test]

@@ -19,6 +19,7 @@
 //! Limits: a comparison of no elements is an error (nothing is no proof), both tensors must be on one device, and at most
 //! [`Options::MAX_FIRST`] mismatches are listed.
 
+pub mod bound;
 mod hip;
 mod histogram;
 pub(crate) mod host;

@@ -117,6 +117,7 @@ const PLAIN: &[&str] = &[
     "FillParams",
     "MaxWorkspace",
     "MaxResult",
+    "BoundTile",
     "VerifyValues",
     "VerifyElement",
     "VerifyExplanation",

@@ -11,6 +11,7 @@
 
 mod async_verify;
 mod bandwidth;
+mod bound;
 mod compare;
 mod compat;
 mod devices;
@@ -39,6 +40,7 @@ use target::Machine;
 const MODULES: &[(&str, &[suite::Test])] = &[
     ("async_verify", async_verify::TESTS),
     ("bandwidth", bandwidth::TESTS),
+    ("bound", bound::TESTS),
     ("compat", compat::TESTS),
     ("devices", devices::TESTS),
     ("fill", fill::TESTS),

@@ -13,7 +13,7 @@ use hipverify::{DeviceMem, Error};
 
 tests! {
     Gpus: operands_of_every_format, results_of_every_format_after_alpha_beta_bias_and_epilogue, gemm_of_every_shape_and_transposition,
-        strided_operands_and_enough_results_for_several_a_thread, every_direction_order_and_arithmetic, every_matrix_core_on_every_format_it_takes,
+        strided_operands_and_enough_results_for_several_a_thread, every_direction_order_and_arithmetic, every_matrix_core_on_every_format_it_takes, magnitudes_of_every_matrix_core,
         arithmetics_that_the_device_code_lacks_are_refused;
     Host: a_convolution_gives_each_operand_its_own_format;
 }
@@ -111,6 +111,32 @@ fn gemm_of_every_shape_and_transposition(target: &Target) -> Result<()> {
                     Ok(Gemm::new(mode).transpose_a(ta).transpose_b(tb).run(&a.view(), &b.view(), to)?)
                 })?;
             }
+        }
+    }
+    Ok(())
+}
+
+/// Those that bounds need, with numbers that are flushed or count as the least normal one, alpha, beta, C and bias.
+fn magnitudes_of_every_matrix_core(target: &Target) -> Result<()> {
+    let plain = [(Accumulate::F32, (DType::F16, DType::Bf16))];
+    let all = models().map(|m| (Accumulate::MatrixCore(m), m.input().dtypes())).chain(plain);
+    for (mode, (da, db)) in all {
+        same(target, &format!("magnitudes for {mode}"), (DType::F64, &dense(&[9, 6])), |device, to| {
+            let a = Owned::numbers(device, da, &dense(&[9, 20]), 1, false)?;
+            let b = Owned::numbers(device, db, &dense(&[20, 6]), 2, false)?;
+            let c = Owned::numbers(device, DType::Bf16, &dense(&[9, 6]), 3, false)?;
+            let bias = Owned::numbers(device, DType::F32, &dense(&[6]), 4, false)?;
+            let (c, bias) = (c.view(), bias.view());
+            Ok(Gemm::new(mode).alpha(-1.5).beta(-0.7, &c).bias(&bias).epilogue(Epilogue::Relu).magnitudes(&a.view(), &b.view(), to)?)
+        })?;
+        if da == db {
+            let conv = Conv::new("1 1 2 3 4 3 9 2 1 1 0".parse()?, Direction::Forward, mode);
+            let [first, second, result] = conv.roles().map(|role| dense(&[conv.param().elements(role)]));
+            same(target, &format!("magnitudes for {mode}"), (DType::F64, &result), |device, to| {
+                let a = Owned::numbers(device, da, &first, 1, false)?;
+                let b = Owned::numbers(device, db, &second, 2, false)?;
+                Ok(conv.magnitudes(&a.view(), &b.view(), to)?)
+            })?;
         }
     }
     Ok(())

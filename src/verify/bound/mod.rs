@@ -1,0 +1,136 @@
+//! A bound for each element: how far a correct result may lie from the exact one, from what is known of the arithmetic and the operands.
+//!
+//! An element of a GEMM or a convolution is a sum of products. With S = Σ|a||b| (and what else is added, in magnitude) and the reference r,
+//!
+//! ```text
+//! |a - r| <= fma(gamma, S, fma(relative, |r|, floor))
+//! ```
+//!
+//! where `gamma` is what the additions may lose ([`Sum::bound`]), `relative` the rounding to the result's format, `floor` what underflow loses.
+//! [`gpu_verify_bound`] compares by it, on the device of the tensors; S lies in a tensor, which `reference::Gemm::magnitudes` makes. Where elements
+//! of one tensor differ in size, no tolerance of two numbers is as sharp: S is what each element's error scales with.
+//!
+//! `docs/tolerances.md` derives the terms. Limits: floating-point results; overflow of an accumulator that the result does not show is not foreseen.
+
+mod coefficients;
+mod host;
+mod report;
+mod rule;
+mod sum;
+
+#[cfg(test)]
+mod tests;
+
+pub use coefficients::Bound;
+pub use report::{BoundReport, BoundedElement, NonFinite};
+pub use sum::{Confidence, Sum, Unit};
+
+use crate::device::{AsTensor, Backend, TensorRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::kernels::bound as kernels;
+use hipverify_sys::abi::{BOUND_BINS, BOUND_TILE, BoundRule, BoundTile};
+use std::ops::Range;
+
+/// Elements of a tile.
+const TILE: usize = BOUND_TILE as usize;
+/// Bins of the histogram.
+const BINS: usize = BOUND_BINS as usize;
+
+/// Compares `result` with `reference` on their device, each element by its own bound; `magnitudes` has S for each.
+///
+/// The reference is exact up to what [`Bound::against`] was told. A result that is not finite passes where the reference is the same, or where the bound reaches
+/// beyond the largest number of the result's format; formats without infinity may saturate there instead.
+///
+/// ```
+/// use hipverify::verify::bound::{Bound, gpu_verify_bound};
+/// use hipverify::{DType, Device, DeviceMem};
+/// let device = Device::host();
+/// let result = DeviceMem::from_slice(&device, &[1.0f32, 8.0])?;
+/// let reference = DeviceMem::from_slice(&device, &[1.0f64, 8.5])?;
+/// let magnitudes = DeviceMem::from_slice(&device, &[1.0f64, 100.0])?;
+/// let bound = Bound { gamma: 0.01, ..Bound::EXACT };
+/// assert!(gpu_verify_bound(&result, &reference, &magnitudes, &bound)?.passed());
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+///
+/// # Errors
+/// When shapes differ, there are no elements, tensors are on different devices, the result's format is one of integers, or the device reports an error.
+pub fn gpu_verify_bound(
+    result: &impl AsTensor,
+    reference: &impl AsTensor,
+    magnitudes: &impl AsTensor,
+    bound: &Bound,
+) -> Result<BoundReport> {
+    let (result, reference, magnitudes) = (result.as_tensor(), reference.as_tensor(), magnitudes.as_tensor());
+    for (tensor, what) in [(&reference, "the reference"), (&magnitudes, "the magnitudes")] {
+        result.device().expect_same(tensor.device(), what)?;
+        if tensor.shape() != result.shape() {
+            return Err(Error::Shape { what: what.to_owned(), expected: result.shape().to_vec(), found: tensor.shape().to_vec() });
+        }
+    }
+    if result.elements() == 0 {
+        let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
+        return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
+    }
+    let comparison = Comparison { tensors: [&result, &reference, &magnitudes], rule: rule::of(bound, result.dtype())? };
+    report::report(&comparison, bound)
+}
+
+/// Three tensors of one shape on one device, with elements, and the rule.
+#[derive(Debug)]
+struct Comparison<'a> {
+    /// Result, reference, magnitudes.
+    tensors: [&'a TensorRef<'a>; 3],
+    rule: BoundRule,
+}
+
+impl Comparison<'_> {
+    /// What each tile of [`TILE`] elements holds, and the histogram of all.
+    fn tiles(&self) -> Result<(Vec<BoundTile>, [u64; BINS])> {
+        match self.tensors[0].device().backend() {
+            Backend::Host => Ok(host::tiles(self)),
+            // SAFETY: the tensors lie on this device and have one shape, as `gpu_verify_bound` has found.
+            Backend::Hip(gpu) => unsafe { kernels::tiles(gpu, self.tensors, &self.rule) },
+        }
+    }
+
+    /// Error over bound of some elements; up to 1 passes.
+    fn ratios(&self, range: Range<usize>) -> Result<Vec<f64>> {
+        match self.tensors[0].device().backend() {
+            Backend::Host => Ok(host::ratios(self, range)),
+            // SAFETY: as for `tiles`; the elements are some of the tensors', as `report` asks for those of a tile.
+            Backend::Hip(gpu) => unsafe { kernels::ratios(gpu, self.tensors, &self.rule, range) },
+        }
+    }
+
+    /// The values of one element in the three tensors.
+    fn values(&self, index: usize) -> Result<[f64; 3]> {
+        let mut values = [0.0; 3];
+        for (value, tensor) in values.iter_mut().zip(self.tensors) {
+            *value = tensor.dtype().decode(bits(tensor, index)?);
+        }
+        Ok(values)
+    }
+}
+
+/// The bits of one element, wherever it lies.
+fn bits(tensor: &TensorRef<'_>, index: usize) -> Result<u64> {
+    let (dtype, at) = (tensor.dtype(), tensor.layout().index(index));
+    match tensor.device().backend() {
+        Backend::Host => Ok(dtype.load_bits(tensor.host_bytes(), at)),
+        Backend::Hip(gpu) => {
+            let (first, within) = (at / dtype.per_unit() * dtype.unit_bytes(), at % dtype.per_unit());
+            let mut bytes = vec![0; dtype.unit_bytes()];
+            // SAFETY: the layout keeps the element, and the unit that holds it, inside the tensor's memory, which its device may read.
+            unsafe { crate::device::hip::download(gpu, tensor.as_ptr().wrapping_add(first), &mut bytes)? };
+            Ok(dtype.load_bits(&bytes, within))
+        }
+    }
+}
+
+/// That a format has a bound at all.
+fn expect_float(dtype: DType, what: &str) -> Result<crate::dtype::FloatFormat> {
+    let fail = || Error::WrongDType { what: what.to_owned(), expected: "a floating-point format".to_owned(), found: dtype.to_string() };
+    dtype.float_format().copied().ok_or_else(fail)
+}

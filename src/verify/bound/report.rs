@@ -1,0 +1,221 @@
+//! The report of a comparison by bounds: a function of the data and the bound alone, but for the device's name.
+
+use super::{BINS, Bound, Comparison, TILE, rule};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::verify::Verdict;
+use crate::verify::render::{grouped, short};
+use hipverify_sys::abi::{BoundCount, BoundTile};
+use std::fmt;
+
+/// Mismatches that a report lists.
+const FIRST: usize = 8;
+
+/// An element, its values and its bound.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct BoundedElement {
+    /// Logical row-major index.
+    pub index: usize,
+    /// Coordinates, outermost dimension first.
+    pub coordinates: Vec<usize>,
+    /// The result's value.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
+    pub result: f64,
+    /// The reference's value.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
+    pub reference: f64,
+    /// How far they may lie apart.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
+    pub bound: f64,
+    /// How far they do, over that: up to 1 passes.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
+    pub ratio: f64,
+}
+
+/// What a comparison by bounds found. `Display` draws it on one screen.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct BoundReport {
+    /// Shape of the tensors.
+    pub shape: Vec<usize>,
+    /// Format of the result.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_name"))]
+    pub dtype: DType,
+    /// The coefficients.
+    pub bound: Bound,
+    /// The verdict. A pass is untrusted where zeros would pass at half of the elements of the reference that are not zero, or there are none of these.
+    pub verdict: Verdict,
+    /// Elements compared.
+    pub elements: usize,
+    /// Elements beyond their bound.
+    pub mismatches: u64,
+    /// NaNs and infinities of the result.
+    pub result: NonFinite,
+    /// NaNs and infinities of the reference.
+    pub reference: NonFinite,
+    /// The first element with the largest ratio; `None` when no element differs.
+    pub worst: Option<BoundedElement>,
+    /// The first elements beyond their bound.
+    pub first: Vec<BoundedElement>,
+    /// Finite elements of the reference that are not zero.
+    pub nonzero: u64,
+    /// At how many of these a result of zero would pass.
+    pub zero_passes: u64,
+    /// The smallest e for which a result of (1 + e) times the reference fails: the least of bound over |reference|. Infinite when none does.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
+    pub smallest_error: f64,
+    /// How many elements have a ratio of 0, then in (2^(i - 33), 2^(i - 32)] for bin i; the outermost bins have all beyond.
+    pub histogram: Vec<u64>,
+    /// The device that compared.
+    pub device: String,
+    /// Why that device.
+    pub why: String,
+}
+
+/// Values that are not finite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct NonFinite {
+    /// NaNs.
+    pub nans: u64,
+    /// Infinities of either sign.
+    pub infinities: u64,
+}
+
+/// Compares.
+pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<BoundReport> {
+    let [result, ..] = comparison.tensors;
+    let (tiles, histogram) = comparison.tiles()?;
+    let count = |what: u32| tiles.iter().map(|t| u64::from(t.counts[what as usize])).sum::<u64>();
+    let largest = |of: fn(&BoundTile) -> f64| tiles.iter().map(of).fold(0.0, f64::max);
+    let (ratio, power) = (largest(|t| t.ratio), largest(|t| t.power));
+    let (mismatches, nonzero, zero_passes) =
+        (count(BoundCount::BOUND_MISMATCHES), count(BoundCount::BOUND_NONZERO), count(BoundCount::BOUND_ZERO_PASSES));
+    let verdict = match mismatches {
+        0 if 2 * zero_passes >= nonzero => Verdict::Untrusted,
+        0 => Verdict::Pass,
+        _ => Verdict::Fail,
+    };
+    let worst = tiles.iter().position(|t| t.ratio == ratio).filter(|_| ratio > 0.0);
+    let worst = worst.map(|tile| found(comparison, tile, 1, |r| r == ratio)).transpose()?;
+    let mut first = Vec::new();
+    for tile in (0..tiles.len()).filter(|&t| tiles[t].counts[BoundCount::BOUND_MISMATCHES as usize] > 0) {
+        if first.len() == FIRST {
+            break;
+        }
+        first.extend(found(comparison, tile, FIRST - first.len(), |r| r > 1.0)?);
+    }
+    Ok(BoundReport {
+        shape: result.shape().to_vec(),
+        dtype: result.dtype(),
+        bound: *bound,
+        verdict,
+        elements: result.elements(),
+        mismatches,
+        result: NonFinite { nans: count(BoundCount::BOUND_NANS_A), infinities: count(BoundCount::BOUND_INFINITIES_A) },
+        reference: NonFinite { nans: count(BoundCount::BOUND_NANS_R), infinities: count(BoundCount::BOUND_INFINITIES_R) },
+        worst: worst.and_then(|mut found| found.pop()),
+        first,
+        nonzero,
+        zero_passes,
+        smallest_error: 1.0 / power,
+        histogram: histogram.to_vec(),
+        device: result.device().name(),
+        why: result.device().why().to_owned(),
+    })
+}
+
+/// The first elements of a tile whose ratio is wanted.
+fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(f64) -> bool) -> Result<Vec<BoundedElement>> {
+    let start = tile * TILE;
+    let ratios = comparison.ratios(start..comparison.tensors[0].elements().min(start + TILE))?;
+    let element = |(i, ratio): (usize, f64)| -> Result<BoundedElement> {
+        let index = start + i;
+        let [a, r, s] = comparison.values(index)?;
+        let coordinates = comparison.tensors[0].layout().coordinates(index);
+        Ok(BoundedElement { index, coordinates, result: a, reference: r, bound: rule::ratio(&comparison.rule, a, r, s).1, ratio })
+    };
+    ratios.into_iter().enumerate().filter(|(_, ratio)| wanted(*ratio)).take(most).map(element).collect()
+}
+
+impl BoundReport {
+    /// Whether every element is within its bound; also where that could hardly have been otherwise.
+    pub fn passed(&self) -> bool {
+        self.verdict != Verdict::Fail
+    }
+
+    /// A power of two below which error over bound lies for this share of the elements, or 0: how tight the bound is.
+    pub fn quantile(&self, share: f64) -> f64 {
+        let wanted = share * self.elements as f64;
+        let mut below = 0;
+        let bin = self.histogram.iter().position(|n| {
+            below += n;
+            below as f64 >= wanted
+        });
+        match bin {
+            Some(0) => 0.0,
+            Some(i) if i + 1 < BINS => 2f64.powi(i as i32 - 32),
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// Width of a label, as in other reports.
+const LABEL: usize = 11;
+
+impl fmt::Display for BoundReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = grouped(self.elements as u64);
+        let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
+        write!(f, "{}  ", self.verdict.word())?;
+        match self.mismatches {
+            0 => write!(f, "{total} elements within their bounds")?,
+            n => write!(f, "{} of {total} elements beyond their bounds", grouped(n))?,
+        }
+        write!(f, "   {}[{}]", self.dtype, shape.join(","))?;
+        if self.verdict == Verdict::Untrusted {
+            let (passes, nonzero) = (grouped(self.zero_passes), grouped(self.nonzero));
+            write!(f, "\n  {:<LABEL$}a result of zeros would have passed at {passes} of {nonzero} elements that are not zero", "warning")?;
+        }
+        let Bound { gamma, relative, floor } = self.bound;
+        let terms = [gamma, relative, floor].map(|x| short(x, 4));
+        write!(f, "\n  {:<LABEL$}{} S + {} |r| + {}   S = sum of |a||b|, r the reference", "bound", terms[0], terms[1], terms[2])?;
+        if let Some(worst) = &self.worst {
+            write!(f, "\n  {:<LABEL$}{worst}", "worst")?;
+        }
+        if !self.first.is_empty() {
+            let places: Vec<String> = self.first.iter().map(|e| format!("{:?}", e.coordinates)).collect();
+            write!(f, "\n  {:<LABEL$}{}", "first", places.join("  "))?;
+        }
+        let quantiles = [0.5, 0.99].map(|share| short(self.quantile(share), 3));
+        write!(f, "\n  {:<LABEL$}half of the elements below {} of their bounds, 99 % below {}", "ratios", quantiles[0], quantiles[1])?;
+        match self.smallest_error {
+            e if e.is_finite() => write!(f, "\n  {:<LABEL$}a relative error of {} everywhere fails", "power", short(e, 3))?,
+            _ => write!(f, "\n  {:<LABEL$}no relative error everywhere fails", "power")?,
+        }
+        write!(f, "; zeros would pass at {} of {} elements", grouped(self.zero_passes), grouped(self.nonzero))?;
+        self.class_line(f)?;
+        write!(f, "\n  {:<LABEL$}{} ({})", "device", self.device, self.why)
+    }
+}
+
+impl BoundReport {
+    fn class_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sides = [("result", self.result), ("reference", self.reference)];
+        if sides.iter().all(|(_, c)| c.nans + c.infinities == 0) {
+            return Ok(());
+        }
+        let texts = sides.map(|(name, c)| format!("{name}: {} NaN, {} infinite", grouped(c.nans), grouped(c.infinities)));
+        write!(f, "\n  {:<LABEL$}{}", "non-finite", texts.join("   "))
+    }
+}
+
+impl fmt::Display for BoundedElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [result, reference, bound, ratio] =
+            [(self.result, 7), (self.reference, 7), (self.bound, 4), (self.ratio, 4)].map(|(x, digits)| short(x, digits));
+        write!(f, "{:?}   result {result}   reference {reference}   bound {bound}   {ratio} x bound", self.coordinates)
+    }
+}

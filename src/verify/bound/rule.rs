@@ -1,0 +1,55 @@
+//! The rule for one element; `hip/bound.hip` has the same.
+
+use super::{Bound, expect_float};
+use crate::dtype::{DType, Specials};
+use crate::error::Result;
+use hipverify_sys::abi::BoundRule;
+
+/// The rule of a bound for results of this format.
+pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
+    let format = expect_float(dtype, "a result that is compared by a bound")?;
+    // Half a step above the largest number: from there on rounding to nearest overflows. f64 has none that f64 could tell.
+    let largest = format.max_finite();
+    let half_step = crate::dtype::exp2(format.max_exponent()) * format.unit_roundoff();
+    Ok(BoundRule {
+        gamma: bound.gamma,
+        relative: bound.relative,
+        floor: bound.floor,
+        largest,
+        overflow: largest + half_step,
+        infinity: u32::from(format.specials == Specials::Ieee),
+        nan: u32::from(format.has_nan()),
+    })
+}
+
+/// fma(gamma, S, fma(relative, |r|, floor)).
+pub(super) fn limit([gamma, relative, floor]: [f64; 3], r: f64, s: f64) -> f64 {
+    gamma.mul_add(s, relative.mul_add(r.abs(), floor))
+}
+
+/// Error over bound of an element, and its bound; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
+///
+/// A quotient of two f64 is at most 1 exactly when the first is at most the second.
+pub(super) fn ratio(rule: &BoundRule, a: f64, r: f64, s: f64) -> (f64, f64) {
+    let limit = limit([rule.gamma, rule.relative, rule.floor], r, s);
+    let wrong = |right: bool| if right { 0.0 } else { f64::INFINITY };
+    // The largest number, or NaN, in the place of an infinity that the format has not.
+    let saturated = rule.infinity == 0 && (a.is_nan() || a.abs() == rule.largest && (a < 0.0) == (r < 0.0));
+    if r.is_nan() {
+        return (wrong(a.is_nan() || rule.nan == 0), limit);
+    }
+    if r.is_infinite() {
+        return (wrong(a == r || saturated), limit);
+    }
+    let d = (a - r).abs();
+    if d <= limit {
+        return (if limit < f64::INFINITY && d > 0.0 { d / limit } else { 0.0 }, limit);
+    }
+    let beyond = (if a < 0.0 { -r } else { r }) + limit >= rule.overflow || a.is_nan() && r.abs() + limit >= rule.overflow;
+    if beyond && (a.is_infinite() || saturated) {
+        return (0.0, limit);
+    }
+    let quotient = d / limit;
+    // Not a number where S is none.
+    (if quotient < f64::INFINITY { quotient } else { f64::INFINITY }, limit)
+}

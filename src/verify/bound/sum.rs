@@ -1,0 +1,155 @@
+//! What additions lose: the units that add, and the factor of S that follows.
+//!
+//! Let the computed sum be Σ p_k Π(1 + δ), where product k passes through the roundings of its path. With n roundings of |δ| <= u on the longest path,
+//!
+//! * worst case: |Π(1 + δ) - 1| <= n u / (1 - n u) (Higham, *Accuracy and Stability*, lemma 3.1), in any order of additions;
+//! * where the errors have mean zero, given those before: |Π(1 + δ) - 1| <= exp(λ √n u + n u² / (1 - u)) - 1 with probability of at least
+//!   1 - 2 exp(-λ² (1 - u)² / 2) (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, theorem 2.4). λ is taken such that it holds for every product of
+//!   every element together: 2 · products · elements · exp(-λ² (1 - u)² / 2) = the probability that is asked for.
+//!
+//! Truncation has no mean of zero: it counts in full in both.
+
+use super::Bound;
+use crate::error::{Error, Result};
+
+/// The unit roundoff of f32.
+const U32: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// How sure a bound is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Confidence {
+    /// It holds whatever the signs of rounding errors: also for constant operands, whose errors all point one way.
+    WorstCase,
+    /// Some element exceeds it with at most this probability, where errors of rounding to nearest have mean zero.
+    Exceeded(f64),
+}
+
+impl Default for Confidence {
+    /// Once in a million comparisons.
+    fn default() -> Confidence {
+        Confidence::Exceeded(1e-6)
+    }
+}
+
+impl Confidence {
+    /// The bound that is exceeded with probability `1 - confidence`.
+    ///
+    /// # Errors
+    /// When that is not between 0 and 1, both left out.
+    pub fn new(confidence: f64) -> Result<Confidence> {
+        let exceeded = 1.0 - confidence;
+        if confidence > 0.0 && exceeded > 0.0 {
+            return Ok(Confidence::Exceeded(exceeded));
+        }
+        let limit = "between 0 and 1, both left out".to_owned();
+        Err(Error::InvalidArgument { what: "confidence", value: confidence.to_string(), limit })
+    }
+}
+
+/// A unit that adds products to an accumulator, as far as errors go. Products are taken in groups; each group joins the accumulator in a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit {
+    /// Unit roundoff of the accumulator's format: one rounding to nearest a step.
+    pub roundoff: f64,
+    /// Products of a group.
+    pub group: usize,
+    /// Roundings to nearest that a product passes inside its group.
+    pub depth: usize,
+    /// What truncation loses of a group, as a factor of its Σ|a||b|: once, however long the sum.
+    pub truncation: f64,
+    /// What truncation loses of the accumulator in each step, as a factor of the magnitudes added so far.
+    pub drift: f64,
+    /// What underflow loses, for each product.
+    pub underflow: f64,
+}
+
+impl Unit {
+    /// Additions in f32 in any order, one product at a time; products exact or rounded. 2^-149 covers half the least number for the product and for the sum.
+    pub const F32: Unit =
+        Unit { roundoff: U32, group: 1, depth: 0, truncation: 0.0, drift: 0.0, underflow: (f32::MIN_POSITIVE * f32::EPSILON) as f64 };
+
+    /// Additions in f64.
+    pub const F64: Unit = Unit { roundoff: f64::EPSILON / 2.0, underflow: f64::MIN_POSITIVE * f64::EPSILON, ..Unit::F32 };
+
+    /// Groups whose exact sum with the accumulator is rounded once to f32.
+    pub const fn exact(group: usize) -> Unit {
+        Unit { group, ..Unit::F32 }
+    }
+
+    /// Groups added in a tree of f32 additions, results below the least normal f32 flushed: 2 `group` products and sums of a group, of which each may lose 2^-126.
+    pub const fn tree(group: usize) -> Unit {
+        Unit { group, depth: group.ilog2() as usize, underflow: 2.0 * f32::MIN_POSITIVE as f64, ..Unit::F32 }
+    }
+
+    /// Groups truncated at 24 bits below their largest exponent, joined with an accumulator rounded down there, the sum rounded down at 31 bits and then to f32.
+    ///
+    /// Of a group with the largest exponent e, each product but the largest loses less than 2^(e - 24), and so does the accumulator where e is above its own
+    /// exponent: `group` times 2^-24 of the group's largest product. Where the accumulator has the larger exponent, it is exact and the group's sum loses
+    /// 2^-`keep` of it; rounding down at 31 bits loses 2^-31 of the sum. 2^e is at most a product's magnitude when subnormal factors count as the least normal number.
+    pub fn fused(group: usize, keep: u32) -> Unit {
+        let two_to_minus = |bits: u32| 1.0 / (1u64 << bits) as f64;
+        Unit { group, truncation: group as f64 * two_to_minus(24), drift: two_to_minus(31) + two_to_minus(keep.min(63)), ..Unit::F32 }
+    }
+}
+
+/// A sum of products as a kernel forms it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sum {
+    /// What adds.
+    pub unit: Unit,
+    /// Products.
+    pub terms: usize,
+    /// Parts that are summed apart and then added (split-k).
+    pub parts: usize,
+    /// Unit roundoff of the format that parts are stored and added in, where it is coarser than the accumulator's; else 0.
+    pub parts_roundoff: f64,
+    /// Roundings after the sum, in the accumulator's format: alpha, beta C, bias.
+    pub after: usize,
+    /// Unit roundoffs of the formats that the operands are rounded to first, where that is not exact; else 0.
+    pub inputs: [f64; 2],
+}
+
+impl Sum {
+    /// A sum of `terms` products in one part, of exact operands, with nothing after it.
+    pub const fn new(unit: Unit, terms: usize) -> Sum {
+        Sum { unit, terms, parts: 1, parts_roundoff: 0.0, after: 0, inputs: [0.0; 2] }
+    }
+
+    /// What such a sum may lose, in one of so many elements. Infinite where the arithmetic is too coarse for the length of the sum.
+    pub fn bound(&self, confidence: Confidence, elements: usize) -> Bound {
+        let Sum { unit, terms, .. } = *self;
+        let parts = self.parts.max(1);
+        let groups = terms.div_ceil(parts).div_ceil(unit.group);
+        let roundings = (groups + unit.depth + parts - 1 + self.after) as f64;
+        let drift = groups as f64 * unit.drift;
+        let worst = quotient(roundings * unit.roundoff + drift);
+        let grown = match confidence {
+            Confidence::WorstCase => worst,
+            Confidence::Exceeded(probability) => {
+                let u = unit.roundoff;
+                let lambda = lambda(probability, terms.max(1) as f64 * elements as f64) / (1.0 - u);
+                worst.min(libm::expm1(lambda * roundings.sqrt() * u + roundings * u * u / (1.0 - u) + drift))
+            }
+        };
+        let stored = if self.parts_roundoff > 0.0 { quotient(parts as f64 * self.parts_roundoff) } else { 0.0 };
+        if !(grown + stored).is_finite() {
+            return Bound { gamma: f64::INFINITY, ..Bound::EXACT };
+        }
+        let sum = grown + unit.truncation * (1.0 + grown);
+        let [a, b] = self.inputs;
+        // (1 + x)(1 + y) - 1 without the cancellation.
+        let both = |x: f64, y: f64| x + y + x * y;
+        let floor = (terms + parts) as f64 * unit.underflow * (1.0 + grown);
+        Bound { gamma: both(both(sum, stored), both(a, b)), floor, ..Bound::EXACT }
+    }
+}
+
+/// w / (1 - w), and no bound where w reaches 1.
+fn quotient(w: f64) -> f64 {
+    if w < 1.0 { w / (1.0 - w) } else { f64::INFINITY }
+}
+
+/// The λ for which 2 · `events` · exp(-λ² / 2) is this probability.
+fn lambda(probability: f64, events: f64) -> f64 {
+    (2.0 * libm::log(2.0 * events / probability)).max(0.0).sqrt()
+}

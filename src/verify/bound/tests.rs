@@ -1,0 +1,192 @@
+use super::{BINS, Bound, Confidence, Sum, TILE, Unit, gpu_verify_bound, host, rule};
+use crate::device::{Device, DeviceMem};
+use crate::dtype::{DType, F8E4M3, F16};
+use crate::verify::Verdict;
+
+const U: f64 = 1.0 / 16777216.0;
+
+fn near(found: f64, expected: f64, what: &str) {
+    assert!((found / expected - 1.0).abs() < 1e-3, "{what}: {found:e}, expected {expected:e}");
+}
+
+#[test]
+fn gamma_of_each_unit() {
+    let gamma = |sum: Sum, confidence| sum.bound(confidence, 1000).gamma;
+    for (unit, terms, expected, reason) in [
+        (Unit::F32, 1000, 1000.0 * U, "a rounding a product"),
+        (Unit::F64, 1000, 1000.0 * f64::EPSILON / 2.0, "the same in f64"),
+        (Unit::exact(4), 1000, 250.0 * U, "one rounding for four products"),
+        (Unit::exact(4), 1001, 251.0 * U, "a last group that is not full"),
+        (Unit::tree(4), 1000, 252.0 * U, "two more for the last group's tree"),
+        (Unit::tree(2), 1000, 501.0 * U, "one more"),
+        (
+            Unit::fused(8, 32),
+            1024,
+            128.0 * U + 8.0 * U + 128.0 * 1.5 * 2f64.powi(-31),
+            "eight truncated products, once; 31 and 32 bits a step",
+        ),
+        (Unit::fused(16, 52), 1024, 64.0 * U + 16.0 * U + 64.0 * 2f64.powi(-31), "nearly nothing lost by alignment"),
+    ] {
+        near(gamma(Sum::new(unit, terms), Confidence::WorstCase), expected, reason);
+    }
+    let sum = Sum::new(Unit::F32, 1000);
+    for (sum, expected, reason) in [
+        (Sum { parts: 4, ..sum }, 253.0 * U, "250 products a part, three additions"),
+        (Sum { after: 3, ..sum }, 1003.0 * U, "alpha, beta C and its addition"),
+        (
+            Sum { parts: 2, parts_roundoff: 2f64.powi(-11), ..sum },
+            501.0 * U + 2.0 * 2f64.powi(-11) / (1.0 - 2f64.powi(-10)),
+            "two parts stored in f16",
+        ),
+        (Sum { inputs: [2f64.powi(-8); 2], ..sum }, 2f64.powi(-7) + 2f64.powi(-16) + 1000.0 * U * 1.0078, "both operands rounded to bf16"),
+    ] {
+        assert!((gamma(sum, Confidence::WorstCase) / expected - 1.0).abs() < 1e-3, "{reason}");
+    }
+    assert_eq!(gamma(Sum::new(Unit { roundoff: 2f64.powi(-8), ..Unit::F32 }, 256), Confidence::WorstCase), f64::INFINITY, "n u = 1");
+}
+
+#[test]
+fn the_probable_bound_grows_with_the_root() {
+    let at = |terms, confidence| Sum::new(Unit::F32, terms).bound(confidence, 1 << 20).gamma;
+    let probable = Confidence::default();
+    assert_eq!(at(16, probable), at(16, Confidence::WorstCase), "a short sum: the worst case is the smaller one");
+    // λ = sqrt(2 ln(2 · 2^14 · 2^20 / 1e-6)).
+    near(at(1 << 14, probable), 128.0 * U * (2.0 * (2f64.powi(35) * 1e6).ln()).sqrt(), "λ √n u");
+    assert!(at(1 << 14, Confidence::new(0.999).unwrap()) < at(1 << 14, probable), "less certain, so smaller");
+    for wrong in [0.0, 1.0, -1.0, f64::NAN, 2.0] {
+        assert!(Confidence::new(wrong).is_err(), "{wrong}");
+    }
+    let drift = Sum::new(Unit::fused(8, 32), 1 << 20).bound(probable, 1).gamma
+        - Sum::new(Unit { drift: 0.0, ..Unit::fused(8, 32) }, 1 << 20).bound(probable, 1).gamma;
+    near(drift, 131_072.0 * 1.5 * 2f64.powi(-31), "truncation counts in full");
+}
+
+#[test]
+fn stages_join() {
+    let bound = Bound { gamma: 0.5, relative: 0.0, floor: 0.25 }.rounded_to(DType::F16).unwrap();
+    let u = 2f64.powi(-11);
+    assert_eq!(bound, Bound { gamma: 0.5 + 0.5 * u, relative: u, floor: 0.25 + 0.25 * u + 2f64.powi(-25) });
+    let exact = bound.against(DType::F64, 0).unwrap();
+    assert!(
+        exact.gamma > bound.gamma && exact.gamma < bound.gamma * 1.001 && exact.relative > bound.relative && exact.floor >= bound.floor
+    );
+    let rounded = bound.against(DType::F32, 0).unwrap();
+    near(rounded.relative - u, U * (1.0 + u), "the reference's own rounding");
+    near(rounded.gamma, bound.gamma, "which S does not enter");
+    assert!(bound.rounded_to(DType::I8).is_err() && bound.against(DType::I32, 1).is_err());
+    assert_eq!(Bound { gamma: 2.0, relative: 0.5, floor: 0.25 }.of(3.0, -4.0), 8.25);
+}
+
+#[test]
+fn one_element() {
+    let bound = Bound { gamma: 0.5, relative: 0.25, floor: 0.125 };
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    for (dtype, [a, r, s], expected, reason) in [
+        (DType::F32, [1.0, 1.0, 0.0], 0.0, "equal"),
+        // The bound is 0.5 · 2 + 0.25 · 4 + 0.125.
+        (DType::F32, [4.0 + 2.125, 4.0, 2.0], 1.0, "at its bound"),
+        (DType::F32, [-4.0 - 2.125, -4.0, 2.0], 1.0, "of either sign"),
+        (DType::F32, [4.0 - 4.25, 4.0, 2.0], 2.0, "beyond"),
+        (DType::F32, [NAN, 4.0, 2.0], INF, "NaN for a number"),
+        (DType::F32, [4.0, NAN, NAN], INF, "a number for NaN"),
+        (DType::F32, [NAN, NAN, NAN], 0.0, "both NaN"),
+        (DType::F4E2M1, [0.0, NAN, NAN], 0.0, "a format without NaN"),
+        (DType::F32, [INF, INF, INF], 0.0, "both infinite"),
+        (DType::F32, [-INF, INF, INF], INF, "of the other sign"),
+        (DType::F32, [1.0, INF, INF], INF, "a number for infinity"),
+        (DType::F16, [INF, 4.0, 2.0], INF, "infinity for a number"),
+        (DType::F16, [INF, 65520.0, 0.0], 0.0, "what rounds to infinity"),
+        (DType::F16, [-INF, 65520.0, 0.0], INF, "not to the other one"),
+        (DType::F16, [INF, 60000.0, 0.0], 0.0, "what may, within its bound of 15000"),
+        (DType::F16, [INF, 40000.0, 0.0], INF, "what may not"),
+        (DType::F16, [65504.0, 200_000.0, 0.0], (200_000.0 - 65504.0) / 50000.125, "f16 has infinity and must not saturate"),
+        (DType::F8E4M3, [448.0, 2000.0, 0.0], 0.0, "e4m3 has none and may"),
+        (DType::F8E4M3, [-448.0, 2000.0, 0.0], 2448.0 / 500.125, "at the number of the same sign"),
+        (DType::F8E4M3, [NAN, 2000.0, 0.0], 0.0, "or give NaN"),
+        (DType::F8E4M3, [NAN, 200.0, 0.0], INF, "where it overflows"),
+        (DType::F8E4M3, [448.0, INF, INF], 0.0, "or where the reference does"),
+    ] {
+        let found = rule::ratio(&rule::of(&bound, dtype).unwrap(), a, r, s).0;
+        assert_eq!(found, expected, "{dtype} {a} {r} {s}: {reason}");
+    }
+}
+
+#[test]
+fn bins_are_powers_of_two() {
+    for (ratio, expected) in [
+        (0.0, 0),
+        (1e-300, 1),
+        (0.5, 31),
+        (0.500001, 32),
+        (1.0, 32),
+        (1.0000001, 33),
+        (2.0, 33),
+        (2000.0, BINS - 1),
+        (f64::INFINITY, BINS - 1),
+    ] {
+        assert_eq!(host::bin(ratio), expected, "{ratio}");
+    }
+}
+
+#[test]
+fn a_report_names_the_worst_and_the_first() {
+    let device = Device::host();
+    let n = 3 * TILE + 17;
+    let reference: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
+    let mut result: Vec<F16> = reference.iter().map(|&r| F16::from_f64(r)).collect();
+    // The largest ratio is in the last tile, an equal one follows; a smaller mismatch comes first.
+    for (i, error) in [(5, 0.0625), (TILE + 1, 0.25), (3 * TILE + 3, 0.5), (3 * TILE + 10, 0.5)] {
+        result[i] = F16::from_f64(reference[i] + error);
+    }
+    let [a, s] = [result, vec![F16::ONE; n]].map(|v| DeviceMem::from_slice(&device, &v).unwrap());
+    let r = DeviceMem::from_slice(&device, &reference).unwrap();
+    let bound = Bound { gamma: 0.125, ..Bound::EXACT };
+    let report = gpu_verify_bound(&a, &r, &s, &bound).unwrap();
+    let worst = report.worst.clone().unwrap();
+    assert_eq!((report.verdict, report.mismatches, worst.index, worst.ratio, worst.bound), (Verdict::Fail, 3, 3 * TILE + 3, 4.0, 0.125));
+    assert_eq!(report.first.iter().map(|e| e.index).collect::<Vec<_>>(), [TILE + 1, 3 * TILE + 3, 3 * TILE + 10]);
+    assert_eq!((report.smallest_error, report.zero_passes, report.nonzero), (0.125 / 7.0, 0, n as u64));
+    assert_eq!((report.histogram.iter().sum::<u64>(), report.histogram[31], report.histogram[34]), (n as u64, 1, 2));
+    assert_eq!((report.quantile(0.5), report.quantile(1.0)), (0.0, 4.0));
+    let text = report.to_string();
+    assert!(text.starts_with("FAIL  3 of 12,305 elements beyond their bounds   f16[12305]\n"), "{text}");
+    assert!(text.contains(&format!("worst      [{}]   result 7.5   reference 7   bound 0.125   4 x bound", 3 * TILE + 3)), "{text}");
+}
+
+#[test]
+fn a_pass_that_zeros_would_share_is_untrusted() {
+    let device = Device::host();
+    let with = |reference: &[f64], gamma: f64| {
+        let r = DeviceMem::from_slice(&device, reference).unwrap();
+        let s = DeviceMem::from_slice(&device, &vec![1.0; reference.len()]).unwrap();
+        gpu_verify_bound(&r, &r, &s, &Bound { gamma, ..Bound::EXACT }).unwrap().verdict
+    };
+    for (reference, gamma, verdict, reason) in [
+        (&[1.0, -2.0, 4.0, 8.0][..], 0.5, Verdict::Pass, "zeros fail"),
+        (&[1.0, -2.0, 4.0, 8.0], 1.0, Verdict::Pass, "zeros pass at one of four"),
+        (&[1.0, -2.0, 4.0, 8.0], 2.0, Verdict::Untrusted, "at half of them"),
+        (&[0.0, 0.0, 4.0], 1.0, Verdict::Pass, "zeros of the reference do not count"),
+        (&[0.0], 1.0, Verdict::Untrusted, "nothing but zeros"),
+        (&[f64::NAN], 1.0, Verdict::Untrusted, "nothing finite"),
+        (&[1.0], f64::INFINITY, Verdict::Untrusted, "no bound"),
+    ] {
+        assert_eq!(with(reference, gamma), verdict, "{reason}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_an_error() {
+    let device = Device::host();
+    let three = DeviceMem::from_slice(&device, &[1.0f32; 3]).unwrap();
+    let two = DeviceMem::from_slice(&device, &[1.0f32; 2]).unwrap();
+    let none = DeviceMem::<f32>::new(&device, 0).unwrap();
+    let integers = DeviceMem::from_slice(&device, &[1i32; 3]).unwrap();
+    let eights = DeviceMem::from_slice(&device, &[F8E4M3(0x38); 3]).unwrap();
+    let text = |r: crate::Result<super::BoundReport>| r.unwrap_err().to_string();
+    assert!(text(gpu_verify_bound(&three, &two, &three, &Bound::EXACT)).starts_with("the reference: shape [2]"));
+    assert!(text(gpu_verify_bound(&three, &three, &two, &Bound::EXACT)).starts_with("the magnitudes: shape [2]"));
+    assert!(text(gpu_verify_bound(&none, &none, &none, &Bound::EXACT)).contains("elements = 0"));
+    assert!(text(gpu_verify_bound(&integers, &three, &three, &Bound::EXACT)).contains("found i32"));
+    assert!(gpu_verify_bound(&eights, &three, &three, &Bound::EXACT).is_ok());
+}

@@ -1,0 +1,80 @@
+//! Comparisons by a bound of each element: GPUs give the host's report, in every format and layout.
+
+use crate::suite::tests;
+use crate::target::Target;
+use crate::tensors::{Owned, encode, numbers};
+use anyhow::{Context, Result, ensure};
+use hipverify::device::{Device, Layout};
+use hipverify::dtype::DType;
+use hipverify::verify::bound::{Bound, BoundReport, gpu_verify_bound};
+
+tests! {
+    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches;
+}
+
+/// The coefficients; the floor leaves some elements beyond, as the numbers of both tensors are unrelated.
+const BOUND: Bound = Bound { gamma: 0.25, relative: 0.125, floor: 0.5 };
+
+/// The report of tensors of these formats and this layout, made of these seeds, without what names the device.
+fn report(device: &Device, dtypes: [DType; 3], layout: &Layout, wild: bool) -> Result<BoundReport> {
+    let owned = |i: usize, wild| Owned::numbers(device, dtypes[i], layout, i as u64, wild);
+    let (a, r, s) = (owned(0, wild)?, owned(1, wild)?, owned(2, false)?);
+    let mut report = gpu_verify_bound(&a.view(), &r.view(), &s.view(), &BOUND)?;
+    (report.device, report.why) = (String::new(), String::new());
+    Ok(report)
+}
+
+fn same(target: &Target, dtypes: [DType; 3], layout: &Layout, wild: bool) -> Result<BoundReport> {
+    let (found, expected) = (report(&target.device, dtypes, layout, wild)?, report(&Device::host(), dtypes, layout, wild)?);
+    // By their text: NaN differs from itself.
+    ensure!(format!("{found:?}") == format!("{expected:?}"), "{dtypes:?} {layout:?}\n{found:?}\nexpected\n{expected:?}");
+    Ok(expected)
+}
+
+fn every_format(target: &Target) -> Result<()> {
+    use DType::*;
+    // More than a tile, and not a multiple of one.
+    let layout = Layout::contiguous(&[2, 2500])?;
+    for (i, dtype) in DType::ALL.into_iter().filter(|d| d.float_format().is_some()).enumerate() {
+        let references = [F64, F32, F16, Bf16, F8E5M2];
+        let report = same(target, [dtype, references[i % references.len()], [F64, F32][i % 2]], &layout, i % 3 == 0)?;
+        ensure!(report.mismatches > 0 && report.zero_passes > 0, "{dtype}: nothing differs, or no zero passes");
+    }
+    Ok(())
+}
+
+fn every_layout(target: &Target) -> Result<()> {
+    for layout in [
+        Layout::strided(&[70, 90], &[96, 1], 5)?,
+        Layout::strided(&[70, 90], &[1, 70], 0)?,
+        Layout::strided(&[5000], &[-1], 4999)?,
+        Layout::contiguous(&[1])?,
+        Layout::contiguous(&[3, 4096])?,
+    ] {
+        for dtype in [DType::F16, DType::F4E2M1] {
+            same(target, [dtype, DType::F64, DType::F64], &layout, false).with_context(|| format!("{layout:?}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// More tiles with mismatches than are looked into, and more than one tile a block on small devices.
+fn what_is_not_finite_and_many_mismatches(target: &Target) -> Result<()> {
+    let layout = Layout::contiguous(&[target.size(40, 4000), 4096])?;
+    let report = same(target, [DType::F16, DType::F8E5M2, DType::F32], &layout, true)?;
+    ensure!(report.first.len() == 8 && report.result.nans > 0 && report.reference.infinities > 0, "{report}");
+    // One element alone beyond its bound, in the last tile.
+    let n = layout.elements();
+    let one = numbers(DType::F16, n, 3, false);
+    let mut other = one.clone();
+    DType::F16.store_bits(&mut other, n - 2, encode(DType::F16, 500.0));
+    let on = |device: &Device| -> Result<BoundReport> {
+        let tensor = |bytes: &[u8]| Owned::new(device, DType::F16, &layout, bytes);
+        let (a, r) = (tensor(&other)?, tensor(&one)?);
+        Ok(gpu_verify_bound(&a.view(), &r.view(), &r.view(), &Bound { gamma: 0.0, ..BOUND })?)
+    };
+    let (found, expected) = (on(&target.device)?, on(&Device::host())?);
+    ensure!((found.mismatches, &found.worst, &found.first) == (1, &expected.worst, &expected.first), "{found}\n{expected}");
+    ensure!(found.first[0].index == n - 2 && found.histogram == expected.histogram, "{found}");
+    Ok(())
+}
