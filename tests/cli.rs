@@ -12,6 +12,18 @@ struct Run {
     err: String,
 }
 
+impl Run {
+    fn of(output: std::process::Output) -> Run {
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// The lines with single spaces.
+    fn lines(&self) -> Vec<String> {
+        self.out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+}
+
 /// A folder for the files of one test, and runs inside it.
 struct Folder(tempfile::TempDir);
 
@@ -38,9 +50,14 @@ impl Folder {
             command.env_remove(name);
         }
         command.args(line.split_whitespace()).current_dir(self.0.path()).envs(variables.iter().copied());
-        let output = command.output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Run { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+        Run::of(command.output().unwrap())
+    }
+
+    /// A run with a file as standard input.
+    fn run_on(&self, input: &str, line: &str) -> Run {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        command.args(line.split_whitespace()).current_dir(self.0.path()).stdin(std::fs::File::open(self.path(input)).unwrap());
+        Run::of(command.output().unwrap())
     }
 
     /// Runs what must be refused: code 2, nothing on stdout, one line on stderr.
@@ -152,6 +169,8 @@ fn every_bad_input_is_told_clearly() {
     folder.put("empty.npy", &npy_f32(&[]));
     folder.put("u64.npy", &npy("<u8", "False", "(3,)", &[0; 24]));
     folder.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
+    folder.put("text.npy", &npy("<U3", "False", "(1,)", &[0; 12]));
+    folder.put("object.npy", &npy("|O", "False", "(1,)", &[0; 9]));
     folder.put("void.npy", &npy("|V1", "False", "(3,)", &[0; 3]));
     folder.put("zip.npz", b"PK\x03\x04 and no more");
     folder.put("x.safetensors", &[255; 64]);
@@ -160,17 +179,25 @@ fn every_bad_input_is_told_clearly() {
     folder.put("mask.safetensors", &safetensors(&[("mask", "U64", &[2], vec![0; 16])]));
     for (line, words) in [
         ("compare absent.npy good.npy", "absent.npy: No such file"),
-        ("compare . good.npy", ".: is a directory"),
+        ("compare . good.npy", "good.npy has one without a name; choose one with --tensor"),
         ("compare short.npy good.npy", "short.npy: truncated: shape [3] of 4-byte elements takes 12 bytes, the file holds 11"),
         ("compare header.npy good.npy", "header.npy: truncated: the header needs"),
         ("compare magic.npy good.npy", "magic.npy: not an .npy file: it starts with \\x93NUMPZ"),
-        ("compare zip.npz good.npy", "zip.npz: not a readable .npz archive"),
+        ("compare zip.npz good.npy", "zip.npz: not a readable zip archive"),
         ("compare x.safetensors good.npy", "x.safetensors: not a .safetensors file: the header claims"),
         ("compare two.npy good.npy", "two.npy against good.npy"),
         ("compare two.npy good.npy", "shape [2] does not match [3]"),
         ("compare empty.npy empty.npy", "comparison of nothing is not a pass"),
         ("compare u64.npy good.npy", "dtype '<u8' (unsigned) is not supported"),
-        ("compare complex.npy good.npy", "dtype '<c8' (complex) is not supported"),
+        ("compare complex.npy good.npy", "complex.npy against good.npy: shape [1, 2] does not match [3]"),
+        ("compare text.npy good.npy", "dtype '<U3' (text) is not supported"),
+        ("compare object.npy good.npy", "dtype '|O' (Python objects) is not supported"),
+        ("compare - -", "standard input can be read once"),
+        ("compare good.npy good.npy --include [", "invalid value '[' for '--include <GLOB>'"),
+        ("compare good.npy good.npy --rule w", "GLOB:KEY=VALUE is wanted"),
+        ("compare good.npy good.npy --max-memory 1X", "unit `X`; known: K M G T"),
+        ("inspect /dev/zero --dtype f32 --shape 4", "takes 16 bytes, the file holds 17"),
+        ("inspect /dev/zero", "raw data need --dtype and --shape"),
         ("compare void.npy good.npy", "name it with --dtype, such as f8e4m3"),
         ("compare void.npy good.npy --dtype f8e4m3", "good.npy: has no elements of the width of f8e4m3; it holds f32"),
         ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype U64 is not supported"),
@@ -201,11 +228,14 @@ fn every_bad_input_is_told_clearly() {
         ("inspect good.npy --tensor w", "--tensor w: good.npy does not name its tensor"),
         ("inspect absent.npy", "absent.npy: No such file"),
         ("inspect mask.safetensors --tensor other", "no tensor `other`; there are: mask"),
-        ("fill x.npy --dtype bf16 --shape 4", "npy format has no name for bf16; write .safetensors"),
+        (
+            "fill x.npy --dtype bf16 --shape 4",
+            "npy format has no name for bf16; it has: f64 f32 f16 i8 u8 i16 i32 i64 bool u16 u32; write .safetensors",
+        ),
         ("fill x.npy --dtype f32 --shape 4 --gen nonsense", "unknown pattern `nonsense`"),
         ("fill x.npy --dtype f32 --shape 4 --gen uniform:2,1", "its first end must not exceed its second"),
         ("fill x.npy --dtype f16 --shape 4 --gen uniform:0,1e9", "f16 holds numbers from"),
-        ("fill x.txt --dtype f32 --shape 4", "extension `txt` names no format"),
+        ("fill x.txt --dtype f32 --shape 4", "x.txt: `txt` names no format to write"),
         ("fill no/such/x.npy --dtype f32 --shape 4", "no/such/x.npy"),
     ] {
         let run = folder.run(line);
@@ -405,6 +435,159 @@ fn archives_of_arrays_compare_too() {
     assert!(run.out.contains("PASS  2 of 2 tensors agree"), "{}", run.out);
 }
 
+/// A tensor that cannot be read is an error of its own, with the others compared and listed.
+#[test]
+fn one_tensor_that_cannot_be_read_is_one_row() {
+    use std::io::Write;
+    let folder = Folder::new();
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (member, file) in [("mask.npy", npy("<u8", "False", "(4,)", &[0; 32])), ("w.npy", npy_f32(&[1.0, 2.0]))] {
+        zip.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(&file).unwrap();
+    }
+    folder.put("x.npz", &zip.finish().unwrap().into_inner());
+    let tensors = [("mask", "U64", &[4][..], vec![0; 32]), ("new", "F99", &[3], vec![0; 7]), ("w", "F32", &[2], f32s(&[1.0, 2.0]))];
+    folder.put("x.safetensors", &safetensors(&tensors));
+    for (file, rows) in [
+        ("x.npz", &[("ERROR", "mask", "dtype '<u8' (unsigned) is not supported"), ("PASS", "w", " [2] ")][..]),
+        (
+            "x.safetensors",
+            &[("ERROR", "mask", "dtype U64 is not supported"), ("ERROR", "new", "dtype F99 is not supported"), ("PASS", "w", " [2] ")],
+        ),
+    ] {
+        let run = folder.run(&format!("compare {file} {file}"));
+        assert_eq!((run.code, run.err.as_str()), (2, ""), "{file}: {}", run.out);
+        let inspected = folder.run(&format!("inspect {file}"));
+        assert_eq!((inspected.code, inspected.err.as_str()), (2, ""), "{file}: {}", inspected.out);
+        for (verdict, name, words) in rows {
+            let has = |run: &Run, start: &str| run.lines().iter().any(|l| l.starts_with(start) && l.contains(words));
+            assert!(
+                has(&run, &format!("{verdict} {name} ")) && has(&inspected, &format!("{name} ")),
+                "{name}: {}{}",
+                run.out,
+                inspected.out
+            );
+        }
+        let (_, json) = folder.json(&format!("inspect {file} --json"));
+        let last = &json["tensors"][rows.len() - 1];
+        assert_eq!(
+            (json["tensors"].as_array().unwrap().len(), &last["max"]["value"], &last["error"]),
+            (rows.len(), &2.0.into(), &().into())
+        );
+        assert!(json["tensors"][0]["error"].as_str().unwrap().contains("is not supported"), "{json}");
+        assert_eq!(folder.run(&format!("compare {file} {file} --exclude mask --exclude new")).code, 0, "what is not wanted is not read");
+        assert_eq!(folder.run(&format!("inspect {file} --include w*")).code, 0);
+    }
+}
+
+/// Elements that ml_dtypes writes, in each of its spellings.
+#[test]
+fn arrays_of_ml_dtypes_are_read() {
+    let folder = Folder::new();
+    for (descr, flags, bytes, dtype, value) in [
+        ("<V2", "", &[0x80, 0x3f][..], "bf16", 1.0),
+        ("|V2", "--dtype bf16", &[0x80, 0x3f], "bf16", 1.0),
+        ("<f1", "", &[0x3c], "f8e5m2", 1.0),
+        ("<V1", "--dtype f8e4m3", &[0x38], "f8e4m3", 1.0),
+        ("|V1", "--dtype f8e4m3fnuz", &[0x40], "f8e4m3fnuz", 1.0),
+        ("<V1", "--dtype i4", &[0xff], "i4", -1.0),
+    ] {
+        folder.put("x.npy", &npy(descr, "False", "(1,)", bytes));
+        let (code, json) = folder.json(&format!("inspect x.npy --json {flags}"));
+        let tensor = &json["tensors"][0];
+        assert_eq!((code, &tensor["dtype"], tensor["max"]["value"].as_f64()), (0, &dtype.into(), Some(value)), "{descr}: {json}");
+    }
+}
+
+#[test]
+fn dashes_are_standard_input_and_output() {
+    let folder = Folder::new();
+    folder.run("fill r.npy --dtype f32 --shape 8,8 --seed 1");
+    folder.run("fill r.safetensors --dtype f32 --shape 8,8 --seed 1");
+    folder.run("fill r.raw --dtype f32 --shape 8,8 --seed 1");
+    for (name, flags) in [("r.npy", ""), ("r.safetensors", "--format safetensors"), ("r.raw", "--format raw")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        command.args(format!("fill - --dtype f32 --shape 8,8 --seed 1 {flags}").split_whitespace());
+        assert_eq!(command.output().unwrap().stdout, std::fs::read(folder.path(name)).unwrap(), "{name}");
+    }
+    for (input, line) in [
+        ("r.npy", "compare - r.safetensors --tensor tensor"),
+        ("r.safetensors", "compare - r.safetensors"),
+        ("r.raw", "inspect - --dtype f32 --shape 8,8"),
+        ("r.npy", "compare r.safetensors - --tensor tensor --reference-tensor x"),
+    ] {
+        let run = folder.run_on(input, line);
+        assert_eq!(run.code, 0, "{line}: {}{}", run.out, run.err);
+    }
+    let run = folder.run("fill - --dtype f32 --shape 8,8 --format npz");
+    assert!(run.code == 2 && run.err.contains("only be written to a regular file"), "{}", run.err);
+}
+
+#[test]
+fn names_choose_tensors_and_tolerances() {
+    let folder = Folder::new();
+    let tensors = |v: f32| {
+        let one = |name| (name, "F32", &[2][..], f32s(&[v, 1.0]));
+        safetensors(&[one("a.bias"), one("a.weight"), one("b.bias"), ("none", "F32", &[0, 4], vec![])])
+    };
+    folder.put("r.safetensors", &tensors(2.0));
+    folder.put("x.safetensors", &tensors(2.25));
+    for (flags, code, rows, reason) in [
+        ("", 1, 4, "all, with a tensor without elements, which equals itself"),
+        ("--include *.bias", 1, 2, "one pattern"),
+        ("--include *.bias --include *.weight --exclude b.*", 1, 2, "patterns add up, exclusion is stronger"),
+        ("--include a.* --rule *.bias:atol=0.5 --rule *:rtol=0.2", 0, 2, "a rule for each"),
+        ("--include a.* --rule *.bias:atol=0.1 --rule *:rtol=0.2", 1, 2, "the first that matches counts"),
+        ("--include a.* --atol 0.5 --rule *.bias:profile=torch", 1, 2, "a rule outweighs the flags"),
+        ("--atol 0.5 --exclude none", 0, 3, "the flags alone"),
+        ("--include none", 2, 0, "nothing but nothing is no pass"),
+        ("--include nobody", 2, 0, "no tensor"),
+    ] {
+        let (found, json) = folder.json(&format!("compare x.safetensors r.safetensors --json {flags}"));
+        assert_eq!((found, json["tensors"].as_array().unwrap().len()), (code, rows), "{flags}: {reason}: {json}");
+    }
+    let run = folder.run("compare x.safetensors r.safetensors --atol 0.5");
+    assert!(run.code == 0 && run.lines().iter().any(|l| l == "PASS none no elements"), "{}", run.out);
+}
+
+/// Folders are compared as files are; an index of shards is the file that they make.
+#[test]
+fn folders_compare_by_the_names_of_their_files() {
+    let folder = Folder::new();
+    for side in ["x", "r"] {
+        std::fs::create_dir_all(folder.path(&format!("{side}/layer"))).unwrap();
+        folder.put(&format!("{side}/layer/w.npy"), &npy_f32(&[1.0, 2.0]));
+        folder.put(&format!("{side}/b.safetensors"), &safetensors(&[("b", "F32", &[1], f32s(&[3.0]))]));
+    }
+    folder.put("x/new.npy", &npy_f32(&[1.0]));
+    let run = folder.run("compare x r");
+    let lines = run.lines();
+    for row in ["PASS b/b f32 [1]", "PASS layer/w f32 [2]", "FAIL new only in x", "FAIL 2 of 3 tensors agree, 1 only in x"] {
+        assert!(run.code == 1 && lines.iter().any(|l| l.starts_with(row)), "{row}: {}{}", run.out, run.err);
+    }
+    assert_eq!(folder.run("compare x r --exclude new").code, 0);
+    folder.put("r/m.safetensors.index.json", br#"{"weight_map":{"b":"b.safetensors"}}"#);
+    let run = folder.run("compare x/b.safetensors r");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
+
+/// An archive of 4 MB that claims 4 GiB takes no more memory than it may.
+#[test]
+fn a_bomb_is_refused_in_little_memory() {
+    use std::io::Write;
+    let folder = Folder::new();
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(folder.path("bomb.npz")).unwrap());
+    let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+    zip.start_file("x.npy", options).unwrap();
+    zip.write_all(&npy("<f4", "False", "(16777216,)", &[0; 64 << 20])).unwrap();
+    zip.finish().unwrap();
+    let run = folder.run("compare bomb.npz bomb.npz --max-memory 32M");
+    assert!(run.code == 2 && run.err.contains("67108864 bytes to inflate, more than 33554432"), "{}{}", run.out, run.err);
+    folder.put("r.npy", &npy_f32(&[1.0]));
+    let run = folder.run("compare bomb.npz r.npy");
+    assert!(run.code == 2 && run.err.contains("shape [16777216] does not match [1]"), "nothing is inflated for that: {}", run.err);
+}
+
 #[test]
 fn truth_values_and_unsigned_integers_are_numbers() {
     let folder = Folder::new();
@@ -587,6 +770,37 @@ fn a_reader_that_leaves_does_not_change_the_verdict() {
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(code), ""), "{line}");
+    }
+}
+
+/// A signal that comes while a file is written ends the program as it always does, and leaves nothing behind.
+#[cfg(unix)]
+#[test]
+fn nothing_is_left_behind_after_a_signal() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = Folder::new();
+    let names =
+        || -> Vec<String> { std::fs::read_dir(folder.path("")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect() };
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        let mut child = command
+            .args("fill x.npy --dtype u8 --shape 300000000 --gen constant:1".split(' '))
+            .current_dir(folder.0.path())
+            .spawn()
+            .unwrap();
+        while names().is_empty() {
+            assert!(child.try_wait().unwrap().is_none(), "the file has to be seen while it is written");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(names()[0].starts_with(".hipverify-"), "{:?}", names());
+        assert!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        // On a busy machine the file may be complete before the signal is seen.
+        match std::fs::remove_file(folder.path("x.npy")) {
+            Ok(()) => assert!(status.success() || status.signal() == Some(number), "{signal}: {status}"),
+            Err(_) => assert_eq!(status.signal(), Some(number), "{signal}: {status}"),
+        }
+        assert!(names().is_empty(), "{signal}: {:?}", names());
     }
 }
 

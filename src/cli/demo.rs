@@ -3,7 +3,7 @@
 use super::{Outcome, Program, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::{DType, Overflow, Rounding, convert};
-use crate::files::{Output, write};
+use crate::files::{Format, Output, write};
 use crate::fill::{FillUniformRand, fill};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -54,5 +54,5 @@ impl Args {
 }
 
 fn save(path: &Path, dtype: DType, bytes: &[u8]) -> Result<()> {
-    Ok(write(path, &Output { name: "tensor", dtype, shape: &SHAPE, bytes })?)
+    Ok(write(path, Format::Npy, &Output { name: "tensor", dtype, shape: &SHAPE, bytes })?)
 }

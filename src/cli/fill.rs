@@ -5,7 +5,7 @@ use super::{Outcome, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::files::{Output, check, write};
+use crate::files::{Format, Output, check, write};
 use crate::fill::{FillSpec, fill};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -14,8 +14,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(super) struct Args {
-    /// The file to write: .npy, .npz, .safetensors, or .bin and .raw for the elements alone. An existing file is replaced
+    /// The file to write: .npy, .npz, .safetensors, or .bin and .raw for the elements alone. An existing file is replaced; `-` is standard output
     out: PathBuf,
+    /// What to write, where the file's name does not say: npy, npz, safetensors, raw. Standard output is npy otherwise
+    #[arg(long, value_name = "FORMAT", value_parser = clap::value_parser!(Format))]
+    format: Option<Format>,
     /// The number format
     #[arg(long, value_name = "DTYPE", value_parser = clap::value_parser!(DType))]
     dtype: DType,
@@ -52,7 +55,8 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let (dtype, extents) = (self.dtype, &self.shape.0);
-        check(&self.out, dtype, extents)?;
+        let format = self.format.map_or_else(|| Format::of(&self.out), Ok)?;
+        check(&self.out, format, dtype, extents)?;
         let layout = Layout::contiguous(extents)?;
         let bytes = dtype.bytes_for(layout.elements()).filter(|&b| b <= isize::MAX as usize);
         let bytes = bytes.ok_or(Error::SizeOverflow { what: "tensor", elements: layout.elements(), unit_bytes: dtype.unit_bytes() })?;
@@ -68,7 +72,7 @@ impl Args {
         data.try_reserve_exact(bytes).with_context(|| format!("{bytes} bytes for the tensor"))?;
         data.resize(bytes, 0u8);
         fill(&mut TensorMut::from_host_bytes(&mut data, dtype, layout)?, &generator)?;
-        write(&self.out, &Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
+        write(&self.out, format, &Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
         progress.finish_and_clear();
         Ok(Outcome::Pass)
     }

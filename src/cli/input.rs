@@ -1,12 +1,13 @@
 //! Flags that say how files are read, shared by the commands.
 
 use crate::dtype::DType;
-use crate::files::{Request, TensorFile};
+use crate::files::{ReadOptions, TensorFile};
 use anyhow::{Result, bail};
+use globset::{Glob, GlobMatcher};
 use std::path::Path;
 
 /// How to read files that do not describe themselves.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct InputArgs {
     /// The format of raw data, or another format to read elements of the same width as. For two files either one for both or two,
     /// `f16,f32`; `-` keeps a file's own
@@ -18,6 +19,38 @@ pub(super) struct InputArgs {
     /// Only this tensor of the file (of each file)
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub(super) tensor: Option<String>,
+    /// Only tensors whose name matches, such as `*.attn.*`; may be given several times
+    #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Input")]
+    include: Vec<GlobMatcher>,
+    /// No tensors whose name matches; may be given several times
+    #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Input")]
+    exclude: Vec<GlobMatcher>,
+    /// Do not verify the checksums of .npz members that are not compressed
+    #[arg(long, help_heading = "Input")]
+    no_crc: bool,
+    /// The most that a copy of a tensor may take: one that was compressed, has another byte order, or comes from a pipe. Such as 500M or 16G
+    #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = size, help_heading = "Input")]
+    max_memory: u64,
+}
+
+/// A pattern of names; `*` matches any characters.
+pub(super) fn glob(text: &str) -> Result<GlobMatcher, String> {
+    Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|e| e.to_string())
+}
+
+/// Reads a number of bytes: `1000`, `64K`, `500M`, `16G`, `1T`, in powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "K" | "KiB" => 10,
+        "M" | "MiB" => 20,
+        "G" | "GiB" => 30,
+        "T" | "TiB" => 40,
+        unit => return Err(format!("unit `{unit}`; known: K M G T")),
+    };
+    let number = digits.parse::<u64>().map_err(|e| format!("`{digits}`: {e}"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than 2^64 bytes".to_owned())
 }
 
 /// A format, or the file's own.
@@ -56,13 +89,35 @@ impl InputArgs {
             Some(OwnOr::Own) | None => None,
         };
         let shape = self.shape.as_ref().map(|s| s.0.as_slice());
-        Ok(TensorFile::open(path, &Request { dtype, shape, tensor: tensor.or(self.tensor.as_deref()) })?)
+        let tensor = tensor.or(self.tensor.as_deref());
+        let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
+        let mut file = TensorFile::open(path, &options)?;
+        if !file.nameless() {
+            file.retain(|name| self.wants(name));
+        }
+        Ok(file)
+    }
+
+    /// Whether a tensor of this name is to be read.
+    fn wants(&self, name: &str) -> bool {
+        let any = |globs: &[GlobMatcher]| globs.iter().any(|g| g.is_match(name));
+        (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        for (text, bytes) in [("0", 0), ("1000", 1000), ("64K", 65536), ("1MiB", 1 << 20), ("3G", 3 << 30), ("2T", 2 << 40)] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "G", "-1", "1X", "1.5G", "99999999T"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn shapes_are_read_in_every_usual_spelling() {

@@ -2,11 +2,12 @@
 
 use super::Outcome;
 use super::input::InputArgs;
-use super::screen::{self, DIM, Table, WARN};
+use super::screen::{self, BAD, DIM, Table, WARN};
 use super::stats::{Extreme, Stats};
 use crate::device::Layout;
 use crate::dtype::DType;
-use crate::files::{Kind, Tensor, TensorFile};
+use crate::error::Error;
+use crate::files::{Tensor, TensorFile};
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -29,26 +30,57 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// A tensor and what it holds, or why it cannot be read.
+struct Inspected<'a> {
+    tensor: &'a Tensor,
+    held: Result<Held, String>,
+}
+
+/// What a tensor holds, as it was read.
+struct Held {
+    dtype: DType,
+    layout: Layout,
+    stats: Stats,
+}
+
+impl Held {
+    fn of(tensor: &Tensor, progress: &screen::Progress) -> crate::Result<Held> {
+        let loaded = tensor.load()?;
+        let stats = Stats::of(&loaded.view()?, |n| progress.add(n as u64));
+        Ok(Held { dtype: loaded.dtype(), layout: loaded.layout().clone(), stats })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.dtype.bytes_for(self.layout.elements()).unwrap_or(usize::MAX) as u64
+    }
+}
+
+/// Why, without the file's name.
+fn reason(error: Error) -> String {
+    match error {
+        Error::File { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let file = self.input.open(&self.file, 0, 1, None)?;
-        if let (Some(name), Kind::Npy | Kind::Raw) = (&self.input.tensor, file.kind()) {
+        if let (Some(name), true) = (&self.input.tensor, file.nameless()) {
             bail!("--tensor {name}: {} does not name its tensor", file.path().display());
         }
-        let total = file.tensors().iter().map(|t| t.layout().elements() as u64).sum();
-        let progress = screen::Progress::new(total, "inspect");
-        let mut stats = Vec::with_capacity(file.tensors().len());
-        for tensor in file.tensors() {
-            stats.push(Stats::of(&tensor.view()?, |n| progress.add(n as u64)));
-        }
+        let elements = |t: &Tensor| t.layout().map_or(0, |l| l.elements() as u64);
+        let progress = screen::Progress::new(file.tensors().iter().map(elements).sum(), "inspect");
+        let inspect = |tensor| Inspected { tensor, held: Held::of(tensor, &progress).map_err(reason) };
+        let all: Vec<Inspected<'_>> = file.tensors().iter().map(inspect).collect();
         progress.end();
-        match (file.tensors(), stats.as_slice()) {
-            _ if self.json => screen::print_json(&document(&file, &stats))?,
-            ([tensor], [stats]) => screen::print(&one(&file, tensor, stats))?,
-            _ => screen::print(&table(&file, &stats))?,
+        match all.as_slice() {
+            _ if self.json => screen::print_json(&document(&file, &all))?,
+            [Inspected { tensor, held: Ok(held) }] => screen::print(&one(&file, tensor, held))?,
+            _ => screen::print(&table(&file, &all))?,
         }
-        Ok(Outcome::Pass)
+        Ok(if all.iter().all(|i| i.held.is_ok()) { Outcome::Pass } else { Outcome::NoVerdict })
     }
 }
 
@@ -68,8 +100,8 @@ fn value(x: Extreme, dtype: DType) -> String {
 }
 
 /// The screen for one tensor.
-fn one(file: &TensorFile, tensor: &Tensor, stats: &Stats) -> String {
-    let (dtype, layout) = (tensor.dtype(), tensor.layout());
+fn one(file: &TensorFile, tensor: &Tensor, held: &Held) -> String {
+    let Held { dtype, layout, stats } = held;
     let elements = layout.elements() as u64;
     let name = if tensor.name().is_empty() { String::new() } else { format!("  tensor {}", screen::plain(tensor.name())) };
     let mut lines = vec![format!(
@@ -78,7 +110,7 @@ fn one(file: &TensorFile, tensor: &Tensor, stats: &Stats) -> String {
         file.kind(),
         screen::shape(layout.shape()),
         screen::count(elements),
-        screen::bytes(dtype.bytes_for(layout.elements()).unwrap_or(usize::MAX) as u64),
+        screen::bytes(held.bytes()),
         if layout.is_contiguous() { "" } else { "  Fortran order" },
     )];
     if elements == 0 {
@@ -87,7 +119,7 @@ fn one(file: &TensorFile, tensor: &Tensor, stats: &Stats) -> String {
     }
     let range = [("min", stats.min), ("max", stats.max), ("least |x|", stats.least.map(magnitude))];
     let shown: Vec<(&str, String, String)> =
-        range.iter().filter_map(|&(what, x)| x.map(|x| (what, value(x, dtype), place(layout, x.index)))).collect();
+        range.iter().filter_map(|&(what, x)| x.map(|x| (what, value(x, *dtype), place(layout, x.index)))).collect();
     let width = shown.iter().map(|s| s.1.len()).max().unwrap_or(0);
     lines.extend(shown.iter().map(|(what, value, place)| format!("  {what:<LABEL$}{value:>width$}  {DIM}at{DIM:#} {place}")));
     if let (Some(mean), Some(rms)) = (stats.mean(), stats.rms()) {
@@ -159,34 +191,39 @@ fn histogram(stats: &Stats, elements: u64) -> Vec<String> {
 }
 
 /// The screen for several tensors.
-fn table(file: &TensorFile, stats: &[Stats]) -> String {
-    let tensors = file.tensors();
-    let bytes: u64 = tensors.iter().map(|t| t.dtype().bytes_for(t.layout().elements()).unwrap_or(usize::MAX) as u64).sum();
-    let head = format!("{}  {}  {} tensors  {}\n", file.path().display(), file.kind(), tensors.len(), screen::bytes(bytes));
-    if tensors.is_empty() {
-        return head;
+fn table(file: &TensorFile, all: &[Inspected<'_>]) -> String {
+    let bytes = all.iter().filter_map(|i| i.held.as_ref().ok()).map(Held::bytes).sum();
+    let mut out = format!("{}  {}  {} tensors  {}\n", file.path().display(), file.kind(), all.len(), screen::bytes(bytes));
+    if all.is_empty() {
+        return out;
     }
     let mut table = Table::new(&["name", "dtype", "shape", ">min", ">max", ">RMS", ">zeros", ">subnormals", ">inf", ">nan"]);
-    for (t, s) in tensors.iter().zip(stats) {
-        let extreme = |x: Option<Extreme>| x.map_or("-".to_owned(), |x| value(x, t.dtype()));
-        table.row(vec![
-            t.name().to_owned(),
-            t.dtype().to_string(),
-            screen::shape(t.layout().shape()),
-            extreme(s.min),
-            extreme(s.max),
-            s.rms().map_or("-".to_owned(), |v| screen::number(v, 4)),
-            screen::count(s.classes.zero),
-            screen::count(s.classes.subnormal),
-            screen::count(s.classes.positive_infinity + s.classes.negative_infinity),
-            screen::count(s.classes.nan),
-        ]);
+    for Inspected { tensor, held } in all {
+        let mut row = vec![tensor.name().to_owned(), tensor.stored_type().to_owned(), screen::shape(tensor.shape())];
+        if let Ok(Held { dtype, layout, stats: s }) = held {
+            let extreme = |x: Option<Extreme>| x.map_or("-".to_owned(), |x| value(x, *dtype));
+            row[1] = dtype.to_string();
+            row[2] = screen::shape(layout.shape());
+            row.extend([
+                extreme(s.min),
+                extreme(s.max),
+                s.rms().map_or("-".to_owned(), |v| screen::number(v, 4)),
+                screen::count(s.classes.zero),
+                screen::count(s.classes.subnormal),
+                screen::count(s.classes.positive_infinity + s.classes.negative_infinity),
+                screen::count(s.classes.nan),
+            ]);
+        }
+        table.row(row);
     }
-    let bad = |i: usize| i > 0 && stats[i - 1].first_non_finite.is_some();
-    let mut out = head;
     for (i, line) in table.lines().iter().enumerate() {
-        let style = if i == 0 { DIM } else { if bad(i) { WARN } else { anstyle::Style::new() } };
-        out += &format!("  {style}{line}{style:#}\n");
+        let (style, reason) = match i.checked_sub(1).map(|i| &all[i].held) {
+            None => (DIM, String::new()),
+            Some(Err(reason)) => (BAD, format!("  {}", screen::plain(reason))),
+            Some(Ok(held)) if held.stats.first_non_finite.is_some() => (WARN, String::new()),
+            Some(Ok(_)) => (anstyle::Style::new(), String::new()),
+        };
+        out += &format!("  {style}{line}{reason}{style:#}\n");
     }
     out
 }
@@ -202,8 +239,18 @@ struct Document<'a> {
 #[derive(Serialize)]
 struct Described<'a> {
     name: &'a str,
-    dtype: &'static str,
+    /// The format that it is read as, or the file's own words.
+    dtype: &'a str,
     shape: &'a [usize],
+    /// Why it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    #[serde(flatten)]
+    values: Option<Values>,
+}
+
+#[derive(Serialize)]
+struct Values {
     elements: usize,
     min: Option<Placed>,
     max: Option<Placed>,
@@ -222,19 +269,13 @@ struct Placed {
     at: Vec<usize>,
 }
 
-fn document<'a>(file: &'a TensorFile, stats: &[Stats]) -> Document<'a> {
-    let describe = |(t, s): (&'a Tensor, &Stats)| {
+impl Values {
+    fn of(Held { dtype, layout, stats: s }: &Held) -> Values {
         let placed = |x: Option<Extreme>| {
-            x.map(|x| Placed {
-                value: if t.dtype().is_int() { x.integer.into() } else { x.value.into() },
-                at: t.layout().coordinates(x.index),
-            })
+            x.map(|x| Placed { value: if dtype.is_int() { x.integer.into() } else { x.value.into() }, at: layout.coordinates(x.index) })
         };
-        Described {
-            name: t.name(),
-            dtype: t.dtype().name(),
-            shape: t.layout().shape(),
-            elements: t.layout().elements(),
+        Values {
+            elements: layout.elements(),
             min: placed(s.min),
             max: placed(s.max),
             least_magnitude: placed(s.least.map(magnitude)),
@@ -242,13 +283,19 @@ fn document<'a>(file: &'a TensorFile, stats: &[Stats]) -> Document<'a> {
             rms: s.rms(),
             negative: s.negative,
             classes: s.classes,
-            first_non_finite: s.first_non_finite.map(|i| t.layout().coordinates(i)),
+            first_non_finite: s.first_non_finite.map(|i| layout.coordinates(i)),
             exponents: s.exponents(),
         }
-    };
-    Document {
-        file: file.path().display().to_string(),
-        format: file.kind().to_string(),
-        tensors: file.tensors().iter().zip(stats).map(describe).collect(),
     }
+}
+
+fn document<'a>(file: &'a TensorFile, all: &'a [Inspected<'_>]) -> Document<'a> {
+    let describe = |Inspected { tensor, held }: &'a Inspected<'_>| Described {
+        name: tensor.name(),
+        dtype: held.as_ref().map_or(tensor.stored_type(), |held| held.dtype.name()),
+        shape: held.as_ref().map_or(tensor.shape(), |held| held.layout.shape()),
+        error: held.as_ref().err().map(String::as_str),
+        values: held.as_ref().ok().map(Values::of),
+    };
+    Document { file: file.path().display().to_string(), format: file.kind().to_string(), tensors: all.iter().map(describe).collect() }
 }

@@ -4,10 +4,9 @@ use super::Outcome;
 use super::input::InputArgs;
 use super::screen::{self, DIM, Table};
 use crate::dtype::DType;
-use crate::files::{Output, TensorFile, check, write};
+use crate::files::{Format, Output, TensorFile, check, write};
 use crate::matrix_core::{Arch, Mfma, Modifiers, Operand};
 use anyhow::{Context, Result, bail, ensure};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The flags of `mfma`.
@@ -31,7 +30,7 @@ pub(super) struct Args {
     /// The instruction, in the spelling of any architecture, with or without `v_mfma_`
     #[arg(long, value_name = "NAME", required_unless_present = "list")]
     instr: Option<String>,
-    /// The file to write D to
+    /// The file to write D to; `-` is standard output
     #[arg(short, long, value_name = "FILE", required_unless_present = "list")]
     out: Option<PathBuf>,
     /// One block of A serves 2^N blocks
@@ -60,7 +59,7 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         if self.list {
-            anstream::stdout().lock().write_all(list(self.arch).as_bytes())?;
+            screen::print(&list(self.arch))?;
             return Ok(Outcome::Pass);
         }
         let (Some(a), Some(b), Some(arch), Some(name), Some(out)) = (&self.a, &self.b, self.arch, &self.instr, &self.out) else {
@@ -92,10 +91,11 @@ impl Args {
         if mfma.blocks() > 1 {
             shape.insert(0, mfma.blocks());
         }
-        check(out, tc, &shape)?;
+        let format = Format::of(out)?;
+        check(out, format, tc, &shape)?;
         let mut d = vec![0u8; c.bytes.len()];
         mfma.run_bytes(modifiers, (a.dtype, &a.bytes), (b.dtype, &b.bytes), (c.dtype, &c.bytes), &mut d)?;
-        write(out, &Output { name: "d", dtype: tc, shape: &shape, bytes: &d })?;
+        write(out, format, &Output { name: "d", dtype: tc, shape: &shape, bytes: &d })?;
         Ok(Outcome::Pass)
     }
 
@@ -106,7 +106,8 @@ impl Args {
             bail!("{} holds {} tensors: name one with --tensor", path.display(), file.tensors().len());
         };
         let (rows, columns) = mfma.shape(operand);
-        let found = tensor.layout().shape();
+        let loaded = tensor.load()?;
+        let found = loaded.layout().shape();
         let blocks = mfma.blocks();
         // A single block needs no extent of its own.
         let (ok, r, c) = match *found {
@@ -126,15 +127,15 @@ impl Args {
             Operand::B => format!("K x {columns} with K a multiple of {rows}"),
             Operand::C | Operand::D => format!("{rows} x {columns}"),
         };
-        ensure!(ok && fits, "{}: shape {found:?} is no {operand:?} of {mfma}, which takes {lead}{wanted}", file.label(tensor));
-        let (dtype, layout) = (tensor.dtype(), tensor.layout());
+        ensure!(ok && fits, "{}: shape {found:?} is no {operand:?} of {mfma}, which takes {lead}{wanted}", tensor.label());
+        let (dtype, layout) = (loaded.dtype(), loaded.layout());
         if layout.is_contiguous() {
-            return Ok(Data { dtype, bytes: tensor.bytes().to_vec(), k });
+            return Ok(Data { dtype, bytes: loaded.bytes().to_vec(), k });
         }
         let size = dtype.bytes_for(layout.elements()).context("the size of the tensor")?;
         let mut bytes = vec![0; size];
         for i in 0..layout.elements() {
-            dtype.store_bits(&mut bytes, i, dtype.load_bits(tensor.bytes(), layout.index(i)));
+            dtype.store_bits(&mut bytes, i, dtype.load_bits(loaded.bytes(), layout.index(i)));
         }
         Ok(Data { dtype, bytes, k })
     }

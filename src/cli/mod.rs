@@ -90,11 +90,14 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    remove_unfinished_files_on_signals();
     match program.command.run() {
         Ok(Outcome::Pass) => ExitCode::SUCCESS,
         Ok(Outcome::Mismatch) => ExitCode::from(1),
         Ok(Outcome::NoVerdict) => ExitCode::from(2),
         Ok(Outcome::Untrusted) => ExitCode::from(3),
+        // Whoever read the output wants no more of it.
+        Err(e) if e.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(e) => {
             let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
             let line = chain.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -102,5 +105,19 @@ pub fn main() -> ExitCode {
             let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", screen::plain(&line));
             ExitCode::from(2)
         }
+    }
+}
+
+/// Ends the program as SIGINT and SIGTERM do, and removes what is half written first. Where no handler can be had, they end it as they are.
+fn remove_unfinished_files_on_signals() {
+    #[cfg(unix)]
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]) {
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                crate::files::remove_unfinished();
+                // It does not come back.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        });
     }
 }

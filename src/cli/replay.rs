@@ -239,7 +239,7 @@ impl Args {
         let (count, start) = (chosen.len(), Instant::now());
         let products = chosen.iter().map(|c| c.param().map(|p| p.macs())).sum::<crate::Result<u128>>()?;
         let title = format!("{} {} {} on {device}", self.arch, self.kernel, self.validator);
-        eprintln!("{count} configurations, {:.1} G products, {title}", products as f64 / 1e9);
+        let _ = writeln!(std::io::stderr(), "{count} configurations, {:.1} G products, {title}", products as f64 / 1e9);
         let mut done = 0;
         for (i, configuration) in chosen.into_iter().enumerate() {
             let (name, begun) = (configuration.name.clone(), Instant::now());
@@ -250,10 +250,14 @@ impl Args {
             done += work;
             let (own, all) = (begun.elapsed().as_secs_f64(), start.elapsed().as_secs_f64());
             let share = 100.0 * done as f64 / products.max(1) as f64;
-            eprintln!("[{:>3}/{count}] {share:>5.1} % {all:>7.1} s  {name}: {own:.2} s", i + 1);
+            let _ = writeln!(std::io::stderr(), "[{:>3}/{count}] {share:>5.1} % {all:>7.1} s  {name}: {own:.2} s", i + 1);
         }
         if !open.is_empty() {
-            eprintln!("left out: {} configurations whose partial sums meet in any order; --name runs one", open.len());
+            let _ = writeln!(
+                std::io::stderr(),
+                "left out: {} configurations whose partial sums meet in any order; --name runs one",
+                open.len()
+            );
         }
         Ok(Outcome::Pass)
     }

@@ -1,39 +1,70 @@
-//! Tensor files: .npy, .npz, .safetensors and raw data, memory-mapped.
+//! Tensor files: .npy, .npz, .safetensors with shards, folders of them, and raw data.
 //!
-//! [`TensorFile::open`] finds the format by the first bytes (by the name where a format has no magic number) and yields
-//! tensors that lie where the file lies. Data are copied only where their order in the file is not ours: big-endian numbers,
-//! packed 6-bit elements, one-a-byte 4-bit elements, deflated archive members, and pipes.
+//! [`TensorFile::open`] finds the format by the first bytes (by the name where a format has no magic number) and lists the tensors: name, type,
+//! shape. [`Tensor::load`] gives the data, which lie where the file lies. They are copied only where their order in the file is not ours: big-endian
+//! numbers, packed 6-bit elements, one-a-byte 4-bit elements, deflated archive members, and pipes.
 //!
-//! Limits: a file must not change while it is mapped. Unsigned integers of 64 bits, complex numbers and text are not read.
+//! ```
+//! use hipverify::files::{Format, Output, ReadOptions, TensorFile, write};
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("x.npy");
+//! write(&path, Format::Npy, &Output { name: "", dtype: hipverify::DType::U8, shape: &[2, 3], bytes: &[1, 2, 3, 4, 5, 6] })?;
+//! let file = TensorFile::open(&path, &ReadOptions::default())?;
+//! let tensor = &file.tensors()[0];
+//! assert_eq!((tensor.shape(), tensor.load()?.bytes()), (&[2, 3][..], &[1, 2, 3, 4, 5, 6][..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Files may come from anybody: nothing that they claim is believed before it is there, and whatever they hold is an error or a tensor. A tensor
+//! of a type that no format here has is listed, and an error when it is loaded; the others of its file are not concerned. Messages call the options as
+//! the program's flags are called.
+//!
+//! Limits: a file must not change while it is mapped. Unsigned integers of 64 bits and text are not read. Complex numbers are pairs of real ones.
 
+mod data;
+mod descr;
+mod folder;
 mod npy;
 mod npz;
 mod safetensors;
+mod source;
+mod target;
 mod write;
 
-pub use write::{Output, check, write, write_text};
+pub use data::Loaded;
+pub use target::{remove_unfinished, replace};
+pub use write::{Format, Output, check, write};
 
-use crate::device::{Layout, TensorRef};
+use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use std::fs::File;
-use std::io::Read;
-use std::ops::Range;
+use data::{Numbers, Order, Place};
+use source::Source;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How to read a file.
-#[derive(Clone, Debug, Default)]
-pub struct Request<'a> {
+#[derive(Clone, Debug)]
+pub struct ReadOptions<'a> {
     /// The format of raw data; elsewhere the format to read elements of the same width as.
     pub dtype: Option<DType>,
     /// The extents of raw data.
     pub shape: Option<&'a [usize]>,
     /// The one tensor that is wanted; all when absent.
     pub tensor: Option<&'a str>,
+    /// Whether the checksums of stored archive members are verified, which reads them once more.
+    pub checksums: bool,
+    /// The most bytes that a copy of a tensor, or of a pipe, may take.
+    pub max_memory: u64,
 }
 
-/// An open tensor file.
+impl Default for ReadOptions<'_> {
+    fn default() -> Self {
+        ReadOptions { dtype: None, shape: None, tensor: None, checksums: true, max_memory: 4 << 30 }
+    }
+}
+
+/// An open tensor file, or a folder of them.
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
@@ -43,6 +74,7 @@ pub struct TensorFile {
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// One array without a name.
     Npy,
@@ -52,123 +84,115 @@ pub enum Kind {
     Safetensors,
     /// Elements and nothing else.
     Raw,
+    /// An index of .safetensors files that make one.
+    Sharded,
+    /// All tensor files below a folder.
+    Folder,
 }
 
 /// One tensor of a file.
 #[derive(Debug)]
 pub struct Tensor {
+    file: Arc<Path>,
     name: String,
-    dtype: DType,
-    layout: Layout,
-    data: Data,
-}
-
-#[derive(Debug)]
-enum Data {
-    File(Arc<Source>, Range<usize>),
-    Owned(Vec<u8>),
-}
-
-/// Where the bytes of something are.
-enum Bytes {
-    /// Inside the file (or archive member) at hand.
-    Inside(Range<usize>),
-    /// In a copy that had to be made.
-    Copied(Vec<u8>),
-}
-
-/// The bytes of a file.
-#[derive(Debug)]
-enum Source {
-    Mapped(memmap2::Mmap),
-    Read(Vec<u8>),
-}
-
-impl Source {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Source::Mapped(map) => map,
-            Source::Read(bytes) => bytes,
-        }
-    }
-
-    fn open(path: &Path) -> std::io::Result<Source> {
-        let mut file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(std::io::Error::other("is a directory"));
-        }
-        if metadata.is_file() && metadata.len() > 0 {
-            // SAFETY: the mapping is read-only and private to this process; that no other process changes the file
-            // meanwhile is asked of the user (the help text says so), as no operating system can promise it.
-            let map = unsafe { memmap2::Mmap::map(&file)? };
-            return Ok(Source::Mapped(map));
-        }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
-        Ok(Source::Read(bytes))
-    }
+    stored: String,
+    shape: Vec<usize>,
+    /// What it is and where, or why it cannot be read.
+    content: Result<(Numbers, Place), String>,
+    checksums: bool,
+    max_memory: u64,
 }
 
 impl Tensor {
+    /// What should be a tensor, and is not.
+    fn unreadable(file: &Path, name: String, reason: String) -> Tensor {
+        let (stored, shape, content) = ("?".to_owned(), Vec::new(), Err(reason));
+        Tensor { file: file.into(), name, stored, shape, content, checksums: false, max_memory: 0 }
+    }
+
     /// The name; empty in files that hold one nameless tensor.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The format of the elements.
-    pub fn dtype(&self) -> DType {
-        self.dtype
+    /// The extents, as the file has them.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
     }
 
-    /// Shape and strides.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
+    /// The type of the elements in the file's own words.
+    pub fn stored_type(&self) -> &str {
+        &self.stored
     }
 
-    /// The memory, which the layout indexes.
-    pub fn bytes(&self) -> &[u8] {
-        match &self.data {
-            Data::File(source, range) => &source.bytes()[range.clone()],
-            Data::Owned(bytes) => bytes,
-        }
+    /// The format that the data are read as; `None` for a tensor that cannot be read.
+    pub fn dtype(&self) -> Option<DType> {
+        self.content.as_ref().ok().map(|(numbers, _)| numbers.dtype)
     }
 
-    /// The tensor, on the host device.
-    pub fn view(&self) -> Result<TensorRef<'_>> {
-        TensorRef::from_host_bytes(self.bytes(), self.dtype, self.layout.clone())
+    /// Shape and strides of what is read; `None` for a tensor that cannot be read.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.content.as_ref().ok().map(|(numbers, _)| &numbers.layout)
+    }
+
+    /// How to name the tensor in a message: its file and its name.
+    pub fn label(&self) -> String {
+        let path = self.file.display();
+        if self.name.is_empty() { path.to_string() } else { format!("{path}, tensor `{}`", self.name) }
+    }
+
+    /// The data. A copy that has to be made lives as long as what is returned.
+    ///
+    /// # Errors
+    /// [`Error::File`] where the type is not supported, the data are damaged, or a copy exceeds [`ReadOptions::max_memory`].
+    pub fn load(&self) -> Result<Loaded<'_>> {
+        let loaded = match &self.content {
+            Ok((numbers, place)) => numbers.load(place, self.max_memory, self.checksums),
+            Err(reason) => Err(reason.clone()),
+        };
+        loaded.map_err(|reason| Error::File { path: self.label(), reason })
     }
 }
 
 impl TensorFile {
-    /// Opens a file.
-    pub fn open(path: &Path, request: &Request<'_>) -> Result<TensorFile> {
+    /// Opens a file, or a folder. `-` is standard input.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it cannot be opened, is damaged as a whole, or has nothing that the options ask for.
+    pub fn open(path: &Path, options: &ReadOptions<'_>) -> Result<TensorFile> {
         let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
-        let source = Arc::new(Source::open(path).map_err(|e| fail(e.to_string()))?);
-        let bytes = source.bytes();
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-        let (kind, tensors) = if bytes.starts_with(npy::MAGIC) || extension == "npy" {
-            (Kind::Npy, read_npy(&source, 0..bytes.len(), String::new(), request.dtype).map(|t| vec![t]))
-        } else if npz::MAGICS.iter().any(|m| bytes.starts_with(m)) || extension == "npz" {
-            (Kind::Npz, read_npz(&source, request))
-        } else if extension == "safetensors" || request.shape.is_none() && safetensors::looks_like(bytes) {
-            (Kind::Safetensors, read_safetensors(&source, request))
+        let (kind, tensors) = if path.is_dir() {
+            (Kind::Folder, folder::read(path, options).map_err(fail)?)
+        } else if folder::is_index(path) {
+            (Kind::Sharded, folder::read_index(path, options).map_err(fail)?)
         } else {
-            (Kind::Raw, read_raw(&source, request).map(|t| vec![t]))
+            read(path, options).map_err(fail)?
         };
-        let tensors = tensors.map_err(fail)?;
-        if kind != Kind::Raw && request.shape.is_some() {
-            return Err(fail("has its own shape; --shape is for raw files".to_owned()));
+        let file = TensorFile { path: path.to_owned(), kind, tensors };
+        file.chosen(options).map_err(fail)
+    }
+
+    /// The tensor that was asked for by name, and whether the options that were given mean anything here.
+    fn chosen(mut self, options: &ReadOptions<'_>) -> Result<TensorFile, String> {
+        if self.kind != Kind::Raw && options.shape.is_some() {
+            return Err("has its own shape; --shape is for raw files".to_owned());
         }
-        if let Some(d) = request.dtype
-            && !tensors.is_empty()
-            && tensors.iter().all(|t| t.dtype != d)
+        if let (Some(wanted), false) = (options.tensor, self.nameless()) {
+            let names: Vec<String> = self.tensors.iter().map(|t| t.name.clone()).collect();
+            self.tensors.retain(|t| t.name == wanted);
+            if self.tensors.is_empty() {
+                return Err(format!("no tensor `{wanted}`; there are: {}", enumerate(&names)));
+            }
+        }
+        if let Some(d) = options.dtype
+            && !self.tensors.is_empty()
+            && self.tensors.iter().all(|t| t.dtype() != Some(d))
         {
-            let found: Vec<String> = tensors.iter().map(|t| t.dtype.to_string()).collect();
+            let found: Vec<String> = self.tensors.iter().map(|t| t.dtype().map_or(t.stored.clone(), |d| d.to_string())).collect();
             let words = "has no elements of the width of";
-            return Err(fail(format!("{words} {d}; it holds {} (give `-` to keep the file's own dtype)", enumerate(&found))));
+            return Err(format!("{words} {d}; it holds {} (give `-` to keep the file's own dtype)", enumerate(&found)));
         }
-        Ok(TensorFile { path: path.to_owned(), kind, tensors })
+        Ok(self)
     }
 
     /// The path as it was given.
@@ -181,15 +205,19 @@ impl TensorFile {
         self.kind
     }
 
-    /// How to name one of the tensors in a message.
-    pub fn label(&self, tensor: &Tensor) -> String {
-        let path = self.path.display();
-        if tensor.name.is_empty() { path.to_string() } else { format!("{path}, tensor `{}`", tensor.name) }
+    /// Whether the file holds one tensor without a name.
+    pub fn nameless(&self) -> bool {
+        matches!(self.kind, Kind::Npy | Kind::Raw)
     }
 
     /// The tensors, in the order of the file.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+
+    /// Keeps the tensors whose name is wanted.
+    pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
+        self.tensors.retain(|t| wanted(&t.name));
     }
 }
 
@@ -200,6 +228,8 @@ impl std::fmt::Display for Kind {
             Kind::Npz => "npz",
             Kind::Safetensors => "safetensors",
             Kind::Raw => "raw",
+            Kind::Sharded => "sharded safetensors",
+            Kind::Folder => "folder",
         })
     }
 }
@@ -214,127 +244,131 @@ fn enumerate(names: &[String]) -> String {
     }
 }
 
-fn read_npy(source: &Arc<Source>, place: Range<usize>, name: String, wanted: Option<DType>) -> Result<Tensor, String> {
-    let file = &source.bytes()[place.clone()];
-    let (dtype, layout, data) = describe_npy(file, wanted)?;
-    let data = match data {
-        Bytes::Inside(range) => Data::File(source.clone(), place.start + range.start..place.start + range.end),
-        Bytes::Copied(copy) => Data::Owned(copy),
+/// The kind of a single file, by its first bytes and its name.
+fn kind(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> Kind {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    if bytes.starts_with(npy::MAGIC) || extension == "npy" {
+        Kind::Npy
+    } else if npz::MAGICS.iter().any(|m| bytes.starts_with(m)) || extension == "npz" {
+        Kind::Npz
+    } else if extension == "safetensors" || options.shape.is_none() && safetensors::looks_like(bytes) {
+        Kind::Safetensors
+    } else {
+        Kind::Raw
+    }
+}
+
+/// Bytes that tell the formats apart.
+const MAGIC: u64 = 9;
+
+/// How many bytes of a pipe there must be to know more than these first ones tell.
+fn wanted(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> u64 {
+    if (bytes.len() as u64) < MAGIC {
+        return MAGIC;
+    }
+    match kind(bytes, path, options) {
+        Kind::Npy => npy::Header::wanted(bytes),
+        Kind::Safetensors => safetensors::wanted(bytes),
+        // The list of members is at the end.
+        Kind::Npz => u64::MAX,
+        _ => raw_size(options).map_or(0, |bytes| bytes as u64 + 1),
+    }
+}
+
+/// Reads a single file.
+fn read(path: &Path, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), String> {
+    let source = Source::open(path, options, |bytes| wanted(bytes, path, options))?;
+    let kind = kind(source.as_ref(), path, options);
+    let file = File { path: path.into(), source, options };
+    let tensors = match kind {
+        Kind::Npy => file.npy().map(|t| vec![t]),
+        Kind::Npz => file.npz(),
+        Kind::Safetensors => file.safetensors(),
+        _ => file.raw().map(|t| vec![t]),
     };
-    Ok(Tensor { name, dtype, layout, data })
+    Ok((kind, tensors?))
 }
 
-/// Format and layout of an .npy file, and its data: where they lie, or a converted copy.
-fn describe_npy(file: &[u8], wanted: Option<DType>) -> Result<(DType, Layout, Bytes), String> {
-    let header = npy::Header::parse(file)?;
-    let (layout, bytes) = header.layout()?;
-    let found = file.len() - header.data;
-    if found != bytes {
-        let shape = format!("shape {:?} of {}-byte elements takes {bytes} bytes, the file holds {found}", header.shape, header.descr.bytes);
-        return Err(if found < bytes { format!("truncated: {shape}") } else { format!("{shape} (several arrays in one .npy?)") });
-    }
-    let dtype = header.descr.resolve(wanted)?;
-    let data = &file[header.data..];
-    if dtype.bits() == 4 {
-        return Ok((dtype, layout, Bytes::Copied(pack4(data, dtype)?)));
-    }
-    if header.descr.big_endian {
-        return Ok((dtype, layout, Bytes::Copied(swap_bytes(data, header.descr.bytes)?)));
-    }
-    Ok((dtype, layout, Bytes::Inside(header.data..file.len())))
+/// A file that is being read.
+struct File<'a> {
+    path: Arc<Path>,
+    source: Source,
+    options: &'a ReadOptions<'a>,
 }
 
-fn read_npz(source: &Arc<Source>, request: &Request<'_>) -> Result<Vec<Tensor>, String> {
-    let file = source.bytes();
-    let mut tensors = Vec::new();
-    let mut names = Vec::new();
-    for member in npz::members(file)? {
-        names.push(member.name.clone());
-        if request.tensor.is_some_and(|wanted| wanted != member.name) {
-            continue;
+impl File<'_> {
+    fn tensor(&self, name: String, stored: String, shape: Vec<usize>, content: Result<(Numbers, Place), String>) -> Tensor {
+        let ReadOptions { checksums, max_memory, .. } = *self.options;
+        Tensor { file: self.path.clone(), name, stored, shape, content, checksums, max_memory }
+    }
+
+    fn npy(&self) -> Result<Tensor, String> {
+        let bytes = self.source.as_ref();
+        let header = npy::Header::parse(bytes)?;
+        header.check((bytes.len() - header.data) as u64)?;
+        let place = Place::File(self.source.clone(), header.data..bytes.len());
+        let content = header.numbers(self.options.dtype).map(|numbers| (numbers, place));
+        Ok(self.tensor(String::new(), header.descr.text, header.shape, content))
+    }
+
+    fn npz(&self) -> Result<Vec<Tensor>, String> {
+        let mut archive = npz::Archive::open(self.source.clone())?;
+        (0..archive.len()).map(|index| self.member(&mut archive, index)).collect()
+    }
+
+    /// One array of an archive. What is wrong with it concerns no other one.
+    fn member(&self, archive: &mut npz::Archive, index: usize) -> Result<Tensor, String> {
+        let full = archive.name(index)?;
+        let name = full.strip_suffix(".npy").unwrap_or(&full).to_owned();
+        let unreadable = |reason: String| Tensor::unreadable(&self.path, name.clone(), reason);
+        if name == full {
+            return Ok(unreadable("is not an .npy file".to_owned()));
         }
-        let name = member.name.clone();
-        let describe = |e: String| format!("npz member `{}`: {e}", member.name);
-        tensors.push(match member.bytes(file)? {
-            Bytes::Inside(place) => read_npy(source, place, name, request.dtype).map_err(describe)?,
-            Bytes::Copied(mut bytes) => {
-                let (dtype, layout, data) = describe_npy(&bytes, request.dtype).map_err(describe)?;
-                let owned = match data {
-                    Bytes::Inside(range) => bytes.split_off(range.start),
-                    Bytes::Copied(copy) => copy,
-                };
-                Tensor { name, dtype, layout, data: Data::Owned(owned) }
-            }
+        let header = archive.start(index, npy::Header::header_wanted).and_then(|(size, start)| {
+            let header = npy::Header::parse(&start)?;
+            header.check(size.saturating_sub(header.data as u64))?;
+            Ok((header, size as usize))
         });
-    }
-    absent(request, &tensors, &names)?;
-    Ok(tensors)
-}
-
-fn read_safetensors(source: &Arc<Source>, request: &Request<'_>) -> Result<Vec<Tensor>, String> {
-    let mut tensors = Vec::new();
-    let mut names = Vec::new();
-    for entry in safetensors::parse(source.bytes())? {
-        names.push(entry.name.clone());
-        if request.tensor.is_some_and(|wanted| wanted != entry.name) {
-            continue;
-        }
-        let dtype = entry.resolve(request.dtype)?;
-        let layout = Layout::contiguous(&entry.shape).map_err(|e| format!("tensor `{}`: {e}", entry.name))?;
-        let data = if entry.bits == 6 {
-            Data::Owned(safetensors::unpack6(&source.bytes()[entry.data]))
-        } else {
-            Data::File(source.clone(), entry.data)
+        let (header, size) = match header {
+            Ok(found) => found,
+            Err(reason) => return Ok(unreadable(reason)),
         };
-        tensors.push(Tensor { name: entry.name, dtype, layout, data });
+        let content = header
+            .numbers(self.options.dtype)
+            .and_then(|numbers| Ok((numbers, Place::Member(archive.member(index, header.data, size - header.data)?))));
+        Ok(self.tensor(name, header.descr.text, header.shape, content))
     }
-    absent(request, &tensors, &names)?;
-    Ok(tensors)
+
+    fn safetensors(&self) -> Result<Vec<Tensor>, String> {
+        let entries = safetensors::parse(self.source.as_ref())?;
+        let tensor = |entry: safetensors::Entry| {
+            let content = entry.numbers(self.options.dtype).map(|n| (n, Place::File(self.source.clone(), entry.data.clone())));
+            self.tensor(entry.name, entry.label, entry.shape, content)
+        };
+        Ok(entries.into_iter().map(tensor).collect())
+    }
+
+    fn raw(&self) -> Result<Tensor, String> {
+        let bytes = raw_size(self.options)?;
+        let (Some(dtype), Some(shape)) = (self.options.dtype, self.options.shape) else { return Err(NEEDS_BOTH.to_owned()) };
+        let found = self.source.as_ref().len();
+        if found != bytes {
+            return Err(format!("shape {shape:?} of {dtype} takes {bytes} bytes, the file holds {found}"));
+        }
+        let layout = Layout::contiguous(shape).map_err(|e| e.to_string())?;
+        let content = (Numbers { dtype, layout, order: Order::Ours }, Place::File(self.source.clone(), 0..bytes));
+        Ok(self.tensor(String::new(), dtype.to_string(), shape.to_vec(), Ok(content)))
+    }
 }
 
-fn absent(request: &Request<'_>, found: &[Tensor], names: &[String]) -> Result<(), String> {
-    match request.tensor {
-        Some(wanted) if found.is_empty() => Err(format!("no tensor `{wanted}`; there are: {}", enumerate(names))),
-        _ => Ok(()),
-    }
-}
+const NEEDS_BOTH: &str = "not an .npy, .npz or .safetensors file; raw data need --dtype and --shape";
 
-fn read_raw(source: &Arc<Source>, request: &Request<'_>) -> Result<Tensor, String> {
-    let (Some(dtype), Some(shape)) = (request.dtype, request.shape) else {
-        return Err("not an .npy, .npz or .safetensors file; raw data need --dtype and --shape".to_owned());
-    };
+/// Bytes of a raw file.
+fn raw_size(options: &ReadOptions<'_>) -> Result<usize, String> {
+    let (Some(dtype), Some(shape)) = (options.dtype, options.shape) else { return Err(NEEDS_BOTH.to_owned()) };
     let layout = Layout::contiguous(shape).map_err(|e| e.to_string())?;
     let bytes = dtype.bytes_for(layout.elements()).filter(|&b| b <= isize::MAX as usize);
-    let bytes = bytes.ok_or_else(|| format!("shape {shape:?} of {dtype} exceeds the address space"))?;
-    let found = source.bytes().len();
-    if found != bytes {
-        return Err(format!("shape {shape:?} of {dtype} takes {bytes} bytes, the file holds {found}"));
-    }
-    Ok(Tensor { name: String::new(), dtype, layout, data: Data::File(source.clone(), 0..bytes) })
-}
-
-/// Reverses the bytes of each element.
-fn swap_bytes(data: &[u8], width: usize) -> Result<Vec<u8>, String> {
-    let mut out = Vec::new();
-    out.try_reserve_exact(data.len()).map_err(|e| format!("{} bytes to reorder: {e}", data.len()))?;
-    out.extend_from_slice(data);
-    for element in out.chunks_exact_mut(width) {
-        element.reverse();
-    }
-    Ok(out)
-}
-
-/// Packs 4-bit elements that lie one a byte (as ml_dtypes writes them), two a byte.
-fn pack4(data: &[u8], dtype: DType) -> Result<Vec<u8>, String> {
-    let signed = dtype == DType::I4;
-    let single = |b: u8| b < 16 || signed && b >= 0xf8;
-    if let Some(at) = data.iter().position(|&b| !single(b)) {
-        let byte = data[at];
-        return Err(format!(
-            "element {at} is {byte:#04x}, not one {dtype} a byte; packed data can be read as raw with --dtype and --shape"
-        ));
-    }
-    Ok(data.chunks(2).map(|pair| pair[0] & 0xf | pair.get(1).map_or(0, |b| b << 4)).collect())
+    bytes.ok_or_else(|| format!("shape {shape:?} of {dtype} exceeds the address space"))
 }
 
 #[cfg(test)]

@@ -3,8 +3,11 @@
 //! Pure: bytes in, a description out; nothing here allocates more than the header's length. The header is a Python literal;
 //! only the one form that the format allows is read (a dictionary of `descr`, `fortran_order` and `shape`), nothing is evaluated.
 
+use super::data::{Numbers, Order};
+use super::descr::Descr;
 use crate::device::Layout;
 use crate::dtype::DType;
+use std::cmp::Ordering;
 
 /// The first bytes of every .npy file.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -28,93 +31,6 @@ pub(super) struct Header {
     pub(super) data: usize,
 }
 
-/// An element type as the file names it.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Descr {
-    /// The file's own words.
-    text: String,
-    /// The format, where the name says which; a void type (`V1`, `V2`, as ml_dtypes writes its formats) does not.
-    dtype: Option<DType>,
-    /// Whether another format of the same width can be read from it (numbers and void types, not text or objects).
-    plain: bool,
-    /// Bytes of one element in the file.
-    pub(super) bytes: usize,
-    /// Whether the most significant byte comes first.
-    pub(super) big_endian: bool,
-}
-
-impl Descr {
-    /// Reads a type name: NumPy's codes (`<f4`, `|i1`, `>f2`) or a format's name (`bfloat16`, `float8_e4m3fn`).
-    fn parse(text: &str) -> Result<Descr, String> {
-        let (order, code) = match text.chars().next() {
-            Some(c @ ('<' | '>' | '|')) => (Some(c), &text[1..]),
-            _ => (None, text),
-        };
-        let mut chars = code.chars();
-        let kind = chars.next().filter(char::is_ascii_alphabetic);
-        let digits = chars.as_str();
-        if let (Some(kind), true) = (kind, digits.bytes().all(|b| b.is_ascii_digit())) {
-            let size: usize =
-                if digits.is_empty() { 0 } else { digits.parse().map_err(|_| format!("dtype '{text}': its size overflows"))? };
-            let dtype = DType::ALL.into_iter().find(|d| d.numpy_code() == Some(code));
-            let plain = matches!(kind, 'f' | 'i' | 'u' | 'b' | 'V') && matches!(size, 1 | 2 | 4 | 8);
-            let big_endian = order == Some('>') && size > 1 && kind != 'V';
-            return Ok(Descr { text: text.to_owned(), dtype, plain, bytes: size, big_endian });
-        }
-        match (order, code.parse::<DType>()) {
-            (None, Ok(dtype)) => {
-                Ok(Descr { text: text.to_owned(), dtype: Some(dtype), plain: true, bytes: dtype.unit_bytes(), big_endian: false })
-            }
-            _ => Err(format!("dtype '{text}' is not supported; supported: {}", supported())),
-        }
-    }
-
-    /// The format to read the file as: `wanted` where it has the same width, else the file's own.
-    pub(super) fn resolve(&self, wanted: Option<DType>) -> Result<DType, String> {
-        match (wanted, self.dtype) {
-            (Some(d), _) if self.fits(d) => Ok(d),
-            (_, Some(d)) => Ok(d),
-            _ if self.text.contains('V') && self.plain => Err(format!(
-                "dtype '{}' does not say which {}-bit format it holds; name it with --dtype, such as {}",
-                self.text,
-                8 * self.bytes,
-                if self.bytes == 1 { "f8e4m3, f8e5m2, f8e4m3fnuz, f8e5m2fnuz" } else { "bf16" }
-            )),
-            _ => {
-                let hint = if self.plain && self.bytes < 8 {
-                    format!("; its bits can be read as another {}-bit format with --dtype", 8 * self.bytes)
-                } else {
-                    String::new()
-                };
-                Err(format!("dtype '{}'{} is not supported; supported: {}{hint}", self.text, self.meaning(), supported()))
-            }
-        }
-    }
-
-    /// Whether elements of `dtype` have the width of the file's elements. Formats of 4 bits are stored one a byte here.
-    pub(super) fn fits(&self, dtype: DType) -> bool {
-        self.plain && dtype.unit_bytes() == self.bytes
-    }
-
-    fn meaning(&self) -> &'static str {
-        match self.text.trim_start_matches(['<', '>', '|']).chars().next() {
-            Some('u') => " (unsigned)",
-            Some('c') => " (complex)",
-            Some('f') => " (extended precision)",
-            Some('O') => " (Python objects)",
-            Some('S' | 'U' | 'a') => " (text)",
-            Some('M' | 'm') => " (time)",
-            _ => "",
-        }
-    }
-}
-
-/// The codes that are read, for a message.
-fn supported() -> String {
-    let codes: Vec<&str> = DType::ALL.into_iter().filter_map(DType::numpy_code).collect();
-    format!("{}, either byte order", codes.join(" "))
-}
-
 impl Header {
     /// Reads the header at the start of `bytes`.
     pub(super) fn parse(bytes: &[u8]) -> Result<Header, String> {
@@ -124,6 +40,15 @@ impl Header {
                 None => format!("not an .npy file: {} bytes, too short for a header", bytes.len()),
             });
         }
+        let truncated = |needed: usize| format!("truncated: the header needs {needed} bytes, the file has {}", bytes.len());
+        let (start, data) = Header::place(bytes)?;
+        let text = bytes.get(start..data).ok_or_else(|| truncated(data))?;
+        let (descr, fortran, shape) = Literal { text, at: 0 }.header().map_err(|e| format!("npy header: {e}"))?;
+        Ok(Header { descr: Descr::parse(&descr), fortran, shape, data })
+    }
+
+    /// Where the text of the header begins and ends.
+    fn place(bytes: &[u8]) -> Result<(usize, usize), String> {
         let truncated = |needed: usize| format!("truncated: the header needs {needed} bytes, the file has {}", bytes.len());
         let &[major, minor] = bytes.get(6..8).and_then(|v| <&[u8; 2]>::try_from(v).ok()).ok_or_else(|| truncated(10))?;
         let (start, length) = match (major, bytes.get(8..10), bytes.get(8..12)) {
@@ -135,29 +60,69 @@ impl Header {
         if length > MAX_HEADER {
             return Err(format!("the header claims {length} bytes; at most {MAX_HEADER} are believed"));
         }
-        let data = start + length;
-        let text = bytes.get(start..data).ok_or_else(|| truncated(data))?;
-        let (descr, fortran, shape) = Literal { text, at: 0 }.header().map_err(|e| format!("npy header: {e}"))?;
-        Ok(Header { descr: Descr::parse(&descr)?, fortran, shape, data })
+        Ok((start, start + length))
     }
 
-    /// The layout, and the number of bytes that the data take.
-    pub(super) fn layout(&self) -> Result<(Layout, usize), String> {
-        let dense = Layout::contiguous(&self.shape).map_err(|e| e.to_string())?;
-        let bytes = dense.elements().checked_mul(self.descr.bytes).filter(|&b| b <= isize::MAX as usize);
-        let bytes =
-            bytes.ok_or_else(|| format!("shape {:?} of {}-byte elements exceeds the address space", self.shape, self.descr.bytes))?;
-        if !self.fortran || dense.elements() == 0 {
-            return Ok((dense, bytes));
+    /// How many bytes of a file there must be to know its header, or more of it than these first ones tell.
+    pub(super) fn header_wanted(bytes: &[u8]) -> u64 {
+        const LONGEST_PREFIX: u64 = 12;
+        if (bytes.len() as u64) < LONGEST_PREFIX {
+            return LONGEST_PREFIX;
         }
-        let mut step = 1isize;
-        let mut strides = Vec::with_capacity(self.shape.len());
+        Header::place(bytes).map_or(0, |(_, data)| data as u64)
+    }
+
+    /// As [`header_wanted`](Header::header_wanted), and when the header is there, for all of the file and a byte, to see that there are no more.
+    pub(super) fn wanted(bytes: &[u8]) -> u64 {
+        let all = |header: Header| header.bytes().ok().flatten().map_or(0, |n| (header.data + n) as u64 + 1);
+        Header::parse(bytes).map_or_else(|_| Header::header_wanted(bytes), all)
+    }
+
+    /// Bytes of the data; `None` where the name of the type does not say.
+    pub(super) fn bytes(&self) -> Result<Option<usize>, String> {
+        let Some(each) = self.descr.bytes else { return Ok(None) };
+        let elements = Layout::contiguous(&self.shape).map_err(|e| e.to_string())?.elements();
+        let bytes = elements.checked_mul(each).filter(|&b| b <= isize::MAX as usize);
+        bytes.map(Some).ok_or_else(|| format!("shape {:?} of {each}-byte elements exceeds the address space", self.shape))
+    }
+
+    /// Holds the size of the data against what there is: `found` bytes behind the header.
+    pub(super) fn check(&self, found: u64) -> Result<(), String> {
+        let (Some(bytes), Some(each)) = (self.bytes()?, self.descr.bytes) else { return Ok(()) };
+        let words = format!("shape {:?} of {each}-byte elements takes {bytes} bytes, the file holds {found}", self.shape);
+        match found.cmp(&(bytes as u64)) {
+            Ordering::Less => Err(format!("truncated: {words}")),
+            Ordering::Equal => Ok(()),
+            Ordering::Greater => Err(format!("{words} (several arrays in one .npy?)")),
+        }
+    }
+
+    /// What the data mean. Complex numbers are pairs of real ones: one more dimension, of two elements.
+    pub(super) fn numbers(&self, wanted: Option<DType>) -> Result<Numbers, String> {
+        let dtype = self.descr.resolve(wanted)?;
+        let parts = self.descr.parts;
+        let mut shape = self.shape.clone();
+        shape.extend((parts > 1).then_some(parts));
+        let dense = Layout::contiguous(&shape).map_err(|e| e.to_string())?;
+        let layout = if self.fortran && dense.elements() > 0 { self.by_columns(&shape)? } else { dense };
+        let order = match self.descr.bytes {
+            _ if dtype.bits() == 4 => Order::OneAByte,
+            Some(bytes) if self.descr.big_endian => Order::BigEndian(bytes / parts),
+            _ => Order::Ours,
+        };
+        Ok(Numbers { dtype, layout, order })
+    }
+
+    /// The layout of a file whose first dimension varies fastest; the parts of an element lie together.
+    fn by_columns(&self, shape: &[usize]) -> Result<Layout, String> {
+        let mut step = self.descr.parts as isize;
+        let mut strides = Vec::with_capacity(shape.len());
         for &extent in &self.shape {
             strides.push(step);
             step *= extent as isize; // at most the number of elements, which fits
         }
-        let layout = Layout::strided(&self.shape, &strides, 0).map_err(|e| e.to_string())?;
-        Ok((layout, bytes))
+        strides.resize(shape.len(), 1);
+        Layout::strided(shape, &strides, 0).map_err(|e| e.to_string())
     }
 
     /// A version 1 header (version 2 for very many dimensions) for dense row-major data, padded so that the data are aligned
@@ -266,11 +231,25 @@ impl Literal<'_> {
         String::from_utf8(inside.to_vec()).map_err(|_| format!("the name at byte {start} is not UTF-8"))
     }
 
+    /// A name, or the list of fields of a structured type as it is written.
     fn descr(&mut self) -> Result<String, String> {
-        match self.peek() {
-            Some(b'[' | b'(') => Err("structured dtypes are not supported; save each field as its own array".to_owned()),
-            _ => self.string(),
+        if !matches!(self.peek(), Some(b'[' | b'(')) {
+            return self.string();
         }
+        let (start, mut depth) = (self.at, 0);
+        while let Some(byte) = self.peek() {
+            match byte {
+                b'\'' | b'"' => drop(self.string()?),
+                _ => {
+                    depth += i32::from(matches!(byte, b'[' | b'(')) - i32::from(matches!(byte, b']' | b')'));
+                    self.at += 1;
+                }
+            }
+            if depth == 0 {
+                return Ok(String::from_utf8_lossy(&self.text[start..self.at]).into_owned());
+            }
+        }
+        Err(self.unexpected("`]`"))
     }
 
     fn word(&mut self) -> &[u8] {
@@ -366,14 +345,12 @@ mod tests {
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (1.5,)}", "expected `,` or `)`, found `.`"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (1e9,)}", "extent `1e9` is not a whole number"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "99999999999999999999 exceeds"),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "structured dtypes are not supported"),
+            ("{'descr': [('a', '<f4'), 'fortran_order': False, 'shape': (1,)}", "expected `]`, but the header ends"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'extra': 1}", "unknown key 'extra'"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "expected nothing more, found `x`"),
             ("{'descr: ", "does not end"),
-            ("{'descr': '<q4', 'fortran_order': False, 'shape': (1,)}", "dtype '<q4' is not supported"),
-            ("{'descr': 'nonsense', 'fortran_order': False, 'shape': (1,)}", "dtype 'nonsense' is not supported"),
         ] {
-            let found = Header::parse(&file(1, text)).and_then(|h| h.descr.resolve(None)).unwrap_err();
+            let found = Header::parse(&file(1, text)).unwrap_err();
             assert!(found.contains(words), "{text}: {found}");
         }
         assert!(Header::parse(&file(4, ok)).unwrap_err().contains("version 4.0 is not known"));
@@ -385,44 +362,18 @@ mod tests {
     }
 
     #[test]
-    fn types_without_a_format_here_are_told_apart() {
-        for (descr, words) in [
-            ("<u8", "(unsigned) is not supported"),
-            ("<c8", "(complex) is not supported"),
-            ("<f16", "(extended precision) is not supported"),
-            ("|O", "(Python objects) is not supported"),
-            ("<U3", "(text) is not supported"),
-            ("<M8[ns]", "dtype '<M8[ns]' is not supported"),
-            ("|V1", "does not say which 8-bit format"),
-            ("<V2", "such as bf16"),
-        ] {
-            let found = Descr::parse(descr).and_then(|d| d.resolve(None)).unwrap_err();
-            assert!(found.contains(words), "{descr}: {found}");
-        }
-    }
-
-    #[test]
-    fn an_override_needs_the_same_width() {
-        let resolve = |descr: &str, wanted| Descr::parse(descr).unwrap().resolve(Some(wanted));
-        assert_eq!(resolve("|V1", DType::F8E5M2), Ok(DType::F8E5M2));
-        assert_eq!(resolve("<V2", DType::Bf16), Ok(DType::Bf16));
-        assert_eq!(resolve("<u2", DType::Bf16), Ok(DType::Bf16));
-        assert_eq!(resolve("<f4", DType::Tf32), Ok(DType::Tf32));
-        assert_eq!(resolve("|V1", DType::I4), Ok(DType::I4), "one 4-bit element a byte");
-        assert_eq!(resolve("<f4", DType::F16), Ok(DType::F32), "another width: the file's own type");
-        assert!(!Descr::parse("<f4").unwrap().fits(DType::F16));
-        assert!(!Descr::parse("<c8").unwrap().fits(DType::F64), "complex numbers are not read as real ones");
-    }
-
-    #[test]
     fn fortran_order_is_a_layout() {
         let h = Header::parse(&file(1, "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3, 4)}")).unwrap();
-        let (layout, bytes) = h.layout().unwrap();
-        assert_eq!((layout.strides(), bytes), (&[1, 2, 6][..], 96));
+        assert_eq!((h.numbers(None).unwrap().layout.strides(), h.bytes()), (&[1, 2, 6][..], Ok(Some(96))));
         let big = Header { shape: vec![1 << 40, 1 << 40], ..h };
-        assert!(big.layout().unwrap_err().contains("overflows"));
+        assert!(big.bytes().unwrap_err().contains("overflows"));
         let wide = Header { shape: vec![1 << 62], ..big };
-        assert!(wide.layout().unwrap_err().contains("4-byte elements exceeds"));
+        assert!(wide.bytes().unwrap_err().contains("4-byte elements exceeds"));
+        let h = Header::parse(&file(1, "{'descr': '>c8', 'fortran_order': True, 'shape': (2, 3)}")).unwrap();
+        let pairs = h.numbers(None).unwrap();
+        assert_eq!((pairs.layout.shape(), pairs.layout.strides(), pairs.order), (&[2, 3, 2][..], &[2, 4, 1][..], Order::BigEndian(4)));
+        let h = Header::parse(&file(1, "{'descr': [('a', '<f4'), ('b]', '<i8', (2,))], 'fortran_order': False, 'shape': (5,)}")).unwrap();
+        assert_eq!((h.bytes(), h.shape), (Ok(None), vec![5]), "what is not supported has a shape, too");
     }
 
     proptest! {
@@ -444,7 +395,7 @@ mod tests {
             f.extend([version, 0, tail.len() as u8, 0]);
             f.extend(tail);
             if let Ok(h) = Header::parse(&f) {
-                let _ = h.layout();
+                let _ = (h.bytes(), h.numbers(None), Header::wanted(&f));
             }
         }
 
@@ -455,7 +406,7 @@ mod tests {
             f.truncate(cut);
             if let Ok(h) = Header::parse(&f) {
                 prop_assert!(h.data <= f.len());
-                let _ = h.layout();
+                let _ = (h.bytes(), h.numbers(None), Header::wanted(&f));
             }
         }
     }

@@ -1,8 +1,10 @@
-//! The .npz format: a zip archive of .npy files. Stored members are used where they lie; deflated ones are inflated.
+//! Zip archives: the container of .npz files. Stored members are used where they lie; deflated ones are inflated when they are asked for, one
+//! after the other, into memory of their own size.
 //!
-//! The checksums of stored members are not computed: that would read the data once more than the comparison does.
+//! Nothing that an archive claims is believed: sizes are limits, and memory is used as data come.
 
-use super::Bytes;
+use super::source::Source;
+use std::borrow::Cow;
 use std::io::{Cursor, Read};
 use std::ops::Range;
 use zip::{CompressionMethod, ZipArchive};
@@ -10,72 +12,125 @@ use zip::{CompressionMethod, ZipArchive};
 /// The first bytes of an archive with members, and of an empty one.
 pub(super) const MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
 
-/// One .npy file of an archive.
+/// Deflate cannot shrink by more than this.
+const MOST_SHRUNK: u64 = 1032;
+
+/// A zip archive.
+#[derive(Clone)]
+pub(super) struct Archive {
+    source: Source,
+    zip: ZipArchive<Cursor<Source>>,
+}
+
+/// A part of a member of an archive: data behind its header.
+#[derive(Debug)]
 pub(super) struct Member {
-    /// Its name without `.npy`.
-    pub(super) name: String,
-    place: Place,
+    archive: Archive,
+    index: usize,
+    /// Where the member lies in the file, if it is stored.
+    stored: Option<Range<usize>>,
+    /// Where the data begin in the member.
+    header: usize,
+    /// How long they are.
+    bytes: usize,
 }
 
-enum Place {
-    Stored(Range<usize>),
-    Deflated { index: usize, size: u64 },
-}
+impl Archive {
+    pub(super) fn open(source: Source) -> Result<Archive, String> {
+        let zip = ZipArchive::new(Cursor::new(source.clone())).map_err(|e| format!("not a readable zip archive (truncated?): {e}"))?;
+        Ok(Archive { source, zip })
+    }
 
-/// Lists the members of an archive.
-pub(super) fn members(file: &[u8]) -> Result<Vec<Member>, String> {
-    let mut archive = open(file)?;
-    let mut members = Vec::with_capacity(archive.len());
-    for index in 0..archive.len() {
-        let entry = archive.by_index_raw(index).map_err(|e| format!("npz member {index}: {e}"))?;
-        let full = entry.name().map(|n| n.into_owned()).unwrap_or_else(|_| entry.name_raw().escape_ascii().to_string());
-        let Some(name) = full.strip_suffix(".npy") else {
-            return Err(format!("npz member `{full}` is not an .npy file"));
-        };
-        let place = match entry.compression() {
-            _ if entry.encrypted() => return Err(format!("npz member `{full}` is encrypted")),
+    pub(super) fn len(&self) -> usize {
+        self.zip.len()
+    }
+
+    /// The name of a member.
+    pub(super) fn name(&mut self, index: usize) -> Result<String, String> {
+        let entry = self.zip.by_index_raw(index).map_err(|e| format!("member {index}: {e}"))?;
+        Ok(entry.name().map(|n| n.into_owned()).unwrap_or_else(|_| entry.name_raw().escape_ascii().to_string()))
+    }
+
+    /// What a member holds, as it claims, and its first bytes: as many as `enough` wants, which is asked with those there are.
+    pub(super) fn start(&mut self, index: usize, enough: impl Fn(&[u8]) -> u64) -> Result<(u64, Cow<'_, [u8]>), String> {
+        if let Some(range) = self.stored(index)? {
+            return Ok((range.len() as u64, Cow::Borrowed(&self.source.as_ref()[range])));
+        }
+        let mut entry = self.zip.by_index(index).map_err(|e| e.to_string())?;
+        let size = entry.size();
+        let mut start = Vec::new();
+        loop {
+            let missing = enough(&start).min(size).saturating_sub(start.len() as u64);
+            if entry.by_ref().take(missing).read_to_end(&mut start).map_err(|e| e.to_string())? == 0 {
+                return Ok((size, Cow::Owned(start)));
+            }
+        }
+    }
+
+    /// The data of a member behind `header` bytes.
+    pub(super) fn member(&mut self, index: usize, header: usize, bytes: usize) -> Result<Member, String> {
+        let stored = self.stored(index)?;
+        Ok(Member { archive: self.clone(), index, stored, header, bytes })
+    }
+
+    /// Where a member lies; `None` where it is deflated.
+    fn stored(&mut self, index: usize) -> Result<Option<Range<usize>>, String> {
+        let file = self.source.as_ref().len();
+        let entry = self.zip.by_index_raw(index).map_err(|e| e.to_string())?;
+        match entry.compression() {
+            _ if entry.encrypted() => Err("it is encrypted".to_owned()),
             CompressionMethod::Stored => {
                 let start = entry.data_start().and_then(|s| usize::try_from(s).ok());
                 let range = start.and_then(|s| Some(s..s.checked_add(usize::try_from(entry.size()).ok()?)?));
-                let range = range.filter(|r| r.end <= file.len());
-                Place::Stored(range.ok_or_else(|| format!("npz member `{full}`: its {} bytes exceed the file", entry.size()))?)
+                let range = range.filter(|r| r.end <= file);
+                Ok(Some(range.ok_or_else(|| format!("its {} bytes exceed the file", entry.size()))?))
             }
-            CompressionMethod::Deflated => Place::Deflated { index, size: entry.size() },
-            other => return Err(format!("npz member `{full}`: compression {other:?} is not supported; supported: stored, deflated")),
-        };
-        members.push(Member { name: name.to_owned(), place });
+            CompressionMethod::Deflated if entry.size() / MOST_SHRUNK > entry.compressed_size().min(file as u64) => {
+                Err(format!("it claims {} bytes, more than {} compressed bytes can hold", entry.size(), entry.compressed_size()))
+            }
+            CompressionMethod::Deflated => Ok(None),
+            other => Err(format!("compression {other:?} is not supported; supported: stored, deflated")),
+        }
     }
-    Ok(members)
+}
+
+impl std::fmt::Debug for Archive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Archive of {} members", self.zip.len())
+    }
 }
 
 impl Member {
-    /// The bytes of the member.
-    pub(super) fn bytes(&self, file: &[u8]) -> Result<Bytes, String> {
-        match &self.place {
-            Place::Stored(range) => Ok(Bytes::Inside(range.clone())),
-            &Place::Deflated { index, size } => self.inflate(file, index, size).map(Bytes::Copied),
+    /// The data: where they lie, or inflated. A checksum is that of the whole member, its header included; inflating always verifies it.
+    pub(super) fn load(&self, max_memory: u64, checksums: bool) -> Result<Cow<'_, [u8]>, String> {
+        let mut zip = self.archive.zip.clone();
+        let Some(range) = &self.stored else { return self.inflate(&mut zip, max_memory).map(Cow::Owned) };
+        let bytes = &self.archive.source.as_ref()[range.clone()];
+        if checksums {
+            let expected = zip.by_index_raw(self.index).map_err(|e| e.to_string())?.crc32();
+            let found = crc32fast::hash(bytes);
+            if found != expected {
+                return Err(format!("its checksum is {found:08x}, the archive says {expected:08x}: damaged (--no-crc reads it as it is)"));
+            }
         }
+        let data = bytes.get(self.header..self.header + self.bytes);
+        data.map(Cow::Borrowed).ok_or_else(|| format!("it holds {} bytes, {} are needed", bytes.len(), self.header + self.bytes))
     }
 
-    /// Inflates a member. The size that the archive claims is a limit, and is not believed before the bytes are there.
-    fn inflate(&self, file: &[u8], index: usize, size: u64) -> Result<Vec<u8>, String> {
-        // Deflate cannot shrink by more than 1032 to 1.
-        if size / 1032 > file.len() as u64 {
-            return Err(format!("npz member `{}` claims {size} bytes, more than {} compressed bytes can hold", self.name, file.len()));
+    fn inflate(&self, zip: &mut ZipArchive<Cursor<Source>>, max_memory: u64) -> Result<Vec<u8>, String> {
+        if self.bytes as u64 > max_memory {
+            return Err(format!("{} bytes to inflate, more than {max_memory}, the limit of --max-memory", self.bytes));
         }
-        let mut archive = open(file)?;
-        let fail = |e: &dyn std::fmt::Display| format!("npz member `{}`: {e}", self.name);
-        let entry = archive.by_index(index).map_err(|e| fail(&e))?;
+        let mut entry = zip.by_index(self.index).map_err(|e| e.to_string())?;
+        std::io::copy(&mut entry.by_ref().take(self.header as u64), &mut std::io::sink()).map_err(|e| e.to_string())?;
+        // Address space for what is claimed, which the limit allows; memory is used as data come.
         let mut out = Vec::new();
-        out.try_reserve_exact(size as usize).map_err(|e| fail(&e))?;
-        entry.take(size + 1).read_to_end(&mut out).map_err(|e| fail(&e))?;
-        if out.len() as u64 != size {
-            return Err(format!("npz member `{}` claims {size} bytes and holds {}", self.name, out.len()));
+        out.try_reserve_exact(self.bytes + 1).map_err(|e| format!("{} bytes to inflate: {e}", self.bytes))?;
+        // A byte more, to see the end and with it the checksum.
+        entry.take(self.bytes as u64 + 1).read_to_end(&mut out).map_err(|e| e.to_string())?;
+        if out.len() != self.bytes {
+            return Err(format!("it claims {} bytes of data and holds {}", self.bytes, out.len()));
         }
         Ok(out)
     }
-}
-
-fn open(file: &[u8]) -> Result<ZipArchive<Cursor<&[u8]>>, String> {
-    ZipArchive::new(Cursor::new(file)).map_err(|e| format!("not a readable .npz archive (truncated?): {e}"))
 }

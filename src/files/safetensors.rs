@@ -5,6 +5,8 @@
 //! the low bits of the first byte (four elements in three bytes): the format's description does not say, this is how the
 //! packed formats of current GPUs lie.
 
+use super::data::{Numbers, Order};
+use crate::device::Layout;
 use crate::dtype::DType;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value;
@@ -20,20 +22,26 @@ pub(super) struct Entry {
     pub(super) name: String,
     /// The format as the file names it.
     pub(super) label: String,
-    /// Bits of one element in the file.
-    pub(super) bits: usize,
     /// The extents.
     pub(super) shape: Vec<usize>,
     /// Where the data lie in the file.
     pub(super) data: Range<usize>,
 }
 
-/// The file's names of formats that there are none of here, and their widths.
-const OTHERS: [(&str, usize); 2] = [("U64", 64), ("C64", 64)];
+/// The file's names of types that are no format here, and their widths. Those of complex numbers are pairs.
+const OTHERS: [(&str, usize); 2] = [("U64", 64), (COMPLEX, 64)];
+
+/// Pairs of f32.
+const COMPLEX: &str = "C64";
 
 /// The format that the file calls so.
 fn format(label: &str) -> Option<DType> {
     DType::ALL.into_iter().find(|d| d.safetensors_name() == Some(label))
+}
+
+/// Bits of one element in the file, where they are known.
+fn width(label: &str) -> Option<usize> {
+    format(label).map(stored_bits).or_else(|| OTHERS.iter().find(|other| other.0 == label).map(|other| other.1))
 }
 
 /// Bits of one element in the file: in memory those of 6 take a byte.
@@ -42,23 +50,39 @@ fn stored_bits(dtype: DType) -> usize {
 }
 
 impl Entry {
-    /// The format to read the tensor as: `wanted` where it has the same width, else the file's own.
-    pub(super) fn resolve(&self, wanted: Option<DType>) -> Result<DType, String> {
-        wanted.filter(|&d| self.fits(d)).or(format(&self.label)).ok_or_else(|| {
-            let supported: Vec<&str> = DType::ALL.into_iter().filter_map(DType::safetensors_name).collect();
-            format!("tensor `{}`: dtype {} is not supported; supported: {}", self.name, self.label, supported.join(" "))
-        })
-    }
-
-    /// Whether elements of `dtype` have the width of the file's elements.
-    pub(super) fn fits(&self, dtype: DType) -> bool {
-        self.label != "C64" && (dtype.bits() == self.bits || stored_bits(dtype) == self.bits)
+    /// What the data mean: as `wanted` where that has the same width, else as the file says. Complex numbers are pairs of real ones: one more
+    /// dimension, of two elements.
+    pub(super) fn numbers(&self, wanted: Option<DType>) -> Result<Numbers, String> {
+        let bits = width(&self.label);
+        let complex = self.label == COMPLEX;
+        let fits = |d: &DType| !complex && (Some(d.bits()) == bits || Some(stored_bits(*d)) == bits);
+        let own = if complex { Some(DType::F32) } else { format(&self.label) };
+        let dtype = wanted.filter(fits).or(own).ok_or_else(|| {
+            let supported: Vec<&str> = DType::ALL.into_iter().filter_map(DType::safetensors_name).chain([COMPLEX]).collect();
+            format!("dtype {} is not supported; supported: {}", self.label, supported.join(" "))
+        })?;
+        let shape: Vec<usize> = self.shape.iter().copied().chain(complex.then_some(2)).collect();
+        let layout = Layout::contiguous(&shape).map_err(|e| e.to_string())?;
+        Ok(Numbers { dtype, layout, order: if bits == Some(6) { Order::Packed6 } else { Order::Ours } })
     }
 }
 
 /// Whether a file could be of this format, which has no magic number: for files without an extension.
 pub(super) fn looks_like(file: &[u8]) -> bool {
     file.get(8) == Some(&b'{') && file.first_chunk::<8>().is_some_and(|b| u64::from_le_bytes(*b) <= MAX_HEADER)
+}
+
+/// How many bytes of a file there must be to know more than these first ones tell; all of them and one, to see that there are no more.
+pub(super) fn wanted(bytes: &[u8]) -> u64 {
+    let here = bytes.len() as u64;
+    let Some(length) = bytes.first_chunk::<8>().map(|b| u64::from_le_bytes(*b)) else { return 8 };
+    if length > MAX_HEADER || here < 8 + length {
+        return if length > MAX_HEADER { here } else { 8 + length };
+    }
+    let text = &bytes[8..8 + length as usize];
+    let end = |(_, value): &(String, Value)| value.get("data_offsets").and_then(|o| o.get(1)).and_then(Value::as_u64);
+    let ends = serde_json::from_slice(text).map(|Pairs(pairs)| pairs.iter().filter_map(end).max().unwrap_or(0));
+    ends.map_or(here, |end| (8 + length).saturating_add(end).saturating_add(1))
 }
 
 /// Reads the header of a whole file. The tensors come in the order of their data.
@@ -99,25 +123,36 @@ fn entry(name: &str, value: &Value, start: usize, file: usize) -> Result<Entry, 
     };
     let list = |key: &str| field(key)?.as_array().ok_or_else(|| format!("`{key}` is not a list"));
     let label = field("dtype")?.as_str().ok_or("`dtype` is not a string")?.to_owned();
-    let width = format(&label).map(stored_bits).or_else(|| OTHERS.iter().find(|other| other.0 == label).map(|other| other.1));
-    let width = width.ok_or_else(|| format!("dtype {label} is not known"))?;
     let shape = list("shape")?.iter().map(|v| number(v, "extent")).collect::<Result<Vec<_>, _>>()?;
     let offsets = list("data_offsets")?.iter().map(|v| number(v, "offset")).collect::<Result<Vec<_>, _>>()?;
     let &[from, to] = offsets.as_slice() else { return Err(format!("`data_offsets` has {} numbers, not 2", offsets.len())) };
+    let end = start
+        .checked_add(to)
+        .filter(|&e| e <= file)
+        .ok_or_else(|| format!("truncated: its data end at offset {to}, the file holds {} bytes of data", file - start))?;
+    // Of a type that is not known here nothing but the place of its data can be checked.
+    let bytes = match width(&label) {
+        Some(width) => Some(size(&shape, width, &label)?),
+        None => None,
+    };
+    match bytes {
+        Some(bytes) if from > to || to - from != bytes => {
+            Err(format!("shape {shape:?} of {label} takes {bytes} bytes, its offsets {from}..{to} say otherwise"))
+        }
+        None if from > to => Err(format!("its offsets {from}..{to} are in the wrong order")),
+        _ => Ok(Entry { name: name.to_owned(), label, shape, data: start + from..end }),
+    }
+}
+
+/// The bytes that so many elements of `width` bits take.
+fn size(shape: &[usize], width: usize, label: &str) -> Result<usize, String> {
     let elements = if shape.contains(&0) { Some(0) } else { shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) };
     let bits = elements.and_then(|n| n.checked_mul(width)).filter(|&b| b / 8 <= isize::MAX as usize);
     let bits = bits.ok_or_else(|| format!("shape {shape:?} of {label} exceeds the address space"))?;
     if bits % 8 != 0 {
         return Err(format!("shape {shape:?} of {label} does not fill whole bytes"));
     }
-    let end = start
-        .checked_add(to)
-        .filter(|&e| e <= file)
-        .ok_or_else(|| format!("truncated: its data end at offset {to}, the file holds {} bytes of data", file - start))?;
-    if from > to || to - from != bits / 8 {
-        return Err(format!("shape {shape:?} of {label} takes {} bytes, its offsets {from}..{to} say otherwise", bits / 8));
-    }
-    Ok(Entry { name: name.to_owned(), label, bits: width, shape, data: start + from..end })
+    Ok(bits / 8)
 }
 
 /// The header of a file with one tensor, padded so that the data are aligned to 8 bytes. `None` for formats without a name.
@@ -206,7 +241,7 @@ mod tests {
             [("weight", DType::F32, vec![2, 3], 1), ("bias", DType::Bf16, vec![3], 2), ("six", DType::F6E2M3, vec![4], 3)]
         {
             let e = found.iter().find(|e| e.name == name).unwrap();
-            assert_eq!((e.resolve(None).unwrap(), &e.shape), (dtype, &shape), "{name}");
+            assert_eq!((e.numbers(None).unwrap().dtype, &e.shape), (dtype, &shape), "{name}");
             assert!(f[e.data.clone()].iter().all(|&b| b == byte), "{name}");
         }
     }
@@ -224,7 +259,7 @@ mod tests {
             let read = safetensors::SafeTensors::deserialize(&f).unwrap();
             let view = read.tensor("x \"y\"").unwrap();
             assert_eq!((view.dtype().to_string().as_str(), view.shape(), view.data().len()), (name, &[2, 4][..], bytes));
-            assert_eq!(parse(&f).unwrap()[0].resolve(None).unwrap(), dtype);
+            assert_eq!(parse(&f).unwrap()[0].numbers(None).unwrap().dtype, dtype);
         }
     }
 
@@ -237,7 +272,7 @@ mod tests {
             (file("garbage!", 0), "safetensors header: expected value"),
             (file("[1]", 0), "an object of tensors"),
             (file(r#"{"a":{"shape":[1],"data_offsets":[0,4]}}"#, 4), "tensor `a`: `dtype` is missing"),
-            (file(r#"{"a":{"dtype":"F99","shape":[1],"data_offsets":[0,4]}}"#, 4), "tensor `a`: dtype F99 is not known"),
+            (file(r#"{"a":{"dtype":"F99","shape":[1],"data_offsets":[4,0]}}"#, 4), "its offsets 4..0 are in the wrong order"),
             (file(r#"{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}"#, 4), "extent -1 is not a whole number"),
             (file(r#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}}"#, 4), "has 1 numbers, not 2"),
             (file(r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}"#, 4), "takes 8 bytes, its offsets 0..4 say otherwise"),
@@ -255,10 +290,23 @@ mod tests {
             let found = parse(&f).unwrap_err();
             assert!(found.contains(words), "{words}: {found}");
         }
-        let f = file(r#"{"mask":{"dtype":"U64","shape":[4],"data_offsets":[0,32]}}"#, 32);
-        let entries = parse(&f).unwrap();
-        assert!(entries[0].resolve(None).unwrap_err().contains("tensor `mask`: dtype U64 is not supported"));
-        assert_eq!(entries[0].resolve(Some(DType::I64)), Ok(DType::I64));
+    }
+
+    #[test]
+    fn types_that_are_no_format_here_do_not_spoil_the_others() {
+        let header = r#"{"mask":{"dtype":"U64","shape":[4],"data_offsets":[0,32]},"new":{"dtype":"F99","shape":[3,7],"data_offsets":[32,37]},
+            "z":{"dtype":"C64","shape":[2],"data_offsets":[37,53]}}"#;
+        let f = file(header, 53);
+        let [mask, new, z] = &parse(&f).unwrap()[..] else { panic!("three tensors") };
+        assert!(mask.numbers(None).unwrap_err().contains("dtype U64 is not supported"));
+        assert_eq!(mask.numbers(Some(DType::I64)).unwrap().dtype, DType::I64);
+        assert!(new.numbers(Some(DType::I8)).unwrap_err().contains("dtype F99 is not supported"));
+        let pairs = z.numbers(Some(DType::F64)).unwrap();
+        assert_eq!((pairs.dtype, pairs.layout.shape()), (DType::F32, &[2, 2][..]), "a complex number is a pair, whatever is wanted");
+        for (bytes, expected) in [(4, 8), (8, 8 + header.len()), (100, 8 + header.len()), (8 + header.len(), f.len() + 1)] {
+            assert_eq!(wanted(&f[..bytes]), expected as u64, "{bytes}");
+        }
+        assert_eq!(wanted(&[255; 8]), 8, "nothing more is read of what is no file");
     }
 
     #[test]

@@ -28,11 +28,22 @@ fn zip(members: &[(&str, &[u8])], method: zip::CompressionMethod) -> Vec<u8> {
 
 /// The values in logical order.
 fn values(t: &Tensor) -> Vec<f64> {
-    (0..t.layout.elements()).map(|i| t.dtype.decode(t.dtype.load_bits(t.bytes(), t.layout.index(i)))).collect()
+    let t = t.load().unwrap();
+    (0..t.layout().elements()).map(|i| t.dtype().decode(t.dtype().load_bits(t.bytes(), t.layout().index(i)))).collect()
+}
+
+/// Why a tensor cannot be read.
+fn reason(t: &Tensor) -> String {
+    t.load().unwrap_err().to_string()
 }
 
 fn open(path: &Path) -> Result<TensorFile> {
-    TensorFile::open(path, &Request::default())
+    TensorFile::open(path, &ReadOptions::default())
+}
+
+/// All data of a file.
+fn load(path: &Path) -> Result<()> {
+    open(path)?.tensors().iter().try_for_each(|t| t.load().map(drop))
 }
 
 #[test]
@@ -43,18 +54,19 @@ fn what_is_written_is_read_back_in_every_format_and_type() {
         for extension in ["npy", "npz", "safetensors", "raw"] {
             let path = folder.path().join(format!("{dtype}.{extension}"));
             let output = Output { name: "x", dtype, shape: &[2, 4], bytes: &bytes };
-            if let Err(e) = write(&path, &output) {
+            if let Err(e) = write(&path, Format::of(&path).unwrap(), &output) {
                 let (other, what) = if extension == "safetensors" { (".raw", "safetensors") } else { (".safetensors", "npy") };
-                let words = format!("the {what} format has no name for {dtype}; write {other}");
-                assert!(e.to_string().contains(&words), "{e}");
+                let words = format!("the {what} format has no name for {dtype}; it has: f64 f32 ");
+                assert!(e.to_string().contains(&words) && e.to_string().contains(&format!("; write {other}")), "{e}");
                 assert!(!path.exists());
                 continue;
             }
             let shape = (extension == "raw").then_some(&[2, 4][..]);
-            let read = TensorFile::open(&path, &Request { dtype: Some(dtype), shape, tensor: None }).unwrap();
+            let read = TensorFile::open(&path, &ReadOptions { dtype: Some(dtype), shape, ..ReadOptions::default() }).unwrap();
             let [t] = read.tensors() else { panic!("{path:?}") };
-            assert_eq!((t.dtype(), t.layout().shape(), t.bytes()), (dtype, &[2, 4][..], &bytes[..]), "{path:?}");
-            assert_eq!(t.view().unwrap().elements(), 8);
+            let loaded = t.load().unwrap();
+            assert_eq!((loaded.dtype(), loaded.layout().shape(), loaded.bytes()), (dtype, &[2, 4][..], &bytes[..]), "{path:?}");
+            assert_eq!((t.dtype(), t.shape(), loaded.view().unwrap().elements()), (Some(dtype), &[2, 4][..], 8));
         }
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
@@ -77,9 +89,9 @@ fn big_endian_and_fortran_order_are_read_right() {
 fn four_bit_elements_one_a_byte_are_packed() {
     let folder = tempfile::tempdir().unwrap();
     let path = put(folder.path(), "i4.npy", &npy("{'descr': '|V1', 'fortran_order': False, 'shape': (3,)}", &[1, 0xff, 0xf8]));
-    let request = |dtype| Request { dtype: Some(dtype), ..Request::default() };
+    let request = |dtype| ReadOptions { dtype: Some(dtype), ..ReadOptions::default() };
     assert_eq!(values(&TensorFile::open(&path, &request(DType::I4)).unwrap().tensors()[0]), [1.0, -1.0, -8.0]);
-    let e = TensorFile::open(&path, &request(DType::F4E2M1)).unwrap_err().to_string();
+    let e = reason(&TensorFile::open(&path, &request(DType::F4E2M1)).unwrap().tensors()[0]);
     assert!(e.contains("element 1 is 0xff, not one f4e2m1 a byte"), "{e}");
 }
 
@@ -87,20 +99,25 @@ fn four_bit_elements_one_a_byte_are_packed() {
 fn archives_are_read_stored_and_deflated() {
     let folder = tempfile::tempdir().unwrap();
     let a = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000,)}", &[0; 4000]);
-    let b = npy("{'descr': '<c8', 'fortran_order': False, 'shape': (2,)}", &[0; 16]);
+    let b = npy("{'descr': '<u8', 'fortran_order': False, 'shape': (2,)}", &[0; 16]);
+    let members: [(&str, &[u8]); 4] = [("a.npy", &a), ("mask.npy", &b), ("readme.txt", b"hello"), ("bad.npy", b"hello")];
     for (name, method) in [("s.npz", zip::CompressionMethod::Stored), ("d.npz", zip::CompressionMethod::Deflated)] {
-        let path = put(folder.path(), name, &zip(&[("a.npy", &a), ("mask.npy", &b)], method));
-        let e = open(&path).unwrap_err().to_string();
-        assert!(e.contains("npz member `mask`: dtype '<c8' (complex) is not supported"), "{e}");
-        let one = TensorFile::open(&path, &Request { tensor: Some("a"), ..Request::default() }).unwrap();
-        assert_eq!((one.tensors().len(), values(&one.tensors()[0])), (1, vec![0.0; 1000]), "the mask is not asked for");
-        let e = TensorFile::open(&path, &Request { tensor: Some("c"), ..Request::default() }).unwrap_err().to_string();
-        assert!(e.ends_with("no tensor `c`; there are: a, mask"), "{e}");
+        let path = put(folder.path(), name, &zip(&members, method));
+        let file = open(&path).unwrap();
+        let [a, mask, readme, bad] = file.tensors() else { panic!("{:?}", file.tensors()) };
+        assert_eq!(values(a), vec![0.0; 1000], "what is wrong with others is not its concern");
+        assert!(reason(mask).ends_with("tensor `mask`: dtype '<u8' (unsigned) is not supported; supported: f8 f4 f2 i1 u1 i2 i4 i8 b1 u2 u4 c8 c16 f1 <V2, either byte order"), "{}", reason(mask));
+        assert_eq!((mask.name(), mask.stored_type(), mask.shape(), mask.dtype()), ("mask", "<u8", &[2][..], None));
+        assert!(reason(readme).contains("tensor `readme.txt`: is not an .npy file"), "{}", reason(readme));
+        assert!(reason(bad).contains("tensor `bad`: not an .npy file"), "{}", reason(bad));
+        let one = TensorFile::open(&path, &ReadOptions { tensor: Some("a"), ..ReadOptions::default() }).unwrap();
+        assert_eq!((one.tensors().len(), values(&one.tensors()[0])), (1, vec![0.0; 1000]));
+        let e = TensorFile::open(&path, &ReadOptions { tensor: Some("c"), ..ReadOptions::default() }).unwrap_err().to_string();
+        assert!(e.ends_with("no tensor `c`; there are: a, mask, readme.txt, bad"), "{e}");
     }
-    let path = put(folder.path(), "t.npz", &zip(&[("readme.txt", b"hello")], zip::CompressionMethod::Stored));
-    assert!(open(&path).unwrap_err().to_string().contains("`readme.txt` is not an .npy file"));
 }
 
+/// A flipped bit is seen in data and header, stored or deflated; without checksums, stored data are read as they are.
 #[test]
 fn damaged_archives_are_errors() {
     let folder = tempfile::tempdir().unwrap();
@@ -115,9 +132,131 @@ fn damaged_archives_are_errors() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0xff;
             let path = put(folder.path(), "bad.npz", &damaged);
-            let _ = open(&path); // an error, or data: never a panic
+            let _ = load(&path); // an error, or data: never a panic
         }
     }
+    let mut stored = zip(&[("a.npy", &a)], zip::CompressionMethod::Stored);
+    let data = stored.windows(8).position(|w| w == [7; 8]).unwrap();
+    stored[data] ^= 1;
+    let path = put(folder.path(), "flipped.npz", &stored);
+    let e = load(&path).unwrap_err().to_string();
+    assert!(e.contains("tensor `a`: its checksum is") && e.contains("damaged"), "{e}");
+    let unchecked = TensorFile::open(&path, &ReadOptions { checksums: false, ..ReadOptions::default() }).unwrap();
+    assert_eq!(unchecked.tensors()[0].load().unwrap().bytes()[..2], [6, 7]);
+}
+
+/// What takes more memory than it may is refused before the memory is taken.
+#[test]
+fn copies_have_a_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = "{'descr': '>f4', 'fortran_order': False, 'shape': (1000,)}";
+    let big = put(folder.path(), "big.npy", &npy(header, &[1; 4000]));
+    let deflated = zip(&[("a.npy", &npy(header, &[1; 4000]))], zip::CompressionMethod::Deflated);
+    let small = put(folder.path(), "small.npz", &deflated);
+    for (path, max_memory, words) in [
+        (&big, 3999, "4000 bytes in another order than ours need a copy, more than 3999"),
+        (&small, 3999, "4000 bytes to inflate, more than 3999"),
+        (&big, 4000, ""),
+        (&small, 4000, ""),
+    ] {
+        let file = TensorFile::open(path, &ReadOptions { max_memory, ..ReadOptions::default() }).unwrap();
+        let loaded = file.tensors()[0].load();
+        match words {
+            "" => assert_eq!(loaded.unwrap().bytes().len(), 4000),
+            _ => assert!(loaded.unwrap_err().to_string().contains(words), "{path:?}"),
+        }
+    }
+}
+
+/// Sizes that an archive claims are not believed: more than deflate can pack, more or less than is there.
+#[test]
+fn claims_are_held_against_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = |elements: usize| format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({elements},)}}");
+    for (claim, elements, words) in [
+        (u64::from(u32::MAX) - 100_000, 1000, "more than"),
+        (4004, 1001, "holds"),
+        (3996, 999, "larger than its declared"),
+        (4000, 1000, ""),
+    ] {
+        let member = npy(&header(elements), &[0; 4000]);
+        let mut file = zip(&[("a.npy", &member)], zip::CompressionMethod::Deflated);
+        assert!(file.len() < 500, "it is compressed");
+        let size = (member.len() as u32).to_le_bytes();
+        let places: Vec<usize> = (0..file.len() - 4).filter(|&at| file[at..at + 4] == size).collect();
+        assert!(places.len() >= 2, "local header and directory have the size");
+        for at in places {
+            file[at..at + 4].copy_from_slice(&((member.len() as u64 - 4000 + claim) as u32).to_le_bytes());
+        }
+        let path = put(folder.path(), "claim.npz", &file);
+        let found = load(&path);
+        match words {
+            "" => found.unwrap(),
+            _ => assert!(found.as_ref().unwrap_err().to_string().contains(words), "{claim}: {found:?}"),
+        }
+    }
+}
+
+#[test]
+fn complex_numbers_are_pairs() {
+    let folder = tempfile::tempdir().unwrap();
+    let parts: Vec<f64> = (0..12).map(f64::from).collect();
+    let singles: Vec<u8> = parts.iter().flat_map(|&v| (v as f32).to_le_bytes()).collect();
+    let big: Vec<u8> = parts.iter().flat_map(|v| v.to_be_bytes()).collect();
+    // Column by column, the parts of an element together.
+    let columns: Vec<u8> =
+        [0, 3, 1, 4, 2, 5].iter().flat_map(|&e: &u8| [f64::from(2 * e), f64::from(2 * e + 1)]).flat_map(f64::to_le_bytes).collect();
+    for (name, header, data) in [
+        ("c8.npy", "{'descr': '<c8', 'fortran_order': False, 'shape': (2, 3)}", &singles),
+        ("c16.npy", "{'descr': '>c16', 'fortran_order': False, 'shape': (2, 3)}", &big),
+        ("fortran.npy", "{'descr': '<c16', 'fortran_order': True, 'shape': (2, 3)}", &columns),
+    ] {
+        let file = open(&put(folder.path(), name, &npy(header, data))).unwrap();
+        let tensor = &file.tensors()[0];
+        assert_eq!((tensor.shape(), tensor.layout().unwrap().shape()), (&[2, 3][..], &[2, 3, 2][..]), "{name}");
+        assert_eq!(values(tensor), parts, "{name}");
+    }
+}
+
+#[test]
+fn folders_and_shards_are_one_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let one = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", &1f32.to_le_bytes());
+    std::fs::create_dir_all(root.join("tree/layer")).unwrap();
+    put(root, "tree/layer/w.npy", &one);
+    put(root, "tree/b.npz", &zip(&[("x.npy", &one)], zip::CompressionMethod::Stored));
+    put(root, "tree/bad.npy", b"nothing");
+    put(root, "tree/notes.txt", b"nothing");
+    let tree = open(&root.join("tree")).unwrap();
+    let names: Vec<&str> = tree.tensors().iter().map(Tensor::name).collect();
+    assert_eq!((tree.kind(), names), (Kind::Folder, vec!["b/x", "bad", "layer/w"]));
+    assert_eq!(values(&tree.tensors()[2]), [1.0]);
+    assert!(reason(&tree.tensors()[1]).contains("not an .npy file"), "one damaged file does not spoil the others");
+    std::fs::create_dir_all(root.join("model")).unwrap();
+    for (shard, name) in [("model-1.safetensors", "w"), ("model-2.safetensors", "b")] {
+        let output = Output { name, dtype: DType::F32, shape: &[1], bytes: &1f32.to_le_bytes() };
+        write(&root.join("model").join(shard), Format::Safetensors, &output).unwrap();
+    }
+    for (map, words) in [
+        (r#"{"w":"model-1.safetensors","b":"model-2.safetensors"}"#, ""),
+        (r#"{"w":"model-1.safetensors","v":"model-2.safetensors"}"#, "tensor `v` is not in model-2.safetensors"),
+        (r#"{"w":"../model/model-1.safetensors"}"#, "which is not a file beside it"),
+        (r#"{"w":"/etc/passwd"}"#, "which is not a file beside it"),
+        (r#"{"w":"model-3.safetensors"}"#, "model-3.safetensors: No such file"),
+        ("[]", "index of shards"),
+    ] {
+        let index = put(root, "model/model.safetensors.index.json", format!(r#"{{"metadata":{{}},"weight_map":{map}}}"#).as_bytes());
+        for path in [index, root.join("model")] {
+            let found = open(&path);
+            match words {
+                "" => assert_eq!(found.unwrap().tensors().iter().map(Tensor::name).collect::<Vec<_>>(), ["b", "w"]),
+                _ => assert!(found.as_ref().unwrap_err().to_string().contains(words), "{map}: {found:?}"),
+            }
+        }
+    }
+    std::fs::create_dir_all(root.join("none")).unwrap();
+    assert!(open(&root.join("none")).unwrap_err().to_string().ends_with("a folder without tensors: .npy, .npz, .safetensors"));
 }
 
 #[test]
@@ -131,7 +270,7 @@ fn bad_files_say_what_is_wrong() {
         ("long.npy", npy(f4, &[0; 24]), "the file holds 24 (several arrays in one .npy?)"),
         ("magic.npy", b"not numpy at all".to_vec(), "not an .npy file: it starts with not nu"),
         ("empty.npy", vec![], "not an .npy file: 0 bytes"),
-        ("zip.npz", b"nothing".to_vec(), "not a readable .npz archive"),
+        ("zip.npz", b"nothing".to_vec(), "not a readable zip archive"),
         ("x.safetensors", vec![], "not a .safetensors file: 0 bytes"),
         ("x.bin", vec![0; 8], "raw data need --dtype and --shape"),
     ] {
@@ -140,22 +279,21 @@ fn bad_files_say_what_is_wrong() {
         assert!(e.contains(words) && e.contains(name), "{e}");
     }
     assert!(open(&folder.path().join("absent.npy")).unwrap_err().to_string().contains("absent.npy: No such file"));
-    assert!(open(folder.path()).unwrap_err().to_string().ends_with("is a directory"));
     let path = put(folder.path(), "r.bin", &[0; 8]);
     for (dtype, shape, words) in [
         (DType::F32, vec![3], "shape [3] of f32 takes 12 bytes, the file holds 8"),
         (DType::F32, vec![usize::MAX, 2], "overflows"),
         (DType::F64, vec![usize::MAX / 4], "exceeds the address space"),
     ] {
-        let request = Request { dtype: Some(dtype), shape: Some(&shape), tensor: None };
+        let request = ReadOptions { dtype: Some(dtype), shape: Some(&shape), ..ReadOptions::default() };
         let e = TensorFile::open(&path, &request).unwrap_err().to_string();
         assert!(e.contains(words), "{e}");
     }
     let path = put(folder.path(), "w.npy", &npy(f4, &[0; 12]));
-    let request = Request { dtype: Some(DType::F16), ..Request::default() };
+    let request = ReadOptions { dtype: Some(DType::F16), ..ReadOptions::default() };
     let e = TensorFile::open(&path, &request).unwrap_err().to_string();
     assert!(e.contains("no elements of the width of f16; it holds f32"), "{e}");
-    let request = Request { shape: Some(&[3]), ..Request::default() };
+    let request = ReadOptions { shape: Some(&[3]), ..ReadOptions::default() };
     let e = TensorFile::open(&path, &request).unwrap_err().to_string();
     assert!(e.contains("--shape is for raw files"), "{e}");
 }
@@ -164,11 +302,13 @@ fn bad_files_say_what_is_wrong() {
 fn writing_refuses_what_cannot_be_named() {
     let folder = tempfile::tempdir().unwrap();
     let output = Output { name: "x", dtype: DType::F32, shape: &[1], bytes: &[0; 4] };
-    let e = write(&folder.path().join("x.txt"), &output).unwrap_err().to_string();
-    assert!(e.contains("extension `txt` names no format"), "{e}");
-    let e = write(&folder.path().join("no/such/x.npy"), &output).unwrap_err().to_string();
-    assert!(e.contains("No such file"), "{e}");
+    let e = Format::of(Path::new("x.txt")).unwrap_err().to_string();
+    assert!(e.contains("x.txt: `txt` names no format"), "{e}");
+    for format in [Format::Npy, Format::Npz] {
+        let e = write(&folder.path().join("no/such/x"), format, &output).unwrap_err().to_string();
+        assert!(e.contains("No such file") && !e.contains(".hipverify"), "the temporary name is nobody's concern: {e}");
+    }
     let odd = Output { name: "x", dtype: DType::F4E2M1, shape: &[3], bytes: &[0; 2] };
-    let e = write(&folder.path().join("x.safetensors"), &odd).unwrap_err().to_string();
+    let e = write(&folder.path().join("x.safetensors"), Format::Safetensors, &odd).unwrap_err().to_string();
     assert!(e.contains("3 elements of f4e2m1 do not fill whole bytes"), "{e}");
 }

@@ -1,5 +1,6 @@
-//! Writing tensor files: to a temporary file beside the target, renamed when it is complete.
+//! Tensors as files.
 
+use super::target::{Unfinished, direct, fail, replace};
 use super::{npy, safetensors};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -20,107 +21,108 @@ pub struct Output<'a> {
     pub bytes: &'a [u8],
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Target {
+/// A format that tensors are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One array.
     Npy,
+    /// An archive with one array.
     Npz,
+    /// A file with one named tensor.
     Safetensors,
+    /// The elements alone.
     Raw,
 }
 
-/// Writes a file in the format that its extension names: .npy, .npz, .safetensors; .bin and .raw for the elements alone.
-/// An existing file is replaced, and only by a complete one.
-pub fn write(path: &Path, tensor: &Output<'_>) -> Result<()> {
-    let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
-    let target = target(path).map_err(fail)?;
-    let parts = parts(target, tensor).map_err(fail)?;
-    let io = |e: std::io::Error| fail(e.to_string());
-    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
-        // A device or a pipe cannot be replaced; a directory fails here with the system's words.
-        if target == Target::Npz {
-            return Err(fail("an .npz archive can only be written to a regular file".to_owned()));
+impl Format {
+    /// The format that a file's extension names: .npy, .npz, .safetensors; .bin and .raw for the elements alone. `-`, standard output, is .npy.
+    ///
+    /// # Errors
+    /// [`Error::File`] for any other name.
+    pub fn of(path: &Path) -> Result<Format> {
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        match extension.as_str() {
+            "" if path == Path::new("-") => Ok(Format::Npy),
+            other => other.parse().map_err(|reason| Error::File { path: path.display().to_string(), reason }),
         }
-        let mut file = File::options().write(true).open(path).map_err(io)?;
-        return parts.iter().try_for_each(|p| file.write_all(p)).map_err(io);
-    }
-    let temporary = beside(path).map_err(io)?;
-    if target == Target::Npz {
-        archive(temporary.as_file(), tensor.name, &parts).map_err(fail)?;
-    } else {
-        let mut file = temporary.as_file();
-        parts.iter().try_for_each(|p| file.write_all(p)).map_err(io)?;
-    }
-    temporary.persist(path).map_err(|e| io(e.error))?;
-    Ok(())
-}
-
-/// Writes a text file; an existing one is replaced, and only by a complete one.
-pub fn write_text(path: &Path, text: &str) -> Result<()> {
-    let io = |e: std::io::Error| Error::File { path: path.display().to_string(), reason: e.to_string() };
-    if std::fs::metadata(path).is_ok_and(|m| !m.is_file()) {
-        return File::options().write(true).open(path).and_then(|mut file| file.write_all(text.as_bytes())).map_err(io);
-    }
-    let temporary = beside(path).map_err(io)?;
-    temporary.as_file().write_all(text.as_bytes()).map_err(io)?;
-    temporary.persist(path).map_err(|e| io(e.error))?;
-    Ok(())
-}
-
-/// A temporary file in the folder of `path`.
-fn beside(path: &Path) -> std::io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        // What open(2) would give a new file; the umask still applies.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.prefix(".hipverify-").tempfile_in(folder)
-}
-
-fn target(path: &Path) -> Result<Target, String> {
-    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-    match extension.as_str() {
-        "npy" => Ok(Target::Npy),
-        "npz" => Ok(Target::Npz),
-        "safetensors" => Ok(Target::Safetensors),
-        "bin" | "raw" => Ok(Target::Raw),
-        other => Err(format!("extension `{other}` names no format to write; known: npy, npz, safetensors, bin and raw")),
     }
 }
 
-/// Whether a file of this name can hold this format: to be asked before the data are made.
-pub fn check(path: &Path, dtype: DType, shape: &[usize]) -> Result<()> {
-    let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
-    target(path).and_then(|t| header(t, "tensor", dtype, shape, 0).map(|_| ())).map_err(fail)
+impl std::str::FromStr for Format {
+    type Err = String;
+
+    fn from_str(extension: &str) -> Result<Format, String> {
+        match extension {
+            "npy" => Ok(Format::Npy),
+            "npz" => Ok(Format::Npz),
+            "safetensors" => Ok(Format::Safetensors),
+            "bin" | "raw" => Ok(Format::Raw),
+            other => Err(format!("`{other}` names no format to write; known: npy, npz, safetensors, bin and raw")),
+        }
+    }
+}
+
+/// Writes a tensor. An existing file is replaced, and only by a complete one; `-` is standard output.
+///
+/// # Errors
+/// [`Error::File`] when the format has no name for the dtype, or the file cannot be written.
+pub fn write(path: &Path, format: Format, tensor: &Output<'_>) -> Result<()> {
+    let failed = |reason: String| Error::File { path: path.display().to_string(), reason };
+    let parts = parts(format, tensor).map_err(failed)?;
+    if format != Format::Npz {
+        return replace(path, |out| parts.iter().try_for_each(|part| out.write_all(part)));
+    }
+    if direct(path).is_some() {
+        return Err(failed("an .npz archive can only be written to a regular file".to_owned()));
+    }
+    let unfinished = Unfinished::beside(path).map_err(|e| fail(path, &e))?;
+    archive(unfinished.file(), tensor.name, &parts).map_err(failed)?;
+    unfinished.finish().map_err(|e| fail(path, &e))
+}
+
+/// Whether a file can hold such a tensor: to be asked before the data are made.
+///
+/// # Errors
+/// [`Error::File`] when it cannot.
+pub fn check(path: &Path, format: Format, dtype: DType, shape: &[usize]) -> Result<()> {
+    let failed = |reason: String| Error::File { path: path.display().to_string(), reason };
+    header(format, "tensor", dtype, shape, 0).map(drop).map_err(failed)
 }
 
 /// The bytes before the data.
-fn header(target: Target, name: &str, dtype: DType, shape: &[usize], bytes: usize) -> Result<Vec<u8>, String> {
+fn header(format: Format, name: &str, dtype: DType, shape: &[usize], bytes: usize) -> Result<Vec<u8>, String> {
     let elements = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(0);
-    match target {
-        Target::Npy | Target::Npz => npy::Header::write(dtype, shape)
-            .ok_or_else(|| format!("the npy format has no name for {dtype}; write .safetensors (or .raw) instead")),
-        Target::Safetensors => {
+    match format {
+        Format::Npy | Format::Npz => npy::Header::write(dtype, shape).ok_or_else(|| {
+            let names = supported(DType::numpy_code);
+            format!("the npy format has no name for {dtype}; it has: {names}; write .safetensors (or .raw) instead")
+        }),
+        Format::Safetensors => {
             if dtype.bits() == 4 && elements % 2 != 0 || is_fp6(dtype) && elements % 4 != 0 {
                 return Err(format!("{elements} elements of {dtype} do not fill whole bytes, as .safetensors wants; write .raw instead"));
             }
-            safetensors::header(name, dtype, shape, bytes)
-                .ok_or_else(|| format!("the safetensors format has no name for {dtype}; write .raw instead"))
+            safetensors::header(name, dtype, shape, bytes).ok_or_else(|| {
+                let names = supported(DType::safetensors_name);
+                format!("the safetensors format has no name for {dtype}; it has: {names}; write .raw instead")
+            })
         }
-        Target::Raw => Ok(Vec::new()),
+        Format::Raw => Ok(Vec::new()),
     }
+}
+
+/// The formats that a file has a name for.
+fn supported(name: impl Fn(DType) -> Option<&'static str>) -> String {
+    DType::ALL.into_iter().filter(|d| name(*d).is_some()).map(DType::name).collect::<Vec<_>>().join(" ")
 }
 
 fn is_fp6(dtype: DType) -> bool {
     matches!(dtype, DType::F6E2M3 | DType::F6E3M2)
 }
 
-fn parts<'a>(target: Target, tensor: &Output<'a>) -> Result<[std::borrow::Cow<'a, [u8]>; 2], String> {
-    let packed = if target == Target::Safetensors && is_fp6(tensor.dtype) { safetensors::pack6(tensor.bytes) } else { None };
+fn parts<'a>(format: Format, tensor: &Output<'a>) -> Result<[std::borrow::Cow<'a, [u8]>; 2], String> {
+    let packed = if format == Format::Safetensors && is_fp6(tensor.dtype) { safetensors::pack6(tensor.bytes) } else { None };
     let data = packed.map_or(std::borrow::Cow::Borrowed(tensor.bytes), std::borrow::Cow::Owned);
-    let header = header(target, tensor.name, tensor.dtype, tensor.shape, data.len())?;
+    let header = header(format, tensor.name, tensor.dtype, tensor.shape, data.len())?;
     Ok([std::borrow::Cow::Owned(header), data])
 }
 

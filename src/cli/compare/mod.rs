@@ -4,22 +4,25 @@
 //! that only one file has is a failure, as a tensor that was not written is what a comparison is for.
 
 mod output;
+mod tolerance;
 
 use super::input::InputArgs;
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
-use crate::dtype::DType;
-use crate::files::{Kind, Tensor, TensorFile};
-use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Profile, Report, Strict, Thresholds, Tolerance, Verdict, gpu_verify_with};
-use anyhow::{Context, Result, bail};
+use crate::error::Error;
+use crate::files::{Loaded, Tensor, TensorFile};
+use crate::verify::{Explain, Options, Report, Verdict, gpu_verify_with};
+use anyhow::{Result, bail};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tolerance::ToleranceArgs;
 
 /// The flags of `compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(super) struct Args {
-    /// What is to be judged: .npy, .npz, .safetensors, or raw data
+    /// What is to be judged: .npy, .npz, .safetensors, an index of its shards, a folder of these, raw data; `-` is standard input
     result: PathBuf,
     /// What it should be, in any number format
     reference: PathBuf,
@@ -57,39 +60,6 @@ plus half the least number of both formats, for N of --accumulations; integers m
 
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
 
-#[derive(Debug, clap::Args)]
-struct ToleranceArgs {
-    /// Relative tolerance (0 where only --atol is given)
-    #[arg(long, help_heading = "Tolerance", value_name = "X", allow_negative_numbers = true, conflicts_with = "profile")]
-    rtol: Option<f64>,
-    /// Absolute tolerance (0 where only --rtol is given)
-    #[arg(long, help_heading = "Tolerance", value_name = "X", allow_negative_numbers = true, conflicts_with = "profile")]
-    atol: Option<f64>,
-    /// The rule of another project; `hipverify tolerance --list` has their names
-    #[arg(long, help_heading = "Tolerance", value_name = "NAME", value_parser = clap::value_parser!(Profile))]
-    profile: Option<Profile>,
-    /// Length of the sums behind each element: K of a GEMM, C*Y*X of a convolution
-    #[arg(long, help_heading = "Tolerance", value_name = "N", conflicts_with_all = ["rtol", "atol"])]
-    accumulations: Option<usize>,
-    /// Judge by the metrics RMS, largest absolute and largest relative difference (`inf` switches one off); with --rtol or
-    /// --atol the elements must pass as well
-    #[arg(
-        long,
-        help_heading = "Tolerance",
-        value_name = "RMS,ABS,REL",
-        value_delimiter = ',',
-        allow_negative_numbers = true,
-        conflicts_with = "profile"
-    )]
-    thresholds: Vec<f64>,
-    /// Let NaN match NaN, and infinity match infinity of the same sign
-    #[arg(long, help_heading = "Tolerance")]
-    equal_nonfinite: bool,
-    /// Write an untrusted pass into the JUnit file as a failure also where the tolerance was given; where it was derived, it always is one
-    #[arg(long, help_heading = "Tolerance")]
-    strict: bool,
-}
-
 /// What became of one tensor.
 struct Case {
     name: String,
@@ -100,6 +70,8 @@ struct Case {
 enum CaseVerdict {
     /// Compared, with any verdict.
     Compared(Box<Report>),
+    /// Neither side has an element: they are equal, which says nothing.
+    Empty,
     /// Only the file named here has the tensor.
     Only(PathBuf),
     /// It could not be compared.
@@ -109,7 +81,11 @@ enum CaseVerdict {
 impl CaseVerdict {
     /// Whether it passed, and that means something.
     fn passed(&self) -> bool {
-        matches!(self, CaseVerdict::Compared(report) if report.verdict == Verdict::Pass)
+        match self {
+            CaseVerdict::Compared(report) => report.verdict == Verdict::Pass,
+            CaseVerdict::Empty => true,
+            CaseVerdict::Only(_) | CaseVerdict::Failed(_) => false,
+        }
     }
 }
 
@@ -145,37 +121,33 @@ impl Args {
     /// Opens the files and compares.
     fn judge(&self) -> Result<Vec<Case>> {
         // Before the files are read: a tolerance that is none, a device that is not there.
-        self.tolerance.of(DType::F32, DType::F32)?;
+        self.tolerance.check()?;
         let device = Device::open(&self.device)?;
+        if [&self.result, &self.reference].iter().all(|path| path.as_os_str() == "-") {
+            bail!("result and reference are both `-`: standard input can be read once");
+        }
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
         let result = self.input.open(&self.result, 0, 2, None)?;
         let reference = self.input.open(&self.reference, 1, 2, reference_name)?;
-        match self.one_pair(&result, &reference)? {
-            Some((a, b)) => {
-                let started = Instant::now();
-                let progress = screen::spinner("compare");
-                let report = self.compare(a, b, &device);
-                progress.finish_and_clear();
-                let report = report.with_context(|| format!("{} against {}", result.label(a), reference.label(b)))?;
-                let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
-                Ok(vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }])
-            }
-            None => self.compare_all(&result, &reference, &device),
-        }
+        let Some((a, b)) = self.one_pair(&result, &reference)? else { return self.compare_all(&result, &reference, &device) };
+        let started = Instant::now();
+        let progress = screen::spinner("compare");
+        let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
+        let report = self.compare(&name, a, b, &device);
+        progress.finish_and_clear();
+        Ok(vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report?)), time: started.elapsed() }])
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
     fn one_pair<'a>(&self, result: &'a TensorFile, reference: &'a TensorFile) -> Result<Option<(&'a Tensor, &'a Tensor)>> {
-        let nameless = |f: &TensorFile| matches!(f.kind(), Kind::Npy | Kind::Raw);
-        if let (Some(name), true) = (&self.input.tensor, nameless(result) && nameless(reference)) {
+        if let (Some(name), true) = (&self.input.tensor, result.nameless() && reference.nameless()) {
             bail!("--tensor {name}: neither file names its tensor");
         }
+        let nameless = result.nameless() || reference.nameless();
         match (result.tensors(), reference.tensors()) {
-            ([a], [b]) if self.input.tensor.is_some() || nameless(result) || nameless(reference) || a.name() == b.name() => {
-                Ok(Some((a, b)))
-            }
-            _ if nameless(result) || nameless(reference) => {
-                let (many, one) = if nameless(result) { (reference, result) } else { (result, reference) };
+            ([a], [b]) if self.input.tensor.is_some() || nameless || a.name() == b.name() => Ok(Some((a, b))),
+            _ if nameless => {
+                let (many, one) = if result.nameless() { (reference, result) } else { (result, reference) };
                 bail!(
                     "{} has {} tensors, {} has one without a name; choose one with --tensor",
                     many.path().display(),
@@ -190,68 +162,61 @@ impl Args {
 
     /// Every tensor of either file, in the order of the reference, then what only the result has.
     fn compare_all(&self, result: &TensorFile, reference: &TensorFile, device: &Device) -> Result<Vec<Case>> {
-        let total = reference.tensors().iter().map(|t| t.layout().elements() as u64).sum();
-        let progress = screen::Progress::new(total, "compare");
+        let results: HashMap<&str, &Tensor> = result.tensors().iter().map(|a| (a.name(), a)).collect();
+        let references: HashMap<&str, &Tensor> = reference.tensors().iter().map(|b| (b.name(), b)).collect();
+        let progress = screen::Progress::new(reference.tensors().iter().map(elements).sum(), "compare");
         let mut cases = Vec::new();
         for b in reference.tensors() {
             let started = Instant::now();
-            let verdict = match result.tensors().iter().find(|a| a.name() == b.name()) {
+            let verdict = match results.get(b.name()) {
                 None => CaseVerdict::Only(reference.path().to_owned()),
-                Some(a) => match self.compare(a, b, device) {
+                Some(a) if both_empty(a, b) => CaseVerdict::Empty,
+                Some(a) => match self.compare(b.name(), a, b, device) {
                     Ok(report) => CaseVerdict::Compared(Box::new(report)),
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
-            progress.add(b.layout().elements() as u64);
+            progress.add(elements(b));
             cases.push(Case { name: b.name().to_owned(), verdict, time: started.elapsed() });
         }
-        for a in result.tensors() {
-            if !reference.tensors().iter().any(|b| a.name() == b.name()) {
-                let verdict = CaseVerdict::Only(result.path().to_owned());
-                cases.push(Case { name: a.name().to_owned(), verdict, time: Duration::ZERO });
-            }
+        for a in result.tensors().iter().filter(|a| !references.contains_key(a.name())) {
+            let verdict = CaseVerdict::Only(result.path().to_owned());
+            cases.push(Case { name: a.name().to_owned(), verdict, time: Duration::ZERO });
         }
         progress.end();
+        if cases.iter().all(|case| matches!(case.verdict, CaseVerdict::Empty)) {
+            bail!("no tensor of {} and {} has an element: nothing to compare", result.path().display(), reference.path().display());
+        }
         Ok(cases)
     }
 
-    fn compare(&self, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
-        let limits = self.tolerance.of(result.dtype(), reference.dtype())?;
+    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
+        // Shapes first: what a comparison refuses need not be read.
+        if let (Some(a), Some(b)) = (result.layout(), reference.layout())
+            && a.shape() != b.shape()
+        {
+            let what = format!("{} against {}", result.label(), reference.label());
+            return Err(Error::Shape { what, expected: b.shape().to_vec(), found: a.shape().to_vec() }.into());
+        }
+        let (result, reference) = (result.load()?, reference.load()?);
+        let limits = self.tolerance.of(name, result.dtype(), reference.dtype())?;
         let options = Options::default().explain(Explain::Always).power(true);
-        let mut options = limits.options(options.histograms(self.histogram).cosine(self.cosine).first(self.first));
-        if self.tolerance.strict {
-            options = options.strict(Strict::Always);
-        }
-        if self.tolerance.equal_nonfinite {
-            options = options.nonfinite(NonFinite::EqualWhenSame);
-        }
+        let options = limits.options(options.histograms(self.histogram).cosine(self.cosine).first(self.first));
+        let options = self.tolerance.options(options);
         let (mut a, mut b) = (None, None);
-        Ok(gpu_verify_with(&place(device, result, &mut a)?, &place(device, reference, &mut b)?, &limits.tolerance, &options)?)
+        let (a, b) = (place(device, &result, &mut a)?, place(device, &reference, &mut b)?);
+        Ok(gpu_verify_with(&a, &b, &limits.tolerance, &options)?)
     }
 }
 
-impl ToleranceArgs {
-    /// The limits for a pair of formats.
-    fn of(&self, result: DType, reference: DType) -> Result<Limits> {
-        if let Some(profile) = self.profile {
-            return Ok(profile.limits(result, reference, self.accumulations)?);
-        }
-        let given = self.rtol.is_some() || self.atol.is_some();
-        let limits = if given {
-            Limits::elements(Tolerance::new(self.rtol.unwrap_or(0.0), self.atol.unwrap_or(0.0))?, "given")
-        } else {
-            let tolerance = Tolerance::rounding(result, reference, self.accumulations.unwrap_or(1));
-            Limits::elements(tolerance, "what rounding explains")
-        };
-        match self.thresholds.as_slice() {
-            [] => Ok(limits),
-            &[rms, absolute, relative] => {
-                let judge = if given { Judge::Both } else { Judge::Thresholds };
-                Ok(limits.with_thresholds(Thresholds::new(rms, absolute, relative)?, judge))
-            }
-            other => bail!("--thresholds has {} numbers; it takes 3: RMS,ABS,REL", other.len()),
-        }
-    }
+/// Whether both have the same shape, without an element.
+fn both_empty(a: &Tensor, b: &Tensor) -> bool {
+    a.layout().zip(b.layout()).is_some_and(|(a, b)| a.shape() == b.shape() && a.elements() == 0)
+}
+
+/// How many elements a tensor has that can be read.
+fn elements(tensor: &Tensor) -> u64 {
+    tensor.layout().map_or(0, |layout| layout.elements() as u64)
 }
 
 /// What the cases amount to: what could not be compared outweighs a mismatch, and that a pass which is not to be trusted.
@@ -259,6 +224,7 @@ fn outcome(cases: &[Case]) -> Outcome {
     let of = |case: &Case| match &case.verdict {
         CaseVerdict::Failed(_) => Outcome::NoVerdict,
         CaseVerdict::Only(_) => Outcome::Mismatch,
+        CaseVerdict::Empty => Outcome::Pass,
         CaseVerdict::Compared(report) => match report.verdict {
             Verdict::Fail => Outcome::Mismatch,
             Verdict::Untrusted => Outcome::Untrusted,
@@ -269,7 +235,7 @@ fn outcome(cases: &[Case]) -> Outcome {
 }
 
 /// The tensor on the device: where it lies for the host, else copied into `copy`.
-fn place<'a>(device: &Device, tensor: &'a Tensor, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
+fn place<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
     let bytes = tensor.bytes();
     let ptr = if device.kind() == DeviceKind::Host {
         bytes.as_ptr()

@@ -3,7 +3,7 @@
 use super::super::Outcome;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::{Args, Case, CaseVerdict};
-use crate::files::write_text;
+use crate::files::replace;
 use crate::verify::{Metric, Report, Verdict};
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
@@ -92,6 +92,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
         out += &format!("{style}{verdict}{style:#}{}", &line[verdict.len()..]);
         match &case.verdict {
             CaseVerdict::Only(path) => out += &format!("  only in {}", path.display()),
+            CaseVerdict::Empty => out += "  no elements",
             CaseVerdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
             CaseVerdict::Compared(report) => {
                 if let Some(warning) = report.warnings().first() {
@@ -108,7 +109,8 @@ fn table(args: &Args, cases: &[Case]) -> String {
 fn of(verdict: &CaseVerdict) -> Verdict {
     match verdict {
         CaseVerdict::Compared(report) => report.verdict,
-        _ => Verdict::Fail,
+        CaseVerdict::Empty => Verdict::Pass,
+        CaseVerdict::Only(_) | CaseVerdict::Failed(_) => Verdict::Fail,
     }
 }
 
@@ -183,6 +185,7 @@ fn json_word(verdict: &CaseVerdict) -> &'static str {
     match verdict {
         CaseVerdict::Only(_) => "missing",
         CaseVerdict::Failed(_) => "error",
+        CaseVerdict::Empty => "pass",
         CaseVerdict::Compared(report) => match report.verdict {
             Verdict::Pass => "pass",
             Verdict::Untrusted => "untrusted",
@@ -197,6 +200,7 @@ fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Docume
             CaseVerdict::Compared(r) => (None, Some(&**r)),
             CaseVerdict::Only(path) => (Some(format!("only in {}", path.display())), None),
             CaseVerdict::Failed(reason) => (Some(reason.clone()), None),
+            CaseVerdict::Empty => (Some("no elements".to_owned()), None),
         };
         let warnings = report.map_or(Vec::new(), |r| r.warnings().iter().map(ToString::to_string).collect());
         Entry { name: &case.name, verdict: json_word(&case.verdict), reason, warnings, report }
@@ -259,6 +263,7 @@ pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
             CaseVerdict::Compared(report) => report.to_string(),
             CaseVerdict::Only(path) => format!("only in {}", path.display()),
             CaseVerdict::Failed(reason) => reason.clone(),
+            CaseVerdict::Empty => "no elements".to_owned(),
         };
         let fails = fails(&case.verdict);
         if fails {
@@ -280,5 +285,5 @@ fn write_junit(args: &Args, suite: TestSuite) -> Result<()> {
     let mut report = quick_junit::Report::new("hipverify");
     report.add_test_suite(suite);
     let text = report.to_string().with_context(|| format!("{}: JUnit", path.display()))?;
-    Ok(write_text(path, &text)?)
+    Ok(replace(path, |out| out.write_all(text.as_bytes()))?)
 }

@@ -1,0 +1,90 @@
+//! Several files as one: the index of a sharded .safetensors file, and all tensor files below a folder.
+//!
+//! An index says which file has which tensor. In a folder with one index that is the index's; in any other a tensor is called as its file, without
+//! the extension, and behind a `/` by its own name, if it has one.
+
+use super::{ReadOptions, Tensor};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Component, Path, PathBuf};
+
+/// How deep folders are read: links may make circles.
+const MAX_DEPTH: usize = 16;
+
+/// Whether a file is an index of shards.
+pub(super) fn is_index(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".safetensors.index.json"))
+}
+
+/// The tensors of the shards that an index names, in the order of the index.
+pub(super) fn read_index(path: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tensor>, String> {
+    #[derive(serde::Deserialize)]
+    struct Index {
+        weight_map: BTreeMap<String, PathBuf>,
+    }
+    let text = std::fs::read(path).map_err(|e| e.to_string())?;
+    let index: Index = serde_json::from_slice(&text).map_err(|e| format!("index of shards: {e}"))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut shards: HashMap<&Path, HashMap<String, Tensor>> = HashMap::new();
+    let mut tensors = Vec::with_capacity(index.weight_map.len());
+    for (name, file) in &index.weight_map {
+        let shard = match shards.entry(file) {
+            std::collections::hash_map::Entry::Occupied(shard) => shard.into_mut(),
+            std::collections::hash_map::Entry::Vacant(place) => place.insert(read_shard(folder, file, options)?),
+        };
+        tensors.push(shard.remove(name).ok_or_else(|| format!("tensor `{name}` is not in {}, where the index says", file.display()))?);
+    }
+    Ok(tensors)
+}
+
+/// The tensors of a shard by name. An index may name files beside it and below, nothing else.
+fn read_shard(folder: &Path, file: &Path, options: &ReadOptions<'_>) -> Result<HashMap<String, Tensor>, String> {
+    if file.components().any(|c| !matches!(c, Component::Normal(_))) {
+        return Err(format!("the index names {}, which is not a file beside it", file.display()));
+    }
+    let (_, tensors) = super::read(&folder.join(file), options).map_err(|e| format!("{}: {e}", file.display()))?;
+    Ok(tensors.into_iter().map(|t| (t.name.clone(), t)).collect())
+}
+
+/// The tensors of all files below a folder, by the files' names.
+pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tensor>, String> {
+    let mut files = Vec::new();
+    list(folder, 0, &mut files)?;
+    files.sort();
+    let indices: Vec<&PathBuf> = files.iter().filter(|path| is_index(path)).collect();
+    if let [index] = indices[..] {
+        return read_index(index, options);
+    }
+    let mut tensors = Vec::new();
+    for path in files.iter().filter(|path| !is_index(path)) {
+        let inside = path.strip_prefix(folder).unwrap_or(path);
+        let stem = inside.with_extension("").to_string_lossy().into_owned();
+        // A file that is damaged concerns no other one.
+        let found = super::read(path, options).map_or_else(|e| vec![Tensor::unreadable(path, String::new(), e)], |(_, found)| found);
+        tensors.extend(found.into_iter().map(|tensor| {
+            let name = if tensor.name.is_empty() { stem.clone() } else { format!("{stem}/{}", tensor.name) };
+            Tensor { name, ..tensor }
+        }));
+    }
+    if tensors.is_empty() {
+        return Err("a folder without tensors: .npy, .npz, .safetensors".to_owned());
+    }
+    Ok(tensors)
+}
+
+/// The tensor files below a folder, and indices of shards.
+fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    if depth > MAX_DEPTH {
+        return Err(format!("{}: more than {MAX_DEPTH} folders deep", folder.display()));
+    }
+    let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        if path.is_dir() {
+            list(&path, depth + 1, files)?;
+        } else if matches!(extension.as_str(), "npy" | "npz" | "safetensors") || is_index(&path) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
