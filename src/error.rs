@@ -66,7 +66,7 @@ pub enum Error {
         found: String,
     },
     /// A parameter outside its domain.
-    #[error("{what} = {value} is invalid: {limit}")]
+    #[error("{what} cannot be {value}: {limit}")]
     InvalidArgument {
         /// The parameter.
         what: &'static str,

@@ -114,6 +114,7 @@ fn usage_goes_by_the_book() {
         ("--help", 0, "Exit codes: 0 pass, 1 mismatch, 2 no verdict"),
         ("--version", 0, "hipverify "),
         ("compare --help", 0, "Element i passes when"),
+        ("compare --help", 0, "at most 64"),
         ("fill --help", 0, "uniform:MIN,MAX"),
         ("", 2, "Usage: hipverify <COMMAND>"),
         ("nonsense", 2, "unrecognized subcommand 'nonsense'"),
@@ -176,6 +177,7 @@ fn every_bad_input_is_told_clearly() {
     folder.put("x.safetensors", &[255; 64]);
     folder.put("r.bin", &[0; 12]);
     folder.put("none.safetensors", &safetensors(&[]));
+    folder.put("many.safetensors", &safetensors(&[("a", "F32", &[1], vec![0; 4]), ("b", "F64", &[1], vec![0; 8])]));
     folder.put("mask.safetensors", &safetensors(&[("mask", "U64", &[2], vec![0; 16])]));
     for (line, words) in [
         ("compare absent.npy good.npy", "absent.npy: No such file"),
@@ -209,11 +211,11 @@ fn every_bad_input_is_told_clearly() {
         ("compare r.bin r.bin --dtype f32 --shape 3,x", "extent ``"),
         ("compare r.bin r.bin --dtype f32 --shape 99999999999,99999999999", "overflows"),
         ("compare good.npy good.npy --shape 3", "--shape is for raw files"),
-        ("compare good.npy good.npy --rtol -1", "rtol = -1 is invalid"),
-        ("compare good.npy good.npy --atol nan", "atol = NaN is invalid"),
-        ("compare good.npy good.npy --rtol inf", "rtol = inf is invalid"),
+        ("compare good.npy good.npy --rtol -1", "error: rtol cannot be -1: a tolerance is a finite number, 0 or larger"),
+        ("compare good.npy good.npy --atol nan", "atol cannot be NaN: "),
+        ("compare good.npy good.npy --rtol inf", "rtol cannot be inf: "),
         ("compare good.npy good.npy --thresholds 1,2", "--thresholds has 2 numbers"),
-        ("compare good.npy good.npy --thresholds 1,-2,3", "absolute threshold = -2 is invalid"),
+        ("compare good.npy good.npy --thresholds 1,-2,3", "absolute threshold cannot be -2: a threshold is 0 or larger"),
         ("compare good.npy good.npy --profile pytorch", "known: ck ck-2026 torch numpy"),
         ("compare good.npy good.npy --profile flash-attention", "needs the largest error of a baseline"),
         ("tolerance --profile paddle --operation sums", "known: copy arithmetic"),
@@ -221,8 +223,19 @@ fn every_bad_input_is_told_clearly() {
         ("tolerance --profile paddle --range 1,0", "the first number is the smaller one"),
         ("tolerance --profile paddle --gradient", "judges gradients by the kind of operation"),
         ("compare good.npy good.npy --device gpu:99", "no gpu:99 device"),
-        ("compare good.npy good.npy --device tpu", "device = tpu is invalid"),
-        ("compare good.npy good.npy --first 1000000", "mismatches are listed"),
+        ("compare good.npy good.npy --device tpu", "device cannot be tpu: "),
+        ("compare good.npy good.npy --first 65", "at most 64 are listed"),
+        ("compare good.npy good.npy --first -1", "a whole number from 0 is wanted"),
+        ("compare good.npy good.npy --accumulations -1", "a whole number from 0 is wanted"),
+        ("compare many.safetensors many.safetensors --dtype f16", "has no elements of the width of f16; it holds f32, f64"),
+        ("fill x.npy --dtype f32 --shape -1,2", "extent `-1` is not a whole number from 0"),
+        ("fill x.npy --dtype f32 --shape 4 --seed -1", "a whole number from 0 is wanted"),
+        ("fill x.npy --dtype f32 --shape 4 --stream -1", "-1 is not in 0..=4294967295"),
+        ("fill x.npy --dtype f32 --shape 4 --gen -1,1", "unknown pattern `-1,1`"),
+        ("fill x.npy --dtype f32 --shape 4 --seed 1 --gen sin/seed=1", "--seed 1 and /seed= of --gen: give one of them"),
+        ("fill x.npy --dtype f32 --shape 4 --stream 1 --gen sin/stream=2", "--stream 1 and /stream= of --gen: give one of them"),
+        ("tolerance --profile ck --accumulations -4", "a whole number from 0 is wanted"),
+        ("tolerance --profile paddle --range -1,-2", "the first number is the smaller one"),
         ("compare good.npy good.npy --junit no/such/folder.xml", "no/such/folder.xml"),
         ("compare good.npy good.npy --tensor w", "--tensor w: neither file names its tensor"),
         ("inspect good.npy --tensor w", "--tensor w: good.npy does not name its tensor"),

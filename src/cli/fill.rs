@@ -1,13 +1,13 @@
 //! `hipverify fill`: writes a tensor file from any generator.
 
-use super::input::{Shape, shape};
+use super::input::{Shape, shape, whole};
 use super::{Outcome, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::files::{Format, Output, check, write};
 use crate::fill::{FillSpec, fill};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
 /// The flags of `fill`.
@@ -23,13 +23,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "DTYPE", value_parser = clap::value_parser!(DType))]
     dtype: DType,
     /// The extents, outermost first, such as `128,256`
-    #[arg(long, value_name = "N,N,...", value_parser = shape)]
+    #[arg(long, value_name = "N,N,...", allow_hyphen_values = true, value_parser = shape)]
     shape: Shape,
     /// The generator
-    #[arg(long = "gen", value_name = "SPEC", default_value = "uniform:-1,1", value_parser = clap::value_parser!(FillSpec))]
-    generator: FillSpec,
+    #[arg(long = "gen", value_name = "SPEC", default_value = "uniform:-1,1", allow_hyphen_values = true)]
+    generator: String,
     /// The seed; the same seed gives the same bits everywhere
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     seed: Option<u64>,
     /// The stream: other, independent data under the same seed
     #[arg(long, value_name = "N")]
@@ -55,18 +55,12 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let (dtype, extents) = (self.dtype, &self.shape.0);
+        let generator = self.generator()?;
         let format = self.format.map_or_else(|| Format::of(&self.out), Ok)?;
         check(&self.out, format, dtype, extents)?;
         let layout = Layout::contiguous(extents)?;
         let bytes = dtype.bytes_for(layout.elements()).filter(|&b| b <= isize::MAX as usize);
         let bytes = bytes.ok_or(Error::SizeOverflow { what: "tensor", elements: layout.elements(), unit_bytes: dtype.unit_bytes() })?;
-        let mut generator = self.generator.clone();
-        if let Some(seed) = self.seed {
-            generator = generator.seed(seed);
-        }
-        if let Some(stream) = self.stream {
-            generator = generator.stream(stream);
-        }
         let progress = screen::spinner("fill");
         let mut data = Vec::new();
         data.try_reserve_exact(bytes).with_context(|| format!("{bytes} bytes for the tensor"))?;
@@ -75,5 +69,20 @@ impl Args {
         write(&self.out, format, &Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
         progress.finish_and_clear();
         Ok(Outcome::Pass)
+    }
+
+    /// The generator, with seed and stream from its own text or from flags.
+    fn generator(&self) -> Result<FillSpec> {
+        let mut generator: FillSpec = self.generator.parse()?;
+        let has = |option: &str| self.generator.split('/').any(|part| part.starts_with(option));
+        if let Some(seed) = self.seed {
+            ensure!(!has("seed="), "--seed {seed} and /seed= of --gen: give one of them");
+            generator = generator.seed(seed);
+        }
+        if let Some(stream) = self.stream {
+            ensure!(!has("stream="), "--stream {stream} and /stream= of --gen: give one of them");
+            generator = generator.stream(stream);
+        }
+        Ok(generator)
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct InputArgs {
     #[arg(long, value_name = "DTYPE[,DTYPE]", value_delimiter = ',', value_parser = own_or_dtype, help_heading = "Input")]
     dtype: Vec<OwnOr>,
     /// The extents of raw data, outermost first, such as `128,256`
-    #[arg(long, value_name = "N,N,...", value_parser = shape, help_heading = "Input")]
+    #[arg(long, value_name = "N,N,...", allow_hyphen_values = true, value_parser = shape, help_heading = "Input")]
     shape: Option<Shape>,
     /// Only this tensor of the file (of each file)
     #[arg(long, value_name = "NAME", help_heading = "Input")]
@@ -31,6 +31,11 @@ pub(super) struct InputArgs {
     /// The most that a copy of a tensor may take: one that was compressed, has another byte order, or comes from a pipe. Such as 500M or 16G
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = size, help_heading = "Input")]
     max_memory: u64,
+}
+
+/// A whole number. The type is `usize` or `u64`, whose own messages speak of digits.
+pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("a whole number from 0 is wanted, below 2^{}", 8 * size_of::<T>()))
 }
 
 /// A pattern of names; `*` matches any characters.
@@ -74,7 +79,7 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
     if inner.is_empty() && !text.is_empty() {
         return Ok(Shape(Vec::new()));
     }
-    let extent = |t: &str| t.trim().parse::<usize>().map_err(|e| format!("extent `{}`: {e}", t.trim()));
+    let extent = |t: &str| t.trim().parse::<usize>().map_err(|_| format!("extent `{}` is not a whole number from 0", t.trim()));
     inner.split([',', 'x']).map(extent).collect::<Result<_, _>>().map(Shape)
 }
 

@@ -15,7 +15,7 @@ mod screen;
 mod stats;
 mod tolerance;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -79,9 +79,18 @@ enum Outcome {
     NoVerdict,
 }
 
+/// The program's flags. Each takes negative numbers, to accept them or to refuse them for what they are.
+fn command() -> clap::Command {
+    let numbers = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values() && !arg.is_positional();
+        if takes_values { arg.allow_negative_numbers(true) } else { arg }
+    };
+    Program::command().mut_subcommands(|command| command.mut_args(numbers))
+}
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
-    let program = match Program::try_parse() {
+    let program = match command().try_get_matches().and_then(|matches| Program::from_arg_matches(&matches)) {
         Ok(program) => program,
         Err(e) => {
             // Help and version are no errors and go to stdout. A closed pipe is nobody's loss.

@@ -48,10 +48,10 @@ pub(super) struct Args {
     #[arg(long, default_value = "r0")]
     range: Range,
     /// Least input, in place of the range's
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     min: Option<f64>,
     /// Largest input, in place of the range's
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     max: Option<f64>,
     /// Seed of the C library's generator
     #[arg(long, default_value_t = 1)]

@@ -1,6 +1,7 @@
 //! `hipverify tolerance`: the numbers of a profile, where they come from, and the rules that there are.
 
 use super::Outcome;
+use super::input::whole;
 use super::screen::{self, number};
 use crate::dtype::DType;
 use crate::verify::profile::Operation;
@@ -25,10 +26,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "DTYPE", default_value = "f32", value_parser = clap::value_parser!(DType))]
     reference: DType,
     /// Length of the sums behind each element: K of a GEMM, C*Y*X of a convolution
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     accumulations: Option<usize>,
     /// The range that the inputs are from (paddle, hipdnn)
-    #[arg(long, value_name = "MIN,MAX", value_delimiter = ',', allow_negative_numbers = true)]
+    #[arg(long, value_name = "MIN,MAX", value_delimiter = ',', allow_hyphen_values = true)]
     range: Vec<f64>,
     /// The kind of operation (paddle): copy arithmetic function steep-function sum mean norm softmax interpolation matmul
     /// cumulative-sum log-sum cumulative-log-sum
@@ -38,7 +39,7 @@ pub(super) struct Args {
     #[arg(long)]
     gradient: bool,
     /// The largest error of a baseline in the result's format (flash-attention)
-    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    #[arg(long, value_name = "X")]
     baseline_error: Option<f64>,
 }
 

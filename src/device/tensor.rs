@@ -230,7 +230,7 @@ mod tests {
                 TensorMut::from_raw(&device, std::ptr::null_mut(), 4, DType::F32, flat()).unwrap_err(),
                 DeviceSlice::<f32>::from_raw(std::ptr::null(), 1, &device).unwrap_err(),
             ] {
-                assert_eq!(error.to_string(), "pointer = null for 4 bytes is invalid: a null pointer has no bytes");
+                assert_eq!(error.to_string(), "pointer cannot be null for 4 bytes: a null pointer has no bytes");
             }
         }
     }

@@ -111,7 +111,7 @@ mod tests {
                 }
                 (Err(error), None) => assert_eq!(
                     error.to_string(),
-                    "strides = [6561, 2187, 729, 243, 81, 27, 9, 3, 1] is invalid: at most 8 dimensions that do not continue each other, on a GPU",
+                    "strides cannot be [6561, 2187, 729, 243, 81, 27, 9, 3, 1]: at most 8 dimensions that do not continue each other, on a GPU",
                     "{reason}"
                 ),
                 (merged, _) => panic!("{reason}: {:?}", merged.map(|m| m.rank)),

@@ -352,9 +352,9 @@ impl Judged {
     }
 }
 
-/// x / y, where nothing over nothing is nothing.
+/// x / y, where nothing over nothing is nothing, and what overflows is infinite, whatever it is divided by.
 pub(crate) fn quotient(x: f64, y: f64) -> f64 {
-    if x == 0.0 { 0.0 } else { x / y }
+    if x == 0.0 || x.is_infinite() { x } else { x / y }
 }
 
 #[cfg(test)]
@@ -483,6 +483,7 @@ mod tests {
     #[test]
     fn nothing_over_nothing_is_nothing() {
         assert_eq!((quotient(0.0, 0.0), quotient(0.0, 2.0), quotient(3.0, 2.0)), (0.0, 0.0, 1.5));
-        assert_eq!(quotient(3.0, 0.0), f64::INFINITY);
+        assert_eq!([quotient(3.0, 0.0), quotient(f64::INFINITY, f64::INFINITY)], [f64::INFINITY; 2]);
+        assert_eq!(quotient(3.0, f64::INFINITY), 0.0);
     }
 }

@@ -268,7 +268,11 @@ impl Metrics {
 
 /// How much larger a sum of squares is than that of the noise, in dB. By `libm`: the C library's logarithm is another on each system.
 fn decibels(signal: f64, noise: f64) -> f64 {
-    if noise == 0.0 { f64::INFINITY } else { 10.0 * libm::log10(signal / noise) }
+    match noise {
+        0.0 => f64::INFINITY,
+        f64::INFINITY => f64::NEG_INFINITY,
+        _ => 10.0 * libm::log10(signal / noise),
+    }
 }
 
 /// Something that a reader of a verdict should know. A pass with a warning is [untrusted](Verdict::Untrusted).

@@ -6,7 +6,7 @@
 mod output;
 mod tolerance;
 
-use super::input::InputArgs;
+use super::input::{InputArgs, whole};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
@@ -39,8 +39,8 @@ pub(super) struct Args {
     /// Measure cosine similarity, which reads the tensors once more
     #[arg(long)]
     cosine: bool,
-    /// How many of the first mismatches to list
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    /// How many of the first mismatches to list, at most 64
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = first)]
     first: usize,
     /// Where to compare: best (the first GPU, else the host), host, gpu, gpu:N
     #[arg(long, value_name = "DEVICE", default_value = "best")]
@@ -212,6 +212,12 @@ impl Args {
 /// Whether both have the same shape, without an element.
 fn both_empty(a: &Tensor, b: &Tensor) -> bool {
     a.layout().zip(b.layout()).is_some_and(|(a, b)| a.shape() == b.shape() && a.elements() == 0)
+}
+
+/// How many mismatches to list.
+fn first(text: &str) -> Result<usize, String> {
+    let n = whole(text)?;
+    if n > Options::MAX_FIRST { Err(format!("at most {} are listed", Options::MAX_FIRST)) } else { Ok(n) }
 }
 
 /// How many elements a tensor has that can be read.

@@ -1,6 +1,6 @@
 //! Flags that say what passes, for all tensors or for those of some names.
 
-use crate::cli::input::glob;
+use crate::cli::input::{glob, whole};
 use crate::dtype::DType;
 use crate::verify::{Judge, Limits, NonFinite, Options, Profile, Strict, Thresholds, Tolerance};
 use anyhow::{Result, bail};
@@ -9,16 +9,16 @@ use globset::GlobMatcher;
 #[derive(Debug, clap::Args)]
 pub(super) struct ToleranceArgs {
     /// Relative tolerance (0 where only --atol is given)
-    #[arg(long, help_heading = "Tolerance", value_name = "X", allow_negative_numbers = true, conflicts_with = "profile")]
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
     rtol: Option<f64>,
     /// Absolute tolerance (0 where only --rtol is given)
-    #[arg(long, help_heading = "Tolerance", value_name = "X", allow_negative_numbers = true, conflicts_with = "profile")]
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
     atol: Option<f64>,
     /// The rule of another project; `hipverify tolerance --list` has their names
     #[arg(long, help_heading = "Tolerance", value_name = "NAME", value_parser = clap::value_parser!(Profile))]
     profile: Option<Profile>,
     /// Length of the sums behind each element: K of a GEMM, C*Y*X of a convolution
-    #[arg(long, help_heading = "Tolerance", value_name = "N", conflicts_with_all = ["rtol", "atol"])]
+    #[arg(long, help_heading = "Tolerance", value_name = "N", value_parser = whole::<usize>, conflicts_with_all = ["rtol", "atol"])]
     accumulations: Option<usize>,
     /// For tensors of these names instead of the flags above; the first that matches counts. KEY is rtol, atol, profile, accumulations
     #[arg(long = "rule", help_heading = "Tolerance", value_name = "GLOB:KEY=VALUE,...", value_parser = named_rule)]
@@ -30,7 +30,7 @@ pub(super) struct ToleranceArgs {
         help_heading = "Tolerance",
         value_name = "RMS,ABS,REL",
         value_delimiter = ',',
-        allow_negative_numbers = true,
+        allow_hyphen_values = true,
         conflicts_with = "profile"
     )]
     thresholds: Vec<f64>,
