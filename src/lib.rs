@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `cli` | the program, feature `cli` |
 //! | [`suite`] | the replay of published measurements; uses only what is public |
+//! | [`check`] | the result of a GEMM or convolution judged from its operands |
 //! | [`bandwidth`] | what a device's memory can do |
 //! | [`verify`] | the comparison, its metrics and its report |
 //! | `files` | tensor files, feature `files` |
@@ -20,6 +21,7 @@
 
 pub mod bandwidth;
 mod build_info;
+pub mod check;
 pub mod device;
 pub mod dtype;
 mod error;

@@ -818,6 +818,57 @@ fn nothing_is_left_behind_after_a_signal() {
 }
 
 #[test]
+fn results_are_checked_from_their_operands() {
+    let folder = Folder::new();
+    for line in [
+        "fill a.npy --dtype f16 --shape 32,256 --seed 1",
+        "fill b.npy --dtype f16 --shape 256,32 --seed 2",
+        "fill c.npy --dtype f16 --shape 32,32 --seed 3",
+        "fill bias.npy --dtype f32 --shape 32 --seed 4",
+        "mfma --arch gfx908 --instr f32_32x32x8f16 a.npy b.npy -o d.npy",
+        // A convolution of ones: one image of 8 pixels, one channel, a filter of 3.
+        "fill x.npy --dtype f16 --shape 8 --gen constant:1",
+        "fill w.npy --dtype f16 --shape 3 --gen constant:1",
+        "fill y.npy --dtype f16 --shape 6 --gen constant:3",
+    ] {
+        assert_eq!(folder.run(line).code, 0, "{line}");
+    }
+    for (line, code, words) in [
+        ("gemm a.npy b.npy d.npy", 0, "k 256; f16 by f16, sums in f32"),
+        ("gemm a.npy b.npy d.npy --arch gfx908 --worst-case", 0, "bit-exact  yes: gfx908 f16, k ascending"),
+        ("gemm a.npy b.npy d.npy --arch gfx90a", 0, "bit-exact  no, of "),
+        ("gemm a.npy b.npy d.npy --arch gfx908 --split-k 2 --split-k-in f16", 0, "2 parts of k added in f16"),
+        ("gemm a.npy b.npy d.npy --accumulate bf16", 3, "a result of zeros would have passed"),
+        ("gemm a.npy b.npy d.npy --alpha 1.01", 1, "the worst case does not explain this result either"),
+        ("gemm a.npy b.npy d.npy --c c.npy --beta 0.5", 1, "FAIL"),
+        ("gemm a.npy b.npy d.npy --c c.npy --beta 0 --confidence 0.9", 0, "once in 10 comparisons"),
+        ("gemm a.npy b.npy d.npy --bias bias.npy", 1, "FAIL"),
+        ("gemm a.npy b.npy d.npy --relu", 1, "FAIL"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --arch gfx942", 0, "bit-exact  yes: gfx942 f16, channels first"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,nkw", 0, "convolution 1 1 1 1 1 3 8 1 1 0 0, Forward"),
+        ("conv y.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data", 1, "FAIL"),
+    ] {
+        let run = folder.run(&format!("check {line}"));
+        assert_eq!(run.code, code, "{line}: {}{}", run.out, run.err);
+        assert!(run.out.contains(words), "{line}: {}", run.out);
+    }
+    let (code, v) = folder.json("check gemm a.npy b.npy d.npy --arch gfx908 --json");
+    assert_eq!((code, &v["verdict"], &v["passed"], &v["check"]["exactness"]["differing"]), (0, &"pass".into(), &true.into(), &0.into()));
+    assert_eq!(v["check"]["report"]["histogram"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>(), 1024);
+    let (code, v) = folder.json("check gemm a.npy a.npy d.npy --json");
+    assert_eq!((code, &v["verdict"]), (2, &"error".into()));
+    for (line, words) in [
+        ("gemm a.npy a.npy d.npy", "d.npy: operand B: shape [32, 256] does not match [256, 32]"),
+        ("gemm a.npy b.npy d.npy --confidence 1", "confidence cannot be 1: "),
+        ("gemm a.npy b.npy d.npy --split-k 0", "--split-k"),
+        ("conv x.npy w.npy y.npy --param 1,1,1", "--param"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw", "it takes 3"),
+    ] {
+        folder.refused(&format!("check {line}"), words);
+    }
+}
+
+#[test]
 fn names_from_files_cannot_paint_the_screen() {
     let folder = Folder::new();
     let tensors = |v: f32| safetensors(&[("evil\u{1b}[2J\nPASS", "F32", &[1], f32s(&[v])), ("b", "F32", &[1], f32s(&[1.0]))]);

@@ -3,6 +3,7 @@
 //! One file a command. A command is a struct of flags with `run`, which prints and says pass or mismatch; whatever keeps it
 //! from a verdict is an error. To add one: a file, a line in `Command`, a line in `Command::run`.
 
+mod check;
 mod compare;
 mod demo;
 mod devices;
@@ -35,6 +36,8 @@ Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE 
 enum Command {
     /// Compares a result with a reference: two tensors, or all tensors of two files
     Compare(compare::Args),
+    /// Judges the result of a GEMM or a convolution from its operands, without a reference
+    Check(check::Args),
     /// Shows what a tensor file holds: shapes, dtypes, ranges, classes of values
     Inspect(inspect::Args),
     /// Writes a tensor file from a generator
@@ -55,6 +58,7 @@ impl Command {
     fn run(&self) -> anyhow::Result<Outcome> {
         match self {
             Command::Compare(args) => args.run(),
+            Command::Check(args) => args.run(),
             Command::Inspect(args) => args.run(),
             Command::Fill(args) => args.run(),
             Command::Mfma(args) => args.run(),

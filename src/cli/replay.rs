@@ -137,7 +137,7 @@ struct Sizes {
     dilation_w: usize,
 }
 
-fn direction(name: &str) -> Result<Direction, String> {
+pub(super) fn direction(name: &str) -> Result<Direction, String> {
     match name {
         "fwd" => Ok(Direction::Forward),
         "bwd_data" => Ok(Direction::BackwardData),

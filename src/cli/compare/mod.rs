@@ -6,6 +6,8 @@
 mod output;
 mod tolerance;
 
+pub(super) use output::painted;
+
 use super::input::{InputArgs, whole};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
@@ -241,7 +243,7 @@ fn outcome(cases: &[Case]) -> Outcome {
 }
 
 /// The tensor on the device: where it lies for the host, else copied into `copy`.
-fn place<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
+pub(super) fn place<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
     let bytes = tensor.bytes();
     let ptr = if device.kind() == DeviceKind::Host {
         bytes.as_ptr()

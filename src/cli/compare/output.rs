@@ -17,7 +17,7 @@ pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
         return screen::print_json(&document(args, cases, None));
     }
     let text = match cases {
-        [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(report),
+        [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(&report.to_string(), report.verdict),
         _ => table(args, cases),
     };
     Ok(screen::print(&text)?)
@@ -27,12 +27,11 @@ pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
 const LABEL: usize = 13;
 
 /// A report with colours: the verdict, warnings, and labels that the eye may skip.
-fn painted(report: &Report) -> String {
-    let text = report.to_string();
+pub(in crate::cli) fn painted(text: &str, verdict: Verdict) -> String {
     let mut out = String::new();
     for (i, line) in text.lines().enumerate() {
         let (style, end) = match line.get(..LABEL) {
-            _ if i == 0 => (style(report.verdict), report.verdict.word().len()),
+            _ if i == 0 => (style(verdict), verdict.word().len()),
             Some(label) if label.starts_with("  warning") => (WARN, line.len()),
             Some(label) if label.ends_with(' ') && !label.starts_with("   ") => (DIM, LABEL),
             _ => (anstyle::Style::new(), 0),

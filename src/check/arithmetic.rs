@@ -1,0 +1,46 @@
+//! Which unit a kernel may have added with: the one table from models of matrix cores to terms of a bound.
+
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::matrix_core::{Arch, Input, Model, Rule};
+use crate::verify::bound::Unit;
+
+/// The unit of a model.
+pub(super) fn of_model(model: Model) -> Unit {
+    match model.rule() {
+        Rule::Fma => Unit::F32,
+        Rule::Exact { group } => Unit::exact(group),
+        Rule::Tree { group } => Unit::tree(group),
+        Rule::Fused { group, keep } => Unit::fused(group, keep),
+        // Seven products a half are truncated, the smaller half's sum is rounded down once more, and so may be the accumulator: 16 times 2^-24.
+        Rule::FusedHalves { keep } => Unit::fused(16, keep),
+    }
+}
+
+/// An accumulator of this format that takes one product at a time.
+pub(super) fn of_format(dtype: DType) -> Result<Unit> {
+    let format = dtype.float_format().ok_or_else(|| Error::WrongDType {
+        what: "an accumulator whose error is bounded".to_owned(),
+        expected: "a floating-point format".to_owned(),
+        found: dtype.to_string(),
+    })?;
+    Ok(Unit { roundoff: format.unit_roundoff(), underflow: format.min_positive(), ..Unit::F32 })
+}
+
+/// The models of an architecture that take operands of these formats as they are; for f16 and bf16 in groups of every size.
+pub(super) fn models(arch: Arch, operands: [DType; 2]) -> Result<Vec<Model>> {
+    let [a, b] = operands;
+    let found: Vec<Model> = Model::all().filter(|m| m.arch() == arch && m.input().dtypes() == (a, b)).collect();
+    if found.is_empty() {
+        return Err(Error::Unsupported {
+            what: format!("a matrix product of {a} and {b}"),
+            by: format!("the matrix cores of {arch} ({})", arch.product()),
+        });
+    }
+    Ok(found)
+}
+
+/// Those that a bound allows: not the conversions, which a kernel does only where a library was told to.
+pub(super) fn unconverted(models: &[Model]) -> impl Iterator<Item = Model> + '_ {
+    models.iter().copied().filter(|m| !matches!(m.input(), Input::F16AsBf16 | Input::F16AsBf16Truncated))
+}

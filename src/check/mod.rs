@@ -1,0 +1,226 @@
+//! A verdict without a reference: the result of a GEMM or a convolution is checked against its operands.
+//!
+//! [`Check`] makes the exact result and the bound of each element itself ([`verify::bound`](crate::verify::bound)), on the device of the tensors, and says for a chip
+//! whether the result is what its matrix cores give, bit for bit, in an order of products that is known here.
+//!
+//! ```
+//! use hipverify::check::Check;
+//! use hipverify::dtype::F16;
+//! use hipverify::{Device, DeviceMem};
+//! let device = Device::host();
+//! let a = DeviceMem::from_slice(&device, &[1.0f32, 2.0, 3.0, 4.0].map(F16::from_f32))?;
+//! let result = DeviceMem::from_slice(&device, &[7.0f32, 10.0, 15.0, 22.0].map(F16::from_f32))?;
+//! let (a, result) = (a.tensor(&[2, 2])?, result.tensor(&[2, 2])?);
+//! let report = Check::gemm(&a, &a, &result).run()?;
+//! assert!(report.passed(), "{report}");
+//! # Ok::<(), hipverify::Error>(())
+//! ```
+//!
+//! Limits: floating-point results; operands are widened and the exact result is held in f64, so that both have to fit the memory of the device.
+
+mod arithmetic;
+mod exact;
+mod order;
+mod problem;
+mod report;
+
+#[cfg(test)]
+mod tests;
+
+pub use exact::Exactness;
+pub use report::{CheckFailed, CheckReport};
+
+use crate::device::{AsTensor, TensorRef};
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::matrix_core::{Arch, Model};
+use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
+use crate::verify::Verdict;
+use crate::verify::bound::{Bound, Confidence, Sum, Unit, gpu_verify_bound};
+use problem::{Kind, Problem, Product};
+
+/// A result to be checked, and what is known of the kernel that made it.
+#[derive(Clone, Debug)]
+pub struct Check<'a> {
+    problem: Problem<'a>,
+    result: TensorRef<'a>,
+    arch: Option<Arch>,
+    accumulator: Option<DType>,
+    parts: usize,
+    parts_dtype: Option<DType>,
+    confidence: Confidence,
+}
+
+impl<'a> Check<'a> {
+    /// D = A·B: shapes are those of [`reference::Gemm`](crate::reference::Gemm).
+    pub fn gemm(a: &'a impl AsTensor, b: &'a impl AsTensor, result: &'a impl AsTensor) -> Check<'a> {
+        let product = Product { transposed: [false; 2], alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: Epilogue::None };
+        Check::of(Problem { operands: [a.as_tensor(), b.as_tensor()], kind: Kind::Gemm(product) }, result.as_tensor())
+    }
+
+    /// A convolution; operands and result have the roles of [`reference::Conv`](crate::reference::Conv), one dimension or the shapes of the parameters.
+    pub fn conv(
+        param: ConvParam,
+        direction: Direction,
+        first: &'a impl AsTensor,
+        second: &'a impl AsTensor,
+        result: &'a impl AsTensor,
+    ) -> Check<'a> {
+        Check::of(Problem { operands: [first.as_tensor(), second.as_tensor()], kind: Kind::Conv(param, direction) }, result.as_tensor())
+    }
+
+    fn of(problem: Problem<'a>, result: TensorRef<'a>) -> Check<'a> {
+        Check { problem, result, arch: None, accumulator: None, parts: 1, parts_dtype: None, confidence: Confidence::default() }
+    }
+
+    /// Sets something of a GEMM; convolutions have none of it.
+    fn with_product(mut self, set: impl FnOnce(&mut Product<'a>)) -> Check<'a> {
+        if let Kind::Gemm(product) = &mut self.problem.kind {
+            set(product);
+        }
+        self
+    }
+
+    /// A is given as `[k, m]`. Of a GEMM only, as what follows up to `epilogue`.
+    pub fn transpose_a(self, yes: bool) -> Check<'a> {
+        self.with_product(|p| p.transposed[0] = yes)
+    }
+
+    /// B is given as `[n, k]`.
+    pub fn transpose_b(self, yes: bool) -> Check<'a> {
+        self.with_product(|p| p.transposed[1] = yes)
+    }
+
+    /// The factor of A·B.
+    pub fn alpha(self, alpha: f64) -> Check<'a> {
+        self.with_product(|p| p.alpha = alpha)
+    }
+
+    /// Adds beta times C.
+    pub fn beta(self, beta: f64, c: &'a impl AsTensor) -> Check<'a> {
+        self.with_product(|p| (p.beta, p.c) = (beta, Some(c.as_tensor())))
+    }
+
+    /// Adds a vector to every row.
+    pub fn bias(self, bias: &'a impl AsTensor) -> Check<'a> {
+        self.with_product(|p| p.bias = Some(bias.as_tensor()))
+    }
+
+    /// What happens last.
+    pub fn epilogue(self, epilogue: Epilogue) -> Check<'a> {
+        self.with_product(|p| p.epilogue = epilogue)
+    }
+
+    /// It ran on the matrix cores of this chip: inputs count as these read them, the bound is theirs, and the report says whether the result is bit-exact.
+    pub fn arch(mut self, arch: Arch) -> Check<'a> {
+        self.arch = Some(arch);
+        self
+    }
+
+    /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, or f64 where an operand is f64.
+    pub fn accumulator(mut self, dtype: DType) -> Check<'a> {
+        self.accumulator = Some(dtype);
+        self
+    }
+
+    /// K was cut into so many parts, summed apart and then added: in the accumulator's format, or in the one that is given, as where parts are added in the result's memory.
+    pub fn split_k(mut self, parts: usize, stored: Option<DType>) -> Check<'a> {
+        (self.parts, self.parts_dtype) = (parts.max(1), stored);
+        self
+    }
+
+    /// How sure the bound is.
+    pub fn confidence(mut self, confidence: Confidence) -> Check<'a> {
+        self.confidence = confidence;
+        self
+    }
+
+    /// Checks.
+    ///
+    /// # Errors
+    /// When shapes or formats do not fit each other or the chip, tensors are on different devices, there are no elements, or memory does not suffice.
+    pub fn run(&self) -> Result<CheckReport> {
+        let models = match self.arch {
+            Some(arch) => arithmetic::models(arch, self.problem.dtypes())?,
+            None => Vec::new(),
+        };
+        let shape = self.result.shape();
+        let reads = self.reads(&models);
+        let reference = self.problem.exact(reads, shape)?;
+        let magnitudes = self.problem.magnitudes(reads, shape)?;
+        let (reference, magnitudes) = (reference.tensor(shape)?, magnitudes.tensor(shape)?);
+        let compare = |confidence| gpu_verify_bound(&self.result, &reference, &magnitudes, &self.bound(&models, confidence)?);
+        let report = compare(self.confidence)?;
+        let within_worst_case = match self.confidence {
+            Confidence::Exceeded(_) if report.verdict == Verdict::Fail => Some(compare(Confidence::WorstCase)?.passed()),
+            _ => None,
+        };
+        let exactness = match self.arch {
+            Some(arch) => Some(exact::search(&self.problem, &self.result, arch, &models, self.parts)?),
+            None => None,
+        };
+        Ok(CheckReport {
+            problem: self.problem.name(shape),
+            arithmetic: self.arithmetic(),
+            confidence: self.confidence,
+            report,
+            within_worst_case,
+            exactness,
+        })
+    }
+
+    /// How inputs are read: models of one chip and format agree on that.
+    fn reads(&self, models: &[Model]) -> Arithmetic {
+        arithmetic::unconverted(models).next().map_or(Accumulate::F64.into(), Arithmetic::from)
+    }
+
+    /// The loosest bound of the units that may have been at work.
+    fn bound(&self, models: &[Model], confidence: Confidence) -> Result<Bound> {
+        let mut units: Vec<Unit> = arithmetic::unconverted(models).map(arithmetic::of_model).collect();
+        let wide = self.problem.dtypes().contains(&DType::F64);
+        match self.accumulator {
+            Some(dtype) => units.push(arithmetic::of_format(dtype)?),
+            None if units.is_empty() => units.push(if wide { Unit::F64 } else { Unit::F32 }),
+            None => {}
+        }
+        let (dtype, terms) = (self.result.dtype(), self.problem.terms());
+        let roundoff = |dtype: DType| dtype.float_format().map_or(0.0, |f| f.unit_roundoff());
+        let mut loosest = Bound::EXACT;
+        for unit in units {
+            let mut sum = Sum { parts: self.parts, after: self.problem.roundings_after(), ..Sum::new(unit, terms) };
+            if let Some(stored) = self.parts_dtype {
+                arithmetic::of_format(stored)?;
+                sum.parts_roundoff = roundoff(stored);
+            }
+            let mut bound = sum.bound(confidence, self.result.elements());
+            // An accumulator in a format that holds its numbers is not rounded again.
+            if roundoff(dtype) > unit.roundoff || dtype.float_format().is_none() {
+                bound = bound.rounded_to(dtype)?;
+            }
+            let bound = bound.against(DType::F64, terms)?;
+            loosest = Bound {
+                gamma: bound.gamma.max(loosest.gamma),
+                relative: bound.relative.max(loosest.relative),
+                floor: bound.floor.max(loosest.floor),
+            };
+        }
+        Ok(loosest)
+    }
+
+    /// What was taken for granted of the kernel, in words.
+    fn arithmetic(&self) -> String {
+        let [a, b] = self.problem.dtypes();
+        let wide = [a, b].contains(&DType::F64);
+        let adds = match (self.arch, self.accumulator) {
+            (Some(arch), _) => format!("the matrix cores of {arch}"),
+            (None, Some(dtype)) => format!("sums in {dtype}"),
+            (None, None) => format!("sums in {}", if wide { DType::F64 } else { DType::F32 }),
+        };
+        let parts = match (self.parts, self.parts_dtype) {
+            (1, _) => String::new(),
+            (parts, None) => format!(", {parts} parts of k"),
+            (parts, Some(dtype)) => format!(", {parts} parts of k added in {dtype}"),
+        };
+        format!("{a} by {b}, {adds}{parts}")
+    }
+}

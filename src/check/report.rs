@@ -1,0 +1,115 @@
+//! What a check found.
+
+use super::Exactness;
+use crate::verify::bound::{BoundReport, Confidence};
+use crate::verify::{Verdict, grouped, short};
+use std::fmt;
+
+/// What a check found. `Display` draws it on one screen.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CheckReport {
+    /// What was computed.
+    pub problem: String,
+    /// What was taken for granted of the kernel.
+    pub arithmetic: String,
+    /// How sure the bound is.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "words"))]
+    pub confidence: Confidence,
+    /// The comparison with the exact result, each element by its bound.
+    pub report: BoundReport,
+    /// After a failure by a bound that holds with a confidence: whether the worst case explains it.
+    pub within_worst_case: Option<bool>,
+    /// For a chip: whether the result is bit-exact.
+    pub exactness: Option<Exactness>,
+}
+
+#[cfg(feature = "serde")]
+fn words<S: serde::Serializer>(confidence: &Confidence, s: S) -> Result<S::Ok, S::Error> {
+    s.collect_str(&sure(*confidence))
+}
+
+fn sure(confidence: Confidence) -> String {
+    match confidence {
+        Confidence::WorstCase => "worst case".to_owned(),
+        Confidence::Exceeded(probability) => format!("exceeded by chance once in {} comparisons", short(1.0 / probability, 3)),
+    }
+}
+
+impl CheckReport {
+    /// The verdict.
+    pub fn verdict(&self) -> Verdict {
+        self.report.verdict
+    }
+
+    /// Whether every element is within its bound; also where that could hardly have been otherwise.
+    pub fn passed(&self) -> bool {
+        self.report.passed()
+    }
+
+    /// The report when it passes and that means something, else an error that prints as the report.
+    ///
+    /// # Errors
+    /// [`CheckFailed`].
+    pub fn into_result(self) -> Result<CheckReport, CheckFailed> {
+        if self.verdict() == Verdict::Pass { Ok(self) } else { Err(CheckFailed(Box::new(self))) }
+    }
+}
+
+/// The report of a check that failed, or whose pass is not to be trusted. `Debug` prints the report as well: a `main` or a `#[test]` prints an error by it.
+#[derive(Clone, PartialEq, thiserror::Error)]
+#[error("{0}")]
+pub struct CheckFailed(Box<CheckReport>);
+
+impl CheckFailed {
+    /// The report.
+    pub fn report(&self) -> &CheckReport {
+        &self.0
+    }
+}
+
+impl fmt::Debug for CheckFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Width of a label, as in other reports.
+const LABEL: usize = 11;
+
+impl fmt::Display for CheckReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.report)?;
+        write!(f, "\n  {:<LABEL$}{}; {}", "checked", self.problem, self.arithmetic)?;
+        write!(f, "\n  {:<LABEL$}{}", "bound is", sure(self.confidence))?;
+        match self.within_worst_case {
+            Some(true) => {
+                write!(f, "; the worst case explains this result: rounding errors that all point one way, as constant operands give")?
+            }
+            Some(false) => write!(f, "; the worst case does not explain this result either")?,
+            None => {}
+        }
+        match &self.exactness {
+            Some(exactness) => write!(f, "\n  {:<LABEL$}{exactness}", "bit-exact"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Exactness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(model), Some(order)) = (&self.model, &self.order) else {
+            return write!(f, "not tried: what follows the sum is not known bit for bit");
+        };
+        if self.differing == 0 {
+            return write!(f, "yes: {model}, {order}");
+        }
+        let (tried, differing) = (self.tried, grouped(self.differing as u64));
+        write!(f, "no, of {tried} models and orders; {model}, {order} comes nearest: {differing} elements differ")?;
+        match &self.first {
+            Some(first) => write!(f, ", the first at {first:?}"),
+            None => Ok(()),
+        }
+    }
+}

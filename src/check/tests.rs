@@ -1,0 +1,218 @@
+use super::*;
+use crate::device::{Device, DeviceMem};
+use crate::dtype::{Bf16, F8E4M3Fnuz, F16, Overflow, Rounding, Scalar, Tf32};
+use crate::fill::FillUniformRand;
+use crate::matrix_core::{Input, gemm_tile};
+use crate::reference::{Conv, Gemm, KOrder};
+
+/// Uniform numbers of a format.
+fn numbers<T: Scalar>(n: usize, [low, high]: [f32; 2], stream: u32) -> DeviceMem<T> {
+    let host = Device::host();
+    let mut wide = DeviceMem::<f32>::new(&host, n).unwrap();
+    wide.fill(&FillUniformRand::new(low.into(), high.into()).seed(7).stream(stream)).unwrap();
+    let encode = |x: f32| T::from_bits64(T::DTYPE.encode(f64::from(x), Rounding::NearestEven, Overflow::Saturate));
+    DeviceMem::from_slice(&host, &wide.to_vec().unwrap().into_iter().map(encode).collect::<Vec<_>>()).unwrap()
+}
+
+/// The result of an arithmetic, in a format.
+fn product<T: Scalar>(gemm: &Gemm<'_>, a: &TensorRef<'_>, b: &TensorRef<'_>, [m, n]: [usize; 2]) -> DeviceMem<T> {
+    let mut d = DeviceMem::<T>::new(&Device::host(), m * n).unwrap();
+    gemm.run(a, b, &mut d.tensor_mut(&[m, n]).unwrap()).unwrap();
+    d
+}
+
+const SHAPE: [usize; 3] = [13, 21, 96];
+
+/// Every model of operands `A` and `B`: its result passes the bound of its chip, tightly enough to mean something, and is found to be bit-exact.
+fn of_every_model<A: Scalar, B: Scalar, D: Scalar>(ranges: &[[f32; 2]]) {
+    let [m, n, k] = SHAPE;
+    for (model, &range) in
+        Model::all().filter(|m| m.input().dtypes() == (A::DTYPE, B::DTYPE)).flat_map(|m| ranges.iter().map(move |r| (m, r)))
+    {
+        let (a, b) = (numbers::<A>(m * k, range, 1), numbers::<B>(k * n, range, 2));
+        let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let d = product::<D>(&Gemm::new(model), &a, &b, [m, n]);
+        let d = d.tensor(&[m, n]).unwrap();
+        for confidence in [Confidence::default(), Confidence::WorstCase] {
+            let report = Check::gemm(&a, &b, &d).arch(model.arch()).confidence(confidence).run().unwrap();
+            let exactness = report.exactness.clone().unwrap();
+            assert_eq!(exactness.differing, 0, "{model} {range:?}\n{report}");
+            assert!(exactness.order.unwrap() == "k ascending", "{report}");
+            let converted = matches!(model.input(), Input::F16AsBf16 | Input::F16AsBf16Truncated);
+            assert!(report.verdict() == Verdict::Pass || converted, "{model} {range:?}\n{report}");
+        }
+    }
+}
+
+#[test]
+fn models_of_every_chip_are_within_their_bounds_and_bit_exact() {
+    let ranges = [[-1.0, 1.0], [0.0, 1.0], [-64.0, 64.0]];
+    let subnormal = [2f32.powi(-16), 2f32.powi(-13)];
+    of_every_model::<F16, F16, F16>(&[ranges[0], ranges[1], subnormal]);
+    of_every_model::<F16, F16, f32>(&ranges);
+    of_every_model::<Bf16, Bf16, Bf16>(&ranges);
+    of_every_model::<F8E4M3Fnuz, F8E4M3Fnuz, f32>(&ranges);
+    of_every_model::<Tf32, Tf32, f32>(&ranges);
+    of_every_model::<f32, f32, f32>(&ranges);
+}
+
+/// The result of a model, k taken in another order, made by hand.
+#[test]
+fn other_orders_are_recognised() {
+    let [m, n, k] = [13, 70, 64];
+    let model = Model::new(Arch::Gfx908, Input::F16).unwrap();
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let wide = |x: &DeviceMem<F16>| x.to_vec().unwrap().iter().map(|x| x.to_f32()).collect::<Vec<_>>();
+    let (wide_a, wide_b) = (wide(&a), wide(&b));
+    let part = |ks: &[usize]| {
+        let left: Vec<f32> = (0..m).flat_map(|i| ks.iter().map(move |&x| (i, x))).map(|(i, x)| wide_a[i * k + x]).collect();
+        let right: Vec<f32> = ks.iter().flat_map(|&x| wide_b[x * n..][..n].to_vec()).collect();
+        let mut c = vec![0.0; m * n];
+        gemm_tile(model, m, n, ks.len(), &left, ks.len(), &right, n, &mut c, n);
+        c
+    };
+    let packed: Vec<usize> = (0..k).map(|i| i / 16 * 16 + i / 4 % 2 * 8 + i / 8 % 2 * 4 + i % 4).collect();
+    let halves = part(&(0..32).collect::<Vec<_>>()).into_iter().zip(part(&(32..64).collect::<Vec<_>>())).map(|(x, y)| x + y).collect();
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    for (result, split, words) in [
+        (halves, 1, "yes: gfx908 f16, k in 2 parts, their sums added in f32"),
+        (part(&packed), 1, "yes: gfx908 f16, k in packs of 8 for 2 rows of lanes"),
+        (part(&(0..k).rev().collect::<Vec<_>>()), 1, "no, of "),
+        (part(&(0..k).collect::<Vec<_>>()), 4, "no, of 1 models"),
+    ] {
+        let d = DeviceMem::from_slice(&Device::host(), &result).unwrap();
+        let d = d.tensor(&[m, n]).unwrap();
+        let report = Check::gemm(&a, &b, &d).arch(Arch::Gfx908).split_k(split, None).run().unwrap();
+        assert!(report.passed() && report.to_string().contains(&format!("\n  bit-exact  {words}")), "{words}\n{report}");
+    }
+}
+
+#[test]
+fn where_a_result_departs_is_named() {
+    let [m, n, k] = [20, 80, 32];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let mut d = product::<F16>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [m, n]).to_vec().unwrap();
+    // Outside the corner that is looked at first; and one ulp, which the bound allows.
+    d[18 * n + 70] = F16::from_bits(d[18 * n + 70].to_bits() ^ 1);
+    let at = |d: &[F16]| {
+        let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
+        Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).arch(Arch::Gfx90a).run().unwrap()
+    };
+    let report = at(&d);
+    let exactness = report.exactness.clone().unwrap();
+    assert_eq!((exactness.differing, exactness.first), (1, Some(vec![18, 70])), "{report}");
+    d[3 * n + 1] = F16::from_f32(d[3 * n + 1].to_f32() + 0.25);
+    let report = at(&d);
+    assert_eq!((report.verdict(), report.report.mismatches), (Verdict::Fail, 1), "{report}");
+    assert_eq!((report.within_worst_case, &report.report.first[0].coordinates), (Some(false), &vec![3, 1]));
+    let error = report.clone().into_result().unwrap_err();
+    assert_eq!(format!("{error:?}"), report.to_string());
+}
+
+#[test]
+fn what_is_known_of_the_kernel_decides() {
+    let host = Device::host();
+    let k = 1 << 16;
+    let (a, b) = (DeviceMem::from_slice(&host, &vec![0.1f32; k]).unwrap(), DeviceMem::from_slice(&host, &vec![1.0f32; k]).unwrap());
+    let (a, b) = (a.tensor(&[1, k]).unwrap(), b.tensor(&[k, 1]).unwrap());
+    let d = product::<f32>(&Gemm::new(Accumulate::F32Fma), &a, &b, [1, 1]);
+    let d = d.tensor(&[1, 1]).unwrap();
+    let report = Check::gemm(&a, &b, &d).run().unwrap();
+    assert_eq!(
+        (report.verdict(), report.within_worst_case),
+        (Verdict::Fail, Some(true)),
+        "constant operands: errors point one way\n{report}"
+    );
+    assert!(Check::gemm(&a, &b, &d).confidence(Confidence::WorstCase).run().unwrap().into_result().is_ok());
+
+    // Sums in f16, one product at a time.
+    let (a, b) = (numbers::<F16>(512, [0.0, 1.0], 1), numbers::<F16>(512, [0.0, 1.0], 2));
+    let narrow = a
+        .to_vec()
+        .unwrap()
+        .iter()
+        .zip(b.to_vec().unwrap())
+        .fold(F16::ZERO, |s, (x, y)| F16::from_f32(s.to_f32() + x.to_f32() * y.to_f32()));
+    let (a, b) = (a.tensor(&[1, 512]).unwrap(), b.tensor(&[512, 1]).unwrap());
+    let d = DeviceMem::from_slice(&host, &[narrow]).unwrap();
+    let d = d.tensor(&[1, 1]).unwrap();
+    assert_eq!(Check::gemm(&a, &b, &d).run().unwrap().verdict(), Verdict::Fail, "not by f32");
+    assert_eq!(Check::gemm(&a, &b, &d).accumulator(DType::F16).run().unwrap().verdict(), Verdict::Pass);
+
+    // Inputs that MI200 flushes.
+    let tiny = numbers::<F16>(64 * 16, [2f32.powi(-20), 2f32.powi(-15)], 3);
+    let one = numbers::<F16>(64 * 16, [0.5, 1.0], 4);
+    let (a, b) = (tiny.tensor(&[16, 64]).unwrap(), one.tensor(&[64, 16]).unwrap());
+    let d = product::<f32>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [16, 16]);
+    let d = d.tensor(&[16, 16]).unwrap();
+    assert_eq!(Check::gemm(&a, &b, &d).run().unwrap().verdict(), Verdict::Fail, "all is lost");
+    let report = Check::gemm(&a, &b, &d).arch(Arch::Gfx90a).run().unwrap();
+    assert_eq!(report.verdict(), Verdict::Untrusted, "as it should be, but nothing is shown\n{report}");
+}
+
+#[test]
+fn alpha_c_bias_and_epilogue_belong_to_the_bound() {
+    let host = Device::host();
+    let [m, n, k] = SHAPE;
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (c, bias) = (numbers::<F16>(m * n, [-64.0, 64.0], 3), numbers::<f32>(n, [-64.0, 64.0], 4));
+    let sums: Vec<f32> = product(
+        &Gemm::new(Accumulate::F32).transpose_a(true).transpose_b(true),
+        &a.tensor(&[k, m]).unwrap(),
+        &b.tensor(&[n, k]).unwrap(),
+        [m, n],
+    )
+    .to_vec()
+    .unwrap();
+    // As a kernel may do it, in f32.
+    let epilogue = |(i, x): (usize, f32)| (1.5 * x + 0.5 * c.to_vec().unwrap()[i].to_f32() + bias.to_vec().unwrap()[i % n]).max(0.0);
+    let result: Vec<f32> = sums.into_iter().enumerate().map(epilogue).collect();
+    let d = DeviceMem::from_slice(&host, &result).unwrap();
+    let (at, bt, ct, d) = (a.tensor(&[k, m]).unwrap(), b.tensor(&[n, k]).unwrap(), c.tensor(&[m, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    let check = || Check::gemm(&at, &bt, &d).transpose_a(true).transpose_b(true).alpha(1.5).beta(0.5, &ct).epilogue(Epilogue::Relu);
+    let report = check().bias(&bias).arch(Arch::Gfx908).run().unwrap();
+    assert!(report.clone().into_result().is_ok() && report.to_string().contains("bit-exact  not tried"), "{report}");
+    assert_eq!(check().run().unwrap().verdict(), Verdict::Fail, "without the bias");
+}
+
+#[test]
+fn convolutions_of_every_direction() {
+    let host = Device::host();
+    let param: ConvParam = "2 2 2 5 3 3 2 7 6 2 1 1 2 2 1 0 2".parse().unwrap();
+    let model = Model::new(Arch::Gfx942, Input::F16).unwrap();
+    for (direction, order, words) in [
+        (Direction::Forward, KOrder::ChannelsFirst, "channels first"),
+        (Direction::Forward, KOrder::ChannelsLast, "channels last"),
+        (Direction::BackwardData, KOrder::ChannelsLast, "channels last"),
+        (Direction::BackwardWeight, KOrder::ChannelsFirst, "channels first"),
+    ] {
+        let conv = Conv::new(param.clone(), direction, model).order(order);
+        let [first, second, result] = conv.roles().map(|role| param.elements(role));
+        let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
+        let mut d = DeviceMem::<f32>::new(&host, result).unwrap();
+        conv.run(&x, &y, &mut d.tensor_mut(&[result]).unwrap()).unwrap();
+        let report = Check::conv(param.clone(), direction, &x, &y, &d).arch(Arch::Gfx942).run().unwrap();
+        assert!(report.clone().into_result().is_ok(), "{report}");
+        assert!(report.to_string().contains(&format!("bit-exact  yes: gfx942 f16, {words}")), "{report}");
+    }
+}
+
+#[test]
+fn what_cannot_be_checked_is_an_error() {
+    let host = Device::host();
+    let x = DeviceMem::from_slice(&host, &[1.0f32; 4]).unwrap();
+    let integers = DeviceMem::from_slice(&host, &[1i32; 4]).unwrap();
+    let (x, integers) = (x.tensor(&[2, 2]).unwrap(), integers.tensor(&[2, 2]).unwrap());
+    for (check, words) in [
+        (Check::gemm(&x, &x, &integers), "floating-point format, found i32"),
+        (Check::gemm(&x, &x, &x).accumulator(DType::I32), "an accumulator whose error is bounded"),
+        (
+            Check::gemm(&integers, &x, &x).arch(Arch::Gfx908),
+            "a matrix product of i32 and f32 is not supported by the matrix cores of gfx908",
+        ),
+    ] {
+        let error = check.run().unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}

@@ -1,0 +1,261 @@
+//! `hipverify check`: a verdict on the result of a GEMM or a convolution, from its operands alone.
+
+use super::compare::{painted, place};
+use super::input::InputArgs;
+use super::{Outcome, screen};
+use crate::check::{Check, CheckReport};
+use crate::device::{Device, DeviceBytes, TensorRef};
+use crate::dtype::DType;
+use crate::files::TensorFile;
+use crate::matrix_core::Arch;
+use crate::reference::{ConvParam, Direction, Epilogue};
+use crate::verify::Verdict;
+use crate::verify::bound::Confidence;
+use anyhow::{Context, Result, bail, ensure};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// The flags of `check`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// RESULT = alpha A B + beta C + bias
+    #[command(after_help = AFTER)]
+    Gemm(Box<GemmArgs>),
+    /// RESULT is a convolution, or one of its gradients
+    #[command(after_help = AFTER)]
+    Conv(Box<ConvArgs>),
+}
+
+const AFTER: &str = "\
+Element i passes when |result - r| <= gamma * S + relative * |r| + floor, with r the exact result and S = sum of |a||b|, both made from the \
+operands; docs/tolerances.md derives the factors.
+
+Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
+
+#[derive(Debug, clap::Args)]
+struct GemmArgs {
+    /// A, [batch x] m x k
+    a: PathBuf,
+    /// B, [batch x] k x n
+    b: PathBuf,
+    /// What is to be judged, [batch x] m x n
+    result: PathBuf,
+    /// A is k x m
+    #[arg(long)]
+    transpose_a: bool,
+    /// B is n x k
+    #[arg(long)]
+    transpose_b: bool,
+    /// The factor of A B
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
+    alpha: f64,
+    /// C, of the result's shape or m x n
+    #[arg(long, value_name = "FILE")]
+    c: Option<PathBuf>,
+    /// The factor of C
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true, requires = "c")]
+    beta: f64,
+    /// A vector of n that is added to every row
+    #[arg(long, value_name = "FILE")]
+    bias: Option<PathBuf>,
+    /// Negative results become 0
+    #[arg(long)]
+    relu: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, clap::Args)]
+struct ConvArgs {
+    /// The input; of the gradient of the input, the output's gradient
+    first: PathBuf,
+    /// The filter; of the gradient of the filter, the output's gradient
+    second: PathBuf,
+    /// What is to be judged
+    result: PathBuf,
+    /// Dimensions, G, N, K, C of a group, then filter, input, strides, dilations, left and right pads: 2,1,128,256,192,3,3,71,71,2,2,1,1,1,1,1,1
+    #[arg(long, value_name = "NUMBERS", required = true)]
+    param: ConvParam,
+    /// fwd, bwd_data or bwd_weight
+    #[arg(long, default_value = "fwd", value_parser = super::replay::direction)]
+    direction: Direction,
+    /// Layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk
+    #[arg(long, value_name = "IN,FIL,OUT", value_delimiter = ',')]
+    layouts: Vec<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What is known of the kernel, and flags of every check.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// It ran on the matrix cores of this chip: gfx908 (MI100), gfx90a (MI200) or gfx942 (MI300); also says whether it is bit-exact
+    #[arg(long, help_heading = "Kernel")]
+    arch: Option<Arch>,
+    /// The format of its accumulator, where that is not f32 (f64 for f64 operands) or a matrix core's
+    #[arg(long, value_name = "DTYPE", help_heading = "Kernel")]
+    accumulate: Option<DType>,
+    /// It cut K into so many parts
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kernel")]
+    split_k: u32,
+    /// The format in which these are added, where that is not the accumulator's
+    #[arg(long, value_name = "DTYPE", requires = "split_k", help_heading = "Kernel")]
+    split_k_in: Option<DType>,
+    /// How sure the bound is, for all elements together
+    #[arg(long, value_name = "P", default_value_t = 0.999_999, conflicts_with = "worst_case")]
+    confidence: f64,
+    /// Allow what rounding can do at worst
+    #[arg(long)]
+    worst_case: bool,
+    /// Where to compute: best (the first GPU, else the host), host, gpu, gpu:N
+    #[arg(long, value_name = "DEVICE", default_value = "best")]
+    device: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+impl Args {
+    /// Runs the command.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let (common, files) = match &self.what {
+            What::Gemm(args) => (&args.common, args.files()),
+            What::Conv(args) => (&args.common, vec![&*args.first, &*args.second, &*args.result]),
+        };
+        let report = match self.report(common, &files) {
+            Ok(report) => report,
+            Err(e) => {
+                if common.json {
+                    screen::print_json(&Document::new(&files, Err(format!("{e:#}"))))?;
+                }
+                return Err(e);
+            }
+        };
+        if common.json {
+            screen::print_json(&Document::new(&files, Ok(&report)))?;
+        } else {
+            screen::print(&painted(&report.to_string(), report.verdict()))?;
+        }
+        Ok(match report.verdict() {
+            Verdict::Pass => Outcome::Pass,
+            Verdict::Untrusted => Outcome::Untrusted,
+            Verdict::Fail => Outcome::Mismatch,
+        })
+    }
+
+    fn report(&self, common: &Common, paths: &[&Path]) -> Result<CheckReport> {
+        let confidence = if common.worst_case { Confidence::WorstCase } else { Confidence::new(common.confidence)? };
+        let device = Device::open(&common.device)?;
+        let open = |(i, path): (usize, &&Path)| common.input.open(path, i, paths.len(), None);
+        let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
+        let mut loaded = Vec::new();
+        for file in &files {
+            let [tensor] = file.tensors() else {
+                bail!("{} holds {} tensors: name one with --tensor", file.path().display(), file.tensors().len());
+            };
+            loaded.push(tensor.load()?);
+        }
+        let mut copies: Vec<Option<DeviceBytes>> = files.iter().map(|_| None).collect();
+        let tensors: Vec<TensorRef<'_>> =
+            loaded.iter().zip(&mut copies).map(|(tensor, copy)| place(&device, tensor, copy)).collect::<Result<_>>()?;
+        let progress = screen::spinner("check");
+        let check = match &self.what {
+            What::Gemm(args) => args.check(&tensors),
+            What::Conv(args) => args.check(&tensors),
+        }?;
+        let report = common.known(check).confidence(confidence).run();
+        progress.finish_and_clear();
+        report.with_context(|| format!("{}", paths[2].display()))
+    }
+}
+
+impl Common {
+    /// What is known of the kernel.
+    fn known<'a>(&self, mut check: Check<'a>) -> Check<'a> {
+        if let Some(arch) = self.arch {
+            check = check.arch(arch);
+        }
+        if let Some(dtype) = self.accumulate {
+            check = check.accumulator(dtype);
+        }
+        check.split_k(self.split_k as usize, self.split_k_in)
+    }
+}
+
+impl GemmArgs {
+    /// A, B, the result, then C and the bias where they are given.
+    fn files(&self) -> Vec<&Path> {
+        let more = [&self.c, &self.bias].into_iter().flatten().map(PathBuf::as_path);
+        [&*self.a, &*self.b, &*self.result].into_iter().chain(more).collect()
+    }
+
+    fn check<'a>(&self, tensors: &'a [TensorRef<'a>]) -> Result<Check<'a>> {
+        let [a, b, result, more @ ..] = tensors else { bail!("A, B and RESULT are needed") };
+        let mut more = more.iter();
+        let mut check = Check::gemm(a, b, result).transpose_a(self.transpose_a).transpose_b(self.transpose_b).alpha(self.alpha);
+        if let Some(c) = self.c.as_ref().and_then(|_| more.next()) {
+            check = check.beta(self.beta, c);
+        }
+        if let Some(bias) = more.next() {
+            check = check.bias(bias);
+        }
+        Ok(check.epilogue(if self.relu { Epilogue::Relu } else { Epilogue::None }))
+    }
+}
+
+impl ConvArgs {
+    fn check<'a>(&self, tensors: &'a [TensorRef<'a>]) -> Result<Check<'a>> {
+        let [first, second, result] = tensors else { bail!("FIRST, SECOND and RESULT are needed") };
+        let param = match self.layouts.as_slice() {
+            [] => self.param.clone(),
+            [input, filter, output] => self.param.clone().with_layouts(input, filter, output)?,
+            other => bail!("--layouts has {} names; it takes 3: those of input, filter and output", other.len()),
+        };
+        ensure!(result.elements() > 0, "a result without elements: nothing to check");
+        Ok(Check::conv(param, self.direction, first, second, result))
+    }
+}
+
+/// The JSON document.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: u32,
+    tool: &'static str,
+    /// pass, untrusted, fail, error.
+    verdict: String,
+    passed: bool,
+    /// Operands and result, then C and the bias.
+    files: Vec<String>,
+    /// Why there is no verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    check: Option<&'a CheckReport>,
+}
+
+impl<'a> Document<'a> {
+    fn new(files: &[&Path], found: Result<&'a CheckReport, String>) -> Document<'a> {
+        let verdict = found.as_ref().map_or("error".to_owned(), |check| check.verdict().word().to_lowercase());
+        let (check, error) = match found {
+            Ok(check) => (Some(check), None),
+            Err(error) => (None, Some(error)),
+        };
+        Document {
+            schema: 1,
+            tool: concat!("hipverify ", env!("CARGO_PKG_VERSION")),
+            passed: verdict == "pass",
+            verdict,
+            files: files.iter().map(|path| path.display().to_string()).collect(),
+            error,
+            check,
+        }
+    }
+}
