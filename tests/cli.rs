@@ -844,6 +844,9 @@ fn results_are_checked_from_their_operands() {
         ("gemm a.npy b.npy d.npy --c c.npy --beta 0 --confidence 0.9", 0, "once in 10 comparisons"),
         ("gemm a.npy b.npy d.npy --bias bias.npy", 1, "FAIL"),
         ("gemm a.npy b.npy d.npy --relu", 1, "FAIL"),
+        ("gemm a.npy b.npy d.npy --freivalds", 0, "PASS  32 rows agree   by Freivalds' check with 8 vectors"),
+        ("gemm a.npy b.npy d.npy --max-work 1000 --arch gfx908", 0, "by Freivalds' check"),
+        ("gemm a.npy b.npy d.npy --freivalds 3 --alpha 1.01", 1, "FAIL  32 of 32 rows differ   by Freivalds' check with 3 vectors"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --arch gfx942", 0, "bit-exact  yes: gfx942 f16, channels first"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,nkw", 0, "convolution 1 1 1 1 1 3 8 1 1 0 0, Forward"),
         ("conv y.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data", 1, "FAIL"),
@@ -855,12 +858,15 @@ fn results_are_checked_from_their_operands() {
     let (code, v) = folder.json("check gemm a.npy b.npy d.npy --arch gfx908 --json");
     assert_eq!((code, &v["verdict"], &v["passed"], &v["check"]["exactness"]["differing"]), (0, &"pass".into(), &true.into(), &0.into()));
     assert_eq!(v["check"]["report"]["histogram"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>(), 1024);
+    let (code, v) = folder.json("check gemm a.npy b.npy d.npy --freivalds --json");
+    assert_eq!((code, &v["verdict"], &v["freivalds"]["rows"]), (0, &"pass".into(), &32.into()));
     let (code, v) = folder.json("check gemm a.npy a.npy d.npy --json");
     assert_eq!((code, &v["verdict"]), (2, &"error".into()));
     for (line, words) in [
         ("gemm a.npy a.npy d.npy", "d.npy: operand B: shape [32, 256] does not match [256, 32]"),
         ("gemm a.npy b.npy d.npy --confidence 1", "confidence cannot be 1: "),
         ("gemm a.npy b.npy d.npy --split-k 0", "--split-k"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds", "Freivalds' check, which takes one matrix product"),
         ("conv x.npy w.npy y.npy --param 1,1,1", "--param"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw", "it takes 3"),
     ] {

@@ -1,6 +1,10 @@
 //! The rules of the table: every profile, the library's default, candidates, and exact forms of rules that a profile is near to.
 
+use super::correct::mean_factor;
 use super::problem::Problem;
+use hipverify::check::Check;
+use hipverify::device::Layout;
+use hipverify::dtype::{Overflow, Rounding};
 use hipverify::verify::{Computation, Explain, Judge, Limits, Options, Profile, Report, Scale, Thresholds, Tolerance, gpu_verify_with};
 use hipverify::{DType, Result, TensorRef};
 
@@ -16,6 +20,8 @@ enum Verdict {
     Limits(fn(&Problem) -> Result<Limits>),
     /// A verdict on the metrics of a report.
     Metrics(fn(&Report) -> bool),
+    /// The bound of each element, from the operands of products.
+    Bounds,
 }
 
 /// Every row.
@@ -27,7 +33,7 @@ pub fn all() -> Vec<Rule> {
         named("DeepGEMM's difference, exact", Verdict::Metrics(|r| similarity(r).is_some_and(|(_, difference)| difference < 1e-3))),
     ];
     let limits = CANDIDATES.iter().map(|&(name, f)| named(name, Verdict::Limits(f)));
-    profiles.chain(exact).chain(limits).collect()
+    profiles.chain(exact).chain(limits).chain([named("`check`, products only", Verdict::Bounds)]).collect()
 }
 
 fn similarity(report: &Report) -> Option<(f64, f64)> {
@@ -44,6 +50,7 @@ impl Rule {
                 let report = gpu_verify_with(result, reference, &Tolerance::exact(), &options.cosine(true))?;
                 return Ok(Some(passes(&report)));
             }
+            Verdict::Bounds => return if p.operation.is_product() { checked(p, result).map(Some) } else { Ok(None) },
             Verdict::Limits(f) => f(p)?,
             Verdict::Profile(profile) => {
                 let computation = Computation {
@@ -60,6 +67,21 @@ impl Rule {
         };
         Ok(Some(gpu_verify_with(result, reference, &limits.tolerance, &limits.options(options))?.passed()))
     }
+}
+
+/// Whether a product passes by the bound of each element, of which nothing is known but that sums are in f32.
+fn checked(p: &Problem, result: &TensorRef<'_>) -> Result<bool> {
+    let dtype = p.formats.input;
+    let [a, b] = [&p.a, &p.b].map(|values| {
+        let mut bytes = vec![0; values.len() * dtype.unit_bytes()];
+        for (i, &x) in values.iter().enumerate() {
+            dtype.store_bits(&mut bytes, i, dtype.encode(f64::from(x), Rounding::NearestEven, Overflow::Ieee));
+        }
+        bytes
+    });
+    let a = TensorRef::from_host_bytes(&a, dtype, Layout::contiguous(&[p.rows, p.k])?)?;
+    let b = TensorRef::from_host_bytes(&b, dtype, Layout::contiguous(&[p.columns, p.k])?)?;
+    Ok(Check::gemm(&a, &b, result).transpose_b(true).alpha(mean_factor(p)).run()?.passed())
 }
 
 type Candidate = (&'static str, fn(&Problem) -> Result<Limits>);

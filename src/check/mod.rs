@@ -16,10 +16,12 @@
 //! # Ok::<(), hipverify::Error>(())
 //! ```
 //!
-//! Limits: floating-point results; operands are widened and the exact result is held in f64, so that both have to fit the memory of the device.
+//! Limits: floating-point results; operands are widened and the exact result is held in f64, so that both have to fit the memory of the device. For products too large to be made
+//! again there is [`Check::freivalds`].
 
 mod arithmetic;
 mod exact;
+mod freivalds;
 mod order;
 mod problem;
 mod report;
@@ -28,6 +30,7 @@ mod report;
 mod tests;
 
 pub use exact::Exactness;
+pub use freivalds::FreivaldsReport;
 pub use report::{CheckFailed, CheckReport};
 
 use crate::device::{AsTensor, TensorRef};
@@ -49,6 +52,7 @@ pub struct Check<'a> {
     parts: usize,
     parts_dtype: Option<DType>,
     confidence: Confidence,
+    bit_exact: bool,
 }
 
 impl<'a> Check<'a> {
@@ -70,7 +74,16 @@ impl<'a> Check<'a> {
     }
 
     fn of(problem: Problem<'a>, result: TensorRef<'a>) -> Check<'a> {
-        Check { problem, result, arch: None, accumulator: None, parts: 1, parts_dtype: None, confidence: Confidence::default() }
+        Check {
+            problem,
+            result,
+            arch: None,
+            accumulator: None,
+            parts: 1,
+            parts_dtype: None,
+            confidence: Confidence::default(),
+            bit_exact: true,
+        }
     }
 
     /// Sets something of a GEMM; convolutions have none of it.
@@ -135,6 +148,17 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// Whether the report on a [chip](Check::arch) says if the result is bit-exact, which tries many models and orders; it does if nothing is said.
+    pub fn bit_exact(mut self, yes: bool) -> Check<'a> {
+        self.bit_exact = yes;
+        self
+    }
+
+    /// Multiply-adds that making the product again takes.
+    pub fn work(&self) -> u128 {
+        self.problem.terms() as u128 * self.result.elements() as u128
+    }
+
     /// Checks.
     ///
     /// # Errors
@@ -155,7 +179,7 @@ impl<'a> Check<'a> {
             Confidence::Exceeded(_) if report.verdict == Verdict::Fail => Some(compare(Confidence::WorstCase)?.passed()),
             _ => None,
         };
-        let exactness = match self.arch {
+        let exactness = match self.arch.filter(|_| self.bit_exact) {
             Some(arch) => Some(exact::search(&self.problem, &self.result, arch, &models, self.parts)?),
             None => None,
         };

@@ -216,3 +216,53 @@ fn what_cannot_be_checked_is_an_error() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+#[test]
+fn random_vectors_find_what_is_wrong() {
+    let host = Device::host();
+    let [m, n, k] = [40, 50, 128];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (c, bias) = (numbers::<F16>(m * n, [-1.0, 1.0], 3), numbers::<f32>(n, [-1.0, 1.0], 4));
+    let (a, b, c) = (a.tensor(&[k, m]).unwrap(), b.tensor(&[n, k]).unwrap(), c.tensor(&[m, n]).unwrap());
+    let gemm = || Gemm::new(Accumulate::F32Fma).transpose_a(true).transpose_b(true).alpha(-1.5).beta(2.0, &c);
+    let right = product::<f32>(&gemm().bias(&bias), &a, &b, [m, n]).to_vec().unwrap();
+    let check = |d: &[f32], confidence| {
+        let d = DeviceMem::from_slice(&host, d).unwrap();
+        let d = d.tensor(&[m, n]).unwrap();
+        let known = Check::gemm(&a, &b, &d).transpose_a(true).transpose_b(true).alpha(-1.5).beta(2.0, &c).bias(&bias);
+        known.confidence(confidence).freivalds(8).unwrap()
+    };
+    for confidence in [Confidence::default(), Confidence::WorstCase] {
+        let report = check(&right, confidence);
+        assert!(report.verdict == Verdict::Pass && report.failing == 0, "{report}");
+        assert!(report.worst_ratio > 1e-4 && report.threshold < report.norm / 10.0, "a threshold that means something\n{report}");
+    }
+    let of = |change: fn(&mut Vec<f32>)| {
+        let mut d = right.clone();
+        change(&mut d);
+        check(&d, Confidence::default())
+    };
+    for (report, failing, reason) in [
+        (of(|d| d[7 * 50 + 3] += 0.5), 1, "one element"),
+        (of(|d| d[7 * 50 + 3] = f32::NAN), 1, "not a number"),
+        (of(|d| d[7 * 50 + 3] = f32::INFINITY), 1, "infinite"),
+        (of(|d| d[7 * 50..8 * 50].fill(0.0)), 1, "a row that was not written"),
+        (of(|d| d.swap(7 * 50, 7 * 50 + 1)), 1, "two elements exchanged"),
+        (of(|d| d.fill(0.0)), 40, "zeros"),
+        (of(|d| d.iter_mut().for_each(|x| *x *= 1.01)), 40, "times 1.01"),
+    ] {
+        assert_eq!((report.verdict, report.failing), (Verdict::Fail, failing), "{reason}\n{report}");
+        assert!(failing > 1 || report.worst_row == 7, "{reason}\n{report}");
+    }
+    let report = check(&right, Confidence::default());
+    assert!((report.missed(4.0) - 0.197_412f64.powi(8)).abs() < 1e-10, "erf(1 / (4 √2))^8: {}", report.missed(4.0));
+    assert!(report.to_string().starts_with("PASS  40 rows agree   by Freivalds' check with 8 vectors\n"), "{report}");
+
+    // Sums in bf16: zeros pass as well.
+    let d = DeviceMem::from_slice(&host, &right).unwrap();
+    let d = d.tensor(&[m, n]).unwrap();
+    let loose = Check::gemm(&a, &b, &d).transpose_a(true).transpose_b(true).alpha(-1.5).beta(2.0, &c).bias(&bias).accumulator(DType::Bf16);
+    assert_eq!(loose.freivalds(8).unwrap().verdict, Verdict::Untrusted);
+    let error = Check::gemm(&a, &b, &d).transpose_a(true).transpose_b(true).epilogue(Epilogue::Relu).freivalds(1).unwrap_err().to_string();
+    assert!(error.contains("no epilogue"), "{error}");
+}

@@ -3,7 +3,7 @@
 use super::compare::{painted, place};
 use super::input::InputArgs;
 use super::{Outcome, screen};
-use crate::check::{Check, CheckReport};
+use crate::check::{Check, CheckReport, FreivaldsReport};
 use crate::device::{Device, DeviceBytes, TensorRef};
 use crate::dtype::DType;
 use crate::files::TensorFile;
@@ -14,6 +14,9 @@ use crate::verify::bound::Confidence;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+
+/// Vectors of Freivalds' check where nothing is said.
+const VECTORS: &str = "8";
 
 /// The flags of `check`.
 #[derive(Debug, clap::Args)]
@@ -113,6 +116,12 @@ struct Common {
     /// Allow what rounding can do at worst
     #[arg(long)]
     worst_case: bool,
+    /// Freivalds' check with so many random vectors, instead of making the product again
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), num_args = 0..=1, default_missing_value = VECTORS)]
+    freivalds: Option<u32>,
+    /// Multiply-adds beyond which that is done for a matrix product
+    #[arg(long, value_name = "N", default_value_t = 1 << 42)]
+    max_work: u64,
     /// Where to compute: best (the first GPU, else the host), host, gpu, gpu:N
     #[arg(long, value_name = "DEVICE", default_value = "best")]
     device: String,
@@ -142,7 +151,7 @@ impl Args {
         if common.json {
             screen::print_json(&Document::new(&files, Ok(&report)))?;
         } else {
-            screen::print(&painted(&report.to_string(), report.verdict()))?;
+            screen::print(&painted(&report.text(), report.verdict()))?;
         }
         Ok(match report.verdict() {
             Verdict::Pass => Outcome::Pass,
@@ -151,7 +160,7 @@ impl Args {
         })
     }
 
-    fn report(&self, common: &Common, paths: &[&Path]) -> Result<CheckReport> {
+    fn report(&self, common: &Common, paths: &[&Path]) -> Result<Found> {
         let confidence = if common.worst_case { Confidence::WorstCase } else { Confidence::new(common.confidence)? };
         let device = Device::open(&common.device)?;
         let open = |(i, path): (usize, &&Path)| common.input.open(path, i, paths.len(), None);
@@ -171,9 +180,42 @@ impl Args {
             What::Gemm(args) => args.check(&tensors),
             What::Conv(args) => args.check(&tensors),
         }?;
-        let report = common.known(check).confidence(confidence).run();
+        let check = common.known(check).confidence(confidence);
+        let vectors = match common.freivalds {
+            None if check.work() > u128::from(common.max_work) && matches!(self.what, What::Gemm(_)) => Some(VECTORS.parse()?),
+            vectors => vectors.map(|n| n as usize),
+        };
+        let found = match vectors {
+            Some(vectors) => check.freivalds(vectors).map(Found::Sampled),
+            None => check.run().map(|report| Found::Whole(Box::new(report))),
+        };
         progress.finish_and_clear();
-        report.with_context(|| format!("{}", paths[2].display()))
+        found.with_context(|| format!("{}", paths[2].display()))
+    }
+}
+
+/// A report of either kind.
+#[derive(Serialize)]
+enum Found {
+    #[serde(rename = "check")]
+    Whole(Box<CheckReport>),
+    #[serde(rename = "freivalds")]
+    Sampled(FreivaldsReport),
+}
+
+impl Found {
+    fn verdict(&self) -> Verdict {
+        match self {
+            Found::Whole(report) => report.verdict(),
+            Found::Sampled(report) => report.verdict,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Found::Whole(report) => report.to_string(),
+            Found::Sampled(report) => report.to_string(),
+        }
     }
 }
 
@@ -237,15 +279,16 @@ struct Document<'a> {
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    check: Option<&'a CheckReport>,
+    /// `check` or `freivalds`.
+    #[serde(flatten)]
+    found: Option<&'a Found>,
 }
 
 impl<'a> Document<'a> {
-    fn new(files: &[&Path], found: Result<&'a CheckReport, String>) -> Document<'a> {
-        let verdict = found.as_ref().map_or("error".to_owned(), |check| check.verdict().word().to_lowercase());
-        let (check, error) = match found {
-            Ok(check) => (Some(check), None),
+    fn new(files: &[&Path], found: Result<&'a Found, String>) -> Document<'a> {
+        let verdict = found.as_ref().map_or("error".to_owned(), |found| found.verdict().word().to_lowercase());
+        let (found, error) = match found {
+            Ok(found) => (Some(found), None),
             Err(error) => (None, Some(error)),
         };
         Document {
@@ -255,7 +298,7 @@ impl<'a> Document<'a> {
             verdict,
             files: files.iter().map(|path| path.display().to_string()).collect(),
             error,
-            check,
+            found,
         }
     }
 }

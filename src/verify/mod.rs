@@ -28,7 +28,7 @@ mod options;
 mod plan;
 mod power;
 pub mod profile;
-mod render;
+pub(crate) mod render;
 mod report;
 mod rule;
 mod similarity;
