@@ -186,7 +186,7 @@ fn what_does_not_fit_is_an_error() {
     let text = |r: crate::Result<super::BoundReport>| r.unwrap_err().to_string();
     assert!(text(gpu_verify_bound(&three, &two, &three, &Bound::EXACT)).starts_with("the reference: shape [2]"));
     assert!(text(gpu_verify_bound(&three, &three, &two, &Bound::EXACT)).starts_with("the magnitudes: shape [2]"));
-    assert!(text(gpu_verify_bound(&none, &none, &none, &Bound::EXACT)).contains("elements = 0"));
+    assert!(text(gpu_verify_bound(&none, &none, &none, &Bound::EXACT)).contains("elements cannot be 0"));
     assert!(text(gpu_verify_bound(&integers, &three, &three, &Bound::EXACT)).contains("found i32"));
     assert!(gpu_verify_bound(&eights, &three, &three, &Bound::EXACT).is_ok());
 }
