@@ -2,14 +2,14 @@
 
 use crate::suite::tests;
 use crate::target::Target;
-use crate::tensors::{Owned, encode, numbers};
+use crate::tensors::{Owned, elements, encode, numbers};
 use anyhow::{Context, Result, ensure};
 use hipverify::device::{Device, Layout};
 use hipverify::dtype::DType;
 use hipverify::verify::bound::{Bound, BoundReport, gpu_verify_bound};
 
 tests! {
-    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches;
+    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches, zeros_at_their_bound;
 }
 
 /// The coefficients; the floor leaves some elements beyond, as the numbers of both tensors are unrelated.
@@ -76,5 +76,17 @@ fn what_is_not_finite_and_many_mismatches(target: &Target) -> Result<()> {
     let (found, expected) = (on(&target.device)?, on(&Device::host())?);
     ensure!((found.mismatches, &found.worst, &found.first) == (1, &expected.worst, &expected.first), "{found}\n{expected}");
     ensure!(found.first[0].index == n - 2 && found.histogram == expected.histogram, "{found}");
+    Ok(())
+}
+
+/// Where a reference is as large as its bound, zero passes: equality counts on every device.
+fn zeros_at_their_bound(target: &Target) -> Result<()> {
+    let layout = Layout::contiguous(&[100])?;
+    let on = |device: &Device| -> Result<u64> {
+        let ones = Owned::new(device, DType::F16, &layout, &elements(DType::F16, 100, |_| encode(DType::F16, 0.5)))?;
+        Ok(gpu_verify_bound(&ones.view(), &ones.view(), &ones.view(), &Bound { gamma: 1.0, ..Bound::EXACT })?.zero_passes)
+    };
+    let (found, expected) = (on(&target.device)?, on(&Device::host())?);
+    ensure!((found, expected) == (100, 100), "zeros pass at {found} elements, on the host at {expected}");
     Ok(())
 }

@@ -1,11 +1,12 @@
 //! What additions lose: the units that add, and the factor of S that follows.
 //!
-//! Let the computed sum be Σ p_k Π(1 + δ), where product k passes through the roundings of its path. With n roundings of |δ| <= u on the longest path,
+//! Each addition gives (1 + δ) times the exact sum of what it was given, |δ| <= u. With n roundings on the longest path from a product to the result:
 //!
-//! * worst case: |Π(1 + δ) - 1| <= n u / (1 - n u) (Higham, *Accuracy and Stability*, lemma 3.1), in any order of additions;
-//! * where the errors have mean zero, given those before: |Π(1 + δ) - 1| <= exp(λ √n u + n u² / (1 - u)) - 1 with probability of at least
-//!   1 - 2 exp(-λ² (1 - u)² / 2) (Higham and Mary, SIAM J. Sci. Comput. 41, 2019, theorem 2.4). λ is taken such that it holds for every product of
-//!   every element together: 2 · products · elements · exp(-λ² (1 - u)² / 2) = the probability that is asked for.
+//! * worst case: a product reaches the result times Π(1 + δ), which is off by n u / (1 - n u) at most (Higham, *Accuracy and Stability*, lemma 3.1), in any order of additions. Call it w.
+//! * where the errors have mean zero, given those before: the error of the result is Σ δ_v t_v over all additions v, with t_v the exact sum of v's operands, and |t_v| <= (1 + w) S_v for
+//!   the magnitudes S_v that v has below it. These are the differences of a martingale, so that |error| <= λ u (1 + w) √Σ S_v² but with a probability of 2 exp(-λ² / 2) (Azuma and Hoeffding; for
+//!   sums Hallman and Ipsen, 2022). Each product is below n additions at most: Σ S_v² <= S Σ S_v <= n S². So gamma is λ √n u (1 + w), with λ such that it holds for all elements together:
+//!   2 · elements · exp(-λ² / 2) = the probability that is asked for. Higham and Mary (2019) have the same √n, with a λ that also grows with the length of the sum.
 //!
 //! Truncation has no mean of zero: it counts in full in both.
 
@@ -126,9 +127,8 @@ impl Sum {
         let grown = match confidence {
             Confidence::WorstCase => worst,
             Confidence::Exceeded(probability) => {
-                let u = unit.roundoff;
-                let lambda = lambda(probability, terms.max(1) as f64 * elements as f64) / (1.0 - u);
-                worst.min(libm::expm1(lambda * roundings.sqrt() * u + roundings * u * u / (1.0 - u) + drift))
+                let random = lambda(probability, elements as f64) * roundings.sqrt() * unit.roundoff;
+                worst.min((random + drift) * (1.0 + worst))
             }
         };
         let stored = if self.parts_roundoff > 0.0 { quotient(parts as f64 * self.parts_roundoff) } else { 0.0 };

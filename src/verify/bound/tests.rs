@@ -50,15 +50,15 @@ fn the_probable_bound_grows_with_the_root() {
     let at = |terms, confidence| Sum::new(Unit::F32, terms).bound(confidence, 1 << 20).gamma;
     let probable = Confidence::default();
     assert_eq!(at(16, probable), at(16, Confidence::WorstCase), "a short sum: the worst case is the smaller one");
-    // λ = sqrt(2 ln(2 · 2^14 · 2^20 / 1e-6)).
-    near(at(1 << 14, probable), 128.0 * U * (2.0 * (2f64.powi(35) * 1e6).ln()).sqrt(), "λ √n u");
+    // λ = sqrt(2 ln(2 · 2^20 / 1e-6)).
+    near(at(1 << 14, probable), 128.0 * U * (2.0 * (2f64.powi(21) * 1e6).ln()).sqrt(), "λ √n u");
     assert!(at(1 << 14, Confidence::new(0.999).unwrap()) < at(1 << 14, probable), "less certain, so smaller");
     for wrong in [0.0, 1.0, -1.0, f64::NAN, 2.0] {
         assert!(Confidence::new(wrong).is_err(), "{wrong}");
     }
     let drift = Sum::new(Unit::fused(8, 32), 1 << 20).bound(probable, 1).gamma
         - Sum::new(Unit { drift: 0.0, ..Unit::fused(8, 32) }, 1 << 20).bound(probable, 1).gamma;
-    near(drift, 131_072.0 * 1.5 * 2f64.powi(-31), "truncation counts in full");
+    near(drift, 131_072.0 * 1.5 * 2f64.powi(-31) * (1.0 + 131_072.0 * U), "truncation counts in full");
 }
 
 #[test]
@@ -189,4 +189,39 @@ fn what_does_not_fit_is_an_error() {
     assert!(text(gpu_verify_bound(&none, &none, &none, &Bound::EXACT)).contains("elements cannot be 0"));
     assert!(text(gpu_verify_bound(&integers, &three, &three, &Bound::EXACT)).contains("found i32"));
     assert!(gpu_verify_bound(&eights, &three, &three, &Bound::EXACT).is_ok());
+}
+
+#[test]
+fn softmax_is_within_its_bound() {
+    let device = Device::host();
+    let n = 128;
+    // Numbers in [-40, 0], of which f32 keeps all bits: the largest is 0.
+    let x: Vec<f32> = (0..64 * n)
+        .map(|i: usize| -40.0 * (i.wrapping_mul(2_654_435_761) % 65536 * usize::from(!i.is_multiple_of(n))) as f32 / 65536.0)
+        .collect();
+    let exact: Vec<f64> = x
+        .chunks(n)
+        .flat_map(|x| {
+            let sum: f64 = x.iter().map(|&x| f64::from(x).exp()).sum();
+            x.iter().map(move |&x| f64::from(x).exp() / sum)
+        })
+        .collect();
+    let magnitudes: Vec<f64> = x.iter().zip(&exact).map(|(&x, p)| f64::from(x).abs() * p).collect();
+    let rounded = |through: fn(f32) -> f32| -> Vec<f32> {
+        x.chunks(n)
+            .flat_map(|x| {
+                let e: Vec<f32> = x.iter().map(|&x| through(f64::from(x).exp() as f32)).collect();
+                let sum: f32 = e.iter().sum();
+                e.into_iter().map(move |e| e / sum).collect::<Vec<_>>()
+            })
+            .collect()
+    };
+    let [r, s] = [&exact, &magnitudes].map(|v| DeviceMem::from_slice(&device, v).unwrap());
+    let bound = Bound::softmax(Unit::F32, n, U);
+    let check = |result: Vec<f32>| gpu_verify_bound(&DeviceMem::from_slice(&device, &result).unwrap(), &r, &s, &bound).unwrap();
+    let right = check(rounded(|e| e));
+    assert!(right.verdict == Verdict::Pass && right.worst.as_ref().unwrap().ratio > 0.01, "{right}");
+    let broken = check(rounded(|e| f32::from_bits(e.to_bits() & 0xffff_0000)));
+    assert!(broken.mismatches > 1000, "exponentials in bf16\n{broken}");
+    assert_eq!(Bound::softmax(Unit::F32, 1 << 24, U).relative, f64::INFINITY, "too long a sum for f32");
 }

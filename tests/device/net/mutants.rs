@@ -11,7 +11,7 @@ use std::process::Command;
 tests! {
     StandIn: hash_without_a_barrier, hash_past_the_end, value_past_the_end, maximum_of_half_the_lanes, largest_number_called_infinite,
         counter_of_blocks_not_set_back, model_gemm_without_a_barrier, product_and_sum_fused, random_numbers_of_a_round_less,
-        ring_without_a_barrier;
+        ring_without_a_barrier, bound_that_equality_exceeds, tile_of_bounds_past_the_end;
 }
 
 /// Where a file is broken, and the trials that must notice.
@@ -94,4 +94,13 @@ fn ring_without_a_barrier(target: &Target) -> Result<()> {
     let end = "store(fill.target, f.bits, place, bits);\n                }\n            }\n";
     let from = "store(fill.target, f.bits, place, bits);\n                }\n            }\n            __syncthreads();";
     Mutant { file: "fill.hip", from, to: end, trials: "fill::more" }.check(target)
+}
+
+/// A strict comparison made non-strict: elements at their bound.
+fn bound_that_equality_exceeds(target: &Target) -> Result<()> {
+    Mutant { file: "bound.hip", from: "fabs(r) <= limit,", to: "fabs(r) < limit,", trials: "bound::zeros" }.check(target)
+}
+
+fn tile_of_bounds_past_the_end(target: &Target) -> Result<()> {
+    Mutant { file: "bound.hip", from: "+ i < p.end", to: "+ i <= p.end", trials: "bound::every_layout" }.check(target)
 }
