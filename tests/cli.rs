@@ -685,6 +685,10 @@ fn machines_are_told_in_every_case() {
         let (found, json) = folder.json(&format!("compare {line} --json --junit out.xml"));
         assert_eq!((found, &json["verdict"]), (code, &verdict.into()), "{line}: {json}");
         conforms(&json, &schema, line);
+        let causes: Vec<_> = json["tensors"].as_array().unwrap().iter().map(|t| &t["report"]["cause"]).filter(|c| !c.is_null()).collect();
+        assert_eq!(causes.len(), usize::from(verdict == "fail"), "{line}: {json}");
+        let cause = &schema["properties"]["tensors"]["items"]["properties"]["report"]["properties"]["cause"];
+        causes.into_iter().for_each(|found| conforms(found, cause, line));
         let junit = std::fs::read_to_string(folder.path("out.xml")).unwrap();
         let suites = quick_junit::Report::deserialize_from_str(&junit).unwrap().test_suites;
         assert_eq!(suites[0].errors > 0, code == 2, "{line}: {junit}");
@@ -710,6 +714,11 @@ fn junit_has_a_case_a_tensor_and_is_well_formed() {
         suite.test_cases.iter().map(|c| (c.name.as_str(), matches!(c.status, quick_junit::TestCaseStatus::Success { .. }))).collect();
     assert_eq!((cases.len(), suite.tests, suite.failures, suite.errors), (2, 2, 1, 0), "{text}");
     assert!(cases.contains(&("<w> & \"b\"", false)) && cases.contains(&("c", true)), "{text}");
+    let message = suite.test_cases.iter().find_map(|c| match &c.status {
+        quick_junit::TestCaseStatus::NonSuccess { message, .. } => message.as_ref(),
+        _ => None,
+    });
+    assert!(message.is_some_and(|m| m.as_str().ends_with("; cause: unknown")), "one element tells nothing: {message:?}");
 }
 
 #[test]

@@ -1,7 +1,10 @@
-//! The numbers of `docs/tolerances.md` are those that the example `detection` measures: its sample is made again.
+//! The numbers of `docs/tolerances.md` and `docs/causes.md` are those that the example `detection` measures: its samples are made again.
 
 #[path = "../examples/detection/broken/mod.rs"]
 mod broken;
+#[path = "../examples/detection/causes.rs"]
+#[allow(dead_code)] // What the sample does not print.
+mod causes;
 #[path = "../examples/detection/correct.rs"]
 mod correct;
 #[path = "../examples/detection/problem.rs"]
@@ -12,13 +15,26 @@ mod rules;
 #[allow(dead_code)] // What the sample does not print.
 mod table;
 
+/// What stands between the markers of a page.
+fn part<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("<!-- {name} -->\n"))?;
+    Some(rest.split_once(&format!("<!-- end of {name} -->"))?.0)
+}
+
+#[test]
+fn causes_are_right_as_often_as_the_page_says() {
+    let page = include_str!("../docs/causes.md");
+    assert_eq!(
+        Some(causes::measured(true).unwrap().as_str()),
+        part(page, "sample"),
+        "run `cargo run --release --example detection -- --causes`"
+    );
+}
+
 #[test]
 fn the_sample_is_what_the_page_says() {
     let page = include_str!("../docs/tolerances.md");
-    let part = |name: &str| {
-        let (_, rest) = page.split_once(&format!("<!-- {name} -->\n")).unwrap();
-        rest.split_once(&format!("<!-- end of {name} -->")).unwrap().0
-    };
+    let part = |name: &str| part(page, name).unwrap();
     assert_eq!(table::measure(true).unwrap().table(), part("sample"), "run `cargo run --release --example detection`");
     assert_eq!(broken::listed(), part("zoo"), "run `cargo run --release --example detection`");
     let rows = part("table").lines().filter(|line| line.contains('/'));

@@ -1,12 +1,14 @@
 //! Which rule catches which broken kernel, measured.
 //!
-//! `cargo run --release --example detection [-- --sample]`
+//! `cargo run --release --example detection [-- --sample | --causes]`
 //!
 //! A zoo of broken kernels and correct ones in many legal orders compute six operations in three pairs of formats on six kinds of input. Every rule
 //! judges every result against the same reference: exact, rounded to f32. The table says which share of the broken results a rule
-//! refuses, and which share of the correct ones. It is written into `docs/tolerances.md`, between its markers.
+//! refuses, and which share of the correct ones. It is written into `docs/tolerances.md`, between its markers; how often the likely cause that a report
+//! names is right, into `docs/causes.md`.
 
 mod broken;
+mod causes;
 mod correct;
 mod problem;
 mod rules;
@@ -21,12 +23,26 @@ fn main() -> Result<()> {
         print!("{}", sample.table());
         return Ok(());
     }
+    let causes = causes::measured(false)?;
+    print!("{causes}");
+    rewrite("docs/causes.md", &[("measured", causes), ("sample", causes::measured(true)?)])?;
+    if std::env::args().any(|a| a == "--causes") {
+        return Ok(());
+    }
     let all = table::measure(false)?;
     print!("{}\n{}", all.table(), all.details());
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tolerances.md");
+    rewrite(
+        "docs/tolerances.md",
+        &[("table", all.table()), ("details", all.details()), ("sample", sample.table()), ("zoo", broken::listed())],
+    )
+}
+
+/// Puts texts between the markers of these names into a page.
+fn rewrite(page: &str, texts: &[(&str, String)]) -> Result<()> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let mut page = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    for (name, text) in [("table", all.table()), ("details", all.details()), ("sample", sample.table()), ("zoo", broken::listed())] {
-        page = replaced(&page, name, &text)?;
+    for (name, text) in texts {
+        page = replaced(&page, name, text)?;
     }
     std::fs::write(&path, page).with_context(|| path.display().to_string())
 }

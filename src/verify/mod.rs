@@ -20,6 +20,8 @@
 //! [`Options::MAX_FIRST`] mismatches are listed.
 
 pub mod bound;
+mod budget;
+mod cause;
 mod hip;
 mod histogram;
 pub(crate) mod host;
@@ -40,6 +42,8 @@ mod workspaces;
 #[cfg(test)]
 mod tests;
 
+pub use budget::Budget;
+pub use cause::{Cause, Diagnosis, Region};
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;
 pub use options::{AllowedMismatches, Explain, Judge, Level, Options, Strict, Thresholds};
@@ -130,6 +134,8 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     let reports = both.zip(outcomes).zip(exchanged).map(|(((result, reference, request), outcome), exchanged)| {
         let similarity = exchanged.map(|exchanged| Similarity::of(outcome.values.sums, exchanged.values.sums));
         let report = Report::new(result, reference, request, outcome, similarity);
+        let cause = cause::diagnose(result, reference, request, &report)?;
+        let report = Report { cause, ..report };
         // Where zeros would pass, displacements say nothing new, and would cost most.
         if request.power && report.verdict == Verdict::Pass { with_displacements(report, reference, request) } else { Ok(report) }
     });

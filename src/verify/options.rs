@@ -31,6 +31,9 @@ pub struct Options {
     /// Whether displacements of the reference are tried after a pass that can be trusted so far, see [`Power`](super::Power). Each costs a comparison of a million elements,
     /// of all where these show nothing.
     pub power: bool,
+    /// Whether the likely [cause](super::Diagnosis) of a failure is looked for, where failures are explained. That reads up to a million elements on the host,
+    /// of larger tensors some; a [plan](super::VerifyPlan), which copies nothing, has none.
+    pub cause: bool,
     /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result).
     pub strict: Strict,
 }
@@ -136,6 +139,12 @@ impl Options {
         self
     }
 
+    /// Sets whether the cause of a failure is looked for.
+    pub fn cause(mut self, on: bool) -> Options {
+        self.cause = on;
+        self
+    }
+
     /// Sets when an untrusted pass is an error.
     pub fn strict(mut self, strict: Strict) -> Options {
         self.strict = strict;
@@ -165,6 +174,7 @@ impl Default for Options {
             judge: Judge::Elements,
             allowed: AllowedMismatches::NONE,
             power: false,
+            cause: true,
             strict: Strict::WhereDerived,
         }
     }
@@ -274,6 +284,7 @@ pub(crate) struct Request {
     pub judge: Judge,
     pub allowed: AllowedMismatches,
     pub power: bool,
+    pub cause: bool,
     pub strict: bool,
 }
 
@@ -284,6 +295,7 @@ impl Request {
             rtol,
             atol,
             power: options.power,
+            cause: options.cause,
             strict: match options.strict {
                 Strict::WhereDerived => derived,
                 Strict::Always => true,

@@ -1,5 +1,7 @@
 //! Reports as text for people and numbers for machines.
 
+use super::budget::Budget;
+use super::cause::Diagnosis;
 use super::options::Judge;
 use super::power::{Mutation, Power};
 use super::report::{Location, Report, Value, Warning, Worst};
@@ -112,6 +114,9 @@ impl fmt::Display for Report {
         for warning in self.warnings() {
             write!(f, "\n  {:<LABEL$}{warning}", "warning")?;
         }
+        if let Some(cause) = &self.cause {
+            write!(f, "\n  {:<LABEL$}{cause}", "cause")?;
+        }
         self.worst_lines(f)?;
         if !self.first.is_empty() {
             // What fits in a line; the rest is in the JSON.
@@ -128,6 +133,7 @@ impl fmt::Display for Report {
             write!(f, "\n  {:<LABEL$}{line}", "first")?;
         }
         self.metric_lines(f)?;
+        self.budget_line(f)?;
         self.power_line(f)?;
         self.class_line(f)?;
         if let Some(h) = &self.histograms {
@@ -272,6 +278,18 @@ impl Report {
             write!(f, ", finite pairs only")?;
         }
         Ok(())
+    }
+
+    /// What roundings explain of the error, where it is one of all elements.
+    fn budget_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let everywhere = self.passed() || self.cause.as_ref().is_some_and(Diagnosis::is_of_all_errors);
+        let Some(budget) = Budget::of(self).filter(|b| self.explained && everywhere && b.measured > 0.0) else { return Ok(()) };
+        let (measured, ratio) = (short(budget.measured, 3), short(budget.ratio(), 2));
+        write!(f, "\n  {:<LABEL$}RMS error {measured} of the RMS reference = {ratio} x what rounding to {}", "budget", self.result_dtype)?;
+        if self.reference_dtype != self.result_dtype {
+            write!(f, " and {}", self.reference_dtype)?;
+        }
+        write!(f, " gives at most")
     }
 
     /// What would have failed in the place of a result that passed, and what would not.

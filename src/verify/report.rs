@@ -1,5 +1,6 @@
 //! The report of a comparison: a function of the data and the options alone, but for the device's name.
 
+use super::cause::Diagnosis;
 use super::histogram::Histograms;
 use super::options::{Judge, Judged, Request, Thresholds, quotient};
 use super::power::{Mutation, Power};
@@ -147,6 +148,8 @@ pub struct Report {
     pub worst_absolute: Option<Worst>,
     /// Everything that costs more than counts and the largest difference; `None` when not asked for.
     pub metrics: Option<Metrics>,
+    /// The likely cause of a failure; `None` after a pass, and where it was not looked for, see [`Options::cause`](super::Options::cause).
+    pub cause: Option<Diagnosis>,
     /// What the comparison could tell from its reference.
     pub power: Power,
     /// Histograms, when asked for.
@@ -332,6 +335,7 @@ impl Report {
             first: explanation.iter().flat_map(|e| &e.first).map(location).collect(),
             worst_absolute: outcome.worst(Metric::Absolute, location),
             metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &judged, similarity, location)),
+            cause: None,
             power: Power::of(values, request, result.dtype(), result.elements()),
             histograms: values.histograms.map(|counters| Histograms::of(counters, finite)),
             device: result.device().name(),

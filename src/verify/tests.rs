@@ -255,6 +255,7 @@ const REQUEST: Request = Request {
     allowed: AllowedMismatches::NONE,
     judge: Judge::Elements,
     power: false,
+    cause: false,
     strict: false,
 };
 

@@ -97,6 +97,9 @@ fn table(args: &Args, cases: &[Case]) -> String {
                 if let Some(warning) = report.warnings().first() {
                     out += &format!("\n{WARN}      warning: {warning}{WARN:#}");
                 }
+                if let Some(cause) = &report.cause {
+                    out += &format!("\n      cause: {cause}");
+                }
             }
         }
         out.push('\n');
@@ -266,7 +269,12 @@ pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
         };
         let fails = fails(&case.verdict);
         if fails {
-            status.set_message(text.lines().next().unwrap_or_default()).set_description(text.as_str());
+            let verdict = text.lines().next().unwrap_or_default();
+            let message = match &case.verdict {
+                CaseVerdict::Compared(report) if let Some(cause) = &report.cause => format!("{verdict}; cause: {cause}"),
+                _ => verdict.to_owned(),
+            };
+            status.set_message(message).set_description(text.as_str());
         }
         let name = if case.name.is_empty() { "tensor" } else { &case.name };
         let mut entry = TestCase::new(name, status);

@@ -1,0 +1,131 @@
+//! The error budget: how much root mean square error roundings explain, and how much there is.
+//!
+//! A rounding to nearest in a format with unit roundoff u is off by up to u·|r|, evenly spread, so by u·rms(r)/sqrt(3) at most, root mean square. Roundings are
+//! independent, so squares add:
+//!
+//! * the result's and the reference's: u²/3 each;
+//! * an accumulator that is rounded at each of n steps, of terms without a common sign: the sum after k steps has the share k/n of the final variance, so that
+//!   u²/3 · Σ k/n = u²·n/6;
+//! * operands, each a factor of all terms: two times u²/3, whatever n is.
+//!
+//! All are relative to the root mean square of the reference. Flushing is no part: what it takes away depends on the values of the operands.
+
+use super::Report;
+use crate::dtype::DType;
+
+/// What is expected of roundings, and what was measured, both relative to the root mean square of the reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// By the result's rounding and the reference's.
+    pub output: f64,
+    /// By the accumulator's, see [`accumulated`](Budget::accumulated).
+    pub accumulator: f64,
+    /// By that of the operands, see [`operands`](Budget::operands).
+    pub operands: f64,
+    /// What was measured.
+    pub measured: f64,
+}
+
+impl Budget {
+    /// The budget of a report; `None` where a format is one of integers, metrics were not measured, or are not finite.
+    ///
+    /// ```
+    /// use hipverify::dtype::{DType, F16};
+    /// use hipverify::verify::{Budget, Tolerance, gpu_verify};
+    /// use hipverify::{Device, DeviceMem};
+    /// let device = Device::host();
+    /// let reference: Vec<f32> = (0..1000).map(|i| 1.0 + i as f32 / 999.0).collect();
+    /// let result: Vec<F16> = reference.iter().map(|x| F16::from_f32(*x)).collect();
+    /// let (result, reference) = (DeviceMem::from_slice(&device, &result)?, DeviceMem::from_slice(&device, &reference)?);
+    /// let budget = Budget::of(&gpu_verify(&result, &reference, &Tolerance::exact())?).unwrap();
+    /// assert!(budget.ratio() > 0.6 && budget.ratio() < 0.7);
+    /// assert!(budget.accumulated(DType::F16, 256).ratio() < 0.1);
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    pub fn of(report: &Report) -> Option<Budget> {
+        let measured = report.metrics.as_ref()?.relative_l2;
+        let [a, r] = [report.result_dtype.float_format()?, report.reference_dtype.float_format()?].map(|f| f.unit_roundoff());
+        let output = ((a * a + r * r) / 3.0).sqrt();
+        measured.is_finite().then_some(Budget { output, accumulator: 0.0, operands: 0.0, measured })
+    }
+
+    /// With an accumulator that is rounded at each of so many steps; no change for an integer format.
+    pub fn accumulated(self, accumulator: DType, steps: usize) -> Budget {
+        Budget { accumulator: unit(accumulator) * (steps as f64 / 6.0).sqrt(), ..self }
+    }
+
+    /// With operands that were rounded to a format, which the reference's were not; no change for an integer format.
+    pub fn operands(self, operands: DType) -> Budget {
+        Budget { operands: unit(operands) * (2.0f64 / 3.0).sqrt(), ..self }
+    }
+
+    /// What is expected of all parts.
+    pub fn expected(self) -> f64 {
+        let Budget { output, accumulator, operands, .. } = self;
+        (output * output + accumulator * accumulator + operands * operands).sqrt()
+    }
+
+    /// What was measured over what is expected: up to 1 where the parts explain the error.
+    pub fn ratio(self) -> f64 {
+        self.measured / self.expected()
+    }
+}
+
+fn unit(dtype: DType) -> f64 {
+    dtype.float_format().map_or(0.0, |f| f.unit_roundoff())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::{Overflow, Rounding};
+    use crate::verify::{Tolerance, gpu_verify};
+    use crate::{Device, DeviceMem};
+
+    const N: usize = 256;
+
+    fn round(x: f64, format: DType) -> f64 {
+        format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee))
+    }
+
+    /// Sums of 256 products of uniform numbers, by `dot`.
+    fn sums(dot: impl Fn(&[f64], &[f64]) -> f64) -> Vec<f64> {
+        let next = |state: &mut u64, _| {
+            *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            Some((*state >> 32) as f64 / (1u64 << 31) as f64 - 1.0)
+        };
+        let numbers: Vec<f64> = (0..2 * N * 1024).scan(5, next).collect();
+        numbers.chunks(2 * N).map(|both| dot(&both[..N], &both[N..])).collect()
+    }
+
+    fn exact(a: &[f64], b: &[f64]) -> f64 {
+        a.iter().zip(b).map(|(x, y)| x * y).sum()
+    }
+
+    /// The formulas against roundings that were made.
+    #[test]
+    fn each_part_predicts_the_error_that_it_makes() {
+        let device = Device::host();
+        let reference = DeviceMem::from_slice(&device, &sums(exact)).unwrap();
+        let budget = |result: Vec<f64>| {
+            let result = DeviceMem::from_slice(&device, &result).unwrap();
+            Budget::of(&gpu_verify(&result, &reference, &Tolerance::exact()).unwrap()).unwrap()
+        };
+        let in_f16 = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0, |s, (x, y)| round(x * y + s, DType::F16));
+        let of_bf16 = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| round(*x, DType::Bf16) * round(*y, DType::Bf16)).sum();
+        for (ratio, reason) in [
+            (budget(sums(in_f16)).accumulated(DType::F16, N).ratio(), "an accumulator of f16"),
+            (budget(sums(of_bf16)).operands(DType::Bf16).ratio(), "operands of bf16"),
+        ] {
+            assert!((0.5..1.0).contains(&ratio), "{reason}: {ratio}");
+        }
+        let exactly = budget(sums(exact));
+        assert_eq!((exactly.measured, exactly.ratio()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn integers_have_no_budget() {
+        let x = DeviceMem::from_slice(&Device::host(), &[1i8, 2, 3]).unwrap();
+        assert_eq!(Budget::of(&gpu_verify(&x, &x, &Tolerance::exact()).unwrap()), None);
+    }
+}

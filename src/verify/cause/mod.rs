@@ -1,0 +1,279 @@
+//! Why a comparison failed: the likely cause, with its evidence.
+//!
+//! ```text
+//! sample = elements of both tensors, on the host                       sample
+//! region = the coordinates that hold all mismatches, if they are few   region
+//! for each hypothesis, the one with the fewest assumptions first:
+//!     if it explains at least 95 % of the mismatches: that is the cause
+//! otherwise the region is all that is known, or nothing is
+//! ```
+//!
+//! A hypothesis predicts what each mismatch should hold, and explains one that is within the tolerance, or one unit in the last place, of that and at least
+//! four times closer to it than to the reference. Hypotheses that fit numbers ask for more elements than they fit numbers, and those that chance may
+//! fulfil are held against chance. So data that are right, or unrelated, have no cause. `docs/causes.md` has each of them.
+//!
+//! Everything is computed on the host, one element after the other, so that every device gives the same cause.
+
+mod factor;
+mod order;
+mod precision;
+mod region;
+mod render;
+mod sample;
+mod terms;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use region::Region;
+
+use super::Report;
+use super::options::{Explain, Request};
+use super::values::Metric;
+use crate::device::TensorRef;
+use crate::dtype::DType;
+use crate::error::Result;
+use sample::Sample;
+
+/// What is likely to have gone wrong. `docs/causes.md` has what each means, and what to look at next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No hypothesis explains the mismatches; where they lie may.
+    Unknown,
+    /// The reference has infinities or NaN where the result has numbers.
+    ReferenceNotFinite,
+    /// NaN.
+    NotANumber,
+    /// Infinities, or NaN that stands for them, and zeros beside.
+    Overflowed,
+    /// The largest number that there is, where the reference is larger.
+    Saturated {
+        /// That number.
+        limit: f64,
+        /// A format that has it.
+        format: Option<DType>,
+    },
+    /// Zeros where the reference is below the normal numbers of a format.
+    Flushed {
+        /// That format.
+        format: DType,
+    },
+    /// One pattern everywhere.
+    Unwritten {
+        /// Its value.
+        value: f64,
+        /// The pattern.
+        bits: u64,
+    },
+    /// The patterns are right in another format.
+    ReadAs {
+        /// That format.
+        format: DType,
+    },
+    /// The patterns are right with their bytes in the opposite order.
+    BytesSwapped,
+    /// Rounded toward zero.
+    Truncated,
+    /// Halves rounded to the odd neighbour.
+    TiesOtherWay,
+    /// Rounded to a coarser format first.
+    Through {
+        /// That format.
+        format: DType,
+    },
+    /// Intermediate values rounded to a coarser format.
+    IntermediateIn {
+        /// That format.
+        format: DType,
+    },
+    /// Sums rounded to a coarser format, or the result's own, at each step.
+    AccumulatedIn {
+        /// That format.
+        format: DType,
+    },
+    /// The opposite sign.
+    Negated,
+    /// A factor too many.
+    Scaled {
+        /// The factor.
+        by: f64,
+        /// What is known to have it.
+        name: Option<&'static str>,
+    },
+    /// A constant too many.
+    Offset {
+        /// The constant.
+        by: f64,
+    },
+    /// Both.
+    Affine {
+        /// The factor.
+        factor: f64,
+        /// The constant.
+        offset: f64,
+    },
+    /// A factor, a constant or both for each row, or for each column.
+    BySlice {
+        /// Whether for each row; otherwise for each column.
+        rows: bool,
+        /// Whether a factor.
+        factor: bool,
+        /// Whether a constant.
+        offset: bool,
+    },
+    /// The last two dimensions exchanged.
+    Transposed,
+    /// Elements further on in a dimension.
+    Shifted {
+        /// The dimension.
+        dimension: usize,
+        /// By how many.
+        by: isize,
+    },
+    /// Columns whose numbers differ in these bits, exchanged.
+    Exchanged {
+        /// The bits.
+        mask: usize,
+    },
+    /// The opposite order.
+    Reversed,
+    /// The first row, or the first column, everywhere.
+    Repeated {
+        /// Whether the first row.
+        rows: bool,
+    },
+    /// Another order.
+    Permuted,
+    /// The errors are a product of few terms.
+    Terms {
+        /// How many.
+        rank: usize,
+    },
+    /// The errors have the statistics of a share of the terms.
+    Share {
+        /// The share.
+        share: f64,
+        /// Whether it was added twice; otherwise it is missing.
+        twice: bool,
+    },
+    /// The errors are those of sums or operands with few bits.
+    LowPrecision {
+        /// Negative binary logarithm of the relative error, root mean square.
+        bits: f64,
+    },
+}
+
+/// The likely cause of a failure, and its evidence. `Display` says it in one line.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// The cause.
+    pub cause: Cause,
+    /// Where all mismatches lie; `None` when they are spread.
+    pub region: Option<Region>,
+    /// Mismatches that were looked at: of large tensors some.
+    pub mismatches: usize,
+    /// How many of them the cause explains; 0 where it is unknown, or a statement about all errors together.
+    pub explained: usize,
+    /// Format of the result.
+    pub dtype: DType,
+    /// Extents of the tensor.
+    pub shape: Vec<usize>,
+}
+
+/// A cause that explains enough.
+struct Hit {
+    cause: Cause,
+    /// Mismatches that it explains.
+    explained: usize,
+}
+
+impl Hit {
+    /// A cause that statistics of all errors tell.
+    fn of_all(cause: Cause) -> Hit {
+        Hit { cause, explained: 0 }
+    }
+}
+
+/// Whether that is most of them: 95 %.
+fn most(part: usize, of: usize) -> bool {
+    of > 0 && 20 * part >= 19 * of
+}
+
+/// How many of these elements a condition holds for, if for most; it is asked no more once that is out of the question.
+fn most_of(positions: &[usize], holds: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut missed = 0;
+    for &i in positions {
+        missed += usize::from(!holds(i));
+        if missed > positions.len() / 20 {
+            return None;
+        }
+    }
+    (!positions.is_empty()).then_some(positions.len() - missed)
+}
+
+/// Hypotheses in the order of what they assume: the value alone, rounding, one number fitted, another index, many numbers fitted, statistics.
+const HYPOTHESES: [fn(&Sample) -> Option<Hit>; 15] = [
+    values::not_finite,
+    values::saturated,
+    values::flushed,
+    values::unwritten,
+    values::read_as,
+    precision::truncated,
+    precision::ties,
+    precision::through,
+    factor::negated,
+    factor::uniform,
+    order::displaced,
+    factor::by_slice,
+    order::permuted,
+    terms::low_rank,
+    terms_or_bits,
+];
+
+/// Statistics: of missing terms, or of rounding.
+fn terms_or_bits(s: &Sample) -> Option<Hit> {
+    terms::share(s).or_else(|| precision::few_bits(s))
+}
+
+impl Diagnosis {
+    fn of(s: &Sample) -> Option<Diagnosis> {
+        if s.wrong.is_empty() {
+            return None;
+        }
+        let hit = HYPOTHESES.iter().find_map(|hypothesis| hypothesis(s)).unwrap_or(Hit::of_all(Cause::Unknown));
+        let (cause, explained) = (hit.cause, hit.explained);
+        Some(Diagnosis { cause, region: Region::of(s), mismatches: s.wrong.len(), explained, dtype: s.dtypes[0], shape: s.shape.clone() })
+    }
+
+    /// Whether the errors of all elements are meant, each of which may be small.
+    pub(super) fn is_of_all_errors(&self) -> bool {
+        use Cause::{AccumulatedIn, IntermediateIn, LowPrecision, Share, Terms, Through, TiesOtherWay, Truncated, Unknown};
+        let rounding = matches!(self.cause, Truncated | TiesOtherWay | Through { .. } | AccumulatedIn { .. } | IntermediateIn { .. });
+        let noise = matches!(self.cause, LowPrecision { .. } | Terms { .. } | Share { .. } | Unknown);
+        self.region.is_none() && (rounding || noise)
+    }
+
+    /// The cause as a word for machines, such as `unwritten`.
+    pub fn kind(&self) -> &'static str {
+        match self.cause {
+            Cause::Unknown if self.region.is_some() => "region",
+            cause => cause.kind(),
+        }
+    }
+}
+
+/// The cause of what a report says, where it is a failure that is to be explained.
+///
+/// # Errors
+/// Whatever the device reports when elements are copied.
+pub(super) fn diagnose(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, report: &Report) -> Result<Option<Diagnosis>> {
+    if report.passed() || !request.cause || request.explain == Explain::Never {
+        return Ok(None);
+    }
+    let worst = [Metric::Ratio, Metric::Absolute].into_iter().find_map(|metric| report.worst(metric)?.at.as_ref());
+    let interesting: Vec<usize> = report.first.first().into_iter().chain(worst).map(|at| at.index).collect();
+    Ok(Diagnosis::of(&Sample::fetch(result, reference, request, &interesting)?))
+}

@@ -1,0 +1,147 @@
+//! Causes that put right values at wrong indices.
+//!
+//! Each is a map from the index of a result to the index of the reference that it should be compared with. A few mismatches choose the map, all of them
+//! confirm it. A map is believed only if it explains far more than a map that nobody would write does: where a tensor repeats itself,
+//! or a tolerance is wide, any map explains something.
+
+use super::sample::Sample;
+use super::{Cause, Hit, most, most_of};
+
+/// Mismatches that choose a map.
+const CHOOSING: usize = 64;
+/// Shifts that are tried, in rows and in columns.
+const REACH: isize = 64;
+/// Fewest mismatches that tell a displacement.
+const LEAST: usize = 4;
+
+/// A map that explains the mismatches.
+pub(super) fn displaced(s: &Sample) -> Option<Hit> {
+    if s.wrong.len() < LEAST {
+        return None;
+    }
+    let step = s.wrong.len().div_ceil(CHOOSING);
+    let choosing: Vec<usize> = s.wrong.iter().copied().step_by(step).collect();
+    maps(s).into_iter().filter(|map| judged(s, &choosing, map).is_some()).find_map(|map| confirmed(s, &map))
+}
+
+/// How many mismatches a map explains, if most of those whose source it knows, and these are at least half: shifted columns have no source beyond the row,
+/// and the source may not have been looked at.
+fn judged(s: &Sample, positions: &[usize], map: &Map) -> Option<usize> {
+    let source = |i: usize| map.source(s, s.index(i)).and_then(|index| s.position(index));
+    let known: Vec<(usize, usize)> = positions.iter().filter_map(|&i| Some((i, source(i)?))).collect();
+    let order: Vec<usize> = (0..known.len()).collect();
+    let explained = most_of(&order, |k| s.explains(known[k].0, s.reference[known[k].1]))?;
+    (2 * known.len() >= positions.len()).then_some(explained)
+}
+
+/// The map as a cause, where it explains the mismatches and chance does not.
+fn confirmed(s: &Sample, map: &Map) -> Option<Hit> {
+    let explained = judged(s, &s.wrong, map)?;
+    let n = s.len();
+    let by_chance = s.wrong.iter().filter(|&&i| s.explains(i, s.reference[(i * 7919 + n / 3) % n])).count();
+    (2 * by_chance < explained).then(|| Hit { cause: map.cause(s), explained })
+}
+
+/// Where a result's value comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Map {
+    /// So many elements further on: within the row, or by whole rows and around the end.
+    Shift(isize),
+    /// From the last two dimensions exchanged, written as if they were not.
+    Transpose,
+    /// The inverse.
+    TransposeBack,
+    /// The column with these bits of its number turned round.
+    Exchange(usize),
+    /// The opposite order, of the tensor or of each row.
+    Reverse { rows: bool },
+    /// The first row, or the first column, everywhere.
+    Repeat { rows: bool },
+}
+
+/// Every map that the shape has, the likely ones first.
+fn maps(s: &Sample) -> Vec<Map> {
+    let (columns, elements) = (s.columns(), s.elements());
+    let rows = elements / columns;
+    let mut maps = Vec::new();
+    if columns > 1 && rows > 1 {
+        maps.extend([Map::Transpose, Map::TransposeBack, Map::Repeat { rows: true }, Map::Repeat { rows: false }]);
+    }
+    let planes = s.shape.iter().rev().scan(1, |stride, extent| {
+        *stride *= extent;
+        Some(*stride as isize)
+    });
+    let steps: Vec<isize> = std::iter::once(1).chain(planes).collect();
+    let shifts = (1..=REACH).flat_map(|k| steps.iter().flat_map(move |step| [k * step, -k * step]));
+    maps.extend(shifts.filter(|by| by.unsigned_abs() < elements).map(Map::Shift));
+    maps.extend([Map::Reverse { rows: false }, Map::Reverse { rows: true }]);
+    maps.extend([1, 2, 4, 8, 16, 32, 3, 7, 15, 31, 63].into_iter().filter(|&bits| bits < columns).map(Map::Exchange));
+    maps
+}
+
+impl Map {
+    fn source(self, s: &Sample, index: usize) -> Option<usize> {
+        let (columns, elements) = (s.columns(), s.elements());
+        let (row, column) = (index / columns, index % columns);
+        let rows = s.shape.iter().rev().nth(1).copied().unwrap_or(1);
+        let (matrix, within) = (index - index % (rows * columns), index % (rows * columns));
+        let source = match self {
+            // Of a shift by less than a row the last columns may be anything.
+            Map::Shift(by) if by.unsigned_abs() < columns => column.checked_add_signed(by).filter(|c| *c < columns)? + row * columns,
+            Map::Shift(by) => (index as isize + by).rem_euclid(elements as isize) as usize,
+            // The last columns may have no partner.
+            Map::Exchange(bits) => Some(column ^ bits).filter(|c| *c < columns)? + row * columns,
+            Map::Transpose => matrix + within % rows * columns + within / rows,
+            Map::TransposeBack => matrix + within % columns * rows + within / columns,
+            Map::Reverse { rows: false } => elements - 1 - index,
+            Map::Reverse { rows: true } => row * columns + columns - 1 - column,
+            Map::Repeat { rows: true } => matrix + column,
+            Map::Repeat { rows: false } => index - column,
+        };
+        Some(source)
+    }
+
+    fn cause(self, s: &Sample) -> Cause {
+        match self {
+            Map::Shift(by) => {
+                let (dimension, by) = along(s, by);
+                Cause::Shifted { dimension, by }
+            }
+            Map::Transpose | Map::TransposeBack => Cause::Transposed,
+            Map::Exchange(mask) => Cause::Exchanged { mask },
+            Map::Reverse { .. } => Cause::Reversed,
+            Map::Repeat { rows } => Cause::Repeated { rows },
+        }
+    }
+}
+
+/// A shift as one along the outermost dimension that can be meant.
+fn along(s: &Sample, by: isize) -> (usize, isize) {
+    let mut stride = s.elements() as isize;
+    for (dimension, &extent) in s.shape.iter().enumerate() {
+        stride /= extent as isize;
+        if extent > 1 && by % stride == 0 && by != 0 {
+            return (dimension, by / stride);
+        }
+    }
+    (s.shape.len() - 1, by)
+}
+
+/// The mismatches hold the values of their references, in an order that no map has.
+pub(super) fn permuted(s: &Sample) -> Option<Hit> {
+    if s.wrong.len() < 8 * LEAST {
+        return None;
+    }
+    most_of(&s.wrong, |i| (s.result[i] - s.reference[i]).abs() > 4.0 * s.slack(s.reference[i]))?;
+    let sorted = |of: &[f64]| {
+        let mut values: Vec<f64> = s.wrong.iter().map(|&i| of[i]).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values
+    };
+    let (a, r) = (sorted(&s.result), sorted(&s.reference));
+    let near = |(a, r): (&f64, &f64)| (a - r).abs() <= s.slack(*r);
+    let explained = a.iter().zip(&r).filter(|&pair| near(pair)).count();
+    // Numbers as dense as the slack is wide fit any others.
+    let by_chance = a.iter().zip(r.iter().skip(1)).filter(|&pair| near(pair)).count();
+    (most(explained, a.len()) && 2 * by_chance < explained).then_some(Hit { cause: Cause::Permuted, explained })
+}

@@ -1,0 +1,142 @@
+//! Causes in words, for people and for machines.
+
+use super::region::dimension_name;
+use super::{Cause, Diagnosis};
+use crate::verify::{grouped, short};
+use std::fmt;
+
+impl Cause {
+    /// A word for machines.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Cause::Unknown => "unknown",
+            Cause::ReferenceNotFinite => "reference_not_finite",
+            Cause::NotANumber => "nan",
+            Cause::Overflowed => "overflowed",
+            Cause::Saturated { .. } => "saturated",
+            Cause::Flushed { .. } => "flushed",
+            Cause::Unwritten { .. } => "unwritten",
+            Cause::ReadAs { .. } => "read_as",
+            Cause::BytesSwapped => "bytes_swapped",
+            Cause::Truncated => "truncated",
+            Cause::TiesOtherWay => "ties",
+            Cause::Through { .. } => "through",
+            Cause::IntermediateIn { .. } => "intermediate_in",
+            Cause::AccumulatedIn { .. } => "accumulated_in",
+            Cause::Negated => "negated",
+            Cause::Scaled { .. } => "scaled",
+            Cause::Offset { .. } => "offset",
+            Cause::Affine { .. } => "affine",
+            Cause::BySlice { .. } => "by_slice",
+            Cause::Transposed => "transposed",
+            Cause::Shifted { .. } => "shifted",
+            Cause::Exchanged { .. } => "exchanged",
+            Cause::Reversed => "reversed",
+            Cause::Repeated { .. } => "repeated",
+            Cause::Permuted => "permuted",
+            Cause::Terms { .. } => "terms",
+            Cause::Share { .. } => "share",
+            Cause::LowPrecision { .. } => "low_precision",
+        }
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.what(f)?;
+        let all = grouped(self.mismatches as u64);
+        if self.explained > 0 {
+            write!(f, ": {} of {all} mismatches", grouped(self.explained as u64))?;
+        }
+        match (&self.region, self.cause, self.mismatches) {
+            (None, ..) => Ok(()),
+            (Some(region), Cause::Unknown, 1) => write!(f, ": the only mismatch lies in {region}"),
+            (Some(region), Cause::Unknown, _) => write!(f, ": all {all} mismatches lie in {region}"),
+            (Some(region), ..) => write!(f, ", all in {region}"),
+        }
+    }
+}
+
+impl Diagnosis {
+    fn what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rank = self.shape.len();
+        match self.cause {
+            Cause::Unknown => write!(f, "unknown"),
+            Cause::ReferenceNotFinite => write!(f, "the reference is not finite"),
+            Cause::NotANumber => write!(f, "NaN: 0/0, inf - inf, or memory that was not written"),
+            Cause::Overflowed => write!(f, "overflow: infinities, and what follows from them"),
+            Cause::Saturated { limit, format: Some(format) } => write!(f, "saturated at {}, the limit of {format}", short(limit, 7)),
+            Cause::Saturated { limit, format: None } => write!(f, "saturated at {}", short(limit, 7)),
+            Cause::Flushed { format } => write!(f, "subnormal numbers of {format} flushed to zero"),
+            Cause::Unwritten { value: 0.0, .. } => write!(f, "zeros: not written, or products with zeros"),
+            Cause::Unwritten { value, bits } => {
+                let digits = self.dtype.unit_bytes() * 2;
+                write!(f, "not written, or one value for all: {} (0x{bits:0digits$x})", short(value, 7))
+            }
+            Cause::ReadAs { format } => write!(f, "patterns of {format}, read as {}", self.dtype),
+            Cause::BytesSwapped => write!(f, "bytes in the opposite order"),
+            Cause::Truncated => write!(f, "truncated to {}, not rounded", self.dtype),
+            Cause::TiesOtherWay => write!(f, "halves rounded to the odd neighbour"),
+            Cause::Through { format } => {
+                write!(f, "rounded to {format} first: results are numbers of {format}, within one unit in its last place")
+            }
+            Cause::IntermediateIn { format } => {
+                write!(f, "an intermediate value in {format}: relative errors reach the unit roundoff of {format}, and not more")
+            }
+            Cause::AccumulatedIn { format } => {
+                write!(
+                    f,
+                    "accumulated in {format}: results are numbers of {format}, with the errors of a running sum that is rounded to it"
+                )
+            }
+            Cause::Negated => write!(f, "negated"),
+            Cause::Scaled { by, name: Some(name) } => write!(f, "scaled by {} ({name})", short(by, 5)),
+            Cause::Scaled { by, name: None } => write!(f, "scaled by {}", short(by, 5)),
+            Cause::Offset { by } => write!(f, "{} added to each element", short(by, 5)),
+            Cause::Affine { factor, offset } => write!(f, "{} times the reference, plus {}", short(factor, 5), short(offset, 5)),
+            Cause::BySlice { rows, factor, offset } => {
+                let what = match (factor, offset) {
+                    (true, true) => "a factor and an offset",
+                    (false, true) => "an offset",
+                    _ => "a factor",
+                };
+                write!(f, "{what} for each {}: a sum, a mean, a scale or a bias is wrong", if rows { "row" } else { "column" })
+            }
+            Cause::Transposed => write!(f, "the last two dimensions exchanged"),
+            Cause::Shifted { dimension, by } => {
+                let name = if rank > 2 { format!("in dimension {dimension}") } else { dimension_name(rank, dimension, by.abs() > 1) };
+                write!(f, "shifted by {} {name}", by.abs())
+            }
+            Cause::Exchanged { mask: 1 } => write!(f, "neighbouring columns exchanged"),
+            Cause::Exchanged { mask } => write!(f, "columns j and j ^ {mask} exchanged"),
+            Cause::Reversed => write!(f, "the opposite order"),
+            Cause::Repeated { rows } => write!(f, "the first {} everywhere", if rows { "row" } else { "column" }),
+            Cause::Permuted => write!(f, "the right values in another order"),
+            Cause::Terms { rank } => {
+                let terms = if rank == 1 { "1 term of the sums is" } else { &format!("{rank} terms of the sums are") };
+                write!(f, "{terms} missing, added twice or wrong: the errors are a matrix of rank {rank}")
+            }
+            Cause::Share { share, twice } => {
+                let what = if twice { "added twice" } else { "missing" };
+                write!(f, "{} % of the terms of the sums {what}, by the variance of the errors", short(100.0 * share, 2))
+            }
+            Cause::LowPrecision { bits } => {
+                write!(f, "sums or operands of few bits: errors like noise of 2^-{} of the reference, root mean square", short(bits, 3))
+            }
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Diagnosis {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct;
+        let mut out = s.serialize_struct("Diagnosis", 5)?;
+        out.serialize_field("kind", self.kind())?;
+        out.serialize_field("evidence", &self.to_string())?;
+        out.serialize_field("mismatches", &self.mismatches)?;
+        out.serialize_field("explained", &self.explained)?;
+        out.serialize_field("region", &self.region.as_ref().map(ToString::to_string))?;
+        out.end()
+    }
+}

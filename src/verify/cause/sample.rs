@@ -1,0 +1,298 @@
+//! What hypotheses are tested on: elements of both tensors on the host, as numbers.
+//!
+//! Of up to [`WHOLE`] elements all are taken. Of larger tensors four windows are: the leading one, those around the first mismatch and around the worst
+//! element, and the last one. Which they are depends on the shape and the report alone.
+
+use super::most_of;
+use crate::device::{Backend, TensorRef};
+use crate::dtype::{DType, PairArithmetic, spacing};
+use crate::error::Result;
+use crate::verify::options::Request;
+use crate::verify::rule::{Grid, IntRule, Rule};
+
+/// Tensors of up to so many elements are looked at as a whole.
+pub(super) const WHOLE: usize = 1 << 20;
+/// Elements of a window of a larger one.
+const WINDOW: usize = 1 << 17;
+/// The memory of a window that is not contiguous may span so many bytes; a window that spans more is left out.
+const SPAN: usize = 1 << 26;
+
+/// Elements of a result and its reference.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    /// Extents of the tensors; `[1]` for a scalar.
+    pub shape: Vec<usize>,
+    /// Formats of the result and the reference.
+    pub dtypes: [DType; 2],
+    /// Begin of each run of consecutive elements: its index in the tensor, and its position here.
+    runs: Vec<(usize, usize)>,
+    pub result: Vec<f64>,
+    pub reference: Vec<f64>,
+    /// Patterns of the result.
+    pub bits: Vec<u64>,
+    /// Positions of the elements to be explained.
+    pub wrong: Vec<usize>,
+    rtol: f64,
+    atol: f64,
+}
+
+impl Sample {
+    /// Elements of both tensors, around `interesting` ones where there are too many for all.
+    pub(super) fn fetch(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, interesting: &[usize]) -> Result<Sample> {
+        let mut sample = Sample {
+            shape: if result.shape().is_empty() { vec![1] } else { result.shape().to_vec() },
+            dtypes: [result.dtype(), reference.dtype()],
+            runs: Vec::new(),
+            result: Vec::new(),
+            reference: Vec::new(),
+            bits: Vec::new(),
+            wrong: Vec::new(),
+            rtol: request.rtol,
+            atol: request.atol,
+        };
+        let mut reference_bits = Vec::new();
+        for (start, end) in windows(result.elements(), interesting) {
+            let (Some(a), Some(r)) = (read(result, start, end)?, read(reference, start, end)?) else { continue };
+            sample.runs.push((start, sample.bits.len()));
+            sample.bits.extend(a);
+            reference_bits.extend(r);
+        }
+        sample.result = sample.bits.iter().map(|&bits| result.dtype().decode(bits)).collect();
+        sample.reference = reference_bits.iter().map(|&bits| reference.dtype().decode(bits)).collect();
+        sample.wrong = sample.wrong(&reference_bits, request);
+        Ok(sample)
+    }
+
+    /// Mismatches; of these the ones that a rounding on each side does not explain, where there are such: with a tolerance of 0 every rounded
+    /// element is a mismatch.
+    fn wrong(&self, reference_bits: &[u64], request: &Request) -> Vec<usize> {
+        let fails = fails(self.dtypes, request);
+        let mismatches: Vec<usize> = (0..self.len()).filter(|&i| fails([self.bits[i], reference_bits[i]])).collect();
+        let unit = |dtype: DType| dtype.float_format().map_or(0.0, |f| f.unit_roundoff());
+        let least = self.dtypes[0].float_format().map_or(0.0, |f| f.min_positive());
+        let rounded = |i: usize| {
+            let (a, r) = (self.result[i], self.reference[i]);
+            (a - r).abs() <= (unit(self.dtypes[0]) + unit(self.dtypes[1])) * r.abs() + least
+        };
+        let beyond: Vec<usize> = mismatches.iter().copied().filter(|&i| !rounded(i)).collect();
+        if beyond.is_empty() { mismatches } else { beyond }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.result.len()
+    }
+
+    /// Elements of the tensor.
+    pub(super) fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.len() == self.elements()
+    }
+
+    /// The index in the tensor of what is at `position` here.
+    pub(super) fn index(&self, position: usize) -> usize {
+        let run = self.runs.partition_point(|&(_, at)| at <= position).saturating_sub(1);
+        self.runs.get(run).map_or(position, |&(start, at)| start + position - at)
+    }
+
+    /// Where an element of the tensor is here.
+    pub(super) fn position(&self, index: usize) -> Option<usize> {
+        let run = self.runs.partition_point(|&(start, _)| start <= index).checked_sub(1)?;
+        let (start, at) = self.runs[run];
+        let end = self.runs.get(run + 1).map_or(self.len(), |&(_, at)| at);
+        Some(at + index - start).filter(|&position| position < end)
+    }
+
+    /// The coordinates of an element of the tensor, into `out`.
+    pub(super) fn coordinates(&self, mut index: usize, out: &mut [usize]) {
+        for (c, &extent) in out.iter_mut().zip(&self.shape).rev() {
+            *c = index % extent;
+            index /= extent;
+        }
+    }
+
+    /// The extent of the last dimension.
+    pub(super) fn columns(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// How far a result that should be `x` may be from it: what the tolerance allows, and a unit in the last place of the result's format.
+    pub(super) fn slack(&self, x: f64) -> f64 {
+        let tolerance = self.rtol.mul_add(x.abs(), self.atol);
+        let rounding = spacing(self.dtypes[0], x) + self.dtypes[1].float_format().map_or(0.0, |f| f.unit_roundoff() * x.abs());
+        tolerance.max(rounding)
+    }
+
+    /// Whether the references of the mismatches differ by more than rounding does. Of a constant, hypotheses that fit numbers are all true.
+    pub(super) fn varies(&self) -> bool {
+        let Some(&middle) = self.wrong.get(self.wrong.len() / 2) else { return false };
+        let r = self.reference[middle];
+        let slack = 8.0 * self.slack(r);
+        self.wrong.iter().any(|&i| (self.reference[i] - r).abs() > slack)
+    }
+
+    /// Whether `expected` explains the result at a position, and much better than its reference does.
+    pub(super) fn explains(&self, position: usize, expected: f64) -> bool {
+        let a = self.result[position];
+        let off = (a - expected).abs();
+        off <= self.slack(expected) && off <= (a - self.reference[position]).abs() / 4.0
+    }
+
+    /// How many mismatches are explained by what `expected` says of a position, if most are.
+    pub(super) fn explained(&self, expected: impl Fn(usize) -> f64) -> Option<usize> {
+        most_of(&self.wrong, |i| self.explains(i, expected(i)))
+    }
+}
+
+/// Whether a pair of patterns is a mismatch, by the rule of the comparison.
+fn fails([result, reference]: [DType; 2], request: &Request) -> Box<dyn Fn([u64; 2]) -> bool> {
+    let grid = Grid::of(result);
+    let (rtol, atol, nonfinite) = (request.rtol, request.atol, request.nonfinite);
+    let values = move |[a, r]: [u64; 2]| [result.decode(a), reference.decode(r)];
+    match (PairArithmetic::of(result, reference), result.int_format(), reference.int_format()) {
+        (PairArithmetic::I64, Some(a), Some(r)) => {
+            let rule = IntRule { rtol, atol, all: true };
+            Box::new(move |bits| {
+                let (a, r) = (a.decode(bits[0]), r.decode(bits[1]));
+                !rule.passes(a.abs_diff(r), r.unsigned_abs() as f64)
+            })
+        }
+        (PairArithmetic::F32, ..) => {
+            let rule = Rule { rtol: rtol as f32, atol: atol as f32, nonfinite, grid, all: true };
+            Box::new(move |bits| {
+                let [a, r] = values(bits);
+                rule.fails(a as f32, r as f32)
+            })
+        }
+        _ => {
+            let rule = Rule { rtol, atol, nonfinite, grid, all: true };
+            Box::new(move |bits| {
+                let [a, r] = values(bits);
+                rule.fails(a, r)
+            })
+        }
+    }
+}
+
+/// Runs of elements to look at, in ascending order, none of which meet.
+fn windows(elements: usize, interesting: &[usize]) -> Vec<(usize, usize)> {
+    if elements <= WHOLE {
+        return vec![(0, elements)];
+    }
+    let last = elements - WINDOW;
+    let mut starts: Vec<usize> = interesting.iter().map(|i| i.saturating_sub(WINDOW / 2).min(last)).chain([0, last]).collect();
+    starts.sort_unstable();
+    let mut windows: Vec<(usize, usize)> = Vec::new();
+    for start in starts {
+        match windows.last_mut() {
+            Some((_, end)) if start <= *end => *end = start + WINDOW,
+            _ => windows.push((start, start + WINDOW)),
+        }
+    }
+    windows
+}
+
+/// The patterns of consecutive elements; `None` where they lie too far apart to be copied.
+fn read(tensor: &TensorRef<'_>, start: usize, end: usize) -> Result<Option<Vec<u64>>> {
+    let (layout, dtype) = (tensor.layout(), tensor.dtype());
+    let patterns = |bytes: &[u8], first: usize| -> Vec<u64> {
+        let contiguous = layout.is_contiguous();
+        let at = |i: usize| if contiguous { layout.offset() + i } else { layout.index(i) };
+        (start..end).map(|i| dtype.load_bits(bytes, at(i) - first)).collect()
+    };
+    match tensor.device().backend() {
+        Backend::Host => Ok(Some(patterns(tensor.host_bytes(), 0))),
+        Backend::Hip(gpu) => {
+            let (low, high) = span(tensor, start, end);
+            // Packed elements share bytes: from a whole one on.
+            let low = low - low % dtype.per_unit();
+            let [from, to] = [low, high + 1].map(|elements| dtype.bytes_for(elements).unwrap_or(usize::MAX).min(tensor.byte_size()));
+            if to - from > SPAN {
+                return Ok(None);
+            }
+            let mut bytes = vec![0; to - from];
+            // SAFETY: `from..to` lies within the tensor's memory, which is valid for reads by its device, this one.
+            unsafe { crate::device::hip::download(gpu, tensor.as_ptr().add(from), &mut bytes)? };
+            Ok(Some(patterns(&bytes, low)))
+        }
+    }
+}
+
+/// The least and the largest memory index of a run of elements, or a range that holds them.
+fn span(tensor: &TensorRef<'_>, start: usize, end: usize) -> (usize, usize) {
+    let layout = tensor.layout();
+    let (first, last) = (layout.coordinates(start), layout.coordinates(end - 1));
+    let (mut low, mut high) = (layout.offset() as isize, layout.offset() as isize);
+    let mut free = false;
+    for (d, (&extent, &stride)) in layout.shape().iter().zip(layout.strides()).enumerate() {
+        // Behind the first dimension in which the run advances any coordinate may occur.
+        let [from, to] = if free { [0, extent - 1] } else { [first[d], last[d]] }.map(|c| c as isize * stride);
+        (low, high) = (low + from.min(to), high + from.max(to));
+        free |= first[d] != last[d];
+    }
+    (low as usize, high as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, Layout};
+    use crate::verify::Options;
+
+    #[test]
+    fn large_tensors_are_seen_through_windows() {
+        let w = WINDOW;
+        let n = 64 * w;
+        for (elements, interesting, expected, reason) in [
+            (WHOLE, vec![5], vec![(0, WHOLE)], "all of them"),
+            (WHOLE + 1, vec![], vec![(0, w), (WHOLE + 1 - w, WHOLE + 1)], "the two ends"),
+            (n, vec![20 * w, 40 * w], vec![(0, w), (19 * w + w / 2, 20 * w + w / 2), (39 * w + w / 2, 40 * w + w / 2), (n - w, n)], "four"),
+            (n, vec![3, w], vec![(0, w + w / 2), (n - w, n)], "windows that meet are one"),
+            (n, vec![n - 1], vec![(0, w), (n - w, n)], "none beyond the end"),
+        ] {
+            assert_eq!(windows(elements, &interesting), expected, "{reason}");
+        }
+    }
+
+    #[test]
+    fn positions_and_indices_belong_together() {
+        let elements = WHOLE + 4 * WINDOW;
+        let bytes: Vec<u8> = (0..elements).map(|i| (i % 251) as u8).collect();
+        let tensor = TensorRef::from_host_bytes(&bytes, DType::U8, Layout::contiguous(&[elements]).unwrap()).unwrap();
+        let request = Request::new(&Options::default(), DType::U8, [0.0; 2], false);
+        let sample = Sample::fetch(&tensor, &tensor, &request, &[elements / 2]).unwrap();
+        assert_eq!(sample.len(), 3 * WINDOW);
+        for position in [0, 1, WINDOW - 1, WINDOW, 2 * WINDOW - 1, 2 * WINDOW, 3 * WINDOW - 1] {
+            let index = sample.index(position);
+            assert_eq!((sample.result[position], sample.position(index)), ((index % 251) as f64, Some(position)));
+        }
+        assert_eq!(
+            [WINDOW, elements / 2 + WINDOW, elements].map(|index| sample.position(index)),
+            [None; 3],
+            "between and behind the windows"
+        );
+    }
+
+    #[test]
+    fn the_memory_of_a_run_lies_within_its_span() {
+        for (shape, strides, offset, reason) in [
+            (&[5, 12][..], &[12, 1][..], 0, "dense"),
+            (&[5, 12], &[-15, 1], 60, "padding, the last row first"),
+            (&[5, 12], &[1, 7], 2, "transposed"),
+            (&[3, 4, 5], &[5, 20, -1], 4, "exchanged and backwards"),
+        ] {
+            let layout = Layout::strided(shape, strides, offset).unwrap();
+            let bytes = vec![0; layout.end()];
+            let tensor = TensorRef::from_host_bytes(&bytes, DType::U8, layout.clone()).unwrap();
+            assert_eq!(tensor.device().kind(), Device::host().kind());
+            for (start, end) in [(0, 60), (0, 1), (7, 13), (11, 25), (59, 60)] {
+                let (low, high) = span(&tensor, start, end);
+                assert!((start..end).all(|i| (low..=high).contains(&layout.index(i))), "{reason}, {start}..{end}");
+                assert!(end - start > 1 || low == high, "{reason}: one element is where it is");
+                assert!(high < layout.end(), "{reason}: inside the memory");
+            }
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Causes that lie in the terms of sums of products.
+//!
+//! An element of a product is a sum over k of a(i, k)·b(k, j). If some k are left out, added twice or taken from elsewhere, the *errors* are a
+//! product of so few terms: a matrix of low rank, which chance is not. Where too many terms are wrong for that, their statistics remain: what is
+//! missing from independent terms is not correlated with what is there.
+
+use super::sample::Sample;
+use super::{Cause, Hit};
+use crate::dtype::spacing;
+
+/// Rows and columns of the errors of which the rank is taken.
+const SIDE: usize = 64;
+/// Fewest rows and columns.
+const LEAST: usize = 8;
+/// How far the singular values of wrong terms lie above the next one, and those of rounding.
+const GAP: f64 = 8.0;
+
+/// The errors are a matrix of low rank.
+pub(super) fn low_rank(s: &Sample) -> Option<Hit> {
+    if !s.varies() {
+        return None;
+    }
+    let block = block(s)?;
+    let (rows, columns) = (block.len(), block[0].len());
+    let errors: Vec<Vec<f64>> = block.iter().map(|row| row.iter().map(|&i| s.result[i] - s.reference[i]).collect()).collect();
+    if errors.iter().flatten().any(|e| !e.is_finite()) {
+        return None;
+    }
+    if !is_nearly_low(errors.clone()) {
+        return None;
+    }
+    let squares = block.iter().flatten().map(|&i| {
+        let r = s.reference[i];
+        let half = [s.dtypes[0], s.dtypes[1]].map(|d| if d.is_int() { 0.0 } else { spacing(d, r) });
+        (half[0] * half[0] + half[1] * half[1]) / 12.0
+    });
+    let rounding = (squares.sum::<f64>() / (rows * columns) as f64).sqrt();
+    // The largest singular value of rows x columns independent numbers is their deviation times this, or little more.
+    let noise = rounding * ((rows as f64).sqrt() + (columns as f64).sqrt());
+    let values = singular_values(errors);
+    // Sums in f32 are rounded more often than once, which only shows in results that have as many digits.
+    let wide = s.dtypes[0].float_format().is_some_and(|f| f.mantissa_bits > 10);
+    let noise = noise * if wide { 32.0 } else { 3.0 };
+    let rank = values.iter().filter(|&&v| v > noise).count();
+    let next = values.get(rank).copied().unwrap_or(0.0);
+    let clear = rank > 0 && rank <= rows.min(columns) / 2 && values[rank - 1] > GAP * next.max(noise / 2.0);
+    clear.then_some(Hit::of_all(Cause::Terms { rank }))
+}
+
+/// Positions of a matrix: of the one that holds the first mismatch, rows and columns in equal steps. `None` where it is too small, or mismatches are
+/// few in it, which a few rows or columns explain as well.
+fn block(s: &Sample) -> Option<Vec<Vec<usize>>> {
+    let first = s.index(*s.wrong.first()?);
+    // Dimensions of extent 1 are none; of more than two the leading ones count matrices, if that leaves rows enough.
+    let extents: Vec<usize> = s.shape.iter().copied().filter(|&n| n > 1).collect();
+    let (&columns, outer) = extents.split_last()?;
+    let (&rows, _) = outer.split_last()?;
+    let matrix = first - first % (rows * columns);
+    let steps = |extent: usize| (0..extent.min(SIDE)).map(move |k| k * extent / extent.min(SIDE));
+    let row = |i: usize| steps(columns).map(|j| s.position(matrix + i * columns + j)).collect::<Option<Vec<usize>>>();
+    let block: Vec<Vec<usize>> = steps(rows).filter_map(row).collect();
+    let wrong: std::collections::BTreeSet<usize> = s.wrong.iter().copied().collect();
+    let held = block.iter().flatten().filter(|i| wrong.contains(i)).count();
+    (block.len() >= LEAST && columns >= LEAST && 4 * held >= block.len() * block[0].len()).then_some(block)
+}
+
+/// Whether Gaussian elimination with complete pivoting leaves little after half of its steps: what singular values, which cost far more, may confirm.
+fn is_nearly_low(mut a: Vec<Vec<f64>>) -> bool {
+    let largest = |a: &[Vec<f64>], from: usize| {
+        let all = (from..a.len()).flat_map(|i| (from..a[0].len()).map(move |j| (i, j)));
+        all.fold((from, from), |(p, q), (i, j)| if a[i][j].abs() > a[p][q].abs() { (i, j) } else { (p, q) })
+    };
+    let (p, q) = largest(&a, 0);
+    let first = a[p][q].abs();
+    let half = a.len().min(a[0].len()) / 2;
+    for k in 0..half {
+        let (p, q) = largest(&a, k);
+        a.swap(k, p);
+        a.iter_mut().for_each(|row| row.swap(k, q));
+        let (done, rest) = a.split_at_mut(k + 1);
+        let pivot = &done[k];
+        if pivot[k] == 0.0 {
+            return true;
+        }
+        for row in rest {
+            let factor = row[k] / pivot[k];
+            row[k..].iter_mut().zip(&pivot[k..]).for_each(|(x, y)| *x -= factor * y);
+        }
+    }
+    let (p, q) = largest(&a, half);
+    8.0 * a[p][q].abs() < first
+}
+
+/// The singular values of a matrix, the largest first, by Jacobi rotations of its rows until they are orthogonal.
+fn singular_values(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    for _ in 0..30 {
+        let mut turned = false;
+        for p in 0..rows.len() {
+            for q in p + 1..rows.len() {
+                let (pp, qq, pq) = (dot(&rows[p], &rows[p]), dot(&rows[q], &rows[q]), dot(&rows[p], &rows[q]));
+                if pq.abs() <= 1e-12 * (pp * qq).sqrt() {
+                    continue;
+                }
+                turned = true;
+                let zeta = (qq - pp) / (2.0 * pq);
+                let t = zeta.signum() / (zeta.abs() + (1.0 + zeta * zeta).sqrt());
+                let c = 1.0 / (1.0 + t * t).sqrt();
+                let (head, tail) = rows.split_at_mut(q);
+                for (x, y) in head[p].iter_mut().zip(&mut tail[0]) {
+                    (*x, *y) = (c * *x - c * t * *y, c * t * *x + c * *y);
+                }
+            }
+        }
+        if !turned {
+            break;
+        }
+    }
+    let mut values: Vec<f64> = rows.iter().map(|row| dot(row, row).sqrt()).collect();
+    values.sort_unstable_by(|a, b| b.total_cmp(a));
+    values
+}
+
+/// A share of the terms is missing or added twice, too many for [`low_rank`].
+pub(super) fn share(s: &Sample) -> Option<Hit> {
+    let all: Vec<usize> = (0..s.len()).filter(|&i| (s.result[i] - s.reference[i]).is_finite() && s.reference[i].is_finite()).collect();
+    let n = all.len() as f64;
+    if all.len() < 256 || 2 * s.wrong.len() < all.len() || s.dtypes[0].is_int() {
+        return None;
+    }
+    let mean = |of: &dyn Fn(usize) -> f64| all.iter().map(|&i| of(i)).sum::<f64>() / n;
+    let error = |i: usize| s.reference[i] - s.result[i];
+    let (e, r) = (mean(&error), mean(&|i| s.reference[i]));
+    let variance = mean(&|i| (error(i) - e) * (error(i) - e));
+    let total = mean(&|i| (s.reference[i] - r) * (s.reference[i] - r));
+    let common = mean(&|i| (error(i) - e) * (s.reference[i] - r));
+    // Of independent terms the wrong ones have the variance that they have in common with the whole.
+    let (share, ratio) = (variance / total, common.abs() / variance);
+    let chance = (1.0 / (share * n)).sqrt();
+    let means = if r * r > total { (e / r).abs() / share } else { 1.0 };
+    let clear = share > 1.0 / 64.0 && share < 0.95 && chance < 1.0 / 16.0;
+    let right = (ratio - 1.0).abs() < (4.0 * chance).clamp(0.05, 0.15) && (means - 1.0).abs() < 0.15;
+    (clear && right).then_some(Hit::of_all(Cause::Share { share, twice: common < 0.0 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn singular_values_of_matrices_that_have_known_ones() {
+        for (rows, expected, reason) in [
+            (vec![vec![3.0, 0.0], vec![0.0, -5.0]], vec![5.0, 3.0], "diagonal"),
+            (vec![vec![1.0, 1.0], vec![1.0, 1.0]], vec![2.0, 0.0], "rank 1"),
+            (vec![vec![2.0, 2.0, 1.0], vec![-2.0, 1.0, 2.0]], vec![3.0, 3.0], "orthogonal rows"),
+            (vec![vec![0.0; 3]; 2], vec![0.0, 0.0], "zeros"),
+            (
+                vec![vec![4.0, 0.0], vec![3.0, -5.0]],
+                vec![40f64.sqrt(), 10f64.sqrt()],
+                "by hand: A times its transpose has eigenvalues 40 and 10",
+            ),
+        ] {
+            let found = singular_values(rows);
+            assert!(found.iter().zip(&expected).all(|(x, y)| (x - y).abs() < 1e-9), "{reason}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What is done to a result, and the cause that is named for it.
+
+use super::*;
+use crate::device::Layout;
+use crate::dtype::{Overflow, Rounding};
+use crate::verify::{Budget, Options, Tolerance, gpu_verify_with};
+
+/// Numbers that look random, in [-1, 1).
+fn numbers(n: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f64 / (1u64 << 23) as f64 - 1.0
+    };
+    (0..64).for_each(|_| {
+        next();
+    });
+    (0..n).map(|_| next()).collect()
+}
+
+fn round(x: f64, format: DType) -> f64 {
+    format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee))
+}
+
+fn bytes(values: &[f64], dtype: DType) -> Vec<u8> {
+    let mut bytes = vec![0; dtype.bytes_for(values.len()).unwrap()];
+    values.iter().enumerate().for_each(|(i, &x)| dtype.store_bits(&mut bytes, i, dtype.encode(x, Rounding::NearestEven, Overflow::Ieee)));
+    bytes
+}
+
+/// The cause for a result, given as bytes of its format, against a reference in f32.
+fn cause_of_bytes(result: &[u8], dtype: DType, reference: &[f64], shape: &[usize], tolerance: &Tolerance) -> Option<Diagnosis> {
+    let layout = || Layout::contiguous(shape).unwrap();
+    let reference = bytes(reference, DType::F32);
+    let result = TensorRef::from_host_bytes(result, dtype, layout()).unwrap();
+    let reference = TensorRef::from_host_bytes(&reference, DType::F32, layout()).unwrap();
+    gpu_verify_with(&result, &reference, tolerance, &Options::default()).unwrap().cause
+}
+
+fn cause(result: &[f64], dtype: DType, reference: &[f64], shape: &[usize]) -> Option<Diagnosis> {
+    cause_of_bytes(&bytes(result, dtype), dtype, reference, shape, &Tolerance::rounding(dtype, DType::F32, 64))
+}
+
+fn kind(found: &Option<Diagnosis>) -> &'static str {
+    found.as_ref().map_or("pass", Diagnosis::kind)
+}
+
+/// Changes a right result: the values, and the columns of the tensor.
+type Mutation = fn(&mut Vec<f64>, usize);
+
+const MUTATIONS: &[(&str, Mutation, &str)] = &[
+    ("right", |_, _| (), "pass"),
+    ("zeros", |c, _| c.fill(0.0), "unwritten"),
+    ("one value", |c, _| c.fill(0.375), "unwritten"),
+    ("the last row is zero", |c, n| (c.len() - n..c.len()).for_each(|i| c[i] = 0.0), "unwritten"),
+    ("NaN in one element", |c, _| c[5] = f64::NAN, "nan"),
+    ("an infinity, and NaN beside", |c, _| (c[5], c[6]) = (f64::INFINITY, f64::NAN), "overflowed"),
+    ("negated", |c, _| each(c, |x| -x), "negated"),
+    ("a scale of fp8", |c, _| each(c, |x| x * 240.0 / 224.0), "scaled"),
+    ("every seventh doubled", |c, _| c.iter_mut().step_by(7).for_each(|x| *x *= 2.0), "scaled"),
+    ("a constant added", |c, _| each(c, |x| x + 0.75), "offset"),
+    ("a zero point", |c, _| each(c, |x| 1.5 * x - 0.25), "affine"),
+    ("clamped", |c, _| each(c, |x| x.clamp(-0.5, 0.5)), "saturated"),
+    ("another factor for each row", |c, n| rows(c, n, |row, x| x * (1.5 + 0.1 * row as f64)), "by_slice"),
+    ("a bias for each column", |c, n| c.iter_mut().enumerate().for_each(|(i, x)| *x += 0.3 + 0.01 * (i % n) as f64), "by_slice"),
+    ("another mean for each row", |c, n| rows(c, n, |row, x| 0.5 * x + 0.1 * row as f64 + 0.2), "by_slice"),
+    ("one row further", |c, n| c.rotate_left(n), "shifted"),
+    ("three columns back", |c, n| c.chunks_mut(n).for_each(|row| row.rotate_right(3)), "shifted"),
+    ("neighbours exchanged", |c, n| c.chunks_mut(n).for_each(|row| row.chunks_exact_mut(2).for_each(|p| p.swap(0, 1))), "exchanged"),
+    ("backwards", |c, _| c.reverse(), "reversed"),
+    ("rows backwards", |c, n| c.chunks_mut(n).for_each(<[f64]>::reverse), "reversed"),
+    ("the first row everywhere", |c, n| (n..c.len()).for_each(|i| c[i] = c[i % n]), "repeated"),
+    ("transposed", |c, n| transpose(c, n), "transposed"),
+    ("another order", |c, _| *c = (0..c.len()).map(|i| c[i * 1001 % c.len()]).collect(), "permuted"),
+    ("unrelated", |c, _| *c = numbers(c.len(), 99), "unknown"),
+    ("one element", |c, _| c[17] += 3.0, "region"),
+    ("a block", |c, n| (0..8).for_each(|i| (4..12).for_each(|j| c[i * n + j] = numbers(1, (i * n + j) as u64)[0] + 2.5)), "region"),
+    ("lane 3 of 16", |c, _| c.iter_mut().skip(3).step_by(16).enumerate().for_each(|(k, x)| *x += 2.0 + numbers(1, k as u64)[0]), "region"),
+];
+
+fn each(c: &mut [f64], f: impl Fn(f64) -> f64) {
+    c.iter_mut().for_each(|x| *x = f(*x));
+}
+
+fn rows(c: &mut [f64], n: usize, f: impl Fn(usize, f64) -> f64) {
+    c.iter_mut().enumerate().for_each(|(i, x)| *x = f(i / n, *x));
+}
+
+fn transpose(c: &mut Vec<f64>, n: usize) {
+    let rows = c.len() / n;
+    *c = (0..c.len()).map(|i| c[i % rows * n + i / rows]).collect();
+}
+
+#[test]
+fn each_mutation_has_its_cause() {
+    for (shape, dtype) in [(&[48, 64][..], DType::F16), (&[40, 80], DType::F32), (&[2, 3, 8, 64], DType::F16), (&[50, 48], DType::Bf16)] {
+        let n: usize = shape.iter().product();
+        let columns = shape[shape.len() - 1];
+        let reference: Vec<f64> = numbers(n, 7).iter().map(|x| round(2.0 * x, DType::F32)).collect();
+        for (name, mutate, expected) in MUTATIONS {
+            // A matrix whose rows are those of all dimensions is another one when there are more.
+            // The numbers of bf16 are so few that any order fits.
+            if shape.len() > 2 && matches!(*name, "transposed" | "the first row everywhere")
+                || dtype == DType::Bf16 && *name == "another order"
+            {
+                continue;
+            }
+            let mut result = reference.clone();
+            mutate(&mut result, columns);
+            let found = cause(&result, dtype, &reference, shape);
+            assert_eq!(kind(&found), *expected, "{name}, {dtype} {shape:?}: {found:?}");
+        }
+    }
+}
+
+/// Mutations that need their own formats, or patterns.
+#[test]
+fn patterns_have_their_causes() {
+    let n = 32 * 64;
+    let values: Vec<f64> = numbers(n, 3).iter().map(|x| 4.0 * x).collect();
+    let exact = Tolerance::new(1e-3, 1e-3).unwrap();
+    let stored = |dtype: DType| (bytes(&values, dtype), values.iter().map(|&x| round(x, dtype)).collect::<Vec<f64>>());
+    let (fnuz, of_fnuz) = stored(DType::F8E4M3Fnuz);
+    let (ocp, of_ocp) = stored(DType::F8E4M3);
+    let (bf16, of_bf16) = stored(DType::Bf16);
+    let (f32s, of_f32) = stored(DType::F32);
+    let swapped: Vec<u8> = f32s.chunks(4).flat_map(|x| [x[3], x[2], x[1], x[0]]).collect();
+    let mut poisoned = bf16.clone();
+    poisoned[1000..1400].fill(0xcd);
+    for (result, dtype, reference, expected, reason) in [
+        (&fnuz, DType::F8E4M3, &of_fnuz, Cause::ReadAs { format: DType::F8E4M3Fnuz }, "fnuz read as OCP"),
+        (&ocp, DType::F8E4M3Fnuz, &of_ocp, Cause::ReadAs { format: DType::F8E4M3 }, "OCP read as fnuz"),
+        (&bf16, DType::F16, &of_bf16, Cause::ReadAs { format: DType::Bf16 }, "bf16 read as f16"),
+        (&swapped, DType::F32, &of_f32, Cause::BytesSwapped, "big-endian"),
+        (&poisoned, DType::Bf16, &of_bf16, Cause::Unwritten { value: DType::Bf16.decode(0xcdcd), bits: 0xcdcd }, "poison"),
+    ] {
+        let found = cause_of_bytes(result, dtype, reference, &[32, 64], &exact).unwrap();
+        assert_eq!(found.cause, expected, "{reason}");
+    }
+}
+
+/// Rows of 64 products of uniform numbers, 40 x 48 of them.
+fn product(term: impl Fn(usize, f64) -> f64, add: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let (rows, columns, depth) = (40, 48, 64);
+    let (a, b) = (numbers(rows * depth, 1), numbers(columns * depth, 2));
+    let dot = |i: usize, j: usize| (0..depth).fold(0.0, |s, k| add(s, term(k, a[i * depth + k] * b[j * depth + k])));
+    (0..rows * columns).map(|at| dot(at / columns, at % columns)).collect()
+}
+
+#[test]
+fn sums_and_their_rounding_have_their_causes() {
+    let plain = |s: f64, x: f64| s + x;
+    let reference: Vec<f64> = product(|_, x| x, plain).into_iter().map(|x| round(x, DType::F32)).collect();
+    let part = |from: usize, to: usize, factor: f64| product(move |k, x| if (from..to).contains(&k) { factor * x } else { x }, plain);
+    let in_format = |format: DType| product(|_, x| x, move |s, x| round(s + x, format));
+    let of_bf16 = {
+        let (a, b) = (numbers(40 * 64, 1), numbers(48 * 64, 2));
+        let round = |x: &f64| round(*x, DType::Bf16);
+        let (a, b): (Vec<f64>, Vec<f64>) = (a.iter().map(round).collect(), b.iter().map(round).collect());
+        (0..40 * 48).map(|at| (0..64).map(|k| a[at / 48 * 64 + k] * b[at % 48 * 64 + k]).sum()).collect()
+    };
+    let truncated: Vec<f64> =
+        reference.iter().map(|&x| DType::F16.decode(DType::F16.encode(x, Rounding::TowardZero, Overflow::Ieee))).collect();
+    let through = |format: DType| reference.iter().map(|&x| round(x, format)).collect::<Vec<f64>>();
+    for (result, dtype, expected, reason) in [
+        (part(63, 64, 0.0), DType::F16, "terms", "the last term missing"),
+        (part(0, 8, 2.0), DType::F32, "terms", "a tile added twice"),
+        (part(32, 64, 0.0), DType::F16, "share", "half of split-k dropped"),
+        (part(0, 32, 2.0), DType::F16, "share", "half of split-k added twice"),
+        (in_format(DType::F16), DType::F32, "accumulated_in", "sums in f16"),
+        (in_format(DType::Bf16), DType::F16, "accumulated_in", "sums in bf16"),
+        (of_bf16, DType::F32, "low_precision", "operands in bf16"),
+        (through(DType::Bf16), DType::F16, "through", "f16 through bf16"),
+        (through(DType::F16), DType::F32, "through", "f32 through f16"),
+        (reference.iter().map(|x| round(x / 3.3, DType::Bf16) * 3.3).collect(), DType::F32, "intermediate_in", "a factor in bf16"),
+        (truncated, DType::F16, "truncated", "toward zero"),
+        (through(DType::F16), DType::F16, "pass", "right"),
+    ] {
+        let found = cause(&result, dtype, &reference, &[40, 48]);
+        assert_eq!(kind(&found), expected, "{reason}: {found:?}");
+    }
+}
+
+#[test]
+fn limits_of_formats_have_their_causes() {
+    let n = 1024;
+    let wide: Vec<f64> = numbers(n, 5).iter().map(|x| 2e5 * x).collect();
+    let saturated: Vec<f64> = wide.iter().map(|x| x.clamp(-65504.0, 65504.0)).collect();
+    let small: Vec<f64> = numbers(n, 6).iter().map(|x| x * 2f64.powi(-13)).collect();
+    let flushed: Vec<f64> = small.iter().map(|&x| if x.abs() < 2f64.powi(-14) { 0.0 } else { x }).collect();
+    let halves: Vec<f64> = (0..n).map(|i| 1.0 + (2 * i + 1) as f64 / 2048.0).collect();
+    let odd: Vec<f64> = halves
+        .iter()
+        .map(|&x| {
+            let even = round(x, DType::F16);
+            if even == x { x } else { 2.0 * x - even }
+        })
+        .collect();
+    let infinite: Vec<f64> = (0..n).map(|i| if i % 3 == 0 { f64::INFINITY } else { i as f64 }).collect();
+    let exact = Tolerance::exact();
+    let given = Tolerance::new(1e-3, 0.0).unwrap();
+    for (result, reference, tolerance, expected, reason) in [
+        (&saturated, &wide, given, "saturated", "clamped to 65504"),
+        (&wide, &wide, given, "overflowed", "infinity where the reference is beyond f16"),
+        (&flushed, &small, given, "flushed", "no subnormal numbers"),
+        (&odd, &halves, exact, "ties", "halves to the odd neighbour"),
+        (&small, &infinite, given, "unknown", "a third of the references is infinite, the others are wrong as well"),
+        (
+            &infinite.iter().map(|x| if x.is_finite() { *x } else { 5.0 }).collect(),
+            &infinite,
+            given,
+            "reference_not_finite",
+            "only those are",
+        ),
+    ] {
+        let found = cause_of_bytes(&bytes(result, DType::F16), DType::F16, reference, &[n], &tolerance);
+        assert_eq!(kind(&found), expected, "{reason}: {found:?}");
+    }
+}
+
+#[test]
+fn regions_are_told_in_words() {
+    let n = 64 * 96;
+    let reference = numbers(n, 8);
+    let tail: Mutation = |c, n| c.chunks_mut(n).for_each(|row| row[80..].fill(0.0));
+    let lanes: Mutation = |c, n| c.chunks_mut(n).for_each(|row| row.chunks_mut(32).for_each(|part| part[24..].fill(0.0)));
+    let row: Mutation = |c, n| c[3 * n..4 * n].fill(f64::NAN);
+    for (mutate, expected) in [
+        (tail, "zeros: not written, or products with zeros: 1,024 of 1,024 mismatches, all in columns 80 to 95, the last 16 of 96"),
+        (lanes, "zeros: not written, or products with zeros: 1,536 of 1,536 mismatches, all in columns 24 to 31 of each 32"),
+        (row, "NaN: 0/0, inf - inf, or memory that was not written: 96 of 96 mismatches, all in row 3"),
+        (|c, _| c[100] += 9.0, "unknown: the only mismatch lies in row 1, column 4"),
+        (
+            |c, _| (0..8).for_each(|i| c[2 * i + 40] += 2.0 + numbers(1, i as u64)[0]),
+            "unknown: all 8 mismatches lie in row 0, columns 40 to 54",
+        ),
+        (|c, n| c.rotate_left(2 * n), "shifted by 2 rows: 6,144 of 6,144 mismatches"),
+        (|c, _| each(c, |x| 2.0 * x), "scaled by 2 (fnuz patterns read as OCP, or a term added twice): 6,144 of 6,144 mismatches"),
+    ] as [(Mutation, &str); 7]
+    {
+        let mut result = reference.clone();
+        mutate(&mut result, 96);
+        let found = cause_of_bytes(&bytes(&result, DType::F32), DType::F32, &reference, &[64, 96], &Tolerance::new(1e-6, 1e-6).unwrap());
+        assert_eq!(found.unwrap().to_string(), expected);
+    }
+}
+
+/// Correct results that a tolerance is too tight for.
+#[test]
+fn rounding_alone_has_no_cause() {
+    let reference: Vec<f64> = numbers(4096, 4).iter().map(|x| round(3.0 * x, DType::F32)).collect();
+    for dtype in [DType::F16, DType::Bf16, DType::F8E4M3] {
+        let found = cause_of_bytes(&bytes(&reference, dtype), dtype, &reference, &[64, 64], &Tolerance::exact()).unwrap();
+        assert_eq!(found.cause, Cause::Unknown, "{dtype}");
+    }
+    let noisy: Vec<f64> = reference.iter().zip(numbers(4096, 44)).map(|(x, e)| x + 1e-6 * e).collect();
+    let found = cause_of_bytes(&bytes(&noisy, DType::F32), DType::F32, &reference, &[64, 64], &Tolerance::exact()).unwrap();
+    assert_eq!(found.cause, Cause::Unknown, "noise of one size");
+}
+
+/// Every shape from none to eight dimensions, with data that arithmetic does not like.
+#[test]
+fn nothing_panics() {
+    let shapes: [&[usize]; 10] = [&[], &[1], &[9], &[1, 9], &[9, 1], &[2, 3], &[1, 1, 1], &[3, 1, 17, 2], &[2; 8], &[300, 2]];
+    let specials = [0.0, -0.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, 1e-320, 1.0, -65504.0];
+    for shape in shapes {
+        let n = shape.iter().product::<usize>();
+        for dtype in
+            [DType::F64, DType::F32, DType::Bf16, DType::F8E4M3Fnuz, DType::F8E8M0, DType::F4E2M1, DType::I8, DType::I64, DType::Bool]
+        {
+            for (a, r) in specials.iter().flat_map(|a| specials.map(|r| (*a, r))).filter(|_| n < 10) {
+                cause_of_bytes(&bytes(&vec![a; n], dtype), dtype, &vec![r; n], shape, &Tolerance::exact());
+            }
+            for (i, j) in [(5, 7), (1, 0), (0, 1), (2, 2), (4, 1)] {
+                let [mixed, other] = [i, j].map(|step| (0..n).map(|k| specials[(k * step + step) % 9]).collect::<Vec<f64>>());
+                cause_of_bytes(&bytes(&mixed, dtype), dtype, &other, shape, &Tolerance::exact());
+            }
+        }
+    }
+}
+
+#[test]
+fn causes_are_looked_for_where_failures_are_explained() {
+    let reference = numbers(64, 1);
+    let data = bytes(&reference, DType::F32);
+    let zeros = vec![0; data.len()];
+    let tensor = |bytes| TensorRef::from_host_bytes(bytes, DType::F32, Layout::contiguous(&[64]).unwrap()).unwrap();
+    for (result, options, found, reason) in [
+        (&zeros, Options::default(), true, "a failure"),
+        (&data, Options::default().explain(Explain::Always), false, "a pass"),
+        (&zeros, Options::default().explain(Explain::Never), false, "a failure that is not to be explained"),
+        (&zeros, Options::default().cause(false), false, "not asked for"),
+    ] {
+        let report = gpu_verify_with(&tensor(result), &tensor(&data), &Tolerance::exact(), &options).unwrap();
+        assert_eq!((report.cause.is_some(), report.to_string().contains("\n  cause ")), (found, found), "{reason}");
+        assert!(Budget::of(&report).is_some());
+    }
+}

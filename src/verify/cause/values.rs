@@ -1,0 +1,100 @@
+//! Causes that show in the value of a mismatch alone: constants, limits, what is not finite, patterns read in another format.
+
+use super::sample::Sample;
+use super::{Cause, Hit, most, most_of};
+use crate::dtype::{DType, spacing};
+use std::collections::BTreeSet;
+
+/// Formats through which values pass on their way to a result, the coarsest first.
+pub(super) const COARSE: [DType; 7] =
+    [DType::F8E5M2, DType::F8E5M2Fnuz, DType::F8E4M3, DType::F8E4M3Fnuz, DType::Bf16, DType::F16, DType::F32];
+
+/// A side is not finite.
+pub(super) fn not_finite(s: &Sample) -> Option<Hit> {
+    let count = |of: &dyn Fn(usize) -> bool| s.wrong.iter().filter(|&&i| of(i)).count();
+    let nans = count(&|i| s.result[i].is_nan() && s.reference[i].is_finite());
+    let infinities = count(&|i| s.result[i].is_infinite() && s.reference[i].is_finite());
+    let found = nans + infinities;
+    if found == 0 {
+        let reference = count(&|i| !s.reference[i].is_finite());
+        return most(reference, s.wrong.len()).then_some(Hit { cause: Cause::ReferenceNotFinite, explained: reference });
+    }
+    // Finite numbers over an infinite sum are 0.
+    let zeros = count(&|i| s.result[i] == 0.0);
+    let limit = s.dtypes[0].float_format().map_or(f64::MAX, |f| f.max_finite());
+    let beyond = count(&|i| s.result[i].is_nan() && s.reference[i].abs() > limit);
+    let cause = if infinities > 0 || beyond == nans { Cause::Overflowed } else { Cause::NotANumber };
+    most(found + zeros, s.wrong.len()).then_some(Hit { cause, explained: found + zeros })
+}
+
+/// Every mismatch has the largest magnitude that a format, or the whole result, has, and its reference is larger.
+pub(super) fn saturated(s: &Sample) -> Option<Hit> {
+    let limit = s.result.iter().filter(|a| a.is_finite()).fold(0.0, |m: f64, a| m.max(a.abs()));
+    let at_limit = |i: usize| {
+        let (a, r) = (s.result[i], s.reference[i]);
+        a.abs() == limit && r.abs() > limit && a.is_sign_negative() == r.is_sign_negative()
+    };
+    let explained = most_of(&s.wrong, at_limit)?;
+    let named = format_of_limit(limit, s.dtypes[0]);
+    let enough = explained >= 8 && s.varies() || named.is_some() && explained > 0;
+    (enough && limit > 0.0).then_some(Hit { cause: Cause::Saturated { limit, format: named }, explained })
+}
+
+/// The format that has this limit, the result's own first.
+fn format_of_limit(limit: f64, result: DType) -> Option<DType> {
+    let small = [DType::F16, DType::F8E4M3, DType::F8E4M3Fnuz, DType::F8E5M2, DType::F6E2M3, DType::F6E3M2, DType::F4E2M1, DType::I8];
+    let largest = |d: DType| d.float_format().map_or_else(|| d.int_format().map_or(0.0, |i| i.max() as f64), |f| f.max_finite());
+    std::iter::once(result).chain(small).find(|&d| largest(d) == limit)
+}
+
+/// Zeros where a format has subnormal numbers, and no such number in the result.
+pub(super) fn flushed(s: &Sample) -> Option<Hit> {
+    let zero = |i: usize| s.result[i] == 0.0 && s.reference[i] != 0.0;
+    let explained = most_of(&s.wrong, zero)?;
+    let largest = s.wrong.iter().filter(|&&i| zero(i)).fold(0.0, |m: f64, &i| m.max(s.reference[i].abs()));
+    let flushes = |format: &DType| {
+        let least = format.float_format().map_or(0.0, |f| f.min_normal());
+        // Rounding may make the least normal number of a larger subnormal one.
+        largest < least && s.result.iter().all(|a| *a == 0.0 || a.abs() >= least || a.is_nan())
+    };
+    let format = std::iter::once(s.dtypes[0]).chain([DType::F16, DType::F32]).find(flushes)?;
+    // Where every result is 0, nothing was seen to survive.
+    s.result.iter().any(|a| *a != 0.0).then_some(Hit { cause: Cause::Flushed { format }, explained })
+}
+
+/// Every mismatch holds one pattern.
+pub(super) fn unwritten(s: &Sample) -> Option<Hit> {
+    if let Some(explained) = most_of(&s.wrong, |i| s.result[i] == 0.0) {
+        return Some(Hit { cause: Cause::Unwritten { value: 0.0, bits: 0 }, explained });
+    }
+    let middle = *s.wrong.get(s.wrong.len() / 2)?;
+    let (bits, value) = (s.bits[middle], s.result[middle]);
+    let explained = most_of(&s.wrong, |i| s.bits[i] == bits)?;
+    let bytes = &bits.to_le_bytes()[..s.dtypes[0].unit_bytes()];
+    let poison = bytes.len() > 1 && bytes.windows(2).all(|pair| pair[0] == pair[1]);
+    // A NaN of an operation says where it comes from no better than `not_finite` does.
+    (poison && explained > 1 || explained > 3 && s.varies() && !value.is_nan())
+        .then_some(Hit { cause: Cause::Unwritten { value, bits }, explained })
+}
+
+/// The patterns of the mismatches are right in another format of the same width, or with their bytes swapped.
+pub(super) fn read_as(s: &Sample) -> Option<Hit> {
+    let dtype = s.dtypes[0];
+    let patterns: BTreeSet<u64> = s.wrong.iter().map(|&i| s.bits[i]).take(1 << 12).collect();
+    if patterns.len() < 8 {
+        return None;
+    }
+    let hit = |cause: Cause, format: DType, read: &dyn Fn(u64) -> u64| {
+        let right = |i: usize| {
+            let (x, r) = (format.decode(read(s.bits[i])), s.reference[i]);
+            let off = (x - r).abs();
+            off <= s.slack(r).max(spacing(format, r)) && off <= (s.result[i] - r).abs() / 2.0
+        };
+        most_of(&s.wrong, right).map(|explained| Hit { cause, explained })
+    };
+    let others = DType::ALL.into_iter().filter(|&d| d != dtype && d.bits() == dtype.bits() && d != DType::F8E8M0 && d != DType::Bool);
+    let bytes = dtype.unit_bytes();
+    let swapped = |bits: u64| bits.swap_bytes() >> (64 - 8 * bytes);
+    let mut hits = others.filter_map(|format| hit(Cause::ReadAs { format }, format, &|bits| bits));
+    hits.next().or_else(|| if bytes > 1 { hit(Cause::BytesSwapped, dtype, &swapped) } else { None })
+}
