@@ -326,7 +326,6 @@ enum VerifyExplain : u32 { EXPLAIN_NEVER = 0, EXPLAIN_ON_FAILURE = 1, EXPLAIN_AL
 enum VerifyJudge : u32 { JUDGE_ELEMENTS = 1, JUDGE_THRESHOLDS = 2 };
 // Bins of all histograms together, and how many thresholds part them.
 constexpr u32 HISTOGRAM_BINS = 23;
-constexpr u32 HISTOGRAM_STEPS = 21;
 // Sums of d, d², m and m².
 constexpr u32 SUMS = 4;
 // Mismatches that an explanation lists at most.
@@ -384,7 +383,7 @@ struct VerifyWorkspace {
     u64 magnitudes[2];
     u64 counts[COUNTS];
     u64 seen; // elements, with those that are not there
-    u64 steps[HISTOGRAM_STEPS];
+    u64 bins[HISTOGRAM_BINS];
     // The second pass. Indices are inverted, so that 0 is none.
     u64 first[MAXIMA];
     u64 ulps;
@@ -401,11 +400,13 @@ struct VerifyOperand {
     u64 extents[MAX_RANK];
     u64 reciprocals[MAX_RANK]; // of extents: 2^64 over each, rounded up
     i64 strides[MAX_RANK];
-    i64 offset; // of element 0 from the base
+    i64 inner;     // the innermost of them
+    i64 offset;    // of element 0 from the base
+    const u8 *end; // behind the last byte of all elements
     u32 dtype;
     u32 rank;  // 0: dense
     u32 align; // bytes to which every row, if dense inside, is aligned: 1 to 16
-    u32 plane; // whether it has two dimensions and up to 2^32 elements
+    u32 padding;
 };
 
 // Every kernel of verify/.
@@ -413,6 +414,7 @@ struct VerifyParams {
     VerifyOperand a; // the result
     VerifyOperand r; // the reference
     u64 n;           // elements
+    u64 abreast;     // tiles of a row that subgroups of a block take with those of the next rows; 0: in their order
     double rtol;
     double atol;
     double thresholds[3]; // RMS, absolute, relative

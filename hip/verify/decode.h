@@ -65,7 +65,8 @@ __device__ inline float unsigned_byte(u32 word, u32 byte) {
 
 // The format of an operand of a kernel for KIND, a width or a fixed format.
 template <u32 KIND> struct Decoder {
-    static constexpr u32 WIDTH = width_of(KIND);
+    // ANY is 0; the bits of its formats lie between LEAST and MOST.
+    static constexpr u32 WIDTH = width_of(KIND), LEAST = WIDTH > 8 ? WIDTH : 4, MOST = WIDTH ? WIDTH : 64;
     u32 dtype, bits;
     bool byte_float; // which `decode` gets wrong where it is not finite
     SmallFloat small;

@@ -176,7 +176,7 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
 #pragma unroll 1
     for (u32 step = 0; step < pairs.walk.steps; step++) {
         typename Pairs::N a[E], r[E];
-        typename Pairs::Words words;
+        typename Pairs::Words words(pairs);
         pairs.load(index, words);
         typename Pairs::D differences[E];
         pairs.take(index, words, a, r, differences, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
@@ -273,9 +273,10 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
         return;
     }
     __shared__ ExplainShared s;
+    __shared__ typename Pairs::Rows::Shared rows;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __syncthreads();
-    const Pairs pairs(p);
+    const Pairs pairs(p, rows);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Search<T> search(p, rule);
@@ -283,7 +284,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
 #pragma unroll 1
         for (u32 part = 0; part < 1u << p.run_log; part++) {
-            const u64 tile = ((first + group) << p.run_log) + part;
+            const u64 tile = (pairs.run_of(first + group) << p.run_log) + part;
             const u32 mismatches = subgroup_sum(explain_tile(p, pairs, s, search, rule, tile));
             if (lane_of() || tile >= pairs.tiles) continue;
             p.mismatches[tile] = mismatches;

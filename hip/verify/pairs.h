@@ -38,6 +38,28 @@ template <int E, int PIECES> struct Walk {
     }
 };
 
+// The rows of both tensors that a thread is in, up to where the first of the two ends; see `Operand::Row`. In registers, or where those are short in memory that a block shares.
+struct RegisterRows {
+    struct Shared {};
+    u64 end;
+    i64 shift_a, shift_r;
+    __device__ RegisterRows(Shared &, u64 end_, i64 a, i64 r) { set(end_, a, r); }
+    __device__ void set(u64 end_, i64 a, i64 r) { end = end_, shift_a = a, shift_r = r; }
+};
+struct SharedRows {
+    enum { THREADS = 256 };
+    struct Shared {
+        u64 end[THREADS];
+        i64 shift_a[THREADS], shift_r[THREADS];
+    };
+    u64 &end;
+    i64 &shift_a, &shift_r;
+    __device__ SharedRows(Shared &s, u64 end_, i64 a, i64 r) : end(s.end[threadIdx.x]), shift_a(s.shift_a[threadIdx.x]), shift_r(s.shift_r[threadIdx.x]) { set(end_, a, r); }
+    __device__ void set(u64 end_, i64 a, i64 r) { end = end_, shift_a = a, shift_r = r; }
+};
+template <bool SHARED> struct RowsIn { typedef RegisterRows Rows; };
+template <> struct RowsIn<true> { typedef SharedRows Rows; };
+
 // PARTS times E pairs are loaded at once, in PIECES, and taken E at a time.
 template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
     typedef Arith_ Arith;
@@ -55,17 +77,45 @@ template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
     const Operand<R, E * PARTS, W, PIECES> r;
     const Walk<E * PARTS, PIECES> walk;
     const u64 n, tiles, runs;
-    __device__ explicit Pairs(const VerifyParams &p)
+    const u64 abreast;
+    const bool vectors, dense;
+    typedef typename RowsIn<A == ANY>::Rows Rows;
+    typename Rows::Shared &shared;
+    __device__ Pairs(const VerifyParams &p, typename Rows::Shared &shared_)
         : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + walk.size - 1) / walk.size),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log) {}
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), abreast(p.abreast), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0), shared(shared_) {}
 
-    // What E pairs are in memory.
+    // The run that is taken as the `turn`th. Where elements that are neighbours in memory are a row apart, the subgroups of a block take runs of neighbouring rows, so that they
+    // share what they load: of 8 x `abreast` runs, which are 8 rows, first the first ones of all rows. A subgroup still takes its runs in ascending order.
+    __device__ u64 run_of(u64 turn) const {
+        enum { ROWS = 8 };
+        if (abreast == 0) return turn;
+        const u64 some = ROWS * abreast, at = turn % some;
+        const u64 first = turn - at;
+        return first + some > runs ? turn : first + at % ROWS * abreast + at / ROWS;
+    }
+
+    // What E pairs are in memory, read in ascending order.
     struct Words {
         u32 a[W], r[W];
+        Rows rows;
+        // A dense tensor is one row.
+        __device__ explicit Words(const Pairs &p) : rows(p.shared, p.dense ? p.n : 0, p.a.p.offset, p.r.p.offset) {}
     };
+    // All lanes of a wavefront, so that they take branches together.
     __device__ void load(u64 index, Words &w) const {
-        a.load(index, walk.row, n, w.a);
-        r.load(index, walk.row, n, w.r);
+        const u64 last = index + (PIECES - 1) * walk.row + E * PARTS / PIECES;
+        if (wavefront_any(last > w.rows.end)) {
+            const auto row_a = a.load_any(index, walk.row, n, w.a);
+            const auto row_r = r.load_any(index, walk.row, n, w.r);
+            if (!dense) w.rows.set(row_a.end < row_r.end ? row_a.end : row_r.end, row_a.shift, row_r.shift);
+        } else if (vectors) {
+            a.load_vectors(index, walk.row, w.rows.shift_a, w.a);
+            r.load_vectors(index, walk.row, w.rows.shift_r, w.r);
+        } else {
+            a.load(index, walk.row, w.rows.shift_a, w.a);
+            r.load(index, walk.row, w.rows.shift_r, w.r);
+        }
     }
 
     // Brings the next part to the front.

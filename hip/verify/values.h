@@ -1,7 +1,7 @@
 // Pass A: reads both tensors once and makes values: counts, largest magnitudes, maxima of the metrics, sums, histograms. README.md says why it is right.
 #pragma once
 #include "verify/limits.h"
-#include "verify/steps.h"
+#include "verify/histograms.h"
 
 // What the counts tell apart in pairs that are not finite.
 enum { ORDINARY, ZERO, NOT_A_NUMBER, PLUS, MINUS, CLASSES };
@@ -14,7 +14,6 @@ template <typename T> struct ValuesShared {
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
-    u64 steps[HISTOGRAM_STEPS];
     SumTree trees[FINAL_ACCUMULATORS / SUBGROUP];
     double finals[SUMS][FINAL_ACCUMULATORS];
     u32 last;
@@ -64,9 +63,9 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
 }
 
 // E finite pairs.
-template <class Pairs, bool ALL>
+template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
-                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
     T d[E], m[E], bound[E];
@@ -92,15 +91,16 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         }
         v.keep(), sums.keep();
         if (wavefront_any(beyond.any())) raise(p.workspace->maxima, s.limits, limits, rule, a, r);
+        histograms.add(rule, d, m, bound);
     }
 }
 
 // A thread's part of a tile.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add_tile(const VerifyParams &p, const Pairs &pairs, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 tile,
-                                   Values<typename Pairs::Arith> &v, Steps<typename Pairs::T> &steps, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+                                   Values<typename Pairs::Arith> &v, Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS };
-    typename Pairs::Words words;
+    typename Pairs::Words words(pairs);
     typename Pairs::N a[E], r[E];
     typename Pairs::D d[E];
     u64 index = pairs.walk.start(tile);
@@ -118,8 +118,7 @@ __device__ inline void add_tile(const VerifyParams &p, const Pairs &pairs, Value
         }
         if (AHEAD && k == 0 && turn + 1 < turns) pairs.load(index, words);
         if (turn < 0) continue;
-        add<Pairs, ALL>(p, s, rule, a, r, d, v, sums);
-        if constexpr (HISTOGRAMS) steps.add(rule, d, r);
+        add<Pairs, ALL>(p, s, rule, a, r, d, v, histograms, sums);
     }
 }
 
@@ -132,10 +131,10 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
         u64 index = pairs.walk.start(tile);
-        u32 part = 0;
+            u32 part = 0;
 #pragma unroll 1
         for (u32 step = 0; step < pairs.walk.steps; step++, pairs.walk.next(index, part)) {
-            typename Pairs::Words words;
+            typename Pairs::Words words(pairs);
             pairs.load(index, words);
 #pragma unroll 1
             for (u32 k = 0; k < Pairs::PARTS; k++) {
@@ -155,7 +154,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
 
 // Adds what a block has found to the workspace.
 template <class Arith, bool HISTOGRAMS>
-__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, const Steps<typename Arith::T> &steps, u64 seen, bool nonfinite_equal) {
+__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, Histograms<typename Arith::T, HISTOGRAMS> &histograms, u64 seen, bool nonfinite_equal) {
     typedef typename Arith::T T;
     const u32 counts[4] = {v.mismatches.own(), v.zero_passes.own(), v.zeros_a.own(), v.zeros_r.own()};
     const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
@@ -169,14 +168,13 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
         const u64 x = subgroup_max(bits_of((double)largest[k]));
         if (lane_of() == 0) atomicMax(&s.magnitudes[k], x);
     }
-    if constexpr (HISTOGRAMS) steps.join(s.steps);
+    histograms.publish(w.bins);
     __syncthreads();
     const u32 t = threadIdx.x;
     if (t < 4 && s.counts[t]) atomicAdd(&w.counts[t], (u64)s.counts[t]);
     if (t < CLASSES * CLASSES && s.classes[t]) count_classes(w.counts, t / CLASSES, t % CLASSES, s.classes[t], nonfinite_equal);
     if (t < 2 && s.magnitudes[t]) atomicMax(&w.magnitudes[t], s.magnitudes[t]);
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
-    if (t < HISTOGRAM_STEPS && s.steps[t]) atomicAdd(&w.steps[t], s.steps[t]);
     if (t == 0) atomicAdd(&w.seen, seen);
 }
 
@@ -190,7 +188,7 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, d
     if (t < COUNTS) out.counts[t] = w.counts[t] - (t == ZERO_PASSES || t == ZEROS_A || t == ZEROS_R ? zeros : 0);
     if (t < 2) out.magnitudes[t] = f64_of(w.magnitudes[t]);
     if (t < MAXIMA) out.maxima[t] = f64_of(w.maxima[t]);
-    if (t < HISTOGRAM_BINS) out.histograms[t] = bin_of_steps(w.steps, t);
+    if (t < HISTOGRAM_BINS) out.histograms[t] = w.bins[t];
     double total[SUMS] = {};
     if (ALL) join_runs(p.partials, runs, p.run_log, finals, total);
     if (t == 0)
@@ -207,26 +205,27 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, d
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
     typedef typename Pairs::T T;
     __shared__ ValuesShared<T> s;
+    __shared__ typename Pairs::Rows::Shared rows;
+    __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
-    __syncthreads();
-    const Pairs pairs(p);
+    const Pairs pairs(p, rows);
     const Rule<T> rule(p);
+    Histograms<T, HISTOGRAMS> histograms(bins, rule);
+    __syncthreads();
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Values<typename Pairs::Arith> v;
     v.clear();
-    Steps<T> steps;
-    steps.clear();
     u64 rounds = 0;
     // All lanes of a wavefront make every step: zeros stand for what lies beyond the end.
 #pragma unroll 1
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups, rounds++)
 #pragma unroll 1
         for (u32 part = 0; part < 1u << p.run_log; part++) {
-            const u64 run = first + group;
+            const u64 run = pairs.run_of(first + group);
             const u64 tile = (run << p.run_log) + part;
             Sums<T, Pairs::ACCUMULATORS> sums;
             sums.clear();
-            add_tile<Pairs, ALL, HISTOGRAMS>(p, pairs, s, rule, tile, v, steps, sums);
+            add_tile<Pairs, ALL, HISTOGRAMS>(p, pairs, s, rule, tile, v, histograms, sums);
             double x = 0;
             if constexpr (ALL) {
                 x = sums.join();
@@ -240,9 +239,8 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 }
             }
             v.carry();
-            if constexpr (HISTOGRAMS) steps.carry();
             if (ALL && run < pairs.runs) s.trees[group].add(part, p.run_log, x, p.partials + run * SUMS);
         }
-    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, steps, (rounds * groups << p.run_log) * pairs.walk.size, p.nonfinite_equal != 0);
+    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, (rounds * groups << p.run_log) * pairs.walk.size, p.nonfinite_equal != 0);
     if (last_block(p.workspace->blocks_done, s.last)) write_values<ALL>(p, s.finals, pairs.runs);
 }

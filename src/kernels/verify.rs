@@ -10,7 +10,7 @@ mod workspace;
 pub(crate) use names::FirstPass;
 pub(crate) use workspace::Workspace;
 
-use super::{Merged, dense_address};
+use super::Merged;
 use crate::device::TensorRef;
 use crate::device::hip::{HipDevice, HipStream, Kernel, Loaded};
 use crate::dtype::DType;
@@ -44,32 +44,50 @@ struct Launch {
     explain: Loaded<VerifyParams>,
     grid: u32,
     explain_grid: u32,
+    /// Elements of a tile.
+    tile: usize,
     tiles: usize,
     /// A subgroup takes `1 << run_log` tiles in a row.
     run_log: u32,
+    /// Tiles of a row that are taken beside those of the next rows, if not 0: one at a time then.
+    abreast: u64,
 }
 
 impl Launch {
     fn for_question(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
         let Question { result, reference, first_pass, params } = question;
-        // The kernels for dense tensors do not expect that a bound overflows.
-        let dense = dense_address(result).is_some() && dense_address(reference).is_some() && params.clamp == 0;
-        Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), dense, *first_pass)
+        // The kernels for common pairs do not expect that a bound overflows.
+        let mut launch = Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), params.clamp == 0, *first_pass)?;
+        launch.abreast = [result, reference].into_iter().find_map(|t| tiles_of_a_row(t, launch.tile).transpose()).transpose()?.unwrap_or(0);
+        if launch.abreast > 0 {
+            launch.run_log = 0;
+        }
+        Ok(launch)
     }
 
-    /// The launch for tensors of these formats, dense and aligned or not.
-    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, dense: bool, first_pass: FirstPass) -> Result<Launch> {
+    /// The launch for dense tensors of these formats; `common` allows kernels of common pairs.
+    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, common: bool, first_pass: FirstPass) -> Result<Launch> {
         let load = |(file, name)| {
             // SAFETY: every kernel of hip/verify/ is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
             unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.load(gpu)
         };
-        let values = load(names::values(dtypes, first_pass, dense))?;
+        let values = load(names::values(dtypes, first_pass, common))?;
         let explain = load(names::explanation(dtypes))?;
         let vector = 128 / dtypes[0].bits().min(dtypes[1].bits());
-        let tiles = elements.div_ceil((TILE_ROWS * TILE_LANES) as usize * vector);
+        let tile = (TILE_ROWS * TILE_LANES) as usize * vector;
+        let tiles = elements.div_ceil(tile);
         let run_log = run_log(tiles, (values.grid_for(u64::MAX) * BLOCK / TILE_LANES) as usize);
         let threads = tiles.div_ceil(1 << run_log) as u64 * SUBGROUP;
-        Ok(Launch { grid: values.grid_for(threads), explain_grid: explain.grid_for(threads), values, explain, tiles, run_log })
+        Ok(Launch {
+            grid: values.grid_for(threads),
+            explain_grid: explain.grid_for(threads),
+            values,
+            explain,
+            tile,
+            tiles,
+            run_log,
+            abreast: 0,
+        })
     }
 
     /// Bytes of partials, mismatches and farthest.
@@ -90,6 +108,14 @@ fn run_log(tiles: usize, subgroups: usize) -> u32 {
     (1..=PARTIAL_TILES.ilog2()).rev().find(idle).unwrap_or(0)
 }
 
+/// How many tiles a row has, where neighbours in memory are a row apart; `None` where it has none.
+fn tiles_of_a_row(tensor: &TensorRef<'_>, tile: usize) -> Result<Option<u64>> {
+    let Merged { rank, extents, strides } = Merged::of(tensor.layout())?;
+    let inner = (rank as usize).checked_sub(1).filter(|&i| strides[i] != 1);
+    let tiles = inner.map_or(0, |i| (extents[i] + tile as u64 / 2) / tile as u64);
+    Ok((tiles > 0).then_some(tiles))
+}
+
 /// A tensor for the kernels.
 fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
     let (bits, layout) = (tensor.dtype().bits(), tensor.layout());
@@ -104,18 +130,23 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
     let distances = strides[..inner.unwrap_or(0)].iter().map(|s| s.unsigned_abs()).chain(inner.map(|i| extents[i]));
     let zeros = distances.chain([offset.unsigned_abs()]).map(|elements| (elements * bits as u64).trailing_zeros().saturating_sub(3));
     let align_log = zeros.chain([base.addr().trailing_zeros(), 4]).min().unwrap_or(0);
-    let plane = rank == 2 && tensor.elements() as u64 <= 1 << 32;
+    // How far elements lie behind the first one, at most.
+    let last: u64 = extents.iter().zip(strides).take(rank as usize).map(|(e, s)| (e - 1) * s.max(0) as u64).sum();
+    let last = if rank == 0 { tensor.elements() as u64 - 1 } else { last };
+    let bytes = ((offset as u64 + last + 1) * bits as u64).div_ceil(8);
     let reciprocal = |extent: u64| if extent < 2 { 0 } else { u64::MAX / extent + 1 };
     Ok(VerifyOperand {
         base,
         extents,
         reciprocals: extents.map(reciprocal),
         strides,
+        inner: inner.map_or(1, |i| strides[i]),
         offset,
+        end: base.wrapping_add(bytes as usize),
         dtype: tensor.dtype() as u32,
         rank,
         align: 1 << align_log,
-        plane: u32::from(plane),
+        padding: 0,
     })
 }
 

@@ -13,7 +13,7 @@ tests! {
     Gpus: every_pair_of_formats, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
         sums_without_range_beside_others,
-        padded_transposed_and_reversed_layouts;
+        padded_transposed_and_reversed_layouts, rows_of_every_format;
     RealGpus: long_tensors, long_tensors_of_many_kinds;
 }
 
@@ -323,6 +323,31 @@ fn padded_transposed_and_reversed_layouts(target: &Target) -> Result<()> {
         let host = on(&Device::host())?;
         ensure!(host.contains("verdict: Fail"), "{what}: the data have no differences");
         same_fields(&on(&target.device)?, &host).with_context(|| format!("{what}, {layout:?}"))?;
+    }
+    Ok(())
+}
+
+/// Rows that begin anywhere, short and long; and rows whose elements lie apart, so long that blocks take tiles of several of them side by side.
+fn rows_of_every_format(target: &Target) -> Result<()> {
+    use DType::{Bf16, F4E2M1, F8E4M3, F16, F32, F64, I64};
+    for [da, dr] in [[F64, F32], [I64, I64], [F32, F32], [F16, F16], [Bf16, F32], [F8E4M3, F16], [F8E4M3, F8E4M3], [F4E2M1, F4E2M1]] {
+        let tile = 16 * 32 * 128 / da.bits().min(dr.bits());
+        let apart = 2 * tile + 5;
+        for (shape, strides, offset) in
+            [([37, 301], [307, 1], 3), ([90, 41], [43, 1], 1), ([11, 301], [304, 1], 0), ([9, apart], [1, 9], 0), ([13, 60], [1, 17], 2)]
+        {
+            let layout = Layout::strided(&shape, &strides, offset)?;
+            let n = layout.elements();
+            let (padded, dense) = (near_and_wild(da, layout.end(), 3, 10), near_and_wild(dr, n, 4, 10));
+            let on = |device: &Device| -> Result<String> {
+                let (a, r) = (DeviceMem::from_slice(device, &padded)?, DeviceMem::from_slice(device, &dense)?);
+                let (a, r) = (view(&a, da, layout.end(), 0)?.view(layout.clone())?, view(&r, dr, n, 0)?.view(Layout::contiguous(&shape)?)?);
+                let options = Options::default().explain(Explain::Always).histograms(true);
+                Ok(facts(gpu_verify_with(&a, &r, &Tolerance::new(1e-3, 1e-3)?, &options)?))
+            };
+            let place = || format!("{da} against {dr}, {shape:?} by {strides:?} from {offset}");
+            same_fields(&on(&target.device)?, &on(&Device::host())?).with_context(place)?;
+        }
     }
     Ok(())
 }

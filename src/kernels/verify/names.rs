@@ -16,17 +16,17 @@ pub(crate) enum FirstPass {
     Histograms,
 }
 
-/// The kernel of the first pass.
-pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass, dense: bool) -> Name {
+/// The kernel of the first pass; `common` allows those for common pairs of formats.
+pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass, common: bool) -> Name {
     let Names { file, counts, all, histograms, .. } = names(dtypes);
     let general = match first_pass {
         FirstPass::Counts => counts,
         FirstPass::All => all,
         FirstPass::Histograms => histograms,
     };
-    match (dense_names(dtypes).filter(|_| dense), first_pass) {
-        (Some([counts, _]), FirstPass::Counts) => ("verify/dense.hip", counts),
-        (Some([_, all]), FirstPass::All) => ("verify/dense.hip", all),
+    match (common_names(dtypes).filter(|_| common), first_pass) {
+        (Some([counts, _]), FirstPass::Counts) => ("verify/common.hip", counts),
+        (Some([_, all]), FirstPass::All) => ("verify/common.hip", all),
         _ => (file, general),
     }
 }
@@ -37,7 +37,7 @@ pub(super) fn explanation(dtypes: [DType; 2]) -> Name {
     (file, explain)
 }
 
-/// The kernels that take any layout.
+/// The kernels for any pair of formats.
 struct Names {
     file: &'static str,
     counts: &'static str,
@@ -79,8 +79,8 @@ fn names([result, reference]: [DType; 2]) -> Names {
     }
 }
 
-/// Common pairs of formats have kernels of their own for tensors that are dense and aligned: counts, all metrics.
-fn dense_names(dtypes: [DType; 2]) -> Option<[&'static str; 2]> {
+/// Common pairs of formats have kernels of their own: counts, all metrics.
+fn common_names(dtypes: [DType; 2]) -> Option<[&'static str; 2]> {
     Some(match dtypes {
         [DType::F32, DType::F32] => ["verify_counts_f32", "verify_all_f32"],
         [DType::F16, DType::F16] => ["verify_counts_f16", "verify_all_f16"],

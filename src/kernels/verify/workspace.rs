@@ -36,8 +36,8 @@ impl Workspace {
     /// allocates nothing then.
     pub(crate) fn prepared(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Self> {
         let mut workspace = Workspace::new(gpu)?;
-        for dense in [false, true] {
-            workspace.reserve(gpu, &Launch::of(gpu, dtypes, elements, dense, first_pass)?)?;
+        for common in [false, true] {
+            workspace.reserve(gpu, &Launch::of(gpu, dtypes, elements, common, first_pass)?)?;
         }
         Ok(workspace)
     }
@@ -63,6 +63,7 @@ impl Workspace {
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),
             run_log: launch.run_log,
+            abreast: launch.abreast,
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),

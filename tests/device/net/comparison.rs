@@ -10,7 +10,7 @@ use anyhow::Result;
 
 tests! {
     StandIn: last_tile_dropped, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
-        nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
+        tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
 }
 
@@ -36,13 +36,19 @@ fn partial_sums_joined_in_another_order(target: &Target) -> Result<()> {
 }
 
 fn read_past_the_end(target: &Target) -> Result<()> {
-    Mutant { file: "verify/layout.h", from: "e < N && index + e < n", to: "e < N", trials: NUMBERS }.check(target)
+    Mutant { file: "verify/layout.h", from: "if (index + e >= n) break;", to: "", trials: NUMBERS }.check(target)
 }
 
-/// A strict comparison where the bin begins at its edge: 1.5, 2.5 ... steps of the format.
+/// The number where a bin begins is counted in the one before.
 fn edges_of_bins_excluded(target: &Target) -> Result<()> {
-    let (from, to) = ("epsilon_ends[k] * spacing <= scaled", "epsilon_ends[k] * spacing < scaled");
-    Mutant { file: "verify/steps.h", from, to, trials: "numerics::" }.check(target)
+    let (from, to) = ("bits_of(from<T>(ENDS[h][k])) - 1)", "bits_of(from<T>(ENDS[h][k])))");
+    Mutant { file: "verify/histograms.h", from, to, trials: "numerics::" }.check(target)
+}
+
+/// Tiles of neighbouring rows that are taken side by side: some twice, others never.
+fn tiles_of_rows_skipped(target: &Target) -> Result<()> {
+    let (from, to) = ("at % ROWS * abreast + at / ROWS", "at % ROWS * abreast");
+    Mutant { file: "verify/pairs.h", from, to, trials: "same_bits::rows" }.check(target)
 }
 
 fn nan_counted_twice(target: &Target) -> Result<()> {
