@@ -884,6 +884,65 @@ fn results_are_checked_from_their_operands() {
 }
 
 #[test]
+fn completions_and_man_pages_are_those_of_the_flags() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let run = folder.run(&format!("completions {shell}"));
+        assert!(
+            run.code == 0 && ["compare", "equal-nonfinite", "max-memory"].iter().all(|word| run.out.contains(word)),
+            "{shell}: {}",
+            run.out
+        );
+    }
+    assert_eq!(folder.run("man pages").code, 0);
+    let page = std::fs::read_to_string(folder.path("pages/hipverify-compare.1")).unwrap();
+    assert!(page.contains(".TH hipverify-compare 1") && page.contains("equal\\-nonfinite") && page.contains("Examples"), "{page}");
+    assert!(folder.path("pages/hipverify.1").exists());
+}
+
+#[test]
+fn screens_fit_narrow_terminals() {
+    let folder = Folder::new();
+    let name = format!("model.layers.0.{}.weight", "self_attn.".repeat(6));
+    let tensors = |v: f32| {
+        let values: Vec<f32> = (0..64).map(|i| i as f32 + if i % 7 == 0 { v } else { 0.0 }).collect();
+        safetensors(&[(&name, "F32", &[8, 8], f32s(&values)), ("b", "F32", &[8, 8], f32s(&values))])
+    };
+    folder.put("x.safetensors", &tensors(0.5));
+    folder.put("r.safetensors", &tensors(0.0));
+    for (line, words) in [
+        ("compare x.safetensors r.safetensors", "model.layers.0.self_att…f_attn.self_attn..weight"),
+        ("compare x.safetensors r.safetensors --tensor b", "  would pass with"),
+    ] {
+        let wide = folder.run_with(line, &[("COLUMNS", "500")]);
+        let narrow = folder.run_with(line, &[("COLUMNS", "100")]);
+        assert!(wide.out.contains(words), "{line}: {}", wide.out);
+        let longest = |run: &Run| run.out.lines().map(|l| l.chars().count()).max().unwrap();
+        assert!(longest(&wide) > 100 && longest(&narrow) <= 100, "{line}: {}{}", wide.out, narrow.out);
+    }
+    let run = folder.run_with("compare x.safetensors r.safetensors --tensor b", &[("COLUMNS", "60")]);
+    assert!(run.out.lines().all(|l| l.chars().count() <= 60), "{}", run.out);
+}
+
+#[test]
+fn rows_say_why_they_fail() {
+    let folder = Folder::new();
+    let tensors = |bad: &[f32]| safetensors(&[("a", "F32", &[3], f32s(bad)), ("b", "F32", &[3], f32s(&[1.0, 2.0, 3.0]))]);
+    folder.put("r.safetensors", &tensors(&[1.0, f32::NAN, 2.0]));
+    folder.put("x.safetensors", &tensors(&[f32::NAN, f32::NAN, f32::INFINITY]));
+    let run = folder.run("compare x.safetensors r.safetensors");
+    assert!(run.code == 1 && run.out.contains("not finite: result 2 NaN, 1 inf; reference 1 NaN"), "{}", run.out);
+    assert_eq!(folder.run("compare r.safetensors r.safetensors --profile numpy").code, 0, "NaN equals NaN, as in NumPy");
+    assert_eq!(folder.run("compare r.safetensors r.safetensors --profile torch").code, 1);
+    assert_eq!(folder.run("compare x.safetensors r.safetensors --profile numpy").code, 1);
+    std::fs::hard_link(folder.path("r.safetensors"), folder.path("same.safetensors")).unwrap();
+    for (other, said) in [("r.safetensors", true), ("same.safetensors", true), ("x.safetensors", false)] {
+        let run = folder.run(&format!("compare {other} r.safetensors"));
+        assert_eq!(run.out.contains("both are one file"), said, "{other}: {}", run.out);
+    }
+}
+
+#[test]
 fn names_from_files_cannot_paint_the_screen() {
     let folder = Folder::new();
     let tensors = |v: f32| safetensors(&[("evil\u{1b}[2J\nPASS", "F32", &[1], f32s(&[v])), ("b", "F32", &[1], f32s(&[1.0]))]);

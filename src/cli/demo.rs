@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The flags of `demo`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify demo a-folder")]
 pub(super) struct Args {
     /// Where the files go; they stay, to be played with
     #[arg(default_value = "hipverify-demo")]

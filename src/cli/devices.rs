@@ -9,6 +9,7 @@ use serde::Serialize;
 
 /// The flags of `devices`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify devices --json")]
 pub(super) struct Args {
     /// Print JSON
     #[arg(long)]

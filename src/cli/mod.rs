@@ -10,6 +10,7 @@ mod devices;
 mod fill;
 mod input;
 mod inspect;
+mod manual;
 mod mfma;
 mod replay;
 mod screen;
@@ -30,7 +31,12 @@ struct Program {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
-Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE are respected.";
+Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE are respected.
+
+Example: hipverify demo";
+
+/// The end of every help.
+const FOOT: &str = "Documentation: docs/program.md, and docs/reading-a-report.md for what a verdict says";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -52,6 +58,10 @@ enum Command {
     Tolerance(tolerance::Args),
     /// Computes what the fp16 study of 2022 measured on MI100 and MI200
     Replay(replay::Args),
+    /// Prints what a shell needs to complete commands and flags
+    Completions(manual::Completions),
+    /// Writes man pages
+    Man(manual::Man),
 }
 
 impl Command {
@@ -66,6 +76,8 @@ impl Command {
             Command::Demo(args) => args.run(),
             Command::Tolerance(args) => args.run(),
             Command::Replay(args) => args.run(),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
         }
     }
 }
@@ -83,13 +95,18 @@ enum Outcome {
     NoVerdict,
 }
 
-/// The program's flags. Each takes negative numbers, to accept them or to refuse them for what they are.
+/// The program's flags. Each takes negative numbers, to accept them or to refuse them for what they are. Every help ends with where more is to be
+/// read.
 fn command() -> clap::Command {
     let numbers = |arg: clap::Arg| {
         let takes_values = arg.get_action().takes_values() && !arg.is_positional();
         if takes_values { arg.allow_negative_numbers(true) } else { arg }
     };
-    Program::command().mut_subcommands(|command| command.mut_args(numbers))
+    let foot = |command: clap::Command| {
+        let after = command.get_after_help().map_or(String::new(), |text| format!("{text}\n\n"));
+        command.after_help(after + FOOT)
+    };
+    foot(Program::command().mut_subcommands(|command| foot(command.mut_args(numbers))))
 }
 
 /// Runs the program with the arguments of this process.
@@ -132,5 +149,21 @@ fn remove_unfinished_files_on_signals() {
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_help_has_an_example_and_says_where_more_is() {
+        let program = command();
+        program.clone().debug_assert();
+        let help = |command: &clap::Command| command.get_after_help().map_or(String::new(), ToString::to_string);
+        for command in program.get_subcommands().chain([&program]).filter(|command| command.get_name() != "help") {
+            let example = command.get_subcommands().chain([command]).any(|command| help(command).contains("Example"));
+            assert!(example && help(command).ends_with(FOOT), "{}: {}", command.get_name(), help(command));
+        }
     }
 }

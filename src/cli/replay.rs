@@ -33,6 +33,7 @@ const SIZES: [&str; 18] = [
 
 /// The flags of `replay`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify replay --list")]
 pub(super) struct Args {
     /// List the study's configurations
     #[arg(long)]

@@ -2,7 +2,7 @@
 
 pub(super) use crate::verify::{grouped as count, short as number};
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -69,6 +69,46 @@ pub(super) fn plain(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
+/// Columns of the screen: those of the terminal, or of the variable COLUMNS; `None` where lines may have any length.
+pub(super) fn width() -> Option<usize> {
+    let asked = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    asked.or_else(|| terminal_size::terminal_size_of(std::io::stdout()).map(|(terminal_size::Width(w), _)| usize::from(w)))
+}
+
+/// Lines no longer than `width` where they have spaces to be broken at; what follows a break is indented by `indent`.
+pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut rest = line.to_owned();
+        // A word that is longer than the screen stays whole.
+        while let Some(at) = (rest.chars().count() > width).then(|| break_at(&rest, width, indent)).flatten() {
+            let next = format!("{}{}", " ".repeat(indent), rest[at..].trim_start());
+            rest.truncate(at);
+            lines.push(rest.trim_end().to_owned());
+            rest = next;
+        }
+        lines.push(rest);
+    }
+    lines.join("\n")
+}
+
+/// The last space up to column `width`, behind the indentation and at least one word.
+fn break_at(line: &str, width: usize, indent: usize) -> Option<usize> {
+    let words = line.char_indices().take(width + 1).skip(indent + 1);
+    words.filter(|&(at, c)| c == ' ' && !line[..at].trim().is_empty()).map(|(at, _)| at).last()
+}
+
+/// A name of at most `most` characters: what is too long loses its middle.
+pub(super) fn shortened(name: &str, most: usize) -> String {
+    let length = name.chars().count();
+    if length <= most {
+        return name.to_owned();
+    }
+    let front = (most - 1) / 2;
+    let back = most - 1 - front;
+    name.chars().take(front).chain(['…']).chain(name.chars().skip(length - back)).collect()
+}
+
 /// A shape as `[2,3]`.
 pub(super) fn shape(extents: &[usize]) -> String {
     let inner: Vec<String> = extents.iter().map(ToString::to_string).collect();
@@ -97,6 +137,16 @@ impl Table {
     /// Adds a row.
     pub(super) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells.iter().map(|c| plain(c)).collect());
+    }
+
+    /// Leaves out a column, if the table is wider than `width`.
+    pub(super) fn narrow(&mut self, width: usize, heading: &str) {
+        let column = self.rows.first().and_then(|headings| headings.iter().position(|h| h == heading));
+        let widest = self.lines().iter().map(|line| line.chars().count()).max();
+        if let (Some(column), true) = (column, widest > Some(width)) {
+            self.right.remove(column);
+            self.rows.iter_mut().filter(|row| row.len() > column).for_each(|row| drop(row.remove(column)));
+        }
     }
 
     /// The lines, the headings first.
@@ -132,8 +182,12 @@ impl Progress {
     /// A bar for `total` steps.
     pub(super) fn new(total: u64, what: &'static str) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()).with_message(what);
-        if let Ok(style) = ProgressStyle::with_template("{msg}  [{bar:32}] {percent:>3} %  {elapsed} (left: {eta})") {
-            bar.set_style(style.progress_chars("=> "));
+        if let Ok(style) = ProgressStyle::with_template("{msg}  [{bar:20}] {percent:>3} %  {rate}  {eta} left") {
+            let rate = |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+                // A rate that cannot be shown is no failure.
+                let _ = write!(out, "{} M elements/s", number(state.per_sec() / 1e6, 3));
+            };
+            bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
         }
         Progress { bar, started: Instant::now() }
     }
@@ -188,6 +242,27 @@ mod tests {
         t.row(vec!["a".into(), "1".into()]);
         t.row(vec!["weight".into(), "12345".into()]);
         assert_eq!(t.lines(), ["name        n", "a           1", "weight  12345"]);
+    }
+
+    #[test]
+    fn long_names_lose_their_middle() {
+        for (name, text) in
+            [("weight", "weight"), ("0123456789", "0123456789"), ("0123456789a", "0123…6789a"), ("ääääääääääää", "ääää…äääää")]
+        {
+            assert_eq!(shortened(name, 10), text);
+        }
+    }
+
+    #[test]
+    fn lines_are_broken_at_spaces() {
+        for (text, broken) in [
+            ("  label  one two", "  label  one two"),
+            ("  label  one two three four", "  label  one two\n         three\n         four"),
+            ("  label  onetwothreefour five", "  label\n         onetwothreefour\n         five"),
+            ("onetwothreefourfivesix", "onetwothreefourfivesix"),
+        ] {
+            assert_eq!(wrapped(text, 16, 9), broken);
+        }
     }
 
     #[test]

@@ -41,6 +41,13 @@ pub fn short(x: f64, digits: usize) -> String {
     }
 }
 
+/// A share in percent with two digits, or as many more as tell it from all.
+fn percent(part: u64, whole: u64) -> String {
+    let share = 100.0 * part as f64 / whole as f64;
+    let text = (2..6).map(|digits| short(share, digits)).find(|text| text != "100" || part == whole);
+    text.unwrap_or_else(|| "above 99.99".to_owned())
+}
+
 /// The shortest decimal at least `x` with at most four digits: what one types to make a comparison pass.
 pub fn rounded_up(x: f64) -> String {
     if x == 0.0 || !x.is_finite() {
@@ -118,20 +125,7 @@ impl fmt::Display for Report {
             write!(f, "\n  {:<LABEL$}{cause}", "cause")?;
         }
         self.worst_lines(f)?;
-        if !self.first.is_empty() {
-            // What fits in a line; the rest is in the JSON.
-            let mut line = String::new();
-            for at in &self.first {
-                let next = coordinates(at);
-                if line.len() + next.len() > 110 {
-                    line.push_str(" ...");
-                    break;
-                }
-                line.push_str(if line.is_empty() { "" } else { "  " });
-                line.push_str(&next);
-            }
-            write!(f, "\n  {:<LABEL$}{line}", "first")?;
-        }
+        self.first_lines(f)?;
         self.metric_lines(f)?;
         self.budget_line(f)?;
         self.power_line(f)?;
@@ -151,7 +145,7 @@ impl Report {
         let verdict = self.verdict.word();
         let total = grouped(self.elements as u64);
         let share = |n: u64| format!("{} of {total} elements", grouped(n));
-        let percent = short(self.mismatch_percent(), 2);
+        let percent = percent(self.mismatches, self.elements as u64);
         write!(f, "{verdict}  ")?;
         match (self.judge, self.mismatches) {
             (Judge::Elements, 0) => write!(f, "{total} elements agree")?,
@@ -233,6 +227,18 @@ impl Report {
         Ok(())
     }
 
+    /// The first mismatches.
+    fn first_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rows: Vec<(String, [String; 2])> = self.first.iter().map(|at| (coordinates(at), values(at))).collect();
+        let at_width = rows.iter().map(|(at, _)| at.len()).max().unwrap_or(0);
+        let result_width = rows.iter().map(|(_, [result, _])| result.len()).max().unwrap_or(0);
+        for (i, (at, [result, reference])) in rows.iter().enumerate() {
+            let label = if i == 0 { "first" } else { "" };
+            write!(f, "\n  {label:<LABEL$}{at:<at_width$}   result {result:<result_width$}   reference {reference}")?;
+        }
+        Ok(())
+    }
+
     fn metric_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(m) = &self.metrics else { return Ok(()) };
         let old = m.worst_relative_old.as_ref().map_or(0.0, |w| w.value);
@@ -267,7 +273,7 @@ impl Report {
     /// The smallest tolerances that pass.
     fn passing_line(&self, rtol: f64, atol: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let option = |name: &str, x: f64, other: &str| match x.is_finite() {
-            true => format!("--{name} {} ({other} as it is)", rounded_up(x)),
+            true => format!("{name} {} ({other} as it is)", rounded_up(x)),
             false => format!("no {name} ({other} as it is)"),
         };
         let finite_mismatch = atol > self.atol || rtol > self.rtol;

@@ -548,7 +548,7 @@ fn a_verdict_is_explained_when_it_is_a_failure_or_on_demand() {
             assert_eq!(second, (level == Level::All).then_some((explained, explained, explained)), "{reason}");
             let text = report.to_string();
             assert_eq!(text.contains("explained  no"), !explained, "{reason}: {text}");
-            assert_eq!(text.contains("--atol"), explained && level == Level::All, "{reason}: {text}");
+            assert_eq!(text.contains("or atol"), explained && level == Level::All, "{reason}: {text}");
         }
     }
 }

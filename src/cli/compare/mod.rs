@@ -60,7 +60,12 @@ Element i passes when |result - reference| <= rtol * |reference| + atol. Without
 what rounding explains: rtol = u(result) + u(reference) + 8 u(f32) with u half an epsilon, atol = max(N, 1024) * u(f32) * mean|reference| \
 plus half the least number of both formats, for N of --accumulations; integers must be equal. docs/tolerances.md has what that catches.
 
-Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
+Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
+
+Examples:
+  hipverify compare result.npy reference.npy
+  hipverify compare result.safetensors reference.safetensors --include '*.weight' --rule '*.norm.*:rtol=1e-2' --junit junit.xml
+  hipverify compare result.bin reference.npy --dtype f16,- --shape 128,256 --accumulations 4096";
 
 /// What became of one tensor.
 struct Case {

@@ -4,7 +4,7 @@ use super::super::Outcome;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::{Args, Case, CaseVerdict};
 use crate::files::replace;
-use crate::verify::{Metric, Report, Verdict};
+use crate::verify::{Classes, Metric, Report, Verdict};
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -16,18 +16,34 @@ pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
     if args.json {
         return screen::print_json(&document(args, cases, None));
     }
-    let text = match cases {
+    let mut text = match cases {
         [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(&report.to_string(), report.verdict),
         _ => table(args, cases),
     };
+    if one_file(args) {
+        text += &format!("  {WARN}note       both are one file: this says nothing about what made it{WARN:#}\n");
+    }
     Ok(screen::print(&text)?)
+}
+
+/// Whether result and reference are one file, by whatever name.
+fn one_file(args: &Args) -> bool {
+    #[cfg(unix)]
+    let identity = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
+    };
+    #[cfg(not(unix))]
+    let identity = |path: &Path| path.canonicalize().ok();
+    identity(&args.result).is_some_and(|file| Some(file) == identity(&args.reference))
 }
 
 /// Width of the labels of a report, indented.
 const LABEL: usize = 13;
 
-/// A report with colours: the verdict, warnings, and labels that the eye may skip.
-pub(in crate::cli) fn painted(text: &str, verdict: Verdict) -> String {
+/// A report as wide as the screen, with colours: the verdict, warnings, and labels that the eye may skip.
+pub(in crate::cli) fn painted(report: &str, verdict: Verdict) -> String {
+    let text = screen::width().map_or(report.to_owned(), |width| screen::wrapped(report, width, LABEL));
     let mut out = String::new();
     for (i, line) in text.lines().enumerate() {
         let (style, end) = match line.get(..LABEL) {
@@ -55,7 +71,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
     let mut table =
         Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance", "at"]);
     for case in cases {
-        let mut row = vec![word(&case.verdict).to_owned(), case.name.clone()];
+        let mut row = vec![word(&case.verdict).to_owned(), screen::shortened(&screen::plain(&case.name), LONGEST_NAME)];
         if let CaseVerdict::Compared(r) = &case.verdict {
             let worst = |m: Metric| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
             let dtypes = if r.result_dtype == r.reference_dtype {
@@ -80,6 +96,9 @@ fn table(args: &Args, cases: &[Case]) -> String {
         }
         table.row(row);
     }
+    if let Some(width) = screen::width() {
+        LEAST_WANTED.iter().for_each(|column| table.narrow(width, column));
+    }
     let mut out = String::new();
     for (i, line) in table.lines().into_iter().enumerate() {
         let Some(case) = i.checked_sub(1).map(|i| &cases[i]) else {
@@ -94,8 +113,9 @@ fn table(args: &Args, cases: &[Case]) -> String {
             CaseVerdict::Empty => out += "  no elements",
             CaseVerdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
             CaseVerdict::Compared(report) => {
-                if let Some(warning) = report.warnings().first() {
-                    out += &format!("\n{WARN}      warning: {warning}{WARN:#}");
+                let warning = report.warnings().first().map(|warning| format!("warning: {warning}"));
+                for note in warning.into_iter().chain(not_finite(report)) {
+                    out += &format!("\n{WARN}      {note}{WARN:#}");
                 }
                 if let Some(cause) = &report.cause {
                     out += &format!("\n      cause: {cause}");
@@ -105,6 +125,26 @@ fn table(args: &Args, cases: &[Case]) -> String {
         out.push('\n');
     }
     out + &summary(args, cases)
+}
+
+/// Longer names lose their middle.
+const LONGEST_NAME: usize = 48;
+
+/// Columns that a narrow screen does without, in this order.
+const LEAST_WANTED: [&str; 6] = ["RMS", "max rel", "shape", "at", "max abs", "dtype"];
+
+/// What is not finite in a tensor that fails.
+fn not_finite(report: &Report) -> Option<String> {
+    if report.passed() || report.nonfinite_pairs == 0 {
+        return None;
+    }
+    let side = |c: &Classes| match (c.nans, c.positive_infinities + c.negative_infinities) {
+        (0, 0) => "all finite".to_owned(),
+        (nans, 0) => format!("{} NaN", screen::count(nans)),
+        (0, infinities) => format!("{} inf", screen::count(infinities)),
+        (nans, infinities) => format!("{} NaN, {} inf", screen::count(nans), screen::count(infinities)),
+    };
+    Some(format!("not finite: result {}; reference {}", side(&report.result), side(&report.reference)))
 }
 
 /// The verdict on a tensor; one that could not be compared fails.
@@ -137,16 +177,15 @@ fn summary(args: &Args, cases: &[Case]) -> String {
     ];
     // The worst of all.
     let verdict = cases.iter().map(|c| of(&c.verdict)).max_by_key(|v| *v as u8).unwrap_or(Verdict::Pass);
-    let (style, verdict) = (style(verdict), verdict.word());
-    let mut out = format!("\n{style}{verdict}{style:#}  {passed} of {} tensors agree", cases.len());
+    let mut out = format!("{}  {passed} of {} tensors agree", verdict.word(), cases.len());
     for (n, what) in parts.iter().filter(|p| p.0 > 0) {
         let _ = write!(out, ", {n} {what}");
     }
     let device = cases.iter().find_map(|c| match &c.verdict {
-        CaseVerdict::Compared(r) => Some(format!("\n  {DIM}device{DIM:#}     {} ({})", r.device, r.why)),
+        CaseVerdict::Compared(r) => Some(format!("\n  device     {} ({})", r.device, r.why)),
         _ => None,
     });
-    out + &device.unwrap_or_default() + "\n"
+    "\n".to_owned() + &painted(&(out + &device.unwrap_or_default()), verdict)
 }
 
 /// Of the JSON document; `docs/compare.schema.json` describes it.
@@ -222,7 +261,7 @@ fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Docume
         result: args.result.display().to_string(),
         reference: args.reference.display().to_string(),
         error,
-        nonfinite: if args.tolerance.equal_nonfinite { "equal_when_same" } else { "fail" },
+        nonfinite: if args.tolerance.equal_nonfinite() { "equal_when_same" } else { "fail" },
         tensors: cases.iter().map(entry).collect(),
     }
 }

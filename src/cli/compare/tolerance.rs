@@ -36,7 +36,7 @@ pub(super) struct ToleranceArgs {
     thresholds: Vec<f64>,
     /// Let NaN match NaN, and infinity match infinity of the same sign
     #[arg(long, help_heading = "Tolerance")]
-    pub(super) equal_nonfinite: bool,
+    equal_nonfinite: bool,
     /// Write an untrusted pass into the JUnit file as a failure also where the tolerance was given; where it was derived, it always is one
     #[arg(long, help_heading = "Tolerance")]
     strict: bool,
@@ -116,6 +116,12 @@ impl ToleranceArgs {
             }
             other => bail!("--thresholds has {} numbers; it takes 3: RMS,ABS,REL", other.len()),
         }
+    }
+
+    /// Whether NaN matches NaN, by a flag or the profile.
+    pub(super) fn equal_nonfinite(&self) -> bool {
+        let profile = || self.of("", DType::F32, DType::F32).is_ok_and(|limits| limits.nonfinite == NonFinite::EqualWhenSame);
+        self.equal_nonfinite || profile()
     }
 
     /// Options with these flags.

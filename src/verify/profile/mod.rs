@@ -10,7 +10,7 @@
 //! | `ck` | Composable Kernel: `check_err` defaults (2024); with accumulations, `gpu_verify`'s derived tolerances |
 //! | `ck-2026` | `check_err` of 2026: a whole ulp for the output's term, absolute tolerance from the binade of the largest reference |
 //! | `torch` | `torch.testing.assert_close` |
-//! | `numpy` | `numpy.testing.assert_allclose`: 1e-7, 0 |
+//! | `numpy` | `numpy.testing.assert_allclose`: 1e-7, 0; NaN equals NaN, an infinity itself |
 //! | `jax` | JAX's test tolerances: one number, relative and absolute |
 //! | `rocblas` | rocBLAS `near_check`: absolute K·s for K accumulations, s by format |
 //! | `hipdnn` | hipDNN's dynamic tolerance of a convolution, from the largest magnitude of the inputs |
@@ -37,7 +37,7 @@ mod tests;
 
 pub use paddle::Operation;
 
-use super::{AllowedMismatches, Judge, Options, Thresholds, Tolerance};
+use super::{AllowedMismatches, Judge, NonFinite, Options, Thresholds, Tolerance};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -116,6 +116,8 @@ pub struct Limits {
     pub thresholds: Option<Thresholds>,
     /// What the verdict rests on.
     pub judge: Judge,
+    /// What happens to pairs that are not finite.
+    pub nonfinite: NonFinite,
     /// The formula behind the numbers, with its values.
     pub derivation: String,
 }
@@ -124,7 +126,7 @@ impl Limits {
     /// Every element within a tolerance.
     pub fn elements(tolerance: Tolerance, derivation: impl Into<String>) -> Limits {
         let (allowed, judge) = (AllowedMismatches::NONE, Judge::Elements);
-        Limits { tolerance, allowed, thresholds: None, judge, derivation: derivation.into() }
+        Limits { tolerance, allowed, thresholds: None, judge, nonfinite: NonFinite::Fail, derivation: derivation.into() }
     }
 
     /// The same limits with thresholds on metrics.
@@ -134,7 +136,10 @@ impl Limits {
 
     /// Options under which a comparison with [`tolerance`](Limits::tolerance) judges by these limits.
     pub fn options(&self, options: Options) -> Options {
-        let options = options.allow_mismatches(self.allowed);
+        let mut options = options.allow_mismatches(self.allowed);
+        if self.nonfinite == NonFinite::EqualWhenSame {
+            options = options.nonfinite(self.nonfinite);
+        }
         match self.thresholds {
             Some(thresholds) => options.thresholds(thresholds, self.judge),
             None => options,

@@ -5,7 +5,7 @@ use super::{Computation, Limits, Profile, paddle};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::verify::render::short;
-use crate::verify::{AllowedMismatches, Judge, Scale, Thresholds, Tolerance};
+use crate::verify::{AllowedMismatches, Judge, NonFinite, Scale, Thresholds, Tolerance};
 
 /// A profile's rule.
 pub(super) struct Entry {
@@ -29,7 +29,7 @@ pub(super) const ENTRIES: [Entry; Profile::ALL.len()] = [
     Entry { name: "ck", source: "Composable Kernel, check_err.hpp and gpu_verification.hpp (2024)", rule: ck },
     Entry { name: "ck-2026", source: "Composable Kernel, check_err.hpp (498ed36, 2026)", rule: ck_2026 },
     Entry { name: "torch", source: "PyTorch, torch/testing/_comparison.py", rule: |q| q.table(&TORCH) },
-    Entry { name: "numpy", source: "NumPy 2.4, numpy.testing.assert_allclose", rule: |q| q.given(1e-7, 0.0, "for every format") },
+    Entry { name: "numpy", source: "NumPy 2.4, numpy.testing.assert_allclose", rule: numpy },
     Entry { name: "jax", source: "JAX 0.10, jax/_src/public_test_util.py", rule: |q| q.table(&JAX) },
     Entry { name: "rocblas", source: "rocBLAS b520bc8, near.hpp", rule: rocblas },
     Entry { name: "hipdnn", source: "hipDNN, DynamicTolerances (rocm-libraries 4069, 013469f)", rule: hipdnn },
@@ -87,6 +87,11 @@ impl Question<'_> {
         let limits = Limits::elements(Tolerance::new(self.epsilon(), 0.0)?, derivation);
         Ok(limits.with_thresholds(Thresholds { relative_l2: threshold, ..Thresholds::OFF }, Judge::Thresholds))
     }
+}
+
+fn numpy(q: &Question<'_>) -> Result<Limits> {
+    let limits = q.given(1e-7, 0.0, "for every format; NaN equals NaN, and an infinity itself")?;
+    Ok(Limits { nonfinite: NonFinite::EqualWhenSame, ..limits })
 }
 
 fn ck(q: &Question<'_>) -> Result<Limits> {

@@ -86,6 +86,27 @@ fn the_headline_says_what_was_judged() {
     assert_eq!(unmeasured, "FAIL  by metrics that were not measured; 4 elements agree");
 }
 
+#[test]
+fn shares_are_100_percent_only_where_they_are_all() {
+    for (part, whole, text) in [
+        (1, 4, "25"),
+        (3, 98_304, "0.0031"),
+        (996, 1000, "99.6"),
+        (99_996, 100_000, "99.996"),
+        (4, 4, "100"),
+        (999_999_999, 1_000_000_000, "above 99.99"),
+    ] {
+        assert_eq!(percent(part, whole), text, "{part} of {whole}");
+    }
+}
+
+#[test]
+fn first_mismatches_have_both_values() {
+    let text = report(&[1.0, 22.5, 3.0, 5.0], &[1.0, 2.0, 3.0, 4.0], 0.0, &Options::default()).to_string();
+    let lines = "  first      [1]   result 22.5   reference 2\n             [3]   result 5      reference 4\n";
+    assert!(text.contains(lines), "{text}");
+}
+
 /// The report of f32 numbers on the host.
 fn report(result: &[f32], reference: &[f32], atol: f64, options: &Options) -> Report {
     let [a, r] = [result, reference].map(|x| DeviceMem::from_slice(&Device::host(), x).unwrap());
@@ -104,22 +125,14 @@ fn passing_tolerances_say_whether_they_are_needed() {
     let always = Options::default().explain(Explain::Always);
     let same = always.clone().nonfinite(NonFinite::EqualWhenSame);
     for (result, reference, atol, options, label, text, reason) in [
-        (
-            [8.5, 1.0],
-            [8.0, 1.0],
-            0.0,
-            &always,
-            "would pass",
-            "with --rtol 0.0625 (atol as it is) or --atol 0.5 (rtol as it is)",
-            "a mismatch",
-        ),
+        ([8.5, 1.0], [8.0, 1.0], 0.0, &always, "would pass", "with rtol 0.0625 (atol as it is) or atol 0.5 (rtol as it is)", "a mismatch"),
         (
             [8.5, 1.0],
             [8.0, 1.0],
             0.5,
             &always,
             "margin",
-            "would still pass with --rtol 0 (atol as it is) or --atol 0.5 (rtol as it is)",
+            "would still pass with rtol 0 (atol as it is) or atol 0.5 (rtol as it is)",
             "the bound",
         ),
         (
@@ -128,7 +141,7 @@ fn passing_tolerances_say_whether_they_are_needed() {
             0.0,
             &always,
             "would pass",
-            "with no rtol (atol as it is) or --atol 0.5 (rtol as it is)",
+            "with no rtol (atol as it is) or atol 0.5 (rtol as it is)",
             "no multiple of 0",
         ),
         (
@@ -137,7 +150,7 @@ fn passing_tolerances_say_whether_they_are_needed() {
             0.0,
             &always,
             "would pass",
-            "with --rtol 0.0625 (atol as it is) or --atol 0.5 (rtol as it is), finite pairs only",
+            "with rtol 0.0625 (atol as it is) or atol 0.5 (rtol as it is), finite pairs only",
             "no tolerance passes a NaN",
         ),
         (
@@ -146,7 +159,7 @@ fn passing_tolerances_say_whether_they_are_needed() {
             1.0,
             &same,
             "margin",
-            "would still pass with --rtol 0 (atol as it is) or --atol 0.5 (rtol as it is)",
+            "would still pass with rtol 0 (atol as it is) or atol 0.5 (rtol as it is)",
             "two NaN that pass",
         ),
     ] {
