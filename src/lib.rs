@@ -1,7 +1,18 @@
-//! Tells whether a low-precision GPU kernel is right.
+// The README is the first page. Its relative links lead to the packed crate's files: the first definition of a label counts.
+//! [docs/causes.md]: https://docs.rs/crate/hipverify/latest/source/docs/causes.md
+//! [docs/formats.md]: https://docs.rs/crate/hipverify/latest/source/docs/formats.md
+//! [docs/numerics.md]: https://docs.rs/crate/hipverify/latest/source/docs/numerics.md
+//! [docs/nvidia.md]: https://docs.rs/crate/hipverify/latest/source/docs/nvidia.md
+//! [docs/program.md]: https://docs.rs/crate/hipverify/latest/source/docs/program.md
+//! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
+//! [docs/rocm.md]: https://docs.rs/crate/hipverify/latest/source/docs/rocm.md
+//! [docs/tolerances.md]: https://docs.rs/crate/hipverify/latest/source/docs/tolerances.md
 //!
-//! See the README for a tour. The layers of this crate, from the top down; each uses some of those below it and none above (CONTRIBUTING.md
-//! has the picture, and which uses which):
+#![doc = include_str!("../README.md")]
+//!
+//! ## The layers of this crate
+//!
+//! From the top down; each uses some of those below it and none above (CONTRIBUTING.md has the picture, and which uses which):
 //!
 //! | layer | what it is |
 //! |---|---|
@@ -42,8 +53,3 @@ pub use build_info::{BuildInfo, build_info};
 pub use device::{Device, DeviceMem, Event, Stream, TensorRef};
 pub use dtype::DType;
 pub use error::{Error, Result};
-
-/// Compiles and runs the examples of the README.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -924,6 +924,39 @@ fn screens_fit_narrow_terminals() {
     assert!(run.out.lines().all(|l| l.chars().count() <= 60), "{}", run.out);
 }
 
+/// All mismatches, the difference, and pictures of where it is.
+#[test]
+fn one_tensor_can_be_listed_subtracted_and_drawn() {
+    let folder = Folder::new();
+    let values = |step: f32| f32s(&(0..64).map(|i| i as f32 + if i % 9 == 4 { step } else { 0.0 }).collect::<Vec<_>>());
+    folder.put("r.npy", &npy("<f4", "False", "(8, 8)", &values(0.0)));
+    folder.put("x.npy", &npy("<f4", "False", "(8, 8)", &values(0.5)));
+    let run = folder.run("compare x.npy r.npy --atol 0.25 --mismatches m.tsv --diff d.npy --heatmap h.png --map");
+    assert_eq!((run.code, run.err.as_str()), (1, ""), "{}", run.out);
+    let list = std::fs::read_to_string(folder.path("m.tsv")).unwrap();
+    let lines: Vec<&str> = list.lines().collect();
+    assert_eq!(lines[..2], ["index\tcoordinates\tresult\treference\tdifference\tratio", "4\t[0,4]\t4.5\t4.0\t0.5\t2.0"], "{list}");
+    assert_eq!(lines.len(), 1 + 7, "more than are on the screen: {list}");
+    assert!(std::fs::read(folder.path("h.png")).unwrap().starts_with(b"\x89PNG"));
+    assert!(run.out.contains("  0 |    +   |\n") && run.out.contains("ratio to the tolerance"), "{}", run.out);
+    folder.put("half.npy", &npy("<f4", "False", "(8, 8)", &f32s(&[0.5; 64])));
+    let (_, json) = folder.json("compare d.npy half.npy --atol 0 --json");
+    assert_eq!(json["tensors"][0]["report"]["mismatches"], 57, "seven differences of 0.5, zeros elsewhere");
+    let run = folder.run("compare x.npy r.npy --atol 0.25 --mismatches -");
+    assert_eq!((run.code, run.out.as_str()), (1, list.as_str()), "the list alone");
+    folder.put("many.safetensors", &safetensors(&[("a", "F32", &[1], f32s(&[1.0])), ("b", "F32", &[1], f32s(&[1.0]))]));
+    for (line, words) in [
+        ("x.npy r.npy --mismatches r.npy", "--mismatches r.npy: that file is one of those to be compared"),
+        ("x.npy r.npy --diff no/such/d.npy", "no/such/d.npy: No such file"),
+        ("x.npy r.npy --diff d.txt", "`txt` names no format"),
+        ("x.npy r.npy --mismatches - --json", "2 outputs are for standard output"),
+        ("many.safetensors many.safetensors --heatmap h.png", "--heatmap is for one tensor; choose one with --tensor"),
+    ] {
+        let run = folder.run(&format!("compare {line}"));
+        assert!(run.code == 2 && (run.err.clone() + &run.out).contains(words), "{line}: {}{}", run.out, run.err);
+    }
+}
+
 #[test]
 fn rows_say_why_they_fail() {
     let folder = Folder::new();

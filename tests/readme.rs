@@ -47,6 +47,20 @@ fn links_lead_somewhere() {
     }
 }
 
+/// Links of the README have a target there, and another one in the documentation of the crate, whose first page it is.
+#[test]
+fn links_of_the_readme_have_two_targets() {
+    let (readme, crate_page) = (include_str!("../README.md"), include_str!("../src/lib.rs"));
+    let labels: Vec<&str> = readme.split("][").skip(1).filter_map(|rest| rest.split(']').next()).collect();
+    assert!(labels.len() > 9, "{labels:?}");
+    for label in labels {
+        assert!(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(label).exists(), "{label}");
+        assert!(readme.contains(&format!("\n[{label}]: {label}\n")), "README.md does not say where {label} is");
+        let target = format!("//! [{label}]: https://docs.rs/crate/hipverify/latest/source/{label}\n");
+        assert!(crate_page.contains(&target), "src/lib.rs does not say where {label} is");
+    }
+}
+
 /// A page that nothing leads to is not read.
 #[test]
 fn the_index_names_every_page() {

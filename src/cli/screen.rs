@@ -92,10 +92,14 @@ pub(super) fn wrapped(text: &str, width: usize, indent: usize) -> String {
     lines.join("\n")
 }
 
-/// The last space up to column `width`, behind the indentation and at least one word.
+/// The last space up to column `width`, else the first behind it; behind the indentation and at least one word.
 fn break_at(line: &str, width: usize, indent: usize) -> Option<usize> {
-    let words = line.char_indices().take(width + 1).skip(indent + 1);
-    words.filter(|&(at, c)| c == ' ' && !line[..at].trim().is_empty()).map(|(at, _)| at).last()
+    let spaces = || {
+        let columns = line.char_indices().enumerate().skip(indent + 1);
+        columns.filter(|&(_, (at, c))| c == ' ' && !line[..at].trim().is_empty())
+    };
+    let last = spaces().take_while(|&(column, _)| column <= width).last();
+    last.or_else(|| spaces().next()).map(|(_, (at, _))| at)
 }
 
 /// A name of at most `most` characters: what is too long loses its middle.
@@ -258,7 +262,7 @@ mod tests {
         for (text, broken) in [
             ("  label  one two", "  label  one two"),
             ("  label  one two three four", "  label  one two\n         three\n         four"),
-            ("  label  onetwothreefour five", "  label\n         onetwothreefour\n         five"),
+            ("  label  onetwothreefour five", "  label  onetwothreefour\n         five"),
             ("onetwothreefourfivesix", "onetwothreefourfivesix"),
         ] {
             assert_eq!(wrapped(text, 16, 9), broken);

@@ -3,7 +3,9 @@
 //! Two files with one tensor each give one screen. Files with several are matched by name: a line each and a summary; a name
 //! that only one file has is a failure, as a tensor that was not written is what a comparison is for.
 
+mod extra;
 mod output;
+mod picture;
 mod tolerance;
 
 pub(super) use output::painted;
@@ -15,6 +17,7 @@ use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile};
 use crate::verify::{Explain, Options, Report, Verdict, gpu_verify_with};
 use anyhow::{Result, bail};
+use extra::ExtraArgs;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -32,6 +35,8 @@ pub(super) struct Args {
     tolerance: ToleranceArgs,
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    extra: ExtraArgs,
     /// The tensor of REFERENCE, where its name is not that of --tensor
     #[arg(long, value_name = "NAME", requires = "tensor", help_heading = "Input")]
     reference_tensor: Option<String>,
@@ -99,12 +104,12 @@ impl CaseVerdict {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        if let Some(path) = &self.junit {
-            self.is_no_input(path)?;
-        }
+        self.check_outputs()?;
         match self.judge() {
-            Ok(cases) => {
-                output::show(self, &cases)?;
+            Ok((cases, picture)) => {
+                if !self.outputs().any(|(_, path)| path.as_os_str() == "-") {
+                    output::show(self, &cases, &picture)?;
+                }
                 output::junit(self, &cases)?;
                 Ok(outcome(&cases))
             }
@@ -116,17 +121,28 @@ impl Args {
         }
     }
 
-    /// Refuses to write over a tensor file.
-    fn is_no_input(&self, path: &Path) -> Result<()> {
-        let Ok(target) = path.canonicalize() else { return Ok(()) };
-        if [&self.result, &self.reference].into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
-            bail!("--junit {}: that file is one of those to be compared", path.display());
+    /// The files that are to be written.
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        self.extra.files().chain(self.junit.as_deref().map(|path| ("--junit", path)))
+    }
+
+    /// Refuses to write over a tensor file, or several things to standard output.
+    fn check_outputs(&self) -> Result<()> {
+        let dashes = self.outputs().filter(|(_, path)| path.as_os_str() == "-").count();
+        if dashes + usize::from(self.json) > 1 {
+            bail!("{} outputs are for standard output; give files for all but one", dashes + usize::from(self.json));
+        }
+        for (flag, path) in self.outputs() {
+            let Ok(target) = path.canonicalize() else { continue };
+            if [&self.result, &self.reference].into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
+                bail!("{flag} {}: that file is one of those to be compared", path.display());
+            }
         }
         Ok(())
     }
 
-    /// Opens the files and compares.
-    fn judge(&self) -> Result<Vec<Case>> {
+    /// Opens the files and compares; with a picture, if one is asked for.
+    fn judge(&self) -> Result<(Vec<Case>, String)> {
         // Before the files are read: a tolerance that is none, a device that is not there.
         self.tolerance.check()?;
         let device = Device::open(&self.device)?;
@@ -136,13 +152,17 @@ impl Args {
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
         let result = self.input.open(&self.result, 0, 2, None)?;
         let reference = self.input.open(&self.reference, 1, 2, reference_name)?;
-        let Some((a, b)) = self.one_pair(&result, &reference)? else { return self.compare_all(&result, &reference, &device) };
+        let Some((a, b)) = self.one_pair(&result, &reference)? else {
+            self.extra.none()?;
+            return Ok((self.compare_all(&result, &reference, &device)?, String::new()));
+        };
         let started = Instant::now();
         let progress = screen::spinner("compare");
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
         let report = self.compare(&name, a, b, &device);
         progress.finish_and_clear();
-        Ok(vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report?)), time: started.elapsed() }])
+        let (report, picture) = report?;
+        Ok((vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }], picture))
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
@@ -179,7 +199,7 @@ impl Args {
                 None => CaseVerdict::Only(reference.path().to_owned()),
                 Some(a) if both_empty(a, b) => CaseVerdict::Empty,
                 Some(a) => match self.compare(b.name(), a, b, device) {
-                    Ok(report) => CaseVerdict::Compared(Box::new(report)),
+                    Ok((report, _)) => CaseVerdict::Compared(Box::new(report)),
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
@@ -197,7 +217,8 @@ impl Args {
         Ok(cases)
     }
 
-    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, device: &Device) -> Result<Report> {
+    /// The report, and a picture if one is asked for.
+    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, device: &Device) -> Result<(Report, String)> {
         // Shapes first: what a comparison refuses need not be read.
         if let (Some(a), Some(b)) = (result.layout(), reference.layout())
             && a.shape() != b.shape()
@@ -212,7 +233,9 @@ impl Args {
         let options = self.tolerance.options(options);
         let (mut a, mut b) = (None, None);
         let (a, b) = (place(device, &result, &mut a)?, place(device, &reference, &mut b)?);
-        Ok(gpu_verify_with(&a, &b, &limits.tolerance, &options)?)
+        let report = gpu_verify_with(&a, &b, &limits.tolerance, &options)?;
+        let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
+        Ok((report, picture))
     }
 }
 

@@ -11,8 +11,8 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Prints the verdicts.
-pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
+/// Prints the verdicts, and the picture of one.
+pub(super) fn show(args: &Args, cases: &[Case], picture: &str) -> Result<()> {
     if args.json {
         return screen::print_json(&document(args, cases, None));
     }
@@ -20,6 +20,7 @@ pub(super) fn show(args: &Args, cases: &[Case]) -> Result<()> {
         [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(&report.to_string(), report.verdict),
         _ => table(args, cases),
     };
+    text += picture;
     if one_file(args) {
         text += &format!("  {WARN}note       both are one file: this says nothing about what made it{WARN:#}\n");
     }

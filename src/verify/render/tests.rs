@@ -185,17 +185,6 @@ fn numbers_that_are_not_finite_are_counted_by_class() {
     }
 }
 
-/// Each takes 4 characters and 2 for the gap: 19 of them are 112 with the gap before the first.
-#[test]
-fn the_first_mismatches_fill_a_line() {
-    let [result, reference] = [1.0, 0.0].map(|x| (0..100).map(|i| if i < 10 { 0.0 } else { x }).collect::<Vec<f32>>());
-    for (mismatches, end) in [(19, ""), (20, " ..."), (64, " ...")] {
-        let report = report(&result, &reference, 0.0, &Options::default().first(mismatches));
-        let listed: Vec<String> = (10..29).map(|i| format!("[{i}]")).collect();
-        assert_eq!(after(&report, "first"), Some(listed.join("  ") + end), "{mismatches} mismatches");
-    }
-}
-
 /// JSON has no infinities.
 #[test]
 #[cfg(feature = "cli")]

@@ -1,0 +1,209 @@
+//! A tensor as a picture: its elements in blocks, each with the largest ratio of difference to tolerance in it.
+
+use std::io::{self, Write};
+
+/// Blocks of elements, the last dimension across, all others down.
+pub(super) struct Grid {
+    /// Rows and columns of the tensor.
+    extents: [usize; 2],
+    /// Elements of a block, down and across.
+    block: [usize; 2],
+    /// Blocks, down and across.
+    blocks: [usize; 2],
+    /// The largest ratio of each block, row by row; infinite where a pair is not finite and does not pass.
+    ratios: Vec<f64>,
+}
+
+/// Colours by ratio: up to so much, this.
+const COLOURS: [(f64, [u8; 3]); 6] = [
+    (0.0, [255, 255, 255]),
+    (0.5, [204, 232, 207]),
+    (1.0, [120, 190, 130]),
+    (10.0, [250, 200, 90]),
+    (100.0, [235, 120, 50]),
+    (f64::MAX, [190, 30, 30]),
+];
+
+/// What is not finite.
+const NOT_FINITE: [u8; 3] = [140, 0, 160];
+
+/// Characters by ratio, as the colours.
+const SHADES: [char; 6] = [' ', '.', ':', '+', '#', '@'];
+
+/// Pixels of a picture without its axes, at least, where there are so many blocks.
+const LEAST_SIZE: usize = 256;
+
+/// Space for the axes: six digits at the left, one line below.
+const MARGIN: [usize; 2] = [14, 52];
+
+impl Grid {
+    /// Of at most so many blocks down and across.
+    pub(super) fn new(shape: &[usize], most: [usize; 2]) -> Grid {
+        let elements: usize = shape.iter().product();
+        let across = match shape {
+            [] => 1,
+            // A vector is folded to a square.
+            [n] if *n > most[1] => n.isqrt() + usize::from(n.isqrt() * n.isqrt() < *n),
+            [.., last] => *last,
+        };
+        let extents = [elements.div_ceil(across.max(1)), across];
+        let block = [0, 1].map(|i| extents[i].div_ceil(most[i]).max(1));
+        let blocks = [0, 1].map(|i| extents[i].div_ceil(block[i]));
+        Grid { extents, block, blocks, ratios: vec![0.0; blocks[0] * blocks[1]] }
+    }
+
+    /// Takes an element.
+    pub(super) fn add(&mut self, index: usize, ratio: f64) {
+        let (row, column) = (index / self.extents[1], index % self.extents[1]);
+        let cell = &mut self.ratios[row / self.block[0] * self.blocks[1] + column / self.block[1]];
+        *cell = cell.max(ratio);
+    }
+
+    /// The class of a block: the index of its colour, or one more for what is not finite.
+    fn class(&self, row: usize, column: usize) -> usize {
+        let ratio = self.ratios[row * self.blocks[1] + column];
+        COLOURS.iter().position(|(most, _)| ratio <= *most).unwrap_or(COLOURS.len())
+    }
+
+    /// The picture in characters, with the first row and column of each block at the edge.
+    pub(super) fn text(&self) -> String {
+        let label = self.extents[0].to_string().len();
+        let mut out = format!("  {:label$}  [0, {}] in blocks of {} x {}\n", "", self.extents[1] - 1, self.block[0], self.block[1]);
+        for row in 0..self.blocks[0] {
+            let line: String = (0..self.blocks[1]).map(|column| SHADES.get(self.class(row, column)).copied().unwrap_or('!')).collect();
+            out += &format!("  {:>label$} |{line}|\n", row * self.block[0]);
+        }
+        out + "  ratio to the tolerance: 0 ' '  to 0.5 .  to 1 :  to 10 +  to 100 #  above @  not finite !\n"
+    }
+
+    /// The picture as a PNG, with indices of rows and columns at its axes.
+    pub(super) fn png(&self, out: &mut dyn Write) -> io::Result<()> {
+        let scale = (LEAST_SIZE / self.blocks[0].max(self.blocks[1])).max(1);
+        let [height, width] = [self.blocks[0] * scale, self.blocks[1] * scale];
+        let mut canvas = Canvas::new(height + MARGIN[0], (width + MARGIN[1]).max(2 * MARGIN[1]));
+        for y in 0..height {
+            for x in 0..width {
+                let colour = COLOURS.get(self.class(y / scale, x / scale)).map_or(NOT_FINITE, |c| c.1);
+                canvas.set(y, MARGIN[1] + x, colour);
+            }
+        }
+        for tick in 0..4 {
+            let [row, column] = self.blocks.map(|n| n * tick / 4);
+            canvas.number(row * self.block[0], row * scale, MARGIN[1] - 2, true);
+            canvas.number(column * self.block[1], height + 2, MARGIN[1] + column * scale, false);
+        }
+        canvas.write(out)
+    }
+}
+
+/// Pixels.
+struct Canvas {
+    height: usize,
+    width: usize,
+    pixels: Vec<u8>,
+}
+
+/// Digits, three pixels wide and five high, a row in three bits.
+const DIGITS: [[u8; 5]; 10] = [
+    [7, 5, 5, 5, 7],
+    [2, 6, 2, 2, 7],
+    [7, 1, 7, 4, 7],
+    [7, 1, 7, 1, 7],
+    [5, 5, 7, 1, 1],
+    [7, 4, 7, 1, 7],
+    [7, 4, 7, 5, 7],
+    [7, 1, 1, 1, 1],
+    [7, 5, 7, 5, 7],
+    [7, 5, 7, 1, 7],
+];
+
+/// Pixels from one digit to the next; each of its pixels is two by two.
+const ADVANCE: usize = 8;
+
+impl Canvas {
+    fn new(height: usize, width: usize) -> Canvas {
+        Canvas { height, width, pixels: vec![255; 3 * height * width] }
+    }
+
+    /// Colours a pixel; what lies outside is not drawn.
+    fn set(&mut self, y: usize, x: usize, colour: [u8; 3]) {
+        if y < self.height && x < self.width {
+            let at = 3 * (y * self.width + x);
+            self.pixels[at..at + 3].copy_from_slice(&colour);
+        }
+    }
+
+    /// Draws a number whose top is at `y`; it begins at `x`, or ends there.
+    fn number(&mut self, n: usize, y: usize, x: usize, ends: bool) {
+        let text = n.to_string();
+        let left = if ends { x.saturating_sub(ADVANCE * text.len()) } else { x };
+        for (i, digit) in text.bytes().enumerate() {
+            for (row, bits) in DIGITS[usize::from(digit - b'0')].iter().enumerate() {
+                for column in (0..3).filter(|column| bits >> (2 - column) & 1 == 1) {
+                    for pixel in 0..4 {
+                        self.set(y + 2 * row + pixel / 2, left + ADVANCE * i + 2 * column + pixel % 2, [60, 60, 60]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let size = |n: usize| u32::try_from(n).map_err(io::Error::other);
+        let mut encoder = png::Encoder::new(out, size(self.width)?, size(self.height)?);
+        encoder.set_color(png::ColorType::Rgb);
+        encoder.write_header()?.write_image_data(&self.pixels)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_take_their_largest_ratio() {
+        for (shape, most, blocks, index, at, reason) in [
+            (&[4, 6][..], [16, 60], [4, 6], 7, (1, 1), "an element a block"),
+            (&[4, 6], [2, 3], [2, 3], 23, (1, 2), "two by two"),
+            (&[2, 3, 5], [6, 2], [6, 2], 29, (5, 1), "all dimensions but the last go down"),
+            (&[100], [10, 10], [10, 10], 99, (9, 9), "a vector is a square"),
+            (&[101], [20, 20], [10, 11], 100, (9, 1), "its last row is not full"),
+            (&[], [9, 9], [1, 1], 0, (0, 0), "a scalar"),
+        ] {
+            let mut grid = Grid::new(shape, most);
+            assert_eq!(grid.blocks, blocks, "{reason}");
+            grid.add(index, 5.0);
+            grid.add(index, 2.0);
+            let all = (0..blocks[0]).flat_map(|row| (0..blocks[1]).map(move |column| (row, column)));
+            let drawn: Vec<_> = all.filter(|&(row, column)| grid.class(row, column) > 0).collect();
+            assert_eq!(drawn, [at], "{reason}");
+            assert_eq!(grid.text().matches('+').count(), 2, "the block and the legend: {reason}");
+        }
+    }
+
+    #[test]
+    fn every_ratio_has_a_class() {
+        for (ratio, class) in [(0.0, 0), (1e-9, 1), (0.5, 1), (1.0, 2), (1.01, 3), (10.0, 3), (99.0, 4), (1e300, 5), (f64::INFINITY, 6)] {
+            let mut grid = Grid::new(&[1], [1, 1]);
+            grid.add(0, ratio);
+            assert_eq!(grid.class(0, 0), class, "{ratio}");
+        }
+    }
+
+    #[test]
+    fn pictures_have_their_colours_and_indices() {
+        let mut grid = Grid::new(&[8, 8], [512, 512]);
+        grid.add(9, 50.0);
+        let mut file = Vec::new();
+        grid.png(&mut file).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size()];
+        let info = reader.next_frame(&mut pixels).unwrap();
+        assert_eq!((info.height, info.width), (256 + 14, 256 + 52));
+        let pixel = |y: usize, x: usize| &pixels[3 * (y * 308 + x)..][..3];
+        assert_eq!((pixel(33, 52 + 33), pixel(63, 52 + 63)), (&[235, 120, 50][..], &[235, 120, 50][..]), "block [1, 1], 32 pixels wide");
+        assert_eq!((pixel(31, 52 + 33), pixel(64, 52 + 64)), (&[255; 3][..], &[255; 3][..]), "its neighbours");
+        assert_eq!(pixel(64, 52 - 2 - 8), [60; 3], "the index of row 2 at the left axis");
+    }
+}
