@@ -20,6 +20,7 @@ const VECTORS: &str = "8";
 
 /// The flags of `check`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify check gemm a.npy b.npy result.npy --arch gfx90a")]
 pub(super) struct Args {
     #[command(subcommand)]
     what: What,
