@@ -4,6 +4,7 @@
 //! [docs/numerics.md]: https://docs.rs/crate/hipverify/latest/source/docs/numerics.md
 //! [docs/nvidia.md]: https://docs.rs/crate/hipverify/latest/source/docs/nvidia.md
 //! [docs/program.md]: https://docs.rs/crate/hipverify/latest/source/docs/program.md
+//! [docs/program.md#without-a-reference]: https://docs.rs/crate/hipverify/latest/source/docs/program.md#without-a-reference
 //! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
 //! [docs/rocm.md]: https://docs.rs/crate/hipverify/latest/source/docs/rocm.md
 //! [docs/tolerances.md]: https://docs.rs/crate/hipverify/latest/source/docs/tolerances.md
