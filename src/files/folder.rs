@@ -66,7 +66,7 @@ pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tenso
         }));
     }
     if tensors.is_empty() {
-        return Err("a folder without tensors: .npy, .npz, .safetensors".to_owned());
+        return Err("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth".to_owned());
     }
     Ok(tensors)
 }
@@ -82,7 +82,7 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Str
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         if path.is_dir() {
             list(&path, depth + 1, files)?;
-        } else if matches!(extension.as_str(), "npy" | "npz" | "safetensors") || is_index(&path) {
+        } else if matches!(extension.as_str(), "npy" | "npz" | "safetensors" | "pt" | "pth") || is_index(&path) {
             files.push(path);
         }
     }

@@ -1,4 +1,4 @@
-//! Tensor files: .npy, .npz, .safetensors with shards, folders of them, and raw data.
+//! Tensor files: .npy, .npz, .safetensors with shards, PyTorch's .pt (feature `torch`), folders of them, and raw data.
 //!
 //! [`TensorFile::open`] finds the format by the first bytes (by the name where a format has no magic number) and lists the tensors: name, type,
 //! shape. [`Tensor::load`] gives the data, which lie where the file lies. They are copied only where their order in the file is not ours: big-endian
@@ -29,6 +29,8 @@ mod npz;
 mod safetensors;
 mod source;
 mod target;
+#[cfg(feature = "torch")]
+mod torch;
 mod write;
 
 pub use data::Loaded;
@@ -82,6 +84,8 @@ pub enum Kind {
     Npz,
     /// Named tensors.
     Safetensors,
+    /// Tensors of PyTorch.
+    Torch,
     /// Elements and nothing else.
     Raw,
     /// An index of .safetensors files that make one.
@@ -227,6 +231,7 @@ impl std::fmt::Display for Kind {
             Kind::Npy => "npy",
             Kind::Npz => "npz",
             Kind::Safetensors => "safetensors",
+            Kind::Torch => "PyTorch",
             Kind::Raw => "raw",
             Kind::Sharded => "sharded safetensors",
             Kind::Folder => "folder",
@@ -282,7 +287,7 @@ fn read(path: &Path, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), S
     let file = File { path: path.into(), source, options };
     let tensors = match kind {
         Kind::Npy => file.npy().map(|t| vec![t]),
-        Kind::Npz => file.npz(),
+        Kind::Npz => return file.archive(),
         Kind::Safetensors => file.safetensors(),
         _ => file.raw().map(|t| vec![t]),
     };
@@ -311,9 +316,18 @@ impl File<'_> {
         Ok(self.tensor(String::new(), header.descr.text, header.shape, content))
     }
 
-    fn npz(&self) -> Result<Vec<Tensor>, String> {
+    /// A zip archive: of arrays, or PyTorch's.
+    fn archive(&self) -> Result<(Kind, Vec<Tensor>), String> {
         let mut archive = npz::Archive::open(self.source.clone())?;
-        (0..archive.len()).map(|index| self.member(&mut archive, index)).collect()
+        #[cfg(feature = "torch")]
+        {
+            let names = (0..archive.len()).map(|index| archive.name(index)).collect::<Result<Vec<_>, _>>()?;
+            if torch::folder(&names).is_some() {
+                return Ok((Kind::Torch, torch::read(self, &mut archive, &names)?));
+            }
+        }
+        let tensors = (0..archive.len()).map(|index| self.member(&mut archive, index)).collect::<Result<_, _>>()?;
+        Ok((Kind::Npz, tensors))
     }
 
     /// One array of an archive. What is wrong with it concerns no other one.

@@ -256,7 +256,7 @@ fn folders_and_shards_are_one_file() {
         }
     }
     std::fs::create_dir_all(root.join("none")).unwrap();
-    assert!(open(&root.join("none")).unwrap_err().to_string().ends_with("a folder without tensors: .npy, .npz, .safetensors"));
+    assert!(open(&root.join("none")).unwrap_err().to_string().ends_with("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth"));
 }
 
 #[test]

@@ -198,7 +198,7 @@ mod tests {
         let mut file = Vec::new();
         grid.png(&mut file).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size()];
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
         assert_eq!((info.height, info.width), (256 + 14, 256 + 52));
         let pixel = |y: usize, x: usize| &pixels[3 * (y * 308 + x)..][..3];

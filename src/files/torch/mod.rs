@@ -1,0 +1,245 @@
+//! PyTorch's .pt and .pth files: a zip archive of a pickle, which says what tensors there are, and of their memory.
+//!
+//! Tensors are called by the keys that lead to them, joined by dots. Memory is used where it lies, with the tensor's own strides.
+
+mod pickle;
+
+use super::data::{Numbers, Order, Place};
+use super::npz::Archive;
+use super::{File, Tensor};
+use crate::device::Layout;
+use crate::dtype::DType;
+use pickle::{Pickle, Strided, Value};
+use std::collections::HashMap;
+
+/// The most values that are looked at: a container that holds another one many times, again and again, has no end otherwise.
+const MOST_VALUES: usize = 10_000_000;
+
+/// How deep containers may be.
+const MAX_DEPTH: usize = 64;
+
+/// The most bytes of the pickle: sizes and names, no data.
+const MAX_PICKLE: u64 = 1 << 30;
+
+/// Storages that say which type they hold, and the numbers that make an element.
+const STORAGES: [(&str, DType, usize); 12] = [
+    ("DoubleStorage", DType::F64, 1),
+    ("FloatStorage", DType::F32, 1),
+    ("HalfStorage", DType::F16, 1),
+    ("BFloat16Storage", DType::Bf16, 1),
+    ("LongStorage", DType::I64, 1),
+    ("IntStorage", DType::I32, 1),
+    ("ShortStorage", DType::I16, 1),
+    ("CharStorage", DType::I8, 1),
+    ("ByteStorage", DType::U8, 1),
+    ("BoolStorage", DType::Bool, 1),
+    ("ComplexFloatStorage", DType::F32, 2),
+    ("ComplexDoubleStorage", DType::F64, 2),
+];
+
+/// The folder of an archive that PyTorch wrote; `None` for any other.
+pub(super) fn folder(names: &[String]) -> Option<&str> {
+    names.iter().find_map(|name| name.strip_suffix("data.pkl"))
+}
+
+/// The tensors of an archive, in the order of the pickle.
+pub(super) fn read(file: &File<'_>, archive: &mut Archive, names: &[String]) -> Result<Vec<Tensor>, String> {
+    let members: HashMap<&str, usize> = names.iter().enumerate().map(|(index, name)| (name.as_str(), index)).collect();
+    let folder = folder(names).ok_or("no data.pkl")?;
+    let text = |archive: &mut Archive, name: &str| -> Result<Option<Vec<u8>>, String> {
+        let Some(&index) = members.get(format!("{folder}{name}").as_str()) else { return Ok(None) };
+        let (size, _) = archive.start(index, |_| 0)?;
+        let limit = file.options.max_memory.min(MAX_PICKLE);
+        Ok(Some(archive.member(index, 0, size as usize)?.load(limit, file.options.checksums)?.into_owned()))
+    };
+    let big_endian = text(archive, "byteorder")?.is_some_and(|order| order == b"big");
+    let pickle = text(archive, "data.pkl")?.ok_or("no data.pkl")?;
+    let pickle = pickle::read(&pickle).map_err(|e| format!("data.pkl: {e}"))?;
+    let mut found = Vec::new();
+    collect(&pickle, &pickle.root, String::new(), 0, &mut 0, &mut found)?;
+    let mut tensors = Vec::with_capacity(found.len());
+    for (name, tensor) in found {
+        let member = members.get(format!("{folder}data/{}", tensor.storage.key).as_str()).copied();
+        let stored = tensor.dtype.as_deref().unwrap_or(&tensor.storage.class).to_owned();
+        let content = content(archive, member, &tensor, big_endian);
+        tensors.push(file.tensor(name, stored, tensor.shape.clone(), content));
+    }
+    Ok(tensors)
+}
+
+/// Every tensor below a value, with its name.
+fn collect(
+    pickle: &Pickle,
+    value: &Value,
+    name: String,
+    depth: usize,
+    values: &mut usize,
+    found: &mut Vec<(String, std::rc::Rc<Strided>)>,
+) -> Result<(), String> {
+    *values += 1;
+    if depth > MAX_DEPTH || *values > MOST_VALUES {
+        return Err(format!("data.pkl: containers deeper than {MAX_DEPTH}, or more than {MOST_VALUES} values"));
+    }
+    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+    match value {
+        Value::Tensor(tensor) => found.push((name, tensor.clone())),
+        Value::Tuple(items) | Value::List(items) => {
+            for (i, item) in pickle.containers[*items].iter().enumerate() {
+                collect(pickle, item, below(&i.to_string()), depth + 1, values, found)?;
+            }
+        }
+        Value::Dict(items) => {
+            for (i, pair) in pickle.containers[*items].chunks_exact(2).enumerate() {
+                let key = match &pair[0] {
+                    Value::Text(key) => key.to_string(),
+                    Value::Int(key) => key.to_string(),
+                    _ => format!("#{i}"),
+                };
+                collect(pickle, &pair[1], below(&key), depth + 1, values, found)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// What a tensor's memory means, and where it is.
+fn content(archive: &mut Archive, member: Option<usize>, tensor: &Strided, big_endian: bool) -> Result<(Numbers, Place), String> {
+    let class = tensor.storage.class.rsplit('.').next().unwrap_or_default();
+    let named = tensor.dtype.as_deref().and_then(|name| name.rsplit('.').next()?.parse().ok()).map(|dtype: DType| (dtype, 1));
+    let known = named.or_else(|| STORAGES.iter().find(|s| s.0 == class).map(|s| (s.1, s.2)));
+    let (dtype, parts) = known.ok_or_else(|| format!("storage {} is not supported", tensor.storage.class))?;
+    let (mut shape, mut strides, mut offset) = (tensor.shape.clone(), tensor.strides.clone(), tensor.offset);
+    if parts > 1 {
+        let scaled = strides.iter().map(|&s| s.checked_mul(parts as isize)).collect::<Option<Vec<_>>>().zip(offset.checked_mul(parts));
+        (strides, offset) = scaled.ok_or("its strides overflow")?;
+        shape.push(parts);
+        strides.push(1);
+    }
+    let layout = Layout::strided(&shape, &strides, offset).map_err(|e| e.to_string())?;
+    let index = member.ok_or_else(|| format!("its memory, data/{}, is not in the archive", tensor.storage.key))?;
+    let (size, _) = archive.start(index, |_| 0)?;
+    let needed = dtype.bytes_for(layout.end()).filter(|&bytes| bytes as u64 <= size);
+    needed.ok_or_else(|| format!("it reaches beyond its memory, data/{} of {size} bytes", tensor.storage.key))?;
+    let order = if big_endian && dtype.unit_bytes() > 1 { Order::BigEndian(dtype.unit_bytes()) } else { Order::Ours };
+    Ok((Numbers { dtype, layout, order }, Place::Member(archive.member(index, 0, size as usize)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{Kind, ReadOptions, TensorFile};
+    use std::io::Write;
+
+    /// An archive as PyTorch writes it, with a storage of four numbers.
+    fn open(pickle: &[u8], data: &[u8]) -> crate::Result<TensorFile> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.pt");
+        let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
+        let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+        for (name, bytes) in [("data.pkl", pickle), ("byteorder", b"little"), ("data/0", data), ("version", b"3\n")] {
+            zip.start_file(format!("archive/{name}"), options).unwrap();
+            zip.write_all(bytes).unwrap();
+        }
+        zip.finish().unwrap();
+        TensorFile::open(&path, &ReadOptions::default())
+    }
+
+    /// The opcodes of a tensor of 2 x 2 elements, as `torch.save` writes them.
+    fn tensor(storage: &str, offset: u8, strides: [u8; 2]) -> Vec<u8> {
+        let mut out = b"ctorch._utils\n_rebuild_tensor_v2\nq\x02((X\x07\0\0\0storageq\x03ctorch\n".to_vec();
+        out.extend(storage.as_bytes());
+        out.extend(b"\nq\x04X\x01\0\0\x000q\x05X\x03\0\0\0cpuq\x06K\x04tq\x07Q");
+        out.extend([b'K', offset]);
+        out.extend(b"K\x02K\x02\x86q\x08");
+        out.extend([b'K', strides[0], b'K', strides[1]]);
+        out.extend(b"\x86q\x09\x89ccollections\nOrderedDict\nq\x0a)Rq\x0btq\x0cRq\x0d");
+        out
+    }
+
+    /// `{key: value}`.
+    fn dictionary(key: &str, value: &[u8]) -> Vec<u8> {
+        let mut out = b"\x80\x02}q\x00X".to_vec();
+        out.extend((key.len() as u32).to_le_bytes());
+        out.extend(key.as_bytes());
+        out.extend(value);
+        out.extend(b"s.");
+        out
+    }
+
+    #[test]
+    fn tensors_are_found_in_containers() {
+        let data: Vec<u8> = [1f32, 2.0, 3.0, 4.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let one = tensor("FloatStorage", 0, [2, 1]);
+        let list = [&b"]q\x01("[..], &one, &tensor("FloatStorage", 0, [1, 2]), b"e"].concat();
+        for (value, names, numbers, reason) in [
+            (&one, &["w"][..], [1.0, 2.0, 3.0, 4.0], "dense"),
+            (&tensor("FloatStorage", 0, [1, 2]), &["w"], [1.0, 3.0, 2.0, 4.0], "transposed"),
+            (&tensor("FloatStorage", 1, [0, 1]), &["w"], [2.0, 3.0, 2.0, 3.0], "a row that is repeated"),
+            (&list, &["w.0", "w.1"], [1.0, 2.0, 3.0, 4.0], "a list"),
+            (&[b"}X\x01\0\0\0b", &one[..], b"s"].concat(), &["w.b"], [1.0, 2.0, 3.0, 4.0], "a dictionary in a dictionary"),
+        ] {
+            let file = open(&dictionary("w", value), &data).unwrap();
+            let found: Vec<&str> = file.tensors().iter().map(Tensor::name).collect();
+            assert_eq!((file.kind(), found), (Kind::Torch, names.to_vec()), "{reason}");
+            let loaded = file.tensors()[0].load().unwrap();
+            let values: Vec<f64> =
+                (0..4).map(|i| DType::F32.decode(DType::F32.load_bits(loaded.bytes(), loaded.layout().index(i)))).collect();
+            assert_eq!((loaded.dtype(), values), (DType::F32, numbers.to_vec()), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tensor_is_refused_by_its_name() {
+        for (value, words) in [
+            (&b"cos\nsystem\nX\x02\0\0\0id\x85R"[..], "class os.system is not one of tensors and containers"),
+            (b"cbuiltins\neval\n", "class builtins.eval is not"),
+            (b"ctorch\nload\n", "class torch.load is not"),
+            (b"X\x02\0\0\0osX\x06\0\0\0system\x93", "class os.system is not"),
+            (b"(i__main__\nX\n", "opcode 0x69 is not"),
+            (b"ccollections\nOrderedDict\n)\x81", "opcode 0x81 is not"),
+            (b"ccollections\nOrderedDict\nK\x01\x85R", "a call of collections.OrderedDict with arguments that are not a tensor's"),
+            (b"K\x01K\x02b", "opcode BUILD of what is no dictionary"),
+            (b"h\x07", "memo 7 was not written"),
+            (b"r\xff\xff\xff\xff", "memo 4294967295 of a pickle of"),
+            (b"X\xff\xff\xff\xff", "4294967295 bytes at byte"),
+            (b"00", "the stack is empty"),
+            (b"e", "no mark"),
+            (b"K\x01Q", "a persistent id that is no tuple"),
+        ] {
+            let error = open(&dictionary("w", value), &[0; 16]).unwrap_err().to_string();
+            assert!(error.contains("data.pkl: byte ") && error.contains(words), "{words}: {error}");
+        }
+        for (value, words) in [
+            (tensor("FloatStorage", 1, [2, 1]), "it reaches beyond its memory, data/0 of 16 bytes"),
+            (tensor("QInt8Storage", 0, [2, 1]), "storage torch.QInt8Storage is not supported"),
+        ] {
+            let file = open(&dictionary("w", &value), &[0; 16]).unwrap();
+            let error = file.tensors()[0].load().unwrap_err().to_string();
+            assert!(error.contains(words), "{words}: {error}");
+        }
+    }
+
+    /// Containers in containers, as deep as the pickle is long, and one that holds itself.
+    #[test]
+    fn endless_containers_are_errors() {
+        let deep = [&b"]"[..], &[b'\x85'; 1_000_000]].concat();
+        for value in [&deep[..], b"]q\x05h\x05a"] {
+            let error = open(&dictionary("w", value), &[0; 16]).unwrap_err().to_string();
+            assert!(error.contains("containers deeper than 64"), "{error}");
+        }
+    }
+
+    #[test]
+    fn damaged_pickles_are_errors_or_tensors() {
+        let whole = dictionary("w", &tensor("FloatStorage", 0, [2, 1]));
+        for at in 0..whole.len() {
+            assert!(pickle::read(&whole[..at]).is_err(), "{at}");
+            for flip in [1, 0x80, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[at] ^= flip;
+                let _ = pickle::read(&damaged); // never a panic
+            }
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Pickles as PyTorch writes them, read without executing anything: a stack, a memo, tensors and containers. An opcode or class beyond that is an error that
+//! names it.
+
+use std::rc::Rc;
+
+/// A pickle that was read.
+pub(super) struct Pickle {
+    pub(super) root: Value,
+    /// What containers hold; of a dictionary keys and values in turn. They stand beside each other, as a pickle may nest them as deep as it is long,
+    /// or in a circle.
+    pub(super) containers: Vec<Vec<Value>>,
+}
+
+/// What a pickle holds. A container is the number of its place in [`Pickle::containers`].
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Int(i64),
+    /// Nothing, a truth value, a number or bytes: what no tensor is made of.
+    Other,
+    Text(Rc<str>),
+    Tuple(usize),
+    List(usize),
+    Dict(usize),
+    /// A class or a function, by module and name.
+    Class(Rc<str>),
+    Storage(Rc<Storage>),
+    Tensor(Rc<Strided>),
+}
+
+/// Memory that tensors share.
+#[derive(Debug)]
+pub(super) struct Storage {
+    /// The class, such as `torch.FloatStorage`.
+    pub(super) class: Rc<str>,
+    /// The name of its file.
+    pub(super) key: Rc<str>,
+}
+
+/// A tensor in a storage; sizes in elements.
+#[derive(Debug)]
+pub(super) struct Strided {
+    pub(super) storage: Rc<Storage>,
+    pub(super) offset: usize,
+    pub(super) shape: Vec<usize>,
+    pub(super) strides: Vec<isize>,
+    /// The element type, where the storage does not say.
+    pub(super) dtype: Option<Rc<str>>,
+}
+
+/// Reads a pickle.
+pub(super) fn read(bytes: &[u8]) -> Result<Pickle, String> {
+    Machine { bytes, at: 0, stack: Vec::new(), marks: Vec::new(), memo: Vec::new(), containers: Vec::new() }.run()
+}
+
+struct Machine<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    stack: Vec<Value>,
+    /// Heights of the stack.
+    marks: Vec<usize>,
+    memo: Vec<Option<Value>>,
+    containers: Vec<Vec<Value>>,
+}
+
+impl<'a> Machine<'a> {
+    fn run(mut self) -> Result<Pickle, String> {
+        loop {
+            let start = self.at;
+            let opcode = self.take(1)?[0];
+            if opcode == b'.' {
+                return Ok(Pickle { root: self.pop()?, containers: self.containers });
+            }
+            self.step(opcode).map_err(|e| format!("byte {start}: {e}"))?;
+        }
+    }
+
+    fn step(&mut self, opcode: u8) -> Result<(), String> {
+        match opcode {
+            0x80 => drop(self.take(1)?), // PROTO
+            0x95 => drop(self.take(8)?), // FRAME
+            b'(' => self.marks.push(self.stack.len()),
+            b'0' => drop(self.pop()?),
+            b'N' | 0x88 | 0x89 => self.stack.push(Value::Other), // None, True, False
+            b'K' => self.integer(1)?,
+            b'M' => self.integer(2)?,
+            b'J' => {
+                let bytes = self.array::<4>()?;
+                self.stack.push(Value::Int(i32::from_le_bytes(bytes).into()));
+            }
+            0x8a => self.long()?,
+            b'G' => {
+                self.take(8)?;
+                self.stack.push(Value::Other);
+            }
+            b'X' => self.text(4)?,
+            0x8c => self.text(1)?,
+            b'B' | b'T' => self.skipped(4)?,
+            b'C' | b'U' => self.skipped(1)?,
+            b'q' => self.put(1)?,
+            b'r' => self.put(4)?,
+            0x94 => self.remember(self.memo.len())?,
+            b'h' => self.get(1)?,
+            b'j' => self.get(4)?,
+            b'c' => self.global()?,
+            0x93 => self.stack_global()?,
+            b'Q' => self.persistent()?,
+            b'R' => self.reduce()?,
+            b'b' => self.build()?,
+            _ => return self.container(opcode),
+        }
+        Ok(())
+    }
+
+    fn container(&mut self, opcode: u8) -> Result<(), String> {
+        match opcode {
+            b')' => self.hold(Vec::new(), Value::Tuple),
+            b']' => self.hold(Vec::new(), Value::List),
+            b'}' => self.hold(Vec::new(), Value::Dict),
+            0x85..=0x87 => {
+                let from = self.stack.len().checked_sub(usize::from(opcode - 0x84)).ok_or("the stack is empty")?;
+                let items = self.stack.split_off(from);
+                self.hold(items, Value::Tuple);
+            }
+            b't' => {
+                let items = self.since_mark()?;
+                self.hold(items, Value::Tuple);
+            }
+            b'a' => {
+                let item = self.pop()?;
+                self.extend(vec![item])?;
+            }
+            b'e' => {
+                let items = self.since_mark()?;
+                self.extend(items)?;
+            }
+            b's' => {
+                let (value, key) = (self.pop()?, self.pop()?);
+                self.insert(vec![key, value])?;
+            }
+            b'u' => {
+                let items = self.since_mark()?;
+                self.insert(items)?;
+            }
+            other => return Err(format!("opcode {other:#04x} is not one of tensors and containers")),
+        }
+        Ok(())
+    }
+
+    /// Puts a new container on the stack.
+    fn hold(&mut self, items: Vec<Value>, kind: fn(usize) -> Value) {
+        self.stack.push(kind(self.containers.len()));
+        self.containers.push(items);
+    }
+
+    fn take(&mut self, n: usize) -> Result<&'a [u8], String> {
+        let end = self.at.checked_add(n).filter(|&end| end <= self.bytes.len());
+        let end = end.ok_or_else(|| format!("{n} bytes at byte {} exceed the pickle's {}", self.at, self.bytes.len()))?;
+        let taken = &self.bytes[self.at..end];
+        self.at = end;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N)?);
+        Ok(array)
+    }
+
+    /// An unsigned number of so many bytes.
+    fn number(&mut self, bytes: usize) -> Result<usize, String> {
+        Ok(self.take(bytes)?.iter().rev().fold(0, |n, &b| n << 8 | usize::from(b)))
+    }
+
+    fn integer(&mut self, bytes: usize) -> Result<(), String> {
+        let n = self.number(bytes)?;
+        self.stack.push(Value::Int(n as i64));
+        Ok(())
+    }
+
+    /// Two's complement of any length; beyond 64 bits it is no size of a tensor.
+    fn long(&mut self) -> Result<(), String> {
+        let length = self.number(1)?;
+        let bytes = self.take(length)?;
+        let negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
+        let mut full = [if negative { 0xff } else { 0 }; 8];
+        if length > full.len() {
+            self.stack.push(Value::Other);
+            return Ok(());
+        }
+        full[..length].copy_from_slice(bytes);
+        self.stack.push(Value::Int(i64::from_le_bytes(full)));
+        Ok(())
+    }
+
+    fn text(&mut self, length: usize) -> Result<(), String> {
+        let n = self.number(length)?;
+        let text = std::str::from_utf8(self.take(n)?).map_err(|e| format!("text: {e}"))?;
+        self.stack.push(Value::Text(text.into()));
+        Ok(())
+    }
+
+    fn skipped(&mut self, length: usize) -> Result<(), String> {
+        let n = self.number(length)?;
+        self.take(n)?;
+        self.stack.push(Value::Other);
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Result<Value, String> {
+        // What lies under a mark belongs to whoever takes the mark.
+        let least = self.marks.last().copied().unwrap_or(0);
+        if self.stack.len() <= least {
+            return Err("the stack is empty".to_owned());
+        }
+        self.stack.pop().ok_or_else(|| "the stack is empty".to_owned())
+    }
+
+    fn since_mark(&mut self) -> Result<Vec<Value>, String> {
+        let mark = self.marks.pop().ok_or("no mark")?;
+        Ok(self.stack.split_off(mark.min(self.stack.len())))
+    }
+
+    fn put(&mut self, bytes: usize) -> Result<(), String> {
+        let n = self.number(bytes)?;
+        self.remember(n)
+    }
+
+    fn remember(&mut self, n: usize) -> Result<(), String> {
+        // Each entry is written by an opcode: there are no more than bytes.
+        if n > self.bytes.len() {
+            return Err(format!("memo {n} of a pickle of {} bytes", self.bytes.len()));
+        }
+        let value = self.stack.last().cloned().ok_or("the stack is empty")?;
+        if self.memo.len() <= n {
+            self.memo.resize(n + 1, None);
+        }
+        self.memo[n] = Some(value);
+        Ok(())
+    }
+
+    fn get(&mut self, bytes: usize) -> Result<(), String> {
+        let n = self.number(bytes)?;
+        let value = self.memo.get(n).cloned().flatten().ok_or_else(|| format!("memo {n} was not written"))?;
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn extend(&mut self, items: Vec<Value>) -> Result<(), String> {
+        match self.stack.last() {
+            Some(Value::List(list)) => self.containers[*list].extend(items),
+            _ => return Err("items of what is no list".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, items: Vec<Value>) -> Result<(), String> {
+        match self.stack.last() {
+            Some(Value::Dict(dict)) if items.len().is_multiple_of(2) => self.containers[*dict].extend(items),
+            _ => return Err("pairs of what is no dictionary".to_owned()),
+        }
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<&'a str, String> {
+        let length = self.bytes[self.at..].iter().position(|&b| b == b'\n').ok_or("a line does not end")?;
+        let line = self.take(length)?;
+        self.take(1)?;
+        std::str::from_utf8(line).map_err(|e| format!("a name: {e}"))
+    }
+
+    fn global(&mut self) -> Result<(), String> {
+        let (module, name) = (self.line()?, self.line()?);
+        self.class(module, name)
+    }
+
+    fn stack_global(&mut self) -> Result<(), String> {
+        match (self.pop()?, self.pop()?) {
+            (Value::Text(name), Value::Text(module)) => self.class(&module, &name),
+            _ => Err("a class without a name".to_owned()),
+        }
+    }
+
+    /// A class is only a name here; what is not one of tensors and containers is refused at once.
+    fn class(&mut self, module: &str, name: &str) -> Result<(), String> {
+        let full = format!("{module}.{name}");
+        let dtype = module == "torch" && name.parse::<crate::dtype::DType>().is_ok();
+        let storage = matches!(module, "torch" | "torch.storage") && name.ends_with("Storage");
+        if dtype || storage || [REBUILD_2, REBUILD_3, PARAMETER, ORDERED].contains(&full.as_str()) {
+            self.stack.push(Value::Class(full.into()));
+            return Ok(());
+        }
+        Err(format!("class {full} is not one of tensors and containers"))
+    }
+
+    /// `('storage', class, key, device, elements)`.
+    fn persistent(&mut self) -> Result<(), String> {
+        let Value::Tuple(id) = self.pop()? else { return Err("a persistent id that is no tuple".to_owned()) };
+        match &self.containers[id][..] {
+            [Value::Text(kind), Value::Class(class), Value::Text(key), ..] if &**kind == "storage" => {
+                let storage = Storage { class: class.clone(), key: key.clone() };
+                self.stack.push(Value::Storage(Rc::new(storage)));
+                Ok(())
+            }
+            _ => Err("a persistent id that is no storage".to_owned()),
+        }
+    }
+
+    fn reduce(&mut self) -> Result<(), String> {
+        let (Value::Tuple(arguments), Value::Class(class)) = (self.pop()?, self.pop()?) else {
+            return Err("a call of what is no function".to_owned());
+        };
+        let value = match (&*class, &self.containers[arguments][..]) {
+            (ORDERED, []) => {
+                self.hold(Vec::new(), Value::Dict);
+                return Ok(());
+            }
+            (PARAMETER, [data @ Value::Tensor(_), ..]) => data.clone(),
+            (REBUILD_2, [Value::Storage(storage), offset, shape, strides, ..]) => self.tensor(storage, [offset, shape, strides], None)?,
+            (REBUILD_3, [Value::Storage(storage), offset, shape, strides, _, _, Value::Class(dtype), ..]) => {
+                self.tensor(storage, [offset, shape, strides], Some(dtype.clone()))?
+            }
+            _ => return Err(format!("a call of {class} with arguments that are not a tensor's")),
+        };
+        self.stack.push(value);
+        Ok(())
+    }
+
+    fn tensor(&self, storage: &Rc<Storage>, [offset, shape, strides]: [&Value; 3], dtype: Option<Rc<str>>) -> Result<Value, String> {
+        let numbers = |value: &Value| match value {
+            Value::Tuple(items) => self.containers[*items].iter().map(number).collect::<Result<Vec<i64>, _>>(),
+            _ => Err("a shape that is no tuple".to_owned()),
+        };
+        let size = |n: i64| usize::try_from(n).map_err(|_| format!("{n} is no size"));
+        let shape = numbers(shape)?.into_iter().map(size).collect::<Result<_, _>>()?;
+        let strides = numbers(strides)?.into_iter().map(|n| n as isize).collect();
+        let tensor = Strided { storage: storage.clone(), offset: size(number(offset)?)?, shape, strides, dtype };
+        Ok(Value::Tensor(Rc::new(tensor)))
+    }
+
+    /// Attributes of a dictionary, such as the versions of modules, say nothing about tensors.
+    fn build(&mut self) -> Result<(), String> {
+        self.pop()?;
+        match self.stack.last() {
+            Some(Value::Dict(_)) => Ok(()),
+            _ => Err("opcode BUILD of what is no dictionary".to_owned()),
+        }
+    }
+}
+
+const REBUILD_2: &str = "torch._utils._rebuild_tensor_v2";
+const REBUILD_3: &str = "torch._utils._rebuild_tensor_v3";
+const PARAMETER: &str = "torch._utils._rebuild_parameter";
+const ORDERED: &str = "collections.OrderedDict";
+
+fn number(value: &Value) -> Result<i64, String> {
+    match value {
+        Value::Int(n) => Ok(*n),
+        _ => Err("a size that is no whole number".to_owned()),
+    }
+}
