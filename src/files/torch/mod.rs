@@ -12,8 +12,8 @@ use crate::dtype::DType;
 use pickle::{Pickle, Strided, Value};
 use std::collections::HashMap;
 
-/// The most values that are looked at: a container that holds another one many times, again and again, has no end otherwise.
-const MOST_VALUES: usize = 10_000_000;
+/// The most values that are looked at, and bytes of their names: a container that holds another one many times, again and again, has no end otherwise.
+const MOST_NAMED: usize = 1 << 27;
 
 /// How deep containers may be.
 const MAX_DEPTH: usize = 64;
@@ -73,19 +73,19 @@ fn collect(
     value: &Value,
     name: String,
     depth: usize,
-    values: &mut usize,
+    named: &mut usize,
     found: &mut Vec<(String, std::rc::Rc<Strided>)>,
 ) -> Result<(), String> {
-    *values += 1;
-    if depth > MAX_DEPTH || *values > MOST_VALUES {
-        return Err(format!("data.pkl: containers deeper than {MAX_DEPTH}, or more than {MOST_VALUES} values"));
+    *named += 1 + name.len();
+    if depth > MAX_DEPTH || *named > MOST_NAMED {
+        return Err(format!("data.pkl: containers deeper than {MAX_DEPTH}, or more than {MOST_NAMED} values and bytes of names"));
     }
     let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
     match value {
         Value::Tensor(tensor) => found.push((name, tensor.clone())),
         Value::Tuple(items) | Value::List(items) => {
             for (i, item) in pickle.containers[*items].iter().enumerate() {
-                collect(pickle, item, below(&i.to_string()), depth + 1, values, found)?;
+                collect(pickle, item, below(&i.to_string()), depth + 1, named, found)?;
             }
         }
         Value::Dict(items) => {
@@ -95,7 +95,7 @@ fn collect(
                     Value::Int(key) => key.to_string(),
                     _ => format!("#{i}"),
                 };
-                collect(pickle, &pair[1], below(&key), depth + 1, values, found)?;
+                collect(pickle, &pair[1], below(&key), depth + 1, named, found)?;
             }
         }
         _ => {}
