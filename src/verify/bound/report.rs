@@ -189,8 +189,14 @@ impl fmt::Display for BoundReport {
             let places: Vec<String> = self.first.iter().map(|e| format!("{:?}", e.coordinates)).collect();
             write!(f, "\n  {:<LABEL$}{}", "first", places.join("  "))?;
         }
-        let quantiles = [0.5, 0.99].map(|share| short(self.quantile(share), 3));
-        write!(f, "\n  {:<LABEL$}half of the elements below {} of their bounds, 99 % below {}", "ratios", quantiles[0], quantiles[1])?;
+        // Beyond the last bin nothing is known.
+        let below = [("half of the elements", 0.5), ("99 %", 0.99)].map(|(what, share)| (what, self.quantile(share)));
+        let below =
+            below.iter().filter(|(_, ratio)| ratio.is_finite()).map(|(what, ratio)| format!("{what} below {} x bound", short(*ratio, 3)));
+        let below = below.collect::<Vec<_>>();
+        if !below.is_empty() {
+            write!(f, "\n  {:<LABEL$}{}", "ratios", below.join(", "))?;
+        }
         match self.smallest_error {
             e if e.is_finite() => write!(f, "\n  {:<LABEL$}a relative error of {} everywhere fails", "power", short(e, 3))?,
             _ => write!(f, "\n  {:<LABEL$}no relative error everywhere fails", "power")?,
