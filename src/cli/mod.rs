@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Mismatch) => ExitCode::from(1),
         Ok(Outcome::NoVerdict) => ExitCode::from(2),
         Ok(Outcome::Untrusted) => ExitCode::from(3),
-        // Whoever read the output wants no more of it.
+        // The reader of the output wants no more of it.
         Err(e) if e.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(e) => {
             let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");

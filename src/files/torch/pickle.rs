@@ -207,7 +207,7 @@ impl<'a> Machine<'a> {
     }
 
     fn pop(&mut self) -> Result<Value, String> {
-        // What lies under a mark belongs to whoever takes the mark.
+        // What lies under a mark belongs to the opcode that takes the mark.
         let least = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= least {
             return Err("the stack is empty".to_owned());
