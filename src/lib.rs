@@ -18,7 +18,7 @@
 //! | layer | what it is |
 //! |---|---|
 //! | `cli` | the program, feature `cli` |
-//! | [`suite`] | the replay of published measurements; uses only what is public |
+//! | [`suite`] | cases, what came out of them, and the replay of published measurements; uses only what is public |
 //! | [`check`] | the result of a GEMM or convolution judged from its operands |
 //! | [`bandwidth`] | what a device's memory can do |
 //! | [`verify`] | the comparison, its metrics and its report |
