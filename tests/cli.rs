@@ -168,6 +168,7 @@ fn every_bad_input_is_told_clearly() {
     folder.put("magic.npy", b"\x93NUMPZ and so on");
     folder.put("two.npy", &npy_f32(&[1.0, 2.0]));
     folder.put("empty.npy", &npy_f32(&[]));
+    folder.put("rules.toml", b"[[rule]]\natoll = 1");
     folder.put("u64.npy", &npy("<u8", "False", "(3,)", &[0; 24]));
     folder.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
     folder.put("text.npy", &npy("<U3", "False", "(1,)", &[0; 12]));
@@ -197,6 +198,11 @@ fn every_bad_input_is_told_clearly() {
         ("compare - -", "standard input can be read once"),
         ("compare good.npy good.npy --include [", "invalid value '[' for '--include <GLOB>'"),
         ("compare good.npy good.npy --rule w", "GLOB:KEY=VALUE is wanted"),
+        ("compare good.npy good.npy --rules rules.toml", "rules.toml: line 2: unknown key `atoll`; did you mean `atol`?"),
+        ("compare good.npy good.npy --rules absent.toml", "absent.toml: No such file"),
+        ("compare good.npy good.npy --baseline good.npy", "--baseline is for profile flash-attention"),
+        ("compare good.npy good.npy --profile flash-attention --baseline empty.npy", "the baseline: the result: shape [0] does not match [3]"),
+        ("compare good.npy good.npy --allowed-share 2", "a share is between 0 and 1"),
         ("compare good.npy good.npy --max-memory 1X", "unit `X`; known: K M G T"),
         ("inspect /dev/zero --dtype f32 --shape 4", "takes 16 bytes, the file holds 17"),
         ("inspect /dev/zero", "raw data need --dtype and --shape"),
@@ -545,6 +551,9 @@ fn names_choose_tensors_and_tolerances() {
     };
     folder.put("r.safetensors", &tensors(2.0));
     folder.put("x.safetensors", &tensors(2.25));
+    folder.put("b.safetensors", &tensors(2.125));
+    folder.put("one.safetensors", &safetensors(&[("a.bias", "F32", &[2], f32s(&[2.125, 1.0]))]));
+    folder.put("rules.toml", b"[[rule]]\nname = 'a.*'\natol = 0.25\n\n[[rule]]\ndtype = 'f32'\nmax_rel = 0.125\n");
     for (flags, code, rows, reason) in [
         ("", 1, 4, "all, with a tensor without elements, which equals itself"),
         ("--include *.bias", 1, 2, "one pattern"),
@@ -553,6 +562,17 @@ fn names_choose_tensors_and_tolerances() {
         ("--include a.* --rule *.bias:atol=0.1 --rule *:rtol=0.2", 1, 2, "the first that matches counts"),
         ("--include a.* --atol 0.5 --rule *.bias:profile=torch", 1, 2, "a rule outweighs the flags"),
         ("--atol 0.5 --exclude none", 0, 3, "the flags alone"),
+        ("--exclude none --rules rules.toml", 0, 3, "rules of a file"),
+        ("--exclude none --rules rules.toml --rule b.*:atol=0", 1, 3, "those of flags come first"),
+        ("--exclude none --allowed-share 0.5 --rtol 0", 0, 3, "half of the elements may differ"),
+        ("--exclude none --allowed-share 0.49 --rtol 0", 1, 3, "no half of two elements"),
+        ("--exclude none --allowed-count 1 --rtol 0", 0, 3, "one may differ"),
+        ("--exclude none --relative-l1 0.09", 0, 3, "a norm above 0.25 / 3"),
+        ("--exclude none --relative-l1 0.08", 1, 3, "a norm below it"),
+        ("--exclude none --relative-l2 0.11", 1, 3, "a norm below 0.25 / sqrt(5)"),
+        ("--exclude none --profile flash-attention --baseline b.safetensors", 0, 3, "half as wrong, twice that allowed"),
+        ("--exclude none --profile flash-attention --baseline r.safetensors", 1, 3, "a baseline without error"),
+        ("--exclude none --profile flash-attention --baseline one.safetensors", 2, 3, "no baseline for two of three"),
         ("--include none", 2, 0, "nothing but nothing is no pass"),
         ("--include nobody", 2, 0, "no tensor"),
     ] {

@@ -41,7 +41,7 @@ const FOOT: &str = "Documentation: docs/program.md, and docs/reading-a-report.md
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     /// Compares a result with a reference: two tensors, or all tensors of two files
-    Compare(compare::Args),
+    Compare(Box<compare::Args>),
     /// Judges the result of a GEMM or a convolution from its operands, without a reference
     Check(check::Args),
     /// Shows what a tensor file holds: shapes, dtypes, ranges, classes of values

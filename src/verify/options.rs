@@ -240,13 +240,20 @@ impl Thresholds {
     /// # Errors
     /// [`Error::InvalidArgument`] when one is negative or NaN; infinity switches a metric off.
     pub fn new(rms: f64, absolute: f64, relative: f64) -> Result<Thresholds> {
-        for (what, value) in [("RMS threshold", rms), ("absolute threshold", absolute), ("relative threshold", relative)] {
-            if value.is_nan() || value < 0.0 {
-                let limit = "a threshold is 0 or larger".to_owned();
-                return Err(Error::InvalidArgument { what, value: value.to_string(), limit });
-            }
-        }
+        threshold("RMS threshold", rms)?;
+        threshold("absolute threshold", absolute)?;
+        threshold("relative threshold", relative)?;
         Ok(Thresholds { rms, absolute, relative, ..Thresholds::OFF })
+    }
+
+    /// The same with thresholds of the relative norms.
+    ///
+    /// # Errors
+    /// As [`new`](Thresholds::new).
+    pub fn with_norms(self, relative_l1: f64, relative_l2: f64) -> Result<Thresholds> {
+        threshold("relative L1 threshold", relative_l1)?;
+        threshold("relative L2 threshold", relative_l2)?;
+        Ok(Thresholds { relative_l1, relative_l2, ..self })
     }
 
     /// rocMLIR's defaults of 2022: RMS 3e-5, absolute 100, relative 1e-6 (100, that is off, for 16-bit and smaller floats).
@@ -254,6 +261,14 @@ impl Thresholds {
         let small_float = dtype.float_format().is_some_and(|f| f.mantissa_bits < 23);
         Thresholds { rms: 3e-5, absolute: 100.0, relative: if small_float { 100.0 } else { 1e-6 }, ..Thresholds::OFF }
     }
+}
+
+/// That a number is a threshold.
+fn threshold(what: &'static str, value: f64) -> Result<()> {
+    if value >= 0.0 {
+        return Ok(());
+    }
+    Err(Error::InvalidArgument { what, value: value.to_string(), limit: "a threshold is 0 or larger".to_owned() })
 }
 
 /// What a verdict rests on.

@@ -3,9 +3,11 @@
 //! Two files with one tensor each give one screen. Files with several are matched by name: a line each and a summary; a name
 //! that only one file has is a failure, as a tensor that was not written is what a comparison is for.
 
+mod beside;
 mod extra;
 mod output;
 mod picture;
+mod rules;
 mod tolerance;
 
 pub(super) use output::painted;
@@ -15,13 +17,14 @@ use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile};
-use crate::verify::{Explain, Options, Report, Verdict, gpu_verify_with};
-use anyhow::{Result, bail};
+use crate::verify::{Explain, Options, Report, Tolerance, Verdict, gpu_verify_with};
+use anyhow::{Context, Result, bail, ensure};
+use beside::Beside;
 use extra::ExtraArgs;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tolerance::ToleranceArgs;
+use tolerance::{Rules, ToleranceArgs};
 
 /// The flags of `compare`.
 #[derive(Debug, clap::Args)]
@@ -71,6 +74,27 @@ Examples:
   hipverify compare result.npy reference.npy
   hipverify compare result.safetensors reference.safetensors --include '*.weight' --rule '*.norm.*:rtol=1e-2' --junit junit.xml
   hipverify compare result.bin reference.npy --dtype f16,- --shape 128,256 --accumulations 4096";
+
+/// What a run compares with, the same for all tensors.
+struct Setting {
+    device: Device,
+    rules: Rules,
+    baseline: Option<Beside>,
+}
+
+impl Setting {
+    /// The largest error of the baseline of a tensor, where there is one.
+    fn baseline_error(&self, name: &str, reference: &TensorRef<'_>) -> Result<Option<f64>> {
+        let Some(baseline) = &self.baseline else { return Ok(None) };
+        let tensor = baseline.tensor(name)?.load()?;
+        let mut copy = None;
+        let tensor = place(&self.device, &tensor, &mut copy)?;
+        let options = Options::counts().explain(Explain::Never);
+        let report = gpu_verify_with(&tensor, reference, &Tolerance::exact(), &options).context("the baseline")?;
+        ensure!(report.nonfinite_pairs == 0, "the baseline: {} pairs are not finite", report.nonfinite_pairs);
+        Ok(Some(report.worst_absolute.map_or(0.0, |worst| worst.value)))
+    }
+}
 
 /// What became of one tensor.
 struct Case {
@@ -144,7 +168,7 @@ impl Args {
     /// Opens the files and compares; with a picture, if one is asked for.
     fn judge(&self) -> Result<(Vec<Case>, String)> {
         // Before the files are read: a tolerance that is none, a device that is not there.
-        self.tolerance.check()?;
+        let rules = self.tolerance.rules()?;
         let device = Device::open(&self.device)?;
         if [&self.result, &self.reference].iter().all(|path| path.as_os_str() == "-") {
             bail!("result and reference are both `-`: standard input can be read once");
@@ -152,14 +176,16 @@ impl Args {
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
         let result = self.input.open(&self.result, 0, 2, None)?;
         let reference = self.input.open(&self.reference, 1, 2, reference_name)?;
+        let baseline = Beside::open("--baseline", self.tolerance.baseline.as_deref(), &self.input)?;
+        let setting = Setting { device, rules, baseline };
         let Some((a, b)) = self.one_pair(&result, &reference)? else {
             self.extra.none()?;
-            return Ok((self.compare_all(&result, &reference, &device)?, String::new()));
+            return Ok((self.compare_all(&result, &reference, &setting)?, String::new()));
         };
         let started = Instant::now();
         let progress = screen::spinner("compare");
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
-        let report = self.compare(&name, a, b, &device);
+        let report = self.compare(&name, a, b, &setting);
         progress.finish_and_clear();
         let (report, picture) = report?;
         Ok((vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }], picture))
@@ -188,7 +214,7 @@ impl Args {
     }
 
     /// Every tensor of either file, in the order of the reference, then what only the result has.
-    fn compare_all(&self, result: &TensorFile, reference: &TensorFile, device: &Device) -> Result<Vec<Case>> {
+    fn compare_all(&self, result: &TensorFile, reference: &TensorFile, setting: &Setting) -> Result<Vec<Case>> {
         let results: HashMap<&str, &Tensor> = result.tensors().iter().map(|a| (a.name(), a)).collect();
         let references: HashMap<&str, &Tensor> = reference.tensors().iter().map(|b| (b.name(), b)).collect();
         let progress = screen::Progress::new(reference.tensors().iter().map(elements).sum(), "compare");
@@ -198,7 +224,7 @@ impl Args {
             let verdict = match results.get(b.name()) {
                 None => CaseVerdict::Only(reference.path().to_owned()),
                 Some(a) if both_empty(a, b) => CaseVerdict::Empty,
-                Some(a) => match self.compare(b.name(), a, b, device) {
+                Some(a) => match self.compare(b.name(), a, b, setting) {
                     Ok((report, _)) => CaseVerdict::Compared(Box::new(report)),
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
@@ -218,7 +244,7 @@ impl Args {
     }
 
     /// The report, and a picture if one is asked for.
-    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, device: &Device) -> Result<(Report, String)> {
+    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, setting: &Setting) -> Result<(Report, String)> {
         // Shapes first: what a comparison refuses need not be read.
         if let (Some(a), Some(b)) = (result.layout(), reference.layout())
             && a.shape() != b.shape()
@@ -227,12 +253,15 @@ impl Args {
             return Err(Error::Shape { what, expected: b.shape().to_vec(), found: a.shape().to_vec() }.into());
         }
         let (result, reference) = (result.load()?, reference.load()?);
-        let limits = self.tolerance.of(name, result.dtype(), reference.dtype())?;
+        let device = &setting.device;
+        let (mut a, mut b) = (None, None);
+        let (a, b) = (place(device, &result, &mut a)?, place(device, &reference, &mut b)?);
+        let rule = setting.rules.of(name, result.dtype());
+        let baseline = if rule.wants_baseline() { setting.baseline_error(name, &b)? } else { None };
+        let limits = rule.limits(result.dtype(), reference.dtype(), baseline)?;
         let options = Options::default().explain(Explain::Always).power(true);
         let options = limits.options(options.histograms(self.histogram).cosine(self.cosine).first(self.first));
         let options = self.tolerance.options(options);
-        let (mut a, mut b) = (None, None);
-        let (a, b) = (place(device, &result, &mut a)?, place(device, &reference, &mut b)?);
         let report = gpu_verify_with(&a, &b, &limits.tolerance, &options)?;
         let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
         Ok((report, picture))

@@ -1,10 +1,11 @@
 //! Flags that say what passes, for all tensors or for those of some names.
 
-use crate::cli::input::{glob, whole};
+use super::rules::{self, Rule};
+use crate::cli::input::whole;
 use crate::dtype::DType;
-use crate::verify::{Judge, Limits, NonFinite, Options, Profile, Strict, Thresholds, Tolerance};
+use crate::verify::{NonFinite, Options, Profile, Strict};
 use anyhow::{Result, bail};
-use globset::GlobMatcher;
+use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ToleranceArgs {
@@ -20,9 +21,13 @@ pub(super) struct ToleranceArgs {
     /// Length of the sums behind each element: K of a GEMM, C*Y*X of a convolution
     #[arg(long, help_heading = "Tolerance", value_name = "N", value_parser = whole::<usize>, conflicts_with_all = ["rtol", "atol"])]
     accumulations: Option<usize>,
-    /// For tensors of these names instead of the flags above; the first that matches counts. KEY is rtol, atol, profile, accumulations
-    #[arg(long = "rule", help_heading = "Tolerance", value_name = "GLOB:KEY=VALUE,...", value_parser = named_rule)]
-    rules: Vec<NamedRule>,
+    /// For tensors of these names instead of the flags above; the first that matches counts. KEY is one of those of --rules
+    #[arg(long = "rule", help_heading = "Tolerance", value_name = "GLOB:KEY=VALUE,...", value_parser = rules::named)]
+    named: Vec<Rule>,
+    /// The same from a TOML file, after those of --rule: `[[rule]]` tables with name, dtype, rtol, atol, profile, accumulations, rms, max_abs,
+    /// max_rel, relative_l1, relative_l2, allowed_share, allowed_count, equal_nonfinite
+    #[arg(long, help_heading = "Tolerance", value_name = "FILE")]
+    rules: Option<PathBuf>,
     /// Judge by the metrics RMS, largest absolute and largest relative difference (`inf` switches one off); with --rtol or
     /// --atol the elements must pass as well
     #[arg(
@@ -34,6 +39,21 @@ pub(super) struct ToleranceArgs {
         conflicts_with = "profile"
     )]
     thresholds: Vec<f64>,
+    /// Judge by the sum of |result - reference| over that of |reference|, as by --thresholds
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
+    relative_l1: Option<f64>,
+    /// Judge by the root of the sum of squares of result - reference over that of the reference, as by --thresholds
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
+    relative_l2: Option<f64>,
+    /// This share of the elements may be beyond the tolerance, such as 0.05
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
+    allowed_share: Option<f64>,
+    /// So many elements may be beyond the tolerance, beside that share
+    #[arg(long, help_heading = "Tolerance", value_name = "N", value_parser = whole::<u64>, conflicts_with = "profile")]
+    allowed_count: Option<u64>,
+    /// A result of the same format that is taken for right: profile flash-attention allows twice its largest error
+    #[arg(long, help_heading = "Tolerance", value_name = "FILE")]
+    pub(super) baseline: Option<PathBuf>,
     /// Let NaN match NaN, and infinity match infinity of the same sign
     #[arg(long, help_heading = "Tolerance")]
     equal_nonfinite: bool,
@@ -42,124 +62,70 @@ pub(super) struct ToleranceArgs {
     strict: bool,
 }
 
-/// A choice of tolerance for the tensors whose name matches.
-#[derive(Clone, Debug)]
-struct NamedRule {
-    names: GlobMatcher,
-    choice: Choice,
+/// The rules of a run.
+#[derive(Debug)]
+pub(super) struct Rules {
+    /// Of several the first that is for a tensor counts.
+    named: Vec<Rule>,
+    /// For all others.
+    others: Rule,
 }
 
-/// Which tolerance.
-#[derive(Clone, Copy, Debug, Default)]
-struct Choice {
-    rtol: Option<f64>,
-    atol: Option<f64>,
-    profile: Option<Profile>,
-    accumulations: Option<usize>,
-}
-
-/// Reads `*.bias:rtol=1e-3,atol=1e-5`.
-fn named_rule(text: &str) -> Result<NamedRule, String> {
-    let (names, values) = text.rsplit_once(':').ok_or("GLOB:KEY=VALUE is wanted, such as `*.bias:rtol=1e-3,atol=1e-5`")?;
-    let mut choice = Choice::default();
-    for pair in values.split(',') {
-        let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
-        let number = || value.parse::<f64>().map_err(|e| format!("{key} `{value}`: {e}"));
-        match key {
-            "rtol" => choice.rtol = Some(number()?),
-            "atol" => choice.atol = Some(number()?),
-            "profile" => choice.profile = Some(value.parse().map_err(|e: crate::Error| e.to_string())?),
-            "accumulations" => choice.accumulations = Some(value.parse().map_err(|e| format!("{key} `{value}`: {e}"))?),
-            _ => return Err(format!("unknown key `{key}`; known: rtol atol profile accumulations")),
-        }
-    }
-    if (choice.rtol.is_some() || choice.atol.is_some()) && (choice.profile.is_some() || choice.accumulations.is_some()) {
-        return Err("rtol and atol cannot be used with profile and accumulations".to_owned());
-    }
-    // A tolerance that is none is told before files are read.
-    choice.limits(DType::F32, DType::F32).map_err(|e| e.to_string())?;
-    Ok(NamedRule { names: glob(names)?, choice })
-}
-
-impl Choice {
-    fn limits(&self, result: DType, reference: DType) -> Result<Limits> {
-        if let Some(profile) = self.profile {
-            return Ok(profile.limits(result, reference, self.accumulations)?);
-        }
-        Ok(if self.rtol.is_some() || self.atol.is_some() {
-            Limits::elements(Tolerance::new(self.rtol.unwrap_or(0.0), self.atol.unwrap_or(0.0))?, "given")
-        } else {
-            let tolerance = Tolerance::rounding(result, reference, self.accumulations.unwrap_or(1));
-            Limits::elements(tolerance, "what rounding explains")
-        })
+impl Rules {
+    /// The rule for a tensor whose result has this format.
+    pub(super) fn of(&self, name: &str, result: DType) -> &Rule {
+        self.named.iter().find(|rule| rule.is_for(name, result)).unwrap_or(&self.others)
     }
 }
 
 impl ToleranceArgs {
-    /// Tells what is wrong with the flags.
-    pub(super) fn check(&self) -> Result<()> {
-        self.of("", DType::F32, DType::F32).map(drop)
+    /// The rules, none of which is wrong in itself.
+    pub(super) fn rules(&self) -> Result<Rules> {
+        let mut named = self.named.clone();
+        if let Some(path) = &self.rules {
+            named.extend(rules::read(path)?);
+        }
+        let others = self.others()?;
+        // The error of a baseline is not known yet, only whether there is one.
+        others.limits(DType::F32, DType::F32, self.baseline.as_ref().map(|_| 0.0))?;
+        if self.baseline.is_some() && !named.iter().chain([&others]).any(Rule::wants_baseline) {
+            bail!("--baseline is for profile flash-attention");
+        }
+        Ok(Rules { named, others })
     }
 
-    /// The limits for a tensor of a pair of formats.
-    pub(super) fn of(&self, name: &str, result: DType, reference: DType) -> Result<Limits> {
-        if let Some(rule) = self.rules.iter().find(|rule| rule.names.is_match(name)) {
-            return rule.choice.limits(result, reference);
-        }
-        let choice = Choice { rtol: self.rtol, atol: self.atol, profile: self.profile, accumulations: self.accumulations };
-        let limits = choice.limits(result, reference)?;
-        match self.thresholds.as_slice() {
-            [] => Ok(limits),
-            &[rms, absolute, relative] => {
-                let judge = if self.rtol.is_some() || self.atol.is_some() { Judge::Both } else { Judge::Thresholds };
-                Ok(limits.with_thresholds(Thresholds::new(rms, absolute, relative)?, judge))
-            }
+    /// The rule that the flags make.
+    fn others(&self) -> Result<Rule> {
+        let [rms, absolute, relative] = match self.thresholds.as_slice() {
+            [] => [None; 3],
+            &[rms, absolute, relative] => [rms, absolute, relative].map(Some),
             other => bail!("--thresholds has {} numbers; it takes 3: RMS,ABS,REL", other.len()),
-        }
+        };
+        Ok(Rule {
+            rtol: self.rtol,
+            atol: self.atol,
+            profile: self.profile,
+            accumulations: self.accumulations,
+            rms,
+            absolute,
+            relative,
+            relative_l1: self.relative_l1,
+            relative_l2: self.relative_l2,
+            allowed_share: self.allowed_share,
+            allowed_count: self.allowed_count,
+            ..Rule::default()
+        })
     }
 
-    /// Whether NaN matches NaN, by a flag or the profile.
+    /// Whether NaN matches NaN where no rule of names says so, by a flag or the profile.
     pub(super) fn equal_nonfinite(&self) -> bool {
-        let profile = || self.of("", DType::F32, DType::F32).is_ok_and(|limits| limits.nonfinite == NonFinite::EqualWhenSame);
-        self.equal_nonfinite || profile()
+        let by_profile = |rule: Rule| rule.limits(DType::F32, DType::F32, Some(0.0)).is_ok_and(|l| l.nonfinite == NonFinite::EqualWhenSame);
+        self.equal_nonfinite || self.others().is_ok_and(by_profile)
     }
 
     /// Options with these flags.
     pub(super) fn options(&self, options: Options) -> Options {
         let options = if self.strict { options.strict(Strict::Always) } else { options };
         if self.equal_nonfinite { options.nonfinite(NonFinite::EqualWhenSame) } else { options }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_of_names_are_read() {
-        for (text, name, expected) in [
-            ("*.bias:rtol=1e-3,atol=1e-5", "layer.bias", Some([1e-3, 1e-5])),
-            ("*.bias:atol=0.5", "bias", None),
-            ("w:atol=0.5", "w", Some([0.0, 0.5])),
-            ("a:b:rtol=0.5", "a:b", Some([0.5, 0.0])),
-            ("x?:profile=torch", "x1", Some([1.3e-6, 1e-5])),
-        ] {
-            let rule = named_rule(text).unwrap();
-            let limits = rule.choice.limits(DType::F32, DType::F32).unwrap().tolerance;
-            assert_eq!(rule.names.is_match(name).then_some([limits.rtol(), limits.atol(0.0)]), expected, "{text}");
-        }
-        for (text, words) in [
-            ("*.bias", "GLOB:KEY=VALUE"),
-            ("*:rtol", "`rtol` is not KEY=VALUE"),
-            ("*:rtol=x", "rtol `x`"),
-            ("*:rtol=-1", "-1"),
-            ("*:rtl=1", "unknown key `rtl`"),
-            ("*:profile=pytorch", "known: ck"),
-            ("*:rtol=1,profile=ck", "cannot be used with"),
-            ("[:rtol=1", "["),
-        ] {
-            let found = named_rule(text).unwrap_err();
-            assert!(found.contains(words), "{text}: {found}");
-        }
     }
 }
