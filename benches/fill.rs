@@ -30,8 +30,16 @@ fn main() -> Result<(), Error> {
         fill::<F8E4M3>(&device, "uniform f8e4m3", &uniform, bytes, ceiling)?;
         // The slower ones: a smaller buffer, still beyond the caches, tells as much.
         let less = bytes / 4;
-        fill::<i32>(&device, "integers i32", &FillUniformRandInteger::new(-100, 100).spec(), less, ceiling)?;
-        fill::<f32>(&device, "normal f32", &FillNormalRand::new(0.0, 1.0).spec(), less, ceiling)?;
+        let integers = FillUniformRandInteger::new(-6, 6).spec();
+        fill::<i32>(&device, "integers i32", &integers, less, ceiling)?;
+        fill::<f32>(&device, "integers f32", &integers, less, ceiling)?;
+        fill::<F16>(&device, "integers f16", &integers, less, ceiling)?;
+        fill::<i8>(&device, "integers i8", &integers, less, ceiling)?;
+        fill::<F8E4M3>(&device, "integers f8e4m3", &integers, less, ceiling)?;
+        let normal = FillNormalRand::new(0.0, 1.0).spec();
+        fill::<f32>(&device, "normal f32", &normal, less, ceiling)?;
+        fill::<F16>(&device, "normal f16", &normal, less, ceiling)?;
+        fill::<F8E4M3>(&device, "normal f8e4m3", &normal, less, ceiling)?;
         fill::<f32>(&device, "crand f32", &FillCRand::new(-1.0, 1.0).spec(), less, ceiling)?;
     }
     Ok(())

@@ -2,12 +2,13 @@
 // equal the host's bit for bit and do not depend on the grid.
 //
 //   fill_uniform_<dtype>  uniform floats without overlay, contiguous, not starting in mid-byte; the fast one
+//   fill_drawn_<bits>     whole, subnormal and normal numbers that take 32 bits of data each, under the same conditions; see fill_drawn.h
 //   fill_general          everything but CRAND
 //   fill_crand            CRAND
 //
 // Targets are aligned to their element; 16-byte stores where they are aligned to 16 bytes.
 #include <hip/hip_runtime.h>
-#include "fill_element.h"
+#include "fill_drawn.h"
 
 #define THREADS 256
 // Of the uniform kernels, and how many groups of 16 bytes each thread makes between looking at the loop's end.
@@ -168,11 +169,11 @@ template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillP
     return out;
 }
 
-template <u32 DTYPE, u32 FORM> __device__ inline void fill_groups(const FillParams &p, u8 *target, const u8 *table) {
-    constexpr u32 bits = format_of(DTYPE).bits;
+// Fills contiguous elements of `bits` bits with groups of 16 bytes, in blocks of `threads` threads; `make(low, high)` makes group number
+// high * 2^32 + low.
+template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inline void fill_groups(const FillParams &p, u8 *target, const MAKE &make) {
     constexpr u32 unit = bits < 8 ? 1 : bits / 8;
-    constexpr u32 tile_groups = UNIFORM_THREADS * PER_THREAD;
-    const Range range = range_of<DTYPE, FORM>(p);
+    constexpr u32 tile_groups = threads * per_thread;
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
     // What takes whole stores, in tiles without a look at the end. All groups of a tile agree in the upper half of their
@@ -184,12 +185,10 @@ template <u32 DTYPE, u32 FORM> __device__ inline void fill_groups(const FillPara
         const u32 low = (u32)first + threadIdx.x, high = (u32)(first >> 32);
         uint4 *at = (uint4 *)start + first + threadIdx.x;
 #pragma unroll
-        for (u32 k = 0; k < PER_THREAD; k++) {
-            at[k * UNIFORM_THREADS] = uniform_group<DTYPE, FORM>(p, range, low + k * UNIFORM_THREADS, high, table);
-        }
+        for (u32 k = 0; k < per_thread; k++) at[k * threads] = make(low + k * threads, high);
     }
     for (u64 group = tiles * tile_groups + first_item(); group < (bytes + 15) / 16; group += item_step()) {
-        const uint4 out = uniform_group<DTYPE, FORM>(p, range, (u32)group, (u32)(group >> 32), table);
+        const uint4 out = make((u32)group, (u32)(group >> 32));
         if (group < whole) {
             ((uint4 *)start)[group] = out;
             continue;
@@ -206,12 +205,17 @@ template <u32 DTYPE, u32 FORM> __device__ inline void fill_groups(const FillPara
     }
 }
 
+template <u32 DTYPE, u32 FORM> __device__ inline void fill_form(const FillParams &p, u8 *target, const u8 *table) {
+    const Range range = range_of<DTYPE, FORM>(p);
+    fill_groups<format_of(DTYPE).bits, UNIFORM_THREADS, PER_THREAD>(p, target, [&](u32 low, u32 high) { return uniform_group<DTYPE, FORM>(p, range, low, high, table); });
+}
+
 template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8 *target) {
     constexpr u32 bits = format_of(DTYPE).bits;
     if constexpr (bits <= 8) {
         if constexpr (encodes_bytes<DTYPE>()) {
             if (form_of(p, 1.0f / 512.0f) == INSIDE && shifts_exactly((float)p.a, (float)p.b)) {
-                return fill_groups<DTYPE, INSIDE>(p, target, nullptr);
+                return fill_form<DTYPE, INSIDE>(p, target, nullptr);
             }
         }
         __shared__ u8 table[256];
@@ -220,14 +224,14 @@ template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8
             table[i] = (u8)encode_from_f32<DTYPE>(x);
         }
         __syncthreads();
-        fill_groups<DTYPE, GENERAL>(p, target, table);
+        fill_form<DTYPE, GENERAL>(p, target, table);
     } else {
         u32 form;
         if constexpr (bits == 64) form = form_of(p, 1.0 / 9007199254740992.0);
         else form = form_of(p, bits == 32 ? 1.0f / 16777216.0f : 1.0f / 131072.0f);
-        if (form == INSIDE) fill_groups<DTYPE, INSIDE>(p, target, nullptr);
-        else if (form == CLAMPED) fill_groups<DTYPE, CLAMPED>(p, target, nullptr);
-        else fill_groups<DTYPE, GENERAL>(p, target, nullptr);
+        if (form == INSIDE) fill_form<DTYPE, INSIDE>(p, target, nullptr);
+        else if (form == CLAMPED) fill_form<DTYPE, CLAMPED>(p, target, nullptr);
+        else fill_form<DTYPE, GENERAL>(p, target, nullptr);
     }
 }
 
@@ -248,6 +252,36 @@ UNIFORM_KERNEL(f6e2m3, F6E2M3)
 UNIFORM_KERNEL(f6e3m2, F6E3M2)
 UNIFORM_KERNEL(f4e2m1, F4E2M1)
 UNIFORM_KERNEL(f8e8m0, F8E8M0)
+
+template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline void fill_drawn_as(const FillParams &p, u8 *target) {
+    const Drawn drawn = drawn_of(p);
+    const auto make = [&](u32 low, u32 high) { return drawn_group<BITS, DTYPE, IS_NORMAL>(p, drawn, (u64)high << 32 | low); };
+    fill_groups<BITS, THREADS, BITS == 32 ? 2 : 1>(p, target, make);
+}
+
+template <u32 BITS, u32 DTYPE> __device__ inline void fill_drawn(const FillParams &p, u8 *target) {
+    if (p.kind != NORMAL) fill_drawn_as<BITS, DTYPE, false>(p, target);
+    // Of wide integers normal numbers are computed in f64, by `fill_general`.
+    else if constexpr (BITS < 32 || DTYPE != ANY_INTEGER) fill_drawn_as<BITS, DTYPE, true>(p, target);
+}
+
+// Which of three the format is.
+template <u32 BITS, u32 FIRST, u32 SECOND> __device__ inline void fill_drawn_either(const Fill &fill) {
+    const FillParams &p = fill.params;
+    if (format_of(p.dtype).specials == INTEGER) return fill_drawn<BITS, ANY_INTEGER>(p, fill.target);
+    if constexpr (FIRST != SECOND) {
+        if (p.dtype == FIRST) return fill_drawn<BITS, FIRST>(p, fill.target);
+    }
+    fill_drawn<BITS, SECOND>(p, fill.target);
+}
+
+#define DRAWN_KERNEL(bits, first, second) \
+    extern "C" __global__ void __launch_bounds__(THREADS) fill_drawn_##bits(Fill fill) { fill_drawn_either<bits, first, second>(fill); }
+
+DRAWN_KERNEL(32, FLOAT_32, FLOAT_32)
+DRAWN_KERNEL(16, F16, BF16)
+DRAWN_KERNEL(8, SMALL_FLOAT, SMALL_FLOAT)
+DRAWN_KERNEL(4, SMALL_FLOAT, SMALL_FLOAT)
 
 __device__ inline u64 any_element(const FillParams &p, Format f, u64 index, Source &source) {
     u64 bits;

@@ -69,11 +69,10 @@ __device__ inline SinCos32 sin_cos32(u32 turn) {
     c = fmaf(c, z, 1.0f / 24.0f);
     c = fmaf(c, z, -0.5f);
     const float cos = fmaf(c, z, 1.0f);
+    // By quadrant: (sin, cos), (cos, -sin), (-sin, -cos), (-cos, sin).
     const u32 quadrant = shifted >> 30;
-    if (quadrant == 0) return {sin, cos};
-    if (quadrant == 1) return {cos, -sin};
-    if (quadrant == 2) return {-sin, -cos};
-    return {-cos, sin};
+    const u32 first = bits_of(quadrant & 1 ? cos : sin), second = bits_of(quadrant & 1 ? sin : cos);
+    return {f32_of(first ^ (quadrant & 2) << 30), f32_of(second ^ ((quadrant + 1) & 2) << 30)};
 }
 
 __device__ inline SinCos64 sin_cos64(u64 turn) {

@@ -6,6 +6,7 @@
 //   encode_from_f32<DTYPE>(x)     nearest even, saturating, unless asked otherwise
 //   encode_from_f64<DTYPE>(x)
 //   encode_any(dtype, x, ...)     the same with a format known at run time only
+//   encode_in_range, encode_within   short forms for generated numbers
 //
 // Bits are zero-extended. A NaN loses its payload, except in F64 and F32.
 #pragma once
@@ -248,4 +249,17 @@ template <u32 DTYPE> __device__ inline u32 encode_in_range(float x) {
         const u32 bits = bits_of(x);
         return (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
     } else return (u32)encode_from_f32<DTYPE>(x);
+}
+
+// The same with a float format known at run time only, of at most 16 bits and not E8M0. Below its normal numbers, adding a power of two whose last place
+// is the format's least number rounds; above, rounding happens where the lost bits are cut. Both carry into the next binade by themselves.
+__device__ inline u32 encode_within(const Format &f, float x) {
+    const u32 bits = bits_of(x), magnitude = bits & 0x7fffffffu, drop = 23 - f.mantissa_bits;
+    const i32 least = 1 - f.bias; // of the normal numbers: 2^least
+    const float power = exp2_f32(least + (i32)drop);
+    const u32 below = bits_of(f32_of(magnitude) + power) - bits_of(power);
+    const u32 above = (magnitude + ((1u << drop) / 2 - 1) + (magnitude >> drop & 1)) >> drop;
+    const u32 pattern = f32_of(magnitude) < exp2_f32(least) ? below : above - ((u32)(127 - f.bias) << f.mantissa_bits);
+    const u32 sign = f.specials == NEGATIVE_ZERO_NAN && pattern == 0 ? 0 : bits >> 31;
+    return pattern | sign << (f.exponent_bits + f.mantissa_bits);
 }

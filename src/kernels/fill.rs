@@ -41,8 +41,8 @@ pub(crate) unsafe fn fill(gpu: &'static HipDevice, p: &FillParams, passes: Passe
                 // SAFETY: the caller's promise; `blocking` waits.
                 unsafe { kernel.launch(queue, grid, &FillCrand { params, target, first, unused: 0 })? };
             } else {
-                // SAFETY: all others are `extern "C" __global__ void NAME(Fill)`, for blocks of 256 threads, the uniform ones of 512, as
-                // `Launch::of` says.
+                // SAFETY: all others are `extern "C" __global__ void NAME(Fill)`, for blocks of as many threads as
+                // `Launch::of` says: 512 for the uniform ones, 256 for the others.
                 let kernel: Kernel<Fill> = unsafe { Kernel::new("fill.hip", kernel, threads) };
                 let grid = kernel.grid_for(gpu, blocks * u64::from(threads))?;
                 // SAFETY: the caller's promise; `blocking` waits.
@@ -79,9 +79,34 @@ impl Launch {
         // One thread makes 16 bytes, or one element where elements lie apart.
         let items = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
         let whole_bytes = bits > 4 || p.offset.is_multiple_of(2);
-        let uniform = if p.kind == kind::UNIFORM && plain && contiguous && whole_bytes { uniform_kernel(passes.dtype) } else { None };
-        let (kernel, threads) = uniform.map_or(("fill_general", 256), |kernel| (kernel, 512));
+        let fast = if plain && contiguous && whole_bytes { fast_kernel(p, passes.dtype) } else { None };
+        let (kernel, threads) = fast.unwrap_or(("fill_general", 256));
         Launch { kernel, threads, blocks: items.div_ceil(u64::from(threads)) }
+    }
+}
+
+/// The kernel for whole groups of 16 bytes, where there is one, and the threads of its blocks.
+fn fast_kernel(p: &FillParams, dtype: DType) -> Option<(&'static str, u32)> {
+    match p.kind {
+        kind::UNIFORM => Some((uniform_kernel(dtype)?, 512)),
+        kind::INTEGERS | kind::SUBNORMAL => {
+            let draws_of_32_bits = (1..1 << 32).contains(&p.int_count);
+            if draws_of_32_bits && p.period <= 1 { Some((drawn_kernel(dtype)?, 256)) } else { None }
+        }
+        // i32 and u32 are computed in f64.
+        kind::NORMAL if dtype.is_int() && dtype.bits() == 32 => None,
+        kind::NORMAL => Some((drawn_kernel(dtype)?, 256)),
+        _ => None,
+    }
+}
+
+fn drawn_kernel(dtype: DType) -> Option<&'static str> {
+    match dtype.bits() {
+        32 => Some("fill_drawn_32"),
+        16 => Some("fill_drawn_16"),
+        8 => Some("fill_drawn_8"),
+        4 => Some("fill_drawn_4"),
+        _ => None,
     }
 }
 
