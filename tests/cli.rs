@@ -201,7 +201,10 @@ fn every_bad_input_is_told_clearly() {
         ("compare good.npy good.npy --rules rules.toml", "rules.toml: line 2: unknown key `atoll`; did you mean `atol`?"),
         ("compare good.npy good.npy --rules absent.toml", "absent.toml: No such file"),
         ("compare good.npy good.npy --baseline good.npy", "--baseline is for profile flash-attention"),
-        ("compare good.npy good.npy --profile flash-attention --baseline empty.npy", "the baseline: the result: shape [0] does not match [3]"),
+        (
+            "compare good.npy good.npy --profile flash-attention --baseline empty.npy",
+            "the baseline: the result: shape [0] does not match [3]",
+        ),
         ("compare good.npy good.npy --allowed-share 2", "a share is between 0 and 1"),
         ("compare good.npy good.npy --max-memory 1X", "unit `X`; known: K M G T"),
         ("inspect /dev/zero --dtype f32 --shape 4", "takes 16 bytes, the file holds 17"),
@@ -552,6 +555,7 @@ fn names_choose_tensors_and_tolerances() {
     folder.put("r.safetensors", &tensors(2.0));
     folder.put("x.safetensors", &tensors(2.25));
     folder.put("b.safetensors", &tensors(2.125));
+    folder.put("far.safetensors", &tensors(20.0));
     folder.put("one.safetensors", &safetensors(&[("a.bias", "F32", &[2], f32s(&[2.125, 1.0]))]));
     folder.put("rules.toml", b"[[rule]]\nname = 'a.*'\natol = 0.25\n\n[[rule]]\ndtype = 'f32'\nmax_rel = 0.125\n");
     for (flags, code, rows, reason) in [
@@ -572,6 +576,8 @@ fn names_choose_tensors_and_tolerances() {
         ("--exclude none --relative-l2 0.11", 1, 3, "a norm below 0.25 / sqrt(5)"),
         ("--exclude none --profile flash-attention --baseline b.safetensors", 0, 3, "half as wrong, twice that allowed"),
         ("--exclude none --profile flash-attention --baseline r.safetensors", 1, 3, "a baseline without error"),
+        ("--exclude none --atol 0.5 --earlier r.safetensors", 3, 3, "an earlier output that would pass"),
+        ("--exclude none --atol 0.5 --earlier far.safetensors", 0, 3, "one that would not"),
         ("--exclude none --profile flash-attention --baseline one.safetensors", 2, 3, "no baseline for two of three"),
         ("--include none", 2, 0, "nothing but nothing is no pass"),
         ("--include nobody", 2, 0, "no tensor"),

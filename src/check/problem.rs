@@ -46,6 +46,11 @@ impl Product<'_> {
         gemm.epilogue(self.epilogue)
     }
 
+    /// Whether k is the last axis of A (0) or B (1), rather than the one before it.
+    fn sums_over_last(&self, which: usize) -> bool {
+        (which == 0) != self.transposed[which]
+    }
+
     /// Whether the result is the sum of products itself.
     fn is_plain(&self) -> bool {
         self.alpha == 1.0 && self.c.is_none() && self.bias.is_none() && self.epilogue == Epilogue::None
@@ -151,6 +156,19 @@ impl<'a> Problem<'a> {
         Ok(Some((Problem { operands, kind: self.kind.clone() }, vec![rows, columns])))
     }
 
+    /// The GEMM without its last products, so many; `None` where there are no more, or it is none.
+    pub(super) fn shortened(&self, by: usize) -> Result<Option<Problem<'a>>> {
+        let (Kind::Gemm(product), true) = (&self.kind, self.terms() > by) else { return Ok(None) };
+        let fewer = |which: usize| {
+            let t = &self.operands[which];
+            let mut shape = t.shape().to_vec();
+            let axis = shape.len() - if product.sums_over_last(which) { 1 } else { 2 };
+            shape[axis] -= by;
+            t.view(Layout::strided(&shape, t.layout().strides(), t.layout().offset())?)
+        };
+        Ok(Some(Problem { operands: [fewer(0)?, fewer(1)?], kind: self.kind.clone() }))
+    }
+
     /// The sums of a model in this order, in f32.
     pub(super) fn sums(&self, model: Model, order: &Order, shape: &[usize]) -> Result<Vec<f32>> {
         let [a, b] = &self.operands;
@@ -167,11 +185,8 @@ impl<'a> Problem<'a> {
             (Kind::Gemm(product), order) => {
                 let mut sum: Option<Vec<f32>> = None;
                 for part in order.parts(self.terms()) {
-                    let [a, b] = [0, 1].map(|which| {
-                        // The axis of k, counted from the last.
-                        let last = (which == 0) != product.transposed[which];
-                        Gathered::of(&self.operands[which], if last { 1 } else { 2 }, &part)
-                    });
+                    let [a, b] =
+                        [0, 1].map(|which| Gathered::of(&self.operands[which], if product.sums_over_last(which) { 1 } else { 2 }, &part));
                     product.gemm(model.into()).run(&a?.tensor()?, &b?.tensor()?, &mut to.tensor_mut(shape)?)?;
                     let one = to.to_vec()?;
                     sum = Some(match sum {

@@ -56,6 +56,37 @@ fn models_of_every_chip_are_within_their_bounds_and_bit_exact() {
     of_every_model::<f32, f32, f32>(&ranges);
 }
 
+/// Whether a result without the last products of its sums would pass is part of the report of a pass.
+#[test]
+fn the_last_products_are_missed_where_they_add_less_than_the_bound() {
+    let [m, n] = [16, 32];
+    for (k, last, by, found, reason) in [
+        (64, [-1.0, 1.0], 16, Some(true), "a quarter of the products"),
+        (72, [-1.0, 1.0], 8, Some(true), "what the last tile holds"),
+        (64, [1e-4, 1e-4], 16, Some(false), "products that are lost in rounding to f16"),
+        (64, [0.0, 0.0], 16, None, "products with zeros: nothing is left out"),
+        (16, [-1.0, 1.0], 16, None, "one tile"),
+    ] {
+        let a: Vec<F16> = numbers::<F16>(m * k, [0.5, 1.0], 1).to_vec().unwrap();
+        let last = numbers::<F16>(m * k, last, 3).to_vec().unwrap();
+        let a: Vec<F16> = (0..m * k).map(|i| if i % k < k - by { a[i] } else { last[i] }).collect();
+        let a = DeviceMem::from_slice(&Device::host(), &a).unwrap();
+        let b = numbers::<F16>(k * n, [0.5, 1.0], 2);
+        let (a, right) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let d = product::<F16>(&Gemm::new(Accumulate::F64), &a, &right, [m, n]);
+        let d = d.tensor(&[m, n]).unwrap();
+        let report = Check::gemm(&a, &right, &d).run().unwrap().report;
+        let of = |yes: bool| if found == Some(yes) { vec![Mutation::Shortened(by)] } else { Vec::new() };
+        assert_eq!((report.verdict, &report.found, &report.missed), (Verdict::Pass, &of(true), &of(false)), "{reason}");
+        // B given as [n, k], which has k as its last axis.
+        let values = b.to_vec().unwrap();
+        let turned: Vec<F16> = (0..n * k).map(|i| values[i % k * n + i / k]).collect();
+        let turned = DeviceMem::from_slice(&Device::host(), &turned).unwrap();
+        let turned = turned.tensor(&[n, k]).unwrap();
+        assert_eq!(Check::gemm(&a, &turned, &d).transpose_b(true).run().unwrap().report, report, "{reason}, transposed");
+    }
+}
+
 /// The result of a model, k taken in another order, made by hand.
 #[test]
 fn other_orders_are_recognised() {

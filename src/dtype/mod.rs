@@ -35,6 +35,7 @@ pub use float_format::{FloatFormat, Overflow, Rounding, Specials};
 pub use formats::DType;
 pub use int::IntFormat;
 pub(crate) use pair::PairArithmetic;
+pub(crate) use ulp::from_ordinal;
 pub use ulp::{next_down, next_up, ordinal, spacing, ulp_distance};
 
 use crate::error::{Error, Result};

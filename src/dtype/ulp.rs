@@ -68,7 +68,7 @@ fn step(dtype: DType, bits: u64, by: i64) -> u64 {
 }
 
 /// The pattern with a given ordinal, if the format has one (+0 for ordinal 0).
-fn from_ordinal(dtype: DType, ordinal: i64) -> Option<u64> {
+pub(crate) fn from_ordinal(dtype: DType, ordinal: i64) -> Option<u64> {
     if let Some(int) = dtype.int_format() {
         return (int.min()..=int.max()).contains(&ordinal).then(|| ordinal as u64 & (u64::MAX >> (64 - int.bits)));
     }

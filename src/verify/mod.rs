@@ -61,7 +61,7 @@ pub use values::Metric;
 
 use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
-use options::{Request, quotient};
+use options::{Judged, Request, quotient};
 use power::Displaced;
 use values::Outcome;
 
@@ -110,12 +110,46 @@ pub fn gpu_verify_with(result: &impl AsTensor, reference: &impl AsTensor, tolera
     gpu_verify_many(&[(result.as_tensor(), reference.as_tensor(), *tolerance)], options).map(|mut reports| reports.remove(0))
 }
 
+/// [`gpu_verify_with`] for a kernel of which an `earlier` output is at hand, in the result's format: of other inputs, or what lay in its memory. A pass is
+/// untrusted where that output would pass as well, and a failure may have it for its [cause](Cause::Stale).
+///
+/// # Errors
+/// As there; also [`Error::WrongDType`] when the earlier output has another format.
+pub fn gpu_verify_with_earlier(
+    result: &impl AsTensor,
+    reference: &impl AsTensor,
+    earlier: &impl AsTensor,
+    tolerance: &Tolerance,
+    options: &Options,
+) -> Result<Report> {
+    let (result, earlier) = (result.as_tensor(), earlier.as_tensor());
+    result.device().expect_same(earlier.device(), "the earlier output")?;
+    if earlier.shape() != result.shape() {
+        let what = "the earlier output".to_owned();
+        return Err(Error::Shape { what, expected: result.shape().to_vec(), found: earlier.shape().to_vec() });
+    }
+    if earlier.dtype() != result.dtype() {
+        let what = "the earlier output".to_owned();
+        return Err(Error::WrongDType { what, expected: result.dtype().to_string(), found: earlier.dtype().to_string() });
+    }
+    verify_pairs(&[(result, reference.as_tensor(), *tolerance)], Some(&earlier), options).map(|mut reports| reports.remove(0))
+}
+
 /// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
 /// come in the order of the pairs.
 ///
 /// # Errors
 /// As [`gpu_verify_with`], for the first pair that has one; then nothing was compared. No pairs give no reports.
 pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], options: &Options) -> Result<Vec<Report>> {
+    verify_pairs(pairs, None, options)
+}
+
+/// Compares pairs; `earlier` is a tensor of the shape, format and device of each result.
+fn verify_pairs(
+    pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)],
+    earlier: Option<&TensorRef<'_>>,
+    options: &Options,
+) -> Result<Vec<Report>> {
     let Some((first, ..)) = pairs.first() else { return Ok(Vec::new()) };
     let checked = |(result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Tolerance)| {
         first.device().expect_same(result.device(), "a result")?;
@@ -136,8 +170,8 @@ pub fn gpu_verify_many(pairs: &[(TensorRef<'_>, TensorRef<'_>, Tolerance)], opti
     let reports = both.zip(outcomes).zip(exchanged).map(|(((result, reference, request), outcome), exchanged)| {
         let similarity = exchanged.map(|exchanged| Similarity::of(outcome.values.sums, exchanged.values.sums));
         let report = Report::new(result, reference, request, outcome, similarity);
-        let cause = cause::diagnose(result, reference, request, &report)?;
-        let report = Report { cause, ..report };
+        let cause = cause::diagnose([result, reference], earlier, request, &report)?;
+        let report = with_earlier(Report { cause, ..report }, earlier, reference, request)?;
         // Where zeros would pass, displacements say nothing new, and would cost most.
         if request.power && report.verdict == Verdict::Pass { with_displacements(report, reference, request) } else { Ok(report) }
     });
@@ -157,6 +191,16 @@ unsafe fn outcomes<'a>(
         // SAFETY: as the caller promises.
         Backend::Hip(gpu) => unsafe { hip::compare(gpu, pairs) },
     }
+}
+
+/// Adds to the report of a pass whether the earlier output would pass as well.
+fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &TensorRef<'_>, request: &Request) -> Result<Report> {
+    let Some(earlier) = earlier.filter(|_| report.passed()) else { return Ok(report) };
+    let request = Displaced::request(request);
+    // SAFETY: the earlier output has the device and the shape of the result, which are the reference's; the request is that of the result.
+    let outcomes = unsafe { outcomes(reference.device(), [(earlier, reference, &request)].into_iter())? };
+    let passes = outcomes.first().map(|outcome| Judged::of(&outcome.values, &request, earlier.elements()).passed);
+    Ok(report.with_displacements(passes.map(|passes| (Mutation::Earlier, passes))))
 }
 
 /// Adds to the report of a pass which displacements of the reference would pass as well.

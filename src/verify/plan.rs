@@ -10,7 +10,7 @@
 use super::options::Request;
 use super::values::Outcome;
 use super::workspaces::Reserved;
-use super::{Options, Report, Tolerance, hip, host, request};
+use super::{Options, Report, Tolerance, cause, hip, host, request};
 use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -278,7 +278,9 @@ impl Comparison<'_> {
             value: "none".to_owned(),
             limit: "the comparison has not run since the last report".to_owned(),
         })?;
-        Ok(Report::new(&self.result, &self.reference, &self.request, outcome, None))
+        let report = Report::new(&self.result, &self.reference, &self.request, outcome, None);
+        let cause = cause::diagnose([&self.result, &self.reference], None, &self.request, &report)?;
+        Ok(Report { cause, ..report })
     }
 }
 

@@ -106,6 +106,9 @@ impl fmt::Display for Warning {
                 grouped(*n),
                 grouped(*nonzero)
             ),
+            Warning::EarlierWouldPass => {
+                write!(f, "the earlier output would have passed: a kernel that does not write would not be found")
+            }
             Warning::ReversedWouldPass => {
                 write!(f, "the reference in the opposite order would have passed: the tolerance is wider than its elements differ")
             }
@@ -300,7 +303,7 @@ impl Report {
 
     /// What would have failed in the place of a result that passed, and what would not.
     fn power_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Power { smallest_error, found, missed, .. } = &self.power;
+        let Power { smallest_error, smallest_ulps, found, missed, .. } = &self.power;
         if !self.passed() || found.is_empty() && missed.is_empty() {
             return Ok(());
         }
@@ -310,6 +313,9 @@ impl Report {
             e if e < f64::MIN_POSITIVE => write!(f, "any relative error everywhere fails")?,
             e if e.is_finite() => write!(f, "a relative error of {} everywhere fails", rounded_up(e))?,
             _ => write!(f, "no relative error everywhere fails")?,
+        }
+        if let Some(ulps) = smallest_ulps {
+            write!(f, ", the largest element {} ulp off", grouped(*ulps))?;
         }
         match (found.len(), missed.len()) {
             (tried, 0) => write!(f, ", so do all {tried} broken results that were tried"),

@@ -83,7 +83,7 @@ pub enum Verdict {
     /// The result passes.
     Pass,
     /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero, or
-    /// the reference with its elements in the opposite order. [`Report::warnings`] says which.
+    /// the reference with its elements in the opposite order, or an earlier output. [`Report::warnings`] says which.
     Untrusted,
     /// The result does not pass.
     Fail,
@@ -293,6 +293,8 @@ pub enum Warning {
     ZerosWouldPass(u64, u64),
     /// The reference would have passed with its elements in the opposite order.
     ReversedWouldPass,
+    /// An earlier output would have passed.
+    EarlierWouldPass,
 }
 
 impl Report {
@@ -336,7 +338,7 @@ impl Report {
             worst_absolute: outcome.worst(Metric::Absolute, location),
             metrics: request.all.then(|| Metrics::new(result.elements(), request, &outcome, &judged, similarity, location)),
             cause: None,
-            power: Power::of(values, request, result.dtype(), result.elements()),
+            power: Power::of(values, request, [result.dtype(), reference.dtype()], result.elements()),
             histograms: values.histograms.map(|counters| Histograms::of(counters, finite)),
             device: result.device().name(),
             why: result.device().why().to_owned(),
@@ -403,6 +405,9 @@ impl Report {
                     out.push(Warning::ZerosWouldPass(passes, nonzero));
                 } else if missed(Mutation::Reversed) {
                     out.push(Warning::ReversedWouldPass);
+                }
+                if missed(Mutation::Earlier) {
+                    out.push(Warning::EarlierWouldPass);
                 }
             }
         }

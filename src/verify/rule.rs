@@ -4,8 +4,9 @@
 //! exact in f32, f64 where either is f64 or a wide integer meets a float, exact integers where both are integers and one is wide. Integers up to
 //! 16 bits and their differences are exact in f32, so the first rule is exact for them as well.
 
+use super::options::Request;
 use super::values::{Maxima, Values};
-use crate::dtype::{DType, FloatFormat};
+use crate::dtype::{DType, FloatFormat, PairArithmetic};
 
 /// What happens to a pair in which a side is not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -276,6 +277,36 @@ impl IntRule {
         let rtol = least(infinity, |index| IntRule { rtol: f64::from_bits(index), ..*self }.passes(d, m));
         let atol = least(infinity, |index| IntRule { atol: f64::from_bits(index), ..*self }.passes(d, m));
         [rtol, atol].map(f64::from_bits)
+    }
+}
+
+/// Says of a pair of patterns whether it is a mismatch.
+pub(super) fn mismatches([result, reference]: [DType; 2], request: &Request) -> Box<dyn Fn([u64; 2]) -> bool> {
+    let grid = Grid::of(result);
+    let (rtol, atol, nonfinite) = (request.rtol, request.atol, request.nonfinite);
+    let values = move |[a, r]: [u64; 2]| [result.decode(a), reference.decode(r)];
+    match (PairArithmetic::of(result, reference), result.int_format(), reference.int_format()) {
+        (PairArithmetic::I64, Some(a), Some(r)) => {
+            let rule = IntRule { rtol, atol, all: true };
+            Box::new(move |bits| {
+                let (a, r) = (a.decode(bits[0]), r.decode(bits[1]));
+                !rule.passes(a.abs_diff(r), r.unsigned_abs() as f64)
+            })
+        }
+        (PairArithmetic::F32, ..) => {
+            let rule = Rule { rtol: rtol as f32, atol: atol as f32, nonfinite, grid, all: true };
+            Box::new(move |bits| {
+                let [a, r] = values(bits);
+                rule.fails(a as f32, r as f32)
+            })
+        }
+        _ => {
+            let rule = Rule { rtol, atol, nonfinite, grid, all: true };
+            Box::new(move |bits| {
+                let [a, r] = values(bits);
+                rule.fails(a, r)
+            })
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile};
-use crate::verify::{Explain, Options, Report, Tolerance, Verdict, gpu_verify_with};
+use crate::verify::{Explain, Options, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
 use anyhow::{Context, Result, bail, ensure};
 use beside::Beside;
 use extra::ExtraArgs;
@@ -43,6 +43,9 @@ pub(super) struct Args {
     /// The tensor of REFERENCE, where its name is not that of --tensor
     #[arg(long, value_name = "NAME", requires = "tensor", help_heading = "Input")]
     reference_tensor: Option<String>,
+    /// An earlier output of the kernel, of other inputs or what lay in its memory: would it pass as well, and is a failure that?
+    #[arg(long, value_name = "FILE")]
+    earlier: Option<PathBuf>,
     /// Show histograms of relative difference, of difference in epsilons, and of difference to tolerance
     #[arg(long)]
     histogram: bool,
@@ -80,9 +83,19 @@ struct Setting {
     device: Device,
     rules: Rules,
     baseline: Option<Beside>,
+    earlier: Option<Beside>,
 }
 
 impl Setting {
+    /// Compares, with the earlier output of a tensor where there is one.
+    fn verify(&self, name: &str, [result, reference]: [&TensorRef<'_>; 2], tolerance: &Tolerance, options: &Options) -> Result<Report> {
+        let Some(earlier) = &self.earlier else { return Ok(gpu_verify_with(result, reference, tolerance, options)?) };
+        let tensor = earlier.tensor(name)?.load()?;
+        let mut copy = None;
+        let tensor = place(&self.device, &tensor, &mut copy)?;
+        Ok(gpu_verify_with_earlier(result, reference, &tensor, tolerance, options)?)
+    }
+
     /// The largest error of the baseline of a tensor, where there is one.
     fn baseline_error(&self, name: &str, reference: &TensorRef<'_>) -> Result<Option<f64>> {
         let Some(baseline) = &self.baseline else { return Ok(None) };
@@ -177,7 +190,8 @@ impl Args {
         let result = self.input.open(&self.result, 0, 2, None)?;
         let reference = self.input.open(&self.reference, 1, 2, reference_name)?;
         let baseline = Beside::open("--baseline", self.tolerance.baseline.as_deref(), &self.input)?;
-        let setting = Setting { device, rules, baseline };
+        let earlier = Beside::open("--earlier", self.earlier.as_deref(), &self.input)?;
+        let setting = Setting { device, rules, baseline, earlier };
         let Some((a, b)) = self.one_pair(&result, &reference)? else {
             self.extra.none()?;
             return Ok((self.compare_all(&result, &reference, &setting)?, String::new()));
@@ -262,7 +276,7 @@ impl Args {
         let options = Options::default().explain(Explain::Always).power(true);
         let options = limits.options(options.histograms(self.histogram).cosine(self.cosine).first(self.first));
         let options = self.tolerance.options(options);
-        let report = gpu_verify_with(&a, &b, &limits.tolerance, &options)?;
+        let report = setting.verify(name, [&a, &b], &limits.tolerance, &options)?;
         let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
         Ok((report, picture))
     }

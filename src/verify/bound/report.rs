@@ -3,8 +3,8 @@
 use super::{BINS, Bound, Comparison, TILE, rule};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::verify::Verdict;
 use crate::verify::render::{grouped, short};
+use crate::verify::{Mutation, Verdict};
 use hipverify_sys::abi::{BoundCount, BoundTile};
 use std::fmt;
 
@@ -66,6 +66,10 @@ pub struct BoundReport {
     /// The smallest e for which a result of (1 + e) times the reference fails: the least of bound over |reference|. Infinite when none does.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub smallest_error: f64,
+    /// Broken results that were tried in the place of one that passed, and would have failed.
+    pub found: Vec<Mutation>,
+    /// Those that would have passed.
+    pub missed: Vec<Mutation>,
     /// How many elements have a ratio of 0, then in (2^(i - 33), 2^(i - 32)] for bin i; the outermost bins have all beyond.
     pub histogram: Vec<u64>,
     /// The device that compared.
@@ -121,6 +125,8 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         nonzero,
         zero_passes,
         smallest_error: 1.0 / power,
+        found: Vec::new(),
+        missed: Vec::new(),
         histogram: histogram.to_vec(),
         device: result.device().name(),
         why: result.device().why().to_owned(),
@@ -141,6 +147,16 @@ fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(
 }
 
 impl BoundReport {
+    /// Adds what became of a broken result in the place of this one.
+    pub(crate) fn with_mutation(mut self, mutation: Mutation, passes: bool) -> BoundReport {
+        if passes {
+            self.missed.push(mutation)
+        } else {
+            self.found.push(mutation)
+        }
+        self
+    }
+
     /// Whether every element is within its bound; also where that could hardly have been otherwise.
     pub fn passed(&self) -> bool {
         self.verdict != Verdict::Fail
@@ -202,6 +218,9 @@ impl fmt::Display for BoundReport {
             _ => write!(f, "\n  {:<LABEL$}no relative error everywhere fails", "power")?,
         }
         write!(f, "; zeros would pass at {} of {} elements", grouped(self.zero_passes), grouped(self.nonzero))?;
+        for (mutations, what) in [(&self.found, "would fail"), (&self.missed, "would pass")] {
+            mutations.iter().try_for_each(|mutation| write!(f, "; {mutation}: {what}"))?;
+        }
         self.class_line(f)?;
         write!(f, "\n  {:<LABEL$}{} ({})", "device", self.device, self.why)
     }

@@ -14,6 +14,7 @@
 //!
 //! Everything is computed on the host, one element after the other, so that every device gives the same cause.
 
+mod earlier;
 mod factor;
 mod order;
 mod precision;
@@ -67,6 +68,10 @@ pub enum Cause {
         /// The pattern.
         bits: u64,
     },
+    /// What an earlier output holds.
+    Stale,
+    /// The sum of the reference and an earlier output.
+    AddedToEarlier,
     /// The patterns are right in another format.
     ReadAs {
         /// That format.
@@ -215,11 +220,13 @@ fn most_of(positions: &[usize], holds: impl Fn(usize) -> bool) -> Option<usize> 
 }
 
 /// Hypotheses in the order of what they assume: the value alone, rounding, one number fitted, another index, many numbers fitted, statistics.
-const HYPOTHESES: [fn(&Sample) -> Option<Hit>; 15] = [
+const HYPOTHESES: [fn(&Sample) -> Option<Hit>; 17] = [
     values::not_finite,
     values::saturated,
     values::flushed,
     values::unwritten,
+    earlier::stale,
+    earlier::added,
     values::read_as,
     precision::truncated,
     precision::ties,
@@ -269,11 +276,16 @@ impl Diagnosis {
 ///
 /// # Errors
 /// Whatever the device reports when elements are copied.
-pub(super) fn diagnose(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, report: &Report) -> Result<Option<Diagnosis>> {
+pub(super) fn diagnose(
+    both: [&TensorRef<'_>; 2],
+    earlier: Option<&TensorRef<'_>>,
+    request: &Request,
+    report: &Report,
+) -> Result<Option<Diagnosis>> {
     if report.passed() || !request.cause || request.explain == Explain::Never {
         return Ok(None);
     }
     let worst = [Metric::Ratio, Metric::Absolute].into_iter().find_map(|metric| report.worst(metric)?.at.as_ref());
     let interesting: Vec<usize> = report.first.first().into_iter().chain(worst).map(|at| at.index).collect();
-    Ok(Diagnosis::of(&Sample::fetch(result, reference, request, &interesting)?))
+    Ok(Diagnosis::of(&Sample::fetch(both, earlier, request, &interesting)?))
 }

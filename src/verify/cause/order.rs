@@ -37,8 +37,7 @@ fn judged(s: &Sample, positions: &[usize], map: &Map) -> Option<usize> {
 /// The map as a cause, where it explains the mismatches and chance does not.
 fn confirmed(s: &Sample, map: &Map) -> Option<Hit> {
     let explained = judged(s, &s.wrong, map)?;
-    let n = s.len();
-    let by_chance = s.wrong.iter().filter(|&&i| s.explains(i, s.reference[(i * 7919 + n / 3) % n])).count();
+    let by_chance = s.wrong.iter().filter(|&&i| s.explains(i, s.reference[s.elsewhere(i)])).count();
     (2 * by_chance < explained).then(|| Hit { cause: map.cause(s), explained })
 }
 

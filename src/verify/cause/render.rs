@@ -16,6 +16,8 @@ impl Cause {
             Cause::Saturated { .. } => "saturated",
             Cause::Flushed { .. } => "flushed",
             Cause::Unwritten { .. } => "unwritten",
+            Cause::Stale => "stale",
+            Cause::AddedToEarlier => "added_to_earlier",
             Cause::ReadAs { .. } => "read_as",
             Cause::BytesSwapped => "bytes_swapped",
             Cause::Truncated => "truncated",
@@ -73,6 +75,8 @@ impl Diagnosis {
                 let digits = self.dtype.unit_bytes() * 2;
                 write!(f, "not written, or one value for all: {} (0x{bits:0digits$x})", short(value, 7))
             }
+            Cause::Stale => write!(f, "the earlier output: not written"),
+            Cause::AddedToEarlier => write!(f, "added to the earlier output"),
             Cause::ReadAs { format } => write!(f, "patterns of {format}, read as {}", self.dtype),
             Cause::BytesSwapped => write!(f, "bytes in the opposite order"),
             Cause::Truncated => write!(f, "truncated to {}, not rounded", self.dtype),

@@ -5,10 +5,10 @@
 
 use super::most_of;
 use crate::device::{Backend, TensorRef};
-use crate::dtype::{DType, PairArithmetic, spacing};
+use crate::dtype::{DType, spacing};
 use crate::error::Result;
 use crate::verify::options::Request;
-use crate::verify::rule::{Grid, IntRule, Rule};
+use crate::verify::rule::mismatches;
 
 /// Tensors of up to so many elements are looked at as a whole.
 pub(super) const WHOLE: usize = 1 << 20;
@@ -30,6 +30,8 @@ pub(super) struct Sample {
     pub reference: Vec<f64>,
     /// Patterns of the result.
     pub bits: Vec<u64>,
+    /// Patterns of an earlier output in the result's format, where one is known.
+    pub earlier: Option<Vec<u64>>,
     /// Positions of the elements to be explained.
     pub wrong: Vec<usize>,
     rtol: f64,
@@ -37,8 +39,13 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Elements of both tensors, around `interesting` ones where there are too many for all.
-    pub(super) fn fetch(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, interesting: &[usize]) -> Result<Sample> {
+    /// Elements of result and reference, and of an earlier output, around `interesting` ones where there are too many for all.
+    pub(super) fn fetch(
+        [result, reference]: [&TensorRef<'_>; 2],
+        earlier: Option<&TensorRef<'_>>,
+        request: &Request,
+        interesting: &[usize],
+    ) -> Result<Sample> {
         let mut sample = Sample {
             shape: if result.shape().is_empty() { vec![1] } else { result.shape().to_vec() },
             dtypes: [result.dtype(), reference.dtype()],
@@ -46,6 +53,7 @@ impl Sample {
             result: Vec::new(),
             reference: Vec::new(),
             bits: Vec::new(),
+            earlier: earlier.map(|_| Vec::new()),
             wrong: Vec::new(),
             rtol: request.rtol,
             atol: request.atol,
@@ -53,6 +61,10 @@ impl Sample {
         let mut reference_bits = Vec::new();
         for (start, end) in windows(result.elements(), interesting) {
             let (Some(a), Some(r)) = (read(result, start, end)?, read(reference, start, end)?) else { continue };
+            if let (Some(tensor), Some(patterns)) = (earlier, &mut sample.earlier) {
+                let Some(found) = read(tensor, start, end)? else { continue };
+                patterns.extend(found);
+            }
             sample.runs.push((start, sample.bits.len()));
             sample.bits.extend(a);
             reference_bits.extend(r);
@@ -66,8 +78,8 @@ impl Sample {
     /// Mismatches; of these the ones that a rounding on each side does not explain, where there are such: with a tolerance of 0 every rounded
     /// element is a mismatch.
     fn wrong(&self, reference_bits: &[u64], request: &Request) -> Vec<usize> {
-        let fails = fails(self.dtypes, request);
-        let mismatches: Vec<usize> = (0..self.len()).filter(|&i| fails([self.bits[i], reference_bits[i]])).collect();
+        let mismatch = mismatches(self.dtypes, request);
+        let mismatches: Vec<usize> = (0..self.len()).filter(|&i| mismatch([self.bits[i], reference_bits[i]])).collect();
         let unit = |dtype: DType| dtype.float_format().map_or(0.0, |f| f.unit_roundoff());
         let least = self.dtypes[0].float_format().map_or(0.0, |f| f.min_positive());
         let rounded = |i: usize| {
@@ -140,39 +152,14 @@ impl Sample {
         off <= self.slack(expected) && off <= (a - self.reference[position]).abs() / 4.0
     }
 
+    /// A position that has nothing to do with this one: what fits there, fits by chance.
+    pub(super) fn elsewhere(&self, position: usize) -> usize {
+        (position * 7919 + self.len() / 3) % self.len()
+    }
+
     /// How many mismatches are explained by what `expected` says of a position, if most are.
     pub(super) fn explained(&self, expected: impl Fn(usize) -> f64) -> Option<usize> {
         most_of(&self.wrong, |i| self.explains(i, expected(i)))
-    }
-}
-
-/// Whether a pair of patterns is a mismatch, by the rule of the comparison.
-fn fails([result, reference]: [DType; 2], request: &Request) -> Box<dyn Fn([u64; 2]) -> bool> {
-    let grid = Grid::of(result);
-    let (rtol, atol, nonfinite) = (request.rtol, request.atol, request.nonfinite);
-    let values = move |[a, r]: [u64; 2]| [result.decode(a), reference.decode(r)];
-    match (PairArithmetic::of(result, reference), result.int_format(), reference.int_format()) {
-        (PairArithmetic::I64, Some(a), Some(r)) => {
-            let rule = IntRule { rtol, atol, all: true };
-            Box::new(move |bits| {
-                let (a, r) = (a.decode(bits[0]), r.decode(bits[1]));
-                !rule.passes(a.abs_diff(r), r.unsigned_abs() as f64)
-            })
-        }
-        (PairArithmetic::F32, ..) => {
-            let rule = Rule { rtol: rtol as f32, atol: atol as f32, nonfinite, grid, all: true };
-            Box::new(move |bits| {
-                let [a, r] = values(bits);
-                rule.fails(a as f32, r as f32)
-            })
-        }
-        _ => {
-            let rule = Rule { rtol, atol, nonfinite, grid, all: true };
-            Box::new(move |bits| {
-                let [a, r] = values(bits);
-                rule.fails(a, r)
-            })
-        }
     }
 }
 
@@ -262,7 +249,7 @@ mod tests {
         let bytes: Vec<u8> = (0..elements).map(|i| (i % 251) as u8).collect();
         let tensor = TensorRef::from_host_bytes(&bytes, DType::U8, Layout::contiguous(&[elements]).unwrap()).unwrap();
         let request = Request::new(&Options::default(), DType::U8, [0.0; 2], false);
-        let sample = Sample::fetch(&tensor, &tensor, &request, &[elements / 2]).unwrap();
+        let sample = Sample::fetch([&tensor, &tensor], None, &request, &[elements / 2]).unwrap();
         assert_eq!(sample.len(), 3 * WINDOW);
         for position in [0, 1, WINDOW - 1, WINDOW, 2 * WINDOW - 1, 2 * WINDOW, 3 * WINDOW - 1] {
             let index = sample.index(position);

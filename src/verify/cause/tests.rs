@@ -3,7 +3,7 @@
 use super::*;
 use crate::device::Layout;
 use crate::dtype::{Overflow, Rounding};
-use crate::verify::{Budget, Options, Tolerance, gpu_verify_with};
+use crate::verify::{Budget, Options, Tolerance, gpu_verify_with, gpu_verify_with_earlier};
 
 /// Numbers that look random, in [-1, 1).
 fn numbers(n: usize, seed: u64) -> Vec<f64> {
@@ -278,6 +278,33 @@ fn nothing_panics() {
                 cause_of_bytes(&bytes(&mixed, dtype), dtype, &other, shape, &Tolerance::exact());
             }
         }
+    }
+}
+
+/// What an earlier output of other inputs explains, and what it does not.
+#[test]
+fn an_earlier_output_is_recognised() {
+    let n = 64 * 64;
+    let (reference, before) = (numbers(n, 1), numbers(n, 2));
+    let few: Vec<f64> = before.iter().map(|x| x.signum()).collect();
+    let mixed = |wrong: &dyn Fn(usize) -> f64| (0..n).map(|i| if i % 64 < 16 { wrong(i) } else { reference[i] }).collect::<Vec<f64>>();
+    for (result, earlier, expected, reason) in [
+        (before.clone(), &before, "stale", "nothing was written"),
+        (mixed(&|i| before[i]), &before, "stale", "a quarter of the columns was not written"),
+        (mixed(&|i| reference[i] + round(before[i], DType::F16)), &before, "added_to_earlier", "beta of 1 for 0"),
+        (mixed(&|_| 0.0), &mixed(&|_| 0.0), "unwritten", "zeros there twice are zeros"),
+        (numbers(n, 9), &before, "unknown", "another output"),
+        (few.iter().map(|x| -x).collect(), &few, "unknown", "numbers so few that half are alike by chance"),
+        (reference.clone(), &before, "pass", "right"),
+    ] {
+        let layout = || Layout::contiguous(&[64, 64]).unwrap();
+        let [result, earlier] = [&result, earlier].map(|values| bytes(values, DType::F16));
+        let expected_bytes = bytes(&reference, DType::F32);
+        let tensor = |bytes, dtype| TensorRef::from_host_bytes(bytes, dtype, layout()).unwrap();
+        let (result, earlier, r) = (tensor(&result, DType::F16), tensor(&earlier, DType::F16), tensor(&expected_bytes, DType::F32));
+        let tolerance = Tolerance::rounding(DType::F16, DType::F32, 64);
+        let found = gpu_verify_with_earlier(&result, &r, &earlier, &tolerance, &Options::default()).unwrap().cause;
+        assert_eq!(kind(&found), expected, "{reason}: {found:?}");
     }
 }
 

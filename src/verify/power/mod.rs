@@ -8,6 +8,13 @@
 //! * *displacements*: rows or columns shifted by one, transposed, reversed. They are views of the reference's memory, compared with it on its
 //!   device by the same kernels ([`Options::power`](super::Options::power)); a part of the tensor first, which is mostly enough. They are left out
 //!   where errors of one size have shown already that a pass is not to be trusted.
+//! * *one element* off by so many numbers of the result's format, the largest: follows from its value.
+//! * *an earlier output*, where [one is given](super::gpu_verify_with_earlier): a comparison more.
+
+mod ulps;
+
+#[cfg(test)]
+mod tests;
 
 use super::options::{Explain, Judge, Judged, Request};
 use super::values::{Metric, Values};
@@ -36,6 +43,10 @@ pub enum Mutation {
     Transposed,
     /// The elements in the opposite order.
     Reversed,
+    /// An earlier output of the kernel: what is there when it does not write.
+    Earlier,
+    /// The last products of each sum left out, so many.
+    Shortened(usize),
 }
 
 impl fmt::Display for Mutation {
@@ -49,6 +60,8 @@ impl fmt::Display for Mutation {
             Mutation::ColumnsShifted => f.write_str("columns shifted by one"),
             Mutation::Transposed => f.write_str("transposed"),
             Mutation::Reversed => f.write_str("reversed"),
+            Mutation::Earlier => f.write_str("the earlier output"),
+            Mutation::Shortened(terms) => write!(f, "the last {terms} of k left out"),
         }
     }
 }
@@ -72,6 +85,9 @@ pub struct Power {
     /// The smallest e for which a result of (1 + e) times the reference fails; infinite when none does.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub smallest_error: f64,
+    /// By how many numbers of the result's format the reference's largest element has to be off, away from zero, for the comparison to fail; `None` where nothing
+    /// that the format has does.
+    pub smallest_ulps: Option<u64>,
     /// Mutations that would fail.
     pub found: Vec<Mutation>,
     /// Mutations that would pass.
@@ -79,8 +95,8 @@ pub struct Power {
 }
 
 impl Power {
-    /// What follows from the values of a comparison of a result of this format.
-    pub(super) fn of(values: &Values, request: &Request, dtype: DType, elements: usize) -> Power {
+    /// What follows from the values of a comparison of a result and a reference of these formats.
+    pub(super) fn of(values: &Values, request: &Request, [dtype, reference]: [DType; 2], elements: usize) -> Power {
         let finite = elements as u64 - values.nonfinite_pairs;
         let counted = |n: u64| request.all.then_some(n);
         let passes = |error: f64| Judged::of(&off_by(error, values, request, finite), request, elements).passed;
@@ -88,6 +104,7 @@ impl Power {
             nonzero: counted(finite.saturating_sub(values.zeros[1])),
             zero_passes: counted(values.zero_passes.saturating_sub(values.zeros[1])),
             smallest_error: smallest(|error| !passes(error)),
+            smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),
             missed: Vec::new(),
         };
@@ -221,148 +238,4 @@ impl<'a> Displaced<'a> {
 pub(super) fn passes(values: &Values, request: &Request, elements: usize) -> Option<bool> {
     let changes = values.maxima[Metric::Absolute as usize] > 0.0 || values.mismatches > 0;
     changes.then(|| Judged::of(values, request, elements).passed)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::verify::{AllowedMismatches, Level, Options, Thresholds, Tolerance, Verdict, gpu_verify_with};
-    use crate::{Device, DeviceMem};
-
-    fn ramp(n: usize) -> Vec<f32> {
-        (1..=n).map(|i| i as f32 / 64.0 * if i % 3 == 0 { -1.0 } else { 1.0 }).collect()
-    }
-
-    fn power(reference: &[f32], shape: &[usize], tolerance: [f64; 2], options: &Options) -> (Power, Verdict) {
-        let device = Device::host();
-        let r = DeviceMem::from_slice(&device, reference).unwrap();
-        let view = r.tensor(shape).unwrap();
-        let report = gpu_verify_with(&view, &view, &Tolerance::new(tolerance[0], tolerance[1]).unwrap(), options).unwrap();
-        (report.power, report.verdict)
-    }
-
-    /// The definition: the mutated reference is made and compared.
-    #[test]
-    fn errors_of_one_size_are_judged_as_if_they_had_been_made() {
-        let device = Device::host();
-        let reference = ramp(100);
-        let r = DeviceMem::from_slice(&device, &reference).unwrap();
-        for (rtol, atol) in
-            [(0.0, 0.0), (0.06, 0.0), (0.3, 0.0), (0.0, 0.5), (0.0, 1.6), (0.0, 3.2), (0.5, 0.8), (1.5, 0.0), (2.5, 0.0), (1e-3, 1e-3)]
-        {
-            for judge in [Judge::Elements, Judge::Thresholds, Judge::Both] {
-                for limit in [1e-3, 0.1, 0.5, 3.0] {
-                    let options = Options::default().thresholds(Thresholds::new(limit, 4.0 * limit, limit).unwrap(), judge);
-                    let tolerance = Tolerance::new(rtol, atol).unwrap();
-                    let power = gpu_verify_with(&r, &r, &tolerance, &options).unwrap().power;
-                    for (mutation, error) in [
-                        (Mutation::Zeros, -1.0f32),
-                        (Mutation::Negated, -2.0),
-                        (Mutation::Scaled(1.05), 0.05),
-                        (Mutation::Scaled(0.72), -0.28),
-                    ] {
-                        let made: Vec<f32> = reference.iter().map(|r| r + error * r).collect();
-                        let made = DeviceMem::from_slice(&device, &made).unwrap();
-                        let passed = gpu_verify_with(&made, &r, &tolerance, &options).unwrap().passed();
-                        assert_eq!(
-                            power.missed.contains(&mutation),
-                            passed,
-                            "{mutation} by {judge:?}, rtol {rtol} atol {atol}, thresholds {limit}"
-                        );
-                        assert_eq!(power.found.contains(&mutation), !passed, "{mutation}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_smallest_error_that_fails() {
-        for (tolerance, expected, reason) in [
-            ([0.25, 0.0], 0.25f64.next_up(), "the relative tolerance"),
-            ([0.0, 0.5], 0.5f64.next_up(), "the absolute one over the largest element, 1"),
-            ([0.25, 0.5], 0.75f64.next_up(), "their sum"),
-            ([0.0, 0.0], f64::from_bits(1), "any"),
-        ] {
-            assert_eq!(power(&ramp(64), &[64], tolerance, &Options::default()).0.smallest_error, expected, "{reason}");
-        }
-        assert_eq!(power(&[0.0; 8], &[8], [0.0, 0.0], &Options::default()).0.smallest_error, f64::INFINITY, "zeros stay zeros");
-    }
-
-    /// Where a share may fail, zeros are judged by their number, and smaller errors count as missed.
-    #[test]
-    fn shares_that_may_fail_hide_errors() {
-        for (share, found, reason) in
-            [(0.4, &[Mutation::Zeros, Mutation::Negated][..], "zeros fail at 60 % of the elements"), (0.6, &[], "and 60 % may fail")]
-        {
-            let options = Options::default().allow_mismatches(AllowedMismatches::new(share, 0).unwrap());
-            let (power, verdict) = power(&ramp(100), &[100], [0.0, 40.0 / 64.0], &options);
-            assert_eq!(power.found, found, "{reason}");
-            assert_eq!(verdict == Verdict::Untrusted, found.is_empty(), "{reason}");
-        }
-    }
-
-    #[test]
-    fn displacements_are_tried_where_the_shape_has_them() {
-        use Mutation::{ColumnsShifted, Reversed, RowsShifted, Transposed};
-        let on = Options::default().power(true);
-        let displaced = |power: &[Mutation]| {
-            power.iter().copied().filter(|m| matches!(m, RowsShifted | ColumnsShifted | Transposed | Reversed)).collect::<Vec<_>>()
-        };
-        let rows: Vec<f32> = (0..64).map(|i| (i / 8) as f32 + 1.0).collect();
-        for (data, shape, atol, found, missed, reason) in [
-            (&ramp(64), &[8, 8][..], 0.0, &[RowsShifted, ColumnsShifted, Transposed, Reversed][..], &[][..], "all differ"),
-            (&ramp(64), &[4, 16], 0.0, &[RowsShifted, ColumnsShifted, Reversed], &[], "not square"),
-            (&ramp(64), &[64], 0.0, &[ColumnsShifted, Reversed], &[], "a vector has no rows"),
-            (&ramp(64), &[64, 1], 0.0, &[RowsShifted, Reversed], &[], "one column"),
-            (&ramp(1), &[1], 0.0, &[], &[], "one element"),
-            (&rows, &[8, 8], 0.0, &[RowsShifted, Transposed, Reversed], &[], "the columns are alike: their shift changes nothing"),
-            (&rows, &[8, 8], 1.0, &[Transposed, Reversed], &[RowsShifted], "neighbouring rows are within the tolerance"),
-            (&vec![1.0; 64], &[8, 8], 0.0, &[], &[], "a constant: nothing changes it"),
-        ] {
-            let (power, _) = power(data, shape, [0.0, atol], &on);
-            assert_eq!((displaced(&power.found), displaced(&power.missed)), (found.to_vec(), missed.to_vec()), "{reason}");
-        }
-        assert!(displaced(&power(&ramp(64), &[8, 8], [0.0, 0.0], &Options::default()).0.found).is_empty(), "only when asked for");
-    }
-
-    /// What differs behind the sample only is found all the same.
-    #[test]
-    fn a_sample_that_shows_nothing_is_not_the_last_word() {
-        let mut data = vec![1.0f32; SAMPLE + 4096];
-        data[SAMPLE + 2000] = 2.0;
-        for (shape, mutation) in [(&[SAMPLE + 4096][..], Mutation::ColumnsShifted), (&[SAMPLE / 4096 + 1, 4096], Mutation::RowsShifted)] {
-            let on = Options::counts().power(true);
-            assert!(power(&data, shape, [0.0, 0.5], &on).0.found.contains(&mutation), "{mutation}");
-            assert!(power(&data, shape, [0.0, 1.5], &on).0.missed.contains(&mutation), "{mutation}");
-        }
-    }
-
-    #[test]
-    fn a_pass_that_could_not_have_been_a_failure_is_untrusted() {
-        let outlier: Vec<f32> = ramp(64).into_iter().chain([60000.0]).collect();
-        let relu: Vec<f32> = ramp(90).iter().map(|x| x.max(0.0)).collect();
-        let even: Vec<f32> = (0..64).map(|i| 1.0 + (i % 7) as f32 / 4096.0).collect();
-        for (data, tolerance, on, verdict, reason) in [
-            (&ramp(64), [1e-3, 1e-3], false, Verdict::Pass, "an ordinary tolerance"),
-            (&ramp(64), [1.0, 0.0], false, Verdict::Untrusted, "zeros pass everywhere"),
-            (&ramp(64), [0.0, 0.5], false, Verdict::Untrusted, "zeros pass at half of the elements"),
-            (&ramp(64), [0.0, 0.49], false, Verdict::Pass, "at fewer"),
-            (&outlier, [1e-3, 60.0], false, Verdict::Untrusted, "one outlier made the tolerance"),
-            (&relu, [0.0, 0.0], false, Verdict::Pass, "zeros of the reference are right to be zero"),
-            (&vec![0.0; 9], [0.0, 0.0], false, Verdict::Untrusted, "a reference of zeros"),
-            (&even, [1e-2, 0.0], false, Verdict::Pass, "nothing follows from the values"),
-            (&even, [1e-2, 0.0], true, Verdict::Untrusted, "the order of the elements does not matter"),
-            (&vec![1.0; 64], [1e-2, 0.0], true, Verdict::Pass, "a constant has no order"),
-        ] {
-            for level in [Level::All, Level::Counts] {
-                let options = Options::default().level(level).power(on);
-                let found = power(data, &[data.len()], tolerance, &options).1;
-                // Counts alone show what holds for all elements.
-                let half = reason.contains("half") || reason.contains("outlier");
-                let expected = if level == Level::Counts && half { Verdict::Pass } else { verdict };
-                assert_eq!(found, expected, "{level:?}: {reason}");
-            }
-        }
-    }
 }

@@ -1,0 +1,207 @@
+//! Mutations against the reports that they make when they are made.
+
+use super::*;
+use crate::dtype::{Overflow, Rounding};
+use crate::verify::{AllowedMismatches, Level, Options, Thresholds, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
+use crate::{Device, DeviceMem};
+
+fn ramp(n: usize) -> Vec<f32> {
+    (1..=n).map(|i| i as f32 / 64.0 * if i % 3 == 0 { -1.0 } else { 1.0 }).collect()
+}
+
+fn power(reference: &[f32], shape: &[usize], tolerance: [f64; 2], options: &Options) -> (Power, Verdict) {
+    let device = Device::host();
+    let r = DeviceMem::from_slice(&device, reference).unwrap();
+    let view = r.tensor(shape).unwrap();
+    let report = gpu_verify_with(&view, &view, &Tolerance::new(tolerance[0], tolerance[1]).unwrap(), options).unwrap();
+    (report.power, report.verdict)
+}
+
+/// The definition: the mutated reference is made and compared.
+#[test]
+fn errors_of_one_size_are_judged_as_if_they_had_been_made() {
+    let device = Device::host();
+    let reference = ramp(100);
+    let r = DeviceMem::from_slice(&device, &reference).unwrap();
+    for (rtol, atol) in
+        [(0.0, 0.0), (0.06, 0.0), (0.3, 0.0), (0.0, 0.5), (0.0, 1.6), (0.0, 3.2), (0.5, 0.8), (1.5, 0.0), (2.5, 0.0), (1e-3, 1e-3)]
+    {
+        for judge in [Judge::Elements, Judge::Thresholds, Judge::Both] {
+            for limit in [1e-3, 0.1, 0.5, 3.0] {
+                let options = Options::default().thresholds(Thresholds::new(limit, 4.0 * limit, limit).unwrap(), judge);
+                let tolerance = Tolerance::new(rtol, atol).unwrap();
+                let power = gpu_verify_with(&r, &r, &tolerance, &options).unwrap().power;
+                for (mutation, error) in
+                    [(Mutation::Zeros, -1.0f32), (Mutation::Negated, -2.0), (Mutation::Scaled(1.05), 0.05), (Mutation::Scaled(0.72), -0.28)]
+                {
+                    let made: Vec<f32> = reference.iter().map(|r| r + error * r).collect();
+                    let made = DeviceMem::from_slice(&device, &made).unwrap();
+                    let passed = gpu_verify_with(&made, &r, &tolerance, &options).unwrap().passed();
+                    assert_eq!(
+                        power.missed.contains(&mutation),
+                        passed,
+                        "{mutation} by {judge:?}, rtol {rtol} atol {atol}, thresholds {limit}"
+                    );
+                    assert_eq!(power.found.contains(&mutation), !passed, "{mutation}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_error_that_fails() {
+    for (tolerance, expected, reason) in [
+        ([0.25, 0.0], 0.25f64.next_up(), "the relative tolerance"),
+        ([0.0, 0.5], 0.5f64.next_up(), "the absolute one over the largest element, 1"),
+        ([0.25, 0.5], 0.75f64.next_up(), "their sum"),
+        ([0.0, 0.0], f64::from_bits(1), "any"),
+    ] {
+        assert_eq!(power(&ramp(64), &[64], tolerance, &Options::default()).0.smallest_error, expected, "{reason}");
+    }
+    assert_eq!(power(&[0.0; 8], &[8], [0.0, 0.0], &Options::default()).0.smallest_error, f64::INFINITY, "zeros stay zeros");
+}
+
+/// The definition: the largest element is moved on, one number of the format after the other, and compared.
+#[test]
+fn the_largest_element_fails_from_so_many_ulps_on() {
+    use crate::device::{Layout, TensorRef};
+    let layout = || Layout::contiguous(&[2]).unwrap();
+    let compare = |dtype: DType, values: [u64; 2], reference: &[f64], tolerance: [f64; 2], options: &Options| {
+        let mut bytes = vec![0; dtype.bytes_for(2).unwrap()];
+        values.iter().enumerate().for_each(|(i, &bits)| dtype.store_bits(&mut bytes, i, bits));
+        let result = TensorRef::from_host_bytes(&bytes, dtype, layout()).unwrap();
+        let reference = TensorRef::from_host_bytes(bytemuck::cast_slice(reference), DType::F64, layout()).unwrap();
+        gpu_verify_with(&result, &reference, &Tolerance::new(tolerance[0], tolerance[1]).unwrap(), options).unwrap()
+    };
+    let one_may = Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap());
+    let rms = Options::default().thresholds(Thresholds { rms: 0.01, ..Thresholds::OFF }, Judge::Thresholds);
+    for (dtype, max, tolerance, options, expected, reason) in [
+        (DType::F16, 1.0, [0.0, 0.0], Options::default(), Some(1), "any other number"),
+        (DType::F16, 1.0, [0.0, 2.5 / 1024.0], Options::default(), Some(3), "two and a half steps are allowed"),
+        (DType::F16, -1.0, [2.5 / 1024.0, 0.0], Options::default(), Some(3), "below zero"),
+        (DType::Bf16, 1.75, [1.0, 0.0], Options::default(), Some(129), "32 steps to 2, then 96 twice as large"),
+        (DType::F8E4M3, 448.0, [0.1, 0.0], Options::default(), None, "the largest number of the format"),
+        (DType::F16, 65504.0, [0.1, 0.0], Options::default(), Some(1), "infinity comes next"),
+        (DType::I8, -128.0, [0.0, 0.0], Options::default(), None, "the least integer"),
+        (DType::I8, 100.0, [0.0, 3.0], Options::default(), Some(4), "integers"),
+        (DType::F16, 1.0, [0.0, 0.0], one_may, None, "one may be anything"),
+        (DType::F16, 1.0, [0.0, 0.0], rms, Some(15), "0.01 sqrt(2) (1 + 15 / 1024) steps of 1 / 1024"),
+    ] {
+        let reference = [max, 0.25];
+        let start = [max, 0.25].map(|x| dtype.encode(x, Rounding::NearestEven, Overflow::Saturate));
+        let power = compare(dtype, start, &reference, tolerance, &options).power;
+        assert_eq!(power.smallest_ulps, expected, "{dtype}, {reason}");
+        let Some(ulps) = expected else { continue };
+        let away = |steps: u64| {
+            let step = if max < 0.0 { crate::dtype::next_down } else { crate::dtype::next_up };
+            (0..steps).fold(start[0], |bits, _| step(dtype, bits))
+        };
+        let verdicts = [ulps - 1, ulps].map(|steps| compare(dtype, [away(steps), start[1]], &reference, tolerance, &options).passed());
+        assert_eq!(verdicts, [true, false], "{dtype}, {reason}: as if it had been made");
+    }
+}
+
+#[test]
+fn an_earlier_output_that_would_pass_makes_a_pass_untrusted() {
+    let device = Device::host();
+    let tensor = |values: &[f32]| DeviceMem::from_slice(&device, values).unwrap();
+    let reference = tensor(&ramp(64));
+    let near: Vec<f32> = ramp(64).iter().map(|x| x + 1.0 / 256.0).collect();
+    let other: Vec<f32> = ramp(64).into_iter().rev().collect();
+    let tolerance = Tolerance::new(0.0, 1.0 / 128.0).unwrap();
+    for (earlier, verdict, missed, reason) in [
+        (&near, Verdict::Untrusted, true, "within the tolerance"),
+        (&ramp(64), Verdict::Untrusted, true, "the same output"),
+        (&other, Verdict::Pass, false, "another output"),
+    ] {
+        let options = Options::default();
+        let report = gpu_verify_with_earlier(&reference, &reference, &tensor(earlier), &tolerance, &options).unwrap();
+        let Power { missed: m, found, .. } = &report.power;
+        assert_eq!(
+            (report.verdict, m.contains(&Mutation::Earlier), found.contains(&Mutation::Earlier)),
+            (verdict, missed, !missed),
+            "{reason}"
+        );
+    }
+    let short = tensor(&[1.0]);
+    let error = gpu_verify_with_earlier(&reference, &reference, &short, &tolerance, &Options::default());
+    assert!(error.unwrap_err().to_string().contains("the earlier output"), "shapes differ");
+}
+
+/// Where a share may fail, zeros are judged by their number, and smaller errors count as missed.
+#[test]
+fn shares_that_may_fail_hide_errors() {
+    for (share, found, reason) in
+        [(0.4, &[Mutation::Zeros, Mutation::Negated][..], "zeros fail at 60 % of the elements"), (0.6, &[], "and 60 % may fail")]
+    {
+        let options = Options::default().allow_mismatches(AllowedMismatches::new(share, 0).unwrap());
+        let (power, verdict) = power(&ramp(100), &[100], [0.0, 40.0 / 64.0], &options);
+        assert_eq!(power.found, found, "{reason}");
+        assert_eq!(verdict == Verdict::Untrusted, found.is_empty(), "{reason}");
+    }
+}
+
+#[test]
+fn displacements_are_tried_where_the_shape_has_them() {
+    use Mutation::{ColumnsShifted, Reversed, RowsShifted, Transposed};
+    let on = Options::default().power(true);
+    let displaced = |power: &[Mutation]| {
+        power.iter().copied().filter(|m| matches!(m, RowsShifted | ColumnsShifted | Transposed | Reversed)).collect::<Vec<_>>()
+    };
+    let rows: Vec<f32> = (0..64).map(|i| (i / 8) as f32 + 1.0).collect();
+    for (data, shape, atol, found, missed, reason) in [
+        (&ramp(64), &[8, 8][..], 0.0, &[RowsShifted, ColumnsShifted, Transposed, Reversed][..], &[][..], "all differ"),
+        (&ramp(64), &[4, 16], 0.0, &[RowsShifted, ColumnsShifted, Reversed], &[], "not square"),
+        (&ramp(64), &[64], 0.0, &[ColumnsShifted, Reversed], &[], "a vector has no rows"),
+        (&ramp(64), &[64, 1], 0.0, &[RowsShifted, Reversed], &[], "one column"),
+        (&ramp(1), &[1], 0.0, &[], &[], "one element"),
+        (&rows, &[8, 8], 0.0, &[RowsShifted, Transposed, Reversed], &[], "the columns are alike: their shift changes nothing"),
+        (&rows, &[8, 8], 1.0, &[Transposed, Reversed], &[RowsShifted], "neighbouring rows are within the tolerance"),
+        (&vec![1.0; 64], &[8, 8], 0.0, &[], &[], "a constant: nothing changes it"),
+    ] {
+        let (power, _) = power(data, shape, [0.0, atol], &on);
+        assert_eq!((displaced(&power.found), displaced(&power.missed)), (found.to_vec(), missed.to_vec()), "{reason}");
+    }
+    assert!(displaced(&power(&ramp(64), &[8, 8], [0.0, 0.0], &Options::default()).0.found).is_empty(), "only when asked for");
+}
+
+/// What differs behind the sample only is found all the same.
+#[test]
+fn a_sample_that_shows_nothing_is_not_the_last_word() {
+    let mut data = vec![1.0f32; SAMPLE + 4096];
+    data[SAMPLE + 2000] = 2.0;
+    for (shape, mutation) in [(&[SAMPLE + 4096][..], Mutation::ColumnsShifted), (&[SAMPLE / 4096 + 1, 4096], Mutation::RowsShifted)] {
+        let on = Options::counts().power(true);
+        assert!(power(&data, shape, [0.0, 0.5], &on).0.found.contains(&mutation), "{mutation}");
+        assert!(power(&data, shape, [0.0, 1.5], &on).0.missed.contains(&mutation), "{mutation}");
+    }
+}
+
+#[test]
+fn a_pass_that_could_not_have_been_a_failure_is_untrusted() {
+    let outlier: Vec<f32> = ramp(64).into_iter().chain([60000.0]).collect();
+    let relu: Vec<f32> = ramp(90).iter().map(|x| x.max(0.0)).collect();
+    let even: Vec<f32> = (0..64).map(|i| 1.0 + (i % 7) as f32 / 4096.0).collect();
+    for (data, tolerance, on, verdict, reason) in [
+        (&ramp(64), [1e-3, 1e-3], false, Verdict::Pass, "an ordinary tolerance"),
+        (&ramp(64), [1.0, 0.0], false, Verdict::Untrusted, "zeros pass everywhere"),
+        (&ramp(64), [0.0, 0.5], false, Verdict::Untrusted, "zeros pass at half of the elements"),
+        (&ramp(64), [0.0, 0.49], false, Verdict::Pass, "at fewer"),
+        (&outlier, [1e-3, 60.0], false, Verdict::Untrusted, "one outlier made the tolerance"),
+        (&relu, [0.0, 0.0], false, Verdict::Pass, "zeros of the reference are right to be zero"),
+        (&vec![0.0; 9], [0.0, 0.0], false, Verdict::Untrusted, "a reference of zeros"),
+        (&even, [1e-2, 0.0], false, Verdict::Pass, "nothing follows from the values"),
+        (&even, [1e-2, 0.0], true, Verdict::Untrusted, "the order of the elements does not matter"),
+        (&vec![1.0; 64], [1e-2, 0.0], true, Verdict::Pass, "a constant has no order"),
+    ] {
+        for level in [Level::All, Level::Counts] {
+            let options = Options::default().level(level).power(on);
+            let found = power(data, &[data.len()], tolerance, &options).1;
+            // Counts alone show what holds for all elements.
+            let half = reason.contains("half") || reason.contains("outlier");
+            let expected = if level == Level::Counts && half { Verdict::Pass } else { verdict };
+            assert_eq!(found, expected, "{level:?}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! One element that is wrong: how far off it has to be to fail.
+
+use crate::dtype::{DType, Overflow, Rounding, from_ordinal, ordinal};
+use crate::verify::options::{Judged, Request};
+use crate::verify::rule::mismatches;
+use crate::verify::values::{Metric, Values};
+
+/// By how many numbers the largest element has to be off to fail: the result's pattern is made and judged by the rule, everything else agrees.
+pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: [DType; 2], elements: usize) -> Option<u64> {
+    let max = values.max_magnitude[1];
+    // Of -128 in i8 there is no other sign.
+    let encoded = |x: f64| reference.encode(x, Rounding::NearestEven, Overflow::Saturate);
+    let right = [max, -max].map(encoded).into_iter().find(|&bits| reference.decode(bits).abs() == max)?;
+    let start = ordinal(result, result.encode(reference.decode(right), Rounding::NearestEven, Overflow::Saturate))?;
+    let mismatch = mismatches([result, reference], request);
+    let at = |steps: u64| {
+        let there = if start < 0 { start.checked_sub_unsigned(steps) } else { start.checked_add_unsigned(steps) }?;
+        from_ordinal(result, there).filter(|&bits| ordinal(result, bits) == Some(there))
+    };
+    // There is no result beyond the last number of the format; that counts as a failure, so that the search ends.
+    let fails = |steps: u64| {
+        let Some(bits) = at(steps) else { return true };
+        let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values);
+        !Judged::of(&values, request, elements).passed
+    };
+    let (mut low, mut high) = (1, u64::MAX);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if fails(middle) { high = middle } else { low = middle + 1 }
+    }
+    at(low).map(|_| low)
+}
+
+/// The values of a comparison in which all elements agree but the largest one, which is `a` for `r`.
+fn one_off(a: f64, r: f64, mismatch: bool, values: &Values) -> Values {
+    let (d, max) = ((a - r).abs(), r.abs());
+    let [.., sum_r, sum_rr] = values.sums;
+    if !d.is_finite() {
+        return Values { mismatches: 1, nonfinite_pairs: 1, max_magnitude: [max, max], ..Values::EMPTY };
+    }
+    let relative = if max > 0.0 { d / max } else { 0.0 };
+    let mut maxima = [0.0; Metric::MAXIMA];
+    maxima[Metric::Absolute as usize] = d;
+    maxima[Metric::Relative as usize] = relative;
+    maxima[Metric::RelativeOld as usize] = if max > 1e-3 { relative } else { 0.0 };
+    let max_magnitude = [a.abs().max(max), max];
+    Values { mismatches: u64::from(mismatch), max_magnitude, maxima, sums: [d, d * d, sum_r, sum_rr], ..Values::EMPTY }
+}
