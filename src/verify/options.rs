@@ -32,7 +32,7 @@ pub struct Options {
     /// of all where these show nothing.
     pub power: bool,
     /// Whether the likely [cause](super::Diagnosis) of a failure is looked for, where failures are explained. That reads up to a million elements on the host,
-    /// of larger tensors some; a [plan](super::VerifyPlan), which copies nothing, has none.
+    /// of larger tensors some. Reports of [graphs](super::Recorded) have none: their tensors may have been written since.
     pub cause: bool,
     /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result).
     pub strict: Strict,

@@ -278,9 +278,7 @@ impl Comparison<'_> {
             value: "none".to_owned(),
             limit: "the comparison has not run since the last report".to_owned(),
         })?;
-        let report = Report::new(&self.result, &self.reference, &self.request, outcome, None);
-        let cause = cause::diagnose([&self.result, &self.reference], None, &self.request, &report)?;
-        Ok(Report { cause, ..report })
+        Ok(Report::new(&self.result, &self.reference, &self.request, outcome, None))
     }
 }
 
@@ -328,6 +326,15 @@ impl Pending<'_> {
 
     /// The report after a wait that went well, and the workspace for others.
     fn take_report(&mut self) -> Result<Report> {
+        let Comparison { result, reference, request, .. } = &self.comparison;
+        let report = self.take_values()?;
+        // The tensors are as they were: borrowed until now. Those of a graph may have been written since, so its reports have no cause.
+        let cause = cause::diagnose([result, reference], None, request, &report)?;
+        Ok(Report { cause, ..report })
+    }
+
+    /// The report without a cause, and the workspace for others.
+    fn take_values(&self) -> Result<Report> {
         let report = self.comparison.report();
         self.comparison.reservation.workspace.give_back();
         report
@@ -343,7 +350,7 @@ impl Drop for Pending<'_> {
         match (&finished, self.stream.hip()) {
             (Err(_), Some(stream)) => stream.device().defer(|| finished),
             // The outcome is nobody's; taken, so that it cannot be mistaken for a later one.
-            _ => drop(self.take_report()),
+            _ => drop(self.take_values()),
         }
     }
 }

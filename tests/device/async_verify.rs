@@ -73,7 +73,7 @@ fn one_pair(device: &Device, options: &Options, [a, r]: [DType; 2], n: usize) ->
     // Aligned to 16 bytes and not: two kernels.
     for shift in [0, 8] {
         let (x, y) = (view(&x, a, n, shift)?, view(&y, r, n, shift)?);
-        let expected = fields(&gpu_verify_with(&x, &y, &tolerance, &options.clone().cause(false))?);
+        let expected = fields(&gpu_verify_with(&x, &y, &tolerance, options)?);
         let pending = [plan.enqueue(&stream, &x, &y, &tolerance)?, plan.enqueue(&stream, &x, &y, &tolerance)?];
         for report in Pending::wait_all(pending.into())? {
             same_fields(&fields(&report), &expected).with_context(|| format!("enqueued, {shift} bytes shifted"))?;
@@ -138,7 +138,7 @@ fn streams_of_several_threads_share_a_plan(target: &Target) -> Result<()> {
     let (n, rounds) = (target.size(5_000, 200_000), target.size(3, 10));
     let [x, y] = buffers(device, 2 * n)?;
     let (a, r) = (view(&x, DType::F16, n, 0)?, view(&y, DType::F16, n, 0)?);
-    let expected = fields(&gpu_verify_with(&a, &r, &Tolerance::exact(), &Options::default().cause(false))?);
+    let expected = fields(&gpu_verify_with(&a, &r, &Tolerance::exact(), &Options::default())?);
     let mut plan = VerifyPlan::new(device, &Options::default())?;
     for _ in 0..8 {
         plan.reserve(DType::F16, DType::F16, n)?;
