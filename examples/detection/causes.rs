@@ -5,7 +5,7 @@ use super::correct;
 use super::problem::{Formats, Input, Operation, Problem};
 use hipverify::device::Layout;
 use hipverify::dtype::Rounding;
-use hipverify::verify::{Diagnosis, Options, Tolerance, gpu_verify_with};
+use hipverify::verify::{Diagnosis, Options, Tolerance, gpu_verify_with_earlier};
 use hipverify::{DType, Result, TensorRef};
 use std::collections::BTreeMap;
 
@@ -36,7 +36,10 @@ const RIGHT: &[(&[&str], &[&str])] = &[
     (&["accumulated in f16", "accumulated in bf16"], &["accumulated_in", "low_precision", "saturated", "unwritten"]),
     (&["inputs through bf16", "inputs through fp8", "subnormal inputs flushed"], &["low_precision", "unwritten", "nan"]),
     (&["one NaN", "NaN over a row", "softmax without the maximum"], &["nan", "overflowed"]),
-    (&["one element with a flipped bit", "one tile of an earlier output"], &["region"]),
+    (&["one element with a flipped bit"], &["region"]),
+    // Of a column of equal numbers nothing is where it was.
+    (&["an earlier output", "one tile of an earlier output"], &["stale"]),
+    (&["added to what was there"], &["added_to_earlier"]),
     (&["one tile from its neighbour", "shifted by one row", "shifted by one column"], &["shifted"]),
     // Of a column of numbers the first row is one value.
     (&["first row everywhere"], &["repeated", "unwritten"]),
@@ -84,14 +87,17 @@ struct Named {
     wrong: u64,
 }
 
+/// Seeds of the data: limits of statistics were chosen with the first in view, and never with the second.
+pub const SEEDS: [u64; 2] = [2026, 77];
+
 /// What the reports of failing results name, in words: of all problems, or of a sample in one pair of formats and of one kind of input.
-pub fn measured(sample: bool) -> Result<String> {
+pub fn measured(sample: bool, seed: u64) -> Result<String> {
     let mut by_defect: BTreeMap<&'static str, Named> = BTreeMap::new();
     let (formats, inputs) = if sample { (&Formats::ALL[..1], &Input::ALL[..1]) } else { (&Formats::ALL[..], &Input::ALL[..]) };
     for &formats in formats {
         for &input in inputs {
             for operation in Operation::ALL {
-                problem(&Problem::new(operation, input, formats)?, &mut by_defect)?;
+                problem(&Problem::new(operation, input, formats, seed)?, &mut by_defect)?;
             }
         }
     }
@@ -149,5 +155,7 @@ fn cause(p: &Problem, result: &[u8], exact: &[f32]) -> Result<Option<Diagnosis>>
     let result = TensorRef::from_host_bytes(result, p.formats.output, layout()?)?;
     let reference = TensorRef::from_host_bytes(bytemuck::cast_slice(exact), DType::F32, layout()?)?;
     let tolerance = Tolerance::rounding(p.formats.output, DType::F32, p.k);
-    Ok(gpu_verify_with(&result, &reference, &tolerance, &Options::default())?.cause)
+    let earlier = p.store(&p.stale, Rounding::NearestEven);
+    let earlier = TensorRef::from_host_bytes(&earlier, p.formats.output, layout()?)?;
+    Ok(gpu_verify_with_earlier(&result, &reference, &earlier, &tolerance, &Options::default())?.cause)
 }

@@ -1,9 +1,8 @@
 //! Correct kernels: the exact results, and results in legal orders and arithmetics, before they are rounded to the output's format.
 
 use super::problem::{Input, Operation, Problem};
-use hipverify::DType;
 use hipverify::Result;
-use hipverify::matrix_core::{self, Arch, Model, gemm_tile};
+use hipverify::matrix_core::{Arch, Input as Operands, Model, gemm_tile};
 
 /// The epsilon of layer normalization.
 pub const EPSILON: f32 = 1e-5;
@@ -157,15 +156,21 @@ fn softmax(x: &[f32], shift: f32, order: Order) -> Vec<f32> {
     exp.iter().map(|e| e / sum).collect()
 }
 
-/// By the arithmetic of a chip.
+/// By the arithmetic of a chip: of its matrix cores, or one product after the other where these have no such operands.
 pub fn on_matrix_cores(p: &Problem, arch: Arch) -> Result<Vec<f32>> {
-    let input = if p.formats.input == DType::F16 { matrix_core::Input::F16 } else { matrix_core::Input::Bf16 };
+    let operands = (p.formats.input, p.formats.input);
+    let of_chip = |model: &Model| model.arch() == arch && model.input().dtypes() == operands;
+    let Some(model) =
+        Model::all().filter(of_chip).find(|model| !matches!(model.input(), Operands::F16AsBf16 | Operands::F16AsBf16Truncated))
+    else {
+        return Ok(in_order(p, Order::Sequential));
+    };
     let mut across = vec![0.0; p.b.len()];
     for (column, b) in p.b.chunks(p.k).enumerate() {
         b.iter().enumerate().for_each(|(k, &y)| across[k * p.columns + column] = y);
     }
     let mut c = vec![0.0; p.rows * p.columns];
-    gemm_tile(Model::new(arch, input)?, p.rows, p.columns, p.k, &p.a, p.k, &across, p.columns, &mut c, p.columns);
+    gemm_tile(model, p.rows, p.columns, p.k, &p.a, p.k, &across, p.columns, &mut c, p.columns);
     let scale = mean_factor(p) as f32;
     Ok(c.into_iter().map(|x| x * scale).collect())
 }

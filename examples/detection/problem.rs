@@ -46,10 +46,13 @@ pub enum Input {
     Large,
     /// Uniform in [0, 1).
     OneSigned,
+    /// Uniform in [-1, 1), sums of 4,096 terms and few of them.
+    Long,
 }
 
 impl Input {
-    pub const ALL: [Input; 6] = [Input::Default, Input::Boundary, Input::Small, Input::Subnormal, Input::Large, Input::OneSigned];
+    pub const ALL: [Input; 7] =
+        [Input::Default, Input::Boundary, Input::Small, Input::Subnormal, Input::Large, Input::OneSigned, Input::Long];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -59,6 +62,7 @@ impl Input {
             Input::Subnormal => "subnormal",
             Input::Large => "large",
             Input::OneSigned => "one-signed",
+            Input::Long => "4,096 terms",
         }
     }
 }
@@ -76,6 +80,31 @@ impl Formats {
         Formats { input: DType::Bf16, output: DType::Bf16 },
         Formats { input: DType::F16, output: DType::F32 },
     ];
+
+    /// Formats of 8 bits, of inputs and of results, and integers.
+    pub const NARROW: [Formats; 7] = [
+        Formats { input: DType::F8E4M3, output: DType::F8E4M3 },
+        Formats { input: DType::F8E5M2, output: DType::F8E5M2 },
+        Formats { input: DType::F8E4M3Fnuz, output: DType::F8E4M3Fnuz },
+        Formats { input: DType::F8E5M2Fnuz, output: DType::F8E5M2Fnuz },
+        Formats { input: DType::F8E4M3, output: DType::F16 },
+        Formats { input: DType::F8E4M3Fnuz, output: DType::F32 },
+        Formats { input: DType::I8, output: DType::I32 },
+    ];
+
+    /// What is computed in them. Of integers sums alone.
+    pub fn operations(self) -> &'static [Operation] {
+        if self.input.is_int() { &[Operation::Gemm, Operation::Convolution] } else { &Operation::ALL }
+    }
+
+    /// The format of the reference: what the exact result is rounded to.
+    pub fn reference(self) -> DType {
+        if self.output.is_int() { self.output } else { DType::F32 }
+    }
+
+    pub fn name(self) -> String {
+        format!("{} to {}", self.input, self.output)
+    }
 }
 
 /// An image of a convolution: channels of H x W, and a filter of 3 x 3 without padding.
@@ -103,47 +132,47 @@ pub struct Problem {
     pub stale: Vec<f32>,
 }
 
+/// Images of convolutions.
+fn image(input: Input) -> Image {
+    match input {
+        Input::Boundary => Image { channels: 5, side: 13 },
+        Input::Long => Image { channels: 456, side: 6 },
+        _ => Image { channels: 16, side: 10 },
+    }
+}
+
+/// Rows, columns and k.
+fn extents(operation: Operation, input: Input) -> (usize, usize, usize) {
+    let Image { channels, side } = image(input);
+    match (operation, input) {
+        (Operation::Gemm, Input::Boundary) => (67, 45, 131),
+        (Operation::Gemm, Input::Long) => (32, 32, 4096),
+        (Operation::Gemm, _) => (64, 64, 256),
+        (Operation::Convolution, Input::Boundary) => (19, (side - 2) * (side - 2), 9 * channels),
+        (Operation::Convolution, _) => (32, (side - 2) * (side - 2), 9 * channels),
+        (Operation::Reduction, Input::Boundary) => (67, 1, 1001),
+        (Operation::Reduction, Input::Long) => (64, 1, 4096),
+        (Operation::Reduction, _) => (64, 1, 1024),
+        (_, Input::Boundary) => (67, 131, 131),
+        (_, Input::Long) => (16, 4096, 4096),
+        (..) => (64, 128, 128),
+    }
+}
+
 impl Problem {
-    pub fn new(operation: Operation, input: Input, formats: Formats) -> Result<Problem> {
-        let odd = input == Input::Boundary;
-        let image = if odd { Image { channels: 5, side: 13 } } else { Image { channels: 16, side: 10 } };
-        let (rows, columns, k) = match operation {
-            Operation::Gemm => {
-                if odd {
-                    (67, 45, 131)
-                } else {
-                    (64, 64, 256)
-                }
-            }
-            Operation::Convolution => (if odd { 19 } else { 32 }, (image.side - 2) * (image.side - 2), 9 * image.channels),
-            Operation::Reduction => {
-                if odd {
-                    (67, 1, 1001)
-                } else {
-                    (64, 1, 1024)
-                }
-            }
-            _ => {
-                if odd {
-                    (67, 131, 131)
-                } else {
-                    (64, 128, 128)
-                }
-            }
-        };
+    pub fn new(operation: Operation, input: Input, formats: Formats, seed: u64) -> Result<Problem> {
+        let ((rows, columns, k), image) = (extents(operation, input), image(input));
         let (left, right) = ranges(operation, input, formats.input);
-        let a = values(rows * k, left, formats.input, 0)?;
+        let values = |n: usize, range: [f64; 2], stream: u32| values(n, range, formats.input, (seed, stream));
+        let a = values(rows * k, left, 0)?;
         let b = match operation {
-            Operation::Gemm => values(columns * k, right, formats.input, 1)?,
-            Operation::Convolution => {
-                let pixels = values(image.channels * image.side * image.side, right, formats.input, 1)?;
-                patches(&pixels, image)
-            }
+            Operation::Gemm => values(columns * k, right, 1)?,
+            Operation::Convolution => patches(&values(image.channels * image.side * image.side, right, 1)?, image),
             Operation::Reduction => vec![1.0; k],
-            _ => values(rows * columns, right, formats.input, 1)?,
+            _ => values(rows * columns, right, 1)?,
         };
         let mut problem = Problem { operation, input, formats, rows, columns, k, a, b, range: left, stale: Vec::new() };
-        let earlier = Problem { a: values(rows * k, left, formats.input, 2)?, ..problem.clone() };
+        let earlier = Problem { a: values(rows * k, left, 2)?, ..problem.clone() };
         problem.stale = super::correct::exact(&earlier).into_iter().map(|x| x as f32).collect();
         Ok(problem)
     }
@@ -152,6 +181,16 @@ impl Problem {
     pub fn name(&self) -> String {
         let Formats { input, output } = self.formats;
         format!("{:?} {} {input} to {output}", self.operation, self.input.name()).to_lowercase()
+    }
+
+    /// The exact result, rounded to the reference's format, as bytes.
+    pub fn reference(&self, exact: &[f64]) -> Vec<u8> {
+        let dtype = self.formats.reference();
+        let mut bytes = vec![0; exact.len() * dtype.unit_bytes()];
+        for (i, &x) in exact.iter().enumerate() {
+            dtype.store_bits(&mut bytes, i, dtype.encode(x, Rounding::NearestEven, Overflow::Ieee));
+        }
+        bytes
     }
 
     /// Rounds values to the result's format, as bytes.
@@ -169,7 +208,9 @@ impl Problem {
 fn ranges(operation: Operation, input: Input, format: DType) -> ([f64; 2], [f64; 2]) {
     let around = |x: f64| [-x, x];
     match input {
-        Input::Default | Input::Boundary => (around(1.0), around(1.0)),
+        // Their sums are whole numbers that f32, in which kernels of the zoo compute, holds.
+        _ if format.is_int() => (around(8.0), around(8.0)),
+        Input::Default | Input::Boundary | Input::Long => (around(1.0), around(1.0)),
         Input::Small => (around(2f64.powi(-9)), around(2f64.powi(-9))),
         // The exponentials of softmax overflow if they are not shifted.
         Input::Large if operation == Operation::Softmax => (around(128.0), around(128.0)),
@@ -185,11 +226,11 @@ fn ranges(operation: Operation, input: Input, format: DType) -> ([f64; 2], [f64;
 }
 
 /// Uniform numbers of a format, as f32.
-fn values(n: usize, [min, max]: [f64; 2], format: DType, stream: u32) -> Result<Vec<f32>> {
+fn values(n: usize, [min, max]: [f64; 2], format: DType, (seed, stream): (u64, u32)) -> Result<Vec<f32>> {
     let device = Device::host();
     let mut wide = DeviceMem::<f32>::new(&device, n)?;
     // Scaled afterwards: a generator rounds to f32, which cannot hold all subnormal numbers of bf16.
-    wide.fill(&FillUniformRand::new(0.0, 1.0).seed(2026).stream(stream))?;
+    wide.fill(&FillUniformRand::new(0.0, 1.0).seed(seed).stream(stream))?;
     let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Saturate)) as f32;
     Ok(wide.to_vec()?.into_iter().map(|x| round(min + (max - min) * f64::from(x))).collect())
 }

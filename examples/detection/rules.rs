@@ -33,7 +33,7 @@ pub fn all() -> Vec<Rule> {
         named("DeepGEMM's difference, exact", Verdict::Metrics(|r| similarity(r).is_some_and(|(_, difference)| difference < 1e-3))),
     ];
     let limits = CANDIDATES.iter().map(|&(name, f)| named(name, Verdict::Limits(f)));
-    profiles.chain(exact).chain(limits).chain([named("`check`, products only", Verdict::Bounds)]).collect()
+    profiles.chain(exact).chain(limits).chain([named(BOUNDS, Verdict::Bounds)]).collect()
 }
 
 fn similarity(report: &Report) -> Option<(f64, f64)> {
@@ -50,7 +50,8 @@ impl Rule {
                 let report = gpu_verify_with(result, reference, &Tolerance::exact(), &options.cosine(true))?;
                 return Ok(Some(passes(&report)));
             }
-            Verdict::Bounds => return if p.operation.is_product() { checked(p, result).map(Some) } else { Ok(None) },
+            Verdict::Bounds if p.operation.is_product() && !p.formats.output.is_int() => return checked(p, result, None).map(Some),
+            Verdict::Bounds => return Ok(None),
             Verdict::Limits(f) => f(p)?,
             Verdict::Profile(profile) => {
                 let computation = Computation {
@@ -59,7 +60,7 @@ impl Rule {
                     baseline_error: Some(baseline_error),
                     ..Computation::default()
                 };
-                match profile.limits_for(p.formats.output, DType::F32, &computation) {
+                match profile.limits_for(p.formats.output, p.formats.reference(), &computation) {
                     Err(hipverify::Error::Unsupported { .. }) => return Ok(None),
                     limits => limits?,
                 }
@@ -69,8 +70,8 @@ impl Rule {
     }
 }
 
-/// Whether a product passes by the bound of each element, of which nothing is known but that sums are in f32.
-fn checked(p: &Problem, result: &TensorRef<'_>) -> Result<bool> {
+/// Whether a product passes by the bound of each element, of which nothing is known but the accumulator: f32 if nothing is said.
+pub fn checked(p: &Problem, result: &TensorRef<'_>, accumulator: Option<DType>) -> Result<bool> {
     let dtype = p.formats.input;
     let [a, b] = [&p.a, &p.b].map(|values| {
         let mut bytes = vec![0; values.len() * dtype.unit_bytes()];
@@ -81,13 +82,17 @@ fn checked(p: &Problem, result: &TensorRef<'_>) -> Result<bool> {
     });
     let a = TensorRef::from_host_bytes(&a, dtype, Layout::contiguous(&[p.rows, p.k])?)?;
     let b = TensorRef::from_host_bytes(&b, dtype, Layout::contiguous(&[p.columns, p.k])?)?;
-    Ok(Check::gemm(&a, &b, result).transpose_b(true).alpha(mean_factor(p)).run()?.passed())
+    let check = Check::gemm(&a, &b, result).transpose_b(true).alpha(mean_factor(p));
+    let check = accumulator.into_iter().fold(check, Check::accumulator);
+    Ok(check.run()?.passed())
 }
 
 type Candidate = (&'static str, fn(&Problem) -> Result<Limits>);
 
-/// The rule of the library whose misses are listed.
+/// The rules of the library, whose misses are listed.
 pub const BEST: &str = "`Tolerance::rounding`";
+pub const BOUNDS: &str = "`check`, products only";
+pub const LISTED: [&str; 2] = [BEST, BOUNDS];
 
 /// The library's rules, and what was weighed against them.
 const CANDIDATES: &[Candidate] = &[
@@ -122,7 +127,7 @@ fn elements(tolerance: Tolerance) -> Limits {
 }
 
 fn rounding(p: &Problem) -> Tolerance {
-    Tolerance::rounding(p.formats.output, DType::F32, p.k)
+    Tolerance::rounding(p.formats.output, p.formats.reference(), p.k)
 }
 
 /// An ulp of each element and of their mean.

@@ -1,10 +1,12 @@
 //! Whether a result is bit-exact for the matrix cores of a chip, and in which order of products.
 
+use super::epilogue::{After, Operands};
 use super::problem::{Problem, on_host};
 use crate::device::TensorRef;
 use crate::dtype::{Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
+use std::borrow::Cow;
 
 /// Rows and columns of the corner on which models and orders are tried first.
 const CORNER: [usize; 2] = [16, 64];
@@ -16,7 +18,7 @@ pub struct Exactness {
     /// The architecture.
     #[cfg_attr(feature = "serde", serde(serialize_with = "name"))]
     pub arch: Arch,
-    /// How many pairs of a model and an order were tried. None where alpha, C, a bias or an epilogue follow the sum: their arithmetic is not known.
+    /// How many models, orders of products and orders of what follows the sum were tried.
     pub tried: usize,
     /// The model that comes nearest, such as `gfx90a f16`; exact where nothing differs.
     pub model: Option<String>,
@@ -33,17 +35,21 @@ fn name<S: serde::Serializer>(arch: &Arch, s: S) -> std::result::Result<S::Ok, S
     s.collect_str(arch)
 }
 
-/// Tries models and orders: on a corner first, then on all of it those that agree there.
+/// Tries models and orders, with each order of what follows the sum: on a corner first, then on all of it those that agree there.
 pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, models: &[Model], parts: usize) -> Result<Exactness> {
     let mut found = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
-    let orders = problem.orders(parts);
-    let shape = result.shape().to_vec();
+    let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
+    let found_values = Found::of(result)?;
+    let operands = Operands::of(problem.product())?;
     let corner = problem.corner(&shape, CORNER)?;
     let mut candidates = Vec::new();
     for (order, &model) in orders.iter().flat_map(|order| models.iter().map(move |model| (order, model))) {
         let (part, part_shape) = corner.as_ref().map_or((problem, &shape), |(problem, shape)| (problem, shape));
         match part.sums(model, order, part_shape) {
-            Ok(sums) => candidates.push((differing(&sums, result, part_shape)?.len(), model, *order)),
+            Ok(sums) => {
+                let differing = |after| found_values.differing(&sums, part_shape, &operands, after).len();
+                candidates.extend(operands.orders().into_iter().map(|after| (differing(after), model, *order, after)));
+            }
             // Variants that the device code lacks.
             Err(Error::Unsupported { .. }) => {}
             Err(e) => return Err(e),
@@ -53,10 +59,10 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     // Stable: what was tried first stands first among equals.
     candidates.sort_by_key(|candidate| candidate.0);
     let exact = candidates.iter().take_while(|c| c.0 == 0).count();
-    for &(_, model, order) in candidates.iter().take(exact.max(1)) {
-        let different = differing(&problem.sums(model, &order, &shape)?, result, &shape)?;
+    for &(_, model, order, after) in candidates.iter().take(exact.max(1)) {
+        let different = found_values.differing(&problem.sums(model, &order, &shape)?, &shape, &operands, after);
         if found.model.is_none() || different.len() < found.differing {
-            (found.model, found.order) = (Some(model.to_string()), Some(order.to_string()));
+            (found.model, found.order) = (Some(model.to_string()), Some(format!("{order}{after}")));
             (found.differing, found.first) = (different.len(), different.first().map(|&i| result.layout().coordinates(i)));
         }
         if found.differing == 0 {
@@ -66,16 +72,29 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     Ok(found)
 }
 
-/// The elements of the leading part of a result of this shape whose bits are not those of the sums, rounded once. NaN is NaN, whatever its bits.
-fn differing(sums: &[f32], result: &TensorRef<'_>, shape: &[usize]) -> Result<Vec<usize>> {
-    let (bytes, dtype, layout) = (on_host(result)?, result.dtype(), result.layout());
-    let (columns, all) = (shape.last().copied().unwrap_or(1), result.shape().last().copied().unwrap_or(1));
-    let differs = |(i, &sum): (usize, &f32)| {
-        let index = i / columns * all + i % columns;
-        let found = dtype.load_bits(&bytes, layout.index(index));
-        let expected = dtype.encode(f64::from(sum), Rounding::NearestEven, Overflow::Ieee);
-        let nan = sum.is_nan() && dtype.decode(found).is_nan();
-        (found != expected && !nan).then_some(index)
-    };
-    Ok(sums.iter().enumerate().filter_map(differs).collect())
+/// A result, on the host.
+struct Found<'a> {
+    bytes: Cow<'a, [u8]>,
+    result: &'a TensorRef<'a>,
+}
+
+impl<'a> Found<'a> {
+    fn of(result: &'a TensorRef<'a>) -> Result<Found<'a>> {
+        Ok(Found { bytes: on_host(result)?, result })
+    }
+
+    /// The elements of the leading part of this shape whose bits are not those of the sums with what follows them, rounded once. NaN is NaN, whatever its bits.
+    fn differing(&self, sums: &[f32], shape: &[usize], operands: &Operands, after: After) -> Vec<usize> {
+        let (dtype, layout) = (self.result.dtype(), self.result.layout());
+        let (columns, all) = (shape.last().copied().unwrap_or(1), self.result.shape().last().copied().unwrap_or(1));
+        let differs = |(i, &sum): (usize, &f32)| {
+            let index = i / columns * all + i % columns;
+            let value = operands.apply(after, sum, index, all);
+            let found = dtype.load_bits(&self.bytes, layout.index(index));
+            let expected = dtype.encode(f64::from(value), Rounding::NearestEven, Overflow::Ieee);
+            let nan = value.is_nan() && dtype.decode(found).is_nan();
+            (found != expected && !nan).then_some(index)
+        };
+        sums.iter().enumerate().filter_map(differs).collect()
+    }
 }

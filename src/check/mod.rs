@@ -20,6 +20,7 @@
 //! again there is [`Check::freivalds`].
 
 mod arithmetic;
+mod epilogue;
 mod exact;
 mod freivalds;
 mod order;

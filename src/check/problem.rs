@@ -51,9 +51,9 @@ impl Product<'_> {
         (which == 0) != self.transposed[which]
     }
 
-    /// Whether the result is the sum of products itself.
-    fn is_plain(&self) -> bool {
-        self.alpha == 1.0 && self.c.is_none() && self.bias.is_none() && self.epilogue == Epilogue::None
+    /// The sums of products alone.
+    fn sums(&self, model: Model) -> Gemm<'_> {
+        Gemm::new(model).transpose_a(self.transposed[0]).transpose_b(self.transposed[1])
     }
 }
 
@@ -131,11 +131,18 @@ impl<'a> Problem<'a> {
         Ok(memory)
     }
 
-    /// The orders of products in which a model's result may be bit-exact; none where it is not the sum of products alone that is rounded.
+    /// The matrix product, where it is one.
+    pub(super) fn product(&self) -> Option<&Product<'a>> {
+        match &self.kind {
+            Kind::Gemm(product) => Some(product),
+            Kind::Conv(..) => None,
+        }
+    }
+
+    /// The orders of products in which a model's result may be bit-exact.
     pub(super) fn orders(&self, parts: usize) -> Vec<Order> {
         match &self.kind {
-            Kind::Gemm(product) if product.is_plain() => Order::of_gemm(self.terms(), parts),
-            Kind::Gemm(_) => Vec::new(),
+            Kind::Gemm(_) => Order::of_gemm(self.terms(), parts),
             Kind::Conv(_, Direction::BackwardWeight) => vec![Order::Conv(KOrder::ChannelsFirst)],
             Kind::Conv(..) => vec![Order::Conv(KOrder::ChannelsFirst), Order::Conv(KOrder::ChannelsLast)],
         }
@@ -169,7 +176,7 @@ impl<'a> Problem<'a> {
         Ok(Some(Problem { operands: [fewer(0)?, fewer(1)?], kind: self.kind.clone() }))
     }
 
-    /// The sums of a model in this order, in f32.
+    /// The sums of products of a model in this order, in f32.
     pub(super) fn sums(&self, model: Model, order: &Order, shape: &[usize]) -> Result<Vec<f32>> {
         let [a, b] = &self.operands;
         let mut to = DeviceMem::<f32>::new(self.device(), shape.iter().product())?;
@@ -179,7 +186,7 @@ impl<'a> Problem<'a> {
                 to.to_vec()
             }
             (Kind::Gemm(product), Order::Ascending) => {
-                product.gemm(model.into()).run(a, b, &mut to.tensor_mut(shape)?)?;
+                product.sums(model).run(a, b, &mut to.tensor_mut(shape)?)?;
                 to.to_vec()
             }
             (Kind::Gemm(product), order) => {
@@ -187,7 +194,7 @@ impl<'a> Problem<'a> {
                 for part in order.parts(self.terms()) {
                     let [a, b] =
                         [0, 1].map(|which| Gathered::of(&self.operands[which], if product.sums_over_last(which) { 1 } else { 2 }, &part));
-                    product.gemm(model.into()).run(&a?.tensor()?, &b?.tensor()?, &mut to.tensor_mut(shape)?)?;
+                    product.sums(model).run(&a?.tensor()?, &b?.tensor()?, &mut to.tensor_mut(shape)?)?;
                     let one = to.to_vec()?;
                     sum = Some(match sum {
                         None => one,

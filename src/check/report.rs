@@ -100,7 +100,7 @@ impl fmt::Display for CheckReport {
 impl fmt::Display for Exactness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Some(model), Some(order)) = (&self.model, &self.order) else {
-            return write!(f, "not tried: what follows the sum is not known bit for bit");
+            return write!(f, "not tried: no model of this chip could run");
         };
         if self.differing == 0 {
             return write!(f, "yes: {model}, {order}");

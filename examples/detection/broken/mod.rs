@@ -4,6 +4,8 @@ mod output;
 mod products;
 mod rows;
 
+pub use products::accumulated_in;
+
 use super::correct::{Order, in_order};
 use super::problem::{Input, Operation, Problem};
 use hipverify::Result;
@@ -41,20 +43,25 @@ const fn defect(
     Defect { name, source, operations, kernel: Kernel::Operands(kernel) }
 }
 
+/// The defects by class: of any output, of sums of products, of softmax, norms and elementwise kernels.
+pub const CLASSES: [(&str, &[Defect]); 3] =
+    [("any output", output::DEFECTS), ("sums of products", products::DEFECTS), ("softmax, norms, elementwise", rows::DEFECTS)];
+
 /// Every defect.
 pub fn all() -> impl Iterator<Item = &'static Defect> {
-    output::DEFECTS.iter().chain(products::DEFECTS).chain(rows::DEFECTS)
+    CLASSES.iter().flat_map(|(_, defects)| defects.iter())
 }
 
 /// Why a result of a defect may be hard to tell from correct ones.
 pub fn reason(p: &Problem) -> &'static str {
     match (p.operation, p.input) {
+        _ if p.formats.output.bits() <= 8 => "what is wrong is less than a rounding to 8 bits explains",
         (Operation::Softmax, Input::Small | Input::Subnormal) => "softmax of inputs near 0: every element is 1/n, up to rounding",
         (Operation::Softmax, _) => "the element is far below the mean of its tensor",
         (Operation::Elementwise, Input::Small | Input::Subnormal) => "inputs near 0: every form of GELU is x/2, up to rounding",
         (Operation::Norm, Input::Small | Input::Subnormal) => "the variance is far below epsilon, which decides alone",
         (Operation::Norm, _) => "the variance is far above epsilon, which changes less than rounding does",
-        _ => "errors of the inputs cancel out in a long sum",
+        _ => "what is wrong is less than the roundings of a long sum, or of the result",
     }
 }
 

@@ -82,7 +82,7 @@ fn through(values: &mut [f32], format: DType) {
 
 /// The format of a lower precision that is mistaken for the output's.
 fn coarser(p: &Problem, c: &mut [f32]) {
-    through(c, if p.formats.output == DType::Bf16 { DType::F8E5M2 } else { DType::Bf16 });
+    through(c, if p.formats.output.bits() <= 8 || p.formats.output == DType::Bf16 { DType::F8E5M2 } else { DType::Bf16 });
 }
 
 /// Changes the second tile of the first rows.

@@ -30,10 +30,8 @@ pub const DEFECTS: &[Defect] = &[
     defect("first term twice", MUTATION, PRODUCTS, |p| sums(p, |a, b| add(a, b) + a[0] * b[0])),
     defect("a part of split-k dropped", "Composable Kernel #3673", PRODUCTS, |p| sums(p, |a, b| up_to(a, b, a.len() - a.len() / 4))),
     defect("a part of split-k added twice", "Composable Kernel #3673", PRODUCTS, |p| sums(p, |a, b| add(a, b) + up_to(a, b, a.len() / 4))),
-    defect("accumulated in f16", "hipBLASLt fp16_accumulator_probe", PRODUCTS, |p| sums(p, |a, b| rounded_at_each_step(a, b, DType::F16))),
-    defect("accumulated in bf16", "low-precision accumulators, Composable Kernel #3673", PRODUCTS, |p| {
-        sums(p, |a, b| rounded_at_each_step(a, b, DType::Bf16))
-    }),
+    defect("accumulated in f16", "hipBLASLt fp16_accumulator_probe", PRODUCTS, |p| accumulated_in(p, DType::F16)),
+    defect("accumulated in bf16", "low-precision accumulators, Composable Kernel #3673", PRODUCTS, |p| accumulated_in(p, DType::Bf16)),
     defect("subnormal inputs flushed", "the fp16 study of 2022, MI200", PRODUCTS, |p| on_matrix_cores(p, Arch::Gfx90a)),
     defect("inputs through bf16", "f16 by bf16 instructions, MIOpen and PyTorch on MI200", PRODUCTS, |p| sums_of(p, DType::Bf16)),
     defect("inputs through fp8", "inputs of another precision, FTTN, arXiv 2403.00232", PRODUCTS, |p| sums_of(p, DType::F8E4M3)),
@@ -79,6 +77,11 @@ fn up_to(a: &[f32], b: &[f32], k: usize) -> f32 {
 
 fn round(x: f32, format: DType) -> f32 {
     format.decode(format.encode(f64::from(x), Rounding::NearestEven, Overflow::Ieee)) as f32
+}
+
+/// With an accumulator of this format.
+pub fn accumulated_in(p: &Problem, format: DType) -> Result<Vec<f32>> {
+    sums(p, |a, b| rounded_at_each_step(a, b, format))
 }
 
 fn rounded_at_each_step(a: &[f32], b: &[f32], format: DType) -> f32 {
