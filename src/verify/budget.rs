@@ -8,7 +8,10 @@
 //!   u²/3 · Σ k/n = u²·n/6;
 //! * operands, each a factor of all terms: two times u²/3, whatever n is.
 //!
-//! All are relative to the root mean square of the reference. Flushing is no part: what it takes away depends on the values of the operands.
+//! * operands of which those below the least normal number m of a format are taken as zeros, uniform in [-range, range): with q = min(1, m / range), a share q of them is, with a share q³ of their
+//!   squares. A product is lost when either operand is: 1 - (1 - q³)² of the squares of products, and so of sums.
+//!
+//! All are relative to the root mean square of the reference.
 
 use super::Report;
 use crate::dtype::DType;
@@ -22,6 +25,8 @@ pub struct Budget {
     pub accumulator: f64,
     /// By that of the operands, see [`operands`](Budget::operands).
     pub operands: f64,
+    /// By operands that were taken as zeros, see [`flushed`](Budget::flushed).
+    pub flushing: f64,
     /// What was measured.
     pub measured: f64,
 }
@@ -46,7 +51,7 @@ impl Budget {
         let measured = report.metrics.as_ref()?.relative_l2;
         let [a, r] = [report.result_dtype.float_format()?, report.reference_dtype.float_format()?].map(|f| f.unit_roundoff());
         let output = ((a * a + r * r) / 3.0).sqrt();
-        measured.is_finite().then_some(Budget { output, accumulator: 0.0, operands: 0.0, measured })
+        measured.is_finite().then_some(Budget { output, accumulator: 0.0, operands: 0.0, flushing: 0.0, measured })
     }
 
     /// With an accumulator that is rounded at each of so many steps; no change for an integer format.
@@ -59,10 +64,18 @@ impl Budget {
         Budget { operands: unit(operands) * (2.0f64 / 3.0).sqrt(), ..self }
     }
 
+    /// With operands uniform in [-range, range) whose subnormal numbers were taken as zeros, as the matrix cores of MI200 take those of f16 and bf16; no change for an integer format.
+    pub fn flushed(self, operands: DType, range: f64) -> Budget {
+        let Some(format) = operands.float_format() else { return self };
+        let q = (format.min_normal() / range.abs()).min(1.0);
+        let kept = 1.0 - q * q * q;
+        Budget { flushing: (1.0 - kept * kept).sqrt(), ..self }
+    }
+
     /// What is expected of all parts.
     pub fn expected(self) -> f64 {
-        let Budget { output, accumulator, operands, .. } = self;
-        (output * output + accumulator * accumulator + operands * operands).sqrt()
+        let Budget { output, accumulator, operands, flushing, .. } = self;
+        (output * output + accumulator * accumulator + operands * operands + flushing * flushing).sqrt()
     }
 
     /// What was measured over what is expected: up to 1 where the parts explain the error.
@@ -113,11 +126,17 @@ mod tests {
         };
         let in_f16 = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0, |s, (x, y)| round(x * y + s, DType::F16));
         let of_bf16 = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| round(*x, DType::Bf16) * round(*y, DType::Bf16)).sum();
+        // Numbers in [-1, 1) in the place of those in [-range, range), so that what is flushed is below min_normal / range.
+        let least = 0.25 / DType::F16.float_format().unwrap().min_normal();
+        let keep = |x: &f64| if x.abs() < 0.25 { 0.0 } else { *x };
+        let flushed = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| keep(x) * keep(y)).sum();
         for (ratio, reason) in [
             (budget(sums(in_f16)).accumulated(DType::F16, N).ratio(), "an accumulator of f16"),
             (budget(sums(of_bf16)).operands(DType::Bf16).ratio(), "operands of bf16"),
+            (budget(sums(flushed)).flushed(DType::F16, 1.0 / least).ratio(), "operands below a quarter of their range flushed"),
         ] {
-            assert!((0.5..1.0).contains(&ratio), "{reason}: {ratio}");
+            // Of flushing the mean is known, of roundings the most.
+            assert!((0.5..1.02).contains(&ratio), "{reason}: {ratio}");
         }
         let exactly = budget(sums(exact));
         assert_eq!((exactly.measured, exactly.ratio()), (0.0, 0.0));

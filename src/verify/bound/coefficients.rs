@@ -1,6 +1,6 @@
 //! The coefficients of a bound, and how one stage of a computation joins the next.
 
-use super::{Unit, expect_float, rule};
+use super::{expect_float, rule};
 use crate::dtype::DType;
 use crate::error::Result;
 
@@ -20,18 +20,6 @@ pub struct Bound {
 impl Bound {
     /// Nothing but equality.
     pub const EXACT: Bound = Bound { gamma: 0.0, relative: 0.0, floor: 0.0 };
-
-    /// What a softmax of rows of so many elements may lose in a unit, with S = |x - max x| p and p the exact result: the difference's rounding is multiplied by its size when it is an exponent.
-    /// `exponential` is the relative error of the exponential function.
-    ///
-    /// The sum's terms lose that too, in the mean Σ p_j |x_j - max x| <= ln n; an exponential that underflows is less than the least number.
-    pub fn softmax(unit: Unit, terms: usize, exponential: f64) -> Bound {
-        let u = unit.roundoff;
-        // Exponential and its sum, the sum's roundings, the exponents', the quotient's.
-        let first_order = 2.0 * exponential + u * (terms as f64 + libm::log(terms.max(1) as f64) + 1.0);
-        let relative = if first_order < 1.0 { first_order / (1.0 - first_order) } else { f64::INFINITY };
-        Bound { gamma: u * (1.0 + relative), relative, floor: unit.underflow }
-    }
 
     /// After a rounding to nearest of the result to `dtype`: with u its unit roundoff and η its least number, |fl(y) - y| <= u |y| + η / 2 and
     /// |y| <= |x| + the error so far.

@@ -14,6 +14,7 @@
 
 mod coefficients;
 mod host;
+mod operations;
 mod report;
 mod rule;
 mod sum;

@@ -145,7 +145,7 @@ impl Sum {
 }
 
 /// w / (1 - w), and no bound where w reaches 1.
-fn quotient(w: f64) -> f64 {
+pub(super) fn quotient(w: f64) -> f64 {
     if w < 1.0 { w / (1.0 - w) } else { f64::INFINITY }
 }
 

@@ -225,3 +225,97 @@ fn softmax_is_within_its_bound() {
     assert!(broken.mismatches > 1000, "exponentials in bf16\n{broken}");
     assert_eq!(Bound::softmax(Unit::F32, 1 << 24, U).relative, f64::INFINITY, "too long a sum for f32");
 }
+
+/// Uniform numbers in [low, high), of f32.
+fn uniform(n: usize, [low, high]: [f64; 2], seed: u64) -> Vec<f64> {
+    let next = |state: &mut u64, _| {
+        *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        Some(f64::from((low + (high - low) * (*state >> 11) as f64 / (1u64 << 53) as f64) as f32))
+    };
+    (0..n).scan(seed, next).collect()
+}
+
+fn compared(result: &[f64], reference: &[f64], magnitudes: &[f64], bound: &Bound) -> (u64, f64) {
+    let [a, r, s] = [result, reference, magnitudes].map(|values| DeviceMem::from_slice(&Device::host(), values).unwrap());
+    let report = gpu_verify_bound(&a, &r, &s, bound).unwrap();
+    (report.mismatches, report.worst.map_or(0.0, |worst| worst.ratio))
+}
+
+/// A norm of a row in f32, and exactly with its S: the mean is subtracted or not.
+fn norm(x: &[f64], centred: bool) -> (Vec<f64>, Vec<f64>, f64) {
+    let n = x.len();
+    let x32: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+    let mean = if centred { x32.iter().fold(0.0f32, |s, x| s + x) / n as f32 } else { 0.0 };
+    let differences: Vec<f32> = x32.iter().map(|x| x - mean).collect();
+    let root = 1.0 / (differences.iter().fold(0.0f32, |s, d| d.mul_add(*d, s)) / n as f32 + 1e-5).sqrt();
+    let result = differences.iter().map(|d| f64::from(d * root)).collect();
+    let mean = if centred { x.iter().sum::<f64>() / n as f64 } else { 0.0 };
+    let deviation = (x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n as f64 + 1e-5).sqrt();
+    let cancellation = if centred { x.iter().map(|x| x.abs()).sum::<f64>() / n as f64 / deviation } else { 0.0 };
+    (result, x.iter().map(|x| (x - mean) / deviation).collect(), cancellation)
+}
+
+#[test]
+fn norms_are_within_their_bounds() {
+    for (range, centred, reason) in [
+        ([-1.0, 1.0], true, "around 0"),
+        ([9.0, 10.0], true, "a mean far above the deviation"),
+        ([0.5, 0.5], true, "constant rows: epsilon decides"),
+        ([-1e-4, 1e-4], true, "a variance far below epsilon"),
+        ([-3.0, 5.0], false, "without a mean"),
+    ] {
+        for n in [8, 300, 4096] {
+            let (result, reference, s) = norm(&uniform(n, range, n as u64), centred);
+            // A root and a quotient, each rounded.
+            let bound = Bound::norm(Unit::F32, n, 2.0 * U + U * U, s);
+            let (beyond, ratio) = compared(&result, &reference, &vec![s; n], &bound);
+            assert!(
+                beyond == 0 && (n == 8 || !centred || range == [0.5, 0.5] || ratio > 1e-4),
+                "{reason}, n = {n}: {beyond} beyond, {ratio}"
+            );
+            let scaled: Vec<f64> = reference.iter().map(|y| y * 1.05).collect();
+            assert_eq!(compared(&scaled, &reference, &vec![s; n], &bound).0 > 0, range != [0.5, 0.5], "{reason}, n = {n}: 5 % too large");
+        }
+    }
+    assert_eq!(Bound::norm(Unit::F32, 1 << 24, U, 1.0).gamma, f64::INFINITY, "too long for f32");
+    assert_eq!(Bound::norm(Unit::F32, 1 << 10, U, 1e9).gamma, f64::INFINITY, "a mean that f32 does not see");
+}
+
+/// Probabilities of one row, rounded to a format, times values, in f32; and exactly, with S.
+#[test]
+fn attention_is_within_its_bound() {
+    use crate::dtype::{Overflow, Rounding};
+    let (keys, width) = (192, 64);
+    // Most probabilities of 192 keys are subnormal in fp8: values of both signs, which cancel, would show nothing.
+    for (format, range) in [(DType::F8E4M3, [0.25, 1.0]), (DType::Bf16, [-1.0, 1.0]), (DType::F16, [-1.0, 1.0]), (DType::F32, [-1.0, 1.0])]
+    {
+        let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
+        let scores = uniform(keys, [-3.0, 3.0], 5);
+        let values = uniform(keys * width, range, 6);
+        let exponentials = |slip: f64| scores.iter().map(|s| (s + slip * s.signum()).exp()).collect::<Vec<f64>>();
+        let exact = |exponentials: &[f64], j: usize, of: fn(f64) -> f64| {
+            let sum: f64 = exponentials.iter().sum();
+            (0..keys).map(|k| exponentials[k] / sum * of(values[k * width + j])).sum::<f64>()
+        };
+        let [reference, s] = [|v| v, f64::abs].map(|of| (0..width).map(|j| exact(&exponentials(0.0), j, of)).collect::<Vec<f64>>());
+        // Exponents that are off by as much as the bound is told.
+        let slip = 1e-4;
+        let off: Vec<f32> = exponentials(slip).into_iter().map(|e| e as f32).collect();
+        let sum = off.iter().fold(0.0f32, |s, e| s + e);
+        let column =
+            |j: usize| (0..keys).fold(0.0f32, |s, k| (round(f64::from(off[k] / sum)) as f32).mul_add(values[k * width + j] as f32, s));
+        let result: Vec<f64> = (0..width).map(|j| f64::from(column(j))).collect();
+        let product = Sum::new(Unit::F32, keys);
+        let bound = Bound::attention(&product, [slip, U, 1.0], format, Confidence::default(), width).unwrap();
+        let (beyond, ratio) = compared(&result, &reference, &s, &bound);
+        assert!(beyond == 0 && ratio > 0.01, "{format}: {beyond} beyond, {ratio}");
+        for (factor, reason) in [(0.0, "zeros"), (-1.0, "negated"), (0.72, "x 0.72")] {
+            let broken: Vec<f64> = reference.iter().map(|r| r * factor).collect();
+            // Half a least number of fp8 for each key is a third of this result.
+            let seen = compared(&broken, &reference, &s, &bound).0 > 0;
+            assert!(seen || format == DType::F8E4M3 && factor == 0.72, "{format}: {reason}");
+        }
+    }
+    let product = Sum::new(Unit::F32, keys);
+    assert!(Bound::attention(&product, [0.0, U, 1.0], DType::I8, Confidence::default(), 1).is_err(), "integers");
+}
