@@ -7,6 +7,7 @@
 //! [docs/program.md#without-a-reference]: https://docs.rs/crate/hipverify/latest/source/docs/program.md#without-a-reference
 //! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
 //! [docs/rocm.md]: https://docs.rs/crate/hipverify/latest/source/docs/rocm.md
+//! [docs/suite-reports.md]: https://docs.rs/crate/hipverify/latest/source/docs/suite-reports.md
 //! [docs/tolerances.md]: https://docs.rs/crate/hipverify/latest/source/docs/tolerances.md
 //!
 #![doc = include_str!("../README.md")]

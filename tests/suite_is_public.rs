@@ -1,7 +1,7 @@
 //! `suite` uses what is public and nothing else: here it is compiled outside the crate, where nothing else can be named. Its tests run with the
 //! library's.
 
-use hipverify::{device, dtype, fill, matrix_core, reference};
+use hipverify::{device, dtype, fill, matrix_core, reference, verify};
 
 mod error {
     pub use hipverify::{Error, Result};

@@ -15,6 +15,7 @@ mod mfma;
 mod replay;
 mod screen;
 mod stats;
+mod suite;
 mod tolerance;
 
 use clap::{CommandFactory, FromArgMatches, Parser};
@@ -58,6 +59,8 @@ enum Command {
     Tolerance(tolerance::Args),
     /// Computes what the fp16 study of 2022 measured on MI100 and MI200
     Replay(replay::Args),
+    /// Reports on runs of suites: kernels against references, over sizes, types and data
+    Suite(suite::Args),
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),
     /// Writes man pages
@@ -76,6 +79,7 @@ impl Command {
             Command::Demo(args) => args.run(),
             Command::Tolerance(args) => args.run(),
             Command::Replay(args) => args.run(),
+            Command::Suite(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),
         }

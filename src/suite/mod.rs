@@ -1,8 +1,12 @@
 //! What people run: suites of cases (feature `suite`), the replay of published measurements, and probes of matrix instructions.
 
+#[cfg(feature = "suite")]
+mod details;
 mod mfma_probe;
 #[cfg(feature = "suite")]
 pub mod record;
 pub mod replay;
+#[cfg(feature = "suite")]
+pub mod report;
 
 pub use mfma_probe::{MfmaProbe, ProbeAnswer, ProbeCase};

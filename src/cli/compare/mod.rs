@@ -5,6 +5,7 @@
 
 mod beside;
 mod extra;
+mod html;
 mod output;
 mod picture;
 mod rules;
@@ -17,6 +18,7 @@ use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile};
+use crate::suite::record::Details;
 use crate::verify::{Explain, Options, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
 use anyhow::{Context, Result, bail, ensure};
 use beside::Beside;
@@ -64,6 +66,9 @@ pub(super) struct Args {
     /// Also write a JUnit file, one test case a tensor
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
+    /// Also write one page of HTML that needs no network: histograms, errors by magnitude, where mismatches lie
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 const AFTER: &str = "\
@@ -113,7 +118,16 @@ impl Setting {
 struct Case {
     name: String,
     verdict: CaseVerdict,
+    /// Pictures for a page.
+    details: Option<Details>,
     time: Duration,
+}
+
+/// What one comparison gives: the report, a picture for the screen, pictures for a page.
+struct Compared {
+    report: Report,
+    picture: String,
+    details: Option<Details>,
 }
 
 enum CaseVerdict {
@@ -148,11 +162,14 @@ impl Args {
                     output::show(self, &cases, &picture)?;
                 }
                 output::junit(self, &cases)?;
+                html::write(self, &cases)?;
                 Ok(outcome(&cases))
             }
             Err(e) => {
-                // Machines are told as well; an old JUnit file would be taken for this run's.
+                // Machines are told as well; an old JUnit file or page would be taken for this run's.
                 output::failure(self, &e)?;
+                let (name, verdict) = ("compare".to_owned(), CaseVerdict::Failed(format!("{e:#}")));
+                html::write(self, &[Case { name, verdict, details: None, time: Duration::ZERO }])?;
                 Err(e)
             }
         }
@@ -160,7 +177,8 @@ impl Args {
 
     /// The files that are to be written.
     fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        self.extra.files().chain(self.junit.as_deref().map(|path| ("--junit", path)))
+        let files = [("--junit", &self.junit), ("--html", &self.html)];
+        self.extra.files().chain(files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?))))
     }
 
     /// Refuses to write over a tensor file, or several things to standard output.
@@ -201,8 +219,8 @@ impl Args {
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
         let report = self.compare(&name, a, b, &setting);
         progress.finish_and_clear();
-        let (report, picture) = report?;
-        Ok((vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), time: started.elapsed() }], picture))
+        let Compared { report, picture, details } = report?;
+        Ok((vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), details, time: started.elapsed() }], picture))
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
@@ -235,20 +253,24 @@ impl Args {
         let mut cases = Vec::new();
         for b in reference.tensors() {
             let started = Instant::now();
+            let mut details = None;
             let verdict = match results.get(b.name()) {
                 None => CaseVerdict::Only(reference.path().to_owned()),
                 Some(a) if both_empty(a, b) => CaseVerdict::Empty,
                 Some(a) => match self.compare(b.name(), a, b, setting) {
-                    Ok((report, _)) => CaseVerdict::Compared(Box::new(report)),
+                    Ok(compared) => {
+                        details = compared.details;
+                        CaseVerdict::Compared(Box::new(compared.report))
+                    }
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
             progress.add(elements(b));
-            cases.push(Case { name: b.name().to_owned(), verdict, time: started.elapsed() });
+            cases.push(Case { name: b.name().to_owned(), verdict, details, time: started.elapsed() });
         }
         for a in result.tensors().iter().filter(|a| !references.contains_key(a.name())) {
             let verdict = CaseVerdict::Only(result.path().to_owned());
-            cases.push(Case { name: a.name().to_owned(), verdict, time: Duration::ZERO });
+            cases.push(Case { name: a.name().to_owned(), verdict, details: None, time: Duration::ZERO });
         }
         progress.end();
         if cases.iter().all(|case| matches!(case.verdict, CaseVerdict::Empty)) {
@@ -257,8 +279,8 @@ impl Args {
         Ok(cases)
     }
 
-    /// The report, and a picture if one is asked for.
-    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, setting: &Setting) -> Result<(Report, String)> {
+    /// The report, and pictures if they are asked for.
+    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, setting: &Setting) -> Result<Compared> {
         // Shapes first: what a comparison refuses need not be read.
         if let (Some(a), Some(b)) = (result.layout(), reference.layout())
             && a.shape() != b.shape()
@@ -274,11 +296,13 @@ impl Args {
         let baseline = if rule.wants_baseline() { setting.baseline_error(name, &b)? } else { None };
         let limits = rule.limits(result.dtype(), reference.dtype(), baseline)?;
         let options = Options::default().explain(Explain::Always).power(true);
-        let options = limits.options(options.histograms(self.histogram).cosine(self.cosine).first(self.first));
+        let options = limits.options(options.histograms(self.histogram || self.html.is_some()).cosine(self.cosine).first(self.first));
         let options = self.tolerance.options(options);
         let report = setting.verify(name, [&a, &b], &limits.tolerance, &options)?;
         let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
-        Ok((report, picture))
+        let details = || Details::new(&result.view()?, &reference.view()?, &report, options.nonfinite);
+        let details = self.html.as_ref().map(|_| details()).transpose()?;
+        Ok(Compared { report, picture, details })
     }
 }
 

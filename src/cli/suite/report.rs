@@ -1,0 +1,90 @@
+//! `hipverify suite report`: runs as text, Markdown, CSV, JSON or a page of HTML.
+
+use super::Outcome;
+use crate::files::replace;
+use crate::suite::report::{Format, Run, View};
+use anyhow::{Context, Result, bail};
+use std::path::PathBuf;
+
+/// The flags of `suite report`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(in crate::cli) struct Args {
+    /// Files of results, as runs of suites write them; several are a trend, the oldest first
+    #[arg(required = true, value_name = "RESULTS.jsonl")]
+    results: Vec<PathBuf>,
+    /// The run that the other is compared with
+    #[arg(long, value_name = "OLD.jsonl")]
+    against: Option<PathBuf>,
+    /// How to draw it; without this by the name of --output, else text
+    #[arg(long, value_enum)]
+    format: Option<Drawn>,
+    /// Where to write it; `-` is standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+}
+
+const AFTER: &str = "\
+Exit codes: 0 every case ended as expected, 1 one did not, 2 cases are missing or a file cannot be read. With --against 1 stands for a new failure. \
+Of several runs the newest counts. docs/suite-reports.md says what the reports show.
+
+Examples:
+  hipverify suite report results.jsonl
+  hipverify suite report results.jsonl --output report.html
+  hipverify suite report new.jsonl --against old.jsonl --format markdown";
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Drawn {
+    /// A screen
+    Text,
+    /// For a pull request or the summary of a CI step; its length is bounded
+    Markdown,
+    /// A line a case
+    Csv,
+    /// Everything, see docs/suite-report.schema.json
+    Json,
+    /// One page that needs no network
+    Html,
+}
+
+impl Args {
+    /// Runs the command.
+    pub(in crate::cli) fn run(&self) -> Result<Outcome> {
+        let inputs = self.results.iter().chain(&self.against);
+        let written = self.output.canonicalize().ok();
+        if let Some(input) = inputs.clone().find(|input| written.is_some() && input.canonicalize().ok() == written) {
+            bail!("--output {}: that file is one of those to be read", input.display());
+        }
+        let runs: Vec<Run> = self.results.iter().map(|path| Run::read(path)).collect::<crate::Result<_>>()?;
+        let old = self.against.as_deref().map(Run::read).transpose()?;
+        let view = match (old.as_ref(), runs.as_slice()) {
+            (Some(old), [new]) => View::Comparison { old, new },
+            (Some(_), _) => bail!("--against: one run is compared with another, and {} are given", runs.len()),
+            (None, [run]) => View::Run(run),
+            (None, runs) => View::Trend(runs),
+        };
+        replace(&self.output, |out| view.write(self.format(), out)).context("report")?;
+        Ok(match (view.complete(), view.ok()) {
+            (false, _) => Outcome::NoVerdict,
+            (true, false) => Outcome::Mismatch,
+            (true, true) => Outcome::Pass,
+        })
+    }
+
+    fn format(&self) -> Format {
+        let named = || match self.output.extension().and_then(std::ffi::OsStr::to_str) {
+            Some("md") => Drawn::Markdown,
+            Some("csv") => Drawn::Csv,
+            Some("json") => Drawn::Json,
+            Some("html" | "htm") => Drawn::Html,
+            _ => Drawn::Text,
+        };
+        match self.format.unwrap_or_else(named) {
+            Drawn::Text => Format::Text,
+            Drawn::Markdown => Format::Markdown,
+            Drawn::Csv => Format::Csv,
+            Drawn::Json => Format::Json,
+            Drawn::Html => Format::Html,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Where and at which magnitudes a result errs: [`Details`] for the pictures of a report.
+//!
+//! Elements are seen one by one, on the host, in row-major order, so that the same tensors give the same bits everywhere. Of tensors with more than
+//! [`MOST`] elements a regular sample is seen: every n-th index of the outermost dimensions.
+
+use super::record::{Band, Details, HeatMap};
+use crate::device::{AsTensor, DeviceKind, Layout, TensorRef};
+use crate::error::{Error, Result};
+use crate::verify::{NonFinite, Pair, Report, each_pair};
+use std::collections::BTreeMap;
+
+/// The most elements that are seen.
+const MOST: usize = 1 << 22;
+
+/// The most blocks of a heat map, down and across.
+const BLOCKS: u64 = 32;
+
+impl Details {
+    /// Of a result and a reference on the host, by the tolerance of a report on them.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] when the shapes differ, [`Error::WrongDevice`] for tensors that are not on the host.
+    pub fn new(result: &impl AsTensor, reference: &impl AsTensor, report: &Report, nonfinite: NonFinite) -> Result<Details> {
+        sampled(&result.as_tensor(), &reference.as_tensor(), report, nonfinite, MOST)
+    }
+}
+
+/// [`Details::new`] with at most about `most` elements.
+fn sampled(result: &TensorRef<'_>, reference: &TensorRef<'_>, report: &Report, nonfinite: NonFinite, most: usize) -> Result<Details> {
+    if result.shape() != reference.shape() {
+        return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
+    }
+    let steps = steps(result.shape(), most);
+    let [a, r] = [result, reference].map(|tensor| thinned(tensor, &steps));
+    let (a, r) = (a?, r?);
+    let (mut bands, mut map) = (BTreeMap::<Option<i32>, Sums>::new(), Map::new(result.shape()));
+    each_pair(&a, &r, report, nonfinite, |pair| -> Result<()> {
+        // What has no magnitude is in no band.
+        if pair.reference.to_f64().is_finite() {
+            bands.entry(exponent(pair.reference.to_f64())).or_default().add(&pair);
+        }
+        if let Some(map) = &mut map {
+            let at: Vec<usize> = a.layout().coordinates(pair.index).iter().zip(&steps).map(|(i, step)| i * step).collect();
+            map.add(&at, pair.mismatch);
+        }
+        Ok(())
+    })?;
+    let magnitudes = bands.into_iter().map(|(exponent, sums)| sums.band(exponent)).collect();
+    Ok(Details { magnitudes, map: map.map(Map::finish) })
+}
+
+/// For each dimension the distance of the indices that are seen: the outermost ones are thinned first.
+fn steps(shape: &[usize], most: usize) -> Vec<usize> {
+    let mut left: usize = shape.iter().product();
+    let mut step = |&extent: &usize| {
+        let step = left.div_ceil(most).clamp(1, extent.max(1));
+        left = left / extent.max(1) * extent.div_ceil(step);
+        step
+    };
+    shape.iter().map(&mut step).collect()
+}
+
+/// Every n-th index of each dimension.
+fn thinned<'a>(tensor: &TensorRef<'a>, steps: &[usize]) -> Result<TensorRef<'a>> {
+    if tensor.device().kind() != DeviceKind::Host {
+        return Err(Error::WrongDevice { what: "a tensor", expected: "the host".to_owned(), found: tensor.device().name() });
+    }
+    let layout = tensor.layout();
+    let shape: Vec<usize> = layout.shape().iter().zip(steps).map(|(extent, &step)| extent.div_ceil(step)).collect();
+    let strides: Vec<isize> = layout.strides().iter().zip(steps).map(|(stride, &step)| stride * step as isize).collect();
+    tensor.view(Layout::strided(&shape, &strides, layout.offset())?)
+}
+
+/// The e of 2^e <= |x| < 2^(e+1); nothing for 0.
+fn exponent(x: f64) -> Option<i32> {
+    (x != 0.0).then(|| libm::ilogb(x))
+}
+
+/// What is known of the elements of one magnitude.
+#[derive(Default)]
+struct Sums {
+    elements: u64,
+    mismatches: u64,
+    max: f64,
+    sum: f64,
+}
+
+impl Sums {
+    /// A result that is not finite is infinitely far from a reference that is.
+    fn add(&mut self, pair: &Pair) {
+        let error = if pair.difference.is_nan() { f64::INFINITY } else { pair.difference.abs() };
+        self.elements += 1;
+        self.mismatches += u64::from(pair.mismatch);
+        self.max = self.max.max(error);
+        self.sum += error;
+    }
+
+    fn band(self, exponent: Option<i32>) -> Band {
+        Band { exponent, elements: self.elements, mismatches: self.mismatches, max: self.max, mean: self.sum / self.elements as f64 }
+    }
+}
+
+/// Elements and mismatches by blocks of the last two dimensions.
+struct Map {
+    block: [u64; 2],
+    blocks: [u32; 2],
+    counts: Vec<(u64, u64)>,
+}
+
+impl Map {
+    /// Nothing for tensors without two dimensions.
+    fn new(shape: &[usize]) -> Option<Map> {
+        let &[.., rows, columns] = shape else { return None };
+        let extents = [rows as u64, columns as u64];
+        let block = extents.map(|extent| extent.div_ceil(BLOCKS).max(1));
+        let blocks = [0, 1].map(|i| extents[i].div_ceil(block[i]) as u32);
+        Some(Map { block, blocks, counts: vec![(0, 0); blocks[0] as usize * blocks[1] as usize] })
+    }
+
+    fn add(&mut self, coordinates: &[usize], mismatch: bool) {
+        let &[.., row, column] = coordinates else { return };
+        let [down, across] = [row / self.block[0] as usize, column / self.block[1] as usize];
+        if let Some((elements, mismatches)) = self.counts.get_mut(down * self.blocks[1] as usize + across) {
+            *elements += 1;
+            *mismatches += u64::from(mismatch);
+        }
+    }
+
+    fn finish(self) -> HeatMap {
+        let share = |&(elements, mismatches): &(u64, u64)| if elements == 0 { 0.0 } else { (mismatches as f64 / elements as f64) as f32 };
+        HeatMap { blocks: self.blocks, block: self.block, shares: self.counts.iter().map(share).collect() }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, DeviceMem};
+    use crate::verify::{Tolerance, gpu_verify};
+
+    /// The details of tensors of a shape, whose elements stand in the memory in the opposite order of the dimensions.
+    fn details(values: &[(f32, f32)], shape: &[usize], most: usize) -> Details {
+        let device = Device::host();
+        let mut strides = vec![1isize; shape.len()];
+        (1..shape.len()).for_each(|d| strides[d] = strides[d - 1] * shape[d - 1] as isize);
+        let layout = || Layout::strided(shape, &strides, 0).unwrap();
+        let memory = |side: fn(&(f32, f32)) -> f32| {
+            let mut memory = vec![0.0; values.len()];
+            values.iter().enumerate().for_each(|(i, pair)| memory[layout().index(i)] = side(pair));
+            DeviceMem::<f32>::from_slice(&device, &memory).unwrap()
+        };
+        let (a, r) = (memory(|pair| pair.0), memory(|pair| pair.1));
+        let (a, r) = (a.strided(layout()).unwrap(), r.strided(layout()).unwrap());
+        let report = gpu_verify(&a, &r, &Tolerance::new(0.0, 0.3).unwrap()).unwrap();
+        sampled(&a, &r, &report, NonFinite::Fail, most).unwrap()
+    }
+
+    #[test]
+    fn errors_lie_in_the_band_of_their_reference() {
+        let (inf, nan) = (f32::INFINITY, f32::NAN);
+        let pairs = [(0.25, 0.0), (1.0, 1.0), (1.5, 1.75), (-3.0, -2.0), (3.5, 3.75), (nan, 5.0), (1.0, inf), (1e-40, 1e-40)];
+        let found = details(&pairs, &[8], MOST);
+        let bands: Vec<_> = found.magnitudes.iter().map(|b| (b.exponent, b.elements, b.mismatches, b.max, b.mean)).collect();
+        let expected = [
+            (None, 1, 0, 0.25, 0.25),
+            (Some(-133), 1, 0, 0.0, 0.0),
+            (Some(0), 2, 0, 0.25, 0.125),
+            (Some(1), 2, 1, 1.0, 0.625),
+            (Some(2), 1, 1, f64::INFINITY, f64::INFINITY),
+        ];
+        assert_eq!(bands, expected, "zeros, a subnormal, [1, 2), [2, 4), [4, 8); an infinite reference is in none");
+        assert!(found.map.is_none(), "one dimension has no map");
+    }
+
+    #[test]
+    fn mismatches_lie_in_the_block_of_their_last_two_coordinates() {
+        for (shape, wrong, blocks, block, hot, share, reason) in [
+            (&[2, 3][..], &[4usize][..], [2, 3], [1, 1], 4, 1.0, "an element a block"),
+            (&[2, 2, 3], &[4, 10], [2, 3], [1, 1], 4, 1.0, "both outer indices"),
+            (&[2, 2, 3], &[10], [2, 3], [1, 1], 4, 0.5, "one of two"),
+            (&[64, 33], &[33 * 63 + 32], [32, 17], [2, 2], 32 * 17 - 1, 0.5, "the last block holds two rows and one column"),
+        ] {
+            let n: usize = shape.iter().product();
+            let pairs: Vec<(f32, f32)> = (0..n).map(|i| (if wrong.contains(&i) { 2.0 } else { 1.0 }, 1.0)).collect();
+            let map = details(&pairs, shape, MOST).map.unwrap();
+            assert_eq!((map.blocks, map.block), (blocks, block), "{reason}");
+            let found: Vec<(usize, f32)> = map.shares.iter().copied().enumerate().filter(|s| s.1 > 0.0).collect();
+            assert_eq!(found, [(hot, share)], "{reason}");
+        }
+    }
+
+    #[test]
+    fn large_tensors_are_sampled_from_the_outermost_dimension_on() {
+        for (shape, most, expected) in [
+            (&[8, 4][..], 32, vec![1, 1]),
+            (&[8, 4], 31, vec![2, 1]),
+            (&[8, 4], 16, vec![2, 1]),
+            (&[2, 8], 4, vec![2, 2]),
+            (&[100], 10, vec![10]),
+            (&[], 1, vec![]),
+        ] {
+            assert_eq!(steps(shape, most), expected, "{shape:?}, {most}");
+        }
+        // Rows 0, 2 and 4 of six are seen, and the mismatch of row 4 lies where it is.
+        let pairs: Vec<(f32, f32)> = (0..24).map(|i| (if i == 17 { 2.0 } else { 1.0 }, 1.0)).collect();
+        let found = details(&pairs, &[6, 4], 12);
+        assert_eq!((found.magnitudes[0].elements, found.magnitudes[0].mismatches), (12, 1));
+        assert_eq!(found.map.unwrap().shares.iter().position(|&share| share == 1.0), Some(17));
+    }
+}

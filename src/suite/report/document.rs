@@ -1,0 +1,233 @@
+//! What text and Markdown show alike: a headline, facts, lists of cases, tables; and how either draws them.
+//!
+//! Names, reasons and commands come from files: in text their control characters are escaped, in Markdown they cannot mark up, link, mention or
+//! end a cell.
+
+use std::fmt::Write as _;
+
+/// A piece of a document.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Block {
+    /// A verdict and what it is about.
+    Headline(&'static str, String),
+    /// Labels and values.
+    Facts(Vec<(&'static str, String)>),
+    /// Cases with what is to be said about each, and how many more there are.
+    Entries(&'static str, Vec<Entry>, usize),
+    /// Headings, of which those that begin with `>` stand over numbers, rows, and how many more there are.
+    Table(&'static str, Vec<String>, Vec<Vec<String>>, usize),
+}
+
+/// A case of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entry {
+    /// What became of it.
+    pub(super) word: &'static str,
+    pub(super) name: String,
+    /// Sentences.
+    pub(super) why: Vec<String>,
+    /// How to see it again.
+    pub(super) command: String,
+}
+
+/// The most that one entry says.
+const SENTENCES: usize = 4;
+
+/// The longest name or command of a Markdown document, in characters.
+const LONGEST: usize = 240;
+
+/// The longest sentence or cell.
+const SENTENCE: usize = 120;
+
+/// Width of labels in text.
+const LABEL: usize = 11;
+
+/// The document as text for a terminal.
+pub(super) fn text(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        match block {
+            Block::Headline(word, title) => out += &format!("{word}  {}\n", plain(title)),
+            Block::Facts(facts) => facts.iter().for_each(|(label, value)| out += &format!("  {label:<LABEL$}{}\n", plain(value))),
+            Block::Entries(title, entries, more) => text_entries(&mut out, title, entries, *more),
+            Block::Table(title, headings, rows, more) => text_table(&mut out, title, headings, rows, *more),
+        }
+    }
+    out
+}
+
+fn text_entries(out: &mut String, title: &str, entries: &[Entry], more: usize) {
+    let _ = writeln!(out, "\n  {title}");
+    for entry in entries {
+        let _ = writeln!(out, "    {:<LABEL$}{}", entry.word, plain(&entry.name));
+        for line in entry.why.iter().take(SENTENCES) {
+            let _ = writeln!(out, "    {:<LABEL$}{}", "", plain(line));
+        }
+        if !entry.command.is_empty() {
+            let _ = writeln!(out, "    {:<LABEL$}$ {}", "", plain(&entry.command));
+        }
+    }
+    if more > 0 {
+        let _ = writeln!(out, "    and {more} more");
+    }
+}
+
+fn text_table(out: &mut String, title: &str, headings: &[String], rows: &[Vec<String>], more: usize) {
+    let bare = headings.iter().map(|h| h.trim_start_matches('>').to_owned()).collect();
+    let lines: Vec<Vec<String>> =
+        std::iter::once(bare).chain(rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect())).collect();
+    let width = |column: usize| lines.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let _ = writeln!(out, "\n  {title}");
+    for row in &lines {
+        let cells = row.iter().zip(&widths).zip(headings);
+        let padded =
+            cells.map(|((cell, &w), heading)| if heading.starts_with('>') { format!("{cell:>w$}") } else { format!("{cell:<w$}") });
+        let _ = writeln!(out, "    {}", padded.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    if more > 0 {
+        let _ = writeln!(out, "    and {more} more");
+    }
+}
+
+/// The document as Markdown, as GitHub and GitLab draw it.
+pub(super) fn markdown(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        match block {
+            Block::Headline(word, title) => out += &format!("## {word}: {}\n\n", escaped(title)),
+            Block::Facts(facts) => {
+                facts.iter().for_each(|(label, value)| out += &format!("- {label}: {}\n", escaped(value)));
+                out.push('\n');
+            }
+            Block::Entries(title, entries, more) => markdown_entries(&mut out, title, entries, *more),
+            Block::Table(title, headings, rows, more) => markdown_table(&mut out, title, headings, rows, *more),
+        }
+    }
+    out.truncate(out.trim_end().len());
+    out + "\n"
+}
+
+fn markdown_entries(out: &mut String, title: &str, entries: &[Entry], more: usize) {
+    let _ = writeln!(out, "### {}\n", capital(title));
+    for entry in entries {
+        let _ = writeln!(out, "- **{}** {}", entry.word, code(&entry.name));
+        for line in entry.why.iter().take(SENTENCES) {
+            let _ = writeln!(out, "  - {}", escaped(line));
+        }
+        if !entry.command.is_empty() {
+            let _ = writeln!(out, "  - {}", code(&entry.command));
+        }
+    }
+    if more > 0 {
+        let _ = writeln!(out, "- and {more} more");
+    }
+    out.push('\n');
+}
+
+fn markdown_table(out: &mut String, title: &str, headings: &[String], rows: &[Vec<String>], more: usize) {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    *out += &format!("### {}\n\n", capital(title));
+    *out += &line(headings.iter().map(|h| escaped(h.trim_start_matches('>'))).collect());
+    *out += &line(headings.iter().map(|h| if h.starts_with('>') { "---:" } else { "---" }.to_owned()).collect());
+    rows.iter().for_each(|row| *out += &line(row.iter().map(|cell| escaped(cell)).collect()));
+    if more > 0 {
+        *out += &format!("\nand {more} more\n");
+    }
+    out.push('\n');
+}
+
+/// Text from a file with its control characters escaped, so that it can neither break a line nor paint.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] }).collect()
+}
+
+/// At most `most` characters: what is longer loses its middle.
+fn bounded(text: &str, most: usize) -> String {
+    let length = text.chars().count();
+    if length <= most {
+        return text.to_owned();
+    }
+    let half = most / 2;
+    text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
+}
+
+/// Text that Markdown shows as it is. A space without width keeps `@name` from being a mention.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in plain(&bounded(text, SENTENCE)).chars() {
+        if c.is_ascii_punctuation() && !".,:;%/='\"?-+".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+        if c == '@' {
+            out.push('\u{200b}');
+        }
+    }
+    out
+}
+
+/// Text as code, between more backticks than it has in a row.
+fn code(text: &str) -> String {
+    let text = plain(&bounded(text, LONGEST));
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{fence}{space}{text}{space}{fence}")
+}
+
+fn capital(title: &str) -> String {
+    let mut chars = title.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document() -> Vec<Block> {
+        let entry = Entry { word: "fail", name: "a|b".to_owned(), why: vec!["1 of *2*".to_owned()], command: "run a|b".to_owned() };
+        let headings = ["case", ">value"].map(str::to_owned).to_vec();
+        let rows = [["long name", "1"], ["x", "10"]].map(|row| row.map(str::to_owned).to_vec()).to_vec();
+        vec![
+            Block::Headline("FAIL", "suite s".to_owned()),
+            Block::Facts(vec![("devices", "host".to_owned())]),
+            Block::Entries("not as expected", vec![entry], 2),
+            Block::Table("slowest", headings, rows, 1),
+        ]
+    }
+
+    #[test]
+    fn text_lines_up() {
+        assert_eq!(
+            text(&document()),
+            "FAIL  suite s\n  devices    host\n\n  not as expected\n    fail       a|b\n               1 of *2*\n               $ run a|b\n    and 2 more\n\n  \
+             slowest\n    case       value\n    long name      1\n    x             10\n    and 1 more\n"
+        );
+    }
+
+    #[test]
+    fn markdown_has_headings_lists_and_tables() {
+        assert_eq!(
+            markdown(&document()),
+            "## FAIL: suite s\n\n- devices: host\n\n### Not as expected\n\n- **fail** `a|b`\n  - 1 of \\*2\\*\n  - `run a|b`\n- and 2 more\n\n\
+             ### Slowest\n\n| case | value |\n| --- | ---: |\n| long name | 1 |\n| x | 10 |\n\nand 1 more\n"
+        );
+    }
+
+    #[test]
+    fn names_mark_up_nothing() {
+        for (name, text, as_code, reason) in [
+            ("a|b", "a\\|b", "`a|b`", "a cell of a table"),
+            ("<img src=x>", "\\<img src=x\\>", "`<img src=x>`", "HTML"),
+            ("[a](b)", "\\[a\\]\\(b\\)", "`[a](b)`", "a link"),
+            ("a\n# b", "a\\\\n\\# b", "`a\\n# b`", "a line of its own"),
+            ("@all", "\\@\u{200b}all", "`@all`", "a mention"),
+            ("`a``b`", "\\`a\\`\\`b\\`", "``` `a``b` ```", "the end of code"),
+        ] {
+            assert_eq!((escaped(name), code(name)), (text.to_owned(), as_code.to_owned()), "{reason}");
+        }
+        assert_eq!(plain("\u{1b}[31m"), "\\u{1b}[31m", "colours of a terminal");
+        assert_eq!(code(&"x".repeat(1000)).chars().count(), LONGEST + 3, "a name has a longest length");
+    }
+}
