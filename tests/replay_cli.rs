@@ -37,6 +37,8 @@ fn all_prints_a_line_for_every_configuration_with_one_order() {
     let (code, out, err) = run("--all --name CHECK_PADDING --range r4 --arch gfx908");
     assert_eq!(code, Some(0), "{err}");
     let lines: Vec<&str> = out.lines().collect();
+    let header = err.lines().find(|line| line.starts_with("name ")).unwrap();
+    assert_eq!(header.split_whitespace().count(), lines[0].split_whitespace().count(), "a name for the name and each of the 14 numbers");
     assert!(lines.len() >= 3 && err.contains(&format!("[  1/{}]", lines.len())), "{out}{err}");
     for line in lines {
         let (name, columns) = line.split_once(' ').unwrap();

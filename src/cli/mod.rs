@@ -15,6 +15,7 @@ mod mfma;
 mod replay;
 mod screen;
 mod stats;
+mod study;
 mod suite;
 mod tolerance;
 
@@ -59,6 +60,8 @@ enum Command {
     Tolerance(tolerance::Args),
     /// Computes what the fp16 study of 2022 measured on MI100 and MI200
     Replay(replay::Args),
+    /// Prints the tables of the fp16 study of 2022 beside the published figures
+    Study(study::Args),
     /// Reports on runs of suites: kernels against references, over sizes, types and data
     Suite(suite::Args),
     /// Prints what a shell needs to complete commands and flags
@@ -79,6 +82,7 @@ impl Command {
             Command::Demo(args) => args.run(),
             Command::Tolerance(args) => args.run(),
             Command::Replay(args) => args.run(),
+            Command::Study(args) => args.run(),
             Command::Suite(args) => args.run(),
             Command::Completions(args) => args.run(),
             Command::Man(args) => args.run(),

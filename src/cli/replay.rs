@@ -31,6 +31,10 @@ const SIZES: [&str; 18] = [
     "dilation_w",
 ];
 
+/// The names of a line's numbers, around those that lines have since the second set of runs.
+const HEADER_START: &str = "elements (exact one more unknown) max_eps (max_eps_val max_eps_kern) max_abs ave_abs max_rel max_rel_old";
+const HEADER_END: &str = "ave_rel rms";
+
 /// The flags of `replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: hipverify replay --list")]
@@ -241,6 +245,9 @@ impl Args {
         let products = chosen.iter().map(|c| c.param().map(|p| p.macs())).sum::<crate::Result<u128>>()?;
         let title = format!("{} {} {} on {device}", self.arch, self.kernel, self.validator);
         let _ = writeln!(std::io::stderr(), "{count} configurations, {:.1} G products, {title}", products as f64 / 1e9);
+        // Not on standard output: programs read every line there.
+        let values = if self.variant == Variant::First { "" } else { " (max_rel_old_val max_rel_old_kern)" };
+        let _ = writeln!(std::io::stderr(), "{:<64} {HEADER_START}{values} {HEADER_END}", "name");
         let mut done = 0;
         for (i, configuration) in chosen.into_iter().enumerate() {
             let (name, begun) = (configuration.name.clone(), Instant::now());

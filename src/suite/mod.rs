@@ -8,5 +8,7 @@ pub mod record;
 pub mod replay;
 #[cfg(feature = "suite")]
 pub mod report;
+#[cfg(feature = "suite")]
+pub mod study_tables;
 
 pub use mfma_probe::{MfmaProbe, ProbeAnswer, ProbeCase};
