@@ -135,8 +135,10 @@ impl Rtc {
         // SAFETY: the program was created above; the array has as many entries as said.
         let code = unsafe { (self.api.hiprtcCompileProgram)(program.handle, flags.len() as c_int, flags.as_mut_ptr()) };
         if code != hiprtcResult::HIPRTC_SUCCESS {
-            let log = program.log().filter(|l| !l.is_empty()).unwrap_or_else(|| self.words(code));
-            return Err(RtcError::Compile { log });
+            return match program.log().filter(|log| !log.is_empty()) {
+                Some(log) => Err(RtcError::Compile { log }),
+                None => self.check("hiprtcCompileProgram", code).map(|()| Vec::new()),
+            };
         }
         let mut size = 0;
         // SAFETY: the program is compiled; the pointer is valid for a write.

@@ -6,6 +6,7 @@
 #![cfg(unix)]
 
 mod basics;
+mod faults;
 mod plans;
 mod process;
 mod search;
@@ -17,6 +18,7 @@ use hipverify::device::{DeviceBytes, DeviceKind, DeviceSlice, Grid, Module, Pinn
 use hipverify::{Device, DeviceMem, Error, Event, Stream};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use process::{ROCM_5, ROCM_6, ROCM_7, Setup, run};
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +47,37 @@ impl StandIn {
         let name = CString::new(name).unwrap();
         // SAFETY: tests/standin/src/lib.rs defines `standin_fail` with this type.
         unsafe { self.0.get::<unsafe extern "C" fn(*const c_char, usize, c_int)>(b"standin_fail\0").unwrap()(name.as_ptr(), nth, code) }
+    }
+
+    /// As [`fail`](StandIn::fail), and every later call on that device fails as well.
+    fn lose(&self, name: &str, nth: usize, code: c_int) {
+        let name = CString::new(name).unwrap();
+        // SAFETY: tests/standin/src/lib.rs defines `standin_lose` with this type.
+        unsafe { self.0.get::<unsafe extern "C" fn(*const c_char, usize, c_int)>(b"standin_lose\0").unwrap()(name.as_ptr(), nth, code) }
+    }
+
+    /// No call fails any more.
+    fn restore(&self) {
+        // SAFETY: tests/standin/src/lib.rs defines `standin_restore` with this type.
+        unsafe { self.0.get::<unsafe extern "C" fn()>(b"standin_restore\0").unwrap()() }
+    }
+
+    /// Makes a device the current one of this thread, as the program's other code may.
+    fn set_device(&self, device: usize) {
+        // SAFETY: the stand-in's function has this type and takes any number.
+        unsafe { self.0.get::<unsafe extern "C" fn(c_int) -> c_int>(b"hipSetDevice\0").unwrap()(device as c_int) };
+    }
+
+    /// How often each function was called.
+    fn calls(&self) -> BTreeMap<String, usize> {
+        let mut text = vec![0; 1 << 16];
+        // SAFETY: tests/standin/src/lib.rs defines `standin_text` with this type; the buffer has this size.
+        let length = unsafe {
+            let tell = self.0.get::<unsafe extern "C" fn(*const c_char, *mut u8, usize) -> usize>(b"standin_text\0").unwrap();
+            tell(c"calls".as_ptr(), text.as_mut_ptr(), text.len())
+        };
+        let text = std::str::from_utf8(&text[..length]).unwrap();
+        text.lines().filter_map(|line| line.split_once(' ')).map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
     }
 
     /// Nothing is alive but the device's own queue and its modules, and nothing went wrong.
@@ -143,9 +176,15 @@ scenarios! {
     search::a_newer_runtime_that_does_not_load(Setup::search(search::NEWER_BROKEN));
     search::no_runtime_with_a_device(Setup::search(search::ALL_WITHOUT));
     search::a_count_that_fails(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:1:719")], ..Setup::search(search::BOTH_WITH) });
-    soak::soak_on_rocm_5(ROCM_5.setup());
-    soak::soak_on_rocm_6(ROCM_6.setup());
-    soak::soak_on_rocm_7(ROCM_7.setup());
+    faults::faults_in_loading_and_own_kernels(faults::setup());
+    faults::faults_in_fill_and_comparison(faults::setup());
+    faults::faults_in_plans_and_graphs(faults::setup());
+    faults::faults_in_reductions(faults::setup());
+    faults::faults_in_references(faults::setup());
+    faults::faults_in_copies_and_streams(faults::setup());
+    soak::soak_on_rocm_5(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..ROCM_5.setup() });
+    soak::soak_on_rocm_6(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..ROCM_6.setup() });
+    soak::soak_on_rocm_7(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..ROCM_7.setup() });
     plans::comparisons_only_enqueue(Setup::default());
     plans::repeated_comparisons_allocate_nothing(Setup::default());
     plans::comparisons_on_foreign_streams(Setup::default());

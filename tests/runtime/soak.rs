@@ -1,13 +1,14 @@
-//! A soak: several threads take random steps on one GPU, with streams that they share. A step that takes too long ends the process with
-//! its name and the seed, so that a hang is found and can be repeated.
+//! A soak: several threads take random steps on two GPUs, with streams that they share. A step that takes too long ends the process with
+//! its name and the seed, so that a hang is found and can be repeated. At the end nothing is alive that was not at the start, and the process has not grown.
 //!
 //! `HIPVERIFY_TEST_SEED` repeats the choices of each thread (not how the threads meet), `HIPVERIFY_LONG_TESTS` takes a hundred times as many
-//! steps.
+//! steps, `HIPVERIFY_SOAK_SECONDS` as many as there is time for.
 
 use super::*;
 use fastrand::Rng;
 use hipverify::DType;
-use hipverify::verify::{Options, Tolerance, VerifyPlan, gpu_verify};
+use hipverify::fill::FillUniformRand;
+use hipverify::verify::{Options, Tolerance, VerifyPlan, gpu_reduce_max, gpu_verify};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,14 @@ const STREAMS: usize = 6;
 /// Elements of each buffer.
 const LEN: usize = 100;
 
-/// What the threads share.
+/// What a process may grow by after a quarter of its steps: allocators, and what the stand-in remembers of freed memory.
+const GROWTH: usize = 32 << 20;
+
+/// What the threads share of a GPU.
 struct World {
     device: Device,
+    /// The other GPU.
+    peer: Device,
     streams: Mutex<Vec<Stream>>,
     plan: VerifyPlan,
     /// Two tensors that differ in one element.
@@ -29,14 +35,13 @@ struct World {
 }
 
 impl World {
-    fn new() -> Result<World> {
-        let device = gpu()?;
+    fn new(device: Device, peer: Device) -> Result<World> {
         let mut plan = VerifyPlan::new(&device, &Options::default())?;
         (0..THREADS).try_for_each(|_| plan.reserve(DType::F32, DType::F32, LEN))?;
         let mut other = ramp(LEN);
         other[LEN / 2] = -1.0;
         let (x, y) = (DeviceMem::from_slice(&device, &ramp(LEN))?, DeviceMem::from_slice(&device, &other)?);
-        Ok(World { streams: Mutex::new(vec![Stream::new(&device)?]), device, plan, x, y })
+        Ok(World { streams: Mutex::new(vec![Stream::new(&device)?]), device, peer, plan, x, y })
     }
 
     /// One of the shared streams, or a new one that is shared from now on.
@@ -70,6 +75,39 @@ const NAMED_STEPS: &[(&str, Step)] = &[
         y.copy_from(&x)?;
         x.set_zero()?;
         assert_eq!((x.to_vec()?, y.to_vec()?), (vec![0.0; LEN], source));
+        Ok(())
+    }),
+    ("copy between GPUs", |world, rng| {
+        let source = numbers(rng);
+        let x = DeviceMem::from_slice(&world.device, &source)?;
+        let mut y = DeviceMem::<f32>::new(&world.peer, LEN)?;
+        y.copy_from(&x)?;
+        assert_eq!(y.to_vec()?, source);
+        Ok(())
+    }),
+    ("fill", |world, rng| {
+        let (generator, mut made) = (FillUniformRand::new(-1.0, 1.0).seed(rng.u64(..)), Vec::new());
+        for device in [&world.device, &Device::host()] {
+            let mut x = DeviceMem::<f32>::new(device, LEN)?;
+            x.fill(&generator)?;
+            made.push(x.to_vec()?);
+        }
+        assert_eq!(made[0], made[1]);
+        Ok(())
+    }),
+    ("reductions", |world, rng| {
+        let source = numbers(rng);
+        let x = DeviceMem::from_slice(&world.device, &source)?;
+        assert_eq!(gpu_reduce_max(&x)?.value, source.iter().copied().map(f64::from).fold(0.0, f64::max));
+        assert_eq!(x.hash()?, DeviceMem::from_slice(&Device::host(), &source)?.hash()?);
+        Ok(())
+    }),
+    ("comparison with a number of mismatches", |world, rng| {
+        let (source, wrong) = (numbers(rng), rng.usize(..LEN));
+        let mut other = source.clone();
+        other[LEN - wrong..].iter_mut().for_each(|x| *x = -1.0 - *x);
+        let (x, y) = (DeviceMem::from_slice(&world.device, &other)?, DeviceMem::from_slice(&world.device, &source)?);
+        assert_eq!(gpu_verify(&x, &y, &Tolerance::exact())?.mismatches, wrong as u64);
         Ok(())
     }),
     ("memory in the order of a stream", |world, rng| {
@@ -201,42 +239,87 @@ impl Watch {
     }
 }
 
-/// The steps of one thread.
-fn walk(world: &World, watch: &Watch, thread: usize, steps: usize) -> Result<()> {
+/// How many steps a thread takes.
+#[derive(Clone, Copy)]
+enum Length {
+    Steps(usize),
+    Until(Instant),
+}
+
+impl Length {
+    fn new() -> Length {
+        let seconds = std::env::var("HIPVERIFY_SOAK_SECONDS").ok().and_then(|s| s.parse().ok());
+        let long = std::env::var("HIPVERIFY_LONG_TESTS").is_ok_and(|v| v == "1");
+        let steps = Length::Steps(if long { 100 * STEPS } else { STEPS });
+        seconds.map_or(steps, |seconds| Length::Until(Instant::now() + Duration::from_secs(seconds)))
+    }
+
+    fn is_over(self, step: usize) -> bool {
+        match self {
+            Length::Steps(steps) => step >= steps,
+            Length::Until(end) => Instant::now() >= end,
+        }
+    }
+
+    /// A quarter of it from now on.
+    fn quarter(self) -> Length {
+        match self {
+            Length::Steps(steps) => Length::Steps(steps / 4),
+            Length::Until(end) => Length::Until(Instant::now() + end.saturating_duration_since(Instant::now()) / 4),
+        }
+    }
+}
+
+/// The steps of one thread; gives their number.
+fn walk(worlds: &[World], watch: &Watch, thread: usize, length: Length) -> Result<usize> {
     let mut rng = Rng::with_seed(watch.seed.wrapping_add(thread as u64));
-    for number in 0..steps {
+    let mut number = 0;
+    while !length.is_over(number) {
         let (name, step) = *rng.choice(NAMED_STEPS).context("no steps")?;
         watch.set(thread, Begun::now(number, name));
-        match step(world, &mut rng) {
+        match step(&worlds[rng.usize(..worlds.len())], &mut rng) {
             Err(error) if !is_expected(&error) => {
                 bail!("HIPVERIFY_TEST_SEED={}: thread {thread}, step {number} ({name}): {error}", watch.seed)
             }
-            _ => {}
+            _ => number += 1,
         }
     }
-    Ok(())
+    Ok(number)
+}
+
+/// Lets all threads walk; gives the number of all steps.
+fn walk_all(worlds: &[World], watch: &Watch, length: Length) -> Result<usize> {
+    (0..THREADS).for_each(|thread| watch.set(thread, Begun::now(0, "start")));
+    std::thread::scope(|scope| {
+        let walk = |thread| {
+            let walked = std::panic::catch_unwind(|| walk(worlds, watch, thread, length));
+            watch.set(thread, None);
+            walked.unwrap_or_else(|_| bail!("HIPVERIFY_TEST_SEED={}: thread {thread} panicked", watch.seed))
+        };
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || walk(thread))).collect();
+        watch.guard();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked"))).sum()
+    })
+}
+
+/// Bytes of this process that are in memory; 0 where the system does not say.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    4096 * statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0)
 }
 
 fn soak(standin: &StandIn) -> Result<()> {
     let seed = std::env::var("HIPVERIFY_TEST_SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
-    let steps = if std::env::var("HIPVERIFY_LONG_TESTS").is_ok_and(|v| v == "1") { 100 * STEPS } else { STEPS };
-    let (world, watch) = (World::new()?, Watch::new(seed));
-    (0..THREADS).for_each(|thread| watch.set(thread, Begun::now(0, "start")));
-    std::thread::scope(|scope| {
-        let (world, watch) = (&world, &watch);
-        let threads: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                scope.spawn(move || {
-                    let walked = std::panic::catch_unwind(|| walk(world, watch, thread, steps));
-                    watch.set(thread, None);
-                    walked.unwrap_or_else(|_| bail!("HIPVERIFY_TEST_SEED={seed}: thread {thread} panicked"))
-                })
-            })
-            .collect();
-        watch.guard();
-        threads.into_iter().try_for_each(|thread| thread.join().unwrap_or_else(|_| bail!("a thread panicked")))
-    })?;
-    drop(world);
+    let (length, watch) = (Length::new(), Watch::new(seed));
+    let [first, second] = [Device::open("gpu:0")?, Device::open("gpu:1")?];
+    let worlds = [World::new(first.clone(), second.clone())?, World::new(second, first)?];
+    let warm = walk_all(&worlds, &watch, length.quarter())?;
+    let before = resident();
+    let steps = warm + walk_all(&worlds, &watch, length)?;
+    let after = resident();
+    println!("{steps} steps, {before} bytes resident after a quarter of them, {after} at the end");
+    ensure!(after <= before + GROWTH, "the process grew from {before} to {after} bytes, HIPVERIFY_TEST_SEED={seed}");
+    drop(worlds);
     // Workspaces of comparisons stay.
     for what in ["violations", "pending", "events", "graphs", "last error"] {
         assert_eq!(standin.count(what), 0, "{what}, HIPVERIFY_TEST_SEED={seed}");
@@ -262,7 +345,12 @@ pub(super) fn soak_on_rocm_7(standin: &StandIn) -> Result<()> {
 
 /// The guard itself: a wait that never returns is named.
 pub(super) fn a_step_that_hangs_is_named() -> Result<Completion> {
-    let env = &[("HIPVERIFY_STANDIN_FAIL", "hipStreamSynchronize:50:-1"), ("HIPVERIFY_SOAK_LIMIT_S", "1"), ("HIPVERIFY_TEST_SEED", "5")];
+    let env = &[
+        ("HIPVERIFY_STANDIN_DEVICES", "2"),
+        ("HIPVERIFY_STANDIN_FAIL", "hipStreamSynchronize:50:-1"),
+        ("HIPVERIFY_SOAK_LIMIT_S", "1"),
+        ("HIPVERIFY_TEST_SEED", "5"),
+    ];
     let error = match run("soak_on_rocm_6", &Setup { env, ..ROCM_6.setup() }) {
         Ok(Completion::Completed) => bail!("nothing hangs"),
         Ok(ignored) => return Ok(ignored),

@@ -168,9 +168,10 @@ impl HipDevice {
         Ok(())
     }
 
-    /// An operation of a `Drop`: its error is kept for the next fallible call on this device.
+    /// An operation of a `Drop`: its error is kept for the next fallible call on this device. It is tried also where the device cannot be made
+    /// current, as one that is lost: what it frees would never be freed otherwise.
     pub(crate) fn defer(&self, operation: impl FnOnce() -> Result<()>) {
-        if let Err(error) = self.make_current().and_then(|()| operation()) {
+        if let Err(error) = self.make_current().and(operation()) {
             lock(&self.deferred).get_or_insert(error);
         }
     }

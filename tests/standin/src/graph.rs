@@ -1,7 +1,7 @@
 //! Graphs: operations that were recorded from a stream.
 
 use crate::state::{CAPTURE_UNSUPPORTED, INVALID_HANDLE, INVALID_VALUE, SUCCESS, push, state};
-use crate::{export, fail, known_stream, note, put};
+use crate::{current, export, fail, known_stream, note, put};
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
 export! {
@@ -50,7 +50,7 @@ export! {
 pub unsafe extern "C" fn hipStreamEndCapture(stream: *mut c_void, graph: *mut usize) -> c_int {
     let mut s = state();
     let recorded = s.captures.remove(&(stream as usize));
-    let code = match (s.called("hipStreamEndCapture"), recorded) {
+    let code = match (s.called("hipStreamEndCapture", current()), recorded) {
         (Some(code), _) => code,
         (None, None) => CAPTURE_UNSUPPORTED,
         (None, Some(ops)) => {

@@ -44,19 +44,34 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use version::{Version, version};
 
-/// Exports functions that return a code: each may be told to fail.
+/// Exports functions that return a code: each may be told to fail. One that ends the life of something does so all the same: runtimes return an
+/// earlier fault from it, and what is freed is gone.
 macro_rules! export {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
         #[doc = concat!("`", stringify!($name), "`, as HIP has it.")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
-            let told = $crate::state::state().called(stringify!($name));
-            let code = told.map_or_else(|| $body, $crate::fail);
+            let told = $crate::state::state().called(stringify!($name), $crate::current());
+            let work = || $body;
+            let code = match told {
+                None => work(),
+                Some(code) => {
+                    if $crate::ends_a_life(stringify!($name)) {
+                        work();
+                    }
+                    $crate::fail(code)
+                }
+            };
             $crate::note(stringify!($name), code)
         }
     )*};
 }
 pub(crate) use export;
+
+/// Whether the function frees, destroys or unloads.
+pub(crate) fn ends_a_life(name: &str) -> bool {
+    ["Free", "Destroy", "Unload"].iter().any(|verb| name.contains(verb))
+}
 
 /// In place of a code: the call never returns.
 const HANG: c_int = -1;
@@ -111,6 +126,18 @@ pub unsafe extern "C" fn standin_fail(name: *const c_char, nth: usize, code: c_i
     state().fail(&text(name), nth, code);
 }
 
+/// The `nth` call of `name` from now on returns `code`, and so does every later call of a thread whose device is the one that was current then: it is lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn standin_lose(name: *const c_char, nth: usize, code: c_int) {
+    state().lose(&text(name), nth, code);
+}
+
+/// No device is lost any more, and no call fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn standin_restore() {
+    state().restore();
+}
+
 /// How many there are of: `device` and `pinned` blocks, `streams` (but the null stream), `events`, `modules`, `programs`, `graphs`,
 /// `launches`, `violations`, `pending` operations, `coherent` pinned blocks; the thread's `last error`; else how often the function of that name was called.
 #[unsafe(no_mangle)]
@@ -143,7 +170,7 @@ pub unsafe extern "C" fn standin_executes() -> c_int {
 
 /// Copies at most `size` bytes of a text to `to`, and says how long it is. `what` is `executes` for why no kernel is executed (empty when they
 /// are), `preload` for the library with which the process has to be started first (empty if with none), `sanitizer` for the one that checks kernels (empty if none does), `findings` for what kernels did wrong, `launches` for each kernel that was executed (name, wavefront size and how often) or `kernels` for
-/// those that there are in `hip/` (file and name); a line each.
+/// those that there are in `hip/` (file and name), or `calls` for the functions that were called (name and how often); a line each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn standin_text(what: *const c_char, to: *mut u8, size: usize) -> usize {
     let found = match text(what).as_str() {
@@ -153,6 +180,7 @@ pub unsafe extern "C" fn standin_text(what: *const c_char, to: *mut u8, size: us
         "findings" => finding::all().iter().map(|line| format!("{line}\n")).collect(),
         "launches" => state().kernels.iter().map(|((name, wavefront), count)| format!("{name} {wavefront} {count}\n")).collect(),
         "kernels" => module::kernels(),
+        "calls" => state().calls.iter().map(|(name, count)| format!("{name} {count}\n")).collect(),
         _ => String::new(),
     };
     // SAFETY: the caller has so many bytes there.
@@ -208,13 +236,6 @@ export! {
     fn hipRuntimeGetVersion(number: *mut c_int) { put(number, version().number()) }
     fn hipGetDeviceCount(count: *mut c_int) { if devices::count() == 0 { NO_DEVICE } else { put(count, devices::count()) } }
     fn hipGetDevice(device: *mut c_int) { put(device, current()) }
-    fn hipSetDevice(device: c_int) {
-        if device < 0 || device >= devices::count() {
-            return INVALID_DEVICE;
-        }
-        CURRENT.set(device);
-        SUCCESS
-    }
     fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: c_int) {
         match attribute {
             63 => put(value, devices::multiprocessors() as c_int),
@@ -277,6 +298,19 @@ export! {
     fn hipEventElapsedTime(ms: *mut f32, _start: usize, _stop: usize) { put(ms, 1.5) }
 }
 
+/// `hipSetDevice`. A thread can turn to a device that is lost, and is told so.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hipSetDevice(device: c_int) -> c_int {
+    let mut s = state();
+    let told = s.called("hipSetDevice", device);
+    let known = (0..devices::count()).contains(&device);
+    if known && (told.is_none() || s.is_lost(device)) {
+        CURRENT.set(device);
+    }
+    drop(s);
+    note("hipSetDevice", told.map_or(if known { SUCCESS } else { INVALID_DEVICE }, fail))
+}
+
 /// `hipGetLastError`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipGetLastError() -> c_int {
@@ -288,7 +322,7 @@ pub unsafe extern "C" fn hipGetLastError() -> c_int {
 pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
     let known = known_stream(&mut state(), stream);
     let code = known.map_or_else(|code| code, wait_for);
-    let told = state().called("hipStreamSynchronize");
+    let told = state().called("hipStreamSynchronize", current());
     note("hipStreamSynchronize", told.map_or(code, fail))
 }
 
@@ -296,7 +330,7 @@ pub unsafe extern "C" fn hipStreamSynchronize(stream: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn hipEventSynchronize(event: usize) -> c_int {
     let code = run_until(event);
-    let told = state().called("hipEventSynchronize");
+    let told = state().called("hipEventSynchronize", current());
     note("hipEventSynchronize", told.map_or(code, fail))
 }
 

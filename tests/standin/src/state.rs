@@ -58,6 +58,15 @@ pub(crate) struct Block {
     pub(crate) device: c_int,
 }
 
+/// A call that is to fail.
+struct Failure {
+    /// Calls until then; 0 is every call.
+    left: usize,
+    code: c_int,
+    /// Whether the device is lost by it.
+    loses: bool,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) next: usize,
@@ -93,7 +102,9 @@ pub(crate) struct State {
     eager: bool,
     /// Freed while in use, freed twice, unknown handles, a copy between the wrong devices.
     pub(crate) violations: usize,
-    failures: HashMap<String, (usize, c_int)>,
+    failures: HashMap<String, Failure>,
+    /// Devices that are lost, with the code of every call.
+    lost: HashMap<c_int, c_int>,
     loud: HashSet<String>,
 }
 
@@ -111,25 +122,44 @@ impl State {
         }
     }
 
-    /// Counts a call and says whether it fails.
-    pub(crate) fn called(&mut self, name: &'static str) -> Option<c_int> {
+    /// Counts a call of a thread with that device, and says whether it fails.
+    pub(crate) fn called(&mut self, name: &'static str, device: c_int) -> Option<c_int> {
         *self.calls.entry(name).or_default() += 1;
-        let (left, code) = self.failures.get_mut(name)?;
-        if *left == 0 {
+        if let Some(code) = self.lost.get(&device) {
             return Some(*code);
         }
-        *left = left.checked_sub(1)?;
-        if *left > 0 {
+        let failure = self.failures.get_mut(name)?;
+        if failure.left == 0 {
+            return Some(failure.code);
+        }
+        failure.left -= 1;
+        if failure.left > 0 {
             return None;
         }
-        let code = *code;
-        self.failures.remove(name);
+        let Failure { code, loses, .. } = self.failures.remove(name)?;
+        if loses {
+            self.lost.insert(device, code);
+        }
         Some(code)
     }
 
     /// The `nth` call of `name` from now on returns `code`; 0 is every call.
     pub(crate) fn fail(&mut self, name: &str, nth: usize, code: c_int) {
-        self.failures.insert(name.to_owned(), (nth, code));
+        self.failures.insert(name.to_owned(), Failure { left: nth, code, loses: false });
+    }
+
+    /// As [`fail`](State::fail), and the device is lost by it.
+    pub(crate) fn lose(&mut self, name: &str, nth: usize, code: c_int) {
+        self.failures.insert(name.to_owned(), Failure { left: nth, code, loses: true });
+    }
+
+    pub(crate) fn is_lost(&self, device: c_int) -> bool {
+        self.lost.contains_key(&device)
+    }
+
+    pub(crate) fn restore(&mut self) {
+        self.failures.clear();
+        self.lost.clear();
     }
 
     pub(crate) fn in_use(&self, start: usize, size: usize) -> bool {
