@@ -2,6 +2,10 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[cfg(unix)]
+#[path = "cli/system.rs"]
+mod system;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

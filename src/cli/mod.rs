@@ -14,11 +14,13 @@ mod manual;
 mod mfma;
 mod replay;
 mod screen;
+mod signals;
 mod stats;
 mod study;
 mod suite;
 mod tolerance;
 
+use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser};
 use std::io::Write;
 use std::process::ExitCode;
@@ -128,8 +130,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    remove_unfinished_files_on_signals();
-    match program.command.run() {
+    signals::handle();
+    match run(program.command) {
         Ok(Outcome::Pass) => ExitCode::SUCCESS,
         Ok(Outcome::Mismatch) => ExitCode::from(1),
         Ok(Outcome::NoVerdict) => ExitCode::from(2),
@@ -146,17 +148,16 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Ends the program as SIGINT and SIGTERM do, and removes what is half written first. Where no handler can be had, they end it as they are.
-fn remove_unfinished_files_on_signals() {
-    #[cfg(unix)]
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]) {
-        std::thread::spawn(move || {
-            for signal in signals.forever() {
-                crate::files::remove_unfinished();
-                // It does not come back.
-                let _ = signal_hook::low_level::emulate_default_handler(signal);
-            }
-        });
+/// Runs a command. An input that changed meanwhile is an error, whatever the command found.
+fn run(command: Command) -> anyhow::Result<Outcome> {
+    // Rayon's own start of its threads panics where the system gives none.
+    rayon::ThreadPoolBuilder::new()
+        .build_global()
+        .context("the threads of the host device do not start; RAYON_NUM_THREADS sets their number")?;
+    let outcome = command.run()?;
+    match crate::files::changed() {
+        Some(path) => anyhow::bail!("{}: changed while it was read; nothing that was said about it holds", path.display()),
+        None => Ok(outcome),
     }
 }
 

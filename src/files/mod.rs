@@ -19,7 +19,7 @@
 //! of a type that no format here has is listed, and an error when it is loaded; the others of its file are not concerned. Messages call the options as
 //! the program's flags are called.
 //!
-//! Limits: a file must not change while it is mapped. Unsigned integers of 64 bits and text are not read. Complex numbers are pairs of real ones.
+//! Limits: a file must not change while it is mapped; [`changed`] says whether one did. Unsigned integers of 64 bits and text are not read. Complex numbers are pairs of real ones.
 
 mod data;
 mod descr;
@@ -34,6 +34,7 @@ mod torch;
 mod write;
 
 pub use data::Loaded;
+pub use source::changed;
 pub use target::{remove_unfinished, replace};
 pub use write::{Format, Output, check, write};
 
@@ -176,6 +177,16 @@ impl TensorFile {
         file.chosen(options).map_err(fail)
     }
 
+    /// Reads bytes in memory as [`open`](TensorFile::open) reads a file of that name. The file need not exist.
+    ///
+    /// # Errors
+    /// As for `open`.
+    pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<TensorFile> {
+        let fail = |reason: String| Error::File { path: name.display().to_string(), reason };
+        let (kind, tensors) = read_source(name, Source::of(bytes), options).map_err(fail)?;
+        TensorFile { path: name.to_owned(), kind, tensors }.chosen(options).map_err(fail)
+    }
+
     /// The tensor that was asked for by name, and whether the options that were given mean anything here.
     fn chosen(mut self, options: &ReadOptions<'_>) -> Result<TensorFile, String> {
         if self.kind != Kind::Raw && options.shape.is_some() {
@@ -283,6 +294,10 @@ fn wanted(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> u64 {
 /// Reads a single file.
 fn read(path: &Path, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), String> {
     let source = Source::open(path, options, |bytes| wanted(bytes, path, options))?;
+    read_source(path, source, options)
+}
+
+fn read_source(path: &Path, source: Source, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), String> {
     let kind = kind(source.as_ref(), path, options);
     let file = File { path: path.into(), source, options };
     let tensors = match kind {

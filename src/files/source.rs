@@ -1,10 +1,13 @@
 //! Where the bytes of a file come from: mapped where it is a regular file, else read, and then no further than what was read says is needed.
+//!
+//! Invariant: a mapped file that is not today what it was when it was mapped is told by [`changed`] as long as the process lives.
 
 use super::ReadOptions;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::SystemTime;
 
 /// The bytes of a file, shared by its tensors.
 #[derive(Clone, Debug)]
@@ -12,14 +15,72 @@ pub(super) struct Source(Arc<Bytes>);
 
 #[derive(Debug)]
 enum Bytes {
-    Mapped(memmap2::Mmap),
+    Mapped(Arc<Mapped>),
     Read(Vec<u8>),
+}
+
+/// A file in memory as it lies on the disk. It stays open, so that it can be asked whether it has changed.
+#[derive(Debug)]
+struct Mapped {
+    path: PathBuf,
+    file: File,
+    state: State,
+    map: memmap2::Mmap,
+}
+
+/// Length and time of the last change.
+type State = (u64, Option<SystemTime>);
+
+fn state(metadata: &Metadata) -> State {
+    (metadata.len(), metadata.modified().ok())
+}
+
+impl Mapped {
+    fn has_changed(&self) -> bool {
+        // A file that cannot even be asked is no proof of a change.
+        self.file.metadata().is_ok_and(|now| state(&now) != self.state)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if self.has_changed() {
+            let path = std::mem::take(&mut self.path);
+            mappings().changed.push(path);
+        }
+    }
+}
+
+/// The files that were mapped.
+struct Mappings {
+    open: Vec<Weak<Mapped>>,
+    /// Those that had changed when they were closed.
+    changed: Vec<PathBuf>,
+}
+
+fn mappings() -> MutexGuard<'static, Mappings> {
+    static MAPPINGS: Mutex<Mappings> = Mutex::new(Mappings { open: Vec::new(), changed: Vec::new() });
+    MAPPINGS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first mapped file whose length or time of change is not what it was when it was opened: what was read of it may be neither the old data nor
+/// the new ones.
+///
+/// A file that was cut has no memory behind its new end: reading there ends a process by SIGBUS, unless it does as the program does, which handles that
+/// signal and tells this path.
+pub fn changed() -> Option<PathBuf> {
+    let (open, closed) = {
+        let mappings = mappings();
+        (mappings.open.clone(), mappings.changed.first().cloned())
+    };
+    // Without the lock: the last owner of a mapping takes it.
+    closed.or_else(|| open.iter().filter_map(Weak::upgrade).find(|mapped| mapped.has_changed()).map(|mapped| mapped.path.clone()))
 }
 
 impl AsRef<[u8]> for Source {
     fn as_ref(&self) -> &[u8] {
         match &*self.0 {
-            Bytes::Mapped(map) => map,
+            Bytes::Mapped(mapped) => &mapped.map,
             Bytes::Read(bytes) => bytes,
         }
     }
@@ -39,10 +100,16 @@ impl Source {
         // SAFETY: the mapping is read-only and private to this process; that no other process changes the file
         // meanwhile is asked of the user (the help text says so), as no operating system can promise it.
         let map = unsafe { memmap2::Mmap::map(&file).map_err(|e| e.to_string())? };
-        Ok(Source(Arc::new(Bytes::Mapped(map))))
+        let mapped = Arc::new(Mapped { path: path.to_owned(), state: state(&metadata), file, map });
+        let mut mappings = mappings();
+        mappings.open.retain(|other| other.strong_count() > 0);
+        mappings.open.push(Arc::downgrade(&mapped));
+        drop(mappings);
+        Ok(Source(Arc::new(Bytes::Mapped(mapped))))
     }
 
-    fn of(bytes: Vec<u8>) -> Source {
+    /// Bytes that are there already.
+    pub(super) fn of(bytes: Vec<u8>) -> Source {
         Source(Arc::new(Bytes::Read(bytes)))
     }
 }
@@ -65,6 +132,21 @@ fn read(mut from: impl Read, limit: u64, wanted: impl Fn(&[u8]) -> u64) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mapped_file_that_changes_is_told_after_it_was_closed_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.npy");
+        std::fs::write(&path, [7; 100]).unwrap();
+        let source = Source::open(&path, &ReadOptions::default(), |_| 0).unwrap();
+        let told = || changed().is_some_and(|changed| changed == path);
+        assert!(!told(), "as it was");
+        // A byte less: the page is still there, and its end reads as zero.
+        File::options().write(true).open(&path).unwrap().set_len(99).unwrap();
+        assert!(told(), "while it is open");
+        drop(source);
+        assert!(told(), "closed");
+    }
 
     #[test]
     fn endless_pipes_are_read_as_far_as_needed() {

@@ -1,0 +1,81 @@
+//! Signals that end the program: what is half written is removed first, and a mapped file that was cut is an error.
+//!
+//! A read behind the end of a mapped file is SIGBUS in the thread that reads. That thread cannot go on, and little is allowed inside a signal handler:
+//! it wakes a thread that waits, and sleeps. The thread that waits tells which file it was and ends the program.
+
+#[cfg(unix)]
+pub(super) fn handle() {
+    remove_unfinished_files();
+    // Where no handler can be had, the signal ends the program as it is.
+    let _ = bus_errors::handle();
+}
+
+#[cfg(not(unix))]
+pub(super) fn handle() {}
+
+/// Ends the program as SIGINT and SIGTERM do, and removes what is half written first. Where no handler can be had, they end it as they are.
+#[cfg(unix)]
+fn remove_unfinished_files() {
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]) {
+        let wait = move || {
+            for signal in signals.forever() {
+                crate::files::remove_unfinished();
+                // It does not come back.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+        };
+        let _ = std::thread::Builder::new().spawn(wait);
+    }
+}
+
+#[cfg(unix)]
+mod bus_errors {
+    use std::io::{Read, Result, Write};
+    use std::os::fd::IntoRawFd;
+    use std::sync::atomic::{AtomicI32, Ordering};
+
+    /// The end of the pipe that the handler writes to.
+    static WAKE: AtomicI32 = AtomicI32::new(-1);
+
+    /// Makes SIGBUS an error. The handlers of signal-hook call the one before them, here that of Rust's runtime, which has the system end the process:
+    /// this one replaces it.
+    pub(super) fn handle() -> Result<()> {
+        let (mut woken, wake) = std::io::pipe()?;
+        WAKE.store(wake.into_raw_fd(), Ordering::Relaxed);
+        std::thread::Builder::new().spawn(move || {
+            if woken.read_exact(&mut [0]).is_ok() {
+                end();
+            }
+        })?;
+        let handler = on_signal as extern "C" fn(libc::c_int);
+        // SAFETY: zeros are a valid `sigaction` (no flags, no signals masked); the handler calls only what signal handlers may, and the pointer to the old
+        // action may be null.
+        let set = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as usize;
+            libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut())
+        };
+        if set == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    }
+
+    extern "C" fn on_signal(_: libc::c_int) {
+        // SAFETY: both functions may be called in a signal handler; the byte is valid for the read of one.
+        unsafe {
+            libc::write(WAKE.load(Ordering::Relaxed), [0u8].as_ptr().cast(), 1);
+            loop {
+                libc::pause();
+            }
+        }
+    }
+
+    /// Tells what happened and ends the program: threads that wait in the handler can be neither woken nor joined.
+    fn end() -> ! {
+        crate::files::remove_unfinished();
+        let file = crate::files::changed().map_or_else(|| "a mapped file".to_owned(), |path| path.display().to_string());
+        let line =
+            format!("error: {}: was cut while it was read, or cannot be read any more (SIGBUS)\n", super::super::screen::plain(&file));
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        // Without the handlers of `exit`, which may wait for a thread that waits here.
+        signal_hook::low_level::exit(2)
+    }
+}

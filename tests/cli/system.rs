@@ -1,0 +1,154 @@
+//! What the system does to the program: no memory, a full disk, readers that leave, files that are cut while they are read.
+
+use super::{Folder, Run, f32s, npy, npy_f32, safetensors};
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A shell line in the folder, in which `hipverify` is the program. No GPU: its runtime would want memory of its own.
+fn shell(folder: &Folder, line: &str) -> std::process::Output {
+    let line = line.replace("hipverify", env!("CARGO_BIN_EXE_hipverify"));
+    Command::new("sh").args(["-c", &line]).current_dir(folder.0.path()).env("HIPVERIFY_HIP_LIBRARY", "off").output().unwrap()
+}
+
+/// With too little address space: an error, or the system's words for an allocation that nobody can do without; never a panic or half a verdict.
+#[test]
+fn little_memory_is_an_error() {
+    let folder = Folder::new();
+    let values = vec![0x80; 4 << 20];
+    folder.put("a.npy", &npy("<f4", "False", "(1048576,)", &values));
+    folder.put("swapped.npy", &npy(">f4", "False", "(1048576,)", &values));
+    let (mut errors, mut passes) = (0, 0);
+    // From what the program itself takes to enough; the threads' stacks decide in between.
+    for kilobytes in [16, 32, 64, 80, 96, 128, 4096].map(|mb| mb << 10) {
+        for files in ["a.npy a.npy", "swapped.npy swapped.npy"] {
+            let output = shell(&folder, &format!("ulimit -c 0; ulimit -v {kilobytes} && RUST_BACKTRACE=0 exec hipverify compare {files}"));
+            let (code, err) = (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned());
+            let what = format!("{kilobytes} KiB, {files}: {code:?} {err}");
+            match code {
+                Some(0) => passes += 1,
+                Some(2) => errors += usize::from(err.starts_with("error: ")),
+                // Before the program begins the loader, too, has words of its own.
+                Some(127) => assert!(err.contains("error while loading shared libraries"), "{what}"),
+                None => assert!(err.contains("memory allocation of"), "{what}"),
+                Some(_) => panic!("{what}"),
+            }
+            assert_eq!(code == Some(0), String::from_utf8_lossy(&output.stdout).contains("PASS"), "{what}");
+        }
+    }
+    assert!(errors > 2 && passes > 2, "{errors} errors and {passes} passes: not all was tried");
+}
+
+/// Whatever is written where: an error that names the target, and nothing is left behind.
+#[test]
+fn a_full_disk_is_an_error() {
+    let folder = Folder::new();
+    folder.put("a.npy", &npy_f32(&[1.0, 2.0]));
+    folder.put("b.npy", &npy_f32(&[1.0, 9.0]));
+    for (line, named) in [
+        ("hipverify fill /dev/full --dtype f32 --shape 100000 --gen sin", "/dev/full"),
+        ("hipverify fill - --dtype f32 --shape 100000 --gen sin > /dev/full", "No space left"),
+        ("hipverify compare a.npy b.npy --junit /dev/full", "/dev/full"),
+        ("hipverify compare a.npy b.npy --diff /dev/full", "/dev/full"),
+        ("hipverify compare a.npy b.npy --json > /dev/full", "No space left"),
+        ("hipverify compare a.npy b.npy > /dev/full", "No space left"),
+        ("hipverify inspect a.npy > /dev/full", "No space left"),
+        // 4 KiB a file; as the signal is ignored, writing fails.
+        ("trap '' XFSZ; ulimit -f 8; exec hipverify fill big.npy --dtype f32 --shape 100000 --gen sin", "big.npy"),
+    ] {
+        let output = shell(&folder, line);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{line}: {err}");
+        assert!(err.starts_with("error: ") && err.contains(named), "{line}: {err}");
+    }
+    let mut left: Vec<_> = std::fs::read_dir(folder.0.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["a.npy", "b.npy"]);
+}
+
+/// Nobody reads: the exit code is what it would be, and nothing is said.
+#[test]
+fn no_command_minds_a_closed_pipe() {
+    let folder = Folder::new();
+    folder.put("a.npy", &npy_f32(&[1.0, 2.0]));
+    folder.put("b.npy", &npy_f32(&[1.0, 9.0]));
+    for (line, code) in [
+        ("compare a.npy a.npy --rtol 1e-3", 0),
+        ("compare a.npy b.npy", 1),
+        ("compare a.npy b.npy --json", 1),
+        ("inspect a.npy", 0),
+        ("fill - --dtype f32 --shape 100000 --gen sin", 0),
+        ("devices", 0),
+        ("tolerance --list", 0),
+        ("--help", 0),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        let output =
+            command.args(line.split_whitespace()).current_dir(folder.0.path()).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(code), ""), "{line}");
+    }
+}
+
+/// The result is open when the reference, a pipe, is asked for: between the two it changes.
+#[test]
+fn a_file_that_changes_while_it_is_read_is_an_error() {
+    let elements = 1 << 20;
+    let values: Vec<f32> = (0..elements).map(|i| i as f32).collect();
+    let whole = npy("<f4", "False", &format!("({elements},)"), &f32s(&values));
+    type Change = fn(&std::fs::File, u64);
+    let cases: [(&str, Change, i32, &str); 4] = [
+        ("cut", |file, _| file.set_len(4096).unwrap(), 2, "error: result.npy: was cut while it was read"),
+        (
+            "cut within its last page, where zeros are read",
+            |file, length| file.set_len(length - 1).unwrap(),
+            2,
+            "error: result.npy: changed while",
+        ),
+        ("written over", |mut file, _| file.write_all(b"\x93NUMPY").unwrap(), 2, "error: result.npy: changed while"),
+        ("left alone", |_, _| (), 0, ""),
+    ];
+    for (what, change, code, words) in cases {
+        let folder = Folder::new();
+        folder.put("result.npy", &whole);
+        assert!(shell(&folder, "mkfifo reference.npy").status.success());
+        // Times of files are as fine as a tick of the system.
+        std::thread::sleep(Duration::from_millis(20));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        command.args(["compare", "result.npy", "reference.npy", "--rtol", "0", "--atol", "0"]).current_dir(folder.0.path());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Opens when the program has opened the other end.
+        let mut pipe = std::fs::File::options().write(true).open(folder.path("reference.npy")).unwrap();
+        change(&std::fs::File::options().write(true).open(folder.path("result.npy")).unwrap(), whole.len() as u64);
+        // A program that has ended reads no more.
+        let _ = pipe.write_all(&whole);
+        drop(pipe);
+        let run = Run::of(child.wait_with_output().unwrap());
+        assert_eq!(run.code, code, "{what}: {}{}", run.out, run.err);
+        assert!(run.err.starts_with(words), "{what}: {}", run.err);
+    }
+}
+
+/// As many tensors as the largest models have, and as many dimensions as NumPy had for long.
+#[test]
+fn many_tensors_and_many_dimensions() {
+    let folder = Folder::new();
+    let file = |last: f32| {
+        let names: Vec<String> = (0..10_000).map(|i| format!("layers.{i}.weight")).collect();
+        let tensor = |(i, name)| (name, "F32", &[2usize][..], f32s(&[i as f32, if i == 9_999 { last } else { 1.0 }]));
+        safetensors(&names.iter().map(String::as_str).enumerate().map(tensor).collect::<Vec<_>>())
+    };
+    folder.put("result.safetensors", &file(1.5));
+    folder.put("reference.safetensors", &file(1.0));
+    let (code, json) = folder.json("compare result.safetensors reference.safetensors --rtol 1e-3 --json");
+    assert_eq!(code, 1);
+    let tensors = json["tensors"].as_array().unwrap();
+    assert_eq!((tensors.len(), tensors.iter().filter(|t| t["verdict"] == "fail").count()), (10_000, 1));
+
+    let shape = format!("({}3)", "1, ".repeat(31));
+    folder.put("r32.npy", &npy("<f4", "False", &shape, &f32s(&[1.0, 2.0, 3.0])));
+    folder.put("f32.npy", &npy("<f4", "True", &shape, &f32s(&[1.0, 2.0, 4.0])));
+    let run = folder.run("compare f32.npy r32.npy --rtol 1e-3");
+    assert!(run.code == 1 && run.out.contains(&format!("[{}2]", "0, ".repeat(31))), "{}{}", run.out, run.err);
+}
