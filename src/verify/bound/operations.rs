@@ -27,7 +27,7 @@ impl Bound {
     ///
     /// The mean is off by β, |β| <= γ_(n+1) Σ|x| / n. As Σ (x - μ) = 0, the variance becomes (v + β²)(1 + θ), |θ| <= γ_(n+5): differences, squares, n additions, division and ε. So v + ε is off by a
     /// factor within ρ = (1 + γ_(n+5))(1 + (γ_(n+1) S)²) - 1, its reciprocal root by (1 - ρ)^(-1/2) - 1. The rest is two roundings, and β / sqrt(v + ε) <= γ_(n+1) S.
-    /// A variance made as E[x²] - μ² is no sum of squares, and loses more; that squares do not underflow is taken for granted.
+    /// A variance made as `E[x²] - μ²` is no sum of squares, and loses more; that squares do not underflow is taken for granted.
     pub fn norm(unit: Unit, terms: usize, root: f64, cancellation: f64) -> Bound {
         let gamma = |roundings: usize| quotient(roundings as f64 * unit.roundoff);
         let mean = gamma(terms + 1);
