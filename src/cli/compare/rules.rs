@@ -208,7 +208,9 @@ pub(super) fn named(text: &str) -> Result<Rule, String> {
     let mut rule = Rule { names: Some(glob(names)?), ..Rule::default() };
     for pair in outside_brackets(values) {
         let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
-        let value = value.parse().unwrap_or_else(|_| Value::String(value.to_owned()));
+        // `.5`, too, which TOML has not.
+        let number = || value.parse().map(Value::Float);
+        let value = value.parse().or_else(|_| number()).unwrap_or_else(|_| Value::String(value.to_owned()));
         rule.put(key, &value)?;
     }
     rule.expect_limits()?;
@@ -270,7 +272,7 @@ mod tests {
             ("*.bias:rtol=1e-3,atol=1e-5", "layer.bias", Some([1e-3, 1e-5])),
             ("*.bias:atol=0.5", "bias", None),
             ("w:atol=0.5", "w", Some([0.0, 0.5])),
-            ("a:b:rtol=0.5", "a:b", Some([0.5, 0.0])),
+            ("a:b:rtol=.5", "a:b", Some([0.5, 0.0])),
             ("x?:profile=torch", "x1", Some([1.3e-6, 1e-5])),
             ("x:profile=hipdnn,range=[0, 0]", "x", Some([0.0, 0.0])),
         ] {
