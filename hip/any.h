@@ -25,17 +25,16 @@ __device__ inline u64 any_load(const u8 *base, u32 dtype, i64 at) {
 
 __device__ inline double any_decode(u32 dtype, u64 bits) {
     const Format f = format_of(dtype);
-    if (f.specials == INTEGER) return (double)decode_int(f, bits);
+    if (f.specials == INTEGER) return int_to_f64(f, bits);
     if (dtype == F64) return f64_of(bits);
     if (dtype == F32) return (double)f32_of((u32)bits);
     return (double)decode_small(f, (u32)bits);
 }
 
 // The number of an element as N.
-template <typename N> __device__ inline N number(u32 dtype, u64 bits) {
-    if constexpr (sizeof(N) == 8 && (N)0.5 == 0) return decode_int(format_of(dtype), bits);
-    else return (N)any_decode(dtype, bits);
-}
+template <typename N> __device__ inline N number(u32 dtype, u64 bits) { return (N)any_decode(dtype, bits); }
+template <> __device__ inline i64 number<i64>(u32 dtype, u64 bits) { return decode_int(format_of(dtype), bits); }
+template <> __device__ inline Whole number<Whole>(u32 dtype, u64 bits) { return decode_whole(format_of(dtype), bits); }
 
 __device__ inline i64 any_place(const AnyTensor &t, u64 index) { return any_place(index, t.rank, t.offset, t.extents, t.strides); }
 

@@ -1,4 +1,4 @@
-// The definition of every generator, element by element: the twin of `src/fill/element.rs`, and of the parameters in
+// The definition of every generator, element by element: the same as `src/fill/element.rs`, and the parameters of
 // `src/fill/params.rs`.
 #pragma once
 #include "fill_math.h"
@@ -43,7 +43,7 @@ __device__ inline u64 draw(const FillParams &p, u64 index, u32 width, Source &so
 
 __device__ inline bool is_wide(u32 dtype) { return dtype == F64 || (format_of(dtype).specials == INTEGER && format_of(dtype).bits >= 32); }
 
-// Never with a NaN, nor with zeros of different signs, of which the comparisons of the Rust twin would keep x.
+// Never with a NaN, nor with zeros of different signs, of which the comparisons in Rust would keep x.
 __device__ inline float clamped(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 
 __device__ inline double clamped(double x, double low, double high) {

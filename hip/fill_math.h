@@ -1,4 +1,4 @@
-// Logarithm, sine and cosine from IEEE operations alone: the twin of `src/fill/math.rs`, bit for bit.
+// Logarithm, sine and cosine from IEEE operations alone: `src/fill/math.rs` again, bit for bit.
 #pragma once
 #include "formats.h"
 

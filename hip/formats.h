@@ -2,7 +2,7 @@
 // Rust crate, which define them. Compiled by hipcc, hipRTC and nvcc; needs IEEE denormals and no contraction of a*b+c.
 //
 //   decode_to_f32<DTYPE>(bits)    exact; F64 and integers above 24 bits round to nearest even
-//   decode_to_f64<DTYPE>(bits)    exact; I64 rounds to nearest even
+//   decode_to_f64<DTYPE>(bits)    exact; I64 and U64 round to nearest even
 //   encode_from_f32<DTYPE>(x)     nearest even, saturating, unless asked otherwise
 //   encode_from_f64<DTYPE>(x)
 //   encode_any(dtype, x, ...)     the same with a format known at run time only
@@ -105,6 +105,22 @@ __device__ inline i64 decode_int(Format f, u64 bits) {
     return f.mantissa_bits ? (i64)(bits << shift) >> shift : (i64)(bits << shift >> shift);
 }
 
+// The numbers of u64 have the patterns that `decode_int` returns.
+__device__ constexpr bool is_u64(Format f) { return f.specials == INTEGER && f.bits == 64 && !f.mantissa_bits; }
+__device__ inline double int_to_f64(Format f, u64 bits) { return is_u64(f) ? (double)bits : (double)decode_int(f, bits); }
+
+// A number of any integer format: i64 and u64 have none in common that holds both.
+struct Whole {
+    u64 size;
+    bool negative;
+    Whole() = default;
+    __device__ Whole(u64 size_, bool negative_) : size(size_), negative(negative_) {}
+    // Of any format but u64.
+    __device__ Whole(i64 x) : size(x < 0 ? 0 - (u64)x : (u64)x), negative(x < 0) {}
+    __device__ explicit operator double() const { return negative ? -(double)size : (double)size; }
+};
+__device__ inline Whole decode_whole(Format f, u64 bits) { return is_u64(f) ? Whole(bits, false) : Whole(decode_int(f, bits)); }
+
 template <u32 DTYPE> __device__ inline float decode_to_f32(u64 bits) {
     constexpr Format f = format_of(DTYPE);
     if constexpr (DTYPE == F64) return (float)f64_of(bits);
@@ -114,6 +130,7 @@ template <u32 DTYPE> __device__ inline float decode_to_f32(u64 bits) {
     else if constexpr (DTYPE == BF16) return f32_of((u32)bits << 16);
     else if constexpr (DTYPE == F8E5M2) return f16_to_f32((u32)bits << 8 & 0xffff);
     else if constexpr (f.specials == INTEGER && f.bits < 32 + f.mantissa_bits) return (float)(i32)decode_int(f, bits); // a number of i32
+    else if constexpr (is_u64(f)) return (float)bits;
     else if constexpr (f.specials == INTEGER) return (float)decode_int(f, bits);
     else return decode_small(f, (u32)bits);
 }
@@ -121,7 +138,7 @@ template <u32 DTYPE> __device__ inline float decode_to_f32(u64 bits) {
 template <u32 DTYPE> __device__ inline double decode_to_f64(u64 bits) {
     constexpr Format f = format_of(DTYPE);
     if constexpr (DTYPE == F64) return f64_of(bits);
-    else if constexpr (f.specials == INTEGER) return (double)decode_int(f, bits);
+    else if constexpr (f.specials == INTEGER) return int_to_f64(f, bits);
     else return (double)decode_to_f32<DTYPE>(bits);
 }
 
@@ -202,6 +219,7 @@ __device__ inline u32 encode_float32(Format f, float x, bool toward_zero, bool s
     return (u32)with_sign(f, round_to<u32>(f, significand, field ? field - 127 : -126, 23, toward_zero, saturate), negative);
 }
 
+// Not of u64.
 __device__ inline i64 largest_int(Format f) {
     if (f.exponent_bits) return 1;
     return f.mantissa_bits ? (i64)((1ull << (f.bits - 1)) - 1) : (i64)((1ull << f.bits) - 1);
@@ -209,6 +227,7 @@ __device__ inline i64 largest_int(Format f) {
 
 __device__ inline u64 encode_int(Format f, double x, bool toward_zero) {
     const double whole = toward_zero ? trunc(x) : rint(x);
+    if (is_u64(f)) return whole >= 18446744073709551616.0 ? ~0ull : whole > 0 ? (u64)whole : 0;
     const i64 most = largest_int(f);
     const i64 least = f.mantissa_bits ? -most - 1 : 0;
     i64 value;

@@ -1,4 +1,4 @@
-// A 64-bit hash of a block of memory; `src/device/hash.rs` has the definition and the host's twin.
+// A 64-bit hash of a block of memory; `src/device/hash.rs` has the definition and the host's implementation.
 //
 // A sum modulo 2^64 of one scrambled term for each 8-byte word: the order of summation, and so the grid, does not matter.
 #include <hip/hip_runtime.h>

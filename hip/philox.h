@@ -1,4 +1,4 @@
-// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011), the twin of `src/fill/philox.rs`.
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011), as in `src/fill/philox.rs`.
 #pragma once
 #include "formats.h"
 

@@ -1,4 +1,4 @@
-// The largest magnitude of a tensor, with counts of NaN and infinities: the twin of `gpu_reduce_max` on the host.
+// The largest magnitude of a tensor, with counts of NaN and infinities: bit for bit what `gpu_reduce_max` makes on the host.
 //
 // Dense tensors are reduced as patterns: the magnitude bits of a float format are ordered as its numbers are, with infinities and
 // NaN on top, so that integer maxima decide and one check per load finds what is not finite.
@@ -32,7 +32,7 @@ __device__ inline Patterns patterns_of(u32 dtype) {
 struct MaxShared { u64 largest, nans, infinities; };
 
 // One element that may be anything.
-__device__ inline double visit(MaxShared &s, u32 dtype, u64 bits) {
+__device__ inline double take_element(MaxShared &s, u32 dtype, u64 bits) {
     const double x = fabs(any_decode(dtype, bits));
     if (x != x) atomicAdd(&s.nans, 1ull);
     else if (x > 1.7976931348623157e308) atomicAdd(&s.infinities, 1ull);
@@ -187,13 +187,13 @@ template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &
         }
 #pragma unroll 1
         for (u32 v = 0; v < DEPTH * PER; v++) {
-            const double y = visit(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)((first + (u64)(v / PER) * blockDim.x) * PER + v % PER)));
+            const double y = take_element(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)((first + (u64)(v / PER) * blockDim.x) * PER + v % PER)));
             largest = y > largest ? y : largest;
         }
     }
     // The rest, less than a tile.
     for (u64 i = tiles * tile * PER + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
-        const double y = visit(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)i));
+        const double y = take_element(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)i));
         largest = y > largest ? y : largest;
     }
     // Only what was seen: e8m0 has no zero to begin with.
@@ -224,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(512) reduce_max_any(MaxParams p) {
     begin(s);
     double largest = 0;
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
-        const double y = visit(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, any_place(p.tensor, i)));
+        const double y = take_element(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, any_place(p.tensor, i)));
         largest = y > largest ? y : largest;
     }
     end(p, s, largest);

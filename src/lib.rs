@@ -9,6 +9,7 @@
 //! [docs/rocm.md]: https://docs.rs/crate/hipverify/latest/source/docs/rocm.md
 //! [docs/suite-reports.md]: https://docs.rs/crate/hipverify/latest/source/docs/suite-reports.md
 //! [docs/tolerances.md]: https://docs.rs/crate/hipverify/latest/source/docs/tolerances.md
+//! [docs/verdict.svg]: https://docs.rs/crate/hipverify/latest/source/docs/verdict.svg
 //!
 #![doc = include_str!("../README.md")]
 //!

@@ -173,7 +173,7 @@ fn every_bad_input_is_told_clearly() {
     folder.put("two.npy", &npy_f32(&[1.0, 2.0]));
     folder.put("empty.npy", &npy_f32(&[]));
     folder.put("rules.toml", b"[[rule]]\natoll = 1");
-    folder.put("u64.npy", &npy("<u8", "False", "(3,)", &[0; 24]));
+    folder.put("dates.npy", &npy("<M8[s]", "False", "(3,)", &[0; 24]));
     folder.put("complex.npy", &npy("<c8", "False", "(1,)", &[0; 8]));
     folder.put("text.npy", &npy("<U3", "False", "(1,)", &[0; 12]));
     folder.put("object.npy", &npy("|O", "False", "(1,)", &[0; 9]));
@@ -183,7 +183,7 @@ fn every_bad_input_is_told_clearly() {
     folder.put("r.bin", &[0; 12]);
     folder.put("none.safetensors", &safetensors(&[]));
     folder.put("many.safetensors", &safetensors(&[("a", "F32", &[1], vec![0; 4]), ("b", "F64", &[1], vec![0; 8])]));
-    folder.put("mask.safetensors", &safetensors(&[("mask", "U64", &[2], vec![0; 16])]));
+    folder.put("mask.safetensors", &safetensors(&[("mask", "I128", &[1], vec![0; 16])]));
     for (line, words) in [
         ("compare absent.npy good.npy", "absent.npy: No such file"),
         ("compare . good.npy", "good.npy has one without a name; choose one with --tensor"),
@@ -195,7 +195,7 @@ fn every_bad_input_is_told_clearly() {
         ("compare two.npy good.npy", "two.npy against good.npy"),
         ("compare two.npy good.npy", "shape [2] does not match [3]"),
         ("compare empty.npy empty.npy", "comparison of nothing is not a pass"),
-        ("compare u64.npy good.npy", "dtype '<u8' (unsigned) is not supported"),
+        ("compare dates.npy good.npy", "dtype '<M8[s]' (time) is not supported"),
         ("compare complex.npy good.npy", "complex.npy against good.npy: shape [1, 2] does not match [3]"),
         ("compare text.npy good.npy", "dtype '<U3' (text) is not supported"),
         ("compare object.npy good.npy", "dtype '|O' (Python objects) is not supported"),
@@ -215,7 +215,7 @@ fn every_bad_input_is_told_clearly() {
         ("inspect /dev/zero", "raw data need --dtype and --shape"),
         ("compare void.npy good.npy", "name it with --dtype, such as f8e4m3"),
         ("compare void.npy good.npy --dtype f8e4m3", "good.npy: has no elements of the width of f8e4m3; it holds f32"),
-        ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype U64 is not supported"),
+        ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype I128 is not supported"),
         ("compare none.safetensors none.safetensors", "nothing to compare"),
         ("compare good.npy good.npy --dtype f99", "unknown dtype `f99`"),
         ("compare good.npy good.npy --dtype f32,f32,f32", "at most 2, one a file"),
@@ -256,7 +256,7 @@ fn every_bad_input_is_told_clearly() {
         ("inspect mask.safetensors --tensor other", "no tensor `other`; there are: mask"),
         (
             "fill x.npy --dtype bf16 --shape 4",
-            "npy format has no name for bf16; it has: f64 f32 f16 i8 u8 i16 i32 i64 bool u16 u32; write .safetensors",
+            "npy format has no name for bf16; it has: f64 f32 f16 i8 u8 i16 i32 i64 bool u16 u32 u64; write .safetensors",
         ),
         ("fill x.npy --dtype f32 --shape 4 --gen nonsense", "unknown pattern `nonsense`"),
         ("fill x.npy --dtype f32 --shape 4 --gen uniform:2,1", "its first end must not exceed its second"),
@@ -467,18 +467,18 @@ fn one_tensor_that_cannot_be_read_is_one_row() {
     use std::io::Write;
     let folder = Folder::new();
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
-    for (member, file) in [("mask.npy", npy("<u8", "False", "(4,)", &[0; 32])), ("w.npy", npy_f32(&[1.0, 2.0]))] {
+    for (member, file) in [("mask.npy", npy("<M8[s]", "False", "(4,)", &[0; 32])), ("w.npy", npy_f32(&[1.0, 2.0]))] {
         zip.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
         zip.write_all(&file).unwrap();
     }
     folder.put("x.npz", &zip.finish().unwrap().into_inner());
-    let tensors = [("mask", "U64", &[4][..], vec![0; 32]), ("new", "F99", &[3], vec![0; 7]), ("w", "F32", &[2], f32s(&[1.0, 2.0]))];
+    let tensors = [("mask", "I128", &[2][..], vec![0; 32]), ("new", "F99", &[3], vec![0; 7]), ("w", "F32", &[2], f32s(&[1.0, 2.0]))];
     folder.put("x.safetensors", &safetensors(&tensors));
     for (file, rows) in [
-        ("x.npz", &[("ERROR", "mask", "dtype '<u8' (unsigned) is not supported"), ("PASS", "w", " [2] ")][..]),
+        ("x.npz", &[("ERROR", "mask", "dtype '<M8[s]' (time) is not supported"), ("PASS", "w", " [2] ")][..]),
         (
             "x.safetensors",
-            &[("ERROR", "mask", "dtype U64 is not supported"), ("ERROR", "new", "dtype F99 is not supported"), ("PASS", "w", " [2] ")],
+            &[("ERROR", "mask", "dtype I128 is not supported"), ("ERROR", "new", "dtype F99 is not supported"), ("PASS", "w", " [2] ")],
         ),
     ] {
         let run = folder.run(&format!("compare {file} {file}"));
@@ -634,12 +634,21 @@ fn a_bomb_is_refused_in_little_memory() {
 #[test]
 fn truth_values_and_unsigned_integers_are_numbers() {
     let folder = Folder::new();
-    let words = |x: &[u32], bytes: usize| x.iter().flat_map(|v| v.to_le_bytes()[..bytes].to_vec()).collect::<Vec<u8>>();
+    let words = |x: &[u64], bytes: usize| x.iter().flat_map(|v| v.to_le_bytes()[..bytes].to_vec()).collect::<Vec<u8>>();
     for (descr, label, bytes, result, reference, text, reason) in [
         ("|b1", "BOOL", 1, [0, 1, 2, 255], [0, 1, 1, 1], "PASS  4 elements agree   bool[4]", "any byte but 0 is true"),
         ("|b1", "BOOL", 1, [0, 1, 0, 1], [0, 9, 9, 9], "[2]   result 0   reference 1", "false is not true"),
         ("<u2", "U16", 2, [0, 1, 2, 65535], [0, 1, 2, 65534], "[3]   result 65535   reference 65534", "no sign"),
-        ("<u4", "U32", 4, [0, 1, 2, u32::MAX], [0, 1, 2, u32::MAX - 1], "[3]   result 4294967295   reference 4294967294", "exact"),
+        ("<u4", "U32", 4, [0, 1, 2, 0xffff_ffff], [0, 1, 2, 0xffff_fffe], "[3]   result 4294967295   reference 4294967294", "exact"),
+        (
+            "<u8",
+            "U64",
+            8,
+            [0, 1, 2, u64::MAX],
+            [0, 1, 2, u64::MAX - 1],
+            "[3]   result 18446744073709551615   reference 18446744073709551614",
+            "exact",
+        ),
     ] {
         for (name, x) in [("a", result), ("r", reference)] {
             folder.put(&format!("{name}.npy"), &npy(descr, "False", "(4,)", &words(&x, bytes)));

@@ -297,6 +297,9 @@ fn integers_round_saturate_and_sign_extend() {
         (DType::U16, 40000.0, nearest, 40000.0),
         (DType::U32, 3e9, nearest, 3e9),
         (DType::U32, 5e9, nearest, 4294967295.0),
+        (DType::U64, 1.5e19, nearest, 1.5e19),
+        (DType::U64, 1e30, nearest, 18446744073709551615.0),
+        (DType::U64, -0.6, nearest, 0.0),
         (DType::Bool, 0.5, nearest, 0.0),
         (DType::Bool, 0.75, nearest, 1.0),
         (DType::Bool, 200.0, nearest, 1.0),
@@ -510,6 +513,7 @@ fn names_and_aliases_parse() {
         ("F8_E8M0", DType::F8E8M0),
         ("int4", DType::I4),
         ("uint32", DType::U32),
+        ("uint64", DType::U64),
         ("bool_", DType::Bool),
         ("xf32", DType::Tf32),
     ] {

@@ -26,6 +26,26 @@ fn pages_show_what_the_demo_prints() {
     }
 }
 
+/// The picture in the README has the lines of the README.
+#[test]
+fn the_picture_shows_the_verdict() {
+    let picture = include_str!("../docs/verdict.svg").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let row = |line: &str| {
+        Some(
+            line.trim()
+                .strip_prefix("<text ")?
+                .split_once("><tspan ")?
+                .1
+                .split_once('>')?
+                .1
+                .strip_suffix("</text>")?
+                .replace("</tspan>", ""),
+        )
+    };
+    let drawn: Vec<String> = picture.lines().filter_map(row).collect();
+    assert_eq!(drawn, shown(include_str!("../README.md")), "run: hipverify demo | cargo run --example svg > docs/verdict.svg");
+}
+
 /// Every relative link of the pages leads to a file.
 #[test]
 fn links_lead_somewhere() {
@@ -69,6 +89,10 @@ fn the_index_names_every_page() {
     let index = std::fs::read_to_string(docs.join("README.md")).unwrap();
     for page in std::fs::read_dir(docs).unwrap() {
         let name = page.unwrap().file_name().into_string().unwrap();
-        assert!(name == "README.md" || index.contains(&format!("]({name})")), "docs/README.md does not link to {name}");
+        // Pictures belong to the pages that show them.
+        assert!(
+            name == "README.md" || name.ends_with(".svg") || index.contains(&format!("]({name})")),
+            "docs/README.md does not link to {name}"
+        );
     }
 }

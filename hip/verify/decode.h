@@ -144,7 +144,10 @@ template <u32 KIND> struct Decoder {
                 for (int i = 0; i < E; i++) x[i] = f64_of(w[2 * i] | (u64)w[2 * i + 1] << 32);
             else
 #pragma unroll
-                for (int i = 0; i < E; i++) x[i] = (double)(i64)(w[2 * i] | (u64)w[2 * i + 1] << 32);
+                for (int i = 0; i < E; i++) {
+                    const u64 bits = w[2 * i] | (u64)w[2 * i + 1] << 32;
+                    x[i] = dtype == U64 ? (double)bits : (double)(i64)bits;
+                }
         } else if (dtype == I32) {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = (double)(i32)w[i];
@@ -176,6 +179,13 @@ template <u32 KIND> struct Decoder {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = (i32)narrow[i];
         }
+    }
+
+    template <int E, int W> __device__ void decode(const u32 (&w)[W], Whole (&x)[E]) const {
+        i64 narrow[E];
+        decode<E>(w, narrow);
+#pragma unroll
+        for (int i = 0; i < E; i++) x[i] = dtype == U64 ? Whole((u64)narrow[i], false) : Whole(narrow[i]);
     }
 
     // Element i, decoded as x, also where it is not finite.

@@ -31,17 +31,17 @@ struct ExplainShared {
 
 // What a subgroup looks for; the same in all of its lanes.
 template <typename T> struct Search {
-    Limits<T> limits; // just below the maxima; infinite once one is found
+    ScaledMaxima<T> maxima; // just below the maxima; infinite once one is found
     T absolute;
     T passing[2];
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
-    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : limits(SharedLimits<T>{}), absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
+    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima(SharedMaxima<T>{}), absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
 #pragma unroll
-        for (u32 k = 0; k < LIMITS; k++) {
+        for (u32 k = 0; k < QUOTIENTS; k++) {
             const double m = p.workspace->values.maxima[RELATIVE + k];
-            const typename Real<T>::Bits pattern = Limits<T>::pattern(limited(rule, k, m));
-            if (m > 0) limits.set(k, pattern > 0 ? pattern - 1 : 0);
+            const typename Real<T>::Bits pattern = ScaledMaxima<T>::pattern(by_binade(rule, k, m));
+            if (m > 0) maxima.set(k, pattern > 0 ? pattern - 1 : 0);
             else found(RELATIVE + k);
         }
         if (!(absolute >= 0)) found(ABSOLUTE);
@@ -49,7 +49,7 @@ template <typename T> struct Search {
     __device__ static T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
     __device__ void found(u32 k) {
         if (k == ABSOLUTE) absolute = Real<T>::of(Real<T>::EXPONENT);
-        else limits.set(k - RELATIVE, Real<T>::EXPONENT);
+        else maxima.set(k - RELATIVE, Real<T>::EXPONENT);
     }
     // Ends a row: its parts are not read in the order of their elements, so that a maximum is looked for up to the end.
     __device__ void end_row() {
@@ -144,11 +144,11 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         const T d = (T)distance(x, y), m = (T)magnitude(y);
         if (!(d > 0)) continue;
         const u64 at = ~pairs.walk.element(index, e);
-        double value[LIMITS];
+        double value[QUOTIENTS];
         quotients(rule, d, m, value);
         if ((double)d == p.workspace->values.maxima[ABSOLUTE] && !first[ABSOLUTE]) first[ABSOLUTE] = at;
 #pragma unroll
-        for (u32 k = 0; k < LIMITS; k++)
+        for (u32 k = 0; k < QUOTIENTS; k++)
             if (value[k] > 0 && value[k] == p.workspace->values.maxima[RELATIVE + k] && !first[RELATIVE + k]) first[RELATIVE + k] = at;
         if (!p.all) continue;
         const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, pairs.result_bits(~at), pairs.reference_bits(~at), x, y));
@@ -171,7 +171,7 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
     u32 mismatches = 0, part = 0;
     u64 index = pairs.walk.start(tile);
     search.refresh(s);
-    UlpLimit<T> ulps(p, search.farthest.ulps, s.ulps);
+    UlpTest<T> ulps(p, search.farthest.ulps, s.ulps);
     bool examined = false;
 #pragma unroll 1
     for (u32 step = 0; step < pairs.walk.steps; step++) {
@@ -187,7 +187,7 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
 #pragma unroll
         for (int i = 0; i < E; i++) {
             mismatches += !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
-            search.limits.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
+            search.maxima.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
             hot |= d[i] > search.absolute;
             if (!p.all) continue;
             hot |= search.needs_more(rule, a[i], r[i], m[i]);
@@ -200,7 +200,7 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
         pairs.walk.next(index, part);
         if (part == 0 && examined) {
             search.end_row();
-            ulps = UlpLimit<T>(p, search.farthest.ulps, s.ulps);
+            ulps = UlpTest<T>(p, search.farthest.ulps, s.ulps);
             examined = false;
         }
     }

@@ -1,5 +1,5 @@
-// The comparison in f64 and, where a 64-bit integer meets an integer, exact: every pair of formats that f32 does not hold. Those of two 64-bit formats have kernels of
-// their own.
+// The comparison in f64 and, where a 64-bit integer meets an integer, exact: every pair of formats that f32 does not hold. Those of two 64-bit formats have
+// kernels of their own.
 #include <hip/hip_runtime.h>
 #include "verify/explain.h"
 #include "verify/values.h"
@@ -12,4 +12,5 @@
 VERIFY(f64_64_64, InF64, 64, 2)
 VERIFY(f64_any, InF64, ANY, 1)
 VERIFY(i64_64_64, InI64, 64, 2)
-VERIFY(i64_any, InI64, ANY, 1)
+VERIFY(whole_64_64, InWhole, 64, 2)
+VERIFY(whole_any, InWhole, ANY, 1)

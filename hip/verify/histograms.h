@@ -6,10 +6,10 @@
 //       counter += 16^field                                            eight fields of 4 bits; every E pairs they are added to fields of 8 bits, and those rarely to the block's bins
 //   pairs near the ends of the range: quotients and comparisons with all ends        (rare)
 //
-// The test of a quotient against the largest number of a bin is that of limits.h against a maximum.
+// The test of a quotient against the largest number of a bin is that of maxima.h against a maximum.
 #pragma once
 #include "platform.h"
-#include "verify/limits.h"
+#include "verify/maxima.h"
 
 enum { BY_RELATIVE, BY_EPSILON, BY_RATIO, KINDS };
 // The first bin of each with a field; bins of quotients that are 0 have none.

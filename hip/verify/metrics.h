@@ -16,7 +16,7 @@ template <> struct Real<float> {
     static __device__ float smaller(float x, float y) { return fminf(x, y); }
     static __device__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
     static __device__ float of(u32 x) { return f32_of(x); }
-    // See `Limits`.
+    // See `ScaledMaxima`.
     static __device__ float scale_up() { return exp2_f32(48); }
 };
 template <> struct Real<double> {
@@ -36,6 +36,7 @@ template <> struct Real<double> {
 
 template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }
 __device__ inline bool is_finite(i64) { return true; }
+__device__ inline bool is_finite(Whole) { return true; }
 
 // 2^e for -1074 <= e <= 1023.
 __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(1ull << (e + 1074)); }
@@ -43,11 +44,18 @@ __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(
 template <typename T> __device__ inline T magnitude(T x) { return Real<T>::abs(x); }
 __device__ inline u64 magnitude(i64 x) { return x < 0 ? 0 - (u64)x : (u64)x; }
 __device__ inline u64 magnitude(u64 x) { return x; }
+__device__ inline u64 magnitude(Whole x) { return x.size; }
 // A number whose magnitude is the distance.
 template <typename T> __device__ inline T difference(T a, T r) { return a - r; }
 template <typename T> __device__ inline T distance(T a, T r) { return Real<T>::abs(a - r); }
 __device__ inline u64 distance(i64 a, i64 r) { return a > r ? (u64)a - (u64)r : (u64)r - (u64)a; }
 __device__ inline u64 difference(i64 a, i64 r) { return distance(a, r); }
+// Between u64 and a negative number it may be beyond u64, and is the largest u64 then.
+__device__ inline u64 distance(Whole a, Whole r) {
+    const u64 sum = a.size + r.size;
+    return a.negative == r.negative ? (a.size > r.size ? a.size - r.size : r.size - a.size) : sum < a.size ? ~0ull : sum;
+}
+__device__ inline u64 difference(Whole a, Whole r) { return distance(a, r); }
 // Whether a distance is within the bound; for integers within floor(bound), at most 2^64 - 1.
 template <typename T> __device__ inline bool within(T d, T bound) { return d <= bound; }
 __device__ inline bool within(u64 d, double bound) { return bound >= 18446744073709551616.0 || d <= (u64)bound; }

@@ -8,6 +8,7 @@
 struct InF32 { typedef float N, D, T; enum { E = 8 }; static constexpr bool EXACT = false; };
 struct InF64 { typedef double N, D, T; enum { E = 4 }; static constexpr bool EXACT = false; };
 struct InI64 { typedef i64 N; typedef u64 D; typedef double T; enum { E = 4 }; static constexpr bool EXACT = true; };
+struct InWhole { typedef Whole N; typedef u64 D; typedef double T; enum { E = 4 }; static constexpr bool EXACT = true; };
 
 // An element of an array in registers, which have no addresses.
 template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
@@ -66,7 +67,7 @@ template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = Arith::E, PARTS = PARTS_, W = 8, ACCUMULATORS = PIECES == 2 && sizeof(N) == 8 ? 2 : 4 };
+    enum { E = Arith::E, PARTS = PARTS_, W = 8, ACCUMULATORS = PIECES == 2 && sizeof(T) == 8 ? 2 : 4 };
     // Whether differences may be so small that their remainders underflow: not between formats of few exponents.
     static constexpr bool TINY = !is_fixed(A) || !is_fixed(R) || format_of(A - FIXED).bias > 16 || format_of(R - FIXED).bias > 16;
     // Whether bounds may overflow: the host takes kernels for fixed formats only where they cannot.
@@ -129,9 +130,9 @@ template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
         }
     }
 
-    // The E pairs at `index`, the first of the words, and their differences. `visit` gets those that are not finite; zeros stand for them, and for elements from n on. All
+    // The E pairs at `index`, the first of the words, and their differences. `on_nonfinite` gets those that are not finite; zeros stand for them, and for elements from n on. All
     // lanes of a wavefront.
-    template <class Visit> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], Visit visit) const {
+    template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
         a.decoder.template decode<E>(w.a, x);
         r.decoder.template decode<E>(w.r, y);
         // F8E8M0 has no zero.
@@ -150,17 +151,17 @@ template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
                 for (int i = 0; i < E; i++) probe = Real<T>::fused(d[i], 0, probe);
                 odd |= !(probe == 0);
             }
-            if (wavefront_any(odd)) replace(w, x, y, d, visit);
+            if (wavefront_any(odd)) replace(w, x, y, d, on_nonfinite);
         }
     }
-    template <class Visit> __device__ void replace(const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], Visit visit) const {
+    template <class OnNonfinite> __device__ void replace(const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
         u32 odd = 0;
 #pragma unroll
         for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a, x[i], i) && r.decoder.finite(w.r, y[i], i) ? 0 : 1u << i;
         // Few lanes have any, and few of those have more than one.
         for (u32 left = odd; left; left &= left - 1) {
             const u32 i = __ffs((int)left) - 1;
-            visit(a.decoder.exact(w.a, pick(x, i), i), r.decoder.exact(w.r, pick(y, i), i));
+            on_nonfinite(a.decoder.exact(w.a, pick(x, i), i), r.decoder.exact(w.r, pick(y, i), i));
         }
 #pragma unroll
         for (u32 i = 0; i < E; i++)
@@ -171,4 +172,5 @@ template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
 };
 
 // Whether a pair that is not finite passes.
+__device__ inline bool nonfinite_passes(const VerifyParams &, Whole, Whole) { return true; }
 template <typename T> __device__ inline bool nonfinite_passes(const VerifyParams &p, T a, T r) { return p.nonfinite_equal && (a == r || (a != a && r != r)); }

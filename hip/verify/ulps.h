@@ -1,12 +1,13 @@
-// Distances in ulps: exact, and a test of whether one can be as large as what is known.
+// Distances in ulps: exact, and a test of whether one can be as large as the current maxima.
 #pragma once
 #include "any.h"
-#include "verify/limits.h"
+#include "verify/maxima.h"
 
 // A pattern's place in the order of its format.
 __device__ inline i64 ordinal(u32 dtype, u64 bits) {
     const Format f = format_of(dtype);
-    if (f.specials == INTEGER) return decode_int(f, bits);
+    // Half of the numbers of u64 are below 0 here: only distances matter.
+    if (f.specials == INTEGER) return is_u64(f) ? (i64)(bits ^ 1ull << 63) : decode_int(f, bits);
     if (f.specials == E8M0) return (i64)(bits & 0xff);
     const u32 width = f.exponent_bits + f.mantissa_bits;
     bits >>= f.pad_bits;
@@ -26,22 +27,22 @@ template <class Arith> __device__ inline double ulps_between(const VerifyParams 
     return (double)(x > y ? (u64)x - (u64)y : (u64)y - (u64)x);
 }
 
-// Tests whether a pair is further apart than the subgroup knows, and at least as far as anyone knows. Numbers are scaled so that those of the result's format, least
+// Tests whether a pair is further apart than the maximum of the subgroup, and at least as far as that of all. Numbers are scaled so that those of the result's format, least
 // subnormal included, have patterns of T that are evenly spaced: the distance of patterns is then that in ulps, up to the rounding of the reference by half an ulp.
-template <typename T> struct UlpLimit {
+template <typename T> struct UlpTest {
     typedef typename Real<T>::Bits Bits;
     bool integers;
     T low, high, limit; // integers
     T scale;
     Bits largest, steps;
-    __device__ UlpLimit(const VerifyParams &p, u64 own, u64 known) {
+    __device__ UlpTest(const VerifyParams &p, u64 own, u64 elsewhere) {
         const Format f = format_of(p.a.dtype);
-        const double mine = f64_of(own), others = f64_of(known), reach = (mine >= others ? mine + 1 : others) - 0.5;
+        const double mine = f64_of(own), others = f64_of(elsewhere), reach = (mine >= others ? mine + 1 : others) - 0.5;
         integers = f.specials == INTEGER;
         const bool exact = wide_integers(p);
         // Wide integers are not exact in f64.
         limit = (T)(f.bits == 64 && !exact ? reach - 4096 : reach);
-        high = exact ? Real<T>::max() : (T)largest_int(f);
+        high = exact ? Real<T>::max() : (T)(is_u64(f) ? 18446744073709551616.0 : (double)largest_int(f));
         low = exact ? -Real<T>::max() : f.mantissa_bits ? (T)-pow2(f.bits - 1) : 0;
         const i32 own_least = 1 - Real<T>::BIAS, least = 1 - f.bias;
         scale = integers ? 1 : (T)pow2(f.specials == E8M0 ? 0 : own_least - least);
@@ -49,7 +50,7 @@ template <typename T> struct UlpLimit {
         largest = integers ? 0 : bits_of(number<T>(p.a.dtype, largest_of(f) << f.pad_bits) * scale);
         const double many = ceil(reach * unit);
         // The least number of F8E8M0 is half a step from the next.
-        steps = many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)0;
+        steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)0;
     }
     __device__ Bits place(T x) const {
         const Bits place = bits_of(Real<T>::abs(x) * scale);
@@ -62,4 +63,5 @@ template <typename T> struct UlpLimit {
         return (x > y ? x - y : y - x) >= steps;
     }
     __device__ bool reached(i64 a, i64 r) const { return (T)distance(a, r) >= limit; }
+    __device__ bool reached(Whole a, Whole r) const { return (T)distance(a, r) >= limit; }
 };

@@ -1,15 +1,16 @@
 // Pass A: reads both tensors once and makes values: counts, largest magnitudes, maxima of the metrics, sums, histograms. README.md says why it is right.
 #pragma once
-#include "verify/limits.h"
+#include "verify/maxima.h"
 #include "verify/histograms.h"
 
 // What the counts tell apart in pairs that are not finite.
 enum { ORDINARY, ZERO, NOT_A_NUMBER, PLUS, MINUS, CLASSES };
+__device__ inline u32 class_of(Whole x) { return x.size == 0 ? ZERO : ORDINARY; }
 template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
 
 // What the threads of a block share.
 template <typename T> struct ValuesShared {
-    SharedLimits<T> limits;
+    SharedMaxima<T> maxima;
     // A block reads fewer than 2^32 elements.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
@@ -78,19 +79,19 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         v.largest_d = Real<T>::larger(d[i], v.largest_d);
     }
     if constexpr (ALL) {
-        const Limits<T, Pairs::TINY> limits(s.limits);
+        const ScaledMaxima<T, Pairs::TINY> maxima(s.maxima);
         AnyPositive<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
             v.add_zero_passes(r[i], m[i], bound[i]);
-            v.zeros_a.add(a[i] == 0);
+            v.zeros_a.add(magnitude(a[i]) == 0);
             const bool zero = m[i] == 0;
             v.zeros_r.add(zero);
             sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
-            limits.template test<Pairs::WIDER>(beyond, rule, d[i], (T)r[i], bound[i], zero);
+            maxima.template test<Pairs::WIDER>(beyond, rule, d[i], (T)r[i], bound[i], zero);
         }
         v.keep(), sums.keep();
-        if (wavefront_any(beyond.any())) raise(p.workspace->maxima, s.limits, limits, rule, a, r);
+        if (wavefront_any(beyond.any())) raise(p.workspace->maxima, s.maxima, maxima, rule, a, r);
         histograms.add(rule, d, m, bound);
     }
 }

@@ -137,7 +137,7 @@ fn one(file: &TensorFile, tensor: &Tensor, held: &Held) -> String {
 
 /// Without the sign.
 fn magnitude(x: Extreme) -> Extreme {
-    Extreme { value: x.value.abs(), integer: x.integer.saturating_abs(), index: x.index }
+    Extreme { value: x.value.abs(), integer: x.integer.abs(), index: x.index }
 }
 
 fn place(layout: &Layout, index: usize) -> String {
@@ -273,7 +273,7 @@ struct Placed {
 impl Values {
     fn of(Held { dtype, layout, stats: s }: &Held) -> Values {
         let placed = |x: Option<Extreme>| {
-            x.map(|x| Placed { value: if dtype.is_int() { x.integer.into() } else { x.value.into() }, at: layout.coordinates(x.index) })
+            x.map(|x| Placed { value: if dtype.is_int() { whole(x.integer) } else { x.value.into() }, at: layout.coordinates(x.index) })
         };
         Values {
             elements: layout.elements(),
@@ -299,4 +299,8 @@ fn document<'a>(file: &'a TensorFile, all: &'a [Inspected<'_>]) -> Document<'a> 
         values: held.as_ref().ok().map(Values::of),
     };
     Document { file: file.path().display().to_string(), format: file.kind().to_string(), tensors: all.iter().map(describe).collect() }
+}
+/// A number of an integer format: one of u64 or of i64.
+fn whole(x: i128) -> serde_json::Value {
+    u64::try_from(x).map_or_else(|_| serde_json::Value::from(x as i64), serde_json::Value::from)
 }

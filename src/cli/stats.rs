@@ -4,7 +4,7 @@
 //! element to its last, and chunks are joined in order.
 
 use crate::device::TensorRef;
-use crate::dtype::{DType, convert};
+use crate::dtype::convert;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -18,10 +18,10 @@ const LEAST_EXPONENT: i32 = -1074;
 /// A value and the first logical index where it occurs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extreme {
-    /// The value; `i64` beyond 2^53 rounded.
+    /// The value; 64-bit integers beyond 2^53 rounded.
     pub(super) value: f64,
     /// The exact value of an integer.
-    pub(super) integer: i64,
+    pub(super) integer: i128,
     /// The logical index.
     pub(super) index: usize,
 }
@@ -110,7 +110,7 @@ impl Stats {
         let least_normal = dtype.float_format().map_or(0.0, |f| f.min_normal());
         let mut s = Stats::new();
         for (i, &v) in values.iter().enumerate() {
-            let integer = if dtype == DType::I64 { dtype.load_bits(bytes, i) as i64 } else { v as i64 };
+            let integer = dtype.int_format().map_or(0, |int| int.decode(dtype.load_bits(bytes, i)));
             s.add(Extreme { value: v, integer, index: start + i }, least_normal);
         }
         s
@@ -234,6 +234,7 @@ fn gather(tensor: &TensorRef<'_>, start: usize, length: usize) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::device::Layout;
+    use crate::dtype::DType;
     use crate::dtype::{Overflow, Rounding};
 
     fn bytes(dtype: DType, values: &[f64]) -> Vec<u8> {
@@ -274,8 +275,8 @@ mod tests {
     fn integers_beyond_two_to_53_keep_their_order() {
         let data: Vec<u8> = [i64::MAX - 1, i64::MAX, i64::MIN + 1, i64::MIN].iter().flat_map(|v| v.to_le_bytes()).collect();
         let s = stats(DType::I64, &data, Layout::contiguous(&[4]).unwrap());
-        assert_eq!((s.max.unwrap().integer, s.max.unwrap().index), (i64::MAX, 1));
-        assert_eq!((s.min.unwrap().integer, s.min.unwrap().index), (i64::MIN, 3));
+        assert_eq!((s.max.unwrap().integer, s.max.unwrap().index), (i64::MAX.into(), 1));
+        assert_eq!((s.min.unwrap().integer, s.min.unwrap().index), (i64::MIN.into(), 3));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         DType::I4 => simd::read_packed(bytes, out, |v| nibble(v) as f32),
         DType::F64 => each(bytes, out, |v| f64::from_bits(v) as f32),
         DType::I64 => each(bytes, out, |v| v as i64 as f32),
+        DType::U64 => each(bytes, out, |v| v as f32),
         _ => with_small!(dtype, S => simd::read(bytes, out, kernel::decode::<S>, PhantomData::<<S as Small>::Raw>), _ => {}),
     }
 }
@@ -92,12 +93,13 @@ fn each<O>(bytes: &[u8], out: &mut [O], f: impl Fn(u64) -> O) {
     }
 }
 
-/// Decodes the first `out.len()` elements of `bytes`; exact but for i64 beyond 2^53, which rounds to nearest even.
+/// Decodes the first `out.len()` elements of `bytes`; exact but for 64-bit integers beyond 2^53, which round to nearest even.
 pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
     let bytes = prefix(dtype, bytes, out.len());
     match dtype {
         DType::F64 => each(bytes, out, f64::from_bits),
         DType::I64 => each(bytes, out, |v| v as i64 as f64),
+        DType::U64 => each(bytes, out, |v| v as f64),
         DType::I32 => simd::read(bytes, out, |v| f64::from(v as i32), PhantomData::<[u8; 4]>),
         DType::U32 => simd::read(bytes, out, f64::from, PhantomData::<[u8; 4]>),
         _ => {
@@ -112,22 +114,23 @@ pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
     }
 }
 
-/// Decodes the first `out.len()` integers of `bytes`, exactly. Floats are truncated to integers and saturate, NaN gives 0.
-pub(crate) fn decode_i64(dtype: DType, bytes: &[u8], out: &mut [i64]) {
+/// Decodes the first `out.len()` integers of `bytes`, exactly. Floats are truncated to integers, NaN gives 0.
+pub(crate) fn decode_whole(dtype: DType, bytes: &[u8], out: &mut [i128]) {
     let bytes = prefix(dtype, bytes, out.len());
     match dtype {
-        DType::I8 => simd::read(bytes, out, |v| i64::from(v as i8), PhantomData::<[u8; 1]>),
-        DType::U8 => simd::read(bytes, out, i64::from, PhantomData::<[u8; 1]>),
-        DType::I16 => simd::read(bytes, out, |v| i64::from(v as i16), PhantomData::<[u8; 2]>),
-        DType::Bool => simd::read(bytes, out, |v| i64::from(v != 0), PhantomData::<[u8; 1]>),
-        DType::U16 => simd::read(bytes, out, |v| i64::from(v as u16), PhantomData::<[u8; 2]>),
-        DType::I32 => simd::read(bytes, out, |v| i64::from(v as i32), PhantomData::<[u8; 4]>),
-        DType::U32 => simd::read(bytes, out, i64::from, PhantomData::<[u8; 4]>),
-        DType::I64 => each(bytes, out, |v| v as i64),
-        DType::I4 => simd::read_packed(bytes, out, |v| i64::from(nibble(v))),
+        DType::I8 => simd::read(bytes, out, |v| i128::from(v as i8), PhantomData::<[u8; 1]>),
+        DType::U8 => simd::read(bytes, out, i128::from, PhantomData::<[u8; 1]>),
+        DType::I16 => simd::read(bytes, out, |v| i128::from(v as i16), PhantomData::<[u8; 2]>),
+        DType::Bool => simd::read(bytes, out, |v| i128::from(v != 0), PhantomData::<[u8; 1]>),
+        DType::U16 => simd::read(bytes, out, |v| i128::from(v as u16), PhantomData::<[u8; 2]>),
+        DType::I32 => simd::read(bytes, out, |v| i128::from(v as i32), PhantomData::<[u8; 4]>),
+        DType::U32 => simd::read(bytes, out, i128::from, PhantomData::<[u8; 4]>),
+        DType::I64 => each(bytes, out, |v| i128::from(v as i64)),
+        DType::U64 => each(bytes, out, i128::from),
+        DType::I4 => simd::read_packed(bytes, out, |v| i128::from(nibble(v))),
         _ => {
             for (i, o) in out.iter_mut().enumerate() {
-                *o = dtype.decode(dtype.load_bits(bytes, i)) as i64;
+                *o = dtype.decode(dtype.load_bits(bytes, i)) as i128;
             }
         }
     }
@@ -175,6 +178,7 @@ fn encode_wide<T: Copy + Into<f64>, const TRUNCATE: bool, const SATURATE: bool>(
         DType::U32 => simd::write(values, out, |v| whole(v) as u32, PhantomData::<[u8; 4]>),
         DType::I4 => simd::write_packed(values, out, small(-8.0, 7.0)),
         DType::I64 => write_wide(values, out, |v| whole(v) as i64 as u64),
+        DType::U64 => write_wide(values, out, |v| whole(v) as u64),
         DType::F64 if SATURATE => write_wide(values, out, |v| {
             let v: f64 = v.into();
             if v.is_infinite() { f64::MAX.copysign(v).to_bits() } else { v.to_bits() }
@@ -215,7 +219,7 @@ pub(crate) fn encode_from_f64(dtype: DType, values: &[f64], rounding: Rounding, 
 }
 
 fn saturated_ordinal(dtype: DType, bits: u64) -> i32 {
-    ordinal(dtype, bits).unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32
+    ordinal(dtype, bits).unwrap_or(0).clamp(i128::from(i32::MIN), i128::from(i32::MAX)) as i32
 }
 
 /// The ordinal in `dtype` of each finite value rounded to nearest even into `dtype` with [`Overflow::Saturate`]; any number for

@@ -133,4 +133,5 @@ primitives! {
     i16 = I16, |v| u64::from(v as u16), |b| b as i16;
     i32 = I32, |v| u64::from(v as u32), |b| b as i32;
     i64 = I64, |v| v as u64, |b| b as i64;
+    u64 = U64, |v| v, |b| b;
 }

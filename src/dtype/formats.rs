@@ -131,4 +131,6 @@ formats! {
     U16 = 20, "u16", 16, unsigned(16), Some("u2"), Some("U16"), ["uint16"];
     /// Unsigned 32-bit integer.
     U32 = 21, "u32", 32, unsigned(32), Some("u4"), Some("U32"), ["uint32"];
+    /// Unsigned 64-bit integer.
+    U64 = 22, "u64", 64, unsigned(64), Some("u8"), Some("U64"), ["uint64"];
 }

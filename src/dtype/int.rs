@@ -15,26 +15,26 @@ pub struct IntFormat {
 
 impl IntFormat {
     /// The least value.
-    pub const fn min(self) -> i64 {
-        if self.signed { i64::MIN >> (64 - self.bits) } else { 0 }
+    pub const fn min(self) -> i128 {
+        if self.signed { -1 << (self.bits - 1) } else { 0 }
     }
 
     /// The largest value.
-    pub const fn max(self) -> i64 {
+    pub const fn max(self) -> i128 {
         match (self.truth, self.signed) {
             (true, _) => 1,
-            (_, true) => i64::MAX >> (64 - self.bits),
+            (_, true) => (1 << (self.bits - 1)) - 1,
             (_, false) => (1 << self.bits) - 1,
         }
     }
 
     /// The value of a bit pattern; bits above the width are ignored.
-    pub const fn decode(self, bits: u64) -> i64 {
+    pub const fn decode(self, bits: u64) -> i128 {
         let shift = 64 - self.bits;
         match (self.truth, self.signed) {
-            (true, _) => (bits << shift != 0) as i64,
-            (_, true) => ((bits << shift) as i64) >> shift,
-            (_, false) => ((bits << shift) >> shift) as i64,
+            (true, _) => (bits << shift != 0) as i128,
+            (_, true) => (((bits << shift) as i64) >> shift) as i128,
+            (_, false) => ((bits << shift) >> shift) as i128,
         }
     }
 
@@ -45,7 +45,7 @@ impl IntFormat {
             Rounding::TowardZero => value.trunc(),
         };
         // `as` saturates and sends NaN to 0.
-        let clamped = (whole as i64).clamp(self.min(), self.max());
+        let clamped = (whole as i128).clamp(self.min(), self.max());
         clamped as u64 & (u64::MAX >> (64 - self.bits))
     }
 }

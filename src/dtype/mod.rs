@@ -151,7 +151,7 @@ impl DType {
         bytes[index * w..index * w + w].copy_from_slice(&bits.to_le_bytes()[..w]);
     }
 
-    /// The value of a bit pattern. Exact for every format but `i64`, where magnitudes above 2^53 round to nearest even.
+    /// The value of a bit pattern. Exact for every format but `i64` and `u64`, where magnitudes above 2^53 round to nearest even.
     pub fn decode(self, bits: u64) -> f64 {
         match (self.float_format(), self.int_format()) {
             (Some(f), _) => f.decode(bits),

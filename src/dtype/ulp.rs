@@ -26,7 +26,7 @@ fn exponent_of(value: f64) -> i32 {
 /// ordinal 0, negative numbers negative ones, infinities follow the largest finite number. `None` for NaN.
 ///
 /// The distance of two numbers in ulps is the difference of their ordinals.
-pub fn ordinal(dtype: DType, bits: u64) -> Option<i64> {
+pub fn ordinal(dtype: DType, bits: u64) -> Option<i128> {
     if let Some(int) = dtype.int_format() {
         return Some(int.decode(bits));
     }
@@ -36,15 +36,16 @@ pub fn ordinal(dtype: DType, bits: u64) -> Option<i64> {
     }
     let bits = bits >> f.pad_bits;
     let width = f.exponent_bits + f.mantissa_bits;
-    let magnitude = (bits & ((1 << width) - 1)) as i64;
+    let magnitude = i128::from(bits & ((1 << width) - 1));
     let negative = dtype != DType::F8E8M0 && bits >> width & 1 == 1;
     Some(if negative { -magnitude } else { magnitude })
 }
 
 /// How many representable numbers `a` and `b` are apart; `None` when either is NaN.
-/// Zeros of both signs coincide. For `i64` the distance may exceed `i64::MAX`, hence `u64`.
+/// Zeros of both signs coincide.
 pub fn ulp_distance(dtype: DType, a: u64, b: u64) -> Option<u64> {
-    Some(ordinal(dtype, a)?.abs_diff(ordinal(dtype, b)?))
+    // A format has at most 2^64 patterns.
+    Some(ordinal(dtype, a)?.abs_diff(ordinal(dtype, b)?) as u64)
 }
 
 /// The pattern of the least number above `bits`; infinity (or the largest number, where there is none) and NaN stay.
@@ -57,9 +58,9 @@ pub fn next_down(dtype: DType, bits: u64) -> u64 {
     step(dtype, bits, -1)
 }
 
-fn step(dtype: DType, bits: u64, by: i64) -> u64 {
+fn step(dtype: DType, bits: u64, by: i128) -> u64 {
     let Some(here) = ordinal(dtype, bits) else { return bits };
-    let Some(next) = here.checked_add(by) else { return bits };
+    let next = here + by;
     let stepped = from_ordinal(dtype, next);
     match stepped {
         Some(b) if ordinal(dtype, b) == Some(next) => b,
@@ -68,13 +69,14 @@ fn step(dtype: DType, bits: u64, by: i64) -> u64 {
 }
 
 /// The pattern with a given ordinal, if the format has one (+0 for ordinal 0).
-pub(crate) fn from_ordinal(dtype: DType, ordinal: i64) -> Option<u64> {
+pub(crate) fn from_ordinal(dtype: DType, ordinal: i128) -> Option<u64> {
     if let Some(int) = dtype.int_format() {
         return (int.min()..=int.max()).contains(&ordinal).then(|| ordinal as u64 & (u64::MAX >> (64 - int.bits)));
     }
     let f = dtype.float_format()?;
     let width = f.exponent_bits + f.mantissa_bits;
-    let magnitude = ordinal.unsigned_abs();
+    // A float has fewer than 2^64 patterns of either sign.
+    let magnitude = ordinal.unsigned_abs() as u64;
     if magnitude >> width != 0 || dtype == DType::F8E8M0 && ordinal < 0 {
         return None;
     }

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn types_without_a_format_here_are_told_apart() {
         for (descr, words) in [
-            ("<u8", "(unsigned) is not supported"),
+            ("<u16", "(unsigned) is not supported"),
             ("<c32", "(complex) is not supported"),
             ("<f16", "(extended precision) is not supported"),
             ("|O", "(Python objects) is not supported"),

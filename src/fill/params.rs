@@ -88,12 +88,12 @@ impl Format {
     }
 
     /// The whole numbers of which each is exactly a number of the format.
-    fn whole(&self) -> (i64, i64) {
+    fn whole(&self) -> (i128, i128) {
         match (self.dtype.float_format(), self.dtype.int_format()) {
             (_, Some(i)) => (i.min(), i.max()),
             _ if self.dtype == DType::F8E8M0 => (1, 2),
             (Some(f), _) => {
-                let most = (1i64 << (f.mantissa_bits + 1)).min(f.max_finite() as i64);
+                let most = (1i128 << (f.mantissa_bits + 1)).min(f.max_finite() as i128);
                 (-most, most)
             }
             (None, None) => (0, 0),
@@ -194,7 +194,7 @@ fn pattern(p: &mut FillParams, spec: &FillSpec, format: Format) -> Result<()> {
             if min > max {
                 return Err(swapped(min, max));
             }
-            if min < least || max > most {
+            if i128::from(min) < least || i128::from(max) > most {
                 let limit = format!("{dtype} holds every whole number only from {least} to {most}");
                 return Err(invalid("range", format!("[{min}, {max}]"), limit));
             }
@@ -313,15 +313,16 @@ fn uniform(p: &mut FillParams, format: &Format, min: f64, max: f64) -> Result<()
     Ok(())
 }
 
-fn integers(p: &mut FillParams, (least, most): (i64, i64), min: f64, max: f64) -> Result<()> {
-    // `as` saturates: 2^63 becomes the largest i64, as it should.
-    let (low, high) = ((min.ceil() as i64).max(least), (max.floor() as i64).min(most));
+fn integers(p: &mut FillParams, (least, most): (i128, i128), min: f64, max: f64) -> Result<()> {
+    // 2^63 is no i64, and 2^64 no u64.
+    let (low, high) = ((min.ceil() as i128).max(least), (max.floor() as i128).min(most));
     if low > high {
         return Err(invalid("range", format!("[{min}, {max}]"), "it must contain a whole number".to_owned()));
     }
     p.kind = kind::INTEGERS;
-    p.int_low = low;
-    p.int_count = high.abs_diff(low).wrapping_add(1);
+    // Modulo 2^64, as sums with draws are.
+    p.int_low = low as i64;
+    p.int_count = (high.abs_diff(low) as u64).wrapping_add(1);
     Ok(())
 }
 
@@ -351,7 +352,7 @@ fn exact(p: &mut FillParams, format: &Format, k: u64, max: [u64; 2], accumulator
     let safe = limit / (max[0] * max[1]);
     let (largest, period) = if operand == Operand::A { (max[0], k.div_ceil(safe)) } else { (max[1], 1) };
     let (least, most) = format.whole();
-    if largest > most as u64 {
+    if i128::from(largest) > most {
         return Err(invalid("largest value", largest, format!("{} holds every whole number only up to {most}", format.dtype)));
     }
     if period > 1 {

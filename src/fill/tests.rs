@@ -81,8 +81,8 @@ fn fast_paths_agree_with_the_definition_in_every_format() {
 }
 
 /// How many of the patterns above some format refuses: integers have no subnormal or special numbers, unsigned ones and e8m0 no negative
-/// ones, e8m0 no zero, bool nothing above 1; all whole numbers of 33 bits are in f64 and i64 alone.
-const REFUSED: usize = 9 * 3 + 4 * 9 + 15 + 6 + 2 + 20;
+/// ones, e8m0 no zero, bool nothing above 1; all whole numbers of 33 bits of either sign are in f64 and i64 alone.
+const REFUSED: usize = 10 * 3 + 5 * 9 + 15 + 6 + 2 + 21;
 
 #[test]
 fn instruction_sets_do_not_matter() {

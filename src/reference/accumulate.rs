@@ -104,8 +104,8 @@ impl Arithmetic {
             let (a, b) = model.input().dtypes();
             return if (first, second) == (a, b) { Ok(()) } else { fail(format!("{a} and {b}")) };
         }
-        if [first, second].contains(&DType::I64) {
-            return fail("any format but i64, whose values f64 cannot hold".to_owned());
+        if let Some(wide) = [first, second].into_iter().find(|d| [DType::I64, DType::U64].contains(d)) {
+            return fail(format!("any format but {wide}, whose values f64 cannot hold"));
         }
         if self.accumulate.in_f32() && !(first.fits_f32() && second.fits_f32()) {
             return fail("formats whose values are f32 numbers (not f64 and integers of 32 bits and more)".to_owned());
@@ -164,6 +164,8 @@ mod tests {
         assert!(core.accepts(DType::Bf16, DType::F16).unwrap_err().to_string().contains("expected dtype f16 and f16"));
         assert!(Arithmetic::from(Accumulate::F32).accepts(DType::F64, DType::F32).is_err());
         assert!(Arithmetic::from(Accumulate::F64).accepts(DType::F64, DType::I32).is_ok());
-        assert!(Arithmetic::from(Accumulate::F64).accepts(DType::F64, DType::I64).is_err());
+        for wide in [DType::I64, DType::U64] {
+            assert!(Arithmetic::from(Accumulate::F64).accepts(DType::F64, wide).unwrap_err().to_string().contains(&format!("but {wide}")));
+        }
     }
 }

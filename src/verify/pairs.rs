@@ -3,7 +3,7 @@
 //! By the rule of one element, on the host, one after the other. Verdicts are not made this way: it is some hundred times slower.
 
 use super::report::{Report, Value};
-use super::rule::{Grid, IntRule, NonFinite, Real, Rule};
+use super::rule::{Grid, IntRule, NonFinite, Real, Rule, distance, magnitude};
 use super::values::Metric;
 use crate::device::{DeviceKind, TensorRef};
 use crate::dtype::{DType, PairArithmetic};
@@ -91,7 +91,7 @@ impl AnyRule {
         match (self, a, r) {
             (AnyRule::F32(rule), ..) => judge(rule, a.to_f64() as f32, r.to_f64() as f32),
             (AnyRule::Int(rule), Value::Int(a), Value::Int(r)) => {
-                let (d, m) = (a.abs_diff(r), r.unsigned_abs());
+                let (d, m) = (distance(a, r), magnitude(r));
                 let difference = if a < r { -(d as f64) } else { d as f64 };
                 (difference, rule.metrics(d, m)[Metric::Ratio as usize], !rule.passes(d, m as f64))
             }

@@ -30,7 +30,7 @@ pub enum Value {
     /// Of a floating-point format.
     Float(#[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))] f64),
     /// Of an integer format.
-    Int(i64),
+    Int(i128),
 }
 
 impl Value {

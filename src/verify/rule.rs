@@ -248,6 +248,16 @@ pub(crate) struct IntRule {
     pub all: bool,
 }
 
+/// |a - r| of two numbers of integer formats. Between u64 and a negative number it may be beyond u64, and is 2^64 - 1 then.
+pub(crate) fn distance(a: i128, r: i128) -> u64 {
+    u64::try_from(a.abs_diff(r)).unwrap_or(u64::MAX)
+}
+
+/// |x| of a number of an integer format: at most 2^64 - 1.
+pub(crate) fn magnitude(x: i128) -> u64 {
+    x.unsigned_abs() as u64
+}
+
 impl IntRule {
     /// The bound before it is rounded down.
     pub(crate) fn bound(&self, magnitude: f64) -> f64 {
@@ -290,7 +300,7 @@ pub(super) fn mismatches([result, reference]: [DType; 2], request: &Request) -> 
             let rule = IntRule { rtol, atol, all: true };
             Box::new(move |bits| {
                 let (a, r) = (a.decode(bits[0]), r.decode(bits[1]));
-                !rule.passes(a.abs_diff(r), r.unsigned_abs() as f64)
+                !rule.passes(distance(a, r), magnitude(r) as f64)
             })
         }
         (PairArithmetic::F32, ..) => {
@@ -340,11 +350,11 @@ impl Values {
     }
 
     /// As [`observe`](Values::observe), for integers.
-    pub(crate) fn observe_int(&mut self, rule: &IntRule, a: i64, r: i64) -> (f64, f64) {
-        let (d, m) = (a.abs_diff(r), r.unsigned_abs());
+    pub(crate) fn observe_int(&mut self, rule: &IntRule, a: i128, r: i128) -> (f64, f64) {
+        let (d, m) = (distance(a, r), magnitude(r));
         for (side, x) in [a, r].into_iter().enumerate() {
             self.zeros[side] += u64::from(rule.all && x == 0);
-            self.max_magnitude[side] = self.max_magnitude[side].max(x.unsigned_abs() as f64);
+            self.max_magnitude[side] = self.max_magnitude[side].max(magnitude(x) as f64);
         }
         self.mismatches += u64::from(!rule.passes(d, m as f64));
         self.zero_passes += u64::from(rule.all && rule.passes(m, m as f64));

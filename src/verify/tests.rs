@@ -54,7 +54,8 @@ fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &m
             let (a, r) = (int(da, a), int(dr, r));
             let (d, m) = values.observe_int(&rule, a, r);
             let bins = (relative(d, m, m == 0.0), d, d / rule.bound(m));
-            let (exact, magnitude) = (a.abs_diff(r), r.unsigned_abs());
+            let exact = u64::try_from(a.abs_diff(r)).unwrap_or(u64::MAX);
+            let magnitude = r.unsigned_abs() as u64;
             let passing = if request.all { rule.passing(exact, magnitude) } else { [0.0; 2] };
             let ulps = if request.all { d } else { 0.0 };
             Measured { d, m, metrics: rule.metrics(exact, magnitude), ulps, passing, bins }

@@ -95,7 +95,7 @@ fn list(path: &Path, each: impl Fn(Take<'_>) -> Result<()>, coordinates: impl Fn
 
 /// Writes the difference in f32, or in f64 where a format is wider.
 fn difference(path: &Path, report: &Report, each: impl Fn(Take<'_>) -> Result<()>) -> Result<()> {
-    let wide = |d: DType| d == DType::F64 || matches!(d, DType::I32 | DType::U32 | DType::I64);
+    let wide = |d: DType| d == DType::F64 || matches!(d, DType::I32 | DType::U32 | DType::I64 | DType::U64);
     let dtype = if wide(report.result_dtype) || wide(report.reference_dtype) { DType::F64 } else { DType::F32 };
     let format = Format::of(path)?;
     check(path, format, dtype, &report.shape)?;

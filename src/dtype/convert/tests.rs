@@ -68,20 +68,20 @@ fn decoding_matches_the_definition() {
         bytes.extend(stored(dtype, &patterns));
         let mut f32s = vec![0f32; patterns.len()];
         let mut f64s = vec![0f64; patterns.len()];
-        let mut i64s = vec![0i64; patterns.len()];
+        let mut whole = vec![0i128; patterns.len()];
         decode_f32(dtype, &bytes[1..], &mut f32s);
         decode_f64(dtype, &bytes[1..], &mut f64s);
-        decode_i64(dtype, &bytes[1..], &mut i64s);
+        decode_whole(dtype, &bytes[1..], &mut whole);
         for (i, &p) in patterns.iter().enumerate() {
             let want = dtype.decode(p);
             assert!(same(f64s[i], want), "{dtype} {p:#x}: f64 {} is not {want}", f64s[i]);
             let want32 = dtype.int_format().map_or(want as f32, |int| int.decode(p) as f32);
             assert!(same(f64::from(f32s[i]), f64::from(want32)), "{dtype} {p:#x}: f32 {} is not {want32}", f32s[i]);
-            if !matches!(dtype, DType::F64 | DType::I32 | DType::U32 | DType::I64) {
+            if !matches!(dtype, DType::F64 | DType::I32 | DType::U32 | DType::I64 | DType::U64) {
                 assert!(same(f64::from(f32s[i]), want), "{dtype} {p:#x}: {want} is not exact in f32");
             }
-            let want = dtype.int_format().map_or(want as i64, |int| int.decode(p));
-            assert_eq!(i64s[i], want, "{dtype} {p:#x}: i64");
+            let want = dtype.int_format().map_or(want as i128, |int| int.decode(p));
+            assert_eq!(whole[i], want, "{dtype} {p:#x}: whole number");
         }
     }
 }
@@ -103,8 +103,8 @@ fn encoding_from_f32_matches_the_definition() {
         ordinals_from_f32(dtype, &inputs, &mut ordinals);
         for (&got, &v) in ordinals.iter().zip(&inputs).filter(|(_, v)| v.is_finite()) {
             let bits = dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Saturate);
-            let want = ordinal(dtype, bits).unwrap_or(0).clamp(i64::from(i32::MIN), i64::from(i32::MAX));
-            assert_eq!(i64::from(got), want, "{dtype}: ordinal of {v:e}");
+            let want = ordinal(dtype, bits).unwrap_or(0).clamp(i128::from(i32::MIN), i128::from(i32::MAX));
+            assert_eq!(i128::from(got), want, "{dtype}: ordinal of {v:e}");
         }
     }
 }

@@ -71,8 +71,9 @@ fn names([result, reference]: [DType; 2]) -> Names {
         (PairArithmetic::F32, [16, _]) => names!("verify/f32.hip", "f32_16_32"),
         (PairArithmetic::F32, [_, 16]) => names!("verify/f32.hip", "f32_32_16"),
         (PairArithmetic::F32, _) => names!("verify/f32.hip", "f32_32_32"),
-        (PairArithmetic::I64, [64, 64]) => names!("verify/f64.hip", "i64_64_64"),
-        (PairArithmetic::I64, bits) if bits.contains(&64) => names!("verify/f64.hip", "i64_any"),
+        (PairArithmetic::I64, [64, 64]) if [result, reference] == [DType::I64; 2] => names!("verify/f64.hip", "i64_64_64"),
+        (PairArithmetic::I64, [64, 64]) => names!("verify/f64.hip", "whole_64_64"),
+        (PairArithmetic::I64, bits) if bits.contains(&64) => names!("verify/f64.hip", "whole_any"),
         // Differences of integers of up to 32 bits are exact in f64.
         (_, [64, 64]) => names!("verify/f64.hip", "f64_64_64"),
         _ => names!("verify/f64.hip", "f64_any"),

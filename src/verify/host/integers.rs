@@ -7,7 +7,7 @@ use crate::device::TensorRef;
 use crate::dtype::{DType, convert};
 use crate::verify::histogram::{self, BINS};
 use crate::verify::options::Request;
-use crate::verify::rule::IntRule;
+use crate::verify::rule::{IntRule, distance, magnitude};
 use crate::verify::sums::{self, ACCUMULATORS, LANES, LINE, SUMS, Sums};
 use crate::verify::values::Values;
 
@@ -15,7 +15,7 @@ use crate::verify::values::Values;
 pub(super) struct Pairs<'a> {
     readers: [Reader<'a>; 2],
     dtypes: [DType; 2],
-    numbers: [Vec<i64>; 2],
+    numbers: [Vec<i128>; 2],
 }
 
 impl<'a> Pairs<'a> {
@@ -25,9 +25,9 @@ impl<'a> Pairs<'a> {
     }
 
     /// `count` elements from `start`, at most a block of them.
-    pub(super) fn read(&mut self, start: usize, count: usize) -> impl Iterator<Item = (i64, i64)> + '_ {
+    pub(super) fn read(&mut self, start: usize, count: usize) -> impl Iterator<Item = (i128, i128)> + '_ {
         for ((reader, dtype), numbers) in self.readers.iter_mut().zip(self.dtypes).zip(&mut self.numbers) {
-            convert::decode_i64(dtype, reader.read(start, count), &mut numbers[..count]);
+            convert::decode_whole(dtype, reader.read(start, count), &mut numbers[..count]);
         }
         let [a, r] = &self.numbers;
         a[..count].iter().copied().zip(r[..count].iter().copied())
@@ -63,7 +63,7 @@ impl Worker for Integers<'_> {
                 if let Some(to) = &mut self.values.histograms
                     && d > 0.0
                 {
-                    let [_, relative, _, epsilon, ratio] = self.rule.metrics(a.abs_diff(r), r.unsigned_abs());
+                    let [_, relative, _, epsilon, ratio] = self.rule.metrics(distance(a, r), magnitude(r));
                     histogram::count(to, (m > 0.0).then_some(relative), epsilon, ratio);
                 }
                 let accumulator = (at + i) / self.vector % LANES * accumulators + (at + i) % self.vector % accumulators;

@@ -16,7 +16,7 @@ use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
 use crate::simd::{InstructionSet, Task};
 use crate::verify::options::Request;
-use crate::verify::rule::{IntRule, Rule, pow2};
+use crate::verify::rule::{IntRule, Rule, distance, magnitude, pow2};
 use crate::verify::values::{Explanation, Found, Maxima, Metric, Values};
 
 /// What one worker of the second pass does, and what it found. Blocks come in ascending order.
@@ -80,9 +80,9 @@ impl<'a, T: Number> Floats<'a, T> {
         }
     }
 
-    /// Whether T holds the ordinals of the result's format exactly; those of i64 it does not.
+    /// Whether T holds the ordinals of the result's format exactly; those of 64-bit integers it does not.
     fn exact_ordinals(&self) -> bool {
-        self.tensors[0].dtype() != DType::I64
+        ![DType::I64, DType::U64].contains(&self.tensors[0].dtype())
     }
 
     fn ulps(&self, i: usize, found: &Found) -> f64 {
@@ -259,7 +259,7 @@ impl<'a> Integers<'a> {
 impl Worker for Integers<'_> {
     fn block(&mut self, start: usize, count: usize) {
         for (i, (a, r)) in self.pairs.read(start, count).enumerate().filter(|(_, (a, r))| a != r) {
-            let (d, m) = (a.abs_diff(r), r.unsigned_abs());
+            let (d, m) = (distance(a, r), magnitude(r));
             let metrics = self.rule.metrics(d, m);
             let e = &mut self.explanation;
             let (mut ulps, mut passing) = (0.0, [0.0; 2]);
@@ -282,7 +282,7 @@ impl Worker for Integers<'_> {
 
     fn mismatches(&mut self, start: usize, count: usize) -> Vec<usize> {
         let rule = self.rule;
-        let fails = |(_, (a, r)): &(usize, (i64, i64))| !rule.passes(a.abs_diff(*r), r.unsigned_abs() as f64);
+        let fails = |(_, (a, r)): &(usize, (i128, i128))| !rule.passes(distance(*a, *r), magnitude(*r) as f64);
         self.pairs.read(start, count).enumerate().filter(fails).map(|(i, _)| start + i).collect()
     }
 

@@ -14,7 +14,8 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
     let start = ordinal(result, result.encode(reference.decode(right), Rounding::NearestEven, Overflow::Saturate))?;
     let mismatch = mismatches([result, reference], request);
     let at = |steps: u64| {
-        let there = if start < 0 { start.checked_sub_unsigned(steps) } else { start.checked_add_unsigned(steps) }?;
+        let steps = i128::from(steps);
+        let there = if start < 0 { start - steps } else { start + steps };
         from_ordinal(result, there).filter(|&bits| ordinal(result, bits) == Some(there))
     };
     // There is no result beyond the last number of the format; that counts as a failure, so that the search ends.

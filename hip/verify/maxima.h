@@ -7,16 +7,16 @@
 #pragma once
 #include "verify/pairs.h"
 
-enum { LIMITS = MAXIMA - RELATIVE };
+enum { QUOTIENTS = MAXIMA - RELATIVE };
 
-// Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only rise, one after the other: a test with an old limit and a new half is
-// positive for whatever exceeds the new limit.
-template <typename T> struct SharedLimits {
+// Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only rise, one after the other: a test with an old maximum and a new half is
+// positive for whatever exceeds the new maximum.
+template <typename T> struct SharedMaxima {
     typedef typename Real<T>::Bits Bits;
-    alignas(16) Bits limit[LIMITS], half[LIMITS];
-    // 0 where half of the distance would underflow: a test that is positive more often. Nothing is beyond an infinite limit anyway.
-    static __device__ Bits half_of(Bits limit) {
-        const Bits exponent = limit & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
+    alignas(16) Bits maximum[QUOTIENTS], half[QUOTIENTS];
+    // 0 where half of the distance would underflow: a test that is positive more often. Nothing is beyond an infinite maximum anyway.
+    static __device__ Bits half_of(Bits maximum) {
+        const Bits exponent = maximum & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
         return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
     }
 };
@@ -43,16 +43,16 @@ template <> struct AnyPositive<float> {
 };
 
 // TINY: differences may be so small that their remainders underflow. All is scaled then.
-template <typename T, bool TINY = true> struct Limits {
+template <typename T, bool TINY = true> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
-    T limit[LIMITS], half[LIMITS];
-    __device__ explicit Limits(const SharedLimits<T> &s) {
+    T maximum[QUOTIENTS], half[QUOTIENTS];
+    __device__ explicit ScaledMaxima(const SharedMaxima<T> &s) {
         // Other threads raise them.
         compiler_barrier();
 #pragma unroll
-        for (int k = 0; k < LIMITS; k++) limit[k] = Real<T>::of(s.limit[k]), half[k] = Real<T>::of(s.half[k]);
+        for (int k = 0; k < QUOTIENTS; k++) maximum[k] = Real<T>::of(s.maximum[k]), half[k] = Real<T>::of(s.half[k]);
     }
-    __device__ void set(int k, Bits pattern) { limit[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedLimits<T>::half_of(pattern)); }
+    __device__ void set(int k, Bits pattern) { maximum[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedMaxima<T>::half_of(pattern)); }
     static __device__ T scale() { return TINY ? Real<T>::scale_up() : (T)1; }
     // The scaled pattern of a maximum, rounded down.
     __device__ static Bits pattern(double x) {
@@ -67,15 +67,15 @@ template <typename T, bool TINY = true> struct Limits {
         const T m = Real<T>::abs(reference), scaled = d * scale();
         // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements. Its half serves both: with a smaller one the test is positive more often.
         const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
-        const T relative = m > Real<T>::small() ? limit[old] : limit[0];
+        const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
         if (!zero) beyond.add(-half[old], m, Real<T>::fused(-relative, m, scaled));
-        beyond.add(-half[ratio], bound, Real<T>::fused(-limit[ratio], bound, scaled));
-        beyond.add(-limit[EPSILON - RELATIVE], rule.template binade<WIDER>(reference), scaled);
+        beyond.add(-half[ratio], bound, Real<T>::fused(-maximum[ratio], bound, scaled));
+        beyond.add(-maximum[EPSILON - RELATIVE], rule.template binade<WIDER>(reference), scaled);
     }
 };
 
 // The values of a pair that differs by the metrics from RELATIVE on.
-template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d, T m, double (&value)[LIMITS]) {
+template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d, T m, double (&value)[QUOTIENTS]) {
     const double relative = m > 0 ? (double)Real<T>::quotient(d, m) : 0;
     value[0] = relative;
     value[RELATIVE_OLD - RELATIVE] = m > Real<T>::small() ? relative : 0;
@@ -83,38 +83,38 @@ template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d,
     value[RATIO - RELATIVE] = (double)Real<T>::quotient(d, rule.bound(m));
 }
 
-// The limit of a maximum of an epsilon difference is by binade.
-template <typename T> __device__ inline double limited(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
+// A maximum as it is tested against: that of the epsilon difference by binade.
+template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
 
 // Raises the maxima by E pairs. All lanes of a subgroup.
 template <typename T, bool TINY, typename N, int E>
-__device__ inline void raise(u64 *maxima, SharedLimits<T> &s, const Limits<T, TINY> &limits, const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
-    double most[LIMITS] = {};
+__device__ inline void raise(u64 *workspace, SharedMaxima<T> &s, const ScaledMaxima<T, TINY> &maxima, const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
+    double most[QUOTIENTS] = {};
 #pragma unroll 1
     for (u32 i = 0; i < E; i++) {
         const N x = pick(a, i), y = pick(r, i);
         const T d = (T)distance(x, y), m = (T)magnitude(y);
         AnyPositive<T> beyond;
-        limits.test(beyond, rule, d, m, rule.bound(m), m == 0);
+        maxima.test(beyond, rule, d, m, rule.bound(m), m == 0);
         if (!beyond.any()) continue;
-        double value[LIMITS];
+        double value[QUOTIENTS];
         quotients(rule, d, m, value);
 #pragma unroll
-        for (int k = 0; k < LIMITS; k++) most[k] = Real<double>::larger(value[k], most[k]);
+        for (int k = 0; k < QUOTIENTS; k++) most[k] = Real<double>::larger(value[k], most[k]);
     }
     const u32 lane = lane_of();
     u64 mine = 0;
 #pragma unroll 1
-    for (u32 k = 0; k < LIMITS; k++) {
+    for (u32 k = 0; k < QUOTIENTS; k++) {
         const u64 x = subgroup_max(bits_of(pick(most, k)));
         mine = lane == k ? x : mine;
     }
-    if (lane < LIMITS) {
+    if (lane < QUOTIENTS) {
         // What other blocks have found comes back, so that each checks some elements only.
-        const u64 before = atomicMax(&maxima[RELATIVE + lane], mine);
-        const typename Real<T>::Bits limit = Limits<T, TINY>::pattern(limited(rule, lane, f64_of(before > mine ? before : mine)));
-        atomicMax(&s.limit[lane], limit);
-        atomicMax(&s.half[lane], SharedLimits<T>::half_of(limit));
+        const u64 before = atomicMax(&workspace[RELATIVE + lane], mine);
+        const typename Real<T>::Bits scaled = ScaledMaxima<T, TINY>::pattern(by_binade(rule, lane, f64_of(before > mine ? before : mine)));
+        atomicMax(&s.maximum[lane], scaled);
+        atomicMax(&s.half[lane], SharedMaxima<T>::half_of(scaled));
     }
     subgroup_barrier();
 }
