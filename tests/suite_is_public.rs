@@ -1,7 +1,9 @@
 //! `suite` uses what is public and nothing else: here it is compiled outside the crate, where nothing else can be named. Its tests run with the
 //! library's.
 
-use hipverify::{device, dtype, fill, matrix_core, reference, verify};
+#[cfg(feature = "suite")]
+use hipverify::verify;
+use hipverify::{device, dtype, fill, matrix_core, reference};
 
 mod error {
     pub use hipverify::{Error, Result};
