@@ -6,7 +6,8 @@ use crate::target::Target;
 use crate::tensors::{Lcg, elements, encode, repeat, view};
 use anyhow::{Context, Result, ensure};
 use hipverify::device::{Device, DeviceMem, Layout};
-use hipverify::dtype::{DType, next_up};
+use hipverify::dtype::{DType, F8E4M3, next_up};
+use hipverify::fill::{FillSpec, fill};
 use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduce_max, gpu_verify_with};
 
 tests! {
@@ -14,7 +15,7 @@ tests! {
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
         sums_without_range_beside_others,
         padded_transposed_and_reversed_layouts, rows_of_every_format;
-    RealGpus: long_tensors, long_tensors_of_many_kinds;
+    RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
 }
 
 /// A comparison: formats, size and what else decides the report. Explained whatever the verdict, so that everything a report may have is compared.
@@ -383,4 +384,31 @@ fn long_tensors_of_many_kinds(target: &Target) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Indices need more than 32 bits, and so do counts. It takes 16 GiB on the GPU and as much on the host, one after the other; without them it says so.
+fn more_than_2_to_33_elements(target: &Target) -> Result<()> {
+    let n = (1usize << 33) + 1_000;
+    let wrong = [5, (1 << 32) + 3, (1 << 33) + 7, n - 1];
+    let (free, _) = target.device.memory_info()?;
+    if free < 2 * n + (4 << 30) {
+        eprintln!("{}: {free} bytes are free, too few for two tensors of {n}", target.device);
+        return Ok(());
+    }
+    let report = |device: &Device| -> Result<(u64, String)> {
+        let uniform: FillSpec = "uniform:-1,1/seed=3".parse()?;
+        let (mut a, mut r) = (DeviceMem::<F8E4M3>::new(device, n)?, DeviceMem::<F8E4M3>::new(device, n)?);
+        a.fill(&uniform)?;
+        r.fill(&uniform)?;
+        for at in wrong {
+            fill(&mut a.strided_mut(Layout::strided(&[1], &[1], at)?)?, &"constant:96".parse()?)?;
+        }
+        let options = Options::default().explain(Explain::Always);
+        let report = gpu_verify_with(&a, &r, &Tolerance::new(1e-3, 1e-3)?, &options)?;
+        ensure!(report.first.iter().map(|f| f.index).eq(wrong), "the first mismatches are {:?}", report.first);
+        Ok((a.hash()?, facts(report)))
+    };
+    let (found, expected) = (report(&target.device)?, report(&Device::host())?);
+    ensure!(found.0 == expected.0, "the hash is {:#x}, the host's {:#x}", found.0, expected.0);
+    same_fields(&found.1, &expected.1)
 }
