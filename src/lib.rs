@@ -8,6 +8,7 @@
 //! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
 //! [docs/rocm.md]: https://docs.rs/crate/hipverify/latest/source/docs/rocm.md
 //! [docs/suite-reports.md]: https://docs.rs/crate/hipverify/latest/source/docs/suite-reports.md
+//! [docs/suites.md]: https://docs.rs/crate/hipverify/latest/source/docs/suites.md
 //! [docs/tolerances.md]: https://docs.rs/crate/hipverify/latest/source/docs/tolerances.md
 //! [docs/verdict.svg]: https://docs.rs/crate/hipverify/latest/source/docs/verdict.svg
 //!

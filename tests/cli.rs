@@ -1056,3 +1056,146 @@ fn the_commands_of_the_book_do_what_it_says() {
     }
     assert!(commands >= 10, "{commands} commands: were they found?");
 }
+
+/// Suites as people run them: what comes with the program, a file of one's own, and what is wrong with it.
+#[test]
+fn suites_are_listed_shown_and_run() {
+    let folder = Folder::new();
+    folder.put("mine.toml", b"[[gemm]]\nsize = ['8x8x8', '16x16x16']\n[[gemm]]\nname = 'strict'\nsize = '16x16x64'\nrule = 'exact'\n");
+    folder.put("bad.toml", b"[[gemm]]\nsice = '8x8x8'\n");
+    for (line, code, words, reason) in [
+        ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
+        ("suite run mine.toml --device host", 1, "hipverify suite run mine.toml --filter =strict", "a failure says how to run it alone"),
+        ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
+        ("suite list", 0, "smoke 45 cases", "suites without a file"),
+        ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
+        ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
+        ("suite run bad.toml", 2, "error: bad.toml:2: unknown key `sice`; did you mean `size`?", "a key that is none"),
+        ("suite run smoke --shard 3/2", 2, "3/2", "a share that is none"),
+        ("suite run smoke --filter nothing", 2, "filter cannot be nothing", "a filter without a case"),
+        ("suite run nowhere", 2, "nowhere: no such file, and no suite that comes with hipverify; those are smoke", "no suite"),
+        ("suite show smoke nothing", 2, "smoke has no case `nothing`", "no case"),
+    ] {
+        let run = folder.run(line);
+        let said = format!("{}{}", run.lines().join("\n"), run.err);
+        assert_eq!(run.code, code, "{reason}: {said}");
+        assert!(said.contains(words), "{reason}: {said}");
+    }
+    let results = std::fs::read_to_string(folder.path("r.jsonl")).unwrap();
+    let lines: Vec<serde_json::Value> = results.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["selected"], &lines[1]["case"]), (2, &1.into(), &"gemm/8x8x8".into()));
+    assert_eq!(lines[1]["report"]["elements"], 64);
+}
+
+/// A program that crashes, hangs, fails or does its work, by the size of its problem.
+const MOODY: &str = r#"[kernels.moody]
+command = ["sh", "-c", "case $(cat case.json) in *crash*) kill -9 $PPID;; *hang*) sleep 60;; *fails*) echo no such GPU >&2; exit 3;; *) cp a.npy result.npy;; esac"]
+
+[[gemm]]
+name = "works"
+size = ["1x1x1", "2x2x2"]
+data = "diagonal:1"
+type = "f32"
+kernel = "moody"
+rule = "exact"
+
+[[gemm]]
+name = "crash"
+size = "1x1x1"
+kernel = "moody"
+
+[[gemm]]
+name = "hang"
+size = "1x1x1"
+timeout = 1
+kernel = "moody"
+
+[[gemm]]
+name = "fails"
+size = "1x1x1"
+kernel = "moody"
+
+[[gemm]]
+name = "after"
+size = "16x16x16"
+seed = [1, 2, 3, 4]
+"#;
+
+/// What kills or stops a process is the failure of one case, whatever else runs.
+#[test]
+#[cfg(unix)]
+fn crashes_and_hangs_are_the_failure_of_their_case() {
+    let folder = Folder::new();
+    folder.put("moody.toml", MOODY.as_bytes());
+    let run = folder.run("suite run moody.toml --device host --jobs 2 --results r --junit junit.xml");
+    let said = run.lines().join("\n");
+    assert_eq!(run.code, 2, "a case that could not be computed outweighs what failed: {said} {}", run.err);
+    for words in [
+        "FAIL 6 of 9 cases as expected moody",
+        "crash crash the process ended with signal: 9 (SIGKILL)",
+        "timeout hang it did not end within 1 s",
+        "ended with exit status: 3: no such GPU",
+        "hipverify suite run moody.toml --filter =hang",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let junit = std::fs::read_to_string(folder.path("junit.xml")).unwrap();
+    assert!(junit.contains(r#"tests="9" skipped="0" failures="2" errors="1""#), "{junit}");
+    let run = folder.run("suite run moody.toml --device host --filter crash --filter after --fail-fast");
+    assert_eq!((run.code, run.out.contains("4 were not run")), (1, true), "{}", run.out);
+}
+
+/// Lines of results without what depends on the time, in the order of names.
+fn results(folder: &Folder, name: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.path(name)).unwrap();
+    let timeless = |line: &str| {
+        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
+        ["seconds", "started"].iter().for_each(|key| drop(line.as_object_mut().unwrap().remove(*key)));
+        line
+    };
+    text.lines().map(timeless).collect()
+}
+
+/// Whatever stopped a run, or cut it into parts: the results are those of one run.
+#[test]
+fn runs_go_on_and_shards_join() {
+    let folder = Folder::new();
+    let suite = "[[gemm]]\nsize = ['8x8x8', '16x16x16', '24x8x8']\nseed = [1, 2, 3]\n";
+    folder.put("s.toml", suite.as_bytes());
+    folder.put("other.toml", suite.replace("24", "32").as_bytes());
+    let run = |line: &str| {
+        let run = folder.run(&format!("suite {line}"));
+        (run.code, format!("{}{}", run.out, run.err))
+    };
+    assert_eq!(run("run s.toml --device host --results one.jsonl").0, 0);
+    let one = results(&folder, "one.jsonl");
+    assert_eq!(one.len(), 10);
+
+    // Killed in the middle of the fourth case's line.
+    let text = std::fs::read_to_string(folder.path("one.jsonl")).unwrap();
+    let cut: usize = text.split_inclusive('\n').take(4).map(str::len).sum();
+    folder.put("cut.jsonl", &text.as_bytes()[..cut + 20]);
+    let (code, said) = run("run s.toml --device host --resume cut.jsonl");
+    assert_eq!((code, results(&folder, "cut.jsonl")), (0, one.clone()), "{said}");
+    assert!(said.contains("9 of 9 cases"), "{said}");
+
+    for shard in ["3/3", "1/3", "2/3"] {
+        assert_eq!(run(&format!("run s.toml --device host --shard {shard} --results parts")).0, 0);
+    }
+    let (code, said) = run("merge s.toml parts --output merged.jsonl");
+    assert_eq!((code, results(&folder, "merged.jsonl")), (0, one), "{said}");
+
+    for (line, words) in [
+        ("merge other.toml parts --output x.jsonl", "holds results of another suite"),
+        ("merge s.toml one.jsonl parts --output x.jsonl", "has case `gemm/"),
+        ("merge s.toml nowhere.jsonl --output x.jsonl", "nowhere.jsonl"),
+        ("merge s.toml s.toml --output x.jsonl", "line 1 is no header of results"),
+        ("run other.toml --device host --resume one.jsonl", "holds results of another suite"),
+        ("run s.toml --device host --filter 8x8x8 --resume one.jsonl", "was begun with the selection ``"),
+        ("run s.toml --device host --timeout 0", "more than 0"),
+        ("run s.toml --device host --jobs 0", "0"),
+    ] {
+        let (code, said) = run(line);
+        assert!(code == 2 && said.contains(words), "{line}: {code} {said}");
+    }
+}

@@ -1,9 +1,9 @@
 //! `suite` uses what is public and nothing else: here it is compiled outside the crate, where nothing else can be named. Its tests run with the
 //! library's.
 
-#[cfg(feature = "suite")]
-use hipverify::verify;
 use hipverify::{device, dtype, fill, matrix_core, reference};
+#[cfg(feature = "suite")]
+use hipverify::{files, verify};
 
 mod error {
     pub use hipverify::{Error, Result};

@@ -64,7 +64,7 @@ enum Command {
     Replay(replay::Args),
     /// Prints the tables of the fp16 study of 2022 beside the published figures
     Study(study::Args),
-    /// Reports on runs of suites: kernels against references, over sizes, types and data
+    /// Runs suites of cases and reports on them: kernels against references, over sizes, types and data
     Suite(suite::Args),
     /// Prints what a shell needs to complete commands and flags
     Completions(manual::Completions),

@@ -1,0 +1,54 @@
+//! `hipverify suite merge`: the results of several runs as those of one.
+
+use super::super::{Outcome, screen};
+use super::open;
+use crate::suite::report::Run;
+use crate::suite::write_results;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+/// The flags of `suite merge`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify suite merge my-kernels.toml results --output all.jsonl")]
+pub(super) struct Args {
+    /// The suite that was run
+    suite: String,
+    /// Files of results, or folders with some
+    #[arg(required = true)]
+    results: Vec<PathBuf>,
+    /// Where the joined results go: what one run of all these cases would have written
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+}
+
+impl Args {
+    /// Runs the command.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let suite = open(&self.suite)?;
+        let mut files = Vec::new();
+        for path in &self.results {
+            files.extend(if path.is_dir() { inside(path)? } else { vec![path.clone()] });
+        }
+        // What was written by an earlier merge is no part of this one.
+        files.retain(|path| path.canonicalize().ok() != self.output.canonicalize().ok() || !self.output.exists());
+        let parts = files.iter().map(|path| Run::read(path)).collect::<crate::Result<Vec<_>>>()?;
+        let all = suite.join(&parts)?;
+        write_results(&self.output, &all)?;
+        let (found, of) = (all.cases.len() as u64, suite.cases.len() as u64);
+        let [files, found, of] = [parts.len() as u64, found, of].map(screen::count);
+        screen::print(&format!("{files} files, {found} of the {of} cases of {}: {}\n", suite.name, self.output.display()))?;
+        Ok(Outcome::Pass)
+    }
+}
+
+/// The files of results in a folder, by name.
+fn inside(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+    files.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
+    files.sort();
+    if files.is_empty() {
+        bail!("{}: no file of results (.jsonl) is there", folder.display());
+    }
+    Ok(files)
+}

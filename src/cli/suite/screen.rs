@@ -1,0 +1,85 @@
+//! What a run of a suite says at its end: one screen.
+
+use super::super::screen::{BAD, DIM, GOOD, Table, count, number, plain};
+use crate::suite::Suite;
+use crate::suite::record::{CaseOutcome, CaseResult, RunHeader};
+use std::time::Duration;
+
+/// Cases that did not end as expected and are shown; there may be thousands.
+const SHOWN: usize = 8;
+
+/// The screen.
+pub(super) fn summary(suite: &Suite, selected: usize, results: &[CaseResult], header: &RunHeader, time: Duration) -> String {
+    let wrong: Vec<&CaseResult> = results.iter().filter(|r| !r.ok).collect();
+    let (style, word) = if wrong.is_empty() { (GOOD, "PASS") } else { (BAD, "FAIL") };
+    let as_expected = results.len() - wrong.len();
+    let of = if results.len() == selected { String::new() } else { format!("; {} were not run", count((selected - results.len()) as u64)) };
+    let mut out = format!(
+        "{style}{word}{style:#}  {} of {} cases as expected{of}   {}   {} s\n",
+        count(as_expected as u64),
+        count(results.len() as u64),
+        plain(&suite.name),
+        number(time.as_secs_f64(), 3)
+    );
+    out += &by_table(results);
+    for result in wrong.iter().take(SHOWN) {
+        let reason = result.reasons.first().map_or_else(|| format!("{:?} was expected", result.expected).to_lowercase(), |r| plain(r));
+        out += &format!(
+            "{BAD}{:<9}{BAD:#} {}   {reason}\n          {DIM}{}{DIM:#}\n",
+            word_of(result.outcome),
+            plain(&result.case),
+            plain(&result.command)
+        );
+    }
+    if wrong.len() > SHOWN {
+        out += &format!("          and {} more\n", count((wrong.len() - SHOWN) as u64));
+    }
+    out + &format!("{DIM}device    {}{DIM:#}\n", header.devices.join("; "))
+}
+
+/// A line a table of the suite: how its cases ended.
+fn by_table(results: &[CaseResult]) -> String {
+    const COLUMNS: [CaseOutcome; 6] =
+        [CaseOutcome::Pass, CaseOutcome::Untrusted, CaseOutcome::Fail, CaseOutcome::Error, CaseOutcome::Crash, CaseOutcome::Timeout];
+    let present: Vec<CaseOutcome> = COLUMNS.into_iter().filter(|o| results.iter().any(|r| r.outcome == *o)).collect();
+    let headings: Vec<String> = ["", ">cases"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(present.iter().map(|o| format!(">{}", word_of(*o))))
+        .chain([">seconds".to_owned()])
+        .collect();
+    let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
+    let name = |r: &CaseResult| r.case.split('/').next().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = Vec::new();
+    results.iter().map(name).for_each(|n| {
+        if names.last() != Some(&n) {
+            names.push(n)
+        }
+    });
+    for table_name in names {
+        let own: Vec<&CaseResult> = results.iter().filter(|r| name(r) == table_name).collect();
+        let with = |outcome: CaseOutcome| count(own.iter().filter(|r| r.outcome == outcome).count() as u64);
+        let mut row = vec![table_name, count(own.len() as u64)];
+        row.extend(present.iter().map(|o| with(*o)));
+        row.push(number(own.iter().map(|r| r.seconds).sum(), 2));
+        table.row(row);
+    }
+    table
+        .lines()
+        .iter()
+        .enumerate()
+        .map(|(i, line)| if i == 0 { format!("  {DIM}{line}{DIM:#}\n") } else { format!("  {line}\n") })
+        .collect()
+}
+
+/// An outcome in a word.
+pub(super) fn word_of(outcome: CaseOutcome) -> &'static str {
+    match outcome {
+        CaseOutcome::Pass => "pass",
+        CaseOutcome::Untrusted => "untrusted",
+        CaseOutcome::Fail => "fail",
+        CaseOutcome::Error => "error",
+        CaseOutcome::Crash => "crash",
+        CaseOutcome::Timeout => "timeout",
+    }
+}

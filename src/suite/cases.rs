@@ -1,0 +1,365 @@
+//! The cases of a suite: every combination of the values of a table's axes, checked, each with a name that stays the same.
+
+use super::file::{Line, Setting, SuiteFile, Table, Value};
+use super::kernel::{Kernel, Kernels};
+use super::keys::Kind;
+use super::problem::{Problem, Product, direction};
+use super::record::Expected;
+use super::rule::Rule;
+use super::study;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::fill::FillSpec;
+use crate::reference::{Arithmetic, ConvParam};
+use crate::verify::Computation;
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// A suite, ready to run.
+#[derive(Debug, Clone)]
+pub struct Suite {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Where it was read from, as in a command line.
+    pub source: String,
+    /// Its cases, in the order of the file; the last axis of a table varies fastest.
+    pub cases: Vec<Case>,
+    /// A hash of everything that its cases say: the same for the same suite.
+    pub fingerprint: String,
+    pub(crate) kernels: Kernels,
+}
+
+/// One case.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// Its name: the table's and the values of its axes.
+    pub name: String,
+    /// The groups of its table.
+    pub groups: Vec<String>,
+    /// Its axes with their values.
+    pub axes: Vec<(String, String)>,
+    /// What is expected of it.
+    pub expected: Expected,
+    /// The largest values that pass, by metric.
+    pub limits: Vec<(String, f64)>,
+    /// How long it may take, where its table says.
+    pub timeout: Option<Duration>,
+    pub(crate) work: Work,
+}
+
+/// What a case does.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    Tensors(Box<Tensors>),
+    Study(Box<study::Study>),
+}
+
+/// A kernel that reads tensors and writes one, held against a reference.
+#[derive(Debug, Clone)]
+pub(crate) struct Tensors {
+    pub problem: Problem,
+    /// Format of the inputs and of the result.
+    pub dtypes: [DType; 2],
+    pub data: [FillSpec; 2],
+    pub kernel: Kernel,
+    pub reference: Arithmetic,
+    pub reference_type: DType,
+    pub rule: Rule,
+    pub repeatable: bool,
+}
+
+impl Tensors {
+    /// What rules ask about the computation.
+    pub(crate) fn computation(&self) -> Computation {
+        Computation { accumulations: Some(self.problem.terms()), ..Computation::default() }
+    }
+}
+
+impl Case {
+    /// A number that grows with the time that it takes: products and elements.
+    #[must_use]
+    pub fn cost(&self) -> u128 {
+        match &self.work {
+            Work::Tensors(t) => {
+                let elements = |shape: &[usize]| shape.iter().map(|&d| d as u128).product::<u128>();
+                let [a, b] = t.problem.inputs();
+                // A result is computed twice, a reference once; elements are made, hashed and compared.
+                3 * t.problem.products() + 64 * (elements(&a.1) + elements(&b.1) + elements(&t.problem.output())) + 100_000
+            }
+            Work::Study(study) => study.cost(),
+        }
+    }
+
+    /// What it computes, for people.
+    #[must_use]
+    pub fn about(&self) -> String {
+        match &self.work {
+            Work::Tensors(t) => {
+                let [from, to] = t.dtypes;
+                format!("{}, {from} to {to}, against {} in {}", t.problem.name(), t.reference, t.reference_type)
+            }
+            Work::Study(study) => study.about(),
+        }
+    }
+}
+
+impl Suite {
+    /// Makes the cases of a file. `source` is what a command line has to name to read it again.
+    ///
+    /// # Errors
+    /// [`Error::File`] with line and case, when a value is none of its key's, or values do not fit each other.
+    pub fn new(file: &SuiteFile, source: &str, kernels: Kernels) -> Result<Suite> {
+        let mut cases = Vec::new();
+        let (mut names, mut hash) = (HashSet::new(), Fnv::new());
+        for table in &file.tables {
+            let reader = TableReader { file, table, kernels: &kernels };
+            for choice in combinations(table)? {
+                let case = reader.case(&choice)?;
+                if !names.insert(case.name.clone()) {
+                    return Err(table.line.error(format!("two cases are named `{}`: an axis has a value twice", case.name)));
+                }
+                hash.add(&case.name);
+                choice.values.iter().for_each(|(setting, value)| hash.add(&format!("{}={value}", setting.key.name)));
+                hash.add(&format!("{:?} {:?} {:?}", case.expected, case.limits, command(&case)));
+                cases.push(case);
+            }
+        }
+        let (name, description) = (file.name.clone(), file.description.clone());
+        Ok(Suite { name, description, source: source.to_owned(), cases, fingerprint: hash.text(), kernels })
+    }
+
+    /// The case of that name.
+    #[must_use]
+    pub fn case(&self, name: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.name == name)
+    }
+
+    /// The command line that runs a case alone.
+    #[must_use]
+    pub fn command(&self, case: &Case) -> String {
+        let quoted = |word: &str| match word.chars().all(|c| c.is_ascii_alphanumeric() || "=/._-,:@+".contains(c)) {
+            true => word.to_owned(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        };
+        format!("hipverify suite run {} --filter {}", quoted(&self.source), quoted(&format!("={}", case.name)))
+    }
+}
+
+/// One value for each key of a table.
+struct Choice<'a> {
+    values: Vec<(&'a Setting, &'a str)>,
+    /// Which of them are axes.
+    axes: Vec<usize>,
+}
+
+impl Choice<'_> {
+    fn value(&self, key: &str) -> Option<(&str, &Line)> {
+        self.values.iter().find(|(setting, _)| setting.key.name == key).map(|(setting, value)| (*value, &setting.line))
+    }
+}
+
+/// The most cases of a suite: a list too many makes more in no time.
+const MOST: usize = 1_000_000;
+
+/// Every combination of a table's values.
+fn combinations(table: &Table) -> Result<Vec<Choice<'_>>> {
+    let expanded: Vec<(&Setting, Vec<&str>, bool)> = table
+        .settings
+        .iter()
+        .filter(|s| !matches!(s.key.name, "name" | "groups" | "limits"))
+        .map(|setting| match &setting.value {
+            Value::One(value) if value == "all" && setting.key.name == "configuration" => (setting, study::names(), true),
+            Value::One(value) => (setting, vec![value.as_str()], false),
+            Value::List(list) => (setting, list.iter().map(String::as_str).collect(), true),
+            Value::Numbers(_) => (setting, Vec::new(), false),
+        })
+        .collect();
+    let count = expanded.iter().try_fold(1usize, |n, (_, values, _)| n.checked_mul(values.len()).filter(|&n| n <= MOST));
+    let Some(count) = count else { return Err(table.line.error(format!("the axes make more than {MOST} cases"))) };
+    let axes: Vec<usize> = expanded.iter().enumerate().filter(|(_, (.., axis))| *axis).map(|(i, _)| i).collect();
+    let choice = |mut number: usize| {
+        let mut values: Vec<(&Setting, &str)> = Vec::with_capacity(expanded.len());
+        for (setting, list, _) in expanded.iter().rev() {
+            values.push((setting, list[number % list.len()]));
+            number /= list.len();
+        }
+        values.reverse();
+        Choice { values, axes: axes.clone() }
+    };
+    Ok((0..count).map(choice).collect())
+}
+
+/// Makes the cases of one table.
+struct TableReader<'a> {
+    file: &'a SuiteFile,
+    table: &'a Table,
+    kernels: &'a Kernels,
+}
+
+impl TableReader<'_> {
+    fn case(&self, choice: &Choice<'_>) -> Result<Case> {
+        let axes: Vec<(String, String)> =
+            choice.axes.iter().map(|&i| (choice.values[i].0.key.name.to_owned(), choice.values[i].1.to_owned())).collect();
+        let parts = std::iter::once(self.table.name.as_str()).chain(axes.iter().map(|(_, value)| value.as_str()));
+        let name = parts.map(|part| part.split_whitespace().collect::<Vec<_>>().join("_")).collect::<Vec<_>>().join("/");
+        let of = |key: &str| Values { choice, key: key.to_owned(), case: &name, table: self.table };
+        let expected = match of("expected").text("pass") {
+            "pass" => Expected::Pass,
+            "untrusted" => Expected::Untrusted,
+            "fail" => Expected::Fail,
+            "any" => Expected::Any,
+            other => return Err(of("expected").error(format!("expected cannot be {other}: it must be pass, untrusted, fail or any"))),
+        };
+        let timeout = match of("timeout").text("") {
+            "" => None,
+            text => match text.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|d| !d.is_zero()) {
+                None => return Err(of("timeout").error(format!("timeout cannot be {text}: it must be seconds, more than 0"))),
+                some => some,
+            },
+        };
+        let work = match self.table.kind {
+            Kind::Study => Work::Study(Box::new(study::Study::new(&of)?)),
+            Kind::Gemm | Kind::Conv => Work::Tensors(Box::new(self.tensors(&of)?)),
+        };
+        let limits = self.limits(&work)?;
+        Ok(Case { name, groups: self.list("groups"), axes, expected, limits, timeout, work })
+    }
+
+    fn tensors<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Tensors> {
+        let needed = |key: &str| match of(key).text("") {
+            "" => Err(of(key).error(format!("`{key}` is missing"))),
+            text => Ok(text),
+        };
+        let size = needed("size")?;
+        let problem = match self.table.kind {
+            Kind::Conv => {
+                let mut param: ConvParam = of("size").parsed("")?;
+                if let [input, filter, output] = of("layout").text("").split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
+                    param = param.with_layouts(input, filter, output).map_err(|e| of("layout").error(e))?;
+                } else if !of("layout").text("").is_empty() {
+                    return Err(of("layout").error("layout takes three: of input, filter and output, such as nhwgc,gkyxc,nhwgk"));
+                }
+                Problem::Conv(Box::new(param), direction(of("direction").text("fwd")).map_err(|e| of("direction").error(e))?)
+            }
+            _ => Problem::Gemm(Product::parse(size, of("layout").text("nn")).map_err(|e| of("size").error(e))?),
+        };
+        let input: DType = of("type").parsed("f16")?;
+        let output: DType = of("output").parsed(input.name())?;
+        let kernel = Kernel::parse(of("kernel").text("fma"), input, &self.file.kernels, self.kernels).map_err(|e| of("kernel").error(e))?;
+        let tensors = Tensors {
+            problem,
+            dtypes: [input, output],
+            data: data(&of)?,
+            kernel,
+            reference: of("reference").parsed("f64")?,
+            reference_type: of("reference_type").parsed("f64")?,
+            rule: of("rule").parsed("rounding")?,
+            repeatable: of("repeatable").parsed("true")?,
+        };
+        tensors.rule.limits(output, tensors.reference_type, &tensors.computation()).map_err(|e| of("rule").error(e))?;
+        Ok(tensors)
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        let found = self.table.settings.iter().find(|s| s.key.name == key);
+        found.map_or(Vec::new(), |s| if let Value::List(list) = &s.value { list.clone() } else { Vec::new() })
+    }
+
+    fn limits(&self, work: &Work) -> Result<Vec<(String, f64)>> {
+        let known: &[&str] = match work {
+            Work::Tensors(_) => &super::metrics::NAMES,
+            Work::Study(_) => &study::METRICS,
+        };
+        let Some((setting, limits)) = self.table.settings.iter().find_map(|s| match &s.value {
+            Value::Numbers(limits) => Some((s, limits)),
+            _ => None,
+        }) else {
+            return Ok(Vec::new());
+        };
+        match limits.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+            Some((name, _)) => {
+                let near = super::keys::suggestion(name, known.iter().copied());
+                Err(setting.line.error(format!("unknown metric `{name}`; {near}")))
+            }
+            None => Ok(limits.clone()),
+        }
+    }
+}
+
+/// The program that a case runs, where it runs one.
+fn command(case: &Case) -> Option<&[String]> {
+    match &case.work {
+        Work::Tensors(t) => match &t.kernel {
+            Kernel::Command(entry) => Some(&entry.command),
+            Kernel::Arithmetic { .. } | Kernel::Closure(_) => None,
+        },
+        Work::Study(_) => None,
+    }
+}
+
+/// The generators of both inputs, on streams of their own.
+fn data<'c>(of: &impl Fn(&str) -> Values<'c>) -> Result<[FillSpec; 2]> {
+    let seed: u64 = of("seed").parsed("1")?;
+    let text = of("data").text("uniform:-1,1").to_owned();
+    let parts: Vec<&str> = text.split(" | ").collect();
+    let [first, second] = match *parts.as_slice() {
+        [one] => [one, one],
+        [a, b] => [a, b],
+        _ => return Err(of("data").error(format!("data has {} generators; it takes one, or one for each of two inputs", parts.len()))),
+    };
+    let spec = |text: &str, stream: u32| -> Result<FillSpec> {
+        let spec: FillSpec = text.parse().map_err(|e: Error| of("data").error(e))?;
+        let spec = if text.contains("/seed=") { spec } else { spec.seed(seed) };
+        Ok(if text.contains("/stream=") { spec } else { spec.stream(stream) })
+    };
+    Ok([spec(first, 0)?, spec(second, 1)?])
+}
+
+/// The value of a key in one case, and how to say that it is wrong.
+pub(crate) struct Values<'a> {
+    choice: &'a Choice<'a>,
+    key: String,
+    case: &'a str,
+    table: &'a Table,
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn text<'t>(&self, default: &'t str) -> &'t str
+    where
+        'a: 't,
+    {
+        self.choice.value(&self.key).map_or(default, |(value, _)| value)
+    }
+
+    pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(&self, default: &str) -> Result<T> {
+        let text = self.choice.value(&self.key).map_or(default, |(value, _)| value);
+        text.parse().map_err(|e| self.error(format!("`{}` = {text}: {e}", self.key)))
+    }
+
+    pub(crate) fn error(&self, reason: impl std::fmt::Display) -> Error {
+        let line = self.choice.value(&self.key).map_or(&self.table.line, |(_, line)| line);
+        line.error(format!("case `{}`: {reason}", self.case))
+    }
+}
+
+/// FNV-1a of 64 bits: a fingerprint that stays the same from version to version.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    /// Adds a text and its end.
+    fn add(&mut self, text: &str) {
+        for byte in text.bytes().chain([0xff]) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{:016x}", self.0)
+    }
+}

@@ -1,0 +1,202 @@
+//! One case, computed in this process.
+//!
+//! A kernel runs twice, each time into a block of its own ([`Guard`]) that holds another [`Poison`], so that no result of an earlier run can pass. What it
+//! did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference.
+
+use super::cases::{Case, Suite, Tensors, Work};
+use super::guard::{Guard, Poison, Unwritten};
+use super::kernel::{KernelError, Launch};
+use super::problem::Party;
+use super::record::{CaseOutcome, CaseResult, Details, Finding, FindingKind, MetricValue, Side};
+use super::{metrics, study};
+use crate::device::{Device, Stream};
+use crate::error::Result;
+use crate::fill::fill;
+use crate::verify::{Options, Report, Verdict, gpu_verify_with};
+use std::time::Instant;
+
+/// What a case comes to, before it has a name and a device.
+#[derive(Debug, Default)]
+struct Found {
+    verdict: Option<Verdict>,
+    reasons: Vec<String>,
+    findings: Vec<Finding>,
+    metrics: Vec<MetricValue>,
+    report: Option<Report>,
+    details: Option<Details>,
+}
+
+impl Suite {
+    /// Runs a case in this process. What keeps it from a verdict is part of the result.
+    #[must_use]
+    pub fn execute(&self, case: &Case, device: &Device) -> CaseResult {
+        let started = Instant::now();
+        let found = match &case.work {
+            Work::Tensors(tensors) => self.compare(case, tensors, device),
+            Work::Study(study) => study.run(device).map_err(KernelError::from).map(|outcome| Found {
+                verdict: Some(Verdict::Pass),
+                metrics: study::metrics(&outcome, &case.limits),
+                ..Found::default()
+            }),
+        };
+        let mut result = self.ended(case, &device.name(), CaseOutcome::Error, Vec::new());
+        match found {
+            Ok(found) => judge(&mut result, found),
+            Err(e) => result.reasons = vec![e.to_string()],
+        }
+        result.ok = case.expected.accepts(result.outcome) && result.findings.is_empty();
+        result.seconds = started.elapsed().as_secs_f64();
+        result
+    }
+
+    /// The result of a case that ended in this way, without anything that a computation would have found.
+    pub(crate) fn ended(&self, case: &Case, device: &str, outcome: CaseOutcome, reasons: Vec<String>) -> CaseResult {
+        CaseResult {
+            case: case.name.clone(),
+            groups: case.groups.clone(),
+            axes: case.axes.clone(),
+            command: self.command(case),
+            device: device.to_owned(),
+            expected: case.expected,
+            outcome,
+            ok: false,
+            reasons,
+            findings: Vec::new(),
+            metrics: Vec::new(),
+            report: None,
+            warnings: Vec::new(),
+            details: None,
+            seconds: 0.0,
+        }
+    }
+
+    fn compare(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Found, KernelError> {
+        let inputs = inputs(tensors, device)?;
+        let hashes = inputs.iter().map(|(_, guard)| guard.hash()).collect::<Result<Vec<u64>>>()?;
+        let stream = Stream::new(device)?;
+        let mut outputs = Vec::new();
+        for poison in [Poison::Finite, Poison::Nan] {
+            let mut output = Guard::new(device, tensors.dtypes[1], &tensors.problem.output())?;
+            output.poison(poison)?;
+            tensors.kernel.run(&tensors.problem, &mut Launch::new(case, &inputs, &mut output), &self.kernels, &stream)?;
+            stream.synchronize()?;
+            outputs.push(output);
+        }
+        let mut found = Found { findings: findings(&inputs, &hashes, [&outputs[0], &outputs[1]], tensors.repeatable)?, ..Found::default() };
+        let reference = reference(tensors, &inputs, device)?;
+        let report = verify(&outputs[0], &reference, tensors)?;
+        if !tensors.repeatable {
+            // What may differ from run to run has to pass in each.
+            let second = verify(&outputs[1], &reference, tensors)?;
+            if second.verdict == Verdict::Fail {
+                found.reasons.push(format!("the second run: {} of {} elements differ", second.mismatches, second.elements));
+            }
+        }
+        found.verdict = Some(report.verdict);
+        if report.verdict == Verdict::Fail {
+            found.reasons.push(format!("{} of {} elements differ", report.mismatches, report.elements));
+            found.reasons.extend(report.cause.as_ref().map(ToString::to_string));
+            found.details = Some(details(&outputs[0], &reference, tensors, &report)?);
+        }
+        found.metrics = metrics::of(&report, &case.limits);
+        found.report = Some(report);
+        Ok(found)
+    }
+}
+
+/// The outcome of what was found.
+fn judge(result: &mut CaseResult, found: Found) {
+    result.reasons.extend(found.reasons);
+    result.reasons.extend(metrics::beyond(&found.metrics));
+    result.reasons.extend(found.findings.iter().map(|finding| finding.message.clone()));
+    result.outcome = match found.verdict {
+        _ if !result.reasons.is_empty() => CaseOutcome::Fail,
+        Some(Verdict::Pass) => CaseOutcome::Pass,
+        Some(Verdict::Untrusted) => CaseOutcome::Untrusted,
+        Some(Verdict::Fail) | None => CaseOutcome::Fail,
+    };
+    result.findings = found.findings;
+    result.metrics = found.metrics;
+    result.details = found.details;
+    if let Some(report) = found.report {
+        result.warnings = report.warnings().iter().map(ToString::to_string).collect();
+        // Only a map with keys that are no text could not become a value.
+        result.report = serde_json::to_value(&report).ok();
+    }
+}
+
+/// The inputs, filled.
+fn inputs(tensors: &Tensors, device: &Device) -> Result<Vec<(&'static str, Guard)>> {
+    let shapes = tensors.problem.inputs();
+    let filled = |((name, shape), spec): ((&'static str, Vec<usize>), _)| {
+        let mut guard = Guard::new(device, tensors.dtypes[0], &shape)?;
+        fill(&mut guard.tensor_mut()?, spec)?;
+        Ok((name, guard))
+    };
+    shapes.into_iter().zip(&tensors.data).map(filled).collect()
+}
+
+/// What the kernel did beside its result.
+fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], outputs: [&Guard; 2], repeatable: bool) -> Result<Vec<Finding>> {
+    let mut out = Vec::new();
+    let named = inputs.iter().map(|(name, guard)| (*name, guard)).chain(outputs.map(|guard| ("result", guard)));
+    for (name, guard) in named {
+        if let Some(red) = guard.check()? {
+            out.push(red_zone(name, red.side, red.offset, red.bytes));
+        }
+    }
+    for ((name, guard), before) in inputs.iter().zip(hashes) {
+        // A zone that was written changes the hash as well, and was told.
+        if guard.hash()? != *before && !out.iter().any(|f: &Finding| f.buffer == *name) {
+            out.push(finding(FindingKind::InputChanged, name, None, format!("the input `{name}` was changed")));
+        }
+    }
+    let [first, second] = outputs;
+    let same = first.hash()? == second.hash()?;
+    // Results that are the same bits cannot hold two poisons.
+    if !same && let Some(Unwritten { elements, first: index }) = first.unwritten(second)? {
+        let offset = first.dtype().bytes_for(index).map(|bytes| bytes as i64);
+        let message = format!("{elements} elements of the result were not written, the first at index {index}");
+        out.push(finding(FindingKind::Unwritten, "result", offset, message));
+    } else if !same && repeatable && !out.iter().any(|f| f.buffer == "result") {
+        let offset = first_difference(&first.to_bytes()?, &second.to_bytes()?).map(|at| at as i64);
+        out.push(finding(FindingKind::NotRepeatable, "result", offset, "a second run gave other bits".to_owned()));
+    }
+    Ok(out)
+}
+
+fn finding(kind: FindingKind, buffer: &str, offset: Option<i64>, message: String) -> Finding {
+    Finding { kind, buffer: buffer.to_owned(), side: None, offset, message }
+}
+
+fn red_zone(name: &str, side: Side, offset: i64, bytes: u64) -> Finding {
+    let place = if side == Side::Before { "before" } else { "after" };
+    let message = format!("{bytes} bytes {place} `{name}` were written, the first at byte {offset} of it");
+    Finding { side: Some(side), ..finding(FindingKind::RedZone, name, Some(offset), message) }
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    a.iter().zip(b).position(|(a, b)| a != b)
+}
+
+/// What the result should be.
+fn reference(tensors: &Tensors, inputs: &[(&'static str, Guard)], device: &Device) -> Result<Guard> {
+    let mut reference = Guard::new(device, tensors.reference_type, &tensors.problem.output())?;
+    let operands = [&inputs[0].1.tensor()?, &inputs[1].1.tensor()?];
+    tensors.problem.compute(tensors.reference, Party::Reference, operands, &mut reference.tensor_mut()?)?;
+    Ok(reference)
+}
+
+fn verify(result: &Guard, reference: &Guard, tensors: &Tensors) -> Result<Report> {
+    let limits = tensors.rule.limits(result.dtype(), reference.dtype(), &tensors.computation())?;
+    let options = limits.options(Options::default().power(true));
+    gpu_verify_with(&result.tensor()?, &reference.tensor()?, &limits.tolerance, &options)
+}
+
+/// Pictures of the errors, which are made on the host.
+fn details(result: &Guard, reference: &Guard, tensors: &Tensors, report: &Report) -> Result<Details> {
+    let host = Device::host();
+    let (result, reference) = (result.copy_to(&host)?, reference.copy_to(&host)?);
+    let limits = tensors.rule.limits(result.dtype(), reference.dtype(), &tensors.computation())?;
+    Details::new(&result.tensor()?, &reference.tensor()?, report, limits.nonfinite)
+}

@@ -1,0 +1,373 @@
+//! A suite as it stands in a file: tables of keys and values, each with its line. What values mean is the business of [`cases`](super::cases).
+//!
+//! Invariants: keys are known ones and take what the table of [`keys`](super::keys) says; tables have distinct names; what an included file defines comes first;
+//! keys keep the order of the file, those of `[defaults]` after a table's own.
+
+use super::keys::{self, KERNEL, Key, Kind, TOP, Takes, suggestion};
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A suite file, read, with what it includes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SuiteFile {
+    /// The suite's name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its tables, in order.
+    pub tables: Vec<Table>,
+    /// Its kernels, by name.
+    pub kernels: BTreeMap<String, KernelEntry>,
+}
+
+/// A table of cases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// What its cases compute.
+    pub kind: Kind,
+    /// The first part of their names.
+    pub name: String,
+    /// Its keys, with those of `[defaults]`.
+    pub settings: Vec<Setting>,
+    /// Where it begins.
+    pub line: Line,
+}
+
+/// A key with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The key.
+    pub key: &'static Key,
+    /// The value.
+    pub value: Value,
+    /// Where it stands.
+    pub line: Line,
+}
+
+/// A value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// One value, as text.
+    One(String),
+    /// A list of values, as text.
+    List(Vec<String>),
+    /// Numbers by name.
+    Numbers(Vec<(String, f64)>),
+}
+
+/// A kernel under test that the file describes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelEntry {
+    /// A program and its arguments.
+    pub command: Vec<String>,
+    /// The folder of the file, in which a program's relative path is looked for.
+    pub folder: PathBuf,
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    file: String,
+    line: usize,
+}
+
+impl Line {
+    /// An error at this line.
+    pub(crate) fn error(&self, reason: impl std::fmt::Display) -> Error {
+        Error::File { path: format!("{}:{}", self.file, self.line), reason: reason.to_string() }
+    }
+}
+
+impl SuiteFile {
+    /// Reads a file and what it includes.
+    ///
+    /// # Errors
+    /// [`Error::File`] when a file cannot be read or has something that no suite has, with its line.
+    pub fn open(path: &Path) -> Result<SuiteFile> {
+        let mut suite = SuiteFile::empty(path);
+        Reader { suite: &mut suite, chain: Vec::new() }.include(path)?;
+        suite.checked(path)
+    }
+
+    /// Reads the text of a suite that includes no other; `name` stands for the file in messages.
+    ///
+    /// # Errors
+    /// As [`open`](SuiteFile::open).
+    pub fn parse(name: &str, text: &str) -> Result<SuiteFile> {
+        let path = Path::new(name);
+        let mut suite = SuiteFile::empty(path);
+        Reader { suite: &mut suite, chain: Vec::new() }.read(path, text)?;
+        suite.checked(path)
+    }
+
+    fn empty(path: &Path) -> SuiteFile {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        SuiteFile { name, description: String::new(), tables: Vec::new(), kernels: BTreeMap::new() }
+    }
+
+    fn checked(self, path: &Path) -> Result<SuiteFile> {
+        if self.tables.is_empty() {
+            let kinds = Kind::ALL.map(|kind| format!("[[{}]]", kind.name())).join(" ");
+            return Err(Error::File { path: path.display().to_string(), reason: format!("has no table of cases; known: {kinds}") });
+        }
+        let mut names = BTreeMap::new();
+        for table in &self.tables {
+            if let Some(first) = names.insert(&table.name, &table.line) {
+                let reason =
+                    format!("a table named `{}` is there already, at line {} of {}; give it a `name`", table.name, first.line, first.file);
+                return Err(table.line.error(reason));
+            }
+        }
+        Ok(self)
+    }
+}
+
+/// Reads a file into a suite.
+struct Reader<'a> {
+    suite: &'a mut SuiteFile,
+    /// The files that are being read, the outermost first.
+    chain: Vec<PathBuf>,
+}
+
+/// The text of a file, for lines.
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn line<T>(&self, item: &Spanned<T>) -> Line {
+        self.at(item.span().start)
+    }
+
+    fn at(&self, offset: usize) -> Line {
+        let line = self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+        Line { file: self.path.display().to_string(), line }
+    }
+}
+
+impl Reader<'_> {
+    fn include(&mut self, path: &Path) -> Result<()> {
+        let fail = |e: std::io::Error| Error::File { path: path.display().to_string(), reason: e.to_string() };
+        let text = std::fs::read_to_string(path).map_err(fail)?;
+        let whole = path.canonicalize().map_err(fail)?;
+        if self.chain.contains(&whole) {
+            return Err(Error::File { path: path.display().to_string(), reason: "includes itself".to_owned() });
+        }
+        self.chain.push(whole);
+        self.read(path, &text)?;
+        self.chain.pop();
+        Ok(())
+    }
+
+    fn read(&mut self, path: &Path, text: &str) -> Result<()> {
+        let source = Source { path, text };
+        let document = DeTable::parse(text).map_err(|e| source.at(e.span().map_or(0, |span| span.start)).error(e.message()))?;
+        let document = in_order(document.get_ref());
+        let mut top = Vec::new();
+        for (key, value) in &document {
+            if matches!(&**key.get_ref(), "defaults" | "kernels") || Kind::ALL.iter().any(|kind| kind.name() == &**key.get_ref()) {
+                continue;
+            }
+            let others = Kind::ALL.iter().map(|kind| kind.name()).chain(["defaults", "kernels"]);
+            top.push(setting(&source, key, value, |name| TOP.iter().find(|k| k.name == name), TOP.iter().map(|k| k.name).chain(others))?);
+        }
+        for Setting { value, .. } in top.iter().filter(|s| s.key.name == "include") {
+            let Value::List(files) = value else { continue };
+            let folder = path.parent().unwrap_or(Path::new(""));
+            files.iter().try_for_each(|file| self.include(&folder.join(file)))?;
+        }
+        // Names of included files give way to this one's.
+        for Setting { key, value, .. } in top {
+            match (key.name, value) {
+                ("name", Value::One(name)) => self.suite.name = name,
+                ("description", Value::One(text)) => self.suite.description = text,
+                _ => {}
+            }
+        }
+        let defaults = match document.iter().find(|(key, _)| &**key.get_ref() == "defaults") {
+            Some((_, value)) => defaults(&source, value)?,
+            None => Vec::new(),
+        };
+        for (key, value) in &document {
+            if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == &**key.get_ref()) {
+                self.suite.tables.extend(tables(&source, kind, value, &defaults)?);
+            } else if &**key.get_ref() == "kernels" {
+                self.suite.kernels.extend(kernels(&source, value)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
+
+/// The entries of a table as they stand in the file.
+fn in_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<Entry<'a, 'i>> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+fn table_of<'a, 'i>(source: &Source<'_>, value: &'a Spanned<DeValue<'i>>, what: &str) -> Result<&'a DeTable<'i>> {
+    match value.get_ref() {
+        DeValue::Table(table) => Ok(table),
+        _ => Err(source.line(value).error(format!("{what} is a table"))),
+    }
+}
+
+/// `[defaults]`: keys of any kind of table.
+fn defaults(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<Setting>> {
+    let known = || Kind::ALL.iter().flat_map(|kind| kind.keys()).filter(|key| key.name != "name");
+    let mut names: Vec<&str> = known().map(|key| key.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let entries = in_order(table_of(source, value, "[defaults]")?);
+    entries
+        .into_iter()
+        .map(|(key, value)| setting(source, key, value, |name| known().find(|k| k.name == name), names.iter().copied()))
+        .collect()
+}
+
+/// `[[gemm]]` and its like.
+fn tables(source: &Source<'_>, kind: Kind, value: &Spanned<DeValue<'_>>, defaults: &[Setting]) -> Result<Vec<Table>> {
+    let wrong = || source.line(value).error(format!("cases stand in tables of their own: [[{}]]", kind.name()));
+    let DeValue::Array(array) = value.get_ref() else { return Err(wrong()) };
+    let mut out = Vec::new();
+    for value in array.iter() {
+        let DeValue::Table(entries) = value.get_ref() else { return Err(wrong()) };
+        let known = || kind.keys().map(|key| key.name);
+        let mut settings = in_order(entries)
+            .into_iter()
+            .map(|(key, value)| setting(source, key, value, |name| kind.key(name), known()))
+            .collect::<Result<Vec<Setting>>>()?;
+        for default in defaults {
+            // The same name may be another key in another kind of table.
+            if let (Some(key), false) = (kind.key(default.key.name), settings.iter().any(|s| s.key.name == default.key.name)) {
+                settings.push(Setting { key, ..default.clone() });
+            }
+        }
+        let name = settings.iter().find_map(|s| match (&s.value, s.key.name) {
+            (Value::One(name), "name") => Some(name.clone()),
+            _ => None,
+        });
+        out.push(Table { kind, name: name.unwrap_or(kind.name().to_owned()), settings, line: source.line(value) });
+    }
+    Ok(out)
+}
+
+/// `[kernels.NAME]`.
+fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, KernelEntry)>> {
+    let mut out = Vec::new();
+    for (name, value) in in_order(table_of(source, value, "[kernels]")?) {
+        let what = format!("[kernels.{}]", name.get_ref());
+        let mut command = Vec::new();
+        for (key, value) in in_order(table_of(source, value, &what)?) {
+            let names = KERNEL.iter().map(|k| k.name);
+            let setting = setting(source, key, value, |name| KERNEL.iter().find(|k| k.name == name), names)?;
+            if let Value::List(words) = setting.value {
+                command = words;
+            }
+        }
+        if command.is_empty() {
+            return Err(source.line(name).error(format!("{what} has no `command`: a program and its arguments, as a list of texts")));
+        }
+        let folder = source.path.parent().unwrap_or(Path::new("")).to_owned();
+        out.push((name.get_ref().to_string(), KernelEntry { command, folder }));
+    }
+    Ok(out)
+}
+
+/// A key with its value, where the key is known and takes that value.
+fn setting<'k>(
+    source: &Source<'_>,
+    key: &Spanned<std::borrow::Cow<'_, str>>,
+    value: &Spanned<DeValue<'_>>,
+    find: impl Fn(&str) -> Option<&'static Key>,
+    known: impl Iterator<Item = &'k str>,
+) -> Result<Setting> {
+    let name = key.get_ref();
+    let line = source.line(key);
+    let Some(known) = find(name) else {
+        return Err(line.error(format!("unknown key `{name}`; {}", suggestion(name, known))));
+    };
+    let found = match (known.takes, value.get_ref()) {
+        (Takes::Axis | Takes::List, DeValue::Array(list)) => {
+            list.iter().map(|v| text(v.get_ref())).collect::<Option<Vec<_>>>().map(Value::List)
+        }
+        (Takes::Numbers, DeValue::Table(table)) => in_order(table)
+            .into_iter()
+            .map(|(k, v)| Some((k.get_ref().to_string(), number(v.get_ref())?)))
+            .collect::<Option<Vec<_>>>()
+            .map(Value::Numbers),
+        (Takes::Axis | Takes::One, one) => text(one).map(Value::One),
+        (Takes::List | Takes::Numbers, _) => None,
+    };
+    match found {
+        Some(Value::List(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
+        Some(value) => Ok(Setting { key: known, value, line }),
+        None => Err(line.error(format!("`{name}` takes {}: {}", takes(known.takes), known.about))),
+    }
+}
+
+fn takes(takes: Takes) -> &'static str {
+    match takes {
+        Takes::Axis => "a text, a number, true or false, or a list of them",
+        Takes::One => "a text, a number, true or false",
+        Takes::List => "a list of texts",
+        Takes::Numbers => "a table of numbers",
+    }
+}
+
+/// A value as text; `None` for tables and lists.
+fn text(value: &DeValue<'_>) -> Option<String> {
+    Some(match value {
+        DeValue::String(s) => s.to_string(),
+        DeValue::Integer(i) if i.radix() == 10 => i.as_str().replace('_', ""),
+        DeValue::Float(f) => f.as_str().replace('_', ""),
+        DeValue::Boolean(b) => b.to_string(),
+        _ => return None,
+    })
+}
+
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(_) | DeValue::Float(_) => text(value)?.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The JSON schema of suite files, for editors.
+#[must_use]
+pub fn schema() -> serde_json::Value {
+    use serde_json::{Map, Value as Json, json};
+    let one = json!({ "type": ["string", "number", "boolean"] });
+    let property = |key: &Key| {
+        let mut value = match key.takes {
+            Takes::One => one.clone(),
+            Takes::Axis => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] }),
+            Takes::List => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
+            Takes::Numbers => json!({ "type": "object", "additionalProperties": { "type": "number" } }),
+        };
+        value["description"] = Json::from(key.about);
+        (key.name.to_owned(), value)
+    };
+    let table = |keys: &mut dyn Iterator<Item = &'static Key>| json!({ "type": "object", "additionalProperties": false, "properties": keys.map(property).collect::<Map<_, _>>() });
+    let mut properties: Map<String, Json> = TOP.iter().map(property).collect();
+    for kind in Kind::ALL {
+        properties.insert(kind.name().to_owned(), json!({ "type": "array", "items": table(&mut kind.keys()) }));
+    }
+    let mut of_any = Kind::ALL.into_iter().flat_map(Kind::keys).filter(|key| key.name != "name");
+    properties.insert("defaults".to_owned(), table(&mut of_any));
+    properties.insert("kernels".to_owned(), json!({ "type": "object", "additionalProperties": table(&mut keys::KERNEL.iter()) }));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A suite of hipverify",
+        "type": "object",
+        "additionalProperties": false,
+        "properties": properties,
+    })
+}

@@ -1,0 +1,206 @@
+//! Kernels under test: the arithmetic of a model or reference on any device, an external command, or a closure.
+
+use super::cases::Case;
+use super::command;
+use super::file::KernelEntry;
+use super::guard::Guard;
+use super::problem::{Party, Problem};
+use crate::device::{Device, Stream, TensorMut, TensorRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::matrix_core::{Arch, Input, Model};
+use crate::reference::{Accumulate, Arithmetic};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a kernel may fail with.
+pub type KernelError = Box<dyn std::error::Error + Send + Sync>;
+
+type Closure = Arc<dyn Fn(&mut Launch<'_>, &Stream) -> Result<(), KernelError> + Send + Sync>;
+
+/// The kernels that a program brings, by the names that suites call them by.
+///
+/// ```
+/// use hipverify::suite::Kernels;
+/// // C = A B in f32, on the host: what is under test may be anything.
+/// let kernels = Kernels::default().with("mine", |launch, _stream| {
+///     let (a, b) = (launch.input(0).to_vec::<f32>()?, launch.input(1).to_vec::<f32>()?);
+///     let &[m, n] = launch.output_shape() else { return Err("matrices only".into()) };
+///     let k = a.len() / m;
+///     let element = |i: usize| (0..k).map(|p| a[i / n * k + p] * b[p * n + i % n]).sum();
+///     Ok(launch.write((0..m * n).map(element).collect::<Vec<f32>>().as_slice())?)
+/// });
+/// ```
+#[derive(Clone, Default)]
+pub struct Kernels(BTreeMap<String, Closure>);
+
+impl std::fmt::Debug for Kernels {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Kernels {
+    /// Adds a kernel. The closure enqueues its work on the stream, which is waited for, or does it before it returns.
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: &str,
+        kernel: impl Fn(&mut Launch<'_>, &Stream) -> Result<(), KernelError> + Send + Sync + 'static,
+    ) -> Kernels {
+        self.0.insert(name.to_owned(), Arc::new(kernel));
+        self
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+/// What a kernel is launched with: the case, its inputs, and the memory for its result.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    case: &'a Case,
+    inputs: &'a [(&'static str, Guard)],
+    output: &'a mut Guard,
+}
+
+impl<'a> Launch<'a> {
+    pub(crate) fn new(case: &'a Case, inputs: &'a [(&'static str, Guard)], output: &'a mut Guard) -> Launch<'a> {
+        Launch { case, inputs, output }
+    }
+
+    /// The case.
+    #[must_use]
+    pub fn case(&self) -> &Case {
+        self.case
+    }
+
+    /// The input of that number: A and B of a GEMM, both operands of a convolution.
+    ///
+    /// # Panics
+    /// When there are fewer: every problem has as many as its documentation says.
+    #[must_use]
+    pub fn input(&self, number: usize) -> &Guard {
+        &self.inputs[number].1
+    }
+
+    /// The inputs with their names.
+    #[must_use]
+    pub fn inputs(&self) -> &[(&'static str, Guard)] {
+        self.inputs
+    }
+
+    /// The extents of the result.
+    #[must_use]
+    pub fn output_shape(&self) -> &[usize] {
+        self.output.shape()
+    }
+
+    /// The format of the result.
+    #[must_use]
+    pub fn output_dtype(&self) -> DType {
+        self.output.dtype()
+    }
+
+    /// The memory of the result, for kernels that write it on the device.
+    ///
+    /// # Errors
+    /// None that a launch can have.
+    pub fn output(&mut self) -> Result<TensorMut<'_>> {
+        self.output.tensor_mut()
+    }
+
+    /// Writes the result from the host, for kernels that computed it there.
+    ///
+    /// # Errors
+    /// When the format or the number of elements is another, or a transfer fails.
+    pub fn write<T: crate::dtype::Element>(&mut self, elements: &[T]) -> Result<()> {
+        self.output.copy_from_slice(elements)
+    }
+
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.output.copy_from_bytes(bytes)
+    }
+}
+
+/// The kernel of a case.
+#[derive(Clone, Debug)]
+pub(crate) enum Kernel {
+    /// An arithmetic, on the run's device or another one.
+    Arithmetic { arithmetic: Arithmetic, device: Option<String> },
+    /// A program.
+    Command(KernelEntry),
+    /// One that the program brought.
+    Closure(String),
+}
+
+impl Kernel {
+    /// Reads the value of `kernel` for inputs of this format.
+    pub(crate) fn parse(text: &str, dtype: DType, entries: &BTreeMap<String, KernelEntry>, kernels: &Kernels) -> Result<Kernel> {
+        if let Some(entry) = entries.get(text) {
+            return Ok(Kernel::Command(entry.clone()));
+        }
+        if kernels.0.contains_key(text) {
+            return Ok(Kernel::Closure(text.to_owned()));
+        }
+        let (name, device) = text.split_once('@').map_or((text, None), |(name, device)| (name, Some(device.to_owned())));
+        let arithmetic = match (name, name.parse::<Arch>()) {
+            (_, Ok(arch)) => Model::new(arch, model_input(arch, dtype)?)?.into(),
+            ("fma", _) => Accumulate::F32Fma.into(),
+            _ => name.parse().map_err(|_| {
+                let own = entries.keys().map(String::as_str).chain(kernels.names());
+                let known: Vec<&str> = ["gfx908", "gfx90a", "gfx942", "fma"].into_iter().chain(own).collect();
+                Error::InvalidArgument {
+                    what: "kernel",
+                    value: text.to_owned(),
+                    limit: format!("it must be {}, an arithmetic such as f64 or gfx90a:bf16, or a name of [kernels]", known.join(", ")),
+                }
+            })?,
+        };
+        Ok(Kernel::Arithmetic { arithmetic, device })
+    }
+
+    /// Runs it once.
+    pub(crate) fn run(&self, problem: &Problem, launch: &mut Launch<'_>, kernels: &Kernels, stream: &Stream) -> Result<(), KernelError> {
+        match self {
+            Kernel::Arithmetic { arithmetic, device } => Ok(compute(problem, *arithmetic, device.as_deref(), launch)?),
+            Kernel::Command(entry) => command::run(entry, launch),
+            Kernel::Closure(name) => match kernels.0.get(name) {
+                Some(kernel) => kernel(launch, stream),
+                None => Err(format!("the kernel `{name}` is not in this program").into()),
+            },
+        }
+    }
+}
+
+/// Which input format of a chip's matrix cores takes elements of this one.
+fn model_input(arch: Arch, dtype: DType) -> Result<Input> {
+    Ok(match (arch, dtype) {
+        (_, DType::F32) => Input::F32,
+        (_, DType::Tf32) => Input::Xf32,
+        (_, DType::F16) => Input::F16,
+        (Arch::Gfx90a, DType::Bf16) => Input::Bf16K,
+        (_, DType::Bf16) => Input::Bf16,
+        (_, DType::F8E4M3Fnuz) => Input::Fp8Fp8,
+        (_, DType::F8E5M2Fnuz) => Input::Bf8Bf8,
+        _ => {
+            let by = format!("the models of {arch}'s matrix cores (they have f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz)");
+            return Err(Error::Unsupported { what: format!("the format {dtype}"), by });
+        }
+    })
+}
+
+/// Computes by an arithmetic, on another device where that is asked for.
+fn compute(problem: &Problem, arithmetic: Arithmetic, device: Option<&str>, launch: &mut Launch<'_>) -> Result<()> {
+    let own = launch.output.device().clone();
+    let device = device.map_or(Ok(own.clone()), Device::open)?;
+    let (a, b) = (&launch.inputs[0].1, &launch.inputs[1].1);
+    let run = |inputs: [&TensorRef<'_>; 2], to: &mut TensorMut<'_>| problem.compute(arithmetic, Party::Kernel, inputs, to);
+    if device.same_as(&own) {
+        return run([&a.tensor()?, &b.tensor()?], &mut launch.output.tensor_mut()?);
+    }
+    let (a, b, mut to) = (a.copy_to(&device)?, b.copy_to(&device)?, launch.output.copy_to(&device)?);
+    run([&a.tensor()?, &b.tensor()?], &mut to.tensor_mut()?)?;
+    launch.output.copy_from(&to)
+}

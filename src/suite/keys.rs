@@ -1,0 +1,166 @@
+//! The keys that a suite file may have: one table, from which the reader, its messages and the schema for editors follow.
+
+/// What a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// A text, a number or a truth value; or a list of them, which makes the key an axis: each value gives a case.
+    Axis,
+    /// One text, number or truth value.
+    One,
+    /// A list of texts.
+    List,
+    /// A table of numbers by name.
+    Numbers,
+}
+
+/// A key of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// The key.
+    pub name: &'static str,
+    /// What it takes.
+    pub takes: Takes,
+    /// What it takes in words, and what holds without it.
+    pub about: &'static str,
+}
+
+const fn axis(name: &'static str, about: &'static str) -> Key {
+    Key { name, takes: Takes::Axis, about }
+}
+
+const fn one(name: &'static str, about: &'static str) -> Key {
+    Key { name, takes: Takes::One, about }
+}
+
+/// What the cases of a table compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Matrix products.
+    Gemm,
+    /// Convolutions and their gradients.
+    Conv,
+    /// Runs of the fp16 study.
+    Study,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 3] = [Kind::Gemm, Kind::Conv, Kind::Study];
+
+    /// The name of its tables, as in `[[gemm]]`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Gemm => "gemm",
+            Kind::Conv => "conv",
+            Kind::Study => "study",
+        }
+    }
+
+    /// The keys that only these tables have.
+    #[must_use]
+    pub const fn own_keys(self) -> &'static [Key] {
+        match self {
+            Kind::Gemm => &GEMM,
+            Kind::Conv => &CONV,
+            Kind::Study => &STUDY,
+        }
+    }
+
+    /// The keys that these tables share with others.
+    #[must_use]
+    pub const fn shared_keys(self) -> &'static [&'static [Key]] {
+        match self {
+            Kind::Gemm | Kind::Conv => &[&TABLE, &TENSORS],
+            Kind::Study => &[&TABLE],
+        }
+    }
+
+    /// All keys of its tables.
+    pub fn keys(self) -> impl Iterator<Item = &'static Key> {
+        self.shared_keys().iter().copied().chain([self.own_keys()]).flatten()
+    }
+
+    /// The key of that name.
+    #[must_use]
+    pub fn key(self, name: &str) -> Option<&'static Key> {
+        self.keys().find(|key| key.name == name)
+    }
+}
+
+/// Keys of every table.
+pub const TABLE: [Key; 5] = [
+    one("name", "the first part of its cases' names; the kind of table if it is not given"),
+    Key { name: "groups", takes: Takes::List, about: "names by which --group selects its cases" },
+    one("expected", "pass (default), untrusted, fail, or any"),
+    Key { name: "limits", takes: Takes::Numbers, about: "the largest value that passes, by metric, such as { rms = 3e-5 }" },
+    one("timeout", "seconds after which a case has failed; the run's --timeout if it is not given"),
+];
+
+/// Keys of tables whose kernels read tensors and write one.
+pub const TENSORS: [Key; 9] = [
+    axis("type", "number format of the inputs; f16 if not given"),
+    axis("output", "number format of the output; that of the inputs if not given"),
+    axis("data", "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given"),
+    axis("seed", "seed of the generator; 1 if not given"),
+    axis(
+        "kernel",
+        "kernel under test: gfx908, gfx90a or gfx942 (the model of its matrix cores), fma, another arithmetic, each with @DEVICE where it is not the run's, or a name of [kernels]; fma if not given",
+    ),
+    axis(
+        "reference",
+        "arithmetic of the reference: f64 (if not given), f64-rounded, every4, groups4, f32, f32-fma, or a matrix core such as gfx90a:f16",
+    ),
+    axis("reference_type", "number format that the reference is rounded to; f64 if not given"),
+    axis("rule", "rounding (if not given), exact, rtol=X,atol=Y, or a profile of `hipverify tolerance --list`"),
+    one("repeatable", "whether a second run must give the same bits; true if not given"),
+];
+
+const GEMM: [Key; 2] = [
+    axis("size", "M x N x K, or batch x M x N x K, such as 64x64x256"),
+    axis("layout", "nn (if not given), nt, tn or tt: n for an operand as it is, t for a transposed one"),
+];
+
+const CONV: [Key; 3] = [
+    axis(
+        "size",
+        "dimensions, G, N, K, C of a group, then filter, input, strides, dilations, left and right pads: 2 1 8 16 16 3 3 14 14 1 1 1 1 1 1 1 1",
+    ),
+    axis("direction", "fwd (if not given), bwd_data or bwd_weight"),
+    axis("layout", "layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk; gnhwc,gkyxc,gnhwk if not given"),
+];
+
+const STUDY: [Key; 7] = [
+    axis("configuration", "names of the study's configurations (`hipverify replay --list`), or all"),
+    axis("range", "r0 (if not given), r1, r4 or r5"),
+    axis("arch", "gfx908 or gfx90a (if not given)"),
+    axis("kernel", "xdlops (if not given) or nonxdlops"),
+    axis("validator", "pv (if not given) or pv-with-gpu"),
+    axis("variant", "first (if not given), second, accumulate4 or later"),
+    axis("seed", "seed of the generator; 1 if not given"),
+];
+
+/// Keys of `[kernels.NAME]`.
+pub const KERNEL: [Key; 1] = [Key {
+    name: "command",
+    takes: Takes::List,
+    about: "a program and its arguments; it runs in an empty folder with INPUT.npy for each input and case.json, and writes output.npy there",
+}];
+
+/// Keys at the top of a file.
+pub const TOP: [Key; 3] = [
+    one("name", "the suite's name; that of the file if it is not given"),
+    one("description", "what the suite is for"),
+    Key { name: "include", takes: Takes::List, about: "suite files whose tables come first; paths count from this file" },
+];
+
+/// The names that look most like `found`, for a message.
+#[must_use]
+pub fn suggestion<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let nearest = known.iter().map(|name| (strsim::damerau_levenshtein(found, name), *name)).min();
+    match nearest {
+        Some((distance, name)) if distance <= 2.max(name.len() / 3) => format!("did you mean `{name}`? known: {}", known.join(" ")),
+        _ => format!("known: {}", known.join(" ")),
+    }
+}

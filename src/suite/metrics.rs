@@ -1,0 +1,59 @@
+//! The numbers of a comparison by name, with the limits that a suite sets.
+
+use super::record::MetricValue;
+use crate::verify::{Metric, Report};
+
+/// The metrics of a comparison. Of each, less is better.
+pub(crate) const NAMES: [&str; 12] = [
+    "mismatches",
+    "max_abs",
+    "max_rel",
+    "max_rel_old",
+    "max_eps",
+    "max_ulp",
+    "max_ratio",
+    "mean_abs",
+    "rms",
+    "relative_l1",
+    "relative_l2",
+    "relative_linf",
+];
+
+/// The value of one of [`NAMES`]; `None` where the report has none, as [`Metric::Ulp`] of a pass that was not explained.
+fn value(report: &Report, name: &str) -> Option<f64> {
+    let worst = |metric| Some(report.worst(metric).map_or(0.0, |worst| worst.value));
+    let metrics = report.metrics.as_ref();
+    match name {
+        "mismatches" => Some(report.mismatches as f64),
+        "max_abs" => worst(Metric::Absolute),
+        "max_rel" => worst(Metric::Relative),
+        "max_rel_old" => worst(Metric::RelativeOld),
+        "max_eps" => worst(Metric::Epsilon),
+        "max_ulp" if report.explained => worst(Metric::Ulp),
+        "max_ratio" => worst(Metric::Ratio),
+        "mean_abs" => metrics.map(|m| m.mean_absolute),
+        "rms" => metrics.map(|m| m.rms),
+        "relative_l1" => metrics.map(|m| m.relative_l1),
+        "relative_l2" => metrics.map(|m| m.relative_l2),
+        "relative_linf" => metrics.map(|m| m.relative_linf),
+        _ => None,
+    }
+}
+
+/// The metrics of a report.
+pub(crate) fn of(report: &Report, limits: &[(String, f64)]) -> Vec<MetricValue> {
+    let found = NAMES.iter().filter_map(|name| value(report, name).map(|value| (*name, value)));
+    found.map(|(name, value)| limited(name, value, limits)).collect()
+}
+
+/// A metric with its limit, if it has one.
+pub(crate) fn limited(name: &str, value: f64, limits: &[(String, f64)]) -> MetricValue {
+    let limit = limits.iter().find(|(n, _)| n == name).map(|&(_, limit)| limit);
+    MetricValue { name: name.to_owned(), value, limit }
+}
+
+/// What is wrong with metrics beyond their limits, in sentences.
+pub(crate) fn beyond(metrics: &[MetricValue]) -> Vec<String> {
+    let sentence = |m: &MetricValue| format!("{} is {:e}, beyond its limit {:e}", m.name, m.value, m.limit.unwrap_or(f64::INFINITY));
+    metrics.iter().filter(|m| !m.passed()).map(sentence).collect()
+}

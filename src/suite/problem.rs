@@ -1,0 +1,171 @@
+//! What the kernels of a suite compute, and how large it is: shapes of inputs and result, length of the sums, the same thing in any arithmetic.
+
+use crate::device::{TensorMut, TensorRef};
+use crate::error::{Error, Result};
+use crate::reference::{Arithmetic, Conv, ConvParam, Direction, Gemm, KOrder, Role};
+
+/// A computation on tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Problem {
+    /// A matrix product.
+    Gemm(Product),
+    /// A convolution or a gradient of one.
+    Conv(Box<ConvParam>, Direction),
+}
+
+/// A matrix product, of a batch where there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Product {
+    /// Matrices; `None` for one without a dimension of its own.
+    pub batch: Option<usize>,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Length of the sums.
+    pub k: usize,
+    /// Whether A is `[k, m]`, and B `[n, k]`.
+    pub transposed: [bool; 2],
+}
+
+/// Who computes: what the two need not share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Party {
+    Kernel,
+    Reference,
+}
+
+impl Product {
+    /// Reads `64x64x256`, with a batch in front or not, and `nt` for the operands.
+    pub(crate) fn parse(size: &str, layout: &str) -> Result<Product> {
+        let wrong = |what, value: &str, limit: &str| Error::InvalidArgument { what, value: value.to_owned(), limit: limit.to_owned() };
+        let bad = || wrong("size of a gemm", size, "it must be MxNxK or BATCHxMxNxK, such as 64x64x256, each at least 1");
+        let numbers: Vec<usize> = size.split('x').map(|n| n.trim().parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let transposed = match layout {
+            "nn" => [false, false],
+            "nt" => [false, true],
+            "tn" => [true, false],
+            "tt" => [true, true],
+            _ => return Err(wrong("layout of a gemm", layout, "it must be nn, nt, tn or tt")),
+        };
+        let (batch, [m, n, k]) = match *numbers.as_slice() {
+            [m, n, k] => (None, [m, n, k]),
+            [batch, m, n, k] => (Some(batch), [m, n, k]),
+            _ => return Err(bad()),
+        };
+        let batches = batch.unwrap_or(1);
+        let fits = |a: usize, b: usize| a.checked_mul(b)?.checked_mul(batches).filter(|&e| e <= isize::MAX as usize / 8);
+        if batches * m.min(1) * n.min(1) * k.min(1) == 0 || [(m, n), (m, k), (k, n)].iter().any(|&(a, b)| fits(a, b).is_none()) {
+            return Err(bad());
+        }
+        Ok(Product { batch, m, n, k, transposed })
+    }
+
+    fn shape(&self, rows: usize, columns: usize, transposed: bool) -> Vec<usize> {
+        let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
+        self.batch.into_iter().chain([rows, columns]).collect()
+    }
+}
+
+impl Problem {
+    /// Names and shapes of the inputs.
+    #[must_use]
+    pub fn inputs(&self) -> [(&'static str, Vec<usize>); 2] {
+        match self {
+            Problem::Gemm(p) => [("a", p.shape(p.m, p.k, p.transposed[0])), ("b", p.shape(p.k, p.n, p.transposed[1]))],
+            Problem::Conv(param, direction) => {
+                let [first, second, _] = roles(*direction);
+                [first, second].map(|role| (role_name(role), param.shape(role)))
+            }
+        }
+    }
+
+    /// The shape of the result.
+    #[must_use]
+    pub fn output(&self) -> Vec<usize> {
+        match self {
+            Problem::Gemm(p) => p.shape(p.m, p.n, false),
+            Problem::Conv(param, direction) => param.shape(roles(*direction)[2]),
+        }
+    }
+
+    /// Products behind one element of the result.
+    #[must_use]
+    pub fn terms(&self) -> usize {
+        match self {
+            Problem::Gemm(p) => p.k,
+            Problem::Conv(param, direction) => {
+                let filter: usize = param.filter_space().iter().product();
+                match direction {
+                    Direction::Forward => param.in_channels() * filter,
+                    Direction::BackwardData => param.out_channels() * filter,
+                    Direction::BackwardWeight => param.batch() * param.output_space().iter().product::<usize>(),
+                }
+            }
+        }
+    }
+
+    /// Products in all.
+    #[must_use]
+    pub fn products(&self) -> u128 {
+        match self {
+            Problem::Gemm(p) => [p.batch.unwrap_or(1), p.m, p.n, p.k].iter().map(|&x| x as u128).product(),
+            Problem::Conv(param, _) => param.macs(),
+        }
+    }
+
+    /// What it is, for people.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Problem::Gemm(p) => format!("gemm of {:?} by {:?}", self.inputs()[0].1, p.shape(p.k, p.n, p.transposed[1])),
+            Problem::Conv(param, direction) => format!("convolution {param}, {}", direction_name(*direction)),
+        }
+    }
+
+    /// Computes the result. A kernel takes the products of a convolution in the order of its filter's memory, a reference channels first.
+    pub(crate) fn compute(&self, arithmetic: Arithmetic, who: Party, [a, b]: [&TensorRef<'_>; 2], to: &mut TensorMut<'_>) -> Result<()> {
+        match self {
+            Problem::Gemm(p) => Gemm::new(arithmetic).transpose_a(p.transposed[0]).transpose_b(p.transposed[1]).run(a, b, to),
+            Problem::Conv(param, direction) => {
+                let last = who == Party::Kernel && param.layout(Role::Filter).channel_after_space();
+                let order = if last { KOrder::ChannelsLast } else { KOrder::ChannelsFirst };
+                Conv::new((**param).clone(), *direction, arithmetic).order(order).run(a, b, to)
+            }
+        }
+    }
+}
+
+/// Both operands and the result, as [`Conv::roles`] has them.
+fn roles(direction: Direction) -> [Role; 3] {
+    match direction {
+        Direction::Forward => [Role::Input, Role::Filter, Role::Output],
+        Direction::BackwardData => [Role::Output, Role::Filter, Role::Input],
+        Direction::BackwardWeight => [Role::Input, Role::Output, Role::Filter],
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::Input => "input",
+        Role::Filter => "filter",
+        Role::Output => "output",
+    }
+}
+
+const DIRECTIONS: [(&str, Direction); 3] =
+    [("fwd", Direction::Forward), ("bwd_data", Direction::BackwardData), ("bwd_weight", Direction::BackwardWeight)];
+
+/// The direction of that name.
+pub(crate) fn direction(name: &str) -> Result<Direction> {
+    DIRECTIONS.iter().find(|(n, _)| *n == name).map(|&(_, direction)| direction).ok_or_else(|| Error::InvalidArgument {
+        what: "direction",
+        value: name.to_owned(),
+        limit: "it must be fwd, bwd_data or bwd_weight".to_owned(),
+    })
+}
+
+/// The name of a direction.
+pub(crate) fn direction_name(direction: Direction) -> &'static str {
+    DIRECTIONS.iter().find(|&&(_, d)| d == direction).map_or("", |(name, _)| name)
+}

@@ -1,0 +1,103 @@
+//! Many cases, in processes of their own: a crash or a hang is the failure of the case that was running, and of no other.
+//!
+//! Invariant: each case has exactly one result, whatever its worker did. A worker that died or was late is replaced.
+
+use super::cases::{Case, Suite};
+use super::record::{CaseOutcome, CaseResult};
+use super::worker::{Answer, Worker};
+use crate::error::{Error, Result};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
+/// How cases are run.
+pub struct Runner<'a> {
+    /// The suite that the cases are of.
+    pub suite: &'a Suite,
+    /// Where to compute: name of each device for people, and for [`Device::open`](crate::device::Device::open). Workers take them in turn.
+    pub devices: &'a [(String, String)],
+    /// Workers.
+    pub jobs: usize,
+    /// How long a case may take whose table does not say.
+    pub timeout: Duration,
+    /// Whether to stop at the first case that does not end as expected; those that are running end.
+    pub fail_fast: bool,
+    /// The command line of a worker on a device, which has to end in [`Suite::serve`].
+    pub worker: &'a (dyn Fn(&str) -> Command + Sync),
+}
+
+/// How long a worker may take to start: it may have to compile kernels.
+const START: Duration = Duration::from_secs(120);
+
+impl Runner<'_> {
+    /// Runs the cases; `each` gets every result as soon as it is there.
+    ///
+    /// # Errors
+    /// When a worker does not start, or `each` fails.
+    pub fn run(&self, cases: &[&Case], each: &mut dyn FnMut(CaseResult) -> Result<()>) -> Result<()> {
+        let queue = Mutex::new(cases.iter().copied());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (sender, results) = channel();
+            for number in 0..self.jobs.clamp(1, cases.len().max(1)) {
+                let (sender, queue, stop) = (sender.clone(), &queue, &stop);
+                scope.spawn(move || self.work(number, queue, stop, &sender));
+            }
+            drop(sender);
+            for result in results {
+                if let Err(e) = result.and_then(&mut *each) {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(e);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes cases from the queue until it is empty.
+    fn work<'c>(
+        &self,
+        number: usize,
+        queue: &Mutex<impl Iterator<Item = &'c Case>>,
+        stop: &AtomicBool,
+        results: &Sender<Result<CaseResult>>,
+    ) {
+        let (shown, device) = &self.devices[number % self.devices.len()];
+        let mut worker = None;
+        while !stop.load(Ordering::Relaxed) {
+            let next = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let Some(case) = next else { return };
+            let running = match worker.take().map_or_else(|| Worker::start((self.worker)(device), START), Ok) {
+                Ok(running) => running,
+                Err(e) => {
+                    let failed = Error::Unsupported { what: format!("a process for cases on {shown}"), by: format!("this machine: {e}") };
+                    // Nobody listens any more after an earlier error.
+                    let _ = results.send(Err(failed));
+                    return;
+                }
+            };
+            let (result, kept) = self.ask(running, case, shown);
+            worker = kept;
+            if self.fail_fast && !result.ok {
+                stop.store(true, Ordering::Relaxed);
+            }
+            if results.send(Ok(result)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// One case; the worker, if it can go on.
+    fn ask(&self, mut worker: Worker, case: &Case, device: &str) -> (CaseResult, Option<Worker>) {
+        let (started, timeout) = (Instant::now(), case.timeout.unwrap_or(self.timeout));
+        let (outcome, reason) = match worker.ask(&case.name, timeout) {
+            Answer::Result(result) => return (*result, Some(worker)),
+            Answer::Died(how) => (CaseOutcome::Crash, how),
+            Answer::Late => (CaseOutcome::Timeout, format!("it did not end within {} s", timeout.as_secs_f64())),
+        };
+        let result = self.suite.ended(case, device, outcome, vec![reason]);
+        (CaseResult { seconds: started.elapsed().as_secs_f64(), ..result }, None)
+    }
+}

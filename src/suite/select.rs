@@ -1,0 +1,245 @@
+//! Which cases of a suite are run: filters, groups, and the share of one of several machines.
+
+use super::cases::{Case, Suite};
+use crate::error::{Error, Result};
+use std::fmt;
+
+/// What was chosen. Nothing chosen is everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Parts of names, or whole names after `=`: a case that has one of them is chosen.
+    pub filters: Vec<String>,
+    /// Groups, or `AXIS=VALUE`: a case that is in one of them is chosen.
+    pub groups: Vec<String>,
+    /// One share of what filters and groups leave.
+    pub shard: Option<Shard>,
+}
+
+/// One share of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shard {
+    index: usize,
+    count: usize,
+}
+
+impl Selection {
+    /// The cases that are chosen, in the order of the suite.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when a filter or a group has no case at all: nothing that was run is no pass.
+    pub fn of<'a>(&self, suite: &'a Suite) -> Result<Vec<&'a Case>> {
+        let nothing = |what, value: &str| {
+            Err(Error::InvalidArgument {
+                what,
+                value: value.to_owned(),
+                limit: format!("no case of {} has it; `hipverify suite list` has their names and groups", suite.name),
+            })
+        };
+        if let Some(filter) = self.filters.iter().find(|f| !suite.cases.iter().any(|case| matches(case, f))) {
+            return nothing("filter", filter);
+        }
+        if let Some(group) = self.groups.iter().find(|g| !suite.cases.iter().any(|case| belongs(case, g))) {
+            return nothing("group", group);
+        }
+        let chosen = |case: &&Case| {
+            (self.filters.is_empty() || self.filters.iter().any(|f| matches(case, f)))
+                && (self.groups.is_empty() || self.groups.iter().any(|g| belongs(case, g)))
+        };
+        let cases: Vec<&Case> = suite.cases.iter().filter(chosen).collect();
+        Ok(match self.shard {
+            Some(shard) => shard.of(cases),
+            None => cases,
+        })
+    }
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filters = self.filters.iter().map(|filter| format!("--filter {filter}"));
+        let groups = self.groups.iter().map(|group| format!("--group {group}"));
+        let shard = self.shard.iter().map(|shard| format!("--shard {shard}"));
+        f.write_str(&filters.chain(groups).chain(shard).collect::<Vec<_>>().join(" "))
+    }
+}
+
+fn matches(case: &Case, filter: &str) -> bool {
+    filter.strip_prefix('=').map_or_else(|| case.name.contains(filter), |name| case.name == name)
+}
+
+fn belongs(case: &Case, group: &str) -> bool {
+    let axis = || group.split_once('=').is_some_and(|(key, value)| case.axes.iter().any(|(k, v)| k == key && v == value));
+    case.groups.iter().any(|g| g == group) || axis()
+}
+
+/// Variables by which schedulers tell a process its number and how many there are, and from which number they count.
+const SCHEDULERS: [(&str, &str, usize); 6] = [
+    ("SLURM_PROCID", "SLURM_NTASKS", 0),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0),
+    ("PMI_RANK", "PMI_SIZE", 0),
+    ("PMIX_RANK", "PMIX_SIZE", 0),
+    ("CI_NODE_INDEX", "CI_NODE_TOTAL", 1),
+    // A GitHub workflow puts strategy.job-index and strategy.job-total here: no variable has them.
+    ("JOB_INDEX", "JOB_TOTAL", 0),
+];
+
+impl Shard {
+    /// Share `index`, counted from 1, of `count`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there is no such share.
+    pub fn new(index: usize, count: usize) -> Result<Shard> {
+        if (1..=count).contains(&index) {
+            return Ok(Shard { index, count });
+        }
+        Err(Error::InvalidArgument {
+            what: "shard",
+            value: format!("{index}/{count}"),
+            limit: format!("I/N with I from 1 to N; N is {count}"),
+        })
+    }
+
+    /// The share of this process, by the variables of its scheduler; `variable` reads one. `SLURM_ARRAY_TASK_ID` counts where no step was started.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there are none, or they make no share.
+    pub fn auto(variable: impl Fn(&str) -> Option<String>) -> Result<Shard> {
+        let number = |name: &'static str| -> Result<Option<usize>> {
+            let Some(text) = variable(name) else { return Ok(None) };
+            let limit = || "a whole number".to_owned();
+            text.parse().map(Some).map_err(|_| Error::InvalidArgument { what: name, value: text.clone(), limit: limit() })
+        };
+        // An array of jobs, each with one task.
+        let array = (number("SLURM_ARRAY_TASK_ID")?, number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_COUNT")?);
+        if let (Some(id), Some(first), Some(count)) = array
+            && number("SLURM_NTASKS")?.unwrap_or(1) == 1
+        {
+            return Shard::new((id + 1).saturating_sub(first), count);
+        }
+        for (rank, size, first) in SCHEDULERS {
+            if let (Some(rank), Some(size)) = (number(rank)?, number(size)?) {
+                return Shard::new((rank + 1).saturating_sub(first), size);
+            }
+        }
+        let names = SCHEDULERS.map(|(rank, size, _)| format!("{rank} {size}")).join(", ");
+        Err(Error::InvalidArgument { what: "shard", value: "auto".to_owned(), limit: format!("none of these variables is set: {names}") })
+    }
+
+    /// Its cases: the costliest first, each to the share that has least so far, so that shares end at about the same time.
+    fn of(self, cases: Vec<&Case>) -> Vec<&Case> {
+        let mut by_cost: Vec<usize> = (0..cases.len()).collect();
+        by_cost.sort_by_key(|&i| (std::cmp::Reverse(cases[i].cost()), i));
+        let mut loads = vec![0u128; self.count];
+        let mut mine = Vec::new();
+        for i in by_cost {
+            let Some(least) = (0..self.count).min_by_key(|&share| (loads[share], share)) else { break };
+            loads[least] += cases[i].cost();
+            if least + 1 == self.index {
+                mine.push(i);
+            }
+        }
+        mine.sort_unstable();
+        mine.into_iter().map(|i| cases[i]).collect()
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = Error;
+
+    /// Reads `2/8`, or `auto`: see [`Shard::auto`].
+    fn from_str(text: &str) -> Result<Shard> {
+        if text == "auto" {
+            return Shard::auto(|name| std::env::var(name).ok());
+        }
+        let wrong =
+            || Error::InvalidArgument { what: "shard", value: text.to_owned(), limit: "it must be I/N, such as 2/8, or auto".to_owned() };
+        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
+        Shard::new(index.trim().parse().map_err(|_| wrong())?, count.trim().parse().map_err(|_| wrong())?)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::{Kernels, SuiteFile};
+    use super::*;
+
+    const SUITE: &str = "[[gemm]]\ngroups = ['nightly']\nsize = ['4x4x4', '64x64x64', '8x8x8', '128x64x64']\ntype = ['f16', 'f32']\n\
+        [[conv]]\nsize = '1 1 1 1 1 2 4 1 1 0 0'\nseed = [1, 2, 3]\n";
+
+    fn suite() -> Suite {
+        Suite::new(&SuiteFile::parse("s.toml", SUITE).unwrap(), "s.toml", Kernels::default()).unwrap()
+    }
+
+    fn chosen(suite: &Suite, filters: &[&str], groups: &[&str]) -> Result<Vec<String>> {
+        let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
+        let selection = Selection { filters: texts(filters), groups: texts(groups), shard: None };
+        Ok(selection.of(suite)?.iter().map(|case| case.name.clone()).collect())
+    }
+
+    #[test]
+    fn filters_and_groups_choose_cases() {
+        let suite = suite();
+        for (filters, groups, count, reason) in [
+            (vec![], vec![], 11, "everything"),
+            (vec!["conv"], vec![], 3, "a part of the name"),
+            (vec!["=gemm/4x4x4/f16"], vec![], 1, "the whole name: 64x64x64 has this in its own"),
+            (vec!["conv/1", "8x8x8"], vec![], 3, "either"),
+            (vec![], vec!["nightly"], 8, "a group"),
+            (vec![], vec!["type=f32"], 4, "a value of an axis"),
+            (vec!["64x64x64"], vec!["type=f32"], 1, "both; `128x64x64` has no such part"),
+        ] {
+            assert_eq!(chosen(&suite, &filters, &groups).unwrap().len(), count, "{reason}");
+        }
+        for (filters, groups, words) in
+            [(vec!["=gemm"], vec![], "filter cannot be =gemm"), (vec![], vec!["daily"], "group cannot be daily")]
+        {
+            assert!(chosen(&suite, &filters, &groups).unwrap_err().to_string().contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn shards_are_disjoint_complete_and_balanced() {
+        let suite = suite();
+        for count in [1, 2, 3, 7, 20] {
+            let shards: Vec<Vec<&Case>> = (1..=count).map(|i| Shard::new(i, count).unwrap().of(suite.cases.iter().collect())).collect();
+            let mut names: Vec<&str> = shards.iter().flatten().map(|case| case.name.as_str()).collect();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!((names.len(), shards.iter().map(Vec::len).sum::<usize>()), (11, 11), "{count} shards");
+        }
+        let cost = |i| Shard::new(i, 2).unwrap().of(suite.cases.iter().collect()).iter().map(|case| case.cost()).sum::<u128>();
+        assert!(cost(1).abs_diff(cost(2)) < cost(1) / 4, "{} {}", cost(1), cost(2));
+    }
+
+    #[test]
+    fn schedulers_tell_the_share() {
+        for (variables, found) in [
+            (vec![("SLURM_PROCID", "3"), ("SLURM_NTASKS", "4")], Ok("4/4")),
+            (vec![("SLURM_ARRAY_TASK_ID", "5"), ("SLURM_ARRAY_TASK_MIN", "4"), ("SLURM_ARRAY_TASK_COUNT", "3")], Ok("2/3")),
+            (vec![("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")], Ok("1/2")),
+            (vec![("PMI_RANK", "1"), ("PMI_SIZE", "2")], Ok("2/2")),
+            (vec![("PMIX_RANK", "1"), ("PMIX_SIZE", "2")], Ok("2/2")),
+            (vec![("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "5")], Ok("1/5")),
+            (vec![("JOB_INDEX", "0"), ("JOB_TOTAL", "5")], Ok("1/5")),
+            (vec![("PMI_RANK", "1")], Err("none of these variables")),
+            (vec![("PMI_RANK", "2"), ("PMI_SIZE", "2")], Err("3/2")),
+            (vec![("PMI_RANK", "x"), ("PMI_SIZE", "2")], Err("PMI_RANK cannot be x")),
+        ] {
+            let shard = Shard::auto(|name| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()));
+            match (shard, found) {
+                (Ok(shard), Ok(text)) => assert_eq!(shard.to_string(), text),
+                (Err(e), Err(words)) => assert!(e.to_string().contains(words), "{e}"),
+                (shard, found) => panic!("{shard:?} {found:?}"),
+            }
+        }
+        for text in ["0/2", "3/2", "1", "a/b", "1/0"] {
+            assert!(text.parse::<Shard>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Suites from their text to their results: files that are refused, cases and their names, kernels that misbehave.
+
+use super::record::{CaseOutcome, FindingKind, Side};
+use super::{Kernels, Launch, Suite, SuiteFile};
+use crate::device::Device;
+use crate::error::Result;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn suite(text: &str, kernels: Kernels) -> Result<Suite> {
+    Suite::new(&SuiteFile::parse("s.toml", text)?, "s.toml", kernels)
+}
+
+#[test]
+fn bad_files_are_refused_with_their_line() {
+    for (text, words) in [
+        ("[[gemm]]\nsize = '4x4x4'\ntyp = 'f16'", "s.toml:3: unknown key `typ`; did you mean `type`?"),
+        ("[[gem]]\nsize = '4x4x4'", "s.toml:1: unknown key `gem`; did you mean `gemm`?"),
+        ("[defaults]\nsede = 1\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `sede`; did you mean `seed`?"),
+        ("name = 'x'", "has no table of cases"),
+        ("[[gemm]]\nsize = [\n", "s.toml:2"),
+        ("[gemm]\nsize = '4x4x4'", "s.toml:1: cases stand in tables of their own: [[gemm]]"),
+        ("[[gemm]]\nsize = { m = 1 }", "s.toml:2: `size` takes a text, a number"),
+        ("[[gemm]]\nsize = []", "s.toml:2: `size` is an empty list"),
+        ("[[gemm]]\ngroups = 'nightly'\nsize = '4x4x4'", "s.toml:2: `groups` takes a list of texts"),
+        ("[[gemm]]\nsize = '4x4x4'\n[[gemm]]\nsize = '4x4x4'", "s.toml:3: a table named `gemm` is there already, at line 1"),
+        ("[[gemm]]\ntype = 'f16'", "s.toml:1: case `gemm`: `size` is missing"),
+        ("[[gemm]]\nsize = ['4x4x4', '4x0x4']", "s.toml:2: case `gemm/4x0x4`: size of a gemm cannot be 4x0x4"),
+        ("[[gemm]]\nsize = '4x4x4'\nlayout = 'nx'", "it must be nn, nt, tn or tt"),
+        ("[[gemm]]\nsize = ['4x4x4', '4x4x4']", "two cases are named `gemm/4x4x4`"),
+        ("[[gemm]]\nsize = '4x4x4'\ntype = 'f17'", "s.toml:3: case `gemm`: `type` = f17: unknown dtype"),
+        ("[[gemm]]\nsize = '4x4x4'\nkernel = 'mine'", "s.toml:3: case `gemm`: kernel cannot be mine"),
+        ("[[gemm]]\nsize = '4x4x4'\nkernel = 'gfx908'\ntype = 'f64'", "the format f64 is not supported by the models of gfx908"),
+        ("[[gemm]]\nsize = '4x4x4'\ntype = 'f64'\nrule = 'rocmlir'\nlimits = { rsm = 1 }", "unknown metric `rsm`; did you mean `rms`?"),
+        ("[[gemm]]\nsize = '4x4x4'\ntype = 'f6e2m3'\nrule = 'miopen'", "s.toml:4: case `gemm`: "),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = 'near'", "rule cannot be near"),
+        ("[[gemm]]\nsize = '4x4x4'\ndata = 'gauss:0,1'", "unknown pattern `gauss`"),
+        ("[[gemm]]\nsize = '4x4x4'\nexpected = 'maybe'", "expected cannot be maybe"),
+        ("[[gemm]]\nsize = '4x4x4'\ntimeout = 0", "timeout cannot be 0"),
+        ("[[conv]]\nsize = '1 1 1 1 1 9 4 1 1 0 0'", "s.toml:2: case `conv`: `size` = 1 1 1 1 1 9 4 1 1 0 0: window extent"),
+        ("[[conv]]\nsize = '1 1 1 1 1 2 4 1 1 0 0'\nlayout = 'nhwgc'", "layout takes three"),
+        ("[[conv]]\nsize = '1 1 1 1 1 2 4 1 1 0 0'\ndirection = 'bwd'", "fwd, bwd_data or bwd_weight"),
+        ("[[study]]\nrange = 'r0'", "`configuration` is missing"),
+        ("[[study]]\nconfiguration = 'RESNET'", "look like it"),
+        ("[[study]]\nconfiguration = 'all'\narch = 'gfx942'", "the study measured gfx908 and gfx90a"),
+        ("[kernels.mine]\n[[gemm]]\nsize = '4x4x4'", "[kernels.mine] has no `command`"),
+        ("[kernels.mine]\ncomand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `comand`; did you mean `command`?"),
+        ("[[gemm]]\nsize = '4x4x4'\nseed = [1,2,3,4,5,6,7,8,9,10]\n", ""),
+    ] {
+        match suite(text, Kernels::default()) {
+            Ok(_) => assert!(words.is_empty(), "{text}: accepted"),
+            Err(e) => assert!(!words.is_empty() && e.to_string().contains(words), "{text}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn cases_are_all_combinations_with_names_that_stay() {
+    let text = "[defaults]\nseed = [1, 2]\nrange = 'r1'\n[[gemm]]\nname = 'g'\ntype = ['f16', 'bf16']\nsize = '4x4x4'\nrule = ['exact']\n\
+        [[conv]]\nsize = ['1 1 1 1 1 2 4 1 1 0 0']\nseed = 7\n";
+    let suite = suite(text, Kernels::default()).unwrap();
+    let names: Vec<&str> = suite.cases.iter().map(|case| case.name.as_str()).collect();
+    let expected = ["g/f16/exact/1", "g/f16/exact/2", "g/bf16/exact/1", "g/bf16/exact/2", "conv/1_1_1_1_1_2_4_1_1_0_0"];
+    assert_eq!(names, expected, "a table's own axes, then those of [defaults]; a list of one is an axis, a single value is none");
+    let command = suite.command(&suite.cases[4]);
+    assert_eq!(command, "hipverify suite run s.toml --filter =conv/1_1_1_1_1_2_4_1_1_0_0");
+}
+
+#[test]
+fn fingerprints_tell_suites_apart_and_nothing_else() {
+    let of = |text: &str| suite(text, Kernels::default()).unwrap().fingerprint;
+    let base = "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }";
+    assert_eq!(of(base), of("# a comment\ndescription = 'x'\n[[gemm]]\nsize = \"4x4x4\"\n\nlimits = { rms = 1.0 }"));
+    for other in [
+        "[[gemm]]\nsize = '4x4x5'\nlimits = { rms = 1 }",
+        "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 2 }",
+        "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }\nseed = 2",
+        "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }\nexpected = 'any'",
+        "[[gemm]]\nsize = ['4x4x4']\nlimits = { rms = 1 }",
+    ] {
+        assert_ne!(of(base), of(other), "{other}");
+    }
+}
+
+#[test]
+fn included_files_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    put("main.toml", "name = 'all'\ninclude = ['common.toml']\n[[gemm]]\nname = 'mine'\nsize = '4x4x4'\n");
+    put("common.toml", "name = 'common'\n[defaults]\ntype = 'f32'\n[[gemm]]\nsize = '4x4x4'\n");
+    put("loop.toml", "include = ['loop.toml']\n");
+    put("lost.toml", "include = ['nowhere.toml']\n");
+    let open = |name: &str| SuiteFile::open(&folder.path().join(name));
+    let file = open("main.toml").unwrap();
+    assert_eq!((file.name.as_str(), file.tables[0].name.as_str(), file.tables[1].name.as_str()), ("all", "gemm", "mine"));
+    assert_eq!(file.tables[1].settings.len(), 2, "defaults are those of their own file");
+    assert!(open("loop.toml").unwrap_err().to_string().contains("includes itself"));
+    assert!(open("lost.toml").unwrap_err().to_string().contains("nowhere.toml"));
+}
+
+/// A product of 8 x 8 matrices, and what else the kernel does with the address of its result.
+fn with_kernel(misdeed: impl Fn(*mut f32, usize, &mut Launch<'_>) + Send + Sync + 'static, more: &str) -> super::record::CaseResult {
+    let runs = AtomicUsize::new(0);
+    let kernels = Kernels::default().with("mine", move |launch, _| {
+        let (a, b) = (launch.input(0).to_vec::<f32>()?, launch.input(1).to_vec::<f32>()?);
+        let element = |i: usize| (0..8).map(|k| a[i / 8 * 8 + k] * b[k * 8 + i % 8]).sum();
+        launch.write(&(0..64).map(element).collect::<Vec<f32>>())?;
+        let address = launch.output()?.as_mut_ptr().cast();
+        misdeed(address, runs.fetch_add(1, Ordering::Relaxed), launch);
+        Ok(())
+    });
+    let suite = suite(&format!("[[gemm]]\nsize = '8x8x8'\ntype = 'f32'\nkernel = 'mine'\n{more}"), kernels).unwrap();
+    suite.execute(&suite.cases[0], &Device::host())
+}
+
+#[test]
+fn kernels_that_misbehave_are_found_out() {
+    type Misdeed = fn(*mut f32, usize, &mut Launch<'_>);
+    let poke = |at: isize, value: f32| {
+        move |address: *mut f32, _: usize, _: &mut Launch<'_>| {
+            // SAFETY: the result lies between two zones of 16 KiB, and `at` is less than that away from it.
+            unsafe { address.offset(at).write_unaligned(value) }
+        }
+    };
+    assert!(with_kernel(|_, _, _| {}, "").ok, "a kernel that does what it should");
+    for (at, side, offset) in [(-1, Side::Before, -4), (64, Side::After, 256), (100, Side::After, 400)] {
+        let result = with_kernel(poke(at, 1e30), "");
+        let finding = &result.findings[0];
+        assert_eq!((finding.kind, finding.side, finding.offset), (FindingKind::RedZone, Some(side), Some(offset)), "{result:?}");
+        assert_eq!((result.outcome, result.ok, finding.buffer.as_str()), (CaseOutcome::Fail, false, "result"));
+    }
+    let unwritten: Misdeed = |address, run, _| {
+        let poison = if run == 0 { f32::from_bits(0x5555_5555) } else { f32::NAN };
+        // SAFETY: element 9 of the 64 of the result.
+        unsafe { address.add(9).write_unaligned(poison) }
+    };
+    let repeats_not: Misdeed = |address, run, _| {
+        // SAFETY: element 5 of the 64 of the result.
+        unsafe { address.add(5).write_unaligned(run as f32 * 1e-9) }
+    };
+    let changes_input: Misdeed = |_, _, launch| {
+        let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
+        // SAFETY: element 3 of the 64 of the second input, which is not read until the case is over.
+        unsafe { input.add(3).write_unaligned(7.0) }
+    };
+    for (misdeed, expected) in [
+        (unwritten, vec![(FindingKind::Unwritten, "result", Some(36))]),
+        (repeats_not, vec![(FindingKind::NotRepeatable, "result", Some(20))]),
+        // The second run computes with what the first has left: its row 0 of B differs, and so do all results of column 3.
+        (changes_input, vec![(FindingKind::InputChanged, "b", None), (FindingKind::NotRepeatable, "result", Some(12))]),
+    ] {
+        let result = with_kernel(misdeed, "");
+        let found: Vec<_> = result.findings.iter().map(|f| (f.kind, f.buffer.as_str(), f.offset)).collect();
+        assert_eq!(found, expected, "{result:?}");
+        assert!(!result.ok && result.outcome == CaseOutcome::Fail);
+    }
+}
+
+#[test]
+fn a_kernel_that_need_not_repeat_has_to_pass_each_time() {
+    let nudge = |by: f32| {
+        move |address: *mut f32, run: usize, _: &mut Launch<'_>| {
+            // SAFETY: the first element of the result.
+            unsafe { address.write_unaligned(address.read_unaligned() + run as f32 * by) }
+        }
+    };
+    for (by, more, ok, reason) in [
+        (1e-7, "", false, "other bits"),
+        (1e-7, "repeatable = false", true, "other bits that are allowed"),
+        (1.0, "repeatable = false", false, "the second run is wrong"),
+    ] {
+        let result = with_kernel(nudge(by), more);
+        assert_eq!(result.ok, ok, "{reason}: {result:?}");
+    }
+}
+
+#[test]
+fn outcomes_are_those_of_the_comparison_and_its_limits() {
+    let run = |text: &str| {
+        let suite = suite(text, Kernels::default().with("broken", |_, _| Err("no such instruction".into()))).unwrap();
+        suite.execute(&suite.cases[0], &Device::host())
+    };
+    for (more, outcome, ok, words) in [
+        ("", CaseOutcome::Pass, true, ""),
+        ("rule = 'exact'", CaseOutcome::Fail, false, "elements differ"),
+        ("rule = 'exact'\nexpected = 'fail'", CaseOutcome::Fail, true, "elements differ"),
+        ("rule = 'atol=1e9'", CaseOutcome::Untrusted, false, ""),
+        ("rule = 'atol=1e9'\nexpected = 'untrusted'", CaseOutcome::Untrusted, true, ""),
+        ("limits = { rms = 1e-9 }", CaseOutcome::Fail, false, "rms is"),
+        ("limits = { rms = 1 }", CaseOutcome::Pass, true, ""),
+        ("kernel = 'broken'", CaseOutcome::Error, false, "no such instruction"),
+        ("kernel = 'broken'\nexpected = 'fail'", CaseOutcome::Error, false, "no such instruction"),
+        ("kernel = 'fma@gpu:99'", CaseOutcome::Error, false, "gpu"),
+    ] {
+        let result = run(&format!("[[gemm]]\nsize = '16x16x64'\n{more}"));
+        assert_eq!((result.outcome, result.ok), (outcome, ok), "{more}: {result:?}");
+        assert!(result.reasons.concat().to_lowercase().contains(words), "{more}: {:?}", result.reasons);
+    }
+}
+
+#[test]
+fn the_study_gives_the_numbers_of_the_replay() {
+    let suite = suite("[[study]]\nconfiguration = 'conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16'", Kernels::default()).unwrap();
+    let result = suite.execute(&suite.cases[0], &Device::host());
+    let numbers: Vec<(&str, f64)> = result.metrics.iter().map(|m| (m.name.as_str(), m.value)).collect();
+    assert_eq!((result.ok, numbers.len(), numbers[0]), (true, 14, ("elements", 4.0 * 32.0 * 4.0 * 4.0)), "{result:?}");
+    assert_eq!(numbers[1..5].iter().map(|(_, n)| n).sum::<f64>(), numbers[0].1, "every element is exact, one, more or unknown");
+}
+
+/// Results pass through JSON from worker to file to merged file.
+#[test]
+fn numbers_survive_being_read_and_written() {
+    // Each is another number when it is read by a reader that takes the nearest but one.
+    for x in [5.4319865105531934e-8, 1.4188627802540978e-7, 0.1 + 0.2, f64::MIN_POSITIVE, f64::MAX] {
+        let read: f64 = serde_json::from_str(&serde_json::to_string(&x).unwrap()).unwrap();
+        assert_eq!(read.to_bits(), x.to_bits(), "{x:e}");
+    }
+}
+
+#[test]
+fn schemas_of_editors_are_those_of_the_reader() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/suite.schema.json");
+    let stored: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    assert_eq!(stored, super::schema(), "`hipverify suite schema > docs/suite.schema.json` writes it anew");
+}
