@@ -401,7 +401,7 @@ fn more_than_2_to_33_elements(target: &Target) -> Result<()> {
         a.fill(&uniform)?;
         r.fill(&uniform)?;
         for at in wrong {
-            fill(&mut a.strided_mut(Layout::strided(&[1], &[1], at)?)?, &"constant:96".parse()?)?;
+            fill(&mut a.strided_mut(Layout::strided(&[1], &[1], at)?)?, &"constant:96".parse::<FillSpec>()?)?;
         }
         let options = Options::default().explain(Explain::Always);
         let report = gpu_verify_with(&a, &r, &Tolerance::new(1e-3, 1e-3)?, &options)?;
