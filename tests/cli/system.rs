@@ -38,7 +38,7 @@ fn little_memory_is_an_error() {
             assert_eq!(code == Some(0), String::from_utf8_lossy(&output.stdout).contains("PASS"), "{what}");
         }
     }
-    assert!(errors > 2 && passes > 2, "{errors} errors and {passes} passes: not all was tried");
+    assert!(errors > 0 && passes > 2, "{errors} errors and {passes} passes: not all was tried");
 }
 
 /// Whatever is written where: an error that names the target, and nothing is left behind.
