@@ -1068,12 +1068,19 @@ fn suites_are_listed_shown_and_run() {
         ("suite run mine.toml --device host", 1, "hipverify suite run mine.toml --filter =strict", "a failure says how to run it alone"),
         ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
         ("suite list", 0, "smoke 45 cases", "suites without a file"),
+        ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
+        ("suite list fp16-study --filter CHECK_PADDING3 --group kernel=xdlops", 0, "r0/gfx908/xdlops/pv", "the study"),
         ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
         ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
         ("suite run bad.toml", 2, "error: bad.toml:2: unknown key `sice`; did you mean `size`?", "a key that is none"),
         ("suite run smoke --shard 3/2", 2, "3/2", "a share that is none"),
         ("suite run smoke --filter nothing", 2, "filter cannot be nothing", "a filter without a case"),
-        ("suite run nowhere", 2, "nowhere: no such file, and no suite that comes with hipverify; those are smoke", "no suite"),
+        (
+            "suite run nowhere",
+            2,
+            "nowhere: no such file, and no suite that comes with hipverify; those are smoke ck fp16-study",
+            "no suite",
+        ),
         ("suite show smoke nothing", 2, "smoke has no case `nothing`", "no case"),
     ] {
         let run = folder.run(line);

@@ -5,7 +5,11 @@ use crate::error::{Error, Result};
 use std::path::Path;
 
 /// Name and text of each.
-const SUITES: [(&str, &str); 1] = [("smoke", include_str!("../../suites/smoke.toml"))];
+const SUITES: [(&str, &str); 3] = [
+    ("smoke", include_str!("../../suites/smoke.toml")),
+    ("ck", include_str!("../../suites/ck.toml")),
+    ("fp16-study", include_str!("../../suites/fp16-study.toml")),
+];
 
 impl SuiteFile {
     /// The suites that come with the crate: their names.

@@ -246,6 +246,7 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
         [DType::F8E4M3, DType::F16],
         [DType::I8, DType::F32],
         [DType::I64, DType::I64],
+        [DType::U64, DType::U64],
         [DType::I64, DType::I32],
     ] {
         for options in [Options::counts(), Options::default(), Options::default().histograms(true)] {

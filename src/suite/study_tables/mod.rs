@@ -1,6 +1,6 @@
 //! The tables of the fp16 study of 2022 from a run, each figure beside the published one with the difference.
 //!
-//! A run has a case a test: axes `config`, `range`, `kernel`, `validator`, `arch`, `variant`, and the metrics of the study's line. Where the text does not say what a
+//! A run has a case a test: axes `configuration`, `range`, `kernel`, `validator`, `arch`, `variant`, and the metrics of the study's line. Where the text does not say what a
 //! figure is a mean of, the table's note does; that was found with the lines that the study kept. Three things follow the study's figures rather than its
 //! text: a test whose metric is infinite is left out of means and maxima; the largest maxEpsilonDiff of r4 and r5, and whether it is at most 1, are in the spacing
 //! above a power of two, where the line has the one below.
@@ -100,7 +100,7 @@ impl<'a> Tests<'a> {
         let test = |case: &'a CaseResult| {
             let axis = |name: &str| case.axes.iter().find(|(axis, _)| axis == name).map(|(_, value)| value.as_str());
             let first = axis("variant").is_none_or(|variant| variant == Variant::First.name());
-            axis("config").filter(|_| first && case.metrics.iter().any(|m| m.name == "max_eps"))?;
+            axis("configuration").filter(|_| first && case.metrics.iter().any(|m| m.name == "max_eps"))?;
             Some(Test { arch: axis("arch")?, range: axis("range")?, combination: (axis("kernel")?, axis("validator")?), case })
         };
         Tests(run.cases.iter().filter_map(test).collect())
@@ -180,7 +180,8 @@ pub fn tables(run: &Run) -> Result<String> {
         return Err(Error::InvalidArgument {
             what: "run",
             value: run.source.clone(),
-            limit: "tests of the study have axes config, range, kernel, validator and arch, and the metric max_eps; no case has".to_owned(),
+            limit: "tests of the study have axes configuration, range, kernel, validator and arch, and the metric max_eps; no case has"
+                .to_owned(),
         });
     }
     let mut out = format!("{}: {} tests of the study\n", run.source, tests.0.len());
@@ -342,7 +343,8 @@ mod tests {
     use crate::suite::record::{CaseOutcome, Expected, MetricValue, RunHeader, SCHEMA};
 
     fn test(arch: &str, range: &str, (kernel, validator): Combination, metrics: &[(&str, f64)]) -> CaseResult {
-        let axes = [("config", "c"), ("range", range), ("kernel", kernel), ("validator", validator), ("arch", arch), ("variant", "first")];
+        let axes =
+            [("configuration", "c"), ("range", range), ("kernel", kernel), ("validator", validator), ("arch", arch), ("variant", "first")];
         CaseResult {
             case: String::new(),
             groups: Vec::new(),
