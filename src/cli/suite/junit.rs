@@ -31,7 +31,7 @@ fn status(result: &CaseResult) -> TestCaseStatus {
     }
     let kind = if result.outcome == CaseOutcome::Error { NonSuccessKind::Error } else { NonSuccessKind::Failure };
     let mut status = TestCaseStatus::non_success(kind);
-    let word = super::screen::word_of(result.outcome);
+    let word = result.outcome.word();
     let reasons = result.reasons.join("\n");
     let message = result.reasons.first().map_or_else(|| word.to_owned(), |reason| format!("{word}: {reason}"));
     status.set_message(message).set_type(word).set_description(format!("{reasons}\n{}\n", result.command));

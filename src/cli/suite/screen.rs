@@ -26,7 +26,7 @@ pub(super) fn summary(suite: &Suite, selected: usize, results: &[CaseResult], he
         let reason = result.reasons.first().map_or_else(|| format!("{:?} was expected", result.expected).to_lowercase(), |r| plain(r));
         out += &format!(
             "{BAD}{:<9}{BAD:#} {}   {reason}\n          {DIM}{}{DIM:#}\n",
-            word_of(result.outcome),
+            result.outcome.word(),
             plain(&result.case),
             plain(&result.command)
         );
@@ -39,13 +39,11 @@ pub(super) fn summary(suite: &Suite, selected: usize, results: &[CaseResult], he
 
 /// A line a table of the suite: how its cases ended.
 fn by_table(results: &[CaseResult]) -> String {
-    const COLUMNS: [CaseOutcome; 6] =
-        [CaseOutcome::Pass, CaseOutcome::Untrusted, CaseOutcome::Fail, CaseOutcome::Error, CaseOutcome::Crash, CaseOutcome::Timeout];
-    let present: Vec<CaseOutcome> = COLUMNS.into_iter().filter(|o| results.iter().any(|r| r.outcome == *o)).collect();
+    let present: Vec<CaseOutcome> = CaseOutcome::ALL.into_iter().filter(|o| results.iter().any(|r| r.outcome == *o)).collect();
     let headings: Vec<String> = ["", ">cases"]
         .map(str::to_owned)
         .into_iter()
-        .chain(present.iter().map(|o| format!(">{}", word_of(*o))))
+        .chain(present.iter().map(|o| format!(">{}", o.word())))
         .chain([">seconds".to_owned()])
         .collect();
     let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
@@ -70,16 +68,4 @@ fn by_table(results: &[CaseResult]) -> String {
         .enumerate()
         .map(|(i, line)| if i == 0 { format!("  {DIM}{line}{DIM:#}\n") } else { format!("  {line}\n") })
         .collect()
-}
-
-/// An outcome in a word.
-pub(super) fn word_of(outcome: CaseOutcome) -> &'static str {
-    match outcome {
-        CaseOutcome::Pass => "pass",
-        CaseOutcome::Untrusted => "untrusted",
-        CaseOutcome::Fail => "fail",
-        CaseOutcome::Error => "error",
-        CaseOutcome::Crash => "crash",
-        CaseOutcome::Timeout => "timeout",
-    }
 }

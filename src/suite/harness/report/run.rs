@@ -42,22 +42,6 @@ pub(super) struct Summary<'a> {
     pub(super) seconds: f64,
 }
 
-/// Every outcome, the worst first.
-pub(super) const OUTCOMES: [CaseOutcome; 6] =
-    [CaseOutcome::Crash, CaseOutcome::Timeout, CaseOutcome::Error, CaseOutcome::Fail, CaseOutcome::Untrusted, CaseOutcome::Pass];
-
-/// The word for an outcome, as the file has it.
-pub(super) fn word(outcome: CaseOutcome) -> &'static str {
-    match outcome {
-        CaseOutcome::Pass => "pass",
-        CaseOutcome::Untrusted => "untrusted",
-        CaseOutcome::Fail => "fail",
-        CaseOutcome::Error => "error",
-        CaseOutcome::Crash => "crash",
-        CaseOutcome::Timeout => "timeout",
-    }
-}
-
 /// What the first line says before all of it is believed.
 #[derive(serde::Deserialize)]
 struct Version {
@@ -142,7 +126,7 @@ impl Run {
             truncated: self.truncated,
             ok: self.ok(),
             unexpected: self.cases.iter().filter(|case| !case.ok).count(),
-            outcomes: OUTCOMES.iter().map(|&o| (word(o), count(o))).filter(|&(_, n)| n > 0).collect(),
+            outcomes: CaseOutcome::ALL.iter().rev().map(|&o| (o.word(), count(o))).filter(|&(_, n)| n > 0).collect(),
             seconds: self.cases.iter().map(|case| case.seconds).sum(),
         }
     }

@@ -110,6 +110,24 @@ pub enum CaseOutcome {
     Timeout,
 }
 
+impl CaseOutcome {
+    /// Every outcome, the best first.
+    pub const ALL: [CaseOutcome; 6] = [Self::Pass, Self::Untrusted, Self::Fail, Self::Error, Self::Timeout, Self::Crash];
+
+    /// The word for the outcome, as files of results have it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Untrusted => "untrusted",
+            Self::Fail => "fail",
+            Self::Error => "error",
+            Self::Crash => "crash",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
 impl Expected {
     /// Whether `outcome` is the expected one. No error, crash or timeout ever is, and [`Expected::Any`] accepts every verdict.
     #[must_use]
@@ -354,6 +372,14 @@ mod tests {
     }
 
     #[test]
+    fn the_word_of_an_outcome_is_that_of_the_file() {
+        for outcome in CaseOutcome::ALL {
+            assert_eq!(serde_json::to_string(&outcome).unwrap(), format!("{:?}", outcome.word()));
+            assert_eq!(CaseOutcome::ALL.iter().filter(|o| **o == outcome).count(), 1, "{outcome:?}");
+        }
+    }
+
+    #[test]
     fn what_is_expected() {
         use CaseOutcome as O;
         for (expected, accepted) in [
@@ -362,7 +388,7 @@ mod tests {
             (Expected::Fail, vec![O::Fail]),
             (Expected::Any, vec![O::Pass, O::Untrusted, O::Fail]),
         ] {
-            for outcome in [O::Pass, O::Untrusted, O::Fail, O::Error, O::Crash, O::Timeout] {
+            for outcome in O::ALL {
                 assert_eq!(expected.accepts(outcome), accepted.contains(&outcome), "{expected:?} {outcome:?}");
             }
         }

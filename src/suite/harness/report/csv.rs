@@ -3,7 +3,7 @@
 
 use super::comparison::Comparison;
 use super::numbers::numbers;
-use super::run::{Run, word};
+use super::run::Run;
 use crate::suite::record::CaseResult;
 use std::io::{self, Write};
 
@@ -47,7 +47,7 @@ pub(super) fn comparison(out: &mut dyn Write, comparison: &Comparison<'_>) -> io
     for case in &comparison.cases {
         let sides = [case.old, case.new];
         let mut cells = vec![case.name.to_owned(), case.change.words().to_owned()];
-        cells.extend(sides.map(|side| side.map_or("", |case| word(case.outcome)).to_owned()));
+        cells.extend(sides.map(|side| side.map_or("", |case| case.outcome.word()).to_owned()));
         cells.extend(sides.map(|side| optional(side.map(|case| case.seconds))));
         let value = |side: Option<&CaseResult>, name| {
             side.and_then(|case| numbers(case).into_iter().find(|number| number.name == name).map(|number| number.value))
@@ -61,7 +61,7 @@ pub(super) fn comparison(out: &mut dyn Write, comparison: &Comparison<'_>) -> io
 fn fixed(case: &CaseResult) -> [String; 9] {
     [
         case.case.clone(),
-        word(case.outcome).to_owned(),
+        case.outcome.word().to_owned(),
         format!("{:?}", case.expected).to_lowercase(),
         case.ok.to_string(),
         case.groups.join(" "),

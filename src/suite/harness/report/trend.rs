@@ -3,7 +3,7 @@
 use super::document::Block;
 use super::numbers::{Json, numbers, used};
 use super::overview::{moment, verdict};
-use super::run::{OUTCOMES, Run, word};
+use super::run::Run;
 use crate::suite::record::{CaseOutcome, CaseResult};
 use crate::verify::short;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ pub(super) fn document(runs: &[Run], most: usize) -> Vec<Block> {
         runs.len(),
         rows.len()
     );
-    let letters: Vec<String> = OUTCOMES.iter().rev().map(|&outcome| format!("{} {}", letter(outcome), word(outcome))).collect();
+    let letters: Vec<String> = CaseOutcome::ALL.iter().map(|&outcome| format!("{} {}", letter(outcome), outcome.word())).collect();
     let mut blocks = vec![
         Block::Headline(verdict(newest), title),
         Block::Facts(vec![("outcomes", format!("{}, - not run; the oldest run first", letters.join(", ")))]),

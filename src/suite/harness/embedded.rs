@@ -6,9 +6,9 @@ use std::path::Path;
 
 /// Name and text of each.
 const SUITES: [(&str, &str); 3] = [
-    ("smoke", include_str!("../../suites/smoke.toml")),
-    ("ck", include_str!("../../suites/ck.toml")),
-    ("fp16-study", include_str!("../../suites/fp16-study.toml")),
+    ("smoke", include_str!("../../../suites/smoke.toml")),
+    ("ck", include_str!("../../../suites/ck.toml")),
+    ("fp16-study", include_str!("../../../suites/fp16-study.toml")),
 ];
 
 impl SuiteFile {

@@ -3,10 +3,10 @@
 use super::cases::Values;
 use super::metrics::limited;
 use super::record::MetricValue;
-use super::replay::{Configuration, Kernel, Metrics, Outcome, Range, Replay, Validator, Variant, configurations};
 use crate::device::Device;
 use crate::error::Result;
 use crate::matrix_core::Arch;
+use crate::suite::replay::{Configuration, Kernel, Metrics, Outcome, Range, Replay, Validator, Variant, configurations};
 use std::sync::OnceLock;
 
 /// The names of the 14 numbers of a line, in its order.

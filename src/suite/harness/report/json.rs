@@ -2,7 +2,7 @@
 
 use super::comparison::{Change, Comparison, Difference};
 use super::numbers::{Json, numbers};
-use super::run::{Run, Summary, word};
+use super::run::{Run, Summary};
 use super::trend;
 use crate::suite::record::CaseResult;
 use serde::Serialize;
@@ -52,7 +52,7 @@ struct Row<'a> {
 }
 
 fn side(case: &CaseResult) -> Side {
-    Side { outcome: word(case.outcome), ok: case.ok, seconds: case.seconds }
+    Side { outcome: case.outcome.word(), ok: case.ok, seconds: case.seconds }
 }
 
 fn document(content: Content<'_>) -> Document<'_> {

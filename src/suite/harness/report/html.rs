@@ -6,7 +6,7 @@
 use super::comparison::{Change, Comparison};
 use super::numbers::{Json, numbers, used};
 use super::overview::{moment, verdict};
-use super::run::{Run, Summary, word};
+use super::run::{Run, Summary};
 use super::{View, trend};
 use crate::suite::record::CaseResult;
 use crate::verify::{grouped, short};
@@ -202,7 +202,7 @@ fn cell(case: &CaseResult, columns: &HashMap<&str, usize>) -> Cell {
             *place = Some(Json(number.value));
         }
     }
-    Cell { outcome: word(case.outcome), ok: case.ok, seconds: case.seconds, values }
+    Cell { outcome: case.outcome.word(), ok: case.ok, seconds: case.seconds, values }
 }
 
 /// JSON inside a script element: without `<` nothing in it can end the element.

@@ -3,7 +3,7 @@
 use super::document::{Block, Entry};
 use super::numbers::{Json, Number, numbers};
 use super::overview::{entry, moment};
-use super::run::{Run, word};
+use super::run::Run;
 use crate::suite::record::CaseResult;
 use crate::verify::short;
 use serde::Serialize;
@@ -182,7 +182,7 @@ fn list(comparison: &Comparison<'_>, change: Change, most: usize) -> Option<Bloc
     let item = |case: &&Compared<'_>| match case.new {
         Some(new) if change == Change::NewFailure => entry(new),
         new => Entry {
-            word: new.or(case.old).map_or("", |case| word(case.outcome)),
+            word: new.or(case.old).map_or("", |case| case.outcome.word()),
             name: case.name.to_owned(),
             why: Vec::new(),
             command: String::new(),

@@ -2,7 +2,7 @@
 
 use super::document::{Block, Entry};
 use super::numbers::used;
-use super::run::{Run, word};
+use super::run::Run;
 use crate::suite::record::{CaseOutcome, CaseResult, Expected};
 use crate::verify::{grouped, short};
 use chrono::DateTime;
@@ -64,7 +64,7 @@ pub(super) fn moment(seconds: u64) -> String {
 
 /// What is to be said about a case that did not end as expected.
 pub(super) fn entry(case: &CaseResult) -> Entry {
-    Entry { word: word(case.outcome), name: case.case.clone(), why: why(case), command: case.command.clone() }
+    Entry { word: case.outcome.word(), name: case.case.clone(), why: why(case), command: case.command.clone() }
 }
 
 /// Why a case is not as expected: reasons, then findings, then the likely cause.

@@ -10,11 +10,11 @@
 mod published;
 
 use super::record::CaseResult;
-use super::replay::{Configuration, Histograms, Kernel, Range, Replay, Validator, Variant};
 use super::report::Run;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::matrix_core::Arch;
+use crate::suite::replay::{Configuration, Histograms, Kernel, Range, Replay, Validator, Variant};
 use published::{BETTER, Combination, Printed, RANGES, TABLES, WORST};
 use std::fmt::Write as _;
 

@@ -1,0 +1,39 @@
+//! Suites of cases, their runs, and reports on them.
+//!
+//! A [`SuiteFile`] (TOML) becomes a [`Suite`] of [`Case`]s, a [`Selection`] chooses some, a [`Runner`] hands each to a kernel and judges what comes out.
+//! A [`ResultFile`] holds one line of JSON a case ([`record`]), from which [`report`] and [`study_tables`] make everything else.
+
+mod cases;
+mod command;
+mod details;
+mod embedded;
+mod execute;
+mod file;
+mod guard;
+mod kernel;
+mod keys;
+mod metrics;
+mod problem;
+pub mod record;
+pub mod report;
+mod results;
+mod rule;
+mod run;
+mod select;
+mod study;
+pub mod study_tables;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod worker;
+
+pub use {
+    cases::{Case, Suite},
+    file::{KernelEntry, Line, Setting, SuiteFile, Table, Value, schema},
+    guard::{Guard, Poison, RedZone, Unwritten},
+    kernel::{KernelError, Kernels, Launch},
+    keys::{Key, Kind, Takes},
+    results::{ResultFile, write_results},
+    run::Runner,
+    select::{Selection, Shard},
+};
