@@ -4,6 +4,7 @@
 //! module works the same on both; what differs is told by [`Device::name`] and [`Device::why`], never by behaviour:
 //! the same operation on the same data gives the same bits.
 
+mod code_object;
 mod event;
 mod graph;
 pub(crate) mod hash;

@@ -1,5 +1,6 @@
 //! Kernels of the caller's own, to be put under test.
 
+use super::code_object;
 use super::hip::{Code, launch};
 use super::{Backend, Device, Stream};
 use crate::error::{Error, Result};
@@ -49,6 +50,29 @@ impl Module {
             Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
             Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::compile(gpu, name, source)? }),
         }
+    }
+
+    /// As [`compile`](Module::compile), with the compiler's options as given (`-O3`, `-DTILE=16`, `-I...`) and no others but the architecture: that of
+    /// [`compile`](Module::compile) has those of this crate's own kernels, `-ffp-contract=off` among them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compile_with(device: &Device, name: &str, source: &str, options: &[&str]) -> Result<Module> {
+        match device.backend() {
+            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
+            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::compile_with(gpu, name, source, options)? }),
+        }
+    }
+
+    /// Loads a code object (called `name` in messages) that may be anything: an ELF file, a bundle of clang's or a fat binary of NVIDIA's, whose headers lead
+    /// nowhere outside of it.
+    ///
+    /// # Errors
+    /// [`Error::File`] when it is none of these or is not whole; those of [`load`](Module::load).
+    pub fn from_image(device: &Device, name: &str, image: &[u8]) -> Result<Module> {
+        code_object::check(image).map_err(|reason| Error::File { path: name.to_owned(), reason })?;
+        // SAFETY: what the headers lead to has just been seen to lie in the image.
+        unsafe { Module::load(device, image) }
     }
 
     /// The device that the module is loaded on.

@@ -209,6 +209,26 @@ impl ConvParam {
         &self.output
     }
 
+    /// Strides of the window.
+    pub fn strides(&self) -> &[usize] {
+        &self.strides
+    }
+
+    /// Distances of the filter's elements.
+    pub fn dilations(&self) -> &[usize] {
+        &self.dilations
+    }
+
+    /// Zeros before the image.
+    pub fn left_pads(&self) -> &[usize] {
+        &self.left_pads
+    }
+
+    /// Zeros after the image.
+    pub fn right_pads(&self) -> &[usize] {
+        &self.right_pads
+    }
+
     /// The layout of the tensor of that role.
     pub fn layout(&self, role: Role) -> &ConvLayout {
         match role {

@@ -75,6 +75,16 @@ pub fn compile(rtc: &Rtc, name: &str, source: &str, arch: &str) -> Result<Vec<u8
     rtc.compile(name, source, &headers, &options.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Compiles a source that is none of ours for `arch`, with these options, and without our headers but the one of HIP.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with(rtc: &Rtc, name: &str, source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, RtcError> {
+    let target = format!("--offload-arch={arch}");
+    let headers: Vec<_> = headers().take(1).collect();
+    rtc.compile(name, source, &headers, &[target.as_str()].into_iter().chain(options.iter().copied()).collect::<Vec<_>>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

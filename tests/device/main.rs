@@ -30,6 +30,8 @@ mod references;
 mod same_bits;
 mod standin;
 mod suite;
+#[cfg(feature = "suite")]
+mod suite_kernels;
 mod target;
 mod tensors;
 
@@ -57,6 +59,8 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("reduce_max", reduce_max::TESTS),
     ("references", references::TESTS),
     ("same_bits", same_bits::TESTS),
+    #[cfg(feature = "suite")]
+    ("suite_kernels", suite_kernels::TESTS),
 ];
 
 fn main() -> ExitCode {

@@ -62,6 +62,15 @@ impl Code {
         unsafe { Code::load(device, name, &image) }
     }
 
+    /// As [`compile`](Code::compile), with the caller's options and none of ours.
+    pub(crate) fn compile_with(device: &'static HipDevice, name: &str, source: &str, options: &[&str]) -> Result<Code> {
+        device.enter()?;
+        let image = device.runtime().rtc().and_then(|rtc| kernels::compile_with(rtc, name, source, device.arch(), options));
+        let image = image.map_err(|e| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log: e.to_string() })?;
+        // SAFETY: hipRTC has just made the image and told its size.
+        unsafe { Code::load(device, name, &image) }
+    }
+
     fn image(device: &'static HipDevice, name: &str, source: &str) -> Result<Vec<u8>> {
         let image = device.runtime().rtc().and_then(|rtc| kernels::compile(rtc, name, source, device.arch()));
         image.map_err(|e| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log: e.to_string() })

@@ -1,7 +1,7 @@
 //! The cases of a suite: every combination of the values of a table's axes, checked, each with a name that stays the same.
 
 use super::file::{Line, Setting, SuiteFile, Table, Value};
-use super::kernel::{Kernel, Kernels};
+use super::kernel::{Entries, Kernel, Kernels};
 use super::keys::Kind;
 use super::problem::{Problem, Product, direction};
 use super::record::Expected;
@@ -111,10 +111,10 @@ impl Suite {
     /// # Errors
     /// [`Error::File`] with line and case, when a value is none of its key's, or values do not fit each other.
     pub fn new(file: &SuiteFile, source: &str, kernels: Kernels) -> Result<Suite> {
-        let mut cases = Vec::new();
+        let (mut cases, entries) = (Vec::new(), Entries::new(&file.kernels));
         let (mut names, mut hash) = (HashSet::new(), Fnv::new());
         for table in &file.tables {
-            let reader = TableReader { file, table, kernels: &kernels };
+            let reader = TableReader { entries: &entries, table, kernels: &kernels };
             for choice in combinations(table)? {
                 let case = reader.case(&choice)?;
                 if !names.insert(case.name.clone()) {
@@ -122,7 +122,7 @@ impl Suite {
                 }
                 hash.add(&case.name);
                 choice.values.iter().for_each(|(setting, value)| hash.add(&format!("{}={value}", setting.key.name)));
-                hash.add(&format!("{:?} {:?} {:?}", case.expected, case.limits, command(&case)));
+                hash.add(&format!("{:?} {:?} {:?}", case.expected, case.limits, described(&case)));
                 cases.push(case);
             }
         }
@@ -173,7 +173,7 @@ fn combinations(table: &Table) -> Result<Vec<Choice<'_>>> {
             Value::One(value) if value == "all" && setting.key.name == "configuration" => (setting, study::names(), true),
             Value::One(value) => (setting, vec![value.as_str()], false),
             Value::List(list) => (setting, list.iter().map(String::as_str).collect(), true),
-            Value::Numbers(_) => (setting, Vec::new(), false),
+            Value::Numbers(_) | Value::Texts(_) => (setting, Vec::new(), false),
         })
         .collect();
     let count = expanded.iter().try_fold(1usize, |n, (_, values, _)| n.checked_mul(values.len()).filter(|&n| n <= MOST));
@@ -193,7 +193,7 @@ fn combinations(table: &Table) -> Result<Vec<Choice<'_>>> {
 
 /// Makes the cases of one table.
 struct TableReader<'a> {
-    file: &'a SuiteFile,
+    entries: &'a Entries,
     table: &'a Table,
     kernels: &'a Kernels,
 }
@@ -247,7 +247,8 @@ impl TableReader<'_> {
         };
         let input: DType = of("type").parsed("f16")?;
         let output: DType = of("output").parsed(input.name())?;
-        let kernel = Kernel::parse(of("kernel").text("fma"), input, &self.file.kernels, self.kernels).map_err(|e| of("kernel").error(e))?;
+        let kernel = Kernel::parse(of("kernel").text("fma"), input, &problem, self.entries, self.kernels);
+        let kernel = kernel.map_err(|e| of("kernel").error(e))?;
         let tensors = Tensors {
             problem,
             dtypes: [input, output],
@@ -288,11 +289,12 @@ impl TableReader<'_> {
     }
 }
 
-/// The program that a case runs, where it runs one.
-fn command(case: &Case) -> Option<&[String]> {
+/// What the file says of the case's kernel, where it describes one.
+fn described(case: &Case) -> Option<Vec<String>> {
     match &case.work {
         Work::Tensors(t) => match &t.kernel {
-            Kernel::Command(entry) => Some(&entry.command),
+            Kernel::Command(entry) => Some(entry.command.clone()),
+            Kernel::Module(module, _) => Some(module.entry().words()),
             Kernel::Arithmetic { .. } | Kernel::Closure(_) => None,
         },
         Work::Study(_) => None,

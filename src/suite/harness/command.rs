@@ -1,6 +1,6 @@
 //! A program as a kernel under test: inputs and result are tensor files in a folder of its own.
 
-use super::file::KernelEntry;
+use super::entry::ProgramEntry;
 use super::kernel::{KernelError, Launch};
 use crate::dtype::DType;
 use crate::files::{Format, Output, ReadOptions, TensorFile, write};
@@ -19,7 +19,7 @@ fn file_name(tensor: &str, dtype: DType) -> (String, Format) {
 }
 
 /// Runs the program in a new folder with the inputs and `case.json`, and reads `result.npy` or `result.safetensors`.
-pub(crate) fn run(entry: &KernelEntry, launch: &mut Launch<'_>) -> Result<(), KernelError> {
+pub(crate) fn run(entry: &ProgramEntry, launch: &mut Launch<'_>) -> Result<(), KernelError> {
     let folder = tempfile::Builder::new().prefix("hipverify-case-").tempdir()?;
     let mut files = serde_json::Map::new();
     for (name, guard) in launch.inputs() {
@@ -40,7 +40,7 @@ pub(crate) fn run(entry: &KernelEntry, launch: &mut Launch<'_>) -> Result<(), Ke
     read(&folder.path().join(&result), launch)
 }
 
-fn execute(entry: &KernelEntry, folder: &Path) -> Result<(), KernelError> {
+fn execute(entry: &ProgramEntry, folder: &Path) -> Result<(), KernelError> {
     // What is there relative to the suite is meant so: the program itself, and arguments that are files.
     let local = |word: &String| match entry.folder.join(word).canonicalize() {
         Ok(path) if path.is_file() => path.into_os_string(),

@@ -3,6 +3,7 @@
 //! Invariants: keys are known ones and take what the table of [`keys`](super::keys) says; tables have distinct names; what an included file defines comes first;
 //! keys keep the order of the file, those of `[defaults]` after a table's own.
 
+use super::entry::KernelEntry;
 use super::keys::{self, KERNEL, Key, Kind, TOP, Takes, suggestion};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
@@ -56,15 +57,8 @@ pub enum Value {
     List(Vec<String>),
     /// Numbers by name.
     Numbers(Vec<(String, f64)>),
-}
-
-/// A kernel under test that the file describes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct KernelEntry {
-    /// A program and its arguments.
-    pub command: Vec<String>,
-    /// The folder of the file, in which a program's relative path is looked for.
-    pub folder: PathBuf,
+    /// Texts by name.
+    Texts(Vec<(String, String)>),
 }
 
 /// A line of a file.
@@ -264,19 +258,13 @@ fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(Str
     let mut out = Vec::new();
     for (name, value) in in_order(table_of(source, value, "[kernels]")?) {
         let what = format!("[kernels.{}]", name.get_ref());
-        let mut command = Vec::new();
-        for (key, value) in in_order(table_of(source, value, &what)?) {
+        let read = |(key, value)| {
             let names = KERNEL.iter().map(|k| k.name);
-            let setting = setting(source, key, value, |name| KERNEL.iter().find(|k| k.name == name), names)?;
-            if let Value::List(words) = setting.value {
-                command = words;
-            }
-        }
-        if command.is_empty() {
-            return Err(source.line(name).error(format!("{what} has no `command`: a program and its arguments, as a list of texts")));
-        }
-        let folder = source.path.parent().unwrap_or(Path::new("")).to_owned();
-        out.push((name.get_ref().to_string(), KernelEntry { command, folder }));
+            setting(source, key, value, |name| KERNEL.iter().find(|k| k.name == name), names)
+        };
+        let settings = in_order(table_of(source, value, &what)?).into_iter().map(read).collect::<Result<Vec<Setting>>>()?;
+        let folder = source.path.parent().unwrap_or(Path::new(""));
+        out.push((name.get_ref().to_string(), KernelEntry::new(name.get_ref(), &settings, folder, &source.line(name))?));
     }
     Ok(out)
 }
@@ -295,15 +283,13 @@ fn setting<'k>(
         return Err(line.error(format!("unknown key `{name}`; {}", suggestion(name, known))));
     };
     let found = match (known.takes, value.get_ref()) {
-        (Takes::Axis | Takes::List, DeValue::Array(list)) => {
+        (Takes::Axis | Takes::List | Takes::Extents, DeValue::Array(list)) => {
             list.iter().map(|v| text(v.get_ref())).collect::<Option<Vec<_>>>().map(Value::List)
         }
-        (Takes::Numbers, DeValue::Table(table)) => in_order(table)
-            .into_iter()
-            .map(|(k, v)| Some((k.get_ref().to_string(), number(v.get_ref())?)))
-            .collect::<Option<Vec<_>>>()
-            .map(Value::Numbers),
-        (Takes::Axis | Takes::One, one) => text(one).map(Value::One),
+        (Takes::Numbers, DeValue::Table(table)) => by_name(table, number).map(Value::Numbers),
+        (Takes::Paths, DeValue::Table(table)) => by_name(table, string).filter(|paths| !paths.is_empty()).map(Value::Texts),
+        (Takes::Paths, one) => string(one).map(Value::One),
+        (Takes::Axis | Takes::One | Takes::Extents, one) => text(one).map(Value::One),
         (Takes::List | Takes::Numbers, _) => None,
     };
     match found {
@@ -319,6 +305,8 @@ fn takes(takes: Takes) -> &'static str {
         Takes::One => "a text, a number, true or false",
         Takes::List => "a list of texts",
         Takes::Numbers => "a table of numbers",
+        Takes::Extents => "a text or a number, or a list of up to three",
+        Takes::Paths => "a path, or a table of paths by architecture",
     }
 }
 
@@ -331,6 +319,18 @@ fn text(value: &DeValue<'_>) -> Option<String> {
         DeValue::Boolean(b) => b.to_string(),
         _ => return None,
     })
+}
+
+/// The entries of a table whose values are all of one kind.
+fn by_name<T>(table: &DeTable<'_>, read: impl Fn(&DeValue<'_>) -> Option<T>) -> Option<Vec<(String, T)>> {
+    in_order(table).into_iter().map(|(key, value)| Some((key.get_ref().to_string(), read(value.get_ref())?))).collect()
+}
+
+fn string(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(s) => Some(s.to_string()),
+        _ => None,
+    }
 }
 
 fn number(value: &DeValue<'_>) -> Option<f64> {
@@ -351,6 +351,11 @@ pub fn schema() -> serde_json::Value {
             Takes::Axis => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] }),
             Takes::List => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
             Takes::Numbers => json!({ "type": "object", "additionalProperties": { "type": "number" } }),
+            Takes::Extents => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1, "maxItems": 3 }] }),
+            Takes::Paths => {
+                let paths = json!({ "type": "object", "additionalProperties": { "type": "string" }, "minProperties": 1 });
+                json!({ "anyOf": [{ "type": "string" }, paths] })
+            }
         };
         value["description"] = Json::from(key.about);
         (key.name.to_owned(), value)

@@ -2,8 +2,9 @@
 
 use super::cases::Case;
 use super::command;
-use super::file::KernelEntry;
+use super::entry::{KernelEntry, ProgramEntry};
 use super::guard::Guard;
+use super::module::{Fitted, ModuleKernel};
 use super::problem::{Party, Problem};
 use crate::device::{Device, Stream, TensorMut, TensorRef};
 use crate::dtype::DType;
@@ -124,22 +125,52 @@ impl<'a> Launch<'a> {
     }
 }
 
+/// The kernels that a suite's file describes, by name: what all cases share.
+#[derive(Debug)]
+pub(crate) struct Entries(BTreeMap<String, Entry>);
+
+#[derive(Debug)]
+enum Entry {
+    Program(ProgramEntry),
+    Module(Arc<ModuleKernel>),
+}
+
+impl Entries {
+    pub(crate) fn new(entries: &BTreeMap<String, KernelEntry>) -> Entries {
+        let shared = |(name, entry): (&String, &KernelEntry)| {
+            let entry = match entry {
+                KernelEntry::Program(program) => Entry::Program(program.clone()),
+                KernelEntry::Module(module) => Entry::Module(Arc::new(ModuleKernel::new(name, (**module).clone()))),
+            };
+            (name.clone(), entry)
+        };
+        Entries(entries.iter().map(shared).collect())
+    }
+}
+
 /// The kernel of a case.
 #[derive(Clone, Debug)]
 pub(crate) enum Kernel {
     /// An arithmetic, on the run's device or another one.
     Arithmetic { arithmetic: Arithmetic, device: Option<String> },
     /// A program.
-    Command(KernelEntry),
+    Command(ProgramEntry),
+    /// GPU code, and how it is launched for the case's problem.
+    Module(Arc<ModuleKernel>, Box<Fitted>),
     /// One that the program brought.
     Closure(String),
 }
 
 impl Kernel {
-    /// Reads the value of `kernel` for inputs of this format.
-    pub(crate) fn parse(text: &str, dtype: DType, entries: &BTreeMap<String, KernelEntry>, kernels: &Kernels) -> Result<Kernel> {
-        if let Some(entry) = entries.get(text) {
-            return Ok(Kernel::Command(entry.clone()));
+    /// Reads the value of `kernel` for a problem whose inputs have this format.
+    pub(crate) fn parse(text: &str, dtype: DType, problem: &Problem, entries: &Entries, kernels: &Kernels) -> Result<Kernel, KernelError> {
+        match entries.0.get(text) {
+            Some(Entry::Program(entry)) => return Ok(Kernel::Command(entry.clone())),
+            Some(Entry::Module(module)) => {
+                let fitted = module.entry().line.fit(problem).map_err(|(key, reason)| format!("[kernels.{text}]: `{key}`: {reason}"))?;
+                return Ok(Kernel::Module(Arc::clone(module), Box::new(fitted)));
+            }
+            None => {}
         }
         if kernels.0.contains_key(text) {
             return Ok(Kernel::Closure(text.to_owned()));
@@ -149,7 +180,7 @@ impl Kernel {
             (_, Ok(arch)) => Model::new(arch, model_input(arch, dtype)?)?.into(),
             ("fma", _) => Accumulate::F32Fma.into(),
             _ => name.parse().map_err(|_| {
-                let own = entries.keys().map(String::as_str).chain(kernels.names());
+                let own = entries.0.keys().map(String::as_str).chain(kernels.names());
                 let known: Vec<&str> = ["gfx908", "gfx90a", "gfx942", "fma"].into_iter().chain(own).collect();
                 Error::InvalidArgument {
                     what: "kernel",
@@ -166,6 +197,7 @@ impl Kernel {
         match self {
             Kernel::Arithmetic { arithmetic, device } => Ok(compute(problem, *arithmetic, device.as_deref(), launch)?),
             Kernel::Command(entry) => command::run(entry, launch),
+            Kernel::Module(module, fitted) => module.run(fitted, launch, stream),
             Kernel::Closure(name) => match kernels.0.get(name) {
                 Some(kernel) => kernel(launch, stream),
                 None => Err(format!("the kernel `{name}` is not in this program").into()),

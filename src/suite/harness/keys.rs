@@ -11,6 +11,10 @@ pub enum Takes {
     List,
     /// A table of numbers by name.
     Numbers,
+    /// One text or number, or a list of up to three: extents in x, y and z.
+    Extents,
+    /// A path, or a table of paths by name.
+    Paths,
 }
 
 /// A key of a table.
@@ -141,11 +145,33 @@ const STUDY: [Key; 7] = [
 ];
 
 /// Keys of `[kernels.NAME]`.
-pub const KERNEL: [Key; 1] = [Key {
-    name: "command",
-    takes: Takes::List,
-    about: "a program and its arguments; it runs in an empty folder with INPUT.npy for each input and case.json, and writes output.npy there",
-}];
+pub const KERNEL: [Key; 9] = [
+    Key {
+        name: "command",
+        takes: Takes::List,
+        about: "a program and its arguments; it runs in an empty folder with INPUT.npy for each input and case.json, and writes result.npy there",
+    },
+    one("source", "a file of HIP source, which hipRTC compiles for the case's GPU"),
+    Key {
+        name: "code_object",
+        takes: Takes::Paths,
+        about: "a code object as hipcc --genco writes it, or several by architecture: { gfx90a = \"gemm.co\" }",
+    },
+    Key { name: "options", takes: Takes::List, about: "options of the compiler of `source`, such as -DTILE=16" },
+    one("function", "the kernel's name in the code: declare it extern \"C\""),
+    Key {
+        name: "grid",
+        takes: Takes::Extents,
+        about: "blocks in x, y and z: expressions of the problem's numbers, such as [\"ceil(n/16)\", \"ceil(m/16)\"]",
+    },
+    Key { name: "block", takes: Takes::Extents, about: "threads of a block in x, y and z, likewise" },
+    one("shared_bytes", "dynamic shared memory of a block in bytes, likewise; 0 if not given"),
+    Key {
+        name: "arguments",
+        takes: Takes::List,
+        about: "the kernel's arguments in order: a buffer (a, b, result), a number of the problem in i32 (m), or with its format (i64:m*k, f32:1.5)",
+    },
+];
 
 /// Keys at the top of a file.
 pub const TOP: [Key; 3] = [

@@ -7,12 +7,14 @@ mod cases;
 mod command;
 mod details;
 mod embedded;
+mod entry;
 mod execute;
 mod file;
 mod guard;
 mod kernel;
 mod keys;
 mod metrics;
+mod module;
 mod problem;
 pub mod record;
 pub mod report;
@@ -29,7 +31,8 @@ mod worker;
 
 pub use {
     cases::{Case, Suite},
-    file::{KernelEntry, Line, Setting, SuiteFile, Table, Value, schema},
+    entry::{Code, KernelEntry, ModuleEntry, ProgramEntry},
+    file::{Line, Setting, SuiteFile, Table, Value, schema},
     guard::{Guard, Poison, RedZone, Unwritten},
     kernel::{KernelError, Kernels, Launch},
     keys::{Key, Kind, Takes},

@@ -1,5 +1,6 @@
 //! What the kernels of a suite compute, and how large it is: shapes of inputs and result, length of the sums, the same thing in any arithmetic.
 
+use super::module::Buffer;
 use crate::device::{TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use crate::reference::{Arithmetic, Conv, ConvParam, Direction, Gemm, KOrder, Role};
@@ -89,6 +90,33 @@ impl Problem {
         }
     }
 
+    /// The input or the result of that name: `result`, and the names that the problem's formula has.
+    pub(crate) fn buffer(&self, name: &str) -> Option<Buffer> {
+        let role = || match self {
+            Problem::Gemm(_) => None,
+            Problem::Conv(_, direction) => Some(role_name(roles(*direction)[2])),
+        };
+        match self.inputs().iter().position(|(input, _)| *input == name) {
+            Some(number) => Some(Buffer::Input(number)),
+            None => (name == "result" || role() == Some(name)).then_some(Buffer::Result),
+        }
+    }
+
+    /// The names of inputs and result.
+    pub(crate) fn buffer_names(&self) -> Vec<&'static str> {
+        self.inputs().iter().map(|(name, _)| *name).chain(["result"]).collect()
+    }
+
+    /// The numbers that launch lines may use, by name: extents and what else a kernel has to be told, `elements` of the result, and `terms` of each.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let mut out = match self {
+            Problem::Gemm(p) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
+            Problem::Conv(param, _) => conv_numbers(param),
+        };
+        out.extend([("elements", self.output().iter().product()), ("terms", self.terms())]);
+        out.into_iter().map(|(name, number)| (name, number as u64)).collect()
+    }
+
     /// Products behind one element of the result.
     #[must_use]
     pub fn terms(&self) -> usize {
@@ -134,6 +162,23 @@ impl Problem {
             }
         }
     }
+}
+
+/// The numbers of a convolution, as [`ConvParam`] has them; those of its spatial axes end in the letter of the axis, the fastest is `w`.
+fn conv_numbers(param: &ConvParam) -> Vec<(&'static str, usize)> {
+    let mut out = vec![("g", param.groups()), ("n", param.batch()), ("k", param.out_channels()), ("c", param.in_channels())];
+    for (names, extents) in [
+        (["z", "y", "x"], param.filter_space()),
+        (["di", "hi", "wi"], param.input_space()),
+        (["do", "ho", "wo"], param.output_space()),
+        (["stride_d", "stride_h", "stride_w"], param.strides()),
+        (["dilation_d", "dilation_h", "dilation_w"], param.dilations()),
+        (["pad_d", "pad_h", "pad_w"], param.left_pads()),
+        (["pad_right_d", "pad_right_h", "pad_right_w"], param.right_pads()),
+    ] {
+        out.extend(names[names.len() - extents.len()..].iter().copied().zip(extents.iter().copied()));
+    }
+    out
 }
 
 /// Both operands and the result, as [`Conv::roles`] has them.

@@ -42,7 +42,31 @@ fn bad_files_are_refused_with_their_line() {
         ("[[study]]\nrange = 'r0'", "`configuration` is missing"),
         ("[[study]]\nconfiguration = 'RESNET'", "look like it"),
         ("[[study]]\nconfiguration = 'all'\narch = 'gfx942'", "the study measured gfx908 and gfx90a"),
-        ("[kernels.mine]\n[[gemm]]\nsize = '4x4x4'", "[kernels.mine] has no `command`"),
+        ("[kernels.mine]\n[[gemm]]\nsize = '4x4x4'", "[kernels.mine] has no `command`, `source` or `code_object`"),
+        ("[kernels.k]\nsource = 'k.hip'\ncommand = ['x']\n", "s.toml:3: [kernels.k] has `source` and `command`; it takes one of them"),
+        ("[kernels.k]\ncommand = ['x']\ngrid = 1\n", "s.toml:3: [kernels.k] is a program, which takes no `grid`"),
+        ("[kernels.k]\ncode_object = 'k.co'\noptions = ['-O1']\n", "s.toml:3: [kernels.k] is a code object, which takes no `options`"),
+        ("[kernels.k]\ncode_object = {}\n", "s.toml:2: `code_object` takes a path, or a table of paths by architecture"),
+        ("[kernels.k]\ncode_object = { gfx90a = 1 }\n", "`code_object` takes a path"),
+        ("[kernels.k]\nsource = 'k.hip'\ngrid = 1\nblock = 64\n", "s.toml:1: [kernels.k] has no `function`"),
+        ("[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\nblock = 64\n", "s.toml:1: [kernels.k] has no `grid`"),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = [1, 2, 3, 4]\nblock = 64\n",
+            "s.toml:4: [kernels.k]: `grid`: has 4 extents",
+        ),
+        ("[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 'ceil(m'\nblock = 64\n", "s.toml:4: [kernels.k]: `grid`: `ceil(m` is no"),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = ['f3:1']\n",
+            "s.toml:6: [kernels.k]: `arguments`: `f3:1`",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 'm/16'\nblock = 64\n[[gemm]]\nsize = ['16x1x1', '4x1x1']\nkernel = 'k'",
+            "s.toml:8: case `gemm/4x1x1`: [kernels.k]: `grid`: `m/16` is 1/4, not a whole number",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = ['input']\n[[gemm]]\nsize = '4x1x1'\nkernel = 'k'",
+            "`arguments`: `input`: this problem has no number `input`",
+        ),
         ("[kernels.mine]\ncomand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `comand`; did you mean `command`?"),
         ("[[gemm]]\nsize = '4x4x4'\nseed = [1,2,3,4,5,6,7,8,9,10]\n", ""),
     ] {
@@ -78,6 +102,11 @@ fn fingerprints_tell_suites_apart_and_nothing_else() {
         "[[gemm]]\nsize = ['4x4x4']\nlimits = { rms = 1 }",
     ] {
         assert_ne!(of(base), of(other), "{other}");
+    }
+    let own = "[[gemm]]\nsize = '16x4x4'\nkernel = 'k'\n[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 'ceil(m/16)'\nblock = 64\n";
+    assert_eq!(of(own), of(&own.replace("= 64", "= '64'")));
+    for (from, to) in [("ceil", "floor"), ("64", "65"), ("'f'", "'g'"), ("k.hip", "l.hip"), ("block", "arguments = ['a']\nblock")] {
+        assert_ne!(of(own), of(&own.replace(from, to)), "{to}");
     }
 }
 
@@ -190,6 +219,12 @@ fn outcomes_are_those_of_the_comparison_and_its_limits() {
         ("kernel = 'broken'", CaseOutcome::Error, false, "no such instruction"),
         ("kernel = 'broken'\nexpected = 'fail'", CaseOutcome::Error, false, "no such instruction"),
         ("kernel = 'fma@gpu:99'", CaseOutcome::Error, false, "gpu"),
+        (
+            "kernel = 'gpu'\n[kernels.gpu]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64",
+            CaseOutcome::Error,
+            false,
+            "it needs a gpu",
+        ),
     ] {
         let result = run(&format!("[[gemm]]\nsize = '16x16x64'\n{more}"));
         assert_eq!((result.outcome, result.ok), (outcome, ok), "{more}: {result:?}");

@@ -23,7 +23,7 @@ use hipverify::device::{Grid, Module, Stream};
 use hipverify::{Device, DeviceMem};
 use memory::{Form, Input};
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 tests! {
     StandIn: accesses_to_memory, what_lanes_do_together, arithmetic_and_order, undefined_behaviour;
@@ -109,10 +109,14 @@ const SCHEDULES: u64 = 3;
 /// Schedules among which one must show what depends on the schedule.
 const MANY: u64 = 200;
 
-fn check(target: &Target, cases: &[Case]) -> Result<()> {
-    // An operation on a device waits for all of its streams: launches of other threads would fail here.
+/// Keeps other kernels that are broken on purpose away: an operation on a device waits for all of its streams, and would see the errors of other threads' launches.
+pub fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn check(target: &Target, cases: &[Case]) -> Result<()> {
+    let _alone = alone();
     let failures: Vec<String> = cases.iter().filter_map(|case| Some(format!("{}: {:#}", case.name, case.check(target).err()?))).collect();
     ensure!(failures.is_empty(), "\n{}", failures.join("\n"));
     Ok(())

@@ -42,10 +42,16 @@ impl Compiler {
         Ok(Compiler { program: program.to_owned(), version: version.to_owned(), folder: folder.to_owned(), checks })
     }
 
-    /// Compiles `source` for `arch` (`gfx90a`), unless it was before: the library's path and the names of its kernels. The error is the
-    /// compiler's log.
-    pub(crate) fn library(&self, source: Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<(PathBuf, Vec<String>), String> {
-        let Transformed { text, kernels } = transform(&self.preprocess(source, headers, arch)?)?;
+    /// Compiles `source` for `arch` (`gfx90a`) with these options of the preprocessor, unless it was before: the library's path and the names of its kernels. The
+    /// error is the compiler's log.
+    pub(crate) fn library(
+        &self,
+        source: Source<'_>,
+        headers: &[Source<'_>],
+        arch: &str,
+        options: &[&str],
+    ) -> Result<(PathBuf, Vec<String>), String> {
+        let Transformed { text, kernels } = transform(&self.preprocess(source, headers, arch, options)?)?;
         let key = hash([text.as_str(), GLUE, self.version.as_str(), &self.flags().join(" ")]);
         let stem = source.0.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let path = self.folder.join(format!("{stem}-{key:016x}.so"));
@@ -54,7 +60,7 @@ impl Compiler {
     }
 
     /// With HIP declared, as by hipRTC. In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.
-    fn preprocess(&self, (name, text): Source<'_>, headers: &[Source<'_>], arch: &str) -> Result<String, String> {
+    fn preprocess(&self, (name, text): Source<'_>, headers: &[Source<'_>], arch: &str, options: &[&str]) -> Result<String, String> {
         let folder = self.header_folder(headers).map_err(|e| format!("the headers of {name}: {e}"))?;
         let mut command = Command::new(&self.program);
         command.args(["-x", "c++", "-std=c++17", "-E", "-w", "-I.", "-include", "hip/hip_runtime.h", "-"]).current_dir(folder);
@@ -62,6 +68,7 @@ impl Compiler {
         if !arch.is_empty() && arch.chars().all(|c| c.is_ascii_alphanumeric()) {
             command.arg(format!("-D__{arch}__=1"));
         }
+        command.args(options);
         run(command, &format!("#line 1 \"{name}\"\n{text}\n"))
     }
 

@@ -50,17 +50,22 @@ pub(crate) fn preload() -> Option<String> {
     Some(asan::preload(program).ok()??.to_string_lossy().into_owned())
 }
 
-/// The first bytes of a code object of this runtime; its size and the path of a library follow.
-const MAGIC: &[u8; 8] = b"STANDIN2";
+/// What follows the header of a code object of this runtime, an ELF object without sections; the size and the path of a library follow.
+const MAGIC: &[u8; 8] = b"STANDIN3";
+
+/// Bytes of ELF's header.
+const HEADER: usize = 64;
 
 /// The libraries that an image stands for: one, or for an image of hipcc all that have our kernels.
 fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
     // SAFETY: every image has at least 16 bytes: ours, and those of hipcc.
     let head = unsafe { std::slice::from_raw_parts(image, 16) };
-    if head.starts_with(MAGIC) {
-        let size = u64::from_le_bytes(head[8..16].try_into().ok()?) as usize;
+    // SAFETY: an object of hipcc holds more than a header, and ours the head that is looked for.
+    let after = head.starts_with(b"\x7fELF").then(|| unsafe { std::slice::from_raw_parts(image.add(HEADER), 16) });
+    if let Some(after) = after.filter(|after| after.starts_with(MAGIC)) {
+        let size = u64::from_le_bytes(after[8..].try_into().ok()?) as usize;
         // SAFETY: `hiprtcGetCode` wrote as many bytes after the head.
-        let path = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(image.add(16), size) });
+        let path = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(image.add(HEADER + 16), size) });
         return Some(vec![Library::open(Path::new(&*path)).ok()?]);
     }
     if !head.starts_with(b"\x7fELF") && !head.starts_with(b"__CLANG_OFFLOAD_") {
@@ -70,7 +75,7 @@ fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
     if asan::loaded() {
         // Nothing was compiled for it ahead of time.
         let (compiler, headers) = (compiler().ok()?, HEADERS.iter().map(|h| (h.name, h.text)).collect::<Vec<_>>());
-        return SOURCES.iter().map(|s| Library::open(&compiler.library((s.name, s.text), &headers, arch).ok()?.0).ok()).collect();
+        return SOURCES.iter().map(|s| Library::open(&compiler.library((s.name, s.text), &headers, arch, &[]).ok()?.0).ok()).collect();
     }
     built(arch).map(|b| Library::open(Path::new(b.library)).ok()).collect()
 }
@@ -151,7 +156,8 @@ export! {
         let arch = options.iter().find_map(|o| o.strip_prefix("--offload-arch=")).unwrap_or_default();
         // Compilers take their time: without the lock.
         let Some(taken) = state().programs.remove(&program) else { return 4 };
-        let compiled = compile(taken, arch);
+        let preprocessor: Vec<&str> = options.iter().map(String::as_str).filter(|o| o.starts_with("-I") || o.starts_with("-D")).collect();
+        let compiled = compile(taken, arch, &preprocessor);
         let code = if compiled.log.is_empty() { SUCCESS } else { 6 };
         state().programs.insert(program, compiled);
         code
@@ -182,17 +188,20 @@ export! {
 }
 
 /// Compiles a program: its code names the library, its log is empty unless that failed.
-fn compile(program: Program, arch: &str) -> Program {
+fn compile(program: Program, arch: &str, options: &[&str]) -> Program {
     let files = std::iter::once((&program.name, &program.source)).chain(program.headers.iter().map(|(name, text)| (name, text)));
     let files: Result<Vec<_>, String> = files.map(|(name, text)| Ok((name, broken::text(name, text)?))).collect();
     let library = files.and_then(|files| {
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), &**text)).collect();
-        compiler()?.library(files[0], &files[1..], arch)
+        compiler()?.library(files[0], &files[1..], arch, options)
     });
     let (mut code, mut log) = (Vec::new(), String::new());
     match library {
         Ok((path, _)) => {
             let path = path.to_string_lossy().into_owned();
+            // 64 bits, little-endian, no tables.
+            code.extend([0x7f, b'E', b'L', b'F', 2, 1]);
+            code.resize(HEADER, 0);
             code.extend(MAGIC);
             code.extend((path.len() as u64).to_le_bytes());
             code.extend(path.bytes());

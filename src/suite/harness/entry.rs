@@ -1,0 +1,151 @@
+//! The kernels that a suite file describes: a table `[kernels.NAME]`, checked as far as it can be without a problem.
+
+use super::file::{Line, Setting, Value};
+use super::keys::KERNEL;
+use super::module::LaunchLine;
+use crate::error::Result;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A kernel under test that a file describes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KernelEntry {
+    /// A program.
+    Program(ProgramEntry),
+    /// A kernel of GPU code.
+    Module(Box<ModuleEntry>),
+}
+
+/// A program that reads tensor files and writes one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProgramEntry {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The folder of the file, in which a program's relative path is looked for.
+    pub folder: PathBuf,
+}
+
+/// A kernel of a code object or of HIP source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleEntry {
+    /// Where the code is.
+    pub code: Code,
+    /// The kernel's name in it.
+    pub function: String,
+    /// Options of the compiler.
+    pub options: Vec<String>,
+    /// The folder of the file, which relative paths count from.
+    pub folder: PathBuf,
+    pub(crate) line: LaunchLine,
+}
+
+/// Where GPU code is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Code {
+    /// A file of HIP source, compiled for the device by hipRTC.
+    Source(String),
+    /// A code object, or a bundle of some.
+    Object(String),
+    /// Code objects by architecture.
+    Objects(Vec<(String, String)>),
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Code::Source(path) | Code::Object(path) => f.write_str(path),
+            Code::Objects(objects) => f.write_str(&objects.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>().join(" ")),
+        }
+    }
+}
+
+/// The keys that say where a kernel is: one of them makes an entry.
+const CODE: [&str; 3] = ["command", "source", "code_object"];
+
+impl KernelEntry {
+    /// Makes an entry of a table's keys; `line` is the table's own.
+    pub(crate) fn new(name: &str, settings: &[Setting], folder: &Path, line: &Line) -> Result<KernelEntry> {
+        let table = Entry { name, settings, line };
+        let given: Vec<&Setting> = settings.iter().filter(|s| CODE.contains(&s.key.name)).collect();
+        let first = match *given.as_slice() {
+            [one] => one,
+            [] => return Err(line.error(format!("[kernels.{name}] has no `command`, `source` or `code_object`"))),
+            [one, other, ..] => {
+                let (one, other_key) = (one.key.name, other.key.name);
+                return Err(other.line.error(format!("[kernels.{name}] has `{one}` and `{other_key}`; it takes one of them")));
+            }
+        };
+        if first.key.name == "command" {
+            table.only(&["command"], "a program")?;
+            return Ok(KernelEntry::Program(ProgramEntry { command: table.list("command"), folder: folder.to_owned() }));
+        }
+        let code = match (&first.value, first.key.name) {
+            (Value::One(path), "source") => Code::Source(path.clone()),
+            (Value::Texts(objects), _) => Code::Objects(objects.clone()),
+            (Value::One(path), _) => Code::Object(path.clone()),
+            (Value::List(_) | Value::Numbers(_), key) => return Err(first.line.error(format!("`{key}` takes a path"))),
+        };
+        let source = matches!(code, Code::Source(_));
+        if !source {
+            let keys: Vec<&str> = KERNEL.iter().map(|key| key.name).filter(|&key| key != "options").collect();
+            table.only(&keys, "a code object")?;
+        }
+        let function = table.list("function").pop().ok_or_else(|| table.missing("function", "the kernel's name"))?;
+        let [grid, block] = ["grid", "block"].map(|key| table.list(key));
+        for (key, list, about) in [("grid", &grid, "its blocks"), ("block", &block, "threads of a block")] {
+            if list.is_empty() {
+                return Err(table.missing(key, about));
+            }
+        }
+        let shared = table.list("shared_bytes").pop().unwrap_or("0".to_owned());
+        let arguments = table.list("arguments");
+        let line = LaunchLine::parse(&grid, &block, &shared, &arguments).map_err(|(key, reason)| table.wrong(key, &reason))?;
+        let entry = ModuleEntry { code, function, options: table.list("options"), folder: folder.to_owned(), line };
+        Ok(KernelEntry::Module(Box::new(entry)))
+    }
+}
+
+impl ModuleEntry {
+    /// Everything that the entry says, for fingerprints of suites.
+    pub(crate) fn words(&self) -> Vec<String> {
+        vec![format!("{:?}", self.code), self.function.clone(), self.options.join(" "), format!("{:?}", self.line)]
+    }
+}
+
+/// A table that is being read.
+struct Entry<'a> {
+    name: &'a str,
+    settings: &'a [Setting],
+    line: &'a Line,
+}
+
+impl Entry<'_> {
+    fn setting(&self, key: &str) -> Option<&Setting> {
+        self.settings.iter().find(|s| s.key.name == key)
+    }
+
+    /// The value of a key as a list; empty without it.
+    fn list(&self, key: &str) -> Vec<String> {
+        match self.setting(key).map(|s| &s.value) {
+            Some(Value::List(list)) => list.clone(),
+            Some(Value::One(one)) => vec![one.clone()],
+            Some(Value::Numbers(_) | Value::Texts(_)) | None => Vec::new(),
+        }
+    }
+
+    /// An error where there is another key than these.
+    fn only(&self, keys: &[&str], what: &str) -> Result<()> {
+        match self.settings.iter().find(|s| !keys.contains(&s.key.name)) {
+            Some(other) => Err(other.line.error(format!("[kernels.{}] is {what}, which takes no `{}`", self.name, other.key.name))),
+            None => Ok(()),
+        }
+    }
+
+    fn missing(&self, key: &str, about: &str) -> crate::Error {
+        self.line.error(format!("[kernels.{}] has no `{key}`: {about}", self.name))
+    }
+
+    fn wrong(&self, key: &str, reason: &str) -> crate::Error {
+        self.setting(key).map_or(self.line, |s| &s.line).error(format!("[kernels.{}]: `{key}`: {reason}", self.name))
+    }
+}
