@@ -3,7 +3,7 @@
 use super::file::{Line, Setting, Value};
 use super::keys::KERNEL;
 use super::module::LaunchLine;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -141,11 +141,11 @@ impl Entry<'_> {
         }
     }
 
-    fn missing(&self, key: &str, about: &str) -> crate::Error {
+    fn missing(&self, key: &str, about: &str) -> Error {
         self.line.error(format!("[kernels.{}] has no `{key}`: {about}", self.name))
     }
 
-    fn wrong(&self, key: &str, reason: &str) -> crate::Error {
+    fn wrong(&self, key: &str, reason: &str) -> Error {
         self.setting(key).map_or(self.line, |s| &s.line).error(format!("[kernels.{}]: `{key}`: {reason}", self.name))
     }
 }

@@ -7,6 +7,7 @@ use super::super::problem::Problem;
 use super::expression::Expression;
 use crate::device::Grid;
 use crate::dtype::{DType, Overflow, Rounding};
+use crate::error::Error;
 
 /// The most blocks in x, y and z: what HIP takes, with AMD's limit of 2^32 - 1 threads in x on top.
 const MOST_BLOCKS: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
@@ -111,7 +112,7 @@ fn whole(key: &'static str, text: &Expression, numbers: &[(&str, u64)], [least, 
 /// Reads an argument: `a`, `m*k`, `i64:m`, `f32:1.5`.
 fn argument(text: &str) -> Result<ArgumentText, String> {
     let Some((format, rest)) = text.split_once(':') else { return Expression::parse(text).map(ArgumentText::Plain) };
-    let dtype: DType = format.trim().parse().map_err(|e: crate::Error| format!("`{text}`: {e}"))?;
+    let dtype: DType = format.trim().parse().map_err(|e: Error| format!("`{text}`: {e}"))?;
     if dtype.bits() < 8 {
         return Err(format!("`{text}`: elements of {dtype} share bytes, so none can be an argument"));
     }

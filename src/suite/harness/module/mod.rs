@@ -26,13 +26,16 @@ const PARAMETERS: usize = 1 << 15;
 /// Bytes of an argument's own: none that a line names is larger.
 const SLOT: usize = 16;
 
+/// A module, or why it did not load.
+type Loaded = Result<Arc<Module>, String>;
+
 /// A kernel of a suite, loaded where it is first asked for.
 #[derive(Debug)]
 pub(crate) struct ModuleKernel {
     name: String,
     entry: ModuleEntry,
     /// What came of loading it, by device: what does not compile is not tried again for each case.
-    loaded: Mutex<Vec<(Device, Result<Arc<Module>, String>)>>,
+    loaded: Mutex<Vec<(Device, Loaded)>>,
 }
 
 impl ModuleKernel {
