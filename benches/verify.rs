@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench verify [ELEMENTS] [PAIR ...] [--quick]`: a pair is `f16` or `f16:f32`. The default is 2^26 elements on the host and 2^30 (2^28
 //! on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
-//! kinds. Then layouts, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
+//! kinds. Then layouts, what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
 use hipverify::bandwidth;
 use hipverify::device::{AsTensor, DeviceKind, Layout};
@@ -77,6 +77,7 @@ fn main() -> Result<(), Error> {
             compare(&device, a, r, n, ceiling, kinds)?;
         }
         layouts(&device, n, ceiling)?;
+        power(&device, n)?;
         println!("{:34} {:8.1} GB/s", "read ceiling, again", bandwidth::read(&device, 4 * n)? / 1e9);
         if gpu {
             small(&device)?;
@@ -201,6 +202,33 @@ fn layouts(device: &Device, n: usize, ceiling: f64) -> Result<(), Error> {
         let all = view(&reference, dtype, Layout::contiguous(&[n])?)?;
         let took = best(device, || gpu_reduce_max(&all).map(|_| ()))?;
         println!("{:34} {:.3}", format!("{dtype} reduce_max"), reference.byte_size() as f64 / took.as_secs_f64() / ceiling);
+    }
+    Ok(())
+}
+
+/// How many times as long a passing comparison of square matrices takes when it also says which broken results would have passed: the slowest kind of
+/// data first, for a sharp tolerance, and for one that some broken results pass.
+fn power(device: &Device, n: usize) -> Result<(), Error> {
+    let side = n.isqrt();
+    for (dtype, rtol) in [(DType::F32, 1e-6), (DType::F32, 0.3), (DType::F16, 1e-3), (DType::F16, 0.3)] {
+        let mut times = Vec::new();
+        for kind in ["Uniform", "ReluZeros", "nearly constant"] {
+            let [_, mut reference] = make(if kind == "ReluZeros" { Kind::ReluZeros } else { Kind::Uniform }, [dtype; 2]);
+            if kind == "nearly constant" {
+                // Ones, of which every other has its last bit set.
+                let one = dtype.encode(1.0, Rounding::NearestEven, Overflow::Saturate);
+                (0..MADE).for_each(|i| dtype.store_bits(&mut reference, i, one + i as u64 % 2));
+            }
+            let reference = upload(device, dtype, &reference, side * side)?;
+            let of = || view(&reference, dtype, Layout::contiguous(&[side, side])?);
+            let pair = [(of()?, of()?, Tolerance::new(rtol, 0.0)?)];
+            let [plain, asked] =
+                [false, true].map(|power| best(device, || gpu_verify_many(&pair, &Options::default().power(power)).map(|_| ())));
+            times.push((asked?.as_secs_f64() / plain?.as_secs_f64(), kind));
+        }
+        times.sort_by(|x, y| y.0.total_cmp(&x.0));
+        let times: Vec<String> = times.iter().map(|(ratio, kind)| format!("{ratio:.2} {kind}")).collect();
+        println!("{:34} {} of a plain comparison", format!("{dtype} power, rtol {rtol}"), times.join(", "));
     }
     Ok(())
 }

@@ -181,7 +181,7 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
         typename Pairs::D differences[E];
         pairs.take(index, words, a, r, differences, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
         T d[E], m[E], bound[E];
-        AnyPositive<T> beyond;
+        AnyNegative<T> beyond;
         rule.measure(differences, r, d, m, bound);
         bool hot = false;
 #pragma unroll

@@ -8,7 +8,7 @@
     extern "C" __global__ void BOUNDS(256, blocks) verify_counts_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, false, false>(PARAMETER(p)); }             \
     extern "C" __global__ void BOUNDS(256, 2) verify_all_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, false>(PARAMETER(p)); }                 \
     extern "C" __global__ void BOUNDS(256, 2) verify_histograms_f32_##a##_##r(VerifyParams p) { make_values<Pairs<InF32, a, r, pieces>, true, true>(PARAMETER(p)); }           \
-    extern "C" __global__ void BOUNDS(256, 2) verify_explain_f32_##a##_##r(VerifyParams p) { explain<Pairs<InF32, a, r, pieces>>(PARAMETER(p)); }
+    extern "C" __global__ void BOUNDS(256, 3) verify_explain_f32_##a##_##r(VerifyParams p) { explain<Pairs<InF32, a, r, pieces>>(PARAMETER(p)); }
 VERIFY(8, 8, 1, 4)
 VERIFY(8, 16, 1, 4)
 VERIFY(16, 8, 1, 4)

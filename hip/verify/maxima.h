@@ -2,7 +2,7 @@
 //
 // An element needs the exact check when a maximum rises, but for numbers near the ends of the range, where others need it, too. For a quotient d / x and its maximum M: d / x
 // rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is), so that the
-// sign of fma(-h, x, fma(-M, x, d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients are never positive, so data in
+// sign of fma(h, x, fma(M, x, -d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients are never positive, so data in
 // which all elements have the same error cost nothing.
 #pragma once
 #include "verify/pairs.h"
@@ -21,25 +21,11 @@ template <typename T> struct SharedMaxima {
     }
 };
 
-// Whether any of several a b + c is positive.
-template <typename T> struct AnyPositive {
-    bool found = false;
-    __device__ void add(T a, T b, T c) { found |= Real<T>::fused(a, b, c) > 0; }
-    __device__ bool any() const { return found; }
-};
-template <> struct AnyPositive<float> {
-    float most = 0;
-#if defined(__CUDA_ARCH__)
-    // Clamped to 0 and 1, which costs nothing there, they are summed: a maximum would take twice as long.
-    __device__ void add(float a, float b, float c) {
-        float x;
-        asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(x) : "f"(a), "f"(b), "f"(c));
-        most += x;
-    }
-#else
-    __device__ void add(float a, float b, float c) { most = fmaxf(__fmaf_rn(a, b, c), most); }
-#endif
-    __device__ bool any() const { return most > 0; }
+// Whether any of several a b + c is negative: their signs, in one word. That of a NaN (infinity times 0) may be either: it costs a check at most.
+template <typename T> struct AnyNegative {
+    u32 signs = 0;
+    __device__ void add(T a, T b, T c) { signs |= (u32)(bits_of(Real<T>::fused(a, b, c)) >> (8 * sizeof(T) - 32)); }
+    __device__ bool any() const { return (i32)signs < 0; }
 };
 
 // TINY: differences may be so small that their remainders underflow. All is scaled then.
@@ -63,14 +49,14 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
         return bits_of(t) - ((double)t > scaled);
     }
     // Tests an element against all maxima. The sign of the reference is ignored. WIDER: see `Rule::binade`.
-    template <bool WIDER = true> __device__ void test(AnyPositive<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
-        const T m = Real<T>::abs(reference), scaled = d * scale();
+    template <bool WIDER = true> __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
+        const T m = Real<T>::abs(reference), scaled = -d * scale();
         // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements. Its half serves both: with a smaller one the test is positive more often.
         const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
         const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
-        if (!zero) beyond.add(-half[old], m, Real<T>::fused(-relative, m, scaled));
-        beyond.add(-half[ratio], bound, Real<T>::fused(-maximum[ratio], bound, scaled));
-        beyond.add(-maximum[EPSILON - RELATIVE], rule.template binade<WIDER>(reference), scaled);
+        if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
+        beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
+        beyond.add(maximum[EPSILON - RELATIVE], rule.template binade<WIDER>(reference), scaled);
     }
 };
 
@@ -94,7 +80,7 @@ __device__ inline void raise(u64 *workspace, SharedMaxima<T> &s, const ScaledMax
     for (u32 i = 0; i < E; i++) {
         const N x = pick(a, i), y = pick(r, i);
         const T d = (T)distance(x, y), m = (T)magnitude(y);
-        AnyPositive<T> beyond;
+        AnyNegative<T> beyond;
         maxima.test(beyond, rule, d, m, rule.bound(m), m == 0);
         if (!beyond.any()) continue;
         double value[QUOTIENTS];

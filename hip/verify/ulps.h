@@ -28,13 +28,16 @@ template <class Arith> __device__ inline double ulps_between(const VerifyParams 
 }
 
 // Tests whether a pair is further apart than the maximum of the subgroup, and at least as far as that of all. Numbers are scaled so that those of the result's format, least
-// subnormal included, have patterns of T that are evenly spaced: the distance of patterns is then that in ulps, up to the rounding of the reference by half an ulp.
+// subnormal included, have patterns of T that are evenly spaced: the distance of patterns is then that in ulps, but for the rounding of the reference to the result's format. A
+// pair is k ulps apart when its patterns are more than k - 1/2 ulps apart, or just as far and the reference, between two numbers, is rounded to the further one: to the even one.
 template <typename T> struct UlpTest {
     typedef typename Real<T>::Bits Bits;
     bool integers;
     T low, high, limit; // integers
     T scale;
     Bits largest, steps;
+    // Where the last bit of a result's number is in its pattern, and what it is in those for which a tie is rounded away. Where nothing is rounded, the sign, which patterns do not have.
+    u32 last, away;
     __device__ UlpTest(const VerifyParams &p, u64 own, u64 elsewhere) {
         const Format f = format_of(p.a.dtype);
         const double mine = f64_of(own), others = f64_of(elsewhere), reach = (mine >= others ? mine + 1 : others) - 0.5;
@@ -50,7 +53,9 @@ template <typename T> struct UlpTest {
         largest = integers ? 0 : bits_of(number<T>(p.a.dtype, largest_of(f) << f.pad_bits) * scale);
         const double many = ceil(reach * unit);
         // The least number of F8E8M0 is half a step from the next.
-        steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)0;
+        steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)1;
+        const bool rounds = !integers && f.specials != E8M0 && unit > 1;
+        last = rounds ? Real<T>::DIGITS - 1 - f.mantissa_bits : 8 * sizeof(T) - 1, away = rounds ? (u32)(u64)(reach + 0.5) & 1 : 0;
     }
     __device__ Bits place(T x) const {
         const Bits place = bits_of(Real<T>::abs(x) * scale);
@@ -58,9 +63,8 @@ template <typename T> struct UlpTest {
     }
     __device__ bool reached(T a, T r) const {
         if (integers) return Real<T>::abs(a - (r < low ? low : r > high ? high : r)) >= limit;
-        const Bits x = place(a), y = place(r);
-        if ((a < 0) != (r < 0)) return x + y >= steps;
-        return (x > y ? x - y : y - x) >= steps;
+        const Bits x = place(a), y = place(r), least = steps + (((u32)(x >> last) ^ away) & 1);
+        return ((a < 0) != (r < 0) ? x + y : x > y ? x - y : y - x) >= least;
     }
     __device__ bool reached(i64 a, i64 r) const { return (T)distance(a, r) >= limit; }
     __device__ bool reached(Whole a, Whole r) const { return (T)distance(a, r) >= limit; }

@@ -80,7 +80,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
     }
     if constexpr (ALL) {
         const ScaledMaxima<T, Pairs::TINY> maxima(s.maxima);
-        AnyPositive<T> beyond;
+        AnyNegative<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
             v.add_zero_passes(r[i], m[i], bound[i]);

@@ -162,12 +162,13 @@ fn bytes_by_many_tolerances(target: &Target) -> Result<()> {
 }
 
 /// Kinds of data as kernels have them, and what is hard about each.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("unrelated", "every element differs"),
     ("rounded otherwise", "small differences everywhere"),
     ("noise", "differences of one size, whatever the number"),
     ("a step away", "all distances in ulps tie"),
     ("two steps at most", "many ties"),
+    ("halfway", "references halfway between two numbers of the result's format, which are rounded to the even one"),
     ("zeros", "all relative differences tie"),
     ("little", "the least numbers that the result's format has"),
     ("extreme", "one element in a hundred far away"),
@@ -184,6 +185,10 @@ fn element(kind: &str, [da, dr]: [DType; 2], rng: &mut Lcg) -> [u64; 2] {
         "rounded otherwise" => [y * (1.0 + x * 1e-4), y],
         "noise" => [y + x * 1e-2, y],
         "a step away" | "two steps at most" => [y, y],
+        "halfway" => {
+            let below = encode(da, y);
+            [y, (da.decode(below) + da.decode(next_up(da, below))) / 2.0]
+        }
         "zeros" => [0.0, y],
         "little" => [x * 40.0 * least, y * 40.0 * least],
         "extreme" => [if x > 0.98 * scale { -scale * y.signum() } else { y }, y],
@@ -191,7 +196,7 @@ fn element(kind: &str, [da, dr]: [DType; 2], rng: &mut Lcg) -> [u64; 2] {
     };
     let steps = match kind {
         "a step away" => 1,
-        "two steps at most" => rng.next() % 3,
+        "two steps at most" | "halfway" => rng.next() % 3,
         _ => 0,
     };
     [(0..steps).fold(encode(da, result), |bits, _| next_up(da, bits)), encode(dr, reference)]
