@@ -389,6 +389,12 @@ fn long_tensors_of_many_kinds(target: &Target) -> Result<()> {
             Case::new([dtype; 2], n + 77).tolerance(tolerance).compare(target, [&a, &r], kind)?;
         }
     }
+    for dtypes in [[DType::F16, DType::F32], [DType::F8E4M3, DType::F16], [DType::Bf16, DType::F64]] {
+        for kind in ["halfway", "two steps at most", "rounded otherwise"] {
+            let [a, r] = kind_of_data(kind, dtypes, (1 << 25) + 77);
+            Case::new(dtypes, (1 << 25) + 77).compare(target, [&a, &r], kind)?;
+        }
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 tests! {
     StandIn: last_tile_dropped, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
-        ranks_of_mismatches_from_one, distances_in_ulps_without_signs, ties_never_rounded_away, explanation_without_its_flag, explained_whatever_the_verdict;
+        ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
 }
 
 /// Begin with two tensors of f64: of numbers of one size, of which each counts in every sum; and half of any bit patterns, NaN among them.
@@ -87,11 +87,6 @@ fn ranks_of_mismatches_from_one(target: &Target) -> Result<()> {
 
 fn distances_in_ulps_without_signs(target: &Target) -> Result<()> {
     let (from, to) = ("bits >> width & 1 ? -magnitude : magnitude", "magnitude");
-    Mutant { file: "verify/ulps.h", from, to, trials: NUMBERS }.check(target)
-}
-
-fn ties_never_rounded_away(target: &Target) -> Result<()> {
-    let (from, to) = ("steps + (((u32)(x >> last) ^ away) & 1)", "steps + 1");
     Mutant { file: "verify/ulps.h", from, to, trials: NUMBERS }.check(target)
 }
 
