@@ -1063,12 +1063,34 @@ fn suites_are_listed_shown_and_run() {
     let folder = Folder::new();
     folder.put("mine.toml", b"[[gemm]]\nsize = ['8x8x8', '16x16x16']\n[[gemm]]\nname = 'strict'\nsize = '16x16x64'\nrule = 'exact'\n");
     folder.put("bad.toml", b"[[gemm]]\nsice = '8x8x8'\n");
+    folder.put(
+        "operators.toml",
+        br#"[kernels.mine]
+command = ["sh", "-c", "grep -q '\"gradient_of\": \"b\"' case.json && grep -q '\"name\": \"add\"' case.json && test -f a.npy && test -f b.npy && cp grad.npy result.npy"]
+[[operator]]
+operator = ["add", "mul"]
+pass = "gradient"
+gradient_of = "b"
+shape = "3x5"
+kernel = "mine"
+rule = "exact"
+"#,
+    );
     for (line, code, words, reason) in [
         ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
         ("suite run mine.toml --device host", 1, "hipverify suite run mine.toml --filter =strict", "a failure says how to run it alone"),
         ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
         ("suite list", 0, "smoke 45 cases", "suites without a file"),
         ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
+        ("suite run paddle --device host", 0, "PASS 254 of 254 cases as expected paddle", "operators by Paddle's rules"),
+        (
+            "suite show paddle softmax/softmax/gradient/1/f16",
+            0,
+            "computes gradient of softmax with respect to x of x[4, 16, 8], grad[4, 16, 8] along axis 1",
+            "",
+        ),
+        ("suite run operators.toml --device host --filter add", 0, "PASS 1 of 1 cases as expected", "a program finds inputs and grad"),
+        ("suite run operators.toml --device host --filter mul", 2, "ended with exit status: 1", "another operator"),
         ("suite list fp16-study --filter CHECK_PADDING3 --group kernel=xdlops", 0, "r0/gfx908/xdlops/pv", "the study"),
         ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
         ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
@@ -1078,7 +1100,7 @@ fn suites_are_listed_shown_and_run() {
         (
             "suite run nowhere",
             2,
-            "nowhere: no such file, and no suite that comes with hipverify; those are smoke ck fp16-study",
+            "nowhere: no such file, and no suite that comes with hipverify; those are smoke ck paddle fp16-study",
             "no suite",
         ),
         ("suite show smoke nothing", 2, "smoke has no case `nothing`", "no case"),
@@ -1092,6 +1114,103 @@ fn suites_are_listed_shown_and_run() {
     let lines: Vec<serde_json::Value> = results.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[0]["selected"], &lines[1]["case"]), (2, &1.into(), &"gemm/8x8x8".into()));
     assert_eq!(lines[1]["report"]["elements"], 64);
+}
+
+/// Golden results of files: recorded, the same, changed, missing, new, of another architecture, by a rule; and files that are none.
+#[test]
+fn golden_results_are_recorded_and_checked() {
+    let folder = Folder::new();
+    let write = |w: &[f32], names: &[&str]| {
+        let _ = std::fs::remove_dir_all(folder.path("out"));
+        std::fs::create_dir(folder.path("out")).unwrap();
+        folder.put("out/w.npy", &npy_f32(w));
+        names.iter().for_each(|name| folder.put(&format!("out/{name}.npy"), &npy_f32(&[0.5, -0.5])));
+    };
+    let check = |line: &str, code: i32, words: &str| {
+        let run = folder.run(&format!("golden {line}"));
+        let said = format!("{}{}", run.lines().join("\n"), run.err);
+        assert!(run.code == code && said.contains(words), "{line}: {} {said}", run.code);
+    };
+    write(&[1.0, 2.0, 3.0], &["b"]);
+    check("record g.toml out", 0, "g.toml any: 2 tensors recorded 0 as before, 0 changed, 2 new, 0 gone");
+    let text = std::fs::read_to_string(folder.path("g.toml")).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains("hash")).collect();
+    assert!(lines.len() == 2 && lines[0].starts_with("\"b\" = { dtype = \"f32\", shape = [2], hash = \""), "{text}");
+    assert!(lines[1].ends_with("min = 1.0, max = 3.0, mean = 2.0, mean_abs = 2.0, rms = 2.160246899469287 }"), "{text}");
+    check("check g.toml out", 0, "PASS 2 tensors agree with any of g.toml 2 bit for bit, 0 within their tolerance");
+    check("record g.toml out --arch gfx90a", 0, "g.toml gfx90a: 2 tensors recorded 0 as before, 0 changed, 2 new");
+    assert!(std::fs::read_to_string(folder.path("g.toml")).unwrap().starts_with(text.trim_end()), "what was there stays as it is");
+    // The lowest bit of the last element.
+    write(&[1.0, 2.0, f32::from_bits(3f32.to_bits() + 1)], &["b"]);
+    for (line, code, words) in [
+        ("check g.toml out", 1, "FAIL w f32[3] other bits: max 3 → 3,"),
+        ("check g.toml out", 1, "FAIL 1 of 2 tensors agree with any of g.toml 1 bit for bit"),
+        ("check g.toml out --include b", 0, "PASS 1 tensor agrees"),
+        ("check g.toml out --rule *:rtol=1e-6", 0, "PASS 2 tensors agree with any of g.toml 1 bit for bit, 1 within their tolerance"),
+        ("check g.toml out --rule b:rtol=1e-6", 1, "other bits"),
+        ("check g.toml out --rule *:rtol=1e-9", 1, "FAIL w f32[3] max 3.000000238418579 where 3 was recorded: "),
+        ("check g.toml out --rule *:rms=1", 2, "the rule for b: golden results have a tolerance with rtol < 1, no metrics"),
+        ("check g.toml out --arch gfx908", 2, "g.toml has no results of gfx908; it has any gfx90a"),
+        ("check g.toml out/w.npy", 1, "FAIL b f32[2] was recorded, and is not there"),
+        ("check g.toml", 2, "<TENSORS>"),
+        ("check g.toml out --suite smoke", 2, "cannot be used with"),
+        ("check g.toml out --filter x", 2, "cannot be used with"),
+        ("check none.toml out", 2, "none.toml: No such file"),
+        ("record g.toml nowhere", 2, "nowhere: No such file"),
+        ("record g.toml out --include x", 2, "there is no tensor to record"),
+    ] {
+        check(line, code, words);
+    }
+    write(&[1.0, 2.0], &["c"]);
+    for words in [
+        "FAIL b f32[2] was recorded, and is not there",
+        "FAIL c f32[2] is there, and was not recorded",
+        "FAIL w f32[3] f32[2] where f32[3] was recorded",
+        "FAIL 0 of 3",
+    ] {
+        check("check g.toml out --rule *:atol=9", 1, words);
+    }
+    check("record g.toml out", 0, "2 tensors recorded 0 as before, 1 changed, 1 new, 1 gone");
+    folder.put("bad.toml", b"golden = 1\n[any]\nx = 1\n");
+    check("check bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
+    check("record bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
+    folder.put("short.npy", &npy_f32(&[1.0])[..60]);
+    check("record g.toml short.npy", 2, "short.npy");
+    assert!(std::fs::read_to_string(folder.path("bad.toml")).unwrap().contains("x = 1"), "what could not be read is not replaced");
+}
+
+/// Golden results of a suite's kernels.
+#[test]
+fn golden_results_of_a_suite() {
+    let folder = Folder::new();
+    let suite = |kernel: &str| {
+        let text = format!(
+            "[[gemm]]\nsize = ['8x8x40', '9x7x33']\ndata = 'uniform:-1,1'\noutput = 'f32'\nkernel = '{kernel}'\n[[study]]\nconfiguration = 'conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16'\n"
+        );
+        folder.put("s.toml", text.as_bytes());
+    };
+    suite("fma");
+    let run = folder.run("golden record g.toml --suite s.toml --device host");
+    assert!(
+        run.code == 0 && run.out.contains("host: 2 tensors recorded") && run.err.contains("1 cases are runs of the study"),
+        "{}{}",
+        run.out,
+        run.err
+    );
+    let text = std::fs::read_to_string(folder.path("g.toml")).unwrap();
+    assert!(text.contains("[host]\ndevice = \"") && text.contains("\"gemm/8x8x40\" = { dtype = \"f32\", shape = [8, 8]"), "{text}");
+    let run = folder.run("golden check g.toml --suite s.toml --device host --filter 9x7");
+    assert!(run.code == 0 && run.out.contains("PASS  1 tensor agrees with host"), "{}{}", run.out, run.err);
+    // Another order of the sums.
+    suite("gfx90a");
+    let run = folder.run("golden check g.toml --suite s.toml --device host");
+    assert!(run.code == 1 && run.out.contains("0 of 2 tensors agree") && run.out.contains("gemm/9x7x33"), "{}{}", run.out, run.err);
+    let run = folder.run("golden check g.toml --suite s.toml --device host --rule *:accumulations=40");
+    assert!(run.code == 0 && run.out.contains("0 bit for bit, 2 within"), "{}{}", run.out, run.err);
+    folder.put("broken.toml", b"[kernels.mine]\ncommand = ['false']\n[[gemm]]\nsize = '2x2x2'\nkernel = 'mine'\n");
+    let run = folder.run("golden record g.toml --suite broken.toml --device host");
+    assert!(run.code == 2 && run.err.contains("case `gemm`: `false` ended with exit status: 1"), "{}", run.err);
+    assert_eq!(std::fs::read_to_string(folder.path("g.toml")).unwrap(), text, "a failure changes nothing");
 }
 
 /// A program that crashes, hangs, fails or does its work, by the size of its problem.

@@ -104,7 +104,7 @@ impl InputArgs {
     }
 
     /// Whether a tensor of this name is to be read.
-    fn wants(&self, name: &str) -> bool {
+    pub(super) fn wants(&self, name: &str) -> bool {
         let any = |globs: &[GlobMatcher]| globs.iter().any(|g| g.is_match(name));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }

@@ -8,6 +8,7 @@ mod compare;
 mod demo;
 mod devices;
 mod fill;
+mod golden;
 mod input;
 mod inspect;
 mod manual;
@@ -50,6 +51,8 @@ enum Command {
     Check(check::Args),
     /// Shows what a tensor file holds: shapes, dtypes, ranges, classes of values
     Inspect(inspect::Args),
+    /// Records hashes and statistics of results, and tells whether results are still the same
+    Golden(golden::Args),
     /// Writes a tensor file from a generator
     Fill(fill::Args),
     /// Computes what a matrix instruction of MI100, MI200 or MI300 delivers, bit for bit
@@ -78,6 +81,7 @@ impl Command {
             Command::Compare(args) => args.run(),
             Command::Check(args) => args.run(),
             Command::Inspect(args) => args.run(),
+            Command::Golden(args) => args.run(),
             Command::Fill(args) => args.run(),
             Command::Mfma(args) => args.run(),
             Command::Devices(args) => args.run(),

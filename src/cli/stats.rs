@@ -61,6 +61,7 @@ pub(super) struct Stats {
     /// The first infinity or NaN.
     pub(super) first_non_finite: Option<usize>,
     sum: f64,
+    magnitudes: f64,
     squares: f64,
     exponents: Box<[u64; EXPONENTS]>,
 }
@@ -75,6 +76,7 @@ impl Stats {
             least: None,
             first_non_finite: None,
             sum: 0.0,
+            magnitudes: 0.0,
             squares: 0.0,
             exponents: Box::new([0; EXPONENTS]),
         }
@@ -134,6 +136,7 @@ impl Stats {
         better(&mut self.min, x, |new, old| (new.value, new.integer) < (old.value, old.integer));
         better(&mut self.max, x, |new, old| (new.value, new.integer) > (old.value, old.integer));
         self.sum += v;
+        self.magnitudes += v.abs();
         self.squares += v * v;
         if v == 0.0 {
             self.classes.zero += 1;
@@ -167,6 +170,7 @@ impl Stats {
         }
         self.first_non_finite = self.first_non_finite.or(next.first_non_finite);
         self.sum += next.sum;
+        self.magnitudes += next.magnitudes;
         self.squares += next.squares;
         self.exponents.iter_mut().zip(next.exponents.iter()).for_each(|(a, b)| *a += b);
     }
@@ -179,6 +183,11 @@ impl Stats {
     /// The mean of the finite elements.
     pub(super) fn mean(&self) -> Option<f64> {
         (self.finite() > 0).then(|| self.sum / self.finite() as f64)
+    }
+
+    /// The mean magnitude of the finite elements.
+    pub(super) fn mean_abs(&self) -> Option<f64> {
+        (self.finite() > 0).then(|| self.magnitudes / self.finite() as f64)
     }
 
     /// The root of the mean square of the finite elements.
@@ -209,9 +218,13 @@ fn exponent(v: f64) -> i32 {
 }
 
 /// Elements `start..start + length` in logical order, dense.
-fn gather(tensor: &TensorRef<'_>, start: usize, length: usize) -> Vec<u8> {
+pub(super) fn gather(tensor: &TensorRef<'_>, start: usize, length: usize) -> Vec<u8> {
     let (dtype, layout, bytes) = (tensor.dtype(), tensor.layout(), tensor.host_bytes());
     let mut out = vec![0u8; (length * dtype.bits()).div_ceil(8)];
+    // No elements have no first one.
+    if length == 0 {
+        return out;
+    }
     let mut at = layout.coordinates(start);
     let mut index = layout.index(start) as isize;
     for i in 0..length {

@@ -79,6 +79,22 @@ impl FillSpec {
         RANGES.iter().find(|r| r.0 == name).map(|r| (r.1, r.2))
     }
 
+    /// The range [min, max) that uniform numbers are from; `None` for other patterns, and for numbers among which special ones are strewn.
+    ///
+    /// ```
+    /// use hipverify::fill::FillSpec;
+    /// assert_eq!("uniform:0,0.1".parse::<FillSpec>()?.range(), Some([0.0, 0.1]));
+    /// assert_eq!("normal:0,1".parse::<FillSpec>()?.range(), None);
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    #[must_use]
+    pub fn range(&self) -> Option<[f64; 2]> {
+        match self.pattern {
+            Pattern::Uniform { min, max } | Pattern::CRand { min, max } if self.special_rate == 0.0 => Some([min, max]),
+            _ => None,
+        }
+    }
+
     /// The same generator with another seed.
     pub fn seed(mut self, seed: u64) -> FillSpec {
         self.seed = seed;

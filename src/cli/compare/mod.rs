@@ -8,7 +8,7 @@ mod extra;
 mod html;
 mod output;
 mod picture;
-mod rules;
+pub(super) mod rules;
 mod tolerance;
 
 pub(super) use output::painted;

@@ -14,7 +14,7 @@ use toml::{Spanned, Value};
 
 /// What decides about a tensor. What is not given has no say.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rule {
+pub(in crate::cli) struct Rule {
     /// For tensors of these names; all, if none are given.
     pub names: Option<GlobMatcher>,
     /// For results of this format.
@@ -111,7 +111,7 @@ impl Rule {
     }
 
     /// Whether it is for a tensor.
-    pub(super) fn is_for(&self, name: &str, result: DType) -> bool {
+    pub(in crate::cli) fn is_for(&self, name: &str, result: DType) -> bool {
         self.names.as_ref().is_none_or(|names| names.is_match(name)) && self.dtype.is_none_or(|dtype| dtype == result)
     }
 
@@ -121,7 +121,7 @@ impl Rule {
     }
 
     /// What it demands of a result against a reference. `baseline` is the error of one that was compared.
-    pub(super) fn limits(&self, result: DType, reference: DType, baseline: Option<f64>) -> Result<Limits> {
+    pub(in crate::cli) fn limits(&self, result: DType, reference: DType, baseline: Option<f64>) -> Result<Limits> {
         self.check()?;
         let limits = if let Some(profile) = self.profile {
             profile.limits_for(result, reference, &self.computation(baseline))?
@@ -203,7 +203,7 @@ fn unknown(key: &str) -> String {
 }
 
 /// Reads `*.bias:rtol=1e-3,atol=1e-5`: values are those of TOML, but that a word needs no quotes.
-pub(super) fn named(text: &str) -> Result<Rule, String> {
+pub(in crate::cli) fn named(text: &str) -> Result<Rule, String> {
     let (names, values) = text.rsplit_once(':').ok_or("GLOB:KEY=VALUE is wanted, such as `*.bias:rtol=1e-3,atol=1e-5`")?;
     let mut rule = Rule { names: Some(glob(names)?), ..Rule::default() };
     for pair in outside_brackets(values) {

@@ -80,7 +80,7 @@ struct Show {
 struct Schema {}
 
 /// Reads a suite.
-fn open(name: &str) -> Result<Suite> {
+pub(super) fn open(name: &str) -> Result<Suite> {
     Ok(Suite::new(&SuiteFile::find(name)?, name, Kernels::default())?)
 }
 

@@ -3,14 +3,15 @@
 use super::file::{Line, Setting, SuiteFile, Table, Value};
 use super::kernel::{Entries, Kernel, Kernels};
 use super::keys::Kind;
-use super::problem::{Problem, Product, direction};
+use super::operators::{Operator, Steps};
+use super::problem::{Method, Problem, Product, direction};
 use super::record::Expected;
 use super::rule::Rule;
 use super::study;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::fill::FillSpec;
-use crate::reference::{Arithmetic, ConvParam};
+use crate::reference::ConvParam;
 use crate::verify::Computation;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -62,9 +63,10 @@ pub(crate) struct Tensors {
     pub problem: Problem,
     /// Format of the inputs and of the result.
     pub dtypes: [DType; 2],
-    pub data: [FillSpec; 2],
+    /// A generator an input.
+    pub data: Vec<FillSpec>,
     pub kernel: Kernel,
-    pub reference: Arithmetic,
+    pub reference: Method,
     pub reference_type: DType,
     pub rule: Rule,
     pub repeatable: bool,
@@ -73,7 +75,10 @@ pub(crate) struct Tensors {
 impl Tensors {
     /// What rules ask about the computation.
     pub(crate) fn computation(&self) -> Computation {
-        Computation { accumulations: Some(self.problem.terms()), ..Computation::default() }
+        // The range that holds all inputs; none where one of them has no bounds.
+        let ranges: Option<Vec<[f64; 2]>> = self.data.iter().map(FillSpec::range).collect();
+        let hull = |a: [f64; 2], b: [f64; 2]| [a[0].min(b[0]), a[1].max(b[1])];
+        self.problem.computation(ranges.and_then(|ranges| ranges.into_iter().reduce(hull)))
     }
 }
 
@@ -84,11 +89,23 @@ impl Case {
         match &self.work {
             Work::Tensors(t) => {
                 let elements = |shape: &[usize]| shape.iter().map(|&d| d as u128).product::<u128>();
-                let [a, b] = t.problem.inputs();
+                let inputs: u128 = t.problem.inputs().iter().map(|(_, shape)| elements(shape)).sum();
                 // A result is computed twice, a reference once; elements are made, hashed and compared.
-                3 * t.problem.products() + 64 * (elements(&a.1) + elements(&b.1) + elements(&t.problem.output())) + 100_000
+                3 * t.problem.products() + 64 * (inputs + elements(&t.problem.output())) + 100_000
             }
             Work::Study(study) => study.cost(),
+        }
+    }
+
+    /// The operator of an `[[operator]]` case.
+    #[must_use]
+    pub fn operator(&self) -> Option<&Operator> {
+        match &self.work {
+            Work::Tensors(tensors) => match &tensors.problem {
+                Problem::Operator(operator) => Some(operator),
+                Problem::Gemm(_) | Problem::Conv(..) => None,
+            },
+            Work::Study(_) => None,
         }
     }
 
@@ -221,46 +238,69 @@ impl TableReader<'_> {
         };
         let work = match self.table.kind {
             Kind::Study => Work::Study(Box::new(study::Study::new(&of)?)),
-            Kind::Gemm | Kind::Conv => Work::Tensors(Box::new(self.tensors(&of)?)),
+            Kind::Gemm | Kind::Conv | Kind::Operator => Work::Tensors(Box::new(self.tensors(&of)?)),
         };
         let limits = self.limits(&work)?;
         Ok(Case { name, groups: self.list("groups"), axes, expected, limits, timeout, work })
     }
 
     fn tensors<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Tensors> {
-        let needed = |key: &str| match of(key).text("") {
-            "" => Err(of(key).error(format!("`{key}` is missing"))),
-            text => Ok(text),
-        };
-        let size = needed("size")?;
-        let problem = match self.table.kind {
-            Kind::Conv => {
-                let mut param: ConvParam = of("size").parsed("")?;
-                if let [input, filter, output] = of("layout").text("").split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
-                    param = param.with_layouts(input, filter, output).map_err(|e| of("layout").error(e))?;
-                } else if !of("layout").text("").is_empty() {
-                    return Err(of("layout").error("layout takes three: of input, filter and output, such as nhwgc,gkyxc,nhwgk"));
-                }
-                Problem::Conv(Box::new(param), direction(of("direction").text("fwd")).map_err(|e| of("direction").error(e))?)
-            }
-            _ => Problem::Gemm(Product::parse(size, of("layout").text("nn")).map_err(|e| of("size").error(e))?),
-        };
+        let problem = self.problem(of)?;
         let input: DType = of("type").parsed("f16")?;
         let output: DType = of("output").parsed(input.name())?;
-        let kernel = Kernel::parse(of("kernel").text("fma"), input, &problem, self.entries, self.kernels);
-        let kernel = kernel.map_err(|e| of("kernel").error(e))?;
+        let (kernel, reference) = self.methods(of, &problem, input, output)?;
         let tensors = Tensors {
+            data: data(of, problem.inputs().len())?,
             problem,
             dtypes: [input, output],
-            data: data(&of)?,
             kernel,
-            reference: of("reference").parsed("f64")?,
+            reference,
             reference_type: of("reference_type").parsed("f64")?,
             rule: of("rule").parsed("rounding")?,
             repeatable: of("repeatable").parsed("true")?,
         };
         tensors.rule.limits(output, tensors.reference_type, &tensors.computation()).map_err(|e| of("rule").error(e))?;
         Ok(tensors)
+    }
+
+    fn problem<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Problem> {
+        if self.table.kind == Kind::Operator {
+            return Ok(Problem::Operator(Box::new(Operator::new(of)?)));
+        }
+        let size = match of("size").text("") {
+            "" => return Err(of("size").error("`size` is missing")),
+            text => text.to_owned(),
+        };
+        if self.table.kind != Kind::Conv {
+            return Ok(Problem::Gemm(Product::parse(&size, of("layout").text("nn")).map_err(|e| of("size").error(e))?));
+        }
+        let mut param: ConvParam = of("size").parsed("")?;
+        if let [input, filter, output] = of("layout").text("").split(',').map(str::trim).collect::<Vec<_>>().as_slice() {
+            param = param.with_layouts(input, filter, output).map_err(|e| of("layout").error(e))?;
+        } else if !of("layout").text("").is_empty() {
+            return Err(of("layout").error("layout takes three: of input, filter and output, such as nhwgc,gkyxc,nhwgk"));
+        }
+        Ok(Problem::Conv(Box::new(param), direction(of("direction").text("fwd")).map_err(|e| of("direction").error(e))?))
+    }
+
+    /// The kernel under test and the arithmetic of its reference.
+    fn methods<'c>(&self, of: &impl Fn(&str) -> Values<'c>, problem: &Problem, input: DType, output: DType) -> Result<(Kernel, Method)> {
+        let Problem::Operator(operator) = problem else {
+            let kernel =
+                Kernel::parse(of("kernel").text("fma"), input, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))?;
+            return Ok((kernel, Method::Products(of("reference").parsed("f64")?)));
+        };
+        Operator::expect_format(input).map_err(|e| of("type").error(e))?;
+        Operator::expect_format(output).map_err(|e| of("output").error(e))?;
+        let text = of("kernel").text("f32").to_owned();
+        let kernel = match Kernel::named(&text, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))? {
+            Some(kernel) => kernel,
+            None => Kernel::Arithmetic {
+                method: Method::Steps(operator.kernel(&text, output).map_err(|e| of("kernel").error(e))?),
+                device: None,
+            },
+        };
+        Ok((kernel, Method::Steps(Steps::F64)))
     }
 
     fn list(&self, key: &str) -> Vec<String> {
@@ -301,22 +341,22 @@ fn described(case: &Case) -> Option<Vec<String>> {
     }
 }
 
-/// The generators of both inputs, on streams of their own.
-fn data<'c>(of: &impl Fn(&str) -> Values<'c>) -> Result<[FillSpec; 2]> {
+/// The generators of the inputs, on streams of their own.
+fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: usize) -> Result<Vec<FillSpec>> {
     let seed: u64 = of("seed").parsed("1")?;
     let text = of("data").text("uniform:-1,1").to_owned();
     let parts: Vec<&str> = text.split(" | ").collect();
-    let [first, second] = match *parts.as_slice() {
-        [one] => [one, one],
-        [a, b] => [a, b],
-        _ => return Err(of("data").error(format!("data has {} generators; it takes one, or one for each of two inputs", parts.len()))),
-    };
-    let spec = |text: &str, stream: u32| -> Result<FillSpec> {
+    if parts.len() != 1 && parts.len() != inputs {
+        let found = parts.len();
+        return Err(of("data").error(format!("data has {found} generators; it takes one, or one for each of the {inputs} inputs")));
+    }
+    let spec = |stream: usize| -> Result<FillSpec> {
+        let text = parts.get(stream).unwrap_or(&parts[0]);
         let spec: FillSpec = text.parse().map_err(|e: Error| of("data").error(e))?;
         let spec = if text.contains("/seed=") { spec } else { spec.seed(seed) };
-        Ok(if text.contains("/stream=") { spec } else { spec.stream(stream) })
+        Ok(if text.contains("/stream=") { spec } else { spec.stream(stream as u32) })
     };
-    Ok([spec(first, 0)?, spec(second, 1)?])
+    (0..inputs).map(spec).collect()
 }
 
 /// The value of a key in one case, and how to say that it is wrong.

@@ -35,6 +35,10 @@ pub(crate) fn run(entry: &ProgramEntry, launch: &mut Launch<'_>) -> Result<(), K
         "inputs": files,
         "result": { "file": result, "dtype": launch.output_dtype().name(), "shape": launch.output_shape() },
     });
+    let mut case = case;
+    if let Some(operator) = launch.operator() {
+        case["operator"] = operator.described();
+    }
     std::fs::write(folder.path().join("case.json"), serde_json::to_vec_pretty(&case)?)?;
     execute(entry, folder.path())?;
     read(&folder.path().join(&result), launch)

@@ -5,9 +5,10 @@ use crate::error::{Error, Result};
 use std::path::Path;
 
 /// Name and text of each.
-const SUITES: [(&str, &str); 3] = [
+const SUITES: [(&str, &str); 4] = [
     ("smoke", include_str!("../../../suites/smoke.toml")),
     ("ck", include_str!("../../../suites/ck.toml")),
+    ("paddle", include_str!("../../../suites/paddle.toml")),
     ("fp16-study", include_str!("../../../suites/fp16-study.toml")),
 ];
 

@@ -26,6 +26,13 @@ struct Found {
     details: Option<Details>,
 }
 
+/// What two runs of a kernel left.
+struct Ran {
+    inputs: Vec<(&'static str, Guard)>,
+    outputs: [Guard; 2],
+    findings: Vec<Finding>,
+}
+
 impl Suite {
     /// Runs a case in this process. What keeps it from a verdict is part of the result.
     #[must_use]
@@ -70,19 +77,38 @@ impl Suite {
         }
     }
 
-    fn compare(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Found, KernelError> {
+    /// Runs the kernel of a case, twice as any other time, and gives its result; nothing for a case that has no tensor.
+    ///
+    /// # Errors
+    /// When the kernel fails, or does something beside its result.
+    pub fn output(&self, case: &Case, device: &Device) -> Result<Option<Guard>, KernelError> {
+        let Work::Tensors(tensors) = &case.work else { return Ok(None) };
+        let Ran { outputs: [first, _], findings, .. } = self.run_kernel(case, tensors, device)?;
+        match findings.first() {
+            Some(finding) => Err(finding.message.clone().into()),
+            None => Ok(Some(first)),
+        }
+    }
+
+    fn run_kernel(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Ran, KernelError> {
         let inputs = inputs(tensors, device)?;
         let hashes = inputs.iter().map(|(_, guard)| guard.hash()).collect::<Result<Vec<u64>>>()?;
         let stream = Stream::new(device)?;
-        let mut outputs = Vec::new();
-        for poison in [Poison::Finite, Poison::Nan] {
+        let run = |poison| -> Result<Guard, KernelError> {
             let mut output = Guard::new(device, tensors.dtypes[1], &tensors.problem.output())?;
             output.poison(poison)?;
             tensors.kernel.run(&tensors.problem, &mut Launch::new(case, &inputs, &mut output), &self.kernels, &stream)?;
             stream.synchronize()?;
-            outputs.push(output);
-        }
-        let mut found = Found { findings: findings(&inputs, &hashes, [&outputs[0], &outputs[1]], tensors.repeatable)?, ..Found::default() };
+            Ok(output)
+        };
+        let outputs = [run(Poison::Finite)?, run(Poison::Nan)?];
+        let findings = findings(&inputs, &hashes, [&outputs[0], &outputs[1]], tensors.repeatable)?;
+        Ok(Ran { inputs, outputs, findings })
+    }
+
+    fn compare(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Found, KernelError> {
+        let Ran { inputs, outputs, findings } = self.run_kernel(case, tensors, device)?;
+        let mut found = Found { findings, ..Found::default() };
         let reference = reference(tensors, &inputs, device)?;
         let report = verify(&outputs[0], &reference, tensors)?;
         if !tensors.repeatable {
@@ -182,8 +208,7 @@ fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
 /// What the result should be.
 fn reference(tensors: &Tensors, inputs: &[(&'static str, Guard)], device: &Device) -> Result<Guard> {
     let mut reference = Guard::new(device, tensors.reference_type, &tensors.problem.output())?;
-    let operands = [&inputs[0].1.tensor()?, &inputs[1].1.tensor()?];
-    tensors.problem.compute(tensors.reference, Party::Reference, operands, &mut reference.tensor_mut()?)?;
+    tensors.problem.compute(tensors.reference, Party::Reference, inputs, &mut reference)?;
     Ok(reference)
 }
 

@@ -5,12 +5,13 @@ use super::command;
 use super::entry::{KernelEntry, ProgramEntry};
 use super::guard::Guard;
 use super::module::{Fitted, ModuleKernel};
-use super::problem::{Party, Problem};
-use crate::device::{Device, Stream, TensorMut, TensorRef};
+use super::operators::Operator;
+use super::problem::{Input, Method, Party, Problem};
+use crate::device::{Device, Stream, TensorMut};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input, Model};
-use crate::reference::{Accumulate, Arithmetic};
+use crate::matrix_core::{Arch, Input as Matrices, Model};
+use crate::reference::Accumulate;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -77,7 +78,13 @@ impl<'a> Launch<'a> {
         self.case
     }
 
-    /// The input of that number: A and B of a GEMM, both operands of a convolution.
+    /// The operator of an `[[operator]]` case.
+    #[must_use]
+    pub fn operator(&self) -> Option<&Operator> {
+        self.case.operator()
+    }
+
+    /// The input of that number: A and B of a GEMM, both operands of a convolution, those of [`Operator::inputs`].
     ///
     /// # Panics
     /// When there are fewer: every problem has as many as its documentation says.
@@ -152,7 +159,7 @@ impl Entries {
 #[derive(Clone, Debug)]
 pub(crate) enum Kernel {
     /// An arithmetic, on the run's device or another one.
-    Arithmetic { arithmetic: Arithmetic, device: Option<String> },
+    Arithmetic { method: Method, device: Option<String> },
     /// A program.
     Command(ProgramEntry),
     /// GPU code, and how it is launched for the case's problem.
@@ -162,18 +169,23 @@ pub(crate) enum Kernel {
 }
 
 impl Kernel {
-    /// Reads the value of `kernel` for a problem whose inputs have this format.
-    pub(crate) fn parse(text: &str, dtype: DType, problem: &Problem, entries: &Entries, kernels: &Kernels) -> Result<Kernel, KernelError> {
+    /// The kernel of that name that a suite's file or the program brings; nothing where neither has one.
+    pub(crate) fn named(text: &str, problem: &Problem, entries: &Entries, kernels: &Kernels) -> Result<Option<Kernel>, KernelError> {
         match entries.0.get(text) {
-            Some(Entry::Program(entry)) => return Ok(Kernel::Command(entry.clone())),
+            Some(Entry::Program(entry)) => return Ok(Some(Kernel::Command(entry.clone()))),
             Some(Entry::Module(module)) => {
                 let fitted = module.entry().line.fit(problem).map_err(|(key, reason)| format!("[kernels.{text}]: `{key}`: {reason}"))?;
-                return Ok(Kernel::Module(Arc::clone(module), Box::new(fitted)));
+                return Ok(Some(Kernel::Module(Arc::clone(module), Box::new(fitted))));
             }
             None => {}
         }
-        if kernels.0.contains_key(text) {
-            return Ok(Kernel::Closure(text.to_owned()));
+        Ok(kernels.0.contains_key(text).then(|| Kernel::Closure(text.to_owned())))
+    }
+
+    /// Reads the value of `kernel` for sums of products whose inputs have this format.
+    pub(crate) fn parse(text: &str, dtype: DType, problem: &Problem, entries: &Entries, kernels: &Kernels) -> Result<Kernel, KernelError> {
+        if let Some(kernel) = Kernel::named(text, problem, entries, kernels)? {
+            return Ok(kernel);
         }
         let (name, device) = text.split_once('@').map_or((text, None), |(name, device)| (name, Some(device.to_owned())));
         let arithmetic = match (name, name.parse::<Arch>()) {
@@ -189,13 +201,13 @@ impl Kernel {
                 }
             })?,
         };
-        Ok(Kernel::Arithmetic { arithmetic, device })
+        Ok(Kernel::Arithmetic { method: Method::Products(arithmetic), device })
     }
 
     /// Runs it once.
     pub(crate) fn run(&self, problem: &Problem, launch: &mut Launch<'_>, kernels: &Kernels, stream: &Stream) -> Result<(), KernelError> {
         match self {
-            Kernel::Arithmetic { arithmetic, device } => Ok(compute(problem, *arithmetic, device.as_deref(), launch)?),
+            Kernel::Arithmetic { method, device } => Ok(compute(problem, *method, device.as_deref(), launch)?),
             Kernel::Command(entry) => command::run(entry, launch),
             Kernel::Module(module, fitted) => module.run(fitted, launch, stream),
             Kernel::Closure(name) => match kernels.0.get(name) {
@@ -207,15 +219,15 @@ impl Kernel {
 }
 
 /// Which input format of a chip's matrix cores takes elements of this one.
-fn model_input(arch: Arch, dtype: DType) -> Result<Input> {
+fn model_input(arch: Arch, dtype: DType) -> Result<Matrices> {
     Ok(match (arch, dtype) {
-        (_, DType::F32) => Input::F32,
-        (_, DType::Tf32) => Input::Xf32,
-        (_, DType::F16) => Input::F16,
-        (Arch::Gfx90a, DType::Bf16) => Input::Bf16K,
-        (_, DType::Bf16) => Input::Bf16,
-        (_, DType::F8E4M3Fnuz) => Input::Fp8Fp8,
-        (_, DType::F8E5M2Fnuz) => Input::Bf8Bf8,
+        (_, DType::F32) => Matrices::F32,
+        (_, DType::Tf32) => Matrices::Xf32,
+        (_, DType::F16) => Matrices::F16,
+        (Arch::Gfx90a, DType::Bf16) => Matrices::Bf16K,
+        (_, DType::Bf16) => Matrices::Bf16,
+        (_, DType::F8E4M3Fnuz) => Matrices::Fp8Fp8,
+        (_, DType::F8E5M2Fnuz) => Matrices::Bf8Bf8,
         _ => {
             let by = format!("the models of {arch}'s matrix cores (they have f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz)");
             return Err(Error::Unsupported { what: format!("the format {dtype}"), by });
@@ -224,15 +236,14 @@ fn model_input(arch: Arch, dtype: DType) -> Result<Input> {
 }
 
 /// Computes by an arithmetic, on another device where that is asked for.
-fn compute(problem: &Problem, arithmetic: Arithmetic, device: Option<&str>, launch: &mut Launch<'_>) -> Result<()> {
+fn compute(problem: &Problem, method: Method, device: Option<&str>, launch: &mut Launch<'_>) -> Result<()> {
     let own = launch.output.device().clone();
     let device = device.map_or(Ok(own.clone()), Device::open)?;
-    let (a, b) = (&launch.inputs[0].1, &launch.inputs[1].1);
-    let run = |inputs: [&TensorRef<'_>; 2], to: &mut TensorMut<'_>| problem.compute(arithmetic, Party::Kernel, inputs, to);
     if device.same_as(&own) {
-        return run([&a.tensor()?, &b.tensor()?], &mut launch.output.tensor_mut()?);
+        return problem.compute(method, Party::Kernel, launch.inputs, launch.output);
     }
-    let (a, b, mut to) = (a.copy_to(&device)?, b.copy_to(&device)?, launch.output.copy_to(&device)?);
-    run([&a.tensor()?, &b.tensor()?], &mut to.tensor_mut()?)?;
+    let inputs: Vec<Input> = launch.inputs.iter().map(|(name, guard)| Ok((*name, guard.copy_to(&device)?))).collect::<Result<_>>()?;
+    let mut to = launch.output.copy_to(&device)?;
+    problem.compute(method, Party::Kernel, &inputs, &mut to)?;
     launch.output.copy_from(&to)
 }

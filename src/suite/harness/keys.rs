@@ -43,13 +43,15 @@ pub enum Kind {
     Gemm,
     /// Convolutions and their gradients.
     Conv,
+    /// Operators of neural networks and their gradients.
+    Operator,
     /// Runs of the fp16 study.
     Study,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Gemm, Kind::Conv, Kind::Study];
+    pub const ALL: [Kind; 4] = [Kind::Gemm, Kind::Conv, Kind::Operator, Kind::Study];
 
     /// The name of its tables, as in `[[gemm]]`.
     #[must_use]
@@ -57,6 +59,7 @@ impl Kind {
         match self {
             Kind::Gemm => "gemm",
             Kind::Conv => "conv",
+            Kind::Operator => "operator",
             Kind::Study => "study",
         }
     }
@@ -67,6 +70,7 @@ impl Kind {
         match self {
             Kind::Gemm => &GEMM,
             Kind::Conv => &CONV,
+            Kind::Operator => &OPERATOR,
             Kind::Study => &STUDY,
         }
     }
@@ -75,7 +79,8 @@ impl Kind {
     #[must_use]
     pub const fn shared_keys(self) -> &'static [&'static [Key]] {
         match self {
-            Kind::Gemm | Kind::Conv => &[&TABLE, &TENSORS],
+            Kind::Gemm | Kind::Conv => &[&TABLE, &TENSORS, &PRODUCTS],
+            Kind::Operator => &[&TABLE, &TENSORS],
             Kind::Study => &[&TABLE],
         }
     }
@@ -102,11 +107,18 @@ pub const TABLE: [Key; 5] = [
 ];
 
 /// Keys of tables whose kernels read tensors and write one.
-pub const TENSORS: [Key; 9] = [
+pub const TENSORS: [Key; 7] = [
     axis("type", "number format of the inputs; f16 if not given"),
     axis("output", "number format of the output; that of the inputs if not given"),
     axis("data", "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given"),
     axis("seed", "seed of the generator; 1 if not given"),
+    axis("reference_type", "number format that the reference is rounded to; f64 if not given"),
+    axis("rule", "rounding (if not given), exact, rtol=X,atol=Y, or a profile of `hipverify tolerance --list`"),
+    one("repeatable", "whether a second run must give the same bits; true if not given"),
+];
+
+/// Keys of tables whose kernels sum products.
+pub const PRODUCTS: [Key; 2] = [
     axis(
         "kernel",
         "kernel under test: gfx908, gfx90a or gfx942 (the model of its matrix cores), fma, another arithmetic, each with @DEVICE where it is not the run's, or a name of [kernels]; fma if not given",
@@ -115,9 +127,6 @@ pub const TENSORS: [Key; 9] = [
         "reference",
         "arithmetic of the reference: f64 (if not given), f64-rounded, every4, groups4, f32, f32-fma, or a matrix core such as gfx90a:f16",
     ),
-    axis("reference_type", "number format that the reference is rounded to; f64 if not given"),
-    axis("rule", "rounding (if not given), exact, rtol=X,atol=Y, or a profile of `hipverify tolerance --list`"),
-    one("repeatable", "whether a second run must give the same bits; true if not given"),
 ];
 
 const GEMM: [Key; 2] = [
@@ -132,6 +141,19 @@ const CONV: [Key; 3] = [
     ),
     axis("direction", "fwd (if not given), bwd_data or bwd_weight"),
     axis("layout", "layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk; gnhwc,gkyxc,gnhwk if not given"),
+];
+
+const OPERATOR: [Key; 7] = [
+    axis("operator", "names such as relu, softmax or layer_norm; `docs/operators.md` has all"),
+    axis("pass", "forward (if not given) or gradient"),
+    axis("gradient_of", "the input that a gradient is with respect to, such as weight; the first one if not given"),
+    axis("shape", "extents of the inputs, such as 4x64; of matmul M x N x K, or batch x M x N x K"),
+    axis("axis", "the axis of reductions, softmax, norms, cumulative operators and interpolations; the last one, -1, if not given"),
+    axis("resized", "the new extent of that axis for nearest and linear"),
+    axis(
+        "kernel",
+        "kernel under test: f32 (if not given), native (rounds each step to the format of the result) or f64, each with a fault such as +short, or a name of [kernels]",
+    ),
 ];
 
 const STUDY: [Key; 7] = [

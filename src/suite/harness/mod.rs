@@ -15,6 +15,7 @@ mod kernel;
 mod keys;
 mod metrics;
 mod module;
+mod operators;
 mod problem;
 pub mod record;
 pub mod report;
@@ -36,6 +37,7 @@ pub use {
     guard::{Guard, Poison, RedZone, Unwritten},
     kernel::{KernelError, Kernels, Launch},
     keys::{Key, Kind, Takes},
+    operators::{Operator, Pass},
     results::{ResultFile, write_results},
     run::Runner,
     select::{Selection, Shard},

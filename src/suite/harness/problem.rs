@@ -1,9 +1,12 @@
 //! What the kernels of a suite compute, and how large it is: shapes of inputs and result, length of the sums, the same thing in any arithmetic.
 
+use super::guard::Guard;
 use super::module::Buffer;
-use crate::device::{TensorMut, TensorRef};
+use super::operators::{Operator, Pass, Steps};
+use crate::dtype::{Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::reference::{Arithmetic, Conv, ConvParam, Direction, Gemm, KOrder, Role};
+use crate::verify::{Computation, profile::Operation};
 
 /// A computation on tensors.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +15,30 @@ pub enum Problem {
     Gemm(Product),
     /// A convolution or a gradient of one.
     Conv(Box<ConvParam>, Direction),
+    /// An operator or a gradient of one.
+    Operator(Box<Operator>),
 }
+
+/// In which arithmetic a problem is computed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Method {
+    /// Sums of products.
+    Products(Arithmetic),
+    /// Operators, on the host whatever the device.
+    Steps(Steps),
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Method::Products(arithmetic) => arithmetic.fmt(f),
+            Method::Steps(steps) => steps.fmt(f),
+        }
+    }
+}
+
+/// An input with its name.
+pub(crate) type Input = (&'static str, Guard);
 
 /// A matrix product, of a batch where there is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +88,16 @@ impl Product {
         Ok(Product { batch, m, n, k, transposed })
     }
 
+    /// The extents of A or B.
+    pub(crate) fn operand(&self, number: usize) -> Vec<usize> {
+        if number == 0 { self.shape(self.m, self.k, self.transposed[0]) } else { self.shape(self.k, self.n, self.transposed[1]) }
+    }
+
+    /// The extents of C.
+    pub(crate) fn result(&self) -> Vec<usize> {
+        self.shape(self.m, self.n, false)
+    }
+
     fn shape(&self, rows: usize, columns: usize, transposed: bool) -> Vec<usize> {
         let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
         self.batch.into_iter().chain([rows, columns]).collect()
@@ -71,13 +107,14 @@ impl Product {
 impl Problem {
     /// Names and shapes of the inputs.
     #[must_use]
-    pub fn inputs(&self) -> [(&'static str, Vec<usize>); 2] {
+    pub fn inputs(&self) -> Vec<(&'static str, Vec<usize>)> {
         match self {
-            Problem::Gemm(p) => [("a", p.shape(p.m, p.k, p.transposed[0])), ("b", p.shape(p.k, p.n, p.transposed[1]))],
+            Problem::Gemm(p) => vec![("a", p.operand(0)), ("b", p.operand(1))],
             Problem::Conv(param, direction) => {
                 let [first, second, _] = roles(*direction);
-                [first, second].map(|role| (role_name(role), param.shape(role)))
+                [first, second].map(|role| (role_name(role), param.shape(role))).to_vec()
             }
+            Problem::Operator(operator) => operator.inputs(),
         }
     }
 
@@ -85,15 +122,16 @@ impl Problem {
     #[must_use]
     pub fn output(&self) -> Vec<usize> {
         match self {
-            Problem::Gemm(p) => p.shape(p.m, p.n, false),
+            Problem::Gemm(p) => p.result(),
             Problem::Conv(param, direction) => param.shape(roles(*direction)[2]),
+            Problem::Operator(operator) => operator.output(),
         }
     }
 
     /// The input or the result of that name: `result`, and the names that the problem's formula has.
     pub(crate) fn buffer(&self, name: &str) -> Option<Buffer> {
         let role = || match self {
-            Problem::Gemm(_) => None,
+            Problem::Gemm(_) | Problem::Operator(_) => None,
             Problem::Conv(_, direction) => Some(role_name(roles(*direction)[2])),
         };
         match self.inputs().iter().position(|(input, _)| *input == name) {
@@ -112,12 +150,13 @@ impl Problem {
         let mut out = match self {
             Problem::Gemm(p) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
             Problem::Conv(param, _) => conv_numbers(param),
+            Problem::Operator(operator) => operator.numbers(),
         };
         out.extend([("elements", self.output().iter().product()), ("terms", self.terms())]);
         out.into_iter().map(|(name, number)| (name, number as u64)).collect()
     }
 
-    /// Products behind one element of the result.
+    /// Terms of the sum behind one element of the result.
     #[must_use]
     pub fn terms(&self) -> usize {
         match self {
@@ -130,15 +169,27 @@ impl Problem {
                     Direction::BackwardWeight => param.batch() * param.output_space().iter().product::<usize>(),
                 }
             }
+            Problem::Operator(operator) => operator.terms(),
         }
     }
 
-    /// Products in all.
+    /// What rules ask about the computation, for inputs from this range.
+    pub(crate) fn computation(&self, range: Option<[f64; 2]>) -> Computation {
+        let operation = match self {
+            Problem::Gemm(_) | Problem::Conv(..) => Operation::Matmul,
+            Problem::Operator(operator) => operator.operation(),
+        };
+        let gradient = matches!(self, Problem::Operator(operator) if operator.pass() == Pass::Gradient);
+        Computation { accumulations: Some(self.terms()), range, operation: Some(operation), gradient, baseline_error: None }
+    }
+
+    /// Products, or steps, in all.
     #[must_use]
     pub fn products(&self) -> u128 {
         match self {
             Problem::Gemm(p) => [p.batch.unwrap_or(1), p.m, p.n, p.k].iter().map(|&x| x as u128).product(),
             Problem::Conv(param, _) => param.macs(),
+            Problem::Operator(operator) => operator.steps(),
         }
     }
 
@@ -146,20 +197,28 @@ impl Problem {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Problem::Gemm(p) => format!("gemm of {:?} by {:?}", self.inputs()[0].1, p.shape(p.k, p.n, p.transposed[1])),
+            Problem::Gemm(p) => format!("gemm of {:?} by {:?}", p.operand(0), p.operand(1)),
             Problem::Conv(param, direction) => format!("convolution {param}, {}", direction_name(*direction)),
+            Problem::Operator(operator) => operator.about(),
         }
     }
 
-    /// Computes the result. A kernel takes the products of a convolution in the order of its filter's memory, a reference channels first.
-    pub(crate) fn compute(&self, arithmetic: Arithmetic, who: Party, [a, b]: [&TensorRef<'_>; 2], to: &mut TensorMut<'_>) -> Result<()> {
+    /// Computes the result on the device of the inputs. A kernel takes the products of a convolution in the order of its filter's memory, a reference channels first.
+    pub(crate) fn compute(&self, method: Method, who: Party, inputs: &[Input], output: &mut Guard) -> Result<()> {
+        let (arithmetic, [(_, a), (_, b)]) = match (method, self, inputs) {
+            (Method::Steps(steps), Problem::Operator(operator), _) => return compute_operator(operator, &steps, inputs, output),
+            (Method::Products(arithmetic), Problem::Gemm(_) | Problem::Conv(..), [a, b]) => (arithmetic, [a, b]),
+            _ => return Err(Error::Unsupported { what: self.name(), by: method.to_string() }),
+        };
+        let (a, b, mut to) = (a.tensor()?, b.tensor()?, output.tensor_mut()?);
         match self {
-            Problem::Gemm(p) => Gemm::new(arithmetic).transpose_a(p.transposed[0]).transpose_b(p.transposed[1]).run(a, b, to),
+            Problem::Gemm(p) => Gemm::new(arithmetic).transpose_a(p.transposed[0]).transpose_b(p.transposed[1]).run(&a, &b, &mut to),
             Problem::Conv(param, direction) => {
                 let last = who == Party::Kernel && param.layout(Role::Filter).channel_after_space();
                 let order = if last { KOrder::ChannelsLast } else { KOrder::ChannelsFirst };
-                Conv::new((**param).clone(), *direction, arithmetic).order(order).run(a, b, to)
+                Conv::new((**param).clone(), *direction, arithmetic).order(order).run(&a, &b, &mut to)
             }
+            Problem::Operator(_) => Ok(()),
         }
     }
 }
@@ -179,6 +238,22 @@ fn conv_numbers(param: &ConvParam) -> Vec<(&'static str, usize)> {
         out.extend(names[names.len() - extents.len()..].iter().copied().zip(extents.iter().copied()));
     }
     out
+}
+
+/// Computes an operator on the host, and writes its result rounded to the output's format, to nearest even.
+fn compute_operator(operator: &Operator, steps: &Steps, inputs: &[Input], output: &mut Guard) -> Result<()> {
+    let numbers = |(_, guard): &Input| -> Result<Vec<f64>> {
+        let bytes = guard.to_bytes()?;
+        let elements = guard.shape().iter().product();
+        Ok((0..elements).map(|i| guard.dtype().decode(guard.dtype().load_bits(&bytes, i))).collect())
+    };
+    let inputs: Vec<Vec<f64>> = inputs.iter().map(numbers).collect::<Result<_>>()?;
+    let (result, dtype) = (operator.compute(steps, &inputs), output.dtype());
+    let mut bytes = output.to_bytes()?;
+    for (i, &x) in result.iter().enumerate() {
+        dtype.store_bits(&mut bytes, i, dtype.encode(x, Rounding::NearestEven, Overflow::Ieee));
+    }
+    output.copy_from_bytes(&bytes)
 }
 
 /// Both operands and the result, as [`Conv::roles`] has them.

@@ -17,7 +17,7 @@
 //! | `rocmlir` | rocMLIR's allclose comparator: baseline by format, plus K·s absolute |
 //! | `rocmlir-legacy` | rocMLIR's verdict of 2022: RMS, absolute and relative maxima against thresholds |
 //! | `miopen` | MIOpenDriver: RMS against a threshold by format; elements are counted at its tests' 80 epsilons |
-//! | `paddle` | Paddle's OpTest: floors by format, 2^(floor(log2 E) - 10) for sums, classes of operations forward and backward |
+//! | `paddle` | Paddle's OpTest: floors by format, 2^(floor(log2 E) - 10) for sums, classes of operations forward and backward (gradients stricter by up to 4/3) |
 //! | `benchdnn` | oneDNN's benchdnn: n epsilons of the result's format, relative (its absolute rule below 1e-5 is scaled down: stricter) |
 //! | `flash-attention` | at most twice the error of a baseline, which is [given](Computation::baseline_error) |
 //! | `triton` | triton_kernels: |a-r| / max(rms r, |r|) at most 2e-2 at its maximum, 4e-3 in root mean square (stricter by up to 2) |

@@ -105,11 +105,16 @@ fn gradient(q: &Question<'_>) -> Result<Limits> {
         value: "none".to_owned(),
         limit: "profile paddle judges gradients by the kind of operation".to_owned(),
     })?;
-    let rtol = match q.dtype {
-        DType::F16 => OPERATIONS.iter().find(|row| row.0 == operation).map(|row| row.2),
-        DType::Bf16 => Some(1e-2),
-        _ => None,
+    // The largest error, and the magnitude below which it is absolute.
+    let (error, least) = match q.dtype {
+        DType::F16 => (OPERATIONS.iter().find(|row| row.0 == operation).map(|row| row.2), 1e-3),
+        DType::Bf16 => (Some(1e-2), 1e-2),
+        _ => (None, 0.0),
     };
-    let text = "largest relative error of a gradient; below 1e-3 (bf16: 1e-2) its rule is absolute, and this one stricter";
-    q.given(rtol.ok_or_else(|| q.lacks())?, 0.0, text)
+    let error = error.ok_or_else(|| q.lacks())?;
+    // At most error |r| where |r| >= least, and at most error least <= error below it; gradients that are next to zero may round.
+    let text = format!(
+        "a gradient's error is at most {error:e} |r|, below |r| = {least:e} at most {error:e}; 3/4 {error:e} |r| + 1/4 {error:e} {least:e} is stricter"
+    );
+    q.given(0.75 * error, 0.25 * error * least, &text)
 }

@@ -1,0 +1,187 @@
+//! What became of tensors since they were recorded.
+//!
+//! Bitwise a tensor agrees when format, shape and hash are the same. By a tolerance it agrees when its statistics do, by bounds that no tensor exceeds whose elements are all
+//! within that tolerance, |a - r| <= t(r) = rtol |r| + atol with rtol < 1:
+//!
+//! * min and max: r - t(r) and r + t(r) grow with r, so that |min a - min r| <= t(min r), and so for max;
+//! * mean and mean of |a|: the mean of t(r), rtol mean |r| + atol;
+//! * rms: the norm of a - r over √n is at most that of t(r), which is at most rtol rms r + atol.
+//!
+//! So a tensor that a comparison of its elements would pass is never refused; one that it would fail may agree. Numbers of NaN and infinite elements have to be the same.
+
+use super::file::{Entry, Recorded};
+use crate::verify::{Limits, Scale};
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+
+/// What became of a tensor.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum State {
+    /// The same bits.
+    Same,
+    /// Other bits, within the tolerance.
+    Within,
+    /// Why it does not agree.
+    Differs(String),
+    /// Recorded, and not there.
+    Missing,
+    /// There, and not recorded.
+    New,
+}
+
+impl State {
+    pub(super) fn agrees(&self) -> bool {
+        matches!(self, State::Same | State::Within)
+    }
+}
+
+/// Holds tensors against what was recorded, by name. `limits` makes the limits of a tensor; bitwise where there are none.
+pub(super) fn compare(
+    recorded: &Recorded,
+    found: &BTreeMap<String, Entry>,
+    limits: &dyn Fn(&str, &Entry) -> Result<Option<Limits>>,
+) -> Result<Vec<(String, State)>> {
+    let mut names: Vec<&String> = recorded.tensors.keys().chain(found.keys()).collect();
+    names.sort();
+    names.dedup();
+    let state = |name: &String| -> Result<State> {
+        Ok(match (recorded.tensors.get(name), found.get(name)) {
+            (Some(golden), Some(entry)) => of(golden, entry, limits(name, golden)?.as_ref())?,
+            (Some(_), None) => State::Missing,
+            (None, _) => State::New,
+        })
+    };
+    names.into_iter().map(|name| Ok((name.clone(), state(name)?))).collect()
+}
+
+fn of(golden: &Entry, entry: &Entry, limits: Option<&Limits>) -> Result<State> {
+    if (&golden.dtype, &golden.shape) != (&entry.dtype, &entry.shape) {
+        return Ok(State::Differs(format!("{} where {} was recorded", entry.kind(), golden.kind())));
+    }
+    if golden.hash == entry.hash {
+        return Ok(State::Same);
+    }
+    let Some(limits) = limits else { return Ok(State::Differs(format!("other bits{}", changes(golden, entry)))) };
+    let bounds = bounds(golden, limits)?;
+    let mut beyond: Vec<String> = [("nan", golden.nan, entry.nan), ("inf", golden.inf, entry.inf)]
+        .into_iter()
+        .filter(|(_, r, a)| r != a)
+        .map(|(name, r, a)| format!("{name} {a} where {r} were recorded"))
+        .collect();
+    for (((name, r), (_, a)), bound) in golden.statistics().into_iter().zip(entry.statistics()).zip(bounds) {
+        let (r, a) = match (r, a) {
+            (Some(r), Some(a)) => (r, a),
+            (None, None) => continue,
+            _ => bail!("{name} is there in one of two tensors of the same numbers of elements"),
+        };
+        if (a - r).abs() > bound {
+            beyond.push(format!("{name} {a} where {r} was recorded: {:e} is more than {bound:e}", (a - r).abs()));
+        }
+    }
+    Ok(if beyond.is_empty() { State::Within } else { State::Differs(beyond.join("; ")) })
+}
+
+/// The largest difference of each statistic.
+fn bounds(golden: &Entry, limits: &Limits) -> Result<[f64; 5]> {
+    let [min, max, mean_abs, rms] = [golden.min, golden.max, golden.mean_abs, golden.rms].map(Option::unwrap_or_default);
+    let largest = min.abs().max(max.abs());
+    let scale = match limits.tolerance.scale() {
+        None => 0.0,
+        Some(Scale::Largest) => largest,
+        Some(Scale::LargestBinade) if largest == 0.0 => 0.0,
+        Some(Scale::LargestBinade) => 2f64.powf(largest.log2().floor()),
+        Some(Scale::Mean) => mean_abs,
+        Some(Scale::Rms) => rms,
+    };
+    let (rtol, atol) = (limits.tolerance.rtol(), limits.tolerance.atol(scale));
+    // Sums of f64 are a little off themselves.
+    let slack = 1e-12 * rms;
+    Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(|r| rtol * r + atol + slack))
+}
+
+/// The statistics that changed, as a first hint at what happened.
+fn changes(golden: &Entry, entry: &Entry) -> String {
+    let counts = |e: &Entry| [("nan", Some(e.nan as f64)), ("inf", Some(e.inf as f64))];
+    let pairs = golden.statistics().into_iter().chain(counts(golden)).zip(entry.statistics().into_iter().chain(counts(entry)));
+    let text = |x: Option<f64>| x.map_or("none".to_owned(), |x| crate::verify::short(x, 6));
+    let changed: Vec<String> =
+        pairs.filter(|((_, r), (_, a))| r != a).map(|((name, r), (_, a))| format!("{name} {} → {}", text(r), text(a))).collect();
+    if changed.is_empty() { ", the same statistics".to_owned() } else { format!(": {}", changed.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Layout, TensorRef};
+    use crate::dtype::DType;
+    use crate::verify::Profile;
+
+    fn entry(values: &[f32]) -> Entry {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F32, Layout::contiguous(&[values.len()]).unwrap()).unwrap())
+    }
+
+    /// rtol 1.3e-6, atol 1e-5.
+    fn torch() -> Limits {
+        Profile::Torch.limits(DType::F32, DType::F32, None).unwrap()
+    }
+
+    #[test]
+    fn states_of_a_tensor() {
+        let golden = entry(&[1.0, -2.0, 4.0]);
+        for (values, bitwise, tolerant, reason) in [
+            (&[1.0, -2.0, 4.0][..], "same", "same", "the same bits"),
+            (&[1.0, -2.0, 4.000_001], "other bits: ", "within", "an ulp"),
+            (&[1.0, 4.0, -2.0], "other bits, the same statistics", "within", "statistics have no order"),
+            (&[1.0, -2.0, 4.1], "max 4 → 4.1", "max 4.09", "beyond"),
+            (&[1.0, -2.1, 4.0], "min -2 → -2.1", "min -2.09", "beyond"),
+            (&[1.1, -2.0, 4.0], "mean 1 → 1.03333", "mean 1.03", "beyond, between min and max"),
+            (&[1.0, -2.0, f32::NAN], "nan 0 → 1", "nan 1 where 0 were recorded", "NaN"),
+            (&[1.0, f32::INFINITY, 4.0], "inf 0 → 1", "inf 1 where 0", "infinity"),
+            (&[1.0, -2.0], "f32[2] where f32[3] was recorded", "f32[2] where f32[3]", "another shape"),
+        ] {
+            for (limits, expected) in [(None, bitwise), (Some(torch()), tolerant)] {
+                let state = of(&golden, &entry(values), limits.as_ref()).unwrap();
+                let found = match &state {
+                    State::Same => "same",
+                    State::Within => "within",
+                    State::Differs(reason) => reason,
+                    other => panic!("{other:?}"),
+                };
+                assert!(found.contains(expected), "{reason}: {found}");
+                assert_eq!(state.agrees(), ["same", "within"].contains(&expected), "{reason}");
+            }
+        }
+    }
+
+    /// Whatever elements do within their tolerance, the statistics stay within theirs; a thousand times that is seen.
+    #[test]
+    fn tensors_within_a_tolerance_agree() {
+        let random = |i: usize, salt: u64| {
+            let x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            (x.wrapping_mul(0x94d0_49bb_1331_11eb) >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        let limits = torch();
+        for n in [1, 2, 17, 1000] {
+            for salt in 0..20 {
+                let reference: Vec<f32> = (0..n).map(|i| 8.0 * random(i, salt)).collect();
+                let moved = |times: f32| -> Vec<f32> {
+                    let bound = |r: f32| 1.2e-6 * r.abs() + 0.9e-5;
+                    reference.iter().enumerate().map(|(i, &r)| r + times * bound(r) * (2.0 * random(i, salt + 99)).signum()).collect()
+                };
+                assert!(of(&entry(&reference), &entry(&moved(1.0)), Some(&limits)).unwrap().agrees(), "{n} {salt}");
+                assert!(!of(&entry(&reference), &entry(&moved(1000.0)), Some(&limits)).unwrap().agrees(), "{n} {salt}");
+            }
+        }
+    }
+
+    #[test]
+    fn tensors_are_matched_by_name() {
+        let map = |names: &[(&str, f32)]| names.iter().map(|&(name, x)| (name.to_owned(), entry(&[x]))).collect::<BTreeMap<_, _>>();
+        let recorded = Recorded { device: None, tensors: map(&[("a", 1.0), ("b", 2.0), ("c", 3.0)]) };
+        let states = compare(&recorded, &map(&[("a", 1.0), ("c", 4.0), ("d", 1.0)]), &|_, _| Ok(None)).unwrap();
+        let words: Vec<(&str, bool)> = states.iter().map(|(name, state)| (name.as_str(), state.agrees())).collect();
+        assert_eq!(words, [("a", true), ("b", false), ("c", false), ("d", false)]);
+        assert_eq!((&states[1].1, &states[3].1), (&State::Missing, &State::New));
+    }
+}

@@ -1,0 +1,241 @@
+//! `hipverify golden`: results that were right once, as a small file of hashes and statistics, and whether results are still the same.
+
+mod check;
+mod file;
+
+use super::compare::rules::{self, Rule};
+use super::input::InputArgs;
+use super::screen::{self, BAD, GOOD};
+use super::{Outcome, suite};
+use crate::device::{Device, Layout, TensorRef};
+use crate::dtype::DType;
+use crate::suite::{Guard, Selection, Suite};
+use crate::verify::{AllowedMismatches, Judge, Limits};
+use anyhow::{Context, Result, bail};
+use check::State;
+use file::{Entry, Golden, Recorded};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The flags of `golden`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify golden record golden.toml outputs/ && hipverify golden check golden.toml outputs/")]
+pub(super) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Records hashes and statistics of tensors, in place of those of the same architecture
+    Record(Record),
+    /// Holds tensors against what was recorded: bit for bit, or by statistics within a tolerance
+    Check(Check),
+}
+
+/// Which tensors.
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// The file of golden results
+    #[arg(value_name = "GOLDEN.toml")]
+    golden: PathBuf,
+    /// A tensor file, an index of shards, or a folder of these
+    #[arg(value_name = "TENSORS", required_unless_present = "suite", conflicts_with = "suite")]
+    tensors: Option<PathBuf>,
+    /// The results of a suite's kernels instead, which are computed: a suite file, or the name of a suite that comes with hipverify
+    #[arg(long, value_name = "SUITE")]
+    suite: Option<String>,
+    /// Only cases whose name has this part, or is it after `=`; may be given several times
+    #[arg(long, value_name = "PART", conflicts_with = "tensors")]
+    filter: Vec<String>,
+    /// Only cases of this group, or whose axis has this value, such as type=f16; may be given several times
+    #[arg(long, value_name = "GROUP", conflicts_with = "tensors")]
+    group: Vec<String>,
+    /// Where the suite's kernels run: best (the first GPU, else the host), host, gpu, gpu:N
+    #[arg(long, value_name = "DEVICE", default_value = "best", conflicts_with = "tensors")]
+    device: String,
+    /// The architecture that the tensors are of; that of the device, or `any` for tensor files, if not given
+    #[arg(long, value_name = "NAME")]
+    arch: Option<String>,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify golden record golden.toml outputs/ --arch gfx90a")]
+struct Record {
+    #[command(flatten)]
+    source: Source,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: hipverify golden check golden.toml outputs/ --arch gfx90a --rule '*.bias:rtol=1e-3,atol=1e-5'")]
+struct Check {
+    #[command(flatten)]
+    source: Source,
+    /// Tensors of these names by their statistics, within this tolerance, instead of bit for bit; the first that matches counts. KEY is rtol, atol, accumulations, profile, or
+    /// another one of `compare --rules` that makes a tolerance
+    #[arg(long, value_name = "GLOB:KEY=VALUE,...", value_parser = rules::named)]
+    rule: Vec<Rule>,
+}
+
+impl Args {
+    /// Runs the command.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        match &self.command {
+            Command::Record(args) => args.run(),
+            Command::Check(args) => args.run(),
+        }
+    }
+}
+
+/// Tensors that were read or computed.
+struct Found {
+    arch: String,
+    device: Option<String>,
+    tensors: BTreeMap<String, Entry>,
+    /// Names that there are, and that were not asked for.
+    left_out: BTreeSet<String>,
+}
+
+impl Source {
+    fn found(&self) -> Result<Found> {
+        let mut found = match (&self.suite, &self.tensors) {
+            (Some(name), _) => self.of_suite(&suite::open(name)?)?,
+            (None, Some(path)) => self.of_files(path)?,
+            (None, None) => bail!("TENSORS or --suite is wanted"),
+        };
+        if let Some(arch) = &self.arch {
+            found.arch.clone_from(arch);
+        }
+        if found.tensors.is_empty() {
+            bail!("there is no tensor to record or to check");
+        }
+        Ok(found)
+    }
+
+    fn of_files(&self, path: &Path) -> Result<Found> {
+        let file = self.input.open(path, 0, 1, None)?;
+        let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut tensors = BTreeMap::new();
+        for tensor in file.tensors() {
+            let name = if file.nameless() { stem() } else { tensor.name().to_owned() };
+            let entry = Entry::of(&tensor.load()?.view()?);
+            if tensors.insert(name.clone(), entry).is_some() {
+                bail!("{}: two tensors are named `{}`", path.display(), screen::plain(&name));
+            }
+        }
+        Ok(Found { arch: "any".to_owned(), device: None, tensors, left_out: BTreeSet::new() })
+    }
+
+    fn of_suite(&self, suite: &Suite) -> Result<Found> {
+        let selection = Selection { filters: self.filter.clone(), groups: self.group.clone(), shard: None };
+        let cases = selection.of(suite)?;
+        let device = Device::open(&self.device)?;
+        let progress = screen::Progress::new(cases.len() as u64, "cases");
+        let (mut tensors, mut without) = (BTreeMap::new(), 0);
+        for case in &cases {
+            let output = suite.output(case, &device).map_err(|e| anyhow::anyhow!("case `{}`: {e}", case.name))?;
+            match output {
+                Some(guard) => drop(tensors.insert(case.name.clone(), entry(&guard)?)),
+                None => without += 1,
+            }
+            progress.add(1);
+        }
+        progress.end();
+        if without > 0 {
+            writeln!(anstream::stderr(), "{without} cases are runs of the study, which have no tensor, and are left out")?;
+        }
+        let selected: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+        let left_out = suite.cases.iter().filter(|case| !selected.contains(case.name.as_str())).map(|case| case.name.clone()).collect();
+        // `gfx90a:sramecc+:xnack-`: the features do not change what is computed.
+        let arch = device.arch().map_or("host", |arch| arch.split(':').next().unwrap_or(arch)).to_owned();
+        Ok(Found { arch, device: Some(device.name()), tensors, left_out })
+    }
+}
+
+/// Of a result, which is copied to the host.
+fn entry(guard: &Guard) -> Result<Entry> {
+    let bytes = guard.to_bytes()?;
+    Ok(Entry::of(&TensorRef::from_host_bytes(&bytes, guard.dtype(), Layout::contiguous(guard.shape())?)?))
+}
+
+impl Record {
+    fn run(&self) -> Result<Outcome> {
+        let path = &self.source.golden;
+        let mut golden = Golden::read_or_empty(path)?;
+        let Found { arch, device, tensors, .. } = self.source.found()?;
+        let old = golden.0.remove(&arch).unwrap_or_default();
+        let same = tensors.iter().filter(|(name, entry)| old.tensors.get(*name) == Some(entry)).count();
+        let new = tensors.keys().filter(|name| !old.tensors.contains_key(*name)).count();
+        let gone = old.tensors.keys().filter(|name| !tensors.contains_key(*name)).count();
+        let (count, changed) = (tensors.len(), tensors.len() - same - new);
+        golden.0.insert(arch.clone(), Recorded { device, tensors });
+        crate::files::replace(path, |out| out.write_all(golden.text().as_bytes()))?;
+        let count = tensors_of(count);
+        screen::print(&format!(
+            "{}  {arch}: {count} recorded   {same} as before, {changed} changed, {new} new, {gone} gone\n",
+            path.display()
+        ))?;
+        Ok(Outcome::Pass)
+    }
+}
+
+fn tensors_of(count: usize) -> String {
+    format!("{} tensor{}", screen::count(count as u64), if count == 1 { "" } else { "s" })
+}
+
+impl Check {
+    fn run(&self) -> Result<Outcome> {
+        let path = &self.source.golden;
+        let mut golden = Golden::read(path)?;
+        let found = self.source.found()?;
+        let known: Vec<String> = golden.0.keys().cloned().collect();
+        let Some(mut recorded) = golden.0.remove(&found.arch) else {
+            let known = known.join(" ");
+            bail!("{} has no results of {}; it has {known} (--arch chooses, `golden record` adds)", path.display(), found.arch);
+        };
+        let asked = |name: &str| !found.left_out.contains(name) && self.source.input.wants(name);
+        recorded.tensors.retain(|name, _| asked(name));
+        let states = check::compare(&recorded, &found.tensors, &|name, entry| self.limits(name, entry))?;
+        screen::print(&shown(path, &found, &recorded, &states))?;
+        Ok(if states.iter().all(|(_, state)| state.agrees()) { Outcome::Pass } else { Outcome::Mismatch })
+    }
+
+    /// The limits of a tensor; none for one that is compared bit for bit.
+    fn limits(&self, name: &str, entry: &Entry) -> Result<Option<Limits>> {
+        let dtype: DType = entry.dtype.parse()?;
+        let Some(rule) = self.rule.iter().find(|rule| rule.is_for(name, dtype)) else { return Ok(None) };
+        let limits = rule.limits(dtype, dtype, None).with_context(|| format!("the rule for {}", screen::plain(name)))?;
+        if limits.judge != Judge::Elements || limits.allowed != AllowedMismatches::NONE || limits.tolerance.rtol() >= 1.0 {
+            bail!(
+                "the rule for {}: golden results have a tolerance with rtol < 1, no metrics and no allowed mismatches",
+                screen::plain(name)
+            );
+        }
+        Ok(Some(limits))
+    }
+}
+
+/// A row for each tensor that does not agree, and one for all.
+fn shown(path: &Path, found: &Found, recorded: &Recorded, states: &[(String, State)]) -> String {
+    let mut table = screen::Table::new(&["", "", "", ""]);
+    for (name, state) in states.iter().filter(|(_, state)| !state.agrees()) {
+        let kind = recorded.tensors.get(name).or(found.tensors.get(name)).map_or(String::new(), Entry::kind);
+        let reason = match state {
+            State::Differs(reason) => reason.clone(),
+            State::Missing => "was recorded, and is not there".to_owned(),
+            _ => "is there, and was not recorded".to_owned(),
+        };
+        table.row(vec!["FAIL".to_owned(), name.clone(), kind, reason]);
+    }
+    let mut text: String = table.lines().iter().skip(1).map(|line| format!("  {BAD}{line}{BAD:#}\n")).collect();
+    let (all, agree) = (states.len(), states.iter().filter(|(_, state)| state.agrees()).count());
+    let same = states.iter().filter(|(_, state)| *state == State::Same).count();
+    let (style, word, of) = if agree == all { (GOOD, "PASS", String::new()) } else { (BAD, "FAIL", format!("{agree} of ")) };
+    let verb = if agree == all && all == 1 { "agrees" } else { "agree" };
+    let tensors = tensors_of(all);
+    text += &format!("{style}{word}{style:#}  {of}{tensors} {verb} with {} of {}", found.arch, path.display());
+    text + &format!("   {} bit for bit, {} within their tolerance\n", screen::count(same as u64), screen::count((agree - same) as u64))
+}

@@ -1,0 +1,264 @@
+//! Operators of the vectors along an axis: a vector of n numbers becomes one of 1, n, or any number of elements.
+//!
+//! x has n elements, y is the result, g the gradient of the result, dx that of x. Sums run from the first to the last term unless a definition says otherwise. m is the
+//! largest x, and 0 where that is no finite number.
+//!
+//! | operator | y | dx |
+//! |---|---|---|
+//! | sum | Σ x | g |
+//! | mean | Σ x / n | g / n |
+//! | max | the largest x | g at the first largest x, else 0 |
+//! | l2_norm | sqrt Σ x² | g x / y; 0 where y is 0 |
+//! | logsumexp | m + log Σ e^(x-m) | g e^(x-y) |
+//! | softmax | e^(x-m) / Σ e^(x-m) | y (g - Σ g y) |
+//! | log_softmax | (x - m) - log Σ e^(x-m) | g - e^y Σ g |
+//! | flip | x in the opposite order | g in the opposite order |
+//! | cumsum | y\[i\] = Σ of x\[0\] to x\[i\] | Σ of g\[n-1\] down to g\[i\] |
+//! | cumprod | y\[i\] = Π of x\[0\] to x\[i\] | Σ over i >= k of g\[i\] times the product of x\[0\] to x\[i\] without x\[k\]: no division, so zeros do no harm |
+//! | logcumsumexp | y\[i\] = log Σ of e^x\[0\] to e^x\[i\], as max + log(1 + e^(min - max)) of y\[i-1\] and x\[i\] | Σ over i >= k of g\[i\] e^(x\[k\] - y\[i\]) |
+//! | nearest | y\[i\] = x\[floor(i n / r)\], r the new extent | Σ of the g that took it, ascending |
+//! | linear | (1 - t) x\[j\] + t x\[j+1\], j + t = max((i + 1/2) n / r - 1/2, 0), both indices at most n - 1 | Σ of weights times g, ascending |
+//!
+//! Both interpolations are those of pixels as areas ("half pixel", `align_corners=False` in PyTorch and Paddle). j and t are exact fractions, t is rounded once.
+
+use super::steps::{Fault, Steps};
+
+/// The length of y.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// 1: a reduction.
+    One,
+    /// As x.
+    Same,
+    /// As the case says.
+    Resized,
+}
+
+/// Writes y from x.
+type Forward = fn(&Steps, &[f64], &mut [f64]);
+
+/// Writes dx from x and g.
+type Backward = fn(&Steps, &[f64], &[f64], &mut [f64]);
+
+/// An operator along an axis.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AlongAxis {
+    pub length: Length,
+    pub value: Forward,
+    pub gradient: Backward,
+}
+
+const fn operator(length: Length, value: Forward, gradient: Backward) -> AlongAxis {
+    AlongAxis { length, value, gradient }
+}
+
+/// Names and definitions.
+pub(super) const SUM: AlongAxis = operator(Length::One, |s, x, y| y[0] = s.sum(x.iter().copied()), |_, _, g, dx| dx.fill(g[0]));
+pub(super) const MEAN: AlongAxis =
+    operator(Length::One, |s, x, y| y[0] = s.mean(x.iter().copied()), |s, x, g, dx| dx.fill(s.div(g[0], x.len() as f64)));
+pub(super) const MAX: AlongAxis = operator(Length::One, |_, x, y| y[0] = x[first_largest(x)], max_gradient);
+pub(super) const L2_NORM: AlongAxis = operator(Length::One, |s, x, y| y[0] = l2_norm(s, x), l2_norm_gradient);
+pub(super) const LOG_SUM_EXP: AlongAxis = operator(Length::One, |s, x, y| y[0] = log_sum_exp(s, x), log_sum_exp_gradient);
+pub(super) const SOFTMAX: AlongAxis = operator(Length::Same, softmax, softmax_gradient);
+pub(super) const LOG_SOFTMAX: AlongAxis = operator(Length::Same, log_softmax, log_softmax_gradient);
+pub(super) const FLIP: AlongAxis = operator(Length::Same, |_, x, y| reverse(x, y), |_, _, g, dx| reverse(g, dx));
+pub(super) const CUMSUM: AlongAxis = operator(Length::Same, cumsum, cumsum_gradient);
+pub(super) const CUMPROD: AlongAxis = operator(Length::Same, cumprod, cumprod_gradient);
+pub(super) const LOG_CUM_SUM_EXP: AlongAxis = operator(Length::Same, log_cum_sum_exp, log_cum_sum_exp_gradient);
+pub(super) const NEAREST: AlongAxis = operator(Length::Resized, nearest, nearest_gradient);
+pub(super) const LINEAR: AlongAxis = operator(Length::Resized, linear, linear_gradient);
+
+/// The index of the largest element; of a NaN where there is one.
+fn first_largest(x: &[f64]) -> usize {
+    (1..x.len()).fold(0, |best, i| if x[i] > x[best] || x[i].is_nan() && !x[best].is_nan() { i } else { best })
+}
+
+fn max_gradient(_: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    dx.fill(0.0);
+    dx[first_largest(x)] = g[0];
+}
+
+fn l2_norm(s: &Steps, x: &[f64]) -> f64 {
+    s.sqrt(s.sum(x.iter().map(|&x| s.mul(x, x))))
+}
+
+fn l2_norm_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let norm = l2_norm(s, x);
+    for (dx, &x) in dx.iter_mut().zip(x) {
+        *dx = if norm == 0.0 { 0.0 } else { s.mul(g[0], s.div(x, norm)) };
+    }
+}
+
+/// What exponents are taken relative to.
+fn shift(s: &Steps, x: &[f64]) -> f64 {
+    let largest = x[first_largest(x)];
+    if largest.is_finite() && !s.has(Fault::Unshifted) { largest } else { 0.0 }
+}
+
+/// m, the exponentials e^(x-m), and their sum.
+fn exponentials(s: &Steps, x: &[f64]) -> (f64, Vec<f64>, f64) {
+    let shift = shift(s, x);
+    let exponentials: Vec<f64> = x.iter().map(|&x| s.exp(s.sub(x, shift))).collect();
+    let sum = s.sum(exponentials.iter().copied());
+    (shift, exponentials, sum)
+}
+
+fn log_sum_exp(s: &Steps, x: &[f64]) -> f64 {
+    let (shift, _, sum) = exponentials(s, x);
+    s.add(shift, s.log(sum))
+}
+
+fn log_sum_exp_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let y = log_sum_exp(s, x);
+    for (dx, &x) in dx.iter_mut().zip(x) {
+        *dx = s.mul(g[0], s.exp(s.sub(x, y)));
+    }
+}
+
+fn softmax(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let (_, exponentials, sum) = exponentials(s, x);
+    for (y, e) in y.iter_mut().zip(exponentials) {
+        *y = s.div(e, sum);
+    }
+}
+
+fn softmax_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let mut y = vec![0.0; x.len()];
+    softmax(s, x, &mut y);
+    let inner = if s.has(Fault::Detached) { 0.0 } else { s.sum(g.iter().zip(&y).map(|(&g, &y)| s.mul(g, y))) };
+    for ((dx, &g), &y) in dx.iter_mut().zip(g).zip(&y) {
+        *dx = s.mul(y, s.sub(g, inner));
+    }
+}
+
+fn log_softmax(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let (shift, _, sum) = exponentials(s, x);
+    let log = s.log(sum);
+    for (y, &x) in y.iter_mut().zip(x) {
+        *y = s.sub(s.sub(x, shift), log);
+    }
+}
+
+fn log_softmax_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let mut y = vec![0.0; x.len()];
+    log_softmax(s, x, &mut y);
+    let sum = if s.has(Fault::Detached) { 0.0 } else { s.sum(g.iter().copied()) };
+    for ((dx, &g), &y) in dx.iter_mut().zip(g).zip(&y) {
+        *dx = s.sub(g, s.mul(s.exp(y), sum));
+    }
+}
+
+fn reverse(x: &[f64], y: &mut [f64]) {
+    y.iter_mut().zip(x.iter().rev()).for_each(|(y, &x)| *y = x);
+}
+
+fn cumsum(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let mut sum = 0.0;
+    for (y, &x) in y.iter_mut().zip(x) {
+        sum = s.add(sum, x);
+        *y = sum;
+    }
+}
+
+fn cumsum_gradient(s: &Steps, _: &[f64], g: &[f64], dx: &mut [f64]) {
+    let mut sum = 0.0;
+    for (dx, &g) in dx.iter_mut().zip(g).rev() {
+        sum = s.add(sum, g);
+        *dx = sum;
+    }
+}
+
+fn cumprod(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let mut product = 1.0;
+    for (y, &x) in y.iter_mut().zip(x) {
+        product = s.mul(product, x);
+        *y = product;
+    }
+}
+
+fn cumprod_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let mut before = 1.0;
+    for k in 0..x.len() {
+        // The product without x[k] of what goes into y[i].
+        let (mut without, mut sum) = (before, 0.0);
+        for i in k..x.len() {
+            if i > k {
+                without = s.mul(without, x[i]);
+            }
+            sum = s.add(sum, s.mul(g[i], without));
+        }
+        dx[k] = sum;
+        before = s.mul(before, x[k]);
+    }
+}
+
+/// log(e^a + e^b).
+fn log_add_exp(s: &Steps, a: f64, b: f64) -> f64 {
+    if s.has(Fault::Unshifted) {
+        return s.log(s.add(s.exp(a), s.exp(b)));
+    }
+    let (low, high) = if a < b { (a, b) } else { (b, a) };
+    if high.is_infinite() {
+        return high;
+    }
+    s.add(high, s.round(libm::log1p(s.exp(s.sub(low, high)))))
+}
+
+fn log_cum_sum_exp(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let mut log = f64::NEG_INFINITY;
+    for (y, &x) in y.iter_mut().zip(x) {
+        log = if log == f64::NEG_INFINITY { x } else { log_add_exp(s, log, x) };
+        *y = log;
+    }
+}
+
+fn log_cum_sum_exp_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let mut y = vec![0.0; x.len()];
+    log_cum_sum_exp(s, x, &mut y);
+    for (k, dx) in dx.iter_mut().enumerate() {
+        *dx = (k..x.len()).fold(0.0, |sum, i| s.add(sum, s.mul(g[i], s.exp(s.sub(x[k], y[i])))));
+    }
+}
+
+/// The element of n that element `i` of `resized` takes.
+fn nearest_of(i: usize, n: usize, resized: usize) -> usize {
+    i * n / resized
+}
+
+fn nearest(_: &Steps, x: &[f64], y: &mut [f64]) {
+    let resized = y.len();
+    y.iter_mut().enumerate().for_each(|(i, y)| *y = x[nearest_of(i, x.len(), resized)]);
+}
+
+fn nearest_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    dx.fill(0.0);
+    for (i, &gi) in g.iter().enumerate() {
+        let dx = &mut dx[nearest_of(i, x.len(), g.len())];
+        *dx = s.add(*dx, gi);
+    }
+}
+
+/// The two elements of n that element `i` of `resized` lies between, with their weights.
+fn linear_of(s: &Steps, i: usize, n: usize, resized: usize) -> [(usize, f64); 2] {
+    // (i + 1/2) n / resized - 1/2 over the denominator 2 resized.
+    let (numerator, denominator) = (((2 * i + 1) * n).saturating_sub(resized), 2 * resized);
+    let (j, t) = (numerator / denominator, s.round((numerator % denominator) as f64 / denominator as f64));
+    [(j.min(n - 1), s.sub(1.0, t)), ((j + 1).min(n - 1), t)]
+}
+
+fn linear(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let resized = y.len();
+    for (i, y) in y.iter_mut().enumerate() {
+        let [(j, low), (k, high)] = linear_of(s, i, x.len(), resized);
+        *y = s.add(s.mul(low, x[j]), s.mul(high, x[k]));
+    }
+}
+
+fn linear_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    dx.fill(0.0);
+    for (i, &gi) in g.iter().enumerate() {
+        for (j, weight) in linear_of(s, i, x.len(), g.len()) {
+            dx[j] = s.add(dx[j], s.mul(weight, gi));
+        }
+    }
+}

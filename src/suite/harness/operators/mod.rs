@@ -1,0 +1,347 @@
+//! Operators of neural networks with their gradients: what the cases of `[[operator]]` tables compute.
+//!
+//! An [`Operator`] is an operator of [`definitions`] with a pass, extents and an axis. In: tensors of a 16- or 32-bit format, dense, in row-major order. Out: the result of the
+//! forward pass, or the gradient with respect to one input: Σ grad ∂y/∂input, where `grad`, the gradient of the result, is the last input. A gradient is a function of the
+//! inputs and `grad` alone; what a forward pass would have kept is computed again.
+//!
+//! Invariant: each operator has one definition, in terms of [`Steps`]. The reference takes it in f64 without any rounding in between, a kernel under test in a format of its
+//! own, and neither depends on devices or threads.
+//!
+//! | definitions in words, with their sources | file |
+//! |---|---|
+//! | elementwise arithmetic, functions, activations | [`elementwise`] |
+//! | reductions, softmax, cumulative operators, interpolation | [`along_axis`] |
+//! | layer, RMS and batch normalisation | [`norm`] |
+//! | C = A B, dA = grad Bᵀ, dB = Aᵀ grad, batch by batch; a sum begins at 0 and takes product after product | here |
+
+mod along_axis;
+mod definitions;
+mod elementwise;
+mod norm;
+mod shape;
+mod steps;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+pub(crate) use steps::Steps;
+
+use super::cases::Values;
+use super::keys::suggestion;
+use super::problem::Product;
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::verify::profile::Operation;
+use along_axis::Length;
+use definitions::{Definition, Form, definitions};
+use norm::Norm;
+use shape::Strided;
+use steps::Fault;
+
+/// The formats that operators compute on.
+const FORMATS: [DType; 4] = [DType::F16, DType::Bf16, DType::F32, DType::F64];
+
+/// What is computed of an operator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pass {
+    /// Its result.
+    Forward,
+    /// The gradient with respect to one input.
+    Gradient,
+}
+
+/// An operator on tensors of certain extents.
+#[derive(Debug, Clone)]
+pub struct Operator {
+    definition: Definition,
+    /// For a gradient the input that it is with respect to.
+    gradient_of: Option<usize>,
+    /// Extents of the first input of the forward pass; for matmul none.
+    extents: Vec<usize>,
+    axis: usize,
+    resized: usize,
+    product: Option<Product>,
+}
+
+impl Operator {
+    /// Reads the keys of an `[[operator]]` table.
+    pub(crate) fn new<'c>(of: &impl Fn(&str) -> Values<'c>) -> Result<Operator> {
+        let needed = |key: &str| match of(key).text("") {
+            "" => Err(of(key).error(format!("`{key}` is missing"))),
+            text => Ok(text.to_owned()),
+        };
+        let name = needed("operator")?;
+        let Some(definition) = definitions().find(|d| d.name == name) else {
+            let near = suggestion(&name, definitions().map(|d| d.name));
+            return Err(of("operator").error(format!("unknown operator `{name}`; {near}")));
+        };
+        let gradient_of = gradient_of(&definition, of)?;
+        let shape = needed("shape")?;
+        let (extents, product) = match definition.form {
+            Form::Matmul => (Vec::new(), Some(Product::parse(&shape, "nn").map_err(|e| of("shape").error(e))?)),
+            _ => (shape::extents(&shape).map_err(|e| of("shape").error(e))?, None),
+        };
+        let only = |key: &str, allowed: bool| match allowed || of(key).text("").is_empty() {
+            true => Ok(()),
+            false => Err(of(key).error(format!("`{key}` is not for {name}"))),
+        };
+        let has_axis = matches!(definition.form, Form::AlongAxis(_) | Form::Norm(_));
+        only("axis", has_axis)?;
+        let axis = if has_axis { shape::axis(of("axis").text("-1"), &extents).map_err(|e| of("axis").error(e))? } else { 0 };
+        let has_resized = matches!(definition.form, Form::AlongAxis(along) if along.length == Length::Resized);
+        only("resized", has_resized)?;
+        let resized = if has_resized { resized(&needed("resized")?, &extents, axis).map_err(|e| of("resized").error(e))? } else { 0 };
+        Ok(Operator { definition, gradient_of, extents, axis, resized, product })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.definition.name
+    }
+
+    /// What is computed of it.
+    #[must_use]
+    pub fn pass(&self) -> Pass {
+        if self.gradient_of.is_some() { Pass::Gradient } else { Pass::Forward }
+    }
+
+    /// For a gradient the name of the input that it is with respect to.
+    #[must_use]
+    pub fn gradient_of(&self) -> Option<&'static str> {
+        self.gradient_of.map(|input| self.definition.inputs()[input])
+    }
+
+    /// The axis of reductions, softmax, normalisations, cumulative operators and interpolations, from 0.
+    #[must_use]
+    pub fn axis(&self) -> Option<usize> {
+        matches!(self.definition.form, Form::AlongAxis(_) | Form::Norm(_)).then_some(self.axis)
+    }
+
+    /// Names and extents of the inputs: those of the forward pass, then `grad` for a gradient.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let mut inputs: Vec<_> = self.definition.inputs().iter().enumerate().map(|(i, name)| (*name, self.input(i))).collect();
+        if self.gradient_of.is_some() {
+            inputs.push(("grad", self.forward()));
+        }
+        inputs
+    }
+
+    /// The extents of what is computed.
+    #[must_use]
+    pub fn output(&self) -> Vec<usize> {
+        self.gradient_of.map_or_else(|| self.forward(), |input| self.input(input))
+    }
+
+    fn input(&self, number: usize) -> Vec<usize> {
+        match (&self.product, self.definition.form) {
+            (Some(product), _) => product.operand(number),
+            (None, Form::Norm(_)) if number > 0 => vec![self.extents[self.axis]],
+            _ => self.extents.clone(),
+        }
+    }
+
+    /// The extents of the forward pass's result. A reduced axis stays, with extent 1.
+    fn forward(&self) -> Vec<usize> {
+        let mut extents = self.extents.clone();
+        match (&self.product, self.definition.form) {
+            (Some(product), _) => return product.result(),
+            (None, Form::AlongAxis(along)) => match along.length {
+                Length::One => extents[self.axis] = 1,
+                Length::Resized => extents[self.axis] = self.resized,
+                Length::Same => {}
+            },
+            _ => {}
+        }
+        extents
+    }
+
+    fn strided(&self) -> Strided {
+        Strided::new(&self.extents, self.axis)
+    }
+
+    /// The kind of operation, for rules.
+    pub(crate) fn operation(&self) -> Operation {
+        self.definition.operation
+    }
+
+    /// The length of the longest sum behind an element; 1 where there is none.
+    pub(crate) fn terms(&self) -> usize {
+        match (self.definition.form, self.gradient_of) {
+            (Form::Unary(_) | Form::Binary(_), _) => 1,
+            (Form::AlongAxis(along), None) if along.length == Length::Resized => 2,
+            (Form::AlongAxis(along), Some(_)) if along.length == Length::Resized => 2 * self.resized.div_ceil(self.extents[self.axis]),
+            (Form::AlongAxis(_), _) => self.extents[self.axis],
+            (Form::Norm(norm), None | Some(0)) => norm.terms(&self.strided()),
+            (Form::Norm(_), Some(_)) => Norm::Batch.terms(&self.strided()),
+            (Form::Matmul, of) => self.product.map_or(1, |p| [p.n, p.m].get(of.unwrap_or(2)).copied().unwrap_or(p.k)),
+        }
+    }
+
+    /// Steps in all, about.
+    pub(crate) fn steps(&self) -> u128 {
+        let elements = |extents: Vec<usize>| extents.iter().map(|&n| n as u128).product::<u128>();
+        match (self.product, self.definition.name, self.gradient_of) {
+            (Some(p), ..) => [p.batch.unwrap_or(1), p.m, p.n, p.k].iter().map(|&x| x as u128).product(),
+            (None, "cumprod" | "logcumsumexp", Some(_)) => elements(self.input(0)) * self.extents[self.axis] as u128,
+            _ => 8 * (elements(self.input(0)) + elements(self.forward())),
+        }
+    }
+
+    /// What it is, for people.
+    pub(crate) fn about(&self) -> String {
+        let inputs: Vec<String> = self.inputs().iter().map(|(name, extents)| format!("{name}{extents:?}")).collect();
+        let axis = self.axis().map_or(String::new(), |axis| format!(" along axis {axis}"));
+        let what = match self.gradient_of() {
+            None => self.name().to_owned(),
+            Some(of) => format!("gradient of {} with respect to {of}", self.name()),
+        };
+        format!("{what} of {}{axis}", inputs.join(", "))
+    }
+
+    /// The numbers that launch lines may use, by name.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, usize)> {
+        match (&self.product, self.axis()) {
+            (Some(p), _) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
+            (None, Some(_)) => {
+                let Strided { outer, n, inner } = self.strided();
+                vec![("outer", outer), ("n", n), ("inner", inner), ("resized", self.forward()[self.axis])]
+            }
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// What a program under test is told of it.
+    pub(crate) fn described(&self) -> serde_json::Value {
+        serde_json::json!({ "name": self.name(), "gradient_of": self.gradient_of(), "axis": self.axis() })
+    }
+
+    /// Reads a kernel under test: an arithmetic for results of this format.
+    pub(crate) fn kernel(&self, text: &str, result: DType) -> Result<Steps> {
+        let steps = Steps::parse(text, result)?;
+        let alone = self.output().iter().product::<usize>() < 2;
+        let impossible = |fault| !self.definition.can_have(fault, self.gradient_of) || fault == Fault::Neighbour && alone;
+        match steps.fault {
+            Some(fault) if impossible(fault) => Err(Error::InvalidArgument {
+                what: "kernel of an operator",
+                value: text.to_owned(),
+                limit: format!("{} cannot be broken in that way", self.about()),
+            }),
+            _ => Ok(steps),
+        }
+    }
+
+    /// That it computes on a format.
+    pub(crate) fn expect_format(dtype: DType) -> Result<()> {
+        if FORMATS.contains(&dtype) {
+            return Ok(());
+        }
+        let by = format!("operators (they have {})", FORMATS.map(DType::name).join(" "));
+        Err(Error::Unsupported { what: format!("the format {dtype}"), by })
+    }
+
+    /// Computes the result from the elements of [`inputs`](Self::inputs) in row-major order.
+    pub(crate) fn compute(&self, s: &Steps, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let mut out = match (self.definition.form, self.gradient_of) {
+            (Form::Unary(unary), None) => inputs[0].iter().map(|&x| (unary.value)(s, x)).collect(),
+            (Form::Unary(unary), Some(_)) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| s.mul(g, (unary.slope)(s, x))).collect(),
+            (Form::Binary(binary), None) => inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| (binary.value)(s, a, b)).collect(),
+            (Form::Binary(binary), Some(of)) => {
+                let pairs = inputs[0].iter().zip(&inputs[1]).zip(&inputs[2]);
+                pairs.map(|((&a, &b), &g)| s.mul(g, (binary.slopes[of])(s, a, b))).collect()
+            }
+            (Form::AlongAxis(_), _) => self.along_axis(s, inputs),
+            (Form::Norm(norm), None) => norm.value(s, &self.strided(), inputs),
+            (Form::Norm(norm), Some(of)) => norm.gradient(s, &self.strided(), of, inputs),
+            (Form::Matmul, of) => self.product.map_or(Vec::new(), |p| matmul(s, &p, of, inputs)),
+        };
+        match s.fault {
+            Some(Fault::Neighbour) => out.rotate_left(1),
+            Some(Fault::Zeros) => out.fill(0.0),
+            _ => {}
+        }
+        out
+    }
+
+    /// Vector by vector.
+    fn along_axis(&self, s: &Steps, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let Form::AlongAxis(along) = self.definition.form else { return Vec::new() };
+        let (from, to) = (self.strided(), Strided::new(&self.forward(), self.axis));
+        let take = |tensor: &[f64], at: &[usize]| at.iter().map(|&i| tensor[i]).collect::<Vec<f64>>();
+        let mut out = vec![0.0; self.output().iter().product()];
+        for (x_at, y_at) in from.vectors().zip(to.vectors()) {
+            let x = take(&inputs[0], &x_at);
+            let (at, values) = if self.gradient_of.is_none() {
+                let mut y = vec![0.0; to.n];
+                (along.value)(s, &x, &mut y);
+                (y_at, y)
+            } else {
+                let mut dx = vec![0.0; from.n];
+                (along.gradient)(s, &x, &take(&inputs[1], &y_at), &mut dx);
+                (x_at, dx)
+            };
+            at.iter().zip(values).for_each(|(&i, value)| out[i] = value);
+        }
+        out
+    }
+}
+
+impl PartialEq for Operator {
+    fn eq(&self, other: &Operator) -> bool {
+        let parts = |o: &Operator| (o.definition.name, o.gradient_of, o.extents.clone(), o.axis, o.resized, o.product);
+        parts(self) == parts(other)
+    }
+}
+
+/// The input that a gradient is with respect to; none for a forward pass.
+fn gradient_of<'c>(definition: &Definition, of: &impl Fn(&str) -> Values<'c>) -> Result<Option<usize>> {
+    let inputs = definition.inputs();
+    match (of("pass").text("forward"), of("gradient_of").text("")) {
+        ("forward", "") => Ok(None),
+        ("forward", _) => Err(of("gradient_of").error("`gradient_of` is for pass = \"gradient\"")),
+        ("gradient", "") => Ok(Some(0)),
+        ("gradient", name) => match inputs.iter().position(|input| *input == name) {
+            None => Err(of("gradient_of").error(format!("{} has no input `{name}`; it has {}", definition.name, inputs.join(" ")))),
+            some => Ok(some),
+        },
+        (other, _) => Err(of("pass").error(format!("pass cannot be {other}: it must be forward or gradient"))),
+    }
+}
+
+/// The new extent of an interpolation.
+fn resized(text: &str, extents: &[usize], axis: usize) -> Result<usize> {
+    let wrong = || Error::InvalidArgument { what: "resized", value: text.to_owned(), limit: "it must be an extent, at least 1".to_owned() };
+    let resized: usize = text.parse().map_err(|_| wrong())?;
+    let mut to = extents.to_vec();
+    to[axis] = resized;
+    // The same bounds as for any other shape.
+    shape::extents(&to.iter().map(ToString::to_string).collect::<Vec<_>>().join("x"))?;
+    Ok(resized)
+}
+
+/// C = A B for each matrix of the batch, or dA = G Bᵀ, or dB = Aᵀ G.
+fn matmul(s: &Steps, p: &Product, gradient_of: Option<usize>, inputs: &[Vec<f64>]) -> Vec<f64> {
+    let Product { m, n, k, .. } = *p;
+    let mut out = Vec::new();
+    for batch in 0..p.batch.unwrap_or(1) {
+        let matrix = |input: usize, elements: usize| &inputs[input][batch * elements..][..elements];
+        let (a, b) = (matrix(0, m * k), matrix(1, k * n));
+        let mut product = |rows: usize, columns: usize, terms: usize, term: &dyn Fn(usize, usize, usize) -> f64| {
+            for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                out.push(s.sum((0..terms).map(|t| term(i, j, t))));
+            }
+        };
+        match gradient_of {
+            None => product(m, n, k, &|i, j, t| s.mul(a[i * k + t], b[t * n + j])),
+            Some(of) => {
+                let g = matrix(2, m * n);
+                match of {
+                    0 => product(m, k, n, &|i, j, t| s.mul(g[i * n + t], b[j * n + t])),
+                    _ => product(k, n, m, &|i, j, t| s.mul(a[t * k + i], g[t * n + j])),
+                }
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,279 @@
+//! Operators by numbers that were computed otherwise, gradients by finite differences, kernels that are broken on purpose.
+
+use super::definitions::definitions;
+use super::steps::Fault;
+use super::{Operator, Steps};
+use crate::device::Device;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::suite::record::CaseOutcome;
+use crate::suite::{Kernels, Suite, SuiteFile};
+
+fn suite(text: &str) -> Result<Suite> {
+    Suite::new(&SuiteFile::parse("s.toml", text)?, "s.toml", Kernels::default())
+}
+
+/// The operators of a table.
+fn operators(text: &str) -> Vec<Operator> {
+    suite(&format!("[[operator]]\n{text}")).unwrap().cases.iter().map(|case| case.operator().unwrap().clone()).collect()
+}
+
+/// Numbers from [low, high) that are far from each other and from 0.
+fn data(elements: usize, stream: usize, [low, high]: [f64; 2]) -> Vec<f64> {
+    let unit = |i: usize| ((i * 37 + stream * 101) as f64 * 0.618_033_988_749_895 + 0.31).fract();
+    (0..elements).map(|i| low + (high - low) * unit(i)).collect()
+}
+
+fn close(found: &[f64], expected: &[f64], bound: f64, what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (a, b) in found.iter().zip(expected) {
+        assert!((a - b).abs() <= bound * b.abs().max(1.0), "{what}: {found:?} where {expected:?} is expected");
+    }
+}
+
+/// The numbers of functions come from Python's `math`, those of gelu from its `erfc`; the others were computed by hand.
+#[test]
+fn forward_passes_give_numbers_that_were_computed_otherwise() {
+    let (x, a, b) = ([0.5, -1.25, 2.0], [3.0, -1.0, 2.0], [4.0, 2.0, 0.5]);
+    let (weight, bias) = ([2.0, 1.0, -1.0], [0.25, 0.0, 1.0]);
+    for (name, more, expected) in [
+        ("relu", "", vec![0.5, 0.0, 2.0]),
+        ("sigmoid", "", vec![0.6224593312018546, 0.22270013882530884, 0.8807970779778823]),
+        ("silu", "", vec![0.3112296656009273, -0.27837517353163604, 1.7615941559557646]),
+        ("gelu", "", vec![0.34573123063700656, -0.1320622170835691, 1.9544997361036416]),
+        ("gelu_tanh", "", vec![0.34571400982514394, -0.13228579703028542, 1.954597694087775]),
+        ("softplus", "", vec![0.9740769841801067, 0.2519290813453729, 2.1269280110429727]),
+        ("square", "", vec![0.25, 1.5625, 4.0]),
+        ("reciprocal", "", vec![2.0, -0.8, 0.5]),
+        ("sum", "", vec![1.25]),
+        ("mean", "", vec![1.25 / 3.0]),
+        ("max", "", vec![2.0]),
+        ("flip", "", vec![2.0, -1.25, 0.5]),
+        ("l2_norm", "", vec![5.8125f64.sqrt()]),
+        ("logsumexp", "", vec![2.2326219831020326]),
+        ("softmax", "", vec![0.17682018210744427, 0.03072674032643643, 0.7924530775661193]),
+        ("log_softmax", "", vec![0.5 - 2.2326219831020326, -1.25 - 2.2326219831020326, 2.0 - 2.2326219831020326]),
+        ("cumsum", "", vec![0.5, -0.75, 1.25]),
+        ("cumprod", "", vec![0.5, -0.625, -1.25]),
+        ("logcumsumexp", "", vec![0.5, 0.6602241504380872, 2.2326219831020326]),
+        ("layer_norm", "", vec![0.3754908053061681, -1.2549080530616807, -0.1921626504085967]),
+        ("rms_norm", "", vec![0.7184193541240619, -0.8980241926550774, -1.4368387082481238]),
+        ("nearest", "resized = 5", vec![0.5, 0.5, -1.25, -1.25, 2.0]),
+        ("nearest", "resized = 2", vec![0.5, -1.25]),
+        // Positions 0, 0.25, 0.75, 1.25, 1.75 and 2 of three elements.
+        ("linear", "resized = 6", vec![0.5, 0.0625, -0.8125, -0.4375, 1.1875, 2.0]),
+        ("linear", "resized = 1", vec![-1.25]),
+        ("add", "", vec![7.0, 1.0, 2.5]),
+        ("sub", "", vec![-1.0, -3.0, 1.5]),
+        ("mul", "", vec![12.0, -2.0, 1.0]),
+        ("div", "", vec![0.75, -0.5, 4.0]),
+        ("maximum", "", vec![4.0, 2.0, 2.0]),
+        ("sinh", "", vec![0.5f64.sinh(), -1.25f64.sinh(), 2f64.sinh()]),
+    ] {
+        let operator = &operators(&format!("operator = '{name}'\nshape = '3'\n{more}"))[0];
+        let inputs: Vec<Vec<f64>> = match operator.inputs().len() {
+            1 => vec![x.to_vec()],
+            2 if operator.inputs()[0].0 == "a" => vec![a.to_vec(), b.to_vec()],
+            _ => [x, weight, bias].map(Vec::from).to_vec(),
+        };
+        close(&operator.compute(&Steps::F64, &inputs), &expected, 1e-14, name);
+    }
+    // [1 2; 3 4] [5 6; 7 8], and one channel of two elements each: x̂ is -1 and 1.
+    let matmul = &operators("operator = 'matmul'\nshape = '2x2x2'")[0];
+    let (p, q) = (vec![1.0, 2.0, 3.0, 4.0], vec![5.0, 6.0, 7.0, 8.0]);
+    assert_eq!(matmul.compute(&Steps::F64, &[p.clone(), q]), [19.0, 22.0, 43.0, 50.0]);
+    let batch = &operators("operator = 'batch_norm'\nshape = '2x2'")[0];
+    let scale = [1.0, 1.0].map(|v: f64| 1.0 / (v + 1e-5).sqrt());
+    let expected = [-3.0 * scale[0] + 1.0, -scale[1], 3.0 * scale[0] + 1.0, scale[1]];
+    close(&batch.compute(&Steps::F64, &[p, vec![3.0, 1.0], vec![1.0, 0.0]]), &expected, 1e-14, "batch_norm");
+}
+
+/// Cases of every operator in a pass, on three shapes and axes.
+fn every_operator(pass: &str) -> Vec<Operator> {
+    let mut all = Vec::new();
+    for definition in definitions() {
+        let name = definition.name;
+        let shapes: &[&str] = match name {
+            "matmul" => &["shape = ['3x2x4', '2x3x2x4']"],
+            "nearest" | "linear" => &["shape = '2x5'\nresized = [3, 5, 12]", "shape = '3x4x2'\naxis = 1\nresized = 7"],
+            _ if operators(&format!("operator = '{name}'\nshape = '3x4x2'"))[0].axis().is_none() => &["shape = '3x4'"],
+            _ => &["shape = '2x5'", "shape = '3x4x2'\naxis = [0, 1, -1]"],
+        };
+        for shape in shapes {
+            let inputs = definition.inputs().iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",");
+            let of = if pass == "gradient" { format!("gradient_of = [{inputs}]") } else { String::new() };
+            all.extend(operators(&format!("operator = '{name}'\npass = '{pass}'\n{of}\n{shape}")));
+        }
+    }
+    all
+}
+
+/// The forward pass whose gradient an operator is.
+fn forward(gradient: &Operator) -> Operator {
+    Operator { gradient_of: None, ..gradient.clone() }
+}
+
+fn inputs(operator: &Operator, range: [f64; 2]) -> Vec<Vec<f64>> {
+    let extents = operator.inputs();
+    extents.iter().enumerate().map(|(i, (_, extents))| data(extents.iter().product(), i, range)).collect()
+}
+
+/// Central differences of Σ grad y: their error is of the order of h², and of the rounding of f64 over h.
+#[test]
+fn gradients_are_those_of_finite_differences() {
+    const H: f64 = 1e-5;
+    let (mut seen, positive) = (0, ["log", "sqrt", "rsqrt"]);
+    for gradient in every_operator("gradient") {
+        let (forward, of) = (forward(&gradient), gradient.gradient_of.unwrap());
+        for range in [[0.25, 1.75], [-1.5, 1.25]] {
+            if range[0] < 0.0 && positive.contains(&gradient.name()) {
+                continue;
+            }
+            let inputs = inputs(&gradient, range);
+            let (of_forward, grad) = inputs.split_at(inputs.len() - 1);
+            let product =
+                |inputs: &[Vec<f64>]| -> f64 { forward.compute(&Steps::F64, inputs).iter().zip(&grad[0]).map(|(y, g)| y * g).sum() };
+            let slope = |i: usize| {
+                let moved = |by: f64| {
+                    let mut moved = of_forward.to_vec();
+                    moved[of][i] += by;
+                    product(&moved)
+                };
+                (moved(H) - moved(-H)) / (2.0 * H)
+            };
+            let expected: Vec<f64> = (0..of_forward[of].len()).map(slope).collect();
+            close(&gradient.compute(&Steps::F64, &inputs), &expected, 2e-7, &gradient.about());
+            seen += 1;
+        }
+    }
+    assert!(seen > 2 * definitions().count(), "{seen} gradients");
+}
+
+/// Results are numbers of the format of the steps, and those of f32 are near those of f64.
+#[test]
+fn formats_of_steps_change_the_result_a_little() {
+    let steps = |format| Steps { format, fault: None };
+    for operator in every_operator("forward").into_iter().chain(every_operator("gradient")) {
+        let inputs = inputs(&operator, [0.25, 1.75]);
+        let rounded: Vec<Vec<f64>> = inputs.iter().map(|x| x.iter().map(|&x| steps(DType::Bf16).round(x)).collect()).collect();
+        let exact = operator.compute(&Steps::F64, &rounded);
+        close(&operator.compute(&steps(DType::F32), &rounded), &exact, 1e-5, &operator.about());
+        let coarse = operator.compute(&steps(DType::Bf16), &rounded);
+        assert!(coarse.iter().all(|&y| steps(DType::Bf16).round(y) == y), "{}: {coarse:?}", operator.about());
+    }
+}
+
+#[test]
+fn faults_change_the_operators_that_can_have_them_and_no_others() {
+    for operator in every_operator("forward").into_iter().chain(every_operator("gradient")) {
+        let f32 = Steps { format: DType::F32, fault: None };
+        // The larger numbers let exponentials of f32 overflow.
+        let ranges = [[0.25, 1.75], [60.0, 190.0]].map(|range| inputs(&operator, range));
+        for (fault, name) in Fault::ALL {
+            let changes = |inputs: &Vec<Vec<f64>>| {
+                let bits = |steps: &Steps| operator.compute(steps, inputs).iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                let right = bits(&f32);
+                // Neighbours that are equal, and zeros, do not show.
+                let hidden = right.iter().all(|&x| x == right[0]);
+                (bits(&Steps { fault: Some(fault), ..f32 }) != right, hidden)
+            };
+            let [(small, hidden), (large, _)] = [&ranges[0], &ranges[1]].map(changes);
+            let allowed = operator.kernel(&format!("f32+{name}"), DType::F16).is_ok();
+            let about = operator.about();
+            assert!(
+                allowed || !(small || large) || operator.output().iter().product::<usize>() == 1,
+                "{name} is refused for {about}, and changes it"
+            );
+            assert!(!allowed || small || large || hidden && fault == Fault::Neighbour, "{name} changes nothing of {about}");
+        }
+    }
+}
+
+#[test]
+fn corners_and_non_finite_numbers() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    for (name, x, expected) in [
+        ("relu", [nan, -inf, inf], [nan, 0.0, inf]),
+        ("softmax", [1.0, inf, 0.0], [0.0, nan, 0.0]),
+        ("softmax", [-inf, 0.0, 0.0], [0.0, 0.5, 0.5]),
+        ("softplus", [1000.0, -1000.0, 0.0], [1000.0, 0.0, std::f64::consts::LN_2]),
+        ("cumprod", [0.0, 2.0, nan], [0.0, 0.0, nan]),
+        ("logcumsumexp", [-inf, 1.0, inf], [-inf, 1.0, inf]),
+        ("cumsum", [inf, 1.0, -inf], [inf, inf, nan]),
+    ] {
+        let y = operators(&format!("operator = '{name}'\nshape = '3'"))[0].compute(&Steps::F64, &[x.to_vec()]);
+        let same = y.iter().zip(expected).all(|(a, b)| a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan());
+        assert!(same, "{name} of {x:?} is {y:?}, not {expected:?}");
+    }
+    for (name, x, g, expected) in [
+        ("max", vec![1.0, 3.0, 3.0], vec![2.0], vec![0.0, 2.0, 0.0]),
+        ("max", vec![1.0, nan, 3.0], vec![2.0], vec![0.0, 2.0, 0.0]),
+        ("l2_norm", vec![0.0, 0.0], vec![2.0], vec![0.0, 0.0]),
+        ("cumprod", vec![2.0, 0.0, 3.0], vec![1.0, 1.0, 1.0], vec![1.0, 8.0, 0.0]),
+        ("relu", vec![0.0, -0.0, 1.0], vec![5.0, 5.0, 5.0], vec![0.0, 0.0, 5.0]),
+    ] {
+        let operator = &operators(&format!("operator = '{name}'\npass = 'gradient'\nshape = '{}'", x.len()))[0];
+        assert_eq!(operator.compute(&Steps::F64, &[x, g]), expected, "{name}");
+    }
+}
+
+#[test]
+fn keys_that_do_not_fit_are_refused_with_their_line() {
+    for (text, words) in [
+        ("shape = '4'", "s.toml:1: case `operator`: `operator` is missing"),
+        ("operator = 'softmx'\nshape = '4'", "s.toml:2: case `operator`: unknown operator `softmx`; did you mean `softmax`?"),
+        ("operator = 'relu'", "`shape` is missing"),
+        ("operator = 'relu'\nshape = '4x0'", "s.toml:3: case `operator`: shape of an operator cannot be 4x0"),
+        ("operator = 'matmul'\nshape = '4x4'", "MxNxK"),
+        ("operator = 'relu'\nshape = '4'\naxis = 0", "s.toml:4: case `operator`: `axis` is not for relu"),
+        ("operator = 'sum'\nshape = '4x4'\naxis = 2", "it must be from -2 to 1"),
+        ("operator = 'sum'\nshape = '4x4'\nresized = 2", "`resized` is not for sum"),
+        ("operator = 'linear'\nshape = '4x4'", "`resized` is missing"),
+        ("operator = 'linear'\nshape = '4x4'\nresized = 0", "extents such as 4x64"),
+        ("operator = 'linear'\nshape = '4x4'\nresized = 'x'", "it must be an extent"),
+        ("operator = 'relu'\nshape = '4'\npass = 'backward'", "it must be forward or gradient"),
+        ("operator = 'relu'\nshape = '4'\ngradient_of = 'x'", "is for pass = \"gradient\""),
+        ("operator = 'rms_norm'\nshape = '4'\npass = 'gradient'\ngradient_of = 'bias'", "has no input `bias`; it has x weight"),
+        ("operator = 'relu'\nshape = '4'\ntype = 'i8'", "the format i8 is not supported by operators (they have f16 bf16 f32 f64)"),
+        ("operator = 'relu'\nshape = '4'\noutput = 'f8e4m3'", "s.toml:4: case `operator`: the format f8e4m3"),
+        ("operator = 'relu'\nshape = '4'\nkernel = 'gfx90a'", "it must be f32, native, f64"),
+        ("operator = 'relu'\nshape = '4'\nkernel = 'f32+short'", "relu of x[4] cannot be broken in that way"),
+        ("operator = 'add'\nshape = '4'\ndata = 'r0 | r0 | r0'", "one for each of the 2 inputs"),
+        ("operator = 'add'\nshape = '4'\nreference = 'f64'", "unknown key `reference`"),
+        (
+            "operator = 'add'\nshape = '4'\nrule = 'paddle'\npass = 'gradient'\ntype = 'f32'",
+            "s.toml:4: case `operator`: dtype f32 is not supported",
+        ),
+    ] {
+        let error = suite(&format!("[[operator]]\n{text}")).map(drop).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+/// From the text of a suite to the verdict, on the host.
+#[test]
+fn cases_of_operators_run_like_others() {
+    let run = |text: &str| {
+        let kernels = Kernels::default().with("mine", |launch, _| {
+            let operator = launch.operator().ok_or("no operator")?;
+            assert_eq!((operator.name(), operator.gradient_of(), operator.axis()), ("add", Some("b"), None));
+            let grad = launch.input(2).to_vec::<crate::dtype::F16>()?;
+            Ok(launch.write(&grad)?)
+        });
+        let text = format!("[[operator]]\nshape = '8x64'\n{text}");
+        let suite = Suite::new(&SuiteFile::parse("s.toml", &text).unwrap(), "s.toml", kernels).unwrap();
+        suite.execute(&suite.cases[0], &Device::host())
+    };
+    for (text, outcome, ok) in [
+        ("operator = 'softmax'\nrule = 'paddle'", CaseOutcome::Pass, true),
+        ("operator = 'softmax'\nrule = 'paddle'\nkernel = 'native'\ntype = 'bf16'", CaseOutcome::Pass, true),
+        ("operator = 'softmax'\nkernel = 'native'\ntype = 'bf16'\nexpected = 'fail'", CaseOutcome::Fail, true),
+        ("operator = 'softmax'\npass = 'gradient'\nkernel = 'f32+detached'\nexpected = 'fail'\nrule = 'paddle'", CaseOutcome::Fail, true),
+        ("operator = 'layer_norm'\npass = 'gradient'\ngradient_of = 'weight'\ntype = 'f32'", CaseOutcome::Pass, true),
+        ("operator = 'add'\npass = 'gradient'\ngradient_of = 'b'\nkernel = 'mine'\nrule = 'exact'", CaseOutcome::Pass, true),
+        ("operator = 'linear'\nresized = 96\nkernel = 'f64'", CaseOutcome::Pass, true),
+    ] {
+        let result = run(text);
+        assert_eq!((result.outcome, result.ok), (outcome, ok), "{text}: {result:?}");
+    }
+}
