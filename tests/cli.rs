@@ -122,7 +122,8 @@ fn usage_goes_by_the_book() {
         ("fill --help", 0, "uniform:MIN,MAX"),
         ("", 2, "Usage: hipverify <COMMAND>"),
         ("nonsense", 2, "unrecognized subcommand 'nonsense'"),
-        ("compare a.npy", 2, "<REFERENCE>"),
+        ("compare a.npy", 2, "compare takes RESULT and REFERENCE"),
+        ("compare", 2, "<FILE>"),
         ("compare a b --bogus", 2, "unexpected argument '--bogus'"),
         ("compare a b --rtol x", 2, "invalid value 'x' for '--rtol <X>'"),
         ("compare a b --rtol 1 --profile torch", 2, "cannot be used with"),
@@ -605,13 +606,69 @@ fn folders_compare_by_the_names_of_their_files() {
     folder.put("x/new.npy", &npy_f32(&[1.0]));
     let run = folder.run("compare x r");
     let lines = run.lines();
-    for row in ["PASS b/b f32 [1]", "PASS layer/w f32 [2]", "FAIL new only in x", "FAIL 2 of 3 tensors agree, 1 only in x"] {
+    for row in ["PASS b/b f32 [1]", "PASS layer/w f32 [2]", "FAIL new only in x/new.npy", "FAIL 2 of 3 tensors agree, 1 only in x"] {
         assert!(run.code == 1 && lines.iter().any(|l| l.starts_with(row)), "{row}: {}{}", run.out, run.err);
     }
     assert_eq!(folder.run("compare x r --exclude new").code, 0);
     folder.put("r/m.safetensors.index.json", br#"{"weight_map":{"b":"b.safetensors"}}"#);
     let run = folder.run("compare x/b.safetensors r");
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+}
+
+/// A list of files is compared as one file: tensors are matched by name, whichever file of a side has them.
+#[test]
+fn lists_of_files_compare_by_the_names_of_all_their_tensors() {
+    let folder = Folder::new();
+    let tensor = |name: &'static str, x: f32| (name, "F32", &[1][..], f32s(&[x]));
+    folder.put("x1.safetensors", &safetensors(&[tensor("a", 1.0), tensor("b", 2.0)]));
+    folder.put("x2.safetensors", &safetensors(&[tensor("c", 3.0)]));
+    folder.put("r1.safetensors", &safetensors(&[tensor("a", 1.0)]));
+    folder.put("r2.safetensors", &safetensors(&[tensor("b", 2.0), tensor("c", 3.0)]));
+    std::fs::create_dir(folder.path("bias")).unwrap();
+    folder.put("bias/d.npy", &npy_f32(&[4.0]));
+    folder.put("d.npy", &npy_f32(&[4.0]));
+    let run = folder.run("compare x1.safetensors x2.safetensors d.npy --reference r2.safetensors bias/d.npy r1.safetensors --rtol 0");
+    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    let rows: Vec<String> = run.lines().iter().filter_map(|l| l.split(' ').nth(1).map(str::to_owned)).take(5).collect();
+    assert_eq!(rows, ["dtype", "b", "c", "d", "a"], "in the order of the references: {}", run.out);
+
+    // What only one side has, with its file; the summary names the sides.
+    let run = folder.run("compare x1.safetensors x2.safetensors --reference r1.safetensors bias/d.npy --rtol 0");
+    let lines = run.lines();
+    for row in [
+        "PASS a f32 [1]",
+        "FAIL d only in bias/d.npy",
+        "FAIL b only in x1.safetensors",
+        "FAIL c only in x2.safetensors",
+        "FAIL 1 of 4 tensors agree, 1 only in r1.safetensors and 1 more file, 2 only in x1.safetensors and 1 more file",
+    ] {
+        assert!(run.code == 1 && lines.iter().any(|l| l.starts_with(row)), "{row}: {}{}", run.out, run.err);
+    }
+
+    let (code, json) = folder.json("compare x1.safetensors x2.safetensors --reference r1.safetensors --json");
+    assert_eq!((code, json["results"][1].as_str(), json.get("references")), (1, Some("x2.safetensors"), None), "{json}");
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../docs/compare.schema.json")).unwrap();
+    conforms(&json, &schema, "several files");
+    assert_eq!(folder.run("compare x1.safetensors x2.safetensors --reference r1.safetensors r2.safetensors --tensor c").code, 0);
+    assert_eq!(folder.run("compare x1.safetensors x2.safetensors --reference r1.safetensors r2.safetensors --include c").code, 0);
+    let run = folder.run("compare x1.safetensors x2.safetensors --reference x2.safetensors x1.safetensors");
+    assert!(run.code == 0 && run.out.contains("2 files are among the results and among the references"), "{}", run.out);
+
+    folder.refused(
+        "compare x1.safetensors x1.safetensors --reference r1.safetensors",
+        "x1.safetensors: tensor `a` is also in x1.safetensors",
+    );
+    folder.refused(
+        "compare d.npy bias/d.npy --reference r1.safetensors",
+        "bias/d.npy: tensor `d` is also in d.npy; in several files each name",
+    );
+    folder.refused("compare x1.safetensors x2.safetensors --reference r1.safetensors --tensor q", "no tensor `q`; there are: a, b, c");
+    folder.refused("compare x1.safetensors none.npy --reference r1.safetensors", "none.npy");
+    folder.refused("compare - x1.safetensors --reference -", "standard input can be read once");
+    folder.refused("compare x1.safetensors", "1 file is given; compare takes RESULT and REFERENCE");
+    folder.refused("compare x1.safetensors x2.safetensors r1.safetensors", "3 files are given");
+    folder
+        .refused("compare x1.safetensors x2.safetensors --reference r1.safetensors --junit r1.safetensors", "one of those to be compared");
 }
 
 /// An archive of 4 MB that claims 4 GiB takes no more memory than it may.

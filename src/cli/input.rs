@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::files::{ReadOptions, TensorFile};
 use anyhow::{Result, bail};
 use globset::{Glob, GlobMatcher};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How to read files that do not describe themselves.
 #[derive(Clone, Debug, clap::Args)]
@@ -86,6 +86,11 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
 impl InputArgs {
     /// Opens the `which`-th of `files` files; `tensor` overrides the flag.
     pub(super) fn open(&self, path: &Path, which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
+        self.open_all(&[path.to_owned()], which, files, tensor)
+    }
+
+    /// Opens several files in the place of the `which`-th of `files`.
+    pub(super) fn open_all(&self, paths: &[PathBuf], which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
         if self.dtype.len() > files {
             bail!("--dtype has {} values; at most {files}, one a file", self.dtype.len());
         }
@@ -96,7 +101,7 @@ impl InputArgs {
         let shape = self.shape.as_ref().map(|s| s.0.as_slice());
         let tensor = tensor.or(self.tensor.as_deref());
         let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
-        let mut file = TensorFile::open(path, &options)?;
+        let mut file = TensorFile::open_all(paths, &options)?;
         if !file.nameless() {
             file.retain(|name| self.wants(name));
         }

@@ -123,6 +123,15 @@ fn command() -> clap::Command {
     foot(Program::command().mut_subcommands(|command| foot(command.mut_args(numbers))))
 }
 
+/// How many rules the text of a file for `compare --rules` has. For the fuzzer, which mutates such files.
+///
+/// # Errors
+/// What is wrong with the text, with its line.
+#[doc(hidden)]
+pub fn count_rules(text: &str) -> Result<usize, String> {
+    compare::count_rules(text)
+}
+
 /// Runs the program with the arguments of this process.
 pub fn main() -> ExitCode {
     let program = match command().try_get_matches().and_then(|matches| Program::from_arg_matches(&matches)) {

@@ -1,9 +1,10 @@
-//! Several files as one: the index of a sharded .safetensors file, and all tensor files below a folder.
+//! Several files as one: the index of a sharded .safetensors file, all tensor files below a folder, and a list of files.
 //!
 //! An index says which file has which tensor. In a folder with one index that is the index's; in any other a tensor is called as its file, without
-//! the extension, and behind a `/` by its own name, if it has one.
+//! the extension, and behind a `/` by its own name, if it has one. In a list, where shards of one model may come in other cuts, a tensor keeps its own
+//! name, and only one that has none is called as its file; a name that two files have is an error.
 
-use super::{ReadOptions, Tensor};
+use super::{ReadOptions, Tensor, TensorFile};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path, PathBuf};
 
@@ -67,6 +68,24 @@ pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tenso
     }
     if tensors.is_empty() {
         return Err("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth".to_owned());
+    }
+    Ok(tensors)
+}
+
+/// The tensors of a list of files, in its order; the error names the path that it is about.
+pub(super) fn join(files: Vec<TensorFile>) -> Result<Vec<Tensor>, (PathBuf, String)> {
+    let mut tensors: Vec<Tensor> = Vec::new();
+    let mut places: HashMap<String, PathBuf> = HashMap::new();
+    for TensorFile { path, tensors: found, .. } in files {
+        let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        for tensor in found {
+            let name = if tensor.name.is_empty() { stem.clone() } else { tensor.name.clone() };
+            if let Some(other) = places.insert(name.clone(), path.clone()) {
+                let reason = format!("tensor `{name}` is also in {}; in several files each name stands once", other.display());
+                return Err((path, reason));
+            }
+            tensors.push(Tensor { name, ..tensor });
+        }
     }
     Ok(tensors)
 }

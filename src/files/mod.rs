@@ -1,4 +1,4 @@
-//! Tensor files: .npy, .npz, .safetensors with shards, PyTorch's .pt (feature `torch`), folders of them, and raw data.
+//! Tensor files: .npy, .npz, .safetensors with shards, PyTorch's .pt (feature `torch`), folders and lists of them, and raw data.
 //!
 //! [`TensorFile::open`] finds the format by the first bytes (by the name where a format has no magic number) and lists the tensors: name, type,
 //! shape. [`Tensor::load`] gives the data, which lie where the file lies. They are copied only where their order in the file is not ours: big-endian
@@ -19,7 +19,7 @@
 //! of a type that no format here has is listed, and an error when it is loaded; the others of its file are not concerned. Messages call the options as
 //! the program's flags are called.
 //!
-//! Limits: a file must not change while it is mapped; [`changed`] says whether one did. Unsigned integers of 64 bits and text are not read. Complex numbers are pairs of real ones.
+//! Limits: a file must not change while it is mapped; [`changed`] says whether one did. Text and objects are not read. Complex numbers are pairs of real ones.
 
 mod data;
 mod descr;
@@ -67,7 +67,7 @@ impl Default for ReadOptions<'_> {
     }
 }
 
-/// An open tensor file, or a folder of them.
+/// An open tensor file, or several as one.
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
@@ -93,6 +93,8 @@ pub enum Kind {
     Sharded,
     /// All tensor files below a folder.
     Folder,
+    /// A list of files.
+    Several,
 }
 
 /// One tensor of a file.
@@ -118,6 +120,11 @@ impl Tensor {
     /// The name; empty in files that hold one nameless tensor.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The file that has it.
+    pub fn path(&self) -> &Path {
+        &self.file
     }
 
     /// The extents, as the file has them.
@@ -165,16 +172,46 @@ impl TensorFile {
     /// # Errors
     /// [`Error::File`] when it cannot be opened, is damaged as a whole, or has nothing that the options ask for.
     pub fn open(path: &Path, options: &ReadOptions<'_>) -> Result<TensorFile> {
-        let fail = |reason: String| Error::File { path: path.display().to_string(), reason };
-        let (kind, tensors) = if path.is_dir() {
-            (Kind::Folder, folder::read(path, options).map_err(fail)?)
-        } else if folder::is_index(path) {
-            (Kind::Sharded, folder::read_index(path, options).map_err(fail)?)
-        } else {
-            read(path, options).map_err(fail)?
+        TensorFile::list(path, options)?.chosen(options).map_err(|reason| failed(path.display(), reason))
+    }
+
+    /// Opens several files as one: a tensor is called by its own name, or as its file, without the extension, if it has none. One path is opened as
+    /// [`open`](TensorFile::open) does.
+    ///
+    /// # Errors
+    /// As for `open`; also for a name that two of the files have, and [`Error::InvalidArgument`] for no paths.
+    pub fn open_all(paths: &[PathBuf], options: &ReadOptions<'_>) -> Result<TensorFile> {
+        let Some((first, rest)) = paths.split_first() else {
+            let limit = "at least one file is needed".to_owned();
+            return Err(Error::InvalidArgument { what: "files", value: "none".to_owned(), limit });
         };
-        let file = TensorFile { path: path.to_owned(), kind, tensors };
-        file.chosen(options).map_err(fail)
+        if rest.is_empty() {
+            return TensorFile::open(first, options);
+        }
+        let files = paths.iter().map(|path| TensorFile::list(path, options)).collect::<Result<_>>()?;
+        let tensors = folder::join(files).map_err(|(path, reason)| failed(path.display(), reason))?;
+        let file = TensorFile { path: first.clone(), kind: Kind::Several, tensors };
+        file.chosen(options).map_err(|reason| failed(label(paths), reason))
+    }
+
+    /// The tensors of a file or a folder, all of them.
+    fn list(path: &Path, options: &ReadOptions<'_>) -> Result<TensorFile> {
+        let found = if path.is_dir() {
+            folder::read(path, options).map(|tensors| (Kind::Folder, tensors))
+        } else if folder::is_index(path) {
+            folder::read_index(path, options).map(|tensors| (Kind::Sharded, tensors))
+        } else {
+            read(path, options)
+        };
+        found.and_then(|found| TensorFile::new(path, found, options)).map_err(|reason| failed(path.display(), reason))
+    }
+
+    /// A file with these tensors.
+    fn new(path: &Path, (kind, tensors): (Kind, Vec<Tensor>), options: &ReadOptions<'_>) -> Result<TensorFile, String> {
+        if kind != Kind::Raw && options.shape.is_some() {
+            return Err("has its own shape; --shape is for raw files".to_owned());
+        }
+        Ok(TensorFile { path: path.to_owned(), kind, tensors })
     }
 
     /// Reads bytes in memory as [`open`](TensorFile::open) reads a file of that name. The file need not exist.
@@ -182,16 +219,13 @@ impl TensorFile {
     /// # Errors
     /// As for `open`.
     pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<TensorFile> {
-        let fail = |reason: String| Error::File { path: name.display().to_string(), reason };
-        let (kind, tensors) = read_source(name, Source::of(bytes), options).map_err(fail)?;
-        TensorFile { path: name.to_owned(), kind, tensors }.chosen(options).map_err(fail)
+        let found = read_source(name, Source::of(bytes), options);
+        let file = found.and_then(|found| TensorFile::new(name, found, options)?.chosen(options));
+        file.map_err(|reason| failed(name.display(), reason))
     }
 
-    /// The tensor that was asked for by name, and whether the options that were given mean anything here.
+    /// The tensor that was asked for by name, in the format that was asked for.
     fn chosen(mut self, options: &ReadOptions<'_>) -> Result<TensorFile, String> {
-        if self.kind != Kind::Raw && options.shape.is_some() {
-            return Err("has its own shape; --shape is for raw files".to_owned());
-        }
         if let (Some(wanted), false) = (options.tensor, self.nameless()) {
             let names: Vec<String> = self.tensors.iter().map(|t| t.name.clone()).collect();
             self.tensors.retain(|t| t.name == wanted);
@@ -210,7 +244,7 @@ impl TensorFile {
         Ok(self)
     }
 
-    /// The path as it was given.
+    /// The path as it was given; of several files the first.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -246,8 +280,24 @@ impl std::fmt::Display for Kind {
             Kind::Raw => "raw",
             Kind::Sharded => "sharded safetensors",
             Kind::Folder => "folder",
+            Kind::Several => "several files",
         })
     }
+}
+
+/// How to name files in a message: the first, and how many more.
+#[must_use]
+pub fn label(paths: &[PathBuf]) -> String {
+    let first = paths.first().map_or(String::new(), |path| path.display().to_string());
+    match paths.len() {
+        0 | 1 => first,
+        2 => format!("{first} and 1 more file"),
+        n => format!("{first} and {} more files", n - 1),
+    }
+}
+
+fn failed(path: impl std::fmt::Display, reason: String) -> Error {
+    Error::File { path: path.to_string(), reason }
 }
 
 /// A list for a message: the first ten, and how many more.

@@ -31,6 +31,7 @@ mod pairs;
 mod plan;
 mod power;
 pub mod profile;
+mod progress;
 pub(crate) mod render;
 mod report;
 mod rule;
@@ -52,6 +53,7 @@ pub use pairs::{Pair, each_pair};
 pub use plan::{Pending, Recorded, VerifyPlan};
 pub use power::{Mutation, Power};
 pub use profile::{Computation, Limits, Profile};
+pub use progress::Progress;
 pub use render::{grouped, short};
 pub use report::{Classes, Location, Metrics, Report, Value, Verdict, Warning, Worst};
 pub use rule::NonFinite;
@@ -63,6 +65,7 @@ use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
 use options::{Judged, Request, quotient};
 use power::Displaced;
+use progress::Meter;
 use values::Outcome;
 
 /// The largest magnitude of a tensor.
@@ -123,16 +126,21 @@ pub fn gpu_verify_with_earlier(
     options: &Options,
 ) -> Result<Report> {
     let (result, earlier) = (result.as_tensor(), earlier.as_tensor());
+    expect_earlier(&result, &earlier)?;
+    verify_pairs(&[(result, reference.as_tensor(), *tolerance)], Some(&earlier), options).map(|mut reports| reports.remove(0))
+}
+
+/// Checks that an earlier output has device, shape and format of the result.
+pub(crate) fn expect_earlier(result: &TensorRef<'_>, earlier: &TensorRef<'_>) -> Result<()> {
+    let what = || "the earlier output".to_owned();
     result.device().expect_same(earlier.device(), "the earlier output")?;
     if earlier.shape() != result.shape() {
-        let what = "the earlier output".to_owned();
-        return Err(Error::Shape { what, expected: result.shape().to_vec(), found: earlier.shape().to_vec() });
+        return Err(Error::Shape { what: what(), expected: result.shape().to_vec(), found: earlier.shape().to_vec() });
     }
     if earlier.dtype() != result.dtype() {
-        let what = "the earlier output".to_owned();
-        return Err(Error::WrongDType { what, expected: result.dtype().to_string(), found: earlier.dtype().to_string() });
+        return Err(Error::WrongDType { what: what(), expected: result.dtype().to_string(), found: earlier.dtype().to_string() });
     }
-    verify_pairs(&[(result, reference.as_tensor(), *tolerance)], Some(&earlier), options).map(|mut reports| reports.remove(0))
+    Ok(())
 }
 
 /// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
@@ -151,19 +159,22 @@ fn verify_pairs(
     options: &Options,
 ) -> Result<Vec<Report>> {
     let Some((first, ..)) = pairs.first() else { return Ok(Vec::new()) };
+    let progress = options.progress.as_ref();
     let checked = |(result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Tolerance)| {
         first.device().expect_same(result.device(), "a result")?;
-        request(result, reference, tolerance, options, |scale| magnitude(reference, scale))
+        request(result, reference, tolerance, options, |scale| magnitude(reference, scale, progress))
     };
+    let meter = |result: &TensorRef<'_>, reference: &TensorRef<'_>| Meter::new(progress, &[result, reference]);
+    pairs.iter().for_each(|pair| plan(pair, options));
     let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
     let both = pairs.iter().zip(&requests).map(|((result, reference, _), request)| (result, reference, request));
     // SAFETY: `checked` has found every tensor on this device, and made the request of each pair.
-    let outcomes = unsafe { outcomes(first.device(), both.clone())? };
+    let outcomes = unsafe { outcomes(first.device(), both.clone(), meter)? };
     let exchanged: Vec<Option<Outcome>> = if options.cosine {
         let requests: Vec<Request> = requests.iter().map(Request::sums).collect();
         let exchanged = both.clone().zip(&requests).map(|((result, reference, _), request)| (reference, result, request));
         // SAFETY: tensors and requests are those above; only the sides of each pair are exchanged.
-        unsafe { self::outcomes(first.device(), exchanged)?.into_iter().map(Some).collect() }
+        unsafe { self::outcomes(first.device(), exchanged, meter)?.into_iter().map(Some).collect() }
     } else {
         vec![None; pairs.len()]
     };
@@ -178,19 +189,41 @@ fn verify_pairs(
     reports.collect()
 }
 
-/// Compares pairs of tensors.
+/// Compares pairs of tensors, and counts by the meter of each pair.
 ///
 /// # Safety
 /// The tensors of each pair lie on `device` and have one shape, with at least one element; its request lists at most [`Options::MAX_FIRST`] mismatches.
-unsafe fn outcomes<'a>(
+unsafe fn outcomes<'a, 'm>(
     device: &Device,
     pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,
+    meter: impl Fn(&TensorRef<'_>, &TensorRef<'_>) -> Meter<'m>,
 ) -> Result<Vec<Outcome>> {
     match device.backend() {
-        Backend::Host => Ok(pairs.map(|(result, reference, request)| host::compare(result, reference, request)).collect()),
-        // SAFETY: as the caller promises.
-        Backend::Hip(gpu) => unsafe { hip::compare(gpu, pairs) },
+        Backend::Host => {
+            let compare = |(a, r, request): (_, _, _)| host::compare_counted(a, r, request, meter(a, r));
+            Ok(pairs.map(compare).collect())
+        }
+        Backend::Hip(gpu) => {
+            // SAFETY: as the caller promises.
+            let outcomes = unsafe { hip::compare(gpu, pairs.clone())? };
+            for ((result, reference, request), outcome) in pairs.zip(&outcomes) {
+                let (meter, explained) = (meter(result, reference), outcome.explanation.is_some());
+                if explained && request.explain == Explain::OnFailure {
+                    meter.plan(result.elements());
+                }
+                meter.add(result.elements() * (1 + usize::from(explained)));
+            }
+            Ok(outcomes)
+        }
     }
+}
+
+/// Plans the passes that a comparison makes whatever comes out.
+fn plan((result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Tolerance), options: &Options) {
+    let progress = options.progress.as_ref();
+    let passes = 1 + usize::from(options.explain == Explain::Always) + usize::from(options.cosine);
+    Meter::new(progress, &[result, reference]).plan(passes * reference.elements());
+    Meter::new(progress, &[reference]).plan(tolerance.scale().map_or(0, |_| reference.elements()));
 }
 
 /// Adds to the report of a pass whether the earlier output would pass as well.
@@ -198,7 +231,7 @@ fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &Ten
     let Some(earlier) = earlier.filter(|_| report.passed()) else { return Ok(report) };
     let request = Displaced::request(request);
     // SAFETY: the earlier output has the device and the shape of the result, which are the reference's; the request is that of the result.
-    let outcomes = unsafe { outcomes(reference.device(), [(earlier, reference, &request)].into_iter())? };
+    let outcomes = unsafe { outcomes(reference.device(), [(earlier, reference, &request)].into_iter(), |_, _| Meter::OFF)? };
     let passes = outcomes.first().map(|outcome| Judged::of(&outcome.values, &request, earlier.elements()).passed);
     Ok(report.with_displacements(passes.map(|passes| (Mutation::Earlier, passes))))
 }
@@ -209,7 +242,7 @@ fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Reque
     let passes = |displaced: &Displaced<'_>| -> Result<Option<bool>> {
         let Displaced { result, reference, .. } = displaced;
         // SAFETY: both are views of the reference, of one shape with elements; the request lists as many mismatches as the comparison's, which was checked.
-        let outcomes = unsafe { outcomes(reference.device(), [(result, reference, &request)].into_iter())? };
+        let outcomes = unsafe { outcomes(reference.device(), [(result, reference, &request)].into_iter(), |_, _| Meter::OFF)? };
         Ok(outcomes.first().and_then(|outcome| power::passes(&outcome.values, &request, result.elements())))
     };
     let mut tried = Vec::new();
@@ -248,14 +281,17 @@ fn request(
 }
 
 /// A magnitude of a tensor's finite elements; 0 when there are none.
-fn magnitude(tensor: &TensorRef<'_>, scale: Scale) -> Result<f64> {
+fn magnitude(tensor: &TensorRef<'_>, scale: Scale, progress: Option<&Progress>) -> Result<f64> {
+    let meter = Meter::new(progress, &[tensor]);
     if matches!(scale, Scale::Largest | Scale::LargestBinade) {
-        return Ok(gpu_reduce_max(tensor)?.value);
+        let largest = gpu_reduce_max(tensor)?.value;
+        meter.add(tensor.elements());
+        return Ok(largest);
     }
     // The sums of a comparison with itself: their order is fixed, so every device gives the same bits.
     let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), [0.0; 2], false);
     // SAFETY: the tensor lies on its own device and has elements, as `request` has found; the default lists 8 mismatches.
-    let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter())? }.remove(0).values;
+    let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter(), |_, _| meter)? }.remove(0).values;
     let [.., sum, sum_of_squares] = values.sums;
     let finite = tensor.elements() as f64 - values.nonfinite_pairs as f64;
     Ok(if scale == Scale::Mean { quotient(sum, finite) } else { quotient(sum_of_squares, finite).sqrt() })

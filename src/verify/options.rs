@@ -1,5 +1,6 @@
 //! What a comparison is asked for: [`Options`] by the caller, a [`Request`] by a backend.
 
+use super::progress::Progress;
 use super::rule::NonFinite;
 use super::values::Values;
 use crate::device::TensorRef;
@@ -36,6 +37,8 @@ pub struct Options {
     pub cause: bool,
     /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result).
     pub strict: Strict,
+    /// What counts how far the comparison is. Comparisons of a [plan](super::VerifyPlan) are not counted.
+    pub progress: Option<Progress>,
 }
 
 /// When a pass that could hardly have been a failure ([`Verdict::Untrusted`](super::Verdict::Untrusted)) is an error for
@@ -127,6 +130,12 @@ impl Options {
         self
     }
 
+    /// Counts what is read.
+    pub fn progress(mut self, progress: &Progress) -> Options {
+        self.progress = Some(progress.clone());
+        self
+    }
+
     /// Lets so many elements fail.
     pub fn allow_mismatches(mut self, allowed: AllowedMismatches) -> Options {
         self.allowed = allowed;
@@ -176,6 +185,7 @@ impl Default for Options {
             power: false,
             cause: true,
             strict: Strict::WhereDerived,
+            progress: None,
         }
     }
 }

@@ -11,12 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Writes the page, where one is asked for.
 pub(super) fn write(args: &Args, cases: &[Case]) -> Result<()> {
     let Some(path) = &args.html else { return Ok(()) };
-    let title = format!("{} against {}", args.result.display(), args.reference.display());
     let devices = cases.iter().find_map(|case| report(case).map(|report| report.device.clone()));
     let header = RunHeader {
         schema: SCHEMA,
         tool: concat!("hipverify ", env!("CARGO_PKG_VERSION")).to_owned(),
-        suite: title,
+        suite: args.title(),
         fingerprint: String::new(),
         cases: cases.len() as u64,
         selection: String::new(),
@@ -39,7 +38,7 @@ fn result(case: &Case, many: bool) -> Result<CaseResult> {
     let dtypes = |report: &Report| vec![("dtype".to_owned(), report.result_dtype.to_string())];
     let outcome = match &case.verdict {
         CaseVerdict::Failed(_) => CaseOutcome::Error,
-        CaseVerdict::Only(_) => CaseOutcome::Fail,
+        CaseVerdict::Only(..) => CaseOutcome::Fail,
         CaseVerdict::Empty => CaseOutcome::Pass,
         CaseVerdict::Compared(report) => match report.verdict {
             Verdict::Pass => CaseOutcome::Pass,
@@ -51,7 +50,7 @@ fn result(case: &Case, many: bool) -> Result<CaseResult> {
         CaseVerdict::Compared(report) if report.verdict != Verdict::Fail => None,
         CaseVerdict::Compared(r) => Some(format!("{} of {} elements differ", grouped(r.mismatches), grouped(r.elements as u64))),
         CaseVerdict::Empty => Some("no elements".to_owned()),
-        CaseVerdict::Only(path) => Some(format!("only in {}", path.display())),
+        CaseVerdict::Only(_, path) => Some(format!("only in {}", path.display())),
         CaseVerdict::Failed(reason) => Some(reason.clone()),
     };
     Ok(CaseResult {

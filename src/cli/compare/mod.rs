@@ -1,28 +1,31 @@
-//! `hipverify compare`: the verdict on two tensors, or on all tensors of two files.
+//! `hipverify compare`: the verdict on two tensors, or on all tensors of two files, or of two lists of files.
 //!
-//! Two files with one tensor each give one screen. Files with several are matched by name: a line each and a summary; a name
-//! that only one file has is a failure, as a tensor that was not written is what a comparison is for.
+//! Two files with one tensor each give one screen. Tensors of files with several are matched by name: a line each and a summary; a name
+//! that only one side has is a failure, as a tensor that was not written is what a comparison is for.
 
 mod beside;
 mod extra;
 mod html;
 mod output;
 mod picture;
+mod progress;
 pub(super) mod rules;
 mod tolerance;
 
 pub(super) use output::painted;
+pub(super) use rules::count_rules;
 
+use super::Outcome;
 use super::input::{InputArgs, whole};
-use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
-use crate::files::{Loaded, Tensor, TensorFile};
+use crate::files::{Loaded, Tensor, TensorFile, label};
 use crate::suite::record::Details;
 use crate::verify::{Explain, Options, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
 use anyhow::{Context, Result, bail, ensure};
 use beside::Beside;
 use extra::ExtraArgs;
+use progress::{Watch, bytes};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,12 +33,15 @@ use tolerance::{Rules, ToleranceArgs};
 
 /// The flags of `compare`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER)]
+#[command(after_help = AFTER, override_usage = USAGE)]
 pub(super) struct Args {
-    /// What is to be judged: .npy, .npz, .safetensors, an index of its shards, a folder of these, raw data; `-` is standard input
-    result: PathBuf,
-    /// What it should be, in any number format
-    reference: PathBuf,
+    /// What is to be judged, and what it should be, in any number format: .npy, .npz, .safetensors, an index of its shards, a folder of these, raw
+    /// data; `-` is standard input. With --reference all are to be judged, as one
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// What the results should be: one file or several, as one
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    reference: Vec<PathBuf>,
     #[command(flatten)]
     tolerance: ToleranceArgs,
     #[command(flatten)]
@@ -71,6 +77,10 @@ pub(super) struct Args {
     html: Option<PathBuf>,
 }
 
+const USAGE: &str = "\
+hipverify compare [OPTIONS] <RESULT> <REFERENCE>
+       hipverify compare [OPTIONS] <RESULT>... --reference <REFERENCE>...";
+
 const AFTER: &str = "\
 Element i passes when |result - reference| <= rtol * |reference| + atol. Without tolerance flags they are \
 what rounding explains: rtol = u(result) + u(reference) + 8 u(f32) with u half an epsilon, atol = max(N, 1024) * u(f32) * mean|reference| \
@@ -81,6 +91,7 @@ Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that 
 Examples:
   hipverify compare result.npy reference.npy
   hipverify compare result.safetensors reference.safetensors --include '*.weight' --rule '*.norm.*:rtol=1e-2' --junit junit.xml
+  hipverify compare rank0.safetensors rank1.safetensors --reference model-*.safetensors
   hipverify compare result.bin reference.npy --dtype f16,- --shape 128,256 --accumulations 4096";
 
 /// What a run compares with, the same for all tensors.
@@ -130,13 +141,20 @@ struct Compared {
     details: Option<Details>,
 }
 
+/// A side of the comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Result,
+    Reference,
+}
+
 enum CaseVerdict {
     /// Compared, with any verdict.
     Compared(Box<Report>),
     /// Neither side has an element: they are equal, which says nothing.
     Empty,
-    /// Only the file named here has the tensor.
-    Only(PathBuf),
+    /// Only a file of this side has the tensor.
+    Only(Side, PathBuf),
     /// It could not be compared.
     Failed(String),
 }
@@ -147,7 +165,7 @@ impl CaseVerdict {
         match self {
             CaseVerdict::Compared(report) => report.verdict == Verdict::Pass,
             CaseVerdict::Empty => true,
-            CaseVerdict::Only(_) | CaseVerdict::Failed(_) => false,
+            CaseVerdict::Only(..) | CaseVerdict::Failed(_) => false,
         }
     }
 }
@@ -155,6 +173,7 @@ impl CaseVerdict {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
+        self.check_files()?;
         self.check_outputs()?;
         match self.judge() {
             Ok((cases, picture)) => {
@@ -175,6 +194,43 @@ impl Args {
         }
     }
 
+    /// The files of a side.
+    fn side(&self, side: Side) -> &[PathBuf] {
+        match (side, self.reference.is_empty()) {
+            (Side::Result, false) => &self.files,
+            (Side::Result, true) => &self.files[..self.files.len().min(1)],
+            (Side::Reference, false) => &self.reference,
+            (Side::Reference, true) => &self.files[self.files.len().min(1)..],
+        }
+    }
+
+    /// All files that are read.
+    fn inputs(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().chain(&self.reference)
+    }
+
+    /// What is compared, in words.
+    fn title(&self) -> String {
+        format!("{} against {}", label(self.side(Side::Result)), label(self.side(Side::Reference)))
+    }
+
+    /// Refuses other numbers of files than there are sides.
+    fn check_files(&self) -> Result<()> {
+        if self.reference.is_empty() && self.files.len() != 2 {
+            let given = match self.files.len() {
+                1 => "1 file is".to_owned(),
+                n => format!("{n} files are"),
+            };
+            bail!(
+                "{given} given; compare takes RESULT and REFERENCE, or any number of results and --reference with any number of references"
+            );
+        }
+        if self.inputs().filter(|path| path.as_os_str() == "-").count() > 1 {
+            bail!("several files are `-`: standard input can be read once");
+        }
+        Ok(())
+    }
+
     /// The files that are to be written.
     fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let files = [("--junit", &self.junit), ("--html", &self.html)];
@@ -189,7 +245,7 @@ impl Args {
         }
         for (flag, path) in self.outputs() {
             let Ok(target) = path.canonicalize() else { continue };
-            if [&self.result, &self.reference].into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
+            if self.inputs().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
                 bail!("{flag} {}: that file is one of those to be compared", path.display());
             }
         }
@@ -201,12 +257,9 @@ impl Args {
         // Before the files are read: a tolerance that is none, a device that is not there.
         let rules = self.tolerance.rules()?;
         let device = Device::open(&self.device)?;
-        if [&self.result, &self.reference].iter().all(|path| path.as_os_str() == "-") {
-            bail!("result and reference are both `-`: standard input can be read once");
-        }
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
-        let result = self.input.open(&self.result, 0, 2, None)?;
-        let reference = self.input.open(&self.reference, 1, 2, reference_name)?;
+        let result = self.input.open_all(self.side(Side::Result), 0, 2, None)?;
+        let reference = self.input.open_all(self.side(Side::Reference), 1, 2, reference_name)?;
         let baseline = Beside::open("--baseline", self.tolerance.baseline.as_deref(), &self.input)?;
         let earlier = Beside::open("--earlier", self.earlier.as_deref(), &self.input)?;
         let setting = Setting { device, rules, baseline, earlier };
@@ -215,10 +268,10 @@ impl Args {
             return Ok((self.compare_all(&result, &reference, &setting)?, String::new()));
         };
         let started = Instant::now();
-        let progress = screen::spinner("compare");
+        let watch = Watch::new(bytes(a) + bytes(b));
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
-        let report = self.compare(&name, a, b, &setting);
-        progress.finish_and_clear();
+        let report = self.compare(&name, a, b, &setting, &watch);
+        drop(watch);
         let Compared { report, picture, details } = report?;
         Ok((vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), details, time: started.elapsed() }], picture))
     }
@@ -232,32 +285,33 @@ impl Args {
         match (result.tensors(), reference.tensors()) {
             ([a], [b]) if self.input.tensor.is_some() || nameless || a.name() == b.name() => Ok(Some((a, b))),
             _ if nameless => {
-                let (many, one) = if result.nameless() { (reference, result) } else { (result, reference) };
-                bail!(
-                    "{} has {} tensors, {} has one without a name; choose one with --tensor",
-                    many.path().display(),
-                    many.tensors().len(),
-                    one.path().display()
-                )
+                let [result_label, reference_label] = [Side::Result, Side::Reference].map(|side| label(self.side(side)));
+                let (many, of_many, of_one) = match result.nameless() {
+                    true => (reference, reference_label, result_label),
+                    false => (result, result_label, reference_label),
+                };
+                let count = many.tensors().len();
+                bail!("{of_many} has {count} tensors, {of_one} has one without a name; choose one with --tensor")
             }
-            ([], []) => bail!("{} and {} hold no tensors: nothing to compare", result.path().display(), reference.path().display()),
+            ([], []) => bail!("{}: neither side holds tensors, there is nothing to compare", self.title()),
             _ => Ok(None),
         }
     }
 
-    /// Every tensor of either file, in the order of the reference, then what only the result has.
+    /// Every tensor of either side, in the order of the reference, then what only the result has.
     fn compare_all(&self, result: &TensorFile, reference: &TensorFile, setting: &Setting) -> Result<Vec<Case>> {
         let results: HashMap<&str, &Tensor> = result.tensors().iter().map(|a| (a.name(), a)).collect();
         let references: HashMap<&str, &Tensor> = reference.tensors().iter().map(|b| (b.name(), b)).collect();
-        let progress = screen::Progress::new(reference.tensors().iter().map(elements).sum(), "compare");
+        let pairs = reference.tensors().iter().filter_map(|b| Some((*results.get(b.name())?, b)));
+        let watch = Watch::new(pairs.map(|(a, b)| bytes(a) + bytes(b)).sum());
         let mut cases = Vec::new();
         for b in reference.tensors() {
             let started = Instant::now();
             let mut details = None;
             let verdict = match results.get(b.name()) {
-                None => CaseVerdict::Only(reference.path().to_owned()),
+                None => CaseVerdict::Only(Side::Reference, b.path().to_owned()),
                 Some(a) if both_empty(a, b) => CaseVerdict::Empty,
-                Some(a) => match self.compare(b.name(), a, b, setting) {
+                Some(a) => match self.compare(b.name(), a, b, setting, &watch) {
                     Ok(compared) => {
                         details = compared.details;
                         CaseVerdict::Compared(Box::new(compared.report))
@@ -265,22 +319,22 @@ impl Args {
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
-            progress.add(elements(b));
             cases.push(Case { name: b.name().to_owned(), verdict, details, time: started.elapsed() });
         }
         for a in result.tensors().iter().filter(|a| !references.contains_key(a.name())) {
-            let verdict = CaseVerdict::Only(result.path().to_owned());
+            let verdict = CaseVerdict::Only(Side::Result, a.path().to_owned());
             cases.push(Case { name: a.name().to_owned(), verdict, details: None, time: Duration::ZERO });
         }
-        progress.end();
+        drop(watch);
         if cases.iter().all(|case| matches!(case.verdict, CaseVerdict::Empty)) {
-            bail!("no tensor of {} and {} has an element: nothing to compare", result.path().display(), reference.path().display());
+            bail!("{}: no tensor has an element, there is nothing to compare", self.title());
         }
         Ok(cases)
     }
 
     /// The report, and pictures if they are asked for.
-    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, setting: &Setting) -> Result<Compared> {
+    fn compare(&self, name: &str, result: &Tensor, reference: &Tensor, setting: &Setting, watch: &Watch) -> Result<Compared> {
+        let progress = watch.begin(bytes(result) + bytes(reference));
         // Shapes first: what a comparison refuses need not be read.
         if let (Some(a), Some(b)) = (result.layout(), reference.layout())
             && a.shape() != b.shape()
@@ -297,7 +351,7 @@ impl Args {
         let limits = rule.limits(result.dtype(), reference.dtype(), baseline)?;
         let options = Options::default().explain(Explain::Always).power(true);
         let options = limits.options(options.histograms(self.histogram || self.html.is_some()).cosine(self.cosine).first(self.first));
-        let options = self.tolerance.options(options);
+        let options = self.tolerance.options(options).progress(&progress);
         let report = setting.verify(name, [&a, &b], &limits.tolerance, &options)?;
         let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
         let details = || Details::new(&result.view()?, &reference.view()?, &report, options.nonfinite);
@@ -317,16 +371,11 @@ fn first(text: &str) -> Result<usize, String> {
     if n > Options::MAX_FIRST { Err(format!("at most {} are listed", Options::MAX_FIRST)) } else { Ok(n) }
 }
 
-/// How many elements a tensor has that can be read.
-fn elements(tensor: &Tensor) -> u64 {
-    tensor.layout().map_or(0, |layout| layout.elements() as u64)
-}
-
 /// What the cases amount to: what could not be compared outweighs a mismatch, and that a pass which is not to be trusted.
 fn outcome(cases: &[Case]) -> Outcome {
     let of = |case: &Case| match &case.verdict {
         CaseVerdict::Failed(_) => Outcome::NoVerdict,
-        CaseVerdict::Only(_) => Outcome::Mismatch,
+        CaseVerdict::Only(..) => Outcome::Mismatch,
         CaseVerdict::Empty => Outcome::Pass,
         CaseVerdict::Compared(report) => match report.verdict {
             Verdict::Fail => Outcome::Mismatch,

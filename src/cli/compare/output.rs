@@ -2,8 +2,8 @@
 
 use super::super::Outcome;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
-use super::{Args, Case, CaseVerdict};
-use crate::files::replace;
+use super::{Args, Case, CaseVerdict, Side};
+use crate::files::{label, replace};
 use crate::verify::{Classes, Metric, Report, Verdict};
 use anyhow::{Context, Result};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
@@ -21,22 +21,35 @@ pub(super) fn show(args: &Args, cases: &[Case], picture: &str) -> Result<()> {
         _ => table(args, cases),
     };
     text += picture;
-    if one_file(args) {
-        text += &format!("  {WARN}note       both are one file: this says nothing about what made it{WARN:#}\n");
+    if let Some(note) = same_files(args) {
+        text += &format!("  {WARN}note       {note}: this says nothing about what made it{WARN:#}\n");
     }
     Ok(screen::print(&text)?)
 }
 
-/// Whether result and reference are one file, by whatever name.
-fn one_file(args: &Args) -> bool {
-    #[cfg(unix)]
-    let identity = |path: &Path| {
-        use std::os::unix::fs::MetadataExt;
-        std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
-    };
-    #[cfg(not(unix))]
-    let identity = |path: &Path| path.canonicalize().ok();
-    identity(&args.result).is_some_and(|file| Some(file) == identity(&args.reference))
+/// Which files stand on both sides, by whatever name.
+fn same_files(args: &Args) -> Option<String> {
+    let identities = |side| args.side(side).iter().filter_map(|path| identity(path)).collect::<Vec<_>>();
+    let (results, references) = (identities(Side::Result), identities(Side::Reference));
+    let same = results.iter().filter(|file| references.contains(file)).count();
+    match (same, results.len() + references.len()) {
+        (0, _) => None,
+        (_, 2) => Some("both are one file".to_owned()),
+        (1, _) => Some("a file is among the results and among the references".to_owned()),
+        (n, _) => Some(format!("{n} files are among the results and among the references")),
+    }
+}
+
+/// What a file is, by whatever name.
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<std::path::PathBuf> {
+    path.canonicalize().ok()
 }
 
 /// Width of the labels of a report, indented.
@@ -110,7 +123,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
         let verdict = word(&case.verdict);
         out += &format!("{style}{verdict}{style:#}{}", &line[verdict.len()..]);
         match &case.verdict {
-            CaseVerdict::Only(path) => out += &format!("  only in {}", path.display()),
+            CaseVerdict::Only(_, path) => out += &format!("  only in {}", screen::plain(&path.display().to_string())),
             CaseVerdict::Empty => out += "  no elements",
             CaseVerdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
             CaseVerdict::Compared(report) => {
@@ -153,7 +166,7 @@ fn of(verdict: &CaseVerdict) -> Verdict {
     match verdict {
         CaseVerdict::Compared(report) => report.verdict,
         CaseVerdict::Empty => Verdict::Pass,
-        CaseVerdict::Only(_) | CaseVerdict::Failed(_) => Verdict::Fail,
+        CaseVerdict::Only(..) | CaseVerdict::Failed(_) => Verdict::Fail,
     }
 }
 
@@ -167,13 +180,13 @@ fn word(verdict: &CaseVerdict) -> &'static str {
 fn summary(args: &Args, cases: &[Case]) -> String {
     let number = |f: &dyn Fn(&CaseVerdict) -> bool| cases.iter().filter(|c| f(&c.verdict)).count();
     let passed = number(&|v| v.passed());
-    let only = |path: &Path| number(&|v| matches!(v, CaseVerdict::Only(p) if p == path));
-    let same_file = args.result == args.reference;
+    let only =
+        |side: Side| (number(&|v| matches!(v, CaseVerdict::Only(s, _) if *s == side)), format!("only in {}", label(args.side(side))));
     let parts = [
         (number(&|v| matches!(v, CaseVerdict::Compared(r) if r.verdict == Verdict::Fail)), "differ".to_owned()),
         (number(&|v| of(v) == Verdict::Untrusted), "agree by a tolerance that is too loose to trust".to_owned()),
-        (if same_file { 0 } else { only(&args.reference) }, format!("only in {}", args.reference.display())),
-        (if same_file { 0 } else { only(&args.result) }, format!("only in {}", args.result.display())),
+        only(Side::Reference),
+        only(Side::Result),
         (number(&|v| matches!(v, CaseVerdict::Failed(_))), "could not be compared".to_owned()),
     ];
     // The worst of all.
@@ -202,6 +215,11 @@ struct Document<'a> {
     passed: bool,
     result: String,
     reference: String,
+    /// All files of a side that has several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    results: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    references: Vec<String>,
     /// Why there is no verdict at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -225,7 +243,7 @@ struct Entry<'a> {
 
 fn json_word(verdict: &CaseVerdict) -> &'static str {
     match verdict {
-        CaseVerdict::Only(_) => "missing",
+        CaseVerdict::Only(..) => "missing",
         CaseVerdict::Failed(_) => "error",
         CaseVerdict::Empty => "pass",
         CaseVerdict::Compared(report) => match report.verdict {
@@ -240,7 +258,7 @@ fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Docume
     let entry = |case: &'a Case| {
         let (reason, report) = match &case.verdict {
             CaseVerdict::Compared(r) => (None, Some(&**r)),
-            CaseVerdict::Only(path) => (Some(format!("only in {}", path.display())), None),
+            CaseVerdict::Only(_, path) => (Some(format!("only in {}", path.display())), None),
             CaseVerdict::Failed(reason) => (Some(reason.clone()), None),
             CaseVerdict::Empty => (Some("no elements".to_owned()), None),
         };
@@ -259,18 +277,26 @@ fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Docume
         tool: concat!("hipverify ", env!("CARGO_PKG_VERSION")).to_owned(),
         verdict,
         passed: verdict == "pass",
-        result: args.result.display().to_string(),
-        reference: args.reference.display().to_string(),
+        result: label(args.side(Side::Result)),
+        reference: label(args.side(Side::Reference)),
+        results: several(args, Side::Result),
+        references: several(args, Side::Reference),
         error,
         nonfinite: if args.tolerance.equal_nonfinite() { "equal_when_same" } else { "fail" },
         tensors: cases.iter().map(entry).collect(),
     }
 }
 
+/// The files of a side, if there are several.
+fn several(args: &Args, side: Side) -> Vec<String> {
+    let files = args.side(side);
+    if files.len() > 1 { files.iter().map(|path| path.display().to_string()).collect() } else { Vec::new() }
+}
+
 /// Tells machines that there is no verdict.
 pub(super) fn failure(args: &Args, error: &anyhow::Error) -> Result<()> {
     let reason = format!("{error:#}");
-    let mut suite = TestSuite::new(title(args));
+    let mut suite = TestSuite::new(args.title());
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
     status.set_message(reason.as_str());
     let mut entry = TestCase::new("compare", status);
@@ -288,13 +314,9 @@ fn fails(verdict: &CaseVerdict) -> bool {
     }
 }
 
-fn title(args: &Args) -> String {
-    format!("{} against {}", args.result.display(), args.reference.display())
-}
-
 /// Writes the JUnit file, where one is asked for: one test case a tensor.
 pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
-    let mut suite = TestSuite::new(title(args));
+    let mut suite = TestSuite::new(args.title());
     for case in cases {
         let mut status = match &case.verdict {
             v if !fails(v) => TestCaseStatus::success(),
@@ -303,7 +325,7 @@ pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
         };
         let text = match &case.verdict {
             CaseVerdict::Compared(report) => report.to_string(),
-            CaseVerdict::Only(path) => format!("only in {}", path.display()),
+            CaseVerdict::Only(_, path) => format!("only in {}", path.display()),
             CaseVerdict::Failed(reason) => reason.clone(),
             CaseVerdict::Empty => "no elements".to_owned(),
         };

@@ -240,6 +240,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Rule>> {
     from_toml(&text).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))
 }
 
+/// How many rules a file's text has, if it can be read.
+pub(in crate::cli) fn count_rules(text: &str) -> Result<usize, String> {
+    from_toml(text).map(|rules| rules.len())
+}
+
 fn from_toml(text: &str) -> Result<Vec<Rule>, String> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let at = |start: usize, message: String| format!("line {}: {message}", line(start));

@@ -12,7 +12,7 @@ use crate::dtype::DType;
 use pickle::{Pickle, Strided, Value};
 use std::collections::HashMap;
 
-/// The most values that are looked at, and bytes of their names: a container that holds another one many times, again and again, has no end otherwise.
+/// The most values that are examined, and bytes of their names: a container that holds another one many times, again and again, has no end otherwise.
 const MOST_NAMED: usize = 1 << 27;
 
 /// How deep containers may be.

@@ -31,7 +31,8 @@ mod side;
 
 pub(crate) use max::reduce_max;
 
-use super::options::Request;
+use super::options::{Explain, Request};
+use super::progress::Meter;
 use super::sums::{self, Sums};
 use super::values::{Explanation, Outcome, Values};
 use crate::device::TensorRef;
@@ -44,17 +45,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compares two tensors of one shape, both on the host device.
 pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
-    compare_with(InstructionSet::best(), result, reference, request)
+    compare_counted(result, reference, request, Meter::OFF)
+}
+
+/// [`compare`] that counts what it reads.
+pub(crate) fn compare_counted(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, meter: Meter<'_>) -> Outcome {
+    compare_by(InstructionSet::best(), result, reference, request, meter)
 }
 
 /// [`compare`] with one of the processor's instruction sets.
+#[cfg(test)]
 pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
-    let partials = Partials::of(result, reference);
+    compare_by(set, result, reference, request, Meter::OFF)
+}
+
+fn compare_by(set: InstructionSet, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, meter: Meter<'_>) -> Outcome {
+    let partials = Partials::of(result, reference, meter);
     let tensors = [result.clone(), reference.clone()];
     macro_rules! both_passes {
         ($first:expr, $second:expr) => {{
             let (values, mismatches) = first_pass(&partials, || $first);
-            let explain = || second_pass(&partials, &tensors, request.first, &mismatches, || $second(&values));
+            let explain = || {
+                if request.explain == Explain::OnFailure {
+                    meter.plan(partials.elements);
+                }
+                second_pass(&partials, &tensors, request.first, &mismatches, || $second(&values))
+            };
             let explanation = request.explains(&values, result).then(explain);
             Outcome { values, explanation }
         }};
@@ -85,15 +101,16 @@ pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, referenc
 }
 
 /// How the elements are shared out.
-struct Partials {
+struct Partials<'a> {
     elements: usize,
     tile: usize,
+    meter: Meter<'a>,
 }
 
-impl Partials {
-    fn of(result: &TensorRef<'_>, reference: &TensorRef<'_>) -> Partials {
+impl<'a> Partials<'a> {
+    fn of(result: &TensorRef<'_>, reference: &TensorRef<'_>, meter: Meter<'a>) -> Partials<'a> {
         let vector = sums::vector_width(result.dtype(), reference.dtype());
-        Partials { elements: result.elements(), tile: sums::tile_elements(vector) }
+        Partials { elements: result.elements(), tile: sums::tile_elements(vector), meter }
     }
 
     fn count(&self) -> usize {
@@ -122,7 +139,10 @@ impl Partials {
                 if first >= partials {
                     return end(worker);
                 }
-                (first..partials.min(first + run)).for_each(|partial| take(&mut worker, partial));
+                let end = partials.min(first + run);
+                (first..end).for_each(|partial| take(&mut worker, partial));
+                let elements = |partial: usize| self.elements.min(partial * self.tile * sums::PARTIAL_TILES);
+                self.meter.add(elements(end) - elements(first));
             }
         };
         (0..workers).into_par_iter().with_max_len(1).map(work).collect()
@@ -130,7 +150,7 @@ impl Partials {
 }
 
 /// Values, and the mismatches in each partial sum.
-fn first_pass<W: first_pass::Worker>(partials: &Partials, worker: impl Fn() -> W + Sync) -> (Values, Vec<u64>) {
+fn first_pass<W: first_pass::Worker>(partials: &Partials<'_>, worker: impl Fn() -> W + Sync) -> (Values, Vec<u64>) {
     struct Taken<W> {
         worker: W,
         partials: Vec<(usize, Sums, u64)>,
@@ -151,7 +171,7 @@ fn first_pass<W: first_pass::Worker>(partials: &Partials, worker: impl Fn() -> W
 
 /// The explanation; `mismatches` has their number in each partial sum.
 fn second_pass<W: second_pass::Worker>(
-    partials: &Partials,
+    partials: &Partials<'_>,
     tensors: &[TensorRef<'_>; 2],
     first: usize,
     mismatches: &[u64],
