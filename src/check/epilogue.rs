@@ -1,6 +1,6 @@
 //! What follows the sum of a GEMM, bit for bit: alpha, C, the bias and the last function in f32, in each order of roundings that kernels have.
 
-use super::problem::Product;
+use super::problem::{Product, values};
 use crate::device::TensorRef;
 use crate::error::Result;
 use crate::reference::Epilogue;
@@ -17,6 +17,8 @@ pub(super) enum After {
     FusedSum,
     /// beta times C with its addition.
     FusedC,
+    /// No addition of C: accumulators start with beta times C. Where alpha is 1.
+    Started,
 }
 
 impl fmt::Display for After {
@@ -26,6 +28,7 @@ impl fmt::Display for After {
             After::Separate => ", then alpha, C and bias with a rounding each",
             After::FusedSum => ", then alpha in an fma, C and bias",
             After::FusedC => ", then alpha, beta C in an fma, and bias",
+            After::Started => ", in accumulators that start with beta C, then bias",
         })
     }
 }
@@ -54,8 +57,17 @@ impl Operands {
             (None, None) if !scaled => vec![After::Nothing],
             (None, bias) if bias.is_none() || !scaled => vec![After::Separate],
             (None, _) => vec![After::Separate, After::FusedSum],
-            (Some(_), _) => vec![After::Separate, After::FusedSum, After::FusedC],
+            (Some(_), _) if scaled => vec![After::Separate, After::FusedSum, After::FusedC],
+            (Some(_), _) => vec![After::Separate, After::FusedSum, After::FusedC, After::Started],
         }
+    }
+
+    /// beta times C, rounded to f32, at each element of the leading part of this shape of a result with so many columns; zeros where there is no C.
+    pub(super) fn start(&self, shape: &[usize], all: usize) -> Vec<f32> {
+        let columns = shape.last().copied().unwrap_or(1);
+        let at = |i: usize| i / columns * all + i % columns;
+        let value = |i: usize| self.c.as_ref().map_or(0.0, |c| self.beta * c[at(i) % c.len()]);
+        (0..shape.iter().product()).map(value).collect()
     }
 
     /// What a sum becomes at an index of a result with so many columns, before it is rounded to the result's format.
@@ -67,6 +79,7 @@ impl Operands {
         let plus = |x: f32, y: Option<f32>| y.map_or(x, |y| x + y);
         let x = match (after, c) {
             (After::Nothing, _) => sum,
+            (After::Started, _) => plus(sum, bias),
             (After::Separate, c) => plus(plus(scaled, c.map(|c| self.beta * c)), bias),
             (After::FusedSum, Some(c)) => plus(self.alpha.mul_add(sum, self.beta * c), bias),
             (After::FusedSum, None) => self.alpha.mul_add(sum, bias.unwrap_or(0.0)),
@@ -81,11 +94,4 @@ impl Operands {
             Epilogue::Clamp { .. } => x,
         }
     }
-}
-
-/// The values of a tensor in logical order, as f32.
-fn values(tensor: &TensorRef<'_>) -> Result<Vec<f32>> {
-    let bytes = super::problem::on_host(tensor)?;
-    let (dtype, layout) = (tensor.dtype(), tensor.layout());
-    Ok((0..tensor.elements()).map(|i| dtype.decode(dtype.load_bits(&bytes, layout.index(i))) as f32).collect())
 }

@@ -1,6 +1,7 @@
 //! Whether a result is bit-exact for the matrix cores of a chip, and in which order of products.
 
 use super::epilogue::{After, Operands};
+use super::order::Order;
 use super::problem::{Problem, on_host};
 use crate::device::TensorRef;
 use crate::dtype::{Overflow, Rounding};
@@ -41,14 +42,17 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
     let found_values = Found::of(result)?;
     let operands = Operands::of(problem.product())?;
-    let corner = problem.corner(&shape, CORNER)?;
+    let (corner, all) = (problem.corner(&shape, CORNER)?, shape.last().copied().unwrap_or(1));
     let mut candidates = Vec::new();
     for (order, &model) in orders.iter().flat_map(|order| models.iter().map(move |model| (order, model))) {
         let (part, part_shape) = corner.as_ref().map_or((problem, &shape), |(problem, shape)| (problem, shape));
         match part.sums(model, order, part_shape) {
             Ok(sums) => {
-                let differing = |after| found_values.differing(&sums, part_shape, &operands, after).len();
-                candidates.extend(operands.orders().into_iter().map(|after| (differing(after), model, *order, after)));
+                for after in operands.orders() {
+                    let own = started(part, (model, order), part_shape, &operands, (after, all))?;
+                    let differing = found_values.differing(own.as_ref().unwrap_or(&sums), part_shape, &operands, after).len();
+                    candidates.push((differing, model, *order, after));
+                }
             }
             // Variants that the device code lacks.
             Err(Error::Unsupported { .. }) => {}
@@ -60,7 +64,9 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     candidates.sort_by_key(|candidate| candidate.0);
     let exact = candidates.iter().take_while(|c| c.0 == 0).count();
     for &(_, model, order, after) in candidates.iter().take(exact.max(1)) {
-        let different = found_values.differing(&problem.sums(model, &order, &shape)?, &shape, &operands, after);
+        let own = started(problem, (model, &order), &shape, &operands, (after, all))?;
+        let sums = own.map_or_else(|| problem.sums(model, &order, &shape), Ok)?;
+        let different = found_values.differing(&sums, &shape, &operands, after);
         if found.model.is_none() || different.len() < found.differing {
             (found.model, found.order) = (Some(model.to_string()), Some(format!("{order}{after}")));
             (found.differing, found.first) = (different.len(), different.first().map(|&i| result.layout().coordinates(i)));
@@ -70,6 +76,18 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
         }
     }
     Ok(found)
+}
+
+/// The sums of accumulators that start with C, where that is what follows is about; of the leading part of this shape of a result with `all` columns.
+fn started(
+    problem: &Problem<'_>,
+    (model, order): (Model, &Order),
+    shape: &[usize],
+    operands: &Operands,
+    (after, all): (After, usize),
+) -> Result<Option<Vec<f32>>> {
+    let sums = || problem.sums_from(model, order, shape, operands.start(shape, all));
+    (after == After::Started).then(sums).transpose()
 }
 
 /// A result, on the host.

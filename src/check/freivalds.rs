@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::fill::FillNormalRand;
 use crate::reference::{Arithmetic, Gemm};
 use crate::verify::bound::{Bound, Confidence};
-use crate::verify::{Verdict, grouped, short};
+use crate::verify::{Verdict, expect_earlier, grouped, short};
 use rayon::prelude::*;
 use std::fmt;
 
@@ -30,8 +30,11 @@ pub struct FreivaldsReport {
     pub problem: String,
     /// What was taken for granted of the kernel.
     pub arithmetic: String,
-    /// The verdict. A pass is untrusted where rows of zeros would pass in the place of half of those that are not zero.
+    /// The verdict. A pass is untrusted where rows of zeros would pass in the place of half of those that are not zero, and where an earlier output would pass
+    /// that was given.
     pub verdict: Verdict,
+    /// After a pass, where an earlier output was given: whether that would pass as well.
+    pub earlier_passes: Option<bool>,
     /// Rows of the result.
     pub rows: usize,
     /// Rows that do not pass.
@@ -107,10 +110,18 @@ impl Check<'_> {
             0 => Verdict::Pass,
             _ => Verdict::Fail,
         };
+        let earlier_passes = match &self.earlier {
+            Some(earlier) if verdict != Verdict::Fail => {
+                expect_earlier(&self.result, earlier)?;
+                Some(Check { result: earlier.clone(), earlier: None, ..self.clone() }.freivalds(vectors)?.passed())
+            }
+            _ => None,
+        };
         Ok(FreivaldsReport {
             problem: self.problem.name(self.result.shape()),
             arithmetic: self.arithmetic(),
-            verdict,
+            verdict: if earlier_passes == Some(true) { Verdict::Untrusted } else { verdict },
+            earlier_passes,
             rows: m,
             failing,
             worst_row,
@@ -242,7 +253,13 @@ impl fmt::Display for FreivaldsReport {
             n => write!(f, "{} of {rows} rows differ", grouped(n))?,
         }
         write!(f, "   by Freivalds' check with {} vectors", self.vectors)?;
-        if self.verdict == Verdict::Untrusted {
+        if self.earlier_passes == Some(true) {
+            write!(
+                f,
+                "\n  {:<LABEL$}the earlier output would have passed as well: a kernel that writes nothing would not be found",
+                "warning"
+            )?;
+        } else if self.verdict == Verdict::Untrusted {
             write!(f, "\n  {:<LABEL$}zeros would have passed in half of the rows: thresholds are too loose to trust", "warning")?;
         }
         let [ratio, threshold, norm] = [self.worst_ratio, self.threshold, self.norm].map(|x| short(x, 3));

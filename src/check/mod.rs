@@ -20,12 +20,14 @@
 //! again there is [`Check::freivalds`].
 
 mod arithmetic;
+mod copied;
 mod epilogue;
 mod exact;
 mod freivalds;
 mod order;
 mod problem;
 mod report;
+mod shortened;
 
 #[cfg(test)]
 mod tests;
@@ -39,9 +41,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
-use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, gpu_verify_bound};
-use crate::verify::{Mutation, Verdict};
-use problem::{Kind, Problem, Product};
+use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound};
+use crate::verify::{Mutation, Verdict, expect_earlier};
+use problem::{Kind, Problem, Product, on_host};
 
 /// Products of the last step of a kernel's loop over k, the fewest that are usual: whether a result without them would pass is part of a report.
 const TILE: usize = 16;
@@ -57,6 +59,7 @@ pub struct Check<'a> {
     parts_dtype: Option<DType>,
     confidence: Confidence,
     bit_exact: bool,
+    earlier: Option<TensorRef<'a>>,
 }
 
 impl<'a> Check<'a> {
@@ -87,6 +90,7 @@ impl<'a> Check<'a> {
             parts_dtype: None,
             confidence: Confidence::default(),
             bit_exact: true,
+            earlier: None,
         }
     }
 
@@ -158,6 +162,13 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// An earlier output of the kernel, of other operands, or what lay in its memory, in the result's shape and format. A pass is untrusted where that output
+    /// would pass as well; of a failure the report says how many of the elements beyond their bounds hold it.
+    pub fn earlier(mut self, earlier: &'a impl AsTensor) -> Check<'a> {
+        self.earlier = Some(earlier.as_tensor());
+        self
+    }
+
     /// Multiply-adds that making the product again takes.
     pub fn work(&self) -> u128 {
         self.problem.terms() as u128 * self.result.elements() as u128
@@ -172,14 +183,16 @@ impl<'a> Check<'a> {
             Some(arch) => arithmetic::models(arch, self.problem.dtypes())?,
             None => Vec::new(),
         };
+        self.earlier.as_ref().map_or(Ok(()), |earlier| expect_earlier(&self.result, earlier))?;
         let shape = self.result.shape();
         let reads = self.reads(&models);
         let reference = self.problem.exact(reads, shape)?;
         let magnitudes = self.problem.magnitudes(reads, shape)?;
         let (reference, magnitudes) = (reference.tensor(shape)?, magnitudes.tensor(shape)?);
         let compare = |confidence| gpu_verify_bound(&self.result, &reference, &magnitudes, &self.bound(&models, confidence)?);
-        let report =
-            self.with_shortened(compare(self.confidence)?, [&reference, &magnitudes], reads, &self.bound(&models, self.confidence)?)?;
+        let (exact, bound) = ([&reference, &magnitudes], self.bound(&models, self.confidence)?);
+        let report = self.with_shortened(compare(self.confidence)?, exact, reads, &bound)?;
+        let (report, stale) = self.with_earlier(report, exact, &bound)?;
         let within_worst_case = match self.confidence {
             Confidence::Exceeded(_) if report.verdict == Verdict::Fail => Some(compare(Confidence::WorstCase)?.passed()),
             _ => None,
@@ -194,11 +207,29 @@ impl<'a> Check<'a> {
             confidence: self.confidence,
             report,
             within_worst_case,
+            stale,
             exactness,
         })
     }
 
-    /// Adds to the report of a pass whether a GEMM without its last products would pass as well.
+    /// Adds to the report of a pass whether the earlier output would pass as well; of a failure, counts the elements beyond their bounds that hold it.
+    fn with_earlier(&self, report: BoundReport, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<(BoundReport, Option<u64>)> {
+        let Some(earlier) = &self.earlier else { return Ok((report, None)) };
+        let [reference, magnitudes] = exact;
+        if report.passed() {
+            let passes = gpu_verify_bound(earlier, reference, magnitudes, bound)?.passed();
+            return Ok((report.with_mutation(Mutation::Earlier, passes), None));
+        }
+        let (result, old) = (on_host(&self.result)?, on_host(earlier)?);
+        let bits = |tensor: &TensorRef<'_>, bytes: &[u8], index| tensor.dtype().load_bits(bytes, tensor.layout().index(index));
+        let mut stale = 0;
+        each_mismatch([&self.result, reference, magnitudes], bound, |i| {
+            stale += u64::from(bits(&self.result, &result, i) == bits(earlier, &old, i));
+        })?;
+        Ok((report, Some(stale)))
+    }
+
+    /// Adds to the report of a pass whether a result without the last products of its sums would pass as well.
     fn with_shortened(
         &self,
         report: BoundReport,
@@ -210,8 +241,10 @@ impl<'a> Check<'a> {
             0 => TILE,
             rest => rest,
         };
-        let Some(shortened) = self.problem.shortened(by)?.filter(|_| report.verdict == Verdict::Pass) else { return Ok(report) };
-        let exact = shortened.exact(reads, reference.shape())?;
+        if report.verdict != Verdict::Pass {
+            return Ok(report);
+        }
+        let Some(exact) = shortened::exact(&self.problem, by, reads, reference.shape())? else { return Ok(report) };
         let exact = exact.tensor(reference.shape())?;
         // Operands may have nothing but zeros there.
         if gpu_verify_bound(&exact, reference, magnitudes, &Bound::EXACT)?.passed() {

@@ -1,12 +1,14 @@
 //! What is computed: a GEMM or a convolution, its exact result, its magnitudes, and what the models of matrix cores make of it.
 
+use super::copied::Copied;
 use super::order::Order;
 use crate::device::hip::download;
-use crate::device::{Backend, Device, DeviceBytes, DeviceMem, Layout, TensorMut, TensorRef};
+use crate::device::{Backend, Device, DeviceMem, Layout, TensorMut, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::Model;
+use crate::matrix_core::{Model, gemm_tile};
 use crate::reference::{Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder};
+use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// The operands, and how the result follows from them.
@@ -46,9 +48,9 @@ impl Product<'_> {
         gemm.epilogue(self.epilogue)
     }
 
-    /// Whether k is the last axis of A (0) or B (1), rather than the one before it.
-    fn sums_over_last(&self, which: usize) -> bool {
-        (which == 0) != self.transposed[which]
+    /// The axis of k of A (0) or B (1), counted from the last axis, which is 1.
+    pub(super) fn k_axis(&self, which: usize) -> usize {
+        if (which == 0) != self.transposed[which] { 1 } else { 2 }
     }
 
     /// The sums of products alone.
@@ -125,7 +127,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    fn filled(&self, shape: &[usize], fill: impl FnOnce(&mut TensorMut<'_>) -> Result<()>) -> Result<DeviceMem<f64>> {
+    pub(super) fn filled(&self, shape: &[usize], fill: impl FnOnce(&mut TensorMut<'_>) -> Result<()>) -> Result<DeviceMem<f64>> {
         let mut memory = DeviceMem::new(self.device(), shape.iter().product())?;
         fill(&mut memory.tensor_mut(shape)?)?;
         Ok(memory)
@@ -163,17 +165,35 @@ impl<'a> Problem<'a> {
         Ok(Some((Problem { operands, kind: self.kind.clone() }, vec![rows, columns])))
     }
 
-    /// The GEMM without its last products, so many; `None` where there are no more, or it is none.
-    pub(super) fn shortened(&self, by: usize) -> Result<Option<Problem<'a>>> {
-        let (Kind::Gemm(product), true) = (&self.kind, self.terms() > by) else { return Ok(None) };
-        let fewer = |which: usize| {
-            let t = &self.operands[which];
-            let mut shape = t.shape().to_vec();
-            let axis = shape.len() - if product.sums_over_last(which) { 1 } else { 2 };
-            shape[axis] -= by;
-            t.view(Layout::strided(&shape, t.layout().strides(), t.layout().offset())?)
+    /// The sums of products of a model in this order, in f32, of accumulators that start with these values, the first part's where there are several. On the host.
+    pub(super) fn sums_from(&self, model: Model, order: &Order, shape: &[usize], start: Vec<f32>) -> Result<Vec<f32>> {
+        let (Kind::Gemm(product), [batch @ .., m, n]) = (&self.kind, shape) else {
+            return Err(Error::Unsupported { what: "accumulators that start with C".to_owned(), by: "convolutions".to_owned() });
         };
-        Ok(Some(Problem { operands: [fewer(0)?, fewer(1)?], kind: self.kind.clone() }))
+        let (m, n, k) = (*m, *n, self.terms());
+        let [a, b] = [values(&self.operands[0])?, values(&self.operands[1])?];
+        // Where element (row, k) of A and (k, column) of B lie; a matrix without a batch serves every one.
+        let [ta, tb] = product.transposed;
+        let at_a = |i: usize, x: usize| if ta { x * m + i } else { i * k + x };
+        let at_b = |x: usize, j: usize| if tb { j * k + x } else { x * n + j };
+        let matrix = |all: &[f32], size: usize, number: usize| number * size % all.len().max(1);
+        let mut sums = start;
+        for (part, ks) in order.parts(k).into_iter().enumerate() {
+            for number in 0..batch.iter().product() {
+                let (a, b) = (&a[matrix(&a, m * k, number)..], &b[matrix(&b, k * n, number)..]);
+                let left: Vec<f32> = (0..m).flat_map(|i| ks.iter().map(move |&x| at_a(i, x))).map(|at| a[at]).collect();
+                let right: Vec<f32> = ks.iter().flat_map(|&x| (0..n).map(move |j| at_b(x, j))).map(|at| b[at]).collect();
+                let out = &mut sums[number * m * n..][..m * n];
+                if part == 0 {
+                    tiles(model, [m, n, ks.len()], &left, &right, out);
+                } else {
+                    let mut own = vec![0.0; m * n];
+                    tiles(model, [m, n, ks.len()], &left, &right, &mut own);
+                    out.iter_mut().zip(own).for_each(|(sum, x)| *sum += x);
+                }
+            }
+        }
+        Ok(sums)
     }
 
     /// The sums of products of a model in this order, in f32.
@@ -192,8 +212,7 @@ impl<'a> Problem<'a> {
             (Kind::Gemm(product), order) => {
                 let mut sum: Option<Vec<f32>> = None;
                 for part in order.parts(self.terms()) {
-                    let [a, b] =
-                        [0, 1].map(|which| Gathered::of(&self.operands[which], if product.sums_over_last(which) { 1 } else { 2 }, &part));
+                    let [a, b] = [0, 1].map(|which| Copied::gathered(&self.operands[which], product.k_axis(which), &part));
                     product.sums(model).run(&a?.tensor()?, &b?.tensor()?, &mut to.tensor_mut(shape)?)?;
                     let one = to.to_vec()?;
                     sum = Some(match sum {
@@ -208,39 +227,21 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// The elements of a tensor at some positions of one axis, dense and in the order of these positions.
-struct Gathered {
-    bytes: DeviceBytes,
-    dtype: DType,
-    shape: Vec<usize>,
+/// C += A·B through a model, on all cores.
+fn tiles(model: Model, [m, n, k]: [usize; 3], a: &[f32], b: &[f32], c: &mut [f32]) {
+    const ROWS: usize = 16;
+    debug_assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
+    c.par_chunks_mut((ROWS * n).max(1)).enumerate().for_each(|(tile, c)| {
+        let rows = c.len() / n.max(1);
+        gemm_tile(model, rows, n, k, &a[tile * ROWS * k..][..rows * k], k, b, n, c, n);
+    });
 }
 
-impl Gathered {
-    fn of(tensor: &TensorRef<'_>, from_last: usize, positions: &[usize]) -> Result<Gathered> {
-        let (dtype, layout) = (tensor.dtype(), tensor.layout());
-        let axis = tensor.shape().len() - from_last;
-        let mut shape = tensor.shape().to_vec();
-        let extent = std::mem::replace(&mut shape[axis], positions.len());
-        let inner: usize = shape[axis + 1..].iter().product();
-        let from = on_host(tensor)?;
-        let elements = shape.iter().product();
-        let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
-        let mut bytes = vec![0; size];
-        for i in 0..elements {
-            let (outer, at) = (i / (inner * positions.len()), i / inner % positions.len());
-            let index = (outer * extent + positions[at]) * inner + i % inner;
-            dtype.store_bits(&mut bytes, i, dtype.load_bits(&from, layout.index(index)));
-        }
-        let mut memory = DeviceBytes::new(tensor.device(), size)?;
-        memory.copy_from_slice(&bytes)?;
-        Ok(Gathered { bytes: memory, dtype, shape })
-    }
-
-    fn tensor(&self) -> Result<TensorRef<'_>> {
-        let layout = Layout::contiguous(&self.shape)?;
-        // SAFETY: the block has this size, was filled, and is borrowed for as long as the tensor lives.
-        unsafe { TensorRef::from_raw(self.bytes.device(), self.bytes.ptr(), self.bytes.byte_size(), self.dtype, layout) }
-    }
+/// The values of a tensor in logical order, as f32.
+pub(super) fn values(tensor: &TensorRef<'_>) -> Result<Vec<f32>> {
+    let bytes = on_host(tensor)?;
+    let (dtype, layout) = (tensor.dtype(), tensor.layout());
+    Ok((0..tensor.elements()).map(|i| dtype.decode(dtype.load_bits(&bytes, layout.index(i))) as f32).collect())
 }
 
 /// The memory of a tensor, on the host.

@@ -21,6 +21,8 @@ pub struct CheckReport {
     pub report: BoundReport,
     /// After a failure by a bound that holds with a confidence: whether the worst case explains it.
     pub within_worst_case: Option<bool>,
+    /// After a failure, where an earlier output was given: how many of the elements beyond their bounds hold it.
+    pub stale: Option<u64>,
     /// For a chip: whether the result is bit-exact.
     pub exactness: Option<Exactness>,
 }
@@ -89,6 +91,10 @@ impl fmt::Display for CheckReport {
             }
             Some(false) => write!(f, "; the worst case does not explain this result either")?,
             None => {}
+        }
+        if let Some(stale) = self.stale {
+            let (stale, all) = (grouped(stale), grouped(self.report.mismatches));
+            write!(f, "\n  {:<LABEL$}{stale} of {all} elements beyond their bounds hold the earlier output", "earlier")?;
         }
         match &self.exactness {
             Some(exactness) => write!(f, "\n  {:<LABEL$}{exactness}", "bit-exact"),

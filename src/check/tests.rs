@@ -161,13 +161,124 @@ fn what_follows_the_sum_is_recognised() {
     }
 }
 
+/// Accumulators that start with beta C, by chains of instructions written by hand; also with k in parts, of which the first starts so.
+#[test]
+fn accumulators_that_start_with_c_are_recognised() {
+    let [m, n, k] = [19, 70, 64];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (c, bias) = (numbers::<f32>(m * n, [-1.0, 1.0], 3), numbers::<f32>(n, [-1.0, 1.0], 4));
+    let wide = |x: &DeviceMem<F16>| x.to_vec().unwrap().iter().map(|x| x.to_f32()).collect::<Vec<_>>();
+    let (left, right, cs, biases) = (wide(&a), wide(&b), c.to_vec().unwrap(), bias.to_vec().unwrap());
+    let (a, b, c) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), c.tensor(&[m, n]).unwrap());
+    let columns = |from: usize, to: usize| (0..m).flat_map(|i| left[i * k + from..i * k + to].to_vec()).collect::<Vec<f32>>();
+    for arch in [Arch::Gfx908, Arch::Gfx90a, Arch::Gfx942] {
+        let model = Model::new(arch, Input::F16).unwrap();
+        let chain = |start: &[f32], from: usize, to: usize| {
+            let mut sums = start.to_vec();
+            gemm_tile(model, m, n, to - from, &columns(from, to), to - from, &right[from * n..], n, &mut sums, n);
+            sums
+        };
+        let zeros = vec![0.0; m * n];
+        for (beta, parts, with_bias, words) in [
+            (1.0f32, 1, false, "k ascending, in accumulators that start with beta C, then bias"),
+            (0.7, 1, true, "k ascending, in accumulators that start with beta C, then bias"),
+            (0.7, 2, true, "k in 2 parts, their sums added in f32, in accumulators that start with beta C, then bias"),
+        ] {
+            let start: Vec<f32> = cs.iter().map(|c| beta * c).collect();
+            let length = k / parts;
+            let mut d = chain(&start, 0, length);
+            for part in 1..parts {
+                d.iter_mut().zip(chain(&zeros, part * length, (part + 1) * length)).for_each(|(d, x)| *d += x);
+            }
+            if with_bias {
+                d.iter_mut().enumerate().for_each(|(i, d)| *d += biases[i % n]);
+            }
+            let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+            let d = d.tensor(&[m, n]).unwrap();
+            let check = || Check::gemm(&a, &b, &d).arch(arch).beta(beta.into(), &c);
+            let check = || if with_bias { check().bias(&bias) } else { check() };
+            let report = check().run().unwrap();
+            assert!(report.passed() && report.to_string().contains(&format!("\n  bit-exact  yes: {model}, {words}")), "{words}\n{report}");
+            // With another factor of A·B no accumulator starts so.
+            let scaled = check().alpha(2.0).run().unwrap().exactness.unwrap();
+            assert!(scaled.differing > 0 && !scaled.order.unwrap().contains("start"), "{arch}");
+        }
+    }
+}
+
+/// The matrices of a batch are summed apart, and one C serves them all.
+#[test]
+fn accumulators_of_a_batch_start_with_its_c() {
+    let [batch, m, n, k] = [2, 5, 9, 32];
+    let model = Model::new(Arch::Gfx908, Input::F16).unwrap();
+    let (a, b) = (numbers::<F16>(batch * m * k, [-1.0, 1.0], 1), numbers::<F16>(n * k, [-1.0, 1.0], 2));
+    let c = numbers::<f32>(m * n, [-1.0, 1.0], 3);
+    let wide = |x: &DeviceMem<F16>| x.to_vec().unwrap().iter().map(|x| x.to_f32()).collect::<Vec<_>>();
+    let (left, turned, cs) = (wide(&a), wide(&b), c.to_vec().unwrap());
+    let right: Vec<f32> = (0..k * n).map(|i| turned[i % n * k + i / n]).collect();
+    let mut d = [cs.clone(), cs].concat();
+    for (number, d) in d.chunks_mut(m * n).enumerate() {
+        gemm_tile(model, m, n, k, &left[number * m * k..][..m * k], k, &right, n, d, n);
+    }
+    let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+    let (a, b) = (a.tensor(&[batch, m, k]).unwrap(), b.tensor(&[n, k]).unwrap());
+    let (c, d) = (c.tensor(&[m, n]).unwrap(), d.tensor(&[batch, m, n]).unwrap());
+    let report = Check::gemm(&a, &b, &d).transpose_b(true).beta(1.0, &c).arch(Arch::Gfx908).run().unwrap();
+    assert!(report.to_string().contains("yes: gfx908 f16, k ascending, in accumulators that start with beta C"), "{report}");
+}
+
+/// An earlier output: a pass that it would share says nothing, and a failure may hold it.
+#[test]
+fn an_earlier_output_is_held_against_the_bounds() {
+    let [m, n, k] = [16, 24, 64];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let right = product::<F16>(&Gemm::new(Accumulate::F32), &a, &b, [m, n]).to_vec().unwrap();
+    let old = numbers::<F16>(m * n, [-4.0, 4.0], 3).to_vec().unwrap();
+    let mut partly = right.clone();
+    partly[5 * n..6 * n].copy_from_slice(&old[5 * n..6 * n]);
+    let mut other = partly.clone();
+    other[0] = F16::from_f32(99.0);
+    for (result, earlier, verdict, stale, reason) in [
+        (&right, &old, Verdict::Pass, None, "an output of other operands"),
+        (&right, &right, Verdict::Untrusted, None, "the same output: a kernel that writes nothing would pass"),
+        (&partly, &old, Verdict::Fail, Some((24, 24)), "a row that was not written"),
+        (&other, &old, Verdict::Fail, Some((24, 25)), "and an element that is wrong otherwise"),
+        (&partly, &right, Verdict::Fail, Some((0, 24)), "nothing of the earlier output"),
+    ] {
+        let [d, earlier] = [result, earlier].map(|x| DeviceMem::from_slice(&Device::host(), x).unwrap());
+        let (d, earlier) = (d.tensor(&[m, n]).unwrap(), earlier.tensor(&[m, n]).unwrap());
+        let report = Check::gemm(&a, &b, &d).earlier(&earlier).run().unwrap();
+        assert_eq!((report.verdict(), report.stale), (verdict, stale.map(|(stale, _)| stale)), "{reason}\n{report}");
+        let text = report.to_string();
+        let line = stale.map(|(stale, all)| format!("earlier    {stale} of {all} elements beyond their bounds hold the earlier output"));
+        assert!(line.is_none_or(|line| text.contains(&line)), "{reason}\n{text}");
+        assert_eq!(text.contains("the earlier output would have passed"), verdict == Verdict::Untrusted, "{reason}\n{text}");
+        assert!(!text.contains("zeros would have passed"), "{reason}\n{text}");
+        let sampled = Check::gemm(&a, &b, &d).earlier(&earlier).freivalds(8).unwrap();
+        assert_eq!(sampled.verdict, verdict, "{reason}\n{sampled}");
+    }
+    let host = Device::host();
+    let d = DeviceMem::from_slice(&host, &right).unwrap();
+    let (narrow, wide) =
+        (DeviceMem::from_slice(&host, &[F16::ZERO; 4]).unwrap(), DeviceMem::from_slice(&host, &vec![0f32; m * n]).unwrap());
+    let d = d.tensor(&[m, n]).unwrap();
+    let error = |check: Check<'_>| [check.run().unwrap_err().to_string(), check.freivalds(2).unwrap_err().to_string()];
+    for text in error(Check::gemm(&a, &b, &d).earlier(&narrow)) {
+        assert!(text.contains("the earlier output") && text.contains("[4]"), "{text}");
+    }
+    for text in error(Check::gemm(&a, &b, &d).earlier(&wide.tensor(&[m, n]).unwrap())) {
+        assert!(text.contains("the earlier output") && text.contains("f32"), "{text}");
+    }
+}
+
 #[test]
 fn where_a_result_departs_is_named() {
     let [m, n, k] = [20, 80, 32];
     let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
     let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
     let mut d = product::<F16>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [m, n]).to_vec().unwrap();
-    // Outside the corner that is looked at first; and one ulp, which the bound allows.
+    // Outside the corner that is tried first; and one ulp, which the bound allows.
     d[18 * n + 70] = F16::from_bits(d[18 * n + 70].to_bits() ^ 1);
     let at = |d: &[F16]| {
         let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
@@ -269,6 +380,56 @@ fn convolutions_of_every_direction() {
         let report = Check::conv(param.clone(), direction, &x, &y, &d).arch(Arch::Gfx942).run().unwrap();
         assert!(report.clone().into_result().is_ok(), "{report}");
         assert!(report.to_string().contains(&format!("bit-exact  yes: gfx942 f16, {words}")), "{report}");
+    }
+}
+
+/// A convolution without its last products is one whose filter (gradient of the filter: gradient of the output) ends with zeros, made by hand in a layout of channels first.
+#[test]
+fn the_last_products_of_convolutions_are_left_out() {
+    let host = Device::host();
+    let plain: ConvParam = "2 1 2 8 4 3 3 6 6 1 1 1 1 1 1 1 1".parse().unwrap();
+    let plain = plain.with_layouts("ngchw", "gkcyx", "ngkhw").unwrap();
+    let moved = plain.clone().with_layouts("nhwgc", "kyxgc", "nhwgk").unwrap();
+    for (direction, terms) in [(Direction::Forward, 36), (Direction::BackwardData, 72), (Direction::BackwardWeight, 72)] {
+        let conv = |param: &ConvParam| Conv::new(param.clone(), direction, Arithmetic::from(Accumulate::F64));
+        let [first, second, result] = conv(&plain).roles().map(|role| plain.elements(role));
+        let (x, y) = (numbers::<f32>(first, [0.5, 1.0], 1), numbers::<f32>(second, [0.5, 1.0], 2));
+        let run = |param: &ConvParam, y: &DeviceMem<f32>| {
+            let mut d = DeviceMem::<f64>::new(&host, result).unwrap();
+            conv(param).run(&x, y, &mut d.tensor_mut(&[result]).unwrap()).unwrap();
+            d.to_vec().unwrap()
+        };
+        let d = DeviceMem::from_slice(&host, &run(&plain, &y)).unwrap();
+        let by = if terms % TILE == 0 { TILE } else { terms % TILE };
+        let check = Check::conv(plain.clone(), direction, &x, &y, &d);
+        let shortened = shortened::exact(&check.problem, by, Accumulate::F64.into(), &[result]).unwrap().unwrap().to_vec().unwrap();
+        // In these layouts an element's place within its sum is its index without what the sum does not run over.
+        let (per, k) = (9, 8);
+        let cut: Vec<f32> = y
+            .to_vec()
+            .unwrap()
+            .into_iter()
+            .enumerate()
+            .map(|(i, y)| {
+                let place = match direction {
+                    Direction::Forward => i % terms,
+                    Direction::BackwardData => i / 36 * per + i % per,
+                    Direction::BackwardWeight => i / (k * 36) * 36 + i % 36,
+                };
+                if place >= terms - by { 0.0 } else { y }
+            })
+            .collect();
+        assert_eq!(shortened, run(&plain, &DeviceMem::from_slice(&host, &cut).unwrap()), "{direction:?}");
+        let report = check.run().unwrap().report;
+        assert_eq!((report.verdict, report.found), (Verdict::Pass, vec![Mutation::Shortened(by)]), "{direction:?}");
+
+        // Another layout has the same products in its sums: as many elements differ, if others.
+        let d = DeviceMem::from_slice(&host, &run(&moved, &y)).unwrap();
+        let check = Check::conv(moved.clone(), direction, &x, &y, &d);
+        let other = shortened::exact(&check.problem, by, Accumulate::F64.into(), &[result]).unwrap().unwrap().to_vec().unwrap();
+        let whole = d.to_vec().unwrap();
+        assert!(other.iter().zip(&whole).all(|(s, w)| s <= w) && other != whole, "{direction:?}");
+        assert!(shortened::exact(&check.problem, terms, Accumulate::F64.into(), &[result]).unwrap().is_none());
     }
 }
 

@@ -111,6 +111,9 @@ struct Common {
     /// The format in which these are added, where that is not the accumulator's
     #[arg(long, value_name = "DTYPE", requires = "split_k", help_heading = "Kernel")]
     split_k_in: Option<DType>,
+    /// An earlier output of the kernel, of other operands, or what lay in its memory: would it pass as well, and is it what a failure holds?
+    #[arg(long, value_name = "FILE")]
+    earlier: Option<PathBuf>,
     /// How sure the bound is, for all elements together
     #[arg(long, value_name = "P", default_value_t = 0.999_999, conflicts_with = "worst_case")]
     confidence: f64,
@@ -140,6 +143,7 @@ impl Args {
             What::Gemm(args) => (&args.common, args.files()),
             What::Conv(args) => (&args.common, vec![&*args.first, &*args.second, &*args.result]),
         };
+        let files: Vec<&Path> = files.into_iter().chain(common.earlier.as_deref()).collect();
         let report = match self.report(common, &files) {
             Ok(report) => report,
             Err(e) => {
@@ -177,10 +181,15 @@ impl Args {
         let tensors: Vec<TensorRef<'_>> =
             loaded.iter().zip(&mut copies).map(|(tensor, copy)| place(&device, tensor, copy)).collect::<Result<_>>()?;
         let progress = screen::spinner("check");
+        let (earlier, tensors) = match tensors.split_last() {
+            Some((last, rest)) if common.earlier.is_some() => (Some(last), rest),
+            _ => (None, &*tensors),
+        };
         let check = match &self.what {
-            What::Gemm(args) => args.check(&tensors),
-            What::Conv(args) => args.check(&tensors),
+            What::Gemm(args) => args.check(tensors),
+            What::Conv(args) => args.check(tensors),
         }?;
+        let check = earlier.into_iter().fold(check, Check::earlier);
         let check = common.known(check).confidence(confidence);
         let vectors = match common.freivalds {
             None if check.work() > u128::from(common.max_work) && matches!(self.what, What::Gemm(_)) => Some(VECTORS.parse()?),
@@ -275,7 +284,7 @@ struct Document<'a> {
     /// pass, untrusted, fail, error.
     verdict: String,
     passed: bool,
-    /// Operands and result, then C and the bias.
+    /// Operands and result, then C, the bias and the earlier output.
     files: Vec<String>,
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -78,6 +78,21 @@ pub fn gpu_verify_bound(
     report::report(&comparison, bound)
 }
 
+/// The index of every element of a result beyond its bound, in ascending order, shown to `take`: of tensors that [`gpu_verify_bound`] compares.
+///
+/// # Errors
+/// As there.
+pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], bound: &Bound, mut take: impl FnMut(usize)) -> Result<()> {
+    let comparison = Comparison { tensors, rule: rule::of(bound, tensors[0].dtype())? };
+    let (tiles, _) = comparison.tiles()?;
+    let fails = |tile: &BoundTile| tile.counts[hipverify_sys::abi::BoundCount::BOUND_MISMATCHES as usize] > 0;
+    for start in tiles.iter().enumerate().filter(|(_, tile)| fails(tile)).map(|(i, _)| i * TILE) {
+        let ratios = comparison.ratios(start..tensors[0].elements().min(start + TILE))?;
+        ratios.into_iter().enumerate().filter(|(_, ratio)| *ratio > 1.0).for_each(|(i, _)| take(start + i));
+    }
+    Ok(())
+}
+
 /// Three tensors of one shape on one device, with elements, and the rule.
 #[derive(Debug)]
 struct Comparison<'a> {

@@ -45,7 +45,8 @@ pub struct BoundReport {
     pub dtype: DType,
     /// The coefficients.
     pub bound: Bound,
-    /// The verdict. A pass is untrusted where zeros would pass at half of the elements of the reference that are not zero, or there are none of these.
+    /// The verdict. A pass is untrusted where zeros would pass at half of the elements of the reference that are not zero, or there are none of these, and
+    /// where an earlier output would pass that was given.
     pub verdict: Verdict,
     /// Elements compared.
     pub elements: usize,
@@ -98,7 +99,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
     let (mismatches, nonzero, zero_passes) =
         (count(BoundCount::BOUND_MISMATCHES), count(BoundCount::BOUND_NONZERO), count(BoundCount::BOUND_ZERO_PASSES));
     let verdict = match mismatches {
-        0 if 2 * zero_passes >= nonzero => Verdict::Untrusted,
+        0 if zeros_pass(zero_passes, nonzero) => Verdict::Untrusted,
         0 => Verdict::Pass,
         _ => Verdict::Fail,
     };
@@ -133,6 +134,11 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
     })
 }
 
+/// Whether a result of zeros passes at so many elements of the reference that a pass says nothing.
+fn zeros_pass(zero_passes: u64, nonzero: u64) -> bool {
+    2 * zero_passes >= nonzero
+}
+
 /// The first elements of a tile whose ratio is wanted.
 fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(f64) -> bool) -> Result<Vec<BoundedElement>> {
     let start = tile * TILE;
@@ -147,8 +153,11 @@ fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(
 }
 
 impl BoundReport {
-    /// Adds what became of a broken result in the place of this one.
+    /// Adds what became of a broken result in the place of this one. A pass that the earlier output would share is not to be trusted.
     pub(crate) fn with_mutation(mut self, mutation: Mutation, passes: bool) -> BoundReport {
+        if passes && mutation == Mutation::Earlier && self.verdict == Verdict::Pass {
+            self.verdict = Verdict::Untrusted;
+        }
         if passes {
             self.missed.push(mutation)
         } else {
@@ -191,7 +200,14 @@ impl fmt::Display for BoundReport {
             n => write!(f, "{} of {total} elements beyond their bounds", grouped(n))?,
         }
         write!(f, "   {}[{}]", self.dtype, shape.join(","))?;
-        if self.verdict == Verdict::Untrusted {
+        if self.missed.contains(&Mutation::Earlier) {
+            write!(
+                f,
+                "\n  {:<LABEL$}the earlier output would have passed as well: a kernel that writes nothing would not be found",
+                "warning"
+            )?;
+        }
+        if self.verdict == Verdict::Untrusted && zeros_pass(self.zero_passes, self.nonzero) {
             let (passes, nonzero) = (grouped(self.zero_passes), grouped(self.nonzero));
             write!(f, "\n  {:<LABEL$}a result of zeros would have passed at {passes} of {nonzero} elements that are not zero", "warning")?;
         }

@@ -1,0 +1,53 @@
+//! Dense copies of operands on their device: some positions of an axis, or zeros in some places.
+
+use super::problem::on_host;
+use crate::device::{DeviceBytes, Layout, TensorRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+
+/// A copy of some of a tensor's elements.
+pub(super) struct Copied {
+    bytes: DeviceBytes,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+impl Copied {
+    /// The elements at some positions of one axis, counted from the last axis, which is 1; in the order of these positions.
+    pub(super) fn gathered(tensor: &TensorRef<'_>, from_last: usize, positions: &[usize]) -> Result<Copied> {
+        let axis = tensor.shape().len() - from_last;
+        let mut shape = tensor.shape().to_vec();
+        let extent = std::mem::replace(&mut shape[axis], positions.len());
+        let inner: usize = shape[axis + 1..].iter().product();
+        Copied::of(tensor, shape, |i| {
+            let (outer, at) = (i / (inner * positions.len()), i / inner % positions.len());
+            Some((outer * extent + positions[at]) * inner + i % inner)
+        })
+    }
+
+    /// The whole tensor, with zeros where `zero` says so of the logical index.
+    pub(super) fn with_zeros(tensor: &TensorRef<'_>, zero: impl Fn(usize) -> bool) -> Result<Copied> {
+        Copied::of(tensor, tensor.shape().to_vec(), |i| (!zero(i)).then_some(i))
+    }
+
+    /// Element i is the tensor's element `source(i)` in logical order, or zero.
+    fn of(tensor: &TensorRef<'_>, shape: Vec<usize>, source: impl Fn(usize) -> Option<usize>) -> Result<Copied> {
+        let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), on_host(tensor)?);
+        let elements = shape.iter().product();
+        let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
+        let mut bytes = vec![0; size];
+        for (i, index) in (0..elements).filter_map(|i| Some((i, source(i)?))) {
+            dtype.store_bits(&mut bytes, i, dtype.load_bits(&from, layout.index(index)));
+        }
+        let mut memory = DeviceBytes::new(tensor.device(), size)?;
+        memory.copy_from_slice(&bytes)?;
+        Ok(Copied { bytes: memory, dtype, shape })
+    }
+
+    /// The copy.
+    pub(super) fn tensor(&self) -> Result<TensorRef<'_>> {
+        let layout = Layout::contiguous(&self.shape)?;
+        // SAFETY: the block has the size of this layout, was filled in `of`, and is borrowed for as long as the tensor lives.
+        unsafe { TensorRef::from_raw(self.bytes.device(), self.bytes.ptr(), self.bytes.byte_size(), self.dtype, layout) }
+    }
+}
