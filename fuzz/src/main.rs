@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> Result<usize> {
     let chosen: Vec<&Harness> = HARNESSES.iter().filter(|h| args.harness.as_deref().is_none_or(|name| name == h.name)).collect();
     if chosen.is_empty() {
-        bail!("no such harness; there are: {}", HARNESSES.map(|h| h.name).join(", "));
+        bail!("no such harness; there are: {}", HARNESSES.iter().map(|h| h.name).collect::<Vec<_>>().join(", "));
     }
     let time = Duration::from_secs(args.seconds) / chosen.len() as u32;
     let (mut executions, mut findings) = (0, 0);
@@ -121,7 +121,7 @@ mod tests {
         for harness in HARNESSES {
             let corpus = engine::read(&super::corpus().join(harness.name)).unwrap();
             assert!(!corpus.is_empty(), "{} has no corpus", harness.name);
-            let outcome = engine::run_times(&harness, &corpus, 1, harness.tried);
+            let outcome = engine::run_times(harness, &corpus, 1, harness.tried);
             let found: Vec<_> = outcome.findings.iter().map(|f| format!("{}: {}", f.what, f.input.escape_ascii())).collect();
             assert!(found.is_empty(), "{}: {found:?}", harness.name);
             assert!(outcome.kinds > 3, "{}: {} kinds of outcome: the inputs do not reach it", harness.name, outcome.kinds);

@@ -4,6 +4,8 @@ mod compare;
 mod files;
 mod layout;
 mod text;
+#[cfg(feature = "program")]
+mod toml;
 
 use std::fmt::Display;
 
@@ -57,7 +59,45 @@ const SPECS: &[&str] = &[
 const NAMES: &[&str] =
     &["f16", "f8e4m3", "fnuz", "int8", "float", "torch", "numpy", "paddle", "f32", "mfma", "gfx90a", "chain", "tree", "=", ":", "(", ")"];
 
-pub(crate) const HARNESSES: [Harness; 11] = [
+#[cfg(feature = "program")]
+const RULES: &[&str] = &[
+    "[[rule]]\n",
+    "name = \"*.bias\"\n",
+    "dtype = \"f16\"\n",
+    "rtol = 1e-3\n",
+    "atol = 0.5\n",
+    "profile = \"paddle\"\n",
+    "accumulations = 1000\n",
+    "range = [0, 0.1]\n",
+    "operation = \"sum\"\n",
+    "gradient = true\n",
+    "rms = 1e-5\n",
+    "allowed_share = 0.25\n",
+    "inf",
+    "nan",
+    "-1",
+];
+#[cfg(feature = "program")]
+const SUITES: &[&str] = &[
+    "[[gemm]]\n",
+    "[[conv]]\n",
+    "[[study]]\n",
+    "[defaults]\n",
+    "[kernels.k]\ncommand = [\"k\"]\n",
+    "size = [\"8x8x8\", \"3x5x7\"]\n",
+    "type = [\"f16\", \"bf16\"]\n",
+    "kernel = [\"gfx90a\", \"fma\"]\n",
+    "rule = \"rtol=1e-2\"\n",
+    "data = \"uniform:-1,1\"\n",
+    "limits = { rms = 1 }\n",
+    "groups = [\"a\"]\n",
+    "expected = \"fail\"\n",
+    "configuration = \"all\"\n",
+    "timeout = 1\n",
+    "'''",
+];
+
+pub(crate) const HARNESSES: &[Harness] = &[
     Harness { name: "npy", run: files::npy, tokens: NPY, tried: 4000 },
     Harness { name: "npz", run: files::npz, tokens: &["PK\x03\x04", "PK\x01\x02", "PK\x05\x06", ".npy"], tried: 4000 },
     Harness { name: "npz_members", run: files::npz_members, tokens: NPY, tried: 1000 },
@@ -67,6 +107,10 @@ pub(crate) const HARNESSES: [Harness; 11] = [
     Harness { name: "shards", run: files::shards, tokens: &["weight_map", "x.safetensors", "..", "/", ":", "\""], tried: 200 },
     Harness { name: "specs", run: text::specs, tokens: SPECS, tried: 10000 },
     Harness { name: "names", run: text::names, tokens: NAMES, tried: 10000 },
+    #[cfg(feature = "program")]
+    Harness { name: "rules", run: toml::rules, tokens: RULES, tried: 2000 },
+    #[cfg(feature = "program")]
+    Harness { name: "suites", run: toml::suites, tokens: SUITES, tried: 1000 },
     Harness { name: "layout", run: layout::layout, tokens: &[], tried: 10000 },
     Harness { name: "compare", run: compare::compare, tokens: &[], tried: 1000 },
 ];
