@@ -11,12 +11,12 @@
 #include "fill_drawn.h"
 
 #define THREADS 256
-// Of the uniform kernels, and how many groups of 16 bytes each thread makes between looking at the loop's end.
+// Of the uniform kernels, and how many vectors of 16 bytes each thread makes between two tests of the loop's end.
 #define UNIFORM_THREADS 512
 #define PER_THREAD 4
 
-__device__ inline u64 first_item() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
-__device__ inline u64 item_step() { return (u64)gridDim.x * blockDim.x; }
+__device__ inline u64 grid_thread() { return (u64)blockIdx.x * blockDim.x + threadIdx.x; }
+__device__ inline u64 grid_threads() { return (u64)gridDim.x * blockDim.x; }
 
 // Stores the first `bytes` of 16 bytes, at an address aligned to `unit`.
 __device__ inline void store_part(u8 *target, u64 low, u64 high, u64 bytes, u32 unit) {
@@ -66,7 +66,7 @@ template <u32 DTYPE> __device__ inline u32 encode_bytes(float x, float y) {
 // the clamps.
 enum : u32 { GENERAL, CLAMPED, INSIDE };
 
-// The shortest form that gives the same numbers. Results rise with the draw, so the first and the last one, u = `least` and
+// The shortest form that gives the same numbers. Results increase with the draw, so the first and the last one, u = `least` and
 // u = 1 - `least`, tell whether any is clamped.
 template <typename REAL> __device__ inline u32 form_of(const FillParams &p, REAL least) {
     const REAL a = (REAL)p.a, b = (REAL)p.b;
@@ -109,16 +109,16 @@ template <u32 DTYPE, u32 FORM> __device__ inline Range range_of(const FillParams
     else return {a, b, low, high};
 }
 
-// 16 bytes of uniform numbers: group number high * 2^32 + low. `table` has every result of an 8-bit draw.
-template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillParams &p, const Range &range, u32 low, u32 high, const u8 *table) {
+// 16 bytes of uniform numbers: vector number high * 2^32 + low. `table` has every result of an 8-bit draw.
+template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_vector(const FillParams &p, const Range &range, u32 low, u32 high, const u8 *table) {
     constexpr u32 bits = format_of(DTYPE).bits;
     const u32 is_signed = p.flags & SIGNED;
-    const u64 group = (u64)high << 32 | low;
+    const u64 vector = (u64)high << 32 | low;
     uint4 out;
     [[maybe_unused]] u32 *o = (u32 *)&out;
     if constexpr (bits == 4) {
         for (u32 half = 0; half < 2; half++) {
-            const Words w = block_of(p, 2 * group + half, DATA);
+            const Words w = block_of(p, 2 * vector + half, DATA);
             for (u32 i = 0; i < 2; i++) {
                 u32 word = 0;
                 for (u32 k = 0; k < 8; k++) word |= (u32)table[w.w[2 * i + k / 4] >> (k % 4 * 8) & 0xff] << (4 * k);
@@ -126,7 +126,7 @@ template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillP
             }
         }
     } else if constexpr (bits == 64) {
-        const Words w = block_of(p, group, DATA);
+        const Words w = block_of(p, vector, DATA);
         u64 x[2];
         for (u32 i = 0; i < 2; i++) {
             const u64 word = half_of(w, i == 1);
@@ -137,7 +137,7 @@ template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillP
         }
         out = make_uint4((u32)x[0], (u32)(x[0] >> 32), (u32)x[1], (u32)(x[1] >> 32));
     } else {
-        const Words w = block_of(p, group, DATA);
+        const Words w = block_of(p, vector, DATA);
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
             [[maybe_unused]] const auto general = [&](u32 word, u32 width) {
@@ -169,45 +169,45 @@ template <u32 DTYPE, u32 FORM> __device__ inline uint4 uniform_group(const FillP
     return out;
 }
 
-// Fills contiguous elements of `bits` bits with groups of 16 bytes, in blocks of `threads` threads; `make(low, high)` makes group number
+// Fills contiguous elements of `bits` bits with vectors of 16 bytes, in blocks of `threads` threads; `make(low, high)` makes vector number
 // high * 2^32 + low.
-template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inline void fill_groups(const FillParams &p, u8 *target, const MAKE &make) {
+template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inline void fill_vectors(const FillParams &p, u8 *target, const MAKE &make) {
     constexpr u32 unit = bits < 8 ? 1 : bits / 8;
-    constexpr u32 tile_groups = threads * per_thread;
+    constexpr u32 tile_vectors = threads * per_thread;
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
-    // What takes whole stores, in tiles without a look at the end. All groups of a tile agree in the upper half of their
+    // What takes whole stores, in tiles without a test of the end. All vectors of a tile agree in the upper half of their
     // numbers, and with it in most of the first two rounds of Philox.
     const u64 whole = (u64)start % 16 == 0 ? (bits > 4 ? bytes / 16 : p.count / 32) : 0;
-    const u64 tiles = whole / tile_groups;
+    const u64 tiles = whole / tile_vectors;
     for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const u64 first = tile * tile_groups;
+        const u64 first = tile * tile_vectors;
         const u32 low = (u32)first + threadIdx.x, high = (u32)(first >> 32);
         uint4 *at = (uint4 *)start + first + threadIdx.x;
 #pragma unroll
         for (u32 k = 0; k < per_thread; k++) at[k * threads] = make(low + k * threads, high);
     }
-    for (u64 group = tiles * tile_groups + first_item(); group < (bytes + 15) / 16; group += item_step()) {
-        const uint4 out = make((u32)group, (u32)(group >> 32));
-        if (group < whole) {
-            ((uint4 *)start)[group] = out;
+    for (u64 vector = tiles * tile_vectors + grid_thread(); vector < (bytes + 15) / 16; vector += grid_threads()) {
+        const uint4 out = make((u32)vector, (u32)(vector >> 32));
+        if (vector < whole) {
+            ((uint4 *)start)[vector] = out;
             continue;
         }
         const u64 low = (u64)out.y << 32 | out.x, high = (u64)out.w << 32 | out.z;
-        u64 here = bytes - group * 16;
+        u64 here = bytes - vector * 16;
         here = here > 16 ? 16 : here;
-        if (bits == 4 && group * 32 + here * 2 > p.count) {
+        if (bits == 4 && vector * 32 + here * 2 > p.count) {
             // The last byte is shared with an element that stays.
             here -= 1;
             store(start, 4, p.count - 1, (here < 8 ? low : high) >> (here % 8 * 8) & 0xf);
         }
-        store_part(start + group * 16, low, high, here, unit);
+        store_part(start + vector * 16, low, high, here, unit);
     }
 }
 
 template <u32 DTYPE, u32 FORM> __device__ inline void fill_form(const FillParams &p, u8 *target, const u8 *table) {
     const Range range = range_of<DTYPE, FORM>(p);
-    fill_groups<format_of(DTYPE).bits, UNIFORM_THREADS, PER_THREAD>(p, target, [&](u32 low, u32 high) { return uniform_group<DTYPE, FORM>(p, range, low, high, table); });
+    fill_vectors<format_of(DTYPE).bits, UNIFORM_THREADS, PER_THREAD>(p, target, [&](u32 low, u32 high) { return uniform_vector<DTYPE, FORM>(p, range, low, high, table); });
 }
 
 template <u32 DTYPE> __device__ inline void fill_uniform(const FillParams &p, u8 *target) {
@@ -255,8 +255,8 @@ UNIFORM_KERNEL(f8e8m0, F8E8M0)
 
 template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline void fill_drawn_as(const FillParams &p, u8 *target) {
     const Drawn drawn = drawn_of(p);
-    const auto make = [&](u32 low, u32 high) { return drawn_group<BITS, DTYPE, IS_NORMAL>(p, drawn, (u64)high << 32 | low); };
-    fill_groups<BITS, THREADS, BITS == 32 ? 2 : 1>(p, target, make);
+    const auto make = [&](u32 low, u32 high) { return drawn_vector<BITS, DTYPE, IS_NORMAL>(p, drawn, (u64)high << 32 | low); };
+    fill_vectors<BITS, THREADS, BITS == 32 ? 2 : 1>(p, target, make);
 }
 
 template <u32 BITS, u32 DTYPE> __device__ inline void fill_drawn(const FillParams &p, u8 *target) {
@@ -296,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
     source.valid = false;
     source.index = 0;
     if (!(p.flags & CONTIGUOUS)) {
-        for (u64 index = first_item(); index < p.count; index += item_step()) {
+        for (u64 index = grid_thread(); index < p.count; index += grid_threads()) {
             const u64 at = place_of(p, index);
             if ((p.flags & (EVEN | ODD)) && ((p.flags & ODD) != 0) != (at & 1)) continue;
             store(target, f.bits, at, any_element(p, f, index, source));
@@ -308,11 +308,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
     const u64 body = f.bits == 4 ? (p.count - head) / 2 * 2 : p.count;
     u8 *start = target + (p.offset + head) * f.bits / 8;
     const u64 bytes = body * f.bits / 8;
-    const u32 in_group = 128 / f.bits;
+    const u32 per_vector = 128 / f.bits;
     const bool aligned = (u64)start % 16 == 0;
-    for (u64 group = first_item(); group < (bytes + 15) / 16; group += item_step()) {
-        const u64 from = head + group * in_group;
-        u64 here = bytes - group * 16;
+    for (u64 vector = grid_thread(); vector < (bytes + 15) / 16; vector += grid_threads()) {
+        const u64 from = head + vector * per_vector;
+        u64 here = bytes - vector * 16;
         here = here > 16 ? 16 : here;
         const u32 elements = (u32)here * 8 / f.bits;
         u64 low = 0, high = 0;
@@ -322,19 +322,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
             if (at < 64) low |= bits << at;
             else high |= bits << (at - 64);
         }
-        if (aligned && here == 16) *(uint4 *)(start + group * 16) = make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
-        else store_part(start + group * 16, low, high, here, f.bits < 8 ? 1 : f.bits / 8);
+        if (aligned && here == 16) *(uint4 *)(start + vector * 16) = make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
+        else store_part(start + vector * 16, low, high, here, f.bits < 8 ? 1 : f.bits / 8);
     }
-    if (first_item() == 0) {
+    if (grid_thread() == 0) {
         if (head) store(target, 4, p.offset, any_element(p, f, 0, source));
         if (head + body < p.count) store(target, 4, p.offset + p.count - 1, any_element(p, f, p.count - 1, source));
     }
 }
 
-// The C library's generator; see `src/fill/crand.rs`. One block makes CRAND_CHUNK outputs: it jumps to its place by
+// The C library's generator; see `src/fill/crand.rs`. One block makes CRAND_RUN outputs: it jumps to its place by
 // x^n modulo x^31 - x^28 - 1, then steps 30 numbers at a time, since
 // r(i) = r(i-31) + r(i-34) + ... + r(i-58) + r(i-30) reaches back at least 30.
-enum : u32 { CRAND_CHUNK = 1u << 14, CRAND_SKIP = 341, CRAND_STEP = 30, CRAND_RING = 128 };
+enum : u32 { CRAND_RUN = 1u << 14, CRAND_SKIP = 341, CRAND_STEP = 30, CRAND_RING = 128 };
 
 __device__ inline u64 crand_element(const FillParams &p, Format f, u32 output) {
     const float x = (float)(p.b * (double)output / 2147483647.0) + (float)p.a;
@@ -348,8 +348,8 @@ extern "C" __global__ void __launch_bounds__(64) fill_crand(FillCrand fill) {
     __shared__ u32 ring[CRAND_RING];
     const Format f = format_of(p.dtype);
     const u32 lane = threadIdx.x;
-    for (u64 chunk = blockIdx.x; chunk * CRAND_CHUNK < p.count; chunk += gridDim.x) {
-        const u64 from = chunk * CRAND_CHUNK;
+    for (u64 run = blockIdx.x; run * CRAND_RUN < p.count; run += gridDim.x) {
+        const u64 from = run * CRAND_RUN;
         // The ring's first 62 numbers are those before output `from`, or those from the start.
         const u64 n = CRAND_SKIP + from - 2 * CRAND_ORDER;
         if (lane < CRAND_ORDER) power[lane] = lane == 0;
@@ -396,7 +396,7 @@ extern "C" __global__ void __launch_bounds__(64) fill_crand(FillCrand fill) {
         }
         __syncthreads();
         const u64 left = p.count - from;
-        const u32 here = left < CRAND_CHUNK ? (u32)left : CRAND_CHUNK;
+        const u32 here = left < CRAND_RUN ? (u32)left : CRAND_RUN;
         for (u32 done = 0; done < here; done += CRAND_STEP) {
             const u32 at = 2 * CRAND_ORDER + done + lane;
             u32 value = 0;

@@ -112,10 +112,10 @@ template <u32 DTYPE, bool IS_NORMAL> __device__ inline Four four_of(const FillPa
     return four;
 }
 
-// Sixteen bytes of numbers of BITS bits: group number `group`.
-template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline uint4 drawn_group(const FillParams &p, const Drawn &d, u64 group) {
+// Sixteen bytes of numbers of BITS bits: vector number `vector`.
+template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline uint4 drawn_vector(const FillParams &p, const Drawn &d, u64 vector) {
     if constexpr (BITS == 32) {
-        const Four x = four_of<DTYPE, IS_NORMAL>(p, d, group);
+        const Four x = four_of<DTYPE, IS_NORMAL>(p, d, vector);
         return make_uint4(x.e[0], x.e[1], x.e[2], x.e[3]);
     } else {
         constexpr u32 mask = (1u << BITS) - 1, blocks = 32 / BITS;
@@ -123,7 +123,7 @@ template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline uint4 drawn_gro
         // A block's four elements enter from above: after the last block the first one's have arrived at the low end.
 #pragma unroll 1
         for (u32 block = 0; block < blocks; block++) {
-            const Four x = four_of<DTYPE, IS_NORMAL>(p, d, group * blocks + block);
+            const Four x = four_of<DTYPE, IS_NORMAL>(p, d, vector * blocks + block);
             u64 four = 0;
 #pragma unroll
             for (u32 k = 0; k < 4; k++) four |= (u64)(x.e[k] & mask) << (k * BITS);

@@ -142,7 +142,7 @@ impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
     }
 }
 
-/// Asks for what lies 8 KiB behind a chunk of two cache lines.
+/// Asks for what lies 8 KiB behind two cache lines.
 #[inline(always)]
 fn prefetch(chunk: &[u64; 16]) {
     #[cfg(target_arch = "x86_64")]

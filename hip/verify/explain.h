@@ -29,7 +29,7 @@ struct ExplainShared {
     u32 last;
 };
 
-// What a subgroup looks for; the same in all of its lanes.
+// What a subgroup searches for; the same in all of its lanes.
 template <typename T> struct Search {
     ScaledMaxima<T> maxima; // just below the maxima; infinite once one is found
     T absolute;
@@ -58,11 +58,11 @@ template <typename T> struct Search {
             if (pending >> k & 1) found(k);
         pending = 0;
     }
-    // Whether a pair needs larger tolerances than those that are known to be needed. No finite rtol may be enough: then none is looked for.
+    // Whether a pair needs larger tolerances than those that were found to be needed. No finite rtol may be enough: then none is searched for.
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
         return (passing[0] <= Real<T>::max() && !within(distance(a, r), rule.bound(passing[0], m, rule.atol))) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
     }
-    // What other subgroups have found of the maxima that rise.
+    // What other subgroups have found of the maxima that grow.
     __device__ void refresh(const ExplainShared &s) {
         compiler_barrier();
 #pragma unroll

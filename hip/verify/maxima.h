@@ -1,6 +1,6 @@
-// The current maxima of the quotient metrics: how an element is tested against them, and how they rise.
+// The current maxima of the quotient metrics: how an element is tested against them, and how they are updated.
 //
-// An element needs the exact check when a maximum rises, but for numbers near the ends of the range, where others need it, too. For a quotient d / x and its maximum M: d / x
+// An element needs the exact check when it exceeds a maximum; near the ends of the range others need it, too. For a quotient d / x and its maximum M: d / x
 // rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is), so that the
 // sign of fma(h, x, fma(M, x, -d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients are never positive, so data in
 // which all elements have the same error cost nothing.
@@ -9,7 +9,7 @@
 
 enum { QUOTIENTS = MAXIMA - RELATIVE };
 
-// Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only rise, one after the other: a test with an old maximum and a new half is
+// Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only grow, one after the other: a test with an old maximum and a new half is
 // positive for whatever exceeds the new maximum.
 template <typename T> struct SharedMaxima {
     typedef typename Real<T>::Bits Bits;
@@ -33,7 +33,7 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
     T maximum[QUOTIENTS], half[QUOTIENTS];
     __device__ explicit ScaledMaxima(const SharedMaxima<T> &s) {
-        // Other threads raise them.
+        // Other threads update them.
         compiler_barrier();
 #pragma unroll
         for (int k = 0; k < QUOTIENTS; k++) maximum[k] = Real<T>::of(s.maximum[k]), half[k] = Real<T>::of(s.half[k]);
@@ -72,9 +72,9 @@ template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d,
 // A maximum as it is tested against: that of the epsilon difference by binade.
 template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
 
-// Raises the maxima by E pairs. All lanes of a subgroup.
+// Updates the maxima by E pairs, with atomic max. All lanes of a subgroup.
 template <typename T, bool TINY, typename N, int E>
-__device__ inline void raise(u64 *workspace, SharedMaxima<T> &s, const ScaledMaxima<T, TINY> &maxima, const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
+__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const ScaledMaxima<T, TINY> &maxima, const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
     double most[QUOTIENTS] = {};
 #pragma unroll 1
     for (u32 i = 0; i < E; i++) {

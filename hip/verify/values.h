@@ -3,7 +3,7 @@
 #include "verify/maxima.h"
 #include "verify/histograms.h"
 
-// What the counts tell apart in pairs that are not finite.
+// The classes of numbers that are counted in pairs that are not finite.
 enum { ORDINARY, ZERO, NOT_A_NUMBER, PLUS, MINUS, CLASSES };
 __device__ inline u32 class_of(Whole x) { return x.size == 0 ? ZERO : ORDINARY; }
 template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
@@ -91,7 +91,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
             maxima.template test<Pairs::WIDER>(beyond, rule, d[i], (T)r[i], bound[i], zero);
         }
         v.keep(), sums.keep();
-        if (wavefront_any(beyond.any())) raise(p.workspace->maxima, s.maxima, maxima, rule, a, r);
+        if (wavefront_any(beyond.any())) update_maxima(p.workspace->maxima, s.maxima, maxima, rule, a, r);
         histograms.add(rule, d, m, bound);
     }
 }

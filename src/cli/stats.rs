@@ -1,15 +1,15 @@
 //! What one tensor holds: range, classes of values, binary exponents.
 //!
-//! The result is a function of the elements in logical order alone: chunks have a fixed size, each is summed from its first
-//! element to its last, and chunks are joined in order.
+//! The result is a function of the elements in logical order alone: blocks have a fixed size, each is summed from its first
+//! element to its last, and blocks are joined in order.
 
 use crate::device::TensorRef;
 use crate::dtype::convert;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// Elements of a chunk; even, so that packed elements start at a byte.
-const CHUNK: usize = 1 << 16;
+/// Elements of a block; even, so that packed elements start at a byte.
+const BLOCK: usize = 1 << 16;
 
 /// Exponents of f64: 2^-1074 to 2^1023.
 const EXPONENTS: usize = 2098;
@@ -85,20 +85,20 @@ impl Stats {
     /// Reads a tensor on the host device; `done` is told how many elements were read.
     pub(super) fn of(tensor: &TensorRef<'_>, done: impl Fn(usize) + Sync) -> Stats {
         let elements = tensor.elements();
-        let group = CHUNK * 4 * rayon::current_num_threads();
+        let batch = BLOCK * 4 * rayon::current_num_threads();
         let mut all = Stats::new();
-        // A group of chunks at a time, so that memory does not grow with the tensor.
-        for start in (0..elements).step_by(group) {
-            let end = elements.min(start + group);
-            let chunks: Vec<usize> = (start..end).step_by(CHUNK).collect();
-            let parts: Vec<Stats> = chunks.par_iter().map(|&at| Stats::chunk(tensor, at, CHUNK.min(elements - at))).collect();
+        // Some blocks at a time, so that memory does not grow with the tensor.
+        for start in (0..elements).step_by(batch) {
+            let end = elements.min(start + batch);
+            let blocks: Vec<usize> = (start..end).step_by(BLOCK).collect();
+            let parts: Vec<Stats> = blocks.par_iter().map(|&at| Stats::block(tensor, at, BLOCK.min(elements - at))).collect();
             parts.iter().for_each(|part| all.join(part));
             done(end - start);
         }
         all
     }
 
-    fn chunk(tensor: &TensorRef<'_>, start: usize, length: usize) -> Stats {
+    fn block(tensor: &TensorRef<'_>, start: usize, length: usize) -> Stats {
         let dtype = tensor.dtype();
         let gathered;
         let bytes = if tensor.layout().is_contiguous() && (tensor.layout().offset() * dtype.bits()).is_multiple_of(8) {
@@ -293,8 +293,8 @@ mod tests {
     }
 
     #[test]
-    fn strided_tensors_count_in_logical_order_and_chunks_do_not_show() {
-        let (rows, columns) = (300, 500); // more than two chunks
+    fn strided_tensors_count_in_logical_order_and_blocks_do_not_show() {
+        let (rows, columns) = (300, 500); // more than two blocks
         let value = |r: usize, c: usize| ((r * 7919 + c * 104_729) % 4001) as f64 - 2000.0;
         let dense: Vec<f64> = (0..rows * columns).map(|i| value(i / columns, i % columns)).collect();
         let columns_first: Vec<f64> = (0..rows * columns).map(|i| value(i % rows, i / rows)).collect();

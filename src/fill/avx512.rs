@@ -19,7 +19,7 @@ const TURN: usize = 4 * 8 * 16;
 /// Draws beyond what `count` divides are one in 2^32 / `count`; above this count there are too many to repair one by one.
 const MOST_INTEGERS: u64 = 1 << 20;
 
-/// How a uniform number comes from u: without a look at the ends, where no draw passes them; clamped; clamped, with a sign.
+/// How a uniform number comes from u: without a test of the ends, where no draw passes them; clamped; clamped, with a sign.
 type Form = u8;
 const PLAIN: Form = 0;
 const CLAMPED: Form = 1;

@@ -1,4 +1,4 @@
-//! Fill on the host device: all cores, chunks of a fixed size.
+//! Fill on the host device: all cores, tasks of a fixed size.
 //!
 //! Contiguous data go by `avx512.rs` as far as it goes and by `blocks.rs` for the rest; data with strides by `blocks.rs`, each
 //! element to its place.
@@ -12,8 +12,8 @@ use crate::dtype::DType;
 use crate::simd::InstructionSet;
 use rayon::prelude::*;
 
-/// Elements of one task. A multiple of what a turn of the vector loop makes, so that every chunk starts with one.
-const CHUNK: usize = 1 << 16;
+/// Elements of one task. A multiple of what a turn of the vector loop makes, so that every task starts with one.
+const TASK: usize = 1 << 16;
 
 /// Tensors of so many bytes are written past the caches: read again from the start they would not be found there anyway.
 const PAST_CACHES: usize = 1 << 23;
@@ -56,8 +56,8 @@ pub(super) fn fill_with(set: InstructionSet, p: &FillParams, dtype: DType, memor
     let start = (offset + head) / per_unit * dtype.unit_bytes();
     let body = &mut memory[start..start + units * dtype.unit_bytes()];
     let past_caches = body.len() >= PAST_CACHES;
-    body.par_chunks_mut(CHUNK / per_unit * dtype.unit_bytes()).enumerate().for_each(|(chunk, out)| {
-        plan.run((head + chunk * CHUNK) as u64, out, past_caches);
+    body.par_chunks_mut(TASK / per_unit * dtype.unit_bytes()).enumerate().for_each(|(task, out)| {
+        plan.run((head + task * TASK) as u64, out, past_caches);
     });
 }
 
@@ -121,10 +121,10 @@ fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8])
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
     for &pass in passes(p, dtype) {
-        (0..p.count.div_ceil(CHUNK as u64)).into_par_iter().for_each(|chunk| {
+        (0..p.count.div_ceil(TASK as u64)).into_par_iter().for_each(|task| {
             let mut blocks = Blocks::new(set, p, dtype);
-            let first = chunk * CHUNK as u64;
-            for start in (first..p.count.min(first + CHUNK as u64)).step_by(WINDOW) {
+            let first = task * TASK as u64;
+            for start in (first..p.count.min(first + TASK as u64)).step_by(WINDOW) {
                 let bytes = blocks.window(start);
                 let count = WINDOW.min((p.count - start) as usize);
                 rows(p, start, |range, coordinates| {

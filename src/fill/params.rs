@@ -126,7 +126,7 @@ fn invalid(what: &'static str, value: impl ToString, limit: String) -> Error {
 
 /// Count, offset, shape and strides.
 fn place(p: &mut FillParams, spec: &FillSpec, layout: &Layout) -> Result<()> {
-    // Neighbouring dimensions may merge unless the generator looks at coordinates.
+    // Neighbouring dimensions may merge unless the generator reads coordinates.
     let by_coordinates = matches!(
         spec.pattern,
         Pattern::Sequential { .. } | Pattern::Diagonal { .. } | Pattern::Checkerboard { .. } | Pattern::Exact { .. }

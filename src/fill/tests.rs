@@ -52,7 +52,7 @@ const SPECS: [&str; 22] = [
 fn fast_paths_agree_with_the_definition_in_every_format() {
     let mut refused = 0;
     for dtype in DType::ALL {
-        // Chunks are 2^16 elements: one that ends in mid-chunk, and one below a batch.
+        // Tasks are 2^16 elements: one that ends in mid-task, and one below a batch.
         for shape in [[3, 5, 68], [1, 515, 256]] {
             for text in SPECS {
                 let spec: FillSpec = text.parse().unwrap();
@@ -89,7 +89,7 @@ fn instruction_sets_do_not_matter() {
     let more =
         ["int:0,1000000", "int:-5,4294967000", "int:-9000000000000000000,9000000000000000000", "normal:0,1/seed=1", "bounce:0.01,0.5"];
     let (plain, _) = InstructionSet::all().split_last().unwrap();
-    // Whole chunks and a part; one element less, so that nothing is aligned; and enough to go past the caches.
+    // Whole tasks and a part; one element less, so that nothing is aligned; and enough to go past the caches.
     for (elements, offset, large) in [(70_001, 0, false), (70_000, 1, false), (8_400_001, 0, true)] {
         for dtype in DType::ALL {
             let layout = Layout::strided(&[1, elements], &[elements as isize, 1], offset).unwrap();

@@ -65,7 +65,7 @@ struct Launch {
 }
 
 /// Elements that one block of `fill_crand` makes before it takes the next part.
-const CRAND_CHUNK: u64 = 1 << 14;
+const CRAND_RUN: u64 = 1 << 14;
 
 impl Launch {
     /// The launch for checked parameters. With nothing to fill there are no blocks, and nothing must be launched.
@@ -74,18 +74,18 @@ impl Launch {
         let contiguous = p.flags & flag::CONTIGUOUS != 0;
         let plain = p.special_below == 0 && p.flags & flag::SPARSE == 0;
         if passes.crand.is_some() {
-            return Launch { kernel: "fill_crand", threads: 64, blocks: p.count.div_ceil(CRAND_CHUNK) };
+            return Launch { kernel: "fill_crand", threads: 64, blocks: p.count.div_ceil(CRAND_RUN) };
         }
         // One thread makes 16 bytes, or one element where elements lie apart.
-        let items = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
+        let units = if contiguous { p.count.div_ceil(128 / bits) } else { p.count };
         let whole_bytes = bits > 4 || p.offset.is_multiple_of(2);
         let fast = if plain && contiguous && whole_bytes { fast_kernel(p, passes.dtype) } else { None };
         let (kernel, threads) = fast.unwrap_or(("fill_general", 256));
-        Launch { kernel, threads, blocks: items.div_ceil(u64::from(threads)) }
+        Launch { kernel, threads, blocks: units.div_ceil(u64::from(threads)) }
     }
 }
 
-/// The kernel for whole groups of 16 bytes, where there is one, and the threads of its blocks.
+/// The kernel for whole vectors of 16 bytes, where there is one, and the threads of its blocks.
 fn fast_kernel(p: &FillParams, dtype: DType) -> Option<(&'static str, u32)> {
     match p.kind {
         kind::UNIFORM => Some((uniform_kernel(dtype)?, 512)),

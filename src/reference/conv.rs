@@ -8,7 +8,7 @@ use super::engine::{Convolution, convolve};
 use super::gpu::{self, Family};
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
-use super::operand::{self, First, Job, Operands};
+use super::operand::{self, Evaluation, First, Operands};
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::ReferenceSums;
@@ -147,7 +147,7 @@ impl Conv {
     }
 }
 
-impl Job for Conv {
+impl Evaluation for Conv {
     fn elements(&self) -> usize {
         self.param.elements(self.roles()[2])
     }

@@ -4,7 +4,7 @@ use super::accumulate::Arithmetic;
 use super::chain::Chain;
 use super::gpu::{self, Family};
 use super::lanes::Number;
-use super::operand::{self, First, Job, Operands};
+use super::operand::{self, Evaluation, First, Operands};
 use super::plan;
 use super::tiles::{self, Products};
 use crate::device::hip::HipDevice;
@@ -322,7 +322,7 @@ impl<T: Number, S: Number + Into<T>> Products<T> for Matrices<'_, S> {
     }
 }
 
-impl Job for Product {
+impl Evaluation for Product {
     fn elements(&self) -> usize {
         self.batch * self.m * self.n
     }

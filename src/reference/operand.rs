@@ -19,7 +19,7 @@ pub(crate) enum Operands {
 }
 
 /// What runs once the types are known.
-pub(crate) trait Job {
+pub(crate) trait Evaluation {
     /// Elements of the result.
     fn elements(&self) -> usize;
     /// Accumulates; the result in its own order.
@@ -74,20 +74,20 @@ impl Operands {
         }
     }
 
-    /// Runs `job` on the host with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
-    pub(crate) fn run(&self, accumulate: Accumulate, job: &impl Job) -> Result<Vec<f64>> {
+    /// Runs `evaluation` on the host with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
+    pub(crate) fn run(&self, accumulate: Accumulate, evaluation: &impl Evaluation) -> Result<Vec<f64>> {
         Ok(match (self, accumulate) {
-            (Operands::Single(a, b), Accumulate::F64) => job.run(Vectorised(F64), a, b),
-            (Operands::Single(a, b), Accumulate::F64Rounded) => job.run(Vectorised(Rounded), a, b),
-            (Operands::Single(a, b), Accumulate::Every4) => job.run(Vectorised(Four), a, b),
-            (Operands::Single(a, b), Accumulate::Groups4) => job.run(Vectorised(FourApart), a, b),
-            (Operands::Single(a, b), Accumulate::F32) => job.run(Vectorised(F32), a, b),
-            (Operands::Single(a, b), Accumulate::F32Fma) => job.run(Vectorised(F32Fma), a, b),
-            (Operands::Single(a, b), Accumulate::MatrixCore(model)) => job.run(MatrixCore(model), a, b),
-            (Operands::Double(a, b), Accumulate::F64) => job.run(Vectorised(F64), a, b),
-            (Operands::Double(a, b), Accumulate::F64Rounded) => job.run(Vectorised(Rounded), a, b),
-            (Operands::Double(a, b), Accumulate::Every4) => job.run(Vectorised(Four), a, b),
-            (Operands::Double(a, b), Accumulate::Groups4) => job.run(Vectorised(FourApart), a, b),
+            (Operands::Single(a, b), Accumulate::F64) => evaluation.run(Vectorised(F64), a, b),
+            (Operands::Single(a, b), Accumulate::F64Rounded) => evaluation.run(Vectorised(Rounded), a, b),
+            (Operands::Single(a, b), Accumulate::Every4) => evaluation.run(Vectorised(Four), a, b),
+            (Operands::Single(a, b), Accumulate::Groups4) => evaluation.run(Vectorised(FourApart), a, b),
+            (Operands::Single(a, b), Accumulate::F32) => evaluation.run(Vectorised(F32), a, b),
+            (Operands::Single(a, b), Accumulate::F32Fma) => evaluation.run(Vectorised(F32Fma), a, b),
+            (Operands::Single(a, b), Accumulate::MatrixCore(model)) => evaluation.run(MatrixCore(model), a, b),
+            (Operands::Double(a, b), Accumulate::F64) => evaluation.run(Vectorised(F64), a, b),
+            (Operands::Double(a, b), Accumulate::F64Rounded) => evaluation.run(Vectorised(Rounded), a, b),
+            (Operands::Double(a, b), Accumulate::Every4) => evaluation.run(Vectorised(Four), a, b),
+            (Operands::Double(a, b), Accumulate::Groups4) => evaluation.run(Vectorised(FourApart), a, b),
             (Operands::Double(..), _) => {
                 return Err(Error::Unsupported {
                     what: "an operand of more than 24 significant bits".to_owned(),

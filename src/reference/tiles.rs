@@ -45,9 +45,9 @@ pub(crate) fn run<C: Chain, O: Send>(
 ) {
     let (m, n) = products.extent();
     let (row_tiles, column_tiles) = (m.div_ceil(ROWS), n.div_ceil(COLUMNS));
-    let jobs = products.members() * row_tiles * column_tiles;
-    let tile = |job: usize| {
-        let (member, at) = (job / (row_tiles * column_tiles), job % (row_tiles * column_tiles));
+    let count = products.members() * row_tiles * column_tiles;
+    let tile = |number: usize| {
+        let (member, at) = (number / (row_tiles * column_tiles), number % (row_tiles * column_tiles));
         let (c, r) = (at / row_tiles * COLUMNS, at % row_tiles * ROWS);
         let (rows, columns) = (r..m.min(r + ROWS), c..n.min(c + COLUMNS));
         let values = finish(&accumulate(products, chain, member, rows.clone(), columns.clone()));
@@ -55,8 +55,8 @@ pub(crate) fn run<C: Chain, O: Send>(
     };
     // A window bounds the memory for results that wait for their turn.
     let window = 16 * rayon::current_num_threads();
-    for start in (0..jobs).step_by(window) {
-        let tiles: Vec<_> = (start..jobs.min(start + window)).into_par_iter().map(tile).collect();
+    for start in (0..count).step_by(window) {
+        let tiles: Vec<_> = (start..count.min(start + window)).into_par_iter().map(tile).collect();
         tiles.into_iter().for_each(&mut sink);
     }
 }

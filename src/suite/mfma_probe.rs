@@ -9,7 +9,7 @@ use crate::reference::mfma_issue;
 /// One output element: c plus the products of `a` and `b` (zeros where they are shorter than K).
 #[derive(Clone, Debug)]
 pub struct ProbeCase {
-    /// What it looks at.
+    /// What it examines.
     pub why: &'static str,
     /// The accumulator.
     pub c: f64,
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_data_tell_the_models_apart() {
-        for (mfma, twins) in [
+        for (mfma, equal) in [
             (Mfma::f32_32x32x8f16(Arch::Gfx908), 0),
             (Mfma::f32_32x32x8f16(Arch::Gfx90a), 0),
             (Mfma::f32_16x16x16f16(Arch::Gfx942), 1),
@@ -226,7 +226,7 @@ mod tests {
             let answers = probe.models().unwrap();
             let same = answers[1..].iter().filter(|o| probe.differences(&answers[0], o) == 0).count();
             // Of gfx942's variants, 32 and 52 kept bits give the same while C is normal.
-            assert!(same <= twins, "{mfma}: {same} of {} give the same", answers.len() - 1);
+            assert!(same <= equal, "{mfma}: {same} of {} give the same", answers.len() - 1);
             assert!(answers.len() > 2, "{mfma}");
         }
     }

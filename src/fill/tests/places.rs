@@ -103,9 +103,9 @@ fn special_values_end_at_the_rate() {
     }
 }
 
-/// Each of two elements of a byte is a whole chunk's.
+/// Each of two elements of a byte is a whole task's.
 #[test]
-fn packed_elements_are_those_of_the_definition_in_every_chunk() {
+fn packed_elements_are_those_of_the_definition_in_every_task() {
     let elements = (4 << 16) + 5001;
     let spec: FillSpec = "uniform:1,4/seed=6".parse().unwrap();
     for dtype in [DType::F4E2M1, DType::I4] {

@@ -37,7 +37,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use sample::Sample;
 
-/// What is likely to have gone wrong. `docs/causes.md` has what each means, and what to look at next.
+/// What is likely to have gone wrong. `docs/causes.md` has what each means, and what to check next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Cause {

@@ -163,7 +163,7 @@ impl Sample {
     }
 }
 
-/// Runs of elements to look at, in ascending order, none of which meet.
+/// Runs of elements to examine, in ascending order, none of which meet.
 fn windows(elements: usize, interesting: &[usize]) -> Vec<(usize, usize)> {
     if elements <= WHOLE {
         return vec![(0, elements)];

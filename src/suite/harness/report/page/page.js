@@ -76,7 +76,7 @@ function detailsOf(index) {
   return JSON.parse(lines[index]);
 }
 
-/// The rows that the filters let through, in the order that was asked for; what has no value comes last.
+/// The rows that match the filters, in the order that was asked for; what has no value comes last.
 function chosen() {
   const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = (row) =>
