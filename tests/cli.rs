@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 #[cfg(unix)]
+#[path = "cli/failed_cases.rs"]
+mod failed_cases;
 #[path = "cli/system.rs"]
 mod system;
 

@@ -1,5 +1,9 @@
 //! Kernels of GPU code in suites: HIP source and code objects by their launch lines, what they do wrong, and what keeps them from running.
 
+#[path = "../../examples/own_kernel.rs"]
+#[allow(dead_code, reason = "its main is the example's")]
+mod example;
+
 use crate::net;
 use crate::suite::tests;
 use crate::target::Target;
@@ -12,6 +16,7 @@ use tempfile::TempDir;
 
 tests! {
     Gpus: right_kernels_pass, code_objects_by_architecture, misdeeds_are_found, what_does_not_run_is_an_error, convolutions_by_their_numbers;
+    All: the_example_runs;
     StandIn: a_launch_that_fails_is_an_error;
     Host: no_gpu_is_an_error;
 }
@@ -184,6 +189,10 @@ fn a_launch_that_fails_is_an_error(target: &Target) -> Result<()> {
     let after = with(target, "SHORT=0")?;
     ensure!(after.ok, "the next launch: {after:?}");
     Ok(())
+}
+
+fn the_example_runs(target: &Target) -> Result<()> {
+    example::run(&target.device)
 }
 
 fn no_gpu_is_an_error(target: &Target) -> Result<()> {

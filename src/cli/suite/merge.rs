@@ -1,7 +1,7 @@
 //! `hipverify suite merge`: the results of several runs as those of one.
 
 use super::super::{Outcome, screen};
-use super::open;
+use super::Source;
 use crate::suite::report::Run;
 use crate::suite::write_results;
 use anyhow::{Context, Result, bail};
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: hipverify suite merge my-kernels.toml results --output all.jsonl")]
 pub(super) struct Args {
-    /// The suite that was run
-    suite: String,
+    #[command(flatten)]
+    source: Source,
     /// Files of results, or folders with some
     #[arg(required = true)]
     results: Vec<PathBuf>,
@@ -24,7 +24,7 @@ pub(super) struct Args {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let suite = open(&self.suite)?;
+        let suite = self.source.open()?;
         let mut files = Vec::new();
         for path in &self.results {
             files.extend(if path.is_dir() { inside(path)? } else { vec![path.clone()] });

@@ -5,6 +5,7 @@ mod merge;
 mod report;
 mod run;
 mod screen;
+mod shrink;
 
 use super::Outcome;
 use crate::suite::{Case, Kernels, Selection, Shard, Suite, SuiteFile, schema};
@@ -30,11 +31,35 @@ enum Command {
     Report(report::Args),
     /// Joins the results of several runs into those of one
     Merge(merge::Args),
+    /// Searches the smallest size at which a case still fails in the same way
+    Shrink(shrink::Args),
     /// Computes cases for `suite run`: their names come from standard input
     #[command(hide = true)]
     Worker(run::WorkerArgs),
     /// Prints the JSON schema of suite files, for editors
     Schema(Schema),
+}
+
+/// A suite, with keys that have other values.
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// A suite file, or the name of a suite that comes with hipverify
+    suite: String,
+    /// Give a key another value, in every table that knows it or in one: type=bf16, gemm.size=3x1x5; may be given several times
+    #[arg(long, value_name = "[TABLE.]KEY=VALUE")]
+    set: Vec<String>,
+}
+
+impl Source {
+    fn file(&self) -> Result<SuiteFile> {
+        let mut file = SuiteFile::find(&self.suite)?;
+        self.set.iter().try_for_each(|set| file.set(set))?;
+        Ok(file)
+    }
+
+    fn open(&self) -> Result<Suite> {
+        Ok(Suite::new(&self.file()?, &self.suite, Kernels::default())?)
+    }
 }
 
 /// Which cases.
@@ -69,8 +94,8 @@ struct List {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: hipverify suite show smoke chips/64x64x64/f16/gfx90a")]
 struct Show {
-    /// A suite file, or the name of a suite that comes with hipverify
-    suite: String,
+    #[command(flatten)]
+    source: Source,
     /// The case's name
     case: String,
 }
@@ -78,6 +103,13 @@ struct Show {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: hipverify suite schema > suite.schema.json")]
 struct Schema {}
+
+/// The case of that name.
+fn named<'a>(suite: &'a Suite, name: &str) -> Result<&'a Case> {
+    suite
+        .case(name)
+        .ok_or_else(|| anyhow::anyhow!("{} has no case `{name}`; `hipverify suite list {}` has their names", suite.name, suite.source))
+}
 
 /// Reads a suite.
 pub(super) fn open(name: &str) -> Result<Suite> {
@@ -93,6 +125,7 @@ impl Args {
             Command::Show(args) => args.run(),
             Command::Report(args) => args.run(),
             Command::Merge(args) => args.run(),
+            Command::Shrink(args) => args.run(),
             Command::Worker(args) => args.run(),
             Command::Schema(Schema {}) => {
                 super::screen::print_json(&schema())?;
@@ -125,11 +158,8 @@ fn about(name: &'static str) -> Result<String> {
 
 impl Show {
     fn run(&self) -> Result<Outcome> {
-        let suite = open(&self.suite)?;
-        let Some(case) = suite.case(&self.case) else {
-            anyhow::bail!("{} has no case `{}`; `hipverify suite list {}` has their names", suite.name, self.case, self.suite);
-        };
-        super::screen::print(&shown(&suite, case))?;
+        let suite = self.source.open()?;
+        super::screen::print(&shown(&suite, named(&suite, &self.case)?))?;
         Ok(Outcome::Pass)
     }
 }

@@ -1,10 +1,11 @@
 //! `hipverify suite run`, and the processes that compute for it.
 
+use super::super::input::size;
 use super::super::{Outcome, screen};
-use super::{Which, junit, open};
+use super::{Source, Which, junit};
 use crate::device::Device;
 use crate::suite::record::{CaseOutcome, CaseResult, RunHeader, SCHEMA};
-use crate::suite::{Case, ResultFile, Runner, Selection, Suite};
+use crate::suite::{Case, ResultFile, Runner, Saving, Selection, Suite};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(super) struct Args {
-    /// A suite file, or the name of a suite that comes with hipverify
-    suite: String,
+    #[command(flatten)]
+    source: Source,
     #[command(flatten)]
     which: Which,
     /// Where to compute: best (the first GPU, else the host), host, gpu, gpu:N; several, separated by commas, share the cases
@@ -33,6 +34,12 @@ pub(super) struct Args {
     /// The same, going on where an earlier run of the same cases stopped
     #[arg(long, value_name = "PATH")]
     resume: Option<PathBuf>,
+    /// Keep each case that does not end as expected in a folder of its own in DIR, which must be empty: tensors, case.json, report.txt, command.txt
+    #[arg(long, value_name = "DIR")]
+    save_on_failure: Option<PathBuf>,
+    /// The most bytes of all tensors in that folder; with K, M, G or T in KiB ... TiB
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size)]
+    save_limit: u64,
     /// Also write a JUnit file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -54,14 +61,45 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: echo exact/fma | hipverify suite worker smoke --device host")]
 pub(super) struct WorkerArgs {
-    /// The suite
-    suite: String,
+    #[command(flatten)]
+    source: Source,
     /// Where to compute
     #[arg(long, value_name = "DEVICE", default_value = "best")]
     device: String,
+    /// The folder of cases that fail
+    #[arg(long, value_name = "DIR")]
+    save_on_failure: Option<PathBuf>,
+    /// The most bytes of all tensors there
+    #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size)]
+    save_limit: u64,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// What processes that compute are started with: the suite, the folder for their files, and how many threads each may take.
+pub(super) struct Workers<'a> {
+    pub(super) source: &'a Source,
+    pub(super) sets: &'a [String],
+    pub(super) saving: Option<&'a Saving>,
+    pub(super) scratch: &'a Path,
+    pub(super) jobs: usize,
+}
+
+impl Workers<'_> {
+    /// The command line of one for a device.
+    pub(super) fn command(&self, program: &Path, device: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(["suite", "worker", &self.source.suite, "--device", device]).env("TMPDIR", self.scratch);
+        command.args(self.sets.iter().flat_map(|set| ["--set", set.as_str()]));
+        command.args(self.saving.into_iter().flat_map(Saving::arguments));
+        // Processes that each took every core would be in each other's way.
+        if self.jobs > 1 && std::env::var_os("RAYON_NUM_THREADS").is_none() {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(self.jobs);
+            command.env("RAYON_NUM_THREADS", threads.to_string());
+        }
+        command
+    }
+}
+
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|d| !d.is_zero());
     seconds.ok_or_else(|| "seconds, more than 0, are wanted".to_owned())
 }
@@ -69,7 +107,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 impl WorkerArgs {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let (suite, device) = (open(&self.suite)?, Device::open(&self.device)?);
+        let (suite, device) = (self.source.open()?, Device::open(&self.device)?);
+        let suite = match &self.save_on_failure {
+            Some(folder) => suite.saving(Saving::within(folder, self.save_limit)),
+            None => suite,
+        };
         suite.serve(&device, std::io::stdin().lock(), std::io::stdout().lock())?;
         Ok(Outcome::Pass)
     }
@@ -78,7 +120,7 @@ impl WorkerArgs {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let suite = open(&self.suite)?;
+        let suite = self.source.open()?;
         let devices = self.device.iter().map(|name| Ok((Device::open(name)?.name(), name.clone()))).collect::<Result<Vec<_>>>()?;
         let selection = self.which.selection();
         let cases = selection.of(&suite)?;
@@ -87,9 +129,10 @@ impl Args {
         }
         let header = header(&suite, &selection, cases.len(), &devices);
         let started = Instant::now();
+        let saving = self.saving(&suite, &selection)?;
         let (file, mut results) = self.file(&suite, &selection, &header)?;
         let left: Vec<&Case> = cases.iter().copied().filter(|case| results.iter().all(|done| done.case != case.name)).collect();
-        self.run_cases(&suite, &left, &devices, file, &mut results)?;
+        self.run_cases(&suite, &left, &devices, (file, saving), &mut results)?;
         screen::print(&super::screen::summary(&suite, cases.len(), &results, &header, started.elapsed()))?;
         if let Some(path) = &self.junit {
             junit::write(path, &suite, &results)?;
@@ -107,12 +150,22 @@ impl Args {
         Ok((Some(ResultFile::create(&file_of(path, selection)?, header)?), Vec::new()))
     }
 
+    /// The folder of failed cases: the one that was named, or one of this shard's own in it.
+    fn saving(&self, suite: &Suite, selection: &Selection) -> Result<Option<Saving>> {
+        let Some(folder) = &self.save_on_failure else { return Ok(None) };
+        let folder = match selection.shard {
+            Some(shard) => folder.join(format!("shard-{}", shard.to_string().replace('/', "-of-"))),
+            None => folder.clone(),
+        };
+        Ok(Some(Saving::begin(&folder, self.save_limit, suite, self.resume.is_some())?))
+    }
+
     fn run_cases(
         &self,
         suite: &Suite,
         cases: &[&Case],
         devices: &[(String, String)],
-        mut file: Option<ResultFile>,
+        (mut file, saving): (Option<ResultFile>, Option<Saving>),
         results: &mut Vec<CaseResult>,
     ) -> Result<()> {
         if cases.is_empty() {
@@ -122,20 +175,13 @@ impl Args {
         // A process that is ended leaves its files behind: they go with this folder.
         let scratch = tempfile::Builder::new().prefix("hipverify-suite-").tempdir()?;
         let jobs = self.jobs.map_or(devices.len(), usize::from);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(jobs).to_string();
-        let worker = |device: &str| {
-            let mut command = Command::new(&program);
-            command.args(["suite", "worker", &self.suite, "--device", device]).env("TMPDIR", scratch.path());
-            // Processes that each took every core would be in each other's way.
-            if jobs > 1 && std::env::var_os("RAYON_NUM_THREADS").is_none() {
-                command.env("RAYON_NUM_THREADS", &threads);
-            }
-            command
-        };
+        let workers = Workers { source: &self.source, sets: &self.source.set, saving: saving.as_ref(), scratch: scratch.path(), jobs };
+        let worker = |device: &str| workers.command(&program, device);
         let runner = Runner { suite, devices, jobs, timeout: self.timeout, fail_fast: self.fail_fast, worker: &worker };
         let cost = |case: &Case| u64::try_from(case.cost()).unwrap_or(u64::MAX);
         let progress = screen::Progress::new(cases.iter().map(|case| cost(case)).fold(0, u64::saturating_add), "cases");
-        runner.run(cases, &mut |result| {
+        runner.run(cases, &mut |mut result| {
+            keep_what_ended(suite, saving.as_ref(), &mut result);
             if let Some(file) = &mut file {
                 file.add(&result)?;
             }
@@ -145,6 +191,14 @@ impl Args {
         })?;
         progress.end();
         Ok(())
+    }
+}
+
+/// Keeps a case whose process was not there any more to do it.
+fn keep_what_ended(suite: &Suite, saving: Option<&Saving>, result: &mut CaseResult) {
+    let (Some(saving), CaseOutcome::Crash | CaseOutcome::Timeout) = (saving, result.outcome) else { return };
+    if let Some(Err(e)) = suite.case(&result.case).map(|case| saving.save(case, result)) {
+        result.reasons.push(format!("its files were not saved: {e}"));
     }
 }
 

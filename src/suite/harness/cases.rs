@@ -7,6 +7,7 @@ use super::operators::{Operator, Steps};
 use super::problem::{Method, Problem, Product, direction};
 use super::record::Expected;
 use super::rule::Rule;
+use super::saving::Saving;
 use super::study;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -30,6 +31,9 @@ pub struct Suite {
     /// A hash of everything that its cases say: the same for the same suite.
     pub fingerprint: String,
     pub(crate) kernels: Kernels,
+    /// Keys that were given other values.
+    sets: Vec<String>,
+    pub(crate) saving: Option<Saving>,
 }
 
 /// One case.
@@ -37,6 +41,8 @@ pub struct Suite {
 pub struct Case {
     /// Its name: the table's and the values of its axes.
     pub name: String,
+    /// The name of its table.
+    pub table: String,
     /// The groups of its table.
     pub groups: Vec<String>,
     /// Its axes with their values.
@@ -48,6 +54,7 @@ pub struct Case {
     /// How long it may take, where its table says.
     pub timeout: Option<Duration>,
     pub(crate) work: Work,
+    pub(crate) size: Option<(&'static str, String)>,
 }
 
 /// What a case does.
@@ -109,6 +116,18 @@ impl Case {
         }
     }
 
+    /// Whether its kernel is GPU code.
+    #[must_use]
+    pub fn needs_gpu(&self) -> bool {
+        matches!(&self.work, Work::Tensors(t) if matches!(t.kernel, Kernel::Module(..)))
+    }
+
+    /// The size of its problem as its table has it, and the key that says so.
+    #[must_use]
+    pub fn size(&self) -> Option<(&'static str, &str)> {
+        self.size.as_ref().map(|(key, size)| (*key, size.as_str()))
+    }
+
     /// What it computes, for people.
     #[must_use]
     pub fn about(&self) -> String {
@@ -144,7 +163,8 @@ impl Suite {
             }
         }
         let (name, description) = (file.name.clone(), file.description.clone());
-        Ok(Suite { name, description, source: source.to_owned(), cases, fingerprint: hash.text(), kernels })
+        let (source, fingerprint, sets) = (source.to_owned(), hash.text(), file.sets.clone());
+        Ok(Suite { name, description, source, cases, fingerprint, kernels, sets, saving: None })
     }
 
     /// The case of that name.
@@ -153,14 +173,31 @@ impl Suite {
         self.cases.iter().find(|case| case.name == name)
     }
 
+    /// Keys that were given other values, as [`SuiteFile::set`] takes them.
+    #[must_use]
+    pub fn sets(&self) -> &[String] {
+        &self.sets
+    }
+
+    /// The same suite, which keeps cases that do not end as expected.
+    #[must_use]
+    pub fn saving(self, saving: Saving) -> Suite {
+        Suite { saving: Some(saving), ..self }
+    }
+
     /// The command line that runs a case alone.
     #[must_use]
     pub fn command(&self, case: &Case) -> String {
-        let quoted = |word: &str| match word.chars().all(|c| c.is_ascii_alphanumeric() || "=/._-,:@+".contains(c)) {
-            true => word.to_owned(),
-            false => format!("'{}'", word.replace('\'', r"'\''")),
-        };
-        format!("hipverify suite run {} --filter {}", quoted(&self.source), quoted(&format!("={}", case.name)))
+        let sets: String = self.sets.iter().map(|set| format!(" --set {}", quoted(set))).collect();
+        format!("hipverify suite run {}{sets} --filter {}", quoted(&self.source), quoted(&format!("={}", case.name)))
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    match word.chars().all(|c| c.is_ascii_alphanumeric() || "=/._-,:@+".contains(c)) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -241,7 +278,9 @@ impl TableReader<'_> {
             Kind::Gemm | Kind::Conv | Kind::Operator => Work::Tensors(Box::new(self.tensors(&of)?)),
         };
         let limits = self.limits(&work)?;
-        Ok(Case { name, groups: self.list("groups"), axes, expected, limits, timeout, work })
+        let table = self.table.name.clone();
+        let size = self.table.kind.size_key().and_then(|key| Some((key, choice.value(key)?.0.to_owned())));
+        Ok(Case { name, table, size, groups: self.list("groups"), axes, expected, limits, timeout, work })
     }
 
     fn tensors<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Tensors> {
@@ -384,6 +423,13 @@ impl<'a> Values<'a> {
         let line = self.choice.value(&self.key).map_or(&self.table.line, |(_, line)| line);
         line.error(format!("case `{}`: {reason}", self.case))
     }
+}
+
+/// A hash of a text, in hexadecimal.
+pub(crate) fn hash_of(text: &str) -> String {
+    let mut hash = Fnv::new();
+    hash.add(text);
+    hash.text()
 }
 
 /// FNV-1a of 64 bits: a fingerprint that stays the same from version to version.

@@ -2,43 +2,26 @@
 
 use super::entry::ProgramEntry;
 use super::kernel::{KernelError, Launch};
+use super::process;
+use super::tensor_files::{description, file_name, write_inputs};
 use crate::dtype::DType;
-use crate::files::{Format, Output, ReadOptions, TensorFile, write};
+use crate::files::{ReadOptions, TensorFile};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The most of what a program says that is repeated.
 const WORDS: usize = 600;
 
-/// The name of a tensor's file: .npy where NumPy has the format, else .safetensors.
-fn file_name(tensor: &str, dtype: DType) -> (String, Format) {
-    match dtype.numpy_code() {
-        Some(_) => (format!("{tensor}.npy"), Format::Npy),
-        None => (format!("{tensor}.safetensors"), Format::Safetensors),
-    }
-}
-
 /// Runs the program in a new folder with the inputs and `case.json`, and reads `result.npy` or `result.safetensors`.
 pub(crate) fn run(entry: &ProgramEntry, launch: &mut Launch<'_>) -> Result<(), KernelError> {
     let folder = tempfile::Builder::new().prefix("hipverify-case-").tempdir()?;
-    let mut files = serde_json::Map::new();
-    for (name, guard) in launch.inputs() {
-        let (file, format) = file_name(name, guard.dtype());
-        let output = Output { name, dtype: guard.dtype(), shape: guard.shape(), bytes: &guard.to_bytes()? };
-        write(&folder.path().join(&file), format, &output)?;
-        files.insert((*name).to_owned(), file.into());
-    }
+    let files = write_inputs(folder.path(), launch.inputs())?;
     let (result, _) = file_name("result", launch.output_dtype());
-    let case = serde_json::json!({
-        "case": launch.case().name,
-        "axes": launch.case().axes.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+    let more = serde_json::json!({
         "inputs": files,
         "result": { "file": result, "dtype": launch.output_dtype().name(), "shape": launch.output_shape() },
     });
-    let mut case = case;
-    if let Some(operator) = launch.operator() {
-        case["operator"] = operator.described();
-    }
+    let case = description(launch.case(), more);
     std::fs::write(folder.path().join("case.json"), serde_json::to_vec_pretty(&case)?)?;
     execute(entry, folder.path())?;
     read(&folder.path().join(&result), launch)
@@ -53,6 +36,7 @@ fn execute(entry: &ProgramEntry, folder: &Path) -> Result<(), KernelError> {
     let words: Vec<_> = entry.command.iter().map(local).collect();
     let shown = entry.command.join(" ");
     let mut command = Command::new(&words[0]);
+    process::follow(&mut command);
     let output = command.args(&words[1..]).current_dir(folder).stdin(Stdio::null()).output();
     let output = output.map_err(|e| format!("`{shown}` did not start: {e}"))?;
     if output.status.success() {

@@ -3,11 +3,13 @@
 //! A kernel runs twice, each time into a block of its own ([`Guard`]) that holds another [`Poison`], so that no result of an earlier run can pass. What it
 //! did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference.
 
+use super::case_text;
 use super::cases::{Case, Suite, Tensors, Work};
 use super::guard::{Guard, Poison, Unwritten};
 use super::kernel::{KernelError, Launch};
 use super::problem::Party;
 use super::record::{CaseOutcome, CaseResult, Details, Finding, FindingKind, MetricValue, Side};
+use super::saving::CaseTensors;
 use super::{metrics, study};
 use crate::device::{Device, Stream};
 use crate::error::Result;
@@ -24,6 +26,8 @@ struct Found {
     metrics: Vec<MetricValue>,
     report: Option<Report>,
     details: Option<Details>,
+    /// Where failed cases are kept.
+    tensors: Option<CaseTensors>,
 }
 
 /// What two runs of a kernel left.
@@ -37,6 +41,11 @@ impl Suite {
     /// Runs a case in this process. What keeps it from a verdict is part of the result.
     #[must_use]
     pub fn execute(&self, case: &Case, device: &Device) -> CaseResult {
+        self.judged(case, device).0
+    }
+
+    /// As [`execute`](Suite::execute), with the report of the comparison where there was one.
+    pub(crate) fn judged(&self, case: &Case, device: &Device) -> (CaseResult, Option<Report>) {
         let started = Instant::now();
         let found = match &case.work {
             Work::Tensors(tensors) => self.compare(case, tensors, device),
@@ -47,13 +56,22 @@ impl Suite {
             }),
         };
         let mut result = self.ended(case, &device.name(), CaseOutcome::Error, Vec::new());
-        match found {
+        let (report, tensors) = match found {
             Ok(found) => judge(&mut result, found),
-            Err(e) => result.reasons = vec![e.to_string()],
-        }
+            Err(e) => {
+                result.reasons = vec![e.to_string()];
+                (None, None)
+            }
+        };
         result.ok = case.expected.accepts(result.outcome) && result.findings.is_empty();
         result.seconds = started.elapsed().as_secs_f64();
-        result
+        if let (Some(saving), false) = (&self.saving, result.ok) {
+            let text = case_text::text(&result, report.as_ref(), &result.command);
+            if let Err(e) = saving.save_with(case, &result, &text, tensors.as_ref()) {
+                result.reasons.push(format!("its files were not saved: {e}"));
+            }
+        }
+        (result, report)
     }
 
     /// The result of a case that ended in this way, without anything that a computation would have found.
@@ -126,12 +144,14 @@ impl Suite {
         }
         found.metrics = metrics::of(&report, &case.limits);
         found.report = Some(report);
+        let [result, _] = outputs;
+        found.tensors = self.saving.is_some().then(|| CaseTensors { inputs, result, reference });
         Ok(found)
     }
 }
 
-/// The outcome of what was found.
-fn judge(result: &mut CaseResult, found: Found) {
+/// The outcome of what was found. What the result does not hold comes back.
+fn judge(result: &mut CaseResult, found: Found) -> (Option<Report>, Option<CaseTensors>) {
     result.reasons.extend(found.reasons);
     result.reasons.extend(metrics::beyond(&found.metrics));
     result.reasons.extend(found.findings.iter().map(|finding| finding.message.clone()));
@@ -144,11 +164,12 @@ fn judge(result: &mut CaseResult, found: Found) {
     result.findings = found.findings;
     result.metrics = found.metrics;
     result.details = found.details;
-    if let Some(report) = found.report {
+    if let Some(report) = &found.report {
         result.warnings = report.warnings().iter().map(ToString::to_string).collect();
         // Only a map with keys that are no text could not become a value.
-        result.report = serde_json::to_value(&report).ok();
+        result.report = serde_json::to_value(report).ok();
     }
+    (found.report, found.tensors)
 }
 
 /// The inputs, filled.

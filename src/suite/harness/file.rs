@@ -22,6 +22,8 @@ pub struct SuiteFile {
     pub tables: Vec<Table>,
     /// Its kernels, by name.
     pub kernels: BTreeMap<String, KernelEntry>,
+    /// Keys that were given other values, as [`set`](SuiteFile::set) takes them.
+    pub sets: Vec<String>,
 }
 
 /// A table of cases.
@@ -99,7 +101,7 @@ impl SuiteFile {
 
     fn empty(path: &Path) -> SuiteFile {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        SuiteFile { name, description: String::new(), tables: Vec::new(), kernels: BTreeMap::new() }
+        SuiteFile { name, description: String::new(), tables: Vec::new(), kernels: BTreeMap::new(), sets: Vec::new() }
     }
 
     fn checked(self, path: &Path) -> Result<SuiteFile> {

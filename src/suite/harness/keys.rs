@@ -64,6 +64,16 @@ impl Kind {
         }
     }
 
+    /// The key that says how large a problem is.
+    #[must_use]
+    pub const fn size_key(self) -> Option<&'static str> {
+        match self {
+            Kind::Gemm | Kind::Conv => Some("size"),
+            Kind::Operator => Some("shape"),
+            Kind::Study => None,
+        }
+    }
+
     /// The keys that only these tables have.
     #[must_use]
     pub const fn own_keys(self) -> &'static [Key] {

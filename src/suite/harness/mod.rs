@@ -3,6 +3,7 @@
 //! A [`SuiteFile`] (TOML) becomes a [`Suite`] of [`Case`]s, a [`Selection`] chooses some, a [`Runner`] hands each to a kernel and judges what comes out.
 //! A [`ResultFile`] holds one line of JSON a case ([`record`]), from which [`report`] and [`study_tables`] make everything else.
 
+mod case_text;
 mod cases;
 mod command;
 mod details;
@@ -16,18 +17,25 @@ mod keys;
 mod metrics;
 mod module;
 mod operators;
+mod overrides;
 mod problem;
+mod process;
 pub mod record;
 pub mod report;
 mod results;
 mod rule;
 mod run;
+mod saving;
 mod select;
+pub mod shrink;
 mod study;
 pub mod study_tables;
+mod tensor_files;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+#[cfg(feature = "suite-tests")]
+mod trials;
 mod worker;
 
 pub use {
@@ -40,5 +48,9 @@ pub use {
     operators::{Operator, Pass},
     results::{ResultFile, write_results},
     run::Runner,
+    saving::Saving,
     select::{Selection, Shard},
 };
+
+#[cfg(feature = "suite-tests")]
+pub use trials::run_tests;

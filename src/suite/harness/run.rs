@@ -93,6 +93,8 @@ impl Runner<'_> {
     fn ask(&self, mut worker: Worker, case: &Case, device: &str) -> (CaseResult, Option<Worker>) {
         let (started, timeout) = (Instant::now(), case.timeout.unwrap_or(self.timeout));
         let (outcome, reason) = match worker.ask(&case.name, timeout) {
+            // After an error a GPU may refuse everything else of that process.
+            Answer::Result(result) if result.outcome == CaseOutcome::Error => return (*result, None),
             Answer::Result(result) => return (*result, Some(worker)),
             Answer::Died(how) => (CaseOutcome::Crash, how),
             Answer::Late => (CaseOutcome::Timeout, format!("it did not end within {} s", timeout.as_secs_f64())),

@@ -1,9 +1,10 @@
 //! A process that computes cases for another one: names come in, results go out, a line each.
 //!
 //! Each message on the worker's standard output begins with the byte 0x1e, JSON's record separator: what kernels print stays apart from it. The first message is
-//! `"ready"`. A worker ends when its input does, so that none outlives who asked.
+//! `"ready"`. A worker ends when its input does, and what it started ends with it ([`process`]), so that nothing outlives who asked.
 
 use super::cases::Suite;
+use super::process;
 use super::record::CaseResult;
 use crate::device::Device;
 use std::io::{self, BufRead, BufReader, Write};
@@ -20,6 +21,7 @@ impl Suite {
     /// # Errors
     /// When input or output fails, or a name is none of this suite.
     pub fn serve(&self, device: &Device, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+        process::end_with_input();
         send(&mut output, &"ready")?;
         for name in input.lines() {
             let name = name?;
@@ -49,10 +51,12 @@ pub(crate) enum Answer {
     Late,
 }
 
-/// A worker at the other end of two pipes. It is killed when this is dropped.
+/// A worker at the other end of two pipes. It is ended when this is dropped, with all that it started.
 #[derive(Debug)]
 pub(crate) struct Worker {
     child: Child,
+    /// It has been waited for: its number may be another process's.
+    gone: bool,
     input: ChildStdin,
     messages: Receiver<Vec<u8>>,
 }
@@ -60,6 +64,7 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts a worker and waits until it is ready, for at most `patience`.
     pub(crate) fn start(mut command: Command, patience: Duration) -> io::Result<Worker> {
+        process::lead(&mut command);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(io::Error::other("the worker has no pipes"));
@@ -78,7 +83,7 @@ impl Worker {
                 line.clear();
             }
         });
-        let mut worker = Worker { child, input, messages };
+        let mut worker = Worker { child, gone: false, input, messages };
         match worker.messages.recv_timeout(patience) {
             Ok(_) => Ok(worker),
             Err(_) => Err(io::Error::other(format!("a worker did not start: {}", worker.end()))),
@@ -104,20 +109,30 @@ impl Worker {
     fn end(&mut self) -> String {
         // A moment for a process that is about to end by itself, to learn how.
         for _ in 0..50 {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return words(status);
+            if self.gone || process::has_ended(&mut self.child) {
+                break;
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        "the process had to be killed".to_owned()
+        let by_itself = self.gone || process::has_ended(&mut self.child);
+        match self.finish() {
+            Some(status) if by_itself => words(status),
+            _ => "the process had to be killed".to_owned(),
+        }
+    }
+
+    /// Ends it with all that it started, once.
+    fn finish(&mut self) -> Option<ExitStatus> {
+        if std::mem::replace(&mut self.gone, true) {
+            return None;
+        }
+        process::end(&mut self.child).ok()
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // One that has ended already cannot be killed, and need not be.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.finish();
     }
 }
 

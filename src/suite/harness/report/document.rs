@@ -138,7 +138,7 @@ fn markdown_table(out: &mut String, title: &str, headings: &[String], rows: &[Ve
 }
 
 /// Text from a file with its control characters escaped, so that it can neither break a line nor paint.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 

@@ -14,6 +14,7 @@ mod run;
 mod samples;
 mod trend;
 
+pub(crate) use document::plain;
 pub use run::Run;
 
 use comparison::{Change, Comparison};

@@ -1,0 +1,42 @@
+//! Keys of a suite file that a command line gives other values: `size=3x1x5`, `gemm.size=3x1x5`.
+
+use super::file::{Setting, SuiteFile, Value};
+use super::keys::{Takes, suggestion};
+use crate::error::{Error, Result};
+
+impl SuiteFile {
+    /// Gives a key another value, in one table (`TABLE.KEY=VALUE`) or in every table that knows it (`KEY=VALUE`). A list becomes a list of that value, so that names
+    /// of cases keep their parts. [`Suite::command`](super::Suite::command) repeats it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when there is no such table or key, or the key takes no single value. Whether the value is one of the key's is found when cases are
+    /// made of the file.
+    pub fn set(&mut self, assignment: &str) -> Result<()> {
+        let wrong = |limit: String| Error::InvalidArgument { what: "set", value: assignment.to_owned(), limit };
+        let (place, value) = assignment.split_once('=').ok_or_else(|| wrong("it must be KEY=VALUE or TABLE.KEY=VALUE".to_owned()))?;
+        let (table, name) = place.rsplit_once('.').map_or((None, place), |(table, key)| (Some(table), key));
+        if table.is_some_and(|wanted| self.tables.iter().all(|t| t.name != wanted)) {
+            let near = suggestion(table.unwrap_or_default(), self.tables.iter().map(|t| t.name.as_str()));
+            return Err(wrong(format!("the suite has no such table; {near}")));
+        }
+        let mut found = false;
+        for t in self.tables.iter_mut().filter(|t| table.is_none_or(|wanted| t.name == wanted)) {
+            let Some(key) = t.kind.key(name) else { continue };
+            if !matches!(key.takes, Takes::Axis | Takes::One) || name == "name" {
+                return Err(wrong(format!("`{name}` takes no single value here")));
+            }
+            found = true;
+            match t.settings.iter_mut().find(|s| s.key.name == name) {
+                Some(Setting { value: list @ Value::List(_), .. }) => *list = Value::List(vec![value.to_owned()]),
+                Some(setting) => setting.value = Value::One(value.to_owned()),
+                None => t.settings.push(Setting { key, value: Value::One(value.to_owned()), line: t.line.clone() }),
+            }
+        }
+        if !found {
+            let known = self.tables.iter().flat_map(|t| t.kind.keys()).map(|key| key.name);
+            return Err(wrong(format!("no table of the suite has that key; {}", suggestion(name, known))));
+        }
+        self.sets.push(assignment.to_owned());
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Processes that end together: a worker leads a group that has whatever it starts, and the group ends with it or with who asked for it.
+//!
+//! On Unix a worker is the leader of a process group of its own. Who started it ends the whole group ([`end`]), so that no program of a case that was late is left
+//! behind. The terminal's signals no longer reach such a group; instead a worker ends its group as soon as the pipe that its orders come from is closed at the other
+//! end ([`end_with_input`]): that happens however the other process ends.
+//!
+//! Elsewhere a worker is ended alone. A program that leaves its process group (`setsid`) is out of reach everywhere.
+
+use std::io;
+use std::process::{Child, Command, ExitStatus};
+
+/// Set for a worker whose orders come through a pipe that is open as long as they may come.
+const LED: &str = "HIPVERIFY_SUITE_WORKER";
+
+/// Makes the process that the command starts the leader of its own group.
+pub(crate) fn lead(command: &mut Command) {
+    command.env(LED, "1");
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+}
+
+/// For programs that a worker starts: they lead nothing.
+pub(crate) fn follow(command: &mut Command) {
+    command.env_remove(LED);
+}
+
+/// Whether a child has ended. Unlike `try_wait` this leaves it there, and so its group's number, which is its own, cannot be another's.
+#[cfg(unix)]
+pub(crate) fn has_ended(child: &mut Child) -> bool {
+    // SAFETY: all zeros are a value of this struct of integers and addresses.
+    let mut state: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the address is that of a variable of this type, which lives longer than the call.
+    let found = unsafe { libc::waitid(libc::P_PID, child.id(), &raw mut state, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
+    // SAFETY: the call has filled the field, or left it 0 where no child has ended.
+    found == 0 && unsafe { state.si_pid() } != 0
+}
+
+#[cfg(not(unix))]
+pub(crate) fn has_ended(child: &mut Child) -> bool {
+    matches!(child.try_wait(), Ok(Some(_)))
+}
+
+/// Ends a child that [`lead`]s, with all of its group, and tells how it ended: by itself, where it had done so.
+pub(crate) fn end(child: &mut Child) -> io::Result<ExitStatus> {
+    #[cfg(unix)]
+    if let Ok(group) = i32::try_from(child.id()) {
+        // SAFETY: the call takes any numbers. The child has not been waited for, so no other process has its number, and none but its own descendants that group.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+    // One that has ended cannot be killed, and need not be.
+    let _ = child.kill();
+    child.wait()
+}
+
+/// Ends this process with its group once its standard input is closed at the other end, where another process [`lead`]s it so. What is left to be read does not count:
+/// nobody waits for it any more.
+pub(crate) fn end_with_input() {
+    #[cfg(unix)]
+    if std::env::var_os(LED).is_some() {
+        // Without the thread it ends as the input does, between two cases.
+        let _ = std::thread::Builder::new().name("end with input".to_owned()).spawn(wait_for_the_end);
+    }
+}
+
+#[cfg(unix)]
+fn wait_for_the_end() {
+    let mut input = libc::pollfd { fd: 0, events: 0, revents: 0 };
+    // SAFETY: the address is that of one variable of this type, which lives longer than the call.
+    while unsafe { libc::poll(&raw mut input, 1, -1) } < 0 {
+        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            return;
+        }
+    }
+    // Only a group of its own: one that was not led holds other programs too.
+    // SAFETY: neither call has arguments that matter but the signal; the group is this process's own, which ends with it.
+    if unsafe { libc::getpgrp() == libc::getpid() } {
+        // SAFETY: a process may end its own group, itself included.
+        unsafe { libc::kill(0, libc::SIGKILL) };
+    }
+}

@@ -1,0 +1,44 @@
+//! The tensors of a case as files: what programs under test read, and what failed cases leave behind.
+
+use super::cases::Case;
+use super::guard::Guard;
+use crate::dtype::DType;
+use crate::error::Result;
+use crate::files::{Format, Output, write};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The name of a tensor's file: .npy where NumPy has the format, else .safetensors.
+pub(crate) fn file_name(tensor: &str, dtype: DType) -> (String, Format) {
+    match dtype.numpy_code() {
+        Some(_) => (format!("{tensor}.npy"), Format::Npy),
+        None => (format!("{tensor}.safetensors"), Format::Safetensors),
+    }
+}
+
+/// Writes a tensor into a folder. The name of its file.
+pub(crate) fn write_tensor(folder: &Path, name: &str, guard: &Guard) -> Result<String> {
+    let (file, format) = file_name(name, guard.dtype());
+    let output = Output { name, dtype: guard.dtype(), shape: guard.shape(), bytes: &guard.to_bytes()? };
+    write(&folder.join(&file), format, &output)?;
+    Ok(file)
+}
+
+/// Writes inputs into a folder: the names of their files by their own.
+pub(crate) fn write_inputs(folder: &Path, inputs: &[(&'static str, Guard)]) -> Result<Map<String, Value>> {
+    inputs.iter().map(|(name, guard)| Ok(((*name).to_owned(), write_tensor(folder, name, guard)?.into()))).collect()
+}
+
+/// What `case.json` says of a case; `more` are keys of whoever writes it.
+pub(crate) fn description(case: &Case, more: Value) -> Value {
+    let axes: BTreeMap<&String, &String> = case.axes.iter().map(|(key, value)| (key, value)).collect();
+    let mut out = json!({ "case": case.name, "axes": axes });
+    if let Some(operator) = case.operator() {
+        out["operator"] = operator.described();
+    }
+    if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
+        out.extend(more);
+    }
+    out
+}

@@ -1,0 +1,216 @@
+//! What is kept of a suite's failed cases, how they get smaller, and that nothing which they started is left.
+
+use super::{Folder, Run};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Cases that fail by their rule, one that passes, and one whose program ends its own process.
+const SUITE: &str = "[kernels.crash]\ncommand = ['sh', '-c', 'kill -9 $PPID']\n\
+    [[gemm]]\nsize = ['16x16x64', '4x4x4']\ntype = ['f16', 'bf16']\nrule = 'exact'\nreference_type = 'f32'\nreference = 'f32-fma'\noutput = 'f16'\n\
+    [[gemm]]\nname = 'good'\nsize = '4x4x4'\n\
+    [[gemm]]\nname = 'crash'\nsize = '4x4x4'\nkernel = 'crash'\n";
+
+fn files(folder: &Folder, name: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path(name)).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    names
+}
+
+fn text(folder: &Folder, name: &str) -> String {
+    std::fs::read_to_string(folder.path(name)).unwrap()
+}
+
+#[test]
+#[cfg(unix)]
+fn failed_cases_are_kept_whole() {
+    let folder = Folder::new();
+    folder.put("s.toml", SUITE.as_bytes());
+    let run = folder.run("suite run s.toml --device host --save-on-failure kept --resume r.jsonl");
+    assert_eq!(run.code, 1, "{} {}", run.out, run.err);
+    let results: Vec<Value> = text(&folder, "r.jsonl").lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut failed: Vec<&str> = results.iter().filter(|r| r["ok"] == false).map(|r| r["case"].as_str().unwrap()).collect();
+    failed.sort_unstable();
+    assert!(failed.len() >= 3 && failed.contains(&"gemm/16x16x64/bf16") && !failed.contains(&"good"), "{failed:?}");
+    let expected: Vec<String> = failed.iter().map(|name| name.replace('/', "+")).chain(["suite.json".to_owned()]).collect();
+    assert_eq!(files(&folder, "kept"), expected);
+
+    // NumPy has f16 and not bf16.
+    let own = files(&folder, "kept/gemm+16x16x64+bf16");
+    assert_eq!(own, ["a.safetensors", "b.safetensors", "case.json", "command.txt", "reference.npy", "report.txt", "result.npy"]);
+    let case: Value = serde_json::from_str(&text(&folder, "kept/gemm+16x16x64+bf16/case.json")).unwrap();
+    assert_eq!(
+        (&case["case"], &case["result"]["shape"][1], &case["inputs"]["a"]),
+        (&failed[1].into(), &16.into(), &"a.safetensors".into())
+    );
+    let command = text(&folder, "kept/gemm+16x16x64+bf16/command.txt");
+    assert_eq!(command, "hipverify suite run s.toml --filter =gemm/16x16x64/bf16\n");
+    let report = text(&folder, "kept/gemm+16x16x64+bf16/report.txt");
+    assert!(report.starts_with("fail  gemm/16x16x64/bf16   expected: pass\n") && report.contains("elements differ"), "{report}");
+
+    // The tensors give the verdict again: the number of mismatches is that of the case.
+    let bf16 = results.iter().find(|r| r["case"] == "gemm/16x16x64/bf16").unwrap();
+    let (code, again) =
+        folder.json("compare kept/gemm+16x16x64+bf16/result.npy kept/gemm+16x16x64+bf16/reference.npy --rtol 0 --atol 0 --json");
+    assert_eq!(code, 1);
+    assert!(again.to_string().contains(&format!("\"mismatches\":{}", bf16["report"]["mismatches"])), "{again}");
+
+    assert_eq!(files(&folder, "kept/crash"), ["case.json", "command.txt", "report.txt"]);
+    assert!(text(&folder, "kept/crash/report.txt").contains("There are no tensors"));
+}
+
+#[test]
+fn folders_of_failed_cases_are_bounded_and_not_mixed() {
+    let folder = Folder::new();
+    folder.put("s.toml", SUITE.as_bytes());
+    let gemm = "suite run s.toml --device host --filter gemm/16x16x64";
+    // Two cases have 4096 bytes of inputs, 512 of results and 1024 of references each, and headers.
+    let run = folder.run(&format!("{gemm} --save-on-failure kept --save-limit 8K"));
+    assert_eq!(run.code, 1, "{}", run.err);
+    let [f16, bf16] = ["f16", "bf16"].map(|dtype| format!("kept/gemm+16x16x64+{dtype}"));
+    assert!(files(&folder, &f16).contains(&"a.npy".to_owned()));
+    assert_eq!(files(&folder, &bf16), ["case.json", "command.txt", "report.txt"]);
+    let report = text(&folder, &format!("{bf16}/report.txt"));
+    assert!(report.contains("Its tensors were not saved: they take 5632 bytes") && report.contains("--save-limit"), "{report}");
+
+    folder.put("other.toml", SUITE.replace("4x4x4", "5x5x5").as_bytes());
+    for (line, words) in [
+        (format!("{gemm} --save-on-failure kept"), "kept: is not empty, and failed cases are not mixed with what is there"),
+        (format!("{} --save-on-failure kept --resume r.jsonl", gemm.replace("s.toml", "other.toml")), "kept: is not empty"),
+        (format!("{gemm} --save-on-failure s.toml"), "s.toml"),
+        (format!("{gemm} --save-on-failure x --save-limit 1X"), "unit `X`"),
+    ] {
+        let run = folder.run(&line);
+        assert!(run.code == 2 && run.err.contains(words), "{line}: {} {}", run.code, run.err);
+    }
+    assert_eq!(folder.run(&format!("{gemm} --save-on-failure kept --resume r.jsonl")).code, 1, "a run goes on with its own cases");
+    let run = folder.run(&format!("{gemm} --save-on-failure parts --shard 1/2"));
+    assert_eq!((run.code, files(&folder, "parts")), (1, vec!["shard-1-of-2".to_owned()]), "{}", run.err);
+}
+
+/// Sums of more than 6 products overflow f16, 65504.
+const FAILS: &str = "[defaults]\ntype = 'f16'\ndata = 'constant:100'\n\
+    [[gemm]]\nsize = ['60x33x9', '5x3x2']\n\
+    [[gemm]]\nname = 'fixed'\nsize = '20x3x900'\n\
+    [[conv]]\nsize = '2 1 2 4 4 3 3 8 8 1 1 1 1 1 1 1 1'\n\
+    [[operator]]\noperator = 'sum'\nshape = '100'\ndata = 'constant:10000'\n";
+
+#[test]
+fn failing_sizes_shrink_to_the_smallest() {
+    let folder = Folder::new();
+    folder.put("s.toml", FAILS.as_bytes());
+    let run = folder.run("suite shrink s.toml gemm/60x33x9 --device host");
+    let said = run.lines().join("\n");
+    assert_eq!(run.code, 0, "{said} {}", run.err);
+    let command = "hipverify suite run s.toml --set gemm.size=1x1x7 --filter =gemm/1x1x7";
+    assert!(said.contains("size 1x1x7 of 60x33x9, after") && said.contains("no number of it can be one less"), "{said}");
+    assert!(said.contains("fail 1 of 1 elements differ") && said.contains(command), "{said}");
+    assert!(run.err.contains("1/200"), "progress: {}", run.err);
+
+    // The command is one that works, and fails.
+    let again = folder.run(&format!("{} --device host", command.trim_start_matches("hipverify ")));
+    assert_eq!((again.code, again.out.contains("gemm/1x1x7")), (1, true), "{} {}", again.out, again.err);
+
+    let run = folder.run("suite shrink s.toml conv --device host");
+    let said = run.lines().join("\n");
+    assert!(run.code == 0 && said.contains("--set 'conv.size=2 1 1 1 ") && said.contains("--filter =conv"), "{said} {}", run.err);
+    let run = folder.run("suite shrink s.toml operator --device host");
+    assert!(run.code == 0 && run.out.contains("--set operator.shape=7 "), "{} {}", run.out, run.err);
+    let run = folder.run("suite shrink s.toml fixed --device host --trials 2");
+    assert!(
+        run.code == 0 && run.out.contains("the limit on trials ended the search") && run.out.contains("--filter =fixed"),
+        "{}",
+        run.out
+    );
+    let run = folder.run("suite shrink s.toml gemm/5x3x2 --device host");
+    assert!(run.code == 2 && run.err.contains("`gemm/5x3x2` does not fail: pass"), "{}", run.err);
+}
+
+#[test]
+fn keys_take_other_values_from_the_command_line() {
+    let folder = Folder::new();
+    folder.put("s.toml", b"[[gemm]]\nsize = ['4x4x4', '5x5x5']\ntype = 'f16'\n[[gemm]]\nname = 'other'\nsize = '6x6x6'\n");
+    for (line, words) in [
+        ("suite run s.toml --device host --set size=3x3x3", "PASS 2 of 2 cases"),
+        ("suite run s.toml --device host --set gemm.size=3x3x3 --set type=bf16 --filter gemm/3x3x3", "PASS 1 of 1 cases"),
+        ("suite show s.toml other --set rule=exact", "suite run s.toml --set rule=exact --filter =other"),
+    ] {
+        let run = folder.run(line);
+        assert!(run.code == 0 && run.lines().join("\n").contains(words), "{line}: {} {}", run.out, run.err);
+    }
+    for (set, words) in [
+        ("size", "it must be KEY=VALUE or TABLE.KEY=VALUE"),
+        ("sice=1x1x1", "no table of the suite has that key; did you mean `size`?"),
+        ("gem.size=1x1x1", "no such table; did you mean `gemm`?"),
+        ("limits=1", "`limits` takes no single value"),
+        ("name=x", "`name` takes no single value"),
+        ("size=1x1", "case `gemm/1x1`: size of a gemm cannot be 1x1"),
+    ] {
+        folder.refused(&format!("suite run s.toml --set {set}"), words);
+    }
+}
+
+/// Whether a process is there.
+#[cfg(target_os = "linux")]
+fn runs(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).is_ok_and(|stat| !stat.contains(") Z "))
+}
+
+/// Waits until it is not, for at most some seconds.
+#[cfg(target_os = "linux")]
+fn ends(pid: &str) -> bool {
+    let started = Instant::now();
+    while runs(pid) && started.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    !runs(pid)
+}
+
+/// A program that starts another one, tells its number and waits for it.
+#[cfg(target_os = "linux")]
+const SLEEPS: &str = "[kernels.sleeps]\ncommand = ['sh', '-c', 'sleep 300 & echo $! > \"$NUMBER\".part; mv \"$NUMBER\".part \"$NUMBER\"; wait']\n\
+    [[gemm]]\nsize = '1x1x1'\nkernel = 'sleeps'\n";
+
+#[test]
+#[cfg(target_os = "linux")]
+fn programs_of_a_late_case_end_with_it() {
+    let folder = Folder::new();
+    folder.put("s.toml", SLEEPS.as_bytes());
+    let number = folder.path("number");
+    let run = folder.run_with("suite run s.toml --device host --timeout 3", &[("NUMBER", number.to_str().unwrap())]);
+    assert!(run.code == 1 && run.out.contains("it did not end within 3 s"), "{} {}", run.out, run.err);
+    assert!(ends(&text(&folder, "number")), "the program of the case still runs");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn programs_end_with_the_run_that_asked_for_them() {
+    let folder = Folder::new();
+    folder.put("s.toml", SLEEPS.as_bytes());
+    let number = folder.path("number");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+    run.args(["suite", "run", "s.toml", "--device", "host"]).current_dir(folder.path("")).env("NUMBER", &number);
+    let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while !number.exists() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the case did not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = text(&folder, "number");
+    assert!(runs(&pid), "the program of the case runs");
+    // Nothing that the run could do: what it started notices by itself.
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(ends(&pid), "the program of the case outlives the run");
+}
+
+/// Input that ends at once is no reason to stop: the worker's orders may come from a file.
+#[test]
+fn workers_without_an_asker_end_with_their_last_case() {
+    let folder = Folder::new();
+    folder.put("s.toml", b"[[gemm]]\nsize = '16x16x16'\n");
+    folder.put("names", b"gemm\n");
+    let run: Run = folder.run_on("names", "suite worker s.toml --device host");
+    assert!(run.code == 0 && run.out.contains("\"outcome\":\"pass\""), "{} {}", run.out, run.err);
+}
