@@ -10,7 +10,8 @@ use hipverify::suite::{Kernels, Suite, SuiteFile};
 /// C = A B, a tile of 16 x 16 elements a block; tiles of A and B pass through shared memory.
 const SOURCE: &str = r#"
 extern "C" __global__ void gemm(const float *a, const float *b, float *c, int m, int n, int k) {
-    __shared__ float tile_a[16][16], tile_b[16][16];
+    __shared__ float tile_a[16][16];
+    __shared__ float tile_b[16][16];
     const int x = threadIdx.x, y = threadIdx.y, row = blockIdx.y * 16 + y, column = blockIdx.x * 16 + x;
     float sum = 0.0f;
     for (int first = 0; first < k; first += 16) {

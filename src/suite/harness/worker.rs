@@ -115,14 +115,14 @@ impl Worker {
             std::thread::sleep(Duration::from_millis(20));
         }
         let by_itself = self.gone || process::has_ended(&mut self.child);
-        match self.finish() {
+        match self.end_once() {
             Some(status) if by_itself => words(status),
             _ => "the process had to be killed".to_owned(),
         }
     }
 
     /// Ends it with all that it started, once.
-    fn finish(&mut self) -> Option<ExitStatus> {
+    fn end_once(&mut self) -> Option<ExitStatus> {
         if std::mem::replace(&mut self.gone, true) {
             return None;
         }
@@ -132,7 +132,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.finish();
+        self.end_once();
     }
 }
 

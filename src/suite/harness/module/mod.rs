@@ -65,9 +65,9 @@ impl ModuleKernel {
         let mut pointers: Vec<*mut c_void> =
             slots.chain(std::iter::repeat_n(SLOT * fitted.arguments.len(), PARAMETERS)).map(|at| start.wrapping_add(at).cast()).collect();
         // SAFETY: the runtime reads a pointer for each parameter and as many bytes from each as the parameter has. All parameters together have at most PARAMETERS
-        // bytes; so many pointers follow those of the arguments, and so many bytes the place of each. The addresses are those of the case's buffers, which
-        // live until the stream has been waited for, and which nothing else touches. What the kernel does with them is what is under test: its author asked
-        // for it to be run here, as for a program.
+        // bytes; so many pointers follow those of the arguments, and so many bytes the last argument. The addresses are those of the case's buffers, which live until
+        // the stream has been waited for, and which nothing else touches. What the kernel does with them is what is under test: the suite's author asked for it
+        // to be run here, as for a program.
         unsafe { module.launch_raw(stream, &self.entry.function, fitted.grid, &mut pointers)? };
         Ok(())
     }
