@@ -1205,6 +1205,7 @@ fn golden_results_are_recorded_and_checked() {
         ("check g.toml out", 1, "FAIL w f32[3] other bits: max 3 → 3,"),
         ("check g.toml out", 1, "FAIL 1 of 2 tensors agree with any of g.toml 1 bit for bit"),
         ("check g.toml out --include b", 0, "PASS 1 tensor agrees"),
+        ("check g.toml out --tensor b", 0, "PASS 1 tensor agrees"),
         ("check g.toml out --rule *:rtol=1e-6", 0, "PASS 2 tensors agree with any of g.toml 1 bit for bit, 1 within their tolerance"),
         ("check g.toml out --rule b:rtol=1e-6", 1, "other bits"),
         ("check g.toml out --rule *:rtol=1e-9", 1, "FAIL w f32[3] max 3.000000238418579 where 3 was recorded: "),

@@ -191,12 +191,12 @@ impl Check {
         let path = &self.source.golden;
         let mut golden = Golden::read(path)?;
         let found = self.source.found()?;
-        let known: Vec<String> = golden.0.keys().cloned().collect();
+        let there = golden.0.keys().cloned().collect::<Vec<_>>().join(" ");
         let Some(mut recorded) = golden.0.remove(&found.arch) else {
-            let known = known.join(" ");
-            bail!("{} has no results of {}; it has {known} (--arch chooses, `golden record` adds)", path.display(), found.arch);
+            bail!("{} has no results of {}; it has {there} (--arch chooses, `golden record` adds)", path.display(), found.arch);
         };
-        let asked = |name: &str| !found.left_out.contains(name) && self.source.input.wants(name);
+        let one = self.source.input.tensor.as_deref();
+        let asked = |name: &str| !found.left_out.contains(name) && self.source.input.wants(name) && one.is_none_or(|one| one == name);
         recorded.tensors.retain(|name, _| asked(name));
         let states = check::compare(&recorded, &found.tensors, &|name, entry| self.limits(name, entry))?;
         screen::print(&shown(path, &found, &recorded, &states))?;
