@@ -65,7 +65,8 @@ pub fn run(device: &Device) -> Result<()> {
     let suite = Suite::new(&SuiteFile::open(&path)?, "own_kernel.toml", kernels)?;
     let results: Vec<_> = suite.cases.iter().map(|case| suite.execute(case, device)).collect();
     for result in &results {
-        println!("{:<10} {}   {}", result.outcome.word(), result.case, result.reasons.join("; "));
+        let line = format!("{:<10} {}   {}", result.outcome.word(), result.case, result.reasons.join("; "));
+        println!("{}", line.trim_end());
     }
     ensure!(results.iter().all(|result| result.ok), "not every case ended as expected");
     Ok(())

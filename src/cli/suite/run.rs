@@ -89,7 +89,9 @@ impl Workers<'_> {
         let mut command = Command::new(program);
         command.args(["suite", "worker", &self.source.suite, "--device", device]).env("TMPDIR", self.scratch);
         command.args(self.sets.iter().flat_map(|set| ["--set", set.as_str()]));
-        command.args(self.saving.into_iter().flat_map(Saving::arguments));
+        if let Some(saving) = self.saving {
+            command.arg("--save-on-failure").arg(saving.folder()).args(["--save-limit", &saving.limit().to_string()]);
+        }
         // Processes that each took every core would be in each other's way.
         if self.jobs > 1 && std::env::var_os("RAYON_NUM_THREADS").is_none() {
             let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(self.jobs);

@@ -130,9 +130,16 @@ impl Saving {
         Ok(self.limit.saturating_sub(used))
     }
 
-    /// The words of a command line that hand this on to another process of the program.
-    pub(crate) fn arguments(&self) -> [std::ffi::OsString; 4] {
-        ["--save-on-failure".into(), self.folder.clone().into(), "--save-limit".into(), self.limit.to_string().into()]
+    /// The folder, from the root, for another process that keeps cases [`within`](Saving::within) it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The most bytes of all tensors together.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.limit
     }
 }
 
