@@ -937,6 +937,7 @@ fn results_are_checked_from_their_operands() {
         "fill x.npy --dtype f16 --shape 8 --gen constant:1",
         "fill w.npy --dtype f16 --shape 3 --gen constant:1",
         "fill y.npy --dtype f16 --shape 6 --gen constant:3",
+        "fill old.npy --dtype f32 --shape 32,32 --gen uniform:500,600",
     ] {
         assert_eq!(folder.run(line).code, 0, "{line}");
     }
@@ -952,6 +953,15 @@ fn results_are_checked_from_their_operands() {
         ("gemm a.npy b.npy d.npy --bias bias.npy", 1, "FAIL"),
         ("gemm a.npy b.npy d.npy --relu", 1, "FAIL"),
         ("gemm a.npy b.npy d.npy --freivalds", 0, "PASS  32 rows agree   by Freivalds' check with 8 vectors"),
+        ("gemm a.npy b.npy d.npy --earlier old.npy", 0, "; the earlier output: would fail"),
+        ("gemm a.npy b.npy d.npy --earlier d.npy", 3, "warning    the earlier output would have passed as well"),
+        (
+            "gemm a.npy b.npy old.npy --c c.npy --beta 0 --earlier old.npy",
+            1,
+            "1,024 of 1,024 elements beyond their bounds hold the earlier output",
+        ),
+        ("gemm a.npy b.npy d.npy --freivalds --earlier d.npy", 3, "the earlier output would have passed as well"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --earlier y.npy", 3, "the earlier output would have passed as well"),
         ("gemm a.npy b.npy d.npy --max-work 1000 --arch gfx908", 0, "by Freivalds' check"),
         ("gemm a.npy b.npy d.npy --freivalds 3 --alpha 1.01", 1, "FAIL  32 of 32 rows differ   by Freivalds' check with 3 vectors"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --arch gfx942", 0, "bit-exact  yes: gfx942 f16, channels first"),
@@ -972,6 +982,8 @@ fn results_are_checked_from_their_operands() {
     for (line, words) in [
         ("gemm a.npy a.npy d.npy", "d.npy: operand B: shape [32, 256] does not match [256, 32]"),
         ("gemm a.npy b.npy d.npy --confidence 1", "confidence cannot be 1: "),
+        ("gemm a.npy b.npy d.npy --earlier c.npy", "d.npy: the earlier output: expected dtype f32, found f16"),
+        ("gemm a.npy b.npy d.npy --earlier bias.npy", "d.npy: the earlier output: shape [32] does not match [32, 32]"),
         ("gemm a.npy b.npy d.npy --split-k 0", "--split-k"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds", "Freivalds' check, which takes one matrix product"),
         ("conv x.npy w.npy y.npy --param 1,1,1", "--param"),

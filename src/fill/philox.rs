@@ -1,7 +1,7 @@
 //! Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel random numbers: as easy as 1, 2, 3", 2011).
 //!
 //! [`block`] is the definition; [`words`] computes many consecutive blocks: by `avx512.rs` where it may, else 16 at a time in
-//! a form that the compiler vectorises: every 32-bit word sits in a 64-bit lane, whose upper half may hold rubbish until the
+//! a form that the compiler vectorises: every 32-bit word sits in a 64-bit lane, whose upper half may hold any bits until the
 //! end because the 32x32 multiply ignores it.
 
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! How far a comparison is, on a terminal: share, rate, time left.
 //!
 //! The share counts the data of all tensors once, however often they are read: what the tensors that have ended hold, and of the one that is compared the part
-//! of its planned reads that is done. A thread of its own looks ten times a second; where no terminal is, there is none.
+//! of its planned reads that is done. A thread of its own draws ten times a second; without a terminal there is no such thread.
 
 use crate::cli::screen;
 use crate::files::Tensor;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long nothing is shown, and between two looks.
+/// How long nothing is shown, and the time between two drawings.
 const PATIENCE: Duration = Duration::from_millis(500);
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -105,8 +105,7 @@ fn show(state: &Mutex<State>, wait: impl Fn(Duration) -> bool) {
     let total = state.lock().unwrap_or_else(PoisonError::into_inner).total;
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_elapsed(started.elapsed());
     let style = |template: &str| ProgressStyle::with_template(template).map(|style| style.progress_chars("=> "));
-    let (Ok(counted), Ok(waiting)) = (style("compare  [{bar:20}] {percent:>3} %  {msg}  {eta} left"), style("{spinner} {msg}  {elapsed}"))
-    else {
+    let (Ok(counted), Ok(waiting)) = (style("compare  [{bar:20}] {percent:>3} %  {msg}"), style("{spinner} {msg}  {elapsed}")) else {
         return;
     };
     loop {
@@ -114,7 +113,7 @@ fn show(state: &Mutex<State>, wait: impl Fn(Duration) -> bool) {
         match shown {
             Shown::Comparing { done, read } => {
                 bar.set_style(counted.clone());
-                bar.set_message(rate(read, started.elapsed()));
+                bar.set_message(format!("{}{}", rate(read, started.elapsed()), rest(done, total, started.elapsed())));
                 bar.set_position(done);
             }
             other => {
@@ -132,6 +131,16 @@ fn show(state: &Mutex<State>, wait: impl Fn(Duration) -> bool) {
 /// Bytes a second, since the beginning.
 fn rate(bytes: u64, time: Duration) -> String {
     format!("{} GB/s", screen::number(bytes as f64 / time.as_secs_f64().max(1e-9) / 1e9, 3))
+}
+
+/// How long the rest takes if it goes on as it went; nothing before anything is done.
+fn rest(done: u64, total: u64, time: Duration) -> String {
+    let seconds = time.as_secs_f64() * total.saturating_sub(done) as f64 / done as f64;
+    match seconds.ceil() {
+        _ if done == 0 => String::new(),
+        s if s < 120.0 => format!("  {s} s left"),
+        s => format!("  {} min left", (s / 60.0).ceil()),
+    }
 }
 
 /// Bytes of a tensor's elements, if it can be read.
@@ -166,6 +175,15 @@ mod tests {
         compare(&second);
         assert_eq!(shown(), Shown::Explaining, "all planned reads of the last tensors are done");
         assert_eq!(rate(3_000_000_000, Duration::from_secs(2)), "1.5 GB/s");
+        for (done, total, seconds, words) in [
+            (0, 100, 9, ""),
+            (1, 100, 1, "  99 s left"),
+            (25, 100, 100, "  5 min left"),
+            (60, 100, 3, "  2 s left"),
+            (100, 100, 3, "  0 s left"),
+        ] {
+            assert_eq!(rest(done, total, Duration::from_secs(seconds)), words, "{done} of {total} after {seconds} s");
+        }
     }
 
     #[test]

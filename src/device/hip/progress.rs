@@ -2,7 +2,7 @@
 //!
 //! An operation is counted twice, before it is enqueued and after; a wait that began at a count `n` and is over raises `finished` to `n`.
 //! Invariant: once an operation has been enqueued, `finished < enqueued` until a wait that began after that is over. With one count a
-//! wait of another thread that begins between the count and the call would end the business of work that it has not seen.
+//! wait of another thread that begins between the count and the call would mark work as done that it has not seen.
 
 use crate::device::sync::atomic::{AtomicU64, Ordering};
 

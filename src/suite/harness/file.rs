@@ -1,4 +1,4 @@
-//! A suite as it stands in a file: tables of keys and values, each with its line. What values mean is the business of [`cases`](super::cases).
+//! A suite as it stands in a file: tables of keys and values, each with its line. [`cases`](super::cases) says what values mean.
 //!
 //! Invariants: keys are known ones and take what the table of [`keys`](super::keys) says; tables have distinct names; what an included file defines comes first;
 //! keys keep the order of the file, those of `[defaults]` after a table's own.
