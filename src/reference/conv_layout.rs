@@ -86,11 +86,10 @@ impl ConvLayout {
             let channel = axes.iter().position(|&a| a == Axis::Channel).ok_or_else(fail)?;
             axes.insert(if role == Role::Filter { 0 } else { channel }, Axis::Group);
         }
-        let layout = ConvLayout { role, axes };
-        let dims = layout.spatial_dims();
-        let complete = layout.axes.contains(&Axis::Outer) && layout.axes.contains(&Axis::Channel);
-        let last_ones = (3 - dims..3).all(|d| layout.axes.contains(&Axis::Space(d)));
-        if complete && dims > 0 && last_ones { Ok(layout) } else { Err(fail()) }
+        let dims = axes.iter().filter(|axis| matches!(axis, Axis::Space(_))).count();
+        let complete = axes.contains(&Axis::Outer) && axes.contains(&Axis::Channel);
+        let last_ones = (3 - dims..3).all(|d| axes.contains(&Axis::Space(d)));
+        if complete && dims > 0 && last_ones { Ok(ConvLayout { role, axes }) } else { Err(fail()) }
     }
 
     /// The layout with the group first and the channels last (`gnhwc`, `gkyxc`), CK's default; `dims` from 1 to 3.
@@ -193,6 +192,8 @@ mod tests {
             (Role::Input, "nkhw", "k belongs to the output"),
             (Role::Filter, "nchw", "letters of an image"),
             (Role::Filter, "", "empty"),
+            (Role::Filter, "c", "one axis"),
+            (Role::Input, "gc", "two axes"),
         ] {
             let error = ConvLayout::parse(role, name).expect_err(why).to_string();
             assert!(error.contains("each of `"), "{error}");
