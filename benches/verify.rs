@@ -1,6 +1,6 @@
 //! Speed of the comparison on every device that opens, as a share of the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [PAIR ...] [--quick]`: a pair is `f16` or `f16:f32`. The default is 2^26 elements on the host and 2^30 (2^28
+//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [--quick]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`. The default is 2^26 elements on the host and 2^30 (2^28
 //! on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
 //! kinds. Then layouts, what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
@@ -63,7 +63,8 @@ fn main() -> Result<(), Error> {
     let wanted = arguments.iter().find_map(|a| a.parse::<usize>().ok());
     let asked: Vec<(DType, DType)> = arguments.iter().filter_map(|a| pair(a)).collect();
     let kinds = if arguments.iter().any(|a| a == "--quick") { &KINDS[1..3] } else { &KINDS[..] };
-    for device in Device::all() {
+    let named: Vec<Device> = arguments.iter().filter_map(|a| Device::open(a).ok()).collect();
+    for device in if named.is_empty() { Device::all() } else { named } {
         let gpu = device.kind() != DeviceKind::Host;
         // Large enough that beginning and ending count for little; on a small GPU less.
         let n = wanted.unwrap_or(match gpu {
@@ -143,7 +144,7 @@ fn asked() -> [(&'static str, Options); 4] {
         ("counts and maxima", Options::counts().explain(Explain::Never)),
         ("all metrics", never()),
         ("with histograms", never().histograms(true)),
-        ("all metrics, explained", Options::default().explain(Explain::Always)),
+        ("all metrics, explained", Options::default().explain(Explain::Always).cause(false)),
     ]
 }
 

@@ -1,24 +1,23 @@
 //! Do the bounds of `verify::bound` hold, and are they tight? Measured on random products.
 //!
-//! `cargo run --release --example bounds [-- SECONDS]`
+//! `cargo run --release --example bounds [-- SECONDS [DEVICE [SIDE]]]`: on the host, with results of 192 x 192, or on `gpu:0`, with as many rows and columns as are asked for.
 //!
 //! Correct results of many arithmetics, formats and ranges are checked as `hipverify check gemm` does: no element may lie beyond its bound. The bound is tight when the
-//! largest ratio of error to bound in a tensor is not small: the median over tensors is printed. One line a combination, and the totals.
+//! largest ratio of error to bound in a tensor is not small: the median over tensors is printed. Each element beyond its bound is reported, then the totals; the last line has the
+//! number of elements of the mode and range that had fewest.
 
 use anyhow::{Result, ensure};
 use hipverify::check::Check;
-use hipverify::device::{Layout, TensorMut};
 use hipverify::dtype::{Overflow, Rounding};
 use hipverify::fill::FillUniformRand;
 use hipverify::matrix_core::{Arch, Model};
 use hipverify::reference::{Accumulate, Gemm};
+use hipverify::suite::Guard;
 use hipverify::verify::bound::Confidence;
-use hipverify::{DType, Device, DeviceMem, TensorRef};
+use hipverify::{DType, Device, DeviceMem};
+use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-
-/// Rows and columns of a result.
-const SIDE: usize = 192;
 
 /// Values of operands: uniform, powers of two whose exponents are uniform, or constant.
 #[derive(Clone, Copy, Debug)]
@@ -31,26 +30,30 @@ enum Data {
 const DATA: [Data; 5] = [Data::Uniform(-1.0, 1.0), Data::Uniform(0.0, 1.0), Data::Uniform(-24.0, 24.0), Data::Binades(6.0), Data::Constant];
 
 fn main() -> Result<()> {
-    let seconds = std::env::args().nth(1).map_or(Ok(20), |text| text.parse::<u64>())?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let seconds = arguments.first().map_or(Ok(20), |text| text.parse::<u64>())?;
+    let device = Device::open(arguments.get(1).map_or("host", String::as_str))?;
+    let side = arguments.get(2).map_or(Ok(192), |text| text.parse::<usize>())?;
+    println!("{device}, results of {side} x {side}");
     let end = Instant::now() + Duration::from_secs(seconds);
     let mut totals: BTreeMap<(&str, String), (u64, u64, Vec<f64>)> = BTreeMap::new();
-    let cases = cases()?;
+    let (cases, lacking): (Vec<Case>, Vec<Case>) = cases()?.into_iter().partition(|case| runs_on(&device, case));
+    lacking.iter().for_each(|(accumulate, dtypes, _)| println!("left out: {accumulate} of {dtypes:?}, which this device has no code for"));
+    let mut seen = vec![[0_u64; DATA.len()]; cases.len()];
     let mut round = 0;
     while round == 0 || Instant::now() < end {
         for (number, &(accumulate, dtypes, arch)) in cases.iter().enumerate() {
             // One kind of data and one k a round, so that a short run sees something of all.
-            let data = DATA[(number + round) % DATA.len()];
+            let which = (number + round) % DATA.len();
+            let data = DATA[which];
             let k = [16, 64, 256, 1024][(number / 3 + round) % 4];
-            let [a, b] = [0, 1].map(|which| operand(data, dtypes[which], SIDE * k, (2 * round + which) as u32));
-            let [a, b] = [a?, b?];
-            let tensor = |bytes, dtype, shape: [usize; 2]| TensorRef::from_host_bytes(bytes, dtype, Layout::contiguous(&shape)?);
-            let (a, b) = (tensor(&a, dtypes[0], [SIDE, k])?, tensor(&b, dtypes[1], [k, SIDE])?);
+            let a = operand(&device, data, dtypes[0], [side, k], 2 * round as u32)?;
+            let b = operand(&device, data, dtypes[1], [k, side], 2 * round as u32 + 1)?;
+            let (a, b) = (a.tensor()?, b.tensor()?);
             for output in [DType::F32, DType::F16, DType::Bf16] {
-                let mut bytes = vec![0; SIDE * SIDE * output.unit_bytes()];
-                let layout = Layout::contiguous(&[SIDE, SIDE])?;
-                let mut d = TensorMut::from_host_bytes(&mut bytes, output, layout.clone())?;
-                Gemm::new(accumulate).run(&a, &b, &mut d)?;
-                let d = TensorRef::from_host_bytes(&bytes, output, layout)?;
+                let mut result = Guard::new(&device, output, &[side, side])?;
+                Gemm::new(accumulate).run(&a, &b, &mut result.tensor_mut()?)?;
+                let d = result.tensor()?;
                 // Constant operands round one way: no mean of zero.
                 let confidences: &[(&str, Confidence)] = match data {
                     Data::Constant => &[("worst case", Confidence::WorstCase)],
@@ -64,6 +67,7 @@ fn main() -> Result<()> {
                     let report = check.run()?.report;
                     let (elements, beyond, ratios) = totals.entry((name, output.to_string())).or_default();
                     *elements += report.elements as u64;
+                    seen[number][which] += report.elements as u64;
                     *beyond += report.mismatches;
                     ratios.push(report.worst.as_ref().map_or(0.0, |w| w.ratio));
                     if report.mismatches > 0 {
@@ -84,6 +88,8 @@ fn main() -> Result<()> {
         );
         beyond += over;
     }
+    let fewest = seen.iter().flatten().min().unwrap_or(&0);
+    println!("{} modes, {} ranges, {round} rounds: at least {fewest} elements of each mode in each range", cases.len(), DATA.len());
     ensure!(beyond == 0, "a bound does not hold");
     Ok(())
 }
@@ -105,24 +111,40 @@ fn cases() -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Values of a format, as bytes.
-fn operand(data: Data, dtype: DType, n: usize, stream: u32) -> Result<Vec<u8>> {
+/// Whether the device has code for an arithmetic and these formats.
+fn runs_on(device: &Device, &(accumulate, dtypes, _): &Case) -> bool {
+    let run = || -> Result<()> {
+        let [a, b] = dtypes.map(|dtype| Guard::new(device, dtype, &[16, 16]));
+        let mut d = Guard::new(device, DType::F32, &[16, 16])?;
+        Ok(Gemm::new(accumulate).run(&a?.tensor()?, &b?.tensor()?, &mut d.tensor_mut()?)?)
+    };
+    run().is_ok()
+}
+
+/// A matrix of these values.
+fn operand(device: &Device, data: Data, dtype: DType, shape: [usize; 2], stream: u32) -> Result<Guard> {
+    let n = shape[0] * shape[1];
     let (low, high) = match data {
         Data::Uniform(low, high) => (low, high),
         Data::Binades(_) | Data::Constant => (-1.0, 1.0),
     };
     let mut wide = DeviceMem::<f32>::new(&Device::host(), n)?;
     wide.fill(&FillUniformRand::new(low, high).seed(2026).stream(stream))?;
-    let mut bytes = vec![0; n * dtype.unit_bytes()];
     let wide = wide.to_vec()?;
-    for (i, &x) in wide.iter().enumerate() {
-        let value = match data {
-            Data::Uniform(..) => f64::from(x),
-            // The sign and the significand from one draw, the exponent from its neighbour.
-            Data::Binades(most) => f64::from(x) * (most * f64::from(wide[(i + 1) % n])).exp2(),
-            Data::Constant => f64::from(wide[0]),
-        };
-        dtype.store_bits(&mut bytes, i, dtype.encode(value, Rounding::NearestEven, Overflow::Saturate));
-    }
-    Ok(bytes)
+    let value = |i: usize| match data {
+        Data::Uniform(..) => f64::from(wide[i]),
+        // The sign and the significand from one draw, the exponent from its neighbour.
+        Data::Binades(most) => f64::from(wide[i]) * (most * f64::from(wide[(i + 1) % n])).exp2(),
+        Data::Constant => f64::from(wide[0]),
+    };
+    const PART: usize = 1 << 14;
+    let mut bytes = vec![0; n * dtype.unit_bytes()];
+    bytes.par_chunks_mut(PART * dtype.unit_bytes()).enumerate().for_each(|(part, bytes)| {
+        for i in 0..bytes.len() / dtype.unit_bytes() {
+            dtype.store_bits(bytes, i, dtype.encode(value(part * PART + i), Rounding::NearestEven, Overflow::Saturate));
+        }
+    });
+    let mut matrix = Guard::new(device, dtype, &shape)?;
+    matrix.copy_from_bytes(&bytes)?;
+    Ok(matrix)
 }

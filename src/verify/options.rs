@@ -30,7 +30,7 @@ pub struct Options {
     /// How many elements may fail before the tensor does.
     pub allowed: AllowedMismatches,
     /// Whether displacements of the reference are tried after a pass that can be trusted so far, see [`Power`](super::Power). Each costs a comparison of a million elements,
-    /// of all where these show nothing.
+    /// of all where these show nothing, which is done until one passes.
     pub power: bool,
     /// Whether the likely [cause](super::Diagnosis) of a failure is looked for, where failures are explained. That reads up to a million elements on the host,
     /// of larger tensors some. Reports of [graphs](super::Recorded) have none: their tensors may have been written since.

@@ -17,6 +17,8 @@ pub struct Test {
 pub enum On {
     /// GPUs. It compares them with the host.
     Gpus,
+    /// GPUs for which kernels can be compiled at run time: not those of NVIDIA.
+    Compiling,
     /// GPUs and the host: it compares each with a definition.
     All,
     /// GPUs with the matrix cores of AMD, of the stand-in's all of them.

@@ -60,6 +60,7 @@ impl Target {
     pub fn runs(&self, on: On) -> bool {
         match on {
             On::Gpus => self.is_gpu() && self.first,
+            On::Compiling => self.runs(On::Gpus) && self.device.kind() == DeviceKind::Amd,
             On::All => self.first,
             On::MatrixCores => self.matrix_cores().is_some() && !self.repeated,
             On::NoMatrixCores => self.first && self.matrix_cores().is_none(),

@@ -74,9 +74,12 @@ impl Worker {
             let mut output = BufReader::new(output);
             let mut line = Vec::new();
             while matches!(output.read_until(b'\n', &mut line), Ok(n) if n > 0) {
-                match line.iter().rposition(|&byte| byte == SEPARATOR) {
-                    Some(at) if sender.send(line.split_off(at + 1)).is_err() => return,
-                    _ => {}
+                if let Some(at) = line.iter().rposition(|&byte| byte == SEPARATOR) {
+                    let message = line.split_off(at + 1);
+                    line.truncate(at);
+                    if sender.send(message).is_err() {
+                        return;
+                    }
                 }
                 // What a kernel printed; that it cannot be shown is no reason to stop.
                 let _ = io::stderr().write_all(&line);

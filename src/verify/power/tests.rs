@@ -174,7 +174,8 @@ fn a_sample_that_shows_nothing_is_not_the_last_word() {
     for (shape, mutation) in [(&[SAMPLE + 4096][..], Mutation::ColumnsShifted), (&[SAMPLE / 4096 + 1, 4096], Mutation::RowsShifted)] {
         let on = Options::counts().power(true);
         assert!(power(&data, shape, [0.0, 0.5], &on).0.found.contains(&mutation), "{mutation}");
-        assert!(power(&data, shape, [0.0, 1.5], &on).0.missed.contains(&mutation), "{mutation}");
+        // One is enough, and costs a whole comparison.
+        assert_eq!(power(&data, shape, [0.0, 1.5], &on).0.missed, [mutation]);
     }
 }
 
