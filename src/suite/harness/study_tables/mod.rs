@@ -1,8 +1,8 @@
 //! The tables of the fp16 study of 2022 from a run, each figure beside the published one with the difference.
 //!
 //! A run has a case a test: axes `configuration`, `range`, `kernel`, `validator`, `arch`, `variant`, and the metrics of the study's line. Where the text does not say what a
-//! figure is a mean of, the table's note does; that was found with the lines that the study kept. Three things follow the study's figures rather than its
-//! text: a test whose metric is infinite is left out of means and maxima; the largest maxEpsilonDiff of r4 and r5, and whether it is at most 1, are in the spacing
+//! figure is a mean of, the table's note does; that was found with the lines that the study kept, and with a run of all tests of r0. Four things follow the study's figures
+//! rather than its text: a figure is made of numbers as the lines print them, relative ones with two digits; a test whose metric is infinite is left out of means and maxima; the largest maxEpsilonDiff of r4 and r5, and whether it is at most 1, are in the spacing
 //! above a power of two, where the line has the one below.
 //!
 //! The histograms of sections 2.5 and 3 are computed anew, from the replay.
@@ -60,7 +60,38 @@ enum Statistic {
     PassRate,
 }
 
+/// In which order partial sums are added, where float atomics add them in any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Ascending, as a run has them.
+    Ascending,
+    /// Each element in the order that brings it nearest to the validator's.
+    Nearest,
+    /// Each element in the order that brings it farthest from it.
+    Farthest,
+}
+
+impl Order {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Order::Ascending => "",
+            Order::Nearest => "nearest_",
+            Order::Farthest => "farthest_",
+        }
+    }
+}
+
 impl Metric {
+    /// A number as the study's lines print it.
+    fn printed(self, x: f64) -> f64 {
+        let text = match self {
+            Metric::Epsilon => format!("{x:.1}"),
+            Metric::Absolute => format!("{x:.6}"),
+            Metric::Relative | Metric::RelativeOld | Metric::Rms => format!("{x:.1e}"),
+        };
+        text.parse().unwrap_or(x)
+    }
+
     /// The name in the study, and that of a case's metric.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
@@ -112,12 +143,12 @@ impl<'a> Tests<'a> {
     }
 
     /// The figure of a column; `None` where a group that it is a mean of has no test.
-    fn figure(&self, column: &Column, row: &Row) -> Option<f64> {
+    fn figure(&self, column: &Column, row: &Row, order: Order) -> Option<f64> {
         let groups = column.ranges.iter().flat_map(|range| column.combinations.iter().map(move |&combination| (*range, combination)));
         let values: Option<Vec<Vec<f64>>> = groups
             .map(|(range, combination)| {
                 let tests = self.group(column.arch, range, combination);
-                let values: Vec<f64> = tests.filter_map(|case| value(case, row, range)).collect();
+                let values: Vec<f64> = tests.filter_map(|case| value(case, row, range, order)).collect();
                 (!values.is_empty()).then_some(values)
             })
             .collect();
@@ -153,17 +184,22 @@ fn named(case: &CaseResult, name: &str) -> Option<f64> {
     case.metrics.iter().find(|metric| metric.name == name).map(|metric| metric.value)
 }
 
+/// A metric by its name in an order of partial sums; tests without partial sums have one value for all.
+fn in_order(case: &CaseResult, name: &str, order: Order) -> Option<f64> {
+    named(case, &format!("{}{name}", order.prefix())).or_else(|| named(case, name))
+}
+
 /// The value of a test for a row.
-fn value(case: &CaseResult, row: &Row, range: &str) -> Option<f64> {
-    let printed = named(case, row.metric.names().1)?;
+fn value(case: &CaseResult, row: &Row, range: &str, order: Order) -> Option<f64> {
+    let printed = row.metric.printed(in_order(case, row.metric.names().1, order)?);
     let away_from_zero = row.statistic == Statistic::Most && (range == "r4" || range == "r5");
     let usual = row.metric == Metric::Epsilon && (row.statistic == Statistic::PassRate || away_from_zero);
-    Some(if usual { in_usual_spacing(case, printed) } else { printed })
+    Some(if usual { in_usual_spacing(case, printed, order) } else { printed })
 }
 
 /// maxEpsilonDiff in the spacing of f16 above a power of two: half of what the line has where the smaller value is one.
-fn in_usual_spacing(case: &CaseResult, printed: f64) -> f64 {
-    let (Some(val), Some(kern)) = (named(case, "max_eps_val"), named(case, "max_eps_kern")) else { return printed };
+fn in_usual_spacing(case: &CaseResult, printed: f64, order: Order) -> f64 {
+    let (Some(val), Some(kern)) = (in_order(case, "max_eps_val", order), in_order(case, "max_eps_kern", order)) else { return printed };
     let least = val.abs().min(kern.abs());
     // Up to 2^-14 all spacings are the same.
     let power_of_two = least > 2f64.powi(-14) && least.is_finite() && least.to_bits() & ((1 << 52) - 1) == 0;
@@ -211,12 +247,20 @@ fn drawn(table: &Table, tests: &Tests<'_>) -> String {
     out += &line("", table.columns.iter().map(|column| column.name.to_owned()));
     out += &line("tests a group, of 107", table.columns.iter().map(count));
     for row in table.rows {
-        let found: Vec<Option<f64>> = table.columns.iter().map(|column| tests.figure(column, row)).collect();
+        let figures = |order| -> Vec<Option<f64>> { table.columns.iter().map(|column| tests.figure(column, row, order)).collect() };
+        let found = figures(Order::Ascending);
         let name = format!("{} {}", row.metric.names().0, row.statistic.word());
         out += &line(&name, row.figures.iter().map(|&figure| figure.to_owned()));
         let pairs = || found.iter().zip(row.figures);
         out += &line("  this run", pairs().map(|(x, figure)| x.map_or("-".to_owned(), |x| like(x, figure))));
         out += &line("  difference", pairs().map(|(x, figure)| x.map_or("-".to_owned(), |x| difference(x, figure))));
+        for (name, order) in [("  nearest order", Order::Nearest), ("  farthest order", Order::Farthest)] {
+            let other = figures(order);
+            // Rows that no order changes need none.
+            if other != found {
+                out += &line(name, other.iter().zip(row.figures).map(|(x, figure)| x.map_or("-".to_owned(), |x| like(x, figure))));
+            }
+        }
     }
     out
 }
@@ -406,12 +450,43 @@ mod tests {
             (Statistic::PassRate, 100.0 * 4.0 / 6.0, "of all six tests; overflow does not pass"),
         ] {
             let row = Row { metric: Metric::Epsilon, statistic, figures: &[] };
-            assert_eq!(tests.figure(&COLUMN, &row), Some(expected), "{reason}");
+            assert_eq!(tests.figure(&COLUMN, &row, Order::Ascending), Some(expected), "{reason}");
         }
         let row = Row { metric: Metric::Rms, statistic: Statistic::Mean, figures: &[] };
-        assert_eq!(tests.figure(&COLUMN, &row), None, "no test has that metric");
+        assert_eq!(tests.figure(&COLUMN, &row, Order::Ascending), None, "no test has that metric");
         assert_eq!(tests.within(Metric::Epsilon, "r5", 2.0), (4, 7));
         assert_eq!((tests.largest(Metric::Epsilon, "r5"), tests.largest(Metric::Epsilon, "r4")), (Some(1e6), None));
+    }
+
+    /// The largest maxRelDiff of r0 on MI200: 226.5, 85.7 and 17.5 are printed with two digits, of which the text has the mean.
+    #[test]
+    fn figures_are_of_printed_numbers_and_orders_bound_them() {
+        let relative = |combination, value: f64, more: &[(&str, f64)]| {
+            let metrics: Vec<(&str, f64)> = [("max_rel", value), ("max_eps", 1.0)].into_iter().chain(more.iter().copied()).collect();
+            test("gfx90a", "r5", combination, &metrics)
+        };
+        let orders = [("nearest_max_rel", 12.34), ("farthest_max_rel", 300.0)];
+        let run = run(vec![relative(ALL[0], 226.5, &[]), relative(ALL[1], 85.714, &orders), relative(ALL[2], 17.5, &[])]);
+        let row = Row { metric: Metric::Relative, statistic: Statistic::Most, figures: &["111.33"] };
+        for (order, expected) in [
+            (Order::Ascending, (230.0 + 86.0 + 18.0) / 3.0),
+            (Order::Nearest, (230.0 + 12.0 + 18.0) / 3.0),
+            (Order::Farthest, (230.0 + 300.0 + 18.0) / 3.0),
+        ] {
+            assert_eq!(Tests::of(&run).figure(&COLUMN, &row, order), Some(expected), "{order:?}");
+        }
+        for (metric, x, printed) in [
+            (Metric::Rms, 1.3533e-5, 1.4e-5),
+            (Metric::Absolute, 0.0390625, 0.039062),
+            (Metric::Epsilon, 2780.0, 2780.0),
+            (Metric::Rms, f64::INFINITY, f64::INFINITY),
+        ] {
+            assert_eq!(metric.printed(x), printed, "{metric:?}");
+        }
+        let text = tables(&run).unwrap();
+        let rows: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let shown = |row: &str| rows.iter().any(|found| found == row);
+        assert!(shown("nearest order - - 8.67E+01") && shown("farthest order - - 1.83E+02"), "{text}");
     }
 
     #[test]
