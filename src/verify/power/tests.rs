@@ -175,7 +175,12 @@ fn a_sample_that_shows_nothing_is_not_the_last_word() {
         let on = Options::counts().power(true);
         assert!(power(&data, shape, [0.0, 0.5], &on).0.found.contains(&mutation), "{mutation}");
         // One is enough, and costs a whole comparison.
-        assert_eq!(power(&data, shape, [0.0, 1.5], &on).0.missed, [mutation]);
+        let missed = power(&data, shape, [0.0, 1.5], &on).0.missed;
+        let displaced: Vec<Mutation> = missed
+            .into_iter()
+            .filter(|m| matches!(m, Mutation::RowsShifted | Mutation::ColumnsShifted | Mutation::Transposed | Mutation::Reversed))
+            .collect();
+        assert_eq!(displaced, [mutation]);
     }
 }
 
