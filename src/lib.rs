@@ -1,8 +1,10 @@
 // The README is the first page. Its relative links lead to the packed crate's files: the first definition of a label counts.
 //! [docs/causes.md]: https://docs.rs/crate/hipverify/latest/source/docs/causes.md
 //! [docs/formats.md]: https://docs.rs/crate/hipverify/latest/source/docs/formats.md
+//! [docs/golden.md]: https://docs.rs/crate/hipverify/latest/source/docs/golden.md
 //! [docs/numerics.md]: https://docs.rs/crate/hipverify/latest/source/docs/numerics.md
 //! [docs/nvidia.md]: https://docs.rs/crate/hipverify/latest/source/docs/nvidia.md
+//! [docs/operators.md]: https://docs.rs/crate/hipverify/latest/source/docs/operators.md
 //! [docs/program.md]: https://docs.rs/crate/hipverify/latest/source/docs/program.md
 //! [docs/program.md#without-a-reference]: https://docs.rs/crate/hipverify/latest/source/docs/program.md#without-a-reference
 //! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
