@@ -1180,6 +1180,7 @@ rule = "exact"
         let said = format!("{}{}", run.lines().join("\n"), run.err);
         assert_eq!(run.code, code, "{reason}: {said}");
         assert!(said.contains(words), "{reason}: {said}");
+        assert!(!said.contains('\u{1e}'), "{reason}: a separator of messages between processes: {said:?}");
     }
     let results = std::fs::read_to_string(folder.path("r.jsonl")).unwrap();
     let lines: Vec<serde_json::Value> = results.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -2,7 +2,7 @@
 //
 // An element needs the exact check when it exceeds a maximum; near the ends of the range others need it, too. For a quotient d / x and its maximum M: d / x
 // rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is), so that the
-// sign of fma(h, x, fma(M, x, -d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients are never positive, so data in
+// sign of fma(h, x, fma(M, x, -d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients never fire, so data in
 // which all elements have the same error cost nothing.
 #pragma once
 #include "verify/pairs.h"

@@ -64,14 +64,17 @@ impl Module {
         }
     }
 
-    /// Loads a code object (called `name` in messages) that may be anything: an ELF file, a bundle of clang's or a fat binary of NVIDIA's, whose headers lead
-    /// nowhere outside of it.
+    /// Loads a code object from a file (called `name` in messages) that may be another one, or cut: an ELF file, a bundle of clang's or a fat binary of NVIDIA's,
+    /// whose headers lead nowhere outside of it.
     ///
     /// # Errors
     /// [`Error::File`] when it is none of these or is not whole; those of [`load`](Module::load).
-    pub fn from_image(device: &Device, name: &str, image: &[u8]) -> Result<Module> {
+    ///
+    /// # Safety
+    /// If its headers are those of a code object, a compiler has made it: what its sections hold (symbols, notes, code) is not checked, and the runtime trusts it.
+    pub unsafe fn from_image(device: &Device, name: &str, image: &[u8]) -> Result<Module> {
         code_object::check(image).map_err(|reason| Error::File { path: name.to_owned(), reason })?;
-        // SAFETY: what the headers lead to has just been seen to lie in the image.
+        // SAFETY: the headers have just been seen to lead nowhere outside of the image; the caller promises the rest.
         unsafe { Module::load(device, image) }
     }
 

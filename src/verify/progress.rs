@@ -1,4 +1,4 @@
-//! How far a comparison is, for whoever shows it.
+//! How far a comparison is: what a progress bar shows.
 //!
 //! A comparison plans its passes over the data before the first one, and counts what each has read: by the host's workers after each run of partial sums, by
 //! a GPU, which is not asked while it works, at the end. Invariant: [`Progress::done`] never exceeds [`Progress::planned`], and is equal to it after a

@@ -72,7 +72,7 @@ fn wait_for_the_end() {
         }
     }
     // Only a group of its own: one that was not led holds other programs too.
-    // SAFETY: neither call has arguments that matter but the signal; the group is this process's own, which ends with it.
+    // SAFETY: neither call takes arguments or fails.
     if unsafe { libc::getpgrp() == libc::getpid() } {
         // SAFETY: a process may end its own group, itself included.
         unsafe { libc::kill(0, libc::SIGKILL) };

@@ -30,7 +30,7 @@ pub(crate) fn write_inputs(folder: &Path, inputs: &[(&'static str, Guard)]) -> R
     inputs.iter().map(|(name, guard)| Ok(((*name).to_owned(), write_tensor(folder, name, guard)?.into()))).collect()
 }
 
-/// What `case.json` says of a case; `more` are keys of whoever writes it.
+/// What `case.json` says of a case; `more` are keys beside those of every case.
 pub(crate) fn description(case: &Case, more: Value) -> Value {
     let axes: BTreeMap<&String, &String> = case.axes.iter().map(|(key, value)| (key, value)).collect();
     let mut out = json!({ "case": case.name, "axes": axes });

@@ -24,7 +24,12 @@ const DEVICE: &str = "HIPVERIFY_DEVICE";
 /// ```no_run
 /// use hipverify::suite::{Kernels, run_tests};
 /// fn main() -> std::process::ExitCode {
-///     run_tests("tests/gemm.toml", Kernels::default().with("mine", |launch, stream| todo!()))
+///     // A kernel that writes zeros: its cases fail.
+///     let kernels = Kernels::default().with("mine", |launch, _stream| {
+///         let elements = launch.output_shape().iter().product();
+///         Ok(launch.write(&vec![0.0f32; elements])?)
+///     });
+///     run_tests("tests/gemm.toml", kernels)
 /// }
 /// ```
 ///

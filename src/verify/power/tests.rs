@@ -142,13 +142,16 @@ fn shares_that_may_fail_hide_errors() {
     }
 }
 
+/// Those of them that move elements.
+fn displaced(mutations: &[Mutation]) -> Vec<Mutation> {
+    use Mutation::{ColumnsShifted, Reversed, RowsShifted, Transposed};
+    mutations.iter().copied().filter(|m| matches!(m, RowsShifted | ColumnsShifted | Transposed | Reversed)).collect()
+}
+
 #[test]
 fn displacements_are_tried_where_the_shape_has_them() {
     use Mutation::{ColumnsShifted, Reversed, RowsShifted, Transposed};
     let on = Options::default().power(true);
-    let displaced = |power: &[Mutation]| {
-        power.iter().copied().filter(|m| matches!(m, RowsShifted | ColumnsShifted | Transposed | Reversed)).collect::<Vec<_>>()
-    };
     let rows: Vec<f32> = (0..64).map(|i| (i / 8) as f32 + 1.0).collect();
     for (data, shape, atol, found, missed, reason) in [
         (&ramp(64), &[8, 8][..], 0.0, &[RowsShifted, ColumnsShifted, Transposed, Reversed][..], &[][..], "all differ"),
@@ -175,12 +178,7 @@ fn a_sample_that_shows_nothing_is_not_the_last_word() {
         let on = Options::counts().power(true);
         assert!(power(&data, shape, [0.0, 0.5], &on).0.found.contains(&mutation), "{mutation}");
         // One is enough, and costs a whole comparison.
-        let missed = power(&data, shape, [0.0, 1.5], &on).0.missed;
-        let displaced: Vec<Mutation> = missed
-            .into_iter()
-            .filter(|m| matches!(m, Mutation::RowsShifted | Mutation::ColumnsShifted | Mutation::Transposed | Mutation::Reversed))
-            .collect();
-        assert_eq!(displaced, [mutation]);
+        assert_eq!(displaced(&power(&data, shape, [0.0, 1.5], &on).0.missed), [mutation]);
     }
 }
 

@@ -152,20 +152,21 @@ fn reverse(x: &[f64], y: &mut [f64]) {
     y.iter_mut().zip(x.iter().rev()).for_each(|(y, &x)| *y = x);
 }
 
-fn cumsum(s: &Steps, x: &[f64], y: &mut [f64]) {
+/// Each place gets the sum of the terms up to its own, in the order of the iterator.
+fn running_sums<'a>(s: &Steps, places: impl Iterator<Item = (&'a mut f64, &'a f64)>) {
     let mut sum = 0.0;
-    for (y, &x) in y.iter_mut().zip(x) {
-        sum = s.add(sum, x);
-        *y = sum;
+    for (place, &term) in places {
+        sum = s.add(sum, term);
+        *place = sum;
     }
 }
 
+fn cumsum(s: &Steps, x: &[f64], y: &mut [f64]) {
+    running_sums(s, y.iter_mut().zip(x));
+}
+
 fn cumsum_gradient(s: &Steps, _: &[f64], g: &[f64], dx: &mut [f64]) {
-    let mut sum = 0.0;
-    for (dx, &g) in dx.iter_mut().zip(g).rev() {
-        sum = s.add(sum, g);
-        *dx = sum;
-    }
+    running_sums(s, dx.iter_mut().zip(g).rev());
 }
 
 fn cumprod(s: &Steps, x: &[f64], y: &mut [f64]) {
