@@ -429,6 +429,8 @@ struct VerifyParams {
     u32 explain;   // VerifyExplain
     u32 listed;    // mismatches to list
     u32 run_log; // a subgroup takes 2^run_log tiles in a row, up to 16
+    u32 by_binade; // whether rtol multiplies the binade of |r| in the result's format, and not |r|
+    u32 unused;
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]

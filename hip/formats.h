@@ -13,6 +13,15 @@
 
 #include "abi.h"
 
+// Every function is inlined: a call needs a stack, in scratch memory, and registers for the worst callee. hipcc did so by itself up to ROCm 6.3.
+#if defined(__AMDGCN__)
+#undef __device__
+#define __device__ __attribute__((device, always_inline))
+#define DEVICE_DATA __attribute__((device))
+#else
+#define DEVICE_DATA __device__
+#endif
+
 // A vector of N numbers: clang's own kind where there is one, else that of other C++ compilers.
 #if defined(__clang__)
 #define VECTOR(T, N) T __attribute__((ext_vector_type(N)))

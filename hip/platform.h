@@ -34,6 +34,14 @@ __device__ inline float reciprocal(float x) { return 1 / x; }
 #define BOUNDS(threads, blocks) __launch_bounds__(threads)
 #endif
 
+// At most so many vector registers where they and the accumulation registers are apart: two wavefronts a SIMD have 128 each. What does not fit goes to accumulation
+// registers, which nothing else uses.
+#if defined(__AMDGCN__) && defined(__gfx908__)
+#define VECTOR_REGISTERS(n) __attribute__((amdgpu_num_vgpr(n)))
+#else
+#define VECTOR_REGISTERS(n)
+#endif
+
 // A kernel's only parameter, where it lies. clang copies a struct to scratch memory when it loses track of it.
 #if defined(__AMDGCN__)
 #define PARAMETER(p) (*(const decltype(p) *)__builtin_amdgcn_kernarg_segment_ptr())

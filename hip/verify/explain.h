@@ -97,8 +97,8 @@ template <typename T, class F> __device__ inline T least(T near, F passes) {
 template <class Arith> __device__ inline void passing_tolerances(const Rule<typename Arith::T> &rule, typename Arith::N a, typename Arith::N r, double (&least_of)[2]) {
     typedef typename Arith::T T;
     const T d = (T)distance(a, r), m = (T)magnitude(r);
-    least_of[0] = (double)least(Real<T>::quotient(d - rule.atol, m), [&](T t) { return within(distance(a, r), rule.bound(t, m, rule.atol)); });
-    least_of[1] = (double)least(d - rule.rtol * m, [&](T t) { return within(distance(a, r), rule.bound(rule.rtol, m, t)); });
+    least_of[0] = (double)least(Real<T>::quotient(d - rule.atol, rule.base(m)), [&](T t) { return within(distance(a, r), rule.bound(t, m, rule.atol)); });
+    least_of[1] = (double)least(d - rule.rtol * rule.base(m), [&](T t) { return within(distance(a, r), rule.bound(rule.rtol, m, t)); });
 }
 
 // Takes what a lane has found to its subgroup and block. All lanes of a subgroup.

@@ -15,7 +15,7 @@ enum { BY_RELATIVE, BY_EPSILON, BY_RATIO, KINDS };
 // The first bin of each with a field; bins of quotients that are 0 have none.
 __device__ constexpr u32 first_bin(u32 h) { return h == BY_RELATIVE ? 1 : h == BY_EPSILON ? 10 : 16; }
 __device__ constexpr u32 fields_of(u32 h) { return h == BY_RELATIVE ? 8 : h == BY_EPSILON ? 5 : 7; }
-__device__ const double ENDS[KINDS][7] = {{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0}, {1.5, 2.5, 10.5, 100.5}, {0.1, 0.5, 1, 2, 10, 100}};
+DEVICE_DATA const double ENDS[KINDS][7] = {{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0}, {1.5, 2.5, 10.5, 100.5}, {0.1, 0.5, 1, 2, 10, 100}};
 
 // The least number of the arithmetic that is at least x, and the largest that is at most x; x > 0.
 template <typename T> __device__ inline T from(double x) {

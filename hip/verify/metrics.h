@@ -66,11 +66,14 @@ template <typename T> struct Rule {
     Bits lowest, highest; // binades of the result's format
     i32 mantissa_bits;
     bool clamp; // whether a bound by the given tolerances may overflow, and is MAX then
+    bool by_binade; // whether rtol multiplies the binade of m, and not m
     __device__ explicit Rule(const VerifyParams &p)
         : rtol((T)p.rtol), atol((T)p.atol), lowest(bits_of((T)pow2(p.min_exponent))), highest(bits_of((T)pow2(p.max_exponent))),
-          mantissa_bits(p.mantissa_bits), clamp(p.clamp != 0) {}
+          mantissa_bits(p.mantissa_bits), clamp(p.clamp != 0), by_binade(p.by_binade != 0) {}
+    // What rtol multiplies.
+    __device__ T base(T m) const { return by_binade ? binade(m) : m; }
     // By any tolerances: those that a search tries may overflow where the given ones do not.
-    __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, m, atol_), Real<T>::max()); }
+    __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, base(m), atol_), Real<T>::max()); }
     __device__ T bound(T m) const { return bound(rtol, m, atol); }
     // Of E finite pairs with these differences.
     template <bool CLAMP = true, typename D, typename N, int E> __device__ void measure(const D (&differences)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
@@ -79,7 +82,10 @@ template <typename T> struct Rule {
             d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
             bound[i] = Real<T>::fused(rtol, m[i], atol);
         }
-        // Here, since it is rare and the same for all threads.
+        // Here, since both are the same for all threads: other rules pay one branch for E elements.
+        if (by_binade)
+#pragma unroll
+            for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, binade(m[i]), atol);
         if (CLAMP && clamp)
 #pragma unroll
             for (int i = 0; i < E; i++) bound[i] = Real<T>::smaller(bound[i], Real<T>::max());

@@ -17,6 +17,13 @@ template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
     for (u32 i = 1; i < E; i++) y = i == at ? x[i] : y;
     return y;
 }
+// Field by field: clang would choose between addresses of structs, and give them some.
+template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
+    Whole y = x[0];
+#pragma unroll
+    for (u32 i = 1; i < E; i++) y.size = i == at ? x[i].size : y.size, y.negative = i == at ? x[i].negative : y.negative;
+    return y;
+}
 
 // A thread's way through its lane of a tile, E elements at a time: parts of a row, or PIECES rows at once where a lane has fewer.
 template <int E, int PIECES> struct Walk {

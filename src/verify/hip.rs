@@ -86,6 +86,7 @@ fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request
         min_exponent: grid.min_exponent,
         max_exponent: grid.max_exponent,
         mantissa_bits: grid.mantissa_bits,
+        by_binade: u32::from(request.by_binade),
         clamp: u32::from(may_overflow(PairArithmetic::of(result.dtype(), reference.dtype()), request)),
         nonfinite_equal: u32::from(request.nonfinite == NonFinite::EqualWhenSame),
         judge: match request.judge {

@@ -66,7 +66,7 @@ use crate::error::{Error, Result};
 use options::{Judged, Request, quotient};
 use power::Displaced;
 use progress::Meter;
-use values::Outcome;
+use values::{Outcome, Values};
 
 /// The largest magnitude of a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -179,12 +179,13 @@ fn verify_pairs(
         vec![None; pairs.len()]
     };
     let reports = both.zip(outcomes).zip(exchanged).map(|(((result, reference, request), outcome), exchanged)| {
-        let similarity = exchanged.map(|exchanged| Similarity::of(outcome.values.sums, exchanged.values.sums));
+        let values = outcome.values;
+        let similarity = exchanged.map(|exchanged| Similarity::of(values.sums, exchanged.values.sums));
         let report = Report::new(result, reference, request, outcome, similarity);
         let cause = cause::diagnose([result, reference], earlier, request, &report)?;
         let report = with_earlier(Report { cause, ..report }, earlier, reference, request)?;
         // Where zeros would pass, displacements say nothing new, and would cost most.
-        if request.power && report.verdict == Verdict::Pass { with_displacements(report, reference, request) } else { Ok(report) }
+        if request.power && report.verdict == Verdict::Pass { with_displacements(report, reference, request, &values) } else { Ok(report) }
     });
     reports.collect()
 }
@@ -236,28 +237,33 @@ fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &Ten
     Ok(report.with_displacements(passes.map(|passes| (Mutation::Earlier, passes))))
 }
 
-/// Adds to the report of a pass which displacements of the reference would pass as well.
-fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Request) -> Result<Report> {
+/// Adds to the report of a pass which displacements of the reference would pass as well. `whole` are the values of the comparison that passed.
+fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Request, whole: &Values) -> Result<Report> {
     let request = Displaced::request(request);
-    let passes = |displaced: &Displaced<'_>| -> Result<Option<bool>> {
-        let Displaced { result, reference, .. } = displaced;
+    let values = |displaced: &[Displaced<'_>]| -> Result<Vec<Values>> {
+        let pairs = displaced.iter().map(|Displaced { result, reference, .. }| (result, reference, &request));
         // SAFETY: both are views of the reference, of one shape with elements; the request lists as many mismatches as the comparison's, which was checked.
-        let outcomes = unsafe { outcomes(reference.device(), [(result, reference, &request)].into_iter(), |_, _| Meter::OFF)? };
-        Ok(outcomes.first().and_then(|outcome| power::passes(&outcome.values, &request, result.elements())))
+        let outcomes = unsafe { outcomes(reference.device(), pairs, |_, _| Meter::OFF)? };
+        Ok(outcomes.into_iter().map(|outcome| outcome.values).collect())
     };
+    let displacements = power::displacements(reference)?;
+    // A part of each, all at once: a device is waited for once.
+    let samples: Vec<Displaced<'_>> = displacements.iter().map(Displaced::sample).collect::<Result<_>>()?;
     let (mut tried, mut one_passed) = (Vec::new(), false);
-    for displaced in power::displacements(reference)? {
-        // Where each element must pass, a sample that fails is enough.
-        let each = request.judge == Judge::Elements && request.allowed == AllowedMismatches::NONE;
-        let sample = if each { displaced.sample()? } else { None };
-        let found = match &sample {
-            Some(sample) if passes(sample)? == Some(false) => Some(false),
+    for ((displaced, sample), part) in displacements.into_iter().zip(&samples).zip(values(&samples)?) {
+        let (mutation, elements) = (displaced.mutation, displaced.result.elements());
+        let found = if sample.result.elements() == elements {
+            power::passes(&part, &request, elements)
+        } else if power::fails_in_part(&part, whole, &request, elements) {
+            Some(false)
+        } else if one_passed {
             // One that passes is enough to trust the verdict no longer; the others would cost as much again.
-            Some(_) if one_passed => None,
-            _ => passes(&displaced)?,
+            None
+        } else {
+            values(&[displaced])?.first().and_then(|values| power::passes(values, &request, elements))
         };
         one_passed |= found == Some(true);
-        tried.extend(found.map(|passes| (displaced.mutation, passes)));
+        tried.extend(found.map(|passes| (mutation, passes)));
     }
     Ok(report.with_displacements(tried))
 }
@@ -280,7 +286,7 @@ fn request(
     }
     options.check()?;
     let magnitude = tolerance.scale().map_or(Ok(0.0), magnitude)?;
-    Ok(Request::new(options, result.dtype(), [tolerance.rtol(), tolerance.atol(magnitude)], tolerance.is_derived()))
+    Ok(Request::new(options, result.dtype(), tolerance, magnitude))
 }
 
 /// A magnitude of a tensor's finite elements; 0 when there are none.
@@ -292,7 +298,7 @@ fn magnitude(tensor: &TensorRef<'_>, scale: Scale, progress: Option<&Progress>) 
         return Ok(largest);
     }
     // The sums of a comparison with itself: their order is fixed, so every device gives the same bits.
-    let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), [0.0; 2], false);
+    let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), &Tolerance::exact(), 0.0);
     // SAFETY: the tensor lies on its own device and has elements, as `request` has found; the default lists 8 mismatches.
     let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter(), |_, _| meter)? }.remove(0).values;
     let [.., sum, sum_of_squares] = values.sums;

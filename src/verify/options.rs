@@ -6,6 +6,7 @@ use super::values::Values;
 use crate::device::TensorRef;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::verify::Tolerance;
 
 /// Options of a comparison.
 #[derive(Clone, Debug, PartialEq)]
@@ -299,6 +300,8 @@ pub enum Judge {
 pub(crate) struct Request {
     pub rtol: f64,
     pub atol: f64,
+    /// Whether rtol multiplies the binade of |r|.
+    pub by_binade: bool,
     pub nonfinite: NonFinite,
     /// Whether more than counts, largest magnitudes and the largest absolute difference are wanted.
     pub all: bool,
@@ -314,15 +317,16 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// For a result of format `dtype`. `derived` says whether the tolerance was not given.
-    pub(crate) fn new(options: &Options, dtype: DType, [rtol, atol]: [f64; 2], derived: bool) -> Request {
+    /// For a result of format `dtype` and a reference whose scale is `magnitude`, where the tolerance depends on one.
+    pub(crate) fn new(options: &Options, dtype: DType, tolerance: &Tolerance, magnitude: f64) -> Request {
         Request {
-            rtol,
-            atol,
+            rtol: tolerance.rtol(),
+            atol: tolerance.atol(magnitude),
+            by_binade: tolerance.is_by_binade(),
             power: options.power,
             cause: options.cause,
             strict: match options.strict {
-                Strict::WhereDerived => derived,
+                Strict::WhereDerived => tolerance.is_derived(),
                 Strict::Always => true,
                 Strict::Never => false,
             },
@@ -405,7 +409,7 @@ mod tests {
     fn request(judge: Judge, nonfinite: NonFinite, level: Level) -> Request {
         let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5, relative_l1: 0.5, relative_l2: 0.5 };
         let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite).level(level);
-        Request::new(&options, DType::F32, [0.0; 2], false)
+        Request::new(&options, DType::F32, &Tolerance::exact(), 0.0)
     }
 
     #[test]
@@ -479,7 +483,7 @@ mod tests {
             (1.0, u64::MAX, 100, u64::MAX, true, "no overflow"),
         ] {
             let options = Options::default().allow_mismatches(AllowedMismatches::new(share, count).unwrap());
-            let request = Request::new(&options, DType::F32, [0.0; 2], false);
+            let request = Request::new(&options, DType::F32, &Tolerance::exact(), 0.0);
             assert_eq!(Judged::of(&Values { mismatches, ..VALUES }, &request, elements).passed, passed, "{reason}");
         }
         for share in [-0.1, 1.1, f64::NAN] {
@@ -497,7 +501,7 @@ mod tests {
             (thresholds(Thresholds { relative_l2: 1.0, ..Thresholds::OFF }), false),
             (Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap()), false),
         ] {
-            assert_eq!(Request::new(&options, DType::F16, [0.0; 2], false).is_of_the_study(), expected, "{options:?}");
+            assert_eq!(Request::new(&options, DType::F16, &Tolerance::exact(), 0.0).is_of_the_study(), expected, "{options:?}");
         }
     }
 

@@ -77,12 +77,13 @@ impl AnyRule {
     fn new([result, reference]: [DType; 2], report: &Report, nonfinite: NonFinite) -> AnyRule {
         fn rule<T: Real>(dtype: DType, report: &Report, nonfinite: NonFinite) -> Rule<T> {
             let [rtol, atol] = [report.rtol, report.atol].map(T::from_f64);
-            Rule { rtol, atol, nonfinite, grid: Grid::of(dtype), all: true }
+            let grid = Grid::of(dtype);
+            Rule { rtol, atol, base: report.by_binade.then(|| grid.binades()), nonfinite, grid, all: true }
         }
         match PairArithmetic::of(result, reference) {
             PairArithmetic::F32 => AnyRule::F32(rule(result, report, nonfinite)),
             PairArithmetic::F64 => AnyRule::F64(rule(result, report, nonfinite)),
-            PairArithmetic::I64 => AnyRule::Int(IntRule { rtol: report.rtol, atol: report.atol, all: true }),
+            PairArithmetic::I64 => AnyRule::Int(IntRule { rtol: report.rtol, atol: report.atol, by_binade: report.by_binade, all: true }),
         }
     }
 

@@ -38,7 +38,7 @@ use std::sync::Arc;
 /// ```
 ///
 /// A tolerance that is derived from the reference's maximum needs a measurement first, which a plan does not make; say
-/// `Tolerance::new(t.rtol(), t.atol(max))` with a maximum that is known.
+/// [`t.at(max)`](Tolerance::at) with a maximum that is known.
 #[derive(Debug)]
 pub struct VerifyPlan {
     device: Device,
@@ -114,7 +114,7 @@ impl VerifyPlan {
         let workspace = match self.device.backend() {
             Backend::Host => PlanWorkspace::Host(None),
             Backend::Hip(gpu) => {
-                let request = Request::new(&self.options, result, [0.0; 2], false);
+                let request = Request::new(&self.options, result, &Tolerance::exact(), 0.0);
                 PlanWorkspace::Hip(Workspace::prepared(gpu, dtypes, elements.max(1), hip::first_pass(&request))?)
             }
         };
@@ -220,7 +220,7 @@ impl VerifyPlan {
         self.device.expect_same(stream.device(), "the stream")?;
         self.device.expect_same(result.device(), "a result")?;
         let request = request(&result, &reference, tolerance, &self.options, |scale| {
-            let limit = "a plan cannot measure the reference; give its magnitude: Tolerance::new(t.rtol(), t.atol(magnitude))".to_owned();
+            let limit = "a plan cannot measure the reference; give its magnitude: t.at(magnitude)".to_owned();
             Err(Error::InvalidArgument { what: "tolerance", value: format!("derived from the reference ({scale:?})"), limit })
         })?;
         let reservation = self.take(&result, &reference)?;

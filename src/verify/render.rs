@@ -177,7 +177,8 @@ impl Report {
         if self.reference_dtype != self.result_dtype {
             write!(f, " against {}", self.reference_dtype)?;
         }
-        write!(f, "   rtol {} atol {}", short(self.rtol, 4), short(self.atol, 4))
+        let of = if self.by_binade { " of the binade" } else { "" };
+        write!(f, "   rtol {}{of} atol {}", short(self.rtol, 4), short(self.atol, 4))
     }
 
     /// The norms that are above their thresholds: name, value, threshold.

@@ -117,6 +117,8 @@ pub struct Report {
     pub rtol: f64,
     /// The absolute tolerance.
     pub atol: f64,
+    /// Whether rtol multiplies the binade of |r|, as by [`Tolerance::by_binade`](super::Tolerance::by_binade), and not |r|.
+    pub by_binade: bool,
     /// What the verdict rests on.
     pub judge: Judge,
     /// The verdict.
@@ -322,6 +324,7 @@ impl Report {
             reference_dtype: reference.dtype(),
             rtol: request.rtol,
             atol: request.atol,
+            by_binade: request.by_binade,
             judge: request.judge,
             verdict: if judged.passed { Verdict::Pass } else { Verdict::Fail },
             strict: request.strict,

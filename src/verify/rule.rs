@@ -38,6 +38,11 @@ impl Grid {
         }
     }
 
+    /// The ends of the binades, as numbers.
+    pub(crate) fn binades<T: Real>(&self) -> [T; 2] {
+        [self.min_exponent, self.max_exponent].map(|e| T::from_f64(pow2(e)))
+    }
+
     fn of_float(f: &FloatFormat) -> Grid {
         Grid { min_exponent: f.min_exponent(), max_exponent: f.max_exponent(), mantissa_bits: f.mantissa_bits as i32 }
     }
@@ -48,6 +53,8 @@ impl Grid {
 pub(crate) struct Rule<T> {
     pub rtol: T,
     pub atol: T,
+    /// The ends of the binades that rtol multiplies, where it does not multiply |r|.
+    pub base: Option<[T; 2]>,
     pub nonfinite: NonFinite,
     pub grid: Grid,
     /// Whether more than counts, largest magnitudes and the largest absolute difference are wanted.
@@ -161,10 +168,26 @@ pub(crate) fn pow2(e: i32) -> f64 {
 }
 
 impl<T: Real> Rule<T> {
-    /// min(fma(rtol, |r|, atol), MAX): a bound that overflows admits finite differences only.
+    /// The rule of a request for results of this format.
+    pub(crate) fn new(request: &Request, result: DType) -> Rule<T> {
+        let [rtol, atol] = [request.rtol, request.atol].map(T::from_f64);
+        let grid = Grid::of(result);
+        Rule { rtol, atol, base: request.by_binade.then(|| grid.binades()), nonfinite: request.nonfinite, grid, all: request.all }
+    }
+
+    /// What rtol multiplies: |r|, or its binade.
+    #[inline(always)]
+    pub(crate) fn base(&self, magnitude: T) -> T {
+        match self.base {
+            None => magnitude,
+            Some(binades) => self.clamped_binade(magnitude, binades),
+        }
+    }
+
+    /// min(fma(rtol, |r|, atol), MAX), or with the binade of |r|: a bound that overflows admits finite differences only.
     #[inline(always)]
     pub(crate) fn bound(&self, rtol: T, magnitude: T, atol: T) -> T {
-        let b = rtol.fused(magnitude, atol);
+        let b = rtol.fused(self.base(magnitude), atol);
         if b < T::MAX { b } else { T::MAX }
     }
 
@@ -180,7 +203,7 @@ impl<T: Real> Rule<T> {
 
     /// The ends of the binades that spacings are taken from.
     pub(crate) fn binades(&self) -> [T; 2] {
-        [self.grid.min_exponent, self.grid.max_exponent].map(|e| T::from_f64(pow2(e)))
+        self.grid.binades()
     }
 
     /// 2^e, the binade of m held within [`binades`](Rule::binades).
@@ -240,11 +263,12 @@ fn least(last: u64, passes: impl Fn(u64) -> bool) -> u64 {
     low
 }
 
-/// The rule for exact integers: the bound is floor(fma(rtol, |r|, atol)) in f64, saturated to u64.
+/// The rule for exact integers: the bound is floor(fma(rtol, |r|, atol)) in f64, saturated to u64; by binade with 1 for |r|.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IntRule {
     pub rtol: f64,
     pub atol: f64,
+    pub by_binade: bool,
     pub all: bool,
 }
 
@@ -259,9 +283,14 @@ pub(crate) fn magnitude(x: i128) -> u64 {
 }
 
 impl IntRule {
+    pub(crate) fn new(request: &Request) -> IntRule {
+        let &Request { rtol, atol, by_binade, all, .. } = request;
+        IntRule { rtol, atol, by_binade, all }
+    }
+
     /// The bound before it is rounded down.
     pub(crate) fn bound(&self, magnitude: f64) -> f64 {
-        self.rtol.mul_add(magnitude, self.atol)
+        self.rtol.mul_add(if self.by_binade { 1.0 } else { magnitude }, self.atol)
     }
 
     /// Exact: `d` may exceed 2^53, where f64 has no odd numbers; `as` rounds down and saturates.
@@ -292,26 +321,25 @@ impl IntRule {
 
 /// Says of a pair of patterns whether it is a mismatch.
 pub(super) fn mismatches([result, reference]: [DType; 2], request: &Request) -> Box<dyn Fn([u64; 2]) -> bool> {
-    let grid = Grid::of(result);
-    let (rtol, atol, nonfinite) = (request.rtol, request.atol, request.nonfinite);
+    let request = *request;
     let values = move |[a, r]: [u64; 2]| [result.decode(a), reference.decode(r)];
     match (PairArithmetic::of(result, reference), result.int_format(), reference.int_format()) {
         (PairArithmetic::I64, Some(a), Some(r)) => {
-            let rule = IntRule { rtol, atol, all: true };
+            let rule = IntRule::new(&request);
             Box::new(move |bits| {
                 let (a, r) = (a.decode(bits[0]), r.decode(bits[1]));
                 !rule.passes(distance(a, r), magnitude(r) as f64)
             })
         }
         (PairArithmetic::F32, ..) => {
-            let rule = Rule { rtol: rtol as f32, atol: atol as f32, nonfinite, grid, all: true };
+            let rule = Rule::<f32>::new(&request, result);
             Box::new(move |bits| {
                 let [a, r] = values(bits);
                 rule.fails(a as f32, r as f32)
             })
         }
         _ => {
-            let rule = Rule { rtol, atol, nonfinite, grid, all: true };
+            let rule = Rule::<f64>::new(&request, result);
             Box::new(move |bits| {
                 let [a, r] = values(bits);
                 rule.fails(a, r)

@@ -2,7 +2,7 @@
 
 use super::histogram::{self, BINS};
 use super::options::Request;
-use super::rule::{Grid, IntRule, Rule};
+use super::rule::{IntRule, Rule};
 use super::sums::{self, ACCUMULATORS, LANES, PARTIAL_TILES};
 use super::values::{Explanation, Found, Maxima, Outcome, Values};
 use super::*;
@@ -49,7 +49,7 @@ fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &m
             Measured { d, m, metrics: rule.metrics(d, m), ulps, passing, bins }
         }
         PairArithmetic::I64 => {
-            let rule = IntRule { rtol: request.rtol, atol: request.atol, all: request.all };
+            let rule = IntRule::new(request);
             let int = |d: DType, bits: u64| d.int_format().unwrap().decode(bits);
             let (a, r) = (int(da, a), int(dr, r));
             let (d, m) = values.observe_int(&rule, a, r);
@@ -64,8 +64,7 @@ fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &m
 }
 
 fn rule<T: rule::Real>(dtype: DType, request: &Request) -> Rule<T> {
-    let [rtol, atol] = [request.rtol, request.atol].map(T::from_f64);
-    Rule { rtol, atol, nonfinite: request.nonfinite, grid: Grid::of(dtype), all: request.all }
+    Rule::new(request, dtype)
 }
 
 /// The reference implementation: one element after the other by the rule, sums by the words of [`sums`].
@@ -247,6 +246,7 @@ fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
 const REQUEST: Request = Request {
     rtol: 1e-3,
     atol: 1e-3,
+    by_binade: false,
     nonfinite: NonFinite::Fail,
     all: true,
     histograms: false,
@@ -278,7 +278,9 @@ fn tolerances_at_their_ends_equal_the_reference_implementation() {
     for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)] {
         for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I64] {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
-                check(dtype, dtype, 1500, data, &Request { rtol, atol, histograms: true, ..REQUEST });
+                for by_binade in [false, true] {
+                    check(dtype, dtype, 1500, data, &Request { rtol, atol, by_binade, histograms: true, ..REQUEST });
+                }
             }
         }
     }
@@ -326,8 +328,8 @@ fn mixed_formats_equal_the_reference_implementation() {
     for (da, dr) in [(F16, F32), (Bf16, F32), (F8E4M3, F32), (F8E5M2, F16), (F32, F64), (F32, F16), (Bf16, F16)] {
         let little = 40.0 * da.float_format().unwrap().min_positive();
         for data in [Data::Near, Data::Unit, Data::Wide, Data::Little(little)] {
-            for (rtol, atol) in [(1e-3, 1e-3), (0.0, 1e-3), (0.125, 0.0)] {
-                check(da, dr, 3 * 8192 + 5, data, &Request { rtol, atol, ..REQUEST });
+            for (rtol, atol, by_binade) in [(1e-3, 1e-3, false), (0.0, 1e-3, false), (0.125, 0.0, false), (0.125, 1e-4, true)] {
+                check(da, dr, 3 * 8192 + 5, data, &Request { rtol, atol, by_binade, ..REQUEST });
             }
         }
     }

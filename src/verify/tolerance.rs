@@ -4,7 +4,8 @@ use super::rule::Real;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
 
-/// How far a result may be from its reference: element i passes when `|a - r| <= fma(rtol, |r|, atol)`.
+/// How far a result may be from its reference: element i passes when `|a - r| <= fma(rtol, |r|, atol)`, or, [by binade](Tolerance::by_binade), with the binade of |r| in its
+/// place.
 ///
 /// The derived form follows Composable Kernel's rule for its `gpu_verify`, extended to every format:
 /// with u(T) = 2^-(mantissa bits + 1) the unit roundoff,
@@ -16,7 +17,10 @@ use crate::error::{Error, Result};
 /// With many accumulations in a small format this becomes so loose that a comparison can hardly fail (f16 accumulators,
 /// n = 1000: rtol 0.49); the report then says so.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tolerance(Kind);
+pub struct Tolerance {
+    kind: Kind,
+    by_binade: bool,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -62,12 +66,47 @@ impl Tolerance {
                 return Err(Error::InvalidArgument { what, value: value.to_string(), limit });
             }
         }
-        Ok(Tolerance(Kind::Given { rtol, atol }))
+        Ok(Tolerance::of(Kind::Given { rtol, atol }))
     }
 
     /// Nothing but equality passes (zeros of both signs are equal).
     pub fn exact() -> Tolerance {
-        Tolerance(Kind::Given { rtol: 0.0, atol: 0.0 })
+        Tolerance::of(Kind::Given { rtol: 0.0, atol: 0.0 })
+    }
+
+    fn of(kind: Kind) -> Tolerance {
+        Tolerance { kind, by_binade: false }
+    }
+
+    /// The same numbers, where rtol multiplies the binade of |r| and not |r|: 2^e of the spacing 2^(e - p) that the result's format with p fraction bits has at |r|, e held within the
+    /// exponents of its normal numbers. With the unit roundoff for rtol it allows half a spacing, which is what rounding to nearest takes; of |r| it would be up to twice that at
+    /// the upper end of a binade. For results of integer formats, whose spacing is 1, it is 1 everywhere.
+    ///
+    /// ```
+    /// use hipverify::verify::{Tolerance, gpu_verify};
+    /// use hipverify::{Device, DeviceMem};
+    /// let device = Device::host();
+    /// let result = DeviceMem::from_slice(&device, &[1.0f32, 1.75])?;
+    /// let reference = DeviceMem::from_slice(&device, &[1.25f32, 1.5])?;
+    /// let quarter = Tolerance::new(0.25, 0.0)?;
+    /// assert!(gpu_verify(&result, &reference, &quarter)?.passed() && gpu_verify(&result, &reference, &quarter.by_binade())?.passed());
+    /// let fifth = Tolerance::new(0.2, 0.0)?;
+    /// assert_eq!(gpu_verify(&result, &reference, &fifth)?.mismatches, 0);
+    /// assert_eq!(gpu_verify(&result, &reference, &fifth.by_binade())?.mismatches, 2);
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    pub fn by_binade(self) -> Tolerance {
+        Tolerance { by_binade: true, ..self }
+    }
+
+    /// Whether rtol multiplies the [binade](Tolerance::by_binade) of |r|.
+    pub fn is_by_binade(&self) -> bool {
+        self.by_binade
+    }
+
+    /// The same with its absolute tolerance as a number, for a reference whose [scale](Tolerance::scale) is `magnitude`: what a plan takes, which measures nothing.
+    pub fn at(&self, magnitude: f64) -> Tolerance {
+        Tolerance { kind: Kind::Given { rtol: self.rtol(), atol: self.atol(magnitude) }, ..*self }
     }
 
     /// Derived from the formats of a product's inputs, output and accumulator, and its number of accumulations
@@ -84,7 +123,7 @@ impl Tolerance {
     /// [`Tolerance::gemm`] for formats known at run time.
     pub fn derived(compute: DType, output: DType, accumulator: DType, accumulations: usize) -> Tolerance {
         let rtol = relative_threshold(compute, output, accumulator, accumulations);
-        Tolerance(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, floor: 0.0, derived: true })
+        Tolerance::of(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, floor: 0.0, derived: true })
     }
 
     /// A relative tolerance, and an absolute one of `atol` times a scale of the reference, which is measured before the comparison.
@@ -93,14 +132,16 @@ impl Tolerance {
     /// As [`Tolerance::new`].
     pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
         Tolerance::new(rtol, atol)?;
-        Ok(Tolerance(Kind::Scaled { rtol, atol, scale, floor: 0.0, derived: false }))
+        Ok(Tolerance::of(Kind::Scaled { rtol, atol, scale, floor: 0.0, derived: false }))
     }
 
     /// What the rounding of a correct kernel explains, whatever its order of additions, and no more. With u(T) the unit roundoff, A an
     /// accumulator of f32 (f64 for results of f64) and n accumulations:
     ///
-    /// * rtol = u(result) + u(reference) + 8 u(A): one rounding on each side, and a few steps after the sum;
-    /// * atol = max(n, 1024) u(A) mean|r|, plus half the least positive number of both formats, by which subnormal results are rounded.
+    /// * rtol, where the result's format is coarser than A, [by binade](Tolerance::by_binade): u(result) + u(reference) + 16 u(A), half a spacing on each side, and a few steps after the sum,
+    ///   which are relative to |r|, up to twice its binade;
+    /// * rtol for other results: u(result) + u(reference) + 8 u(A), of |r|: most of that are the steps;
+    /// * atol = max(n, 1024) u(A) mean|r|, plus half the least positive number of the reference's format, and of the result's where rtol is not by binade, by which subnormal results are rounded.
     ///
     /// An outlier of the reference changes the mean by its share of the sum, where [`derived`](Tolerance::derived) takes all of it. The 1024 stands
     /// for sums of unknown length, and for inputs that matrix cores flush (2^-14, the least normal number of f16). Accumulators of a smaller format
@@ -109,30 +150,32 @@ impl Tolerance {
     /// ```
     /// use hipverify::{DType, verify::Tolerance};
     /// let t = Tolerance::rounding(DType::F16, DType::F32, 4096);
-    /// assert_eq!(t.rtol(), 2f64.powi(-11) + 9.0 * 2f64.powi(-24));
-    /// assert_eq!(t.atol(3.0), 3.0 * 2f64.powi(-12) + 2f64.powi(-25) + 2f64.powi(-150));
+    /// assert_eq!((t.rtol(), t.is_by_binade()), (2f64.powi(-11) + 17.0 * 2f64.powi(-24), true));
+    /// assert_eq!(t.atol(3.0), 3.0 * 2f64.powi(-12) + 2f64.powi(-150));
     /// ```
     pub fn rounding(result: DType, reference: DType, accumulations: usize) -> Tolerance {
         let accumulator = if result == DType::F64 { DType::F64 } else { DType::F32 };
         let (Some(a), Some(r), Some(sum)) = (result.float_format(), reference.float_format(), accumulator.float_format()) else {
             return Tolerance::exact();
         };
-        let rtol = a.unit_roundoff() + r.unit_roundoff() + 8.0 * sum.unit_roundoff();
+        let by_binade = a.unit_roundoff() > sum.unit_roundoff();
+        let (steps, least) = if by_binade { (16.0, 0.0) } else { (8.0, a.min_positive()) };
+        let rtol = a.unit_roundoff() + r.unit_roundoff() + steps * sum.unit_roundoff();
         let atol = accumulations.max(1024) as f64 * sum.unit_roundoff();
-        let floor = (a.min_positive() + r.min_positive()) / 2.0;
-        Tolerance(Kind::Scaled { rtol, atol, scale: Scale::Mean, floor, derived: true })
+        let floor = (least + r.min_positive()) / 2.0;
+        Tolerance { kind: Kind::Scaled { rtol, atol, scale: Scale::Mean, floor, derived: true }, by_binade }
     }
 
     /// The relative tolerance.
     pub fn rtol(&self) -> f64 {
-        match self.0 {
+        match self.kind {
             Kind::Given { rtol, .. } | Kind::Scaled { rtol, .. } => rtol,
         }
     }
 
     /// The absolute tolerance for a reference whose [scale](Tolerance::scale) is `magnitude`: max|r|, its mean or its root mean square.
     pub fn atol(&self, magnitude: f64) -> f64 {
-        match self.0 {
+        match self.kind {
             Kind::Given { atol, .. } => atol,
             Kind::Scaled { atol, scale, floor, .. } => {
                 let magnitude = if scale == Scale::LargestBinade { Real::binade(magnitude) } else { magnitude };
@@ -143,7 +186,7 @@ impl Tolerance {
 
     /// What of the reference [`atol`](Tolerance::atol) depends on; `None` when it depends on nothing.
     pub fn scale(&self) -> Option<Scale> {
-        match self.0 {
+        match self.kind {
             Kind::Given { .. } => None,
             Kind::Scaled { scale, .. } => Some(scale),
         }
@@ -151,7 +194,7 @@ impl Tolerance {
 
     /// Whether it was derived from formats, and not given.
     pub(crate) fn is_derived(&self) -> bool {
-        matches!(self.0, Kind::Scaled { derived: true, .. })
+        matches!(self.kind, Kind::Scaled { derived: true, .. })
     }
 }
 
@@ -175,6 +218,45 @@ mod tests {
     use super::*;
     use crate::device::{Device, DeviceMem};
     use crate::verify::gpu_verify;
+
+    /// Rounding to nearest, by the definition of the format, against what is next to it.
+    #[test]
+    fn half_a_spacing_is_what_rounding_takes() {
+        use crate::dtype::{Overflow, Rounding, next_down, next_up};
+        use DType::{Bf16, F8E4M3, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F16};
+        for dtype in [F16, Bf16, F8E4M3, F8E5M2, F8E4M3Fnuz, F8E5M2Fnuz] {
+            let format = dtype.float_format().unwrap();
+            let (mut right, mut wrong, mut reference) = (Vec::new(), Vec::new(), Vec::new());
+            // Binades of the format, subnormal numbers among them, by places between two numbers of it.
+            for exponent in format.min_exponent() - 2..=format.max_exponent() {
+                for part in [0.0, 0.003, 0.26, 0.43, 0.5, 0.517, 0.74, 0.93, 0.999] {
+                    let r = f64::from((crate::dtype::exp2(exponent) * (1.0 + part)) as f32);
+                    let bits = dtype.encode(r, Rounding::NearestEven, Overflow::Saturate);
+                    let other = if dtype.decode(bits) > r { next_down(dtype, bits) } else { next_up(dtype, bits) };
+                    let [near, far] = [bits, other].map(|bits| (dtype.decode(bits) - r).abs());
+                    // Not the numbers between which a sum may fall on either side, nor what is beyond the largest.
+                    if r.abs() < format.max_finite() && far - near > 1e-3 * (far + near) {
+                        right.push(bits);
+                        wrong.push(other);
+                        reference.push(r as f32);
+                    }
+                }
+            }
+            assert!(reference.len() > 100, "{dtype}: {}", reference.len());
+            let device = Device::host();
+            let reference = DeviceMem::from_slice(&device, &reference).unwrap();
+            let tolerance = Tolerance::rounding(dtype, DType::F32, 1).at(0.0);
+            let compare = |patterns: &[u64]| {
+                let mut bytes = vec![0; patterns.len() * dtype.unit_bytes()];
+                patterns.iter().enumerate().for_each(|(i, &bits)| dtype.store_bits(&mut bytes, i, bits));
+                let layout = crate::device::Layout::contiguous(&[patterns.len()]).unwrap();
+                gpu_verify(&crate::device::TensorRef::from_host_bytes(&bytes, dtype, layout).unwrap(), &reference, &tolerance)
+                    .unwrap()
+                    .mismatches
+            };
+            assert_eq!((compare(&right), compare(&wrong)), (0, wrong.len() as u64), "{dtype}: the nearest number, and the next");
+        }
+    }
 
     #[test]
     fn absolute_tolerances_scale_with_the_reference() {

@@ -11,7 +11,7 @@ use std::{env, fs, thread};
 
 /// A file of device code.
 pub(crate) struct File {
-    /// Its path below the folder: `verify/f32.hip`.
+    /// Its path below the folder: `verify/f64.hip`.
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     text: String,

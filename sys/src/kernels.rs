@@ -8,7 +8,7 @@ use crate::{Platform, Rtc, RtcError};
 /// A file of device code.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// The file name: `verify/f32.hip`.
+    /// The file name: `verify/f64.hip`.
     pub name: &'static str,
     /// Its text.
     pub text: &'static str,
@@ -17,7 +17,7 @@ pub struct Source {
 /// A kernel file compiled ahead of time, as `hipModuleLoadData` takes it.
 #[derive(Clone, Copy)]
 pub struct Image {
-    /// The source: `verify/f32.hip`.
+    /// The source: `verify/f64.hip`.
     pub file: &'static str,
     /// Whose GPUs it is for.
     pub platform: Platform,

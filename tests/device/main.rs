@@ -12,6 +12,7 @@
 mod async_verify;
 mod bandwidth;
 mod bound;
+mod checks;
 mod compare;
 mod compat;
 mod devices;
@@ -43,6 +44,7 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("async_verify", async_verify::TESTS),
     ("bandwidth", bandwidth::TESTS),
     ("bound", bound::TESTS),
+    ("checks", checks::TESTS),
     ("compat", compat::TESTS),
     ("devices", devices::TESTS),
     ("fill", fill::TESTS),

@@ -25,13 +25,18 @@ fn exponents(dtype: DType) -> (i32, i32, i32) {
     }
 }
 
-/// d in units of the format's spacing at `x`.
-fn epsilons(dtype: DType, d: f64, x: f64) -> f64 {
-    let (bits, least, largest) = exponents(dtype);
+/// The exponent of `x` within those of the format.
+fn exponent(dtype: DType, x: f64) -> i32 {
+    let (_, least, largest) = exponents(dtype);
     let exponent = if x == 0.0 { least } else { x.log2().floor() as i32 };
     // log2 is rounded: set it right where x is close to a power of two.
     let exponent = exponent + i32::from(2f64.powi(exponent + 1) <= x) - i32::from(x < 2f64.powi(exponent) && x > 0.0);
-    d / 2f64.powi(exponent.clamp(least, largest)) * 2f64.powi(bits)
+    exponent.clamp(least, largest)
+}
+
+/// d in units of the format's spacing at `x`.
+fn epsilons(dtype: DType, d: f64, x: f64) -> f64 {
+    d / 2f64.powi(exponent(dtype, x)) * 2f64.powi(exponents(dtype).0)
 }
 
 /// The place of a number of a sign-magnitude format, both zeros at 0.
@@ -50,8 +55,8 @@ struct Expected {
     max: [f64; 2],
     worst: [Option<(f64, usize)>; 6],
     histograms: [Vec<u64>; 3],
-    /// d, |r|, |a| of every pair; zeros where a side is not finite.
-    terms: Vec<[f64; 3]>,
+    /// d, |r|, |a|, and what rtol multiplies, of every pair; zeros where a side is not finite.
+    terms: Vec<[f64; 4]>,
 }
 
 impl Expected {
@@ -69,8 +74,8 @@ fn bin(ends: &[f64], x: f64, inclusive: bool) -> usize {
 macro_rules! follow {
     ($name:ident, $t:ty) => {
         /// The rule and the metrics in one arithmetic.
-        fn $name<T: Scalar, R: Scalar>(result: &[T], reference: &[R], rtol: f64, atol: f64) -> Expected {
-            let (rtol, atol) = (rtol as $t, atol as $t);
+        fn $name<T: Scalar, R: Scalar>(result: &[T], reference: &[R], tolerance: Tolerance) -> Expected {
+            let (rtol, atol) = (tolerance.rtol() as $t, tolerance.atol(0.0) as $t);
             let mut e = Expected { histograms: [vec![0; 9], vec![0; 6], vec![0; 8]], ..Expected::default() };
             for (i, (a, r)) in result.iter().zip(reference).enumerate() {
                 let rounded = T::from_f64_with(r.to_f64(), Rounding::NearestEven, Overflow::Saturate);
@@ -83,14 +88,15 @@ macro_rules! follow {
                 }
                 if !a.is_finite() || !r.is_finite() {
                     (e.nonfinite, e.mismatches) = (e.nonfinite + 1, e.mismatches + 1);
-                    e.terms.push([0.0; 3]);
+                    e.terms.push([0.0; 4]);
                     continue;
                 }
                 let (d, m) = ((a - r).abs(), r.abs());
-                let bound = rtol.mul_add(m, atol).min(<$t>::MAX);
+                let base = if tolerance.is_by_binade() { 2f64.powi(exponent(T::DTYPE, f64::from(m))) as $t } else { m };
+                let bound = rtol.mul_add(base, atol).min(<$t>::MAX);
                 e.mismatches += u64::from(d > bound);
                 e.zero_passes += u64::from(m <= bound);
-                e.terms.push([d, m, a.abs()].map(f64::from));
+                e.terms.push([d, m, a.abs(), base].map(f64::from));
                 let epsilons = epsilons(T::DTYPE, f64::from(d), f64::from(m));
                 e.worst(0, f64::from(d), i);
                 if m > 0.0 {
@@ -185,7 +191,8 @@ fn same<V: PartialEq + Debug>(field: &str, found: V, expected: V) -> Result<()> 
     Ok(())
 }
 
-fn check<T: Scalar, R: Scalar>(report: &Report, e: &Expected, rtol: f64, atol: f64) -> Result<()> {
+fn check<T: Scalar, R: Scalar>(report: &Report, e: &Expected) -> Result<()> {
+    let (rtol, atol) = (report.rtol, report.atol);
     let m = report.metrics.as_ref().expect("all metrics");
     same("mismatches", report.mismatches, e.mismatches)?;
     same("nonfinite_pairs", report.nonfinite_pairs, e.nonfinite)?;
@@ -222,9 +229,9 @@ fn check<T: Scalar, R: Scalar>(report: &Report, e: &Expected, rtol: f64, atol: f
     same("histograms", [&h.relative.counts, &h.epsilon.counts, &h.ratio.counts], e.histograms.each_ref())?;
     // The smallest tolerances pass every finite pair; the next smaller ones do not.
     let passes = |rtol: f64, atol: f64| {
-        e.terms.iter().all(|&[d, r, _]| match f32s {
-            true => d as f32 <= (rtol as f32).mul_add(r as f32, atol as f32).min(f32::MAX),
-            false => d <= rtol.mul_add(r, atol).min(f64::MAX),
+        e.terms.iter().all(|&[d, _, _, base]| match f32s {
+            true => d as f32 <= (rtol as f32).mul_add(base as f32, atol as f32).min(f32::MAX),
+            false => d <= rtol.mul_add(base, atol).min(f64::MAX),
         })
     };
     let below = |x: f64| if f32s { f64::from((x as f32).next_down()) } else { x.next_down() };
@@ -242,11 +249,14 @@ struct Case {
     noise: f64,
     rtol: f64,
     atol: f64,
+    by_binade: bool,
 }
 
 impl Case {
     fn check<T: Scalar, R: Scalar>(&self, target: &Target) -> Result<()> {
-        let Case { noise, rtol, atol } = *self;
+        let Case { noise, rtol, atol, by_binade } = *self;
+        let tolerance = Tolerance::new(rtol, atol)?;
+        let tolerance = if by_binade { tolerance.by_binade() } else { tolerance };
         // Several sums of every vector width, and a tail.
         let n = target.size(40_007, 300_007);
         let host = Device::host();
@@ -257,24 +267,28 @@ impl Case {
         let (reference, factor) = (reference.to_vec()?, factor.to_vec()?);
         let result: Vec<T> = reference.iter().zip(factor).map(|(r, f)| T::from_f64(r.to_f64() * f)).collect();
         let wide = T::DTYPE == DType::F64 || R::DTYPE == DType::F64;
-        let expected = if wide { in_f64(&result, &reference, rtol, atol) } else { in_f32(&result, &reference, rtol, atol) };
+        let expected = if wide { in_f64(&result, &reference, tolerance) } else { in_f32(&result, &reference, tolerance) };
         ensure!(expected.nonfinite > 100 && expected.mismatches > expected.nonfinite, "the data reach no branch");
 
         let (result, reference) = (DeviceMem::from_slice(&target.device, &result)?, DeviceMem::from_slice(&target.device, &reference)?);
         let options = Options::default().explain(Explain::Always).histograms(true).cosine(true);
-        let report = gpu_verify_with(&result, &reference, &Tolerance::new(rtol, atol)?, &options)?;
-        check::<T, R>(&report, &expected, rtol, atol).with_context(|| format!("{} against {}, {n} elements", T::DTYPE, R::DTYPE))
+        let report = gpu_verify_with(&result, &reference, &tolerance, &options)?;
+        check::<T, R>(&report, &expected).with_context(|| format!("{} against {}, {n} elements", T::DTYPE, R::DTYPE))
     }
 }
 
 #[rustfmt::skip] // one line a case
 fn reports_follow_the_definitions(target: &Target) -> Result<()> {
-    Case { noise: 1e-6, rtol: 1e-6, atol: 1e-9 }.check::<f32, f32>(target)?;
-    Case { noise: 1e-3, rtol: 1e-3, atol: 1e-7 }.check::<F16, f32>(target)?;
-    Case { noise: 2e-3, rtol: 1e-3, atol: 0.0 }.check::<F16, F16>(target)?;
-    Case { noise: 1e-2, rtol: 5e-3, atol: 1e-3 }.check::<Bf16, f32>(target)?;
-    Case { noise: 0.1, rtol: 0.0625, atol: 1e-3 }.check::<F8E4M3, f32>(target)?;
-    Case { noise: 1e-12, rtol: 1e-12, atol: 1e-15 }.check::<f64, f64>(target)?;
-    Case { noise: 1e-3, rtol: 0.0, atol: 5e-4 }.check::<F16, f64>(target)?;
-    Case { noise: 1e-3, rtol: 5e-4, atol: 1e-6 }.check::<f32, Bf16>(target)
+    Case { noise: 1e-6, rtol: 1e-6, atol: 1e-9, by_binade: false }.check::<f32, f32>(target)?;
+    Case { noise: 1e-3, rtol: 1e-3, atol: 1e-7, by_binade: false }.check::<F16, f32>(target)?;
+    Case { noise: 2e-3, rtol: 1e-3, atol: 0.0, by_binade: false }.check::<F16, F16>(target)?;
+    Case { noise: 1e-2, rtol: 5e-3, atol: 1e-3, by_binade: false }.check::<Bf16, f32>(target)?;
+    Case { noise: 0.1, rtol: 0.0625, atol: 1e-3, by_binade: false }.check::<F8E4M3, f32>(target)?;
+    Case { noise: 1e-12, rtol: 1e-12, atol: 1e-15, by_binade: false }.check::<f64, f64>(target)?;
+    Case { noise: 1e-3, rtol: 0.0, atol: 5e-4, by_binade: false }.check::<F16, f64>(target)?;
+    Case { noise: 1e-3, rtol: 5e-4, atol: 1e-6, by_binade: false }.check::<f32, Bf16>(target)?;
+    Case { noise: 1e-3, rtol: 5e-4, atol: 1e-7, by_binade: true }.check::<F16, f32>(target)?;
+    Case { noise: 0.1, rtol: 0.0625, atol: 1e-3, by_binade: true }.check::<F8E4M3, f32>(target)?;
+    Case { noise: 0.1, rtol: 0.0625, atol: 0.0, by_binade: true }.check::<F8E4M3, F8E4M3>(target)?;
+    Case { noise: 1e-3, rtol: 5e-4, atol: 1e-6, by_binade: true }.check::<F16, f64>(target)
 }

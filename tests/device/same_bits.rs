@@ -26,11 +26,12 @@ struct Case {
     /// Bytes before the data.
     shift: usize,
     tolerance: [f64; 2],
+    by_binade: bool,
 }
 
 impl Case {
     fn new(dtypes: [DType; 2], n: usize) -> Case {
-        Case { dtypes, n, options: Options::default().explain(Explain::Always), shift: 0, tolerance: [1e-3, 1e-3] }
+        Case { dtypes, n, options: Options::default().explain(Explain::Always), shift: 0, tolerance: [1e-3, 1e-3], by_binade: false }
     }
 
     fn options(self, options: Options) -> Case {
@@ -49,6 +50,10 @@ impl Case {
         Case { tolerance, ..self }
     }
 
+    fn by_binade(self) -> Case {
+        Case { by_binade: true, ..self }
+    }
+
     /// Compares on the host and on the target. `wild` in 1000 elements have any pattern, the others are near a common value.
     fn check(&self, target: &Target, wild: u64) -> Result<()> {
         let make = |dtype: DType, seed| repeat(dtype, self.n, &near_and_wild(dtype, self.n.min(MADE), seed, wild));
@@ -57,10 +62,10 @@ impl Case {
     }
 
     fn compare(&self, target: &Target, data: [&[u8]; 2], what: &str) -> Result<()> {
-        let Case { dtypes: [da, dr], n, options, shift, tolerance: [rtol, atol] } = self;
+        let Case { dtypes: [da, dr], n, options, shift, tolerance: [rtol, atol], by_binade } = self;
         let (found, expected) = (self.on(&target.device, data)?, self.on(&Device::host(), data)?);
         same_fields(&found, &expected).with_context(|| {
-            format!("{da} against {dr}, {n} elements, {what}, {shift} bytes shifted, rtol {rtol}, atol {atol}, {options:?}")
+            format!("{da} against {dr}, {n} elements, {what}, {shift} bytes shifted, rtol {rtol}, atol {atol}, by binade {by_binade}, {options:?}")
         })
     }
 
@@ -72,7 +77,9 @@ impl Case {
         };
         let (a, r) = (upload(a)?, upload(r)?);
         let [a, r] = [view(&a, self.dtypes[0], self.n, self.shift)?, view(&r, self.dtypes[1], self.n, self.shift)?];
-        let report = gpu_verify_with(&a, &r, &Tolerance::new(self.tolerance[0], self.tolerance[1])?, &self.options)?;
+        let tolerance = Tolerance::new(self.tolerance[0], self.tolerance[1])?;
+        let tolerance = if self.by_binade { tolerance.by_binade() } else { tolerance };
+        let report = gpu_verify_with(&a, &r, &tolerance, &self.options)?;
         Ok(facts(report) + "\n" + &fields(&gpu_reduce_max(&r)?))
     }
 }
@@ -218,6 +225,8 @@ fn kinds_of_data_by_several_tolerances(target: &Target) -> Result<()> {
                 for tolerance in [[1e-3, 1e-3], [0.0, 1e-3], [1e-2, 0.0]].into_iter().take(tolerances) {
                     Case::new(dtypes, n).tolerance(tolerance).compare(target, [&a, &r], &format!("{kind}: {why}"))?;
                 }
+                let by_binade = Case::new(dtypes, n).tolerance([0.0625, 1e-5]).by_binade();
+                by_binade.compare(target, [&a, &r], &format!("{kind}: {why}"))?;
             }
         }
     }
@@ -255,7 +264,8 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
         [DType::I64, DType::I32],
     ] {
         for options in [Options::counts(), Options::default(), Options::default().histograms(true)] {
-            Case::new(dtypes, 2_011).options(options).check(target, 30)?;
+            Case::new(dtypes, 2_011).options(options.clone()).check(target, 30)?;
+            Case::new(dtypes, 2_011).options(options).tolerance([0.25, 1e-3]).by_binade().check(target, 30)?;
         }
     }
     Ok(())

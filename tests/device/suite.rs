@@ -19,6 +19,8 @@ pub enum On {
     Gpus,
     /// GPUs for which kernels can be compiled at run time: not those of NVIDIA.
     Compiling,
+    /// NVIDIA's GPUs, for which nothing is compiled at run time: code objects are made by nvcc.
+    Nvidia,
     /// GPUs and the host: it compares each with a definition.
     All,
     /// GPUs with the matrix cores of AMD, of the stand-in's all of them.
@@ -36,6 +38,18 @@ pub enum On {
     /// Once, for the machine: it is told the host.
     Host,
 }
+
+/// Why a test cannot run on this machine, as an error of it: its trial is ignored.
+#[derive(Debug)]
+pub struct CannotRun(pub String);
+
+impl std::fmt::Display for CannotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CannotRun {}
 
 /// The tests of a module, by where they run.
 macro_rules! tests {
@@ -66,6 +80,7 @@ fn trial(name: String, run: fn(&Target) -> Result<()>, target: Target, ignored: 
         Some(reason) => Ok(Completion::ignored_with(reason)),
         None => match run(&target) {
             Ok(()) => Ok(Completion::Completed),
+            Err(error) if error.is::<CannotRun>() => Ok(Completion::ignored_with(error.to_string())),
             Err(error) => Err(Failed::from(format!("on {}: {error:#}", target.device))),
         },
     })

@@ -61,6 +61,7 @@ impl Target {
         match on {
             On::Gpus => self.is_gpu() && self.first,
             On::Compiling => self.runs(On::Gpus) && self.device.kind() == DeviceKind::Amd,
+            On::Nvidia => self.device.kind() == DeviceKind::Nvidia,
             On::All => self.first,
             On::MatrixCores => self.matrix_cores().is_some() && !self.repeated,
             On::NoMatrixCores => self.first && self.matrix_cores().is_none(),

@@ -83,8 +83,9 @@ hipverify compare [OPTIONS] <RESULT> <REFERENCE>
 
 const AFTER: &str = "\
 Element i passes when |result - reference| <= rtol * |reference| + atol. Without tolerance flags they are \
-what rounding explains: rtol = u(result) + u(reference) + 8 u(f32) with u half an epsilon, atol = max(N, 1024) * u(f32) * mean|reference| \
-plus half the least number of both formats, for N of --accumulations; integers must be equal. docs/tolerances.md has what that catches.
+what rounding explains: rtol = u(result) + u(reference) + 16 u(f32) with u half an epsilon, times the binade of |reference| (for results of f32 and f64 \
+8 u(f32), times |reference|), atol = max(N, 1024) * u(f32) * mean|reference| plus half the least number of the reference's format, for N of --accumulations; \
+integers must be equal. docs/tolerances.md has what that catches.
 
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
 

@@ -3,9 +3,9 @@
 use super::super::Outcome;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::{Args, Case, CaseVerdict, Side};
-use crate::files::{label, replace};
+use crate::files::label;
 use crate::verify::{Classes, Metric, Report, Verdict};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -350,9 +350,5 @@ pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
 }
 
 fn write_junit(args: &Args, suite: TestSuite) -> Result<()> {
-    let Some(path) = &args.junit else { return Ok(()) };
-    let mut report = quick_junit::Report::new("hipverify");
-    report.add_test_suite(suite);
-    let text = report.to_string().with_context(|| format!("{}: JUnit", path.display()))?;
-    Ok(replace(path, |out| out.write_all(text.as_bytes()))?)
+    args.junit.as_deref().map_or(Ok(()), |path| super::super::junit::write(path, suite))
 }

@@ -62,21 +62,21 @@ macro_rules! names {
 fn names([result, reference]: [DType; 2]) -> Names {
     let bits = [result, reference].map(|d| d.bits().max(8));
     match (PairArithmetic::of(result, reference), bits) {
-        (PairArithmetic::F32, [8, 8]) => names!("verify/f32.hip", "f32_8_8"),
-        (PairArithmetic::F32, [8, 16]) => names!("verify/f32.hip", "f32_8_16"),
-        (PairArithmetic::F32, [16, 8]) => names!("verify/f32.hip", "f32_16_8"),
-        (PairArithmetic::F32, [8, _]) => names!("verify/f32.hip", "f32_8_32"),
-        (PairArithmetic::F32, [_, 8]) => names!("verify/f32.hip", "f32_32_8"),
-        (PairArithmetic::F32, [16, 16]) => names!("verify/f32.hip", "f32_16_16"),
-        (PairArithmetic::F32, [16, _]) => names!("verify/f32.hip", "f32_16_32"),
-        (PairArithmetic::F32, [_, 16]) => names!("verify/f32.hip", "f32_32_16"),
-        (PairArithmetic::F32, _) => names!("verify/f32.hip", "f32_32_32"),
-        (PairArithmetic::I64, [64, 64]) if [result, reference] == [DType::I64; 2] => names!("verify/f64.hip", "i64_64_64"),
-        (PairArithmetic::I64, [64, 64]) => names!("verify/f64.hip", "whole_64_64"),
-        (PairArithmetic::I64, bits) if bits.contains(&64) => names!("verify/f64.hip", "whole_any"),
+        (PairArithmetic::F32, [8, 8]) => names!("verify/f32_8.hip", "f32_8_8"),
+        (PairArithmetic::F32, [8, 16]) => names!("verify/f32_8.hip", "f32_8_16"),
+        (PairArithmetic::F32, [16, 8]) => names!("verify/f32_16.hip", "f32_16_8"),
+        (PairArithmetic::F32, [8, _]) => names!("verify/f32_8.hip", "f32_8_32"),
+        (PairArithmetic::F32, [_, 8]) => names!("verify/f32_32.hip", "f32_32_8"),
+        (PairArithmetic::F32, [16, 16]) => names!("verify/f32_16.hip", "f32_16_16"),
+        (PairArithmetic::F32, [16, _]) => names!("verify/f32_16.hip", "f32_16_32"),
+        (PairArithmetic::F32, [_, 16]) => names!("verify/f32_32.hip", "f32_32_16"),
+        (PairArithmetic::F32, _) => names!("verify/f32_32.hip", "f32_32_32"),
+        (PairArithmetic::I64, [64, 64]) if [result, reference] == [DType::I64; 2] => names!("verify/integers.hip", "i64_64_64"),
+        (PairArithmetic::I64, [64, 64]) => names!("verify/integers.hip", "whole_64_64"),
+        (PairArithmetic::I64, bits) if bits.contains(&64) => names!("verify/integers.hip", "whole_any"),
         // Differences of integers of up to 32 bits are exact in f64.
         (_, [64, 64]) => names!("verify/f64.hip", "f64_64_64"),
-        _ => names!("verify/f64.hip", "f64_any"),
+        _ => names!("verify/f64_any.hip", "f64_any"),
     }
 }
 

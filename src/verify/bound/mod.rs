@@ -93,6 +93,31 @@ pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], bound: &Bound, mut tak
     Ok(())
 }
 
+/// Some of the elements beyond their bound, spread over the tensor, in ascending order: their indices, and the result's values. Of tensors that [`gpu_verify_bound`] compares.
+///
+/// # Errors
+/// As there.
+pub(crate) fn some_mismatches(tensors: [&TensorRef<'_>; 3], bound: &Bound, most: usize) -> Result<Vec<(usize, f64)>> {
+    /// Tiles that are looked into, at most.
+    const TILES: usize = 64;
+    let comparison = Comparison { tensors, rule: rule::of(bound, tensors[0].dtype())? };
+    let (tiles, _) = comparison.tiles()?;
+    let fails = |tile: &BoundTile| tile.counts[hipverify_sys::abi::BoundCount::BOUND_MISMATCHES as usize] > 0;
+    let failing: Vec<usize> = tiles.iter().enumerate().filter(|(_, tile)| fails(tile)).map(|(i, _)| i * TILE).collect();
+    let taken: Vec<usize> = failing.iter().copied().step_by(failing.len().div_ceil(TILES).max(1)).collect();
+    let mut found = Vec::new();
+    for &start in &taken {
+        let ratios = comparison.ratios(start..tensors[0].elements().min(start + TILE))?;
+        let beyond: Vec<usize> = ratios.into_iter().enumerate().filter(|(_, ratio)| *ratio > 1.0).map(|(i, _)| start + i).collect();
+        let step = beyond.len().div_ceil(most.div_ceil(taken.len())).max(1);
+        for index in beyond.into_iter().step_by(step) {
+            let [result, ..] = comparison.values(index)?;
+            found.push((index, result));
+        }
+    }
+    Ok(found)
+}
+
 /// Three tensors of one shape on one device, with elements, and the rule.
 #[derive(Debug)]
 struct Comparison<'a> {

@@ -8,7 +8,7 @@ use crate::device::{Backend, TensorRef};
 use crate::dtype::{DType, spacing};
 use crate::error::Result;
 use crate::verify::options::Request;
-use crate::verify::rule::mismatches;
+use crate::verify::rule::{Rule, mismatches};
 
 /// Tensors of up to so many elements are looked at as a whole.
 pub(super) const WHOLE: usize = 1 << 20;
@@ -34,8 +34,7 @@ pub(super) struct Sample {
     pub earlier: Option<Vec<u64>>,
     /// Positions of the elements to be explained.
     pub wrong: Vec<usize>,
-    rtol: f64,
-    atol: f64,
+    rule: Rule<f64>,
 }
 
 impl Sample {
@@ -55,8 +54,7 @@ impl Sample {
             bits: Vec::new(),
             earlier: earlier.map(|_| Vec::new()),
             wrong: Vec::new(),
-            rtol: request.rtol,
-            atol: request.atol,
+            rule: Rule::new(request, result.dtype()),
         };
         let mut reference_bits = Vec::new();
         for (start, end) in windows(result.elements(), interesting) {
@@ -132,7 +130,7 @@ impl Sample {
 
     /// How far a result that should be `x` may be from it: what the tolerance allows, and a unit in the last place of the result's format.
     pub(super) fn slack(&self, x: f64) -> f64 {
-        let tolerance = self.rtol.mul_add(x.abs(), self.atol);
+        let tolerance = self.rule.bound(self.rule.rtol, x.abs(), self.rule.atol);
         let rounding = spacing(self.dtypes[0], x) + self.dtypes[1].float_format().map_or(0.0, |f| f.unit_roundoff() * x.abs());
         tolerance.max(rounding)
     }
@@ -248,7 +246,7 @@ mod tests {
         let elements = WHOLE + 4 * WINDOW;
         let bytes: Vec<u8> = (0..elements).map(|i| (i % 251) as u8).collect();
         let tensor = TensorRef::from_host_bytes(&bytes, DType::U8, Layout::contiguous(&[elements]).unwrap()).unwrap();
-        let request = Request::new(&Options::default(), DType::U8, [0.0; 2], false);
+        let request = Request::new(&Options::default(), DType::U8, &crate::verify::Tolerance::exact(), 0.0);
         let sample = Sample::fetch([&tensor, &tensor], None, &request, &[elements / 2]).unwrap();
         assert_eq!(sample.len(), 3 * WINDOW);
         for position in [0, 1, WINDOW - 1, WINDOW, 2 * WINDOW - 1, 2 * WINDOW, 3 * WINDOW - 1] {

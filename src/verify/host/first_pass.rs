@@ -9,7 +9,7 @@ use crate::device::TensorRef;
 use crate::simd::InstructionSet;
 use crate::verify::histogram::BINS;
 use crate::verify::options::Request;
-use crate::verify::rule::{Grid, Rule};
+use crate::verify::rule::Rule;
 use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, SUMS, Sums};
 use crate::verify::values::{Metric, Values};
 
@@ -41,13 +41,7 @@ pub(super) struct Floats<'a, T> {
 
 /// The rule of a request in this arithmetic.
 pub(super) fn rule<T: Number>(result: &TensorRef<'_>, request: &Request) -> Rule<T> {
-    Rule {
-        rtol: T::from_f64(request.rtol),
-        atol: T::from_f64(request.atol),
-        nonfinite: request.nonfinite,
-        grid: Grid::of(result.dtype()),
-        all: request.all,
-    }
+    Rule::new(request, result.dtype())
 }
 
 impl<'a, T: Number> Floats<'a, T> {

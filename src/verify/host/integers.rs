@@ -46,7 +46,7 @@ impl<'a> Integers<'a> {
     pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request) -> Integers<'a> {
         Integers {
             pairs: Pairs::new(result, reference),
-            rule: IntRule { rtol: request.rtol, atol: request.atol, all: request.all },
+            rule: IntRule::new(request),
             vector: sums::vector_width(result.dtype(), reference.dtype()),
             values: Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY },
         }

@@ -171,8 +171,9 @@ impl<T: Number> Search<T> {
     /// Whether an element needs a larger tolerance than those so far.
     #[inline(always)]
     fn exceeds(&self, d: T, m: T) -> bool {
-        let by_rtol = self.rtol.fused(m, self.rule.atol);
-        let by_atol = self.rule.rtol.fused(m, self.atol);
+        let base = self.rule.base(m);
+        let by_rtol = self.rtol.fused(base, self.rule.atol);
+        let by_atol = self.rule.rtol.fused(base, self.atol);
         let [most_rtol, most_atol] = self.caps;
         let by_rtol = if by_rtol < most_rtol { by_rtol } else { most_rtol };
         let by_atol = if by_atol < most_atol { by_atol } else { most_atol };
@@ -249,7 +250,7 @@ impl<'a> Integers<'a> {
         Integers {
             pairs: Pairs::new(&tensors[0], &tensors[1]),
             tensors,
-            rule: IntRule { rtol: request.rtol, atol: request.atol, all: request.all },
+            rule: IntRule::new(request),
             maxima: values.maxima,
             explanation: Explanation::EMPTY,
         }

@@ -4,9 +4,10 @@
 //! reference itself:
 //!
 //! * *errors of one size*, a = (1 + e)·r: e = -1 is a result of zeros, -2 a negated one. All that a verdict rests on follows from what the first pass
-//!   found: |a - r| = |e|·|r| is within fma(rtol, |r|, atol) for every element if it is for the largest, or if |e| <= rtol; sums and maxima scale. So these cost nothing.
+//!   found: |a - r| = |e|·|r| is within fma(rtol, |r|, atol) for every element if it is for the largest, or if |e| <= rtol; sums and maxima scale. So these cost nothing. Where
+//!   rtol multiplies binades, the largest element alone is judged: when it fails, so does the mutation.
 //! * *displacements*: rows or columns shifted by one, transposed, reversed. They are views of the reference's memory, compared with it on its
-//!   device by the same kernels ([`Options::power`](super::Options::power)); a part of the tensor first, which is mostly enough. They are left out
+//!   device by the same kernels ([`Options::power`](super::Options::power)); a part of the tensor first, of all displacements at once, which is mostly enough. They are left out
 //!   where errors of one size have shown already that a pass is not to be trusted.
 //! * *one element* off by so many numbers of the result's format, the largest: follows from its value.
 //! * *an earlier output*, where [one is given](super::gpu_verify_with_earlier): a comparison more.
@@ -17,6 +18,7 @@ mod ulps;
 mod tests;
 
 use super::options::{Explain, Judge, Judged, Request};
+use super::rule::Rule;
 use super::values::{Metric, Values};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
@@ -82,7 +84,8 @@ pub struct Power {
     pub nonzero: Option<u64>,
     /// How many of these a result of zero would pass at; `None` when only counts were asked for.
     pub zero_passes: Option<u64>,
-    /// The smallest e for which a result of (1 + e) times the reference fails; infinite when none does.
+    /// The smallest e for which a result of (1 + e) times the reference fails; infinite when none does. By [binade](super::Tolerance::by_binade) the smallest for which its largest
+    /// element does: smaller elements may fail from up to half of that on.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub smallest_error: f64,
     /// By how many numbers of the result's format the reference's largest element has to be off, away from zero, for the comparison to fail; `None` where nothing
@@ -99,7 +102,7 @@ impl Power {
     pub(super) fn of(values: &Values, request: &Request, [dtype, reference]: [DType; 2], elements: usize) -> Power {
         let finite = elements as u64 - values.nonfinite_pairs;
         let counted = |n: u64| request.all.then_some(n);
-        let passes = |error: f64| Judged::of(&off_by(error, values, request, finite), request, elements).passed;
+        let passes = |error: f64| Judged::of(&off_by(error, values, request, dtype, finite), request, elements).passed;
         let mut power = Power {
             nonzero: counted(finite.saturating_sub(values.zeros[1])),
             zero_passes: counted(values.zero_passes.saturating_sub(values.zeros[1])),
@@ -125,13 +128,17 @@ impl Power {
 
 /// The values of a comparison of (1 + error)·r with r, given those of another result with r. Where some elements fail, how many do is known for zeros
 /// and so at least for larger errors; for smaller ones it is 1, so that they count as missed where the rule lets some elements fail.
-fn off_by(error: f64, values: &Values, request: &Request, finite: u64) -> Values {
+fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: u64) -> Values {
     let (e, max) = (error.abs(), values.max_magnitude[1]);
     let [.., sum_r, sum_rr] = values.sums;
-    let within = e <= request.rtol || e * max <= request.rtol.mul_add(max, request.atol);
+    let rule = Rule::<f64>::new(request, dtype);
+    // What the largest element says of the others, or not.
+    let within = e <= request.rtol && !request.by_binade || e * max <= rule.bound(rule.rtol, max, rule.atol);
+    let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
     let mismatches = match within {
+        true if request.by_binade && e >= 1.0 => zeros_fail,
         true => 0,
-        false if e >= 1.0 && request.all => finite.saturating_sub(values.zero_passes).max(1),
+        false if e >= 1.0 => zeros_fail.max(1),
         false => 1,
     };
     let relative = if max > 0.0 { e } else { 0.0 };
@@ -209,8 +216,8 @@ pub(super) fn displacements<'a>(reference: &TensorRef<'a>) -> Result<Vec<Displac
 }
 
 impl<'a> Displaced<'a> {
-    /// The leading part of both, of about [`SAMPLE`] elements; `None` when that is all.
-    pub(super) fn sample(&self) -> Result<Option<Displaced<'a>>> {
+    /// The leading part of both, of about [`SAMPLE`] elements, or all of them.
+    pub(super) fn sample(&self) -> Result<Displaced<'a>> {
         let mut shape = self.reference.shape().to_vec();
         let mut elements = self.reference.elements();
         for extent in &mut shape {
@@ -221,11 +228,8 @@ impl<'a> Displaced<'a> {
                 break;
             }
         }
-        if shape == self.reference.shape() {
-            return Ok(None);
-        }
         let part = |t: &TensorRef<'a>| t.view(Layout::strided(&shape, t.layout().strides(), t.layout().offset())?);
-        Ok(Some(Displaced { mutation: self.mutation, result: part(&self.result)?, reference: part(&self.reference)? }))
+        Ok(Displaced { mutation: self.mutation, result: part(&self.result)?, reference: part(&self.reference)? })
     }
 
     /// What is asked of a displacement, for a reference that is judged by `request`.
@@ -236,6 +240,20 @@ impl<'a> Displaced<'a> {
 
 /// Whether a displacement passes; `None` when it changes nothing.
 pub(super) fn passes(values: &Values, request: &Request, elements: usize) -> Option<bool> {
-    let changes = values.maxima[Metric::Absolute as usize] > 0.0 || values.mismatches > 0;
-    changes.then(|| Judged::of(values, request, elements).passed)
+    changes(values).then(|| Judged::of(values, request, elements).passed)
+}
+
+fn changes(values: &Values) -> bool {
+    values.maxima[Metric::Absolute as usize] > 0.0 || values.mismatches > 0
+}
+
+/// Whether a displacement of so many elements fails whatever is behind a part of it that has the values `part`; `whole` are those of the comparison.
+///
+/// Counts, maxima and sums of differences are no smaller for more elements, and what they are divided by is no larger than that of the whole reference.
+pub(super) fn fails_in_part(part: &Values, whole: &Values, request: &Request, elements: usize) -> bool {
+    // Sums are rounded, those of a tile in f32.
+    const ROUNDED: f64 = 0.999;
+    let ([sum_d, sum_dd, ..], [.., sum_r, sum_rr]) = (part.sums, whole.sums);
+    let least = Values { sums: [ROUNDED * sum_d, ROUNDED * sum_dd, sum_r, sum_rr], max_magnitude: [whole.max_magnitude[1]; 2], ..*part };
+    changes(part) && !Judged::of(&least, request, elements).passed
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dtype::{Overflow, Rounding};
+use crate::verify::options::Judge;
 use crate::verify::{AllowedMismatches, Level, Options, Thresholds, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
 use crate::{Device, DeviceMem};
 
@@ -46,6 +47,65 @@ fn errors_of_one_size_are_judged_as_if_they_had_been_made() {
                 }
             }
         }
+    }
+}
+
+/// By binade the largest element decides, and zeros are counted.
+#[test]
+fn errors_of_one_size_by_binade_are_those_of_the_largest_element() {
+    let device = Device::host();
+    for (data, rtol, missed, smallest, reason) in [
+        ([1.9375f32, 0.5], 0.0625, &[][..], 0.0625 / 1.9375, "1.05 is off by 0.097, of which 0.0625 is allowed"),
+        (
+            [1.0, 0.96875],
+            0.0625,
+            &[Mutation::Scaled(1.05)],
+            0.0625,
+            "the largest is off by 0.05, of which 0.0625 is allowed; the other would fail",
+        ),
+        ([1.0, 1.0], 1.0, &[Mutation::Zeros, Mutation::Scaled(1.05), Mutation::Scaled(0.72)], 1.0, "zeros are off by what is allowed"),
+        ([1.0, 0.9375], 1.0, &[Mutation::Scaled(1.05), Mutation::Scaled(0.72)], 1.0, "of the other element 0.5 is allowed"),
+    ] {
+        let r = DeviceMem::from_slice(&device, &data).unwrap();
+        let tolerance = Tolerance::new(rtol, 0.0).unwrap().by_binade();
+        let power = gpu_verify_with(&r, &r, &tolerance, &Options::default()).unwrap().power;
+        let missed_of_one_size: Vec<Mutation> = power.missed.iter().copied().filter(|m| !matches!(m, Mutation::Rounded(_))).collect();
+        assert_eq!(missed_of_one_size, missed, "{reason}");
+        assert!((power.smallest_error - smallest).abs() < 1e-15, "{}: {reason}", power.smallest_error);
+        let zeros = DeviceMem::from_slice(&device, &[0.0f32; 2]).unwrap();
+        let passed = gpu_verify_with(&zeros, &r, &tolerance, &Options::default()).unwrap().passed();
+        assert_eq!(power.missed.contains(&Mutation::Zeros), passed, "{reason}");
+    }
+}
+
+/// What a part says is what the whole would say: the part fails only where any continuation does.
+#[test]
+fn a_part_of_a_displacement_fails_by_what_only_grows() {
+    let whole = Values { max_magnitude: [4.0; 2], sums: [0.0, 0.0, 1000.0, 2500.0], ..Values::EMPTY };
+    let part = Values {
+        max_magnitude: [2.0; 2],
+        maxima: [1.0, 0.5, 0.5, 0.0, 0.0],
+        sums: [50.0, 100.0, 60.0, 150.0],
+        mismatches: 2,
+        ..Values::EMPTY
+    };
+    let metrics = |thresholds: Thresholds| Options::default().thresholds(thresholds, Judge::Thresholds);
+    for (options, fails, reason) in [
+        (Options::default(), true, "two mismatches, none is allowed"),
+        (Options::default().allow_mismatches(AllowedMismatches::new(0.0, 2).unwrap()), false, "two are allowed"),
+        (metrics(Thresholds { relative: 0.4, ..Thresholds::OFF }), true, "the largest relative difference is above"),
+        (metrics(Thresholds { relative: 0.5, ..Thresholds::OFF }), false, "and here it is not"),
+        (metrics(Thresholds { relative_l1: 0.04, ..Thresholds::OFF }), true, "50 of 1000 in all is above"),
+        (metrics(Thresholds { relative_l1: 0.06, ..Thresholds::OFF }), false, "50 of 60 would be above, of 1000 it is not"),
+        (metrics(Thresholds { relative_l2: 0.19, ..Thresholds::OFF }), true, "the root of 100 of 2500"),
+        (metrics(Thresholds { relative_l2: 0.21, ..Thresholds::OFF }), false, "the root of 100 of 2500"),
+        (metrics(Thresholds { rms: 0.078, ..Thresholds::OFF }), true, "10 of 4 times the root of 1024"),
+        (metrics(Thresholds { rms: 0.079, ..Thresholds::OFF }), false, "of 2 times the root of the part's elements it would be above"),
+    ] {
+        let request = Request::new(&options, DType::F32, &Tolerance::exact(), 0.0);
+        assert_eq!(fails_in_part(&part, &whole, &request, 1024), fails, "{reason}");
+        let same = Values { maxima: [0.0; 5], mismatches: 0, ..part };
+        assert!(!fails_in_part(&same, &whole, &request, 1024), "a part in which nothing differs says nothing");
     }
 }
 
@@ -179,6 +239,18 @@ fn a_sample_that_shows_nothing_is_not_the_last_word() {
         assert!(power(&data, shape, [0.0, 0.5], &on).0.found.contains(&mutation), "{mutation}");
         // One is enough, and costs a whole comparison.
         assert_eq!(displaced(&power(&data, shape, [0.0, 1.5], &on).0.missed), [mutation]);
+    }
+    // By metrics: a part fails for the whole, or the whole is read.
+    let mut data: Vec<f32> = (0..SAMPLE + 4096).map(|i| 1.0 + (i % 5) as f32).collect();
+    data[SAMPLE + 2000] = 1000.0;
+    for (absolute, found, missed, reason) in [
+        (3.0, &[Mutation::ColumnsShifted, Mutation::Reversed][..], &[][..], "neighbours differ by 4"),
+        (5.0, &[Mutation::ColumnsShifted, Mutation::Reversed], &[], "one behind the part by 999"),
+        (999.5, &[], &[Mutation::ColumnsShifted], "nothing by more; one is enough"),
+    ] {
+        let on = Options::default().power(true).thresholds(Thresholds { absolute, ..Thresholds::OFF }, Judge::Thresholds);
+        let power = power(&data, &[data.len()], [0.0, 0.0], &on).0;
+        assert_eq!((displaced(&power.found), displaced(&power.missed)), (found.to_vec(), missed.to_vec()), "{reason}");
     }
 }
 

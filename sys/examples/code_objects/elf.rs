@@ -1,135 +1,17 @@
-//! Checks the code objects for AMD GPUs: the targets that are asked for are there, every target has every kernel, and no
-//! kernel spills registers to scratch memory. Prints the registers, LDS and scratch memory of each. Spills without scratch
-//! (scalar registers to lanes of vector ones, those to accumulation registers) and scratch without spilled vector
-//! registers (an array that is indexed at run time) are printed only.
-//!
-//! ```text
-//! cargo run -p hipverify-sys --example code_objects -- gfx908 gfx90a    those embedded in this build
-//! cargo run -p hipverify-sys --example code_objects -- FILE...          these files, ELF objects or bundles of them
-//! ```
-//!
-//! The numbers are those that the compiler leaves in the object's metadata note (a MessagePack map, described in LLVM's
-//! user guide for the AMDGPU backend).
+//! Objects in files, and what their metadata say of kernels: a MessagePack map in a note, described in LLVM's user guide for the AMDGPU backend.
 
-use hipverify_sys::{Platform, kernels};
-use std::collections::{BTreeMap, BTreeSet};
-
-type Result<T> = std::result::Result<T, String>;
+use crate::Result;
+use std::collections::BTreeMap;
 
 /// What the metadata say of one kernel.
 #[derive(Debug, Default)]
-struct Kernel {
-    name: String,
-    numbers: BTreeMap<String, u64>,
-}
-
-/// The columns: the name of a number and its heading.
-const COLUMNS: [(&str, &str); 7] = [
-    (".vgpr_count", "VGPR"),
-    (".agpr_count", "AGPR"),
-    (".sgpr_count", "SGPR"),
-    (".group_segment_fixed_size", "LDS"),
-    (".private_segment_fixed_size", "scratch"),
-    (".vgpr_spill_count", "spilled V"),
-    (".sgpr_spill_count", "spilled S"),
-];
-
-/// The file whose kernels are single instructions: each target has those that it knows.
-const INSTRUCTIONS: &str = "mfma";
-
-fn main() -> std::process::ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (targets, files): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("gfx") && !a.contains('/'));
-    let mut report = Report::default();
-    if files.is_empty() {
-        for image in kernels::IMAGES.iter().filter(|i| i.platform == Platform::Amd) {
-            report.object(image.file, image.bytes);
-        }
-    }
-    for file in &files {
-        let stem = std::path::Path::new(file).file_stem().map_or(file.clone(), |s| s.to_string_lossy().into_owned());
-        match std::fs::read(file) {
-            Ok(bytes) => report.object(&stem, &bytes),
-            Err(e) => report.faults.push(format!("{file}: {e}")),
-        }
-    }
-    report.compare(&targets);
-    for fault in &report.faults {
-        eprintln!("fault: {fault}");
-    }
-    println!("{} kernels, {} faults", report.kernels, report.faults.len());
-    if report.faults.is_empty() && report.kernels > 0 { 0.into() } else { 1.into() }
-}
-
-#[derive(Default)]
-struct Report {
-    /// Kernels by source file and target.
-    found: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
-    kernels: usize,
-    faults: Vec<String>,
-}
-
-impl Report {
-    /// Prints the kernels of one object or bundle.
-    fn object(&mut self, file: &str, bytes: &[u8]) {
-        let objects = elves(bytes);
-        for elf in objects.unwrap_or_else(|e| {
-            self.faults.push(format!("{file}: {e}"));
-            Vec::new()
-        }) {
-            match metadata(elf) {
-                Ok((target, kernels)) => kernels.iter().for_each(|k| self.kernel(file, &target, k)),
-                Err(e) => self.faults.push(format!("{file}: {e}")),
-            }
-        }
-    }
-
-    fn kernel(&mut self, file: &str, target: &str, kernel: &Kernel) {
-        if self.kernels == 0 {
-            println!("{:<20} {:<8} {}", "file", "target", COLUMNS.map(|(_, heading)| format!("{heading:>11}")).concat() + "  kernel");
-        }
-        self.kernels += 1;
-        self.found.entry(file.to_owned()).or_default().entry(target.to_owned()).or_default().insert(kernel.name.clone());
-        let mut cells = String::new();
-        for (name, _) in COLUMNS {
-            // Targets without accumulation registers have no count of them.
-            let value = kernel.numbers.get(name).copied();
-            cells += &value.map_or_else(|| format!("{:>11}", "-"), |v| format!("{v:>11}"));
-        }
-        println!("{file:<20} {target:<8} {cells}  {}", kernel.name);
-        let number = |name: &str| kernel.numbers.get(name).copied().unwrap_or(0);
-        let (scratch, spilled) = (number(".private_segment_fixed_size"), number(".vgpr_spill_count"));
-        if scratch > 0 && spilled > 0 {
-            self.faults.push(format!("{file}: {} for {target}: {spilled} registers spilled, {scratch} bytes of scratch", kernel.name));
-        }
-    }
-
-    /// Every file has all targets, and every target all kernels of the file.
-    fn compare(&mut self, targets: &[String]) {
-        let mut sources: BTreeSet<&str> = self.found.keys().map(String::as_str).collect();
-        if !targets.is_empty() {
-            sources.extend(kernels::SOURCES.iter().map(|s| s.name));
-        }
-        for file in sources {
-            let none = BTreeMap::new();
-            let found = self.found.get(file).unwrap_or(&none);
-            let all: BTreeSet<&String> = found.values().flatten().collect();
-            for target in targets.iter().chain(found.keys()).collect::<BTreeSet<_>>() {
-                let Some(here) = found.get(target) else {
-                    self.faults.push(format!("{file}: nothing for {target}"));
-                    continue;
-                };
-                if file.trim_end_matches(".hip") == INSTRUCTIONS {
-                    continue;
-                }
-                self.faults.extend(all.iter().filter(|k| !here.contains(**k)).map(|k| format!("{file}: no kernel {k} for {target}")));
-            }
-        }
-    }
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) numbers: BTreeMap<String, u64>,
 }
 
 /// The ELF objects in a file: itself, or those of an offload bundle.
-fn elves(bytes: &[u8]) -> Result<Vec<&[u8]>> {
+pub(crate) fn elves(bytes: &[u8]) -> Result<Vec<&[u8]>> {
     const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
     if !bytes.starts_with(BUNDLE) {
         return Ok(vec![bytes]);
@@ -157,7 +39,7 @@ fn elves(bytes: &[u8]) -> Result<Vec<&[u8]>> {
 }
 
 /// The target and the kernels that an object's metadata note tells of.
-fn metadata(elf: &[u8]) -> Result<(String, Vec<Kernel>)> {
+pub(crate) fn metadata(elf: &[u8]) -> Result<(String, Vec<Kernel>)> {
     const SHT_NOTE: usize = 7;
     const NT_AMDGPU_METADATA: usize = 32;
     if !elf.starts_with(b"\x7fELF\x02\x01") {
