@@ -2,19 +2,19 @@
 //!
 //! `cargo run --release --example bounds [-- SECONDS [DEVICE [SIDE]]]`: on the host, with results of 192 x 192, or on `gpu:0`, with as many rows and columns as are asked for.
 //!
-//! Correct results of many arithmetics, formats and ranges are checked as `hipverify check gemm` does: no element may lie beyond its bound. The bound is tight when the
+//! Correct results of many arithmetics, formats and ranges are held against the bounds of `hipverify check gemm`: no element may lie beyond its bound. The bound is tight when the
 //! largest ratio of error to bound in a tensor is not small: the median over tensors is printed. Each element beyond its bound is reported, then the totals; the last line has the
-//! number of elements of the mode and range that had fewest.
+//! number of elements of the arithmetic and range, and of the bound, range and format of results, that had fewest.
 
 use anyhow::{Result, ensure};
 use hipverify::check::Check;
 use hipverify::dtype::{Overflow, Rounding};
 use hipverify::fill::FillUniformRand;
 use hipverify::matrix_core::{Arch, Model};
-use hipverify::reference::{Accumulate, Gemm};
+use hipverify::reference::{Accumulate, Arithmetic, Gemm};
 use hipverify::suite::Guard;
-use hipverify::verify::bound::Confidence;
-use hipverify::{DType, Device, DeviceMem, Error};
+use hipverify::verify::bound::{Confidence, gpu_verify_bound};
+use hipverify::{DType, Device, DeviceMem, Error, TensorRef};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -29,6 +29,18 @@ enum Data {
 
 const DATA: [Data; 5] = [Data::Uniform(-1.0, 1.0), Data::Uniform(0.0, 1.0), Data::Uniform(-24.0, 24.0), Data::Binades(6.0), Data::Constant];
 
+/// The turns of the kinds of data. Constant operands have one bound where others have two, so that they come twice.
+const TURNS: [usize; 6] = [0, 4, 1, 2, 4, 3];
+
+/// The turns of the lengths of sums, longer ones less often as they cost more; their number has no factor in common with that of the data's turns, so that each kind of data meets each length.
+const LENGTHS: [usize; 11] = [16, 256, 64, 1024, 16, 64, 256, 16, 64, 256, 64];
+
+/// Formats of results.
+const OUTPUTS: [DType; 3] = [DType::F32, DType::F16, DType::Bf16];
+
+/// Bounds that are checked, and what the report calls them. Rounding errors of constant operands all point one way, so that they have no mean of zero: the first only.
+const CONFIDENCES: [(&str, Confidence); 2] = [("worst case", Confidence::WorstCase), ("probable", Confidence::Exceeded(1e-6))];
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let seconds = arguments.first().map_or(Ok(20), |text| text.parse::<u64>())?;
@@ -36,89 +48,148 @@ fn main() -> Result<()> {
     let side = arguments.get(2).map_or(Ok(192), |text| text.parse::<usize>())?;
     println!("{device}, results of {side} x {side}");
     let end = Instant::now() + Duration::from_secs(seconds);
-    let mut totals: BTreeMap<(&str, String), (u64, u64, Vec<f64>)> = BTreeMap::new();
-    let mut cases = Vec::new();
-    for case in all_cases()? {
-        if runs_on(&device, &case)? {
-            cases.push(case);
-        } else {
-            println!("left out: {} of {:?}, which this device has no code for", case.0, case.1);
-        }
-    }
-    let mut seen = vec![[0_u64; DATA.len()]; cases.len()];
+    let cases = all_cases(&device)?;
+    let mut bench = Bench::new(&device, side)?;
+    let mut totals = Totals::default();
     let mut round = 0;
     while round == 0 || Instant::now() < end {
-        for (number, &(accumulate, dtypes, arch)) in cases.iter().enumerate() {
+        for (number, (dtypes, cases)) in cases.iter().enumerate() {
             // One kind of data and one k a round, so that a short run sees something of all.
-            let which = (number + round) % DATA.len();
-            let data = DATA[which];
-            let k = [16, 64, 256, 1024][(number / 3 + round) % 4];
-            let a = operand(&device, data, dtypes[0], [side, k], 2 * round as u32)?;
-            let b = operand(&device, data, dtypes[1], [k, side], 2 * round as u32 + 1)?;
-            let (a, b) = (a.tensor()?, b.tensor()?);
-            for output in [DType::F32, DType::F16, DType::Bf16] {
-                let mut result = Guard::new(&device, output, &[side, side])?;
-                Gemm::new(accumulate).run(&a, &b, &mut result.tensor_mut()?)?;
-                let d = result.tensor()?;
-                // Constant operands round one way: no mean of zero.
-                let confidences: &[(&str, Confidence)] = match data {
-                    Data::Constant => &[("worst case", Confidence::WorstCase)],
-                    _ => &[("worst case", Confidence::WorstCase), ("probable", Confidence::Exceeded(1e-6))],
-                };
-                for &(name, confidence) in confidences {
-                    let mut check = Check::gemm(&a, &b, &d).confidence(confidence).bit_exact(false);
-                    if let Some(arch) = arch {
-                        check = check.arch(arch);
-                    }
-                    let report = check.run()?.report;
-                    let (elements, beyond, ratios) = totals.entry((name, output.to_string())).or_default();
-                    *elements += report.elements as u64;
-                    seen[number][which] += report.elements as u64;
-                    *beyond += report.mismatches;
-                    ratios.push(report.worst.as_ref().map_or(0.0, |w| w.ratio));
-                    if report.mismatches > 0 {
-                        println!("{accumulate} {dtypes:?} to {output} {data:?} k {k} {name}\n{report}");
-                    }
-                }
-            }
+            let (which, k) = (TURNS[(number + round) % TURNS.len()], LENGTHS[(number + round) % LENGTHS.len()]);
+            let a = operand(&device, DATA[which], dtypes[0], [side, k], 2 * round as u32)?;
+            let b = operand(&device, DATA[which], dtypes[1], [k, side], 2 * round as u32 + 1)?;
+            bench.check([&a.tensor()?, &b.tensor()?], cases, which, &mut totals)?;
         }
         round += 1;
     }
-    let mut beyond = 0;
-    for ((name, output), (elements, over, mut ratios)) in totals {
-        ratios.sort_by(f64::total_cmp);
-        let median = ratios[ratios.len() / 2];
-        let tensors = ratios.len();
-        println!(
-            "{name:<11} {output:<5} {elements:>13} elements, {over} beyond their bounds; {tensors} tensors, median of the largest ratio {median:.3}"
-        );
-        beyond += over;
-    }
-    let fewest = seen.iter().flatten().min().unwrap_or(&0);
-    println!("{} modes, {} ranges, {round} rounds: at least {fewest} elements of each mode in each range", cases.len(), DATA.len());
+    let beyond = totals.print();
+    let modes: usize = cases.iter().map(|(_, cases)| cases.len()).sum();
+    // What was never seen has no entry, and counts 0.
+    let fewest = |counts: Vec<u64>, of: usize| if counts.len() < of { 0 } else { counts.into_iter().min().unwrap_or(0) };
+    let of_mode = fewest(totals.modes.into_values().collect(), modes * DATA.len());
+    // Constant operands have one bound only.
+    let of_bound = fewest(totals.bounds.into_values().collect(), (CONFIDENCES.len() * DATA.len() - 1) * OUTPUTS.len());
+    println!(
+        "{modes} arithmetics, {} ranges, {round} rounds: at least {of_mode} elements of each arithmetic in each range, {of_bound} of each bound in each range and format of results",
+        DATA.len()
+    );
     ensure!(beyond == 0, "a bound does not hold");
     Ok(())
 }
 
-/// An arithmetic, formats of operands, and the chip that a check is told.
-type Case = (Accumulate, [DType; 2], Option<Arch>);
+/// An arithmetic, and the chip that a check is told.
+type Case = (Accumulate, Option<Arch>);
 
-fn all_cases() -> Result<Vec<Case>> {
-    let mut cases = Vec::new();
-    for model in Model::all().filter(|m| !m.input().name().contains("as_bf16")) {
-        let (a, b) = model.input().dtypes();
-        cases.push((Accumulate::MatrixCore(model), [a, b], Some(model.arch())));
+/// What was checked.
+#[derive(Default)]
+struct Totals {
+    /// By bound and format of results: elements beyond their bounds, and the largest ratio of each tensor.
+    tensors: BTreeMap<(&'static str, usize), (u64, Vec<f64>)>,
+    /// Elements by arithmetic, chip and formats of operands, and kind of data.
+    modes: BTreeMap<(String, usize), u64>,
+    /// Elements by bound, kind of data and format of results.
+    bounds: BTreeMap<(&'static str, usize, usize), u64>,
+}
+
+impl Totals {
+    /// Prints the totals by bound and format, and returns how many elements lie beyond their bounds.
+    fn print(&mut self) -> u64 {
+        let mut beyond = 0;
+        for (&(name, output), (over, ratios)) in &mut self.tensors {
+            ratios.sort_by(f64::total_cmp);
+            let (tensors, median) = (ratios.len(), ratios[ratios.len() / 2]);
+            let elements = DATA.iter().enumerate().filter_map(|(which, _)| self.bounds.get(&(name, which, output))).sum::<u64>();
+            println!(
+                "{name:<11} {:<5} {elements:>13} elements, {over} beyond their bounds; {tensors} tensors, median of the largest ratio {median:.3}",
+                OUTPUTS[output].to_string()
+            );
+            beyond += *over;
+        }
+        beyond
     }
-    for accumulate in Accumulate::PLAIN {
-        for dtype in [DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2] {
-            cases.push((accumulate, [dtype, dtype], None));
+}
+
+/// Memory that every check uses again.
+struct Bench {
+    device: Device,
+    shape: [usize; 2],
+    results: Vec<Guard>,
+    reference: DeviceMem<f64>,
+    magnitudes: DeviceMem<f64>,
+}
+
+impl Bench {
+    fn new(device: &Device, side: usize) -> Result<Bench> {
+        let shape = [side, side];
+        let results = OUTPUTS.iter().map(|&output| Guard::new(device, output, &shape)).collect::<hipverify::Result<_>>()?;
+        let exact = || DeviceMem::<f64>::new(device, side * side);
+        Ok(Bench { device: device.clone(), shape, results, reference: exact()?, magnitudes: exact()? })
+    }
+
+    /// Holds the results of these arithmetics against their bounds. What is exact is made once for all that read operands alike.
+    fn check(&mut self, [a, b]: [&TensorRef<'_>; 2], cases: &[Case], which: usize, totals: &mut Totals) -> Result<()> {
+        let k = a.shape()[1];
+        let mut made = None;
+        for &(accumulate, arch) in cases {
+            // Models of one chip and format read operands alike.
+            if made != Some(arch) {
+                Gemm::new(Arithmetic::from(accumulate).exact()).run(a, b, &mut self.reference.tensor_mut(&self.shape)?)?;
+                Gemm::new(accumulate).magnitudes(a, b, &mut self.magnitudes.tensor_mut(&self.shape)?)?;
+                made = Some(arch);
+            }
+            let (reference, magnitudes) = (self.reference.tensor(&self.shape)?, self.magnitudes.tensor(&self.shape)?);
+            for (output, result) in self.results.iter_mut().enumerate() {
+                Gemm::new(accumulate).run(a, b, &mut result.tensor_mut()?)?;
+                let d = result.tensor()?;
+                let confidences = if matches!(DATA[which], Data::Constant) { &CONFIDENCES[..1] } else { &CONFIDENCES[..] };
+                for &(name, confidence) in confidences {
+                    let check = Check::gemm(a, b, &d).confidence(confidence);
+                    let bound = arch.into_iter().fold(check, Check::arch).bound()?;
+                    let report = gpu_verify_bound(&d, &reference, &magnitudes, &bound)?;
+                    let elements = report.elements as u64;
+                    let (beyond, ratios) = totals.tensors.entry((name, output)).or_default();
+                    *beyond += report.mismatches;
+                    ratios.push(report.worst.as_ref().map_or(0.0, |w| w.ratio));
+                    *totals.modes.entry((format!("{accumulate} {arch:?} {} {}", a.dtype(), b.dtype()), which)).or_default() += elements;
+                    *totals.bounds.entry((name, which, output)).or_default() += elements;
+                    if report.mismatches > 0 {
+                        println!(
+                            "{accumulate} of {} to {} on {}, {:?}, k {k}, {name}\n{report}",
+                            a.dtype(),
+                            d.dtype(),
+                            self.device,
+                            DATA[which]
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The arithmetics that the device has code for, by the formats of their operands, those of a chip one after the other.
+fn all_cases(device: &Device) -> Result<Vec<([DType; 2], Vec<Case>)>> {
+    let models = Model::all().filter(|m| !m.input().name().contains("as_bf16"));
+    let of_models = models.map(|m| (<[DType; 2]>::from(m.input().dtypes()), (Accumulate::MatrixCore(m), Some(m.arch()))));
+    let formats = [DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
+    let plain = formats.into_iter().flat_map(|dtype| Accumulate::PLAIN.map(|accumulate| ([dtype; 2], (accumulate, None))));
+    let mut cases: Vec<([DType; 2], Vec<Case>)> = Vec::new();
+    for (dtypes, case) in of_models.chain(plain) {
+        if !runs_on(device, case.0, dtypes)? {
+            println!("left out: {} of {dtypes:?}, which this device has no code for", case.0);
+            continue;
+        }
+        match cases.iter_mut().find(|(of, _)| *of == dtypes) {
+            Some((_, cases)) => cases.push(case),
+            None => cases.push((dtypes, vec![case])),
         }
     }
     Ok(cases)
 }
 
 /// Whether the device has code for an arithmetic and these formats.
-fn runs_on(device: &Device, &(accumulate, dtypes, _): &Case) -> Result<bool> {
+fn runs_on(device: &Device, accumulate: Accumulate, dtypes: [DType; 2]) -> Result<bool> {
     let [a, b] = dtypes.map(|dtype| Guard::new(device, dtype, &[16, 16]));
     let mut d = Guard::new(device, DType::F32, &[16, 16])?;
     match Gemm::new(accumulate).run(&a?.tensor()?, &b?.tensor()?, &mut d.tensor_mut()?) {

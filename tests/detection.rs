@@ -24,11 +24,13 @@ fn part<'a>(page: &'a str, name: &str) -> Option<&'a str> {
 #[test]
 fn causes_are_right_as_often_as_the_page_says() {
     let page = include_str!("../docs/causes.md");
-    assert_eq!(
-        Some(causes::measured(true, causes::SEEDS[0]).unwrap().as_str()),
-        part(page, "sample"),
-        "run `cargo run --release --example detection -- --causes`"
-    );
+    for (by, name) in [(causes::By::Comparison, "sample"), (causes::By::Check, "checked sample")] {
+        assert_eq!(
+            Some(causes::measured(by, true, causes::SEEDS[0]).unwrap().as_str()),
+            part(page, name),
+            "run `cargo run --release --example detection -- --causes`"
+        );
+    }
 }
 
 #[test]

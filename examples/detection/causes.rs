@@ -1,11 +1,13 @@
 //! Which causes the reports of broken kernels name, and whether they are right.
 
 use super::broken;
-use super::correct;
+use super::correct::{self, mean_factor};
 use super::problem::{Formats, Input, Operation, Problem};
+use hipverify::check::Check;
 use hipverify::device::Layout;
-use hipverify::dtype::Rounding;
-use hipverify::verify::{Diagnosis, Options, Tolerance, gpu_verify_with_earlier};
+use hipverify::dtype::{Overflow, Rounding};
+use hipverify::reference::Direction;
+use hipverify::verify::{Options, Tolerance, gpu_verify_with_earlier};
 use hipverify::{DType, Result, TensorRef};
 use std::collections::BTreeMap;
 
@@ -34,7 +36,13 @@ const RIGHT: &[(&[&str], &[&str])] = &[
     (&["intermediate in bf16", "softmax with exp in bf16"], &["intermediate_in", "through", "unwritten"]),
     // A sum in few bits stops growing.
     (&["accumulated in f16", "accumulated in bf16"], &["accumulated_in", "low_precision", "saturated", "unwritten"]),
-    (&["inputs through bf16", "inputs through fp8", "subnormal inputs flushed"], &["low_precision", "unwritten", "nan"]),
+    (&["inputs through bf16", "inputs through fp8"], &["operands_in", "low_precision", "unwritten", "nan"]),
+    (&["subnormal inputs flushed"], &["operands_flushed", "low_precision", "unwritten", "nan"]),
+    // Told by operands alone.
+    (&["first tile of A read again for the last"], &["stale_tile"]),
+    (&["B read as transposed"], &["operand"]),
+    (&["filter flipped"], &["filter"]),
+    (&["first 256 terms only"], &["terms"]),
     (&["one NaN", "NaN over a row", "softmax without the maximum"], &["nan", "overflowed"]),
     (&["one element with a flipped bit"], &["region"]),
     // Of a column of equal numbers nothing is where it was.
@@ -90,33 +98,42 @@ struct Named {
 /// Seeds of the data: limits of statistics were chosen with the first in view, and never with the second.
 pub const SEEDS: [u64; 2] = [2026, 77];
 
+/// Who looks for causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A comparison with a reference, by the library's default.
+    Comparison,
+    /// A check of products, which has their operands.
+    Check,
+}
+
 /// What the reports of failing results name, in words: of all problems, or of a sample in one pair of formats and of one kind of input.
-pub fn measured(sample: bool, seed: u64) -> Result<String> {
+pub fn measured(by: By, sample: bool, seed: u64) -> Result<String> {
     let mut by_defect: BTreeMap<&'static str, Named> = BTreeMap::new();
     let (formats, inputs) = if sample { (&Formats::ALL[..1], &Input::ALL[..1]) } else { (&Formats::ALL[..], &Input::ALL[..]) };
     for &formats in formats {
         for &input in inputs {
-            for operation in Operation::ALL {
-                problem(&Problem::new(operation, input, formats, seed)?, &mut by_defect)?;
+            for operation in Operation::ALL.into_iter().filter(|operation| by == By::Comparison || operation.is_product()) {
+                problem(by, &Problem::new(operation, input, formats, seed)?, &mut by_defect)?;
             }
         }
     }
     Ok(if sample { summary(&by_defect) } else { summary(&by_defect) + &lists(&by_defect) })
 }
 
-fn problem(p: &Problem, by_defect: &mut BTreeMap<&'static str, Named>) -> Result<()> {
+fn problem(by: By, p: &Problem, by_defect: &mut BTreeMap<&'static str, Named>) -> Result<()> {
     let exact: Vec<f32> = correct::exact(p).into_iter().map(|x| x as f32).collect();
     for result in correct::all(p)? {
-        if let Some(cause) = cause(p, &p.store(&result, Rounding::NearestEven), &exact)? {
-            by_defect.entry("correct kernels").or_default().wrong += u64::from(cause.kind() != "unknown");
+        if let Some(kind) = kind(by, p, &p.store(&result, Rounding::NearestEven), &exact)? {
+            by_defect.entry("correct kernels").or_default().wrong += u64::from(kind != "unknown");
         }
     }
     for defect in broken::all() {
         let Some(result) = defect.run(p)? else { continue };
-        let Some(cause) = cause(p, &result, &exact)? else { continue };
+        let Some(kind) = kind(by, p, &result, &exact)? else { continue };
         let named = by_defect.entry(defect.name).or_default();
-        let describes = |(defects, kinds): &(&[&str], &[&str])| defects.contains(&defect.name) && kinds.contains(&cause.kind());
-        match cause.kind() {
+        let describes = |(defects, kinds): &(&[&str], &[&str])| defects.contains(&defect.name) && kinds.contains(&kind);
+        match kind {
             _ if RIGHT.iter().any(describes) => named.right += 1,
             // A region is where, and right: the cause stays unknown.
             "unknown" | "region" => named.unknown += 1,
@@ -149,13 +166,42 @@ fn lists(by_defect: &BTreeMap<&'static str, Named>) -> String {
     format!("\n* None: {}.\n* A wrong one: {}.\n", list(|n| n.unknown), list(|n| n.wrong))
 }
 
-/// The cause that the report of a failure names, by the library's default tolerance.
-fn cause(p: &Problem, result: &[u8], exact: &[f32]) -> Result<Option<Diagnosis>> {
+/// The cause that the report of a failure names, as a word.
+fn kind(by: By, p: &Problem, result: &[u8], exact: &[f32]) -> Result<Option<&'static str>> {
     let layout = || Layout::contiguous(&[p.rows, p.columns]);
     let result = TensorRef::from_host_bytes(result, p.formats.output, layout()?)?;
-    let reference = TensorRef::from_host_bytes(bytemuck::cast_slice(exact), DType::F32, layout()?)?;
-    let tolerance = Tolerance::rounding(p.formats.output, DType::F32, p.k);
     let earlier = p.store(&p.stale, Rounding::NearestEven);
     let earlier = TensorRef::from_host_bytes(&earlier, p.formats.output, layout()?)?;
-    Ok(gpu_verify_with_earlier(&result, &reference, &earlier, &tolerance, &Options::default())?.cause)
+    if by == By::Check {
+        return checked(p, &result, &earlier);
+    }
+    let reference = TensorRef::from_host_bytes(bytemuck::cast_slice(exact), DType::F32, layout()?)?;
+    let tolerance = Tolerance::rounding(p.formats.output, DType::F32, p.k);
+    let report = gpu_verify_with_earlier(&result, &reference, &earlier, &tolerance, &Options::default())?;
+    Ok(report.cause.map(|cause| cause.kind()))
+}
+
+/// That of a check, where it fails.
+fn checked(p: &Problem, result: &TensorRef<'_>, earlier: &TensorRef<'_>) -> Result<Option<&'static str>> {
+    let dtype = p.formats.input;
+    let bytes = |values: &[f32]| {
+        let mut bytes = vec![0; values.len() * dtype.unit_bytes()];
+        for (i, &x) in values.iter().enumerate() {
+            dtype.store_bits(&mut bytes, i, dtype.encode(f64::from(x), Rounding::NearestEven, Overflow::Ieee));
+        }
+        bytes
+    };
+    let tensor = |bytes, shape: &[usize]| TensorRef::from_host_bytes(bytes, dtype, Layout::contiguous(shape)?);
+    let report = if p.operation == Operation::Convolution {
+        let (image, filter) = (bytes(&p.pixels), bytes(&p.a));
+        let (image, filter) = (tensor(&image, &[p.pixels.len()])?, tensor(&filter, &[p.a.len()])?);
+        let flat = || Layout::contiguous(&[p.rows * p.columns]);
+        let (result, earlier) = (result.view(flat()?)?, earlier.view(flat()?)?);
+        Check::conv(p.convolution()?, Direction::Forward, &image, &filter, &result).earlier(&earlier).run()?
+    } else {
+        let (a, b) = (bytes(&p.a), bytes(&p.b));
+        let (a, b) = (tensor(&a, &[p.rows, p.k])?, tensor(&b, &[p.columns, p.k])?);
+        Check::gemm(&a, &b, result).transpose_b(true).alpha(mean_factor(p)).earlier(earlier).run()?
+    };
+    Ok(if report.passed() { None } else { Some(report.cause.map_or("unknown", |cause| cause.kind)) })
 }

@@ -15,6 +15,7 @@ mod rules;
 mod table;
 
 use anyhow::{Context, Result};
+use causes::By;
 use std::path::Path;
 
 fn main() -> Result<()> {
@@ -23,10 +24,18 @@ fn main() -> Result<()> {
         print!("{}", sample.table());
         return Ok(());
     }
-    let [chosen, held_out] = causes::SEEDS.map(|seed| causes::measured(false, seed));
-    let causes = format!("{}\nWith data that no limit was chosen with, another seed of all operands:\n\n{}", chosen?, held_out?);
-    print!("{causes}");
-    rewrite("docs/causes.md", &[("measured", causes), ("sample", causes::measured(true, causes::SEEDS[0])?)])?;
+    let both = |by| -> Result<String> {
+        let [chosen, held_out] = causes::SEEDS.map(|seed| causes::measured(by, false, seed));
+        Ok(format!("{}\nWith data that no limit was chosen with, another seed of all operands:\n\n{}", chosen?, held_out?))
+    };
+    let [compared, checked] = [both(By::Comparison)?, both(By::Check)?];
+    print!("{compared}\n{checked}");
+    let samples = [By::Comparison, By::Check].map(|by| causes::measured(by, true, causes::SEEDS[0]));
+    let [sample_compared, sample_checked] = samples;
+    rewrite(
+        "docs/causes.md",
+        &[("measured", compared), ("sample", sample_compared?), ("checked", checked), ("checked sample", sample_checked?)],
+    )?;
     if std::env::args().any(|a| a == "--causes") {
         return Ok(());
     }

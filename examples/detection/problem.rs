@@ -2,6 +2,7 @@
 
 use hipverify::dtype::{Overflow, Rounding};
 use hipverify::fill::FillUniformRand;
+use hipverify::reference::ConvParam;
 use hipverify::{DType, Device, DeviceMem, Result};
 
 /// Kinds of operations.
@@ -126,6 +127,8 @@ pub struct Problem {
     pub k: usize,
     pub a: Vec<f32>,
     pub b: Vec<f32>,
+    /// Of a convolution: the image that B's patches are of.
+    pub pixels: Vec<f32>,
     /// The range of the inputs.
     pub range: [f64; 2],
     /// What the result's memory held before.
@@ -165,16 +168,27 @@ impl Problem {
         let (left, right) = ranges(operation, input, formats.input);
         let values = |n: usize, range: [f64; 2], stream: u32| values(n, range, formats.input, (seed, stream));
         let a = values(rows * k, left, 0)?;
+        let pixels = match operation {
+            Operation::Convolution => values(image.channels * image.side * image.side, right, 1)?,
+            _ => Vec::new(),
+        };
         let b = match operation {
             Operation::Gemm => values(columns * k, right, 1)?,
-            Operation::Convolution => patches(&values(image.channels * image.side * image.side, right, 1)?, image),
+            Operation::Convolution => patches(&pixels, image),
             Operation::Reduction => vec![1.0; k],
             _ => values(rows * columns, right, 1)?,
         };
-        let mut problem = Problem { operation, input, formats, rows, columns, k, a, b, range: left, stale: Vec::new() };
+        let mut problem = Problem { operation, input, formats, rows, columns, k, a, b, pixels, range: left, stale: Vec::new() };
         let earlier = Problem { a: values(rows * k, left, 2)?, ..problem.clone() };
         problem.stale = super::correct::exact(&earlier).into_iter().map(|x| x as f32).collect();
         Ok(problem)
+    }
+
+    /// The parameters of a convolution.
+    pub fn convolution(&self) -> Result<ConvParam> {
+        let Image { channels, side } = image(self.input);
+        let param: ConvParam = format!("2 1 1 {} {channels} 3 3 {side} {side} 1 1 1 1 0 0 0 0", self.rows).parse()?;
+        param.with_layouts("nchw", "kcyx", "nkhw")
     }
 
     /// For lists of results.

@@ -1,8 +1,8 @@
-//! Dense copies of operands on their device: some positions of an axis, or zeros in some places.
+//! Dense copies of operands on their device: some positions of an axis, zeros in some places, or multiplied by a number.
 
 use super::problem::on_host;
 use crate::device::{DeviceBytes, Layout, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 
 /// A copy of some of a tensor's elements.
@@ -19,25 +19,43 @@ impl Copied {
         let mut shape = tensor.shape().to_vec();
         let extent = std::mem::replace(&mut shape[axis], positions.len());
         let inner: usize = shape[axis + 1..].iter().product();
-        Copied::of(tensor, shape, |i| {
+        let source = |i: usize| {
             let (outer, at) = (i / (inner * positions.len()), i / inner % positions.len());
             Some((outer * extent + positions[at]) * inner + i % inner)
-        })
+        };
+        Copied::of(tensor, shape, source, |bits| bits)
+    }
+
+    /// The whole tensor.
+    pub(super) fn whole(tensor: &TensorRef<'_>) -> Result<Copied> {
+        Copied::of(tensor, tensor.shape().to_vec(), Some, |bits| bits)
     }
 
     /// The whole tensor, with zeros where `zero` says so of the logical index.
     pub(super) fn with_zeros(tensor: &TensorRef<'_>, zero: impl Fn(usize) -> bool) -> Result<Copied> {
-        Copied::of(tensor, tensor.shape().to_vec(), |i| (!zero(i)).then_some(i))
+        Copied::of(tensor, tensor.shape().to_vec(), |i| (!zero(i)).then_some(i), |bits| bits)
     }
 
-    /// Element i is the tensor's element `source(i)` in logical order, or zero.
-    fn of(tensor: &TensorRef<'_>, shape: Vec<usize>, source: impl Fn(usize) -> Option<usize>) -> Result<Copied> {
+    /// The whole tensor times a number: the product is rounded to f32, and then to the format.
+    pub(super) fn scaled(tensor: &TensorRef<'_>, by: f32) -> Result<Copied> {
+        let dtype = tensor.dtype();
+        let times = |bits| dtype.encode(f64::from(dtype.decode(bits) as f32 * by), Rounding::NearestEven, Overflow::Ieee);
+        Copied::of(tensor, tensor.shape().to_vec(), Some, times)
+    }
+
+    /// Element i is the tensor's element `source(i)` in logical order, changed, or zero.
+    fn of(
+        tensor: &TensorRef<'_>,
+        shape: Vec<usize>,
+        source: impl Fn(usize) -> Option<usize>,
+        changed: impl Fn(u64) -> u64,
+    ) -> Result<Copied> {
         let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), on_host(tensor)?);
         let elements = shape.iter().product();
         let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
         let mut bytes = vec![0; size];
         for (i, index) in (0..elements).filter_map(|i| Some((i, source(i)?))) {
-            dtype.store_bits(&mut bytes, i, dtype.load_bits(&from, layout.index(index)));
+            dtype.store_bits(&mut bytes, i, changed(dtype.load_bits(&from, layout.index(index))));
         }
         let mut memory = DeviceBytes::new(tensor.device(), size)?;
         memory.copy_from_slice(&bytes)?;

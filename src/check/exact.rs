@@ -1,5 +1,6 @@
 //! Whether a result is bit-exact for the matrix cores of a chip, and in which order of products.
 
+use super::copied::Copied;
 use super::epilogue::{After, Operands};
 use super::order::Order;
 use super::problem::{Problem, on_host};
@@ -41,34 +42,40 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     let mut found = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
     let found_values = Found::of(result)?;
-    let operands = Operands::of(problem.product())?;
     let (corner, all) = (problem.corner(&shape, CORNER)?, shape.last().copied().unwrap_or(1));
+    let (part, part_shape) = corner.as_ref().map_or((problem, &shape), |(problem, shape)| (problem, shape));
+    let ways = Way::all(problem)?;
     let mut candidates = Vec::new();
-    for (order, &model) in orders.iter().flat_map(|order| models.iter().map(move |model| (order, model))) {
-        let (part, part_shape) = corner.as_ref().map_or((problem, &shape), |(problem, shape)| (problem, shape));
-        match part.sums(model, order, part_shape) {
-            Ok(sums) => {
-                for after in operands.orders() {
-                    let own = started(part, (model, order), part_shape, &operands, (after, all))?;
-                    let differing = found_values.differing(own.as_ref().unwrap_or(&sums), part_shape, &operands, after).len();
-                    candidates.push((differing, model, *order, after));
-                }
+    for (number, way) in ways.iter().enumerate() {
+        let copy = way.copy(part)?;
+        let part = &way.problem(part, copy.as_ref())?;
+        for (order, &model) in orders.iter().flat_map(|order| models.iter().map(move |model| (order, model))) {
+            let sums = match part.parts_of_sums(model, order, part_shape) {
+                Ok(sums) => sums,
+                // Variants that the device code lacks.
+                Err(Error::Unsupported { .. }) => continue,
+                Err(e) => return Err(e),
+            };
+            for after in way.operands.orders(sums.len() > 1, result.dtype()) {
+                let sums = way.sums(part, (model, order), part_shape, (after, all), &sums)?;
+                let differing = found_values.differing(&sums, part_shape, &way.operands, after).len();
+                candidates.push((differing, model, *order, number, after));
             }
-            // Variants that the device code lacks.
-            Err(Error::Unsupported { .. }) => {}
-            Err(e) => return Err(e),
         }
     }
     found.tried = candidates.len();
     // Stable: what was tried first stands first among equals.
     candidates.sort_by_key(|candidate| candidate.0);
     let exact = candidates.iter().take_while(|c| c.0 == 0).count();
-    for &(_, model, order, after) in candidates.iter().take(exact.max(1)) {
-        let own = started(problem, (model, &order), &shape, &operands, (after, all))?;
-        let sums = own.map_or_else(|| problem.sums(model, &order, &shape), Ok)?;
-        let different = found_values.differing(&sums, &shape, &operands, after);
+    for &(_, model, order, number, after) in candidates.iter().take(exact.max(1)) {
+        let way = &ways[number];
+        let copy = way.copy(problem)?;
+        let problem = &way.problem(problem, copy.as_ref())?;
+        let sums = problem.parts_of_sums(model, &order, &shape)?;
+        let sums = way.sums(problem, (model, &order), &shape, (after, all), &sums)?;
+        let different = found_values.differing(&sums, &shape, &way.operands, after);
         if found.model.is_none() || different.len() < found.differing {
-            (found.model, found.order) = (Some(model.to_string()), Some(format!("{order}{after}")));
+            (found.model, found.order) = (Some(model.to_string()), Some(format!("{}{order}{after}", way.words())));
             (found.differing, found.first) = (different.len(), different.first().map(|&i| result.layout().coordinates(i)));
         }
         if found.differing == 0 {
@@ -78,16 +85,68 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     Ok(found)
 }
 
-/// The sums of accumulators that start with C, where that is what follows is about; of the leading part of this shape of a result with `all` columns.
-fn started(
-    problem: &Problem<'_>,
-    (model, order): (Model, &Order),
-    shape: &[usize],
-    operands: &Operands,
-    (after, all): (After, usize),
-) -> Result<Option<Vec<f32>>> {
-    let sums = || problem.sums_from(model, order, shape, operands.start(shape, all));
-    (after == After::Started).then(sums).transpose()
+/// Where alpha is: with what follows the sum, or in an operand.
+struct Way {
+    /// The operand that is multiplied by alpha, and alpha.
+    scaled: Option<(usize, f32)>,
+    operands: Operands,
+}
+
+impl Way {
+    fn all(problem: &Problem<'_>) -> Result<Vec<Way>> {
+        let operands = || Operands::of(problem.product());
+        let mut ways = vec![Way { scaled: None, operands: operands()? }];
+        if let Some(alpha) = ways[0].operands.scale() {
+            for which in [0, 1] {
+                ways.push(Way { scaled: Some((which, alpha)), operands: operands()?.without_alpha() });
+            }
+        }
+        Ok(ways)
+    }
+
+    /// The operand as it is multiplied.
+    fn copy(&self, problem: &Problem<'_>) -> Result<Option<Copied>> {
+        self.scaled.map(|(which, alpha)| Copied::scaled(&problem.operands[which], alpha)).transpose()
+    }
+
+    /// The problem with it.
+    fn problem<'a>(&self, problem: &Problem<'a>, copy: Option<&'a Copied>) -> Result<Problem<'a>> {
+        let mut problem = problem.clone();
+        if let (Some((which, _)), Some(copy)) = (self.scaled, copy) {
+            problem.operands[which] = copy.tensor()?;
+        }
+        Ok(problem)
+    }
+
+    /// The sums to which `after` is applied, of the sums of each part; of the leading part of this shape of a result with `all` columns.
+    fn sums(
+        &self,
+        problem: &Problem<'_>,
+        (model, order): (Model, &Order),
+        shape: &[usize],
+        (after, all): (After, usize),
+        parts: &[Vec<f32>],
+    ) -> Result<Vec<f32>> {
+        let start = || self.operands.start(after, shape, all);
+        let add = |mut sum: Vec<f32>, part: &Vec<f32>, of: &dyn Fn(f32) -> f32| {
+            sum.iter_mut().zip(part).for_each(|(sum, &x)| *sum += of(x));
+            sum
+        };
+        Ok(match (after, parts) {
+            (After::Started { .. }, _) => problem.sums_from(model, order, shape, start())?,
+            (After::Added, _) => parts.iter().fold(start(), |sum, part| add(sum, part, &|x| self.operands.times_alpha(x))),
+            (_, []) => Vec::new(),
+            (_, [first, rest @ ..]) => rest.iter().fold(first.clone(), |sum, part| add(sum, part, &|x| x)),
+        })
+    }
+
+    fn words(&self) -> &'static str {
+        match self.scaled {
+            None => "",
+            Some((0, _)) => "A times alpha rounded to its format, ",
+            Some(_) => "B times alpha rounded to its format, ",
+        }
+    }
 }
 
 /// A result, on the host.

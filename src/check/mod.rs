@@ -20,6 +20,8 @@
 //! again there is [`Check::freivalds`].
 
 mod arithmetic;
+mod cause;
+mod contraction;
 mod copied;
 mod epilogue;
 mod exact;
@@ -32,17 +34,18 @@ mod shortened;
 #[cfg(test)]
 mod tests;
 
+pub use cause::CheckCause;
 pub use exact::Exactness;
 pub use freivalds::FreivaldsReport;
 pub use report::{CheckFailed, CheckReport};
 
-use crate::device::{AsTensor, TensorRef};
+use crate::device::{AsTensor, Layout, TensorRef};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
-use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound};
-use crate::verify::{Mutation, Verdict, expect_earlier};
+use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound, some_mismatches};
+use crate::verify::{Mutation, Options, Tolerance, Verdict, expect_earlier, gpu_verify, gpu_verify_with_earlier};
 use problem::{Kind, Problem, Product, on_host};
 
 /// Products of the last step of a kernel's loop over k, the fewest that are usual: whether a result without them would pass is part of a report.
@@ -59,6 +62,7 @@ pub struct Check<'a> {
     parts_dtype: Option<DType>,
     confidence: Confidence,
     bit_exact: bool,
+    cause: bool,
     earlier: Option<TensorRef<'a>>,
 }
 
@@ -90,6 +94,7 @@ impl<'a> Check<'a> {
             parts_dtype: None,
             confidence: Confidence::default(),
             bit_exact: true,
+            cause: true,
             earlier: None,
         }
     }
@@ -117,9 +122,9 @@ impl<'a> Check<'a> {
         self.with_product(|p| p.alpha = alpha)
     }
 
-    /// Adds beta times C.
+    /// Adds beta times C, which is not read where beta is 0.
     pub fn beta(self, beta: f64, c: &'a impl AsTensor) -> Check<'a> {
-        self.with_product(|p| (p.beta, p.c) = (beta, Some(c.as_tensor())))
+        self.with_product(|p| (p.beta, p.c) = (beta, (beta != 0.0).then(|| c.as_tensor())))
     }
 
     /// Adds a vector to every row.
@@ -162,6 +167,12 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// Whether the report of a failure looks for the likely cause, which reads operands and result on the host; it does if nothing is said.
+    pub fn cause(mut self, yes: bool) -> Check<'a> {
+        self.cause = yes;
+        self
+    }
+
     /// An earlier output of the kernel, of other operands, or what lay in its memory, in the result's shape and format. A pass is untrusted where that output
     /// would pass as well; of a failure the report says how many of the elements beyond their bounds hold it.
     pub fn earlier(mut self, earlier: &'a impl AsTensor) -> Check<'a> {
@@ -174,25 +185,34 @@ impl<'a> Check<'a> {
         self.problem.terms() as u128 * self.result.elements() as u128
     }
 
+    /// The bound that [`run`](Check::run) judges each element by, for comparisons of one's own with [`gpu_verify_bound`].
+    ///
+    /// # Errors
+    /// When shapes do not fit each other, or formats the chip, or these are not floating-point formats.
+    pub fn bound(&self) -> Result<Bound> {
+        self.bound_of(&self.models()?, self.confidence)
+    }
+
     /// Checks.
     ///
     /// # Errors
     /// When shapes or formats do not fit each other or the chip, tensors are on different devices, there are no elements, or memory does not suffice.
     pub fn run(&self) -> Result<CheckReport> {
-        let models = match self.arch {
-            Some(arch) => arithmetic::models(arch, self.problem.dtypes())?,
-            None => Vec::new(),
-        };
+        let models = self.models()?;
         self.earlier.as_ref().map_or(Ok(()), |earlier| expect_earlier(&self.result, earlier))?;
         let shape = self.result.shape();
         let reads = self.reads(&models);
         let reference = self.problem.exact(reads, shape)?;
         let magnitudes = self.problem.magnitudes(reads, shape)?;
         let (reference, magnitudes) = (reference.tensor(shape)?, magnitudes.tensor(shape)?);
-        let compare = |confidence| gpu_verify_bound(&self.result, &reference, &magnitudes, &self.bound(&models, confidence)?);
-        let (exact, bound) = ([&reference, &magnitudes], self.bound(&models, self.confidence)?);
+        let compare = |confidence| gpu_verify_bound(&self.result, &reference, &magnitudes, &self.bound_of(&models, confidence)?);
+        let (exact, bound) = ([&reference, &magnitudes], self.bound_of(&models, self.confidence)?);
         let report = self.with_shortened(compare(self.confidence)?, exact, reads, &bound)?;
         let (report, stale) = self.with_earlier(report, exact, &bound)?;
+        let cause = match report.verdict {
+            Verdict::Fail if self.cause => self.find_cause(&report, exact, reads, &bound)?,
+            _ => None,
+        };
         let within_worst_case = match self.confidence {
             Confidence::Exceeded(_) if report.verdict == Verdict::Fail => Some(compare(Confidence::WorstCase)?.passed()),
             _ => None,
@@ -208,8 +228,58 @@ impl<'a> Check<'a> {
             report,
             within_worst_case,
             stale,
+            cause,
             exactness,
         })
+    }
+
+    /// The models that may have been at work, of a problem that can be checked.
+    fn models(&self) -> Result<Vec<Model>> {
+        self.problem.expect_shapes(&self.result)?;
+        let (alpha, beta) = self.problem.product().map_or((1.0, 0.0), |product| (product.alpha, product.beta));
+        if let Some((what, value)) = [("alpha", alpha), ("beta", beta)].into_iter().find(|(_, value)| !value.is_finite()) {
+            return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be finite".to_owned() });
+        }
+        let most = self.problem.terms().max(1);
+        if self.parts > most {
+            let limit = format!("at most {most}, the products of a sum");
+            return Err(Error::InvalidArgument { what: "split-k", value: self.parts.to_string(), limit });
+        }
+        self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes()))
+    }
+
+    /// The likely cause of a failure: what single values and places tell, else what the operands do, else statistics.
+    fn find_cause(&self, report: &BoundReport, exact: [&TensorRef<'_>; 2], reads: Arithmetic, bound: &Bound) -> Result<Option<CheckCause>> {
+        let [reference, magnitudes] = exact;
+        let compared = self.compared(report, reference, bound)?;
+        if compared.as_ref().is_some_and(CheckCause::needs_no_operands) {
+            return Ok(compared);
+        }
+        let some = some_mismatches([&self.result, reference, magnitudes], bound, cause::SAMPLE)?;
+        let share = report.mismatches as f64 / report.elements as f64;
+        Ok(cause::find(&self.problem, self.result.shape(), reads, *bound, &some, share)?.or(compared))
+    }
+
+    /// The cause that a comparison with the exact result names, by a tolerance like the bounds of the first mismatches.
+    fn compared(&self, report: &BoundReport, reference: &TensorRef<'_>, bound: &Bound) -> Result<Option<CheckCause>> {
+        let around: Vec<f64> =
+            report.first.iter().map(|e| e.bound - bound.relative * e.reference.abs()).filter(|x| x.is_finite()).collect();
+        let atol = around.iter().sum::<f64>() / around.len().max(1) as f64;
+        let Ok(tolerance) = Tolerance::new(bound.relative, atol) else { return Ok(None) };
+        let shape = self.problem.matrices(self.result.shape());
+        let view = |tensor: &TensorRef<'a>| match tensor.layout().is_contiguous() {
+            true => tensor.view(Layout::strided(&shape, Layout::contiguous(&shape)?.strides(), tensor.layout().offset())?),
+            false => Ok(tensor.clone()),
+        };
+        let result = view(&self.result)?;
+        let reference = reference.view(Layout::contiguous(result.shape())?)?;
+        let report = match &self.earlier {
+            Some(earlier) if earlier.layout().is_contiguous() == self.result.layout().is_contiguous() => {
+                gpu_verify_with_earlier(&result, &reference, &view(earlier)?, &tolerance, &Options::default())?
+            }
+            _ => gpu_verify(&result, &reference, &tolerance)?,
+        };
+        Ok(report.cause.as_ref().map(cause::from))
     }
 
     /// Adds to the report of a pass whether the earlier output would pass as well; of a failure, counts the elements beyond their bounds that hold it.
@@ -260,7 +330,7 @@ impl<'a> Check<'a> {
     }
 
     /// The loosest bound of the units that may have been at work.
-    fn bound(&self, models: &[Model], confidence: Confidence) -> Result<Bound> {
+    fn bound_of(&self, models: &[Model], confidence: Confidence) -> Result<Bound> {
         let mut units: Vec<Unit> = arithmetic::unconverted(models).map(arithmetic::of_model).collect();
         let wide = self.problem.dtypes().contains(&DType::F64);
         match self.accumulator {

@@ -7,7 +7,7 @@ use crate::device::{Backend, Device, DeviceMem, Layout, TensorMut, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
-use crate::reference::{Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder};
+use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder};
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -105,6 +105,33 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// That operands, C and the bias have the shapes that such a result asks for, and lie on its device.
+    pub(super) fn expect_shapes(&self, result: &TensorRef<'_>) -> Result<()> {
+        let [a, b] = &self.operands;
+        match &self.kind {
+            Kind::Gemm(product) => product.gemm(Accumulate::F64.into()).expect_shapes(a, b, result),
+            Kind::Conv(param, direction) => Conv::new(param.clone(), *direction, Accumulate::F64).expect_shapes(a, b, result),
+        }
+    }
+
+    /// The shape of a result with the axes of space as one: of a convolution, whose channels and positions are rows and columns then.
+    pub(super) fn matrices(&self, result: &[usize]) -> Vec<usize> {
+        let Kind::Conv(param, direction) = &self.kind else { return result.to_vec() };
+        let role = Conv::new(param.clone(), *direction, Accumulate::F64).roles()[2];
+        let name = param.layout(role).to_string();
+        let mut shape: Vec<usize> = Vec::new();
+        let mut after_space = false;
+        for (axis, extent) in name.chars().zip(param.shape(role)) {
+            let space = !"ngkc".contains(axis);
+            match shape.last_mut() {
+                Some(last) if space && after_space => *last *= extent,
+                _ => shape.push(extent),
+            }
+            after_space = space;
+        }
+        shape
+    }
+
     /// The exact result in f64, of the operands as `arithmetic` reads them.
     pub(super) fn exact(&self, arithmetic: Arithmetic, shape: &[usize]) -> Result<DeviceMem<f64>> {
         self.filled(shape, |to| self.run(arithmetic.exact(), to))
@@ -196,31 +223,26 @@ impl<'a> Problem<'a> {
         Ok(sums)
     }
 
-    /// The sums of products of a model in this order, in f32.
-    pub(super) fn sums(&self, model: Model, order: &Order, shape: &[usize]) -> Result<Vec<f32>> {
+    /// The sums of products of a model in this order, in f32, of each part of k.
+    pub(super) fn parts_of_sums(&self, model: Model, order: &Order, shape: &[usize]) -> Result<Vec<Vec<f32>>> {
         let [a, b] = &self.operands;
         let mut to = DeviceMem::<f32>::new(self.device(), shape.iter().product())?;
         match (&self.kind, order) {
             (Kind::Conv(param, direction), Order::Conv(order)) => {
                 Conv::new(param.clone(), *direction, model).order(*order).run(a, b, &mut to.tensor_mut(shape)?)?;
-                to.to_vec()
+                Ok(vec![to.to_vec()?])
             }
             (Kind::Gemm(product), Order::Ascending) => {
                 product.sums(model).run(a, b, &mut to.tensor_mut(shape)?)?;
-                to.to_vec()
+                Ok(vec![to.to_vec()?])
             }
             (Kind::Gemm(product), order) => {
-                let mut sum: Option<Vec<f32>> = None;
-                for part in order.parts(self.terms()) {
-                    let [a, b] = [0, 1].map(|which| Copied::gathered(&self.operands[which], product.k_axis(which), &part));
+                let mut of_part = |part: &Vec<usize>| {
+                    let [a, b] = [0, 1].map(|which| Copied::gathered(&self.operands[which], product.k_axis(which), part));
                     product.sums(model).run(&a?.tensor()?, &b?.tensor()?, &mut to.tensor_mut(shape)?)?;
-                    let one = to.to_vec()?;
-                    sum = Some(match sum {
-                        None => one,
-                        Some(sum) => sum.iter().zip(one).map(|(s, x)| s + x).collect(),
-                    });
-                }
-                Ok(sum.unwrap_or_default())
+                    to.to_vec()
+                };
+                order.parts(self.terms()).iter().map(&mut of_part).collect()
             }
             (Kind::Conv(..), _) => Err(Error::Unsupported { what: format!("the order {order}"), by: "convolutions".to_owned() }),
         }

@@ -1,6 +1,6 @@
 //! What a check found.
 
-use super::Exactness;
+use super::{CheckCause, Exactness};
 use crate::verify::bound::{BoundReport, Confidence};
 use crate::verify::{Verdict, grouped, short};
 use std::fmt;
@@ -23,6 +23,8 @@ pub struct CheckReport {
     pub within_worst_case: Option<bool>,
     /// After a failure, where an earlier output was given: how many of the elements beyond their bounds hold it.
     pub stale: Option<u64>,
+    /// After a failure: what is likely to have gone wrong; `None` where it was not looked for, see [`Check::cause`](super::Check::cause).
+    pub cause: Option<CheckCause>,
     /// For a chip: whether the result is bit-exact.
     pub exactness: Option<Exactness>,
 }
@@ -95,6 +97,9 @@ impl fmt::Display for CheckReport {
         if let Some(stale) = self.stale {
             let (stale, all) = (grouped(stale), grouped(self.report.mismatches));
             write!(f, "\n  {:<LABEL$}{stale} of {all} elements beyond their bounds hold the earlier output", "earlier")?;
+        }
+        if let Some(cause) = &self.cause {
+            write!(f, "\n  {:<LABEL$}{}", "cause", cause.evidence)?;
         }
         match &self.exactness {
             Some(exactness) => write!(f, "\n  {:<LABEL$}{exactness}", "bit-exact"),

@@ -123,7 +123,7 @@ struct Common {
     /// Freivalds' check with so many random vectors, instead of making the product again
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), num_args = 0..=1, default_missing_value = VECTORS)]
     freivalds: Option<u32>,
-    /// Multiply-adds beyond which that is done for a matrix product
+    /// Multiply-adds beyond which that is done where it is possible and less work
     #[arg(long, value_name = "N", default_value_t = 1 << 42)]
     max_work: u64,
     /// Where to compute: best (the first GPU, else the host), host, gpu, gpu:N
@@ -192,7 +192,12 @@ impl Args {
         let check = earlier.into_iter().fold(check, Check::earlier);
         let check = common.known(check).confidence(confidence);
         let vectors = match common.freivalds {
-            None if check.work() > u128::from(common.max_work) && matches!(self.what, What::Gemm(_)) => Some(VECTORS.parse()?),
+            None => {
+                let (most, vectors) = (u128::from(common.max_work), VECTORS.parse()?);
+                // Not where it would be no less work, or is not possible.
+                let cheaper = || check.sampled_work(vectors).is_some_and(|work| work < check.work());
+                (check.work() > most && cheaper()).then_some(vectors)
+            }
             vectors => vectors.map(|n| n as usize),
         };
         let found = match vectors {

@@ -92,9 +92,9 @@ impl Conv {
     }
 
     fn compute(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
-        self.check(first, second, to.as_ref())?;
-        self.arithmetic.accepts(first.dtype(), second.dtype())?;
+        self.expect_shapes(first, second, to.as_ref())?;
         let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
+        arithmetic.accepts(first.dtype(), second.dtype())?;
         let accumulate = arithmetic.accumulate;
         let least = magnitudes.then(|| [first, second].map(|t| self.arithmetic.least_magnitude(t.dtype())));
         let single = self.through_f32 && !magnitudes;
@@ -124,7 +124,8 @@ impl Conv {
         operand::write(to, &sums)
     }
 
-    fn check(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<()> {
+    /// That tensors have the shapes of this convolution, and are on one device.
+    pub(crate) fn expect_shapes(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<()> {
         to.device().expect_same(first.device(), "the first operand")?;
         to.device().expect_same(second.device(), "the second operand")?;
         for (tensor, role) in [first, second, to].into_iter().zip(self.roles()) {

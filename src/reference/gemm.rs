@@ -151,16 +151,9 @@ impl<'a> Gemm<'a> {
     }
 
     fn compute(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
-        let product = self.product(a, b, d.as_ref())?;
-        let c = match &self.c {
-            Some(c) if self.beta != 0.0 => Some((c, matrix(c, "C", product.batch, (product.m, product.n))?)),
-            _ => None,
-        };
-        if let Some(bias) = self.bias.as_ref().filter(|b| b.shape() != [product.n]) {
-            return Err(Error::Shape { what: "bias".to_owned(), expected: vec![product.n], found: bias.shape().to_vec() });
-        }
-        self.arithmetic.accepts(a.dtype(), b.dtype())?;
+        let (product, c) = self.shapes(a, b, d.as_ref())?;
         let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
+        arithmetic.accepts(a.dtype(), b.dtype())?;
         let least = magnitudes.then(|| [a, b].map(|t| self.arithmetic.least_magnitude(t.dtype())));
         let device = d.as_ref().device().clone();
         if let Backend::Hip(gpu) = device.backend() {
@@ -181,6 +174,27 @@ impl<'a> Gemm<'a> {
         };
         let values = operands.run(arithmetic.accumulate, &product)?;
         self.finish(&product, c, values, magnitudes, d)
+    }
+
+    /// That operands, C and the bias have the shapes that D asks for, and lie on its device.
+    pub(crate) fn expect_shapes(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<()> {
+        self.shapes(a, b, d).map(drop)
+    }
+
+    /// The product, and C with whether the batch shares it, where it is added.
+    fn shapes(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<(Product, Option<(&TensorRef<'a>, bool)>)> {
+        let product = self.product(a, b, d)?;
+        for (tensor, name) in [(&self.c, "C"), (&self.bias, "the bias")] {
+            tensor.as_ref().map_or(Ok(()), |t| d.device().expect_same(t.device(), name))?;
+        }
+        let c = match &self.c {
+            Some(c) if self.beta != 0.0 => Some((c, matrix(c, "C", product.batch, (product.m, product.n))?)),
+            _ => None,
+        };
+        if let Some(bias) = self.bias.as_ref().filter(|b| b.shape() != [product.n]) {
+            return Err(Error::Shape { what: "bias".to_owned(), expected: vec![product.n], found: bias.shape().to_vec() });
+        }
+        Ok((product, c))
     }
 
     /// What follows the accumulation, for the device code.

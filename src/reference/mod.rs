@@ -36,6 +36,7 @@ pub use conv_layout::{ConvLayout, Role};
 pub use conv_param::{ConvParam, ConvSizes};
 pub use gemm::{Epilogue, Gemm};
 pub use lattice::{Direction, KOrder};
+pub(crate) use lattice::{Lattice, Strides};
 pub use mfma_gemm::{mfma_gemm, mfma_gemm_instruction};
 pub use mfma_issue::mfma_issue;
 pub use model_gemm::model_gemm;

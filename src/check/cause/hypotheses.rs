@@ -1,0 +1,258 @@
+//! Mistakes that kernels make, and what each gives: in the order of what they assume.
+
+use super::products::{Products, Read};
+use super::{CheckCause, Element, Sample};
+use crate::check::problem::Kind;
+use crate::dtype::{DType, Overflow, Rounding, spacing};
+use crate::reference::{Epilogue, Lattice};
+
+/// The first hypothesis that explains the sample.
+pub(super) fn first(s: &Sample<'_>) -> Option<CheckCause> {
+    follows(s)
+        .or_else(|| terms(s))
+        .or_else(|| window(s))
+        .or_else(|| parameters(s))
+        .or_else(|| reads(s))
+        .or_else(|| formats(s))
+        .or_else(|| stale_tiles(s))
+        .or_else(|| accumulators(s))
+}
+
+/// What a mistake gives.
+type Formula<'a> = &'a dyn Fn(&Element) -> f64;
+
+/// What follows the sum: something is missing, is there twice, or comes at the wrong place.
+fn follows(s: &Sample<'_>) -> Option<CheckCause> {
+    let product = s.problem.product()?;
+    let (alpha, beta) = (s.alpha, s.beta);
+    let (with_c, with_bias, last) = (product.c.is_some(), product.bias.is_some(), s.last != Epilogue::None);
+    let mistakes: [(bool, &'static str, &str, Formula<'_>); 14] = [
+        (with_bias, "bias", "the bias is missing", &|e| s.last_of(alpha * e.total() + beta * e.c)),
+        (with_bias, "bias", "the bias is added twice", &|e| s.last_of(alpha * e.total() + beta * e.c + 2.0 * e.bias)),
+        (with_bias, "bias", "the bias is that of rows, not of columns", &|e| {
+            s.last_of(alpha * e.total() + beta * e.c + s.source.bias(s.source.place(e.index).0))
+        }),
+        (with_c, "c", "C is missing", &|e| s.last_of(alpha * e.total() + e.bias)),
+        (with_c && beta != 1.0, "c", "C is added without beta", &|e| s.last_of(alpha * e.total() + e.c + e.bias)),
+        (with_c, "c", "beta C is added twice", &|e| s.last_of(alpha * e.total() + 2.0 * beta * e.c + e.bias)),
+        (alpha != 1.0, "alpha", "alpha is missing", &|e| s.last_of(e.total() + beta * e.c + e.bias)),
+        (alpha != 1.0, "alpha", "alpha is applied twice", &|e| s.last_of(alpha * alpha * e.total() + beta * e.c + e.bias)),
+        (with_c && alpha != beta, "alpha", "alpha and beta are exchanged", &|e| s.last_of(beta * e.total() + alpha * e.c + e.bias)),
+        (with_c && alpha != 1.0, "alpha", "alpha is applied to beta C as well", &|e| s.last_of(alpha * (e.total() + beta * e.c) + e.bias)),
+        (with_bias && alpha != 1.0, "alpha", "alpha is applied to the bias as well", &|e| {
+            s.last_of(alpha * (e.total() + e.bias) + beta * e.c)
+        }),
+        (last, "epilogue", "the last function is missing", &|e| alpha * e.total() + beta * e.c + e.bias),
+        (last && with_bias, "epilogue", "the last function comes before the bias", &|e| s.last_of(alpha * e.total() + beta * e.c) + e.bias),
+        (last && with_c, "epilogue", "the last function comes before C", &|e| s.last_of(alpha * e.total()) + beta * e.c + e.bias),
+    ];
+    mistakes
+        .iter()
+        .filter(|(applies, ..)| *applies)
+        .find_map(|(_, kind, words, formula)| s.explained(kind, || (*words).to_owned(), formula))
+}
+
+/// Depths of tiles of k.
+const TILES: [usize; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
+
+/// Runs of products that may be wrong at either end.
+fn runs(s: &Sample<'_>) -> Vec<usize> {
+    let k = s.problem.terms();
+    let mut runs: Vec<usize> = TILES.into_iter().chain(TILES.map(|tile| k % tile)).chain(s.window()).collect();
+    runs.retain(|&run| run > 0 && run < k);
+    runs.sort_unstable();
+    runs.dedup();
+    runs
+}
+
+/// Products that are missing, or added twice.
+fn terms(s: &Sample<'_>) -> Option<CheckCause> {
+    let k = s.problem.terms();
+    let products = |n: usize| if n == 1 { "product".to_owned() } else { format!("{n} products") };
+    let hypothesis = |words: &dyn Fn() -> String, sum: &dyn Fn(&Element) -> f64| s.explained("terms", words, |e| s.follows(e, sum(e)));
+    for run in runs(s) {
+        let of = products(run);
+        let are = if run == 1 { "is" } else { "are" };
+        let found = hypothesis(&|| format!("the last {of} of each sum {are} missing"), &|e| e.up_to[k - run])
+            .or_else(|| hypothesis(&|| format!("the first {of} of each sum {are} missing"), &|e| e.total() - e.up_to[run]))
+            .or_else(|| hypothesis(&|| format!("nothing but the last {of} of each sum"), &|e| e.total() - e.up_to[k - run]))
+            .or_else(|| hypothesis(&|| format!("nothing but the first {of} of each sum"), &|e| e.up_to[run]))
+            .or_else(|| hypothesis(&|| format!("the first {of} of each sum {are} added twice"), &|e| e.total() + e.up_to[run]))
+            .or_else(|| hypothesis(&|| format!("the last {of} of each sum {are} added twice"), &|e| 2.0 * e.total() - e.up_to[k - run]));
+        if found.is_some() {
+            return found;
+        }
+    }
+    for parts in [2, 3, 4, 6, 8, 16] {
+        let length = k.div_ceil(parts);
+        for part in 0..k.div_ceil(length) {
+            let of = |e: &Element| e.up_to[k.min((part + 1) * length)] - e.up_to[part * length];
+            let name = format!("part {} of {parts} of k", part + 1);
+            let found = hypothesis(&|| format!("{name} is missing"), &|e| e.total() - of(e))
+                .or_else(|| hypothesis(&|| format!("{name} is added twice"), &|e| e.total() + of(e)))
+                .or_else(|| hypothesis(&|| format!("nothing but {name}"), &of));
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+    None
+}
+
+/// The sum of products with changed factors.
+fn sum(p: &Products, change: impl Fn(usize, f64, f64) -> f64) -> f64 {
+    p.a.iter().zip(&p.b).enumerate().map(|(i, (&a, &b))| change(i, a, b)).sum()
+}
+
+/// The window of a convolution: flipped, or a position missing.
+fn window(s: &Sample<'_>) -> Option<CheckCause> {
+    let window = s.window().filter(|&window| window > 1)?;
+    let flipped = |e: &Element| sum(&e.products, |i, a, _| a * e.products.b[i / window * window + (window - 1 - i % window)]);
+    let without = |tap: usize| move |e: &Element| sum(&e.products, |i, a, b| if i % window == tap { 0.0 } else { a * b });
+    s.explained("filter", || "the filter is flipped".to_owned(), flipped).or_else(|| {
+        let missing =
+            |tap: usize, name: &str| s.explained("terms", || format!("the {name} position of the filter is missing"), without(tap));
+        missing(window - 1, "last").or_else(|| missing(0, "first"))
+    })
+}
+
+/// A convolution of other parameters.
+fn parameters(s: &Sample<'_>) -> Option<CheckCause> {
+    let Kind::Conv(param, direction) = &s.problem.kind else { return None };
+    let right = param.lattice();
+    let mut other = right.clone();
+    let pads = param.right_pads();
+    let first = 3 - pads.len();
+    other.padding[first..].copy_from_slice(pads);
+    let hypothesis = |words: &str, lattice: &Lattice| {
+        let of = |e: &Element| sum(&s.source.of_conv(e.index, lattice, *direction), |_, a, b| a * b);
+        s.explained("parameters", || words.to_owned(), of)
+    };
+    let unpadded = Lattice { padding: [0; 3], ..right.clone() };
+    let dense = Lattice { dilation: [1; 3], ..right.clone() };
+    let exchanged = (other.padding != right.padding).then(|| hypothesis("left and right padding are exchanged", &other)).flatten();
+    exchanged
+        .or_else(|| (right.padding != [0; 3]).then(|| hypothesis("the image begins without its padding", &unpadded)).flatten())
+        .or_else(|| (right.dilation != [1; 3]).then(|| hypothesis("the filter is not dilated", &dense)).flatten())
+}
+
+/// Operands of a matrix product that are read as if they were stored otherwise, or one k further.
+fn reads(s: &Sample<'_>) -> Option<CheckCause> {
+    let shifted = |of_a: bool| {
+        let k = s.problem.terms();
+        let words = if of_a { "factors of A are one k further than those of B" } else { "factors of B are one k further than those of A" };
+        let of = move |e: &Element| {
+            let Products { a, b } = &e.products;
+            let (a, b) = if of_a { (&a[1..], &b[..k - 1]) } else { (&a[..k - 1], &b[1..]) };
+            a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()
+        };
+        s.explained("terms", || words.to_owned(), move |e| s.follows(e, of(e)))
+    };
+    if let Kind::Gemm(_) = &s.problem.kind {
+        for (which, name) in [(1, "B"), (0, "A")] {
+            for (read, words) in [(Read::AsTransposed, "is read as transposed"), (Read::Transposed, "is stored as transposed")] {
+                let mut reads = [Read::Right; 2];
+                reads[which] = read;
+                let of = |e: &Element| s.follows(e, sum(&s.source.of_gemm(e.index, reads), |_, a, b| a * b));
+                let found = s.explained("operand", || format!("{name} {words}"), of);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+    }
+    shifted(true).or_else(|| shifted(false))
+}
+
+/// Operands in another format.
+fn formats(s: &Sample<'_>) -> Option<CheckCause> {
+    let operands = s.problem.dtypes();
+    let digits = |d: DType| d.float_format().map_or(0, |f| f.mantissa_bits);
+    let finest = operands.map(digits).into_iter().max().unwrap_or(0);
+    let round = |d: DType, x: f64| d.decode(d.encode(x, Rounding::NearestEven, Overflow::Saturate));
+    for format in [DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::F8E4M3Fnuz, DType::F8E5M2Fnuz] {
+        if digits(format) >= finest {
+            continue;
+        }
+        for (which, name) in [([true, true], "operands are"), ([true, false], "A is"), ([false, true], "B is")] {
+            let of = |e: &Element| {
+                let part = |yes: bool, x: f64| if yes { round(format, x) } else { x };
+                s.follows(e, sum(&e.products, |_, a, b| part(which[0], a) * part(which[1], b)))
+            };
+            let found = s.explained("operands_in", || format!("{name} rounded to {format} first"), of);
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+    let least = operands.map(|d| d.float_format().map_or(0.0, |f| f.min_normal()));
+    let keep = |least: f64, x: f64| if x.abs() < least { 0.0 } else { x };
+    let flushed = |e: &Element| s.follows(e, sum(&e.products, |_, a, b| keep(least[0], a) * keep(least[1], b)));
+    s.explained("operands_flushed", || "subnormal operands are taken as zeros".to_owned(), flushed)
+}
+
+/// The last tile of k with the factors of another one on one side: a barrier is missing.
+fn stale_tiles(s: &Sample<'_>) -> Option<CheckCause> {
+    let k = s.problem.terms();
+    for tile in [8, 16, 32, 64, 128].into_iter().filter(|tile| 2 * tile <= k) {
+        let kept = k - tile;
+        for (from, which_tile) in [(kept - tile, "the tile before it"), (0, "the first tile")] {
+            for (of_a, name) in [(true, "A"), (false, "B")] {
+                let of = |e: &Element| {
+                    let Products { a, b } = &e.products;
+                    let (a, b) = if of_a { (&a[from..from + tile], &b[kept..]) } else { (&a[kept..], &b[from..from + tile]) };
+                    s.follows(e, e.up_to[kept] + a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>())
+                };
+                let words = || format!("the last {tile} factors of {name} are those of {which_tile}");
+                let found = s.explained("stale_tile", words, of);
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Sums in few bits: bit for bit where products are taken one by one in ascending k, else by the size of the errors.
+fn accumulators(s: &Sample<'_>) -> Option<CheckCause> {
+    for format in [DType::Bf16, DType::F16] {
+        let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
+        let fused = |e: &Element| e.products.a.iter().zip(&e.products.b).fold(0.0, |sum, (a, b)| round(a * b + sum));
+        let separate = |e: &Element| e.products.a.iter().zip(&e.products.b).fold(0.0, |sum, (a, b)| round(round(a * b) + sum));
+        let words = || format!("sums are in {format}, rounded at each of {} steps", s.problem.terms());
+        let found = s
+            .explained("accumulated_in", words, |e| s.follows(e, fused(e)))
+            .or_else(|| s.explained("accumulated_in", words, |e| s.follows(e, separate(e))));
+        if found.is_some() {
+            return found;
+        }
+        let Some(ratio) = size_of_errors(s, format) else { continue };
+        if (0.8..1.25).contains(&ratio) {
+            let evidence =
+                format!("errors as sums in {format} make them: their root mean square is {ratio:.2} of what its roundings add up to");
+            return Some(CheckCause { kind: "accumulated_in", evidence, mismatches: s.elements.len(), explained: 0 });
+        }
+    }
+    None
+}
+
+/// The root mean square error over that of sums that are rounded to this format at each step; `None` where errors have a sign, follow the result, or most elements have none to speak of.
+fn size_of_errors(s: &Sample<'_>, format: DType) -> Option<f64> {
+    let n = s.elements.len();
+    if n < 64 || s.share < 0.75 || s.alpha == 0.0 || s.last != Epilogue::None {
+        return None;
+    }
+    let ulp = |x: f64| if x == 0.0 { 0.0 } else { spacing(format, x) };
+    // Evenly spread over a unit in the last place of each partial sum.
+    let expected = |e: &Element| s.alpha.abs() * (e.up_to.iter().map(|x| ulp(*x) * ulp(*x)).sum::<f64>() / 12.0).sqrt();
+    let scaled: Vec<f64> = s.elements.iter().map(|e| (e.result - e.reference) / expected(e)).collect();
+    let references: Vec<f64> = s.elements.iter().map(|e| e.reference / expected(e)).collect();
+    let mean = |x: &[f64]| x.iter().sum::<f64>() / n as f64;
+    let square = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>() / n as f64;
+    let common = scaled.iter().zip(&references).map(|(e, r)| e * r).sum::<f64>() / n as f64;
+    let rms = square(&scaled).sqrt();
+    let chance = 4.0 / (n as f64).sqrt();
+    let none = mean(&scaled).abs() < chance * rms && common.abs() < chance * rms * square(&references).sqrt();
+    (rms.is_finite() && none).then_some(rms)
+}

@@ -1,0 +1,202 @@
+//! Why a check failed: what [`Diagnosis`](crate::verify::Diagnosis) tells from the result and the reference alone, and more, since the operands are known.
+//!
+//! ```text
+//! the diagnosis of result and reference, where values or places alone show it: zeros, NaN, rows further on ...
+//! otherwise
+//!     sample = some of the mismatches, with all their products
+//!     for each hypothesis: what would a kernel with this mistake give, exactly?
+//!         if that explains at least 95 % of the sample: that is the cause
+//! otherwise the diagnosis after all: a factor, missing terms by their rank, few bits ...
+//! ```
+//!
+//! A mistake explains a mismatch that is within twice its bound of what the mistake gives, and at least four times closer to that than to the right result. Each hypothesis has a number of its own for each
+//! element, so that chance explains next to none: four mismatches are enough. What gives zeros nearly everywhere is left to the diagnosis, which calls them so.
+//! `docs/causes.md` lists the hypotheses.
+
+mod hypotheses;
+mod products;
+
+use super::problem::{Kind, Problem};
+use crate::error::Result;
+use crate::reference::{Arithmetic, Direction, Epilogue};
+use crate::verify::Diagnosis;
+use crate::verify::bound::Bound;
+use products::{Products, Source};
+
+/// Mismatches that are looked at, at most.
+pub(super) const SAMPLE: usize = 256;
+/// Fewest of them.
+const LEAST: usize = 4;
+/// Products of all of them together.
+const PRODUCTS: usize = 1 << 22;
+
+/// The likely cause of a failed check.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct CheckCause {
+    /// The cause as a word for machines, such as `terms`: see `docs/causes.md`.
+    pub kind: &'static str,
+    /// The cause in words, with its evidence.
+    pub evidence: String,
+    /// Mismatches that were looked at.
+    pub mismatches: usize,
+    /// How many of them it explains; 0 where it is unknown, or a statement about all errors together.
+    pub explained: usize,
+}
+
+/// Causes that values or places alone show: of those operands could only tell less.
+const PLAIN: [&str; 19] = [
+    "reference_not_finite",
+    "overflowed",
+    "nan",
+    "saturated",
+    "flushed",
+    "unwritten",
+    "stale",
+    "added_to_earlier",
+    "read_as",
+    "bytes_swapped",
+    "truncated",
+    "ties",
+    "through",
+    "negated",
+    "transposed",
+    "repeated",
+    "shifted",
+    "exchanged",
+    "reversed",
+];
+
+impl CheckCause {
+    /// Whether values or places alone show it.
+    pub(super) fn needs_no_operands(&self) -> bool {
+        PLAIN.contains(&self.kind)
+    }
+}
+
+/// An element to be explained.
+struct Element {
+    index: usize,
+    products: Products,
+    /// The sums of the first products, from none to all.
+    up_to: Vec<f64>,
+    /// Σ|a||b|.
+    magnitude: f64,
+    c: f64,
+    bias: f64,
+    result: f64,
+    reference: f64,
+}
+
+/// Elements, and what follows their sums.
+struct Sample<'a> {
+    problem: &'a Problem<'a>,
+    source: Source<'a>,
+    elements: Vec<Element>,
+    /// Mismatches in all, of so many elements.
+    share: f64,
+    bound: Bound,
+    alpha: f64,
+    beta: f64,
+    last: Epilogue,
+}
+
+/// What operands tell of elements beyond their bound: their indices, and the result's values. `share` of all elements are.
+pub(super) fn find(
+    problem: &Problem<'_>,
+    shape: &[usize],
+    reads: Arithmetic,
+    bound: Bound,
+    mismatches: &[(usize, f64)],
+    share: f64,
+) -> Result<Option<CheckCause>> {
+    let terms = problem.terms();
+    let most = (PRODUCTS / terms.max(1)).min(SAMPLE);
+    if terms == 0 || mismatches.len().min(most) < LEAST {
+        return Ok(None);
+    }
+    let (alpha, beta, last) = problem.product().map_or((1.0, 0.0, Epilogue::None), |p| (p.alpha, p.beta, p.epilogue));
+    let source = Source::of(problem, shape, reads.exact().flush_subnormals)?;
+    let step = mismatches.len().div_ceil(most);
+    let element = |&(index, result): &(usize, f64)| {
+        let products = source.right(index);
+        let mut sum = 0.0;
+        let mut up_to = vec![0.0];
+        up_to.extend(products.a.iter().zip(&products.b).map(|(a, b)| {
+            sum += a * b;
+            sum
+        }));
+        let magnitude = products.a.iter().zip(&products.b).map(|(a, b)| (a * b).abs()).sum();
+        let (c, bias) = (source.c(index), source.bias(source.place(index).1));
+        Element { index, products, up_to, magnitude, c, bias, result, reference: 0.0 }
+    };
+    let elements: Vec<Element> = mismatches.iter().step_by(step).map(element).collect();
+    let mut sample = Sample { problem, source, elements, share, bound, alpha, beta, last };
+    let references: Vec<f64> = sample.elements.iter().map(|e| sample.follows(e, e.total())).collect();
+    sample.elements.iter_mut().zip(references).for_each(|(e, r)| e.reference = r);
+    Ok(hypotheses::first(&sample))
+}
+
+impl Element {
+    fn total(&self) -> f64 {
+        self.up_to.last().copied().unwrap_or(0.0)
+    }
+}
+
+impl Sample<'_> {
+    /// What a sum becomes.
+    fn follows(&self, e: &Element, sum: f64) -> f64 {
+        self.last_of(self.alpha * sum + self.beta * e.c + e.bias)
+    }
+
+    /// What the last function makes of a value.
+    fn last_of(&self, x: f64) -> f64 {
+        match self.last {
+            Epilogue::None => x,
+            Epilogue::Relu => x.max(0.0),
+            Epilogue::Clamp { low, high } => x.clamp(low.min(high), high.max(low)),
+        }
+    }
+
+    /// Whether `expected` explains an element, and much better than its reference does.
+    fn explains(&self, e: &Element, expected: f64) -> bool {
+        let off = (e.result - expected).abs();
+        let magnitude = self.alpha.abs() * e.magnitude + (self.beta * e.c).abs() + e.bias.abs();
+        let bound = self.bound.gamma * magnitude + self.bound.relative * expected.abs() + self.bound.floor;
+        off <= 2.0 * bound && off <= (e.result - e.reference).abs() / 4.0
+    }
+
+    /// The cause, if what a kernel with this mistake gives explains most of the elements.
+    fn explained(&self, kind: &'static str, words: impl FnOnce() -> String, expected: impl Fn(&Element) -> f64) -> Option<CheckCause> {
+        let all = self.elements.len();
+        let (mut explained, mut zeros) = (0, 0);
+        for (i, e) in self.elements.iter().enumerate() {
+            let x = expected(e);
+            zeros += usize::from(x == 0.0);
+            explained += usize::from(self.explains(e, x));
+            if 20 * (i + 1 - explained) > all {
+                return None;
+            }
+        }
+        (20 * zeros < 19 * all).then(|| CheckCause {
+            kind,
+            evidence: format!("{}: {explained} of {all} mismatches that were looked at", words()),
+            mismatches: all,
+            explained,
+        })
+    }
+
+    /// Whether it is a convolution, and the positions of its window where its filter is an operand.
+    fn window(&self) -> Option<usize> {
+        match &self.problem.kind {
+            Kind::Conv(param, Direction::Forward | Direction::BackwardData) => Some(param.filter_space().iter().product()),
+            _ => None,
+        }
+    }
+}
+
+/// What a comparison of result and reference tells, in a report's words.
+pub(super) fn from(diagnosis: &Diagnosis) -> CheckCause {
+    CheckCause { kind: diagnosis.kind(), evidence: diagnosis.to_string(), mismatches: diagnosis.mismatches, explained: diagnosis.explained }
+}

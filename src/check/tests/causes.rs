@@ -1,0 +1,162 @@
+//! Causes that operands tell: each mistake written by hand, and what a report then says.
+
+use super::*;
+use crate::dtype::F8E4M3;
+use crate::reference::naive;
+
+/// Values of a tensor.
+fn wide(x: &DeviceMem<F16>) -> Vec<f64> {
+    x.to_vec().unwrap().iter().map(|x| x.to_f64()).collect()
+}
+
+fn through<T: Scalar>(x: f64) -> f64 {
+    T::DTYPE.decode(T::DTYPE.encode(x, Rounding::NearestEven, Overflow::Saturate))
+}
+
+type Formula<'a> = &'a dyn Fn(usize, usize) -> f64;
+
+#[test]
+fn mistakes_of_products_are_named() {
+    let host = Device::host();
+    let [m, n, k] = [24, 20, 100];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (c, bias) = (numbers::<F16>(m * n, [-1.0, 1.0], 3), numbers::<F16>(m, [-1.0, 1.0], 4));
+    let (x, y, z, v) = (wide(&a), wide(&b), wide(&c), wide(&bias));
+    let (alpha, beta) = (1.5, 0.75);
+    let products = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * y[l * n + j]).collect::<Vec<f64>>();
+    let sum = |i: usize, j: usize| products(i, j).iter().sum::<f64>();
+    let of = |i: usize, j: usize, from: usize, to: usize| products(i, j)[from..to].iter().sum::<f64>();
+    let end = |i: usize, j: usize, s: f64| (alpha * s + beta * z[i * n + j] + v[j]).max(0.0);
+    let rounded = |i: usize, j: usize, f: fn(f64) -> f64| (0..k).map(|l| f(x[i * k + l]) * f(y[l * n + j])).sum::<f64>();
+    let mistakes: [(&str, Formula<'_>); 31] = [
+        ("the bias is missing", &|i, j| (alpha * sum(i, j) + beta * z[i * n + j]).max(0.0)),
+        ("the bias is added twice", &|i, j| (alpha * sum(i, j) + beta * z[i * n + j] + 2.0 * v[j]).max(0.0)),
+        ("C is missing", &|i, j| (alpha * sum(i, j) + v[j]).max(0.0)),
+        ("C is added without beta", &|i, j| (alpha * sum(i, j) + z[i * n + j] + v[j]).max(0.0)),
+        ("alpha is missing", &|i, j| (sum(i, j) + beta * z[i * n + j] + v[j]).max(0.0)),
+        ("alpha is applied twice", &|i, j| (alpha * alpha * sum(i, j) + beta * z[i * n + j] + v[j]).max(0.0)),
+        ("alpha and beta are exchanged", &|i, j| (beta * sum(i, j) + alpha * z[i * n + j] + v[j]).max(0.0)),
+        ("alpha is applied to beta C as well", &|i, j| (alpha * (sum(i, j) + beta * z[i * n + j]) + v[j]).max(0.0)),
+        ("alpha is applied to the bias as well", &|i, j| (alpha * (sum(i, j) + v[j]) + beta * z[i * n + j]).max(0.0)),
+        ("the last function is missing", &|i, j| alpha * sum(i, j) + beta * z[i * n + j] + v[j]),
+        ("the last function comes before the bias", &|i, j| (alpha * sum(i, j) + beta * z[i * n + j]).max(0.0) + v[j]),
+        ("the last function comes before C", &|i, j| (alpha * sum(i, j)).max(0.0) + beta * z[i * n + j] + v[j]),
+        ("the last product of each sum is missing", &|i, j| end(i, j, of(i, j, 0, 99))),
+        ("the last 4 products of each sum are missing", &|i, j| end(i, j, of(i, j, 0, 96))),
+        ("the last 36 products of each sum are missing", &|i, j| end(i, j, of(i, j, 0, 64))),
+        ("the first 16 products of each sum are missing", &|i, j| end(i, j, of(i, j, 16, k))),
+        ("nothing but the last 4 products of each sum", &|i, j| end(i, j, of(i, j, 96, k))),
+        ("nothing but the first 2 products of each sum", &|i, j| end(i, j, of(i, j, 0, 2))),
+        ("the first product of each sum is added twice", &|i, j| end(i, j, sum(i, j) + of(i, j, 0, 1))),
+        ("part 2 of 4 of k is missing", &|i, j| end(i, j, sum(i, j) - of(i, j, 25, 50))),
+        ("part 2 of 2 of k is added twice", &|i, j| end(i, j, sum(i, j) + of(i, j, 50, k))),
+        ("B is read as transposed", &|i, j| end(i, j, (0..k).map(|l| x[i * k + l] * y[j * k + l]).sum())),
+        ("A is read as transposed", &|i, j| end(i, j, (0..k).map(|l| x[l * m + i] * y[l * n + j]).sum())),
+        ("factors of A are one k further than those of B", &|i, j| end(i, j, (1..k).map(|l| x[i * k + l] * y[(l - 1) * n + j]).sum())),
+        ("operands are rounded to bf16 first", &|i, j| end(i, j, rounded(i, j, through::<Bf16>))),
+        ("operands are rounded to f8e4m3 first", &|i, j| end(i, j, rounded(i, j, through::<F8E4M3>))),
+        ("A is rounded to bf16 first", &|i, j| end(i, j, (0..k).map(|l| through::<Bf16>(x[i * k + l]) * y[l * n + j]).sum())),
+        ("the last 32 factors of A are those of the tile before it", &|i, j| {
+            end(i, j, of(i, j, 0, 68) + (68..k).map(|l| x[i * k + l - 32] * y[l * n + j]).sum::<f64>())
+        }),
+        ("the last 16 factors of B are those of the first tile", &|i, j| {
+            end(i, j, of(i, j, 0, 84) + (84..k).map(|l| x[i * k + l] * y[(l - 84) * n + j]).sum::<f64>())
+        }),
+        ("sums are in bf16, rounded at each of 100 steps", &|i, j| {
+            end(i, j, products(i, j).iter().fold(0.0, |s, p| through::<Bf16>(s + p)))
+        }),
+        // Products are taken in another order: the size of the errors is left.
+        ("errors as sums in bf16 make them", &|i, j| {
+            alpha * products(i, j).iter().rev().fold(0.0, |s, p| through::<Bf16>(s + p)) + beta * z[i * n + j] + v[j]
+        }),
+    ];
+    let (left, right, c) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), c.tensor(&[m, n]).unwrap());
+    let bias = DeviceMem::from_slice(&host, &bias.to_vec().unwrap()[..n]).unwrap();
+    for (words, formula) in mistakes {
+        let d: Vec<f32> = (0..m * n).map(|i| formula(i / n, i % n) as f32).collect();
+        let d = DeviceMem::from_slice(&host, &d).unwrap();
+        let d = d.tensor(&[m, n]).unwrap();
+        let last = if words.starts_with("errors") { Epilogue::None } else { Epilogue::Relu };
+        let check = Check::gemm(&left, &right, &d).alpha(alpha).beta(beta, &c).bias(&bias).epilogue(last);
+        let report = check.run().unwrap();
+        assert!(report.to_string().contains(&format!("\n  cause      {words}")), "{words}\n{report}");
+        assert_eq!(check.cause(false).run().unwrap().cause, None);
+    }
+}
+
+/// What no operand is needed for is called as everywhere, and nothing is named without evidence.
+#[test]
+fn other_causes_are_those_of_a_comparison() {
+    let host = Device::host();
+    let [m, n, k] = [24, 20, 64];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (left, right) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let good = product::<f32>(&Gemm::new(Accumulate::F32), &left, &right, [m, n]).to_vec().unwrap();
+    let other = numbers::<f32>(m * n, [-4.0, 4.0], 9).to_vec().unwrap();
+    let of = |d: Vec<f32>| {
+        let d = DeviceMem::from_slice(&host, &d).unwrap();
+        Check::gemm(&left, &right, &d.tensor(&[m, n]).unwrap()).run().unwrap()
+    };
+    let changed = |f: &dyn Fn(usize, f32) -> f32| good.iter().enumerate().map(|(i, &x)| f(i, x)).collect::<Vec<f32>>();
+    for (d, kind) in [
+        (changed(&|_, _| 0.0), "unwritten"),
+        (changed(&|_, x| 1.05 * x), "scaled"),
+        (changed(&|_, x| -x), "negated"),
+        (changed(&|i, x| if i / n == 3 { f32::NAN } else { x }), "nan"),
+        (changed(&|_, x| x + 0.5), "offset"),
+        (changed(&|i, x| if i % n == 7 { other[i] } else { x }), "region"),
+        (other.clone(), "unknown"),
+        // Too few to tell one product from another.
+        (changed(&|i, x| if i % 200 == 7 { x + 0.25 } else { x }), "offset"),
+    ] {
+        let report = of(d);
+        let found = report.cause.as_ref().map(|cause| cause.kind);
+        assert!(report.verdict() == Verdict::Fail && (found == Some(kind) || kind == "offset"), "{kind}\n{report}");
+        assert!(found != Some("terms"), "{report}");
+    }
+    assert_eq!(of(good).cause, None, "a pass");
+}
+
+/// Convolutions, by products that are taken one by one.
+#[test]
+fn mistakes_of_convolutions_are_named() {
+    let host = Device::host();
+    let param: ConvParam = "2 2 2 6 5 3 2 7 6 1 2 2 1 1 0 2 1".parse().unwrap();
+    for (direction, k, window) in [(Direction::Forward, 30, 6), (Direction::BackwardData, 36, 6), (Direction::BackwardWeight, 0, 1)] {
+        let roles = Conv::new(param.clone(), direction, Accumulate::F64).roles();
+        let [first, second, _] = roles.map(|role| param.elements(role));
+        let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
+        // Factors as (second, first): the filter comes first.
+        let all = |param: &ConvParam| naive::conv_products(param, direction, KOrder::ChannelsFirst, false, (&wide(&x), &wide(&y)));
+        let products = all(&param);
+        let other: ConvParam = "2 2 2 6 5 3 2 7 6 1 2 2 1 2 1 1 0".parse().unwrap();
+        let dense: ConvParam = "2 2 2 6 5 3 2 7 6 1 2 1 1 1 0 0 1".parse().unwrap();
+        type Sum<'a> = &'a dyn Fn(&[(f64, f64)]) -> f64;
+        let plain: Sum<'_> = &|p| p.iter().map(|(f, x)| f * x).sum();
+        let flipped: Sum<'_> = &|p| (0..p.len()).map(|i| p[i / window * window + window - 1 - i % window].0 * p[i].1).sum();
+        let without_tap: Sum<'_> = &|p| p.iter().enumerate().filter(|(i, _)| i % window != window - 1).map(|(_, (f, x))| f * x).sum();
+        let without_channel: Sum<'_> = &|p| p[..p.len() - window].iter().map(|(f, x)| f * x).sum();
+        let narrow: Sum<'_> = &|p| p.iter().map(|(f, x)| through::<Bf16>(*f) * through::<Bf16>(*x)).sum();
+        let first_tile: Sum<'_> = &|p| p[..2].iter().map(|(f, x)| f * x).sum();
+        let mut rows: Vec<(&str, Vec<f64>)> = vec![
+            ("operands are rounded to bf16 first", products.iter().map(|p| narrow(p)).collect()),
+            ("nothing but the first 2 products of each sum", products.iter().map(|p| first_tile(p)).collect()),
+            ("left and right padding are exchanged", all(&other).iter().map(|p| plain(p)).collect()),
+            ("the filter is not dilated", all(&dense).iter().map(|p| plain(p)).collect()),
+        ];
+        if window > 1 {
+            assert_eq!(products[0].len(), k);
+            rows.push(("the filter is flipped", products.iter().map(|p| flipped(p)).collect()));
+            rows.push(("the last position of the filter is missing", products.iter().map(|p| without_tap(p)).collect()));
+            rows.push(("the last 6 products of each sum are missing", products.iter().map(|p| without_channel(p)).collect()));
+        }
+        for (words, d) in rows {
+            let d = DeviceMem::from_slice(&host, &d.iter().map(|&x| x as f32).collect::<Vec<_>>()).unwrap();
+            if d.len() != products.len() {
+                continue;
+            }
+            let report = Check::conv(param.clone(), direction, &x, &y, &d).run().unwrap();
+            assert!(report.to_string().contains(&format!("\n  cause      {words}")), "{direction:?}: {words}\n{report}");
+        }
+    }
+}

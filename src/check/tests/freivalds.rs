@@ -1,0 +1,285 @@
+//! Freivalds' check of convolutions and of batches: of what right and broken kernels give.
+
+use super::*;
+use crate::check::contraction::{Contraction, Vectors};
+use crate::device::Layout;
+use crate::reference::{ConvSizes, Role};
+
+/// Numbers that look random, the same ones in every run.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn within(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    fn shuffled(&mut self, letters: &str) -> String {
+        let mut letters: Vec<char> = letters.chars().collect();
+        (1..letters.len()).rev().for_each(|i| letters.swap(i, self.below(i + 1)));
+        letters.into_iter().collect()
+    }
+
+    /// A convolution of any number of dimensions, with groups, strides, dilations, paddings that differ, and axes in any order.
+    fn convolution(&mut self) -> ConvParam {
+        loop {
+            let dims = self.within(1, 3);
+            let vector = |draw: &mut Draw, low: usize, high: usize| (0..dims).map(|_| draw.within(low, high)).collect::<Vec<_>>();
+            let sizes = ConvSizes {
+                groups: self.within(1, 3),
+                batch: self.within(1, 9),
+                out_channels: self.within(1, 12),
+                in_channels: self.within(1, 12),
+                filter: vector(self, 1, 3),
+                input: vector(self, 2, 6),
+                strides: vector(self, 1, 2),
+                dilations: vector(self, 1, 2),
+                left_pads: vector(self, 0, 2),
+                right_pads: vector(self, 0, 1),
+            };
+            let Ok(param) = ConvParam::new(sizes) else { continue };
+            let [space, window] = ["dhw", "zyx"].map(|s| &s[3 - dims..]);
+            let [input, filter, output] = [("ngc", space), ("gkc", window), ("ngk", space)].map(|(a, b)| self.shuffled(&format!("{a}{b}")));
+            return param.with_layouts(&input, &filter, &output).unwrap();
+        }
+    }
+}
+
+const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
+
+/// Elements of a convolution's tensors.
+fn elements(param: &ConvParam, direction: Direction) -> [usize; 3] {
+    roles(param, direction).map(|role| param.elements(role))
+}
+
+fn roles(param: &ConvParam, direction: Direction) -> [Role; 3] {
+    Conv::new(param.clone(), direction, Accumulate::F64).roles()
+}
+
+fn result<T: Scalar>(param: &ConvParam, direction: Direction, how: Accumulate, x: &DeviceMem<F16>, y: &DeviceMem<F16>) -> Vec<T> {
+    let n = elements(param, direction)[2];
+    let mut d = DeviceMem::<T>::new(&Device::host(), n).unwrap();
+    Conv::new(param.clone(), direction, how).run(x, y, &mut d.tensor_mut(&[n]).unwrap()).unwrap();
+    d.to_vec().unwrap()
+}
+
+/// The row of an element, by coordinates: those of the layout without the axis that vectors run over.
+fn row_of(param: &ConvParam, direction: Direction, axis: char, index: usize) -> usize {
+    let role = roles(param, direction)[2];
+    let (names, shape) = (param.layout(role).to_string(), param.shape(role));
+    let at = Layout::contiguous(&shape).unwrap().coordinates(index);
+    let rest = names.chars().zip(at).zip(shape).filter(|((name, _), _)| *name != axis);
+    rest.fold(0, |row, ((_, at), extent)| row * extent + at)
+}
+
+#[test]
+fn right_convolutions_of_every_kind_pass_and_broken_ones_do_not() {
+    let mut draw = Draw(14);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        let param = draw.convolution();
+        for direction in DIRECTIONS {
+            let [first, second, n] = elements(&param, direction);
+            let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
+            let of = |d: &[f32]| {
+                let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
+                Check::conv(param.clone(), direction, &x, &y, &d).freivalds(8).unwrap()
+            };
+            let right = result::<f32>(&param, direction, Accumulate::F32Fma, &x, &y);
+            let layouts = [Role::Input, Role::Filter, Role::Output].map(|role| param.layout(role).to_string());
+            let name = format!("{param} {layouts:?} {direction:?}");
+            let report = of(&right);
+            seen.insert((format!("{direction:?}"), report.of));
+            if right.iter().all(|x| *x == 0.0) {
+                continue;
+            }
+            assert_eq!((report.verdict, report.rows * report.extent), (Verdict::Pass, n), "{name}\n{report}");
+            assert!(report.threshold < 1e-3 * (1.0 + report.norm), "a threshold that means something: {name}\n{report}");
+            // The same in f16, and the bound of f16 accumulators where there are such.
+            let narrow = DeviceMem::from_slice(&Device::host(), &result::<F16>(&param, direction, Accumulate::F32, &x, &y)).unwrap();
+            let narrow = Check::conv(param.clone(), direction, &x, &y, &narrow).freivalds(8).unwrap();
+            assert!(narrow.passed(), "{name}\n{narrow}");
+
+            let axis = match report.of {
+                "output channels" => 'k',
+                "input channels" => 'c',
+                _ => 'n',
+            };
+            let wrong = draw.below(n);
+            let mut one = right.clone();
+            one[wrong] += 0.5;
+            let found = of(&one);
+            assert_eq!(
+                (found.verdict, found.failing, found.worst_row),
+                (Verdict::Fail, 1, row_of(&param, direction, axis, wrong)),
+                "one element, {wrong}: {name}\n{found}"
+            );
+            one[wrong] = f32::NAN;
+            assert_eq!((of(&one).verdict, of(&one).failing), (Verdict::Fail, 1), "{name}");
+            for (factor, reason) in [(0.0, "zeros"), (1.01, "a factor")] {
+                let wrong: Vec<f32> = right.iter().map(|x| x * factor).collect();
+                assert_eq!(of(&wrong).verdict, Verdict::Fail, "{reason}: {name}");
+            }
+        }
+    }
+    assert_eq!(seen.len(), 6, "both axes of each direction: {seen:?}");
+}
+
+/// What a kernel does that takes other parameters than it was told.
+#[test]
+fn other_parameters_give_another_convolution() {
+    let right: ConvParam = "2 2 3 8 4 3 3 7 6 1 1 1 1 1 1 1 1".parse().unwrap();
+    let right = right.with_layouts("nhwgc", "gkyxc", "nhwgk").unwrap();
+    for direction in DIRECTIONS {
+        let [first, second, _] = elements(&right, direction);
+        let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
+        for (other, reason) in [
+            ("2 2 3 8 4 3 3 7 6 1 1 1 1 0 1 2 1", "the padding on one side"),
+            ("2 2 3 8 4 3 3 7 6 1 1 1 1 1 1 1 1", "nothing"),
+            ("2 2 3 8 4 3 3 7 6 1 1 2 1 2 1 2 1", "another dilation"),
+        ] {
+            let other: ConvParam = other.parse().unwrap();
+            let other = other.with_layouts("nhwgc", "gkyxc", "nhwgk").unwrap();
+            let d = DeviceMem::from_slice(&Device::host(), &result::<f32>(&other, direction, Accumulate::F32, &x, &y)).unwrap();
+            let report = Check::conv(right.clone(), direction, &x, &y, &d).freivalds(4).unwrap();
+            assert_eq!(
+                report.verdict,
+                if reason == "nothing" { Verdict::Pass } else { Verdict::Fail },
+                "{direction:?}, {reason}\n{report}"
+            );
+        }
+    }
+}
+
+/// The norm of a row of magnitudes is at most what thresholds are made of, and not far below.
+#[test]
+fn norms_of_rows_are_bounded_tightly() {
+    let mut draw = Draw(3);
+    for _ in 0..20 {
+        let param = draw.convolution();
+        for (direction, arithmetic) in
+            DIRECTIONS.into_iter().zip([Arithmetic::from(Accumulate::F64), Model::new(Arch::Gfx942, Input::F16).unwrap().into()].repeat(2))
+        {
+            let [first, second, n] = elements(&param, direction);
+            let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1e-6, 1e-6], 2));
+            let d = DeviceMem::<f32>::new(&Device::host(), n).unwrap();
+            let check = Check::conv(param.clone(), direction, &x, &y, &d);
+            let contraction = Contraction::of(&check.problem, &check.result).unwrap();
+            let axis = if contraction.vectors() == Vectors::Images {
+                'n'
+            } else if contraction.vectors() == Vectors::InChannels {
+                'c'
+            } else {
+                'k'
+            };
+            let mut squares = vec![0.0; contraction.rows()];
+            let magnitudes = check.problem.magnitudes(arithmetic, &[n]).unwrap().to_vec().unwrap();
+            magnitudes.iter().enumerate().for_each(|(i, s)| squares[row_of(&param, direction, axis, i)] += s * s);
+            for (row, (bound, squares)) in contraction.magnitudes(arithmetic).unwrap().into_iter().zip(squares).enumerate() {
+                let norm = squares.sqrt();
+                assert!(bound >= norm * (1.0 - 1e-12) && bound <= 2.0 * norm, "{param} {direction:?} row {row}: {bound} for {norm}");
+            }
+        }
+    }
+}
+
+/// Elements that are exactly as far off as they may be, each to either side: the share of rows that fail is that of a normal distribution beyond λ, and below what is stated.
+#[test]
+fn false_alarms_are_as_rare_as_stated() {
+    let (n, trials) = (1024usize, 400);
+    let param: ConvParam = format!("1 1 1 {n} 1 1 1 1 1 0 0").parse().unwrap();
+    let host = Device::host();
+    // One row and one vector: λ = sqrt(2 ln(2 / 0.5)).
+    let confidence = Confidence::new(0.5).unwrap();
+    let (expected, stated) = (libm::erfc((2.0 * 4f64.ln()).sqrt() / std::f64::consts::SQRT_2), 0.5);
+    let mut draw = Draw(5);
+    for convolution in [false, true] {
+        let mut alarms = 0;
+        for trial in 0..trials {
+            let (x, w) = (numbers::<F16>(1, [0.5, 1.0], trial), numbers::<F16>(n, [0.5, 1.0], trial + 10_000));
+            let exact: Vec<f64> = w.to_vec().unwrap().iter().map(|w| w.to_f64() * x.to_vec().unwrap()[0].to_f64()).collect();
+            let (left, right) = (x.tensor(&[1, 1]).unwrap(), w.tensor(&[1, n]).unwrap());
+            let check = |d: &DeviceMem<f64>| {
+                let flat = d.tensor(&[1, n]).unwrap();
+                if convolution {
+                    let check = Check::conv(param.clone(), Direction::Forward, &x, &w, d).confidence(confidence);
+                    (check.bound().unwrap(), check.freivalds(1).unwrap())
+                } else {
+                    let check = Check::gemm(&left, &right, &flat).confidence(confidence);
+                    (check.bound().unwrap(), check.freivalds(1).unwrap())
+                }
+            };
+            let (bound, report) = check(&DeviceMem::from_slice(&host, &exact).unwrap());
+            assert!(report.failing == 0 && bound.relative < 1e-15 && report.false_alarm == stated + 0.5, "{report}");
+            let off: Vec<f64> = exact.iter().map(|s| s + [-1.0, 1.0][draw.below(2)] * (bound.gamma * s.abs() + bound.floor)).collect();
+            alarms += check(&DeviceMem::from_slice(&host, &off).unwrap()).1.failing;
+        }
+        let rate = alarms as f64 / f64::from(trials);
+        // The deviation of the count is 0.015 of the trials.
+        assert!((rate - expected).abs() < 0.05 && rate < stated, "{rate} of {expected}, convolution: {convolution}");
+    }
+}
+
+#[test]
+fn batches_and_layouts_of_products() {
+    let host = Device::host();
+    let [batch, m, n, k] = [3, 10, 14, 40];
+    let (a, b) = (numbers::<F16>(batch * m * k, [-1.0, 1.0], 1), numbers::<F16>(n * k, [-1.0, 1.0], 2));
+    let (c, bias) = (numbers::<F16>(m * n, [-1.0, 1.0], 3), numbers::<f32>(n, [-1.0, 1.0], 4));
+    let (left, right, c) = (a.tensor(&[batch, m, k]).unwrap(), b.tensor(&[n, k]).unwrap(), c.tensor(&[m, n]).unwrap());
+    let mut d = DeviceMem::<f32>::new(&host, batch * m * n).unwrap();
+    let gemm = Gemm::new(Accumulate::F32).transpose_b(true).alpha(0.5).beta(3.0, &c).bias(&bias);
+    gemm.run(&left, &right, &mut d.tensor_mut(&[batch, m, n]).unwrap()).unwrap();
+    let check = |d: &DeviceMem<f32>| {
+        let d = d.tensor(&[batch, m, n]).unwrap();
+        Check::gemm(&left, &right, &d).transpose_b(true).alpha(0.5).beta(3.0, &c).bias(&bias).freivalds(8).unwrap()
+    };
+    let report = check(&d);
+    assert_eq!((report.verdict, report.rows, report.of), (Verdict::Pass, batch * m, "columns"), "{report}");
+    let mut wrong = d.to_vec().unwrap();
+    wrong[(m + 4) * n + 2] += 0.25;
+    let found = check(&DeviceMem::from_slice(&host, &wrong).unwrap());
+    assert_eq!((found.failing, &*found.worst_place), (1, "matrix 1, row 4"), "{found}");
+
+    // The matrix's columns lie behind each other, and there are gaps.
+    let values = d.to_vec().unwrap();
+    let mut memory = vec![f32::NAN; 2 * (m + 1) * n];
+    (0..m * n).for_each(|i| memory[i / n + i % n * (m + 1)] = values[i]);
+    let memory = DeviceMem::from_slice(&host, &memory).unwrap();
+    let strided = memory.tensor(&[memory.len()]).unwrap().view(Layout::strided(&[m, n], &[1, m as isize + 1], 0).unwrap()).unwrap();
+    let first = left.view(Layout::strided(&[m, k], &[k as isize, 1], 0).unwrap()).unwrap();
+    let known = Check::gemm(&first, &right, &strided).transpose_b(true).alpha(0.5).bias(&bias);
+    assert_eq!(known.clone().beta(3.0, &c).freivalds(8).unwrap().verdict, Verdict::Pass);
+    assert_eq!(known.clone().freivalds(8).unwrap().verdict, Verdict::Fail, "without C");
+    // What is multiplied by 0 is not read.
+    let poison = DeviceMem::from_slice(&host, &vec![f32::NAN; m * n]).unwrap();
+    let poison = poison.tensor(&[m, n]).unwrap();
+    let plain = DeviceMem::from_slice(&host, &vec![0.0f32; m * n]).unwrap();
+    let mut plain = plain;
+    Gemm::new(Accumulate::F32).transpose_b(true).run(&first, &right, &mut plain.tensor_mut(&[m, n]).unwrap()).unwrap();
+    let plain = plain.tensor(&[m, n]).unwrap();
+    let unread = Check::gemm(&first, &right, &plain).transpose_b(true).beta(0.0, &poison);
+    assert_eq!((unread.freivalds(8).unwrap().verdict, unread.run().unwrap().verdict()), (Verdict::Pass, Verdict::Pass));
+}
+
+#[test]
+fn what_random_vectors_cannot_check_is_an_error() {
+    let x = DeviceMem::from_slice(&Device::host(), &[1.0f32; 6]).unwrap();
+    let (a, b, d) = (x.tensor(&[2, 3]).unwrap(), x.tensor(&[3, 2]).unwrap(), x.tensor(&[2, 3]).unwrap());
+    let param: ConvParam = "1 1 1 1 1 3 8 1 1 0 0".parse().unwrap();
+    for (check, words) in [
+        (Check::gemm(&a, &a, &d), "operand B"),
+        (Check::gemm(&a, &b, &d), "operand B"),
+        (Check::gemm(&a, &b, &x), "D, a matrix or a batch of them"),
+        (Check::conv(param, Direction::Forward, &x, &x, &x), "Input in layout"),
+        (Check::gemm(&a, &d, &d).transpose_b(true).epilogue(Epilogue::Relu), "operand B"),
+    ] {
+        let error = check.freivalds(2).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+        assert!(check.sampled_work(2).is_none());
+    }
+}
