@@ -5,6 +5,10 @@
 #[cfg(unix)]
 #[path = "cli/failed_cases.rs"]
 mod failed_cases;
+#[path = "cli/golden.rs"]
+mod golden;
+#[path = "cli/study.rs"]
+mod study;
 #[path = "cli/system.rs"]
 mod system;
 
@@ -964,6 +968,17 @@ fn results_are_checked_from_their_operands() {
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --earlier y.npy", 3, "the earlier output would have passed as well"),
         ("gemm a.npy b.npy d.npy --max-work 1000 --arch gfx908", 0, "by Freivalds' check"),
         ("gemm a.npy b.npy d.npy --freivalds 3 --alpha 1.01", 1, "FAIL  32 of 32 rows differ   by Freivalds' check with 3 vectors"),
+        ("gemm a.npy b.npy d.npy --alpha 1.01", 1, "cause      alpha is missing: "),
+        ("gemm a.npy b.npy d.npy --relu", 1, "cause      the last function is missing: "),
+        ("gemm a.npy b.npy d.npy --c c.npy --beta 0.5", 1, "cause      C is missing: "),
+        ("gemm a.npy b.npy d.npy --relu --max-work 1000", 1, "elements beyond their bounds"),
+        (
+            "conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds",
+            0,
+            "PASS  6 rows of 1 output channel agree   by Freivalds' check",
+        ),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --max-work 1", 0, "PASS  6 elements within their bounds"),
+        ("conv y.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data --freivalds 2", 1, "worst      g 0, n 0, w "),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --arch gfx942", 0, "bit-exact  yes: gfx942 f16, channels first"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,nkw", 0, "convolution 1 1 1 1 1 3 8 1 1 0 0, Forward"),
         ("conv y.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data", 1, "FAIL"),
@@ -985,7 +1000,11 @@ fn results_are_checked_from_their_operands() {
         ("gemm a.npy b.npy d.npy --earlier c.npy", "d.npy: the earlier output: expected dtype f32, found f16"),
         ("gemm a.npy b.npy d.npy --earlier bias.npy", "d.npy: the earlier output: shape [32] does not match [32, 32]"),
         ("gemm a.npy b.npy d.npy --split-k 0", "--split-k"),
-        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds", "Freivalds' check, which takes one matrix product"),
+        ("gemm a.npy b.npy d.npy --relu --freivalds", "with an epilogue is not supported by Freivalds' check"),
+        ("gemm a.npy b.npy d.npy --alpha nan", "alpha cannot be NaN: it has to be finite"),
+        ("gemm a.npy b.npy d.npy --c c.npy --beta inf --freivalds", "beta cannot be inf: it has to be finite"),
+        ("gemm a.npy b.npy d.npy --split-k 257", "split-k cannot be 257: at most 256, the products of a sum"),
+        ("conv x.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds", "x.npy: Output in layout gnwk: shape [8] does not match"),
         ("conv x.npy w.npy y.npy --param 1,1,1", "--param"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw", "it takes 3"),
     ] {
@@ -1188,104 +1207,6 @@ rule = "exact"
     assert_eq!(lines[1]["report"]["elements"], 64);
 }
 
-/// Golden results of files: recorded, the same, changed, missing, new, of another architecture, by a rule; and files that are none.
-#[test]
-fn golden_results_are_recorded_and_checked() {
-    let folder = Folder::new();
-    let write = |w: &[f32], names: &[&str]| {
-        let _ = std::fs::remove_dir_all(folder.path("out"));
-        std::fs::create_dir(folder.path("out")).unwrap();
-        folder.put("out/w.npy", &npy_f32(w));
-        names.iter().for_each(|name| folder.put(&format!("out/{name}.npy"), &npy_f32(&[0.5, -0.5])));
-    };
-    let check = |line: &str, code: i32, words: &str| {
-        let run = folder.run(&format!("golden {line}"));
-        let said = format!("{}{}", run.lines().join("\n"), run.err);
-        assert!(run.code == code && said.contains(words), "{line}: {} {said}", run.code);
-    };
-    write(&[1.0, 2.0, 3.0], &["b"]);
-    check("record g.toml out", 0, "g.toml any: 2 tensors recorded 0 as before, 0 changed, 2 new, 0 gone");
-    let text = std::fs::read_to_string(folder.path("g.toml")).unwrap();
-    let lines: Vec<&str> = text.lines().filter(|line| line.contains("hash")).collect();
-    assert!(lines.len() == 2 && lines[0].starts_with("\"b\" = { dtype = \"f32\", shape = [2], hash = \""), "{text}");
-    assert!(lines[1].ends_with("min = 1.0, max = 3.0, mean = 2.0, mean_abs = 2.0, rms = 2.160246899469287 }"), "{text}");
-    check("check g.toml out", 0, "PASS 2 tensors agree with any of g.toml 2 bit for bit, 0 within their tolerance");
-    check("record g.toml out --arch gfx90a", 0, "g.toml gfx90a: 2 tensors recorded 0 as before, 0 changed, 2 new");
-    assert!(std::fs::read_to_string(folder.path("g.toml")).unwrap().starts_with(text.trim_end()), "what was there stays as it is");
-    // The lowest bit of the last element.
-    write(&[1.0, 2.0, f32::from_bits(3f32.to_bits() + 1)], &["b"]);
-    for (line, code, words) in [
-        ("check g.toml out", 1, "FAIL w f32[3] other bits: max 3 → 3,"),
-        ("check g.toml out", 1, "FAIL 1 of 2 tensors agree with any of g.toml 1 bit for bit"),
-        ("check g.toml out --include b", 0, "PASS 1 tensor agrees"),
-        ("check g.toml out --tensor b", 0, "PASS 1 tensor agrees"),
-        ("check g.toml out --rule *:rtol=1e-6", 0, "PASS 2 tensors agree with any of g.toml 1 bit for bit, 1 within their tolerance"),
-        ("check g.toml out --rule b:rtol=1e-6", 1, "other bits"),
-        ("check g.toml out --rule *:rtol=1e-9", 1, "FAIL w f32[3] max 3.000000238418579 where 3 was recorded: "),
-        ("check g.toml out --rule *:rms=1", 2, "the rule for b: golden results have a tolerance with rtol < 1, no metrics"),
-        ("check g.toml out --arch gfx908", 2, "g.toml has no results of gfx908; it has any gfx90a"),
-        ("check g.toml out/w.npy", 1, "FAIL b f32[2] was recorded, and is not there"),
-        ("check g.toml", 2, "<TENSORS>"),
-        ("check g.toml out --suite smoke", 2, "cannot be used with"),
-        ("check g.toml out --filter x", 2, "cannot be used with"),
-        ("check none.toml out", 2, "none.toml: No such file"),
-        ("record g.toml nowhere", 2, "nowhere: No such file"),
-        ("record g.toml out --include x", 2, "there is no tensor to record"),
-    ] {
-        check(line, code, words);
-    }
-    write(&[1.0, 2.0], &["c"]);
-    for words in [
-        "FAIL b f32[2] was recorded, and is not there",
-        "FAIL c f32[2] is there, and was not recorded",
-        "FAIL w f32[3] f32[2] where f32[3] was recorded",
-        "FAIL 0 of 3",
-    ] {
-        check("check g.toml out --rule *:atol=9", 1, words);
-    }
-    check("record g.toml out", 0, "2 tensors recorded 0 as before, 1 changed, 1 new, 1 gone");
-    folder.put("bad.toml", b"golden = 1\n[any]\nx = 1\n");
-    check("check bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
-    check("record bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
-    folder.put("short.npy", &npy_f32(&[1.0])[..60]);
-    check("record g.toml short.npy", 2, "short.npy");
-    assert!(std::fs::read_to_string(folder.path("bad.toml")).unwrap().contains("x = 1"), "what could not be read is not replaced");
-}
-
-/// Golden results of a suite's kernels.
-#[test]
-fn golden_results_of_a_suite() {
-    let folder = Folder::new();
-    let suite = |kernel: &str| {
-        let text = format!(
-            "[[gemm]]\nsize = ['8x8x40', '9x7x33']\ndata = 'uniform:-1,1'\noutput = 'f32'\nkernel = '{kernel}'\n[[study]]\nconfiguration = 'conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16'\n"
-        );
-        folder.put("s.toml", text.as_bytes());
-    };
-    suite("fma");
-    let run = folder.run("golden record g.toml --suite s.toml --device host");
-    assert!(
-        run.code == 0 && run.out.contains("host: 2 tensors recorded") && run.err.contains("1 cases are runs of the study"),
-        "{}{}",
-        run.out,
-        run.err
-    );
-    let text = std::fs::read_to_string(folder.path("g.toml")).unwrap();
-    assert!(text.contains("[host]\ndevice = \"") && text.contains("\"gemm/8x8x40\" = { dtype = \"f32\", shape = [8, 8]"), "{text}");
-    let run = folder.run("golden check g.toml --suite s.toml --device host --filter 9x7");
-    assert!(run.code == 0 && run.out.contains("PASS  1 tensor agrees with host"), "{}{}", run.out, run.err);
-    // Another order of the sums.
-    suite("gfx90a");
-    let run = folder.run("golden check g.toml --suite s.toml --device host");
-    assert!(run.code == 1 && run.out.contains("0 of 2 tensors agree") && run.out.contains("gemm/9x7x33"), "{}{}", run.out, run.err);
-    let run = folder.run("golden check g.toml --suite s.toml --device host --rule *:accumulations=40");
-    assert!(run.code == 0 && run.out.contains("0 bit for bit, 2 within"), "{}{}", run.out, run.err);
-    folder.put("broken.toml", b"[kernels.mine]\ncommand = ['false']\n[[gemm]]\nsize = '2x2x2'\nkernel = 'mine'\n");
-    let run = folder.run("golden record g.toml --suite broken.toml --device host");
-    assert!(run.code == 2 && run.err.contains("case `gemm`: `false` ended with exit status: 1"), "{}", run.err);
-    assert_eq!(std::fs::read_to_string(folder.path("g.toml")).unwrap(), text, "a failure changes nothing");
-}
-
 /// A program that crashes, hangs, fails or does its work, by the size of its problem.
 const MOODY: &str = r#"[kernels.moody]
 command = ["sh", "-c", "case $(cat case.json) in *crash*) kill -9 $PPID;; *hang*) sleep 60;; *fails*) echo no such GPU >&2; exit 3;; *) cp a.npy result.npy;; esac"]
@@ -1340,6 +1261,12 @@ fn crashes_and_hangs_are_the_failure_of_their_case() {
     }
     let junit = std::fs::read_to_string(folder.path("junit.xml")).unwrap();
     assert!(junit.contains(r#"tests="9" skipped="0" failures="2" errors="1""#), "{junit}");
+    // A run that does not begin leaves no file of an earlier one, and none is written over the suite.
+    folder.refused("suite run moody.toml --device gpu:99 --junit junit.xml", "no gpu:99 device");
+    let junit = std::fs::read_to_string(folder.path("junit.xml")).unwrap();
+    assert!(junit.contains(r#"tests="1" skipped="0" failures="0" errors="1""#) && junit.contains("no gpu:99 device"), "{junit}");
+    folder.refused("suite run moody.toml --junit ./moody.toml", "--junit ./moody.toml: that file is read by this command");
+    assert_eq!(std::fs::read_to_string(folder.path("moody.toml")).unwrap(), MOODY);
     let run = folder.run("suite run moody.toml --device host --filter crash --filter after --fail-fast");
     assert_eq!((run.code, run.out.contains("4 were not run")), (1, true), "{}", run.out);
 }
@@ -1383,6 +1310,12 @@ fn runs_go_on_and_shards_join() {
     }
     let (code, said) = run("merge s.toml parts --output merged.jsonl");
     assert_eq!((code, results(&folder, "merged.jsonl")), (0, one), "{said}");
+    let (code, csv) = run("report parts --format csv");
+    assert_eq!((code, csv.lines().count()), (0, 10), "the shards of a folder are one run: {csv}");
+    let (code, said) = run("report parts --against one.jsonl");
+    assert!(code == 0 && !said.contains("new failure"), "{said}");
+    let (code, said) = run("report parts/results-1-of-3.jsonl --against parts");
+    assert!(code == 0 && said.contains("6 removed"), "{said}");
 
     for (line, words) in [
         ("merge other.toml parts --output x.jsonl", "holds results of another suite"),

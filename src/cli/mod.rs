@@ -11,6 +11,7 @@ mod fill;
 mod golden;
 mod input;
 mod inspect;
+mod junit;
 mod manual;
 mod mfma;
 mod replay;
@@ -130,6 +131,15 @@ fn command() -> clap::Command {
 #[doc(hidden)]
 pub fn count_rules(text: &str) -> Result<usize, String> {
     compare::count_rules(text)
+}
+
+/// How many results the text of a file of golden results has, which are the same when they are written and read again. For the fuzzer, as [`count_rules`].
+///
+/// # Errors
+/// What is wrong with the text.
+#[doc(hidden)]
+pub fn count_golden(text: &str) -> Result<usize, String> {
+    golden::count(text)
 }
 
 /// Runs the program with the arguments of this process.

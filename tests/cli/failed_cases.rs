@@ -135,6 +135,7 @@ fn keys_take_other_values_from_the_command_line() {
         ("suite run s.toml --device host --set size=3x3x3", "PASS 2 of 2 cases"),
         ("suite run s.toml --device host --set gemm.size=3x3x3 --set type=bf16 --filter gemm/3x3x3", "PASS 1 of 1 cases"),
         ("suite show s.toml other --set rule=exact", "suite run s.toml --set rule=exact --filter =other"),
+        ("suite list s.toml --set gemm.size=3x3x3 --filter 3x3", "gemm/3x3x3"),
     ] {
         let run = folder.run(line);
         assert!(run.code == 0 && run.lines().join("\n").contains(words), "{line}: {} {}", run.out, run.err);
@@ -147,7 +148,13 @@ fn keys_take_other_values_from_the_command_line() {
         ("name=x", "`name` takes no single value"),
         ("size=1x1", "case `gemm/1x1`: size of a gemm cannot be 1x1"),
     ] {
-        folder.refused(&format!("suite run s.toml --set {set}"), words);
+        for command in ["run", "list"] {
+            folder.refused(&format!("suite {command} s.toml --set {set}"), words);
+        }
+    }
+    for flag in ["--set size=1x1x1", "--filter gemm", "--group type=f16", "--shard 1/2"] {
+        // Without a suite there is nothing that they could choose from.
+        folder.refused(&format!("suite list {flag}"), "<SUITE>");
     }
 }
 

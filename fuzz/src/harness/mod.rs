@@ -78,6 +78,25 @@ const RULES: &[&str] = &[
     "-1",
 ];
 #[cfg(feature = "program")]
+const GOLDEN: &[&str] = &[
+    "golden = 1\n",
+    "[gfx90a]\n",
+    "device = \"AMD\"\n",
+    "[gfx90a.tensors]\n",
+    "\"w\" = { dtype = \"f16\", shape = [2], hash = \"0123456789abcdef\" }\n",
+    "\"\" = ",
+    "dtype = ",
+    "shape = [64, 64]",
+    ", min = -1.0",
+    ", rms = 1e308",
+    ", nan = 1",
+    ", inf = 18446744073709551615",
+    "\\u0000",
+    "nan",
+    "-0.0",
+    "''",
+];
+#[cfg(feature = "program")]
 const SUITES: &[&str] = &[
     "[[gemm]]\n",
     "[[conv]]\n",
@@ -109,6 +128,8 @@ pub(crate) const HARNESSES: &[Harness] = &[
     Harness { name: "names", run: text::names, tokens: NAMES, tried: 10000 },
     #[cfg(feature = "program")]
     Harness { name: "rules", run: toml::rules, tokens: RULES, tried: 2000 },
+    #[cfg(feature = "program")]
+    Harness { name: "golden", run: toml::golden, tokens: GOLDEN, tried: 2000 },
     #[cfg(feature = "program")]
     Harness { name: "suites", run: toml::suites, tokens: SUITES, tried: 1000 },
     Harness { name: "layout", run: layout::layout, tokens: &[], tried: 10000 },

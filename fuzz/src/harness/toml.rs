@@ -1,4 +1,4 @@
-//! What users write in TOML: rules for tensors, suites of cases.
+//! What users write in TOML: rules for tensors, golden results, suites of cases.
 
 use super::kind;
 use hipverify::suite::{Kernels, Suite, SuiteFile, Value};
@@ -9,6 +9,14 @@ const CASES: usize = 256;
 /// A file for `--rules`.
 pub(super) fn rules(input: &[u8]) -> u64 {
     kind(&hipverify::cli::count_rules(&String::from_utf8_lossy(input)), |rules| 1 + (*rules).min(4) as u64)
+}
+
+/// A file of golden results: what is read is written, and read again.
+pub(super) fn golden(input: &[u8]) -> u64 {
+    // The names of tables and tensors that come first are no kinds of errors.
+    let read =
+        hipverify::cli::count_golden(&String::from_utf8_lossy(input)).map_err(|e| e.rsplit(": ").next().unwrap_or_default().to_owned());
+    kind(&read, |results| 1 + (*results).min(8) as u64)
 }
 
 /// A file of a suite, and its cases: each is found by its name and says what it does. Files that others include are not read, so that no input leads to files of this machine.

@@ -10,8 +10,9 @@
 //! So a tensor that a comparison of its elements would pass is never refused; one that it would fail may agree. Numbers of NaN and infinite elements have to be the same.
 
 use super::file::{Entry, Recorded};
+use crate::dtype::DType;
 use crate::verify::{Limits, Scale};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::collections::BTreeMap;
 
 /// What became of a tensor.
@@ -32,6 +33,27 @@ pub(super) enum State {
 impl State {
     pub(super) fn agrees(&self) -> bool {
         matches!(self, State::Same | State::Within)
+    }
+
+    /// The state for machines.
+    pub(super) const fn word(&self) -> &'static str {
+        match self {
+            State::Same => "same",
+            State::Within => "within",
+            State::Differs(_) => "differs",
+            State::Missing => "missing",
+            State::New => "new",
+        }
+    }
+
+    /// Why it does not agree.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            State::Same | State::Within => None,
+            State::Differs(reason) => Some(reason),
+            State::Missing => Some("was recorded, and is not there"),
+            State::New => Some("is there, and was not recorded"),
+        }
     }
 }
 
@@ -69,13 +91,13 @@ fn of(golden: &Entry, entry: &Entry, limits: Option<&Limits>) -> Result<State> {
         .map(|(name, r, a)| format!("{name} {a} where {r} were recorded"))
         .collect();
     for (((name, r), (_, a)), bound) in golden.statistics().into_iter().zip(entry.statistics()).zip(bounds) {
-        let (r, a) = match (r, a) {
-            (Some(r), Some(a)) => (r, a),
-            (None, None) => continue,
-            _ => bail!("{name} is there in one of two tensors of the same numbers of elements"),
-        };
-        if (a - r).abs() > bound {
-            beyond.push(format!("{name} {a} where {r} was recorded: {:e} is more than {bound:e}", (a - r).abs()));
+        match (r, a) {
+            (Some(r), Some(a)) if (a - r).abs() > bound => {
+                beyond.push(format!("{name} {a} where {r} was recorded: {:e} is more than {bound:e}", (a - r).abs()));
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+            // There are no finite elements, or their sums are beyond f64, on one side.
+            _ => beyond.push(format!("{name} {} where {} was recorded", text(a), text(r))),
         }
     }
     Ok(if beyond.is_empty() { State::Within } else { State::Differs(beyond.join("; ")) })
@@ -94,16 +116,22 @@ fn bounds(golden: &Entry, limits: &Limits) -> Result<[f64; 5]> {
         Some(Scale::Rms) => rms,
     };
     let (rtol, atol) = (limits.tolerance.rtol(), limits.tolerance.atol(scale));
+    // A binade is at most |r|, or that of the least normal number.
+    let format: DType = golden.dtype.parse()?;
+    let least = format.float_format().filter(|_| limits.tolerance.is_by_binade()).map_or(0.0, |f| f.min_normal());
     // Sums of f64 are a little off themselves.
     let slack = 1e-12 * rms;
-    Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(|r| rtol * r + atol + slack))
+    Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(|r| rtol * (r + least) + atol + slack))
+}
+
+fn text(x: Option<f64>) -> String {
+    x.map_or("none".to_owned(), |x| crate::verify::short(x, 6))
 }
 
 /// The statistics that changed, as a first hint at what happened.
 fn changes(golden: &Entry, entry: &Entry) -> String {
     let counts = |e: &Entry| [("nan", Some(e.nan as f64)), ("inf", Some(e.inf as f64))];
     let pairs = golden.statistics().into_iter().chain(counts(golden)).zip(entry.statistics().into_iter().chain(counts(entry)));
-    let text = |x: Option<f64>| x.map_or("none".to_owned(), |x| crate::verify::short(x, 6));
     let changed: Vec<String> =
         pairs.filter(|((_, r), (_, a))| r != a).map(|((name, r), (_, a))| format!("{name} {} → {}", text(r), text(a))).collect();
     if changed.is_empty() { ", the same statistics".to_owned() } else { format!(": {}", changed.join(", ")) }
@@ -113,7 +141,6 @@ fn changes(golden: &Entry, entry: &Entry) -> String {
 mod tests {
     use super::*;
     use crate::device::{Layout, TensorRef};
-    use crate::dtype::DType;
     use crate::verify::Profile;
 
     fn entry(values: &[f32]) -> Entry {
@@ -172,6 +199,17 @@ mod tests {
                 assert!(of(&entry(&reference), &entry(&moved(1.0)), Some(&limits)).unwrap().agrees(), "{n} {salt}");
                 assert!(!of(&entry(&reference), &entry(&moved(1000.0)), Some(&limits)).unwrap().agrees(), "{n} {salt}");
             }
+        }
+    }
+
+    /// A statistic that only one side has, as sums of f64 elements may be beyond f64.
+    #[test]
+    fn statistics_that_one_side_lacks_differ() {
+        let (golden, vast) = (entry(&[1.0, 2.0]), Entry { rms: None, hash: "0".repeat(16), ..entry(&[1.0, 2.0]) });
+        for (golden, entry, words) in
+            [(&golden, &vast, "rms none where 1.58114 was recorded"), (&vast, &golden, "rms 1.58114 where none was recorded")]
+        {
+            assert_eq!(of(golden, entry, Some(&torch())).unwrap(), State::Differs(words.to_owned()));
         }
     }
 

@@ -10,7 +10,8 @@
 //! "layer/w" = { dtype = "f16", shape = [64, 64], hash = "ba6c73b2b7dd4d0e", min = -0.99, max = 0.98, mean = 0.001, mean_abs = 0.5, rms = 0.577 }
 //! ```
 //!
-//! `hash` is that of the elements' bytes in row-major order, little-endian. Statistics are of finite elements, and absent where there is none; counts that are 0 are absent, too.
+//! `hash` is that of the elements' bytes in row-major order, little-endian. Statistics are of finite elements, and absent where there is none, or where sums
+//! are beyond f64; counts that are 0 are absent, too.
 
 use super::super::screen;
 use super::super::stats::Stats;
@@ -18,13 +19,16 @@ use crate::device::TensorRef;
 use crate::device::hash::hash_of;
 use crate::dtype::DType;
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// The version of the file's form.
 const VERSION: u32 = 1;
+
+/// Its key, which no architecture can be called.
+pub(super) const VERSION_KEY: &str = "golden";
 
 /// What the file says about itself to those who open it.
 const HEAD: &str = "\
@@ -47,17 +51,22 @@ pub(super) struct Recorded {
 }
 
 /// What was recorded of a tensor.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Entry {
     pub dtype: String,
     pub shape: Vec<usize>,
     /// 16 hexadecimal digits.
     pub hash: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_abs: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub rms: Option<f64>,
     #[serde(default)]
     pub inf: u64,
@@ -70,15 +79,17 @@ impl Entry {
     pub(super) fn of(tensor: &TensorRef<'_>) -> Entry {
         let stats = Stats::of(tensor, |_| ());
         let classes = stats.classes;
+        // Sums of f64 elements may be beyond f64 themselves.
+        let finite = |x: Option<f64>| x.filter(|x| x.is_finite());
         Entry {
             dtype: tensor.dtype().name().to_owned(),
             shape: tensor.layout().shape().to_vec(),
             hash: format!("{:016x}", hash_of(&super::super::stats::gather(tensor, 0, tensor.elements()))),
             min: stats.min.map(|x| x.value),
             max: stats.max.map(|x| x.value),
-            mean: stats.mean(),
-            mean_abs: stats.mean_abs(),
-            rms: stats.rms(),
+            mean: finite(stats.mean()),
+            mean_abs: finite(stats.mean_abs()),
+            rms: finite(stats.rms()),
             inf: classes.positive_infinity + classes.negative_infinity,
             nan: classes.nan,
         }
@@ -129,7 +140,7 @@ impl Golden {
         if path.try_exists()? { Golden::read(path) } else { Ok(Golden::default()) }
     }
 
-    fn parse(text: &str) -> Result<Golden> {
+    pub(super) fn parse(text: &str) -> Result<Golden> {
         #[derive(Deserialize)]
         struct Document {
             golden: u32,
@@ -200,10 +211,14 @@ mod tests {
 
     #[test]
     fn a_file_is_read_as_it_was_written() {
+        let bytes: Vec<u8> = [1e308f64, 1e308].iter().flat_map(|x| x.to_le_bytes()).collect();
+        let vast = Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F64, Layout::contiguous(&[2]).unwrap()).unwrap());
+        assert_eq!((vast.max, vast.mean, vast.mean_abs, vast.rms), (Some(1e308), None, None, None), "sums beyond f64");
         let tensors = [
             ("w", entry(&[1e-7, -0.1, 3.0])),
             ("a \"b\"\n", entry(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30])),
             ("none", entry(&[])),
+            ("vast", vast.clone()),
         ];
         let recorded = Recorded { device: Some("GPU \"0\"".to_owned()), tensors: tensors.map(|(n, e)| (n.to_owned(), e)).into() };
         let golden = Golden([("gfx90a".to_owned(), recorded), ("sm 90".to_owned(), Recorded::default())].into());
@@ -211,10 +226,10 @@ mod tests {
         assert_eq!(Golden::parse(&text).unwrap(), golden, "{text}");
         let lines: Vec<&str> = text.lines().filter(|line| line.contains("hash")).collect();
         assert!(
-            lines.len() == 3 && lines[0] > "\"a" && lines[2].starts_with("\"w\" = { dtype = \"f32\", shape = [3], hash = \""),
+            lines.len() == 4 && lines[0] > "\"a" && lines[3].starts_with("\"w\" = { dtype = \"f32\", shape = [3], hash = \""),
             "{text}"
         );
-        assert!(lines[0].ends_with("inf = 2, nan = 1 }") && !lines[2].contains("nan"), "{text}");
+        assert!(lines[0].ends_with("inf = 2, nan = 1 }") && !lines[3].contains("nan"), "{text}");
         assert!(!lines[1].contains("min"), "no elements have no statistics: {text}");
     }
 

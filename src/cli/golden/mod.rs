@@ -2,18 +2,20 @@
 
 mod check;
 mod file;
+mod output;
 
 use super::compare::rules::{self, Rule};
 use super::input::InputArgs;
-use super::screen::{self, BAD, GOOD};
+use super::screen;
 use super::{Outcome, suite};
 use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::suite::{Guard, Selection, Suite};
-use crate::verify::{AllowedMismatches, Judge, Limits};
+use crate::verify::{AllowedMismatches, Judge, Limits, Tolerance};
 use anyhow::{Context, Result, bail};
 use check::State;
 use file::{Entry, Golden, Recorded};
+use output::{Findings, Machines};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -46,6 +48,8 @@ struct Source {
     /// The results of a suite's kernels instead, which are computed: a suite file, or the name of a suite that comes with hipverify
     #[arg(long, value_name = "SUITE")]
     suite: Option<String>,
+    #[command(flatten)]
+    sets: suite::Sets,
     /// Only cases whose name has this part, or is it after `=`; may be given several times
     #[arg(long, value_name = "PART", conflicts_with = "tensors")]
     filter: Vec<String>,
@@ -67,6 +71,9 @@ struct Source {
 struct Record {
     #[command(flatten)]
     source: Source,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -78,6 +85,12 @@ struct Check {
     /// another one of `compare --rules` that makes a tolerance
     #[arg(long, value_name = "GLOB:KEY=VALUE,...", value_parser = rules::named)]
     rule: Vec<Rule>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Also write a JUnit file, one test case a tensor
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
 }
 
 impl Args {
@@ -102,12 +115,16 @@ struct Found {
 impl Source {
     fn found(&self) -> Result<Found> {
         let mut found = match (&self.suite, &self.tensors) {
-            (Some(name), _) => self.of_suite(&suite::open(name)?)?,
+            (Some(name), _) => self.of_suite(&self.sets.open(name)?)?,
+            (None, Some(_)) if !self.sets.is_empty() => bail!("--set: tensor files have no keys; it is for --suite"),
             (None, Some(path)) => self.of_files(path)?,
             (None, None) => bail!("TENSORS or --suite is wanted"),
         };
         if let Some(arch) = &self.arch {
             found.arch.clone_from(arch);
+        }
+        if found.arch == file::VERSION_KEY {
+            bail!("--arch {}: the file has its version by that name", found.arch);
         }
         if found.tensors.is_empty() {
             bail!("there is no tensor to record or to check");
@@ -163,22 +180,27 @@ fn entry(guard: &Guard) -> Result<Entry> {
 
 impl Record {
     fn run(&self) -> Result<Outcome> {
+        let machines = Machines { command: "record", golden: &self.source.golden, json: self.json, junit: None };
+        told(&machines, || {
+            let findings = self.record()?;
+            let [same, changed, new, gone] = [State::Same.word(), "differs", State::New.word(), State::Missing.word()]
+                .map(|word| findings.count(|state| state.word() == word));
+            let (golden, arch, count) = (self.source.golden.display(), &findings.found.arch, tensors_of(findings.found.tensors.len()));
+            let shown = format!("{golden}  {arch}: {count} recorded   {same} as before, {changed} changed, {new} new, {gone} gone\n");
+            Ok((findings, Outcome::Pass, shown))
+        })
+    }
+
+    /// Writes the file.
+    fn record(&self) -> Result<Findings> {
         let path = &self.source.golden;
         let mut golden = Golden::read_or_empty(path)?;
-        let Found { arch, device, tensors, .. } = self.source.found()?;
-        let old = golden.0.remove(&arch).unwrap_or_default();
-        let same = tensors.iter().filter(|(name, entry)| old.tensors.get(*name) == Some(entry)).count();
-        let new = tensors.keys().filter(|name| !old.tensors.contains_key(*name)).count();
-        let gone = old.tensors.keys().filter(|name| !tensors.contains_key(*name)).count();
-        let (count, changed) = (tensors.len(), tensors.len() - same - new);
-        golden.0.insert(arch.clone(), Recorded { device, tensors });
+        let found = self.source.found()?;
+        let recorded = golden.0.remove(&found.arch).unwrap_or_default();
+        let states = check::compare(&recorded, &found.tensors, &|_, _| Ok(None))?;
+        golden.0.insert(found.arch.clone(), Recorded { device: found.device.clone(), tensors: found.tensors.clone() });
         crate::files::replace(path, |out| out.write_all(golden.text().as_bytes()))?;
-        let count = tensors_of(count);
-        screen::print(&format!(
-            "{}  {arch}: {count} recorded   {same} as before, {changed} changed, {new} new, {gone} gone\n",
-            path.display()
-        ))?;
-        Ok(Outcome::Pass)
+        Ok(Findings { found, recorded, states })
     }
 }
 
@@ -186,8 +208,33 @@ fn tensors_of(count: usize) -> String {
     format!("{} tensor{}", screen::count(count as u64), if count == 1 { "" } else { "s" })
 }
 
+/// Tells people or machines what a command finds: what became of tensors, its outcome, and the screen.
+fn told(machines: &Machines<'_>, find: impl FnOnce() -> Result<(Findings, Outcome, String)>) -> Result<Outcome> {
+    match find() {
+        Ok((findings, outcome, shown)) => {
+            machines.tell(&findings, outcome, &shown)?;
+            Ok(outcome)
+        }
+        Err(e) => {
+            machines.failure(&e)?;
+            Err(e)
+        }
+    }
+}
+
 impl Check {
     fn run(&self) -> Result<Outcome> {
+        let path = self.source.golden.as_path();
+        let machines = Machines { command: "check", golden: path, json: self.json, junit: self.junit.as_deref() };
+        machines.check(self.source.tensors.as_deref())?;
+        told(&machines, || {
+            let findings = self.check()?;
+            let (outcome, shown) = (findings.outcome(), findings.shown(path));
+            Ok((findings, outcome, shown))
+        })
+    }
+
+    fn check(&self) -> Result<Findings> {
         let path = &self.source.golden;
         let mut golden = Golden::read(path)?;
         let found = self.source.found()?;
@@ -199,8 +246,7 @@ impl Check {
         let asked = |name: &str| !found.left_out.contains(name) && self.source.input.wants(name) && one.is_none_or(|one| one == name);
         recorded.tensors.retain(|name, _| asked(name));
         let states = check::compare(&recorded, &found.tensors, &|name, entry| self.limits(name, entry))?;
-        screen::print(&shown(path, &found, &recorded, &states))?;
-        Ok(if states.iter().all(|(_, state)| state.agrees()) { Outcome::Pass } else { Outcome::Mismatch })
+        Ok(Findings { found, recorded, states })
     }
 
     /// The limits of a tensor; none for one that is compared bit for bit.
@@ -218,24 +264,20 @@ impl Check {
     }
 }
 
-/// A row for each tensor that does not agree, and one for all.
-fn shown(path: &Path, found: &Found, recorded: &Recorded, states: &[(String, State)]) -> String {
-    let mut table = screen::Table::new(&["", "", "", ""]);
-    for (name, state) in states.iter().filter(|(_, state)| !state.agrees()) {
-        let kind = recorded.tensors.get(name).or(found.tensors.get(name)).map_or(String::new(), Entry::kind);
-        let reason = match state {
-            State::Differs(reason) => reason.clone(),
-            State::Missing => "was recorded, and is not there".to_owned(),
-            _ => "is there, and was not recorded".to_owned(),
-        };
-        table.row(vec!["FAIL".to_owned(), name.clone(), kind, reason]);
+/// How many results a file of golden results has, which are the same when they are written and read again, and agree with themselves.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    let golden = Golden::parse(text).map_err(|e| format!("{e:#}"))?;
+    let written = golden.text();
+    assert_eq!(Golden::parse(&written).map_err(|e| format!("{e:#}")).as_ref(), Ok(&golden), "{written}");
+    let (mut count, exact) = (0, Limits::elements(Tolerance::exact(), "the same"));
+    for recorded in golden.0.values() {
+        count += recorded.tensors.len();
+        for other in golden.0.values() {
+            for limits in [None, Some(&exact)] {
+                let states = check::compare(recorded, &other.tensors, &|_, _| Ok(limits.cloned())).map_err(|e| format!("{e:#}"))?;
+                assert!(!std::ptr::eq(recorded, other) || states.iter().all(|(_, state)| *state == State::Same), "{states:?}");
+            }
+        }
     }
-    let mut text: String = table.lines().iter().skip(1).map(|line| format!("  {BAD}{line}{BAD:#}\n")).collect();
-    let (all, agree) = (states.len(), states.iter().filter(|(_, state)| state.agrees()).count());
-    let same = states.iter().filter(|(_, state)| *state == State::Same).count();
-    let (style, word, of) = if agree == all { (GOOD, "PASS", String::new()) } else { (BAD, "FAIL", format!("{agree} of ")) };
-    let verb = if agree == all && all == 1 { "agrees" } else { "agree" };
-    let tensors = tensors_of(all);
-    text += &format!("{style}{word}{style:#}  {of}{tensors} {verb} with {} of {}", found.arch, path.display());
-    text + &format!("   {} bit for bit, {} within their tolerance\n", screen::count(same as u64), screen::count((agree - same) as u64))
+    Ok(count)
 }

@@ -1,10 +1,10 @@
 //! A run of a suite as a JUnit file, for CI systems.
 
-use crate::files::replace;
+use super::super::junit;
 use crate::suite::Suite;
 use crate::suite::record::{CaseOutcome, CaseResult};
-use anyhow::{Context, Result};
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
+use anyhow::Result;
+use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,10 +12,18 @@ use std::time::Duration;
 pub(super) fn write(path: &Path, suite: &Suite, results: &[CaseResult]) -> Result<()> {
     let mut tests = TestSuite::new(suite.name.as_str());
     tests.add_test_cases(results.iter().map(case));
-    let mut report = Report::new("hipverify");
-    report.add_test_suite(tests);
-    let text = report.to_string().with_context(|| format!("{}: JUnit", path.display()))?;
-    Ok(replace(path, |out| out.write_all(text.as_bytes()))?)
+    junit::write(path, tests)
+}
+
+/// Writes a file that says that there was no run: an old one would be taken for this one's.
+pub(super) fn failure(path: &Path, suite: &str, error: &anyhow::Error) -> Result<()> {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_message(format!("{error:#}"));
+    let mut entry = TestCase::new("suite run", status);
+    entry.set_classname("hipverify.suite");
+    let mut tests = TestSuite::new(suite);
+    tests.add_test_case(entry);
+    junit::write(path, tests)
 }
 
 fn case(result: &CaseResult) -> TestCase {

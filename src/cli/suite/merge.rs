@@ -4,8 +4,8 @@ use super::super::{Outcome, screen};
 use super::Source;
 use crate::suite::report::Run;
 use crate::suite::write_results;
-use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use anyhow::Result;
+use std::path::PathBuf;
 
 /// The flags of `suite merge`.
 #[derive(Debug, clap::Args)]
@@ -25,30 +25,16 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let suite = self.source.open()?;
-        let mut files = Vec::new();
-        for path in &self.results {
-            files.extend(if path.is_dir() { inside(path)? } else { vec![path.clone()] });
-        }
+        let mut files = super::files_of_results(&self.results)?;
         // What was written by an earlier merge is no part of this one.
         files.retain(|path| path.canonicalize().ok() != self.output.canonicalize().ok() || !self.output.exists());
         let parts = files.iter().map(|path| Run::read(path)).collect::<crate::Result<Vec<_>>>()?;
         let all = suite.join(&parts)?;
         write_results(&self.output, &all)?;
         let (found, of) = (all.cases.len() as u64, suite.cases.len() as u64);
-        let [files, found, of] = [parts.len() as u64, found, of].map(screen::count);
-        screen::print(&format!("{files} files, {found} of the {of} cases of {}: {}\n", suite.name, self.output.display()))?;
+        let [found, of] = [found, of].map(screen::count);
+        let files = format!("{} file{}", screen::count(parts.len() as u64), if parts.len() == 1 { "" } else { "s" });
+        screen::print(&format!("{files}, {found} of the {of} cases of {}: {}\n", suite.name, self.output.display()))?;
         Ok(Outcome::Pass)
     }
-}
-
-/// The files of results in a folder, by name.
-fn inside(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
-    files.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
-    files.sort();
-    if files.is_empty() {
-        bail!("{}: no file of results (.jsonl) is there", folder.display());
-    }
-    Ok(files)
 }

@@ -8,8 +8,10 @@ mod screen;
 mod shrink;
 
 use super::Outcome;
+use crate::suite::report::Run;
 use crate::suite::{Case, Kernels, Selection, Shard, Suite, SuiteFile, schema};
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
 
 /// The flags of `suite`.
 #[derive(Debug, clap::Args)]
@@ -40,25 +42,47 @@ enum Command {
     Schema(Schema),
 }
 
+/// Keys of a suite, which the command's argument `suite` names, that have other values.
+#[derive(Debug, clap::Args)]
+pub(super) struct Sets {
+    /// Give a key another value, in every table that knows it or in one: type=bf16, gemm.size=3x1x5; may be given several times
+    #[arg(long, value_name = "[TABLE.]KEY=VALUE", requires = "suite")]
+    set: Vec<String>,
+}
+
+impl Sets {
+    fn file(&self, suite: &str) -> Result<SuiteFile> {
+        let mut file = SuiteFile::find(suite)?;
+        self.set.iter().try_for_each(|set| file.set(set))?;
+        Ok(file)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.set.is_empty()
+    }
+
+    /// Reads a suite.
+    pub(super) fn open(&self, suite: &str) -> Result<Suite> {
+        Ok(Suite::new(&self.file(suite)?, suite, Kernels::default())?)
+    }
+}
+
 /// A suite, with keys that have other values.
 #[derive(Debug, clap::Args)]
 struct Source {
     /// A suite file, or the name of a suite that comes with hipverify
     suite: String,
-    /// Give a key another value, in every table that knows it or in one: type=bf16, gemm.size=3x1x5; may be given several times
-    #[arg(long, value_name = "[TABLE.]KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    sets: Sets,
 }
 
 impl Source {
     fn file(&self) -> Result<SuiteFile> {
-        let mut file = SuiteFile::find(&self.suite)?;
-        self.set.iter().try_for_each(|set| file.set(set))?;
-        Ok(file)
+        self.sets.file(&self.suite)
     }
 
     fn open(&self) -> Result<Suite> {
-        Ok(Suite::new(&self.file()?, &self.suite, Kernels::default())?)
+        self.sets.open(&self.suite)
     }
 }
 
@@ -66,13 +90,13 @@ impl Source {
 #[derive(Debug, clap::Args)]
 struct Which {
     /// Only cases whose name has this part, or is it after `=`; may be given several times
-    #[arg(long, value_name = "PART")]
+    #[arg(long, value_name = "PART", requires = "suite")]
     filter: Vec<String>,
     /// Only cases of this group, or whose axis has this value, such as type=f16; may be given several times
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", requires = "suite")]
     group: Vec<String>,
     /// Only the I-th of N shares of about the same cost; auto takes both from Slurm, Open MPI, PMI or a CI's matrix
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", requires = "suite")]
     shard: Option<Shard>,
 }
 
@@ -87,6 +111,8 @@ impl Which {
 struct List {
     /// A suite file, or the name of a suite that comes with hipverify
     suite: Option<String>,
+    #[command(flatten)]
+    sets: Sets,
     #[command(flatten)]
     which: Which,
 }
@@ -104,16 +130,40 @@ struct Show {
 #[command(after_help = "Example: hipverify suite schema > suite.schema.json")]
 struct Schema {}
 
+/// Files of results: those that are given, and in folders those that are there, by name.
+pub(super) fn files_of_results(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path).with_context(|| path.display().to_string())?;
+        let mut inside: Vec<PathBuf> = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
+        inside.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
+        inside.sort();
+        if inside.is_empty() {
+            bail!("{}: no file of results (.jsonl) is there", path.display());
+        }
+        files.extend(inside);
+    }
+    Ok(files)
+}
+
+/// The run of a file of results, or of all of a folder together.
+fn run_of(path: &Path) -> Result<Run> {
+    if !path.is_dir() {
+        return Ok(Run::read(path)?);
+    }
+    let parts = files_of_results(&[path.to_owned()])?.iter().map(|file| Run::read(file)).collect::<crate::Result<Vec<_>>>()?;
+    Ok(Run { source: path.display().to_string(), ..Run::join(&parts)? })
+}
+
 /// The case of that name.
 fn named<'a>(suite: &'a Suite, name: &str) -> Result<&'a Case> {
     suite
         .case(name)
         .ok_or_else(|| anyhow::anyhow!("{} has no case `{name}`; `hipverify suite list {}` has their names", suite.name, suite.source))
-}
-
-/// Reads a suite.
-pub(super) fn open(name: &str) -> Result<Suite> {
-    Ok(Suite::new(&SuiteFile::find(name)?, name, Kernels::default())?)
 }
 
 impl Args {
@@ -139,7 +189,7 @@ impl List {
     fn run(&self) -> Result<Outcome> {
         let text = match &self.suite {
             Some(name) => {
-                let suite = open(name)?;
+                let suite = self.sets.open(name)?;
                 let cases = self.which.selection().of(&suite)?;
                 cases.iter().map(|case| format!("{}\n", case.name)).collect()
             }
@@ -152,7 +202,7 @@ impl List {
 
 /// A line about a suite that comes with hipverify.
 fn about(name: &'static str) -> Result<String> {
-    let suite = open(name)?;
+    let suite = Suite::new(&SuiteFile::find(name)?, name, Kernels::default())?;
     Ok(format!("{name:<12} {:>6} cases  {}\n", super::screen::count(suite.cases.len() as u64), suite.description))
 }
 

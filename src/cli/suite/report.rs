@@ -1,6 +1,6 @@
 //! `hipverify suite report`: runs as text, Markdown, CSV, JSON or a page of HTML.
 
-use super::Outcome;
+use super::{Outcome, run_of};
 use crate::files::replace;
 use crate::suite::report::{Format, Run, View};
 use anyhow::{Context, Result, bail};
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(in crate::cli) struct Args {
-    /// Files of results, as runs of suites write them; several are a trend, the oldest first
-    #[arg(required = true, value_name = "RESULTS.jsonl")]
+    /// Files of results, as runs of suites write them, or folders, whose files together are one run; several are a trend, the oldest first
+    #[arg(required = true, value_name = "RESULTS")]
     results: Vec<PathBuf>,
     /// The run that the other is compared with
-    #[arg(long, value_name = "OLD.jsonl")]
+    #[arg(long, value_name = "OLD")]
     against: Option<PathBuf>,
     /// How to draw it; without this by the name of --output, else text
     #[arg(long, value_enum)]
@@ -55,8 +55,8 @@ impl Args {
         if let Some(input) = inputs.clone().find(|input| written.is_some() && input.canonicalize().ok() == written) {
             bail!("--output {}: that file is one of those to be read", input.display());
         }
-        let runs: Vec<Run> = self.results.iter().map(|path| Run::read(path)).collect::<crate::Result<_>>()?;
-        let old = self.against.as_deref().map(Run::read).transpose()?;
+        let runs: Vec<Run> = self.results.iter().map(|path| run_of(path)).collect::<Result<_>>()?;
+        let old = self.against.as_deref().map(run_of).transpose()?;
         let view = match (old.as_ref(), runs.as_slice()) {
             (Some(old), [new]) => View::Comparison { old, new },
             (Some(_), _) => bail!("--against: one run is compared with another, and {} are given", runs.len()),

@@ -122,6 +122,15 @@ impl WorkerArgs {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
+        let (Some(path), suite) = (&self.junit, &self.source.suite) else { return self.run_suite() };
+        let written = path.canonicalize().ok();
+        if written.is_some() && Path::new(suite).canonicalize().ok() == written {
+            bail!("--junit {}: that file is read by this command", path.display());
+        }
+        self.run_suite().or_else(|e| junit::failure(path, suite, &e).and(Err(e)))
+    }
+
+    fn run_suite(&self) -> Result<Outcome> {
         let suite = self.source.open()?;
         let devices = self.device.iter().map(|name| Ok((Device::open(name)?.name(), name.clone()))).collect::<Result<Vec<_>>>()?;
         let selection = self.which.selection();
@@ -177,7 +186,7 @@ impl Args {
         // A process that is ended leaves its files behind: they go with this folder.
         let scratch = tempfile::Builder::new().prefix("hipverify-suite-").tempdir()?;
         let jobs = self.jobs.map_or(devices.len(), usize::from);
-        let workers = Workers { source: &self.source, sets: &self.source.set, saving: saving.as_ref(), scratch: scratch.path(), jobs };
+        let workers = Workers { source: &self.source, sets: &self.source.sets.set, saving: saving.as_ref(), scratch: scratch.path(), jobs };
         let worker = |device: &str| workers.command(&program, device);
         let runner = Runner { suite, devices, jobs, timeout: self.timeout, fail_fast: self.fail_fast, worker: &worker };
         let cost = |case: &Case| u64::try_from(case.cost()).unwrap_or(u64::MAX);

@@ -48,13 +48,7 @@ fn by_table(results: &[CaseResult]) -> String {
         .collect();
     let mut table = Table::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
     let name = |r: &CaseResult| r.case.split('/').next().unwrap_or_default().to_owned();
-    let mut names: Vec<String> = Vec::new();
-    results.iter().map(name).for_each(|n| {
-        if names.last() != Some(&n) {
-            names.push(n)
-        }
-    });
-    for table_name in names {
+    for table_name in each_once(results.iter().map(name)) {
         let own: Vec<&CaseResult> = results.iter().filter(|r| name(r) == table_name).collect();
         let with = |outcome: CaseOutcome| count(own.iter().filter(|r| r.outcome == outcome).count() as u64);
         let mut row = vec![table_name, count(own.len() as u64)];
@@ -68,4 +62,23 @@ fn by_table(results: &[CaseResult]) -> String {
         .enumerate()
         .map(|(i, line)| if i == 0 { format!("  {DIM}{line}{DIM:#}\n") } else { format!("  {line}\n") })
         .collect()
+}
+
+/// In the order in which they come first: cases of several tables may run by turns.
+fn each_once(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_table_has_one_line() {
+        assert_eq!(super::each_once(["conv", "gemm", "conv", "gemm"].map(str::to_owned).into_iter()), ["conv", "gemm"]);
+    }
 }

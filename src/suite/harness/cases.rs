@@ -13,8 +13,10 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::fill::FillSpec;
 use crate::reference::ConvParam;
+use crate::suite::replay::Shared;
 use crate::verify::Computation;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A suite, ready to run.
@@ -34,6 +36,8 @@ pub struct Suite {
     /// Keys that were given other values.
     sets: Vec<String>,
     pub(crate) saving: Option<Saving>,
+    /// What runs of the study have in common.
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// One case.
@@ -116,6 +120,11 @@ impl Case {
         }
     }
 
+    /// Whether it takes less time after the other one in the same process: a shard or a worker takes such cases together.
+    pub(crate) fn shares_with(&self, other: &Case) -> bool {
+        matches!((&self.work, &other.work), (Work::Study(one), Work::Study(other)) if one.shares_with(other))
+    }
+
     /// Whether its kernel is GPU code.
     #[must_use]
     pub fn needs_gpu(&self) -> bool {
@@ -164,7 +173,7 @@ impl Suite {
         }
         let (name, description) = (file.name.clone(), file.description.clone());
         let (source, fingerprint, sets) = (source.to_owned(), hash.text(), file.sets.clone());
-        Ok(Suite { name, description, source, cases, fingerprint, kernels, sets, saving: None })
+        Ok(Suite { name, description, source, cases, fingerprint, kernels, sets, saving: None, shared: Arc::default() })
     }
 
     /// The case of that name.

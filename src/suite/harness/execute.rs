@@ -49,7 +49,7 @@ impl Suite {
         let started = Instant::now();
         let found = match &case.work {
             Work::Tensors(tensors) => self.compare(case, tensors, device),
-            Work::Study(study) => study.run(device).map_err(KernelError::from).map(|outcome| Found {
+            Work::Study(study) => study.run(device, &self.shared).map_err(KernelError::from).map(|outcome| Found {
                 verdict: Some(Verdict::Pass),
                 metrics: study::metrics(&outcome, &case.limits),
                 ..Found::default()

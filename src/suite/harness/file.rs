@@ -171,10 +171,15 @@ impl Reader<'_> {
             let others = Kind::ALL.iter().map(|kind| kind.name()).chain(["defaults", "kernels"]);
             top.push(setting(&source, key, value, |name| TOP.iter().find(|k| k.name == name), TOP.iter().map(|k| k.name).chain(others))?);
         }
-        for Setting { value, .. } in top.iter().filter(|s| s.key.name == "include") {
+        for Setting { value, line, .. } in top.iter().filter(|s| s.key.name == "include") {
             let Value::List(files) = value else { continue };
             let folder = path.parent().unwrap_or(Path::new(""));
-            files.iter().try_for_each(|file| self.include(&folder.join(file)))?;
+            for file in files.iter().map(|file| folder.join(file)) {
+                if !file.is_file() {
+                    return Err(line.error(format!("`include`: {} is no file", file.display())));
+                }
+                self.include(&file)?;
+            }
         }
         // Names of included files give way to this one's.
         for Setting { key, value, .. } in top {

@@ -88,12 +88,12 @@ fn complete_lines(file: &mut File) -> std::io::Result<u64> {
     Ok(0)
 }
 
-impl Suite {
-    /// Joins runs of parts of this suite into the one that would have run them all, in the order of the suite.
+impl Run {
+    /// Joins runs of parts of one suite into one, case after case.
     ///
     /// # Errors
-    /// [`Error::File`] when one is of another suite, or two have the same case; [`Error::InvalidArgument`] for no run.
-    pub fn join(&self, parts: &[Run]) -> Result<Run> {
+    /// [`Error::File`] when they are not of one suite, or two have the same case; [`Error::InvalidArgument`] for no run.
+    pub fn join(parts: &[Run]) -> Result<Run> {
         let Some(first) = parts.first() else {
             return Err(Error::InvalidArgument {
                 what: "runs to join",
@@ -101,19 +101,17 @@ impl Suite {
                 limit: "at least one is needed".to_owned(),
             });
         };
-        let mut found: HashMap<&str, (&Run, &CaseResult)> = HashMap::new();
+        let mut found: HashMap<&str, &Run> = HashMap::new();
         for part in parts {
-            self.expect(part)?;
+            if part.header.fingerprint != first.header.fingerprint {
+                let [theirs, ours] = [part, first].map(|run| format!("{} {}", run.header.suite, run.header.fingerprint));
+                return Err(fail(&part.source, format!("holds results of another suite than {}: {theirs}, not {ours}", first.source)));
+            }
             for case in &part.cases {
-                if let Some((other, _)) = found.insert(&case.case, (part, case)) {
+                if let Some(other) = found.insert(&case.case, part) {
                     return Err(fail(&part.source, format!("has case `{}`, and so has {}", case.case, other.source)));
                 }
             }
-        }
-        let in_order = self.cases.iter().filter_map(|case| found.remove(case.name.as_str()));
-        let cases: Vec<CaseResult> = in_order.map(|(_, case)| case.clone()).collect();
-        if let Some((name, (part, _))) = found.iter().next() {
-            return Err(fail(&part.source, format!("has case `{name}`, which {} has not", self.name)));
         }
         let mut devices: Vec<String> = parts.iter().flat_map(|part| part.header.devices.clone()).collect();
         devices.sort();
@@ -125,7 +123,27 @@ impl Suite {
             started: parts.iter().map(|part| part.header.started).min().unwrap_or(first.header.started),
             ..first.header.clone()
         };
-        Run::new(&first.source, header, cases)
+        Run::new(&first.source, header, parts.iter().flat_map(|part| part.cases.clone()).collect())
+    }
+}
+
+impl Suite {
+    /// Joins runs of parts of this suite into the one that would have run them all, in the order of the suite.
+    ///
+    /// # Errors
+    /// As [`Run::join`], and [`Error::File`] when one is of another suite or has a case that this one has not.
+    pub fn join(&self, parts: &[Run]) -> Result<Run> {
+        parts.iter().try_for_each(|part| self.expect(part))?;
+        let mut all = Run::join(parts)?;
+        let order: HashMap<&str, usize> = self.cases.iter().enumerate().map(|(i, case)| (case.name.as_str(), i)).collect();
+        let place = |case: &CaseResult| order.get(case.case.as_str()).copied();
+        if let Some((part, case)) =
+            parts.iter().flat_map(|part| part.cases.iter().map(move |case| (part, case))).find(|(_, case)| place(case).is_none())
+        {
+            return Err(fail(&part.source, format!("has case `{}`, which {} has not", case.case, self.name)));
+        }
+        all.cases.sort_by_key(place);
+        Ok(all)
     }
 
     /// Refuses runs of another suite.

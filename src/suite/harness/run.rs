@@ -37,7 +37,8 @@ impl Runner<'_> {
     /// # Errors
     /// When a worker does not start, or `each` fails.
     pub fn run(&self, cases: &[&Case], each: &mut dyn FnMut(CaseResult) -> Result<()>) -> Result<()> {
-        let queue = Mutex::new(cases.iter().copied());
+        // Cases that share work go to one worker.
+        let queue = Mutex::new(cases.chunk_by(|a, b| a.shares_with(b)));
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (sender, results) = channel();
@@ -60,14 +61,17 @@ impl Runner<'_> {
     fn work<'c>(
         &self,
         number: usize,
-        queue: &Mutex<impl Iterator<Item = &'c Case>>,
+        queue: &Mutex<impl Iterator<Item = &'c [&'c Case]>>,
         stop: &AtomicBool,
         results: &Sender<Result<CaseResult>>,
     ) {
         let (shown, device) = &self.devices[number % self.devices.len()];
-        let mut worker = None;
+        let (mut worker, mut cases) = (None, [].iter());
         while !stop.load(Ordering::Relaxed) {
-            let next = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next();
+            let next = cases.next().or_else(|| {
+                cases = queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()?.iter();
+                cases.next()
+            });
             let Some(case) = next else { return };
             let running = match worker.take().map_or_else(|| Worker::start((self.worker)(device), START), Ok) {
                 Ok(running) => running,

@@ -2,6 +2,7 @@
 
 use super::cases::{Case, Suite};
 use crate::error::{Error, Result};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What was chosen. Nothing chosen is everything.
@@ -28,18 +29,15 @@ impl Selection {
     /// # Errors
     /// [`Error::InvalidArgument`] when a filter or a group has no case at all: nothing that was run is no pass.
     pub fn of<'a>(&self, suite: &'a Suite) -> Result<Vec<&'a Case>> {
-        let nothing = |what, value: &str| {
-            Err(Error::InvalidArgument {
-                what,
-                value: value.to_owned(),
-                limit: format!("no case of {} has it; `hipverify suite list` has their names and groups", suite.name),
-            })
+        let nothing = |what, value: &str, known: String| {
+            let limit = format!("no case of {} has it; {known}", suite.name);
+            Err(Error::InvalidArgument { what, value: value.to_owned(), limit })
         };
         if let Some(filter) = self.filters.iter().find(|f| !suite.cases.iter().any(|case| matches(case, f))) {
-            return nothing("filter", filter);
+            return nothing("filter", filter, format!("`hipverify suite list {}` has their names", suite.source));
         }
         if let Some(group) = self.groups.iter().find(|g| !suite.cases.iter().any(|case| belongs(case, g))) {
-            return nothing("group", group);
+            return nothing("group", group, groups(suite));
         }
         let chosen = |case: &&Case| {
             (self.filters.is_empty() || self.filters.iter().any(|f| matches(case, f)))
@@ -69,6 +67,17 @@ fn matches(case: &Case, filter: &str) -> bool {
 fn belongs(case: &Case, group: &str) -> bool {
     let axis = || group.split_once('=').is_some_and(|(key, value)| case.axes.iter().any(|(k, v)| k == key && v == value));
     case.groups.iter().any(|g| g == group) || axis()
+}
+
+/// What `--group` takes: the groups of a suite, and the names of its axes.
+fn groups(suite: &Suite) -> String {
+    let groups: BTreeSet<&str> = suite.cases.iter().flat_map(|case| &case.groups).map(String::as_str).collect();
+    let axes: BTreeSet<&str> = suite.cases.iter().flat_map(|case| &case.axes).map(|(axis, _)| axis.as_str()).collect();
+    let listed = |names: BTreeSet<&str>| match names.is_empty() {
+        true => "none".to_owned(),
+        false => names.into_iter().collect::<Vec<_>>().join(" "),
+    };
+    format!("its groups: {}; its axes, as AXIS=VALUE: {}", listed(groups), listed(axes))
 }
 
 /// Variables by which schedulers tell a process its number and how many there are, and from which number they count.
@@ -124,21 +133,23 @@ impl Shard {
         Err(Error::InvalidArgument { what: "shard", value: "auto".to_owned(), limit: format!("none of these variables is set: {names}") })
     }
 
-    /// Its cases: the costliest first, each to the share that has least so far, so that shares end at about the same time.
+    /// Its cases: the costliest first, each to the share that has least so far, so that shares end at about the same time. Cases that share work stay together.
     fn of(self, cases: Vec<&Case>) -> Vec<&Case> {
-        let mut by_cost: Vec<usize> = (0..cases.len()).collect();
-        by_cost.sort_by_key(|&i| (std::cmp::Reverse(cases[i].cost()), i));
+        let units: Vec<&[&Case]> = cases.chunk_by(|a, b| a.shares_with(b)).collect();
+        let cost = |unit: &[&Case]| unit.iter().map(|case| case.cost()).sum::<u128>();
+        let mut by_cost: Vec<usize> = (0..units.len()).collect();
+        by_cost.sort_by_key(|&i| (std::cmp::Reverse(cost(units[i])), i));
         let mut loads = vec![0u128; self.count];
         let mut mine = Vec::new();
         for i in by_cost {
             let Some(least) = (0..self.count).min_by_key(|&share| (loads[share], share)) else { break };
-            loads[least] += cases[i].cost();
+            loads[least] += cost(units[i]);
             if least + 1 == self.index {
                 mine.push(i);
             }
         }
         mine.sort_unstable();
-        mine.into_iter().map(|i| cases[i]).collect()
+        mine.into_iter().flat_map(|i| units[i]).copied().collect()
     }
 }
 
@@ -196,9 +207,14 @@ mod tests {
         ] {
             assert_eq!(chosen(&suite, &filters, &groups).unwrap().len(), count, "{reason}");
         }
-        for (filters, groups, words) in
-            [(vec!["=gemm"], vec![], "filter cannot be =gemm"), (vec![], vec!["daily"], "group cannot be daily")]
-        {
+        for (filters, groups, words) in [
+            (vec!["=gemm"], vec![], "filter cannot be =gemm: no case of s has it; `hipverify suite list s.toml` has their names"),
+            (
+                vec![],
+                vec!["daily"],
+                "group cannot be daily: no case of s has it; its groups: nightly; its axes, as AXIS=VALUE: seed size type",
+            ),
+        ] {
             assert!(chosen(&suite, &filters, &groups).unwrap_err().to_string().contains(words), "{words}");
         }
     }
@@ -215,6 +231,19 @@ mod tests {
         }
         let cost = |i| Shard::new(i, 2).unwrap().of(suite.cases.iter().collect()).iter().map(|case| case.cost()).sum::<u128>();
         assert!(cost(1).abs_diff(cost(2)) < cost(1) / 4, "{} {}", cost(1), cost(2));
+    }
+
+    /// Runs of the study that have inputs and results in common are in one share, next to each other.
+    #[test]
+    fn cases_that_share_work_stay_together() {
+        let text = "[[study]]\nconfiguration = ['conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16', 'conv2d_host_validation_f16_bwd_CHECK_BWD_WEIGHT1']\n\
+            range = ['r0', 'r1', 'r4']\narch = ['gfx908', 'gfx90a']\nvalidator = ['pv', 'pv-with-gpu']\n";
+        let suite = Suite::new(&SuiteFile::parse("s.toml", text).unwrap(), "s.toml", Kernels::default()).unwrap();
+        let shards: Vec<Vec<&Case>> = (1..=3).map(|i| Shard::new(i, 3).unwrap().of(suite.cases.iter().collect())).collect();
+        for cases in &shards {
+            assert_eq!(cases.len(), 8, "balanced, as all runs of a configuration cost the same");
+            assert!(cases.chunk_by(|a, b| a.shares_with(b)).all(|unit| unit.len() == 4), "{cases:?}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::record::MetricValue;
 use crate::device::Device;
 use crate::error::Result;
 use crate::matrix_core::Arch;
-use crate::suite::replay::{Configuration, Kernel, Metrics, Outcome, Range, Replay, Validator, Variant, configurations};
+use crate::suite::replay::{Configuration, Kernel, Metrics, Outcome, Range, Replay, Shared, Validator, Variant, configurations};
 use std::sync::OnceLock;
 
 /// The names of the 14 numbers of a line, in its order.
@@ -76,8 +76,14 @@ impl Study {
     }
 
     /// Computes the run.
-    pub(crate) fn run(&self, device: &Device) -> Result<Outcome> {
-        Replay { device: device.clone(), ..self.replay.clone() }.run()
+    pub(crate) fn run(&self, device: &Device, shared: &Shared) -> Result<Outcome> {
+        Replay { device: device.clone(), ..self.replay.clone() }.run_with(shared)
+    }
+
+    /// Whether both are computed from the same inputs: in one process, one after the other, the second takes less time.
+    pub(crate) fn shares_with(&self, other: &Study) -> bool {
+        let inputs = |study: &Study| (study.replay.range, study.replay.seed);
+        inputs(self) == inputs(other) && self.replay.configuration == other.replay.configuration
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::config::{Configuration, Kernel, Range, Validator, Variant};
 use super::metrics::{Accumulator, Metrics};
+use super::shared::{Computed, Shared, Source};
 use super::split;
 use crate::device::{Device, DeviceMem, Layout, TensorRef};
 use crate::dtype::F16;
@@ -9,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::fill::FillCRand;
 use crate::matrix_core::{Arch, Input, Model};
 use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, KOrder, Role};
+use std::sync::Arc;
 
 /// One run of the study.
 #[derive(Clone, Debug)]
@@ -56,6 +58,7 @@ pub struct Orders {
 const SLAB: usize = 1 << 22;
 
 /// A tensor of a convolution on the device, dense.
+#[derive(Debug)]
 pub(super) struct Side {
     role: Role,
     values: DeviceMem<F16>,
@@ -78,12 +81,28 @@ impl Side {
     }
 }
 
+/// Some of a run's images.
+struct Part<'a> {
+    param: &'a ConvParam,
+    /// The first image.
+    start: usize,
+    sides: [&'a Side; 2],
+    /// Elements of the whole run's result.
+    of: usize,
+    shared: &'a Shared,
+}
+
 impl Replay {
     /// Runs kernel and validator and compares them.
     ///
     /// # Errors
     /// When the configuration is impossible, or its order of accumulation is not known.
     pub fn run(&self) -> Result<Outcome> {
+        self.run_with(&Shared::nothing())
+    }
+
+    /// As [`run`](Replay::run), with what earlier runs have computed, for later ones.
+    pub(crate) fn run_with(&self, shared: &Shared) -> Result<Outcome> {
         let c = &self.configuration;
         let param = c.param()?;
         let model = self.model()?;
@@ -105,14 +124,23 @@ impl Replay {
             Direction::BackwardData => [Role::Output, Role::Filter],
             Direction::BackwardWeight => [Role::Input, Role::Output],
         };
-        let [first, second] = roles.map(|role| Side::new(&self.device, &param, role, self.range, self.seed));
-        let operands = [&first?, &second?];
-        let parts = if self.kernel == Kernel::Xdlops { c.split() } else { 1 };
-        let outcome = match c.direction {
-            Direction::BackwardWeight => self.weights(&param, operands, model, parts)?,
-            _ => self.images(&param, operands, model)?,
+        let source = self.source();
+        let bytes = roles.map(|role| 2 * param.elements(role));
+        let side = |role| {
+            let sizes = [2 * param.elements(role), bytes[0] + bytes[1]];
+            shared.inputs.get((source.clone(), role), sizes, || Side::new(&self.device, &param, role, self.range, self.seed))
         };
-        Ok(outcome)
+        let [first, second] = [side(roles[0])?, side(roles[1])?];
+        let operands = [&*first, &*second];
+        let parts = if self.kernel == Kernel::Xdlops { c.split() } else { 1 };
+        match c.direction {
+            Direction::BackwardWeight => self.weights(&param, operands, model, parts, shared),
+            _ => self.images(&param, operands, model, shared),
+        }
+    }
+
+    fn source(&self) -> Source {
+        Source { configuration: self.configuration.clone(), range: self.range, seed: self.seed, device: self.device.clone() }
     }
 
     /// The arithmetic of the chip's f16 instructions.
@@ -132,7 +160,7 @@ impl Replay {
     }
 
     /// Forward and backward data: images are independent.
-    fn images(&self, param: &ConvParam, operands: [&Side; 2], model: Model) -> Result<Outcome> {
+    fn images(&self, param: &ConvParam, sides: [&Side; 2], model: Model, shared: &Shared) -> Result<Outcome> {
         let (from, to) = match self.configuration.direction {
             Direction::BackwardData => (Role::Output, Role::Input),
             _ => (Role::Input, Role::Output),
@@ -143,25 +171,28 @@ impl Replay {
         let slab = if outermost { (SLAB / param.image_stride(to)).clamp(1, images) } else { images };
         let mut accumulator = self.accumulator();
         for start in (0..images).step_by(slab) {
-            let part = param.with_batch(slab.min(images - start))?;
-            let operands = [&operands[0].images(&part, start)?, &operands[1].images(&part, start)?];
-            let kern = self.kernel(model, &part, operands)?;
-            let val = self.validator(&part, operands)?;
+            let part = Part { param: &param.with_batch(slab.min(images - start))?, start, sides, of: param.elements(to), shared };
+            let kern = self.kernel(model, &part)?;
+            let val = self.validator(&part)?;
             accumulator.add(&val, &kern);
         }
         Ok(Outcome { metrics: accumulator.finish(), orders: None })
     }
 
     /// Backward weight: one result over all images.
-    fn weights(&self, param: &ConvParam, sides: [&Side; 2], model: Model, parts: usize) -> Result<Outcome> {
-        let operands = [&sides[0].images(param, 0)?, &sides[1].images(param, 0)?];
-        let val = self.validator(param, operands)?;
+    fn weights(&self, param: &ConvParam, sides: [&Side; 2], model: Model, parts: usize, shared: &Shared) -> Result<Outcome> {
+        let elements = param.elements(Role::Filter);
+        let all = Part { param, start: 0, sides, of: elements, shared };
+        let val = self.validator(&all)?;
         if parts == 1 {
             let mut accumulator = self.accumulator();
-            accumulator.add(&val, &self.kernel(model, param, operands)?);
+            accumulator.add(&val, &self.kernel(model, &all)?);
             return Ok(Outcome { metrics: accumulator.finish(), orders: None });
         }
-        let sums = split::Sums::new(&self.device, param, Accumulate::MatrixCore(model), sides, parts)?;
+        let (accumulate, bytes) = (Accumulate::MatrixCore(model), 4 * elements * parts);
+        let sums = shared
+            .sums
+            .get((self.source(), accumulate.into()), [bytes, bytes], || split::Sums::new(&self.device, param, accumulate, sides, parts))?;
         let metrics = |kern: Vec<F16>| {
             let mut accumulator = self.accumulator();
             accumulator.add(&val, &kern);
@@ -178,21 +209,21 @@ impl Replay {
         self.variant == Variant::Later && self.arch == Arch::Gfx90a && self.validator == Validator::Cpu && !backward_data
     }
 
-    fn kernel(&self, model: Model, param: &ConvParam, operands: [&TensorRef<'_>; 2]) -> Result<Vec<F16>> {
+    fn kernel(&self, model: Model, part: &Part<'_>) -> Result<Arc<Vec<F16>>> {
         let accumulate = match self.kernel {
             Kernel::Xdlops => Accumulate::MatrixCore(model),
             Kernel::NonXdlops => Accumulate::F32Fma,
         };
-        self.convolve(param, self.configuration.kernel_order(param), accumulate.into(), operands)
+        self.convolve(part, self.configuration.kernel_order(part.param), accumulate.into())
     }
 
-    fn validator(&self, param: &ConvParam, operands: [&TensorRef<'_>; 2]) -> Result<Vec<F16>> {
+    fn validator(&self, part: &Part<'_>) -> Result<Arc<Vec<F16>>> {
         // The later versions left the validator of backward data as it was.
         let backward_data = self.configuration.direction == Direction::BackwardData;
         let variant = if backward_data { Variant::First } else { self.variant };
         let accumulate = match (self.validator, variant, self.kernel) {
             (Validator::Gpu, ..) => {
-                return self.convolve(param, self.configuration.kernel_order(param), Accumulate::F32Fma.into(), operands);
+                return self.convolve(part, self.configuration.kernel_order(part.param), Accumulate::F32Fma.into());
             }
             (_, Variant::Accumulate4, _) => Accumulate::Groups4,
             (_, Variant::Later, _) => Accumulate::Every4,
@@ -200,15 +231,19 @@ impl Replay {
             (.., Kernel::NonXdlops) => Accumulate::F64Rounded,
         };
         // The order of the CPU's loops.
-        self.convolve(param, KOrder::ChannelsFirst, Arithmetic { accumulate, flush_subnormals: self.flushes() }, operands)
+        self.convolve(part, KOrder::ChannelsFirst, Arithmetic { accumulate, flush_subnormals: self.flushes() })
     }
 
     /// The results, by way of f32.
-    fn convolve(&self, param: &ConvParam, order: KOrder, arithmetic: Arithmetic, [a, b]: [&TensorRef<'_>; 2]) -> Result<Vec<F16>> {
-        let conv = Conv::new(param.clone(), self.configuration.direction, arithmetic).order(order).through_f32();
-        let len = param.elements(conv.roles()[2]);
-        let mut result = DeviceMem::<F16>::new(&self.device, len)?;
-        conv.run(a, b, &mut result.tensor_mut(&[len])?)?;
-        result.to_vec()
+    fn convolve(&self, part: &Part<'_>, order: KOrder, arithmetic: Arithmetic) -> Result<Arc<Vec<F16>>> {
+        let conv = Conv::new(part.param.clone(), self.configuration.direction, arithmetic).order(order).through_f32();
+        let len = part.param.elements(conv.roles()[2]);
+        let key = Computed { source: self.source(), arithmetic, order, images: (part.start, part.param.batch()) };
+        part.shared.results.get(key, [2 * len, 2 * part.of], || {
+            let [a, b] = part.sides.map(|side| side.images(part.param, part.start));
+            let mut result = DeviceMem::<F16>::new(&self.device, len)?;
+            conv.run(&a?, &b?, &mut result.tensor_mut(&[len])?)?;
+            result.to_vec()
+        })
     }
 }

@@ -13,6 +13,7 @@ use crate::reference::{Accumulate, Conv, ConvParam, Direction, Role};
 use half::slice::HalfFloatSliceExt;
 
 /// The partial sums of every element of the filter.
+#[derive(Debug)]
 pub(super) struct Sums {
     parts: Vec<Vec<f32>>,
 }
