@@ -415,6 +415,7 @@ struct VerifyParams {
     VerifyOperand r; // the reference
     u64 n;           // elements
     u64 abreast;     // tiles of a row that subgroups of a block take with those of the next rows; 0: in their order
+    u64 abreast_reciprocal; // 2^64 over 8 times that, rounded up
     double rtol;
     double atol;
     double thresholds[3]; // RMS, absolute, relative

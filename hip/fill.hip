@@ -268,7 +268,7 @@ template <u32 BITS, u32 DTYPE> __device__ inline void fill_drawn(const FillParam
 // Which of three the format is.
 template <u32 BITS, u32 FIRST, u32 SECOND> __device__ inline void fill_drawn_either(const Fill &fill) {
     const FillParams &p = fill.params;
-    if (format_of(p.dtype).specials == INTEGER) return fill_drawn<BITS, ANY_INTEGER>(p, fill.target);
+    if (format_at(p.dtype).specials == INTEGER) return fill_drawn<BITS, ANY_INTEGER>(p, fill.target);
     if constexpr (FIRST != SECOND) {
         if (p.dtype == FIRST) return fill_drawn<BITS, FIRST>(p, fill.target);
     }
@@ -291,7 +291,7 @@ __device__ inline u64 any_element(const FillParams &p, Format f, u64 index, Sour
 extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
     const FillParams &p = fill.params;
     u8 *const target = fill.target;
-    const Format f = format_of(p.dtype);
+    const Format f = format_at(p.dtype);
     Source source;
     source.valid = false;
     source.index = 0;
@@ -346,7 +346,7 @@ extern "C" __global__ void __launch_bounds__(64) fill_crand(FillCrand fill) {
     __shared__ u32 power[CRAND_ORDER];
     __shared__ u32 square[2 * CRAND_ORDER];
     __shared__ u32 ring[CRAND_RING];
-    const Format f = format_of(p.dtype);
+    const Format f = format_at(p.dtype);
     const u32 lane = threadIdx.x;
     for (u64 run = blockIdx.x; run * CRAND_RUN < p.count; run += gridDim.x) {
         const u64 from = run * CRAND_RUN;

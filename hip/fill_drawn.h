@@ -25,7 +25,7 @@ struct Drawn {
 __device__ inline Drawn drawn_of(const FillParams &p) {
     const u32 count = (u32)p.int_count;
     Drawn d;
-    d.format = format_of(p.dtype);
+    d.format = format_at(p.dtype);
     d.count = count;
     d.rejected = count ? (0 - count) % count : 0;
     d.half = p.flags & SIGNED ? count / 2 : 0xffffffffu; // never reached without SIGNED: draws are below `count`

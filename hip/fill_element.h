@@ -41,7 +41,7 @@ __device__ inline u64 draw(const FillParams &p, u64 index, u32 width, Source &so
     return bits_from(data_block(p, index / (128 / width), source), index, width);
 }
 
-__device__ inline bool is_wide(u32 dtype) { return dtype == F64 || (format_of(dtype).specials == INTEGER && format_of(dtype).bits >= 32); }
+__device__ inline bool is_wide(u32 dtype) { return dtype == F64 || (format_at(dtype).specials == INTEGER && format_at(dtype).bits >= 32); }
 
 // Never with a NaN, nor with zeros of different signs, of which the comparisons in Rust would keep x.
 __device__ inline float clamped(float x, float low, float high) { return fminf(fmaxf(x, low), high); }

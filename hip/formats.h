@@ -57,6 +57,14 @@ __host__ __device__ constexpr Format format_of(u32 dtype) {
 }
 #undef FORMAT
 
+// The same of a format known at run time only: a table is shorter than branches, of which each caller has its own.
+#define FORMAT(name, number, ...) {__VA_ARGS__},
+DEVICE_DATA const Format FORMATS[] = {
+#include "formats_table.h"
+};
+#undef FORMAT
+__device__ inline Format format_at(u32 dtype) { return FORMATS[dtype]; }
+
 __device__ inline u32 bits_of(float x) { return __float_as_uint(x); }
 __device__ inline u64 bits_of(double x) { return (u64)__double_as_longlong(x); }
 __device__ inline float f32_of(u32 bits) { return __uint_as_float(bits); }
@@ -253,7 +261,7 @@ __device__ inline u64 encode_any(Format f, double x, bool toward_zero, bool satu
 }
 
 __device__ inline u64 encode_any(u32 dtype, double x, bool toward_zero = false, bool saturate = true) {
-    return encode_any(format_of(dtype), x, toward_zero, saturate);
+    return encode_any(format_at(dtype), x, toward_zero, saturate);
 }
 
 template <u32 DTYPE> __device__ inline u64 encode_from_f64(double x, bool toward_zero = false, bool saturate = true) {

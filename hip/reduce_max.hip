@@ -19,7 +19,7 @@ struct Patterns {
 };
 
 __device__ inline Patterns patterns_of(u32 dtype) {
-    const Format f = format_of(dtype);
+    const Format f = format_at(dtype);
     Patterns p = {0, ~0ull, ~0ull, f.specials == INTEGER};
     if (p.integer) return p;
     p.magnitude = ((1ull << (f.exponent_bits + f.mantissa_bits)) - 1) << f.pad_bits;
@@ -205,7 +205,7 @@ template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &
 template <int BITS> __device__ inline void reduce(const MaxParams &p) {
     __shared__ MaxShared s;
     begin(s);
-    const Format f = format_of(p.tensor.dtype);
+    const Format f = format_at(p.tensor.dtype);
     if (f.specials == INTEGER && f.mantissa_bits) reduce<BITS, SIGNED_INTEGERS>(p, s);
     else if (f.specials == INTEGER) reduce<BITS, UNSIGNED_INTEGERS>(p, s);
     else if (BITS == 8 && f.specials == NEGATIVE_ZERO_NAN) reduce<BITS, FNUZ>(p, s);

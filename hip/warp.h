@@ -31,6 +31,13 @@ __device__ inline void make_now(u32 &x) { x = __builtin_amdgcn_readfirstlane(x);
 template <typename T> __device__ inline void make_now(T &) {}
 #endif
 
+// Nobody reads what a register holds. LLVM would keep it for the lanes that a branch leaves out.
+#if defined(__AMDGCN__)
+__device__ inline void discard(u32 &x) { asm volatile("" : "=v"(x)); }
+#else
+__device__ inline void discard(u32 &) {}
+#endif
+
 // Whether the condition holds in any lane of the wavefront. All of its lanes must be there.
 __device__ inline bool wavefront_any(bool x) { return __any(x); }
 

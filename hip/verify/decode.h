@@ -72,10 +72,25 @@ template <u32 KIND> struct Decoder {
     SmallFloat small;
     Special special_bytes;
     __device__ explicit Decoder(u32 run_time)
-        : dtype(is_fixed(KIND) ? KIND - FIXED : run_time), bits(WIDTH > 8 ? WIDTH : format_of(dtype).bits), byte_float(bits == 8 && format_of(dtype).specials != INTEGER),
-          small(byte_format()), special_bytes(byte_format()) {}
+        : Decoder(is_fixed(KIND) ? KIND - FIXED : run_time, is_fixed(KIND) ? format_of(KIND - FIXED) : format_at(run_time)) {}
+    __device__ Decoder(u32 dtype_, Format f) : dtype(dtype_), bits(WIDTH > 8 ? WIDTH : f.bits), byte_float(f.bits == 8 && f.specials != INTEGER), small(byte_format(f)), special_bytes(byte_format(f)) {}
     // In place of a format of more than 8 bits, for which nothing reads `small` and `special_bytes`, U8: the fields of F64 do not fit their shifts.
-    __device__ Format byte_format() const { return format_of(bits <= 8 ? dtype : U8); }
+    __device__ static Format byte_format(Format f) { return WIDTH == 8 || (WIDTH == ANY && f.bits <= 8) ? f : format_of(U8); }
+
+    // Drops the first E elements.
+    template <int E, int W> __device__ void skip(u32 (&w)[W]) const {
+        const u32 by = E * bits;
+        if (E * MOST >= 64 && by == 64)
+#pragma unroll
+            for (int i = 0; i + 2 < W; i++) w[i] = w[i + 2];
+        else if (E * MOST >= 32 && by == 32)
+#pragma unroll
+            for (int i = 0; i + 1 < W; i++) w[i] = w[i + 1];
+        else if (E * MOST >= 128 && by == 128)
+#pragma unroll
+            for (int i = 0; i + 4 < W; i++) w[i] = w[i + 4];
+        else w[0] >>= by % 32;
+    }
 
     // Whether one of E elements of a float of 8 bits is not finite.
     template <int E, int W> __device__ bool special(const u32 (&w)[W]) const {
@@ -112,7 +127,7 @@ template <u32 KIND> struct Decoder {
         } else bytes<E>(w, x);
     }
     template <int E, int W> __device__ void bytes(const u32 (&word)[W], float (&x)[E]) const {
-        u32 w[2] = {word[0], word[1]};
+        u32 w[2] = {word[0], W > 1 ? word[1] : 0};
         if (bits == 4) {
             w[1] = spread(w[0] >> 16);
             w[0] = spread(w[0] & 0xffff);
@@ -190,6 +205,6 @@ template <u32 KIND> struct Decoder {
 
     // Element i, decoded as x, also where it is not finite.
     template <int W, typename N> __device__ N exact(const u32 (&w)[W], N x, u32 i) const {
-        return byte_float ? (N)decode_small(format_of(dtype), (i < 4 ? w[0] : w[1]) >> (i % 4 * 8) & 0xff) : x;
+        return byte_float ? (N)decode_small(is_fixed(KIND) ? format_of(KIND - FIXED) : format_at(dtype), (i < 4 ? w[0] : w[1]) >> (i % 4 * 8) & 0xff) : x;
     }
 };

@@ -143,7 +143,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         const typename Pairs::N x = pick(a, e), y = pick(r, e);
         const T d = (T)distance(x, y), m = (T)magnitude(y);
         if (!(d > 0)) continue;
-        const u64 at = ~pairs.walk.element(index, e);
+        const u64 at = ~(index + e);
         double value[QUOTIENTS];
         quotients(rule, d, m, value);
         if ((double)d == p.workspace->values.maxima[ABSOLUTE] && !first[ABSOLUTE]) first[ABSOLUTE] = at;
@@ -151,7 +151,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         for (u32 k = 0; k < QUOTIENTS; k++)
             if (value[k] > 0 && value[k] == p.workspace->values.maxima[RELATIVE + k] && !first[RELATIVE + k]) first[RELATIVE + k] = at;
         if (!p.all) continue;
-        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, pairs.result_bits(~at), pairs.reference_bits(~at), x, y));
+        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(p.a.dtype), pairs.result_bits(~at), x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
         if (!search.needs_more(rule, x, y, m)) continue;
         double mine[2];
@@ -165,21 +165,27 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
 
 // A thread's part of a tile. Returns its mismatches.
 template <class Pairs>
-__device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 tile) {
+__device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 tile) {
     typedef typename Pairs::T T;
-    enum { E = Pairs::E };
-    u32 mismatches = 0, part = 0;
+    enum { E = Pairs::E, PARTS = Pairs::PARTS };
+    u32 mismatches = 0, part = 0, k = 0;
     u64 index = pairs.walk.start(tile);
+    typename Pairs::Words words(pairs);
     search.refresh(s);
-    UlpTest<T> ulps(p, search.farthest.ulps, s.ulps);
-    bool examined = false;
+    bool examined = true;
 #pragma unroll 1
-    for (u32 step = 0; step < pairs.walk.steps; step++) {
+    for (u32 turn = 0; turn < pairs.walk.steps * PARTS; turn++) {
         typename Pairs::N a[E], r[E];
-        typename Pairs::Words words(pairs);
-        pairs.load(index, words);
         typename Pairs::D differences[E];
-        pairs.take(index, words, a, r, differences, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
+        if (k == 0) pairs.load(index, words);
+        if (k == 0 && part == 0 && examined) {
+            search.end_row();
+            ulps.set(search.farthest.ulps, s.ulps);
+            examined = false;
+        }
+        const u64 at = index + k * E;
+        pairs.take(at, words, a, r, differences, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
+        pairs.next_part(words);
         T d[E], m[E], bound[E];
         AnyNegative<T> beyond;
         rule.measure(differences, r, d, m, bound);
@@ -194,15 +200,10 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
             hot |= ulps.reached(a[i], r[i]);
         }
         if (wavefront_any(hot || beyond.any())) {
-            examine(p, pairs, s, search, rule, index, a, r);
+            examine(p, pairs, s, search, rule, at, a, r);
             examined = true;
         }
-        pairs.walk.next(index, part);
-        if (part == 0 && examined) {
-            search.end_row();
-            ulps = UlpTest<T>(p, search.farthest.ulps, s.ulps);
-            examined = false;
-        }
+        if (++k == PARTS) k = 0, pairs.walk.next(index, part);
     }
     return mismatches;
 }
@@ -221,7 +222,7 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
         // The next tile that has some: there is one.
         while (!subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()])) tile += SUBGROUP;
         tile += __ffs((int)subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()])) - 1;
-        for (u64 from = tile * pairs.walk.size; from < (tile + 1) * pairs.walk.size && listed < count; from += SUBGROUP) {
+        for (u64 from = tile << pairs.walk.size_log; from < (tile + 1) << pairs.walk.size_log && listed < count; from += SUBGROUP) {
             const u64 index = from + lane_of();
             bool fails = false;
             VerifyElement element = {NOWHERE, 0, 0};
@@ -273,19 +274,19 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
         return;
     }
     __shared__ ExplainShared s;
-    __shared__ typename Pairs::Rows::Shared rows;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __syncthreads();
-    const Pairs pairs(p, rows);
+    const Pairs pairs(p);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Search<T> search(p, rule);
+    UlpTest<T> ulps(p, format_at(p.a.dtype));
 #pragma unroll 1
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
 #pragma unroll 1
         for (u32 part = 0; part < 1u << p.run_log; part++) {
             const u64 tile = (pairs.run_of(first + group) << p.run_log) + part;
-            const u32 mismatches = subgroup_sum(explain_tile(p, pairs, s, search, rule, tile));
+            const u32 mismatches = subgroup_sum(explain_tile(p, pairs, s, search, rule, ulps, tile));
             if (lane_of() || tile >= pairs.tiles) continue;
             p.mismatches[tile] = mismatches;
             if (mismatches) atomicMax(&p.workspace->first_tile, ~tile);

@@ -5,10 +5,10 @@
 #include "verify/sums.h"
 
 // N is what elements are decoded to, D what their differences are, T what is computed with. A wide integer's difference is exact before it becomes a T.
-struct InF32 { typedef float N, D, T; enum { E = 8 }; static constexpr bool EXACT = false; };
-struct InF64 { typedef double N, D, T; enum { E = 4 }; static constexpr bool EXACT = false; };
-struct InI64 { typedef i64 N; typedef u64 D; typedef double T; enum { E = 4 }; static constexpr bool EXACT = true; };
-struct InWhole { typedef Whole N; typedef u64 D; typedef double T; enum { E = 4 }; static constexpr bool EXACT = true; };
+struct InF32 { typedef float N, D, T; static constexpr bool EXACT = false; };
+struct InF64 { typedef double N, D, T; static constexpr bool EXACT = false; };
+struct InI64 { typedef i64 N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
+struct InWhole { typedef Whole N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
 
 // An element of an array in registers, which have no addresses.
 template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
@@ -25,116 +25,103 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// A thread's way through its lane of a tile, E elements at a time: parts of a row, or PIECES rows at once where a lane has fewer.
-template <int E, int PIECES> struct Walk {
+// A thread's way through its lane of a tile, N elements at a time.
+template <int N> struct Walk {
     u32 row, parts, steps;
-    u64 size; // elements of a tile
+    u32 size_log; // of a tile's elements
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
-        row = width * SUBGROUP, size = (u64)row * TILE_ROWS;
-        parts = PIECES > 1 ? 1 : width / E, steps = TILE_ROWS * width / E;
+        row = width * SUBGROUP, size_log = __ffs((int)(row * TILE_ROWS)) - 1;
+        parts = width / N, steps = TILE_ROWS * width / N;
     }
-    __device__ u64 start(u64 tile) const { return tile * size + lane_of() * (row / SUBGROUP); }
-    // The element that is `e`th of those at `index`.
-    __device__ u64 element(u64 index, u32 e) const { return index + (e < E / PIECES ? e : row + e - E / PIECES); }
-    // Goes on to the next E.
+    __device__ u64 start(u64 tile) const { return (tile << size_log) + lane_of() * (row / SUBGROUP); }
+    // Goes on to the next N.
     __device__ void next(u64 &index, u32 &part) const {
         part += 1;
         const bool last = part == parts;
-        index += last ? PIECES * row - (parts - 1) * E : E;
+        index += last ? row - (parts - 1) * N : N;
         part = last ? 0 : part;
     }
 };
 
-// The rows of both tensors that a thread is in, up to where the first of the two ends; see `Operand::Row`. In registers, or where those are short in memory that a block shares.
-struct RegisterRows {
-    struct Shared {};
+// The rows of both tensors that a thread is in, up to where the first of the two ends; see `Operand::Row`.
+struct Rows {
     u64 end;
     i64 shift_a, shift_r;
-    __device__ RegisterRows(Shared &, u64 end_, i64 a, i64 r) { set(end_, a, r); }
-    __device__ void set(u64 end_, i64 a, i64 r) { end = end_, shift_a = a, shift_r = r; }
 };
-struct SharedRows {
-    enum { THREADS = 256 };
-    struct Shared {
-        u64 end[THREADS];
-        i64 shift_a[THREADS], shift_r[THREADS];
-    };
-    u64 &end;
-    i64 &shift_a, &shift_r;
-    __device__ SharedRows(Shared &s, u64 end_, i64 a, i64 r) : end(s.end[threadIdx.x]), shift_a(s.shift_a[threadIdx.x]), shift_r(s.shift_r[threadIdx.x]) { set(end_, a, r); }
-    __device__ void set(u64 end_, i64 a, i64 r) { end = end_, shift_a = a, shift_r = r; }
-};
-template <bool SHARED> struct RowsIn { typedef RegisterRows Rows; };
-template <> struct RowsIn<true> { typedef SharedRows Rows; };
 
-// PARTS times E pairs are loaded at once, in PIECES, and taken E at a time.
-template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
+// N pairs are loaded at once, and taken E at a time.
+template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = Arith::E, PARTS = PARTS_, W = 8, ACCUMULATORS = PIECES == 2 && sizeof(T) == 8 ? 2 : 4 };
-    // Whether differences may be so small that their remainders underflow: not between formats of few exponents.
+    enum { E = E_, LOADED = N_, PARTS = LOADED / E, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
+    // Half as many at a time, where more has to be kept of each; not fewer than there are accumulators.
+    typedef Pairs<Arith, A, R, LOADED, (E > 4 ? E / 2 : E)> Few;
+    // Whether differences may be so small that their remainders and squares underflow: not between formats of few exponents.
     static constexpr bool TINY = !is_fixed(A) || !is_fixed(R) || format_of(A - FIXED).bias > 16 || format_of(R - FIXED).bias > 16;
     // Whether bounds may overflow: the host takes kernels for fixed formats only where they cannot.
     static constexpr bool CLAMP = !is_fixed(A);
     // Whether a reference may be above the binades of the result's format.
     static constexpr bool WIDER = !is_fixed(A) || A != R || format_of(A - FIXED).specials == INTEGER;
-    const Operand<A, E * PARTS, W, PIECES> a;
-    const Operand<R, E * PARTS, W, PIECES> r;
-    const Walk<E * PARTS, PIECES> walk;
+    const Operand<A, LOADED> a;
+    const Operand<R, LOADED> r;
+    const Walk<LOADED> walk;
     const u64 n, tiles, runs;
-    const u64 abreast;
+    const u64 abreast, abreast_reciprocal;
     const bool vectors, dense;
-    typedef typename RowsIn<A == ANY>::Rows Rows;
-    typename Rows::Shared &shared;
-    __device__ Pairs(const VerifyParams &p, typename Rows::Shared &shared_)
-        : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + walk.size - 1) / walk.size),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), abreast(p.abreast), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0), shared(shared_) {}
+    __device__ explicit Pairs(const VerifyParams &p)
+        : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), abreast(p.abreast), abreast_reciprocal(p.abreast_reciprocal), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
     // The run that is taken as the `turn`th. Where elements that are neighbours in memory are a row apart, the subgroups of a block take runs of neighbouring rows, so that they
     // share what they load: of 8 x `abreast` runs, which are 8 rows, first the first ones of all rows. A subgroup still takes its runs in ascending order.
     __device__ u64 run_of(u64 turn) const {
         enum { ROWS = 8 };
         if (abreast == 0) return turn;
-        const u64 some = ROWS * abreast, at = turn % some;
-        const u64 first = turn - at;
+        const u64 some = ROWS * abreast, at = divide(turn, some, abreast_reciprocal).rest, first = turn - at;
         return first + some > runs ? turn : first + at % ROWS * abreast + at / ROWS;
     }
 
-    // What E pairs are in memory, read in ascending order.
+    // What N pairs are in memory, read in ascending order.
     struct Words {
-        u32 a[W], r[W];
+        u32 a[Operand<A, LOADED>::WORDS], r[Operand<R, LOADED>::WORDS];
         Rows rows;
         // A dense tensor is one row.
-        __device__ explicit Words(const Pairs &p) : rows(p.shared, p.dense ? p.n : 0, p.a.p.offset, p.r.p.offset) {}
+        __device__ explicit Words(const Pairs &p) : rows{p.dense ? p.n : 0, p.a.p.offset, p.r.p.offset} {}
     };
     // All lanes of a wavefront, so that they take branches together.
     __device__ void load(u64 index, Words &w) const {
-        const u64 last = index + (PIECES - 1) * walk.row + E * PARTS / PIECES;
-        if (wavefront_any(last > w.rows.end)) {
-            const auto row_a = a.load_any(index, walk.row, n, w.a);
-            const auto row_r = r.load_any(index, walk.row, n, w.r);
-            if (!dense) w.rows.set(row_a.end < row_r.end ? row_a.end : row_r.end, row_a.shift, row_r.shift);
-        } else if (vectors) {
-            a.load_vectors(index, walk.row, w.rows.shift_a, w.a);
-            r.load_vectors(index, walk.row, w.rows.shift_r, w.r);
-        } else {
-            a.load(index, walk.row, w.rows.shift_a, w.a);
-            r.load(index, walk.row, w.rows.shift_r, w.r);
+        if (wavefront_any(index + LOADED > w.rows.end) && index < n) find_rows(index, w.rows);
+        const bool whole = index + LOADED <= w.rows.end;
+        for (u32 &x : w.a) discard(x);
+        for (u32 &x : w.r) discard(x);
+        if (whole) {
+            a.load((i64)index, w.rows.shift_a, vectors, w.a);
+            r.load((i64)index, w.rows.shift_r, vectors, w.r);
+        }
+        if (wavefront_any(!whole) && !whole) load_singly(index, w);
+    }
+    __device__ void find_rows(u64 index, Rows &rows) const {
+        const auto row_a = a.row_of(index, n);
+        const auto row_r = r.row_of(index, n);
+        rows = {row_a.end < row_r.end ? row_a.end : row_r.end, row_a.shift, row_r.shift};
+    }
+    // Pairs in more than one row; 0 stands for elements from n on.
+    __device__ void load_singly(u64 index, Words &w) const {
+        for (u32 &x : w.a) x = 0;
+        for (u32 &x : w.r) x = 0;
+#pragma unroll 1
+        for (u32 e = 0; e < LOADED && index + e < n; e++) {
+            a.put(e, a.bits_at(index + e), w.a);
+            r.put(e, r.bits_at(index + e), w.r);
         }
     }
 
-    // Brings the next part to the front.
+    // Brings the next E to the front.
     __device__ void next_part(Words &w) const {
-        if constexpr (PARTS > 1) {
-            enum { FROM_A = E * width_of(A) / 32, FROM_R = E * width_of(R) / 32 };
-#pragma unroll
-            for (u32 i = 0; i + FROM_A < W; i++) w.a[i] = w.a[i + FROM_A];
-#pragma unroll
-            for (u32 i = 0; i + FROM_R < W; i++) w.r[i] = w.r[i + FROM_R];
-        }
+        if constexpr (PARTS > 1) a.decoder.template skip<E>(w.a), r.decoder.template skip<E>(w.r);
     }
 
     // The E pairs at `index`, the first of the words, and their differences. `on_nonfinite` gets those that are not finite; zeros stand for them, and for elements from n on. All
@@ -143,10 +130,10 @@ template <class Arith_, u32 A, u32 R, int PIECES, int PARTS_ = 1> struct Pairs {
         a.decoder.template decode<E>(w.a, x);
         r.decoder.template decode<E>(w.r, y);
         // F8E8M0 has no zero.
-        if (!is_fixed(A) && walk.element(index, E - 1) >= n)
+        if (!is_fixed(A) && index + E > n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
-                if (walk.element(index, e) >= n) x[e] = y[e] = 0;
+                if (index + e >= n) x[e] = y[e] = 0;
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (!Arith::EXACT) {

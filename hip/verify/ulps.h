@@ -4,8 +4,7 @@
 #include "verify/maxima.h"
 
 // A pattern's place in the order of its format.
-__device__ inline i64 ordinal(u32 dtype, u64 bits) {
-    const Format f = format_of(dtype);
+__device__ inline i64 ordinal(Format f, u64 bits) {
     // Half of the numbers of u64 are below 0 here: only distances matter.
     if (f.specials == INTEGER) return is_u64(f) ? (i64)(bits ^ 1ull << 63) : decode_int(f, bits);
     if (f.specials == E8M0) return (i64)(bits & 0xff);
@@ -16,14 +15,14 @@ __device__ inline i64 ordinal(u32 dtype, u64 bits) {
 }
 
 __device__ inline bool wide_integers(const VerifyParams &p) {
-    const Format a = format_of(p.a.dtype), r = format_of(p.r.dtype);
+    const Format a = format_at(p.a.dtype), r = format_at(p.r.dtype);
     return a.specials == INTEGER && r.specials == INTEGER && (a.bits >= 32 || r.bits >= 32);
 }
 
 // Steps of the result's format from a to r; a wide integer's distance is that of the numbers.
-template <class Arith> __device__ inline double ulps_between(const VerifyParams &p, u64 bits_a, u64 bits_r, typename Arith::N a, typename Arith::N r) {
+template <class Arith> __device__ inline double ulps_between(const VerifyParams &p, Format f, u64 bits_a, typename Arith::N a, typename Arith::N r) {
     if (Arith::EXACT || wide_integers(p)) return (double)distance(a, r);
-    const i64 x = ordinal(p.a.dtype, bits_a), y = ordinal(p.a.dtype, p.a.dtype == p.r.dtype ? bits_r : encode_any(p.a.dtype, (double)r));
+    const i64 x = ordinal(f, bits_a), y = ordinal(f, encode_any(f, (double)r, false, true));
     return (double)(x > y ? (u64)x - (u64)y : (u64)y - (u64)x);
 }
 
@@ -32,30 +31,33 @@ template <class Arith> __device__ inline double ulps_between(const VerifyParams 
 // pair is k ulps apart when its patterns are more than k - 1/2 ulps apart, or just as far and the reference, between two numbers, is rounded to the further one: to the even one.
 template <typename T> struct UlpTest {
     typedef typename Real<T>::Bits Bits;
-    bool integers;
-    T low, high, limit; // integers
-    T scale;
-    Bits largest, steps;
-    // Where the last bit of a result's number is in its pattern, and what it is in those for which a tie is rounded away. Where nothing is rounded, the sign, which patterns do not have.
+    const bool integers, exact; // `exact`: wide ones, whose distance is that of the numbers
+    const bool whole_words, half_step; // of 64 bits; whether the least number is half a step from the next
+    const bool rounds; // whether a reference may be between two numbers of the format
+    const i32 shift; // where the last bit of a result's number is in its pattern
+    const T scale;
+    const Bits largest;
+    T low, high; // of integers
+    T limit; // integers
+    Bits steps;
+    // That bit of the numbers for which a tie is rounded away. Where nothing is rounded, the sign, which patterns do not have.
     u32 last, away;
-    __device__ UlpTest(const VerifyParams &p, u64 own, u64 elsewhere) {
-        const Format f = format_of(p.a.dtype);
-        const double mine = f64_of(own), others = f64_of(elsewhere), reach = (mine >= others ? mine + 1 : others) - 0.5;
-        integers = f.specials == INTEGER;
-        const bool exact = wide_integers(p);
-        // Wide integers are not exact in f64.
-        limit = (T)(f.bits == 64 && !exact ? reach - 4096 : reach);
+    __device__ UlpTest(const VerifyParams &p, Format f)
+        : integers(f.specials == INTEGER), exact(wide_integers(p)), whole_words(f.bits == 64), half_step(f.specials == E8M0),
+          rounds(!integers && !half_step && f.mantissa_bits + 1 < Real<T>::DIGITS), shift(integers ? 0 : Real<T>::DIGITS - 1 - (i32)f.mantissa_bits),
+          scale(integers ? (T)1 : (T)pow2(f.bias - Real<T>::BIAS)), largest(integers ? 0 : (Bits)largest_of(f) << shift) {
         high = exact ? Real<T>::max() : (T)(is_u64(f) ? 18446744073709551616.0 : (double)largest_int(f));
         low = exact ? -Real<T>::max() : f.mantissa_bits ? (T)-pow2(f.bits - 1) : 0;
-        const i32 own_least = 1 - Real<T>::BIAS, least = 1 - f.bias;
-        scale = integers ? 1 : (T)pow2(f.specials == E8M0 ? 0 : own_least - least);
-        const double unit = integers ? 1 : pow2(Real<T>::DIGITS - 1 - f.mantissa_bits);
-        largest = integers ? 0 : bits_of(number<T>(p.a.dtype, largest_of(f) << f.pad_bits) * scale);
-        const double many = ceil(reach * unit);
-        // The least number of F8E8M0 is half a step from the next.
-        steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (f.specials == E8M0 ? (Bits)(unit / 2) : 0) : ~(Bits)1;
-        const bool rounds = !integers && f.specials != E8M0 && unit > 1;
-        last = rounds ? Real<T>::DIGITS - 1 - f.mantissa_bits : 8 * sizeof(T) - 1, away = rounds ? (u32)(u64)(reach + 0.5) & 1 : 0;
+        last = rounds ? shift : 8 * sizeof(T) - 1;
+    }
+    // The maxima to test against: of the subgroup, and of all.
+    __device__ void set(u64 own, u64 elsewhere) {
+        const double mine = f64_of(own), others = f64_of(elsewhere), reach = (mine >= others ? mine + 1 : others) - 0.5;
+        // Wide integers are not exact in f64.
+        limit = (T)(whole_words && !exact ? reach - 4096 : reach);
+        const double many = ceil(reach * pow2(shift));
+        steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (half_step ? (Bits)1 << (shift - 1) : 0) : ~(Bits)1;
+        away = rounds ? (u32)(u64)(reach + 0.5) & 1 : 0;
     }
     __device__ Bits place(T x) const {
         const Bits place = bits_of(Real<T>::abs(x) * scale);

@@ -132,7 +132,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
         u64 index = pairs.walk.start(tile);
-            u32 part = 0;
+        u32 part = 0;
 #pragma unroll 1
         for (u32 step = 0; step < pairs.walk.steps; step++, pairs.walk.next(index, part)) {
             typename Pairs::Words words(pairs);
@@ -206,10 +206,9 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, d
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
     typedef typename Pairs::T T;
     __shared__ ValuesShared<T> s;
-    __shared__ typename Pairs::Rows::Shared rows;
     __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
-    const Pairs pairs(p, rows);
+    const Pairs pairs(p);
     const Rule<T> rule(p);
     Histograms<T, HISTOGRAMS> histograms(bins, rule);
     __syncthreads();
@@ -230,7 +229,8 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             double x = 0;
             if constexpr (ALL) {
                 x = sums.join();
-                if constexpr (sizeof(T) == 4) {
+                // Where f32 may have no range for the squares.
+                if constexpr (sizeof(T) == 4 && Pairs::TINY) {
                     // The other subgroup of a wavefront has a tile of its own, whose sums stay as they are.
                     const bool wide = subgroup_votes(!sums.precise());
                     if (wavefront_any(wide)) {
@@ -242,6 +242,6 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             v.carry();
             if (ALL && run < pairs.runs) s.trees[group].add(part, p.run_log, x, p.partials + run * SUMS);
         }
-    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, (rounds * groups << p.run_log) * pairs.walk.size, p.nonfinite_equal != 0);
+    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, rounds * groups << (p.run_log + pairs.walk.size_log), p.nonfinite_equal != 0);
     if (last_block(p.workspace->blocks_done, s.last)) write_values<ALL>(p, s.finals, pairs.runs);
 }

@@ -134,7 +134,6 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
     let last: u64 = extents.iter().zip(strides).take(rank as usize).map(|(e, s)| (e - 1) * s.max(0) as u64).sum();
     let last = if rank == 0 { tensor.elements() as u64 - 1 } else { last };
     let bytes = ((offset as u64 + last + 1) * bits as u64).div_ceil(8);
-    let reciprocal = |extent: u64| if extent < 2 { 0 } else { u64::MAX / extent + 1 };
     Ok(VerifyOperand {
         base,
         extents,
@@ -148,6 +147,11 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
         align: 1 << align_log,
         padding: 0,
     })
+}
+
+/// 2^64 over a divisor, rounded up, as kernels divide by it.
+fn reciprocal(divisor: u64) -> u64 {
+    if divisor < 2 { 0 } else { u64::MAX / divisor + 1 }
 }
 
 /// Comparisons on one device whose first passes are done.

@@ -64,6 +64,7 @@ impl Workspace {
             all: u32::from(question.first_pass != FirstPass::Counts),
             run_log: launch.run_log,
             abreast: launch.abreast,
+            abreast_reciprocal: super::reciprocal(8 * launch.abreast),
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),

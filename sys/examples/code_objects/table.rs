@@ -32,9 +32,18 @@ pub(crate) fn cell(kernel: &str, code: &Code, registers: Option<u64>) -> String 
     format!("{instructions} / {registers} / {:.0}{mark}", code.bytes as f64 / 1024.0)
 }
 
-/// Bits of result and reference, and how many elements a turn of the loop takes: of what `hip/verify/` compiles for fixed formats or widths.
-fn pair(kernel: &str) -> Option<([u32; 2], u32)> {
-    let name = kernel.split('_').skip(2).collect::<Vec<_>>();
+/// Of what `hip/verify/` compiles for fixed formats or widths.
+struct Pair {
+    /// Of result and reference.
+    bits: [u32; 2],
+    /// Elements that are loaded together.
+    loaded: u32,
+    /// Elements that a turn of the loop takes.
+    taken: u32,
+}
+
+fn pair(kernel: &str) -> Option<Pair> {
+    let name = kernel.split('_').skip(1).collect::<Vec<_>>();
     let bits = |format: &str| match format {
         "f64" | "64" => Some(64),
         "f32" | "32" => Some(32),
@@ -42,30 +51,32 @@ fn pair(kernel: &str) -> Option<([u32; 2], u32)> {
         "f8e4m3" | "f8e4m3fnuz" | "i8" | "8" => Some(8),
         _ => None,
     };
-    match name[..] {
-        [both] => Some(([bits(both)?; 2], 8)),
-        ["f32", a, r] => Some(([bits(a)?, bits(r)?], 8)),
-        ["f64", a, r] => Some(([bits(a)?, bits(r)?], 4)),
-        [a, r] => Some(([bits(a)?, bits(r)?], 8)),
-        _ => None,
-    }
+    let bits = match name[1..] {
+        [both] => [bits(both)?; 2],
+        [_, a, r] | [a, r] => [bits(a)?, bits(r)?],
+        _ => return None,
+    };
+    let fixed = name.iter().all(|part| part.parse::<u32>().is_err());
+    let (loaded, taken) = match bits[0].min(bits[1]) {
+        64 => (2, 2),
+        32 => (4, 4),
+        8 if fixed => (16, 8),
+        _ if fixed || name[0] == "counts" => (8, 8),
+        _ => (8, 4),
+    };
+    Some(Pair { bits, loaded, taken })
 }
 
 fn per_element(kernel: &str, code: &Code) -> Option<f64> {
-    let ([a, r], elements) = pair(kernel)?;
-    let bytes = elements * (a + r) / 8;
+    let Pair { bits: [a, r], loaded, taken } = pair(kernel)?;
     // Its rare branches have more arithmetic than its loop, which is therefore not told apart.
     if kernel.starts_with("verify_explain") {
         return None;
     }
-    // Formats of 8 bits that are fixed: vectors of two turns' elements.
-    if let Some((loads, Some(none))) = code.turn(2 * bytes)
-        && a + r == 16
-        && !kernel.contains("_8_8")
-    {
-        return Some(f64::from(loads + none) / f64::from(2 * elements));
-    }
-    Some(f64::from(code.turn(bytes)?.0) / f64::from(elements))
+    let (loads, none) = code.turn(loaded * (a + r) / 8)?;
+    let others = loaded / taken - 1;
+    let turns = loads + if others > 0 { others * none? } else { 0 };
+    Some(f64::from(turns) / f64::from(loaded))
 }
 
 /// Rows by kernel and target.
@@ -90,7 +101,7 @@ pub(crate) fn render(made: &Cells, old: &str) -> String {
     }
     text += &format!("\n| kernel | bytes | {} |\n|---|---|{}\n", CHIPS.map(|c| c.target).join(" | "), "---|".repeat(CHIPS.len()));
     for (kernel, row) in &cells {
-        let bytes = pair(kernel).map_or("-".to_owned(), |([a, r], _)| ((a + r) / 8).to_string());
+        let bytes = pair(kernel).map_or("-".to_owned(), |p| (p.bits.iter().sum::<u32>() / 8).to_string());
         let row = CHIPS.map(|c| row.get(c.target).map_or("-", String::as_str)).join(" | ");
         text += &format!("| {} | {bytes} | {row} |\n", kernel.trim_start_matches("verify_"));
     }

@@ -21,7 +21,7 @@ const PATTERNS: &str = "same_bits::options";
 const ENQUEUED: &str = "async_verify::reports";
 
 fn last_tile_dropped(target: &Target) -> Result<()> {
-    let (from, to) = ("tiles((p.n + walk.size - 1) / walk.size)", "tiles(p.n / walk.size)");
+    let (from, to) = ("tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log)", "tiles(p.n >> walk.size_log)");
     Mutant { file: "verify/pairs.h", from, to, trials: NUMBERS }.check(target)
 }
 
@@ -36,7 +36,7 @@ fn partial_sums_joined_in_another_order(target: &Target) -> Result<()> {
 }
 
 fn read_past_the_end(target: &Target) -> Result<()> {
-    Mutant { file: "verify/layout.h", from: "if (index + e >= n) break;", to: "", trials: NUMBERS }.check(target)
+    Mutant { file: "verify/pairs.h", from: "e < LOADED && index + e < n", to: "e < LOADED", trials: NUMBERS }.check(target)
 }
 
 /// The number where a bin begins is counted in the one before.
