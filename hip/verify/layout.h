@@ -79,9 +79,10 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
+    __device__ void load_vector(i64 index, i64 shift, u32 (&w)[WORDS]) const { aligned(p.base + (index + shift) * (i64)(decoder.bits / 8), w); }
     // N elements of a row, from element `index` on.
     __device__ void load(i64 index, i64 shift, bool vectors, u32 (&w)[WORDS]) const {
-        if (vectors) aligned(p.base + (index + shift) * (i64)(decoder.bits / 8), w);
+        if (vectors) load_vector(index, shift, w);
         else if (p.inner == 1) words(index + shift, w);
         else strided(index * p.inner + shift, w);
     }

@@ -93,15 +93,21 @@ template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
     };
     // All lanes of a wavefront, so that they take branches together.
     __device__ void load(u64 index, Words &w) const {
-        if (wavefront_any(index + LOADED > w.rows.end) && index < n) find_rows(index, w.rows);
-        const bool whole = index + LOADED <= w.rows.end;
+        const bool leaves = wavefront_any(index + LOADED > w.rows.end);
         for (u32 &x : w.a) discard(x);
         for (u32 &x : w.r) discard(x);
+        // The shortest way, since all that is dense goes it.
+        if (vectors && !leaves) {
+            a.load_vector(index, w.rows.shift_a, w.a);
+            r.load_vector(index, w.rows.shift_r, w.r);
+            return;
+        }
+        if (leaves && index < n) find_rows(index, w.rows);
+        const bool whole = index + LOADED <= w.rows.end;
         if (whole) {
             a.load((i64)index, w.rows.shift_a, vectors, w.a);
             r.load((i64)index, w.rows.shift_r, vectors, w.r);
-        }
-        if (wavefront_any(!whole) && !whole) load_singly(index, w);
+        } else load_singly(index, w);
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
