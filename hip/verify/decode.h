@@ -77,7 +77,7 @@ template <u32 KIND> struct Decoder {
     // In place of a format of more than 8 bits, for which nothing reads `small` and `special_bytes`, U8: the fields of F64 do not fit their shifts.
     __device__ static Format byte_format(Format f) { return WIDTH == 8 || (WIDTH == ANY && f.bits <= 8) ? f : format_of(U8); }
 
-    // Drops the first E elements.
+    // Drops the first E elements: whole words, or with 4 bits the lower half of the only one.
     template <int E, int W> __device__ void skip(u32 (&w)[W]) const {
         const u32 by = E * bits;
         if (E * MOST >= 64 && by == 64)
