@@ -32,7 +32,7 @@ impl Mutant {
         let wavefront = target.device.wavefront();
         let program = std::env::current_exe().context("the name of this program")?;
         let done = Command::new(program)
-            .arg(self.trials)
+            .args([self.trials, "--skip", "[host]"])
             .env("HIPVERIFY_STANDIN_DEVICES", if wavefront == 64 { "gfx906" } else { "gfx1101" })
             .env("HIPVERIFY_STANDIN_BREAK", self.file)
             .env("HIPVERIFY_STANDIN_BREAK_FROM", self.from)
