@@ -378,11 +378,12 @@ struct VerifyFarthest {
 
 // Zeroed before the first launch; each pass leaves it zeroed but for `values`.
 struct VerifyWorkspace {
-    // The first pass. Patterns of f64, which are ordered as the numbers are.
+    // The first pass. Of formats of 4 bits, how often each pair of patterns occurs: in cache lines of their own.
+    u64 pairs[256];
+    // Patterns of f64, which are ordered as the numbers are.
     u64 maxima[MAXIMA];
     u64 magnitudes[2];
     u64 counts[COUNTS];
-    u64 seen; // elements, with those that are not there
     u64 bins[HISTOGRAM_BINS];
     // The second pass. Indices are inverted, so that 0 is none.
     u64 first[MAXIMA];

@@ -36,7 +36,7 @@ template <typename T> struct Search {
     T passing[2];
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
-    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima(SharedMaxima<T>{}), absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
+    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
             const double m = p.workspace->values.maxima[RELATIVE + k];
@@ -168,6 +168,7 @@ template <class Pairs>
 __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 tile) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E, PARTS = Pairs::PARTS };
+    static_assert(Pairs::ROWS == 1, "the E pairs are neighbours");
     u32 mismatches = 0, part = 0, k = 0;
     u64 index = pairs.walk.start(tile);
     typename Pairs::Words words(pairs);

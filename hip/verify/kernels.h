@@ -8,7 +8,7 @@
     extern "C" __global__ void BOUNDS(256, blocks) VECTOR_REGISTERS(128) verify_##name(VerifyParams p) { body(PARAMETER(p)); }
 
 #define VERIFY_COUNTS(name, blocks, ...) VERIFY_KERNEL(counts_##name, blocks, (make_values<__VA_ARGS__, false, false>))
-#define VERIFY_ALL(name, ...) VERIFY_KERNEL(all_##name, 2, (make_values<__VA_ARGS__, true, false>))
+#define VERIFY_ALL(name, ...) VERIFY_KERNEL(all_##name, 2, (make_values<__VA_ARGS__::All, true, false>))
 
 // Counts; all metrics. `blocks`: of the counts, for which NVIDIA's compiler may save registers. Last the `Pairs`.
 #define VERIFY_VALUES(name, blocks, ...)      \
@@ -17,7 +17,6 @@
 
 // And with histograms, and explanations; `blocks_explain` of these.
 #define VERIFY(name, blocks, blocks_explain, ...)                                          \
-    VERIFY_COUNTS(name, blocks, __VA_ARGS__)                                               \
-    VERIFY_ALL(name, __VA_ARGS__::Few)                                                     \
-    VERIFY_KERNEL(histograms_##name, 2, (make_values<__VA_ARGS__::Few, true, true>))       \
-    VERIFY_KERNEL(explain_##name, blocks_explain, (explain<__VA_ARGS__::Few>))
+    VERIFY_VALUES(name, blocks, __VA_ARGS__)                                               \
+    VERIFY_KERNEL(histograms_##name, 2, (make_values<__VA_ARGS__::All, true, true>))       \
+    VERIFY_KERNEL(explain_##name, blocks_explain, (explain<__VA_ARGS__::Explained>))

@@ -42,10 +42,10 @@ template <u32 KIND, int N> struct Operand {
         return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, shift};
     }
 
-    // Whether every row is dense, and as aligned as N elements are large, up to 16 bytes.
+    // Whether every row is dense, and as aligned as N elements are large, from 4 bytes up to 16.
     __device__ bool vectors() const {
         const u32 bytes = N * decoder.bits / 8;
-        return p.inner == 1 && decoder.bits >= 8 && p.align >= (bytes < 16 ? bytes : 16);
+        return p.inner == 1 && bytes >= 4 && p.align >= (bytes < 16 ? bytes : 16);
     }
 
     // The place, from the base, of an element of n, and how many are left from there to the end of its row.
@@ -79,7 +79,10 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    __device__ void load_vector(i64 index, i64 shift, u32 (&w)[WORDS]) const { aligned(p.base + (index + shift) * (i64)(decoder.bits / 8), w); }
+    __device__ void load_vector(i64 index, i64 shift, u32 (&w)[WORDS]) const {
+        const i64 at = index + shift;
+        aligned(p.base + (Decoder<KIND>::LEAST == 4 && decoder.bits == 4 ? at >> 1 : at * (i64)(decoder.bits / 8)), w);
+    }
     // N elements of a row, from element `index` on.
     __device__ void load(i64 index, i64 shift, bool vectors, u32 (&w)[WORDS]) const {
         if (vectors) load_vector(index, shift, w);

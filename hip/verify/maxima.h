@@ -32,7 +32,7 @@ template <typename T> struct AnyNegative {
 template <typename T, bool TINY = true> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
     T maximum[QUOTIENTS], half[QUOTIENTS];
-    __device__ explicit ScaledMaxima(const SharedMaxima<T> &s) {
+    __device__ void read(const SharedMaxima<T> &s) {
         // Other threads update them.
         compiler_barrier();
 #pragma unroll

@@ -25,21 +25,21 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// A thread's way through its lane of a tile, N elements at a time.
-template <int N> struct Walk {
+// A thread's way through its lane of a tile, N elements of each of ROWS rows at a time.
+template <int N, int ROWS> struct Walk {
     u32 row, parts, steps;
     u32 size_log; // of a tile's elements
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
         row = width * SUBGROUP, size_log = __ffs((int)(row * TILE_ROWS)) - 1;
-        parts = width / N, steps = TILE_ROWS * width / N;
+        parts = width / N, steps = TILE_ROWS * width / (N * ROWS);
     }
     __device__ u64 start(u64 tile) const { return (tile << size_log) + lane_of() * (row / SUBGROUP); }
-    // Goes on to the next N.
+    // Goes on to the next.
     __device__ void next(u64 &index, u32 &part) const {
         part += 1;
         const bool last = part == parts;
-        index += last ? row - (parts - 1) * N : N;
+        index += last ? ROWS * row - (parts - 1) * N : N;
         part = last ? 0 : part;
     }
 };
@@ -50,15 +50,27 @@ struct Rows {
     i64 shift_a, shift_r;
 };
 
-// N pairs are loaded at once, and taken E at a time.
-template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
+// N pairs are loaded together, and as many of each of ROWS rows of a tile. E are taken at a time: a part of those of one row, or all of several.
+template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = E_, LOADED = N_, PARTS = LOADED / E, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
-    // Half as many at a time, where more has to be kept of each; not fewer than there are accumulators.
-    typedef Pairs<Arith, A, R, LOADED, (E > 4 ? E / 2 : E)> Few;
+    enum { E = E_, LOADED = N_, ROWS = ROWS_, FROM_ROW = E / ROWS, PARTS = LOADED / FROM_ROW, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
+    static_assert((ROWS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
+    // Whether a format may have up to 8 bits: what is special about these is looked for in the words of one row.
+    static constexpr bool BYTES = Decoder<A>::LEAST <= 8 || Decoder<R>::LEAST <= 8;
+    static_assert(ROWS == 1 || !BYTES, "one row");
+    // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
+    // known at run time need more of.
+    typedef Pairs<Arith, A, R, LOADED, FROM_ROW> OneRow;
+#if defined(__CUDACC__)
+    typedef Pairs All;
+    typedef OneRow Explained;
+#else
+    typedef Pairs<Arith, A, R, LOADED, is_fixed(A) || FROM_ROW <= 4 ? FROM_ROW : FROM_ROW / 2> All;
+    typedef All Explained;
+#endif
     // Whether differences may be so small that their remainders and squares underflow: not between formats of few exponents.
     static constexpr bool TINY = !is_fixed(A) || !is_fixed(R) || format_of(A - FIXED).bias > 16 || format_of(R - FIXED).bias > 16;
     // Whether bounds may overflow: the host takes kernels for fixed formats only where they cannot.
@@ -67,7 +79,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
     static constexpr bool WIDER = !is_fixed(A) || A != R || format_of(A - FIXED).specials == INTEGER;
     const Operand<A, LOADED> a;
     const Operand<R, LOADED> r;
-    const Walk<LOADED> walk;
+    const Walk<LOADED, ROWS> walk;
     const u64 n, tiles, runs;
     const u64 abreast, abreast_reciprocal;
     const bool vectors, dense;
@@ -75,39 +87,53 @@ template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
         : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), abreast(p.abreast), abreast_reciprocal(p.abreast_reciprocal), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
+    // Elements that all blocks take, with those that are not there.
+    __device__ u64 taken(u32 run_log) const {
+        const u64 groups = blockDim.x / SUBGROUP;
+        return (runs + groups - 1) / groups * groups << (run_log + walk.size_log);
+    }
+
     // The run that is taken as the `turn`th. Where elements that are neighbours in memory are a row apart, the subgroups of a block take runs of neighbouring rows, so that they
     // share what they load: of 8 x `abreast` runs, which are 8 rows, first the first ones of all rows. A subgroup still takes its runs in ascending order.
     __device__ u64 run_of(u64 turn) const {
-        enum { ROWS = 8 };
+        enum { SUBGROUPS = 8 };
         if (abreast == 0) return turn;
-        const u64 some = ROWS * abreast, at = divide(turn, some, abreast_reciprocal).rest, first = turn - at;
-        return first + some > runs ? turn : first + at % ROWS * abreast + at / ROWS;
+        const u64 some = SUBGROUPS * abreast, at = divide(turn, some, abreast_reciprocal).rest, first = turn - at;
+        return first + some > runs ? turn : first + at % SUBGROUPS * abreast + at / SUBGROUPS;
     }
 
-    // What N pairs are in memory, read in ascending order.
+    // What LOADED pairs of each row are in memory, read in ascending order.
     struct Words {
-        u32 a[Operand<A, LOADED>::WORDS], r[Operand<R, LOADED>::WORDS];
+        u32 a[ROWS][Operand<A, LOADED>::WORDS], r[ROWS][Operand<R, LOADED>::WORDS];
         Rows rows;
         // A dense tensor is one row.
         __device__ explicit Words(const Pairs &p) : rows{p.dense ? p.n : 0, p.a.p.offset, p.r.p.offset} {}
     };
     // All lanes of a wavefront, so that they take branches together.
     __device__ void load(u64 index, Words &w) const {
-        const bool leaves = wavefront_any(index + LOADED > w.rows.end);
-        for (u32 &x : w.a) discard(x);
-        for (u32 &x : w.r) discard(x);
+        const bool leaves = wavefront_any(index + (ROWS - 1) * walk.row + LOADED > w.rows.end);
+        for (auto &row : w.a)
+            for (u32 &x : row) discard(x);
+        for (auto &row : w.r)
+            for (u32 &x : row) discard(x);
         // The shortest way, since all that is dense goes it.
         if (vectors && !leaves) {
-            a.load_vector(index, w.rows.shift_a, w.a);
-            r.load_vector(index, w.rows.shift_r, w.r);
+#pragma unroll
+            for (int k = 0; k < ROWS; k++) {
+                a.load_vector(index + k * walk.row, w.rows.shift_a, w.a[k]);
+                r.load_vector(index + k * walk.row, w.rows.shift_r, w.r[k]);
+            }
             return;
         }
-        if (leaves && index < n) find_rows(index, w.rows);
-        const bool whole = index + LOADED <= w.rows.end;
-        if (whole) {
-            a.load((i64)index, w.rows.shift_a, vectors, w.a);
-            r.load((i64)index, w.rows.shift_r, vectors, w.r);
-        } else load_singly(index, w);
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            const u64 at = index + k * walk.row;
+            if (leaves && at < n) find_rows(at, w.rows);
+            if (at + LOADED <= w.rows.end) {
+                a.load((i64)at, w.rows.shift_a, vectors, w.a[k]);
+                r.load((i64)at, w.rows.shift_r, vectors, w.r[k]);
+            } else load_singly(at, w.a[k], w.r[k]);
+        }
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
@@ -115,35 +141,41 @@ template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
         rows = {row_a.end < row_r.end ? row_a.end : row_r.end, row_a.shift, row_r.shift};
     }
     // Pairs in more than one row; 0 stands for elements from n on.
-    __device__ void load_singly(u64 index, Words &w) const {
-        for (u32 &x : w.a) x = 0;
-        for (u32 &x : w.r) x = 0;
+    template <int WA, int WR> __device__ void load_singly(u64 index, u32 (&words_a)[WA], u32 (&words_r)[WR]) const {
+        for (u32 &x : words_a) x = 0;
+        for (u32 &x : words_r) x = 0;
 #pragma unroll 1
         for (u32 e = 0; e < LOADED && index + e < n; e++) {
-            a.put(e, a.bits_at(index + e), w.a);
-            r.put(e, r.bits_at(index + e), w.r);
+            a.put(e, a.bits_at(index + e), words_a);
+            r.put(e, r.bits_at(index + e), words_r);
         }
     }
 
     // Brings the next E to the front.
     __device__ void next_part(Words &w) const {
-        if constexpr (PARTS > 1) a.decoder.template skip<E>(w.a), r.decoder.template skip<E>(w.r);
+        if constexpr (PARTS > 1) a.decoder.template skip<E>(w.a[0]), r.decoder.template skip<E>(w.r[0]);
     }
 
     // The E pairs at `index`, the first of the words, and their differences. `on_nonfinite` gets those that are not finite; zeros stand for them, and for elements from n on. All
     // lanes of a wavefront.
     template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
-        a.decoder.template decode<E>(w.a, x);
-        r.decoder.template decode<E>(w.r, y);
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            N of_a[FROM_ROW], of_r[FROM_ROW];
+            a.decoder.template decode<FROM_ROW>(w.a[k], of_a);
+            r.decoder.template decode<FROM_ROW>(w.r[k], of_r);
+#pragma unroll
+            for (int i = 0; i < FROM_ROW; i++) x[k * FROM_ROW + i] = of_a[i], y[k * FROM_ROW + i] = of_r[i];
+        }
         // F8E8M0 has no zero.
-        if (!is_fixed(A) && index + E > n)
+        if (!is_fixed(A) && BYTES && index + E > n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
                 if (index + e >= n) x[e] = y[e] = 0;
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (!Arith::EXACT) {
-            bool odd = a.decoder.template special<E>(w.a) | r.decoder.template special<E>(w.r);
+            bool odd = BYTES && (a.decoder.template special<FROM_ROW>(w.a[0]) | r.decoder.template special<FROM_ROW>(w.r[0]));
             if (width_of(A) != 8 || width_of(R) != 8) {
                 // 0 as long as all differences are finite.
                 T probe = 0;
@@ -157,11 +189,11 @@ template <class Arith_, u32 A, u32 R, int N_, int E_> struct Pairs {
     template <class OnNonfinite> __device__ void replace(const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
         u32 odd = 0;
 #pragma unroll
-        for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a, x[i], i) && r.decoder.finite(w.r, y[i], i) ? 0 : 1u << i;
+        for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a[i / FROM_ROW], x[i], i % FROM_ROW) && r.decoder.finite(w.r[i / FROM_ROW], y[i], i % FROM_ROW) ? 0 : 1u << i;
         // Few lanes have any, and few of those have more than one.
         for (u32 left = odd; left; left &= left - 1) {
             const u32 i = __ffs((int)left) - 1;
-            on_nonfinite(a.decoder.exact(w.a, pick(x, i), i), r.decoder.exact(w.r, pick(y, i), i));
+            on_nonfinite(a.decoder.exact(w.a[0], pick(x, i), i), r.decoder.exact(w.r[0], pick(y, i), i));
         }
 #pragma unroll
         for (u32 i = 0; i < E; i++)

@@ -63,10 +63,11 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
 }
 
-// E finite pairs.
+// E finite pairs. `maxima` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
-                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, ScaledMaxima<typename Pairs::T, Pairs::TINY> &maxima,
+                           Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
     T d[E], m[E], bound[E];
@@ -79,7 +80,8 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         v.largest_d = Real<T>::larger(d[i], v.largest_d);
     }
     if constexpr (ALL) {
-        const ScaledMaxima<T, Pairs::TINY> maxima(s.maxima);
+        // Histograms need the registers.
+        if (HISTOGRAMS) maxima.read(s.maxima);
         AnyNegative<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
@@ -91,7 +93,10 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
             maxima.template test<Pairs::WIDER>(beyond, rule, d[i], (T)r[i], bound[i], zero);
         }
         v.keep(), sums.keep();
-        if (wavefront_any(beyond.any())) update_maxima(p.workspace->maxima, s.maxima, maxima, rule, a, r);
+        if (wavefront_any(beyond.any())) {
+            update_maxima(p.workspace->maxima, s.maxima, maxima, rule, a, r);
+            maxima.read(s.maxima);
+        }
         histograms.add(rule, d, m, bound);
     }
 }
@@ -104,6 +109,8 @@ __device__ inline void add_tile(const VerifyParams &p, const Pairs &pairs, Value
     typename Pairs::Words words(pairs);
     typename Pairs::N a[E], r[E];
     typename Pairs::D d[E];
+    ScaledMaxima<typename Pairs::T, Pairs::TINY> maxima;
+    if (ALL) maxima.read(s.maxima);
     u64 index = pairs.walk.start(tile);
     u32 part = 0, k = 0;
     const i32 turns = (i32)pairs.walk.steps * PARTS;
@@ -119,7 +126,7 @@ __device__ inline void add_tile(const VerifyParams &p, const Pairs &pairs, Value
         }
         if (AHEAD && k == 0 && turn + 1 < turns) pairs.load(index, words);
         if (turn < 0) continue;
-        add<Pairs, ALL>(p, s, rule, a, r, d, v, histograms, sums);
+        add<Pairs, ALL>(p, s, rule, a, r, d, v, maxima, histograms, sums);
     }
 }
 
@@ -155,7 +162,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
 
 // Adds what a block has found to the workspace.
 template <class Arith, bool HISTOGRAMS>
-__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, Histograms<typename Arith::T, HISTOGRAMS> &histograms, u64 seen, bool nonfinite_equal) {
+__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, Histograms<typename Arith::T, HISTOGRAMS> &histograms, bool nonfinite_equal) {
     typedef typename Arith::T T;
     const u32 counts[4] = {v.mismatches.own(), v.zero_passes.own(), v.zeros_a.own(), v.zeros_r.own()};
     const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
@@ -176,22 +183,17 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
     if (t < CLASSES * CLASSES && s.classes[t]) count_classes(w.counts, t / CLASSES, t % CLASSES, s.classes[t], nonfinite_equal);
     if (t < 2 && s.magnitudes[t]) atomicMax(&w.magnitudes[t], s.magnitudes[t]);
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
-    if (t == 0) atomicAdd(&w.seen, seen);
 }
 
-// Writes the values, by the block that ends last.
-template <bool ALL> __device__ inline void write_values(const VerifyParams &p, double (&finals)[SUMS][FINAL_ACCUMULATORS], u64 runs) {
+// Writes the values, by the block that ends last. `zeros`: pairs of zeros that stood for what is not there and for pairs that are not finite.
+__device__ inline void write_values(const VerifyParams &p, u64 zeros, const double (&total)[SUMS]) {
     VerifyWorkspace &w = *p.workspace;
     VerifyValues &out = w.values;
     const u32 t = threadIdx.x;
-    // Zeros stood for what is not there and for pairs that are not finite.
-    const u64 zeros = ALL ? w.seen - p.n + w.counts[NONFINITE_PAIRS] : 0;
     if (t < COUNTS) out.counts[t] = w.counts[t] - (t == ZERO_PASSES || t == ZEROS_A || t == ZEROS_R ? zeros : 0);
     if (t < 2) out.magnitudes[t] = f64_of(w.magnitudes[t]);
     if (t < MAXIMA) out.maxima[t] = f64_of(w.maxima[t]);
     if (t < HISTOGRAM_BINS) out.histograms[t] = w.bins[t];
-    double total[SUMS] = {};
-    if (ALL) join_runs(p.partials, runs, p.run_log, finals, total);
     if (t == 0)
         for (u32 s = 0; s < SUMS; s++) out.sums[s] = total[s];
     __syncthreads();
@@ -215,10 +217,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Values<typename Pairs::Arith> v;
     v.clear();
-    u64 rounds = 0;
     // All lanes of a wavefront make every step: zeros stand for what lies beyond the end.
 #pragma unroll 1
-    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups, rounds++)
+    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
 #pragma unroll 1
         for (u32 part = 0; part < 1u << p.run_log; part++) {
             const u64 run = pairs.run_of(first + group);
@@ -242,6 +243,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             v.carry();
             if (ALL && run < pairs.runs) s.trees[group].add(part, p.run_log, x, p.partials + run * SUMS);
         }
-    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, rounds * groups << (p.run_log + pairs.walk.size_log), p.nonfinite_equal != 0);
-    if (last_block(p.workspace->blocks_done, s.last)) write_values<ALL>(p, s.finals, pairs.runs);
+    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, p.nonfinite_equal != 0);
+    if (!last_block(p.workspace->blocks_done, s.last)) return;
+    double total[SUMS] = {};
+    if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);
+    write_values(p, ALL ? pairs.taken(p.run_log) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);
 }

@@ -11,7 +11,7 @@ use hipverify::fill::{FillSpec, fill};
 use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduce_max, gpu_verify_with};
 
 tests! {
-    Gpus: every_pair_of_formats, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
+    Gpus: every_pair_of_formats, formats_of_4_bits, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
         sums_without_range_beside_others,
         padded_transposed_and_reversed_layouts, rows_of_every_format;
@@ -127,6 +127,21 @@ fn every_pair_of_formats(target: &Target) -> Result<()> {
     for da in DType::ALL {
         for dr in DType::ALL {
             Case::new([da, dr], target.size(1101, 3001)).check(target, 20)?;
+        }
+    }
+    Ok(())
+}
+
+/// Pairs of patterns are counted there: all of them, beginning inside a byte, by every option.
+fn formats_of_4_bits(target: &Target) -> Result<()> {
+    for dtypes in [[DType::F4E2M1, DType::I4], [DType::I4, DType::F4E2M1], [DType::F4E2M1; 2], [DType::I4; 2]] {
+        for (options, n) in [
+            (Options::counts(), 33),
+            (Options::default(), target.size(2 * 16_384 + 1, 5_000_001)),
+            (Options::default().histograms(true), 16_383),
+        ] {
+            Case::new(dtypes, n).options(options.clone()).check(target, 500)?;
+            Case::new(dtypes, n).options(options).tolerance([0.25, 0.5]).by_binade().shift(1).check(target, 500)?;
         }
     }
     Ok(())

@@ -94,7 +94,8 @@ fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
             all.entry(name.clone()).or_default().instructions.push(Instruction {
                 address,
                 counted: operation.starts_with("v_"),
-                arithmetic: ["fma", "mul", "sub", "add", "max", "mac"].iter().any(|o| operation.contains(o)) && operation.contains("_f"),
+                arithmetic: ["fma", "mul", "sub", "add", "max", "mac"].iter().any(|o| operation.contains(o)) && operation.contains("_f")
+                    || operation == "ds_add_u32",
                 load: match operation {
                     "global_load_dwordx4" | "flat_load_dwordx4" => Load::Vector(16),
                     "global_load_dwordx2" | "flat_load_dwordx2" => Load::Vector(8),
@@ -129,7 +130,7 @@ pub(crate) fn nvidia(text: &str) -> BTreeMap<String, Code> {
             code.instructions.push(Instruction {
                 address,
                 counted: true,
-                arithmetic: ["FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "DMNMX"].iter().any(|o| part(o)),
+                arithmetic: ["FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "DMNMX", "ATOMS"].iter().any(|o| part(o)),
                 load: match (part("LDG"), part("128"), part("64")) {
                     (true, true, _) => Load::Vector(16),
                     (true, _, true) => Load::Vector(8),

@@ -110,7 +110,7 @@ impl Report {
             Ok(code) => {
                 for kernel in kernels {
                     if let Some(code) = code.get(&kernel.name) {
-                        let cell = table::cell(&kernel.name, code, kernel.numbers.get(".vgpr_count").copied());
+                        let cell = table::cell(target, &kernel.name, code, kernel.numbers.get(".vgpr_count").copied());
                         cells.entry(kernel.name.clone()).or_default().insert(target.to_owned(), cell);
                     }
                 }
@@ -129,7 +129,7 @@ impl Report {
             let usage = text.split_once(&format!("Function {kernel}:")).and_then(|(_, rest)| rest.split_once("REG:"));
             let registers = usage.and_then(|(_, rest)| rest.split_whitespace().next()?.parse().ok());
             let row = self.cells.get_or_insert_default().entry(kernel.clone()).or_default();
-            row.insert("sm_90".to_owned(), table::cell(kernel, code, registers));
+            row.insert("sm_90".to_owned(), table::cell("sm_90", kernel, code, registers));
             self.kernels += 1;
         }
     }

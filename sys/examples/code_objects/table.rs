@@ -25,8 +25,8 @@ const MOST_REGISTERS: u64 = 128;
 const MOST_CODE: u64 = 24 * 1024;
 
 /// A cell: `instructions / registers / KB`.
-pub(crate) fn cell(kernel: &str, code: &Code, registers: Option<u64>) -> String {
-    let instructions = per_element(kernel, code).map_or("-".to_owned(), |n| format!("{n:.1}"));
+pub(crate) fn cell(target: &str, kernel: &str, code: &Code, registers: Option<u64>) -> String {
+    let instructions = per_element(target, kernel, code).map_or("-".to_owned(), |n| format!("{n:.1}"));
     let mark = if code.bytes > MOST_CODE || registers.is_some_and(|r| r > MOST_REGISTERS) { " *" } else { "" };
     let registers = registers.map_or("-".to_owned(), |r| r.to_string());
     format!("{instructions} / {registers} / {:.0}{mark}", code.bytes as f64 / 1024.0)
@@ -34,12 +34,39 @@ pub(crate) fn cell(kernel: &str, code: &Code, registers: Option<u64>) -> String 
 
 /// Of what `hip/verify/` compiles for fixed formats or widths.
 struct Pair {
+    /// Counts, all metrics, ...
+    values: String,
     /// Of result and reference.
     bits: [u32; 2],
-    /// Elements that are loaded together.
-    loaded: u32,
-    /// Elements that a turn of the loop takes.
-    taken: u32,
+    /// Whether the formats are fixed.
+    fixed: bool,
+}
+
+impl Pair {
+    /// Elements that are loaded together, and those that a turn of the loop takes: see `Pairs::All`.
+    fn elements(&self, target: &str) -> (u32, u32) {
+        let many = self.values == "counts" || target.starts_with("sm_");
+        match self.bits[0].min(self.bits[1]) {
+            64 => {
+                if many {
+                    (4, 4)
+                } else {
+                    (2, 2)
+                }
+            }
+            32 => {
+                if many {
+                    (8, 8)
+                } else {
+                    (4, 4)
+                }
+            }
+            8 if self.fixed => (16, 8),
+            4 => (32, 32),
+            _ if self.fixed || many => (8, 8),
+            _ => (8, 4),
+        }
+    }
 }
 
 fn pair(kernel: &str) -> Option<Pair> {
@@ -49,6 +76,7 @@ fn pair(kernel: &str) -> Option<Pair> {
         "f32" | "32" => Some(32),
         "f16" | "bf16" | "16" => Some(16),
         "f8e4m3" | "f8e4m3fnuz" | "i8" | "8" => Some(8),
+        "4" => Some(4),
         _ => None,
     };
     let bits = match name[1..] {
@@ -57,18 +85,12 @@ fn pair(kernel: &str) -> Option<Pair> {
         _ => return None,
     };
     let fixed = name.iter().all(|part| part.parse::<u32>().is_err());
-    let (loaded, taken) = match bits[0].min(bits[1]) {
-        64 => (2, 2),
-        32 => (4, 4),
-        8 if fixed => (16, 8),
-        _ if fixed || name[0] == "counts" => (8, 8),
-        _ => (8, 4),
-    };
-    Some(Pair { bits, loaded, taken })
+    Some(Pair { values: name[0].to_owned(), bits, fixed })
 }
 
-fn per_element(kernel: &str, code: &Code) -> Option<f64> {
-    let Pair { bits: [a, r], loaded, taken } = pair(kernel)?;
+fn per_element(target: &str, kernel: &str, code: &Code) -> Option<f64> {
+    let pair = pair(kernel)?;
+    let ([a, r], (loaded, taken)) = (pair.bits, pair.elements(target));
     // Its rare branches have more arithmetic than its loop, which is therefore not told apart.
     if kernel.starts_with("verify_explain") {
         return None;

@@ -9,7 +9,7 @@ use crate::target::Target;
 use anyhow::Result;
 
 tests! {
-    StandIn: last_tile_dropped, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
+    StandIn: last_tile_dropped, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
 }
@@ -17,12 +17,24 @@ tests! {
 /// Begin with two tensors of f64: of numbers of one size, of which each counts in every sum; and half of any bit patterns, NaN among them.
 const NUMBERS: &str = "same_bits::kinds";
 const PATTERNS: &str = "same_bits::options";
+/// Begins with the formats of the last pairs.
+const PAIRS: &str = "same_bits::formats_of_4_bits";
 /// Comparisons that nothing waits for: the second kernel asks what the first one has found, and says whether it has explained it.
 const ENQUEUED: &str = "async_verify::reports";
 
 fn last_tile_dropped(target: &Target) -> Result<()> {
     let (from, to) = ("tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log)", "tiles(p.n >> walk.size_log)");
     Mutant { file: "verify/pairs.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn second_row_loaded_from_the_first(target: &Target) -> Result<()> {
+    Mutant { file: "verify/pairs.h", from: "a.load_vector(index + k * walk.row", to: "a.load_vector(index", trials: PATTERNS }.check(target)
+}
+
+/// Of formats of 4 bits.
+fn patterns_exchanged(target: &Target) -> Result<()> {
+    let (from, to) = ("(a & low) | (r & low) << 4", "(r & low) | (a & low) << 4");
+    Mutant { file: "verify/pair_counts.h", from, to, trials: PAIRS }.check(target)
 }
 
 fn product_and_sum_of_a_square_split(target: &Target) -> Result<()> {
@@ -47,7 +59,7 @@ fn edges_of_bins_excluded(target: &Target) -> Result<()> {
 
 /// Tiles of neighbouring rows that are taken side by side: some twice, others never.
 fn tiles_of_rows_skipped(target: &Target) -> Result<()> {
-    let (from, to) = ("at % ROWS * abreast + at / ROWS", "at % ROWS * abreast");
+    let (from, to) = ("at % SUBGROUPS * abreast + at / SUBGROUPS", "at % SUBGROUPS * abreast");
     Mutant { file: "verify/pairs.h", from, to, trials: "same_bits::rows" }.check(target)
 }
 

@@ -1,0 +1,100 @@
+// Pass A of two formats of 4 bits: how often each of the 256 pairs of patterns occurs tells everything. All sums are exact, and so their order is free: differences are
+// multiples of 1/2 up to 15.
+#pragma once
+#include "any.h"
+#include "verify/histograms.h"
+#include "verify/values.h"
+
+constexpr u32 PATTERN_PAIRS = 256;
+
+struct PairCountsShared {
+    union {
+        // Each lane has counters of its own, in a bank of its own: lanes never wait for each other, whatever the data.
+        u32 counts[PATTERN_PAIRS][SUBGROUP];
+        double finals[SUMS][FINAL_ACCUMULATORS];
+    };
+    u32 last;
+};
+
+// Counts four pairs, each a byte that has the result's pattern below the reference's. A byte and a lane are the bits of the counter's place.
+__device__ inline void count(PairCountsShared &s, u32 pairs) {
+    static_assert(sizeof(s.counts[0]) == 1 << 7, "the bits of a byte come after those of a lane");
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const u32 byte = (i ? pairs >> (8 * i - 7) : pairs << 7) & 0xff << 7;
+        atomicAdd((u32 *)((u8 *)s.counts + (byte | lane_of() * sizeof(u32))), 1u);
+    }
+}
+
+// A thread's part of a tile. The next words are on their way while pairs are counted: the first turn only loads.
+template <class Pairs> __device__ inline void count_tile(const Pairs &pairs, PairCountsShared &s, u64 tile) {
+    typename Pairs::Words words(pairs);
+    u64 index = pairs.walk.start(tile);
+    u32 part = 0;
+#pragma unroll 1
+    for (i32 turn = -1; turn < (i32)pairs.walk.steps; turn++) {
+        const typename Pairs::Words loaded = words;
+        if (turn + 1 < (i32)pairs.walk.steps) pairs.load(index, words), pairs.walk.next(index, part);
+        if (turn < 0) continue;
+#pragma unroll
+        for (int i = 0; i < Pairs::LOADED / 8; i++) {
+            const u32 a = loaded.a[0][i], r = loaded.r[0][i], low = 0x0f0f0f0fu;
+            count(s, (a & low) | (r & low) << 4);
+            count(s, (a >> 4 & low) | (r & ~low));
+        }
+    }
+}
+
+// Adds what `count` pairs of these numbers are to the workspace, and their sums to the final accumulators of a thread.
+__device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, const Rule<float> &rule, u64 count, float a, float r) {
+    VerifyWorkspace &w = *p.workspace;
+    const float difference[1] = {a - r}, reference[1] = {r};
+    float d[1], m[1], bound[1];
+    rule.measure(difference, reference, d, m, bound);
+    if (d[0] > bound[0]) atomicAdd(&w.counts[MISMATCHES], count);
+    atomicMax(&w.magnitudes[0], bits_of((double)magnitude(a)));
+    atomicMax(&w.magnitudes[1], bits_of((double)m[0]));
+    atomicMax(&w.maxima[ABSOLUTE], bits_of((double)d[0]));
+    if (!p.all) return;
+    if (m[0] <= bound[0]) atomicAdd(&w.counts[ZERO_PASSES], count);
+    if (a == 0) atomicAdd(&w.counts[ZEROS_A], count);
+    if (r == 0) atomicAdd(&w.counts[ZEROS_R], count);
+    double value[QUOTIENTS];
+    quotients(rule, d[0], m[0], value);
+#pragma unroll
+    for (int k = 0; k < QUOTIENTS; k++) atomicMax(&w.maxima[RELATIVE + k], bits_of(value[k]));
+#pragma unroll 1
+    for (u32 h = 0; h < KINDS; h++)
+        if (d[0] > 0 && (h != BY_RELATIVE || m[0] > Real<float>::small())) atomicAdd(&w.bins[exact_bin(rule, h, d[0], m[0])], count);
+    const double x = d[0], y = m[0], times = (double)count;
+    s.finals[0][threadIdx.x] = times * x, s.finals[1][threadIdx.x] = times * (x * x);
+    s.finals[2][threadIdx.x] = times * y, s.finals[3][threadIdx.x] = times * (y * y);
+}
+
+// By blocks of as many threads as there are pairs of patterns.
+template <class Pairs> __device__ inline void make_values_by_counting(const VerifyParams &p) {
+    __shared__ PairCountsShared s;
+    const u32 t = threadIdx.x, groups = blockDim.x / SUBGROUP, group = t / SUBGROUP;
+    VerifyWorkspace &w = *p.workspace;
+    for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += blockDim.x) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
+    __syncthreads();
+    const Pairs pairs(p);
+#pragma unroll 1
+    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
+#pragma unroll 1
+        for (u32 part = 0; part < 1u << p.run_log; part++) count_tile(pairs, s, (pairs.run_of(first + group) << p.run_log) + part);
+    __syncthreads();
+    // A block reads fewer than 2^32 elements. Threads begin in different banks.
+    u32 sum = 0;
+#pragma unroll 1
+    for (u32 i = 0; i < SUBGROUP; i++) sum += s.counts[t][(t + i) % SUBGROUP];
+    if (sum) atomicAdd(&w.pairs[t], (u64)sum);
+    if (!last_block(w.blocks_done, s.last)) return;
+    // Zeros stood for what is not there.
+    const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log) - p.n : 0);
+    for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
+    if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.a.dtype, t % 16), number<float>(p.r.dtype, t / 16));
+    double total[SUMS];
+    join_finals(s.finals, total);
+    write_values(p, 0, total);
+}
