@@ -249,22 +249,25 @@ fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Reque
     let displacements = power::displacements(reference)?;
     // A part of each, all at once: a device is waited for once.
     let samples: Vec<Displaced<'_>> = displacements.iter().map(Displaced::sample).collect::<Result<_>>()?;
-    let (mut tried, mut one_passed) = (Vec::new(), false);
-    for ((displaced, sample), part) in displacements.into_iter().zip(&samples).zip(values(&samples)?) {
-        let (mutation, elements) = (displaced.mutation, displaced.result.elements());
-        let found = if sample.result.elements() == elements {
-            power::passes(&part, &request, elements)
-        } else if power::fails_in_part(&part, whole, &request, elements) {
+    let parts = values(&samples)?;
+    // First those of which something is known to change: one that passes is enough to trust the verdict no longer, and the others would cost as much again.
+    let mut order: Vec<usize> = (0..displacements.len()).collect();
+    order.sort_by_key(|&i| !power::changes(&parts[i]));
+    let (mut tried, mut one_passed) = (vec![None; displacements.len()], false);
+    for i in order {
+        let (displaced, elements) = (&displacements[i], displacements[i].result.elements());
+        tried[i] = if samples[i].result.elements() == elements {
+            power::passes(&parts[i], &request, elements)
+        } else if power::fails_in_part(&parts[i], whole, &request, elements) {
             Some(false)
         } else if one_passed {
-            // One that passes is enough to trust the verdict no longer; the others would cost as much again.
             None
         } else {
-            values(&[displaced])?.first().and_then(|values| power::passes(values, &request, elements))
+            values(std::slice::from_ref(displaced))?.first().and_then(|values| power::passes(values, &request, elements))
         };
-        one_passed |= found == Some(true);
-        tried.extend(found.map(|passes| (mutation, passes)));
+        one_passed |= tried[i] == Some(true);
     }
+    let tried = displacements.iter().zip(tried).filter_map(|(displaced, passes)| Some((displaced.mutation, passes?)));
     Ok(report.with_displacements(tried))
 }
 

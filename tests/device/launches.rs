@@ -8,9 +8,9 @@ fn made_for(kernel: &str, wavefront: usize) -> bool {
     wavefront == 64 || !kernel.starts_with("mfma_")
 }
 
-/// Prints the launches of each kernel by the size of a wavefront. A failure when there is a size that a kernel is made for and was never launched
-/// at, or no kernel at all.
-pub fn report(standin: &StandIn) -> ExitCode {
+/// Prints the launches of each kernel by the size of a wavefront. A failure when there is one of these sizes that a kernel is made for and was never
+/// launched at, or no kernel at all.
+pub fn report(standin: &StandIn, sizes: &[usize]) -> ExitCode {
     let (kernels, launches) = (standin.kernels(), standin.launches());
     let count = |kernel: &str, wavefront: usize| launches.get(&(kernel.to_owned(), wavefront)).copied().unwrap_or(0);
     println!("{:<44} {:>14} {:>14}", "launches on the stand-in GPU", "wavefront 64", "wavefront 32");
@@ -18,7 +18,7 @@ pub fn report(standin: &StandIn) -> ExitCode {
     for kernel in &kernels {
         let column = |wavefront| if made_for(kernel, wavefront) { count(kernel, wavefront).to_string() } else { "-".to_owned() };
         println!("  {kernel:<42} {:>14} {:>14}", column(64), column(32));
-        let never = [64, 32].into_iter().filter(|wavefront| made_for(kernel, *wavefront) && count(kernel, *wavefront) == 0);
+        let never = sizes.iter().filter(|wavefront| made_for(kernel, **wavefront) && count(kernel, **wavefront) == 0);
         missing.extend(never.map(|wavefront| format!("{kernel} at {wavefront}")));
     }
     println!();

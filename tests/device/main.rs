@@ -77,8 +77,10 @@ fn main() -> ExitCode {
     };
     let conclusion = libtest_mimic::run(&arguments, suite::trials(&machine, MODULES));
     let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.ignored || target::requires("kernels");
+    let mut sizes = vec![64, 32];
+    sizes.retain(|size| !arguments.skip.iter().any(|skipped| *skipped == format!("wavefront {size}]")));
     match machine.standin() {
-        Some(standin) if whole && !arguments.list && !conclusion.has_failed() => launches::report(standin),
+        Some(standin) if whole && !arguments.list && !conclusion.has_failed() => launches::report(standin, &sizes),
         _ => conclusion.exit_code(),
     }
 }

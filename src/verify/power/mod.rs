@@ -243,7 +243,8 @@ pub(super) fn passes(values: &Values, request: &Request, elements: usize) -> Opt
     changes(values).then(|| Judged::of(values, request, elements).passed)
 }
 
-fn changes(values: &Values) -> bool {
+/// Whether a displacement is known to change an element.
+pub(super) fn changes(values: &Values) -> bool {
     values.maxima[Metric::Absolute as usize] > 0.0 || values.mismatches > 0
 }
 

@@ -68,6 +68,10 @@ impl Compiler {
         if !arch.is_empty() && arch.chars().all(|c| c.is_ascii_alphanumeric()) {
             command.arg(format!("-D__{arch}__=1"));
         }
+        if self.checks == Checks::AddressSanitizer {
+            // It defines a macro.
+            command.arg("-fsanitize=address");
+        }
         command.args(options);
         run(command, &format!("#line 1 \"{name}\"\n{text}\n"))
     }
