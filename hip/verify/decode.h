@@ -73,7 +73,7 @@ template <u32 KIND> struct Decoder {
     Special special_bytes;
     __device__ explicit Decoder(u32 run_time)
         : Decoder(is_fixed(KIND) ? KIND - FIXED : run_time, is_fixed(KIND) ? format_of(KIND - FIXED) : format_at(run_time)) {}
-    __device__ Decoder(u32 dtype_, Format f) : dtype(dtype_), bits(WIDTH > 8 || WIDTH == 4 ? WIDTH : f.bits), byte_float(f.bits == 8 && f.specials != INTEGER), small(byte_format(f)), special_bytes(byte_format(f)) {}
+    __device__ Decoder(u32 dtype_, Format f) : dtype(dtype_), bits(LEAST == MOST ? MOST : f.bits), byte_float(f.bits == 8 && f.specials != INTEGER), small(byte_format(f)), special_bytes(byte_format(f)) {}
     // In place of a format of more than 8 bits, for which nothing reads `small` and `special_bytes`, U8: the fields of F64 do not fit their shifts.
     __device__ static Format byte_format(Format f) { return WIDTH == 8 || (WIDTH == ANY && f.bits <= 8) ? f : format_of(U8); }
 

@@ -168,7 +168,7 @@ template <class Pairs>
 __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 tile) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E, PARTS = Pairs::PARTS };
-    static_assert(Pairs::ROWS == 1, "the E pairs are neighbours");
+    static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
     u32 mismatches = 0, part = 0, k = 0;
     u64 index = pairs.walk.start(tile);
     typename Pairs::Words words(pairs);

@@ -16,7 +16,7 @@ struct PairCountsShared {
     u32 last;
 };
 
-// Counts four pairs, each a byte that has the result's pattern below the reference's. A byte and a lane are the bits of the counter's place.
+// Counts four pairs, each a byte that has the result's pattern below the reference's. A byte and a lane are the bits of the counter's offset.
 __device__ inline void count(PairCountsShared &s, u32 pairs) {
     static_assert(sizeof(s.counts[0]) == 1 << 7, "the bits of a byte come after those of a lane");
 #pragma unroll

@@ -25,21 +25,21 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// A thread's way through its lane of a tile, N elements of each of ROWS rows at a time.
-template <int N, int ROWS> struct Walk {
+// A thread's way through its lane of a tile, N elements of each of LOADS rows of it at a time.
+template <int N, int LOADS> struct Walk {
     u32 row, parts, steps;
     u32 size_log; // of a tile's elements
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
         row = width * SUBGROUP, size_log = __ffs((int)(row * TILE_ROWS)) - 1;
-        parts = width / N, steps = TILE_ROWS * width / (N * ROWS);
+        parts = width / N, steps = TILE_ROWS * width / (N * LOADS);
     }
     __device__ u64 start(u64 tile) const { return (tile << size_log) + lane_of() * (row / SUBGROUP); }
     // Goes on to the next.
     __device__ void next(u64 &index, u32 &part) const {
         part += 1;
         const bool last = part == parts;
-        index += last ? ROWS * row - (parts - 1) * N : N;
+        index += last ? LOADS * row - (parts - 1) * N : N;
         part = last ? 0 : part;
     }
 };
@@ -50,25 +50,25 @@ struct Rows {
     i64 shift_a, shift_r;
 };
 
-// N pairs are loaded together, and as many of each of ROWS rows of a tile. E are taken at a time: a part of those of one row, or all of several.
-template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct Pairs {
+// N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, or all of several.
+template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = E_, LOADED = N_, ROWS = ROWS_, FROM_ROW = E / ROWS, PARTS = LOADED / FROM_ROW, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
-    static_assert((ROWS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
-    // Whether a format may have up to 8 bits: what is special about these is looked for in the words of one row.
+    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E / LOADS, PARTS = LOADED / FROM_LOAD, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
+    static_assert((LOADS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
+    // Whether a format may have up to 8 bits: what is special about these is looked for in the words of one load.
     static constexpr bool BYTES = Decoder<A>::LEAST <= 8 || Decoder<R>::LEAST <= 8;
-    static_assert(ROWS == 1 || !BYTES, "one row");
+    static_assert(LOADS == 1 || !BYTES, "one load");
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time need more of.
-    typedef Pairs<Arith, A, R, LOADED, FROM_ROW> OneRow;
+    typedef Pairs<Arith, A, R, LOADED, FROM_LOAD> OneLoad;
 #if defined(__CUDACC__) || defined(__SANITIZE_ADDRESS__) // as tests run it where there is no such GPU
     typedef Pairs All;
-    typedef OneRow Explained;
+    typedef OneLoad Explained;
 #else
-    typedef Pairs<Arith, A, R, LOADED, is_fixed(A) || FROM_ROW <= 4 ? FROM_ROW : FROM_ROW / 2> All;
+    typedef Pairs<Arith, A, R, LOADED, is_fixed(A) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2> All;
     typedef All Explained;
 #endif
     // Whether differences may be so small that their remainders and squares underflow: not between formats of few exponents.
@@ -79,7 +79,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct
     static constexpr bool WIDER = !is_fixed(A) || A != R || format_of(A - FIXED).specials == INTEGER;
     const Operand<A, LOADED> a;
     const Operand<R, LOADED> r;
-    const Walk<LOADED, ROWS> walk;
+    const Walk<LOADED, LOADS> walk;
     const u64 n, tiles, runs;
     const u64 abreast, abreast_reciprocal;
     const bool vectors, dense;
@@ -102,16 +102,16 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct
         return first + some > runs ? turn : first + at % SUBGROUPS * abreast + at / SUBGROUPS;
     }
 
-    // What LOADED pairs of each row are in memory, read in ascending order.
+    // What the pairs of all loads are in memory, read in ascending order.
     struct Words {
-        u32 a[ROWS][Operand<A, LOADED>::WORDS], r[ROWS][Operand<R, LOADED>::WORDS];
+        u32 a[LOADS][Operand<A, LOADED>::WORDS], r[LOADS][Operand<R, LOADED>::WORDS];
         Rows rows;
         // A dense tensor is one row.
         __device__ explicit Words(const Pairs &p) : rows{p.dense ? p.n : 0, p.a.p.offset, p.r.p.offset} {}
     };
     // All lanes of a wavefront, so that they take branches together.
     __device__ void load(u64 index, Words &w) const {
-        const bool leaves = wavefront_any(index + (ROWS - 1) * walk.row + LOADED > w.rows.end);
+        const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row + LOADED > w.rows.end);
         for (auto &row : w.a)
             for (u32 &x : row) discard(x);
         for (auto &row : w.r)
@@ -119,14 +119,14 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct
         // The shortest way, since all that is dense goes it.
         if (vectors && !leaves) {
 #pragma unroll
-            for (int k = 0; k < ROWS; k++) {
+            for (int k = 0; k < LOADS; k++) {
                 a.load_vector(index + k * walk.row, w.rows.shift_a, w.a[k]);
                 r.load_vector(index + k * walk.row, w.rows.shift_r, w.r[k]);
             }
             return;
         }
 #pragma unroll
-        for (int k = 0; k < ROWS; k++) {
+        for (int k = 0; k < LOADS; k++) {
             const u64 at = index + k * walk.row;
             if (leaves && at < n) find_rows(at, w.rows);
             if (at + LOADED <= w.rows.end) {
@@ -160,12 +160,12 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct
     // lanes of a wavefront.
     template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
 #pragma unroll
-        for (int k = 0; k < ROWS; k++) {
-            N of_a[FROM_ROW], of_r[FROM_ROW];
-            a.decoder.template decode<FROM_ROW>(w.a[k], of_a);
-            r.decoder.template decode<FROM_ROW>(w.r[k], of_r);
+        for (int k = 0; k < LOADS; k++) {
+            N of_a[FROM_LOAD], of_r[FROM_LOAD];
+            a.decoder.template decode<FROM_LOAD>(w.a[k], of_a);
+            r.decoder.template decode<FROM_LOAD>(w.r[k], of_r);
 #pragma unroll
-            for (int i = 0; i < FROM_ROW; i++) x[k * FROM_ROW + i] = of_a[i], y[k * FROM_ROW + i] = of_r[i];
+            for (int i = 0; i < FROM_LOAD; i++) x[k * FROM_LOAD + i] = of_a[i], y[k * FROM_LOAD + i] = of_r[i];
         }
         // F8E8M0 has no zero.
         if (!is_fixed(A) && BYTES && index + E > n)
@@ -175,7 +175,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (!Arith::EXACT) {
-            bool odd = BYTES && (a.decoder.template special<FROM_ROW>(w.a[0]) | r.decoder.template special<FROM_ROW>(w.r[0]));
+            bool odd = BYTES && (a.decoder.template special<FROM_LOAD>(w.a[0]) | r.decoder.template special<FROM_LOAD>(w.r[0]));
             if (width_of(A) != 8 || width_of(R) != 8) {
                 // 0 as long as all differences are finite.
                 T probe = 0;
@@ -189,7 +189,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int ROWS_ = 1> struct
     template <class OnNonfinite> __device__ void replace(const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
         u32 odd = 0;
 #pragma unroll
-        for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a[i / FROM_ROW], x[i], i % FROM_ROW) && r.decoder.finite(w.r[i / FROM_ROW], y[i], i % FROM_ROW) ? 0 : 1u << i;
+        for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a[i / FROM_LOAD], x[i], i % FROM_LOAD) && r.decoder.finite(w.r[i / FROM_LOAD], y[i], i % FROM_LOAD) ? 0 : 1u << i;
         // Few lanes have any, and few of those have more than one.
         for (u32 left = odd; left; left &= left - 1) {
             const u32 i = __ffs((int)left) - 1;

@@ -6,7 +6,8 @@
 //! means it as well. Without a C++ compiler the stand-in's trials are ignored and say so.
 //!
 //! A run without a filter ends with a table of the kernels that the stand-in has launched, and fails when one of them was never launched at a
-//! wavefront size that it is made for; so does one with filters where `HIPVERIFY_REQUIRE` names `kernels`.
+//! wavefront size that it is made for; so does one with filters where `HIPVERIFY_REQUIRE` names `kernels`,
+//! but for a size that `--skip 'wavefront 32]'` leaves out.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 mod async_verify;

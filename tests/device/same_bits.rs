@@ -132,7 +132,7 @@ fn every_pair_of_formats(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Pairs of patterns are counted there: all of them, beginning inside a byte, by every option.
+/// Pairs of patterns are counted there: all of them, aligned and not, by counts, metrics and histograms.
 fn formats_of_4_bits(target: &Target) -> Result<()> {
     for dtypes in [[DType::F4E2M1, DType::I4], [DType::I4, DType::F4E2M1], [DType::F4E2M1; 2], [DType::I4; 2]] {
         for (options, n) in [

@@ -21,6 +21,7 @@ struct Instruction {
     address: u64,
     /// Whether it is counted: on AMD GPUs those of the vector unit, on NVIDIA's all.
     counted: bool,
+    /// In floats, or the counting of pairs.
     arithmetic: bool,
     load: Load,
     /// Where it may branch to.

@@ -47,20 +47,10 @@ impl Pair {
     fn elements(&self, target: &str) -> (u32, u32) {
         let many = self.values == "counts" || target.starts_with("sm_");
         match self.bits[0].min(self.bits[1]) {
-            64 => {
-                if many {
-                    (4, 4)
-                } else {
-                    (2, 2)
-                }
-            }
-            32 => {
-                if many {
-                    (8, 8)
-                } else {
-                    (4, 4)
-                }
-            }
+            64 if many => (4, 4),
+            64 => (2, 2),
+            32 if many => (8, 8),
+            32 => (4, 4),
             8 if self.fixed => (16, 8),
             4 => (32, 32),
             _ if self.fixed || many => (8, 8),
@@ -151,7 +141,7 @@ AMD's targets anew and compares.
 
 A cell is `instructions / registers / KB`: instructions that a lane issues for an element on the shortest way around the loop for dense tensors (vector instructions
 on AMD's targets, all on NVIDIA's), vector registers, and all of the kernel's code. Kernels for widths take the format of that width with the shortest way.
-`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, integers of 64 bits.
+`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, counts of 8 bits with others on sm_90.
 
 The budget of an element is what the chip issues while its memory delivers the bytes of one pair:
 
