@@ -47,6 +47,7 @@ pub mod files;
 pub mod fill;
 mod kernels;
 pub mod matrix_core;
+mod parallel;
 pub mod reference;
 mod simd;
 pub mod suite;

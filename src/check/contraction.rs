@@ -22,8 +22,8 @@ use super::problem::{Kind, Problem, on_host};
 use crate::device::{DeviceMem, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, ConvSizes, Direction, Epilogue, Gemm, Role};
-use rayon::prelude::*;
 
 /// A place among the axes of a dense tensor: the elements before it, of it, and behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -339,7 +339,7 @@ fn norms(tensor: &TensorRef<'_>, axis: Axis, least: f64) -> Result<Vec<f64>> {
         let value = |j: usize| magnitude(dtype, dtype.load_bits(&bytes, layout.index((outer * extent + j) * inner + at)), least);
         (0..extent).map(|j| value(j) * value(j)).sum::<f64>().sqrt()
     };
-    Ok((0..axis.rows()).into_par_iter().map(norm).collect())
+    Ok(parallel::map(axis.rows(), norm))
 }
 
 fn magnitude(dtype: DType, bits: u64, least: f64) -> f64 {

@@ -7,8 +7,8 @@ use crate::device::{Backend, Device, DeviceMem, Layout, TensorMut, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
+use crate::parallel;
 use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder};
-use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// The operands, and how the result follows from them.
@@ -253,7 +253,7 @@ impl<'a> Problem<'a> {
 fn tiles(model: Model, [m, n, k]: [usize; 3], a: &[f32], b: &[f32], c: &mut [f32]) {
     const ROWS: usize = 16;
     debug_assert!(a.len() == m * k && b.len() == k * n && c.len() == m * n);
-    c.par_chunks_mut((ROWS * n).max(1)).enumerate().for_each(|(tile, c)| {
+    parallel::chunks_mut(c, (ROWS * n).max(1), |tile, c| {
         let rows = c.len() / n.max(1);
         gemm_tile(model, rows, n, k, &a[tile * ROWS * k..][..rows * k], k, b, n, c, n);
     });

@@ -5,7 +5,7 @@
 
 use crate::device::TensorRef;
 use crate::dtype::convert;
-use rayon::prelude::*;
+use crate::parallel;
 use serde::Serialize;
 
 /// Elements of a block; even, so that packed elements start at a byte.
@@ -85,13 +85,13 @@ impl Stats {
     /// Reads a tensor on the host device; `done` is told how many elements were read.
     pub(super) fn of(tensor: &TensorRef<'_>, done: impl Fn(usize) + Sync) -> Stats {
         let elements = tensor.elements();
-        let batch = BLOCK * 4 * rayon::current_num_threads();
+        let batch = BLOCK * 4 * parallel::threads();
         let mut all = Stats::new();
         // Some blocks at a time, so that memory does not grow with the tensor.
         for start in (0..elements).step_by(batch) {
             let end = elements.min(start + batch);
-            let blocks: Vec<usize> = (start..end).step_by(BLOCK).collect();
-            let parts: Vec<Stats> = blocks.par_iter().map(|&at| Stats::block(tensor, at, BLOCK.min(elements - at))).collect();
+            let block = |at: usize| Stats::block(tensor, at, BLOCK.min(elements - at));
+            let parts = parallel::map((end - start).div_ceil(BLOCK), |i| block(start + i * BLOCK));
             parts.iter().for_each(|part| all.join(part));
             done(end - start);
         }

@@ -5,7 +5,7 @@
 //! these modulo 2^64, plus the length, scrambled once more. A sum has no order, so threads and grids do not show.
 //! It finds accidents, not attackers.
 
-use rayon::prelude::*;
+use crate::parallel;
 
 /// Bytes of one task, a multiple of a word.
 const CHUNK: usize = 1 << 18;
@@ -22,25 +22,22 @@ pub(crate) fn finish(sum: u64, bytes: usize) -> u64 {
 
 /// The sum over the words of `bytes`.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    bytes
-        .par_chunks(CHUNK)
-        .enumerate()
-        .map(|(chunk, bytes)| {
-            let mut index = (chunk * (CHUNK / 8)) as u64;
-            let mut sum = 0u64;
-            let (words, rest) = bytes.as_chunks::<8>();
-            for word in words {
-                index += 1;
-                sum = sum.wrapping_add(term(u64::from_le_bytes(*word), index));
-            }
-            if !rest.is_empty() {
-                let mut last = [0; 8];
-                last[..rest.len()].copy_from_slice(rest);
-                sum = sum.wrapping_add(term(u64::from_le_bytes(last), index + 1));
-            }
-            sum
-        })
-        .reduce(|| 0, u64::wrapping_add)
+    let of_chunk = |chunk: usize| {
+        let mut index = (chunk * (CHUNK / 8)) as u64;
+        let mut sum = 0u64;
+        let (words, rest) = bytes[chunk * CHUNK..bytes.len().min((chunk + 1) * CHUNK)].as_chunks::<8>();
+        for word in words {
+            index += 1;
+            sum = sum.wrapping_add(term(u64::from_le_bytes(*word), index));
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            sum = sum.wrapping_add(term(u64::from_le_bytes(last), index + 1));
+        }
+        sum
+    };
+    parallel::map(bytes.len().div_ceil(CHUNK), of_chunk).into_iter().fold(0, u64::wrapping_add)
 }
 
 /// The contribution of a word, `place` counted from 1.

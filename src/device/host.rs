@@ -1,6 +1,7 @@
 //! The host backend's memory: aligned, zeroed, and an error instead of an abort when there is none.
 
 use crate::error::{Error, Result};
+use crate::parallel;
 use bytemuck::{Pod, Zeroable};
 use std::fmt;
 
@@ -39,7 +40,7 @@ impl fmt::Debug for HostAlloc {
 }
 
 pub(crate) fn name() -> String {
-    let threads = rayon::current_num_threads();
+    let threads = parallel::threads();
     format!("host, {threads} thread{}", if threads == 1 { "" } else { "s" })
 }
 

@@ -34,6 +34,7 @@ pub use tensor::{AsTensor, TensorMut, TensorRef};
 pub use transfer::{Scope, Transfer};
 
 use crate::error::{Error, Result};
+use crate::parallel;
 use std::sync::{Arc, OnceLock};
 
 /// What drives a device. Closed and private: a public trait would promise backends from outside, which could not keep the
@@ -146,7 +147,7 @@ impl Device {
     /// Units that run blocks of a kernel on their own: compute units, multiprocessors, or the host's threads.
     pub fn multiprocessors(&self) -> usize {
         match self.backend() {
-            Backend::Host => rayon::current_num_threads(),
+            Backend::Host => parallel::threads(),
             Backend::Hip(gpu) => gpu.multiprocessors() as usize,
         }
     }

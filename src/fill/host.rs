@@ -9,8 +9,8 @@ use super::blocks::{Blocks, WINDOW, rows};
 use super::element::element;
 use super::params::{FillParams, flag, passes};
 use crate::dtype::DType;
+use crate::parallel;
 use crate::simd::InstructionSet;
-use rayon::prelude::*;
 
 /// Elements of one task. A multiple of what a turn of the vector loop makes, so that every task starts with one.
 const TASK: usize = 1 << 16;
@@ -56,7 +56,7 @@ pub(super) fn fill_with(set: InstructionSet, p: &FillParams, dtype: DType, memor
     let start = (offset + head) / per_unit * dtype.unit_bytes();
     let body = &mut memory[start..start + units * dtype.unit_bytes()];
     let past_caches = body.len() >= PAST_CACHES;
-    body.par_chunks_mut(TASK / per_unit * dtype.unit_bytes()).enumerate().for_each(|(task, out)| {
+    parallel::chunks_mut(body, TASK / per_unit * dtype.unit_bytes(), |task, out| {
         plan.run((head + task * TASK) as u64, out, past_caches);
     });
 }
@@ -121,9 +121,9 @@ fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8])
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
     for &pass in passes(p, dtype) {
-        (0..p.count.div_ceil(TASK as u64)).into_par_iter().for_each(|task| {
+        parallel::for_each(p.count.div_ceil(TASK as u64) as usize, &|task| {
             let mut blocks = Blocks::new(set, p, dtype);
-            let first = task * TASK as u64;
+            let first = (task * TASK) as u64;
             for start in (first..p.count.min(first + TASK as u64)).step_by(WINDOW) {
                 let bytes = blocks.window(start);
                 let count = WINDOW.min((p.count - start) as usize);

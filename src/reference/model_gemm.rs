@@ -5,7 +5,7 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 use crate::kernels::model_gemm::{self as kernels, ModelKernel};
 use crate::matrix_core::{Input, KEEP, Model, Rule, gemm_tile};
-use rayon::prelude::*;
+use crate::parallel;
 
 /// Rows of C that one task computes.
 const ROWS: usize = 16;
@@ -42,7 +42,7 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
         let (mut a, mut b, mut sum) = (widen(a)?, widen(b)?, c.to_vec()?);
         model.prepare(&mut a);
         model.prepare(&mut b);
-        sum.par_chunks_mut((ROWS * n).max(1)).enumerate().for_each(|(tile, c)| {
+        parallel::chunks_mut(&mut sum, (ROWS * n).max(1), |tile, c| {
             let rows = c.len() / n.max(1);
             gemm_tile(model, rows, n, k, &a[tile * ROWS * k..][..rows * k], k, &b, n, c, n);
         });

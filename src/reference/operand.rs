@@ -7,7 +7,7 @@ use crate::device::hip::{download, upload};
 use crate::device::{Backend, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
-use rayon::prelude::*;
+use crate::parallel;
 
 /// Elements of one task; even, so that packed elements do not share a byte between tasks.
 const CHUNK: usize = 1 << 14;
@@ -43,7 +43,7 @@ impl Operands {
                 let mut values = read(t, 0.0f32, convert::decode_f32, |v| v as f32)?;
                 if let (true, Some(format)) = (flush, t.dtype().float_format()) {
                     let least = format.min_normal() as f32;
-                    values.par_iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
+                    change(&mut values, |v| if v.abs() < least { 0.0 } else { v });
                 }
                 Ok(values)
             };
@@ -53,7 +53,7 @@ impl Operands {
             let mut values = read(t, 0.0f64, convert::decode_f64, |v| v)?;
             if let (true, Some(format)) = (flush, t.dtype().float_format()) {
                 let least = format.min_normal();
-                values.par_iter_mut().filter(|v| v.abs() < least).for_each(|v| *v = 0.0);
+                change(&mut values, |v| if v.abs() < least { 0.0 } else { v });
             }
             Ok(values)
         };
@@ -64,7 +64,7 @@ impl Operands {
     pub(crate) fn magnitudes(self, least: [f64; 2]) -> Operands {
         fn absolute<T: Number + PartialOrd>(mut v: Vec<T>, least: T) -> Vec<T> {
             let raised = |x: T| if x > T::default() && x < least { least } else { x };
-            v.par_iter_mut().for_each(|x| *x = raised(x.magnitude()));
+            change(&mut v, |x| raised(x.magnitude()));
             v
         }
         let [a_least, b_least] = least;
@@ -98,6 +98,11 @@ impl Operands {
     }
 }
 
+/// Puts `to` of each value in its place.
+fn change<T: Copy + Send>(values: &mut [T], to: impl Fn(T) -> T + Sync) {
+    parallel::chunks_mut(values, CHUNK, |_, part| part.iter_mut().for_each(|v| *v = to(*v)));
+}
+
 /// The elements in logical order.
 fn read<T: Number>(
     t: &TensorRef<'_>,
@@ -121,10 +126,10 @@ fn read<T: Number>(
     let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
     if layout.is_contiguous() && whole_units {
         let start = |element: usize| dtype.bytes_for(layout.offset() + element).unwrap_or(usize::MAX);
-        out.par_chunks_mut(CHUNK).enumerate().for_each(|(i, part)| decode(dtype, &bytes[start(i * CHUNK)..], part));
+        parallel::chunks_mut(&mut out, CHUNK, |i, part| decode(dtype, &bytes[start(i * CHUNK)..], part));
     } else {
         let one = |i: usize| from(dtype.decode(dtype.load_bits(bytes, layout.index(i))));
-        out.par_iter_mut().enumerate().for_each(|(i, v)| *v = one(i));
+        parallel::chunks_mut(&mut out, CHUNK, |i, part| (i * CHUNK..).zip(part).for_each(|(i, v)| *v = one(i)));
     }
     Ok(out)
 }
@@ -136,7 +141,7 @@ pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
 
 /// Rounds f64 values to f32, nearest even.
 pub(crate) fn round_to_f32(values: &mut [f64]) {
-    values.par_iter_mut().with_min_len(CHUNK).for_each(|v| *v = f64::from(*v as f32));
+    change(values, |v| f64::from(v as f32));
 }
 
 /// Writes `values` in logical order, rounded once, nearest even, IEEE overflow. NaN has one pattern: which one arithmetic gives
@@ -166,7 +171,8 @@ fn encode(dtype: DType, layout: &Layout, values: &[f64], bytes: &mut [u8]) {
     if layout.is_contiguous() && layout.offset() == 0 && values.len().is_multiple_of(dtype.per_unit()) {
         let size = dtype.bytes_for(CHUNK).unwrap_or(usize::MAX);
         let needed = dtype.bytes_for(values.len()).unwrap_or(usize::MAX);
-        bytes[..needed].par_chunks_mut(size).zip(values.par_chunks(CHUNK)).for_each(|(to, from)| {
+        parallel::chunks_mut(&mut bytes[..needed], size, |i, to| {
+            let from = &values[i * CHUNK..values.len().min((i + 1) * CHUNK)];
             let one_nan = |v: &f64| if v.is_nan() { f64::NAN } else { *v };
             if from.iter().any(|v| v.is_nan()) {
                 let from: Vec<f64> = from.iter().map(one_nan).collect();

@@ -4,7 +4,7 @@
 //! bits depend neither on the tile size nor on the number of threads.
 
 use super::chain::{Chain, Shape};
-use rayon::prelude::*;
+use crate::parallel;
 use std::ops::Range;
 
 /// Rows of a tile.
@@ -54,9 +54,9 @@ pub(crate) fn run<C: Chain, O: Send>(
         Tile { member, rows, columns, values }
     };
     // A window bounds the memory for results that wait for their turn.
-    let window = 16 * rayon::current_num_threads();
+    let window = 16 * parallel::threads();
     for start in (0..count).step_by(window) {
-        let tiles: Vec<_> = (start..count.min(start + window)).into_par_iter().map(tile).collect();
+        let tiles: Vec<_> = parallel::map(window.min(count - start), |i| tile(start + i));
         tiles.into_iter().for_each(&mut sink);
     }
 }

@@ -3,16 +3,16 @@
 use super::{BINS, Comparison, TILE, rule};
 use crate::device::TensorRef;
 use crate::dtype::convert;
+use crate::parallel;
 use bytemuck::Zeroable;
 use hipverify_sys::abi::{BoundCount, BoundRule, BoundTile};
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// What each tile holds, and the histogram of all.
 pub(super) fn tiles(comparison: &Comparison<'_>) -> (Vec<BoundTile>, [u64; BINS]) {
     let elements = comparison.tensors[0].elements();
     let one = |tile: usize| tile_of(comparison, tile * TILE..elements.min((tile + 1) * TILE));
-    let all: Vec<(BoundTile, [u32; BINS])> = (0..elements.div_ceil(TILE)).into_par_iter().map(one).collect();
+    let all: Vec<(BoundTile, [u32; BINS])> = parallel::map(elements.div_ceil(TILE), one);
     let mut bins = [0; BINS];
     for (_, some) in &all {
         bins.iter_mut().zip(some).for_each(|(all, &n)| *all += u64::from(n));

@@ -4,9 +4,9 @@ use super::measure::{Nonfinite, RUN};
 use super::number::Number;
 use super::side::{BLOCK, Order, Side};
 use crate::device::TensorRef;
+use crate::parallel;
 use crate::simd::{InstructionSet, Task};
 use crate::verify::MaxAbs;
-use rayon::prelude::*;
 
 /// Elements of one task, whole blocks.
 const TASK: usize = 1 << 18;
@@ -35,7 +35,7 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
         }
         found
     };
-    (0..n.div_ceil(TASK)).into_par_iter().map(task).reduce(MaxAbs::default, MaxAbs::joined)
+    parallel::map(n.div_ceil(TASK), task).into_iter().fold(MaxAbs::default(), MaxAbs::joined)
 }
 
 /// A block that is not finite: only the runs that are not are taken element by element.

@@ -37,8 +37,8 @@ use super::sums::{self, Sums};
 use super::values::{Explanation, Outcome, Values};
 use crate::device::TensorRef;
 use crate::dtype::PairArithmetic;
+use crate::parallel;
 use crate::simd::InstructionSet;
-use rayon::prelude::*;
 use second_pass::found;
 use side::BLOCK;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -128,11 +128,11 @@ impl<'a> Partials<'a> {
     /// it sees elements in ascending order.
     fn share<W, R: Send>(&self, worker: impl Fn() -> W + Sync, take: impl Fn(&mut W, usize) + Sync, end: impl Fn(W) -> R + Sync) -> Vec<R> {
         let partials = self.count();
-        let workers = rayon::current_num_threads().min(partials);
+        let workers = parallel::threads().min(partials);
         // Runs of 1 MiB or so of each side keep workers out of each other's pages; short ones even out the load.
         let run = (partials / (16 * workers)).clamp(1, 8);
         let next = AtomicUsize::new(0);
-        let work = |_| {
+        let work = |_: usize| {
             let mut worker = worker();
             loop {
                 let first = next.fetch_add(run, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl<'a> Partials<'a> {
                 self.meter.add(elements(end) - elements(first));
             }
         };
-        (0..workers).into_par_iter().with_max_len(1).map(work).collect()
+        parallel::map(workers, work)
     }
 }
 
