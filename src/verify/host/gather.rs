@@ -2,8 +2,18 @@
 
 use crate::device::TensorRef;
 use crate::dtype::DType;
+use std::ops::Range;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+/// A panel has at most so many bytes, and is made for reads of so many elements: for fewer it is too much work.
+const PANEL: usize = 4 << 20;
+const LEAST: usize = 256;
 
 /// Reads runs of consecutive logical elements as dense bytes.
+///
+/// Where neighbours in memory are a row apart, as in a transposed matrix, rows are read in panels: as many of them together as share cache lines. The rows of a panel are kept, since
+/// those who read a whole tensor ask for one after the other.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     dtype: DType,
@@ -11,13 +21,29 @@ pub(crate) struct Reader<'a> {
     /// Extents and strides, outermost first; one dimension of stride 1 when dense.
     dims: Vec<(usize, isize)>,
     scratch: Vec<u8>,
+    panel: Panel,
+}
+
+/// Whole rows, dense, one after the other.
+#[derive(Default)]
+struct Panel {
+    /// Along all dimensions but the innermost.
+    rows: Range<usize>,
+    bytes: Vec<u8>,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(tensor: &TensorRef<'a>) -> Reader<'a> {
         let layout = tensor.layout();
         let dims = layout.collapsed();
-        Reader { bytes: tensor.host_bytes(), dtype: tensor.dtype(), offset: layout.offset(), dims, scratch: Vec::new() }
+        Reader {
+            bytes: tensor.host_bytes(),
+            dtype: tensor.dtype(),
+            offset: layout.offset(),
+            dims,
+            scratch: Vec::new(),
+            panel: Panel::default(),
+        }
     }
 
     /// The bytes of `count` elements from logical element `start`; both inside the tensor. Packed elements start at a low nibble.
@@ -32,22 +58,77 @@ impl<'a> Reader<'a> {
                 return &self.bytes[first / 2..(first + count).div_ceil(2)];
             }
         }
-        self.gather(start, count)
+        match self.rows_of_a_panel() {
+            Some(together) if count >= LEAST => self.read_panels(start, count, together),
+            _ => self.gather(start, count),
+        }
+    }
+
+    /// How many rows share cache lines, and fit a panel; none where only one does.
+    fn rows_of_a_panel(&self) -> Option<usize> {
+        let [.., (_, step), (inner, stride)] = self.dims[..] else { return None };
+        let unit = self.dtype.unit_bytes();
+        let together = LINE / (step.unsigned_abs() * unit).max(1);
+        let rows = together.min(PANEL / (inner * unit).max(1));
+        (self.dtype.bits() >= 8 && stride.unsigned_abs() > step.unsigned_abs() && step != 0 && rows > 1).then_some(rows)
+    }
+
+    fn read_panels(&mut self, start: usize, count: usize, together: usize) -> &[u8] {
+        let unit = self.dtype.unit_bytes();
+        let inner = self.dims.last().map_or(1, |&(extent, _)| extent);
+        self.scratch.resize(count * unit, 0);
+        let mut done = 0;
+        while done < count {
+            let (row, column) = ((start + done) / inner, (start + done) % inner);
+            if !self.panel.rows.contains(&row) {
+                self.fill_panel(row, together);
+            }
+            let run = (inner - column).min(count - done);
+            let from = ((row - self.panel.rows.start) * inner + column) * unit;
+            self.scratch[done * unit..(done + run) * unit].copy_from_slice(&self.panel.bytes[from..from + run * unit]);
+            done += run;
+        }
+        &self.scratch
+    }
+
+    /// Reads a row and those after it that lie in the same cache lines.
+    fn fill_panel(&mut self, row: usize, together: usize) {
+        let [.., (rows, step), (inner, stride)] = self.dims[..] else { return };
+        // The last rows of this dimension are followed by some that lie elsewhere.
+        let end = (row + together).min((row / rows + 1) * rows);
+        let at = self.row_start(row);
+        let panel = Strided { from: self.bytes, at, step, stride, inner };
+        self.panel.bytes.resize((end - row) * inner * self.dtype.unit_bytes(), 0);
+        self.panel.rows = row..end;
+        let to = &mut self.panel.bytes;
+        match self.dtype.unit_bytes() {
+            1 => panel.copy::<1>(to),
+            2 => panel.copy::<2>(to),
+            4 => panel.copy::<4>(to),
+            _ => panel.copy::<8>(to),
+        }
+    }
+
+    /// Where a row begins.
+    fn row_start(&self, mut row: usize) -> isize {
+        let Some((_, outer)) = self.dims.split_last() else { return self.offset as isize };
+        let mut at = self.offset as isize;
+        for &(extent, step) in outer.iter().rev() {
+            at += (row % extent) as isize * step;
+            row /= extent;
+        }
+        at
     }
 
     fn gather(&mut self, start: usize, count: usize) -> &[u8] {
         let unit = self.dtype.unit_bytes();
         self.scratch.resize((count * self.dtype.bits()).div_ceil(8), 0);
-        let Some((&(inner, stride), outer)) = self.dims.split_last() else { return &[] };
+        let Some(&(inner, stride)) = self.dims.last() else { return &[] };
         let mut done = 0;
         while done < count {
             // One run along the innermost dimension.
-            let (mut row, column) = ((start + done) / inner, (start + done) % inner);
-            let mut at = self.offset as isize + column as isize * stride;
-            for &(extent, step) in outer.iter().rev() {
-                at += (row % extent) as isize * step;
-                row /= extent;
-            }
+            let (row, column) = ((start + done) / inner, (start + done) % inner);
+            let at = self.row_start(row) + column as isize * stride;
             let run = (inner - column).min(count - done);
             if self.dtype.bits() < 8 {
                 for k in 0..run {
@@ -69,10 +150,72 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Rows that begin `step` elements from each other, the first at `at`; their elements are `stride` apart.
+struct Strided<'a> {
+    from: &'a [u8],
+    at: isize,
+    step: isize,
+    stride: isize,
+    inner: usize,
+}
+
+impl Strided<'_> {
+    /// Puts the rows one after the other. Elements have `UNIT` bytes.
+    fn copy<const UNIT: usize>(&self, to: &mut [u8]) {
+        // As many columns at a time as fill a cache line of a row.
+        let columns = LINE / UNIT;
+        for first in (0..self.inner).step_by(columns) {
+            let width = columns.min(self.inner - first);
+            for (row, to) in to.chunks_exact_mut(self.inner * UNIT).enumerate() {
+                let at = self.at + row as isize * self.step + first as isize * self.stride;
+                let to = to[first * UNIT..(first + width) * UNIT].as_chunks_mut::<UNIT>().0;
+                for (k, to) in to.iter_mut().enumerate() {
+                    let from = (at + k as isize * self.stride) as usize * UNIT;
+                    to.copy_from_slice(&self.from[from..from + UNIT]);
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::Layout;
+
+    /// Rows in panels: of two and of three dimensions, backwards, with fewer rows than fit one, and of other distances than one element.
+    #[test]
+    fn rows_that_share_cache_lines_come_in_logical_order() {
+        for (shape, strides, offset) in [
+            (&[50, 300][..], &[1, 50][..], 0),
+            (&[50, 300], &[-1, 53], 49),
+            (&[3, 300], &[1, -4], 1300),
+            (&[50, 300], &[3, 150], 2),
+            (&[4, 21, 300], &[21, 1, 100], 7),
+            (&[4, 21, 300], &[6300, 1, 21], 0),
+        ] {
+            for dtype in [DType::F4E2M1, DType::I8, DType::F16, DType::F32, DType::F64] {
+                let layout = Layout::strided(shape, strides, offset).unwrap();
+                let bytes: Vec<u8> = (0..dtype.bytes_for(layout.end()).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
+                let tensor = TensorRef::from_host_bytes(&bytes, dtype, layout.clone()).unwrap();
+                let mut reader = Reader::new(&tensor);
+                let elements: usize = shape.iter().product();
+                for (start, count) in [(0, 1024), (1024, 1024), (elements - 700, 700), (299, 300), (5, 8)] {
+                    // Those of less than 3 rows of 300.
+                    let count = count.min(elements - start.min(elements));
+                    let read = reader.read(start, count);
+                    for i in 0..count {
+                        let expected = dtype.load_bits(&bytes, layout.index(start + i));
+                        assert_eq!(
+                            dtype.load_bits(read, i),
+                            expected,
+                            "{shape:?} {strides:?} {dtype}: element {i} of {count} from {start}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn elements_come_in_logical_order_from_wherever_reading_starts() {
