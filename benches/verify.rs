@@ -44,10 +44,12 @@ enum Kind {
     Identical,
     OneStep,
     ZeroResult,
+    /// Half of the references are zero, and few results are.
+    UnrelatedToZeros,
     Nan1In1000,
 }
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     Kind::Uniform,
     Kind::ThirdUnrelated,
     Kind::GemmNoise,
@@ -55,6 +57,7 @@ const KINDS: [Kind; 8] = [
     Kind::Identical,
     Kind::OneStep,
     Kind::ZeroResult,
+    Kind::UnrelatedToZeros,
     Kind::Nan1In1000,
 ];
 
@@ -106,12 +109,12 @@ fn make(kind: Kind, [da, dr]: [DType; 2]) -> [Vec<u8>; 2] {
     let mut out = [da, dr].map(|d| vec![0; d.bytes_for(MADE).unwrap_or(0)]);
     for i in 0..MADE {
         let own = unit();
-        let r = if kind == Kind::ReluZeros { own.max(0.0) } else { own };
+        let r = if [Kind::ReluZeros, Kind::UnrelatedToZeros].contains(&kind) { own.max(0.0) } else { own };
         let noise = (0..4).map(|_| unit()).sum::<f64>() * 1e-4;
         let reference = encode(dr, r);
         let same = encode(da, dr.decode(reference) / scale);
         let result = match kind {
-            Kind::Uniform => encode(da, unit()),
+            Kind::Uniform | Kind::UnrelatedToZeros => encode(da, unit()),
             Kind::ThirdUnrelated if i % 3 == 0 => encode(da, unit()),
             Kind::GemmNoise => encode(da, r + noise),
             Kind::ReluZeros => encode(da, (own + noise).max(0.0)),

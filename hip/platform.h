@@ -49,6 +49,17 @@ __device__ inline float reciprocal(float x) { return 1 / x; }
 #define PARAMETER(p) p
 #endif
 
+// A part of the parameter, to be read here. clang would read it before all loops, and keep it in registers for branches that are hardly taken.
+#if defined(__AMDGCN__)
+template <typename T> __device__ inline const T &read_here(const T &part) {
+    const __attribute__((address_space(4))) T *at = (const __attribute__((address_space(4))) T *)&part;
+    asm volatile("" : "+s"(at));
+    return *(const T *)at;
+}
+#else
+template <typename T> __device__ inline const T &read_here(const T &part) { return part; }
+#endif
+
 // Orders a thread's memory accesses before and after, for all threads of the device or for the host too.
 #if defined(__CUDA_ARCH__)
 // __threadfence() orders more, those of all threads among each other, and takes longer.

@@ -64,7 +64,7 @@ struct LaneCount {
 #if defined(__CUDA_ARCH__)
     float part;
     __device__ void clear() { count = 0, part = 0; }
-    __device__ void add(bool x) { asm("{\n\t.reg .pred p;\n\tsetp.ne.u32 p, %1, 0;\n\t@p add.f32 %0, %0, 0f3f800000;\n\t}" : "+f"(part) : "r"((u32)x)); }
+    __device__ void add(bool x) { if (x) part += 1.0f; }
     __device__ void carry() { count += (u32)part, part = 0; }
     __device__ void keep() {}
     __device__ u32 own() const { return count; }

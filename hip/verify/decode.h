@@ -63,6 +63,31 @@ __device__ inline float unsigned_byte(u32 word, u32 byte) {
 #endif
 }
 
+struct Two { float x, y; };
+// Whether this GPU has instructions for floats of 8 bits: OCP's from sm_89 on, those without infinities and negative zero on gfx940 to gfx942.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+constexpr u32 CONVERTED_E4M3 = F8E4M3, CONVERTED_E5M2 = F8E5M2;
+template <u32 DTYPE> __device__ inline Two convert(u32 word, bool upper) {
+    const u16 bytes = (u16)(upper ? word >> 16 : word);
+    u32 halves;
+    if (DTYPE == F8E4M3) asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(bytes));
+    else asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(bytes));
+    return {f16_to_f32(halves & 0xffff), f16_to_f32(halves >> 16)};
+}
+#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+constexpr u32 CONVERTED_E4M3 = F8E4M3FNUZ, CONVERTED_E5M2 = F8E5M2FNUZ;
+template <u32 DTYPE> __device__ inline Two convert(u32 word, bool upper) {
+    // The half of the word is part of the instruction.
+    const auto x = DTYPE == F8E4M3FNUZ ? (upper ? __builtin_amdgcn_cvt_pk_f32_fp8((int)word, true) : __builtin_amdgcn_cvt_pk_f32_fp8((int)word, false))
+                                       : (upper ? __builtin_amdgcn_cvt_pk_f32_bf8((int)word, true) : __builtin_amdgcn_cvt_pk_f32_bf8((int)word, false));
+    return {x[0], x[1]};
+}
+#else
+// No format.
+constexpr u32 CONVERTED_E4M3 = ~0u, CONVERTED_E5M2 = ~0u;
+template <u32 DTYPE> __device__ inline Two convert(u32, bool) { return {0, 0}; }
+#endif
+
 // The format of an operand of a kernel for KIND, a width or a fixed format.
 template <u32 KIND> struct Decoder {
     // ANY is 0; the bits of its formats lie between LEAST and MOST.
@@ -143,9 +168,18 @@ template <u32 KIND> struct Decoder {
         else if (dtype == F8E8M0)
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = decode_to_f32<F8E8M0>(w[i / 4] >> (i % 4 * 8) & 0xff);
+        else if (dtype == CONVERTED_E4M3) converted<CONVERTED_E4M3>(w, x);
+        else if (dtype == CONVERTED_E5M2) converted<CONVERTED_E5M2>(w, x);
         else
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = small.decode(w[i / 4], i % 4);
+    }
+    template <u32 DTYPE, int E> static __device__ void converted(const u32 (&w)[2], float (&x)[E]) {
+#pragma unroll
+        for (int i = 0; i < E; i += 2) {
+            const Two two = convert<DTYPE>(w[i / 4], i % 4 != 0);
+            x[i] = two.x, x[i + 1] = two.y;
+        }
     }
     // Nibbles in bytes, with their signs copied into the upper halves.
     static __device__ u32 signs(u32 x) { return x | (x & 0x08080808u) * 0x1e; }

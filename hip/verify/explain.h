@@ -163,30 +163,24 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
     search.refresh(s);
 }
 
-// A thread's part of a tile. Returns its mismatches.
+// A thread's part of a run of tiles, and how many mismatches each tile has.
 template <class Pairs>
-__device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 tile) {
+__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 run) {
     typedef typename Pairs::T T;
-    enum { E = Pairs::E, PARTS = Pairs::PARTS };
+    typedef typename Pairs::N N;
+    enum { E = Pairs::E };
     static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
-    u32 mismatches = 0, part = 0, k = 0;
-    u64 index = pairs.walk.start(tile);
-    typename Pairs::Words words(pairs);
+    const u32 in_row = pairs.walk.row / SUBGROUP;
+    u32 mismatches = 0;
     search.refresh(s);
     bool examined = true;
-#pragma unroll 1
-    for (u32 turn = 0; turn < pairs.walk.steps * PARTS; turn++) {
-        typename Pairs::N a[E], r[E];
-        typename Pairs::D differences[E];
-        if (k == 0) pairs.load(index, words);
-        if (k == 0 && part == 0 && examined) {
+    const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E]) {
+        // At the beginning of a row of the tile.
+        if (index % in_row == 0 && examined) {
             search.end_row();
             ulps.set(search.farthest.ulps, s.ulps);
             examined = false;
         }
-        const u64 at = index + k * E;
-        pairs.take(at, words, a, r, differences, [&](typename Pairs::N x, typename Pairs::N y) { mismatches += !nonfinite_passes(p, x, y); });
-        pairs.next_part(words);
         T d[E], m[E], bound[E];
         AnyNegative<T> beyond;
         rule.measure(differences, r, d, m, bound);
@@ -201,12 +195,20 @@ __device__ inline u32 explain_tile(const VerifyParams &p, const Pairs &pairs, Ex
             hot |= ulps.reached(a[i], r[i]);
         }
         if (wavefront_any(hot || beyond.any())) {
-            examine(p, pairs, s, search, rule, at, a, r);
+            examine(p, pairs, s, search, rule, index, a, r);
             examined = true;
         }
-        if (++k == PARTS) k = 0, pairs.walk.next(index, part);
-    }
-    return mismatches;
+    };
+    const auto end_tile = [&](u32 i) {
+        const u64 tile = (run << p.run_log) + i;
+        const u32 all = subgroup_sum(mismatches);
+        mismatches = 0;
+        search.refresh(s);
+        if (lane_of() || tile >= pairs.tiles) return;
+        p.mismatches[tile] = all;
+        if (all) atomicMax(&p.workspace->first_tile, ~tile);
+    };
+    for_pairs<false>(pairs, run << p.run_log, 1u << p.run_log, [&](N x, N y) { mismatches += !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
@@ -283,15 +285,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     Search<T> search(p, rule);
     UlpTest<T> ulps(p, format_at(p.a.dtype));
 #pragma unroll 1
-    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
-#pragma unroll 1
-        for (u32 part = 0; part < 1u << p.run_log; part++) {
-            const u64 tile = (pairs.run_of(first + group) << p.run_log) + part;
-            const u32 mismatches = subgroup_sum(explain_tile(p, pairs, s, search, rule, ulps, tile));
-            if (lane_of() || tile >= pairs.tiles) continue;
-            p.mismatches[tile] = mismatches;
-            if (mismatches) atomicMax(&p.workspace->first_tile, ~tile);
-        }
+    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, s, search, rule, ulps, pairs.run_of(first + group));
     if (lane_of() == 0) s.farthest[group] = search.farthest;
     __syncthreads();
     if (threadIdx.x < MAXIMA && s.first[threadIdx.x]) atomicMax(&p.workspace->first[threadIdx.x], s.first[threadIdx.x]);

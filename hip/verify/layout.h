@@ -23,24 +23,29 @@ template <u32 KIND, int N> struct Operand {
     Decoder<KIND> decoder;
     __device__ explicit Operand(const VerifyOperand &p_) : p(p_), decoder(p_.dtype) {}
 
-    // A row: element i lies `shift` + i x `inner` elements from the base, and N elements that end at `end` or before are loaded at once.
+    // A row: element i lies at `place` + i x `inner` elements, and N elements that end at `end` or before are loaded at once. A place is an address, of 4-bit elements two for a byte.
     struct Row {
-        u64 end;
-        i64 shift;
+        u64 end, place;
     };
     // That of an element of n.
     __device__ Row row_of(u64 index, u64 n) const {
+        const VerifyOperand &p = read_here(this->p);
         const u32 bits = decoder.bits;
         u64 left;
         const i64 shift = offset(index, n, left) - (i64)index * p.inner;
         const u64 end = index + left;
-        if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, shift};
-        if (vectors()) return {end, shift};
+        if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, place(shift)};
+        if (vectors()) return {end, place(shift)};
         // Words: one more than the elements take.
         const u32 log = __ffs((int)bits) - 1;
         const i64 safe = ((p.end - p.base) * 8 >> log) - (64 >> log) - shift;
-        return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, shift};
+        return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, place(shift)};
     }
+
+    __device__ bool nibbles() const { return Decoder<KIND>::LEAST == 4 && decoder.bits == 4; }
+    // What lies `elements` from a place, or from the base.
+    __device__ u64 beyond(u64 place, i64 elements) const { return place + (u64)(nibbles() ? elements : elements * (i64)(decoder.bits / 8)); }
+    __device__ u64 place(i64 elements) const { return beyond(nibbles() ? 2 * (u64)p.base : (u64)p.base, elements); }
 
     // Whether every row is dense, and as aligned as N elements are large, from 4 bytes up to 16.
     __device__ bool vectors() const {
@@ -50,6 +55,7 @@ template <u32 KIND, int N> struct Operand {
 
     // The place, from the base, of an element of n, and how many are left from there to the end of its row.
     __device__ i64 offset(u64 index, u64 n, u64 &left) const {
+        const VerifyOperand &p = read_here(this->p);
         left = n - index;
         if (p.rank == 0) return p.offset + (i64)index;
         i64 at = p.offset;
@@ -79,22 +85,23 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    __device__ void load_vector(i64 index, i64 shift, u32 (&w)[WORDS]) const {
-        const i64 at = index + shift;
-        aligned(p.base + (Decoder<KIND>::LEAST == 4 && decoder.bits == 4 ? at >> 1 : at * (i64)(decoder.bits / 8)), w);
+    __device__ void load_vector(i64 index, u64 place, u32 (&w)[WORDS]) const {
+        const u64 at = beyond(place, index);
+        aligned((const u8 *)(nibbles() ? at / 2 : at), w);
     }
     // N elements of a row, from element `index` on.
-    __device__ void load(i64 index, i64 shift, bool vectors, u32 (&w)[WORDS]) const {
-        if (vectors) load_vector(index, shift, w);
-        else if (p.inner == 1) words(index + shift, w);
-        else strided(index * p.inner + shift, w);
+    __device__ void load(i64 index, u64 place, bool vectors, u32 (&w)[WORDS]) const {
+        const i64 inner = read_here(p).inner;
+        if (vectors) load_vector(index, place, w);
+        else if (inner == 1) words(beyond(place, index), w);
+        else strided((const u8 *)beyond(place, index * inner), inner, w);
     }
     // Words of 4 bytes, two of which are shifted together where they are not aligned to such.
-    __device__ void words(i64 first, u32 (&w)[WORDS]) const {
+    __device__ void words(u64 place, u32 (&w)[WORDS]) const {
         const u32 bits = N * decoder.bits;
-        const u64 place = (u64)p.base * 8 + (u64)(first * (i64)decoder.bits);
-        const u32 *at = (const u32 *)(place / 32 * 4), shift = place % 32;
-        if (p.align >= 4 && bits >= 32) {
+        const u64 bit = place * (nibbles() ? 4 : 8);
+        const u32 *at = (const u32 *)(bit / 32 * 4), shift = bit % 32;
+        if (read_here(p).align >= 4 && bits >= 32) {
 #pragma unroll
             for (u32 i = 0; i < WORDS; i++)
                 if (32 * i < bits) w[i] = at[i];
@@ -111,10 +118,9 @@ template <u32 KIND, int N> struct Operand {
     }
 
     // N elements of a row whose elements are `inner` apart.
-    __device__ void strided(i64 first, u32 (&w)[WORDS]) const {
+    __device__ void strided(const u8 *at, i64 inner, u32 (&w)[WORDS]) const {
         const u32 bits = decoder.bits;
-        const u8 *at = p.base + first * (i64)(bits / 8);
-        const i64 step = p.inner * (i64)(bits / 8);
+        const i64 step = inner * (i64)(bits / 8);
         if constexpr (Decoder<KIND>::MOST >= 64)
             if (bits == 64) {
 #pragma unroll
@@ -162,7 +168,8 @@ template <u32 KIND, int N> struct Operand {
 
     // The bits of the element at a place.
     __device__ u64 element(i64 at) const {
-        if (decoder.bits == 4) return p.base[at >> 1] >> (4 * (at & 1)) & 0xf;
+        const VerifyOperand &p = read_here(this->p);
+        if (nibbles()) return p.base[at >> 1] >> (4 * (at & 1)) & 0xf;
         const u32 size = decoder.bits / 8;
         const u8 *from = p.base + at * size;
         if (p.align >= size) {

@@ -26,16 +26,16 @@ __device__ inline void count(PairCountsShared &s, u32 pairs) {
     }
 }
 
-// A thread's part of a tile. The next words are on their way while pairs are counted: the first turn only loads.
-template <class Pairs> __device__ inline void count_tile(const Pairs &pairs, PairCountsShared &s, u64 tile) {
+// A thread's part of `tiles` tiles. The next words are on their way while pairs are counted: zeros before the first.
+template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles) {
     typename Pairs::Words words(pairs);
-    u64 index = pairs.walk.start(tile);
+    u64 next = pairs.walk.start(tile);
     u32 part = 0;
 #pragma unroll 1
-    for (i32 turn = -1; turn < (i32)pairs.walk.steps; turn++) {
+    for (u32 turn = 0; turn <= pairs.walk.steps * tiles; turn++) {
         const typename Pairs::Words loaded = words;
-        if (turn + 1 < (i32)pairs.walk.steps) pairs.load(index, words), pairs.walk.next(index, part);
-        if (turn < 0) continue;
+        pairs.load(next, words);
+        pairs.walk.next(next, part);
 #pragma unroll
         for (int i = 0; i < Pairs::LOADED / 8; i++) {
             const u32 a = loaded.a[0][i], r = loaded.r[0][i], low = 0x0f0f0f0fu;
@@ -81,8 +81,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     const Pairs pairs(p);
 #pragma unroll 1
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
-#pragma unroll 1
-        for (u32 part = 0; part < 1u << p.run_log; part++) count_tile(pairs, s, (pairs.run_of(first + group) << p.run_log) + part);
+        count_tiles(pairs, s, pairs.run_of(first + group) << p.run_log, 1u << p.run_log);
     __syncthreads();
     // A block reads fewer than 2^32 elements. Threads begin in different banks.
     u32 sum = 0;
@@ -91,7 +90,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     if (sum) atomicAdd(&w.pairs[t], (u64)sum);
     if (!last_block(w.blocks_done, s.last)) return;
     // Zeros stood for what is not there.
-    const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log) - p.n : 0);
+    const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
     if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.a.dtype, t % 16), number<float>(p.r.dtype, t / 16));
     double total[SUMS];

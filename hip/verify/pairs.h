@@ -17,7 +17,20 @@ template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
     for (u32 i = 1; i < E; i++) y = i == at ? x[i] : y;
     return y;
 }
-// Field by field: clang would choose between addresses of structs, and give them some.
+// clang 19 would choose between addresses of doubles, and give them some: not of what an instruction has made. clang 15 does well without.
+#if defined(__AMDGCN__) && __clang_major__ > 15
+template <int E> __device__ inline double pick(const double (&x)[E], u32 at) {
+    double y = x[0];
+#pragma unroll
+    for (u32 i = 1; i < E; i++) {
+        double other = x[i];
+        asm("" : "+v"(other));
+        y = i == at ? other : y;
+    }
+    return y;
+}
+#endif
+// Nor of structs: field by field.
 template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     Whole y = x[0];
 #pragma unroll
@@ -44,10 +57,9 @@ template <int N, int LOADS> struct Walk {
     }
 };
 
-// The rows of both tensors that a thread is in, up to where the first of the two ends; see `Operand::Row`.
+// The rows of both tensors that a thread is in; from `until` on a load leaves the first of the two that ends. See `Operand::Row`.
 struct Rows {
-    u64 end;
-    i64 shift_a, shift_r;
+    u64 until, place_a, place_r;
 };
 
 // N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, or all of several.
@@ -62,13 +74,13 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
     static constexpr bool BYTES = Decoder<A>::LEAST <= 8 || Decoder<R>::LEAST <= 8;
     static_assert(LOADS == 1 || !BYTES, "one load");
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
-    // known at run time need more of.
+    // known at run time, or that differ in width, need more of.
     typedef Pairs<Arith, A, R, LOADED, FROM_LOAD> OneLoad;
 #if defined(__CUDACC__) || defined(__SANITIZE_ADDRESS__) // as tests run it where there is no such GPU
     typedef Pairs All;
     typedef OneLoad Explained;
 #else
-    typedef Pairs<Arith, A, R, LOADED, is_fixed(A) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2> All;
+    typedef Pairs<Arith, A, R, LOADED, (is_fixed(A) && width_of(A) == width_of(R)) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2> All;
     typedef All Explained;
 #endif
     // Whether differences may be so small that their remainders and squares underflow: not between formats of few exponents.
@@ -87,10 +99,10 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
         : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), abreast(p.abreast), abreast_reciprocal(p.abreast_reciprocal), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
-    // Elements that all blocks take, with those that are not there.
-    __device__ u64 taken(u32 run_log) const {
-        const u64 groups = blockDim.x / SUBGROUP;
-        return (runs + groups - 1) / groups * groups << (run_log + walk.size_log);
+    // Elements that all blocks take, with those that are not there and those that a run begins with.
+    __device__ u64 taken(u32 run_log, u32 before_a_run) const {
+        const u64 groups = blockDim.x / SUBGROUP, taken_runs = (runs + groups - 1) / groups * groups;
+        return (taken_runs << (run_log + walk.size_log)) + taken_runs * before_a_run;
     }
 
     // The run that is taken as the `turn`th. Where elements that are neighbours in memory are a row apart, the subgroups of a block take runs of neighbouring rows, so that they
@@ -102,16 +114,17 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
         return first + some > runs ? turn : first + at % SUBGROUPS * abreast + at / SUBGROUPS;
     }
 
-    // What the pairs of all loads are in memory, read in ascending order.
+    // What the pairs of all loads are in memory, read in ascending order; zeros at first.
     struct Words {
-        u32 a[LOADS][Operand<A, LOADED>::WORDS], r[LOADS][Operand<R, LOADED>::WORDS];
+        u32 a[LOADS][Operand<A, LOADED>::WORDS] = {}, r[LOADS][Operand<R, LOADED>::WORDS] = {};
         Rows rows;
         // A dense tensor is one row.
-        __device__ explicit Words(const Pairs &p) : rows{p.dense ? p.n : 0, p.a.p.offset, p.r.p.offset} {}
+        __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.place(p.a.p.offset), p.r.place(p.r.p.offset)} {}
     };
+    static __device__ u64 until(u64 end) { return end >= LOADED ? end - LOADED + 1 : 0; }
     // All lanes of a wavefront, so that they take branches together.
     __device__ void load(u64 index, Words &w) const {
-        const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row + LOADED > w.rows.end);
+        const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row >= w.rows.until);
         for (auto &row : w.a)
             for (u32 &x : row) discard(x);
         for (auto &row : w.r)
@@ -120,8 +133,8 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
         if (vectors && !leaves) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) {
-                a.load_vector(index + k * walk.row, w.rows.shift_a, w.a[k]);
-                r.load_vector(index + k * walk.row, w.rows.shift_r, w.r[k]);
+                a.load_vector(index + k * walk.row, w.rows.place_a, w.a[k]);
+                r.load_vector(index + k * walk.row, w.rows.place_r, w.r[k]);
             }
             return;
         }
@@ -129,16 +142,16 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
         for (int k = 0; k < LOADS; k++) {
             const u64 at = index + k * walk.row;
             if (leaves && at < n) find_rows(at, w.rows);
-            if (at + LOADED <= w.rows.end) {
-                a.load((i64)at, w.rows.shift_a, vectors, w.a[k]);
-                r.load((i64)at, w.rows.shift_r, vectors, w.r[k]);
+            if (at < w.rows.until) {
+                a.load((i64)at, w.rows.place_a, vectors, w.a[k]);
+                r.load((i64)at, w.rows.place_r, vectors, w.r[k]);
             } else load_singly(at, w.a[k], w.r[k]);
         }
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
         const auto row_r = r.row_of(index, n);
-        rows = {row_a.end < row_r.end ? row_a.end : row_r.end, row_a.shift, row_r.shift};
+        rows = {until(row_a.end < row_r.end ? row_a.end : row_r.end), row_a.place, row_r.place};
     }
     // Pairs in more than one row; 0 stands for elements from n on.
     template <int WA, int WR> __device__ void load_singly(u64 index, u32 (&words_a)[WA], u32 (&words_r)[WR]) const {
@@ -202,6 +215,39 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
     __device__ u64 result_bits(u64 index) const { return a.bits_at(index); }
     __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }
 };
+
+// A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences; `end_tile(i)` follows the last of each tile. AHEAD: the
+// next words are on their way while pairs are taken, and zeros are taken before the first. All lanes of a wavefront.
+template <bool AHEAD, class Pairs, class OnNonfinite, class Take, class EndTile>
+__device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+    enum { E = Pairs::E, PARTS = Pairs::PARTS };
+    typename Pairs::Words words(pairs);
+    u64 at = pairs.n, next = pairs.walk.start(tile);
+    u32 part = 0, k = AHEAD ? PARTS - 1 : 0;
+    const auto load = [&] {
+        pairs.load(next, words);
+        at = next;
+        pairs.walk.next(next, part);
+    };
+    const i32 turns = (i32)pairs.walk.steps * PARTS;
+    i32 turn = AHEAD ? -1 : 0;
+#pragma unroll 1
+    for (u32 i = 0; i < tiles; i++, turn = 0) {
+#pragma unroll 1
+        for (; turn < turns; turn++) {
+            typename Pairs::N a[E], r[E];
+            typename Pairs::D d[E];
+            if (!AHEAD && k == 0) load();
+            const u64 index = at + k * E;
+            pairs.take(index, words, a, r, d, on_nonfinite);
+            pairs.next_part(words);
+            if (++k == PARTS) k = 0;
+            if (AHEAD && k == 0) load();
+            take(index, a, r, d);
+        }
+        end_tile(i);
+    }
+}
 
 // Whether a pair that is not finite passes.
 __device__ inline bool nonfinite_passes(const VerifyParams &, Whole, Whole) { return true; }

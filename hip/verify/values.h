@@ -101,63 +101,40 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
     }
 }
 
-// A thread's part of a tile.
-template <class Pairs, bool ALL, bool HISTOGRAMS>
-__device__ inline void add_tile(const VerifyParams &p, const Pairs &pairs, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 tile,
-                                   Values<typename Pairs::Arith> &v, Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
-    enum { E = Pairs::E, PARTS = Pairs::PARTS };
-    typename Pairs::Words words(pairs);
-    typename Pairs::N a[E], r[E];
-    typename Pairs::D d[E];
-    ScaledMaxima<typename Pairs::T, Pairs::TINY> maxima;
-    if (ALL) maxima.read(s.maxima);
-    u64 index = pairs.walk.start(tile);
-    u32 part = 0, k = 0;
-    const i32 turns = (i32)pairs.walk.steps * PARTS;
-    // Where there is much to compute, the next words are on their way meanwhile: the first turn only loads.
-    constexpr bool AHEAD = ALL;
-#pragma unroll 1
-    for (i32 turn = AHEAD ? -1 : 0; turn < turns; turn++) {
-        if (!AHEAD && k == 0) pairs.load(index, words);
-        if (turn >= 0) {
-            pairs.take(index + k * E, words, a, r, d, [&](typename Pairs::N x, typename Pairs::N y) { add_nonfinite(s.classes, v, x, y); });
-            pairs.next_part(words);
-            if (++k == PARTS) k = 0, pairs.walk.next(index, part);
-        }
-        if (AHEAD && k == 0 && turn + 1 < turns) pairs.load(index, words);
-        if (turn < 0) continue;
-        add<Pairs, ALL>(p, s, rule, a, r, d, v, maxima, histograms, sums);
-    }
-}
-
 // The sums of a tile in f64, where f32 has no range for its squares: all is read again for each. Returns sum s in lane 8 s.
 template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u64 tile) {
     enum { E = Pairs::E };
+    typedef typename Pairs::N N;
+    typedef typename Pairs::D D;
     double total = 0;
 #pragma unroll 1
     for (u32 sum = 0; sum < SUMS; sum++) {
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
-        u64 index = pairs.walk.start(tile);
-        u32 part = 0;
-#pragma unroll 1
-        for (u32 step = 0; step < pairs.walk.steps; step++, pairs.walk.next(index, part)) {
-            typename Pairs::Words words(pairs);
-            pairs.load(index, words);
-#pragma unroll 1
-            for (u32 k = 0; k < Pairs::PARTS; k++) {
-                typename Pairs::N a[E], r[E];
-                typename Pairs::D d[E];
-                pairs.take(index + k * E, words, a, r, d, [](typename Pairs::N, typename Pairs::N) {});
-                pairs.next_part(words);
+        const auto take = [&](u64, const N (&)[E], const N (&r)[E], const D (&d)[E]) {
 #pragma unroll
-                for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
-            }
-        }
+            for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
+        };
+        for_pairs<false>(pairs, tile, 1, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
     return total;
+}
+
+// Sum s of a tile in lane 8 s.
+template <class Pairs> __device__ inline double tile_sums(const Pairs &pairs, u64 tile, const Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+    const double x = sums.join();
+    // Where f32 may have no range for the squares.
+    if constexpr (sizeof(typename Pairs::T) == 4 && Pairs::TINY) {
+        // The other subgroup of a wavefront has a tile of its own, whose sums stay as they are.
+        const bool wide = subgroup_votes(!sums.precise());
+        if (wavefront_any(wide)) {
+            const double y = wide_sums(pairs, tile);
+            return wide ? y : x;
+        }
+    }
+    return x;
 }
 
 // Adds what a block has found to the workspace.
@@ -207,6 +184,9 @@ __device__ inline void write_values(const VerifyParams &p, u64 zeros, const doub
 
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
     typedef typename Pairs::T T;
+    typedef typename Pairs::N N;
+    typedef typename Pairs::D D;
+    enum { E = Pairs::E };
     __shared__ ValuesShared<T> s;
     __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
@@ -219,33 +199,28 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     v.clear();
     // All lanes of a wavefront make every step: zeros stand for what lies beyond the end.
 #pragma unroll 1
-    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
-#pragma unroll 1
-        for (u32 part = 0; part < 1u << p.run_log; part++) {
-            const u64 run = pairs.run_of(first + group);
-            const u64 tile = (run << p.run_log) + part;
-            Sums<T, Pairs::ACCUMULATORS> sums;
-            sums.clear();
-            add_tile<Pairs, ALL, HISTOGRAMS>(p, pairs, s, rule, tile, v, histograms, sums);
-            double x = 0;
+    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
+        const u64 run = pairs.run_of(first + group);
+        ScaledMaxima<T, Pairs::TINY> maxima;
+        Sums<T, Pairs::ACCUMULATORS> sums;
+        sums.clear();
+        if (ALL) maxima.read(s.maxima);
+        const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
+        const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E]) { add<Pairs, ALL>(p, s, rule, a, r, d, v, maxima, histograms, sums); };
+        const auto end_tile = [&](u32 i) {
             if constexpr (ALL) {
-                x = sums.join();
-                // Where f32 may have no range for the squares.
-                if constexpr (sizeof(T) == 4 && Pairs::TINY) {
-                    // The other subgroup of a wavefront has a tile of its own, whose sums stay as they are.
-                    const bool wide = subgroup_votes(!sums.precise());
-                    if (wavefront_any(wide)) {
-                        const double y = wide_sums(pairs, tile);
-                        x = wide ? y : x;
-                    }
-                }
+                const double x = tile_sums(pairs, (run << p.run_log) + i, sums);
+                if (run < pairs.runs) s.trees[group].add(i, p.run_log, x, p.partials + run * SUMS);
+                sums.clear(), maxima.read(s.maxima);
             }
-            v.carry();
-            if (ALL && run < pairs.runs) s.trees[group].add(part, p.run_log, x, p.partials + run * SUMS);
-        }
+        };
+        // Where there is much to compute, words are loaded ahead.
+        for_pairs<ALL>(pairs, run << p.run_log, 1u << p.run_log, nonfinite, take, end_tile);
+        v.carry();
+    }
     publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, p.nonfinite_equal != 0);
     if (!last_block(p.workspace->blocks_done, s.last)) return;
     double total[SUMS] = {};
     if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);
-    write_values(p, ALL ? pairs.taken(p.run_log) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);
+    write_values(p, ALL ? pairs.taken(p.run_log, SUBGROUP * E) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);
 }

@@ -53,7 +53,7 @@ impl Pair {
             32 => (4, 4),
             8 if self.fixed => (16, 8),
             4 => (32, 32),
-            _ if self.fixed || many => (8, 8),
+            _ if many || (self.fixed && self.bits[0] == self.bits[1]) => (8, 8),
             _ => (8, 4),
         }
     }
@@ -141,7 +141,7 @@ AMD's targets anew and compares.
 
 A cell is `instructions / registers / KB`: instructions that a lane issues for an element on the shortest way around the loop for dense tensors (vector instructions
 on AMD's targets, all on NVIDIA's), vector registers, and all of the kernel's code. Kernels for widths take the format of that width with the shortest way.
-`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, counts of 8 bits with others on sm_90.
+`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, 8 bits with others on sm_90.
 
 The budget of an element is what the chip issues while its memory delivers the bytes of one pair:
 

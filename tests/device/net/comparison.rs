@@ -9,7 +9,7 @@ use crate::target::Target;
 use anyhow::Result;
 
 tests! {
-    StandIn: last_tile_dropped, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
+    StandIn: last_tile_dropped, zeros_before_a_run_counted, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
 }
@@ -25,6 +25,10 @@ const ENQUEUED: &str = "async_verify::reports";
 fn last_tile_dropped(target: &Target) -> Result<()> {
     let (from, to) = ("tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log)", "tiles(p.n >> walk.size_log)");
     Mutant { file: "verify/pairs.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn zeros_before_a_run_counted(target: &Target) -> Result<()> {
+    Mutant { file: "verify/pairs.h", from: " + taken_runs * before_a_run", to: "", trials: NUMBERS }.check(target)
 }
 
 fn second_row_loaded_from_the_first(target: &Target) -> Result<()> {
