@@ -11,10 +11,11 @@ use hipverify::fill::{FillSpec, fill};
 use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduce_max, gpu_verify_with};
 
 tests! {
-    Gpus: every_pair_of_formats, formats_of_4_bits, every_format_at_every_boundary, bytes_by_many_tolerances, kinds_of_data_by_several_tolerances,
+    Gpus: every_pair_of_formats, formats_of_4_bits, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
         sums_without_range_beside_others,
         padded_transposed_and_reversed_layouts, rows_of_every_format;
+    Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
 }
 

@@ -17,6 +17,8 @@ pub struct Test {
 pub enum On {
     /// GPUs. It compares them with the host.
     Gpus,
+    /// Of the stand-in's GPUs the one whose wavefronts have 64 lanes, for what the size of a wavefront has no part in and takes the stand-in long.
+    Sweeps,
     /// GPUs for which kernels can be compiled at run time: not those of NVIDIA.
     Compiling,
     /// NVIDIA's GPUs, for which nothing is compiled at run time: code objects are made by nvcc.
@@ -31,6 +33,10 @@ pub enum On {
     RealGpus,
     /// The stand-in's GPUs that are kept for kernels that are broken on purpose.
     StandIn,
+    /// The one of them whose wavefronts have 64 lanes.
+    StandIn64,
+    /// The one of them whose wavefronts have 32 lanes.
+    StandIn32,
     /// The same, in a run whose kernels AddressSanitizer checks. It is all of the [`StandIn`](On::StandIn)'s in such a run: what others find has other words.
     AddressSanitizer,
     /// As [`MatrixCores`](On::MatrixCores), of the stand-in only.

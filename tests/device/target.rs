@@ -60,6 +60,7 @@ impl Target {
     pub fn runs(&self, on: On) -> bool {
         match on {
             On::Gpus => self.is_gpu() && self.first,
+            On::Sweeps => self.runs(On::Gpus) && (!self.standin || self.device.wavefront() == 64),
             On::Compiling => self.runs(On::Gpus) && self.device.kind() == DeviceKind::Amd,
             On::Nvidia => self.device.kind() == DeviceKind::Nvidia,
             On::All => self.first,
@@ -67,6 +68,8 @@ impl Target {
             On::NoMatrixCores => self.first && self.matrix_cores().is_none(),
             On::RealGpus => self.is_gpu() && !self.standin,
             On::StandIn => self.repeated && !self.sanitized,
+            On::StandIn64 => self.runs(On::StandIn) && self.device.wavefront() == 64,
+            On::StandIn32 => self.runs(On::StandIn) && self.device.wavefront() == 32,
             On::AddressSanitizer => self.repeated && self.sanitized,
             On::StandInMatrixCores => self.standin && !self.sanitized && self.runs(On::MatrixCores),
             On::Host => !self.is_gpu(),

@@ -1,7 +1,7 @@
 //! The comparison's kernels, broken in one place; [`mutants`](super::mutants) says how.
 //!
 //! Every file that includes what is broken is compiled when it is first used. A trial ends with the first comparison that differs, so that those
-//! are named whose first one shows it: most need one file.
+//! are named whose first one shows it: most need one file. What the size of a wavefront has no part in is broken at one of them.
 
 use super::mutants::Mutant;
 use crate::suite::tests;
@@ -9,9 +9,10 @@ use crate::target::Target;
 use anyhow::Result;
 
 tests! {
-    StandIn: last_tile_dropped, zeros_before_a_run_counted, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
-        tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, shuffles_of_64_lanes, index_of_the_worst_is_the_next,
+    StandIn64: last_tile_dropped, zeros_before_a_run_counted, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
+        tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
+    StandIn32: shuffles_of_64_lanes;
 }
 
 /// Begin with two tensors of f64: of numbers of one size, of which each counts in every sum; and half of any bit patterns, NaN among them.
@@ -79,7 +80,7 @@ fn pairs_of_nan_and_number_called_same(target: &Target) -> Result<()> {
 /// Both halves of a wavefront of 64 are told apart as lanes of one subgroup.
 fn lanes_of_the_wavefront(target: &Target) -> Result<()> {
     let (from, to) = ("threadIdx.x % SUBGROUP; }", "threadIdx.x % warpSize; }");
-    Mutant { file: "warp.h", from, to, trials: NUMBERS }.check_at(64, target)
+    Mutant { file: "warp.h", from, to, trials: NUMBERS }.check(target)
 }
 
 /// On wavefronts of 32 there is no such lane.
@@ -88,7 +89,7 @@ fn shuffles_of_64_lanes(target: &Target) -> Result<()> {
         "step = 4; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP)",
         "step = 4; step > 0; step /= 2) x += __shfl_xor(x, step, 64)",
     );
-    Mutant { file: "verify/sums.h", from, to, trials: NUMBERS }.check_at(32, target)
+    Mutant { file: "verify/sums.h", from, to, trials: NUMBERS }.check(target)
 }
 
 fn index_of_the_worst_is_the_next(target: &Target) -> Result<()> {

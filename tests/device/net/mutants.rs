@@ -23,11 +23,6 @@ pub(super) struct Mutant {
 }
 
 impl Mutant {
-    /// For what goes wrong at one wavefront size only.
-    pub(super) fn check_at(&self, wavefront: usize, target: &Target) -> Result<()> {
-        if target.device.wavefront() == wavefront { self.check(target) } else { Ok(()) }
-    }
-
     pub(super) fn check(&self, target: &Target) -> Result<()> {
         let wavefront = target.device.wavefront();
         let program = std::env::current_exe().context("the name of this program")?;
