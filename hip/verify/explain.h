@@ -40,7 +40,9 @@ template <typename T> struct Search {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
             const double m = p.workspace->values.maxima[RELATIVE + k];
-            const typename Real<T>::Bits pattern = ScaledMaxima<T>::pattern(by_binade(rule, k, m));
+            typename Real<T>::Bits least;
+            const typename Real<T>::Bits pattern = ScaledMaxima<T>::pattern(rule, k, by_binade(rule, k, m), least);
+            if (k == EPSILON - RELATIVE) maxima.least = least;
             if (m > 0) maxima.set(k, pattern > 0 ? pattern - 1 : 0);
             else found(RELATIVE + k);
         }

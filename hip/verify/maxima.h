@@ -14,6 +14,7 @@ enum { QUOTIENTS = MAXIMA - RELATIVE };
 template <typename T> struct SharedMaxima {
     typedef typename Real<T>::Bits Bits;
     alignas(16) Bits maximum[QUOTIENTS], half[QUOTIENTS];
+    Bits least; // see `ScaledMaxima::least`
     // 0 where half of the distance would underflow: a test that is positive more often. Nothing is beyond an infinite maximum anyway.
     static __device__ Bits half_of(Bits maximum) {
         const Bits exponent = maximum & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
@@ -32,11 +33,16 @@ template <typename T> struct AnyNegative {
 template <typename T, bool TINY = true> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
     T maximum[QUOTIENTS], half[QUOTIENTS];
-    __device__ void read(const SharedMaxima<T> &s) {
+    // The least binade that the epsilon difference is tested by. Where references are about zero and results are not, a scaled maximum overflows. It is CAP then, and CAP x `least` is the largest difference from such a
+    // reference: exactly what others like it have to exceed, and no more than what those of other binades have to.
+    Bits least;
+    static constexpr Bits CAP = (Bits)(2 * Real<T>::BIAS) * Real<T>::UNIT; // 2^BIAS
+    __device__ void read(const SharedMaxima<T> &s, const Rule<T> &rule) {
         // Other threads update them.
         compiler_barrier();
 #pragma unroll
         for (int k = 0; k < QUOTIENTS; k++) maximum[k] = Real<T>::of(s.maximum[k]), half[k] = Real<T>::of(s.half[k]);
+        least = TINY && s.least > rule.lowest ? s.least : rule.lowest;
     }
     __device__ void set(int k, Bits pattern) { maximum[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedMaxima<T>::half_of(pattern)); }
     static __device__ T scale() { return TINY ? Real<T>::scale_up() : (T)1; }
@@ -48,6 +54,14 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
         const T t = (T)scaled;
         return bits_of(t) - ((double)t > scaled);
     }
+    // That of metric k, with the least binade that goes with it.
+    __device__ static Bits pattern(const Rule<T> &rule, u32 k, double x, Bits &least) {
+        const Bits scaled = pattern(x);
+        least = rule.lowest;
+        if (!TINY || k != EPSILON - RELATIVE || scaled < CAP || scaled == Real<T>::EXPONENT) return scaled;
+        least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)scale() * pow2(-Real<T>::BIAS))));
+        return CAP;
+    }
     // Tests an element against all maxima. The sign of the reference is ignored. WIDER: see `Rule::binade`.
     template <bool WIDER = true> __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
         const T m = Real<T>::abs(reference), scaled = -d * scale();
@@ -56,7 +70,7 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
         const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
         if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
         beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
-        beyond.add(maximum[EPSILON - RELATIVE], rule.template binade<WIDER>(reference), scaled);
+        beyond.add(maximum[EPSILON - RELATIVE], rule.template binade_from<WIDER>(TINY ? least : rule.lowest, reference), scaled);
     }
 };
 
@@ -98,7 +112,9 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const S
     if (lane < QUOTIENTS) {
         // What other blocks have found comes back, so that each checks some elements only.
         const u64 before = atomicMax(&workspace[RELATIVE + lane], mine);
-        const typename Real<T>::Bits scaled = ScaledMaxima<T, TINY>::pattern(by_binade(rule, lane, f64_of(before > mine ? before : mine)));
+        typename Real<T>::Bits least;
+        const typename Real<T>::Bits scaled = ScaledMaxima<T, TINY>::pattern(rule, lane, by_binade(rule, lane, f64_of(before > mine ? before : mine)), least);
+        atomicMax(&s.least, least);
         atomicMax(&s.maximum[lane], scaled);
         atomicMax(&s.half[lane], SharedMaxima<T>::half_of(scaled));
     }

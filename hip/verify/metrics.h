@@ -91,9 +91,11 @@ template <typename T> struct Rule {
             for (int i = 0; i < E; i++) bound[i] = Real<T>::smaller(bound[i], Real<T>::max());
     }
     // 2^e, e the exponent of m held within the result's format; a sign is ignored. WIDER: the reference may be above its binades.
-    template <bool WIDER = true> __device__ T binade(T m) const {
+    template <bool WIDER = true> __device__ T binade(T m) const { return binade_from<WIDER>(lowest, m); }
+    // At least `least`, a pattern, which is no binade of the format if it is above `lowest`.
+    template <bool WIDER = true> __device__ T binade_from(Bits least, T m) const {
         Bits x = bits_of(m) & Real<T>::EXPONENT;
-        x = x < lowest ? lowest : x;
+        x = x < least ? least : x;
         return Real<T>::of(WIDER && x > highest ? highest : x);
     }
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.

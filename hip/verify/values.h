@@ -81,7 +81,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
     }
     if constexpr (ALL) {
         // Histograms need the registers.
-        if (HISTOGRAMS) maxima.read(s.maxima);
+        if (HISTOGRAMS) maxima.read(s.maxima, rule);
         AnyNegative<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
@@ -95,7 +95,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         v.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
             update_maxima(p.workspace->maxima, s.maxima, maxima, rule, a, r);
-            maxima.read(s.maxima);
+            maxima.read(s.maxima, rule);
         }
         histograms.add(rule, d, m, bound);
     }
@@ -204,14 +204,14 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         ScaledMaxima<T, Pairs::TINY> maxima;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
-        if (ALL) maxima.read(s.maxima);
+        if (ALL) maxima.read(s.maxima, rule);
         const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
         const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E]) { add<Pairs, ALL>(p, s, rule, a, r, d, v, maxima, histograms, sums); };
         const auto end_tile = [&](u32 i) {
             if constexpr (ALL) {
                 const double x = tile_sums(pairs, (run << p.run_log) + i, sums);
                 if (run < pairs.runs) s.trees[group].add(i, p.run_log, x, p.partials + run * SUMS);
-                sums.clear(), maxima.read(s.maxima);
+                sums.clear(), maxima.read(s.maxima, rule);
             }
         };
         // Where there is much to compute, words are loaded ahead.

@@ -185,7 +185,7 @@ fn bytes_by_many_tolerances(target: &Target) -> Result<()> {
 }
 
 /// Kinds of data as kernels have them, and what is hard about each.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("unrelated", "every element differs"),
     ("rounded otherwise", "small differences everywhere"),
     ("noise", "differences of one size, whatever the number"),
@@ -193,6 +193,7 @@ const KINDS: [(&str, &str); 9] = [
     ("two steps at most", "many ties"),
     ("halfway", "references halfway between two numbers of the result's format, which are rounded to the even one"),
     ("zeros", "all relative differences tie"),
+    ("zero references", "epsilon differences to zero, by the least binade, are beyond what is held of a maximum"),
     ("little", "the least numbers that the result's format has"),
     ("extreme", "one element in a hundred far away"),
 ];
@@ -213,6 +214,7 @@ fn element(kind: &str, [da, dr]: [DType; 2], rng: &mut Lcg) -> [u64; 2] {
             [y, (da.decode(below) + da.decode(next_up(da, below))) / 2.0]
         }
         "zeros" => [0.0, y],
+        "zero references" => [x, if rng.one_in(2) { 0.0 } else { y }],
         "little" => [x * 40.0 * least, y * 40.0 * least],
         "extreme" => [if x > 0.98 * scale { -scale * y.signum() } else { y }, y],
         other => unreachable!("{other}"),
@@ -271,6 +273,9 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
     for dtypes in [
         [DType::I16, DType::F32],
         [DType::I16, DType::I8],
+        [DType::F16, DType::Bf16],
+        [DType::F32, DType::Tf32],
+        [DType::F8E4M3Fnuz, DType::F8E4M3Fnuz],
         [DType::F32, DType::F16],
         [DType::F32, DType::F8E4M3],
         [DType::F8E4M3, DType::F16],
