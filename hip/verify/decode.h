@@ -74,7 +74,7 @@ template <u32 DTYPE> __device__ inline Two convert(u32 word, bool upper) {
     else asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(bytes));
     return {f16_to_f32(halves & 0xffff), f16_to_f32(halves >> 16)};
 }
-#elif defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__)
+#elif defined(__AMDGCN__) && (defined(__gfx940__) || defined(__gfx941__) || defined(__gfx942__))
 constexpr u32 CONVERTED_E4M3 = F8E4M3FNUZ, CONVERTED_E5M2 = F8E5M2FNUZ;
 template <u32 DTYPE> __device__ inline Two convert(u32 word, bool upper) {
     // The half of the word is part of the instruction.
