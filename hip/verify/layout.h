@@ -23,9 +23,9 @@ template <u32 KIND, int N> struct Operand {
     Decoder<KIND> decoder;
     __device__ explicit Operand(const VerifyOperand &p_) : p(p_), decoder(p_.dtype) {}
 
-    // A row: element i lies at `place` + i x `inner` elements, and N elements that end at `end` or before are loaded at once. A place is an address, of 4-bit elements two for a byte.
+    // A row: element i lies i x `inner` elements from `address`, and N elements that end at `end` or before are loaded at once. Addresses of 4-bit elements count halves of a byte.
     struct Row {
-        u64 end, place;
+        u64 end, address;
     };
     // That of an element of n.
     __device__ Row row_of(u64 index, u64 n) const {
@@ -34,18 +34,18 @@ template <u32 KIND, int N> struct Operand {
         u64 left;
         const i64 shift = offset(index, n, left) - (i64)index * p.inner;
         const u64 end = index + left;
-        if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, place(shift)};
-        if (vectors()) return {end, place(shift)};
+        if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address_of(shift)};
+        if (vectors()) return {end, address_of(shift)};
         // Words: one more than the elements take.
         const u32 log = __ffs((int)bits) - 1;
         const i64 safe = ((p.end - p.base) * 8 >> log) - (64 >> log) - shift;
-        return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, place(shift)};
+        return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, address_of(shift)};
     }
 
     __device__ bool nibbles() const { return Decoder<KIND>::LEAST == 4 && decoder.bits == 4; }
-    // What lies `elements` from a place, or from the base.
-    __device__ u64 beyond(u64 place, i64 elements) const { return place + (u64)(nibbles() ? elements : elements * (i64)(decoder.bits / 8)); }
-    __device__ u64 place(i64 elements) const { return beyond(nibbles() ? 2 * (u64)p.base : (u64)p.base, elements); }
+    // The address of what lies `elements` from an address, or from the base.
+    __device__ u64 advanced(u64 address, i64 elements) const { return address + (u64)(nibbles() ? elements : elements * (i64)(decoder.bits / 8)); }
+    __device__ u64 address_of(i64 elements) const { return advanced(nibbles() ? 2 * (u64)p.base : (u64)p.base, elements); }
 
     // Whether every row is dense, and as aligned as N elements are large, from 4 bytes up to 16.
     __device__ bool vectors() const {
@@ -53,7 +53,7 @@ template <u32 KIND, int N> struct Operand {
         return p.inner == 1 && bytes >= 4 && p.align >= (bytes < 16 ? bytes : 16);
     }
 
-    // The place, from the base, of an element of n, and how many are left from there to the end of its row.
+    // How many elements from the base an element of n lies, and how many are left from there to the end of its row.
     __device__ i64 offset(u64 index, u64 n, u64 &left) const {
         const VerifyOperand &p = read_here(this->p);
         left = n - index;
@@ -85,21 +85,21 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    __device__ void load_vector(i64 index, u64 place, u32 (&w)[WORDS]) const {
-        const u64 at = beyond(place, index);
+    __device__ void load_vector(i64 index, u64 address, u32 (&w)[WORDS]) const {
+        const u64 at = advanced(address, index);
         aligned((const u8 *)(nibbles() ? at / 2 : at), w);
     }
     // N elements of a row, from element `index` on.
-    __device__ void load(i64 index, u64 place, bool vectors, u32 (&w)[WORDS]) const {
+    __device__ void load(i64 index, u64 address, bool vectors, u32 (&w)[WORDS]) const {
         const i64 inner = read_here(p).inner;
-        if (vectors) load_vector(index, place, w);
-        else if (inner == 1) words(beyond(place, index), w);
-        else strided((const u8 *)beyond(place, index * inner), inner, w);
+        if (vectors) load_vector(index, address, w);
+        else if (inner == 1) words(advanced(address, index), w);
+        else strided((const u8 *)advanced(address, index * inner), inner, w);
     }
     // Words of 4 bytes, two of which are shifted together where they are not aligned to such.
-    __device__ void words(u64 place, u32 (&w)[WORDS]) const {
+    __device__ void words(u64 address, u32 (&w)[WORDS]) const {
         const u32 bits = N * decoder.bits;
-        const u64 bit = place * (nibbles() ? 4 : 8);
+        const u64 bit = address * (nibbles() ? 4 : 8);
         const u32 *at = (const u32 *)(bit / 32 * 4), shift = bit % 32;
         if (read_here(p).align >= 4 && bits >= 32) {
 #pragma unroll

@@ -59,7 +59,7 @@ template <int N, int LOADS> struct Walk {
 
 // The rows of both tensors that a thread is in; from `until` on a load leaves the first of the two that ends. See `Operand::Row`.
 struct Rows {
-    u64 until, place_a, place_r;
+    u64 until, address_a, address_r;
 };
 
 // N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, or all of several.
@@ -119,7 +119,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
         u32 a[LOADS][Operand<A, LOADED>::WORDS] = {}, r[LOADS][Operand<R, LOADED>::WORDS] = {};
         Rows rows;
         // A dense tensor is one row.
-        __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.place(p.a.p.offset), p.r.place(p.r.p.offset)} {}
+        __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.address_of(p.a.p.offset), p.r.address_of(p.r.p.offset)} {}
     };
     static __device__ u64 until(u64 end) { return end >= LOADED ? end - LOADED + 1 : 0; }
     // All lanes of a wavefront, so that they take branches together.
@@ -133,8 +133,8 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
         if (vectors && !leaves) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) {
-                a.load_vector(index + k * walk.row, w.rows.place_a, w.a[k]);
-                r.load_vector(index + k * walk.row, w.rows.place_r, w.r[k]);
+                a.load_vector(index + k * walk.row, w.rows.address_a, w.a[k]);
+                r.load_vector(index + k * walk.row, w.rows.address_r, w.r[k]);
             }
             return;
         }
@@ -143,15 +143,15 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
             const u64 at = index + k * walk.row;
             if (leaves && at < n) find_rows(at, w.rows);
             if (at < w.rows.until) {
-                a.load((i64)at, w.rows.place_a, vectors, w.a[k]);
-                r.load((i64)at, w.rows.place_r, vectors, w.r[k]);
+                a.load((i64)at, w.rows.address_a, vectors, w.a[k]);
+                r.load((i64)at, w.rows.address_r, vectors, w.r[k]);
             } else load_singly(at, w.a[k], w.r[k]);
         }
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
         const auto row_r = r.row_of(index, n);
-        rows = {until(row_a.end < row_r.end ? row_a.end : row_r.end), row_a.place, row_r.place};
+        rows = {until(row_a.end < row_r.end ? row_a.end : row_r.end), row_a.address, row_r.address};
     }
     // Pairs in more than one row; 0 stands for elements from n on.
     template <int WA, int WR> __device__ void load_singly(u64 index, u32 (&words_a)[WA], u32 (&words_r)[WR]) const {

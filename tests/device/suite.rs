@@ -17,7 +17,7 @@ pub struct Test {
 pub enum On {
     /// GPUs. It compares them with the host.
     Gpus,
-    /// Of the stand-in's GPUs the one whose wavefronts have 64 lanes, for what the size of a wavefront has no part in and takes the stand-in long.
+    /// GPUs, of the stand-in's only the one whose wavefronts have 64 lanes: the size of a wavefront has no part in it, and it takes the stand-in long.
     Sweeps,
     /// GPUs for which kernels can be compiled at run time: not those of NVIDIA.
     Compiling,

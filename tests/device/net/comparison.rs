@@ -9,7 +9,7 @@ use crate::target::Target;
 use anyhow::Result;
 
 tests! {
-    StandIn64: last_tile_dropped, zeros_before_a_run_counted, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
+    StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         tiles_of_rows_skipped, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
     StandIn32: shuffles_of_64_lanes;
@@ -30,6 +30,11 @@ fn last_tile_dropped(target: &Target) -> Result<()> {
 
 fn zeros_before_a_run_counted(target: &Target) -> Result<()> {
     Mutant { file: "verify/pairs.h", from: " + taken_runs * before_a_run", to: "", trials: NUMBERS }.check(target)
+}
+
+/// Differences from references of zero have to be twice the largest to be checked.
+fn least_binade_raised_too_far(target: &Target) -> Result<()> {
+    Mutant { file: "verify/maxima.h", from: "pow2(-Real<T>::BIAS)", to: "pow2(1 - Real<T>::BIAS)", trials: NUMBERS }.check(target)
 }
 
 fn second_row_loaded_from_the_first(target: &Target) -> Result<()> {
