@@ -415,7 +415,7 @@ struct VerifyParams {
     VerifyOperand a; // the result
     VerifyOperand r; // the reference
     u64 n;           // elements
-    u64 abreast;     // tiles of a row that subgroups of a block take with those of the next rows; 0: in their order
+    u64 abreast;     // runs of a row that subgroups of a block take with those of the next rows; 0: in their order
     u64 abreast_reciprocal; // 2^64 over 8 times that, rounded up
     double rtol;
     double atol;
@@ -432,7 +432,7 @@ struct VerifyParams {
     u32 listed;    // mismatches to list
     u32 run_log; // a subgroup takes 2^run_log tiles in a row, up to 16
     u32 by_binade; // whether rtol multiplies the binade of |r| in the result's format, and not |r|
-    u32 unused;
+    u32 columns;   // whether the result (1), the reference (2) or both are loaded by windows of eight rows, see verify/layout.h: `abreast` runs are a row then
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]

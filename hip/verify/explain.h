@@ -210,7 +210,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         p.mismatches[tile] = all;
         if (all) atomicMax(&p.workspace->first_tile, ~tile);
     };
-    for_pairs<false>(pairs, run << p.run_log, 1u << p.run_log, [&](N x, N y) { mismatches += !nonfinite_passes(p, x, y); }, take, end_tile);
+    for_pairs<false, false>(pairs, run << p.run_log, 1u << p.run_log, [&](N x, N y) { mismatches += !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
@@ -281,7 +281,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     __shared__ ExplainShared s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __syncthreads();
-    const Pairs pairs(p);
+    const Pairs pairs(p, nullptr);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Search<T> search(p, rule);

@@ -34,7 +34,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
 #pragma unroll 1
     for (u32 turn = 0; turn <= pairs.walk.steps * tiles; turn++) {
         const typename Pairs::Words loaded = words;
-        pairs.load(next, words);
+        pairs.template load<false>(next, words);
         pairs.walk.next(next, part);
 #pragma unroll
         for (int i = 0; i < Pairs::LOADED / 8; i++) {
@@ -78,7 +78,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     VerifyWorkspace &w = *p.workspace;
     for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += blockDim.x) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
     __syncthreads();
-    const Pairs pairs(p);
+    const Pairs pairs(p, nullptr);
 #pragma unroll 1
     for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
         count_tiles(pairs, s, pairs.run_of(first + group) << p.run_log, 1u << p.run_log);

@@ -44,23 +44,29 @@ struct Launch {
     explain: Loaded<VerifyParams>,
     grid: u32,
     explain_grid: u32,
-    /// Elements of a tile.
-    tile: usize,
     tiles: usize,
     /// A subgroup takes `1 << run_log` tiles in a row.
     run_log: u32,
-    /// Tiles of a row that are taken beside those of the next rows, if not 0: one at a time then.
+    /// Runs of a row that are taken beside those of the next rows, if not 0.
     abreast: u64,
+    /// Which of both are loaded by windows of eight rows: `VerifyParams::columns`.
+    columns: u32,
 }
 
 impl Launch {
     fn for_question(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
         let Question { result, reference, first_pass, params } = question;
-        // The kernels for common pairs do not expect that a bound overflows.
-        let mut launch = Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), params.clamp == 0, *first_pass)?;
-        launch.abreast = [result, reference].into_iter().find_map(|t| tiles_of_a_row(t, launch.tile).transpose()).transpose()?.unwrap_or(0);
+        let (dtypes, elements) = ([result.dtype(), reference.dtype()], result.elements());
+        let tile = tile(dtypes);
+        let abreast = [result, reference].into_iter().find_map(|t| tiles_of_a_row(t, tile).transpose()).transpose()?.unwrap_or(0);
+        let columns = if abreast > 0 { columns([result, reference], tile as u64, abreast)? } else { 0 };
+        // The kernels for common pairs do not expect that a bound overflows, and have no windows.
+        let mut launch = Launch::of(gpu, dtypes, elements, params.clamp == 0 && columns == 0, *first_pass)?;
+        (launch.abreast, launch.columns) = (abreast, columns);
         if launch.abreast > 0 {
-            launch.run_log = 0;
+            // Runs of a row that is a whole number of tiles may have several.
+            launch.run_log = if launch.columns == 0 { 0 } else { launch.run_log.min(launch.abreast.trailing_zeros()) };
+            launch.abreast >>= launch.run_log;
         }
         Ok(launch)
     }
@@ -73,9 +79,7 @@ impl Launch {
         };
         let values = load(names::values(dtypes, first_pass, common))?;
         let explain = load(names::explanation(dtypes))?;
-        let vector = 128 / dtypes[0].bits().min(dtypes[1].bits());
-        let tile = (TILE_ROWS * TILE_LANES) as usize * vector;
-        let tiles = elements.div_ceil(tile);
+        let tiles = elements.div_ceil(tile(dtypes));
         let run_log = run_log(tiles, (values.grid_for(u64::MAX) * BLOCK / TILE_LANES) as usize);
         let threads = tiles.div_ceil(1 << run_log) as u64 * SUBGROUP;
         Ok(Launch {
@@ -83,10 +87,10 @@ impl Launch {
             explain_grid: explain.grid_for(threads),
             values,
             explain,
-            tile,
             tiles,
             run_log,
             abreast: 0,
+            columns: 0,
         })
     }
 
@@ -96,6 +100,11 @@ impl Launch {
         let most = self.explain.grid_for(u64::MAX) as usize;
         [self.tiles * SUMS as usize * size_of::<f64>(), self.tiles * size_of::<u32>(), most * size_of::<VerifyFarthest>()]
     }
+}
+
+/// Elements of a tile.
+fn tile(dtypes: [DType; 2]) -> usize {
+    (TILE_ROWS * TILE_LANES) as usize * (128 / dtypes[0].bits().min(dtypes[1].bits()))
 }
 
 /// How many tiles a subgroup takes in a row, as a power of two: as many as leave no more than a tenth of the subgroups idle. Long runs
@@ -114,6 +123,33 @@ fn tiles_of_a_row(tensor: &TensorRef<'_>, tile: usize) -> Result<Option<u64>> {
     let inner = (rank as usize).checked_sub(1).filter(|&i| strides[i] != 1);
     let tiles = inner.map_or(0, |i| (extents[i] + tile as u64 / 2) / tile as u64);
     Ok((tiles > 0).then_some(tiles))
+}
+
+/// Rows of a window of hip/verify/layout.h.
+const WINDOW_ROWS: u64 = 8;
+
+/// Which of result (1) and reference (2) go by windows: rows are `abreast` whole tiles, neighbours down a column are neighbours in memory, and eight
+/// of them are aligned to as many bytes, at most 16.
+fn columns(pair: [&TensorRef<'_>; 2], tile: u64, abreast: u64) -> Result<u32> {
+    let mut columns = 0;
+    for (tensor, bit) in pair.into_iter().zip([1, 2]) {
+        let Merged { rank, extents, strides } = Merged::of(tensor.layout())?;
+        let Some(inner) = (rank as usize).checked_sub(1) else { continue };
+        // The other tensor may have shorter rows; a tile lies in one.
+        if !extents[inner].is_multiple_of(tile) {
+            return Ok(0);
+        }
+        let bits = tensor.dtype().bits() as u64;
+        let column = inner.checked_sub(1).filter(|&i| strides[i] == 1 && extents[i].is_multiple_of(WINDOW_ROWS));
+        let Some(column) = column.filter(|_| bits >= 8 && strides[inner] != 1 && extents[inner] == abreast * tile) else { continue };
+        let aligned = |elements: u64| (elements * (bits / 8)).is_multiple_of(bits.min(16));
+        let origin = tensor.as_ptr().addr() as u64 + tensor.layout().offset() as u64 * (bits / 8);
+        let others = strides[..=inner].iter().enumerate().filter(|&(i, _)| i != column);
+        if origin.is_multiple_of(bits.min(16)) && others.map(|(_, stride)| stride.unsigned_abs()).all(aligned) {
+            columns |= bit;
+        }
+    }
+    Ok(columns)
 }
 
 /// A tensor for the kernels.

@@ -11,6 +11,7 @@ use hipverify::verify::{Explain, Options, Tolerance, gpu_verify_with};
 
 tests! {
     Gpus: alignments_of_every_width, as_many_dimensions_as_kernels_take;
+    Sweeps: transposed_by_windows;
 }
 
 /// About 200 elements. Kernels are told at which addresses all rows begin, and load accordingly.
@@ -36,8 +37,12 @@ fn layouts() -> Result<Vec<(&'static str, Layout)>> {
 }
 
 /// The report of a device on numbers in these layouts.
-fn report(device: &Device, dtype: DType, [of_a, of_r]: [&Layout; 2]) -> Result<String> {
-    let (a, r) = (Owned::numbers(device, dtype, of_a, 5, false)?, Owned::numbers(device, dtype, of_r, 6, false)?);
+fn report(device: &Device, dtype: DType, of: [&Layout; 2]) -> Result<String> {
+    report_of(device, [dtype; 2], of)
+}
+
+fn report_of(device: &Device, dtypes: [DType; 2], [of_a, of_r]: [&Layout; 2]) -> Result<String> {
+    let (a, r) = (Owned::numbers(device, dtypes[0], of_a, 5, false)?, Owned::numbers(device, dtypes[1], of_r, 6, false)?);
     let options = Options::default().explain(Explain::Always);
     Ok(facts(gpu_verify_with(&a.view(), &r.view(), &Tolerance::new(1e-3, 1e-3)?, &options)?))
 }
@@ -50,6 +55,43 @@ fn alignments_of_every_width(target: &Target) -> Result<()> {
             for sides in [[&layout, &dense], [&dense, &layout]] {
                 same_fields(&report(&target.device, dtype, sides)?, &report(&Device::host(), dtype, sides)?)
                     .with_context(|| format!("{dtype}, {what}: {sides:?}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Eight rows of whole tiles whose columns lie together are loaded by windows, which threads exchange; whatever is not so aligned goes element after element.
+fn transposed_by_windows(target: &Target) -> Result<()> {
+    use DType::{Bf16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64};
+    // Every kernel; in all layouts one for each size of what a thread loads.
+    let all = [[F32; 2], [F16, F32], [F8E4M3; 2], [F64; 2]];
+    let some = [[F16; 2], [F32, F16], [Bf16, F8E4M3], [F8E4M3, F32], [F8E5M2; 2], [I8; 2], [I64; 2], [F64, I32]];
+    for dtypes in all.into_iter().chain(some) {
+        // A row is a tile, or two.
+        let tile = 512 * 128 / dtypes[0].bits().min(dtypes[1].bits());
+        let transposed = |row, pitch: isize, offset| Layout::strided(&[8, row], &[1, pitch], offset);
+        for (what, a, other) in [
+            ("a row of a tile", transposed(tile, 8, 0)?, None),
+            ("rows of two tiles, 16 elements apart", transposed(2 * tile, 16, 0)?, None),
+            ("from the second column on", transposed(tile, 16, 1)?, None),
+            ("9 elements apart", transposed(tile, 9, 0)?, None),
+            ("two matrices", Layout::strided(&[2, 8, tile], &[8 * tile as isize, 1, 8], 0)?, None),
+            ("7 rows", Layout::strided(&[7, tile], &[1, 8], 0)?, None),
+            ("both", transposed(tile, 8, 0)?, Some(transposed(tile, 32, 16)?)),
+            (
+                "beside rows of half a tile",
+                Layout::strided(&[8, 2, tile / 2], &[1, 4 * tile as isize, 8], 0)?,
+                Some(Layout::strided(&[8, 2, tile / 2], &[2 * tile as isize, tile as isize, 1], 0)?),
+            ),
+        ]
+        .into_iter()
+        .take(if all.contains(&dtypes) { usize::MAX } else { 1 })
+        {
+            let other = other.map_or_else(|| Layout::contiguous(a.shape()), Ok)?;
+            for sides in [[&a, &other], [&other, &a]] {
+                same_fields(&report_of(&target.device, dtypes, sides)?, &report_of(&Device::host(), dtypes, sides)?)
+                    .with_context(|| format!("{dtypes:?}, {what}: {sides:?}"))?;
             }
         }
     }

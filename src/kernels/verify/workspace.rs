@@ -65,6 +65,7 @@ impl Workspace {
             run_log: launch.run_log,
             abreast: launch.abreast,
             abreast_reciprocal: super::reciprocal(8 * launch.abreast),
+            columns: launch.columns,
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),
