@@ -67,6 +67,9 @@ fn transposed_by_windows(target: &Target) -> Result<()> {
     // Every kernel; in all layouts one for each size of what a thread loads.
     let all = [[F32; 2], [F16, F32], [F8E4M3; 2], [F64; 2]];
     let some = [[F16; 2], [F32, F16], [Bf16, F8E4M3], [F8E4M3, F32], [F8E5M2; 2], [I8; 2], [I64; 2], [F64, I32]];
+    // As many tiles as make runs of several, which divide a row.
+    let many = [&Layout::strided(&[64, 4 * 2048], &[1, 64], 0)?, &Layout::contiguous(&[64, 4 * 2048])?];
+    same_fields(&report(&target.device, F32, many)?, &report(&Device::host(), F32, many)?)?;
     for dtypes in all.into_iter().chain(some) {
         // A row is a tile, or two.
         let tile = 512 * 128 / dtypes[0].bits().min(dtypes[1].bits());
