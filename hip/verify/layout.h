@@ -156,7 +156,7 @@ template <u32 KIND, int N> struct Operand {
     // A window: N elements for each thread of a block, of ROWS neighbouring rows 32 x N. A thread loads DOWN neighbours of ACROSS columns; then its subgroup gets row threadIdx.x / 32.
     // Where formats of several sizes are possible, of more than a byte, there are none.
     enum { ROWS = 8, BITS = Decoder<KIND>::MOST == 8 ? 8 : Decoder<KIND>::LEAST == Decoder<KIND>::MOST ? Decoder<KIND>::MOST : 0, DOWN = N < ROWS ? N : ROWS, ACROSS = N / DOWN, PITCH = SUBGROUP * N * BITS / 8 + 16 };
-    // In bytes; rows are 16 bytes apart, so that threads write to banks of their own.
+    // In bytes. 16 bytes follow each row, so that threads write to banks of their own.
     static constexpr u32 WINDOW = ROWS * PITCH;
     static __device__ u32 window_column() { return threadIdx.x * N / ROWS; }
     static __device__ u32 window_row() { return threadIdx.x * N % ROWS; }

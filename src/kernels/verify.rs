@@ -128,28 +128,39 @@ fn tiles_of_a_row(tensor: &TensorRef<'_>, tile: usize) -> Result<Option<u64>> {
 /// Rows of a window of hip/verify/layout.h.
 const WINDOW_ROWS: u64 = 8;
 
-/// Which of result (1) and reference (2) go by windows: rows are `abreast` whole tiles, neighbours down a column are neighbours in memory, and eight
-/// of them are aligned to as many bytes, at most 16.
+/// Which of result (1) and reference (2) go by windows; 0 unless the other one does, too, or goes by whole words.
 fn columns(pair: [&TensorRef<'_>; 2], tile: u64, abreast: u64) -> Result<u32> {
     let mut columns = 0;
     for (tensor, bit) in pair.into_iter().zip([1, 2]) {
-        let Merged { rank, extents, strides } = Merged::of(tensor.layout())?;
-        let Some(inner) = (rank as usize).checked_sub(1) else { continue };
-        // The other tensor may have shorter rows; a tile lies in one.
-        if !extents[inner].is_multiple_of(tile) {
-            return Ok(0);
-        }
-        let bits = tensor.dtype().bits() as u64;
-        let column = inner.checked_sub(1).filter(|&i| strides[i] == 1 && extents[i].is_multiple_of(WINDOW_ROWS));
-        let Some(column) = column.filter(|_| bits >= 8 && strides[inner] != 1 && extents[inner] == abreast * tile) else { continue };
-        let aligned = |elements: u64| (elements * (bits / 8)).is_multiple_of(bits.min(16));
-        let origin = tensor.as_ptr().addr() as u64 + tensor.layout().offset() as u64 * (bits / 8);
-        let others = strides[..=inner].iter().enumerate().filter(|&(i, _)| i != column);
-        if origin.is_multiple_of(bits.min(16)) && others.map(|(_, stride)| stride.unsigned_abs()).all(aligned) {
+        if has_windows(tensor, tile, abreast)? {
             columns |= bit;
+        } else {
+            // Kernels don't look there for the ends of rows: a tile lies in one, and nothing beyond it is read.
+            let VerifyOperand { rank, extents, inner, align, .. } = operand(tensor)?;
+            let whole = rank == 0 || extents[rank as usize - 1].is_multiple_of(tile);
+            if inner != 1 || align < 4 || !whole {
+                return Ok(0);
+            }
         }
     }
     Ok(columns)
+}
+
+/// Whether rows are `abreast` whole tiles, neighbours down a column are neighbours in memory, and eight of them are aligned to as many bytes, at
+/// most 16.
+fn has_windows(tensor: &TensorRef<'_>, tile: u64, abreast: u64) -> Result<bool> {
+    let (bits, layout) = (tensor.dtype().bits() as u64, tensor.layout());
+    let Merged { rank, extents, strides } = Merged::of(layout)?;
+    let Some(column) = (rank as usize).checked_sub(2).filter(|_| bits >= 8) else { return Ok(false) };
+    let inner = column + 1;
+    let aligned = |bytes: u64| bytes.is_multiple_of(bits.min(16));
+    let others = strides[..=inner].iter().enumerate().filter(|&(i, _)| i != column);
+    Ok(extents[inner] == abreast * tile
+        && strides[inner] != 1
+        && strides[column] == 1
+        && extents[column].is_multiple_of(WINDOW_ROWS)
+        && aligned(tensor.as_ptr().addr() as u64 + layout.offset() as u64 * (bits / 8))
+        && others.map(|(_, stride)| stride.unsigned_abs() * (bits / 8)).all(aligned))
 }
 
 /// A tensor for the kernels.

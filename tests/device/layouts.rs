@@ -81,6 +81,12 @@ fn transposed_by_windows(target: &Target) -> Result<()> {
             ("9 elements apart", transposed(tile, 9, 0)?, None),
             ("two matrices", Layout::strided(&[2, 8, tile], &[8 * tile as isize, 1, 8], 0)?, None),
             ("7 rows", Layout::strided(&[7, tile], &[1, 8], 0)?, None),
+            (
+                "beside a dense one from the second element on",
+                transposed(tile, 8, 0)?,
+                Some(Layout::strided(&[8, tile], &[tile as isize, 1], 1)?),
+            ),
+            ("beside every second element", transposed(tile, 8, 0)?, Some(Layout::strided(&[8, tile], &[2 * tile as isize, 2], 1)?)),
             ("both", transposed(tile, 8, 0)?, Some(transposed(tile, 32, 16)?)),
             (
                 "beside rows of half a tile",
