@@ -410,13 +410,28 @@ struct VerifyOperand {
     u32 padding;
 };
 
-// Every kernel of verify/.
+// hip/verify/pack.hip, which has the words.
+struct VerifyPack {
+    VerifyOperand from;
+    u64 first; // elements from here
+    u64 end;   // to here
+    u64 row;   // elements of a row
+    u64 first_row;
+    u32 inner;   // extent of the last dimension
+    u32 middles; // row / inner
+    u32 columns_log;
+    u32 across; // tiles along the last dimension
+    u32 tiles;
+    u32 padding;
+    u8 *to; // aligned to 16 bytes
+};
+
+// Every kernel that compares, of verify/.
 struct VerifyParams {
     VerifyOperand a; // the result
     VerifyOperand r; // the reference
-    u64 n;           // elements
-    u64 abreast;     // runs of a row that subgroups of a block take with those of the next rows; 0: in their order
-    u64 abreast_reciprocal; // 2^64 over 8 times that, rounded up
+    u64 n;           // elements, or where a range of them ends that has a launch of its own
+    u64 first_run;   // where it begins: a multiple of 8
     double rtol;
     double atol;
     double thresholds[3]; // RMS, absolute, relative
@@ -432,7 +447,9 @@ struct VerifyParams {
     u32 listed;    // mismatches to list
     u32 run_log; // a subgroup takes 2^run_log tiles in a row, up to 16
     u32 by_binade; // whether rtol multiplies the binade of |r| in the result's format, and not |r|
-    u32 columns;   // whether the result (1), the reference (2) or both are loaded by windows of eight rows, see verify/layout.h: `abreast` runs are a row then
+    u32 more;      // whether a launch follows that goes on from here
+    u32 blocks;    // of the first launch
+    u32 padding;
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]

@@ -210,7 +210,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         p.mismatches[tile] = all;
         if (all) atomicMax(&p.workspace->first_tile, ~tile);
     };
-    for_pairs<false, false>(pairs, run << p.run_log, 1u << p.run_log, [&](N x, N y) { mismatches += !nonfinite_passes(p, x, y); }, take, end_tile);
+    for_pairs<false>(pairs, run << p.run_log, 1u << p.run_log, [&](N x, N y) { mismatches += !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
@@ -255,7 +255,7 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
     if (t < 2) out.passing[t] = f64_of(w.passing[t]);
     if (t < SUBGROUP) {
         VerifyFarthest mine = {0, 0};
-        for (u32 b = t; b < gridDim.x; b += SUBGROUP) {
+        for (u32 b = t; b < p.blocks; b += SUBGROUP) {
             const VerifyFarthest x = p.farthest[b];
             if (x.ulps > mine.ulps || (x.ulps == mine.ulps && x.index > mine.index)) mine = x;
         }
@@ -281,21 +281,22 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     __shared__ ExplainShared s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __syncthreads();
-    const Pairs pairs(p, nullptr);
+    const Pairs pairs(p);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Search<T> search(p, rule);
     UlpTest<T> ulps(p, format_at(p.a.dtype));
 #pragma unroll 1
-    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, s, search, rule, ulps, pairs.run_of(first + group));
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, s, search, rule, ulps, first + group);
     if (lane_of() == 0) s.farthest[group] = search.farthest;
     __syncthreads();
     if (threadIdx.x < MAXIMA && s.first[threadIdx.x]) atomicMax(&p.workspace->first[threadIdx.x], s.first[threadIdx.x]);
     if (threadIdx.x == 0) {
         VerifyFarthest most = {0, 0};
+        if (p.first_run) most = p.farthest[blockIdx.x];
         for (u32 g = 0; g < groups; g++)
             if (s.farthest[g].ulps > most.ulps || (s.farthest[g].ulps == most.ulps && s.farthest[g].index > most.index)) most = s.farthest[g];
         p.farthest[blockIdx.x] = most;
     }
-    if (last_block(p.workspace->blocks_done, s.last)) write_explanation(p, s, pairs, rule);
+    if (ends_last(p, s.last)) write_explanation(p, s, pairs, rule);
 }

@@ -1,12 +1,10 @@
 // Where the elements of an operand lie, and how N neighbours of them are loaded.
 //
 //   rows      dense along the innermost dimension, as all of a dense tensor is: by vectors of up to 16 bytes, or by words of 4 that are shifted together
-//   windows   eight rows of a transposed tensor, by a block: neighbours down a column are loaded together, and go through shared memory to those who need them
 //   strided   the elements of a row at equal distances: one load each
 //   others    in more than one row, or beyond the end of the tensor: one after the other
 #pragma once
 #include "platform.h"
-#include "warp.h"
 #include "verify/decode.h"
 
 // By 2^64 / divisor, rounded up, of a number below 2^63.
@@ -16,6 +14,22 @@ __device__ inline Division divide(u64 x, u64 divisor, u64 reciprocal) {
     // It may be 1 too large.
     const bool above = (i64)rest < 0;
     return {quotient - above, above ? rest + divisor : rest};
+}
+
+// How many elements from the base an element of n lies, and how many are left from there to the end of its row.
+__device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, u64 &left) {
+    const VerifyOperand &p = read_here(operand);
+    left = n - index;
+    if (p.rank == 0) return p.offset + (i64)index;
+    i64 at = p.offset;
+#pragma unroll 1
+    for (u32 d = p.rank; d-- > 0;) {
+        const Division by = divide(index, p.extents[d], p.reciprocals[d]);
+        at += (i64)by.rest * p.strides[d];
+        if (d + 1 == p.rank) left = p.extents[d] - by.rest;
+        index = by.quotient;
+    }
+    return at;
 }
 
 template <u32 KIND, int N> struct Operand {
@@ -55,21 +69,7 @@ template <u32 KIND, int N> struct Operand {
         return p.inner == 1 && bytes >= 4 && p.align >= (bytes < 16 ? bytes : 16);
     }
 
-    // How many elements from the base an element of n lies, and how many are left from there to the end of its row.
-    __device__ i64 offset(u64 index, u64 n, u64 &left) const {
-        const VerifyOperand &p = read_here(this->p);
-        left = n - index;
-        if (p.rank == 0) return p.offset + (i64)index;
-        i64 at = p.offset;
-#pragma unroll 1
-        for (u32 d = p.rank; d-- > 0;) {
-            const Division by = divide(index, p.extents[d], p.reciprocals[d]);
-            at += (i64)by.rest * p.strides[d];
-            if (d + 1 == p.rank) left = p.extents[d] - by.rest;
-            index = by.quotient;
-        }
-        return at;
-    }
+    __device__ i64 offset(u64 index, u64 n, u64 &left) const { return offset_of(this->p, index, n, left); }
     // N elements that lie together, at an address that is aligned to as many bytes, at most 16.
     __device__ void aligned(const u8 *at, u32 (&w)[WORDS]) const {
         const u32 bytes = N * decoder.bits / 8;
@@ -151,70 +151,6 @@ template <u32 KIND, int N> struct Operand {
                     w[e / 4] = x;
                 }
             }
-    }
-
-    // A window: N elements for each thread of a block, of ROWS neighbouring rows 32 x N. A thread loads DOWN neighbours of ACROSS columns; then its subgroup gets row threadIdx.x / 32.
-    // Where formats of several sizes are possible, of more than a byte, there are none.
-    enum { ROWS = 8, BITS = Decoder<KIND>::MOST == 8 ? 8 : Decoder<KIND>::LEAST == Decoder<KIND>::MOST ? Decoder<KIND>::MOST : 0, DOWN = N < ROWS ? N : ROWS, ACROSS = N / DOWN, PITCH = SUBGROUP * N * BITS / 8 + 16 };
-    // In bytes. 16 bytes follow each row, so that threads write to banks of their own.
-    static constexpr u32 WINDOW = ROWS * PITCH;
-    static __device__ u32 window_column() { return threadIdx.x * N / ROWS; }
-    static __device__ u32 window_row() { return threadIdx.x * N % ROWS; }
-    // As for a row, but of what this thread loads of windows: at the `index` of its lane, in a tile whose lanes are `width` elements apart, of rows `row` elements apart.
-    __device__ u64 window_address(u64 index, u64 n, u32 width, u64 row) const {
-        const i64 inner = read_here(p).inner;
-        u64 left;
-        const i64 first = offset(index - threadIdx.x / SUBGROUP * row, n, left);
-        const i64 columns = (i64)(window_column() / N * width + window_column() % N) - (i64)(lane_of() * width + index);
-        return address_of(first + columns * inner + window_row());
-    }
-    __device__ void load_window(u64 index, u64 address, u32 (&w)[WORDS]) const {
-        enum { EACH = DOWN * BITS / 32 };
-        const i64 inner = read_here(p).inner;
-#pragma unroll
-        for (int j = 0; j < ACROSS; j++) {
-            const u8 *at = (const u8 *)(address + (u64)(((i64)index + j) * inner * (BITS / 8)));
-            if constexpr (EACH == 1) w[j] = *(const u32 *)at;
-            else if constexpr (EACH == 2) {
-                const uint2 x = *(const uint2 *)at;
-                w[2 * j] = x.x, w[2 * j + 1] = x.y;
-            } else
-#pragma unroll
-                for (int i = 0; i < EACH; i += 4) {
-                    const uint4 x = *(const uint4 *)(at + 4 * i);
-                    const int k = j * EACH + i;
-                    w[k] = x.x, w[k + 1] = x.y, w[k + 2] = x.z, w[k + 3] = x.w;
-                }
-        }
-    }
-    // From what threads have loaded to what their lanes compare. All threads of a block.
-    __device__ static void exchange(u8 *window, u32 (&w)[WORDS]) {
-        __syncthreads();
-#pragma unroll
-        for (int e = 0; e < DOWN; e++) {
-            u64 x = 0;
-#pragma unroll
-            for (int j = 0; j < ACROSS; j++) {
-                const int bit = (j * DOWN + e) * BITS;
-                if (BITS == 64) x = (u64)w[bit / 32 + 1] << 32 | w[bit / 32];
-                else x |= (u64)(w[bit / 32] >> bit % 32 & (0xffffffffu >> (32 - BITS))) << (j * BITS);
-            }
-            u8 *to = window + (window_row() + e) * PITCH + window_column() * (BITS / 8);
-            if constexpr (ACROSS * BITS == 8) *to = (u8)x;
-            else if constexpr (ACROSS * BITS == 16) *(u16 *)to = (u16)x;
-            else if constexpr (ACROSS * BITS == 32) *(u32 *)to = (u32)x;
-            else *(u64 *)to = x;
-        }
-        __syncthreads();
-        const u8 *from = window + threadIdx.x / SUBGROUP * PITCH + lane_of() * (N * BITS / 8);
-#pragma unroll
-        for (int i = 0; i < WORDS; i += WORDS % 4 ? 1 : 4) {
-            if constexpr (WORDS % 4) w[i] = *(const u32 *)(from + 4 * i);
-            else {
-                const uint4 x = *(const uint4 *)(from + 4 * i);
-                w[i] = x.x, w[i + 1] = x.y, w[i + 2] = x.z, w[i + 3] = x.w;
-            }
-        }
     }
 
     // Puts the bits of element e to their place in words of zeros.

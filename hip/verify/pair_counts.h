@@ -34,7 +34,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
 #pragma unroll 1
     for (u32 turn = 0; turn <= pairs.walk.steps * tiles; turn++) {
         const typename Pairs::Words loaded = words;
-        pairs.template load<false>(next, words);
+        pairs.load(next, words);
         pairs.walk.next(next, part);
 #pragma unroll
         for (int i = 0; i < Pairs::LOADED / 8; i++) {
@@ -78,17 +78,17 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     VerifyWorkspace &w = *p.workspace;
     for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += blockDim.x) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
     __syncthreads();
-    const Pairs pairs(p, nullptr);
+    const Pairs pairs(p);
 #pragma unroll 1
-    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
-        count_tiles(pairs, s, pairs.run_of(first + group) << p.run_log, 1u << p.run_log);
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
+        count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log);
     __syncthreads();
     // A block reads fewer than 2^32 elements. Threads begin in different banks.
     u32 sum = 0;
 #pragma unroll 1
     for (u32 i = 0; i < SUBGROUP; i++) sum += s.counts[t][(t + i) % SUBGROUP];
     if (sum) atomicAdd(&w.pairs[t], (u64)sum);
-    if (!last_block(w.blocks_done, s.last)) return;
+    if (!ends_last(p, s.last)) return;
     // Zeros stood for what is not there.
     const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;

@@ -93,30 +93,15 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
     const Operand<R, LOADED> r;
     const Walk<LOADED, LOADS> walk;
     const u64 n, tiles, runs;
-    const u64 abreast, abreast_reciprocal;
-    const u32 columns, run_log;
     const bool vectors, dense;
-    u8 *const window; // shared memory
-    static constexpr u32 WINDOW = Operand<A, LOADED>::WINDOW > Operand<R, LOADED>::WINDOW ? Operand<A, LOADED>::WINDOW : Operand<R, LOADED>::WINDOW;
-    // Whether transposed tensors may go by windows: by kernels for widths.
-    static constexpr bool WINDOWS = !is_fixed(A) && Operand<A, LOADED>::BITS && Operand<R, LOADED>::BITS;
-    __device__ explicit Pairs(const VerifyParams &p, u8 *window_)
+    __device__ explicit Pairs(const VerifyParams &p)
         : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), abreast(p.abreast), abreast_reciprocal(p.abreast_reciprocal), columns(WINDOWS ? p.columns : 0), run_log(p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0), window(window_) {}
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
-    // Elements that all blocks take, with those that are not there and those that a run begins with.
+    // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
         const u64 groups = blockDim.x / SUBGROUP, taken_runs = (runs + groups - 1) / groups * groups;
         return (taken_runs << (run_log + walk.size_log)) + taken_runs * before_a_run;
-    }
-
-    // The run that is taken as the `turn`th. Where elements that are neighbours in memory are a row apart, the subgroups of a block take runs of neighbouring rows, so that they
-    // share what they load: of 8 x `abreast` runs, which are 8 rows, first the first ones of all rows. A subgroup still takes its runs in ascending order.
-    __device__ u64 run_of(u64 turn) const {
-        enum { SUBGROUPS = 8 };
-        if (abreast == 0) return turn;
-        const u64 some = SUBGROUPS * abreast, at = divide(turn, some, abreast_reciprocal).rest, first = turn - at;
-        return first + some > runs ? turn : first + at % SUBGROUPS * abreast + at / SUBGROUPS;
     }
 
     // What the pairs of all loads are in memory, read in ascending order; zeros at first.
@@ -128,7 +113,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
     };
     static __device__ u64 until(u64 end) { return end >= LOADED ? end - LOADED + 1 : 0; }
     // All lanes of a wavefront, so that they take branches together.
-    template <bool WINDOWED> __device__ void load(u64 index, Words &w) const {
+    __device__ void load(u64 index, Words &w) const {
         const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row >= w.rows.until);
         for (auto &row : w.a)
             for (u32 &x : row) discard(x);
@@ -143,11 +128,6 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
             }
             return;
         }
-        if constexpr (WINDOWED)
-            if (columns) {
-                load_windows(index, w);
-                return;
-            }
 #pragma unroll
         for (int k = 0; k < LOADS; k++) {
             const u64 at = index + k * walk.row;
@@ -156,34 +136,6 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
                 a.load((i64)at, w.rows.address_a, vectors, w.a[k]);
                 r.load((i64)at, w.rows.address_r, vectors, w.r[k]);
             } else load_singly(at, w.a[k], w.r[k]);
-        }
-    }
-    // Of the runs that a block takes in each of eight rows; both tensors are one row there. What follows it is not loaded.
-    __device__ void load_windows(u64 index, Words &w) const {
-        const u64 size = 1ull << walk.size_log << run_log, width = walk.row / SUBGROUP;
-        Rows &rows = w.rows;
-        if (rows.until == 0) {
-            rows = {(index & ~(size - 1)) + size, a.row_of(index, n).address, r.row_of(index, n).address};
-            if (columns & 1) rows.address_a = a.window_address(index, n, width, abreast * size);
-            if (columns & 2) rows.address_r = r.window_address(index, n, width, abreast * size);
-        }
-        if (index >= rows.until) return;
-#pragma unroll
-        for (int k = 0; k < LOADS; k++) {
-            const u64 at = index + k * walk.row;
-            if (columns & 1) a.load_window(at, rows.address_a, w.a[k]);
-            else a.load((i64)at, rows.address_a, a.vectors(), w.a[k]);
-            if (columns & 2) r.load_window(at, rows.address_r, w.r[k]);
-            else r.load((i64)at, rows.address_r, r.vectors(), w.r[k]);
-        }
-    }
-    // Windows become what lanes compare. All threads of a block.
-    __device__ void exchange(Words &w) const {
-        if (!columns) return;
-#pragma unroll
-        for (int k = 0; k < LOADS; k++) {
-            if (columns & 1) a.exchange(window, w.a[k]);
-            if (columns & 2) r.exchange(window, w.r[k]);
         }
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
@@ -255,15 +207,15 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
 };
 
 // A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences; `end_tile(i)` follows the last of each tile. AHEAD: the
-// next words are on their way while pairs are taken, and zeros are taken before the first. All lanes of a wavefront; WINDOWED: all threads of a block, which may load windows.
-template <bool AHEAD, bool WINDOWED, class Pairs, class OnNonfinite, class Take, class EndTile>
+// next words are on their way while pairs are taken, and zeros are taken before the first. All lanes of a wavefront.
+template <bool AHEAD, class Pairs, class OnNonfinite, class Take, class EndTile>
 __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS };
     typename Pairs::Words words(pairs);
     u64 at = pairs.n, next = pairs.walk.start(tile);
     u32 part = 0, k = AHEAD ? PARTS - 1 : 0;
     const auto load = [&] {
-        pairs.template load<WINDOWED>(next, words);
+        pairs.load(next, words);
         at = next;
         pairs.walk.next(next, part);
     };
@@ -276,8 +228,6 @@ __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, OnNonf
             typename Pairs::N a[E], r[E];
             typename Pairs::D d[E];
             if (!AHEAD && k == 0) load();
-            if constexpr (WINDOWED)
-                if (k == 0) pairs.exchange(words);
             const u64 index = at + k * E;
             pairs.take(index, words, a, r, d, on_nonfinite);
             pairs.next_part(words);
@@ -287,6 +237,14 @@ __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, OnNonf
         }
         end_tile(i);
     }
+}
+
+// Tells a block whether it is the last of all launches of a pass. What all blocks wrote before is visible to it then.
+__device__ inline bool ends_last(const VerifyParams &p, u32 &shared) {
+    u64 &done = p.workspace->blocks_done;
+    if (!last_block(done, shared)) return false;
+    if (p.more && threadIdx.x == 0) done = 0;
+    return !p.more;
 }
 
 // Whether a pair that is not finite passes.

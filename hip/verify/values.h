@@ -9,17 +9,14 @@ __device__ inline u32 class_of(Whole x) { return x.size == 0 ? ZERO : ORDINARY; 
 template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
 
 // What the threads of a block share.
-template <typename T, u32 WINDOW> struct ValuesShared {
+template <typename T> struct ValuesShared {
     SharedMaxima<T> maxima;
     // A block reads fewer than 2^32 elements.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
     SumTree trees[FINAL_ACCUMULATORS / SUBGROUP];
-    union {
-        double finals[SUMS][FINAL_ACCUMULATORS];
-        alignas(16) u8 window[WINDOW];
-    };
+    double finals[SUMS][FINAL_ACCUMULATORS];
     u32 last;
 };
 
@@ -68,7 +65,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
 
 // E finite pairs. `maxima` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
-__device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T, Pairs::WINDOW> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
+__device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, ScaledMaxima<typename Pairs::T, Pairs::TINY> &maxima,
                            Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
@@ -118,7 +115,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
-        for_pairs<false, false>(pairs, tile, 1, [](N, N) {}, take, [](u32) {});
+        for_pairs<false>(pairs, tile, 1, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
@@ -141,8 +138,8 @@ template <class Pairs> __device__ inline double tile_sums(const Pairs &pairs, u6
 }
 
 // Adds what a block has found to the workspace.
-template <class Arith, bool HISTOGRAMS, class Shared>
-__device__ inline void publish(VerifyWorkspace &w, Shared &s, const Values<Arith> &v, Histograms<typename Arith::T, HISTOGRAMS> &histograms, bool nonfinite_equal) {
+template <class Arith, bool HISTOGRAMS>
+__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, Histograms<typename Arith::T, HISTOGRAMS> &histograms, bool nonfinite_equal) {
     typedef typename Arith::T T;
     const u32 counts[4] = {v.mismatches.own(), v.zero_passes.own(), v.zeros_a.own(), v.zeros_r.own()};
     const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
@@ -190,10 +187,10 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     typedef typename Pairs::N N;
     typedef typename Pairs::D D;
     enum { E = Pairs::E };
-    __shared__ ValuesShared<T, Pairs::WINDOW> s;
+    __shared__ ValuesShared<T> s;
     __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
-    const Pairs pairs(p, s.window);
+    const Pairs pairs(p);
     const Rule<T> rule(p);
     Histograms<T, HISTOGRAMS> histograms(bins, rule);
     __syncthreads();
@@ -202,8 +199,8 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     v.clear();
     // All lanes of a wavefront make every step: zeros stand for what lies beyond the end.
 #pragma unroll 1
-    for (u64 first = (u64)blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
-        const u64 run = pairs.run_of(first + group);
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
+        const u64 run = first + group;
         ScaledMaxima<T, Pairs::TINY> maxima;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
@@ -218,11 +215,11 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             }
         };
         // Where there is much to compute, words are loaded ahead.
-        for_pairs<ALL, Pairs::WINDOWS>(pairs, run << p.run_log, 1u << p.run_log, nonfinite, take, end_tile);
+        for_pairs<ALL>(pairs, run << p.run_log, 1u << p.run_log, nonfinite, take, end_tile);
         v.carry();
     }
     publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, p.nonfinite_equal != 0);
-    if (!last_block(p.workspace->blocks_done, s.last)) return;
+    if (!ends_last(p, s.last)) return;
     double total[SUMS] = {};
     if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);
     write_values(p, ALL ? pairs.taken(p.run_log, SUBGROUP * E) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);

@@ -5,18 +5,20 @@
 //! launch and one wait for the values, one more of each for an explanation, no copy.
 
 mod names;
+mod pack;
 mod workspace;
 
 pub(crate) use names::FirstPass;
 pub(crate) use workspace::Workspace;
 
+use self::pack::{Packing, Ranges};
 use super::Merged;
 use crate::device::TensorRef;
 use crate::device::hip::{HipDevice, HipStream, Kernel, Loaded};
 use crate::dtype::DType;
 use crate::error::Result;
 use hipverify_sys::abi::{
-    PARTIAL_TILES, SUMS, TILE_LANES, TILE_ROWS, VerifyExplain, VerifyFarthest, VerifyOperand, VerifyParams, VerifyResult,
+    PARTIAL_TILES, SUMS, TILE_LANES, TILE_ROWS, VerifyExplain, VerifyFarthest, VerifyOperand, VerifyPack, VerifyParams, VerifyResult,
 };
 use std::sync::Arc;
 
@@ -38,60 +40,137 @@ pub(crate) struct Question<'a> {
     pub params: VerifyParams,
 }
 
-/// The kernels of both passes and how they are laid out.
+/// The kernels of both passes and how they are launched: at once, or, where tensors are packed, for a range of elements after the other.
 struct Launch {
     values: Loaded<VerifyParams>,
     explain: Loaded<VerifyParams>,
     grid: u32,
     explain_grid: u32,
+    elements: u64,
     tiles: usize,
     /// A subgroup takes `1 << run_log` tiles in a row.
     run_log: u32,
-    /// Runs of a row that are taken beside those of the next rows, if not 0.
-    abreast: u64,
-    /// Which of both are loaded by windows of eight rows: `VerifyParams::columns`.
-    columns: u32,
+    /// Elements of a run.
+    run: u64,
+    /// How result and reference are packed, if they are.
+    packings: [Option<Packing>; 2],
+    /// Elements of a range; whole runs, for whole blocks.
+    range: u64,
+}
+
+/// A pass over both tensors.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Values,
+    Explain,
+}
+
+/// One launch of a pass.
+enum Step<'a> {
+    Pack(&'a Loaded<VerifyPack>, u32, VerifyPack),
+    Compare(&'a Loaded<VerifyParams>, u32, Box<VerifyParams>),
+}
+
+impl Step<'_> {
+    /// # Safety
+    /// As [`Loaded::launch`].
+    unsafe fn launch(&self, stream: &HipStream) -> Result<()> {
+        match self {
+            // SAFETY: the caller's promise.
+            Step::Pack(kernel, grid, params) => unsafe { kernel.launch(stream, *grid, params) },
+            // SAFETY: the caller's promise.
+            Step::Compare(kernel, grid, params) => unsafe { kernel.launch(stream, *grid, params) },
+        }
+    }
 }
 
 impl Launch {
-    fn for_question(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
+    /// Compares tensors where they lie.
+    fn in_place(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
         let Question { result, reference, first_pass, params } = question;
-        let (dtypes, elements) = ([result.dtype(), reference.dtype()], result.elements());
-        let tile = tile(dtypes);
-        let abreast = [result, reference].into_iter().find_map(|t| tiles_of_a_row(t, tile).transpose()).transpose()?.unwrap_or(0);
-        let columns = if abreast > 0 { columns([result, reference], tile as u64, abreast)? } else { 0 };
-        // The kernels for common pairs do not expect that a bound overflows, and have no windows.
-        let mut launch = Launch::of(gpu, dtypes, elements, params.clamp == 0 && columns == 0, *first_pass)?;
-        (launch.abreast, launch.columns) = (abreast, columns);
-        if launch.abreast > 0 {
-            // Runs of a row that is a whole number of tiles may have several.
-            launch.run_log = if launch.columns == 0 { 0 } else { launch.run_log.min(launch.abreast.trailing_zeros()) };
-            launch.abreast >>= launch.run_log;
+        // The kernels for common pairs do not expect that a bound overflows.
+        Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), params.clamp == 0, *first_pass)
+    }
+
+    /// Packs tensors first where that pays.
+    fn packing(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
+        let packings = [Packing::of(gpu, question.result)?, Packing::of(gpu, question.reference)?];
+        let mut launch = Launch::in_place(gpu, question)?;
+        if let Some(most) = packings.iter().flatten().map(Packing::most).min() {
+            let tile = tile([question.result.dtype(), question.reference.dtype()]);
+            launch.lay_out(most.min(launch.elements), tile as u64);
+            // Blocks take as many runs as they have subgroups; those of two launches must not share one.
+            let block = launch.run * (u64::from(BLOCK) / SUBGROUP);
+            launch.range = (most / block).max(1) * block;
         }
+        launch.packings = packings;
         Ok(launch)
     }
 
     /// The launch for dense tensors of these formats; `common` allows kernels of common pairs.
     fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, common: bool, first_pass: FirstPass) -> Result<Launch> {
         let load = |(file, name)| {
-            // SAFETY: every kernel of hip/verify/ is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
+            // SAFETY: every kernel of hip/verify/ that compares is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
             unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.load(gpu)
         };
-        let values = load(names::values(dtypes, first_pass, common))?;
-        let explain = load(names::explanation(dtypes))?;
-        let tiles = elements.div_ceil(tile(dtypes));
-        let run_log = run_log(tiles, (values.grid_for(u64::MAX) * BLOCK / TILE_LANES) as usize);
-        let threads = tiles.div_ceil(1 << run_log) as u64 * SUBGROUP;
-        Ok(Launch {
-            grid: values.grid_for(threads),
-            explain_grid: explain.grid_for(threads),
-            values,
-            explain,
-            tiles,
-            run_log,
-            abreast: 0,
-            columns: 0,
-        })
+        let (tile, elements) = (tile(dtypes) as u64, elements as u64);
+        let mut launch = Launch {
+            values: load(names::values(dtypes, first_pass, common))?,
+            explain: load(names::explanation(dtypes))?,
+            grid: 0,
+            explain_grid: 0,
+            elements,
+            tiles: elements.div_ceil(tile) as usize,
+            run_log: 0,
+            run: 0,
+            packings: [None, None],
+            range: elements,
+        };
+        launch.lay_out(elements, tile);
+        Ok(launch)
+    }
+
+    /// For launches of so many elements.
+    fn lay_out(&mut self, elements: u64, tile: u64) {
+        let tiles = elements.div_ceil(tile);
+        self.run_log = run_log(tiles as usize, (self.values.grid_for(u64::MAX) * BLOCK / TILE_LANES) as usize);
+        self.run = tile << self.run_log;
+        let threads = tiles.div_ceil(1 << self.run_log) * SUBGROUP;
+        self.grid = self.values.grid_for(threads);
+        self.explain_grid = self.explain.grid_for(threads);
+    }
+
+    /// Bytes of the packed ranges of both tensors.
+    fn packed_bytes(&self) -> [usize; 2] {
+        self.packings.each_ref().map(|p| p.as_ref().map_or(0, |p| p.bytes(self.range.min(self.elements))))
+    }
+
+    /// The launches of a pass in their order, given the parameters of one that takes all elements where they lie; `to`: as many bytes as
+    /// [`packed_bytes`](Self::packed_bytes) says.
+    fn steps(&self, pass: Pass, params: VerifyParams, to: [*mut u8; 2]) -> impl Iterator<Item = Step<'_>> {
+        let (kernel, grid) = match pass {
+            Pass::Values => (&self.values, self.grid),
+            Pass::Explain => (&self.explain, self.explain_grid),
+        };
+        let packs = self.packings.iter().any(Option::is_some);
+        // What the second pass has found lies anywhere: it is read where it lies, by a block that takes no run.
+        let reads = packs && pass == Pass::Explain;
+        let last = VerifyParams { first_run: self.elements.div_ceil(self.run), ..params };
+        let of_range = move |first: u64| {
+            let end = (first + self.range).min(self.elements);
+            let mut part = VerifyParams { n: end, first_run: first / self.run, more: u32::from(reads || end < self.elements), ..params };
+            let mut steps = Vec::with_capacity(3);
+            for ((packing, operand), to) in self.packings.iter().zip([&mut part.a, &mut part.r]).zip(to) {
+                let Some(packing) = packing else { continue };
+                let (kernel, grid, pack) = packing.launch(&(first..end), to);
+                steps.push(Step::Pack(kernel, grid, pack));
+                *operand = packing.packed(first, to);
+            }
+            steps.push(Step::Compare(kernel, grid, Box::new(part)));
+            steps
+        };
+        let ranges = (0..self.elements).step_by(self.range as usize).flat_map(of_range);
+        ranges.chain(reads.then(|| Step::Compare(kernel, 1, Box::new(last))))
     }
 
     /// Bytes of partials, mismatches and farthest.
@@ -115,52 +194,6 @@ fn run_log(tiles: usize, subgroups: usize) -> u32 {
         (runs.next_multiple_of(subgroups) - runs) * 10 <= runs
     };
     (1..=PARTIAL_TILES.ilog2()).rev().find(idle).unwrap_or(0)
-}
-
-/// How many tiles a row has, where neighbours in memory are a row apart; `None` where it has none.
-fn tiles_of_a_row(tensor: &TensorRef<'_>, tile: usize) -> Result<Option<u64>> {
-    let Merged { rank, extents, strides } = Merged::of(tensor.layout())?;
-    let inner = (rank as usize).checked_sub(1).filter(|&i| strides[i] != 1);
-    let tiles = inner.map_or(0, |i| (extents[i] + tile as u64 / 2) / tile as u64);
-    Ok((tiles > 0).then_some(tiles))
-}
-
-/// Rows of a window of hip/verify/layout.h.
-const WINDOW_ROWS: u64 = 8;
-
-/// Which of result (1) and reference (2) go by windows; 0 unless the other one does, too, or goes by whole words.
-fn columns(pair: [&TensorRef<'_>; 2], tile: u64, abreast: u64) -> Result<u32> {
-    let mut columns = 0;
-    for (tensor, bit) in pair.into_iter().zip([1, 2]) {
-        if has_windows(tensor, tile, abreast)? {
-            columns |= bit;
-        } else {
-            // Kernels don't look there for the ends of rows: a tile lies in one, and nothing beyond it is read.
-            let VerifyOperand { rank, extents, inner, align, .. } = operand(tensor)?;
-            let whole = rank == 0 || extents[rank as usize - 1].is_multiple_of(tile);
-            if inner != 1 || align < 4 || !whole {
-                return Ok(0);
-            }
-        }
-    }
-    Ok(columns)
-}
-
-/// Whether rows are `abreast` whole tiles, neighbours down a column are neighbours in memory, and eight of them are aligned to as many bytes, at
-/// most 16.
-fn has_windows(tensor: &TensorRef<'_>, tile: u64, abreast: u64) -> Result<bool> {
-    let (bits, layout) = (tensor.dtype().bits() as u64, tensor.layout());
-    let Merged { rank, extents, strides } = Merged::of(layout)?;
-    let Some(column) = (rank as usize).checked_sub(2).filter(|_| bits >= 8) else { return Ok(false) };
-    let inner = column + 1;
-    let aligned = |bytes: u64| bytes.is_multiple_of(bits.min(16));
-    let others = strides[..=inner].iter().enumerate().filter(|&(i, _)| i != column);
-    Ok(extents[inner] == abreast * tile
-        && strides[inner] != 1
-        && strides[column] == 1
-        && extents[column].is_multiple_of(WINDOW_ROWS)
-        && aligned(tensor.as_ptr().addr() as u64 + layout.offset() as u64 * (bits / 8))
-        && others.map(|(_, stride)| stride.unsigned_abs() * (bits / 8)).all(aligned))
 }
 
 /// A tensor for the kernels.
@@ -196,6 +229,10 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
     })
 }
 
+fn larger(a: [usize; 2], b: [usize; 2]) -> [usize; 2] {
+    [a[0].max(b[0]), a[1].max(b[1])]
+}
+
 /// 2^64 over a divisor, rounded up, as kernels divide by it.
 fn reciprocal(divisor: u64) -> u64 {
     if divisor < 2 { 0 } else { u64::MAX / divisor + 1 }
@@ -205,6 +242,8 @@ fn reciprocal(divisor: u64) -> u64 {
 pub(crate) struct Batch<'a> {
     gpu: &'static HipDevice,
     comparisons: Vec<(Question<'a>, Workspace)>,
+    /// All comparisons are enqueued on one stream, so that they can share it.
+    ranges: Ranges,
 }
 
 impl<'a> Batch<'a> {
@@ -213,22 +252,26 @@ impl<'a> Batch<'a> {
     /// # Safety
     /// Each question is [valid](Question) for `gpu`.
     pub(crate) unsafe fn values(gpu: &'static HipDevice, questions: impl ExactSizeIterator<Item = Question<'a>>) -> Result<Batch<'a>> {
-        let mut batch = Batch { gpu, comparisons: Vec::with_capacity(questions.len()) };
+        let ranges = gpu.workspaces().take().map_or_else(|| Ranges::new(gpu), Ok)?;
+        let mut batch = Batch { gpu, comparisons: Vec::with_capacity(questions.len()), ranges };
+        let launches = questions.map(|question| Ok((Launch::packing(gpu, &question)?, question))).collect::<Result<Vec<_>>>()?;
+        batch.ranges.reserve(gpu, launches.iter().map(|(launch, _)| launch.packed_bytes()).fold([0; 2], larger))?;
         let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
             let mut last = None;
-            for question in questions {
-                let launch = Launch::for_question(gpu, &question)?;
+            for (launch, question) in launches {
                 let mut workspace = gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)?;
                 workspace.reserve(gpu, &launch)?;
                 let params = workspace.params(&question, &launch)?;
                 workspace.mark_unwritten();
                 // Kept before the launch: whatever fails later, `blocking_until` waits before the memory can go.
                 batch.comparisons.push((question, workspace));
-                // SAFETY: the tensors are borrowed for longer than `blocking_until` takes, which waits; the workspace is large enough for this
-                // launch and no other launch uses it.
-                let (launched, here) = queue.enqueue_last(|| unsafe { launch.values.launch(queue, launch.grid, &params) });
-                launched?;
-                last = here;
+                for step in launch.steps(Pass::Values, params, batch.ranges.addresses()) {
+                    // SAFETY: the tensors are borrowed for longer than `blocking_until` takes, which waits; workspace and ranges are large enough for
+                    // this launch, no other uses the workspace, and those that use the ranges come before or after on this stream.
+                    let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });
+                    launched?;
+                    last = here;
+                }
             }
             Ok(last)
         };
@@ -245,13 +288,16 @@ impl<'a> Batch<'a> {
         let enqueue = |batch: &mut Batch<'a>, queue: &Arc<HipStream>| {
             let mut last = None;
             for ((question, workspace), _) in batch.comparisons.iter_mut().zip(wanted).filter(|(_, wanted)| **wanted) {
-                let launch = Launch::for_question(gpu, question)?;
+                let launch = Launch::packing(gpu, question)?;
                 let params = VerifyParams { explain: VerifyExplain::EXPLAIN_ALWAYS, ..workspace.params(question, &launch)? };
-                // SAFETY: `values` was promised a valid question, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
-                // the workspace is large enough for both passes since then, and no other launch uses it.
-                let (launched, here) = queue.enqueue_last(|| unsafe { launch.explain.launch(queue, launch.explain_grid, &params) });
-                launched?;
-                last = here;
+                for step in launch.steps(Pass::Explain, params, batch.ranges.addresses()) {
+                    // SAFETY: `values` was promised a valid question, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
+                    // workspace and ranges are large enough for both passes since then, no other launch uses the workspace, and those that use the
+                    // ranges come before or after on this stream.
+                    let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });
+                    launched?;
+                    last = here;
+                }
             }
             Ok(last)
         };
@@ -269,6 +315,9 @@ impl<'a> Batch<'a> {
     /// Leaves the workspaces for others. A batch that is dropped frees them instead: after a failure they may not be zeroed.
     pub(crate) fn recycle(self) {
         self.comparisons.into_iter().for_each(|(_, workspace)| self.gpu.workspaces().put(workspace));
+        if !self.ranges.is_empty() {
+            self.gpu.workspaces().put(self.ranges);
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The comparison of tensors of any layout gives the report of the host on every GPU: what the host tells kernels of extents, strides and alignment.
 
 use crate::compare::{facts, same_fields};
+use crate::same_bits::near_and_wild;
 use crate::suite::tests;
 use crate::target::Target;
 use crate::tensors::Owned;
@@ -10,8 +11,8 @@ use hipverify::dtype::DType;
 use hipverify::verify::{Explain, Options, Tolerance, gpu_verify_with};
 
 tests! {
-    Gpus: alignments_of_every_width, as_many_dimensions_as_kernels_take;
-    Sweeps: transposed_by_windows;
+    Gpus: alignments_of_every_width, packed, as_many_dimensions_as_kernels_take;
+    Sweeps: packed_in_ranges;
 }
 
 /// About 200 elements. Kernels are told at which addresses all rows begin, and load accordingly.
@@ -61,48 +62,52 @@ fn alignments_of_every_width(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Eight rows of whole tiles whose columns lie together are loaded by windows, which threads exchange; whatever is not so aligned goes element after element.
-fn transposed_by_windows(target: &Target) -> Result<()> {
-    use DType::{Bf16, F8E4M3, F8E5M2, F16, F32, F64, I8, I32, I64};
-    // Every kernel; in all layouts one for each size of what a thread loads.
-    let all = [[F32; 2], [F16, F32], [F8E4M3; 2], [F64; 2]];
-    let some = [[F16; 2], [F32, F16], [Bf16, F8E4M3], [F8E4M3, F32], [F8E5M2; 2], [I8; 2], [I64; 2], [F64, I32]];
-    // As many tiles as make runs of several, which divide a row.
-    let many = [&Layout::strided(&[64, 4 * 2048], &[1, 64], 0)?, &Layout::contiguous(&[64, 4 * 2048])?];
-    same_fields(&report(&target.device, F32, many)?, &report(&Device::host(), F32, many)?)?;
-    for dtypes in all.into_iter().chain(some) {
-        // A row is a tile, or two.
-        let tile = 512 * 128 / dtypes[0].bits().min(dtypes[1].bits());
-        let transposed = |row, pitch: isize, offset| Layout::strided(&[8, row], &[1, pitch], offset);
-        for (what, a, other) in [
-            ("a row of a tile", transposed(tile, 8, 0)?, None),
-            ("rows of two tiles, 16 elements apart", transposed(2 * tile, 16, 0)?, None),
-            ("from the second column on", transposed(tile, 16, 1)?, None),
-            ("9 elements apart", transposed(tile, 9, 0)?, None),
-            ("two matrices", Layout::strided(&[2, 8, tile], &[8 * tile as isize, 1, 8], 0)?, None),
-            ("7 rows", Layout::strided(&[7, tile], &[1, 8], 0)?, None),
-            (
-                "beside a dense one from the second element on",
-                transposed(tile, 8, 0)?,
-                Some(Layout::strided(&[8, tile], &[tile as isize, 1], 1)?),
-            ),
-            ("beside every second element", transposed(tile, 8, 0)?, Some(Layout::strided(&[8, tile], &[2 * tile as isize, 2], 1)?)),
-            ("both", transposed(tile, 8, 0)?, Some(transposed(tile, 32, 16)?)),
-            (
-                "beside rows of half a tile",
-                Layout::strided(&[8, 2, tile / 2], &[1, 4 * tile as isize, 8], 0)?,
-                Some(Layout::strided(&[8, 2, tile / 2], &[2 * tile as isize, tile as isize, 1], 0)?),
-            ),
-        ]
-        .into_iter()
-        .take(if all.contains(&dtypes) { usize::MAX } else { 1 })
-        {
-            let other = other.map_or_else(|| Layout::contiguous(a.shape()), Ok)?;
-            for sides in [[&a, &other], [&other, &a]] {
-                same_fields(&report_of(&target.device, dtypes, sides)?, &report_of(&Device::host(), dtypes, sides)?)
-                    .with_context(|| format!("{dtypes:?}, {what}: {sides:?}"))?;
+/// What lies far apart is packed before it is compared; of either side, and of both.
+fn packed(target: &Target) -> Result<()> {
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::F8E4M3, DType::F4E2M1] {
+        // Real GPUs have more multiprocessors, and pack larger tensors only.
+        let rows = target.size(61, 1501);
+        let apart = rows as isize;
+        for (what, layout) in [
+            ("columns", Layout::strided(&[rows, 734], &[1, apart], 0)?),
+            ("columns with gaps, backwards, from an odd element on", Layout::strided(&[rows, 733], &[-1, apart + 9], rows)?),
+            ("pixels of three planes", Layout::strided(&[2, 150 * rows, 3], &[450 * apart, 1, 150 * apart], 0)?),
+            ("columns of matrices between", Layout::strided(&[rows, 3, 302], &[1, 302 * apart, apart], 0)?),
+            ("every second element of columns", Layout::strided(&[3, rows, 380], &[800 * apart, 2, 2 * apart + 1], 1)?),
+        ] {
+            let dense = Layout::contiguous(layout.shape())?;
+            let sides = [[&layout, &dense], [&dense, &layout], [&layout, &layout]];
+            // How a tensor is packed does not depend on its side, nor on its format but for the width.
+            for sides in sides.into_iter().take(if dtype == DType::F32 { 3 } else { 1 }) {
+                same_fields(&report(&target.device, dtype, sides)?, &report(&Device::host(), dtype, sides)?)
+                    .with_context(|| format!("{dtype}, {what}: {sides:?}"))?;
             }
         }
+    }
+    Ok(())
+}
+
+/// So many elements that they are packed in several ranges, the last shorter than the others; rows end inside them.
+fn packed_in_ranges(target: &Target) -> Result<()> {
+    let rows = target.size(211, 4001);
+    let columns = Layout::strided(&[rows, 2999], &[1, rows as isize], 0)?;
+    let dense = Layout::contiguous(columns.shape())?;
+    for (dtypes, packed) in [([DType::F64; 2], [true, true]), ([DType::F32, DType::I64], [false, true])] {
+        let on = |device: &Device| {
+            let tensor = |side: usize| {
+                let (dtype, near) = (dtypes[side], near_and_wild(dtypes[side], columns.elements(), side as u64 + 3, 1));
+                if packed[side] {
+                    return Owned::new(device, dtype, &columns, &near);
+                }
+                let bytes = dtype.bits() / 8;
+                let element = |i| near[columns.index(i) * bytes..][..bytes].iter().copied();
+                Owned::new(device, dtype, &dense, &(0..dense.elements()).flat_map(element).collect::<Vec<_>>())
+            };
+            let options = Options::default().explain(Explain::Always);
+            let report = gpu_verify_with(&tensor(0)?.view(), &tensor(1)?.view(), &Tolerance::new(1e-3, 1e-3)?, &options)?;
+            anyhow::Ok(facts(report))
+        };
+        same_fields(&on(&target.device)?, &on(&Device::host())?).with_context(|| format!("{dtypes:?}"))?;
     }
     Ok(())
 }

@@ -89,7 +89,7 @@ impl Case {
 const MADE: usize = 200_003;
 
 /// `wild` in 1000 elements have any bit pattern; of the others two thirds are a value that depends on the index alone, one is a step above it.
-fn near_and_wild(dtype: DType, n: usize, seed: u64, wild: u64) -> Vec<u8> {
+pub fn near_and_wild(dtype: DType, n: usize, seed: u64, wild: u64) -> Vec<u8> {
     let (mut common, mut own) = (Lcg::new(1), Lcg::new(seed));
     elements(dtype, n, |_| {
         let bits = encode(dtype, 4.0 * common.unit());
@@ -365,7 +365,7 @@ fn padded_transposed_and_reversed_layouts(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Rows that begin anywhere, short and long; and rows whose elements lie apart, so long that blocks take tiles of several of them side by side.
+/// Rows that begin anywhere, short and long; and rows whose elements lie apart.
 fn rows_of_every_format(target: &Target) -> Result<()> {
     use DType::{Bf16, F4E2M1, F8E4M3, F16, F32, F64, I64};
     for [da, dr] in [[F64, F32], [I64, I64], [F32, F32], [F16, F16], [Bf16, F32], [F8E4M3, F16], [F8E4M3, F8E4M3], [F4E2M1, F4E2M1]] {

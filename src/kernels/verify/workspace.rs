@@ -63,9 +63,7 @@ impl Workspace {
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),
             run_log: launch.run_log,
-            abreast: launch.abreast,
-            abreast_reciprocal: super::reciprocal(8 * launch.abreast),
-            columns: launch.columns,
+            blocks: launch.explain_grid,
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),
@@ -82,7 +80,7 @@ impl Workspace {
     /// * its tensors stay valid and unwritten, and the workspace stays alive and unused by others, until the stream has been waited for; if
     ///   it is being captured, as long as the graph may run.
     pub(crate) unsafe fn launch(&mut self, stream: &HipStream, question: &Question<'_>) -> Result<()> {
-        let launch = Launch::for_question(stream.device(), question)?;
+        let launch = Launch::in_place(stream.device(), question)?;
         if !self.is_large_enough(&launch) {
             let limit = "more than the plan has reserved memory for".to_owned();
             return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
@@ -137,7 +135,7 @@ impl Workspace {
     }
 }
 
-fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
+pub(super) fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
     if block.bytes() < bytes {
         // Freed first: a workspace should not need twice its memory.
         *block = HipAlloc::new(gpu, 0)?;

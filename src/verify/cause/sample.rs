@@ -187,16 +187,17 @@ fn read(tensor: &TensorRef<'_>, start: usize, end: usize) -> Result<Option<Vec<u
         let at = |i: usize| if contiguous { layout.offset() + i } else { layout.index(i) };
         (start..end).map(|i| dtype.load_bits(bytes, at(i) - first)).collect()
     };
+    let (low, high) = span(tensor, start, end);
+    // Packed elements share bytes: from a whole one on.
+    let low = low - low % dtype.per_unit();
+    let [from, to] = [low, high + 1].map(|elements| dtype.bytes_for(elements).unwrap_or(usize::MAX).min(tensor.byte_size()));
+    // On the host as well, whose reports are those of a GPU.
+    if to - from > SPAN {
+        return Ok(None);
+    }
     match tensor.device().backend() {
         Backend::Host => Ok(Some(patterns(tensor.host_bytes(), 0))),
         Backend::Hip(gpu) => {
-            let (low, high) = span(tensor, start, end);
-            // Packed elements share bytes: from a whole one on.
-            let low = low - low % dtype.per_unit();
-            let [from, to] = [low, high + 1].map(|elements| dtype.bytes_for(elements).unwrap_or(usize::MAX).min(tensor.byte_size()));
-            if to - from > SPAN {
-                return Ok(None);
-            }
             let mut bytes = vec![0; to - from];
             // SAFETY: `from..to` lies within the tensor's memory, which is valid for reads by its device, this one.
             unsafe { crate::device::hip::download(gpu, tensor.as_ptr().add(from), &mut bytes)? };

@@ -10,7 +10,7 @@ use anyhow::Result;
 
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
-        tiles_of_rows_skipped, half_of_a_column_loaded_twice, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
+        middles_of_rows_packed_from_the_first, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
     StandIn32: shuffles_of_64_lanes;
 }
@@ -67,16 +67,16 @@ fn edges_of_bins_excluded(target: &Target) -> Result<()> {
     Mutant { file: "verify/histograms.h", from, to, trials: "numerics::" }.check(target)
 }
 
-/// Tiles of neighbouring rows that are taken side by side: some twice, others never.
-fn tiles_of_rows_skipped(target: &Target) -> Result<()> {
-    let (from, to) = ("at % SUBGROUPS * abreast + at / SUBGROUPS", "at % SUBGROUPS * abreast");
-    Mutant { file: "verify/pairs.h", from, to, trials: "same_bits::rows" }.check(target)
+/// Of rows with several matrices between the first is packed for all.
+fn middles_of_rows_packed_from_the_first(target: &Target) -> Result<()> {
+    let (from, to) = ("offset_of(p.from, read, ", "offset_of(p.from, read / p.row * p.row + read % p.inner, ");
+    Mutant { file: "verify/pack.hip", from, to, trials: "layouts::packed" }.check(target)
 }
 
-/// Of a column's eight elements the first four are loaded again in place of the others.
-fn half_of_a_column_loaded_twice(target: &Target) -> Result<()> {
-    let (from, to) = ("columns * inner + window_row()", "columns * inner");
-    Mutant { file: "verify/layout.h", from, to, trials: "layouts::transposed" }.check(target)
+/// What the ranges before the last have found is lost.
+fn farthest_of_the_last_range_alone(target: &Target) -> Result<()> {
+    Mutant { file: "verify/explain.h", from: "if (p.first_run) most", to: "if (false) most", trials: "layouts::packed_in_ranges" }
+        .check(target)
 }
 
 fn nan_counted_twice(target: &Target) -> Result<()> {
