@@ -416,11 +416,12 @@ struct VerifyPack {
     u64 first; // elements from here
     u64 end;   // to here
     u64 row;   // elements of a row
-    u64 first_row;
-    u32 inner;   // extent of the last dimension
-    u32 middles; // row / inner
-    u32 columns_log;
-    u32 across; // tiles along the last dimension
+    u64 first_row; // rows that the range begins and ends in
+    u64 last_row;
+    u32 inner;       // extent of the last dimension
+    u32 middles;     // row / inner
+    u32 columns_log; // of a tile: 4 or 6
+    u32 across;      // tiles along the last dimension
     u32 tiles;
     u32 padding;
     u8 *to; // aligned to 16 bytes

@@ -89,7 +89,7 @@ fn packed(target: &Target) -> Result<()> {
 
 /// So many elements that they are packed in several ranges, the last shorter than the others; rows end inside them.
 fn packed_in_ranges(target: &Target) -> Result<()> {
-    let rows = target.size(211, 4001);
+    let rows = target.size(401, 12_001);
     let columns = Layout::strided(&[rows, 2999], &[1, rows as isize], 0)?;
     let dense = Layout::contiguous(columns.shape())?;
     for (dtypes, packed) in [([DType::F64; 2], [true, true]), ([DType::F32, DType::I64], [false, true])] {

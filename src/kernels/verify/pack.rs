@@ -1,5 +1,5 @@
 //! Launches of hip/verify/pack.hip. A tensor whose neighbours along the last dimension lie far apart, as those of a transposed one, is
-//! compared from packed copies, a range of elements after the other: each is small enough for the caches of large GPUs.
+//! compared from packed copies, a range of elements after the other: scratch memory is bounded.
 
 use super::{Merged, operand};
 use crate::device::TensorRef;
@@ -9,15 +9,13 @@ use hipverify_sys::abi::{VerifyOperand, VerifyPack};
 use std::ops::Range;
 
 /// Bytes of a packed range for each multiprocessor, at most.
-const RANGE: u64 = 256 << 10;
+const RANGE: u64 = 1 << 20;
 /// Fewer elements for each multiprocessor are compared where they lie: one launch takes less time than two.
 const FEWEST: u64 = 1 << 12;
 /// What the memory delivers at least, in bytes: neighbours that are nearer share it.
 const SECTOR: u64 = 32;
 /// Rows that a range has at least: neighbours in them share what the memory delivers.
 const ROWS: u64 = 16;
-/// Elements of a tile, as a power of two.
-const TILE_LOG: u32 = 12;
 
 /// How a tensor is packed; hip/verify/pack.hip has the words.
 pub(super) struct Packing {
@@ -51,13 +49,19 @@ impl Packing {
         };
         // SAFETY: every kernel of hip/verify/pack.hip is `extern "C" __global__ void NAME(VerifyPack)`, for blocks of 256 threads.
         let kernel = unsafe { Kernel::<VerifyPack>::new("verify/pack.hip", name, super::BLOCK) }.load(gpu)?;
-        let columns_log = inner.next_power_of_two().ilog2().clamp(4, 6);
+        let columns_log = if inner > 32 { 6 } else { 4 };
         Ok(Some(Packing { kernel, from: operand(tensor)?, bits, most, row, inner, columns_log }))
     }
 
     /// Elements of a range, at most.
     pub(super) fn most(&self) -> u64 {
         self.most
+    }
+
+    /// Rows of a tile, of which each thread has some elements.
+    fn rows(&self) -> u64 {
+        let each: u64 = if self.bits == 64 { 8 } else { 16 };
+        u64::from(super::BLOCK) * each >> self.columns_log
     }
 
     /// Bytes of so many packed elements.
@@ -67,16 +71,16 @@ impl Packing {
 
     /// The kernel that packs a range of elements to `to`, its grid and its parameters.
     pub(super) fn launch(&self, range: &Range<u64>, to: *mut u8) -> (&Loaded<VerifyPack>, u32, VerifyPack) {
-        let first_row = range.start / self.row;
-        let rows = (range.end - 1) / self.row - first_row + 1;
+        let [first_row, last_row] = [range.start, range.end - 1].map(|element| element / self.row);
         let (middles, across) = (self.row / self.inner, self.inner.div_ceil(1 << self.columns_log));
-        let tiles = rows.div_ceil(1 << (TILE_LOG - self.columns_log)) * middles * across;
+        let tiles = (last_row - first_row + 1).div_ceil(self.rows()) * middles * across;
         let params = VerifyPack {
             from: self.from,
             first: range.start,
             end: range.end,
             row: self.row,
             first_row,
+            last_row,
             inner: self.inner as u32,
             middles: middles as u32,
             columns_log: self.columns_log,

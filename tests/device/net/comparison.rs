@@ -69,7 +69,7 @@ fn edges_of_bins_excluded(target: &Target) -> Result<()> {
 
 /// Of rows with several matrices between the first is packed for all.
 fn middles_of_rows_packed_from_the_first(target: &Target) -> Result<()> {
-    let (from, to) = ("offset_of(p.from, read, ", "offset_of(p.from, read / p.row * p.row + read % p.inner, ");
+    let (from, to) = ("(u64)middle * p.inner + column", "column");
     Mutant { file: "verify/pack.hip", from, to, trials: "layouts::packed" }.check(target)
 }
 
