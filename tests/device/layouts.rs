@@ -72,7 +72,7 @@ fn packed(target: &Target) -> Result<()> {
             ("columns", Layout::strided(&[rows, 734], &[1, apart], 0)?),
             ("columns with gaps, backwards, from an odd element on", Layout::strided(&[rows, 733], &[-1, apart + 9], rows)?),
             ("pixels of three planes", Layout::strided(&[2, 150 * rows, 3], &[450 * apart, 1, 150 * apart], 0)?),
-            ("columns of matrices between", Layout::strided(&[rows, 3, 302], &[1, 302 * apart, apart], 0)?),
+            ("columns of matrices between", Layout::strided(&[rows, 3, 302], &[1, 310 * apart, apart], 0)?),
             ("every second element of columns", Layout::strided(&[3, rows, 380], &[800 * apart, 2, 2 * apart + 1], 1)?),
         ] {
             let dense = Layout::contiguous(layout.shape())?;
