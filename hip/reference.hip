@@ -48,27 +48,24 @@ struct Walk {
 
     // One step along a dimension of the window, or back to its start: false.
     template <int d> __device__ inline bool advance() {
-        if (at[d] + 1 < p.window[d]) {
-            move<d>(at[d] + 1);
-            return true;
-        }
-        if (at[d] != 0) move<d>(0);
-        return false;
+        const bool more = at[d] + 1 < p.window[d];
+        if (more || at[d] != 0) move<d>(more ? at[d] + 1 : 0);
+        return more;
     }
 
     // The next position of the window; whether it begins again.
     __device__ inline bool turn() { return !(advance<2>() || advance<1>() || advance<0>()); }
 
+    // Each call is in the code once: GROUP steps are inlined.
     __device__ inline void next() {
         --left;
-        const bool last = channel + 1 == p.channels;
-        if (p.channels_last ? last : !turn()) {
-            if (!p.channels_last) return;
-            turn();
-            channel = 0;
-            source = other = 0;
-            return;
+        bool next_channel = p.channels_last && channel + 1 < p.channels;
+        if (!next_channel) {
+            const bool again = turn();
+            if (p.channels_last) channel = 0, source = other = 0;
+            else next_channel = again;
         }
+        if (!next_channel) return;
         ++channel;
         source += p.source_channel;
         other += p.other_channel;
