@@ -67,7 +67,7 @@ enum Pass {
 
 /// One launch of a pass.
 enum Step<'a> {
-    Pack(&'a Loaded<VerifyPack>, u32, VerifyPack),
+    Pack(&'a Loaded<VerifyPack>, u32, Box<VerifyPack>),
     Compare(&'a Loaded<VerifyParams>, u32, Box<VerifyParams>),
 }
 
@@ -163,7 +163,7 @@ impl Launch {
             for ((packing, operand), to) in self.packings.iter().zip([&mut part.a, &mut part.r]).zip(to) {
                 let Some(packing) = packing else { continue };
                 let (kernel, grid, pack) = packing.launch(&(first..end), to);
-                steps.push(Step::Pack(kernel, grid, pack));
+                steps.push(Step::Pack(kernel, grid, Box::new(pack)));
                 *operand = packing.packed(first, to);
             }
             steps.push(Step::Compare(kernel, grid, Box::new(part)));

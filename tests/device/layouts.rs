@@ -66,14 +66,14 @@ fn alignments_of_every_width(target: &Target) -> Result<()> {
 fn packed(target: &Target) -> Result<()> {
     for dtype in [DType::F64, DType::F32, DType::F16, DType::F8E4M3, DType::F4E2M1] {
         // Real GPUs have more multiprocessors, and pack larger tensors only.
-        let rows = target.size(61, 1501);
+        let rows = target.size(61, 5003);
         let apart = rows as isize;
         for (what, layout) in [
-            ("columns", Layout::strided(&[rows, 734], &[1, apart], 0)?),
-            ("columns with gaps, backwards, from an odd element on", Layout::strided(&[rows, 733], &[-1, apart + 9], rows)?),
-            ("pixels of three planes", Layout::strided(&[2, 150 * rows, 3], &[450 * apart, 1, 150 * apart], 0)?),
-            ("columns of matrices between", Layout::strided(&[rows, 3, 302], &[1, 310 * apart, apart], 0)?),
-            ("every second element of columns", Layout::strided(&[3, rows, 380], &[800 * apart, 2, 2 * apart + 1], 1)?),
+            ("columns", Layout::strided(&[rows, 262], &[1, apart], 0)?),
+            ("columns with gaps, backwards, from an odd element on", Layout::strided(&[rows, 261], &[-1, apart + 9], rows)?),
+            ("pixels of three planes", Layout::strided(&[2, 40 * rows, 3], &[120 * apart, 1, 40 * apart], 0)?),
+            ("columns of matrices between", Layout::strided(&[rows, 3, 102], &[1, 110 * apart, apart], 0)?),
+            ("every second element of columns", Layout::strided(&[3, rows, 130], &[800 * apart, 2, 2 * apart + 1], 1)?),
         ] {
             let dense = Layout::contiguous(layout.shape())?;
             let sides = [[&layout, &dense], [&dense, &layout], [&layout, &layout]];
@@ -89,7 +89,7 @@ fn packed(target: &Target) -> Result<()> {
 
 /// So many elements that they are packed in several ranges, the last shorter than the others; rows end inside them.
 fn packed_in_ranges(target: &Target) -> Result<()> {
-    let rows = target.size(401, 12_001);
+    let rows = target.size(201, 12_001);
     let columns = Layout::strided(&[rows, 2999], &[1, rows as isize], 0)?;
     let dense = Layout::contiguous(columns.shape())?;
     for (dtypes, packed) in [([DType::F64; 2], [true, true]), ([DType::F32, DType::I64], [false, true])] {

@@ -76,6 +76,12 @@ impl Target {
         }
     }
 
+    /// Whether this device takes the case with this number, of many that run the same kernels on other formats or data: the stand-in's two
+    /// sizes of wavefronts take turns, real hardware takes all.
+    pub fn takes(&self, case: usize) -> bool {
+        !self.standin || case.is_multiple_of(2) == (self.device.wavefront() == 64)
+    }
+
     /// A size for the stand-in, and the larger one for real hardware.
     pub fn size(&self, standin: usize, real: usize) -> usize {
         if self.standin { standin } else { real }

@@ -61,7 +61,7 @@ impl Packing {
     /// Rows of a tile, of which each thread has some elements.
     fn rows(&self) -> u64 {
         let each: u64 = if self.bits == 64 { 8 } else { 16 };
-        u64::from(super::BLOCK) * each >> self.columns_log
+        (u64::from(super::BLOCK) * each) >> self.columns_log
     }
 
     /// Bytes of so many packed elements.
@@ -129,9 +129,9 @@ impl Ranges {
         Ok(Ranges([HipAlloc::new(gpu, 0)?, HipAlloc::new(gpu, 0)?]))
     }
 
-    /// Allocates so many bytes for each.
+    /// Allocates so many bytes for each, and a little more, so that sizes which grow slowly share it.
     pub(super) fn reserve(&mut self, gpu: &'static HipDevice, bytes: [usize; 2]) -> Result<()> {
-        self.0.iter_mut().zip(bytes).try_for_each(|(block, bytes)| super::workspace::grow(gpu, block, bytes))
+        self.0.iter_mut().zip(bytes).try_for_each(|(block, bytes)| super::workspace::grow(gpu, block, bytes.next_multiple_of(16 << 20)))
     }
 
     pub(super) fn is_empty(&self) -> bool {

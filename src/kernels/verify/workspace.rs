@@ -45,9 +45,10 @@ impl Workspace {
     /// Allocates what both passes of a launch need.
     pub(super) fn reserve(&mut self, gpu: &'static HipDevice, launch: &Launch) -> Result<()> {
         let [partials, mismatches, farthest] = launch.needs();
-        grow(gpu, &mut self.partials, partials)?;
-        grow(gpu, &mut self.mismatches, mismatches)?;
-        grow(gpu, &mut self.farthest, farthest)
+        for (block, bytes) in [(&mut self.partials, partials), (&mut self.mismatches, mismatches), (&mut self.farthest, farthest)] {
+            grow(gpu, block, bytes.next_power_of_two())?;
+        }
+        Ok(())
     }
 
     fn is_large_enough(&self, launch: &Launch) -> bool {
@@ -135,11 +136,12 @@ impl Workspace {
     }
 }
 
+/// Replaces memory by more, where it is less than this.
 pub(super) fn grow(gpu: &'static HipDevice, block: &mut HipAlloc, bytes: usize) -> Result<()> {
     if block.bytes() < bytes {
         // Freed first: a workspace should not need twice its memory.
         *block = HipAlloc::new(gpu, 0)?;
-        *block = HipAlloc::new(gpu, bytes.next_power_of_two())?;
+        *block = HipAlloc::new(gpu, bytes)?;
     }
     Ok(())
 }
