@@ -1,6 +1,6 @@
 // Packs a range of a tensor whose neighbours along the last dimension lie far apart, as those of a transposed one: its elements without gaps, in the order of their indices.
 //
-// Of all dimensions J has the smallest stride. A row has the elements of one index of J, and of one of each dimension before it.
+// Of all dimensions J has the smallest stride. A row has the elements of one index of J, and of one of each dimension before it: the last dimension, `inner` elements, `middles` times.
 //   each block, a tile at a time: neighbouring rows x neighbours along the last dimension (columns)
 //       read it, neighbouring lanes in neighbouring rows: nearest in memory
 //       write it, neighbouring lanes in neighbouring columns: next to each other

@@ -65,7 +65,7 @@ enum Pass {
     Explain,
 }
 
-/// One launch of a pass.
+/// One launch of a pass: kernel, grid, parameters.
 enum Step<'a> {
     Pack(&'a Loaded<VerifyPack>, u32, Box<VerifyPack>),
     Compare(&'a Loaded<VerifyParams>, u32, Box<VerifyParams>),
