@@ -420,7 +420,7 @@ struct VerifyPack {
     u64 last_row;
     u32 inner;       // extent of the last dimension
     u32 middles;     // row / inner
-    u32 columns_log; // of a tile: 4 or 6
+    u32 narrow;      // whether tiles have 16 columns
     u32 across;      // tiles along the last dimension
     u32 tiles;
     u32 padding;

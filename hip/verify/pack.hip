@@ -4,113 +4,128 @@
 //   each block, a tile at a time: neighbouring rows x neighbours along the last dimension (columns)
 //       read it, neighbouring lanes in neighbouring rows: nearest in memory
 //       write it, neighbouring lanes in neighbouring columns: next to each other
+// Where words of W short elements are aligned on both sides, they are read and written: W x W elements are W words, which a thread transposes.
 #include <hip/hip_runtime.h>
 #include "verify/layout.h"
 
 enum { THREADS = 256 };
 
-// A tile, and what a thread has of it: EACH elements of a row when it reads, EACH of a column when it writes.
-template <u32 COLUMNS_LOG, u32 EACH> struct Tile {
-    enum { COLUMNS = 1 << COLUMNS_LOG, ROWS = THREADS * EACH / COLUMNS, COLUMN_STEP = THREADS / ROWS, ROW_STEP = THREADS / COLUMNS };
-    static_assert(ROWS <= THREADS, "a thread reads in one row");
-    u64 row;    // its first, of all rows
+// A tile, counted in squares of W x W elements, and what a thread has of it: EACH squares of a row of them.
+template <u32 W_, u32 COLUMNS_LOG, u32 EACH_> struct Tile {
+    enum { W = W_, EACH = EACH_, COLUMNS = 1 << COLUMNS_LOG, ROWS = THREADS * EACH / COLUMNS, COLUMN_STEP = THREADS / ROWS, ROW_STEP = THREADS / COLUMNS };
+    static_assert(ROWS <= THREADS && ROW_STEP % W == 0, "a thread reads in one row, and writes rows that are whole squares apart");
+    u64 row;    // its first, of all rows: the first of a square
     u64 index;  // of its first element
     u32 column; // its first
     __device__ Tile(const VerifyPack &p, u32 tile) {
         const u32 below = tile / p.across, middle = below % p.middles, down = below / p.middles;
-        row = p.first_row + (u64)down * ROWS;
+        row = p.first_row / W * W + (u64)down * (ROWS * W);
         // Tiles that are read or written at the same time begin in different columns: strides that are powers of two would send them all to one channel of the memory.
-        column = ((tile + down) % p.across) * COLUMNS;
+        column = ((tile + down) % p.across) * (COLUMNS * W);
         index = row * p.row + (u64)middle * p.inner + column;
     }
     // Whether all of it is to be packed.
-    __device__ bool whole(const VerifyPack &p) const { return column + COLUMNS <= p.inner && index >= p.first && index + (ROWS - 1) * p.row + COLUMNS <= p.end; }
+    __device__ bool whole(const VerifyPack &p) const { return column + COLUMNS * W <= p.inner && index >= p.first && index + (ROWS * W - 1) * p.row + COLUMNS * W <= p.end; }
 };
 
-// A part of a row or of a column.
-struct Part {
-    u32 begin, end;
-    __device__ bool has(u32 x) const { return x - begin < end - begin; }
-};
-__device__ inline u32 at_most(u64 x, u32 limit) { return x < limit ? (u32)x : limit; }
-
-// The columns of a tile's row that are to be packed, given the index of its first element.
-template <class Tile> __device__ inline Part columns(const VerifyPack &p, const Tile &tile, u64 index) {
-    const u32 begin = index < p.first ? at_most(p.first - index, Tile::COLUMNS) : 0, end = index < p.end ? at_most(p.end - index, Tile::COLUMNS) : 0, inside = at_most(p.inner - tile.column, Tile::COLUMNS);
-    const u32 least = end < inside ? end : inside;
-    return {begin, least > begin ? least : begin};
+// The words of a square, each a part of a column, become parts of rows.
+__device__ inline void exchange_halves(u32 &x, u32 &y) {
+    const u32 low = (x & 0xffff) | y << 16;
+    y = x >> 16 | (y & 0xffff0000u), x = low;
 }
-// The rows of a tile's column, given the index of its first element. The range begins inside the first of all rows and ends inside the last.
-template <class Tile> __device__ inline Part rows(const VerifyPack &p, const Tile &tile, u32 column, u64 index) {
-    const u32 begin = index < p.first, before_last = at_most(p.last_row - tile.row, Tile::ROWS), end = before_last + (index + before_last * p.row < p.end);
-    return {begin, tile.column + column < p.inner && end > begin ? end : begin};
+__device__ inline void exchange_bytes(u32 &x, u32 &y) {
+    const u32 even = (x & 0x00ff00ffu) | (y & 0x00ff00ffu) << 8;
+    y = (x >> 8 & 0x00ff00ffu) | (y & 0xff00ff00u), x = even;
+}
+template <typename X> __device__ inline void transpose(X (&)[1]) {}
+__device__ inline void transpose(u32 (&x)[2]) { exchange_halves(x[0], x[1]); }
+__device__ inline void transpose(u32 (&x)[4]) {
+    exchange_halves(x[0], x[2]), exchange_halves(x[1], x[3]);
+    exchange_bytes(x[0], x[1]), exchange_bytes(x[2], x[3]);
 }
 
-// Columns of a tile in shared memory. Something lies between them, so that neither they nor rows begin in the same bank.
-template <typename X, class Tile> struct Shared { X x[Tile::COLUMNS][Tile::ROWS + (sizeof(X) < 4 ? 4 / sizeof(X) : 1)]; };
+// A tile in shared memory, by columns of squares, each with the first rows of all squares, then the second ones. Something lies between columns, so that neighbours begin in different banks.
+template <typename X, class Tile> struct Shared { X x[Tile::COLUMNS][Tile::ROWS * Tile::W + (sizeof(X) < 4 ? 4 / sizeof(X) : 1)]; };
 
-// An element is stored as an X, but for 4 bits, of which a byte has two.
-template <u32 BITS, typename X, class Tile, u32 EACH, bool WHOLE> __device__ inline void read(const VerifyPack &p, const Tile &tile, X (&x)[EACH]) {
+// X holds an element, or W of them; of 4 bits one in memory has two.
+template <u32 BITS, bool WHOLE, typename X, class Tile> __device__ inline void read(const VerifyPack &p, const Tile &tile, Shared<X, Tile> &shared) {
+    enum { W = Tile::W };
     const u32 row = threadIdx.x % Tile::ROWS, first = threadIdx.x / Tile::ROWS;
-    const u64 index = tile.index + row * p.row;
-    const Part part = WHOLE ? Part{0, Tile::COLUMNS} : columns(p, tile, index);
+    const u32 columns = tile.row + row * W <= p.last_row ? p.inner - tile.column : 0;
     u64 left;
-    i64 at = offset_of(p.from, index + first, p.end, left);
-    const i64 step = p.from.inner * Tile::COLUMN_STEP;
+    i64 at = offset_of(p.from, tile.index + row * W * p.row + first * W, p.end, left);
+    X x[Tile::EACH][W];
 #pragma unroll
-    for (u32 k = 0; k < EACH; k++, at += step) {
-        // The first of all elements in place of one that is not there: no branches between the loads.
-        const i64 from = WHOLE || part.has(first + k * Tile::COLUMN_STEP) ? at : p.from.offset;
-        if (BITS == 4) x[k] = (X)(p.from.base[from >> 1] >> (4 * (from & 1)) & 0xf);
-        else x[k] = ((const X *)p.from.base)[from];
+    for (u32 k = 0; k < Tile::EACH; k++, at += p.from.inner * (Tile::COLUMN_STEP * W)) {
+        const bool there = WHOLE || (first + k * Tile::COLUMN_STEP) * W < columns;
+#pragma unroll
+        for (u32 w = 0; w < W; w++) {
+            // The first of all elements in place of one that is not there: no branches between the loads.
+            const i64 from = there ? at + w * p.from.inner : p.from.offset;
+            if (BITS == 4) x[k][w] = (X)(p.from.base[from >> 1] >> (4 * (from & 1)) & 0xf);
+            else x[k][w] = *(const X *)(p.from.base + from * (i64)(BITS / 8));
+        }
+    }
+#pragma unroll
+    for (u32 k = 0; k < Tile::EACH; k++) {
+        transpose(x[k]);
+#pragma unroll
+        for (u32 w = 0; w < W; w++) shared.x[first + k * Tile::COLUMN_STEP][w * Tile::ROWS + row] = x[k][w];
     }
 }
-template <u32 BITS, typename X, class Tile, u32 EACH, bool WHOLE> __device__ inline void write(const VerifyPack &p, const Tile &tile, const Shared<X, Tile> &shared) {
+
+template <u32 BITS, bool WHOLE, typename X, class Tile> __device__ inline void write(const VerifyPack &p, const Tile &tile, const Shared<X, Tile> &shared) {
+    enum { W = Tile::W };
     const u32 column = threadIdx.x % Tile::COLUMNS, first = threadIdx.x / Tile::COLUMNS;
-    const u64 index = tile.index + column;
-    const Part part = WHOLE ? Part{0, Tile::ROWS} : rows(p, tile, column, index);
+    const u64 index = tile.index + column * W;
+    // Rows from `begin` to `end`: the range begins inside its first row, and ends inside its last.
+    const u32 before = p.first_row > tile.row ? (u32)(p.first_row - tile.row) : 0, begin = before + (index + before * p.row < p.first);
+    const u32 rows = p.last_row - tile.row < Tile::ROWS * W ? (u32)(p.last_row - tile.row) : Tile::ROWS * W, end = rows + (index + rows * p.row < p.end);
+    const bool there = tile.column + column * W < p.inner;
     u64 to = index + first * p.row - p.first;
 #pragma unroll
-    for (u32 k = 0; k < EACH; k++, to += Tile::ROW_STEP * p.row) {
-        const u32 row = first + k * Tile::ROW_STEP;
-        if (!WHOLE && !part.has(row)) continue;
-        if (BITS > 4) ((X *)p.to)[to] = shared.x[column][row];
+    for (u32 k = 0; k < Tile::EACH * W; k++, to += Tile::ROW_STEP * p.row) {
+        const u32 row = first + k * Tile::ROW_STEP, slot = first % W * Tile::ROWS + first / W + k * (Tile::ROW_STEP / W);
+        if (!WHOLE && !(there && row >= begin && row < end)) continue;
+        if (BITS > 4) ((X *)p.to)[to / W] = shared.x[column][slot];
         // Every second lane stores two: rows have an even number.
-        else if (column % 2 == 0) p.to[to / 2] = (u8)(shared.x[column][row] | shared.x[column + 1][row] << 4);
+        else if (column % 2 == 0) p.to[to / 2] = (u8)(shared.x[column][slot] | shared.x[column + 1][slot] << 4);
     }
 }
 
-template <u32 BITS, typename X, class Tile, u32 EACH> __device__ inline void pack_tiles(const VerifyPack &p, Shared<X, Tile> &shared) {
+template <u32 BITS, typename X, class Tile> __device__ inline void pack_tiles(const VerifyPack &p, Shared<X, Tile> &shared) {
 #pragma unroll 1
     for (u32 at = blockIdx.x; at < p.tiles; at += gridDim.x) {
         const Tile tile(p, at);
         const bool whole = tile.whole(p);
-        X x[EACH];
-        if (whole) read<BITS, X, Tile, EACH, true>(p, tile, x);
-        else read<BITS, X, Tile, EACH, false>(p, tile, x);
-#pragma unroll
-        for (u32 k = 0; k < EACH; k++) shared.x[threadIdx.x / Tile::ROWS + k * Tile::COLUMN_STEP][threadIdx.x % Tile::ROWS] = x[k];
+        if (whole) read<BITS, true>(p, tile, shared);
+        else read<BITS, false>(p, tile, shared);
         __syncthreads();
-        if (whole) write<BITS, X, Tile, EACH, true>(p, tile, shared);
-        else write<BITS, X, Tile, EACH, false>(p, tile, shared);
+        if (whole) write<BITS, true>(p, tile, shared);
+        else write<BITS, false>(p, tile, shared);
         __syncthreads();
     }
 }
 
-template <typename X, u32 EACH> union SharedTile {
-    Shared<X, Tile<6, EACH>> square;
-    Shared<X, Tile<4, EACH>> narrow;
+template <typename X, class Square, class Narrow> union SharedTile {
+    Shared<X, Square> square;
+    Shared<X, Narrow> narrow;
 };
 
-template <u32 BITS, typename X> __device__ inline void pack(const VerifyPack &p) {
-    enum { EACH = BITS == 64 ? 8 : 16 };
-    __shared__ SharedTile<X, EACH> shared;
-    if (p.columns_log == 6) pack_tiles<BITS, X, Tile<6, EACH>, EACH>(p, shared.square);
-    else pack_tiles<BITS, X, Tile<4, EACH>, EACH>(p, shared.narrow);
+// A tile has 64 columns or more, or 16 where the last dimension has few.
+template <u32 BITS, typename X, u32 W> __device__ inline void pack(const VerifyPack &p) {
+    enum { EACH = sizeof(X) == 8 ? 8 : 16 / W };
+    typedef Tile<W, W == 1 ? 6 : 5, EACH> Square;
+    typedef Tile<W, W == 1 ? 4 : W == 2 ? 3 : 2, EACH> Narrow;
+    __shared__ SharedTile<X, Square, Narrow> shared;
+    if (p.narrow) pack_tiles<BITS>(p, shared.narrow);
+    else pack_tiles<BITS>(p, shared.square);
 }
 
-extern "C" __global__ void BOUNDS(256, 4) pack_4(VerifyPack p) { pack<4, u8>(PARAMETER(p)); }
-extern "C" __global__ void BOUNDS(256, 4) pack_8(VerifyPack p) { pack<8, u8>(PARAMETER(p)); }
-extern "C" __global__ void BOUNDS(256, 4) pack_16(VerifyPack p) { pack<16, u16>(PARAMETER(p)); }
-extern "C" __global__ void BOUNDS(256, 4) pack_32(VerifyPack p) { pack<32, u32>(PARAMETER(p)); }
-extern "C" __global__ void BOUNDS(256, 4) pack_64(VerifyPack p) { pack<64, u64>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_4(VerifyPack p) { pack<4, u8, 1>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_8(VerifyPack p) { pack<8, u8, 1>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_16(VerifyPack p) { pack<16, u16, 1>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_32(VerifyPack p) { pack<32, u32, 1>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_64(VerifyPack p) { pack<64, u64, 1>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_words_8(VerifyPack p) { pack<8, u32, 4>(PARAMETER(p)); }
+extern "C" __global__ void BOUNDS(256, 4) pack_words_16(VerifyPack p) { pack<16, u32, 2>(PARAMETER(p)); }

@@ -66,10 +66,12 @@ fn alignments_of_every_width(target: &Target) -> Result<()> {
 fn packed(target: &Target) -> Result<()> {
     for dtype in [DType::F64, DType::F32, DType::F16, DType::F8E4M3, DType::F4E2M1] {
         // Real GPUs have more multiprocessors, and pack larger tensors only.
-        let rows = target.size(61, 5003);
+        let rows = target.size(61, 5001);
         let apart = rows as isize;
         for (what, layout) in [
             ("columns", Layout::strided(&[rows, 262], &[1, apart], 0)?),
+            ("columns of whole words", Layout::strided(&[rows + 3, 264], &[1, apart + 7], 8)?),
+            ("pixels of four channels, in planes of whole words", Layout::strided(&[2, 40 * rows, 4], &[160 * apart, 1, 40 * apart], 0)?),
             ("columns with gaps, backwards, from an odd element on", Layout::strided(&[rows, 261], &[-1, apart + 9], rows)?),
             ("pixels of three planes", Layout::strided(&[2, 40 * rows, 3], &[120 * apart, 1, 40 * apart], 0)?),
             ("columns of matrices between", Layout::strided(&[rows, 3, 102], &[1, 110 * apart, apart], 0)?),
@@ -89,10 +91,13 @@ fn packed(target: &Target) -> Result<()> {
 
 /// So many elements that they are packed in several ranges, the last shorter than the others; rows end inside them.
 fn packed_in_ranges(target: &Target) -> Result<()> {
-    let rows = target.size(201, 12_001);
-    let columns = Layout::strided(&[rows, 2999], &[1, rows as isize], 0)?;
-    let dense = Layout::contiguous(columns.shape())?;
-    for (dtypes, packed) in [([DType::F64; 2], [true, true]), ([DType::F32, DType::I64], [false, true])] {
+    for (rows, dtypes, packed) in [
+        (target.size(201, 12_001), [DType::F64; 2], [true, true]),
+        (target.size(201, 12_001), [DType::F32, DType::I64], [false, true]),
+        (target.size(604, 24_004), [DType::F16; 2], [true, false]),
+    ] {
+        let columns = Layout::strided(&[rows, 3002], &[1, rows as isize], 0)?;
+        let dense = Layout::contiguous(columns.shape())?;
         let on = |device: &Device| {
             let tensor = |side: usize| {
                 let (dtype, near) = (dtypes[side], near_and_wild(dtypes[side], columns.elements(), side as u64 + 3, 1));

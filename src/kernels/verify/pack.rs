@@ -22,13 +22,20 @@ pub(super) struct Packing {
     kernel: Loaded<VerifyPack>,
     from: VerifyOperand,
     bits: u64,
+    dimensions: Dimensions,
     /// Elements of a range, at most.
     most: u64,
+}
+
+/// What the kernel has to know of a tensor's dimensions.
+#[derive(Clone, Copy)]
+struct Dimensions {
     /// Elements of a row.
     row: u64,
     /// Extent of the last dimension.
     inner: u64,
-    columns_log: u32,
+    /// Elements that are read and written together, of one column and of one row.
+    together: u64,
 }
 
 impl Packing {
@@ -39,29 +46,24 @@ impl Packing {
         if (tensor.elements() as u64) < u64::from(gpu.multiprocessors()) * FEWEST {
             return Ok(None);
         }
-        let Some((row, inner)) = row(tensor)?.filter(|(row, _)| row * ROWS <= most) else { return Ok(None) };
-        let name = match bits {
-            4 => "pack_4",
-            8 => "pack_8",
-            16 => "pack_16",
-            32 => "pack_32",
+        let Some(dimensions) = dimensions(tensor)?.filter(|d| d.row * ROWS <= most) else { return Ok(None) };
+        let name = match (bits, dimensions.together) {
+            (4, _) => "pack_4",
+            (8, 1) => "pack_8",
+            (8, _) => "pack_words_8",
+            (16, 1) => "pack_16",
+            (16, _) => "pack_words_16",
+            (32, _) => "pack_32",
             _ => "pack_64",
         };
         // SAFETY: every kernel of hip/verify/pack.hip is `extern "C" __global__ void NAME(VerifyPack)`, for blocks of 256 threads.
         let kernel = unsafe { Kernel::<VerifyPack>::new("verify/pack.hip", name, super::BLOCK) }.load(gpu)?;
-        let columns_log = if inner > 32 { 6 } else { 4 };
-        Ok(Some(Packing { kernel, from: operand(tensor)?, bits, most, row, inner, columns_log }))
+        Ok(Some(Packing { kernel, from: operand(tensor)?, bits, dimensions, most }))
     }
 
     /// Elements of a range, at most.
     pub(super) fn most(&self) -> u64 {
         self.most
-    }
-
-    /// Rows of a tile, of which each thread has some elements.
-    fn rows(&self) -> u64 {
-        let each: u64 = if self.bits == 64 { 8 } else { 16 };
-        (u64::from(super::BLOCK) * each) >> self.columns_log
     }
 
     /// Bytes of so many packed elements.
@@ -71,19 +73,29 @@ impl Packing {
 
     /// The kernel that packs a range of elements to `to`, its grid and its parameters.
     pub(super) fn launch(&self, range: &Range<u64>, to: *mut u8) -> (&Loaded<VerifyPack>, u32, VerifyPack) {
-        let [first_row, last_row] = [range.start, range.end - 1].map(|element| element / self.row);
-        let (middles, across) = (self.row / self.inner, self.inner.div_ceil(1 << self.columns_log));
-        let tiles = (last_row - first_row + 1).div_ceil(self.rows()) * middles * across;
+        let Dimensions { row, inner, together } = self.dimensions;
+        let narrow = inner <= 32;
+        let columns = match together {
+            _ if narrow => 16,
+            4 => 128,
+            _ => 64,
+        };
+        // Each thread has 16 words of a tile, or 8 of 64 bits.
+        let elements = u64::from(super::BLOCK) * together * if self.bits == 64 { 8 } else { 16 };
+        let rows = elements / columns;
+        let [first_row, last_row] = [range.start, range.end - 1].map(|element| element / row);
+        let (middles, across) = (row / inner, inner.div_ceil(columns));
+        let tiles = (last_row + 1 - first_row / together * together).div_ceil(rows) * middles * across;
         let params = VerifyPack {
             from: self.from,
             first: range.start,
             end: range.end,
-            row: self.row,
+            row,
             first_row,
             last_row,
-            inner: self.inner as u32,
+            inner: inner as u32,
             middles: middles as u32,
-            columns_log: self.columns_log,
+            narrow: u32::from(narrow),
             across: across as u32,
             tiles: tiles as u32,
             padding: 0,
@@ -107,8 +119,8 @@ impl Packing {
     }
 }
 
-/// The elements of a row and of the last dimension, if packing brings what lies far apart together.
-fn row(tensor: &TensorRef<'_>) -> Result<Option<(u64, u64)>> {
+/// `None` unless packing brings what lies far apart together.
+fn dimensions(tensor: &TensorRef<'_>) -> Result<Option<Dimensions>> {
     let (layout, bits) = (tensor.layout(), tensor.dtype().bits() as u64);
     let Merged { rank, extents, strides } = Merged::of(layout)?;
     let Some(last) = (rank as usize).checked_sub(1) else { return Ok(None) };
@@ -117,8 +129,19 @@ fn row(tensor: &TensorRef<'_>) -> Result<Option<(u64, u64)>> {
     let inner = extents[last];
     let first = tensor.as_ptr().addr() as u64 + layout.offset() as u64 * bits / 8;
     let whole = if bits == 4 { inner.is_multiple_of(2) } else { first.is_multiple_of(bits / 8) };
-    let far = apart(&last) * bits / 8 >= SECTOR && apart(&nearest) < apart(&last);
-    Ok((whole && far).then(|| (extents[nearest + 1..=last].iter().product(), inner)))
+    if !whole || apart(&last) * bits / 8 < SECTOR || apart(&nearest) >= apart(&last) {
+        return Ok(None);
+    }
+    // Words that begin at whole words on both sides, wherever a row or a column begins.
+    let of_a_word = match bits {
+        8 => 4,
+        16 => 2,
+        _ => 1,
+    };
+    let others = (0..=last).filter(|d| *d != nearest).map(|d| apart(&d));
+    let whole = others.chain([extents[nearest], inner]).all(|elements| elements.is_multiple_of(of_a_word));
+    let together = if whole && strides[nearest] == 1 && first.is_multiple_of(4) { of_a_word } else { 1 };
+    Ok(Some(Dimensions { row: extents[nearest + 1..=last].iter().product(), inner, together }))
 }
 
 /// Memory for packed ranges of both tensors: of one comparison at a time.

@@ -10,7 +10,7 @@ use anyhow::Result;
 
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
-        middles_of_rows_packed_from_the_first, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
+        middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
         ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
     StandIn32: shuffles_of_64_lanes;
 }
@@ -71,6 +71,12 @@ fn edges_of_bins_excluded(target: &Target) -> Result<()> {
 fn middles_of_rows_packed_from_the_first(target: &Target) -> Result<()> {
     let (from, to) = ("(u64)middle * p.inner + column", "column");
     Mutant { file: "verify/pack.hip", from, to, trials: "layouts::packed" }.check(target)
+}
+
+/// Of words of four elements, which become parts of rows, the last two are not exchanged.
+fn bytes_of_two_words_exchanged_alone(target: &Target) -> Result<()> {
+    let (from, to) = ("exchange_bytes(x[0], x[1]), exchange_bytes(x[2], x[3])", "exchange_bytes(x[0], x[1])");
+    Mutant { file: "verify/pack.hip", from, to, trials: "layouts::packed [" }.check(target)
 }
 
 /// What the ranges before the last have found is lost.
