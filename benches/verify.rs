@@ -186,8 +186,8 @@ fn layouts(device: &Device, n: usize, ceiling: f64) -> Result<(), Error> {
         let [result, reference] = make(Kind::GemmNoise, [dtype; 2]);
         let (result, reference) = (upload(device, dtype, &result, n)?, upload(device, dtype, &reference, n)?);
         let side = n.isqrt() / 8 * 8;
-        // Whose rows are whole tiles of the sums.
-        let whole = (side / 4096 * 4096).max(8);
+        // Rows a power of two apart, which may send all accesses to few channels of the memory, where `side` is one.
+        let even = (side / 4096 * 4096).max(8);
         let padded = Layout::strided(&[side, side - 8], &[side as isize, 1], 0)?;
         let odd = Layout::strided(&[side, side - 7], &[side as isize, 1], 3)?;
         let dense = Layout::contiguous(&[side, side - 8])?;
@@ -198,8 +198,8 @@ fn layouts(device: &Device, n: usize, ceiling: f64) -> Result<(), Error> {
             ("rows padded by 8", &padded, &dense),
             ("both padded by 8", &padded, &padded),
             ("rows padded by 7, unaligned", &odd, &odd),
-            ("transposed result, whole tiles", &transposed(whole)?, &square(whole)?),
-            ("transposed result, other rows", &transposed(side - 8)?, &square(side - 8)?),
+            ("transposed result", &transposed(even)?, &square(even)?),
+            ("transposed result, 8 elements less a row", &transposed(side - 8)?, &square(side - 8)?),
         ] {
             let pair = [view(&result, dtype, a.clone())?, view(&reference, dtype, r.clone())?];
             for (level, options) in &asked()[..2] {

@@ -157,14 +157,15 @@ impl Launch {
         let reads = packs && pass == Pass::Explain;
         let last = VerifyParams { first_run: self.elements.div_ceil(self.run), ..params };
         let of_range = move |first: u64| {
-            let end = (first + self.range).min(self.elements);
-            let mut part = VerifyParams { n: end, first_run: first / self.run, more: u32::from(reads || end < self.elements), ..params };
+            let range = first..(first + self.range).min(self.elements);
+            let more = u32::from(reads || range.end < self.elements);
+            let mut part = VerifyParams { n: range.end, first_run: first / self.run, more, ..params };
             let mut steps = Vec::with_capacity(3);
             for ((packing, operand), to) in self.packings.iter().zip([&mut part.a, &mut part.r]).zip(to) {
                 let Some(packing) = packing else { continue };
-                let (kernel, grid, pack) = packing.launch(&(first..end), to);
+                let (kernel, grid, pack) = packing.launch(&range, to);
                 steps.push(Step::Pack(kernel, grid, Box::new(pack)));
-                *operand = packing.packed(first, to);
+                *operand = packing.packed(&range, to);
             }
             steps.push(Step::Compare(kernel, grid, Box::new(part)));
             steps

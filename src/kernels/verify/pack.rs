@@ -104,14 +104,13 @@ impl Packing {
         (&self.kernel, self.kernel.grid_for(tiles * u64::from(super::BLOCK)), params)
     }
 
-    /// The whole tensor as kernels see it that read no other elements than those that were packed to `to`, from `first` on.
-    pub(super) fn packed(&self, first: u64, to: *mut u8) -> VerifyOperand {
+    /// The whole tensor as kernels see it that read no other elements than those of a range, which were packed to `to`.
+    pub(super) fn packed(&self, range: &Range<u64>, to: *mut u8) -> VerifyOperand {
         VerifyOperand {
             base: to,
-            offset: -(first as i64),
+            offset: -(range.start as i64),
             inner: 1,
-            // They are read by vectors alone: nothing lies behind them.
-            end: to,
+            end: to.wrapping_add(self.bytes(range.end - range.start)),
             rank: 0,
             align: 16,
             ..self.from
