@@ -12,7 +12,7 @@ use hipverify::verify::{Explain, Options, Tolerance, gpu_verify_with};
 
 tests! {
     Gpus: alignments_of_every_width, packed, as_many_dimensions_as_kernels_take;
-    Sweeps: packed_in_ranges;
+    Sweeps: packed_beside_wider_formats, packed_in_ranges;
 }
 
 /// About 200 elements. Kernels are told at which addresses all rows begin, and load accordingly.
@@ -85,6 +85,17 @@ fn packed(target: &Target) -> Result<()> {
                     .with_context(|| format!("{dtype}, {what}: {sides:?}"))?;
             }
         }
+    }
+    Ok(())
+}
+
+/// Beside a format of another width, words of 4 bits are not as long as vectors are: a range of them ends where it ends.
+fn packed_beside_wider_formats(target: &Target) -> Result<()> {
+    let rows = target.size(61, 5001);
+    let sides = [&Layout::strided(&[rows, 262], &[1, rows as isize], 0)?, &Layout::contiguous(&[rows, 262])?];
+    for dtypes in [[DType::F4E2M1, DType::F64], [DType::F4E2M1, DType::F16], [DType::I4, DType::I64], [DType::I8, DType::F64]] {
+        same_fields(&report_of(&target.device, dtypes, sides)?, &report_of(&Device::host(), dtypes, sides)?)
+            .with_context(|| format!("{dtypes:?}"))?;
     }
     Ok(())
 }
