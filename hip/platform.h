@@ -2,16 +2,43 @@
 #pragma once
 #include "formats.h"
 
-// 16 bytes that will not be needed again.
-#if defined(__CUDACC__)
-__device__ inline uint4 load16(const u8 *at) { return __ldcs((const uint4 *)at); }
+// NVIDIA's GPUs fault where a load does not begin at a multiple of its size; AMD's load from any byte. Tests with AddressSanitizer take what is made for NVIDIA's, which runs nowhere else without
+// such a GPU.
+#if defined(__CUDACC__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool LIKE_NVIDIA = true;
 #else
-typedef VECTOR(u32, 4) Words4;
-__device__ inline uint4 load16(const u8 *at) {
-    const Words4 x = __builtin_nontemporal_load((const Words4 *)at);
-    return make_uint4(x[0], x[1], x[2], x[3]);
-}
+constexpr bool LIKE_NVIDIA = false;
 #endif
+
+// Reads global memory, at an address that compilers cannot tell from one of shared memory: what is loaded from either is slower, and on AMD's GPUs a wait for shared memory would be
+// one for all that is on its way. Nothing writes there meanwhile.
+#if defined(__AMDGCN__)
+#define GLOBAL_MEMORY __attribute__((address_space(1)))
+#else
+#define GLOBAL_MEMORY
+#endif
+template <typename T> __device__ inline T load(const u8 *at) {
+#if defined(__CUDACC__)
+    return __ldg((const T *)at);
+#else
+    typedef T Anywhere __attribute__((aligned(LIKE_NVIDIA ? sizeof(T) : 1)));
+    return *(const GLOBAL_MEMORY Anywhere *)at;
+#endif
+}
+// 16 bytes that will not be needed again.
+__device__ inline uint4 load16(const u8 *at) {
+#if defined(__CUDACC__)
+    return __ldcs((const uint4 *)at);
+#elif defined(__AMDGCN__)
+    typedef VECTOR(u32, 4) Words __attribute__((aligned(1)));
+    const Words x = __builtin_nontemporal_load((const GLOBAL_MEMORY Words *)at);
+    return make_uint4(x[0], x[1], x[2], x[3]);
+#else
+    if (LIKE_NVIDIA) return *(const uint4 *)at;
+    const u64 low = load<u64>(at), high = load<u64>(at + 8);
+    return make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
+#endif
+}
 
 // 1 / x, a unit in the last place more or less where both are normal numbers; a subnormal one may be taken for 0.
 #if defined(__CUDA_ARCH__)

@@ -280,8 +280,10 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     }
     __shared__ ExplainShared s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    __shared__ typename Pairs::Shared numbers;
+    numbers.prepare(p);
     __syncthreads();
-    const Pairs pairs(p);
+    const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Search<T> search(p, rule);

@@ -4,3 +4,7 @@
 VERIFY(f32_8_8, 3, Pairs<InF32, 8, 8, 8>)
 VERIFY(f32_8_16, 3, Pairs<InF32, 8, 16, 8>)
 VERIFY(f32_8_32, 3, Pairs<InF32, 8, 32, 8>)
+
+// Faster, since nothing is special about their formats.
+VERIFY_VALUES(f32_byte_byte, Pairs<InF32, BYTE, BYTE, 16, 8>)
+VERIFY_VALUES(f32_byte_16, Pairs<InF32, BYTE, 16, 8>)

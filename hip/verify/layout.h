@@ -37,7 +37,7 @@ template <u32 KIND, int N> struct Operand {
     enum { WORDS = N * Decoder<KIND>::MOST / 32 };
     const VerifyOperand &p;
     Decoder<KIND> decoder;
-    __device__ explicit Operand(const VerifyOperand &p_) : p(p_), decoder(p_.dtype) {}
+    __device__ Operand(const VerifyOperand &p_, const Numbers<Decoder<KIND>::SMALL> &numbers) : p(p_), decoder(numbers, p_.dtype) {}
 
     // A row: element i lies i x `inner` elements from `address`, and N elements that end at `end` or before are loaded at once. Addresses of 4-bit elements count halves of a byte.
     struct Row {
@@ -63,21 +63,22 @@ template <u32 KIND, int N> struct Operand {
     __device__ u64 advanced(u64 address, i64 elements) const { return address + (u64)(nibbles() ? elements : elements * (i64)(decoder.bits / 8)); }
     __device__ u64 address_of(i64 elements) const { return advanced(nibbles() ? 2 * (u64)p.base : (u64)p.base, elements); }
 
-    // Whether every row is dense, and as aligned as N elements are large, from 4 bytes up to 16.
+    // Whether every row is dense and N elements, 4 bytes or more, are loaded at once: by NVIDIA's GPUs where rows are as aligned as these are large, up to 16 bytes.
     __device__ bool vectors() const {
+        const VerifyOperand &p = read_here(this->p);
         const u32 bytes = N * decoder.bits / 8;
-        return p.inner == 1 && bytes >= 4 && p.align >= (bytes < 16 ? bytes : 16);
+        return p.inner == 1 && bytes >= 4 && ((!LIKE_NVIDIA && !nibbles()) || p.align >= (bytes < 16 ? bytes : 16));
     }
 
     __device__ i64 offset(u64 index, u64 n, u64 &left) const { return offset_of(this->p, index, n, left); }
-    // N elements that lie together, at an address that is aligned to as many bytes, at most 16.
-    __device__ void aligned(const u8 *at, u32 (&w)[WORDS]) const {
+    // N elements that lie together, by loads of up to 16 bytes.
+    __device__ void together(const u8 *at, u32 (&w)[WORDS]) const {
         const u32 bytes = N * decoder.bits / 8;
-        if (bytes == 4) w[0] = *(const u32 *)at;
+        if (bytes == 4) w[0] = ::load<u32>(at);
         if constexpr (WORDS >= 2)
             if (bytes == 8) {
-                const uint2 x = *(const uint2 *)at;
-                w[0] = x.x, w[1] = x.y;
+                const u64 x = ::load<u64>(at);
+                w[0] = (u32)x, w[1] = (u32)(x >> 32);
             }
 #pragma unroll
         for (int i = 0; i + 4 <= WORDS; i += 4)
@@ -89,33 +90,35 @@ template <u32 KIND, int N> struct Operand {
 
     __device__ void load_vector(i64 index, u64 address, u32 (&w)[WORDS]) const {
         const u64 at = advanced(address, index);
-        aligned((const u8 *)(nibbles() ? at / 2 : at), w);
+        together((const u8 *)(nibbles() ? at / 2 : at), w);
     }
     // N elements of a row, from element `index` on.
-    __device__ void load(i64 index, u64 address, bool vectors, u32 (&w)[WORDS]) const {
+    __device__ void load(i64 index, u64 address, u32 (&w)[WORDS]) const {
         const i64 inner = read_here(p).inner;
-        if (vectors) load_vector(index, address, w);
-        else if (inner == 1) words(advanced(address, index), w);
-        else strided((const u8 *)advanced(address, index * inner), inner, w);
+        if (vectors()) load_vector(index, address, w);
+        else if (inner != 1) strided((const u8 *)advanced(address, index * inner), inner, w);
+        else if (LIKE_NVIDIA || Decoder<KIND>::LEAST == 4) words(advanced(address, index), w);
     }
     // Words of 4 bytes, two of which are shifted together where they are not aligned to such.
     __device__ void words(u64 address, u32 (&w)[WORDS]) const {
         const u32 bits = N * decoder.bits;
         const u64 bit = address * (nibbles() ? 4 : 8);
-        const u32 *at = (const u32 *)(bit / 32 * 4), shift = bit % 32;
+        const u8 *at = (const u8 *)(bit / 32 * 4);
+        const u32 shift = bit % 32;
         if (read_here(p).align >= 4 && bits >= 32) {
 #pragma unroll
             for (u32 i = 0; i < WORDS; i++)
-                if (32 * i < bits) w[i] = at[i];
+                if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
             return;
         }
-        u32 low = *at;
+        u32 low = ::load<u32>(at);
 #pragma unroll
         for (u32 i = 0; i < WORDS; i++) {
-            if (32 * i >= bits) break;
-            const u32 high = at[i + 1];
-            w[i] = (u32)(((u64)high << 32 | low) >> shift);
-            low = high;
+            if (32 * i < bits) {
+                const u32 high = ::load<u32>(at + 4 * (i + 1));
+                w[i] = (u32)(((u64)high << 32 | low) >> shift);
+                low = high;
+            }
         }
     }
 
@@ -127,19 +130,19 @@ template <u32 KIND, int N> struct Operand {
             if (bits == 64) {
 #pragma unroll
                 for (u32 e = 0; e < N; e++) {
-                    const uint2 x = *(const uint2 *)(at + e * step);
-                    w[2 * e] = x.x, w[2 * e + 1] = x.y;
+                    const u64 x = ::load<u64>(at + e * step);
+                    w[2 * e] = (u32)x, w[2 * e + 1] = (u32)(x >> 32);
                 }
             }
         if constexpr (Decoder<KIND>::MOST >= 32 && Decoder<KIND>::LEAST <= 32)
             if (bits == 32) {
 #pragma unroll
-                for (u32 e = 0; e < N; e++) w[e] = *(const u32 *)(at + e * step);
+                for (u32 e = 0; e < N; e++) w[e] = ::load<u32>(at + e * step);
             }
         if constexpr (Decoder<KIND>::MOST >= 16 && Decoder<KIND>::LEAST <= 16)
             if (bits == 16) {
 #pragma unroll
-                for (u32 e = 0; e < N; e += 2) w[e / 2] = *(const u16 *)(at + e * step) | (u32)*(const u16 *)(at + (e + 1) * step) << 16;
+                for (u32 e = 0; e < N; e += 2) w[e / 2] = ::load<u16>(at + e * step) | (u32)::load<u16>(at + (e + 1) * step) << 16;
             }
         if constexpr (Decoder<KIND>::LEAST <= 8)
             if (bits == 8) {
@@ -147,7 +150,7 @@ template <u32 KIND, int N> struct Operand {
                 for (u32 e = 0; e < N; e += 4) {
                     u32 x = 0;
 #pragma unroll
-                    for (u32 i = 0; i < 4 && e + i < N; i++) x |= (u32)at[(e + i) * step] << (8 * i);
+                    for (u32 i = 0; i < 4 && e + i < N; i++) x |= (u32)::load<u8>(at + (e + i) * step) << (8 * i);
                     w[e / 4] = x;
                 }
             }

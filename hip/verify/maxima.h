@@ -62,15 +62,15 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
         least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)scale() * pow2(-Real<T>::BIAS))));
         return CAP;
     }
-    // Tests an element against all maxima. The sign of the reference is ignored. WIDER: see `Rule::binade`.
-    template <bool WIDER = true> __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
+    // Tests an element against all maxima. The sign of the reference is ignored.
+    __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
         const T m = Real<T>::abs(reference), scaled = -d * scale();
         // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements. Its half serves both: with a smaller one the test is positive more often.
         const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
         const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
         if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
         beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
-        beyond.add(maximum[EPSILON - RELATIVE], rule.template binade_from<WIDER>(TINY ? least : rule.lowest, reference), scaled);
+        beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(TINY ? least : rule.lowest, reference), scaled);
     }
 };
 

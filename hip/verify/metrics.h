@@ -76,7 +76,7 @@ template <typename T> struct Rule {
     __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, base(m), atol_), Real<T>::max()); }
     __device__ T bound(T m) const { return bound(rtol, m, atol); }
     // Of E finite pairs with these differences.
-    template <bool CLAMP = true, typename D, typename N, int E> __device__ void measure(const D (&differences)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
+    template <typename D, typename N, int E> __device__ void measure(const D (&differences)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
 #pragma unroll
         for (int i = 0; i < E; i++) {
             d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
@@ -86,17 +86,17 @@ template <typename T> struct Rule {
         if (by_binade)
 #pragma unroll
             for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, binade(m[i]), atol);
-        if (CLAMP && clamp)
+        if (clamp)
 #pragma unroll
             for (int i = 0; i < E; i++) bound[i] = Real<T>::smaller(bound[i], Real<T>::max());
     }
-    // 2^e, e the exponent of m held within the result's format; a sign is ignored. WIDER: the reference may be above its binades.
-    template <bool WIDER = true> __device__ T binade(T m) const { return binade_from<WIDER>(lowest, m); }
+    // 2^e, e the exponent of m held within the result's format; a sign is ignored.
+    __device__ T binade(T m) const { return binade_from(lowest, m); }
     // At least `least`, a pattern, which is no binade of the format if it is above `lowest`.
-    template <bool WIDER = true> __device__ T binade_from(Bits least, T m) const {
+    __device__ T binade_from(Bits least, T m) const {
         Bits x = bits_of(m) & Real<T>::EXPONENT;
         x = x < least ? least : x;
-        return Real<T>::of(WIDER && x > highest ? highest : x);
+        return Real<T>::of(x > highest ? highest : x);
     }
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.
     __device__ double epsilons(T d, T m) const {

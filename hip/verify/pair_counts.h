@@ -78,7 +78,8 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     VerifyWorkspace &w = *p.workspace;
     for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += blockDim.x) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
     __syncthreads();
-    const Pairs pairs(p);
+    const typename Pairs::Shared none;
+    const Pairs pairs(p, none);
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
         count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log);

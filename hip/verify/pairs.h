@@ -38,20 +38,21 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// A thread's way through its lane of a tile, N elements of each of LOADS rows of it at a time.
-template <int N, int LOADS> struct Walk {
+// A thread's way through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that what a wavefront loads lies together, or
+// FOR_SUMS what their definition gives a lane, which is more than N where formats differ.
+template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     u32 row, parts, steps;
     u32 size_log; // of a tile's elements
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
-        row = width * SUBGROUP, size_log = __ffs((int)(row * TILE_ROWS)) - 1;
-        parts = width / N, steps = TILE_ROWS * width / (N * LOADS);
+        size_log = __ffs((int)(width * SUBGROUP * TILE_ROWS)) - 1;
+        parts = FOR_SUMS ? width / N : 1, row = parts * N * SUBGROUP, steps = TILE_ROWS * width / (N * LOADS);
     }
     __device__ u64 start(u64 tile) const { return (tile << size_log) + lane_of() * (row / SUBGROUP); }
     // Goes on to the next.
     __device__ void next(u64 &index, u32 &part) const {
         part += 1;
-        const bool last = part == parts;
+        const bool last = !FOR_SUMS || part == parts;
         index += last ? LOADS * row - (parts - 1) * N : N;
         part = last ? 0 : part;
     }
@@ -63,39 +64,35 @@ struct Rows {
 };
 
 // N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, or all of several.
-template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struct Pairs {
+template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool FOR_SUMS = false> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
     enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E / LOADS, PARTS = LOADED / FROM_LOAD, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
     static_assert((LOADS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
-    // Whether a format may have up to 8 bits: what is special about these is looked for in the words of one load.
-    static constexpr bool BYTES = Decoder<A>::LEAST <= 8 || Decoder<R>::LEAST <= 8;
-    static_assert(LOADS == 1 || !BYTES, "one load");
+    // Whether a format may have up to 8 bits.
+    static constexpr bool SMALL = Decoder<A>::SMALL || Decoder<R>::SMALL;
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time, or that differ in width, need more of.
-    typedef Pairs<Arith, A, R, LOADED, FROM_LOAD> OneLoad;
-#if defined(__CUDACC__) || defined(__SANITIZE_ADDRESS__) // as tests run it where there is no such GPU
-    typedef Pairs All;
-    typedef OneLoad Explained;
-#else
-    typedef Pairs<Arith, A, R, LOADED, (is_fixed(A) && width_of(A) == width_of(R)) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2> All;
-    typedef All Explained;
-#endif
+    enum { AT_A_TIME = LIKE_NVIDIA || (A == BYTE && R == BYTE) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
+    typedef Pairs<Arith, A, R, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA ? LOADS : 1, true> All;
+    typedef Pairs<Arith, A, R, LOADED, AT_A_TIME> Explained;
     // Whether differences may be so small that their remainders and squares underflow: not between formats of few exponents.
-    static constexpr bool TINY = !is_fixed(A) || !is_fixed(R) || format_of(A - FIXED).bias > 16 || format_of(R - FIXED).bias > 16;
-    // Whether bounds may overflow: the host takes kernels for fixed formats only where they cannot.
-    static constexpr bool CLAMP = !is_fixed(A);
-    // Whether a reference may be above the binades of the result's format.
-    static constexpr bool WIDER = !is_fixed(A) || A != R || format_of(A - FIXED).specials == INTEGER;
+    static constexpr bool TINY = A != BYTE || R != BYTE;
     const Operand<A, LOADED> a;
     const Operand<R, LOADED> r;
-    const Walk<LOADED, LOADS> walk;
+    const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
-    __device__ explicit Pairs(const VerifyParams &p)
-        : a(p.a), r(p.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+    // What the threads of a block share.
+    struct Shared {
+        Numbers<Decoder<A>::SMALL> a;
+        Numbers<Decoder<R>::SMALL> r;
+        __device__ void prepare(const VerifyParams &p) { a.prepare(p.a.dtype), r.prepare(p.r.dtype); }
+    };
+    __device__ Pairs(const VerifyParams &p, const Shared &s)
+        : a(p.a, s.a), r(p.r, s.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
@@ -133,8 +130,8 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
             const u64 at = index + k * walk.row;
             if (leaves && at < n) find_rows(at, w.rows);
             if (at < w.rows.until) {
-                a.load((i64)at, w.rows.address_a, vectors, w.a[k]);
-                r.load((i64)at, w.rows.address_r, vectors, w.r[k]);
+                a.load((i64)at, w.rows.address_a, w.a[k]);
+                r.load((i64)at, w.rows.address_r, w.r[k]);
             } else load_singly(at, w.a[k], w.r[k]);
         }
     }
@@ -171,32 +168,28 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1> struc
             for (int i = 0; i < FROM_LOAD; i++) x[k * FROM_LOAD + i] = of_a[i], y[k * FROM_LOAD + i] = of_r[i];
         }
         // F8E8M0 has no zero.
-        if (!is_fixed(A) && BYTES && index + E > n)
+        if (SMALL && A != BYTE && R != BYTE && index + E > n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
                 if (index + e >= n) x[e] = y[e] = 0;
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (!Arith::EXACT) {
-            bool odd = BYTES && (a.decoder.template special<FROM_LOAD>(w.a[0]) | r.decoder.template special<FROM_LOAD>(w.r[0]));
-            if (width_of(A) != 8 || width_of(R) != 8) {
-                // 0 as long as all differences are finite.
-                T probe = 0;
+            // 0 as long as all differences are finite.
+            T probe = 0;
 #pragma unroll
-                for (int i = 0; i < E; i++) probe = Real<T>::fused(d[i], 0, probe);
-                odd |= !(probe == 0);
-            }
-            if (wavefront_any(odd)) replace(w, x, y, d, on_nonfinite);
+            for (int i = 0; i < E; i++) probe = Real<T>::fused(d[i], 0, probe);
+            if (wavefront_any(!(probe == 0))) replace(x, y, d, on_nonfinite);
         }
     }
-    template <class OnNonfinite> __device__ void replace(const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
+    template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
         u32 odd = 0;
 #pragma unroll
-        for (u32 i = 0; i < E; i++) odd |= a.decoder.finite(w.a[i / FROM_LOAD], x[i], i % FROM_LOAD) && r.decoder.finite(w.r[i / FROM_LOAD], y[i], i % FROM_LOAD) ? 0 : 1u << i;
+        for (u32 i = 0; i < E; i++) odd |= (u32)!(Real<T>::fused(x[i], 0, y[i] * 0) == 0) << i;
         // Few lanes have any, and few of those have more than one.
         for (u32 left = odd; left; left &= left - 1) {
             const u32 i = __ffs((int)left) - 1;
-            on_nonfinite(a.decoder.exact(w.a[0], pick(x, i), i), r.decoder.exact(w.r[0], pick(y, i), i));
+            on_nonfinite(pick(x, i), pick(y, i));
         }
 #pragma unroll
         for (u32 i = 0; i < E; i++)

@@ -71,7 +71,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
     T d[E], m[E], bound[E];
-    rule.template measure<Pairs::CLAMP>(differences, r, d, m, bound);
+    rule.measure(differences, r, d, m, bound);
 #pragma unroll
     for (int i = 0; i < E; i++) {
         v.add_passes(differences[i], d[i], bound[i]);
@@ -90,7 +90,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
             const bool zero = m[i] == 0;
             v.zeros_r.add(zero);
             sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
-            maxima.template test<Pairs::WIDER>(beyond, rule, d[i], (T)r[i], bound[i], zero);
+            maxima.test(beyond, rule, d[i], (T)r[i], bound[i], zero);
         }
         v.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
@@ -189,8 +189,10 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     enum { E = Pairs::E };
     __shared__ ValuesShared<T> s;
     __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
+    __shared__ typename Pairs::Shared numbers;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
-    const Pairs pairs(p);
+    numbers.prepare(p);
+    const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
     Histograms<T, HISTOGRAMS> histograms(bins, rule);
     __syncthreads();

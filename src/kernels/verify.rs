@@ -87,9 +87,8 @@ impl Step<'_> {
 impl Launch {
     /// Compares tensors where they lie.
     fn in_place(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
-        let Question { result, reference, first_pass, params } = question;
-        // The kernels for common pairs do not expect that a bound overflows.
-        Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), params.clamp == 0, *first_pass)
+        let Question { result, reference, first_pass, .. } = question;
+        Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), *first_pass)
     }
 
     /// Packs tensors first where that pays.
@@ -107,15 +106,15 @@ impl Launch {
         Ok(launch)
     }
 
-    /// The launch for dense tensors of these formats; `common` allows kernels of common pairs.
-    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, common: bool, first_pass: FirstPass) -> Result<Launch> {
+    /// The launch for dense tensors of these formats.
+    fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Launch> {
         let load = |(file, name)| {
             // SAFETY: every kernel of hip/verify/ that compares is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
             unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.load(gpu)
         };
         let (tile, elements) = (tile(dtypes) as u64, elements as u64);
         let mut launch = Launch {
-            values: load(names::values(dtypes, first_pass, common))?,
+            values: load(names::values(dtypes, first_pass))?,
             explain: load(names::explanation(dtypes))?,
             grid: 0,
             explain_grid: 0,

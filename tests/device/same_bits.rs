@@ -119,9 +119,9 @@ fn beyond_the_grid(target: &Target, dtypes: [DType; 2]) -> usize {
     (target.device.multiprocessors() << 12) * vector + 7 * vector / 3
 }
 
-const COMMON: [[DType; 2]; 9] = {
+const COMMON: [[DType; 2]; 10] = {
     use DType::*;
-    [[F64, F64], [F32, F32], [F16, F16], [Bf16, Bf16], [F8E4M3, F8E4M3], [F8E5M2, F8E5M2], [I8, I8], [F16, F32], [Bf16, F32]]
+    [[F64, F64], [F32, F32], [F16, F16], [Bf16, Bf16], [F8E4M3, F8E4M3], [F8E5M2, F8E5M2], [I8, I8], [F16, F32], [Bf16, F32], [F32, F64]]
 };
 
 fn every_pair_of_formats(target: &Target) -> Result<()> {
@@ -269,8 +269,12 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
             Case::new(dtypes, n).shift(8).check(target, 30)?;
         }
     }
-    // Each pair of widths, and exact integers of one width and of two.
+    // Each pair of widths, formats that kernels for 8 bits leave to others, and exact integers of one width and of two.
     for dtypes in [
+        [DType::F64, DType::F32],
+        [DType::F32, DType::F64],
+        [DType::F8E8M0, DType::F16],
+        [DType::I4, DType::F8E5M2],
         [DType::I16, DType::F32],
         [DType::I16, DType::I8],
         [DType::F16, DType::Bf16],
@@ -380,8 +384,11 @@ fn rows_of_every_format(target: &Target) -> Result<()> {
             let on = |device: &Device| -> Result<String> {
                 let (a, r) = (DeviceMem::from_slice(device, &padded)?, DeviceMem::from_slice(device, &dense)?);
                 let (a, r) = (view(&a, da, layout.end(), 0)?.view(layout.clone())?, view(&r, dr, n, 0)?.view(Layout::contiguous(&shape)?)?);
-                let options = Options::default().explain(Explain::Always).histograms(true);
-                Ok(facts(gpu_verify_with(&a, &r, &Tolerance::new(1e-3, 1e-3)?, &options)?))
+                let reports = [Options::counts(), Options::default().histograms(true)].map(|options| {
+                    let options = options.explain(Explain::Always);
+                    gpu_verify_with(&a, &r, &Tolerance::new(1e-3, 1e-3)?, &options).map(facts).map_err(anyhow::Error::from)
+                });
+                Ok(reports.into_iter().collect::<Result<Vec<_>>>()?.join("\n"))
             };
             let place = || format!("{da} against {dr}, {shape:?} by {strides:?} from {offset}");
             same_fields(&on(&target.device)?, &on(&Device::host())?).with_context(place)?;

@@ -16,22 +16,19 @@ pub(crate) enum FirstPass {
     Histograms,
 }
 
-/// The kernel of the first pass; `common` allows those for common pairs of formats.
-pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass, common: bool) -> Name {
+/// The kernel of the first pass.
+pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass) -> Name {
     // One kernel makes all there is of formats of 4 bits: it takes no longer than less.
     if dtypes.map(DType::bits) == [4; 2] {
         return ("verify/f32_4.hip", "verify_values_f32_4_4");
     }
     let Names { file, counts, all, histograms, .. } = names(dtypes);
-    let general = match first_pass {
-        FirstPass::Counts => counts,
-        FirstPass::All => all,
-        FirstPass::Histograms => histograms,
-    };
-    match (common_names(dtypes).filter(|_| common), first_pass) {
-        (Some([counts, _]), FirstPass::Counts) => ("verify/common.hip", counts),
-        (Some([_, all]), FirstPass::All) => ("verify/common.hip", all),
-        _ => (file, general),
+    match (faster(dtypes), first_pass) {
+        (_, FirstPass::Histograms) => (file, histograms),
+        (Some((file, [counts, _])), FirstPass::Counts) => (file, counts),
+        (Some((file, [_, all])), FirstPass::All) => (file, all),
+        (None, FirstPass::Counts) => (file, counts),
+        (None, FirstPass::All) => (file, all),
     }
 }
 
@@ -84,17 +81,19 @@ fn names([result, reference]: [DType; 2]) -> Names {
     }
 }
 
-/// Common pairs of formats have kernels of their own: counts, all metrics.
-fn common_names(dtypes: [DType; 2]) -> Option<[&'static str; 2]> {
-    Some(match dtypes {
-        [DType::F32, DType::F32] => ["verify_counts_f32", "verify_all_f32"],
-        [DType::F16, DType::F16] => ["verify_counts_f16", "verify_all_f16"],
-        [DType::Bf16, DType::Bf16] => ["verify_counts_bf16", "verify_all_bf16"],
-        [DType::F16, DType::F32] => ["verify_counts_f16_f32", "verify_all_f16_f32"],
-        [DType::Bf16, DType::F32] => ["verify_counts_bf16_f32", "verify_all_bf16_f32"],
-        [DType::F8E4M3, DType::F8E4M3] => ["verify_counts_f8e4m3", "verify_all_f8e4m3"],
-        [DType::F8E4M3Fnuz, DType::F8E4M3Fnuz] => ["verify_counts_f8e4m3fnuz", "verify_all_f8e4m3fnuz"],
-        [DType::I8, DType::I8] => ["verify_counts_i8", "verify_all_i8"],
+/// Some pairs have kernels of their own for counts and for all metrics: with less to tell apart they are faster.
+fn faster([result, reference]: [DType; 2]) -> Option<(&'static str, [&'static str; 2])> {
+    // Of 8 bits, with a zero: what `BYTE` stands for in hip/verify/decode.h.
+    let byte = |d: DType| d.bits() == 8 && d != DType::F8E8M0;
+    Some(match (PairArithmetic::of(result, reference), [result.bits(), reference.bits()]) {
+        (PairArithmetic::F32, [8, 8]) if byte(result) && byte(reference) => {
+            ("verify/f32_8.hip", ["verify_counts_f32_byte_byte", "verify_all_f32_byte_byte"])
+        }
+        (PairArithmetic::F32, [8, 16]) if byte(result) => ("verify/f32_8.hip", ["verify_counts_f32_byte_16", "verify_all_f32_byte_16"]),
+        (PairArithmetic::F32, _) => return None,
+        (_, [32, 32]) => ("verify/f64.hip", ["verify_counts_f64_32_32", "verify_all_f64_32_32"]),
+        (_, [32, 64]) if reference == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_32_f64", "verify_all_f64_32_f64"]),
+        (_, [64, 32]) if result == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_f64_32", "verify_all_f64_f64_32"]),
         _ => return None,
     })
 }

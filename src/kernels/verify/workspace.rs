@@ -36,9 +36,7 @@ impl Workspace {
     /// allocates nothing then.
     pub(crate) fn prepared(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Self> {
         let mut workspace = Workspace::new(gpu)?;
-        for common in [false, true] {
-            workspace.reserve(gpu, &Launch::of(gpu, dtypes, elements, common, first_pass)?)?;
-        }
+        workspace.reserve(gpu, &Launch::of(gpu, dtypes, elements, first_pass)?)?;
         Ok(workspace)
     }
 

@@ -32,50 +32,44 @@ pub(crate) fn cell(target: &str, kernel: &str, code: &Code, registers: Option<u6
     format!("{instructions} / {registers} / {:.0}{mark}", code.bytes as f64 / 1024.0)
 }
 
-/// Of what `hip/verify/` compiles for fixed formats or widths.
+/// What `hip/verify/` compiles for two widths.
 struct Pair {
     /// Counts, all metrics, ...
     values: String,
+    /// Whether elements are compared in f64.
+    double: bool,
+    /// Whether both are formats of 8 bits with kernels of their own.
+    bytes: bool,
     /// Of result and reference.
     bits: [u32; 2],
-    /// Whether the formats are fixed.
-    fixed: bool,
 }
 
 impl Pair {
     /// Elements that are loaded together, and those that a turn of the loop takes: see `Pairs::All`.
     fn elements(&self, target: &str) -> (u32, u32) {
         let many = self.values == "counts" || target.starts_with("sm_");
+        let taken = if many || self.bytes { 8 } else { 4 };
         match self.bits[0].min(self.bits[1]) {
             64 if many => (4, 4),
             64 => (2, 2),
-            32 if many => (8, 8),
+            32 if many && !self.double => (8, 8),
             32 => (4, 4),
-            8 if self.fixed => (16, 8),
-            4 => (32, 32),
-            _ if many || (self.fixed && self.bits[0] == self.bits[1]) => (8, 8),
-            _ => (8, 4),
+            8 if self.bytes => (16, taken),
+            8 | 16 => (8, taken),
+            _ => (32, 32),
         }
     }
 }
 
+/// The pair of a kernel that is named by arithmetic and widths.
 fn pair(kernel: &str) -> Option<Pair> {
-    let name = kernel.split('_').skip(1).collect::<Vec<_>>();
-    let bits = |format: &str| match format {
-        "f64" | "64" => Some(64),
-        "f32" | "32" => Some(32),
-        "f16" | "bf16" | "16" => Some(16),
-        "f8e4m3" | "f8e4m3fnuz" | "i8" | "8" => Some(8),
-        "4" => Some(4),
-        _ => None,
+    let [_, values, arithmetic, a, r] = kernel.split('_').collect::<Vec<_>>()[..] else { return None };
+    let bits = |of: &str| match of {
+        "byte" => Some(8),
+        "f64" => Some(64),
+        width => width.parse().ok(),
     };
-    let bits = match name[1..] {
-        [both] => [bits(both)?; 2],
-        [_, a, r] | [a, r] => [bits(a)?, bits(r)?],
-        _ => return None,
-    };
-    let fixed = name.iter().all(|part| part.parse::<u32>().is_err());
-    Some(Pair { values: name[0].to_owned(), bits, fixed })
+    Some(Pair { values: values.to_owned(), double: arithmetic == "f64", bytes: [a, r] == ["byte"; 2], bits: [bits(a)?, bits(r)?] })
 }
 
 fn per_element(target: &str, kernel: &str, code: &Code) -> Option<f64> {
@@ -140,7 +134,7 @@ Made by `code_objects --table` from the compiled code (clang 15 for gfx908 and g
 AMD's targets anew and compares.
 
 A cell is `instructions / registers / KB`: instructions that a lane issues for an element on the shortest way around the loop for dense tensors (vector instructions
-on AMD's targets, all on NVIDIA's), vector registers, and all of the kernel's code. Kernels for widths take the format of that width with the shortest way.
+on AMD's targets, all on NVIDIA's), vector registers, and all of the kernel's code. What is said of a width is said of its format with the shortest way.
 `*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, 8 bits with others on sm_90.
 
 The budget of an element is what the chip issues while its memory delivers the bytes of one pair:

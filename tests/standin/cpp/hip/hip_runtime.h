@@ -166,7 +166,6 @@ STANDIN_INLINE double2 make_double2(double x, double y) { return {x, y}; }
 
 #if !defined(__clang__)
 // What clang has as builtins.
-template <class V> STANDIN_INLINE V __builtin_nontemporal_load(const V *at) { return *at; }
 template <class V> STANDIN_INLINE V __builtin_elementwise_max(V x, V y) { return x > y ? x : y; }
 template <class V> STANDIN_INLINE V __builtin_elementwise_min(V x, V y) { return x < y ? x : y; }
 #endif

@@ -71,9 +71,12 @@ pub(super) struct Lds {
     used: usize,
 }
 
+/// As far as a kernel may ask for variables to be aligned.
+const ALIGN: usize = 1024;
+
 #[derive(Clone, Copy)]
-#[repr(align(128))]
-struct Aligned([u8; 128]);
+#[repr(align(1024))]
+struct Aligned([u8; ALIGN]);
 
 impl Lds {
     pub(super) fn new() -> Lds {
@@ -83,7 +86,7 @@ impl Lds {
     /// As new, for another block.
     pub(super) fn clear(&mut self) {
         self.variables.clear();
-        asan::forbid(self.base(), self.end.min(128 * self.memory.len()));
+        asan::forbid(self.base(), self.end.min(ALIGN * self.memory.len()));
         (self.end, self.used) = (RED_ZONE, 0);
     }
 
@@ -93,7 +96,7 @@ impl Lds {
 
     /// Whether the address belongs to this memory, red zones included.
     pub(super) fn contains(&self, at: usize) -> bool {
-        at.wrapping_sub(self.base()) < self.memory.len() * 128
+        at.wrapping_sub(self.base()) < self.memory.len() * ALIGN
     }
 
     /// The address of the variable with this tag, which is made when it is asked for first.
@@ -103,7 +106,7 @@ impl Lds {
         }
         if self.memory.is_empty() {
             // Room for red zones, which a real GPU does not have.
-            self.memory = vec![Aligned([0; 128]); 2 * CAPACITY / 128].into_boxed_slice();
+            self.memory = vec![Aligned([0; ALIGN]); 2 * CAPACITY / ALIGN].into_boxed_slice();
             self.bytes = vec![Byte::default(); 2 * CAPACITY];
             asan::forbid(self.base(), 2 * CAPACITY);
         }
@@ -122,7 +125,7 @@ impl Lds {
 
     fn poison(&mut self, from: usize, size: usize) {
         for at in from..from + size {
-            self.memory[at / 128].0[at % 128] = 0xa5;
+            self.memory[at / ALIGN].0[at % ALIGN] = 0xa5;
         }
     }
 
