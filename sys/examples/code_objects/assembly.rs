@@ -73,7 +73,7 @@ fn objdump(path: &std::path::Path) -> Result<String> {
 
 /// Reads what llvm-objdump prints: a table of symbols, then each function's instructions.
 ///
-/// `s_cbranch_execnz 65528   // 00000000EE5C: BF89FFF8 <verify_counts_f16+0x40>`
+/// `s_cbranch_execnz 65528   // 00000000EE5C: BF89FFF8 <verify_counts_f32_16_16+0x40>`
 fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
     let hex = |word: &str| u64::from_str_radix(word, 16).ok();
     let mut all: BTreeMap<String, Code> = BTreeMap::new();
@@ -97,10 +97,11 @@ fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
                 counted: operation.starts_with("v_"),
                 arithmetic: ["fma", "mul", "sub", "add", "max", "mac"].iter().any(|o| operation.contains(o)) && operation.contains("_f")
                     || operation == "ds_add_u32",
+                // Not flat loads, which wait for LDS and memory together: a kernel that loads elements by such has no loop here.
                 load: match operation {
-                    "global_load_dwordx4" | "flat_load_dwordx4" => Load::Vector(16),
-                    "global_load_dwordx2" | "flat_load_dwordx2" => Load::Vector(8),
-                    _ if operation.starts_with("global_load") || operation.starts_with("flat_load") => Load::Narrow,
+                    "global_load_dwordx4" => Load::Vector(16),
+                    "global_load_dwordx2" => Load::Vector(8),
+                    _ if operation.starts_with("global_load") => Load::Narrow,
                     _ => Load::None,
                 },
                 target: if branches { label() } else { None },

@@ -134,7 +134,7 @@ Made by `code_objects --table` from the compiled code (clang 15 for gfx908 and g
 AMD's targets anew and compares.
 
 A cell is `instructions / registers / KB`: instructions that a lane issues for an element on the shortest way around the loop for dense tensors (vector instructions
-on AMD's targets, all on NVIDIA's), vector registers, and all of the kernel's code. What is said of a width is said of its format with the shortest way.
+on AMD's targets, beside which loads are issued; all on NVIDIA's), vector registers, and all of the kernel's code. What is said of a width is said of its format with the shortest way.
 `*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, 8 bits with others on sm_90.
 
 The budget of an element is what the chip issues while its memory delivers the bytes of one pair:
