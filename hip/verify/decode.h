@@ -4,7 +4,8 @@
 #include "any.h"
 #include "warp.h"
 
-// What formats an operand of a kernel may have: those of a width in bits, of which 8 holds all up to 8; those of 8 bits that have a zero (BYTE); any; or ONLY + a format.
+// What formats an operand of a kernel may have, its KIND: those of a width in bits, of which 8 holds all up to 8; those of 8 bits that have a zero (BYTE); any; or ONLY + a
+// format.
 constexpr u32 BYTE = 9, ANY = 0, ONLY = 128;
 __host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE ? 8 : kind; }
 
@@ -19,7 +20,7 @@ template <> struct Numbers<true> {
         if (format_at(dtype).bits <= 8)
             for (u32 i = threadIdx.x; i < 256; i += blockDim.x) of[i] = number<float>(dtype, i);
     }
-    // That of a byte of a word.
+    // That of a byte of a word. NVIDIA's compiler would add a base to each offset.
     __device__ float at(u32 word, u32 byte) const {
 #if defined(__CUDA_ARCH__)
         const u32 offset = (byte ? word >> (8 * byte - 2) : word << 2) & 0x3fc;

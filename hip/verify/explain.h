@@ -64,6 +64,20 @@ template <typename T> struct Search {
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
         return (passing[0] <= Real<T>::max() && !within(distance(a, r), rule.bound(passing[0], m, rule.atol))) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
     }
+    // The same of E pairs, for all that may: infinite differences where no rtol is enough are among them. Of two numbers the sign of the difference is exact.
+    template <int E> __device__ void test(AnyNegative<T> &more, const Rule<T> &rule, const T (&d)[E], const T (&m)[E]) const {
+        T base[E];
+#pragma unroll
+        for (int i = 0; i < E; i++) base[i] = m[i];
+        if (rule.by_binade)
+#pragma unroll
+            for (int i = 0; i < E; i++) base[i] = rule.binade(m[i]);
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            more.add(Real<T>::smaller(Real<T>::fused(passing[0], base[i], rule.atol), Real<T>::max()) - d[i]);
+            more.add(Real<T>::smaller(Real<T>::fused(rule.rtol, base[i], passing[1]), Real<T>::max()) - d[i]);
+        }
+    }
     // What other subgroups have found of the maxima that grow.
     __device__ void refresh(const ExplainShared &s) {
         compiler_barrier();
@@ -191,10 +205,14 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         for (int i = 0; i < E; i++) {
             mismatches += !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
             search.maxima.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
-            hot |= d[i] > search.absolute;
-            if (!p.all) continue;
-            hot |= search.needs_more(rule, a[i], r[i], m[i]);
-            hot |= ulps.reached(a[i], r[i]);
+            beyond.add(search.absolute - d[i]);
+        }
+        if (p.all) {
+            hot = ulps.any_reached(a, r);
+            if constexpr (Pairs::Arith::EXACT)
+#pragma unroll
+                for (int i = 0; i < E; i++) hot |= search.needs_more(rule, a[i], r[i], m[i]);
+            else search.test(beyond, rule, d, m);
         }
         if (wavefront_any(hot || beyond.any())) {
             examine(p, pairs, s, search, rule, index, a, r);

@@ -22,10 +22,11 @@ template <typename T> struct SharedMaxima {
     }
 };
 
-// Whether any of several a b + c is negative: their signs, in one word. That of a NaN (infinity times 0) may be either: it costs a check at most.
+// Whether any of several numbers, a b + c among them, is negative: their signs, in one word. That of a NaN (infinity times 0) may be either: it costs a check at most.
 template <typename T> struct AnyNegative {
     u32 signs = 0;
-    __device__ void add(T a, T b, T c) { signs |= (u32)(bits_of(Real<T>::fused(a, b, c)) >> (8 * sizeof(T) - 32)); }
+    __device__ void add(T x) { signs |= (u32)(bits_of(x) >> (8 * sizeof(T) - 32)); }
+    __device__ void add(T a, T b, T c) { add(Real<T>::fused(a, b, c)); }
     __device__ bool any() const { return (i32)signs < 0; }
 };
 

@@ -38,8 +38,8 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// A thread's way through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that what a wavefront loads lies together, or
-// FOR_SUMS what their definition gives a lane, which is more than N where formats differ.
+// A thread's way through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that what a
+// wavefront loads lies together, or FOR_SUMS what their definition gives a lane, which is more than N where formats differ.
 template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     u32 row, parts, steps;
     u32 size_log; // of a tile's elements

@@ -64,10 +64,25 @@ template <typename T> struct UlpTest {
         return place < largest ? place : largest;
     }
     __device__ bool reached(T a, T r) const {
-        if (integers) return Real<T>::abs(a - (r < low ? low : r > high ? high : r)) >= limit;
-        const Bits x = place(a), y = place(r), least = steps + (((u32)(x >> last) ^ away) & 1);
-        return ((a < 0) != (r < 0) ? x + y : x > y ? x - y : y - x) >= least;
+        const Bits x = place(a), y = place(r), least = steps + (((u32)(x >> last) ^ away) & 1), apart = x > y ? x - y : y - x;
+        const bool opposite = (bits_of(a) ^ bits_of(r)) >> (8 * sizeof(T) - 1);
+        return (opposite ? x + y : apart) >= least;
     }
-    __device__ bool reached(i64 a, i64 r) const { return (T)distance(a, r) >= limit; }
-    __device__ bool reached(Whole a, Whole r) const { return (T)distance(a, r) >= limit; }
+    // Of E pairs.
+    template <int E> __device__ bool any_reached(const T (&a)[E], const T (&r)[E]) const {
+        bool any = false;
+        if (integers)
+#pragma unroll
+            for (int i = 0; i < E; i++) any |= Real<T>::abs(a[i] - Real<T>::smaller(Real<T>::larger(r[i], low), high)) >= limit;
+        else
+#pragma unroll
+            for (int i = 0; i < E; i++) any |= reached(a[i], r[i]);
+        return any;
+    }
+    template <typename N, int E> __device__ bool any_reached(const N (&a)[E], const N (&r)[E]) const {
+        bool any = false;
+#pragma unroll
+        for (int i = 0; i < E; i++) any |= (T)distance(a[i], r[i]) >= limit;
+        return any;
+    }
 };

@@ -92,8 +92,10 @@ fn faster([result, reference]: [DType; 2]) -> Option<(&'static str, [&'static st
         (PairArithmetic::F32, [8, 16]) if byte(result) => ("verify/f32_8.hip", ["verify_counts_f32_byte_16", "verify_all_f32_byte_16"]),
         (PairArithmetic::F32, _) => return None,
         (_, [32, 32]) => ("verify/f64.hip", ["verify_counts_f64_32_32", "verify_all_f64_32_32"]),
-        (_, [32, 64]) if reference == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_32_f64", "verify_all_f64_32_f64"]),
-        (_, [64, 32]) if result == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_f64_32", "verify_all_f64_f64_32"]),
+        _ if [result, reference] == [DType::F32, DType::F64] => ("verify/f64.hip", ["verify_counts_f64_f32_f64", "verify_all_f64_f32_f64"]),
+        _ if [result, reference] == [DType::F64, DType::F32] => ("verify/f64.hip", ["verify_counts_f64_f64_f32", "verify_all_f64_f64_f32"]),
+        (_, [16, 64]) if reference == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_16_f64", "verify_all_f64_16_f64"]),
+        (_, [64, 16]) if result == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_f64_16", "verify_all_f64_f64_16"]),
         _ => return None,
     })
 }

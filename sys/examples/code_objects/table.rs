@@ -53,6 +53,7 @@ impl Pair {
             64 if many => (4, 4),
             64 => (2, 2),
             32 if many && !self.double => (8, 8),
+            16 | 32 if self.double => (4, 4),
             32 => (4, 4),
             8 if self.bytes => (16, taken),
             8 | 16 => (8, taken),
@@ -67,6 +68,7 @@ fn pair(kernel: &str) -> Option<Pair> {
     let bits = |of: &str| match of {
         "byte" => Some(8),
         "f64" => Some(64),
+        "f32" => Some(32),
         width => width.parse().ok(),
     };
     Some(Pair { values: values.to_owned(), double: arithmetic == "f64", bytes: [a, r] == ["byte"; 2], bits: [bits(a)?, bits(r)?] })
