@@ -1,7 +1,7 @@
 //! Every number format, a row each: the one list of formats of the Rust code.
 //!
 //! The device code has its own, `hip/formats_table.h`, which a test holds against this one. A new format is a row in both, its Rust type in
-//! `element.rs`, its loops in `convert.rs` and, if it has a width of its own or is no float, its decoding in `hip/verify/decode.h`.
+//! `element.rs`, its loops in `convert.rs` and, if it has more than 8 bits, its decoding in `hip/verify/decode.h`.
 
 use super::{FloatFormat, IntFormat, Specials};
 

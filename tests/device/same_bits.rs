@@ -273,6 +273,7 @@ fn options_and_odd_addresses(target: &Target) -> Result<()> {
     for dtypes in [
         [DType::F64, DType::F32],
         [DType::F32, DType::F64],
+        [DType::F64, DType::F16],
         [DType::F8E8M0, DType::F16],
         [DType::I4, DType::F8E5M2],
         [DType::I16, DType::F32],
