@@ -52,7 +52,7 @@ template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     // Goes on to the next.
     __device__ void next(u64 &index, u32 &part) const {
         part += 1;
-        const bool last = !FOR_SUMS || part == parts;
+        const bool last = part == parts;
         index += last ? LOADS * row - (parts - 1) * N : N;
         part = last ? 0 : part;
     }
@@ -69,7 +69,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E / LOADS, PARTS = LOADED / FROM_LOAD, ACCUMULATORS = A == 64 && R == 64 ? 2 : 4 };
+    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E / LOADS, PARTS = LOADED / FROM_LOAD, ACCUMULATORS = width_of(A) == 64 && width_of(R) == 64 ? 2 : 4 };
     static_assert((LOADS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
     static constexpr bool SMALL = Decoder<A>::SMALL || Decoder<R>::SMALL;

@@ -22,13 +22,12 @@ pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass) -> Name {
     if dtypes.map(DType::bits) == [4; 2] {
         return ("verify/f32_4.hip", "verify_values_f32_4_4");
     }
-    let Names { file, counts, all, histograms, .. } = names(dtypes);
-    match (faster(dtypes), first_pass) {
-        (_, FirstPass::Histograms) => (file, histograms),
-        (Some((file, [counts, _])), FirstPass::Counts) => (file, counts),
-        (Some((file, [_, all])), FirstPass::All) => (file, all),
-        (None, FirstPass::Counts) => (file, counts),
-        (None, FirstPass::All) => (file, all),
+    let any = names(dtypes);
+    let (file, [counts, all]) = faster(dtypes).unwrap_or((any.file, [any.counts, any.all]));
+    match first_pass {
+        FirstPass::Counts => (file, counts),
+        FirstPass::All => (file, all),
+        FirstPass::Histograms => (any.file, any.histograms),
     }
 }
 
@@ -81,21 +80,26 @@ fn names([result, reference]: [DType; 2]) -> Names {
     }
 }
 
+macro_rules! counts_and_all {
+    ($file:literal, $name:literal) => {
+        Some(($file, [concat!("verify_counts_", $name), concat!("verify_all_", $name)]))
+    };
+}
+
 /// Some pairs have kernels of their own for counts and for all metrics: with less to tell apart they are faster.
-fn faster([result, reference]: [DType; 2]) -> Option<(&'static str, [&'static str; 2])> {
+fn faster(dtypes: [DType; 2]) -> Option<(&'static str, [&'static str; 2])> {
+    let [result, reference] = dtypes;
     // Of 8 bits, with a zero: what `BYTE` stands for in hip/verify/decode.h.
     let byte = |d: DType| d.bits() == 8 && d != DType::F8E8M0;
-    Some(match (PairArithmetic::of(result, reference), [result.bits(), reference.bits()]) {
-        (PairArithmetic::F32, [8, 8]) if byte(result) && byte(reference) => {
-            ("verify/f32_8.hip", ["verify_counts_f32_byte_byte", "verify_all_f32_byte_byte"])
-        }
-        (PairArithmetic::F32, [8, 16]) if byte(result) => ("verify/f32_8.hip", ["verify_counts_f32_byte_16", "verify_all_f32_byte_16"]),
-        (PairArithmetic::F32, _) => return None,
-        (_, [32, 32]) => ("verify/f64.hip", ["verify_counts_f64_32_32", "verify_all_f64_32_32"]),
-        _ if [result, reference] == [DType::F32, DType::F64] => ("verify/f64.hip", ["verify_counts_f64_f32_f64", "verify_all_f64_f32_f64"]),
-        _ if [result, reference] == [DType::F64, DType::F32] => ("verify/f64.hip", ["verify_counts_f64_f64_f32", "verify_all_f64_f64_f32"]),
-        (_, [16, 64]) if reference == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_16_f64", "verify_all_f64_16_f64"]),
-        (_, [64, 16]) if result == DType::F64 => ("verify/f64.hip", ["verify_counts_f64_f64_16", "verify_all_f64_f64_16"]),
-        _ => return None,
-    })
+    match (PairArithmetic::of(result, reference), dtypes.map(DType::bits)) {
+        (PairArithmetic::F32, [8, 8]) if dtypes.map(byte) == [true; 2] => counts_and_all!("verify/f32_8.hip", "f32_byte_byte"),
+        (PairArithmetic::F32, [8, 16]) if byte(result) => counts_and_all!("verify/f32_8.hip", "f32_byte_16"),
+        (PairArithmetic::F32, _) => None,
+        (_, [32, 32]) => counts_and_all!("verify/f64.hip", "f64_32_32"),
+        (_, [32, 64]) if dtypes == [DType::F32, DType::F64] => counts_and_all!("verify/f64.hip", "f64_f32_f64"),
+        (_, [64, 32]) if dtypes == [DType::F64, DType::F32] => counts_and_all!("verify/f64.hip", "f64_f64_f32"),
+        (_, [16, 64]) if reference == DType::F64 => counts_and_all!("verify/f64.hip", "f64_16_f64"),
+        (_, [64, 16]) if result == DType::F64 => counts_and_all!("verify/f64.hip", "f64_f64_16"),
+        _ => None,
+    }
 }

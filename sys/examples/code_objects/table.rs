@@ -53,8 +53,8 @@ impl Pair {
             64 if many => (4, 4),
             64 => (2, 2),
             32 if many && !self.double => (8, 8),
-            16 | 32 if self.double => (4, 4),
             32 => (4, 4),
+            16 if self.double => (4, 4),
             8 if self.bytes => (16, taken),
             8 | 16 => (8, taken),
             _ => (32, 32),
@@ -137,7 +137,7 @@ AMD's targets anew and compares.
 
 A cell is `instructions / registers / KB`: instructions that a lane issues for an element on the shortest way around the loop for dense tensors (vector instructions
 on AMD's targets, beside which loads are issued; all on NVIDIA's), vector registers, and all of the kernel's code. What is said of a width is said of its format with the shortest way.
-`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, 8 bits with others on sm_90.
+`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width.
 
 The budget of an element is what the chip issues while its memory delivers the bytes of one pair:
 

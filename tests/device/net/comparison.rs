@@ -11,7 +11,7 @@ use anyhow::Result;
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
-        ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
+        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
     StandIn32: shuffles_of_64_lanes;
 }
 
@@ -111,6 +111,22 @@ fn shuffles_of_64_lanes(target: &Target) -> Result<()> {
 
 fn index_of_the_worst_is_the_next(target: &Target) -> Result<()> {
     let (from, to) = ("s.worst[t] = ~w.first[t]", "s.worst[t] = ~w.first[t] + 1");
+    Mutant { file: "verify/explain.h", from, to, trials: NUMBERS }.check(target)
+}
+
+/// Sums take the elements of a lane in their own order: formats of two widths show it.
+fn rows_of_counts_for_sums(target: &Target) -> Result<()> {
+    let (from, to) = ("LIKE_NVIDIA ? LOADS : 1, true> All", "LIKE_NVIDIA ? LOADS : 1, false> All");
+    Mutant { file: "verify/pairs.h", from, to, trials: "same_bits::every_pair" }.check(target)
+}
+
+fn signs_of_bytes_lost(target: &Target) -> Result<()> {
+    let (from, to) = ("of[word >> (8 * byte) & 0xff]", "of[word >> (8 * byte) & 0x7f]");
+    Mutant { file: "verify/decode.h", from, to, trials: "same_bits::bytes" }.check(target)
+}
+
+fn smallest_atol_not_raised(target: &Target) -> Result<()> {
+    let (from, to) = ("base[i], passing[1]), Real<T>::max()) - d[i]", "base[i], passing[1]), Real<T>::max()) + d[i]");
     Mutant { file: "verify/explain.h", from, to, trials: NUMBERS }.check(target)
 }
 
