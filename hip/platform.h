@@ -10,6 +10,14 @@ constexpr bool LIKE_NVIDIA = true;
 constexpr bool LIKE_NVIDIA = false;
 #endif
 
+// Columns of a table in shared memory that all lanes read. NVIDIA's GPUs have room for one for each lane, a bank of its own, so that lanes never wait for each other; AMD's have not, and tests need
+// fewer.
+#if defined(__CUDACC__)
+constexpr u32 TABLE_COLUMNS = 32;
+#else
+constexpr u32 TABLE_COLUMNS = LIKE_NVIDIA ? 4 : 1;
+#endif
+
 // Reads global memory, at an address that compilers cannot tell from one of shared memory: what is loaded from either is slower, and on AMD's GPUs a wait for shared memory would be
 // one for all that is on its way. Nothing writes there meanwhile.
 #if defined(__AMDGCN__)

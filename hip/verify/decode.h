@@ -9,28 +9,29 @@
 constexpr u32 BYTE = 9, ANY = 0, ONLY = 128;
 __host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE ? 8 : kind; }
 
-// The numbers of all patterns of a format of up to 8 bits, in shared memory: one load decodes an element of any of them. SMALL is whether a kernel has such an operand.
-template <bool SMALL> struct Numbers {
-    __device__ void prepare(u32) {}
-};
-template <> struct Numbers<true> {
-    alignas(1024) float of[256]; // so that an offset is joined to its address by `or`
+// What a kernel's operands of up to 8 bits have in shared memory: the numbers of all patterns of their formats, so that one load decodes an element. Of one column each operand has a table of
+// its own; of several columns both share one, in which each lane reads the column of its bank: the same for both if their formats are, else each operand has half of them.
+__host__ __device__ constexpr u32 columns_of(u32 kind) { return kind == ANY ? 1 : width_of(kind) == 8 ? TABLE_COLUMNS : 0; }
+template <u32 COLUMNS> struct Numbers {
+    float of[COLUMNS == 1 ? 2 : 1][256][COLUMNS];
     // By all threads of a block; a barrier has to follow.
-    __device__ void prepare(u32 dtype) {
-        if (format_at(dtype).bits <= 8)
-            for (u32 i = threadIdx.x; i < 256; i += blockDim.x) of[i] = number<float>(dtype, i);
+    __device__ void prepare(u32 first, u32 second) {
+        const bool of_first = format_at(first).bits <= 8, of_second = format_at(second).bits <= 8;
+        for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+            const float x = of_first ? number<float>(first, i) : 0, y = of_second ? number<float>(second, i) : 0;
+            // Threads begin in different banks.
+#pragma unroll 1
+            for (u32 k = i; k < i + COLUMNS; k++) of[0][i][k % COLUMNS] = 2 * (k % COLUMNS) < COLUMNS ? x : y;
+            if (COLUMNS == 1) of[COLUMNS == 1][i][0] = y;
+        }
     }
-    // That of a byte of a word. NVIDIA's compiler would add a base to each offset.
-    __device__ float at(u32 word, u32 byte) const {
-#if defined(__CUDA_ARCH__)
-        const u32 offset = (byte ? word >> (8 * byte - 2) : word << 2) & 0x3fc;
-        float x;
-        asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"((u32)__cvta_generic_to_shared(of) | offset));
-        return x;
-#else
-        return of[word >> (8 * byte) & 0xff];
-#endif
-    }
+    __device__ const float *table(u32 operand) const { return of[COLUMNS == 1 ? operand : 0][0]; }
+    __device__ u32 column(u32 operand, bool same) const { return same || COLUMNS == 1 ? lane_of() % COLUMNS : (COLUMNS * operand + lane_of() % COLUMNS) / 2; }
+};
+template <> struct Numbers<0> {
+    __device__ void prepare(u32, u32) {}
+    __device__ const float *table(u32) const { return nullptr; }
+    __device__ u32 column(u32, bool) const { return 0; }
 };
 
 // Four nibbles as four bytes.
@@ -44,10 +45,21 @@ template <u32 KIND> struct Decoder {
     // How many bits it has at least, and at most.
     static constexpr u32 WIDTH = width_of(KIND), LEAST = WIDTH > 8 || KIND == BYTE ? WIDTH : 4, MOST = WIDTH ? WIDTH : 64;
     static constexpr bool SMALL = WIDTH == 8 || WIDTH == ANY;
-    const Numbers<SMALL> &numbers;
-    u32 dtype, bits;
-    __device__ Decoder(const Numbers<SMALL> &numbers_, u32 run_time)
-        : numbers(numbers_), dtype(KIND >= ONLY ? KIND - ONLY : run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
+    const float *table; // see `Numbers`
+    u32 column, dtype, bits;
+    __device__ Decoder(const float *table_, u32 column_, u32 run_time)
+        : table(table_), column(column_), dtype(KIND >= ONLY ? KIND - ONLY : run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
+
+    // That of the pattern in a byte of a word.
+    __device__ float number_of(u32 word, u32 byte) const {
+        enum { COLUMNS = columns_of(KIND) };
+#if defined(__CUDA_ARCH__)
+        // 4 COLUMNS x byte + 4 x column, by one instruction.
+        return *(const float *)((const u8 *)table + __dp4a(word, (u32)(4 * COLUMNS) << (8 * byte), 4 * column));
+#else
+        return table[(word >> (8 * byte) & 0xff) * COLUMNS + column];
+#endif
+    }
 
     // Drops the first E elements: whole words, or with 4 bits the lower half of the only one.
     template <int E, int W> __device__ void skip(u32 (&w)[W]) const {
@@ -88,7 +100,7 @@ template <u32 KIND> struct Decoder {
                 for (int k = 0; k < E / 4; k++) bytes[k] = spread(w[k / 2] >> (16 * (k % 2)) & 0xffff);
             }
 #pragma unroll
-            for (int i = 0; i < E; i++) x[i] = numbers.at(bytes[i / 4], i % 4);
+            for (int i = 0; i < E; i++) x[i] = number_of(bytes[i / 4], i % 4);
         }
     }
     template <int E, int W> __device__ void decode(const u32 (&w)[W], double (&x)[E]) const {

@@ -64,7 +64,8 @@ template <typename T> struct Search {
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
         return (passing[0] <= Real<T>::max() && !within(distance(a, r), rule.bound(passing[0], m, rule.atol))) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
     }
-    // The same of E pairs, for all that may: infinite differences where no rtol is enough are among them. Of two numbers the sign of the difference is exact.
+    // The same of E pairs, for all that may. Of two numbers the sign of the difference is exact. Bounds that overflow pass all but infinite differences: the first of these is a maximum, which is
+    // examined anyway, and no tolerance is enough for any.
     template <int E> __device__ void test(AnyNegative<T> &more, const Rule<T> &rule, const T (&d)[E], const T (&m)[E]) const {
         T base[E];
 #pragma unroll
@@ -74,8 +75,8 @@ template <typename T> struct Search {
             for (int i = 0; i < E; i++) base[i] = rule.binade(m[i]);
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            more.add(Real<T>::smaller(Real<T>::fused(passing[0], base[i], rule.atol), Real<T>::max()) - d[i]);
-            more.add(Real<T>::smaller(Real<T>::fused(rule.rtol, base[i], passing[1]), Real<T>::max()) - d[i]);
+            more.add(Real<T>::fused(passing[0], base[i], rule.atol) - d[i]);
+            more.add(Real<T>::fused(rule.rtol, base[i], passing[1]) - d[i]);
         }
     }
     // What other subgroups have found of the maxima that grow.
@@ -179,7 +180,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
     search.refresh(s);
 }
 
-// A thread's part of a run of tiles, and how many mismatches each tile has.
+// A thread's part of a run of tiles, and whether each tile has mismatches.
 template <class Pairs>
 __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 run) {
     typedef typename Pairs::T T;
@@ -187,7 +188,8 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
     enum { E = Pairs::E };
     static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
     const u32 in_row = pairs.walk.row / SUBGROUP;
-    u32 mismatches = 0;
+    bool mismatch = false;
+    T largest = 0;
     search.refresh(s);
     bool examined = true;
     const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E]) {
@@ -203,10 +205,11 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         bool hot = false;
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            mismatches += !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
+            mismatch |= !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
             search.maxima.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
-            beyond.add(search.absolute - d[i]);
         }
+        beyond.add(search.absolute - largest);
+        largest = 0;
         if (p.all) {
             hot = ulps.any_reached(a, r);
             if constexpr (Pairs::Arith::EXACT)
@@ -221,14 +224,14 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
     };
     const auto end_tile = [&](u32 i) {
         const u64 tile = (run << p.run_log) + i;
-        const u32 all = subgroup_sum(mismatches);
-        mismatches = 0;
+        const bool any = subgroup_votes(mismatch) != 0;
+        mismatch = false;
         search.refresh(s);
         if (lane_of() || tile >= pairs.tiles) return;
-        p.mismatches[tile] = all;
-        if (all) atomicMax(&p.workspace->first_tile, ~tile);
+        p.mismatches[tile] = any;
+        if (any) atomicMax(&p.workspace->first_tile, ~tile);
     };
-    for_pairs<false>(pairs, run << p.run_log, 1u << p.run_log, [&](N x, N y) { mismatches += !nonfinite_passes(p, x, y); }, take, end_tile);
+    for_pairs<false>(pairs, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {

@@ -37,7 +37,7 @@ template <u32 KIND, int N> struct Operand {
     enum { WORDS = N * Decoder<KIND>::MOST / 32 };
     const VerifyOperand &p;
     Decoder<KIND> decoder;
-    __device__ Operand(const VerifyOperand &p_, const Numbers<Decoder<KIND>::SMALL> &numbers) : p(p_), decoder(numbers, p_.dtype) {}
+    __device__ Operand(const VerifyOperand &p_, const float *table, u32 column) : p(p_), decoder(table, column, p_.dtype) {}
 
     // A row: element i lies i x `inner` elements from `address`, and N elements that end at `end` or before are loaded at once. Addresses of 4-bit elements count halves of a byte.
     struct Row {

@@ -38,6 +38,28 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
+// Brings a maximum up to the magnitudes of E numbers, and tells whether these are finite; if not, it is not to be used.
+template <typename T, int E> __device__ inline bool raise_if_finite(T &largest, const T (&x)[E]) {
+    // 0 as long as all are finite.
+    T probe = 0;
+#pragma unroll
+    for (int i = 0; i < E; i++) probe = Real<T>::fused(x[i], 0, probe), largest = Real<T>::larger(magnitude(x[i]), largest);
+    return probe == 0;
+}
+#if defined(__CUDA_ARCH__)
+// By a maximum that is NaN where one of both is: no further instruction for each number.
+template <int E> __device__ inline bool raise_if_finite(float &largest, const float (&x)[E]) {
+#pragma unroll
+    for (int i = 0; i < E; i++) asm("{.reg .f32 m; abs.f32 m, %1; max.NaN.f32 %0, m, %0;}" : "+f"(largest) : "f"(x[i]));
+    return largest <= Real<float>::max();
+}
+#endif
+template <int E> __device__ inline bool raise_if_finite(double &largest, const u64 (&x)[E]) {
+#pragma unroll
+    for (int i = 0; i < E; i++) largest = Real<double>::larger((double)x[i], largest);
+    return true;
+}
+
 // A thread's way through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that what a
 // wavefront loads lies together, or FOR_SUMS what their definition gives a lane, which is more than N where formats differ.
 template <int N, int LOADS, bool FOR_SUMS> struct Walk {
@@ -72,7 +94,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E / LOADS, PARTS = LOADED / FROM_LOAD, ACCUMULATORS = width_of(A) == 64 && width_of(R) == 64 ? 2 : 4 };
     static_assert((LOADS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
-    static constexpr bool SMALL = Decoder<A>::SMALL || Decoder<R>::SMALL;
+    static constexpr bool SMALL_A = Decoder<A>::SMALL, SMALL_R = Decoder<R>::SMALL;
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time, or that differ in width, need more of.
     enum { AT_A_TIME = LIKE_NVIDIA || (A == BYTE && R == BYTE) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
@@ -85,14 +107,16 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
-    // What the threads of a block share.
+    // What the threads of a block share. Only operands of up to 8 bits have numbers there.
     struct Shared {
-        Numbers<Decoder<A>::SMALL> a;
-        Numbers<Decoder<R>::SMALL> r;
-        __device__ void prepare(const VerifyParams &p) { a.prepare(p.a.dtype), r.prepare(p.r.dtype); }
+        Numbers<(SMALL_A ? columns_of(A) : columns_of(R))> numbers;
+        static __device__ u32 first(const VerifyParams &p) { return SMALL_A ? p.a.dtype : p.r.dtype; }
+        static __device__ u32 second(const VerifyParams &p) { return SMALL_R ? p.r.dtype : p.a.dtype; }
+        __device__ void prepare(const VerifyParams &p) { numbers.prepare(first(p), second(p)); }
+        __device__ u32 column(const VerifyParams &p, u32 operand) const { return numbers.column(operand, first(p) == second(p)); }
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
-        : a(p.a, s.a), r(p.r, s.r), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+        : a(p.a, s.numbers.table(0), s.column(p, 0)), r(p.r, s.numbers.table(1), s.column(p, 1)), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
@@ -156,9 +180,9 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         if constexpr (PARTS > 1) a.decoder.template skip<E>(w.a[0]), r.decoder.template skip<E>(w.r[0]);
     }
 
-    // The E pairs at `index`, the first of the words, and their differences. `on_nonfinite` gets those that are not finite; zeros stand for them, and for elements from n on. All
-    // lanes of a wavefront.
-    template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
+    // The E pairs at `index`, the first of the words, and their differences, up to which `largest` is brought. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
+    // elements from n on. All lanes of a wavefront.
+    template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], T &largest, OnNonfinite on_nonfinite) const {
 #pragma unroll
         for (int k = 0; k < LOADS; k++) {
             N of_a[FROM_LOAD], of_r[FROM_LOAD];
@@ -168,41 +192,45 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             for (int i = 0; i < FROM_LOAD; i++) x[k * FROM_LOAD + i] = of_a[i], y[k * FROM_LOAD + i] = of_r[i];
         }
         // F8E8M0 has no zero.
-        if (SMALL && A != BYTE && R != BYTE && index + E > n)
+        if ((SMALL_A || SMALL_R) && A != BYTE && R != BYTE && index + E > n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
                 if (index + e >= n) x[e] = y[e] = 0;
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
-        if constexpr (!Arith::EXACT) {
-            // 0 as long as all differences are finite.
-            T probe = 0;
-#pragma unroll
-            for (int i = 0; i < E; i++) probe = Real<T>::fused(d[i], 0, probe);
-            if (wavefront_any(!(probe == 0))) replace(x, y, d, on_nonfinite);
-        }
+        const T before = largest;
+        const bool finite = raise_if_finite(largest, d);
+        if constexpr (!Arith::EXACT)
+            if (wavefront_any(!finite)) {
+                replace(x, y, d, on_nonfinite);
+                largest = before;
+                raise_if_finite(largest, d);
+            }
     }
     template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
-        u32 odd = 0;
+        u32 odd;
+        // A lane's first in each turn. Hardly any has a second.
+        do {
+            N a = 0, r = 0;
+            odd = 0;
 #pragma unroll
-        for (u32 i = 0; i < E; i++) odd |= (u32)!(Real<T>::fused(x[i], 0, y[i] * 0) == 0) << i;
-        // Few lanes have any, and few of those have more than one.
-        for (u32 left = odd; left; left &= left - 1) {
-            const u32 i = __ffs((int)left) - 1;
-            on_nonfinite(pick(x, i), pick(y, i));
-        }
-#pragma unroll
-        for (u32 i = 0; i < E; i++)
-            if (odd >> i & 1) x[i] = y[i] = 0, d[i] = 0;
+            for (int i = 0; i < E; i++) {
+                const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i])), first = nonfinite && odd == 0;
+                odd += nonfinite;
+                a = first ? x[i] : a, r = first ? y[i] : r;
+                x[i] = first ? 0 : x[i], y[i] = first ? 0 : y[i], d[i] = first ? 0 : d[i];
+            }
+            if (odd) on_nonfinite(a, r);
+        } while (wavefront_any(odd > 1));
     }
     __device__ u64 result_bits(u64 index) const { return a.bits_at(index); }
     __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }
 };
 
-// A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences; `end_tile(i)` follows the last of each tile. AHEAD: the
+// A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences, up to which `largest` is brought; `end_tile(i)` follows the last of each tile. AHEAD: the
 // next words are on their way while pairs are taken, and zeros are taken before the first. All lanes of a wavefront.
 template <bool AHEAD, class Pairs, class OnNonfinite, class Take, class EndTile>
-__device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+__device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS };
     typename Pairs::Words words(pairs);
     u64 at = pairs.n, next = pairs.walk.start(tile);
@@ -222,7 +250,7 @@ __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, OnNonf
             typename Pairs::D d[E];
             if (!AHEAD && k == 0) load();
             const u64 index = at + k * E;
-            pairs.take(index, words, a, r, d, on_nonfinite);
+            pairs.take(index, words, a, r, d, largest, on_nonfinite);
             pairs.next_part(words);
             if (++k == PARTS) k = 0;
             if (AHEAD && k == 0) load();

@@ -59,12 +59,9 @@ template <typename T> struct UlpTest {
         steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (half_step ? (Bits)1 << (shift - 1) : 0) : ~(Bits)1;
         away = rounds ? (u32)(u64)(reach + 0.5) & 1 : 0;
     }
-    __device__ Bits place(T x) const {
-        const Bits place = bits_of(Real<T>::abs(x) * scale);
-        return place < largest ? place : largest;
-    }
+    // A result is not beyond the largest number of its format.
     __device__ bool reached(T a, T r) const {
-        const Bits x = place(a), y = place(r), least = steps + (((u32)(x >> last) ^ away) & 1), apart = x > y ? x - y : y - x;
+        const Bits x = bits_of(Real<T>::abs(a) * scale), z = bits_of(Real<T>::abs(r) * scale), y = z < largest ? z : largest, least = steps + (((u32)(x >> last) ^ away) & 1), apart = x > y ? x - y : y - x;
         const bool opposite = (bits_of(a) ^ bits_of(r)) >> (8 * sizeof(T) - 1);
         return (opposite ? x + y : apart) >= least;
     }

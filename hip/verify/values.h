@@ -63,7 +63,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
 }
 
-// E finite pairs. `maxima` may be older than those of the block.
+// E finite pairs; their largest difference is in `v` already. `maxima` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, ScaledMaxima<typename Pairs::T, Pairs::TINY> &maxima,
@@ -77,7 +77,6 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         v.add_passes(differences[i], d[i], bound[i]);
         v.largest_a = Real<T>::larger((T)magnitude(a[i]), v.largest_a);
         v.largest_r = Real<T>::larger(m[i], v.largest_r);
-        v.largest_d = Real<T>::larger(d[i], v.largest_d);
     }
     if constexpr (ALL) {
         // Histograms need the registers.
@@ -111,11 +110,12 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
     for (u32 sum = 0; sum < SUMS; sum++) {
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
+        typename Pairs::T unused = 0;
         const auto take = [&](u64, const N (&)[E], const N (&r)[E], const D (&d)[E]) {
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
-        for_pairs<false>(pairs, tile, 1, [](N, N) {}, take, [](u32) {});
+        for_pairs<false>(pairs, tile, 1, unused, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
@@ -217,7 +217,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             }
         };
         // Where there is much to compute, words are loaded ahead.
-        for_pairs<ALL>(pairs, run << p.run_log, 1u << p.run_log, nonfinite, take, end_tile);
+        for_pairs<ALL>(pairs, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         v.carry();
     }
     publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, p.nonfinite_equal != 0);
