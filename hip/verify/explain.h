@@ -33,10 +33,10 @@ struct ExplainShared {
 template <typename T> struct Search {
     ScaledMaxima<T> maxima; // just below the maxima; infinite once one is found
     T absolute;
-    T passing[2];
+    T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: infinity once no rtol is enough
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
-    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, absolute(below(p.workspace->values.maxima[ABSOLUTE])), farthest{0, 0}, pending(0) {
+    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, absolute(below(p.workspace->values.maxima[ABSOLUTE])), passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
             const double m = p.workspace->values.maxima[RELATIVE + k];
@@ -60,9 +60,9 @@ template <typename T> struct Search {
             if (pending >> k & 1) found(k);
         pending = 0;
     }
-    // Whether a pair needs larger tolerances than those that were found to be needed. No finite rtol may be enough: then none is searched for.
+    // Whether a pair needs larger tolerances than those that were found to be needed.
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
-        return (passing[0] <= Real<T>::max() && !within(distance(a, r), rule.bound(passing[0], m, rule.atol))) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
+        return !within(distance(a, r), rule.bound(passing[0], m, atol)) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
     }
     // The same of E pairs, for all that may. Of two numbers the sign of the difference is exact. Bounds that overflow pass all but infinite differences: the first of these is a maximum, which is
     // examined anyway, and no tolerance is enough for any.
@@ -75,15 +75,17 @@ template <typename T> struct Search {
             for (int i = 0; i < E; i++) base[i] = rule.binade(m[i]);
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            more.add(Real<T>::fused(passing[0], base[i], rule.atol) - d[i]);
+            more.add(Real<T>::fused(passing[0], base[i], atol) - d[i]);
             more.add(Real<T>::fused(rule.rtol, base[i], passing[1]) - d[i]);
         }
     }
     // What other subgroups have found of the maxima that grow.
-    __device__ void refresh(const ExplainShared &s) {
+    __device__ void refresh(const ExplainShared &s, const Rule<T> &rule) {
         compiler_barrier();
-#pragma unroll
-        for (int k = 0; k < 2; k++) passing[k] = (T)f64_of(s.passing[k]);
+        const T rtol = (T)f64_of(s.passing[0]);
+        const bool enough = rtol <= Real<T>::max();
+        passing[0] = enough ? rtol : 0, atol = enough ? rule.atol : Real<T>::of(Real<T>::EXPONENT);
+        passing[1] = (T)f64_of(s.passing[1]);
     }
 };
 
@@ -177,7 +179,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         for (int k = 0; k < 2; k++) passing[k] = Real<double>::larger(mine[k], passing[k]);
     }
     join_found(p, s, search, first, farthest, passing);
-    search.refresh(s);
+    search.refresh(s, rule);
 }
 
 // A thread's part of a run of tiles, and whether each tile has mismatches.
@@ -190,7 +192,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
     const u32 in_row = pairs.walk.row / SUBGROUP;
     bool mismatch = false;
     T largest = 0;
-    search.refresh(s);
+    search.refresh(s, rule);
     bool examined = true;
     const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E]) {
         // At the beginning of a row of the tile.
@@ -226,7 +228,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         const u64 tile = (run << p.run_log) + i;
         const bool any = subgroup_votes(mismatch) != 0;
         mismatch = false;
-        search.refresh(s);
+        search.refresh(s, rule);
         if (lane_of() || tile >= pairs.tiles) return;
         p.mismatches[tile] = any;
         if (any) atomicMax(&p.workspace->first_tile, ~tile);

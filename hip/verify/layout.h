@@ -1,6 +1,6 @@
 // Where the elements of an operand lie, and how N neighbours of them are loaded.
 //
-//   rows      dense along the innermost dimension, as all of a dense tensor is: by vectors of up to 16 bytes, or by words of 4 that are shifted together
+//   rows      dense along the innermost dimension, as all of a dense tensor is: by vectors of up to 16 bytes, or by words that are shifted together
 //   strided   the elements of a row at equal distances: one load each
 //   others    in more than one row, or beyond the end of the tensor: one after the other
 #pragma once
@@ -52,9 +52,9 @@ template <u32 KIND, int N> struct Operand {
         const u64 end = index + left;
         if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address_of(shift)};
         if (vectors()) return {end, address_of(shift)};
-        // Words: one more than the elements take.
+        // Words that are shifted together: up to 16 bytes more than the elements take.
         const u32 log = __ffs((int)bits) - 1;
-        const i64 safe = ((p.end - p.base) * 8 >> log) - (64 >> log) - shift;
+        const i64 safe = ((p.end - p.base) * 8 >> log) - (128 >> log) - shift;
         return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, address_of(shift)};
     }
 
@@ -99,27 +99,35 @@ template <u32 KIND, int N> struct Operand {
         else if (inner != 1) strided((const u8 *)advanced(address, index * inner), inner, w);
         else if (LIKE_NVIDIA || Decoder<KIND>::LEAST == 4) words(advanced(address, index), w);
     }
-    // Words of 4 bytes, two of which are shifted together where they are not aligned to such.
+    // What is loaded at multiples of 16 bytes, or of 4 if the elements take less, and shifted together: one such load more than the elements take.
     __device__ void words(u64 address, u32 (&w)[WORDS]) const {
         const u32 bits = N * decoder.bits;
         const u64 bit = address * (nibbles() ? 4 : 8);
-        const u8 *at = (const u8 *)(bit / 32 * 4);
-        const u32 shift = bit % 32;
-        if (read_here(p).align >= 4 && bits >= 32) {
+        u32 x[WORDS + 4] = {};
+        if (bits < 128) {
+            const u8 *at = (const u8 *)(bit / 32 * 4);
+            const bool aligned = read_here(p).align >= 4 && bits >= 32;
 #pragma unroll
-            for (u32 i = 0; i < WORDS; i++)
-                if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
-            return;
-        }
-        u32 low = ::load<u32>(at);
+            for (u32 i = 0; i < 4; i++)
+                if (32 * i < bits + (aligned ? 0 : 32)) x[i] = ::load<u32>(at + 4 * i);
+        } else {
+            const u8 *at = (const u8 *)(bit / 128 * 16);
+            const u32 skipped = bit / 32 % 4;
 #pragma unroll
-        for (u32 i = 0; i < WORDS; i++) {
-            if (32 * i < bits) {
-                const u32 high = ::load<u32>(at + 4 * (i + 1));
-                w[i] = (u32)(((u64)high << 32 | low) >> shift);
-                low = high;
-            }
+            for (u32 i = 0; i < WORDS + 4; i += 4)
+                if (32 * i <= bits) {
+                    const uint4 y = load16(at + 4 * i);
+                    x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
+                }
+#pragma unroll
+            for (u32 step = 1; step <= 2; step *= 2)
+                if (skipped & step)
+#pragma unroll
+                    for (u32 i = 0; i + step < WORDS + 4; i++) x[i] = x[i + step];
         }
+#pragma unroll
+        for (u32 i = 0; i < WORDS; i++)
+            if (32 * i < bits) w[i] = (u32)(((u64)x[i + 1] << 32 | x[i]) >> bit % 32);
     }
 
     // N elements of a row whose elements are `inner` apart.

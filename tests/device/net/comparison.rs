@@ -121,7 +121,7 @@ fn rows_of_counts_for_sums(target: &Target) -> Result<()> {
 }
 
 fn signs_of_bytes_lost(target: &Target) -> Result<()> {
-    let (from, to) = ("of[word >> (8 * byte) & 0xff]", "of[word >> (8 * byte) & 0x7f]");
+    let (from, to) = ("(word >> (8 * byte) & 0xff) * COLUMNS", "(word >> (8 * byte) & 0x7f) * COLUMNS");
     Mutant { file: "verify/decode.h", from, to, trials: "same_bits::bytes" }.check(target)
 }
 
