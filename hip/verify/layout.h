@@ -33,8 +33,9 @@ __device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, 
 }
 
 template <u32 KIND, int N> struct Operand {
-    // Words that N elements of the widest format take.
-    enum { WORDS = N * Decoder<KIND>::MOST / 32 };
+    // Words that N elements of the widest format take, and one more where they may be shifted.
+    enum { WORDS = N * Decoder<KIND>::MOST / 32, SHIFTED = LIKE_NVIDIA || Decoder<KIND>::LEAST == 4, LOADED_WORDS = WORDS + SHIFTED };
+    typedef u32 Words[LOADED_WORDS];
     const VerifyOperand &p;
     Decoder<KIND> decoder;
     __device__ Operand(const VerifyOperand &p_, const float *table, u32 column) : p(p_), decoder(table, column, p_.dtype) {}
@@ -52,9 +53,9 @@ template <u32 KIND, int N> struct Operand {
         const u64 end = index + left;
         if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address_of(shift)};
         if (vectors()) return {end, address_of(shift)};
-        // Words that are shifted together: up to 16 bytes more than the elements take.
+        // Words: one more than the elements take.
         const u32 log = __ffs((int)bits) - 1;
-        const i64 safe = ((p.end - p.base) * 8 >> log) - (128 >> log) - shift;
+        const i64 safe = ((p.end - p.base) * 8 >> log) - (64 >> log) - shift;
         return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, address_of(shift)};
     }
 
@@ -72,7 +73,7 @@ template <u32 KIND, int N> struct Operand {
 
     __device__ i64 offset(u64 index, u64 n, u64 &left) const { return offset_of(this->p, index, n, left); }
     // N elements that lie together, by loads of up to 16 bytes.
-    __device__ void together(const u8 *at, u32 (&w)[WORDS]) const {
+    __device__ void together(const u8 *at, Words &w) const {
         const u32 bytes = N * decoder.bits / 8;
         if (bytes == 4) w[0] = ::load<u32>(at);
         if constexpr (WORDS >= 2)
@@ -88,50 +89,37 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    __device__ void load_vector(i64 index, u64 address, u32 (&w)[WORDS]) const {
+    __device__ void load_vector(i64 index, u64 address, Words &w) const {
         const u64 at = advanced(address, index);
         together((const u8 *)(nibbles() ? at / 2 : at), w);
     }
-    // N elements of a row, from element `index` on.
-    __device__ void load(i64 index, u64 address, u32 (&w)[WORDS]) const {
+    // N elements of a row, from element `index` on; by how many bits they are to be shifted. Nothing waits for what is loaded.
+    __device__ u32 load(i64 index, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
         if (vectors()) load_vector(index, address, w);
         else if (inner != 1) strided((const u8 *)advanced(address, index * inner), inner, w);
-        else if (LIKE_NVIDIA || Decoder<KIND>::LEAST == 4) words(advanced(address, index), w);
+        else if (SHIFTED) return words(advanced(address, index), w);
+        return 0;
     }
-    // What is loaded at multiples of 16 bytes, or of 4 if the elements take less, and shifted together: one such load more than the elements take.
-    __device__ void words(u64 address, u32 (&w)[WORDS]) const {
-        const u32 bits = N * decoder.bits;
+    // Words at multiples of 4 bytes, with one more if elements do not begin at such: `settle` shifts them by as many bits as this returns.
+    __device__ u32 words(u64 address, Words &w) const {
         const u64 bit = address * (nibbles() ? 4 : 8);
-        u32 x[WORDS + 4] = {};
-        if (bits < 128) {
-            const u8 *at = (const u8 *)(bit / 32 * 4);
-            const bool aligned = read_here(p).align >= 4 && bits >= 32;
+        const u8 *at = (const u8 *)(bit / 32 * 4);
+        const u32 shift = bit % 32, bits = N * decoder.bits + (shift ? 32 : 0);
 #pragma unroll
-            for (u32 i = 0; i < 4; i++)
-                if (32 * i < bits + (aligned ? 0 : 32)) x[i] = ::load<u32>(at + 4 * i);
-        } else {
-            const u8 *at = (const u8 *)(bit / 128 * 16);
-            const u32 skipped = bit / 32 % 4;
+        for (u32 i = 0; i < LOADED_WORDS; i++)
+            if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
+        return shift;
+    }
+    // Shifts words to their first element.
+    static __device__ void settle(Words &w, u32 shift) {
+        if constexpr (SHIFTED)
 #pragma unroll
-            for (u32 i = 0; i < WORDS + 4; i += 4)
-                if (32 * i <= bits) {
-                    const uint4 y = load16(at + 4 * i);
-                    x[i] = y.x, x[i + 1] = y.y, x[i + 2] = y.z, x[i + 3] = y.w;
-                }
-#pragma unroll
-            for (u32 step = 1; step <= 2; step *= 2)
-                if (skipped & step)
-#pragma unroll
-                    for (u32 i = 0; i + step < WORDS + 4; i++) x[i] = x[i + step];
-        }
-#pragma unroll
-        for (u32 i = 0; i < WORDS; i++)
-            if (32 * i < bits) w[i] = (u32)(((u64)x[i + 1] << 32 | x[i]) >> bit % 32);
+            for (u32 i = 0; i < WORDS; i++) w[i] = (u32)(((u64)w[i + 1] << 32 | w[i]) >> shift);
     }
 
     // N elements of a row whose elements are `inner` apart.
-    __device__ void strided(const u8 *at, i64 inner, u32 (&w)[WORDS]) const {
+    __device__ void strided(const u8 *at, i64 inner, Words &w) const {
         const u32 bits = decoder.bits;
         const i64 step = inner * (i64)(bits / 8);
         if constexpr (Decoder<KIND>::MOST >= 64)
@@ -165,7 +153,7 @@ template <u32 KIND, int N> struct Operand {
     }
 
     // Puts the bits of element e to their place in words of zeros.
-    __device__ void put(u32 e, u64 x, u32 (&w)[WORDS]) const {
+    __device__ void put(u32 e, u64 x, Words &w) const {
         const u32 bit = e * decoder.bits, word = bit / 32;
 #pragma unroll
         for (u32 k = 0; k < WORDS; k++) {

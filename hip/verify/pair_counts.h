@@ -33,8 +33,9 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
     u32 part = 0;
 #pragma unroll 1
     for (u32 turn = 0; turn <= pairs.walk.steps * tiles; turn++) {
+        pairs.settle(words);
         const typename Pairs::Words loaded = words;
-        pairs.load(next, words);
+        pairs.template load<false>(next, words);
         pairs.walk.next(next, part);
 #pragma unroll
         for (int i = 0; i < Pairs::LOADED / 8; i++) {

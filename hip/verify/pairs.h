@@ -127,14 +127,16 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 
     // What the pairs of all loads are in memory, read in ascending order; zeros at first.
     struct Words {
-        u32 a[LOADS][Operand<A, LOADED>::WORDS] = {}, r[LOADS][Operand<R, LOADED>::WORDS] = {};
+        typename Operand<A, LOADED>::Words a[LOADS] = {};
+        typename Operand<R, LOADED>::Words r[LOADS] = {};
+        u32 shift_a[LOADS] = {}, shift_r[LOADS] = {}; // see `settle`
         Rows rows;
         // A dense tensor is one row.
         __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.address_of(p.a.p.offset), p.r.address_of(p.r.p.offset)} {}
     };
     static __device__ u64 until(u64 end) { return end >= LOADED ? end - LOADED + 1 : 0; }
-    // All lanes of a wavefront, so that they take branches together.
-    __device__ void load(u64 index, Words &w) const {
+    // All lanes of a wavefront, so that they take branches together. SETTLED: at once, and not before the first pairs are taken.
+    template <bool SETTLED> __device__ void load(u64 index, Words &w) const {
         const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row >= w.rows.until);
         for (auto &row : w.a)
             for (u32 &x : row) discard(x);
@@ -154,10 +156,17 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             const u64 at = index + k * walk.row;
             if (leaves && at < n) find_rows(at, w.rows);
             if (at < w.rows.until) {
-                a.load((i64)at, w.rows.address_a, w.a[k]);
-                r.load((i64)at, w.rows.address_r, w.r[k]);
-            } else load_singly(at, w.a[k], w.r[k]);
+                w.shift_a[k] = a.load((i64)at, w.rows.address_a, w.a[k]);
+                w.shift_r[k] = r.load((i64)at, w.rows.address_r, w.r[k]);
+            } else load_singly(at, w.a[k], w.r[k]), w.shift_a[k] = w.shift_r[k] = 0;
         }
+        if (SETTLED) settle(w);
+    }
+    // Shifts what was loaded, for which it has to have arrived.
+    __device__ void settle(Words &w) const {
+        if (vectors) return;
+#pragma unroll
+        for (int k = 0; k < LOADS; k++) a.settle(w.a[k], w.shift_a[k]), r.settle(w.r[k], w.shift_r[k]);
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
@@ -231,12 +240,13 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 // next words are on their way while pairs are taken, and zeros are taken before the first. All lanes of a wavefront.
 template <bool AHEAD, class Pairs, class OnNonfinite, class Take, class EndTile>
 __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
-    enum { E = Pairs::E, PARTS = Pairs::PARTS };
+    // Words of several parts are settled at once: to do so before the first takes longer.
+    enum { E = Pairs::E, PARTS = Pairs::PARTS, SETTLED = !AHEAD || PARTS > 1 };
     typename Pairs::Words words(pairs);
     u64 at = pairs.n, next = pairs.walk.start(tile);
     u32 part = 0, k = AHEAD ? PARTS - 1 : 0;
     const auto load = [&] {
-        pairs.load(next, words);
+        pairs.template load<SETTLED>(next, words);
         at = next;
         pairs.walk.next(next, part);
     };
@@ -249,6 +259,7 @@ __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typena
             typename Pairs::N a[E], r[E];
             typename Pairs::D d[E];
             if (!AHEAD && k == 0) load();
+            if (!SETTLED && k == 0) pairs.settle(words);
             const u64 index = at + k * E;
             pairs.take(index, words, a, r, d, largest, on_nonfinite);
             pairs.next_part(words);
