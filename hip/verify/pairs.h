@@ -125,11 +125,13 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         return (taken_runs << (run_log + walk.size_log)) + taken_runs * before_a_run;
     }
 
+    // Whether words may have to be shifted.
+    enum { SHIFTED = Operand<A, LOADED>::SHIFTED || Operand<R, LOADED>::SHIFTED };
     // What the pairs of all loads are in memory, read in ascending order; zeros at first.
     struct Words {
         typename Operand<A, LOADED>::Words a[LOADS] = {};
         typename Operand<R, LOADED>::Words r[LOADS] = {};
-        u32 shift_a[LOADS] = {}, shift_r[LOADS] = {}; // see `settle`
+        u32 shifts[SHIFTED ? 2 * LOADS : 1] = {}; // see `settle`
         Rows rows;
         // A dense tensor is one row.
         __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.address_of(p.a.p.offset), p.r.address_of(p.r.p.offset)} {}
@@ -156,17 +158,21 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             const u64 at = index + k * walk.row;
             if (leaves && at < n) find_rows(at, w.rows);
             if (at < w.rows.until) {
-                w.shift_a[k] = a.load((i64)at, w.rows.address_a, w.a[k]);
-                w.shift_r[k] = r.load((i64)at, w.rows.address_r, w.r[k]);
-            } else load_singly(at, w.a[k], w.r[k]), w.shift_a[k] = w.shift_r[k] = 0;
+                const u32 shift_a = a.load((i64)at, w.rows.address_a, w.a[k]), shift_r = r.load((i64)at, w.rows.address_r, w.r[k]);
+                if constexpr (SHIFTED) w.shifts[2 * k] = shift_a, w.shifts[2 * k + 1] = shift_r;
+            } else {
+                load_singly(at, w.a[k], w.r[k]);
+                if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
+            }
         }
         if (SETTLED) settle(w);
     }
     // Shifts what was loaded, for which it has to have arrived.
     __device__ void settle(Words &w) const {
-        if (vectors) return;
+        if constexpr (SHIFTED)
+            if (!vectors)
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) a.settle(w.a[k], w.shift_a[k]), r.settle(w.r[k], w.shift_r[k]);
+                for (int k = 0; k < LOADS; k++) a.settle(w.a[k], w.shifts[2 * k]), r.settle(w.r[k], w.shifts[2 * k + 1]);
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
