@@ -233,7 +233,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         p.mismatches[tile] = any;
         if (any) atomicMax(&p.workspace->first_tile, ~tile);
     };
-    for_pairs<false>(pairs, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
+    for_pairs<false, false>(pairs, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {

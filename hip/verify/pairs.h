@@ -243,11 +243,11 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 };
 
 // A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences, up to which `largest` is brought; `end_tile(i)` follows the last of each tile. AHEAD: the
-// next words are on their way while pairs are taken, and zeros are taken before the first. All lanes of a wavefront.
-template <bool AHEAD, class Pairs, class OnNonfinite, class Take, class EndTile>
+// next words are on their way while pairs are taken, and zeros are taken before the first; LATER: they are settled when
+// their pairs are taken, which needs registers meanwhile. All lanes of a wavefront.
+template <bool AHEAD, bool LATER, class Pairs, class OnNonfinite, class Take, class EndTile>
 __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
-    // Words of several parts are settled at once: to do so before the first takes longer.
-    enum { E = Pairs::E, PARTS = Pairs::PARTS, SETTLED = !AHEAD || PARTS > 1 };
+    enum { E = Pairs::E, PARTS = Pairs::PARTS, SETTLED = !LATER || PARTS > 1 };
     typename Pairs::Words words(pairs);
     u64 at = pairs.n, next = pairs.walk.start(tile);
     u32 part = 0, k = AHEAD ? PARTS - 1 : 0;

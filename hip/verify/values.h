@@ -115,7 +115,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
-        for_pairs<false>(pairs, tile, 1, unused, [](N, N) {}, take, [](u32) {});
+        for_pairs<false, false>(pairs, tile, 1, unused, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
@@ -216,8 +216,8 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 sums.clear(), maxima.read(s.maxima, rule);
             }
         };
-        // Where there is much to compute, words are loaded ahead.
-        for_pairs<ALL>(pairs, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
+        // Where there is much to compute, words are loaded ahead. Histograms need the registers that unsettled ones take.
+        for_pairs<ALL, ALL && !HISTOGRAMS>(pairs, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         v.carry();
     }
     publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, p.nonfinite_equal != 0);
