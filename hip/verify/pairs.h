@@ -47,11 +47,14 @@ template <typename T, int E> __device__ inline bool raise_if_finite(T &largest, 
     return probe == 0;
 }
 #if defined(__CUDA_ARCH__)
-// By a maximum that is NaN where one of both is: no further instruction for each number.
+// By a maximum that is NaN where one of both is: no further instruction for each number. Of these alone: differences of finite numbers may be infinite, and `largest` with them.
 template <int E> __device__ inline bool raise_if_finite(float &largest, const float (&x)[E]) {
+    float most;
+    asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(most) : "f"(x[0]), "f"(x[1]));
 #pragma unroll
-    for (int i = 0; i < E; i++) asm("{.reg .f32 m; abs.f32 m, %1; max.NaN.f32 %0, m, %0;}" : "+f"(largest) : "f"(x[i]));
-    return largest <= Real<float>::max();
+    for (int i = 2; i < E; i++) asm("{.reg .f32 a; abs.f32 a, %1; max.NaN.f32 %0, a, %0;}" : "+f"(most) : "f"(x[i]));
+    largest = Real<float>::larger(most, largest);
+    return most <= Real<float>::max();
 }
 #endif
 template <int E> __device__ inline bool raise_if_finite(double &largest, const u64 (&x)[E]) {
