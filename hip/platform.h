@@ -10,12 +10,12 @@ constexpr bool LIKE_NVIDIA = true;
 constexpr bool LIKE_NVIDIA = false;
 #endif
 
-// Columns of a table in shared memory that all lanes read. NVIDIA's GPUs have room for one for each lane, a bank of its own, so that lanes never wait for each other; AMD's have not, and tests need
-// fewer.
+// Copies of a table in shared memory that all lanes read. On NVIDIA's GPUs each lane reads one of its own, in its own bank: no bank conflicts. On AMD's that much LDS would halve the occupancy. The
+// AddressSanitizer build has enough copies to tell lanes apart.
 #if defined(__CUDACC__)
-constexpr u32 TABLE_COLUMNS = 32;
+constexpr u32 TABLE_COPIES = 32;
 #else
-constexpr u32 TABLE_COLUMNS = LIKE_NVIDIA ? 4 : 1;
+constexpr u32 TABLE_COPIES = LIKE_NVIDIA ? 4 : 1;
 #endif
 
 // Reads global memory, at an address that compilers cannot tell from one of shared memory: what is loaded from either is slower, and on AMD's GPUs a wait for shared memory would be

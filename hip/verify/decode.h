@@ -9,11 +9,12 @@
 constexpr u32 BYTE = 9, ANY = 0, ONLY = 128;
 __host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE ? 8 : kind; }
 
-// What a kernel's operands of up to 8 bits have in shared memory: the numbers of all patterns of their formats, so that one load decodes an element. Of one column each operand has a table of
-// its own; of several columns both share one, in which each lane reads the column of its bank: the same for both if their formats are, else each operand has half of them.
-__host__ __device__ constexpr u32 columns_of(u32 kind) { return kind == ANY ? 1 : width_of(kind) == 8 ? TABLE_COLUMNS : 0; }
-template <u32 COLUMNS> struct Numbers {
-    float of[COLUMNS == 1 ? 2 : 1][256][COLUMNS];
+// What a kernel's operands of up to 8 bits have in shared memory: the numbers of all patterns of their formats, so that one load decodes an element. With one copy each operand has a table of its
+// own. With several, interleaved so that each is in banks of its own, both share one table: operands of one format all copies of it, others half of the copies each.
+__host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY ? 1 : width_of(kind) == 8 ? TABLE_COPIES : 0; }
+template <u32 COPIES> struct Numbers {
+    enum { TABLES = COPIES == 1 ? 2 : 1 };
+    float of[TABLES][256][COPIES];
     // By all threads of a block; a barrier has to follow.
     __device__ void prepare(u32 first, u32 second) {
         const bool of_first = format_at(first).bits <= 8, of_second = format_at(second).bits <= 8;
@@ -21,17 +22,18 @@ template <u32 COLUMNS> struct Numbers {
             const float x = of_first ? number<float>(first, i) : 0, y = of_second ? number<float>(second, i) : 0;
             // Threads begin in different banks.
 #pragma unroll 1
-            for (u32 k = i; k < i + COLUMNS; k++) of[0][i][k % COLUMNS] = 2 * (k % COLUMNS) < COLUMNS ? x : y;
-            if (COLUMNS == 1) of[COLUMNS == 1][i][0] = y;
+            for (u32 k = i; k < i + COPIES; k++) of[0][i][k % COPIES] = 2 * (k % COPIES) < COPIES ? x : y;
+            if (TABLES == 2) of[TABLES - 1][i][0] = y;
         }
     }
-    __device__ const float *table(u32 operand) const { return of[COLUMNS == 1 ? operand : 0][0]; }
-    __device__ u32 column(u32 operand, bool same) const { return same || COLUMNS == 1 ? lane_of() % COLUMNS : (COLUMNS * operand + lane_of() % COLUMNS) / 2; }
+    __device__ const float *table(u32 operand) const { return of[TABLES == 2 ? operand : 0][0]; }
+    // The copy that a lane reads.
+    __device__ u32 copy(u32 operand, bool same) const { return same || TABLES == 2 ? lane_of() % COPIES : (COPIES * operand + lane_of() % COPIES) / 2; }
 };
 template <> struct Numbers<0> {
     __device__ void prepare(u32, u32) {}
     __device__ const float *table(u32) const { return nullptr; }
-    __device__ u32 column(u32, bool) const { return 0; }
+    __device__ u32 copy(u32, bool) const { return 0; }
 };
 
 // Four nibbles as four bytes.
@@ -46,18 +48,18 @@ template <u32 KIND> struct Decoder {
     static constexpr u32 WIDTH = width_of(KIND), LEAST = WIDTH > 8 || KIND == BYTE ? WIDTH : 4, MOST = WIDTH ? WIDTH : 64;
     static constexpr bool SMALL = WIDTH == 8 || WIDTH == ANY;
     const float *table; // see `Numbers`
-    u32 column, dtype, bits;
-    __device__ Decoder(const float *table_, u32 column_, u32 run_time)
-        : table(table_), column(column_), dtype(KIND >= ONLY ? KIND - ONLY : run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
+    u32 copy, dtype, bits;
+    __device__ Decoder(const float *table_, u32 copy_, u32 run_time)
+        : table(table_), copy(copy_), dtype(KIND >= ONLY ? KIND - ONLY : run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
 
     // That of the pattern in a byte of a word.
     __device__ float number_of(u32 word, u32 byte) const {
-        enum { COLUMNS = columns_of(KIND) };
+        enum { COPIES = copies_of(KIND) };
 #if defined(__CUDA_ARCH__)
-        // 4 COLUMNS x byte + 4 x column, by one instruction.
-        return *(const float *)((const u8 *)table + __dp4a(word, (u32)(4 * COLUMNS) << (8 * byte), 4 * column));
+        // 4 COPIES x byte + 4 x copy, by one instruction.
+        return *(const float *)((const u8 *)table + __dp4a(word, (u32)(4 * COPIES) << (8 * byte), 4 * copy));
 #else
-        return table[(word >> (8 * byte) & 0xff) * COLUMNS + column];
+        return table[(word >> (8 * byte) & 0xff) * COPIES + copy];
 #endif
     }
 

@@ -5,7 +5,7 @@ VERIFY(f32_8_8, 3, Pairs<InF32, 8, 8, 8>)
 VERIFY(f32_8_16, 3, Pairs<InF32, 8, 16, 8>)
 VERIFY(f32_8_32, 3, Pairs<InF32, 8, 32, 8>)
 
-// Faster, since nothing is special about their formats. NVIDIA's compiler makes the counts of two such faster when it need not fit four blocks, which it does anyway.
+// Faster, since nothing is special about their formats. Counts of two such are faster on NVIDIA's GPUs with three blocks a multiprocessor than with four.
 VERIFY_KERNEL(counts_f32_byte_byte, 3, (make_values<Pairs<InF32, BYTE, BYTE, 16, 8>, false, false>))
 VERIFY_KERNEL(all_f32_byte_byte, 2, (make_values<Pairs<InF32, BYTE, BYTE, 16, 8>::All, true, false>))
 VERIFY_VALUES(f32_byte_16, Pairs<InF32, BYTE, 16, 8>)

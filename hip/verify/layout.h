@@ -38,7 +38,7 @@ template <u32 KIND, int N> struct Operand {
     typedef u32 Words[LOADED_WORDS];
     const VerifyOperand &p;
     Decoder<KIND> decoder;
-    __device__ Operand(const VerifyOperand &p_, const float *table, u32 column) : p(p_), decoder(table, column, p_.dtype) {}
+    __device__ Operand(const VerifyOperand &p_, const float *table, u32 copy) : p(p_), decoder(table, copy, p_.dtype) {}
 
     // A row: element i lies i x `inner` elements from `address`, and N elements that end at `end` or before are loaded at once. Addresses of 4-bit elements count halves of a byte.
     struct Row {
@@ -101,21 +101,21 @@ template <u32 KIND, int N> struct Operand {
         else if (SHIFTED) return words(advanced(address, index), w);
         return 0;
     }
-    // Words at multiples of 4 bytes, with one more if elements do not begin at such: `settle` shifts them by as many bits as this returns.
+    // Words at multiples of 4 bytes, with one more if elements do not begin at such: `shift` moves them by as many bits as this returns.
     __device__ u32 words(u64 address, Words &w) const {
         const u64 bit = address * (nibbles() ? 4 : 8);
         const u8 *at = (const u8 *)(bit / 32 * 4);
-        const u32 shift = bit % 32, bits = N * decoder.bits + (shift ? 32 : 0);
+        const u32 by = bit % 32, bits = N * decoder.bits + (by ? 32 : 0);
 #pragma unroll
         for (u32 i = 0; i < LOADED_WORDS; i++)
             if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
-        return shift;
+        return by;
     }
-    // Shifts words to their first element.
-    static __device__ void settle(Words &w, u32 shift) {
+    // Moves the first element to the first bit.
+    static __device__ void shift(Words &w, u32 by) {
         if constexpr (SHIFTED)
 #pragma unroll
-            for (u32 i = 0; i < WORDS; i++) w[i] = (u32)(((u64)w[i + 1] << 32 | w[i]) >> shift);
+            for (u32 i = 0; i < WORDS; i++) w[i] = (u32)(((u64)w[i + 1] << 32 | w[i]) >> by);
     }
 
     // N elements of a row whose elements are `inner` apart.

@@ -33,7 +33,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
     u32 part = 0;
 #pragma unroll 1
     for (u32 turn = 0; turn <= pairs.walk.steps * tiles; turn++) {
-        pairs.settle(words);
+        pairs.shift(words);
         const typename Pairs::Words loaded = words;
         pairs.template load<false>(next, words);
         pairs.walk.next(next, part);

@@ -38,8 +38,8 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// Brings a maximum up to the magnitudes of E numbers, and tells whether these are finite; if not, it is not to be used.
-template <typename T, int E> __device__ inline bool raise_if_finite(T &largest, const T (&x)[E]) {
+// Updates a maximum by the magnitudes of E numbers, and tells whether these are finite; if not, the maximum is not to be used.
+template <typename T, int E> __device__ inline bool max_if_finite(T &largest, const T (&x)[E]) {
     // 0 as long as all are finite.
     T probe = 0;
 #pragma unroll
@@ -48,7 +48,7 @@ template <typename T, int E> __device__ inline bool raise_if_finite(T &largest, 
 }
 #if defined(__CUDA_ARCH__)
 // By a maximum that is NaN where one of both is: no further instruction for each number. Of these alone: differences of finite numbers may be infinite, and `largest` with them.
-template <int E> __device__ inline bool raise_if_finite(float &largest, const float (&x)[E]) {
+template <int E> __device__ inline bool max_if_finite(float &largest, const float (&x)[E]) {
     float most;
     asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(most) : "f"(x[0]), "f"(x[1]));
 #pragma unroll
@@ -57,7 +57,7 @@ template <int E> __device__ inline bool raise_if_finite(float &largest, const fl
     return most <= Real<float>::max();
 }
 #endif
-template <int E> __device__ inline bool raise_if_finite(double &largest, const u64 (&x)[E]) {
+template <int E> __device__ inline bool max_if_finite(double &largest, const u64 (&x)[E]) {
 #pragma unroll
     for (int i = 0; i < E; i++) largest = Real<double>::larger((double)x[i], largest);
     return true;
@@ -112,14 +112,14 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const bool vectors, dense;
     // What the threads of a block share. Only operands of up to 8 bits have numbers there.
     struct Shared {
-        Numbers<(SMALL_A ? columns_of(A) : columns_of(R))> numbers;
+        Numbers<(SMALL_A ? copies_of(A) : copies_of(R))> numbers;
         static __device__ u32 first(const VerifyParams &p) { return SMALL_A ? p.a.dtype : p.r.dtype; }
         static __device__ u32 second(const VerifyParams &p) { return SMALL_R ? p.r.dtype : p.a.dtype; }
         __device__ void prepare(const VerifyParams &p) { numbers.prepare(first(p), second(p)); }
-        __device__ u32 column(const VerifyParams &p, u32 operand) const { return numbers.column(operand, first(p) == second(p)); }
+        __device__ u32 copy(const VerifyParams &p, u32 operand) const { return numbers.copy(operand, first(p) == second(p)); }
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
-        : a(p.a, s.numbers.table(0), s.column(p, 0)), r(p.r, s.numbers.table(1), s.column(p, 1)), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+        : a(p.a, s.numbers.table(0), s.copy(p, 0)), r(p.r, s.numbers.table(1), s.copy(p, 1)), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
@@ -134,14 +134,14 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     struct Words {
         typename Operand<A, LOADED>::Words a[LOADS] = {};
         typename Operand<R, LOADED>::Words r[LOADS] = {};
-        u32 shifts[SHIFTED ? 2 * LOADS : 1] = {}; // see `settle`
+        u32 shifts[SHIFTED ? 2 * LOADS : 1] = {}; // see `shift`
         Rows rows;
         // A dense tensor is one row.
         __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.address_of(p.a.p.offset), p.r.address_of(p.r.p.offset)} {}
     };
     static __device__ u64 until(u64 end) { return end >= LOADED ? end - LOADED + 1 : 0; }
-    // All lanes of a wavefront, so that they take branches together. SETTLED: at once, and not before the first pairs are taken.
-    template <bool SETTLED> __device__ void load(u64 index, Words &w) const {
+    // All lanes of a wavefront, so that they take branches together. Without NOW `shift` has to follow before pairs are taken.
+    template <bool NOW> __device__ void load(u64 index, Words &w) const {
         const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row >= w.rows.until);
         for (auto &row : w.a)
             for (u32 &x : row) discard(x);
@@ -168,14 +168,14 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
             }
         }
-        if (SETTLED) settle(w);
+        if (NOW) shift(w);
     }
-    // Shifts what was loaded, for which it has to have arrived.
-    __device__ void settle(Words &w) const {
+    // Moves the first element of unaligned rows to the first bit: waits for the loads.
+    __device__ void shift(Words &w) const {
         if constexpr (SHIFTED)
             if (!vectors)
 #pragma unroll
-                for (int k = 0; k < LOADS; k++) a.settle(w.a[k], w.shifts[2 * k]), r.settle(w.r[k], w.shifts[2 * k + 1]);
+                for (int k = 0; k < LOADS; k++) a.shift(w.a[k], w.shifts[2 * k]), r.shift(w.r[k], w.shifts[2 * k + 1]);
     }
     __device__ void find_rows(u64 index, Rows &rows) const {
         const auto row_a = a.row_of(index, n);
@@ -198,7 +198,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         if constexpr (PARTS > 1) a.decoder.template skip<E>(w.a[0]), r.decoder.template skip<E>(w.r[0]);
     }
 
-    // The E pairs at `index`, the first of the words, and their differences, up to which `largest` is brought. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
+    // The E pairs at `index`, the first of the words, and their differences, by which `largest` is updated. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
     // elements from n on. All lanes of a wavefront.
     template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], T &largest, OnNonfinite on_nonfinite) const {
 #pragma unroll
@@ -217,12 +217,12 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         const T before = largest;
-        const bool finite = raise_if_finite(largest, d);
+        const bool finite = max_if_finite(largest, d);
         if constexpr (!Arith::EXACT)
             if (wavefront_any(!finite)) {
                 replace(x, y, d, on_nonfinite);
                 largest = before;
-                raise_if_finite(largest, d);
+                max_if_finite(largest, d);
             }
     }
     template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
@@ -245,17 +245,17 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }
 };
 
-// A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences, up to which `largest` is brought; `end_tile(i)` follows the last of each tile. AHEAD: the
-// next words are on their way while pairs are taken, and zeros are taken before the first; LATER: they are settled when
-// their pairs are taken, which needs registers meanwhile. All lanes of a wavefront.
+// A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences, by which `largest` is updated; `end_tile(i)` follows the last of each tile. AHEAD: the
+// next words are on their way while pairs are taken, and zeros are taken before the first; LATER: unaligned ones are shifted
+// when their pairs are taken, which hides the loads' latency and needs registers. All lanes of a wavefront.
 template <bool AHEAD, bool LATER, class Pairs, class OnNonfinite, class Take, class EndTile>
 __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
-    enum { E = Pairs::E, PARTS = Pairs::PARTS, SETTLED = !LATER || PARTS > 1 };
+    enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !LATER || PARTS > 1 };
     typename Pairs::Words words(pairs);
     u64 at = pairs.n, next = pairs.walk.start(tile);
     u32 part = 0, k = AHEAD ? PARTS - 1 : 0;
     const auto load = [&] {
-        pairs.template load<SETTLED>(next, words);
+        pairs.template load<NOW>(next, words);
         at = next;
         pairs.walk.next(next, part);
     };
@@ -268,7 +268,7 @@ __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typena
             typename Pairs::N a[E], r[E];
             typename Pairs::D d[E];
             if (!AHEAD && k == 0) load();
-            if (!SETTLED && k == 0) pairs.settle(words);
+            if (!NOW && k == 0) pairs.shift(words);
             const u64 index = at + k * E;
             pairs.take(index, words, a, r, d, largest, on_nonfinite);
             pairs.next_part(words);

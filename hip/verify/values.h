@@ -216,7 +216,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 sums.clear(), maxima.read(s.maxima, rule);
             }
         };
-        // Where there is much to compute, words are loaded ahead. Histograms need the registers that unsettled ones take.
+        // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.
         for_pairs<ALL, ALL && !HISTOGRAMS>(pairs, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         v.carry();
     }

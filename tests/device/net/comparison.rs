@@ -11,7 +11,7 @@ use anyhow::Result;
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
-        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
+        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
     StandIn32: shuffles_of_64_lanes;
 }
 
@@ -121,13 +121,28 @@ fn rows_of_counts_for_sums(target: &Target) -> Result<()> {
 }
 
 fn signs_of_bytes_lost(target: &Target) -> Result<()> {
-    let (from, to) = ("(word >> (8 * byte) & 0xff) * COLUMNS", "(word >> (8 * byte) & 0x7f) * COLUMNS");
+    let (from, to) = ("(word >> (8 * byte) & 0xff) * COPIES", "(word >> (8 * byte) & 0x7f) * COPIES");
     Mutant { file: "verify/decode.h", from, to, trials: "same_bits::bytes" }.check(target)
 }
 
 fn smallest_atol_not_raised(target: &Target) -> Result<()> {
     let (from, to) = ("base[i], passing[1]) - d[i]", "base[i], passing[1]) + d[i]");
     Mutant { file: "verify/explain.h", from, to, trials: NUMBERS }.check(target)
+}
+
+fn second_nonfinite_pair_of_a_lane_left(target: &Target) -> Result<()> {
+    let (from, to) = ("while (wavefront_any(odd > 1))", "while (false)");
+    Mutant { file: "verify/pairs.h", from, to, trials: PATTERNS }.check(target)
+}
+
+/// As it is with pairs that are not finite, which are replaced.
+fn largest_difference_infinite(target: &Target) -> Result<()> {
+    Mutant { file: "verify/pairs.h", from: "largest = before;", to: "", trials: PATTERNS }.check(target)
+}
+
+/// Those of 4-bit formats, which may begin within a byte.
+fn words_shifted_by_half(target: &Target) -> Result<()> {
+    Mutant { file: "verify/layout.h", from: "| w[i]) >> by)", to: "| w[i]) >> by / 2)", trials: PAIRS }.check(target)
 }
 
 fn ranks_of_mismatches_from_one(target: &Target) -> Result<()> {
