@@ -89,12 +89,18 @@ pub(crate) trait Real:
     fn from_bits(bits: Self::Bits) -> Self;
     /// The number with a given index among the non-negative ones: 0 has index 0, infinity that of its pattern.
     fn at(index: u64) -> Self;
+    /// The larger of two patterns of magnitudes. Signed, since AVX2 compares no unsigned 64-bit integers.
+    fn larger_bits(x: Self::Bits, y: Self::Bits) -> Self::Bits;
+    /// The larger number; `other` when this is NaN.
+    fn larger(self, other: Self) -> Self;
+    /// The smaller number; `other` when this is NaN.
+    fn smaller(self, other: Self) -> Self;
     /// 2^floor(log2 x), 0 for zeros and subnormals. `x` is finite and not negative.
     fn binade(self) -> Self;
 }
 
 macro_rules! real {
-    ($t:ty, $bits:ty) => {
+    ($t:ty, $bits:ty, $signed:ty) => {
         impl Real for $t {
             type Bits = $bits;
             const ZERO: $t = 0.0;
@@ -153,14 +159,26 @@ macro_rules! real {
                 <$t>::from_bits(index as $bits)
             }
             #[inline(always)]
+            fn larger_bits(x: $bits, y: $bits) -> $bits {
+                (x as $signed).max(y as $signed) as $bits
+            }
+            #[inline(always)]
+            fn larger(self, other: $t) -> $t {
+                if self > other { self } else { other }
+            }
+            #[inline(always)]
+            fn smaller(self, other: $t) -> $t {
+                if self < other { self } else { other }
+            }
+            #[inline(always)]
             fn binade(self) -> $t {
                 <$t>::from_bits(self.to_bits() & Self::INFINITE)
             }
         }
     };
 }
-real!(f32, u32);
-real!(f64, u64);
+real!(f32, u32, i32);
+real!(f64, u64, i64);
 
 /// 2^e for -1074 <= e <= 1023.
 pub(crate) fn pow2(e: i32) -> f64 {
@@ -209,9 +227,12 @@ impl<T: Real> Rule<T> {
     /// 2^e, the binade of m held within [`binades`](Rule::binades).
     #[inline(always)]
     pub(crate) fn clamped_binade(&self, m: T, [least, most]: [T; 2]) -> T {
-        let e = m.binade();
-        let e = if e > least { e } else { least };
-        if e < most { e } else { most }
+        if T::NARROW {
+            // The least binade of f8e8m0 is no normal f32.
+            return T::from_bits(m.binade().bits().max(least.bits()).min(most.bits()));
+        }
+        // Both ends are normal powers of two, so that it does not matter what comes first; AVX2 has instructions for numbers only.
+        most.smaller(least.larger(m)).binade()
     }
 
     /// d / 2^e; exact, or in f64 rounded. The epsilon difference is that times 2^p.

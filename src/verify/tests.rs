@@ -243,7 +243,7 @@ fn assert_same(fast: &Outcome, slow: &Outcome, what: &str) {
     assert_eq!(fast.explanation, slow.explanation, "{what}");
 }
 
-const REQUEST: Request = Request {
+pub(super) const REQUEST: Request = Request {
     rtol: 1e-3,
     atol: 1e-3,
     by_binade: false,

@@ -70,7 +70,7 @@ fn epsilon_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> 
         let e = if differs { rule.clamped_binade(m, binades) } else { T::MAX };
         beyond[0] += T::Bits::from(differs);
         for k in 0..ends.len() {
-            beyond[k + 2] += T::Bits::from(differs & (ends[k].fused(e, d).bits() < T::SIGN));
+            beyond[k + 2] += T::Bits::from(ends[k].fused(e, d).bits() < T::SIGN);
         }
     }
     // A pair that differs is at least in the bin of 1.

@@ -1,47 +1,39 @@
-//! Maxima of quotients without a division for every element.
+//! Maxima of quotients without a division for every element: the test of the device's kernels, whose proof is in `hip/verify/README.md`.
 //!
-//! Let M be the largest d / m so far, rounded. A pair (d, m) can raise it only if round(d / m) > M. [`Over::may_exceed`] says whether it may,
-//! with two fused operations:
+//! Let M be the largest d / x so far, rounded, and h half of its distance to the next number. A pair needs the exact check, with a division,
+//! if round(d / x) > M, which implies
 //!
 //! ```text
-//! e = fma(-M, m, d)            about d - M m
-//! fma(-H, m, e) >= 0           H a little less than half of the distance g from M to the next number
+//! d - M x > h x,  tested as  fma(h, x, fma(M, x, -d)) < 0
 //! ```
 //!
-//! Proof that no such pair is missed. round(d / m) > M means that d / m >= M + g / 2, so that d - M m >= (g / 2) m =: h. Rounding is monotone,
-//! hence e >= round(h), which is at least (1 - 2^-24) h, or at most half of the least subnormal below h. H <= (1 - 2^-10) g / 2 makes the exact
-//! e - H m positive, or at most that half below 0, and a number so small rounds to 0 or -0, both of which are >= 0. Where g is so small that H
-//! might be rounded up, H is 0.
+//! d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients do not fire: tensors in which every element
+//! has the same error cost no more than others. For the epsilon difference x is a power of two, and one fma has the sign of M x - d.
 //!
-//! Proof that equal data do not ask. If round(d / m) is M then |d / m - M| <= g / 2; only the 2^-10th part of such quotients next to g / 2 asks. So
-//! tensors in which every element has the largest quotient cost no more than others. Limits: M below 2^-76 or so (f32) has H = 0 and asks more often.
-//!
-//! A pair that asks costs time, never a wrong bit: its block is measured again by [`Maxima`](super::measure), with divisions.
+//! Only signs are read, and those of several tests are joined by `or`. An element that fires costs time, never a wrong bit: its block is
+//! measured again by [`Quotients`](super::measure::Quotients).
 
 use super::number::Number;
 use crate::verify::rule::Rule;
 use crate::verify::values::{Maxima, Metric};
 
-/// The condition for one quotient.
+/// The condition for one quotient: its scaled maximum, and half of the distance to the next number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Over<T> {
-    minus_maximum: T,
-    minus_half: T,
+struct Over<T> {
+    maximum: T,
+    half: T,
 }
 
 impl<T: Number> Over<T> {
-    /// For a maximum that is not negative. When it is infinite nothing exceeds it.
-    pub(super) fn new(maximum: T) -> Over<T> {
-        let up = maximum.next_up();
-        let gap = if up.finite() { up - maximum } else { maximum - maximum.next_down() };
-        let half = if gap.finite() && gap > T::LEAST_GAP { gap.times(T::from_f64(0.5 - 1.0 / 2048.0)) } else { T::ZERO };
-        Over { minus_maximum: maximum.negated(), minus_half: half.negated() }
-    }
-
-    /// Whether round(d / m) may exceed the maximum. d > 0; m >= 0.
-    #[inline(always)]
-    pub(super) fn may_exceed(&self, d: T, m: T) -> bool {
-        self.minus_half.fused(m, self.minus_maximum.fused(m, d)) >= T::ZERO
+    /// For a maximum that is not negative; an infinite one stays so.
+    fn new(maximum: f64) -> Over<T> {
+        if maximum == f64::INFINITY {
+            return Over { maximum: T::from_f64(maximum), half: T::ZERO };
+        }
+        let scaled = floor::<T>(maximum).times(T::SCALE);
+        let maximum = if scaled.finite() { scaled } else { T::MAX };
+        // 0 where it would underflow: then the test fires more often.
+        Over { maximum, half: T::from_f64(maximum.binade().wide() * T::HALF_SPACING) }
     }
 }
 
@@ -50,35 +42,61 @@ impl<T: Number> Over<T> {
 pub(super) struct Filter<T> {
     relative: Over<T>,
     relative_old: Over<T>,
-    /// Of d and the binade of |r|.
-    epsilon: Over<T>,
     ratio: Over<T>,
-    rule: Rule<T>,
+    /// Scaled, of d and the binade of |r|.
+    epsilon: T,
+    /// The ends of the binades; the first is higher where the scaled maximum would overflow.
     binades: [T; 2],
+    rule: Rule<T>,
+}
+
+/// What tests have found so far, in the signs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Signs<B> {
+    others: B,
+    ratio: B,
 }
 
 impl<T: Number> Filter<T> {
     /// Given the current maxima, among them d / 2^e in the place of the epsilon difference.
     pub(super) fn new(rule: &Rule<T>, maxima: &Maxima) -> Filter<T> {
-        let over = |metric: Metric| Over::new(floor::<T>(maxima[metric as usize]));
+        let over = |metric: Metric| Over::new(maxima[metric as usize]);
+        let mut binades = rule.binades();
+        let mut epsilon = maxima[Metric::Epsilon as usize];
+        // Scaled, it should not overflow. The least binade takes the rest: references in it fire when they exceed the maximum, others no later
+        // than they should.
+        let limit = T::MAX.binade().wide() / T::SCALE.wide();
+        while epsilon >= limit && epsilon < f64::INFINITY {
+            epsilon /= 2.0;
+            binades[0] = binades[0].plus(binades[0]);
+        }
         Filter {
             relative: over(Metric::Relative),
             relative_old: over(Metric::RelativeOld),
-            epsilon: over(Metric::Epsilon),
             ratio: over(Metric::Ratio),
+            epsilon: floor(epsilon * T::SCALE.wide()),
+            binades,
             rule: *rule,
-            binades: rule.binades(),
         }
     }
 
-    /// Whether a finite pair with this bound may exceed a maximum.
+    /// Tests a finite pair with this bound.
     #[inline(always)]
-    pub(super) fn may_exceed(&self, d: T, m: T, bound: T) -> bool {
-        // Where nothing differs any denominator will do, and the least one would make products that processors are slow with.
-        let e = if d > T::ZERO { self.rule.clamped_binade(m, self.binades) } else { T::MAX };
-        let relative = (m > T::ZERO) & self.relative.may_exceed(d, m);
-        let old = (m > T::SMALL) & self.relative_old.may_exceed(d, m);
-        (d > T::ZERO) & (relative | old | self.ratio.may_exceed(d, bound) | self.epsilon.may_exceed(d, e))
+    pub(super) fn test(&self, signs: &mut Signs<T::Bits>, d: T, m: T, bound: T) {
+        let scaled = d.times(T::SCALE).negated();
+        // A reference above 1e-3 is tested against the maximum of such references only, which is the smaller one; a zero has no relative
+        // difference. With the smaller half the test fires more often.
+        let maximum = if m > T::SMALL { self.relative_old.maximum } else { self.relative.maximum };
+        let numerator = if m > T::ZERO { scaled } else { T::ZERO };
+        signs.others |= self.relative_old.half.fused(m, maximum.fused(m, numerator)).bits();
+        signs.others |= self.epsilon.fused(self.rule.clamped_binade(m, self.binades), scaled).bits();
+        signs.ratio |= self.ratio.half.fused(bound, self.ratio.maximum.fused(bound, scaled)).bits();
+    }
+
+    /// Whether a tested pair may exceed a maximum.
+    pub(super) fn fired(&self, signs: Signs<T::Bits>) -> bool {
+        // An infinite maximum times a bound of zero has any sign, and nothing exceeds it.
+        signs.others >= T::SIGN || signs.ratio >= T::SIGN && self.ratio.maximum.finite()
     }
 }
 
@@ -91,32 +109,61 @@ pub(super) fn floor<T: Number>(x: f64) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dtype::DType;
+    use crate::verify::options::Request;
+    use crate::verify::rule::Real;
+    use crate::verify::tests::REQUEST;
 
     /// Numbers of every kind: powers of two and their neighbours, subnormals, the largest, and some without pattern.
     fn numbers() -> Vec<f32> {
         let powers = [-149, -148, -126, -125, -100, -30, -1, 0, 1, 40, 126, 127].map(|e| 2f64.powi(e) as f32);
         let near = powers.iter().flat_map(|x| [x.next_down(), *x, x.next_up()]);
         let others = [f32::MAX, 1.0 / 3.0, 0.1, 3.0, 7.3e-41, 2.1e-45, 1.7e38];
-        near.chain(others).filter(|x| *x > 0.0).collect()
+        near.chain(others).filter(|x| *x > 0.0).chain([0.0]).collect()
     }
 
+    fn fires(rule: &Rule<f32>, maxima: &Maxima, d: f32, m: f32) -> bool {
+        let filter = Filter::new(rule, maxima);
+        let mut signs = Signs::default();
+        filter.test(&mut signs, d, m, rule.bound(rule.rtol, m, rule.atol));
+        filter.fired(signs)
+    }
+
+    /// Each metric of each pair, by formats with binades from 2^-126 and from 2^-6: fires when a maximum is lower by anything, and
+    /// not when all maxima are those of the pair.
     #[test]
-    fn no_larger_quotient_is_missed_and_equal_ones_do_not_ask() {
+    fn no_larger_quotient_is_missed_and_equal_ones_do_not_fire() {
         let numbers = numbers();
-        for &d in &numbers {
-            for &m in &numbers {
-                let q = d / m;
-                if q.is_finite() && q > 0.0 {
-                    // The closest maximum that this pair raises, and smaller ones.
-                    for maximum in [q.next_down(), q * 0.999, q / 3.0, 0.0] {
-                        assert!(maximum >= q || Over::new(maximum).may_exceed(d, m), "{d:e} / {m:e} exceeds {maximum:e}");
+        for (dtype, [rtol, atol]) in [(DType::F32, [1e-3, 1e-3]), (DType::F32, [1e-3, 0.0]), (DType::F8E4M3, [0.0, 0.1])] {
+            let rule = Rule::<f32>::new(&Request { rtol, atol, ..REQUEST }, dtype);
+            for &d in &numbers {
+                for &m in &numbers {
+                    let mut own = rule.metrics(d, m);
+                    own[Metric::Epsilon as usize] = rule.binades_apart(d, m, rule.binades());
+                    for metric in [Metric::Relative, Metric::RelativeOld, Metric::Epsilon, Metric::Ratio] {
+                        let own_value = own[metric as usize];
+                        let below =
+                            if metric == Metric::Epsilon { own_value.next_down() } else { f64::from((own_value as f32).next_down()) };
+                        for lower in
+                            [below, 0.999 * own_value, own_value / 3.0, 0.0].into_iter().filter(|lower| (0.0..own_value).contains(lower))
+                        {
+                            let mut maxima = own;
+                            maxima[metric as usize] = lower;
+                            if metric == Metric::Relative && m > f32::SMALL {
+                                // The maximum of larger references is not above that of all.
+                                maxima[Metric::RelativeOld as usize] = lower;
+                            }
+                            assert!(
+                                fires(&rule, &maxima, d, m),
+                                "{dtype} {rtol} {atol}: {d:e} from {m:e} has {metric:?} {own_value:e}, more than {lower:e}"
+                            );
+                        }
                     }
-                    assert!(q < 1e-20 || d < 1e-20 || !Over::new(q).may_exceed(d, m), "{d:e} / {m:e} is {q:e}, not more");
+                    // Of scaled numbers that overflow, and of the least ones, more fire.
+                    let plain = (1e-20..1e20).contains(&d) && (m == 0.0 || (2e-3..1e20).contains(&m));
+                    assert!(!(plain && fires(&rule, &own, d, m)), "{dtype} {rtol} {atol}: {d:e} from {m:e}, whose metrics are the maxima");
                 }
             }
         }
-        let infinite = Over::new(f32::INFINITY);
-        assert!(!infinite.may_exceed(1.0, 0.0) && !infinite.may_exceed(f32::INFINITY, 1.0));
-        assert!(Over::new(f32::MAX).may_exceed(1.0, 0.0) && Over::new(f32::MAX).may_exceed(f32::INFINITY, f32::MAX));
     }
 }

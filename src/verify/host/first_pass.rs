@@ -10,7 +10,7 @@ use crate::simd::InstructionSet;
 use crate::verify::histogram::BINS;
 use crate::verify::options::Request;
 use crate::verify::rule::Rule;
-use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, SUMS, Sums};
+use crate::verify::sums::{self, ACCUMULATORS, Accumulators, SUMS, Sums};
 use crate::verify::values::{Metric, Values};
 
 /// What one worker of the first pass does, and what it found.
@@ -30,6 +30,7 @@ pub(super) struct Floats<'a, T> {
     reference: Side<'a, T>,
     set: InstructionSet,
     rule: Rule<T>,
+    order: Order,
     accumulators: usize,
     /// The maximum of the epsilon difference is d / 2^e here.
     values: Values,
@@ -47,7 +48,7 @@ pub(super) fn rule<T: Number>(result: &TensorRef<'_>, request: &Request) -> Rule
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request, set: InstructionSet) -> Floats<'a, T> {
         let vector = sums::vector_width(result.dtype(), reference.dtype());
-        let order = if request.all { Order::Lines { vector } } else { Order::Logical };
+        let order = if request.all { Order::of_sums(vector) } else { Order::LOGICAL };
         let rule = rule(result, request);
         let values = Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY };
         Floats {
@@ -55,6 +56,7 @@ impl<'a, T: Number> Floats<'a, T> {
             reference: Side::new(reference, order, set),
             set,
             rule,
+            order,
             accumulators: ACCUMULATORS.min(vector),
             filter: Filter::new(&rule, &values.maxima),
             values,
@@ -75,7 +77,7 @@ impl<'a, T: Number> Floats<'a, T> {
         let mut found = Classified::default();
         if self.careful == 0 {
             found = self.set.run(Classify::<T, ALL, true> { result: a, reference: r, rule, filter, d, m });
-            if found.largest[0].max(found.largest[1]) >= T::INFINITE {
+            if found.difference >= T::INFINITE {
                 self.careful = CAREFUL;
             }
         }
@@ -107,7 +109,7 @@ impl<'a, T: Number> Floats<'a, T> {
         for side in 0..2 {
             values.zeros[side] += finite - found.nonzero[side].into();
         }
-        if found.may_exceed.into() > 0 {
+        if self.filter.fired(found.signs) {
             values.join_maxima(self.set.run(Quotients { d: &self.d, m: &self.m, rule: self.rule }));
             self.filter = Filter::new(&self.rule, &values.maxima);
         }
@@ -124,7 +126,7 @@ impl<'a, T: Number> Floats<'a, T> {
             let (a, r) = (self.result.block(at, count), self.reference.block(at, count));
             let (rule, filter, d, m) = (self.rule, self.filter, &mut *self.d, &mut *self.m);
             self.set.run(Classify::<T, true, false> { result: a, reference: r, rule, filter, d, m });
-            self.set.run(AddWidely { to: &mut acc, d, m });
+            self.set.run(AddWidely { to: &mut acc, d, m, order: self.order });
         }
         self.set.run(TileSums { of: &acc, accumulators: self.accumulators }).unwrap_or_default()
     }
@@ -136,7 +138,7 @@ impl<T: Number> Worker for Floats<'_, T> {
         for at in (start..start + count).step_by(BLOCK) {
             self.block(at, BLOCK.min(start + count - at));
             if self.rule.all {
-                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, line: LANES * self.accumulators });
+                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, order: self.order, accumulators: self.accumulators });
             }
         }
         if !self.rule.all {

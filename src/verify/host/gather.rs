@@ -2,6 +2,7 @@
 
 use crate::device::TensorRef;
 use crate::dtype::DType;
+use crate::simd::prefetch;
 use std::ops::Range;
 
 /// Bytes of a cache line.
@@ -51,17 +52,21 @@ impl<'a> Reader<'a> {
         let bits = self.dtype.bits();
         if let [(_, 1)] = self.dims[..] {
             let first = self.offset + start;
-            if bits >= 8 {
-                return &self.bytes[first * bits / 8..(first + count) * bits / 8];
-            }
-            if first.is_multiple_of(2) {
-                return &self.bytes[first / 2..(first + count).div_ceil(2)];
+            if bits >= 8 || first.is_multiple_of(2) {
+                return &self.bytes[first * bits / 8..((first + count) * bits).div_ceil(8)];
             }
         }
         match self.rows_of_a_panel() {
             Some(together) if count >= LEAST => self.read_panels(start, count, together),
             _ => self.gather(start, count),
         }
+    }
+
+    /// Asks for the memory of `count` elements from `start`, or of those that there are, if they are dense.
+    pub(crate) fn prefetch(&self, start: usize, count: usize) {
+        let [(elements, 1)] = self.dims[..] else { return };
+        let byte = |element: usize| (self.offset + element.min(elements)) * self.dtype.bits() / 8;
+        prefetch(&self.bytes[byte(start)..byte(start + count)]);
     }
 
     /// How many rows share cache lines, and fit a panel; none where only one does.

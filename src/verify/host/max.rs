@@ -21,7 +21,7 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
     let n = tensor.elements();
     let task = |t: usize| {
         let set = InstructionSet::best();
-        let mut side = Side::<T>::new(tensor, Order::Logical, set);
+        let mut side = Side::<T>::new(tensor, Order::LOGICAL, set);
         let end = n.min((t + 1) * TASK);
         let mut found = MaxAbs::default();
         for start in (t * TASK..end).step_by(BLOCK) {

@@ -1,15 +1,15 @@
 //! The loops of the first pass over one block, as [`Task`]s.
 
-use super::filter::Filter;
+use super::filter::{Filter, Signs};
 use super::number::Number;
-use super::side::BLOCK;
+use super::side::{BLOCK, Order};
 use crate::simd::Task;
 use crate::verify::rule::Rule;
-use crate::verify::sums::{self, Accumulators, LINE, Sums};
+use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LINE, Sums};
 use crate::verify::values::Maxima;
 
 /// Counts and largest magnitudes of a block, and whether a quotient may exceed its maximum. Without `FINITE` pairs that are not finite
-/// count as pairs of zeros; with it the block should have none, and whether it does is seen in `largest`.
+/// count as pairs of zeros; with it the block should have none, and whether it does is seen in `difference`.
 pub(super) struct Classify<'a, T, const ALL: bool, const FINITE: bool> {
     pub result: &'a [T; BLOCK],
     pub reference: &'a [T; BLOCK],
@@ -30,7 +30,8 @@ pub(super) struct Classified<B> {
     pub nonfinite: B,
     pub largest: [B; 2],
     pub difference: B,
-    pub may_exceed: B,
+    /// Of the tests against the maxima.
+    pub signs: Signs<B>,
 }
 
 impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, ALL, FINITE> {
@@ -38,30 +39,30 @@ impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, AL
     #[inline(always)]
     fn run(self) -> Classified<T::Bits> {
         let (rule, filter) = (self.rule, self.filter);
-        let none = T::Bits::default();
-        let one = T::Bits::from(true);
+        let [none, one] = T::none_and_one();
         // Separate variables, which the compiler keeps in registers.
         let (mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none);
-        let (mut nonfinite, mut largest_a, mut largest_r, mut difference, mut may_exceed) = (none, none, none, none, none);
+        let (mut nonfinite, mut difference, mut largest_a, mut largest_r) = (none, none, none, none);
+        let mut signs = Signs::default();
         for i in 0..BLOCK {
             let (mut a, mut r) = (self.result[i], self.reference[i]);
             if !FINITE {
-                let finite = a.magnitude().bits().max(r.magnitude().bits()) < T::INFINITE;
+                let finite = a.finite() & r.finite();
                 a = if finite { a } else { T::ZERO };
                 r = if finite { r } else { T::ZERO };
-                nonfinite += T::Bits::from(!finite);
+                nonfinite += if finite { none } else { one };
             }
             let (d, m) = ((a - r).magnitude(), r.magnitude());
             let bound = rule.bound(rule.rtol, m, rule.atol);
-            mismatches += T::Bits::from(d > bound);
-            difference = difference.max(d.bits());
-            largest_a = largest_a.max(a.magnitude().bits());
-            largest_r = largest_r.max(m.bits());
+            mismatches += if d > bound { one } else { none };
+            difference = T::larger_bits(difference, d.bits());
+            largest_a = T::larger_bits(largest_a, a.magnitude().bits());
+            largest_r = T::larger_bits(largest_r, m.bits());
             if ALL {
-                zeros_fail += T::Bits::from(m > bound);
-                nonzero_a += a.magnitude().bits().min(one);
-                nonzero_r += m.bits().min(one);
-                may_exceed |= T::Bits::from(filter.may_exceed(d, m, bound));
+                zeros_fail += if m > bound { one } else { none };
+                nonzero_a += if a.magnitude() > T::ZERO { one } else { none };
+                nonzero_r += if m > T::ZERO { one } else { none };
+                filter.test(&mut signs, d, m, bound);
                 self.d[i] = d;
                 self.m[i] = m;
             }
@@ -73,7 +74,7 @@ impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, AL
             nonfinite,
             largest: [largest_a, largest_r],
             difference,
-            may_exceed,
+            signs,
         }
     }
 }
@@ -107,12 +108,14 @@ impl<T: Number> Task for Quotients<'_, T> {
     }
 }
 
-/// Adds a block to the accumulators of its tile; `line` numbers are one of each accumulator.
+/// Adds a block to the accumulators of its tile.
 pub(super) struct Add<'a, T> {
     pub to: &'a mut Accumulators<T>,
     pub d: &'a [T; BLOCK],
     pub m: &'a [T; BLOCK],
-    pub line: usize,
+    pub order: Order,
+    /// Of a lane.
+    pub accumulators: usize,
 }
 
 impl<T: Number> Task for Add<'_, T> {
@@ -120,12 +123,12 @@ impl<T: Number> Task for Add<'_, T> {
     #[inline(always)]
     fn run(self) {
         let [sum_d, squares_d, sum_m, squares_m] = self.to;
-        if self.line == LINE {
-            add::<T, T, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d);
-            add::<T, T, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m);
+        if self.accumulators == ACCUMULATORS {
+            add::<T, T, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d, self.order);
+            add::<T, T, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m, self.order);
         } else {
-            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_d, squares_d, self.d);
-            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_m, squares_m, self.m);
+            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_d, squares_d, self.d, self.order);
+            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_m, squares_m, self.m, self.order);
         }
     }
 }
@@ -135,6 +138,7 @@ pub(super) struct AddWidely<'a, T> {
     pub to: &'a mut Accumulators<f64>,
     pub d: &'a [T; BLOCK],
     pub m: &'a [T; BLOCK],
+    pub order: Order,
 }
 
 impl<T: Number> Task for AddWidely<'_, T> {
@@ -142,8 +146,8 @@ impl<T: Number> Task for AddWidely<'_, T> {
     #[inline(always)]
     fn run(self) {
         let [sum_d, squares_d, sum_m, squares_m] = self.to;
-        add::<T, f64, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d);
-        add::<T, f64, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m);
+        add::<T, f64, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d, self.order);
+        add::<T, f64, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m, self.order);
     }
 }
 
@@ -188,12 +192,18 @@ impl<T: Number> Task for Nonfinite<'_, T> {
 
 /// Step 1 of the sums: each accumulator takes its number of each line, one after the other.
 #[inline(always)]
-fn add<T: Number, W: Number, const WIDTH: usize, const LINES: usize>(sums: &mut [W; LINE], squares: &mut [W; LINE], x: &[T; BLOCK]) {
+fn add<T: Number, W: Number, const WIDTH: usize, const LINES: usize>(
+    sums: &mut [W; LINE],
+    squares: &mut [W; LINE],
+    x: &[T; BLOCK],
+    order: Order,
+) {
+    let lines: [&[T; WIDTH]; LINES] = std::array::from_fn(|n| &x.as_chunks().0[order.line(n, LINES)]);
     for i in 0..WIDTH {
         let (mut s, mut q) = (sums[i], squares[i]);
-        for line in 0..LINES {
+        for line in lines {
             // Exact: W is T, or f64.
-            let x = W::from_f64(x[line * WIDTH + i].wide());
+            let x = W::from_f64(line[i].wide());
             s = s.plus(x);
             q = x.fused(x, q);
         }

@@ -4,6 +4,7 @@ use super::side::BLOCK;
 use crate::dtype::{DType, Overflow, Rounding, convert, exp2};
 use crate::simd::{InstructionSet, Task};
 use crate::verify::rule::Real;
+use std::hint::black_box;
 
 /// What the loops need of f32 and f64 beyond the rule.
 pub(super) trait Number: Real + bytemuck::Pod {
@@ -11,8 +12,14 @@ pub(super) trait Number: Real + bytemuck::Pod {
     const DTYPE: DType;
     /// The bit pattern of -0.
     const SIGN: Self::Bits;
-    /// A distance between neighbours far above the least subnormal.
-    const LEAST_GAP: Self;
+    /// What differences and maxima of quotients are scaled by, so that the remainders of divisions do not underflow.
+    const SCALE: Self;
+    /// Half of the distance from 1 to the next number.
+    const HALF_SPACING: f64;
+    /// What a vector loop adds to a counter. The second is hidden from the compiler, which would make three instructions of such a sum where two do.
+    fn none_and_one() -> [Self::Bits; 2] {
+        [Self::Bits::default(), black_box(Self::Bits::from(true))]
+    }
     fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
     /// Ordinals in `dtype` of numbers rounded to it; any for those that are not finite.
     fn rounded_ordinals(dtype: DType, values: &[Self; BLOCK], out: &mut [i64; BLOCK]);
@@ -69,7 +76,8 @@ impl<T: Number> Task for Whole<'_, T> {
 impl Number for f32 {
     const DTYPE: DType = DType::F32;
     const SIGN: u32 = (-0.0f32).to_bits();
-    const LEAST_GAP: f32 = 7.888_609e-31; // 2^-100
+    const SCALE: f32 = (1u64 << 48) as f32;
+    const HALF_SPACING: f64 = f32::EPSILON as f64 / 2.0;
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         convert::decode_f32(dtype, bytes, out);
     }
@@ -83,7 +91,8 @@ impl Number for f32 {
 impl Number for f64 {
     const DTYPE: DType = DType::F64;
     const SIGN: u64 = (-0.0f64).to_bits();
-    const LEAST_GAP: f64 = 1e-290;
+    const SCALE: f64 = (1u128 << 110) as f64;
+    const HALF_SPACING: f64 = f64::EPSILON / 2.0;
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         convert::decode_f64(dtype, bytes, out);
     }

@@ -48,7 +48,7 @@ pub(super) struct Floats<'a, T> {
 
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(tensors: [TensorRef<'a>; 2], request: &Request, values: &Values, set: InstructionSet) -> Floats<'a, T> {
-        let [result, reference] = tensors.each_ref().map(|t| Side::new(t, Order::Logical, set));
+        let [result, reference] = tensors.each_ref().map(|t| Side::new(t, Order::LOGICAL, set));
         let rule = rule(&tensors[0], request);
         let ordinals = [Box::new([0; BLOCK]), Box::new([0; BLOCK])];
         Floats { tensors, result, reference, set, rule, maxima: values.maxima, explanation: Explanation::EMPTY, ordinals }
