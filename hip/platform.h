@@ -48,17 +48,11 @@ __device__ inline uint4 load16(const u8 *at) {
 #endif
 }
 
-// 1 / x, a unit in the last place more or less where both are normal numbers; a subnormal one may be taken for 0.
-#if defined(__CUDA_ARCH__)
-__device__ inline float reciprocal(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-#elif defined(__AMDGCN__)
-__device__ inline float reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
+// Of a function for a rare branch: on NVIDIA's GPUs, whose compiler would find other registers for the loop around the branch. On AMD's a call needs a stack, in scratch memory.
+#if defined(__CUDACC__)
+#define OUT_OF_LINE __noinline__
 #else
-__device__ inline float reciprocal(float x) { return 1 / x; }
+#define OUT_OF_LINE
 #endif
 
 // How many threads a block has at most. The second number asks NVIDIA's compiler for so many blocks a processor; AMD's reads it

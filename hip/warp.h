@@ -31,6 +31,15 @@ __device__ inline void make_now(u32 &x) { x = __builtin_amdgcn_readfirstlane(x);
 template <typename T> __device__ inline void make_now(T &) {}
 #endif
 
+// The same number, of which the compiler knows nothing: it would keep conditions on it, which hardly any thread needs again, in registers.
+#if defined(__CUDA_ARCH__)
+__device__ inline float unknown(float x) { asm volatile("" : "+f"(x)); return x; }
+#elif defined(__AMDGCN__)
+__device__ inline float unknown(float x) { asm volatile("" : "+v"(x)); return x; }
+#else
+__device__ inline float unknown(float x) { return x; }
+#endif
+
 // Nobody reads what a register holds. LLVM would keep it for the lanes that a branch leaves out.
 #if defined(__AMDGCN__)
 __device__ inline void discard(u32 &x) { asm volatile("" : "=v"(x)); }

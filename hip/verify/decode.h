@@ -4,14 +4,14 @@
 #include "any.h"
 #include "warp.h"
 
-// What formats an operand of a kernel may have, its KIND: those of a width in bits, of which 8 holds all up to 8; those of 8 bits that have a zero (BYTE); any; or ONLY + a
-// format.
-constexpr u32 BYTE = 9, ANY = 0, ONLY = 128;
-__host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE ? 8 : kind; }
+// What formats an operand of a kernel may have, its KIND: those of a width in bits, of which 8 holds all up to 8; the same where shared memory is short (SPARE); those of 8 bits that have a zero
+// (BYTE); any; or ONLY + a format.
+constexpr u32 BYTE = 9, SPARE = 10, ANY = 0, ONLY = 128;
+__host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE || kind == SPARE ? 8 : kind; }
 
 // What a kernel's operands of up to 8 bits have in shared memory: the numbers of all patterns of their formats, so that one load decodes an element. With one copy each operand has a table of its
 // own. With several, interleaved so that each is in banks of its own, both share one table: operands of one format all copies of it, others half of the copies each.
-__host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY ? 1 : width_of(kind) == 8 ? TABLE_COPIES : 0; }
+__host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY ? 1 : kind == SPARE ? (TABLE_COPIES + 1) / 2 : width_of(kind) == 8 ? TABLE_COPIES : 0; }
 template <u32 COPIES> struct Numbers {
     enum { TABLES = COPIES == 1 ? 2 : 1 };
     float of[TABLES][256][COPIES];

@@ -1,8 +1,8 @@
 // Histograms: pairs that differ, by the relative difference, the epsilon difference and the ratio to the tolerance. What is done does not depend on the data.
 //
 //   for each of the three values d / x of a pair:
-//       e = exponent of the value, by an approximate reciprocal
-//       field = below[e] + whether d / x rounds to more than last[e]   no exponent has ends of two bins: the largest number of one
+//       e = about log2 (d / x), the difference of their patterns: linear between powers of two, so that it is off by up to 0.087
+//       field = below[e] + whether d / x rounds to more than last[e]   no e has ends of two bins: the largest number of one
 //       counter += 16^field                                            eight fields of 4 bits; every E pairs they are added to fields of 8 bits, and those rarely to the block's bins
 //   pairs near the ends of the range: quotients and comparisons with all ends        (rare)
 //
@@ -46,86 +46,102 @@ template <typename T> __device__ inline u32 exact_bin(const Rule<T> &rule, u32 h
 // The largest number of the arithmetic in the bins up to the `k`th end.
 template <typename T> __device__ inline T last_of(u32 h, u32 k) { return h == BY_RATIO ? up_to<T>(ENDS[h][k]) : Real<T>::of(bits_of(from<T>(ENDS[h][k])) - 1); }
 
-// What the threads of a block share: by exponent of a value, the largest number of a bin that ends there, or infinity, and 4 x the bin's field.
+// What the threads of a block share: by e modulo ENTRIES the largest number of a bin that ends there, and 4 x the bin's field.
 template <typename T> struct HistogramsShared {
-    T last[KINDS][256];
-    u32 below[KINDS][256];
+    enum : i32 { ENTRIES = sizeof(T) == 4 ? 512 : 64 };
+    struct alignas(8) Entry { T last; u32 below; };
+    Entry entries[KINDS][ENTRIES];
     u32 bins[HISTOGRAM_BINS];
-};
-enum : u32 { HALF_BINADE = 0x00400000u };
-
-// The table by all threads. Exponents of quotients change at 1.5 x 2^e, those of epsilon differences, in units of 2^-mantissa_bits, at 2^e: so none has ends of two bins.
-template <typename T> __device__ inline void prepare(HistogramsShared<T> &s, const Rule<T> &rule) {
-    for (u32 i = threadIdx.x; i < KINDS * 256; i += blockDim.x) {
-        const u32 h = i / 256, e = i % 256, half = h == BY_EPSILON ? 0 : HALF_BINADE, low = e ? (e << 23) - half : 0, high = (e << 23) - half + 0x00800000u;
-        T last = Real<T>::of(Real<T>::EXPONENT);
-        u32 below = 0;
-#pragma unroll 1
-        for (u32 k = 0; k + 1 < fields_of(h); k++) {
-            const double unit = h == BY_EPSILON ? pow2(-rule.mantissa_bits) : 1;
-            const u32 end = bits_of((float)(ENDS[h][k] * unit));
-            below += end < low;
-            if (end >= low && end < high) last = last_of<T>(h, k) * (T)unit;
-        }
-        s.last[h][e] = last, s.below[h][e] = 4 * below;
+    // Where d / x belongs. Of f64, whose table has entries for the binades around 1 only, the unit of epsilon differences is one.
+    template <u32 H> __device__ const Entry &entry(float d, float x, const Rule<T> &) const {
+        return entries[H][(bits_of(d) - bits_of(x) + (H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23];
     }
-}
+    template <u32 H> __device__ const Entry &entry(double d, double x, const Rule<T> &rule) const {
+        const u32 offset = H == BY_EPSILON ? (u32)rule.mantissa_bits << 20 : HALF_BINADE / 8;
+        const i32 e = (i32)((u32)(bits_of(d) >> 32) - (u32)(bits_of(x) >> 32) + offset) >> 20;
+        return entries[H][(e < -ENTRIES / 2 ? -ENTRIES / 2 : e >= ENTRIES / 2 ? ENTRIES / 2 - 1 : e) & (ENTRIES - 1)];
+    }
+    enum : i32 { HALF_BINADE = 0x00400000 };
+    // By all threads of a block. A binade of quotients begins at 2^(e - 1/2), one of epsilon differences, in units of 2^-mantissa_bits, which are exact, at 2^e: so none has ends of two bins.
+    __device__ void prepare(const Rule<T> &rule) {
+        for (u32 i = threadIdx.x; i < KINDS * ENTRIES; i += blockDim.x) {
+            const i32 h = i / ENTRIES, at = i % ENTRIES;
+            const double unit = h == BY_EPSILON ? pow2(-rule.mantissa_bits) : 1, power = pow2(at < ENTRIES / 2 ? at : at - ENTRIES) * (sizeof(T) == 4 ? 1 : unit);
+            const double low = h == BY_EPSILON ? power : 0.66 * power, high = h == BY_EPSILON ? 2 * power : 1.51 * power;
+            T last = 0;
+            u32 below = 0;
+#pragma unroll 1
+            for (u32 k = 0; k + 1 < fields_of(h); k++) {
+                const double end = ENDS[h][k] * unit;
+                below += end < low;
+                if (end >= low && end < high) last = last_of<T>(h, k) * (T)unit;
+            }
+            // Where none ends: one that all such quotients exceed, or none.
+            const Entry above = {(T)exp2_f32(-100), 4 * below - 4}, first = {Real<T>::max(), 0};
+            entries[h][at] = last > 0 ? Entry{last, 4 * below} : below ? above : first;
+        }
+    }
+};
 
-// Whether the exponent of d / x is that of their approximate quotient in f32, and d - last x does not underflow.
-__device__ inline bool fits(float, float x) { return bits_of(x) - 1 >= bits_of(exp2_f32(-70)) - 1; }
-__device__ inline bool normal(float x) { return x >= exp2_f32(-126) && x <= Real<float>::max(); }
-__device__ inline bool fits(double d, double x) { return normal((float)d) && (normal((float)x) || x == 0); }
+// Beyond these nothing is told of the logarithms of d and x: remainders may underflow, quotients round to 0 or overflow.
+template <typename T> struct HistogramRange;
+template <> struct HistogramRange<float> {
+    static __device__ float least_d() { return exp2_f32(-100); }
+    static __device__ float least_x() { return exp2_f32(-80); }
+    static __device__ float most() { return exp2_f32(40); }
+};
+template <> struct HistogramRange<double> {
+    static __device__ double least_d() { return exp2_f64(-1000); }
+    static __device__ double least_x() { return exp2_f64(-900); }
+    static __device__ double most() { return exp2_f64(60); }
+};
 
 // A thread's counters, if they are ON.
 template <typename T, bool ON> struct Histograms {
     struct Shared {};
     __device__ Histograms(Shared &, const Rule<T> &) {}
-    template <int E> __device__ void add(const Rule<T> &, const T (&)[E], const T (&)[E], const T (&)[E]) {}
+    template <int E> __device__ void add(const Rule<T> &, const T (&)[E], const T (&)[E], const T (&)[E], T, T) {}
     __device__ void publish(u64 *) {}
 };
 template <typename T> struct Histograms<T, true> {
     typedef HistogramsShared<T> Shared;
+    typedef HistogramRange<T> Range;
     enum { MOST = 31 }; // additions of up to 8 pairs to fields of 8 bits
-    HistogramsShared<T> &s;
+    Shared &s;
+    const bool small; // whether binades or bounds may be below the range
     u32 even[KINDS], odd[KINDS], added;
     // By all threads of a block.
-    __device__ Histograms(HistogramsShared<T> &s_, const Rule<T> &rule) : s(s_), added(0) {
-        prepare(s, rule);
+    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::least_x()) || Real<T>::of(rule.lowest) < Range::least_x()), added(0) {
+        s.prepare(rule);
         if (threadIdx.x < HISTOGRAM_BINS) s.bins[threadIdx.x] = 0;
 #pragma unroll
         for (u32 h = 0; h < KINDS; h++) even[h] = odd[h] = 0;
     }
-
-    // 4 x the field of d / x, which is about q.
-    template <u32 H> __device__ u32 quotient_field(float q, T d, T x) const {
-        const u32 bits = bits_of(q), e = (bits + bits + 2 * HALF_BINADE) >> 24;
-        const T last = s.last[H][e], half = Real<T>::of((bits_of(last) & Real<T>::EXPONENT) - Real<T>::DIGITS * Real<T>::UNIT);
-        return s.below[H][e] + (Real<T>::fused(-half, x, Real<T>::fused(-last, x, d)) > 0 ? 4 : 0);
+    // 4 x the field of d / x.
+    template <u32 H> __device__ u32 field(const Rule<T> &rule, T d, T x) const {
+        typedef typename Real<T>::Bits Bits;
+        const typename Shared::Entry entry = s.template entry<H>(d, x, rule);
+        T rest = Real<T>::fused(entry.last, x, -d);
+        if (H != BY_EPSILON) rest = Real<T>::fused(Real<T>::of((bits_of(entry.last) & Real<T>::EXPONENT) - Real<T>::DIGITS * Real<T>::UNIT), x, rest);
+        const u32 negative = (u32)(bits_of(rest) >> (8 * sizeof(Bits) - 1));
+        return entry.below + 4 * negative;
     }
-    // That of an exact value.
-    __device__ u32 epsilon_field(T value) const {
-        const u32 bits = bits_of((float)value), e = (bits + bits) >> 24;
-        return s.below[BY_EPSILON][e] + (value > s.last[BY_EPSILON][e] ? 4 : 0);
-    }
-
-    // E finite pairs with these measures. All lanes of a wavefront.
-    template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E]) {
+    // Whether a number is below `least`, and not 0.
+    static __device__ bool below(T x, T least) { return bits_of(x) - 1 < bits_of(least) - 1; }
+    // E finite pairs with these measures, and the largest |r| and d so far. All lanes of a wavefront.
+    template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E], T largest_r, T largest_d) {
         static_assert(E <= 8, "fields of 4 bits");
         u32 some[KINDS] = {0, 0, 0};
-        bool doubt = false;
+        bool doubt = !(largest_r <= Range::most() && rule.bound(largest_r) <= Range::most() && largest_d <= Real<T>::max());
+        if (small)
+#pragma unroll
+            for (int i = 0; i < E; i++) doubt |= below(d[i], Range::least_d()) || below(bound[i], Range::least_x());
 #pragma unroll
         for (int i = 0; i < E; i++) {
             const bool differs = d[i] > 0, large = differs && m[i] > Real<T>::small();
-            const float numerator = (float)d[i], relative = numerator * reciprocal((float)m[i]), ratio = numerator * reciprocal((float)bound[i]);
-            // By 2^-e, which is subnormal for the largest e.
-            const typename Real<T>::Bits inverse = (typename Real<T>::Bits)(2 * Real<T>::BIAS) * Real<T>::UNIT - bits_of(rule.binade(m[i]));
-            const T epsilon = d[i] * Real<T>::of(inverse ? inverse : Real<T>::UNIT / 2);
-            some[BY_RELATIVE] += (u32)large << quotient_field<BY_RELATIVE>(relative, d[i], m[i]);
-            some[BY_RATIO] += (u32)differs << quotient_field<BY_RATIO>(ratio, d[i], bound[i]);
-            some[BY_EPSILON] += (u32)differs << epsilon_field(epsilon);
-            // Quotients may round to 0.
-            doubt |= differs && !(ratio >= exp2_f32(-126) && fits(d[i], bound[i]));
-            doubt |= large && !(relative >= exp2_f32(-126) && (sizeof(T) == 4 || fits(d[i], m[i])));
+            some[BY_RELATIVE] += (u32)large << field<BY_RELATIVE>(rule, d[i], m[i]);
+            some[BY_EPSILON] += (u32)differs << field<BY_EPSILON>(rule, d[i], rule.binade(m[i]));
+            some[BY_RATIO] += (u32)differs << field<BY_RATIO>(rule, d[i], bound[i]);
             // Few tables are read at once: each takes registers.
             if (i % 2) compiler_barrier();
         }

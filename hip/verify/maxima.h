@@ -1,17 +1,42 @@
-// The current maxima of the quotient metrics: how an element is tested against them, and how they are updated.
+// The current maxima of the quotient metrics: how an element is tested against them, and how they are updated. In f32 in three steps, each for what the one before leaves:
 //
-// An element needs the exact check when it exceeds a maximum; near the ends of the range others need it, too. For a quotient d / x and its maximum M: d / x
-// rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is), so that the
-// sign of fma(h, x, fma(M, x, -d)) tells. All of d, M and h are scaled by a power of two first, so that no remainder underflows. Equal quotients never fire, so data in
-// which all elements have the same error cost nothing.
+//   filter   the sign of fma(M, x, -d), of every element: negative where d / x exceeds M at all. A table has the maxima by the binade of the reference
+//   test     the sign of fma(h, x, fma(M, x, -d)), in a wavefront where the filter is positive: d / x rounds to more than M when it exceeds M by more than h, half of the distance to the next
+//            number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is). All of d, M and h are scaled by a power of two first, so that no remainder underflows
+//   check    a division, and an update of the maxima where the test is positive
+//
+// In f64 the test is the filter: a table by binade would be too large. Equal quotients pass no test, so data in which all elements have the same error cost little; and nothing where the
+// quotient is exact.
 #pragma once
 #include "verify/pairs.h"
 
 enum { QUOTIENTS = MAXIMA - RELATIVE };
 
+// The largest number of the arithmetic that is at most x >= 0, as a pattern.
+template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(double x) {
+    if (x > Real<double>::max()) return Real<T>::EXPONENT;
+    if (x > (double)Real<T>::max()) return bits_of(Real<T>::max());
+    const T t = (T)x;
+    return bits_of(t) - ((double)t > x);
+}
+
+// What the filter knows of the maxima, as patterns. They only grow, so that an old one makes the filter positive more often, never less.
+template <typename T> struct FilterTable {};
+template <> struct FilterTable<float> {
+    // By the exponent field of a reference: the maximum of its relative differences, and the largest difference that is no new maximum of the epsilon difference.
+    struct alignas(8) Allowed { u32 relative, difference; };
+    Allowed allowed[256];
+    u32 ratio, half_relative, half_ratio;
+    u64 current[QUOTIENTS]; // the maxima in f64
+    // Below it the remainder of a division may underflow: the product of two numbers is at most 2^48 times that of their last places.
+    static __device__ float tiny() { return exp2_f32(48 - 149); }
+    // By all lanes of a subgroup, after an update of `current`.
+    __device__ void update(const Rule<float> &rule);
+};
+
 // Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only grow, one after the other: a test with an old maximum and a new half is
 // positive for whatever exceeds the new maximum.
-template <typename T> struct SharedMaxima {
+template <typename T> struct SharedMaxima : FilterTable<T> {
     typedef typename Real<T>::Bits Bits;
     alignas(16) Bits maximum[QUOTIENTS], half[QUOTIENTS];
     Bits least; // see `ScaledMaxima::least`
@@ -21,6 +46,29 @@ template <typename T> struct SharedMaxima {
         return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
     }
 };
+
+__device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> &rule) {
+    const float all = (float)f64_of(current[0]), old = (float)f64_of(current[RELATIVE_OLD - RELATIVE]), most = (float)f64_of(current[RATIO - RELATIVE]);
+    const double epsilon = f64_of(current[EPSILON - RELATIVE]) * pow2(-rule.mantissa_bits);
+    const bool infinite = !(most <= Real<float>::max());
+#pragma unroll 1
+    for (u32 exponent = lane_of(); exponent < 256; exponent += SUBGROUP) {
+        const float least = Real<float>::of(exponent * Real<float>::UNIT);
+        // References above 1e-3 are held against the smaller maximum, others of that binade as well; subnormal ones against none, which every difference exceeds.
+        const float relative = exponent >= bits_of(Real<float>::small()) / Real<float>::UNIT ? old : exponent ? all : 0;
+        // Where a remainder may underflow every difference is beyond, too.
+        if ((exponent && relative * least < tiny()) || (!infinite && most * rule.bound(least) < tiny())) continue;
+        atomicMax(&allowed[exponent].relative, bits_of(relative));
+        atomicMax(&allowed[exponent].difference, pattern_up_to<float>(epsilon * (double)rule.binade(least)));
+    }
+    if (lane_of() == 0) {
+        // A NaN is no negative number, whatever it is multiplied by.
+        atomicMax(&ratio, infinite ? 0x7fc00000u : bits_of(most));
+        atomicMax(&half_relative, SharedMaxima<float>::half_of(bits_of(old)));
+        atomicMax(&half_ratio, SharedMaxima<float>::half_of(bits_of(most)));
+    }
+    subgroup_barrier();
+}
 
 // Whether any of several numbers, a b + c among them, is negative: their signs, in one word. That of a NaN (infinity times 0) may be either: it costs a check at most.
 template <typename T> struct AnyNegative {
@@ -51,9 +99,7 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
     __device__ static Bits pattern(double x) {
         if (x > Real<double>::max()) return Real<T>::EXPONENT;
         const double scaled = x * (double)scale();
-        if (scaled > (double)Real<T>::max()) return bits_of(Real<T>::max());
-        const T t = (T)scaled;
-        return bits_of(t) - ((double)t > scaled);
+        return scaled > (double)Real<T>::max() ? bits_of(Real<T>::max()) : pattern_up_to<T>(scaled);
     }
     // That of metric k, with the least binade that goes with it.
     __device__ static Bits pattern(const Rule<T> &rule, u32 k, double x, Bits &least) {
@@ -75,6 +121,30 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
     }
 };
 
+// What a thread tests every element by: where there is no table, by the maxima themselves.
+template <typename T, bool TINY> struct Filter : ScaledMaxima<T, TINY> {
+    static constexpr bool TABLE = false;
+    __device__ void test(AnyNegative<T> &beyond, const SharedMaxima<T> &, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
+        ScaledMaxima<T, TINY>::test(beyond, rule, d, reference, bound, zero);
+    }
+};
+template <bool TINY> struct Filter<float, TINY> {
+    static constexpr bool TABLE = true;
+    float ratio, half_relative, half_ratio;
+    __device__ void read(const SharedMaxima<float> &s, const Rule<float> &) {
+        compiler_barrier();
+        ratio = Real<float>::of(s.ratio), half_relative = Real<float>::of(s.half_relative), half_ratio = Real<float>::of(s.half_ratio);
+    }
+    // The sign of a reference is ignored.
+    __device__ void test(AnyNegative<float> &beyond, const SharedMaxima<float> &s, const Rule<float> &, float d, float reference, float bound, bool zero) const {
+        const FilterTable<float>::Allowed x = s.allowed[bits_of(reference) >> 23 & 0xff];
+        const float m = Real<float>::abs(reference);
+        beyond.add(half_ratio, bound, Real<float>::fused(ratio, bound, -d));
+        beyond.add(Real<float>::of(x.difference) - d);
+        if (!zero) beyond.add(half_relative, m, Real<float>::fused(Real<float>::of(x.relative), m, -d));
+    }
+};
+
 // The values of a pair that differs by the metrics from RELATIVE on.
 template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d, T m, double (&value)[QUOTIENTS]) {
     const double relative = m > 0 ? (double)Real<T>::quotient(d, m) : 0;
@@ -87,19 +157,30 @@ template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d,
 // A maximum as it is tested against: that of the epsilon difference by binade.
 template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
 
-// Updates the maxima by E pairs, with atomic max. All lanes of a subgroup.
+// Updates the maxima by E pairs for which the filter was positive, with atomic max. All lanes of a wavefront.
 template <typename T, bool TINY, typename N, int E>
-__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const ScaledMaxima<T, TINY> &maxima, const Rule<T> &rule, const N (&a)[E], const N (&r)[E]) {
+__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
+    ScaledMaxima<T, TINY> maxima;
+    maxima.read(s, rule);
+    if constexpr (Filter<T, TINY>::TABLE) {
+        AnyNegative<T> beyond;
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            const T reference = unknown((T)r[i]);
+            maxima.test(beyond, rule, d[i], reference, bound[i], reference == 0);
+        }
+        if (!wavefront_any(beyond.any())) return;
+    }
     double most[QUOTIENTS] = {};
 #pragma unroll 1
     for (u32 i = 0; i < E; i++) {
         const N x = pick(a, i), y = pick(r, i);
-        const T d = (T)distance(x, y), m = (T)magnitude(y);
+        const T difference = (T)distance(x, y), m = (T)magnitude(y);
         AnyNegative<T> beyond;
-        maxima.test(beyond, rule, d, m, rule.bound(m), m == 0);
+        maxima.test(beyond, rule, difference, m, rule.bound(m), m == 0);
         if (!beyond.any()) continue;
         double value[QUOTIENTS];
-        quotients(rule, d, m, value);
+        quotients(rule, difference, m, value);
 #pragma unroll
         for (int k = 0; k < QUOTIENTS; k++) most[k] = Real<double>::larger(value[k], most[k]);
     }
@@ -112,12 +193,14 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const S
     }
     if (lane < QUOTIENTS) {
         // What other blocks have found comes back, so that each checks some elements only.
-        const u64 before = atomicMax(&workspace[RELATIVE + lane], mine);
+        const u64 before = atomicMax(&workspace[RELATIVE + lane], mine), current = before > mine ? before : mine;
         typename Real<T>::Bits least;
-        const typename Real<T>::Bits scaled = ScaledMaxima<T, TINY>::pattern(rule, lane, by_binade(rule, lane, f64_of(before > mine ? before : mine)), least);
+        const typename Real<T>::Bits scaled = ScaledMaxima<T, TINY>::pattern(rule, lane, by_binade(rule, lane, f64_of(current)), least);
         atomicMax(&s.least, least);
         atomicMax(&s.maximum[lane], scaled);
         atomicMax(&s.half[lane], SharedMaxima<T>::half_of(scaled));
+        if constexpr (Filter<T, TINY>::TABLE) atomicMax(&s.current[lane], current);
     }
     subgroup_barrier();
+    if constexpr (Filter<T, TINY>::TABLE) s.update(rule);
 }

@@ -226,20 +226,32 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             }
     }
     template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
-        u32 odd;
-        // A lane's first in each turn. Hardly any has a second.
-        do {
-            N a = 0, r = 0;
-            odd = 0;
+        const auto replace_if = [&](int i, bool replaced) { x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i]; };
+        // One place after the other, since hardly any wavefront has two that are not finite.
+        if constexpr (sizeof(N) == 4) {
 #pragma unroll
             for (int i = 0; i < E; i++) {
-                const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i])), first = nonfinite && odd == 0;
-                odd += nonfinite;
-                a = first ? x[i] : a, r = first ? y[i] : r;
-                x[i] = first ? 0 : x[i], y[i] = first ? 0 : y[i], d[i] = first ? 0 : d[i];
+                const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i]));
+                if (!wavefront_any(nonfinite)) continue;
+                if (nonfinite) on_nonfinite(x[i], y[i]);
+                replace_if(i, nonfinite);
             }
-            if (odd) on_nonfinite(a, r);
-        } while (wavefront_any(odd > 1));
+        } else {
+            // Of wider numbers, which take more registers, a lane's first in each turn.
+            u32 odd;
+            do {
+                N a = 0, r = 0;
+                odd = 0;
+#pragma unroll
+                for (int i = 0; i < E; i++) {
+                    const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i])), first = nonfinite && odd == 0;
+                    odd += nonfinite;
+                    a = first ? x[i] : a, r = first ? y[i] : r;
+                    replace_if(i, first);
+                }
+                if (odd) on_nonfinite(a, r);
+            } while (wavefront_any(odd > 1));
+        }
     }
     __device__ u64 result_bits(u64 index) const { return a.bits_at(index); }
     __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }

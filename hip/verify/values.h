@@ -63,10 +63,10 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
 }
 
-// E finite pairs; their largest difference is in `v` already. `maxima` may be older than those of the block.
+// E finite pairs; their largest difference is in `v` already. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
-                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, ScaledMaxima<typename Pairs::T, Pairs::TINY> &maxima,
+                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T, Pairs::TINY> &filter,
                            Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
@@ -80,7 +80,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
     }
     if constexpr (ALL) {
         // Histograms need the registers.
-        if (HISTOGRAMS) maxima.read(s.maxima, rule);
+        if (HISTOGRAMS) filter.read(s.maxima, rule);
         AnyNegative<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
@@ -89,14 +89,14 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
             const bool zero = m[i] == 0;
             v.zeros_r.add(zero);
             sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
-            maxima.test(beyond, rule, d[i], (T)r[i], bound[i], zero);
+            filter.test(beyond, s.maxima, rule, d[i], (T)r[i], bound[i], zero);
         }
         v.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
-            update_maxima(p.workspace->maxima, s.maxima, maxima, rule, a, r);
-            maxima.read(s.maxima, rule);
+            update_maxima<T, Pairs::TINY>(p.workspace->maxima, s.maxima, rule, a, r, d, bound);
+            filter.read(s.maxima, rule);
         }
-        histograms.add(rule, d, m, bound);
+        histograms.add(rule, d, m, bound, v.largest_r, v.largest_d);
     }
 }
 
@@ -203,17 +203,17 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
         const u64 run = first + group;
-        ScaledMaxima<T, Pairs::TINY> maxima;
+        Filter<T, Pairs::TINY> filter;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
-        if (ALL) maxima.read(s.maxima, rule);
+        if (ALL) filter.read(s.maxima, rule);
         const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
-        const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E]) { add<Pairs, ALL>(p, s, rule, a, r, d, v, maxima, histograms, sums); };
+        const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E]) { add<Pairs, ALL>(p, s, rule, a, r, d, v, filter, histograms, sums); };
         const auto end_tile = [&](u32 i) {
             if constexpr (ALL) {
                 const double x = tile_sums(pairs, (run << p.run_log) + i, sums);
                 if (run < pairs.runs) s.trees[group].add(i, p.run_log, x, p.partials + run * SUMS);
-                sums.clear(), maxima.read(s.maxima, rule);
+                sums.clear(), filter.read(s.maxima, rule);
             }
         };
         // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.

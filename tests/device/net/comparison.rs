@@ -11,13 +11,15 @@ use anyhow::Result;
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
-        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
+        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict;
     StandIn32: shuffles_of_64_lanes;
 }
 
 /// Begin with two tensors of f64: of numbers of one size, of which each counts in every sum; and half of any bit patterns, NaN among them.
 const NUMBERS: &str = "same_bits::kinds";
 const PATTERNS: &str = "same_bits::options";
+/// Begins with f32.
+const FLOATS: &str = "same_bits::every_pair";
 /// Begins with the formats of the last pairs.
 const PAIRS: &str = "same_bits::formats_of_4_bits";
 /// Comparisons that nothing waits for: the second kernel asks what the first one has found, and says whether it has explained it.
@@ -131,8 +133,26 @@ fn smallest_atol_not_raised(target: &Target) -> Result<()> {
 }
 
 fn second_nonfinite_pair_of_a_lane_left(target: &Target) -> Result<()> {
-    let (from, to) = ("while (wavefront_any(odd > 1))", "while (false)");
+    let (from, to) = ("if (nonfinite) on_nonfinite", "if (nonfinite && i == 0) on_nonfinite");
     Mutant { file: "verify/pairs.h", from, to, trials: PATTERNS }.check(target)
+}
+
+/// References above 1e-3 are held against the maximum of all, which is the larger one.
+fn large_references_filtered_by_all(target: &Target) -> Result<()> {
+    let (from, to) = ("? old : exponent ? all : 0", "? all : exponent ? all : 0");
+    Mutant { file: "verify/maxima.h", from, to, trials: FLOATS }.check(target)
+}
+
+/// Differences that underflow as they are divided are held against the maxima like others.
+fn remainders_underflow(target: &Target) -> Result<()> {
+    let (from, to) = ("return exp2_f32(48 - 149);", "return 0;");
+    Mutant { file: "verify/maxima.h", from, to, trials: FLOATS }.check(target)
+}
+
+/// An entry of the table has the ends of another half of a binade.
+fn logarithms_of_quotients_off_by_half(target: &Target) -> Result<()> {
+    let (from, to) = ("(H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23", "0) >> 23");
+    Mutant { file: "verify/histograms.h", from, to, trials: "numerics::" }.check(target)
 }
 
 /// As it is with pairs that are not finite, which are replaced.
