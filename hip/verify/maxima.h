@@ -1,12 +1,12 @@
-// The current maxima of the quotient metrics: how an element is tested against them, and how they are updated. In f32 in three steps, each for what the one before leaves:
+// The current maxima of the quotient metrics: how an element is tested against them, and how they are updated.
 //
-//   filter   the sign of fma(M, x, -d), of every element: negative where d / x exceeds M at all. A table has the maxima by the binade of the reference
-//   test     the sign of fma(h, x, fma(M, x, -d)), in a wavefront where the filter is positive: d / x rounds to more than M when it exceeds M by more than h, half of the distance to the next
-//            number. d - M x is exact where d / x is within 2 h of M (the remainder of a division is). All of d, M and h are scaled by a power of two first, so that no remainder underflows
-//   check    a division, and an update of the maxima where the test is positive
+// For a quotient d / x and its maximum M: d / x rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M
+// (the remainder of a division is), so that the sign of fma(h, x, fma(M, x, -d)) tells. Equal quotients never fire, so data in which all elements have the same error cost nothing. Three steps, each
+// for what fires in the one before:
 //
-// In f64 the test is the filter: a table by binade would be too large. Equal quotients pass no test, so data in which all elements have the same error cost little; and nothing where the
-// quotient is exact.
+//   filter   M and h from a table by the binade of the reference, which says zero where a remainder may underflow
+//   test     d, M and h scaled by a power of two, so that no remainder underflows. In f64, of which a table would be too large, it is the first
+//   check    a division, and an update of the maxima
 #pragma once
 #include "verify/pairs.h"
 

@@ -185,7 +185,7 @@ fn bytes_by_many_tolerances(target: &Target) -> Result<()> {
 }
 
 /// Kinds of data as kernels have them, and what is hard about each.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 11] = [
     ("unrelated", "every element differs"),
     ("rounded otherwise", "small differences everywhere"),
     ("noise", "differences of one size, whatever the number"),
@@ -195,6 +195,7 @@ const KINDS: [(&str, &str); 10] = [
     ("zeros", "all relative differences tie"),
     ("zero references", "epsilon differences to zero, by the least binade, are beyond what is held of a maximum"),
     ("little", "the least numbers that the result's format has"),
+    ("small", "a step away from its least normal numbers: what divisions leave underflows"),
     ("extreme", "one element in a hundred far away"),
 ];
 
@@ -216,11 +217,15 @@ fn element(kind: &str, [da, dr]: [DType; 2], rng: &mut Lcg) -> [u64; 2] {
         "zeros" => [0.0, y],
         "zero references" => [x, if rng.one_in(2) { 0.0 } else { y }],
         "little" => [x * 40.0 * least, y * 40.0 * least],
+        "small" => {
+            let normal = da.float_format().map_or(1.0, |f| f64::from(f.min_exponent()).exp2());
+            [normal * (1.0 + y.abs() / scale); 2]
+        }
         "extreme" => [if x > 0.98 * scale { -scale * y.signum() } else { y }, y],
         other => unreachable!("{other}"),
     };
     let steps = match kind {
-        "a step away" => 1,
+        "a step away" | "small" => 1,
         "two steps at most" | "halfway" => rng.next() % 3,
         _ => 0,
     };
