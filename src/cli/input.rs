@@ -3,7 +3,7 @@
 use crate::dtype::DType;
 use crate::files::{ReadOptions, TensorFile};
 use anyhow::{Result, bail};
-use globset::{Glob, GlobMatcher};
+use glob::Pattern;
 use std::path::{Path, PathBuf};
 
 /// How to read files that do not describe themselves.
@@ -21,10 +21,10 @@ pub(super) struct InputArgs {
     pub(super) tensor: Option<String>,
     /// Only tensors whose name matches, such as `*.attn.*`; may be given several times
     #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Input")]
-    include: Vec<GlobMatcher>,
+    include: Vec<Pattern>,
     /// No tensors whose name matches; may be given several times
     #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Input")]
-    exclude: Vec<GlobMatcher>,
+    exclude: Vec<Pattern>,
     /// Do not verify the checksums of .npz members that are not compressed
     #[arg(long, help_heading = "Input")]
     no_crc: bool,
@@ -39,8 +39,8 @@ pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 }
 
 /// A pattern of names; `*` matches any characters.
-pub(super) fn glob(text: &str) -> Result<GlobMatcher, String> {
-    Glob::new(text).map(|glob| glob.compile_matcher()).map_err(|e| e.to_string())
+pub(super) fn glob(text: &str) -> Result<Pattern, String> {
+    Pattern::new(text).map_err(|e| e.to_string())
 }
 
 /// Reads a number of bytes: `1000`, `64K`, `500M`, `16G`, `1T`, in powers of 1024.
@@ -110,7 +110,7 @@ impl InputArgs {
 
     /// Whether a tensor of this name is to be read.
     pub(super) fn wants(&self, name: &str) -> bool {
-        let any = |globs: &[GlobMatcher]| globs.iter().any(|g| g.is_match(name));
+        let any = |globs: &[Pattern]| globs.iter().any(|g| g.matches(name));
         (self.include.is_empty() || any(&self.include)) && !any(&self.exclude)
     }
 }

@@ -139,7 +139,7 @@ impl Compiler {
 
     fn flags(&self, target: &str) -> Vec<String> {
         match &self.kind {
-            Kind::Hipcc => ["--genco", "-std=c++17", "-O3", "-ffp-contract=off"]
+            Kind::Hipcc => ["--genco", "-std=c++17", "-O2", "-ffp-contract=off"]
                 .map(str::to_owned)
                 .into_iter()
                 .chain([format!("--offload-arch={target}")])

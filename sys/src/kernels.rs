@@ -56,7 +56,7 @@ pub fn options(arch: &str) -> Vec<String> {
     let target = format!("--offload-arch={arch}");
     // As hipcc does: without early inlining, old compilers keep arrays in memory and run out of the local one.
     let inline = ["-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false"];
-    ["-std=c++17", "-O3", "-ffp-contract=off", &target].into_iter().chain(inline).map(str::to_owned).collect()
+    ["-std=c++17", "-O2", "-ffp-contract=off", &target].into_iter().chain(inline).map(str::to_owned).collect()
 }
 
 /// Names and texts of the headers that sources include, at run time.

@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::verify::profile::Operation;
 use crate::verify::{AllowedMismatches, Computation, Judge, Limits, NonFinite, Profile, Thresholds, Tolerance};
 use anyhow::{Context, Result, bail};
-use globset::GlobMatcher;
+use glob::Pattern;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Spanned, Value};
@@ -16,7 +16,7 @@ use toml::{Spanned, Value};
 #[derive(Clone, Debug, Default)]
 pub(in crate::cli) struct Rule {
     /// For tensors of these names; all, if none are given.
-    pub names: Option<GlobMatcher>,
+    pub names: Option<Pattern>,
     /// For results of this format.
     pub dtype: Option<DType>,
     pub rtol: Option<f64>,
@@ -112,7 +112,7 @@ impl Rule {
 
     /// Whether it is for a tensor.
     pub(in crate::cli) fn is_for(&self, name: &str, result: DType) -> bool {
-        self.names.as_ref().is_none_or(|names| names.is_match(name)) && self.dtype.is_none_or(|dtype| dtype == result)
+        self.names.as_ref().is_none_or(|names| names.matches(name)) && self.dtype.is_none_or(|dtype| dtype == result)
     }
 
     /// Whether it asks for the error of a baseline that is a tensor.
