@@ -108,10 +108,10 @@ template <typename T> struct Histograms<T, true> {
     typedef HistogramRange<T> Range;
     enum { MOST = 31 }; // additions of up to 8 pairs to fields of 8 bits
     Shared &s;
-    const bool small; // whether binades or bounds may be below the range
+    const bool small; // whether binades or bounds may be below the range, or bounds of small references so large that quotients round to 0
     u32 even[KINDS], odd[KINDS], added;
     // By all threads of a block.
-    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::least_x()) || Real<T>::of(rule.lowest) < Range::least_x()), added(0) {
+    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::least_x() && rule.bound(0) <= 1) || Real<T>::of(rule.lowest) < Range::least_x()), added(0) {
         s.prepare(rule);
         if (threadIdx.x < HISTOGRAM_BINS) s.bins[threadIdx.x] = 0;
 #pragma unroll

@@ -13,7 +13,7 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduc
 tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
-        sums_without_range_beside_others,
+        sums_without_range_beside_others, quotients_that_round_to_zero,
         padded_transposed_and_reversed_layouts, rows_of_every_format;
     Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
@@ -237,6 +237,17 @@ fn kind_of_data(kind: &str, dtypes: [DType; 2], n: usize) -> [Vec<u8>; 2] {
     let mut rng = Lcg::new(5);
     let pairs: Vec<[u64; 2]> = (0..n.min(MADE)).map(|_| element(kind, dtypes, &mut rng)).collect();
     [0, 1].map(|side| repeat(dtypes[side], n, &elements(dtypes[side], pairs.len(), |i| pairs[i][side])))
+}
+
+/// Differences of the least numbers of f32 and f64, by tolerances of 8: they are counted as zeros where their quotients are.
+fn quotients_that_round_to_zero(target: &Target) -> Result<()> {
+    for dtype in [DType::F32, DType::F64] {
+        let n = 3_001;
+        let (zeros, least) = (elements(DType::F16, n, |_| 0), elements(dtype, n, |i| i as u64 % 50));
+        let case = Case::new([DType::F16, dtype], n).options(Options::default().histograms(true));
+        case.tolerance([1e-3, 8.0]).compare(target, [&zeros, &least], "the least numbers")?;
+    }
+    Ok(())
 }
 
 /// Data in which many elements tie with the worst, or come close to it.
