@@ -57,8 +57,8 @@ template <typename T> struct HistogramsShared {
         return entries[H][(bits_of(d) - bits_of(x) + (H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23];
     }
     template <u32 H> __device__ const Entry &entry(double d, double x, const Rule<T> &rule) const {
-        const u32 offset = H == BY_EPSILON ? (u32)rule.mantissa_bits << 20 : HALF_BINADE / 8;
-        const i32 e = (i32)((u32)(bits_of(d) >> 32) - (u32)(bits_of(x) >> 32) + offset) >> 20;
+        const i32 apart = (i32)((u32)(bits_of(d) >> 32) - (u32)(bits_of(x) >> 32));
+        const i32 e = H == BY_EPSILON ? (apart >> 20) + rule.mantissa_bits : (apart + HALF_BINADE / 8) >> 20;
         return entries[H][(e < -ENTRIES / 2 ? -ENTRIES / 2 : e >= ENTRIES / 2 ? ENTRIES / 2 - 1 : e) & (ENTRIES - 1)];
     }
     enum : i32 { HALF_BINADE = 0x00400000 };

@@ -13,7 +13,7 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduc
 tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
-        sums_without_range_beside_others, quotients_that_round_to_zero,
+        sums_without_range_beside_others, quotients_at_the_ends_of_the_range,
         padded_transposed_and_reversed_layouts, rows_of_every_format;
     Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
@@ -239,13 +239,18 @@ fn kind_of_data(kind: &str, dtypes: [DType; 2], n: usize) -> [Vec<u8>; 2] {
     [0, 1].map(|side| repeat(dtypes[side], n, &elements(dtypes[side], pairs.len(), |i| pairs[i][side])))
 }
 
-/// Differences of the least numbers of f32 and f64, by tolerances of 8: they are counted as zeros where their quotients are.
-fn quotients_that_round_to_zero(target: &Target) -> Result<()> {
+/// Histograms of differences of the least numbers of f32 and f64, whose quotients by a tolerance of 8 round to 0, and of the largest numbers and zeros.
+fn quotients_at_the_ends_of_the_range(target: &Target) -> Result<()> {
+    let n = 3_001;
     for dtype in [DType::F32, DType::F64] {
-        let n = 3_001;
-        let (zeros, least) = (elements(DType::F16, n, |_| 0), elements(dtype, n, |i| i as u64 % 50));
-        let case = Case::new([DType::F16, dtype], n).options(Options::default().histograms(true));
-        case.tolerance([1e-3, 8.0]).compare(target, [&zeros, &least], "the least numbers")?;
+        let zeros = |dtype| elements(dtype, n, |_| 0);
+        let most = dtype.float_format().map_or(1.0, |f| f.max_finite());
+        let least = elements(dtype, n, |i| i as u64 % 50);
+        let largest = elements(dtype, n, |i| encode(dtype, most / (i % 9 + 1) as f64));
+        let case = |dtypes| Case::new(dtypes, n).options(Options::default().histograms(true)).tolerance([1e-3, 8.0]);
+        case([DType::F16, dtype]).compare(target, [&zeros(DType::F16), &least], "the least numbers")?;
+        case([dtype; 2]).compare(target, [&largest, &zeros(dtype)], "the largest numbers")?;
+        case([dtype; 2]).compare(target, [&largest, &least], "the largest and the least numbers")?;
     }
     Ok(())
 }
