@@ -124,12 +124,18 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
 // What a thread tests every element by: where there is no table, by the maxima themselves.
 template <typename T, bool TINY> struct Filter : ScaledMaxima<T, TINY> {
     static constexpr bool TABLE = false;
+    __device__ const ScaledMaxima<T, TINY> &scaled(const SharedMaxima<T> &, const Rule<T> &) const { return *this; }
     __device__ void test(AnyNegative<T> &beyond, const SharedMaxima<T> &, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
         ScaledMaxima<T, TINY>::test(beyond, rule, d, reference, bound, zero);
     }
 };
 template <bool TINY> struct Filter<float, TINY> {
     static constexpr bool TABLE = true;
+    static __device__ ScaledMaxima<float, TINY> scaled(const SharedMaxima<float> &s, const Rule<float> &rule) {
+        ScaledMaxima<float, TINY> maxima;
+        maxima.read(s, rule);
+        return maxima;
+    }
     float ratio, half_relative, half_ratio;
     __device__ void read(const SharedMaxima<float> &s, const Rule<float> &) {
         compiler_barrier();
@@ -159,9 +165,8 @@ template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u3
 
 // Updates the maxima by E pairs for which the filter was positive, with atomic max. All lanes of a wavefront.
 template <typename T, bool TINY, typename N, int E>
-__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
-    ScaledMaxima<T, TINY> maxima;
-    maxima.read(s, rule);
+__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Filter<T, TINY> &filter, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
+    const auto &maxima = filter.scaled(s, rule);
     if constexpr (Filter<T, TINY>::TABLE) {
         AnyNegative<T> beyond;
 #pragma unroll

@@ -93,7 +93,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         }
         v.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
-            update_maxima<T, Pairs::TINY>(p.workspace->maxima, s.maxima, rule, a, r, d, bound);
+            update_maxima(p.workspace->maxima, s.maxima, filter, rule, a, r, d, bound);
             filter.read(s.maxima, rule);
         }
         histograms.add(rule, d, m, bound, v.largest_r, v.largest_d);
