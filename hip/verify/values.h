@@ -96,7 +96,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
             update_maxima(p.workspace->maxima, s.maxima, filter, rule, a, r, d, bound);
             filter.read(s.maxima, rule);
         }
-        histograms.add(rule, d, m, bound, v.largest_r, v.largest_d);
+        histograms.add(rule, d, m, bound, v.largest_d);
     }
 }
 
