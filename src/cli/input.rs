@@ -40,7 +40,7 @@ pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 
 /// A pattern of names; `*` matches any characters.
 pub(super) fn glob(text: &str) -> Result<Pattern, String> {
-    Pattern::new(text).map_err(|e| e.to_string())
+    Pattern::new(text).map_err(|e| format!("`{text}`: {e}"))
 }
 
 /// Reads a number of bytes: `1000`, `64K`, `500M`, `16G`, `1T`, in powers of 1024.

@@ -299,7 +299,7 @@ mod tests {
             ("*:allowed_share=2", "a share is between 0 and 1"),
             ("*:relative_l2=-1", "relative L2 threshold cannot be -1"),
             ("*:profile=paddle,range=[1,0]", "[min, max] is wanted"),
-            ("[:rtol=1", "invalid range pattern"),
+            ("[:rtol=1", "`[`: Pattern syntax error"),
         ] {
             let found = named(text).unwrap_err();
             assert!(found.contains(words), "{text}: {found}");
