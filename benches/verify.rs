@@ -186,8 +186,8 @@ fn layouts(device: &Device, n: usize, ceiling: f64) -> Result<(), Error> {
         let [result, reference] = make(Kind::GemmNoise, [dtype; 2]);
         let (result, reference) = (upload(device, dtype, &result, n)?, upload(device, dtype, &reference, n)?);
         let side = n.isqrt() / 8 * 8;
-        // Rows a power of two apart, which may send all accesses to few channels of the memory, where `side` is one.
-        let even = (side / 4096 * 4096).max(8);
+        // Rows a power of two apart, which may send all accesses to few channels of the memory, or few sets of a cache.
+        let even = 1 << side.ilog2();
         let padded = Layout::strided(&[side, side - 8], &[side as isize, 1], 0)?;
         let odd = Layout::strided(&[side, side - 7], &[side as isize, 1], 3)?;
         let dense = Layout::contiguous(&[side, side - 8])?;

@@ -48,7 +48,8 @@ __device__ inline uint4 load16(const u8 *at) {
 #endif
 }
 
-// Of a function for a rare branch: on NVIDIA's GPUs, whose compiler would find other registers for the loop around the branch. On AMD's a call needs a stack, in scratch memory.
+// Marks a function that only a rare branch calls. nvcc, if it inlined it, would give the loop around the branch fewer registers and more instructions. On AMD's GPUs everything is inlined: a call needs a
+// stack, in scratch memory.
 #if defined(__CUDACC__)
 #define OUT_OF_LINE __noinline__
 #else

@@ -20,6 +20,9 @@ template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(dou
     return bits_of(t) - ((double)t > x);
 }
 
+// A maximum as it is tested against: that of the epsilon difference by binade.
+template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
+
 // What the filter knows of the maxima, as patterns. They only grow, so that an old one makes the filter positive more often, never less.
 template <typename T> struct FilterTable {};
 template <> struct FilterTable<float> {
@@ -49,7 +52,7 @@ template <typename T> struct SharedMaxima : FilterTable<T> {
 
 __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> &rule) {
     const float all = (float)f64_of(current[0]), old = (float)f64_of(current[RELATIVE_OLD - RELATIVE]), most = (float)f64_of(current[RATIO - RELATIVE]);
-    const double epsilon = f64_of(current[EPSILON - RELATIVE]) * pow2(-rule.mantissa_bits);
+    const double epsilon = by_binade(rule, EPSILON - RELATIVE, f64_of(current[EPSILON - RELATIVE]));
     const bool infinite = !(most <= Real<float>::max());
 #pragma unroll 1
     for (u32 exponent = lane_of(); exponent < 256; exponent += SUBGROUP) {
@@ -159,9 +162,6 @@ template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d,
     value[EPSILON - RELATIVE] = rule.epsilons(d, m);
     value[RATIO - RELATIVE] = (double)Real<T>::quotient(d, rule.bound(m));
 }
-
-// A maximum as it is tested against: that of the epsilon difference by binade.
-template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
 
 // Updates the maxima by E pairs for which the filter was positive, with atomic max. All lanes of a wavefront.
 template <typename T, bool TINY, typename N, int E>

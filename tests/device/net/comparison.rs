@@ -18,7 +18,7 @@ tests! {
 /// Begin with two tensors of f64: of numbers of one size, of which each counts in every sum; and half of any bit patterns, NaN among them.
 const NUMBERS: &str = "same_bits::kinds";
 const PATTERNS: &str = "same_bits::options";
-/// Begins with f32.
+/// Every pair of formats: those with f32 come early.
 const FLOATS: &str = "same_bits::every_pair";
 /// Begins with the formats of the last pairs.
 const PAIRS: &str = "same_bits::formats_of_4_bits";
