@@ -75,7 +75,12 @@ fn compile_all(compiler: &Compiler, sources: &[(String, String)], headers: &[(St
     }
     let headers: Vec<_> = headers.iter().map(borrow).collect();
     // One after the other for the architectures: where the text does not differ, the first has compiled it.
-    let results = parallel(sources, |source| ARCHS.map(|arch| (arch, compiler.library(borrow(source), &headers, arch, &[]))));
+    let results = parallel(sources, |source| {
+        ARCHS.map(|arch| {
+            let cpp = compiler.cpp(borrow(source), &headers, arch, &[]);
+            (arch, cpp.and_then(|cpp| Ok((compiler.library(&source.0, &cpp, &cpp.kernels)?, cpp.kernels))))
+        })
+    });
     let mut text = String::new();
     let named = sources.iter().zip(results).flat_map(|((file, _), results)| results.map(|(arch, result)| (file, arch, result)));
     for (file, arch, result) in named {

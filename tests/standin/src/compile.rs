@@ -42,21 +42,27 @@ impl Compiler {
         Ok(Compiler { program: program.to_owned(), version: version.to_owned(), folder: folder.to_owned(), checks })
     }
 
-    /// Compiles `source` for `arch` (`gfx90a`) with these options of the preprocessor, unless it was before: the library's path and the names of its kernels. The
-    /// error is the compiler's log.
-    pub(crate) fn library(
-        &self,
-        source: Source<'_>,
-        headers: &[Source<'_>],
-        arch: &str,
-        options: &[&str],
-    ) -> Result<(PathBuf, Vec<String>), String> {
-        let Transformed { text, kernels } = transform(&self.preprocess(source, headers, arch, options)?)?;
+    /// The C++ of `source` for `arch` (`gfx90a`) with these options of the preprocessor. The error is the preprocessor's log.
+    pub(crate) fn cpp(&self, source: Source<'_>, headers: &[Source<'_>], arch: &str, options: &[&str]) -> Result<Transformed, String> {
+        transform(&self.preprocess(source, headers, arch, options)?)
+    }
+
+    /// What is wrong with the text of a file of kernels, as far as it can be told without instances of its templates, which take a compiler most of its time.
+    #[allow(dead_code, reason = "the build script compiles all kernels")]
+    pub(crate) fn check(&self, cpp: &Transformed) -> Result<(), String> {
+        let mut command = Command::new(&self.program);
+        command.args(self.flags()).args(["-x", "c++", "-fsyntax-only", "-"]);
+        run(command, &cpp.with_table(&cpp.kernels)).map(|_| ())
+    }
+
+    /// Compiles these kernels of the file of this name, unless they were before: the library's path. The error is the compiler's log.
+    pub(crate) fn library(&self, name: &str, cpp: &Transformed, kernels: &[String]) -> Result<PathBuf, String> {
+        let text = cpp.with_table(kernels);
         let key = hash([text.as_str(), GLUE, self.version.as_str(), &self.flags().join(" ")]);
-        let stem = source.0.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let stem = name.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let path = self.folder.join(format!("{stem}-{key:016x}.so"));
         once(&path, || self.build(&text, &path))?;
-        Ok((path, kernels))
+        Ok(path)
     }
 
     /// With HIP declared, as by hipRTC. In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.

@@ -3,10 +3,11 @@
 use crate::compile::{Checks, Compiler};
 use crate::devices;
 use crate::launch::Launched;
-use crate::library::Library;
+use crate::library::{Kernel, Library};
 use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
+use crate::transform::Transformed;
 use crate::{asan, broken, current, enqueue, export, put, text};
-use hipverify_sys::kernels::{HEADERS, SOURCES};
+use hipverify_sys::kernels::{self, HEADERS, SOURCES};
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -50,14 +51,56 @@ pub(crate) fn preload() -> Option<String> {
     Some(asan::preload(program).ok()??.to_string_lossy().into_owned())
 }
 
-/// What follows the header of a code object of this runtime, an ELF object without sections; the size and the path of a library follow.
-const MAGIC: &[u8; 8] = b"STANDIN3";
+/// What follows the header of a code object of this runtime, an ELF object without sections; then come the size and the bytes of [`Source::to_bytes`].
+const MAGIC: &[u8; 8] = b"STANDIN4";
 
 /// Bytes of ELF's header.
 const HEADER: usize = 64;
 
-/// The libraries that an image stands for: one, or for an image of hipcc all that have our kernels.
-fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
+/// A file of kernels, each of which is compiled when it is first asked for: tests that break a kernel launch few of its file. Variables of the file are not shared between kernels.
+pub(crate) struct Source {
+    name: String,
+    cpp: Transformed,
+}
+
+impl Source {
+    /// Three parts, of which the first two are a line each: the file's name, its kernels, its text.
+    fn to_bytes(&self) -> Vec<u8> {
+        format!("{}\n{}\n{}", self.name, self.cpp.kernels.join(" "), self.cpp.text).into_bytes()
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Source> {
+        let text = String::from_utf8_lossy(bytes);
+        let (name, rest) = text.split_once('\n')?;
+        let (kernels, text) = rest.split_once('\n')?;
+        let kernels = kernels.split_whitespace().map(str::to_owned).collect();
+        Some(Source { name: name.to_owned(), cpp: Transformed { text: text.to_owned(), kernels } })
+    }
+
+    /// The kernel of this name, if the file has it.
+    fn kernel(&self, name: &String) -> Option<Found> {
+        if !self.cpp.kernels.contains(name) {
+            return None;
+        }
+        let library =
+            compiler().and_then(|compiler| Library::open(&compiler.library(&self.name, &self.cpp, std::slice::from_ref(name))?));
+        // Tests look for these words.
+        let library = library.inspect_err(|log| eprintln!("{name} of {} could not be compiled: {log}", self.name)).ok()?;
+        Some((library, library.kernel(name)?))
+    }
+}
+
+type Found = (&'static Library, &'static Kernel);
+
+/// What a module is made of.
+#[derive(Clone)]
+pub(crate) enum Code {
+    Compiled(&'static Library),
+    Source(Arc<Source>),
+}
+
+/// What an image stands for: the file that hipRTC was given, or for an image of hipcc all that have our kernels.
+fn code(image: *const u8) -> Option<Vec<Code>> {
     // SAFETY: every image has at least 16 bytes: ours, and those of hipcc.
     let head = unsafe { std::slice::from_raw_parts(image, 16) };
     // SAFETY: an object of hipcc holds more than a header, and ours the head that is looked for.
@@ -65,8 +108,8 @@ fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
     if let Some(after) = after.filter(|after| after.starts_with(MAGIC)) {
         let size = u64::from_le_bytes(after[8..].try_into().ok()?) as usize;
         // SAFETY: `hiprtcGetCode` wrote as many bytes after the head.
-        let path = String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(image.add(HEADER + 16), size) });
-        return Some(vec![Library::open(Path::new(&*path)).ok()?]);
+        let source = Source::from_bytes(unsafe { std::slice::from_raw_parts(image.add(HEADER + 16), size) })?;
+        return Some(vec![Code::Source(Arc::new(source))]);
     }
     if !head.starts_with(b"\x7fELF") && !head.starts_with(b"__CLANG_OFFLOAD_") {
         return None;
@@ -75,17 +118,21 @@ fn libraries(image: *const u8) -> Option<Vec<&'static Library>> {
     if asan::loaded() {
         // Nothing was compiled for it ahead of time.
         let (compiler, headers) = (compiler().ok()?, HEADERS.iter().map(|h| (h.name, h.text)).collect::<Vec<_>>());
-        return SOURCES.iter().map(|s| Library::open(&compiler.library((s.name, s.text), &headers, arch, &[]).ok()?.0).ok()).collect();
+        let source = |s: &kernels::Source| {
+            let cpp = compiler.cpp((s.name, s.text), &headers, arch, &[]).ok()?;
+            Some(Code::Source(Arc::new(Source { name: s.name.to_owned(), cpp })))
+        };
+        return SOURCES.iter().map(source).collect();
     }
-    built(arch).map(|b| Library::open(Path::new(b.library)).ok()).collect()
+    built(arch).map(|b| Some(Code::Compiled(Library::open(Path::new(b.library)).ok()?))).collect()
 }
 
 export! {
     fn hipModuleLoadData(module: *mut usize, image: *const u8) {
-        let Some(libraries) = libraries(image) else { return 200 }; // hipErrorInvalidImage
+        let Some(code) = code(image) else { return 200 }; // hipErrorInvalidImage
         let mut s = state();
         let handle = s.handle();
-        s.modules.insert(handle, libraries);
+        s.modules.insert(handle, code);
         put(module, handle)
     }
     fn hipModuleUnload(module: usize) {
@@ -97,9 +144,15 @@ export! {
         SUCCESS
     }
     fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
-        let (mut s, name) = (state(), text(name));
-        let Some(libraries) = s.modules.get(&module) else { return INVALID_HANDLE };
-        let Some(found) = libraries.iter().find_map(|library| Some((*library, library.kernel(&name)?))) else { return NOT_FOUND };
+        let name = text(name);
+        let Some(code) = state().modules.get(&module).cloned() else { return INVALID_HANDLE };
+        // Compilers take their time: without the lock.
+        let found = code.iter().find_map(|code| match code {
+            Code::Compiled(library) => Some((*library, library.kernel(&name)?)),
+            Code::Source(source) => source.kernel(&name),
+        });
+        let Some(found) = found else { return NOT_FOUND };
+        let mut s = state();
         let handle = s.handle();
         s.functions.insert(handle, found);
         put(function, handle)
@@ -187,24 +240,29 @@ export! {
     }
 }
 
-/// Compiles a program: its code names the library, its log is empty unless that failed.
+/// Compiles a program: its log is empty unless that failed. Of several kernels each is compiled when it is first asked for.
 fn compile(program: Program, arch: &str, options: &[&str]) -> Program {
     let files = std::iter::once((&program.name, &program.source)).chain(program.headers.iter().map(|(name, text)| (name, text)));
     let files: Result<Vec<_>, String> = files.map(|(name, text)| Ok((name, broken::text(name, text)?))).collect();
-    let library = files.and_then(|files| {
+    let source = files.and_then(|files| {
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), &**text)).collect();
-        compiler()?.library(files[0], &files[1..], arch, options)
+        let compiler = compiler()?;
+        let source = Source { name: program.name.clone(), cpp: compiler.cpp(files[0], &files[1..], arch, options)? };
+        match source.cpp.kernels.len() {
+            1 => drop(compiler.library(&source.name, &source.cpp, &source.cpp.kernels)?),
+            _ => compiler.check(&source.cpp)?,
+        }
+        Ok(source.to_bytes())
     });
     let (mut code, mut log) = (Vec::new(), String::new());
-    match library {
-        Ok((path, _)) => {
-            let path = path.to_string_lossy().into_owned();
+    match source {
+        Ok(bytes) => {
             // 64 bits, little-endian, no tables.
             code.extend([0x7f, b'E', b'L', b'F', 2, 1]);
             code.resize(HEADER, 0);
             code.extend(MAGIC);
-            code.extend((path.len() as u64).to_le_bytes());
-            code.extend(path.bytes());
+            code.extend((bytes.len() as u64).to_le_bytes());
+            code.extend(bytes);
         }
         Err(reason) => log = reason,
     }

@@ -2,6 +2,7 @@
 
 use crate::launch::Launched;
 use crate::library::{Kernel, Library};
+use crate::module::Code;
 use crate::version::version;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_int;
@@ -85,7 +86,7 @@ pub(crate) struct State {
     /// Whether the event is done.
     pub(crate) events: HashMap<usize, bool>,
     /// The libraries that stand for a module.
-    pub(crate) modules: HashMap<usize, Vec<&'static Library>>,
+    pub(crate) modules: HashMap<usize, Vec<Code>>,
     pub(crate) functions: HashMap<usize, (&'static Library, &'static Kernel)>,
     pub(crate) programs: HashMap<usize, Program>,
     /// Streams that are being captured, with what was recorded.

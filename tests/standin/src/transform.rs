@@ -6,10 +6,24 @@ const KERNEL: &str = "standin_mark_global";
 const SHARED: &str = "standin_mark_shared";
 const MATRIX: &str = "__builtin_amdgcn_mfma_";
 
-/// C++ that compiles to a library of kernels, and their names.
+/// C++ of kernels, and their names.
 pub(crate) struct Transformed {
     pub(crate) text: String,
     pub(crate) kernels: Vec<String>,
+}
+
+impl Transformed {
+    /// What compiles to a library of these kernels: the compiler drops the others, which nothing names.
+    pub(crate) fn with_table(&self, kernels: &[String]) -> String {
+        let mut text = format!("{}\nextern \"C\" const standin_entry standin_kernels[] = {{\n", self.text);
+        for name in kernels {
+            let _ = writeln!(
+                text,
+                "    {{\"{name}\", standin_kernel<&{name}>::run, standin_kernel<&{name}>::sizes, standin_kernel<&{name}>::count}},"
+            );
+        }
+        text + "    {nullptr, nullptr, nullptr, 0}};\n"
+    }
 }
 
 /// Replaces all markers. The error names what was not understood.
@@ -44,14 +58,6 @@ pub(crate) fn transform(preprocessed: &str) -> Result<Transformed, String> {
         }
     }
     text.push_str(rest);
-    text.push_str("\nextern \"C\" const standin_entry standin_kernels[] = {\n");
-    for name in &kernels {
-        let _ = writeln!(
-            text,
-            "    {{\"{name}\", standin_kernel<&{name}>::run, standin_kernel<&{name}>::sizes, standin_kernel<&{name}>::count}},"
-        );
-    }
-    text.push_str("    {nullptr, nullptr, nullptr, 0}};\n");
     Ok(Transformed { text, kernels })
 }
 

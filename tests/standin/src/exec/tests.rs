@@ -25,7 +25,8 @@ const fn case(what: &'static str, threads: u32, source: &'static str, finds: &'s
 
 fn library(compiler: &Compiler, what: &str, body: &str) -> &'static Library {
     let source = format!("#include <hip/hip_runtime.h>\nextern \"C\" __global__ void k(unsigned *x) {{\n{body}\n}}\n");
-    let (path, _) = compiler.library(("case.hip", &source), &[], "gfx90a", &[]).unwrap_or_else(|log| panic!("{what}: {log}"));
+    let cpp = compiler.cpp(("case.hip", &source), &[], "gfx90a", &[]).unwrap_or_else(|log| panic!("{what}: {log}"));
+    let path = compiler.library("case.hip", &cpp, &cpp.kernels).unwrap_or_else(|log| panic!("{what}: {log}"));
     Library::open(&path).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
@@ -326,7 +327,10 @@ fn what_does_not_compile() {
         ("extern \"C\" __global__ void k() { int x = y; }", "case.hip:1"),
         ("#include <hip/hip_runtime.h>\nextern \"C\" __global__ void k() { __shared__ int a, b; }", "one variable"),
     ] {
-        let log = compiler.library(("case.hip", source), &[], "", &[]).map(|_| ()).expect_err(source);
+        let log = compiler
+            .cpp(("case.hip", source), &[], "", &[])
+            .and_then(|cpp| compiler.library("case.hip", &cpp, &cpp.kernels))
+            .expect_err(source);
         assert!(log.contains(words), "{source}: {log}");
     }
 }

@@ -1,0 +1,1 @@
+//! The package has tests only: `tests/ui.rs`.
