@@ -58,11 +58,21 @@ impl Compiler {
     /// Compiles these kernels of the file of this name, unless they were before: the library's path. The error is the compiler's log.
     pub(crate) fn library(&self, name: &str, cpp: &Transformed, kernels: &[String]) -> Result<PathBuf, String> {
         let text = cpp.with_table(kernels);
-        let key = hash([text.as_str(), GLUE, self.version.as_str(), &self.flags().join(" ")]);
-        let stem = name.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
-        let path = self.folder.join(format!("{stem}-{key:016x}.so"));
+        let path = self.path(name, &text);
         once(&path, || self.build(&text, &path))?;
         Ok(path)
+    }
+
+    /// Whether all kernels of a file were compiled before.
+    #[allow(dead_code, reason = "the build script compiles all kernels")]
+    pub(crate) fn has_all(&self, name: &str, cpp: &Transformed) -> bool {
+        self.path(name, &cpp.with_table(&cpp.kernels)).exists()
+    }
+
+    fn path(&self, name: &str, text: &str) -> PathBuf {
+        let key = hash([text, GLUE, self.version.as_str(), &self.flags().join(" ")]);
+        let stem = name.split('.').next().unwrap_or_default().replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        self.folder.join(format!("{stem}-{key:016x}.so"))
     }
 
     /// With HIP declared, as by hipRTC. In the folder of the headers, so that places in the text have short names and the text does not depend on where it was built.

@@ -40,7 +40,7 @@ impl Library {
         if let Some(library) = open.get(path) {
             return Ok(library);
         }
-        let library: &'static Library = Box::leak(Box::new(Library::load(path).map_err(|e| format!("{}: {e}", path.display()))?));
+        let library: &'static Library = Box::leak(Box::new(Library::load(path).map_err(|e| format!("{}: {e:?}", path.display()))?));
         open.insert(path.to_owned(), library);
         Ok(library)
     }

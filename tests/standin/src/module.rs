@@ -57,7 +57,8 @@ const MAGIC: &[u8; 8] = b"STANDIN4";
 /// Bytes of ELF's header.
 const HEADER: usize = 64;
 
-/// A file of kernels, each of which is compiled when it is first asked for: tests that break a kernel launch few of its file. Variables of the file are not shared between kernels.
+/// A file of kernels. Of one that is not compiled yet each kernel is when it is first asked for: tests that break a kernel launch few of its file. Variables of the file are not shared between
+/// kernels then.
 pub(crate) struct Source {
     name: String,
     cpp: Transformed,
@@ -82,8 +83,12 @@ impl Source {
         if !self.cpp.kernels.contains(name) {
             return None;
         }
-        let library =
-            compiler().and_then(|compiler| Library::open(&compiler.library(&self.name, &self.cpp, std::slice::from_ref(name))?));
+        let library = compiler().and_then(|compiler| {
+            // A run with AddressSanitizer launches all kernels, in one process, which may load some hundred libraries: each takes of the memory for variables of threads.
+            let all = asan::loaded() || compiler.has_all(&self.name, &self.cpp);
+            let kernels = if all { self.cpp.kernels.as_slice() } else { std::slice::from_ref(name) };
+            Library::open(&compiler.library(&self.name, &self.cpp, kernels)?)
+        });
         // Tests look for these words.
         let library = library.inspect_err(|log| eprintln!("{name} of {} could not be compiled: {log}", self.name)).ok()?;
         Some((library, library.kernel(name)?))
@@ -248,9 +253,10 @@ fn compile(program: Program, arch: &str, options: &[&str]) -> Program {
         let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), &**text)).collect();
         let compiler = compiler()?;
         let source = Source { name: program.name.clone(), cpp: compiler.cpp(files[0], &files[1..], arch, options)? };
-        match source.cpp.kernels.len() {
-            1 => drop(compiler.library(&source.name, &source.cpp, &source.cpp.kernels)?),
-            _ => compiler.check(&source.cpp)?,
+        if source.cpp.kernels.len() == 1 {
+            compiler.library(&source.name, &source.cpp, &source.cpp.kernels)?;
+        } else if !compiler.has_all(&source.name, &source.cpp) {
+            compiler.check(&source.cpp)?;
         }
         Ok(source.to_bytes())
     });
