@@ -3,7 +3,7 @@
 use crate::devices::{self, Device};
 use crate::exec::{self, Launch};
 use crate::finding::{self, Kind};
-use crate::library::{Kernel, Library};
+use crate::library::{Found, Kernel, Library};
 use crate::state::{SUCCESS, state};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -42,7 +42,7 @@ impl Launched {
     /// # Safety
     /// `arguments` has the address of a value for each parameter of the kernel.
     pub(crate) unsafe fn new(
-        (library, kernel): (&'static Library, &'static Kernel),
+        (library, kernel): Found,
         device: &'static Device,
         (blocks, threads, dynamic_shared): ([u32; 3], [u32; 3], usize),
         arguments: *const *const c_void,

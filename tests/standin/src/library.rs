@@ -22,6 +22,9 @@ pub(crate) struct Library {
     pub(crate) lane: unsafe extern "C" fn() -> *mut *mut Lane,
 }
 
+/// A kernel, and where it is.
+pub(crate) type Found = (&'static Library, &'static Kernel);
+
 /// As in `cpp/hip/hip_runtime.h`.
 #[repr(C)]
 struct RawEntry {

@@ -3,7 +3,7 @@
 use crate::compile::{Checks, Compiler};
 use crate::devices;
 use crate::launch::Launched;
-use crate::library::{Kernel, Library};
+use crate::library::{Found, Library};
 use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
 use crate::transform::Transformed;
 use crate::{asan, broken, current, enqueue, export, put, text};
@@ -94,8 +94,6 @@ impl Source {
         Some((library, library.kernel(name)?))
     }
 }
-
-type Found = (&'static Library, &'static Kernel);
 
 /// What a module is made of.
 #[derive(Clone)]

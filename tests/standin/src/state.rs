@@ -1,7 +1,7 @@
 //! What the runtime remembers, and what goes wrong on request.
 
 use crate::launch::Launched;
-use crate::library::{Kernel, Library};
+use crate::library::Found;
 use crate::module::Code;
 use crate::version::version;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -85,9 +85,9 @@ pub(crate) struct State {
     failed: HashMap<usize, c_int>,
     /// Whether the event is done.
     pub(crate) events: HashMap<usize, bool>,
-    /// The libraries that stand for a module.
+    /// What each module is made of.
     pub(crate) modules: HashMap<usize, Vec<Code>>,
-    pub(crate) functions: HashMap<usize, (&'static Library, &'static Kernel)>,
+    pub(crate) functions: HashMap<usize, Found>,
     pub(crate) programs: HashMap<usize, Program>,
     /// Streams that are being captured, with what was recorded.
     pub(crate) captures: HashMap<usize, Vec<Op>>,

@@ -1,1 +1,0 @@
-//! The package has tests only: `tests/ui.rs`.
