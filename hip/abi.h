@@ -393,6 +393,8 @@ struct VerifyWorkspace {
     u64 blocks_done;
     // What the first pass has found, for the second.
     VerifyValues values;
+    // Of two formats of 8 bits, the codes of pairs that blocks have told others. See hip/verify/bytes.h.
+    u32 codes[4096];
 };
 
 // A tensor as both passes read it.

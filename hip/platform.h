@@ -48,6 +48,12 @@ __device__ inline uint4 load16(const u8 *at) {
 #endif
 }
 
+#if defined(__CUDA_ARCH__)
+// Addresses of shared memory as numbers of 32 bits, in which an instruction may make them.
+__device__ inline u32 shared_offset(const void *at) { return (u32)__cvta_generic_to_shared(at); }
+__device__ inline const void *shared_address(u32 offset) { return __cvta_shared_to_generic(offset); }
+#endif
+
 // Marks a function that only a rare branch calls. nvcc, if it inlined it, would give the loop around the branch fewer registers and more instructions. On AMD's GPUs everything is inlined: a call needs a
 // stack, in scratch memory.
 #if defined(__CUDACC__)

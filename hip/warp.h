@@ -47,6 +47,15 @@ __device__ inline void discard(u32 &x) { asm volatile("" : "=v"(x)); }
 __device__ inline void discard(u32 &) {}
 #endif
 
+// Bits of `low`, and of `high` above them, from bit `by` on: by the lowest five bits of it.
+#if defined(__CUDA_ARCH__)
+__device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return __funnelshift_r(low, high, by); }
+#elif defined(__AMDGCN__)
+__device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return __builtin_amdgcn_alignbit(high, low, by); }
+#else
+__device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return (u32)(((u64)high << 32 | low) >> (by & 31)); }
+#endif
+
 // Whether the condition holds in any lane of the wavefront. All of its lanes must be there.
 __device__ inline bool wavefront_any(bool x) { return __any(x); }
 

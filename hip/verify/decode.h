@@ -5,13 +5,13 @@
 #include "warp.h"
 
 // What formats an operand of a kernel may have, its KIND: those of a width in bits, of which 8 holds all up to 8; the same where shared memory is short (SPARE); those of 8 bits that have a zero
-// (BYTE); any; or ONLY + a format.
-constexpr u32 BYTE = 9, SPARE = 10, ANY = 0, ONLY = 128;
-__host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE || kind == SPARE ? 8 : kind; }
+// (BYTE; with one copy of their numbers, ONE_COPY); any; or ONLY + a format.
+constexpr u32 BYTE = 9, SPARE = 10, ONE_COPY = 11, ANY = 0, ONLY = 128;
+__host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE || kind == SPARE || kind == ONE_COPY ? 8 : kind; }
 
 // What a kernel's operands of up to 8 bits have in shared memory: the numbers of all patterns of their formats, so that one load decodes an element. With one copy each operand has a table of its
 // own. With several, interleaved so that each is in banks of its own, both share one table: operands of one format all copies of it, others half of the copies each.
-__host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY ? 1 : kind == SPARE ? (TABLE_COPIES + 1) / 2 : width_of(kind) == 8 ? TABLE_COPIES : 0; }
+__host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY || kind == ONE_COPY ? 1 : kind == SPARE ? (TABLE_COPIES + 1) / 2 : width_of(kind) == 8 ? TABLE_COPIES : 0; }
 template <u32 COPIES> struct Numbers {
     enum { TABLES = COPIES == 1 ? 2 : 1 };
     float of[TABLES][256][COPIES];
@@ -45,7 +45,7 @@ __device__ inline u32 spread(u32 x) {
 // An operand's format, of KIND.
 template <u32 KIND> struct Decoder {
     // How many bits it has at least, and at most.
-    static constexpr u32 WIDTH = width_of(KIND), LEAST = WIDTH > 8 || KIND == BYTE ? WIDTH : 4, MOST = WIDTH ? WIDTH : 64;
+    static constexpr u32 WIDTH = width_of(KIND), LEAST = WIDTH > 8 || KIND == BYTE || KIND == ONE_COPY ? WIDTH : 4, MOST = WIDTH ? WIDTH : 64;
     static constexpr bool SMALL = WIDTH == 8 || WIDTH == ANY;
     const float *table; // see `Numbers`
     u32 copy, dtype, bits;
@@ -56,11 +56,22 @@ template <u32 KIND> struct Decoder {
     __device__ float number_of(u32 word, u32 byte) const {
         enum { COPIES = copies_of(KIND) };
 #if defined(__CUDA_ARCH__)
-        // 4 COPIES x byte + 4 x copy, by one instruction.
-        return *(const float *)((const u8 *)table + __dp4a(word, (u32)(4 * COPIES) << (8 * byte), 4 * copy));
+        // 4 COPIES x byte + where the copy is, by one instruction.
+        return *(const float *)shared_address(__dp4a(word, (u32)(4 * COPIES) << (8 * byte), shared_offset(table + copy)));
 #else
         return table[(word >> (8 * byte) & 0xff) * COPIES + copy];
 #endif
+    }
+
+    // The patterns of E elements of up to 8 bits, a byte each.
+    template <int E, int W> __device__ void patterns(const u32 (&w)[W], u32 (&bytes)[E / 4]) const {
+#pragma unroll
+        for (int k = 0; k < E / 4; k++) bytes[k] = w[k];
+        if (bits == 4) {
+            compiler_barrier(); // or it would be made for all formats
+#pragma unroll
+            for (int k = 0; k < E / 4; k++) bytes[k] = spread(w[k / 2] >> (16 * (k % 2)) & 0xffff);
+        }
     }
 
     // Drops the first E elements: whole words, or with 4 bits the lower half of the only one.
@@ -94,13 +105,7 @@ template <u32 KIND> struct Decoder {
             }
         } else if constexpr (SMALL) {
             u32 bytes[E / 4];
-#pragma unroll
-            for (int k = 0; k < E / 4; k++) bytes[k] = w[k];
-            if (bits == 4) {
-                compiler_barrier(); // or it would be made for all formats
-#pragma unroll
-                for (int k = 0; k < E / 4; k++) bytes[k] = spread(w[k / 2] >> (16 * (k % 2)) & 0xffff);
-            }
+            patterns<E>(w, bytes);
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = number_of(bytes[i / 4], i % 4);
         }

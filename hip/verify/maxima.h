@@ -81,8 +81,8 @@ template <typename T> struct AnyNegative {
     __device__ bool any() const { return (i32)signs < 0; }
 };
 
-// TINY: differences may be so small that their remainders underflow. All is scaled then.
-template <typename T, bool TINY = true> struct ScaledMaxima {
+// Differences may be so small that their remainders underflow: all is scaled.
+template <typename T> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
     T maximum[QUOTIENTS], half[QUOTIENTS];
     // The least binade that the epsilon difference is tested by. Where references are about zero and results are not, a scaled maximum overflows. It is CAP then, and CAP x `least` is the largest difference from such a
@@ -94,48 +94,47 @@ template <typename T, bool TINY = true> struct ScaledMaxima {
         compiler_barrier();
 #pragma unroll
         for (int k = 0; k < QUOTIENTS; k++) maximum[k] = Real<T>::of(s.maximum[k]), half[k] = Real<T>::of(s.half[k]);
-        least = TINY && s.least > rule.lowest ? s.least : rule.lowest;
+        least = s.least > rule.lowest ? s.least : rule.lowest;
     }
     __device__ void set(int k, Bits pattern) { maximum[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedMaxima<T>::half_of(pattern)); }
-    static __device__ T scale() { return TINY ? Real<T>::scale_up() : (T)1; }
     // The scaled pattern of a maximum, rounded down.
     __device__ static Bits pattern(double x) {
         if (x > Real<double>::max()) return Real<T>::EXPONENT;
-        const double scaled = x * (double)scale();
+        const double scaled = x * (double)Real<T>::scale_up();
         return scaled > (double)Real<T>::max() ? bits_of(Real<T>::max()) : pattern_up_to<T>(scaled);
     }
     // That of metric k, with the least binade that goes with it.
     __device__ static Bits pattern(const Rule<T> &rule, u32 k, double x, Bits &least) {
         const Bits scaled = pattern(x);
         least = rule.lowest;
-        if (!TINY || k != EPSILON - RELATIVE || scaled < CAP || scaled == Real<T>::EXPONENT) return scaled;
-        least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)scale() * pow2(-Real<T>::BIAS))));
+        if (k != EPSILON - RELATIVE || scaled < CAP || scaled == Real<T>::EXPONENT) return scaled;
+        least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)Real<T>::scale_up() * pow2(-Real<T>::BIAS))));
         return CAP;
     }
     // Tests an element against all maxima. The sign of the reference is ignored.
     __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
-        const T m = Real<T>::abs(reference), scaled = -d * scale();
+        const T m = Real<T>::abs(reference), scaled = -d * Real<T>::scale_up();
         // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements. Its half serves both: with a smaller one the test is positive more often.
         const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
         const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
         if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
         beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
-        beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(TINY ? least : rule.lowest, reference), scaled);
+        beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(least, reference), scaled);
     }
 };
 
 // What a thread tests every element by: where there is no table, by the maxima themselves.
-template <typename T, bool TINY> struct Filter : ScaledMaxima<T, TINY> {
+template <typename T> struct Filter : ScaledMaxima<T> {
     static constexpr bool TABLE = false;
-    __device__ const ScaledMaxima<T, TINY> &scaled(const SharedMaxima<T> &, const Rule<T> &) const { return *this; }
+    __device__ const ScaledMaxima<T> &scaled(const SharedMaxima<T> &, const Rule<T> &) const { return *this; }
     __device__ void test(AnyNegative<T> &beyond, const SharedMaxima<T> &, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
-        ScaledMaxima<T, TINY>::test(beyond, rule, d, reference, bound, zero);
+        ScaledMaxima<T>::test(beyond, rule, d, reference, bound, zero);
     }
 };
-template <bool TINY> struct Filter<float, TINY> {
+template <> struct Filter<float> {
     static constexpr bool TABLE = true;
-    static __device__ ScaledMaxima<float, TINY> scaled(const SharedMaxima<float> &s, const Rule<float> &rule) {
-        ScaledMaxima<float, TINY> maxima;
+    static __device__ ScaledMaxima<float> scaled(const SharedMaxima<float> &s, const Rule<float> &rule) {
+        ScaledMaxima<float> maxima;
         maxima.read(s, rule);
         return maxima;
     }
@@ -164,10 +163,10 @@ template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d,
 }
 
 // Updates the maxima by E pairs for which the filter was positive, with atomic max. All lanes of a wavefront.
-template <typename T, bool TINY, typename N, int E>
-__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Filter<T, TINY> &filter, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
+template <typename T, typename N, int E>
+__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Filter<T> &filter, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
     const auto &maxima = filter.scaled(s, rule);
-    if constexpr (Filter<T, TINY>::TABLE) {
+    if constexpr (Filter<T>::TABLE) {
         AnyNegative<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
@@ -200,12 +199,12 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         // What other blocks have found comes back, so that each checks some elements only.
         const u64 before = atomicMax(&workspace[RELATIVE + lane], mine), current = before > mine ? before : mine;
         typename Real<T>::Bits least;
-        const typename Real<T>::Bits scaled = ScaledMaxima<T, TINY>::pattern(rule, lane, by_binade(rule, lane, f64_of(current)), least);
+        const typename Real<T>::Bits scaled = ScaledMaxima<T>::pattern(rule, lane, by_binade(rule, lane, f64_of(current)), least);
         atomicMax(&s.least, least);
         atomicMax(&s.maximum[lane], scaled);
         atomicMax(&s.half[lane], SharedMaxima<T>::half_of(scaled));
-        if constexpr (Filter<T, TINY>::TABLE) atomicMax(&s.current[lane], current);
+        if constexpr (Filter<T>::TABLE) atomicMax(&s.current[lane], current);
     }
     subgroup_barrier();
-    if constexpr (Filter<T, TINY>::TABLE) s.update(rule);
+    if constexpr (Filter<T>::TABLE) s.update(rule);
 }

@@ -26,24 +26,23 @@ __device__ inline void count(PairCountsShared &s, u32 pairs) {
     }
 }
 
-// A thread's part of `tiles` tiles. The next words are on their way while pairs are counted: zeros before the first.
+// Counts a thread's part of `tiles` tiles.
 template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles) {
-    typename Pairs::Words words(pairs);
-    u64 next = pairs.walk.start(tile);
-    u32 part = 0;
-#pragma unroll 1
-    for (u32 turn = 0; turn <= pairs.walk.steps * tiles; turn++) {
-        pairs.shift(words);
-        const typename Pairs::Words loaded = words;
-        pairs.template load<false>(next, words);
-        pairs.walk.next(next, part);
+    enum { WORDS = Pairs::LOADED / 8 };
+    u32 a[WORDS], r[WORDS];
+    const auto decode = [&](u64, const typename Pairs::Words &words) {
 #pragma unroll
-        for (int i = 0; i < Pairs::LOADED / 8; i++) {
-            const u32 a = loaded.a[0][i], r = loaded.r[0][i], low = 0x0f0f0f0fu;
-            count(s, (a & low) | (r & low) << 4);
-            count(s, (a >> 4 & low) | (r & ~low));
+        for (int i = 0; i < WORDS; i++) a[i] = words.a[0][i], r[i] = words.r[0][i];
+    };
+    const auto use = [&](u64) {
+        const u32 low = 0x0f0f0f0fu;
+#pragma unroll
+        for (int i = 0; i < WORDS; i++) {
+            count(s, (a[i] & low) | (r[i] & low) << 4);
+            count(s, (a[i] >> 4 & low) | (r[i] & ~low));
         }
-    }
+    };
+    for_parts<true, true>(pairs, tile, tiles, decode, use, [](u32) {});
 }
 
 // Adds what `count` pairs of these numbers are to the workspace, and their sums to the final accumulators of a thread.

@@ -100,11 +100,9 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     static constexpr bool SMALL_A = Decoder<A>::SMALL, SMALL_R = Decoder<R>::SMALL;
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time, or that differ in width, need more of.
-    enum { AT_A_TIME = LIKE_NVIDIA || (A == BYTE && R == BYTE) || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
+    enum { AT_A_TIME = LIKE_NVIDIA || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
     typedef Pairs<Arith, A, R, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA ? LOADS : 1, true> All;
     typedef Pairs<Arith, A, R, LOADED, AT_A_TIME> Explained;
-    // Whether differences may be so small that their remainders and squares underflow: not between formats of few exponents.
-    static constexpr bool TINY = A != BYTE || R != BYTE;
     const Operand<A, LOADED> a;
     const Operand<R, LOADED> r;
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
@@ -257,11 +255,11 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }
 };
 
-// A thread's pairs of `tiles` tiles from `tile` on, E at a time: `take(index, a, r, d)` gets them, with their differences, by which `largest` is updated; `end_tile(i)` follows the last of each tile. AHEAD: the
-// next words are on their way while pairs are taken, and zeros are taken before the first; LATER: unaligned ones are shifted
-// when their pairs are taken, which hides the loads' latency and needs registers. All lanes of a wavefront.
-template <bool AHEAD, bool LATER, class Pairs, class OnNonfinite, class Take, class EndTile>
-__device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+// A thread's parts of `tiles` tiles from `tile` on: `decode(index, words)` gets the words of each, of which the next E pairs, those at `index`, come first; `use(index)` follows, and `end_tile(i)` the last
+// of each tile. AHEAD: the next words are on their way while pairs are used, and zeros are decoded before the first, at `pairs.n`; LATER: unaligned ones are shifted when they are decoded, which hides the
+// loads' latency and needs registers. All lanes of a wavefront.
+template <bool AHEAD, bool LATER, class Pairs, class Decode, class Use, class EndTile>
+__device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode decode, Use use, EndTile end_tile) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !LATER || PARTS > 1 };
     typename Pairs::Words words(pairs);
     u64 at = pairs.n, next = pairs.walk.start(tile);
@@ -277,19 +275,27 @@ __device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typena
     for (u32 i = 0; i < tiles; i++, turn = 0) {
 #pragma unroll 1
         for (; turn < turns; turn++) {
-            typename Pairs::N a[E], r[E];
-            typename Pairs::D d[E];
             if (!AHEAD && k == 0) load();
             if (!NOW && k == 0) pairs.shift(words);
             const u64 index = at + k * E;
-            pairs.take(index, words, a, r, d, largest, on_nonfinite);
+            decode(index, words);
             pairs.next_part(words);
             if (++k == PARTS) k = 0;
             if (AHEAD && k == 0) load();
-            take(index, a, r, d);
+            use(index);
         }
         end_tile(i);
     }
+}
+
+// Pairs E at a time, `take(index, a, r, d)`, with their differences, by which `largest` is updated. See `for_parts` and `Pairs::take`.
+template <bool AHEAD, bool LATER, class Pairs, class OnNonfinite, class Take, class EndTile>
+__device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+    enum { E = Pairs::E };
+    typename Pairs::N a[E], r[E];
+    typename Pairs::D d[E];
+    const auto decode = [&](u64 index, const typename Pairs::Words &words) { pairs.take(index, words, a, r, d, largest, on_nonfinite); };
+    for_parts<AHEAD, LATER>(pairs, tile, tiles, decode, [&](u64 index) { take(index, a, r, d); }, end_tile);
 }
 
 // Tells a block whether it is the last of all launches of a pass. What all blocks wrote before is visible to it then.

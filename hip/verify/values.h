@@ -9,15 +9,20 @@ __device__ inline u32 class_of(Whole x) { return x.size == 0 ? ZERO : ORDINARY; 
 template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
 
 // What the threads of a block share.
-template <typename T> struct ValuesShared {
+template <typename T, u32 CODES = 1> struct ValuesShared {
     SharedMaxima<T> maxima;
     // A block reads fewer than 2^32 elements.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
     SumTree trees[FINAL_ACCUMULATORS / SUBGROUP];
-    double finals[SUMS][FINAL_ACCUMULATORS];
     u32 last;
+    // See bytes.h: patterns of the largest |a|, |r| and d, and codes of pairs.
+    u32 largest[3];
+    union {
+        double finals[SUMS][FINAL_ACCUMULATORS];
+        u32 codes[CODES];
+    };
 };
 
 // What a thread keeps.
@@ -34,6 +39,8 @@ template <class Arith> struct Values {
         mismatches.keep(), zero_passes.keep(), zeros_a.keep(), zeros_r.keep();
         make_now(largest_a), make_now(largest_r), make_now(largest_d);
     }
+    // This thread's part of the counts.
+    __device__ void own(u32 (&counts)[4]) const { counts[0] = mismatches.own(), counts[1] = zero_passes.own(), counts[2] = zeros_a.own(), counts[3] = zeros_r.own(); }
     __device__ void carry() { mismatches.carry(), zero_passes.carry(), zeros_a.carry(), zeros_r.carry(); }
     __device__ void add_passes(typename Arith::D difference, T d, T bound) {
         if constexpr (Arith::EXACT) mismatches.add(!within(difference, bound));
@@ -63,10 +70,23 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
 }
 
+// What all metrics but the maxima are made of.
+template <class Pairs>
+__device__ inline void add_counts_and_sums(Values<typename Pairs::Arith> &v, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums, const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E],
+                                           const typename Pairs::T (&d)[Pairs::E], const typename Pairs::T (&m)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E]) {
+#pragma unroll
+    for (int i = 0; i < Pairs::E; i++) {
+        v.add_zero_passes(r[i], m[i], bound[i]);
+        v.zeros_a.add(magnitude(a[i]) == 0);
+        v.zeros_r.add(m[i] == 0);
+        sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
+    }
+}
+
 // E finite pairs; their largest difference is in `v` already. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
-                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T, Pairs::TINY> &filter,
+                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
                            Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
@@ -82,15 +102,9 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         // Histograms need the registers.
         if (HISTOGRAMS) filter.read(s.maxima, rule);
         AnyNegative<T> beyond;
+        add_counts_and_sums<Pairs>(v, sums, a, r, d, m, bound);
 #pragma unroll
-        for (int i = 0; i < E; i++) {
-            v.add_zero_passes(r[i], m[i], bound[i]);
-            v.zeros_a.add(magnitude(a[i]) == 0);
-            const bool zero = m[i] == 0;
-            v.zeros_r.add(zero);
-            sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
-            filter.test(beyond, s.maxima, rule, d[i], (T)r[i], bound[i], zero);
-        }
+        for (int i = 0; i < E; i++) filter.test(beyond, s.maxima, rule, d[i], (T)r[i], bound[i], m[i] == 0);
         v.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
             update_maxima(p.workspace->maxima, s.maxima, filter, rule, a, r, d, bound);
@@ -126,7 +140,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
 template <class Pairs> __device__ inline double tile_sums(const Pairs &pairs, u64 tile, const Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     const double x = sums.join();
     // Where f32 may have no range for the squares.
-    if constexpr (sizeof(typename Pairs::T) == 4 && Pairs::TINY) {
+    if constexpr (sizeof(typename Pairs::T) == 4) {
         // The other subgroup of a wavefront has a tile of its own, whose sums stay as they are.
         const bool wide = subgroup_votes(!sums.precise());
         if (wavefront_any(wide)) {
@@ -137,11 +151,11 @@ template <class Pairs> __device__ inline double tile_sums(const Pairs &pairs, u6
     return x;
 }
 
-// Adds what a block has found to the workspace.
-template <class Arith, bool HISTOGRAMS>
-__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T> &s, const Values<Arith> &v, Histograms<typename Arith::T, HISTOGRAMS> &histograms, bool nonfinite_equal) {
+// Adds what a block has found to the workspace. `counts`: a thread's part of them.
+template <class Arith, u32 CODES, bool HISTOGRAMS>
+__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T, CODES> &s, const Values<Arith> &v, const u32 (&counts)[4], Histograms<typename Arith::T, HISTOGRAMS> &histograms,
+                               bool nonfinite_equal) {
     typedef typename Arith::T T;
-    const u32 counts[4] = {v.mismatches.own(), v.zero_passes.own(), v.zeros_a.own(), v.zeros_r.own()};
     const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
 #pragma unroll
     for (int k = 0; k < 4; k++) {
@@ -203,7 +217,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
         const u64 run = first + group;
-        Filter<T, Pairs::TINY> filter;
+        Filter<T> filter;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
         if (ALL) filter.read(s.maxima, rule);
@@ -220,7 +234,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         for_pairs<ALL, ALL && !HISTOGRAMS>(pairs, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         v.carry();
     }
-    publish<typename Pairs::Arith, HISTOGRAMS>(*p.workspace, s, v, histograms, p.nonfinite_equal != 0);
+    u32 counts[4];
+    v.own(counts);
+    publish(*p.workspace, s, v, counts, histograms, p.nonfinite_equal != 0);
     if (!ends_last(p, s.last)) return;
     double total[SUMS] = {};
     if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);

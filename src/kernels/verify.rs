@@ -24,6 +24,8 @@ use std::sync::Arc;
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
+/// Elements for each thread that fits the device from which on a tensor is large: on an H200 and an MI250X 2^20 and more.
+const MANY: u64 = 16;
 /// Threads that take a tile together.
 const SUBGROUP: u64 = TILE_LANES as u64;
 
@@ -113,8 +115,16 @@ impl Launch {
             unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.load(gpu)
         };
         let (tile, elements) = (tile(dtypes) as u64, elements as u64);
+        let mut values = load(names::values(dtypes, first_pass))?;
+        // Loaded whatever the size, so that a workspace that is prepared for a large comparison, or a small one, serves both.
+        if let Some(name) = names::values_of_many(dtypes, first_pass) {
+            let of_many = load(name)?;
+            if elements >= of_many.grid_for(u64::MAX) as u64 * u64::from(BLOCK) * MANY {
+                values = of_many;
+            }
+        }
         let mut launch = Launch {
-            values: load(names::values(dtypes, first_pass))?,
+            values,
             explain: load(names::explanation(dtypes))?,
             grid: 0,
             explain_grid: 0,

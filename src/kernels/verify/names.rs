@@ -31,6 +31,22 @@ pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass) -> Name {
     }
 }
 
+/// The kernel of the first pass for large tensors, if it is another: `make_values_of_bytes` pays where a block meets pairs again and again.
+pub(super) fn values_of_many(dtypes: [DType; 2], first_pass: FirstPass) -> Option<Name> {
+    let file = "verify/f32_8.hip";
+    match first_pass {
+        _ if dtypes.map(is_byte) != [true; 2] => None,
+        FirstPass::Counts => Some((file, "verify_counts_f32_byte_byte")),
+        FirstPass::All => Some((file, "verify_all_f32_byte_byte")),
+        FirstPass::Histograms => None,
+    }
+}
+
+/// Of 8 bits, with a zero: what `BYTE` stands for in hip/verify/decode.h.
+fn is_byte(dtype: DType) -> bool {
+    dtype.bits() == 8 && dtype != DType::F8E8M0
+}
+
 /// The kernel of the second pass.
 pub(super) fn explanation(dtypes: [DType; 2]) -> Name {
     let Names { file, explain, .. } = names(dtypes);
@@ -89,11 +105,8 @@ macro_rules! counts_and_all {
 /// Some pairs have kernels of their own for counts and for all metrics: with less to tell apart they are faster.
 fn faster(dtypes: [DType; 2]) -> Option<(&'static str, [&'static str; 2])> {
     let [result, reference] = dtypes;
-    // Of 8 bits, with a zero: what `BYTE` stands for in hip/verify/decode.h.
-    let byte = |d: DType| d.bits() == 8 && d != DType::F8E8M0;
     match (PairArithmetic::of(result, reference), dtypes.map(DType::bits)) {
-        (PairArithmetic::F32, [8, 8]) if dtypes.map(byte) == [true; 2] => counts_and_all!("verify/f32_8.hip", "f32_byte_byte"),
-        (PairArithmetic::F32, [8, 16]) if byte(result) => counts_and_all!("verify/f32_8.hip", "f32_byte_16"),
+        (PairArithmetic::F32, [8, 16]) if is_byte(result) => counts_and_all!("verify/f32_8.hip", "f32_byte_16"),
         (PairArithmetic::F32, _) => None,
         (_, [32, 32]) => counts_and_all!("verify/f64.hip", "f64_32_32"),
         (_, [32, 64]) if dtypes == [DType::F32, DType::F64] => counts_and_all!("verify/f64.hip", "f64_f32_f64"),

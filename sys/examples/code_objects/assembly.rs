@@ -96,7 +96,7 @@ fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
                 address,
                 counted: operation.starts_with("v_"),
                 arithmetic: ["fma", "mul", "sub", "add", "max", "mac"].iter().any(|o| operation.contains(o)) && operation.contains("_f")
-                    || operation == "ds_add_u32",
+                    || ["ds_add_u32", "v_alignbit_b32"].contains(&operation),
                 // Not flat loads, which wait for LDS and memory together: a kernel that loads elements by such has no loop here.
                 load: match operation {
                     "global_load_dwordx4" => Load::Vector(16),
@@ -132,7 +132,8 @@ pub(crate) fn nvidia(text: &str) -> BTreeMap<String, Code> {
             code.instructions.push(Instruction {
                 address,
                 counted: true,
-                arithmetic: ["FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "DMNMX", "ATOMS"].iter().any(|o| part(o)),
+                arithmetic: ["FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "DMNMX", "ATOMS"].iter().any(|o| part(o))
+                    || part("SHF") && part("W"),
                 load: match (part("LDG"), part("128"), part("64")) {
                     (true, true, _) => Load::Vector(16),
                     (true, _, true) => Load::Vector(8),

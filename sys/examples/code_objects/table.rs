@@ -47,15 +47,19 @@ struct Pair {
 impl Pair {
     /// Elements that are loaded together, and those that a turn of the loop takes: see `Pairs::All`.
     fn elements(&self, target: &str) -> (u32, u32) {
-        let many = self.values == "counts" || target.starts_with("sm_");
-        let taken = if many || self.bytes { 8 } else { 4 };
+        let (counts, nvidia) = (self.values == "counts", target.starts_with("sm_"));
+        let many = counts || nvidia;
+        let taken = if many { 8 } else { 4 };
         match self.bits[0].min(self.bits[1]) {
             64 if many => (4, 4),
             64 => (2, 2),
             32 if many && !self.double => (8, 8),
             32 => (4, 4),
             16 if self.double => (4, 4),
-            8 if self.bytes => (16, taken),
+            8 if self.bytes => {
+                let all = 8 << u32::from(counts) << u32::from(nvidia);
+                (all, all)
+            }
             8 | 16 => (8, taken),
             _ => (32, 32),
         }

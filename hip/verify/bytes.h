@@ -1,0 +1,272 @@
+// Pass A of two formats of up to 8 bits, without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: each has a code in shared memory once
+// it was examined, and is not examined again.
+#pragma once
+#include "verify/values.h"
+
+// The codes of pairs, of BITS bits: that a pair is finite and beyond none of the maxima; with two bits also whether it passes. A word has the codes of one pattern of the result and of all patterns of the
+// reference that have the same lowest bits. Which of both is the same in neighbouring lanes, these read different banks.
+template <u32 BITS> struct PairCodes {
+    enum { PASSES = 1, FAILS = 2, IN_WORD = 32 / BITS, LOW = BITS + 2, TURN = 2, WORDS = 256 << LOW, SHIFTS = 32 - BITS };
+    static constexpr u32 LOWEST = ((1 << LOW) - 1) * 0x01010101u;
+    static __device__ u32 word_of(u32 a, u32 r) {
+        const u32 low = r & LOWEST & 0xff;
+        return (a ^ low << TURN) | low << 8;
+    }
+    static __device__ u32 shift_of(u32 r) { return r >> 3 & SHIFTS; }
+    // The pair of the code in a word at a shift.
+    static __device__ u32 result_of(u32 word) { return (word & 0xff) ^ word >> 8 << TURN; }
+    static __device__ u32 reference_of(u32 word, u32 shift) { return shift << 3 | word >> 8; }
+
+    // The codes of E pairs, the first in the lowest bits; of their patterns, a byte each.
+    template <int E> static __device__ u32 find(const u32 *codes, const u32 (&a)[E / 4], const u32 (&r)[E / 4]) {
+        u32 found = 0;
+#pragma unroll
+        for (int k = 0; k < E / 4; k++) {
+            const u32 low = r[k] & LOWEST, column = a[k] ^ low << TURN, shifts = BITS == 1 ? r[k] >> 3 : r[k] >> 3 & 0x1e1e1e1eu;
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const u32 word = *at(codes, column, low, i);
+                found = shift_down(found, shift_down(word, word, shifts >> 8 * i), BITS);
+            }
+        }
+        return found >> (32 - BITS * E);
+    }
+    // The word in column and row i of four, a byte each.
+    static __device__ const u32 *at(const u32 *codes, u32 columns, u32 rows, u32 i) {
+#if defined(__CUDA_ARCH__)
+        // 4 x of 16 bits, by one instruction; two elements share the one before.
+        return (const u32 *)shared_address(__dp2a_lo(__byte_perm(columns, rows, i < 2 ? 0x5140 : 0x7362), i % 2 ? 0x400u : 4u, shared_offset(codes)));
+#elif defined(__AMDGCN__)
+        return codes + __builtin_amdgcn_perm(rows, columns, 0x0c0c0400 + 0x101 * i);
+#else
+        return codes + ((columns >> 8 * i & 0xff) | (rows >> 8 * i & 0xff) << 8);
+#endif
+    }
+    // The lowest bits of E codes.
+    template <int E> static __device__ u32 lowest() { return (BITS == 2 ? 0x55555555u : ~0u) >> (32 - BITS * E); }
+    // The lowest bits of those that are none.
+    template <int E> static __device__ u32 missing(u32 codes) { return ~(BITS == 2 ? codes | codes >> 1 : codes) & lowest<E>(); }
+};
+
+// What is counted of an element, in the lower half of its number in the table: a number of 8 bits leaves it zero.
+struct Counted {
+    enum : u32 { ZERO = 1, ZERO_PASSES = 1 << 8, ALL = 0xffff };
+    // To the numbers of a table, by all threads of a block; a barrier before and after.
+    template <u32 COPIES> static __device__ void add_to(Numbers<COPIES> &numbers, const Rule<float> &rule) {
+        float *table = &numbers.of[0][0][0];
+        for (u32 i = threadIdx.x; i < sizeof(numbers.of) / sizeof(float); i += blockDim.x) {
+            const float m = magnitude(table[i]);
+            if (is_finite(m)) table[i] = f32_of(bits_of(table[i]) | (m == 0 ? ZERO : 0) | (m <= rule.bound(m) ? ZERO_PASSES : 0));
+        }
+    }
+    static __device__ float number(float x) { return f32_of(bits_of(x) & ~ALL); }
+};
+
+// What a block knows of pairs, and how it learns.
+template <class Pairs, bool ALL> struct KnownPairs {
+    enum { E = Pairs::FROM_LOAD, BITS = ALL ? 1 : 2 };
+    typedef PairCodes<BITS> Codes;
+    typedef ValuesShared<float, Codes::WORDS> Shared;
+    const VerifyParams &p;
+    const Pairs &pairs;
+    Shared &s;
+    const Rule<float> &rule;
+    u32 examined; // how often this subgroup has
+
+    // A finite pair.
+    struct Pair {
+        float a, r, d, m, bound;
+        __device__ Pair(const Rule<float> &rule, float a_, float r_) : a(a_), r(r_), d(distance(a_, r_)), m(magnitude(r_)), bound(rule.bound(m)) {}
+    };
+    __device__ float result(u32 pattern) const { return Counted::number(pairs.a.decoder.number_of(pattern, 0)); }
+    __device__ float reference(u32 pattern) const { return Counted::number(pairs.r.decoder.number_of(pattern, 0)); }
+    // Whether one of the block's maxima is below the pair's.
+    __device__ bool is_beyond(const Pair &x) const {
+        const float largest[3] = {magnitude(x.a), x.m, x.d};
+        bool beyond = false;
+#pragma unroll
+        for (int k = 0; k < 3; k++) beyond |= largest[k] > f32_of(s.largest[k]);
+        if constexpr (ALL) {
+            Filter<float> filter;
+            AnyNegative<float> quotients;
+            filter.read(s.maxima, rule);
+            filter.test(quotients, s.maxima, rule, x.d, x.r, x.bound, x.m == 0);
+            beyond |= quotients.any();
+        }
+        return beyond;
+    }
+    // Updates the block's maxima by a pair of each lane, and by those that other blocks have found. All lanes of a wavefront.
+    __device__ void update(const Pair &x) {
+        if (!wavefront_any(is_beyond(x))) return;
+        VerifyWorkspace &w = *p.workspace;
+        const u64 a = subgroup_max(bits_of(magnitude(x.a))), m = subgroup_max(bits_of(x.m)), d = subgroup_max(bits_of(x.d));
+        const u32 lane = lane_of(), mine = (u32)(lane == 0 ? a : lane == 1 ? m : d);
+        if (lane < 3 && mine > s.largest[lane]) {
+            const u64 before = atomicMax(lane < 2 ? &w.magnitudes[lane] : &w.maxima[ABSOLUTE], bits_of((double)f32_of(mine)));
+            const u32 others = bits_of((float)f64_of(before));
+            atomicMax(&s.largest[lane], others > mine ? others : mine);
+        }
+        if constexpr (ALL) {
+            const float a[1] = {x.a}, r[1] = {x.r}, d[1] = {x.d}, bound[1] = {x.bound};
+            Filter<float> filter;
+            filter.read(s.maxima, rule);
+            update_maxima(w.maxima, s.maxima, filter, rule, a, r, d, bound);
+        }
+    }
+    __device__ static u32 code_of(const Pair &x) { return BITS == 1 || x.d <= x.bound ? Codes::PASSES : Codes::FAILS; }
+
+    // Examines those of E pairs, `index` the first, that have no code; these are given one. Zeros, which pass, take the place of those that are not there or not finite. All lanes of a wavefront.
+    __device__ void examine(u64 index, u32 (&a)[E / 4], u32 (&r)[E / 4], u32 &codes) {
+        const u32 there = index < pairs.n ? (u32)(pairs.n - index < E ? pairs.n - index : E) : 0;
+        u32 replaced = there < E ? Codes::template lowest<E>() << BITS * there : 0;
+        u32 pending = Codes::template missing<E>(codes) & ~replaced;
+#pragma unroll 1
+        while (wavefront_any(pending)) {
+            const u32 at = pending ? __ffs((int)pending) - 1 : 0, i = at / BITS;
+            const u32 of_a = pick(a, i / 4) >> 8 * (i % 4) & 0xff, of_r = pick(r, i / 4) >> 8 * (i % 4) & 0xff;
+            const float x = result(of_a), y = reference(of_r);
+            const bool finite = is_finite(x) && is_finite(y), taken = pending && finite;
+            if (pending && !finite) {
+                atomicAdd(&s.classes[class_of(x) * CLASSES + class_of(y)], 1u);
+                if (is_finite(x)) atomicMax(&s.largest[0], bits_of(magnitude(x)));
+                if (is_finite(y)) atomicMax(&s.largest[1], bits_of(magnitude(y)));
+                replaced |= 1u << at;
+            }
+            pending &= pending - 1;
+            if (!wavefront_any(taken)) continue;
+            const Pair pair(rule, taken ? x : 0, taken ? y : 0);
+            update(pair);
+            if (taken) {
+                atomicOr(&s.codes[Codes::word_of(of_a, of_r)], code_of(pair) << Codes::shift_of(of_r));
+                codes |= code_of(pair) << at;
+            }
+            // After 1, 2, 4, ... times.
+            examined += 1;
+            make_now(examined);
+            if (examined & (examined - 1)) continue;
+            tell(), learn();
+            const u32 known = Codes::template find<E>(s.codes, a, r);
+            codes |= known;
+            pending &= Codes::template missing<E>(known);
+        }
+        codes = (codes & ~(replaced * (2 * BITS - 1))) | replaced;
+        if (ALL)
+#pragma unroll
+            for (int k = 0; k < E / 4; k++) {
+                // Four bits, each made a byte. Of all formats of `BYTE` the pattern 0 is zero.
+                const u32 keep = ~(((replaced >> 4 * k & 0xf) * 0x00204081u & 0x01010101u) * 0xff);
+                a[k] &= keep, r[k] &= keep;
+            }
+    }
+
+    // A subgroup gives codes to pairs of its own, whether they occur or not, and tells all blocks.
+    __device__ void tell() {
+        const u32 groups = gridDim.x * (blockDim.x / SUBGROUP), group = blockIdx.x * (blockDim.x / SUBGROUP) + threadIdx.x / SUBGROUP;
+#pragma unroll 1
+        for (u32 k = 0, first = group * SUBGROUP; k < 4 && first < 65536; k++, first += groups * SUBGROUP) {
+            const u32 i = first + lane_of(), word = i / Codes::IN_WORD, shift = i % Codes::IN_WORD * BITS;
+            const float x = result(Codes::result_of(word)), y = reference(Codes::reference_of(word, shift));
+            if (is_finite(x) && is_finite(y)) {
+                const Pair pair(rule, x, y);
+                if (!is_beyond(pair)) atomicOr(&s.codes[word], code_of(pair) << shift);
+            }
+            subgroup_barrier();
+            if (shift == 0) atomicOr(&p.workspace->codes[word], s.codes[word]);
+        }
+    }
+    // A subgroup takes over a part of what all blocks were told; others of the block do likewise.
+    __device__ void learn() {
+#pragma unroll 8
+        for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) {
+            const u32 told = *(volatile const u32 *)&p.workspace->codes[i];
+            if (told & ~s.codes[i]) atomicOr(&s.codes[i], told);
+        }
+    }
+};
+
+// By blocks of FINAL_ACCUMULATORS threads.
+template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(const VerifyParams &p) {
+    enum { E = Pairs::FROM_LOAD, LOADS = Pairs::LOADS };
+    static_assert(LOADS == 1 || !ALL, "neighbours are added to sums");
+    typedef KnownPairs<Pairs, ALL> Known;
+    typedef typename Known::Codes Codes;
+    __shared__ typename Known::Shared s;
+    __shared__ typename Pairs::Shared numbers;
+    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    numbers.prepare(p);
+    const Pairs pairs(p, numbers);
+    const Rule<float> rule(p);
+    __syncthreads();
+    if (ALL) Counted::add_to(numbers.numbers, rule);
+    __syncthreads();
+    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    Known known{p, pairs, s, rule, 0};
+    LaneCount mismatches;
+    mismatches.clear();
+    u32 counts[4] = {}; // as `Values::own` has them
+#pragma unroll 1
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
+        const u64 run = first + group;
+        float a[E], r[E];
+        u32 codes[LOADS];
+        Sums<float, Pairs::ACCUMULATORS> sums;
+        sums.clear();
+        const auto decode = [&](u64 index, const typename Pairs::Words &words) {
+#pragma unroll
+            for (int k = 0; k < LOADS; k++) {
+                const u64 at = index + k * pairs.walk.row;
+                u32 of_a[E / 4], of_r[E / 4];
+                pairs.a.decoder.template patterns<E>(words.a[k], of_a);
+                pairs.r.decoder.template patterns<E>(words.r[k], of_r);
+                codes[k] = Codes::template find<E>(s.codes, of_a, of_r);
+                if (wavefront_any(Codes::template missing<E>(codes[k]) || at + E > pairs.n)) known.examine(at, of_a, of_r, codes[k]);
+                if (ALL)
+#pragma unroll
+                    for (int i = 0; i < E; i++) a[i] = pairs.a.decoder.number_of(of_a[i / 4], i % 4), r[i] = pairs.r.decoder.number_of(of_r[i / 4], i % 4);
+            }
+        };
+        const auto use = [&](u64) {
+            if constexpr (ALL) {
+                float differences[E], d[E], m[E], bound[E];
+                u32 of_a = 0, of_r = 0;
+#pragma unroll
+                for (int i = 0; i < E; i++) {
+                    of_a += bits_of(a[i]), of_r += bits_of(r[i]);
+                    a[i] = Counted::number(a[i]), r[i] = Counted::number(r[i]);
+                    differences[i] = difference(a[i], r[i]);
+                }
+                counts[1] += of_r >> 8 & 0xff, counts[2] += of_a & 0xff, counts[3] += of_r & 0xff;
+                rule.measure(differences, r, d, m, bound);
+#pragma unroll
+                for (int i = 0; i < E; i++) {
+                    mismatches.add(d[i] > bound[i]);
+                    sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
+                }
+                mismatches.keep(), sums.keep();
+            } else
+#pragma unroll
+                for (int k = 0; k < LOADS; k++) counts[0] += __popc(codes[k] & Codes::FAILS * Codes::template lowest<E>());
+        };
+        const auto end_tile = [&](u32 i) {
+            if constexpr (ALL) {
+                const double x = sums.join();
+                if (run < pairs.runs) s.trees[group].add(i, p.run_log, x, p.partials + run * SUMS);
+                sums.clear();
+            }
+        };
+        for_parts<true, true>(pairs, run << p.run_log, 1u << p.run_log, decode, use, end_tile);
+        mismatches.carry();
+    }
+    __syncthreads();
+    Values<InF32> v;
+    v.largest_a = f32_of(s.largest[0]), v.largest_r = f32_of(s.largest[1]), v.largest_d = f32_of(s.largest[2]);
+    counts[0] += mismatches.own();
+    typename Histograms<float, false>::Shared bins;
+    Histograms<float, false> none(bins, rule);
+    publish(*p.workspace, s, v, counts, none, p.nonfinite_equal != 0);
+    if (!ends_last(p, s.last)) return;
+    for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
+    double total[SUMS] = {};
+    if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);
+    write_values(p, ALL ? pairs.taken(p.run_log, SUBGROUP * E) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);
+}
