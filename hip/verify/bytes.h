@@ -48,7 +48,7 @@ template <u32 BITS> struct PairCodes {
     template <int E> static __device__ u32 missing(u32 codes) { return ~(BITS == 2 ? codes | codes >> 1 : codes) & lowest<E>(); }
 };
 
-// What is counted of an element, in the lower half of its number in the table: a number of 8 bits leaves it zero.
+// What is counted of an element, in the lower half of its number in the table, which a number of 8 bits leaves zero: one addition of an element counts both.
 struct Counted {
     enum : u32 { ZERO = 1, ZERO_PASSES = 1 << 8, ALL = 0xffff };
     // To the numbers of a table, by all threads of a block; a barrier before and after.
@@ -62,7 +62,8 @@ struct Counted {
     static __device__ float number(float x) { return f32_of(bits_of(x) & ~ALL); }
 };
 
-// What a block knows of pairs, and how it learns.
+// What a block knows of pairs, and how it learns. A code may be given by any block, whether the pair occurs or not: the maxima that it is held against go to the workspace, so that those in the end are no
+// smaller.
 template <class Pairs, bool ALL> struct KnownPairs {
     enum { E = Pairs::FROM_LOAD, BITS = ALL ? 1 : 2 };
     typedef PairCodes<BITS> Codes;
@@ -115,7 +116,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
     }
     __device__ static u32 code_of(const Pair &x) { return BITS == 1 || x.d <= x.bound ? Codes::PASSES : Codes::FAILS; }
 
-    // Examines those of E pairs, `index` the first, that have no code; these are given one. Zeros, which pass, take the place of those that are not there or not finite. All lanes of a wavefront.
+    // Examines those of E pairs that have no code, `index` the first: updates the maxima by them, and gives them codes. Zeros, which pass, take the place of those that are not there or not finite. All lanes
+    // of a wavefront, a pair of each at a time.
     __device__ void examine(u64 index, u32 (&a)[E / 4], u32 (&r)[E / 4], u32 &codes) {
         const u32 there = index < pairs.n ? (u32)(pairs.n - index < E ? pairs.n - index : E) : 0;
         u32 replaced = there < E ? Codes::template lowest<E>() << BITS * there : 0;
@@ -159,7 +161,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
             }
     }
 
-    // A subgroup gives codes to pairs of its own, whether they occur or not, and tells all blocks.
+    // A subgroup gives codes to pairs of its own, 32 of each part that all subgroups take together, and tells all blocks. A large grid takes all pairs at once.
     __device__ void tell() {
         const u32 groups = gridDim.x * (blockDim.x / SUBGROUP), group = blockIdx.x * (blockDim.x / SUBGROUP) + threadIdx.x / SUBGROUP;
 #pragma unroll 1
