@@ -11,7 +11,7 @@ use anyhow::Result;
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
-        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict, codes_of_pairs_beyond_the_maxima, nan_left_in_sums_of_bytes;
+        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict, maxima_of_new_pairs_forgotten, nan_left_in_sums_of_bytes;
     StandIn32: shuffles_of_64_lanes;
 }
 
@@ -186,9 +186,9 @@ fn explained_whatever_the_verdict(target: &Target) -> Result<()> {
     Mutant { file: "verify/explain.h", from, to, trials: ENQUEUED }.check(target)
 }
 
-/// A pair that nobody has met may be the worst.
-fn codes_of_pairs_beyond_the_maxima(target: &Target) -> Result<()> {
-    Mutant { file: "verify/bytes.h", from: "if (!is_beyond(pair)) atomicOr", to: "atomicOr", trials: BYTES }.check(target)
+/// A pair has a code and nobody knows its maxima.
+fn maxima_of_new_pairs_forgotten(target: &Target) -> Result<()> {
+    Mutant { file: "verify/bytes.h", from: "            update(pair);\n", to: "", trials: BYTES }.check(target)
 }
 
 fn nan_left_in_sums_of_bytes(target: &Target) -> Result<()> {
