@@ -1,4 +1,4 @@
-// Pass A of two formats of up to 8 bits, without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: each has a code in shared memory once
+// Pass A of large tensors of two formats of 8 bits that have a zero (`BYTE`), without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: each has a code in shared memory once
 // it was examined, and is not examined again.
 #pragma once
 #include "verify/values.h"

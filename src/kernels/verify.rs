@@ -119,7 +119,7 @@ impl Launch {
         // Loaded whatever the size, so that a workspace that is prepared for a large comparison, or a small one, serves both.
         if let Some(name) = names::values_of_many(dtypes, first_pass) {
             let of_many = load(name)?;
-            if elements >= of_many.grid_for(u64::MAX) as u64 * u64::from(BLOCK) * MANY {
+            if elements >= u64::from(of_many.grid_for(u64::MAX)) * u64::from(BLOCK) * MANY {
                 values = of_many;
             }
         }

@@ -21,7 +21,7 @@ struct Instruction {
     address: u64,
     /// Whether it is counted: on AMD GPUs those of the vector unit, on NVIDIA's all.
     counted: bool,
-    /// In floats, or the counting of pairs.
+    /// In floats, the counting of pairs, or the shifts that find a pair's code (hip/verify/bytes.h).
     arithmetic: bool,
     load: Load,
     /// Where it may branch to.

@@ -57,8 +57,9 @@ impl Pair {
             32 => (4, 4),
             16 if self.double => (4, 4),
             8 if self.bytes => {
-                let all = 8 << u32::from(counts) << u32::from(nvidia);
-                (all, all)
+                // See the end of f32_8.hip.
+                let loaded = 8 << u32::from(counts) << u32::from(nvidia);
+                (loaded, loaded)
             }
             8 | 16 => (8, taken),
             _ => (32, 32),
