@@ -36,6 +36,7 @@ template <typename T> struct Search {
     T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: infinity once no rtol is enough
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
+    bool mismatched = false; // whether a tile had mismatches
     __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, absolute(below(p.workspace->values.maxima[ABSOLUTE])), passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
@@ -231,7 +232,9 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         search.refresh(s, rule);
         if (lane_of() || tile >= pairs.tiles) return;
         p.mismatches[tile] = any;
-        if (any) atomicMax(&p.workspace->first_tile, ~tile);
+        // Later tiles of the subgroup are not the first.
+        if (any && !search.mismatched) atomicMax(&p.workspace->first_tile, ~tile);
+        search.mismatched |= any;
     };
     for_pairs<false, false>(pairs, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }

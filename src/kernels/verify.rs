@@ -44,27 +44,37 @@ pub(crate) struct Question<'a> {
 
 /// The kernels of both passes and how they are launched: at once, or, where tensors are packed, for a range of elements after the other.
 struct Launch {
-    values: Loaded<VerifyParams>,
-    explain: Loaded<VerifyParams>,
-    grid: u32,
-    explain_grid: u32,
+    values: Pass,
+    explain: Pass,
     elements: u64,
-    tiles: usize,
-    /// A subgroup takes `1 << run_log` tiles in a row.
-    run_log: u32,
-    /// Elements of a run.
-    run: u64,
+    /// Elements of a tile.
+    tile: u64,
     /// How result and reference are packed, if they are.
     packings: [Option<Packing>; 2],
-    /// Elements of a range; whole runs, for whole blocks.
+    /// Elements of a range; whole runs of the first pass, for whole blocks.
     range: u64,
 }
 
-/// A pass over both tensors.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Pass {
-    Values,
-    Explain,
+/// A pass over both tensors. More blocks of one kernel than of the other may fit the device: so each has its own grid and its own runs.
+struct Pass {
+    kernel: Loaded<VerifyParams>,
+    grid: u32,
+    /// A subgroup takes `1 << run_log` tiles in a row.
+    run_log: u32,
+}
+
+impl Pass {
+    /// The first pass, for launches of so many tiles: in long runs, which leave few sums to join.
+    fn values(kernel: Loaded<VerifyParams>, tiles: u64) -> Pass {
+        let subgroups = kernel.grid_for(u64::MAX) * BLOCK / TILE_LANES;
+        let run_log = run_log(tiles as usize, subgroups as usize);
+        Pass { grid: kernel.grid_for(tiles.div_ceil(1 << run_log) * SUBGROUP), kernel, run_log }
+    }
+
+    /// The second pass, tile by tile: which subgroup takes which makes no difference, and so none is idle for long.
+    fn explain(kernel: Loaded<VerifyParams>, tiles: u64) -> Pass {
+        Pass { grid: kernel.grid_for(tiles * SUBGROUP), kernel, run_log: 0 }
+    }
 }
 
 /// One launch of a pass: kernel, grid, parameters.
@@ -98,10 +108,11 @@ impl Launch {
         let packings = [Packing::of(gpu, question.result)?, Packing::of(gpu, question.reference)?];
         let mut launch = Launch::in_place(gpu, question)?;
         if let Some(most) = packings.iter().flatten().map(Packing::most).min() {
-            let tile = tile([question.result.dtype(), question.reference.dtype()]);
-            launch.lay_out(most.min(launch.elements), tile as u64);
+            let tiles = most.min(launch.elements).div_ceil(launch.tile);
+            launch.values = Pass::values(launch.values.kernel, tiles);
+            launch.explain = Pass::explain(launch.explain.kernel, tiles);
             // Blocks take as many runs as they have subgroups; those of two launches must not share one.
-            let block = launch.run * (u64::from(BLOCK) / SUBGROUP);
+            let block = (launch.tile << launch.values.run_log) * (u64::from(BLOCK) / SUBGROUP);
             launch.range = (most / block).max(1) * block;
         }
         launch.packings = packings;
@@ -123,30 +134,16 @@ impl Launch {
                 values = of_many;
             }
         }
-        let mut launch = Launch {
-            values,
-            explain: load(names::explanation(dtypes))?,
-            grid: 0,
-            explain_grid: 0,
+        let tiles = elements.div_ceil(tile);
+        let explain = load(names::explanation(dtypes))?;
+        Ok(Launch {
+            values: Pass::values(values, tiles),
+            explain: Pass::explain(explain, tiles),
             elements,
-            tiles: elements.div_ceil(tile) as usize,
-            run_log: 0,
-            run: 0,
+            tile,
             packings: [None, None],
             range: elements,
-        };
-        launch.lay_out(elements, tile);
-        Ok(launch)
-    }
-
-    /// For launches of so many elements.
-    fn lay_out(&mut self, elements: u64, tile: u64) {
-        let tiles = elements.div_ceil(tile);
-        self.run_log = run_log(tiles as usize, (self.values.grid_for(u64::MAX) * BLOCK / TILE_LANES) as usize);
-        self.run = tile << self.run_log;
-        let threads = tiles.div_ceil(1 << self.run_log) * SUBGROUP;
-        self.grid = self.values.grid_for(threads);
-        self.explain_grid = self.explain.grid_for(threads);
+        })
     }
 
     /// Bytes of the packed ranges of both tensors.
@@ -154,21 +151,25 @@ impl Launch {
         self.packings.each_ref().map(|p| p.as_ref().map_or(0, |p| p.bytes(self.range.min(self.elements))))
     }
 
-    /// The launches of a pass in their order, given the parameters of one that takes all elements where they lie; `to`: as many bytes as
+    /// The launches of the first pass in their order, given the parameters of one that takes all elements where they lie; `to`: as many bytes as
     /// [`packed_bytes`](Self::packed_bytes) says.
-    fn steps(&self, pass: Pass, params: VerifyParams, to: [*mut u8; 2]) -> impl Iterator<Item = Step<'_>> {
-        let (kernel, grid) = match pass {
-            Pass::Values => (&self.values, self.grid),
-            Pass::Explain => (&self.explain, self.explain_grid),
-        };
-        let packs = self.packings.iter().any(Option::is_some);
-        // What the second pass has found lies anywhere: it is read where it lies, by a block that takes no run.
-        let reads = packs && pass == Pass::Explain;
-        let last = VerifyParams { first_run: self.elements.div_ceil(self.run), ..params };
+    fn values_steps(&self, params: VerifyParams, to: [*mut u8; 2]) -> impl Iterator<Item = Step<'_>> {
+        self.steps(&self.values, params, to, false)
+    }
+
+    /// The same of the second. What it has found lies anywhere: where tensors are packed, it is read where it lies, by a block that takes no run.
+    fn explain_steps(&self, params: VerifyParams, to: [*mut u8; 2]) -> impl Iterator<Item = Step<'_>> {
+        self.steps(&self.explain, params, to, self.packings.iter().any(Option::is_some))
+    }
+
+    /// Launches for a range after the other; `reads`: and one that takes no elements.
+    fn steps<'a>(&'a self, pass: &'a Pass, params: VerifyParams, to: [*mut u8; 2], reads: bool) -> impl Iterator<Item = Step<'a>> {
+        let run = self.tile << pass.run_log;
+        let last = VerifyParams { first_run: self.elements.div_ceil(run), ..params };
         let of_range = move |first: u64| {
             let range = first..(first + self.range).min(self.elements);
             let more = u32::from(reads || range.end < self.elements);
-            let mut part = VerifyParams { n: range.end, first_run: first / self.run, more, ..params };
+            let mut part = VerifyParams { n: range.end, first_run: first / run, more, ..params };
             let mut steps = Vec::with_capacity(3);
             for ((packing, operand), to) in self.packings.iter().zip([&mut part.a, &mut part.r]).zip(to) {
                 let Some(packing) = packing else { continue };
@@ -176,18 +177,18 @@ impl Launch {
                 steps.push(Step::Pack(kernel, grid, Box::new(pack)));
                 *operand = packing.packed(&range, to);
             }
-            steps.push(Step::Compare(kernel, grid, Box::new(part)));
+            steps.push(Step::Compare(&pass.kernel, pass.grid, Box::new(part)));
             steps
         };
         let ranges = (0..self.elements).step_by(self.range as usize).flat_map(of_range);
-        ranges.chain(reads.then(|| Step::Compare(kernel, 1, Box::new(last))))
+        ranges.chain(reads.then(|| Step::Compare(&pass.kernel, 1, Box::new(last))))
     }
 
     /// Bytes of partials, mismatches and farthest.
     fn needs(&self) -> [usize; 3] {
         // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one.
-        let most = self.explain.grid_for(u64::MAX) as usize;
-        [self.tiles * SUMS as usize * size_of::<f64>(), self.tiles * size_of::<u32>(), most * size_of::<VerifyFarthest>()]
+        let (tiles, most) = (self.elements.div_ceil(self.tile) as usize, self.explain.kernel.grid_for(u64::MAX) as usize);
+        [tiles * SUMS as usize * size_of::<f64>(), tiles * size_of::<u32>(), most * size_of::<VerifyFarthest>()]
     }
 }
 
@@ -196,8 +197,8 @@ fn tile(dtypes: [DType; 2]) -> usize {
     (TILE_ROWS * TILE_LANES) as usize * (128 / dtypes[0].bits().min(dtypes[1].bits()))
 }
 
-/// How many tiles a subgroup takes in a row, as a power of two: as many as leave no more than a tenth of the subgroups idle. Long runs
-/// leave few sums to join at the end; which it is changes no result.
+/// How many tiles a subgroup takes in a row in the first pass, as a power of two: as many as leave no more than a tenth of the subgroups idle.
+/// Which it is changes no result.
 fn run_log(tiles: usize, subgroups: usize) -> u32 {
     let idle = |log: &u32| {
         let runs = tiles.div_ceil(1 << log);
@@ -271,11 +272,11 @@ impl<'a> Batch<'a> {
             for (launch, question) in launches {
                 let mut workspace = gpu.workspaces().take().map_or_else(|| Workspace::new(gpu), Ok)?;
                 workspace.reserve(gpu, &launch)?;
-                let params = workspace.params(&question, &launch)?;
+                let params = workspace.params(&question, &launch.values)?;
                 workspace.mark_unwritten();
                 // Kept before the launch: whatever fails later, `blocking_until` waits before the memory can go.
                 batch.comparisons.push((question, workspace));
-                for step in launch.steps(Pass::Values, params, batch.ranges.addresses()) {
+                for step in launch.values_steps(params, batch.ranges.addresses()) {
                     // SAFETY: the tensors are borrowed for longer than `blocking_until` takes, which waits; workspace and ranges are large enough for
                     // this launch, no other uses the workspace, and those that use the ranges come before or after on this stream.
                     let (launched, here) = queue.enqueue_last(|| unsafe { step.launch(queue) });
@@ -299,8 +300,8 @@ impl<'a> Batch<'a> {
             let mut last = None;
             for ((question, workspace), _) in batch.comparisons.iter_mut().zip(wanted).filter(|(_, wanted)| **wanted) {
                 let launch = Launch::packing(gpu, question)?;
-                let params = VerifyParams { explain: VerifyExplain::EXPLAIN_ALWAYS, ..workspace.params(question, &launch)? };
-                for step in launch.steps(Pass::Explain, params, batch.ranges.addresses()) {
+                let params = VerifyParams { explain: VerifyExplain::EXPLAIN_ALWAYS, ..workspace.params(question, &launch.explain)? };
+                for step in launch.explain_steps(params, batch.ranges.addresses()) {
                     // SAFETY: `values` was promised a valid question, whose tensors are borrowed for longer than `blocking_until` takes, which waits;
                     // workspace and ranges are large enough for both passes since then, no other launch uses the workspace, and those that use the
                     // ranges come before or after on this stream.

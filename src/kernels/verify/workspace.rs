@@ -1,6 +1,6 @@
 //! The memory that the kernels of one comparison work in, and the result that they write for the host.
 
-use super::{Launch, Question, operand};
+use super::{Launch, Pass, Question, operand};
 use crate::device::hip::{HipAlloc, HipDevice, HipStream, PinnedAlloc};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -54,15 +54,15 @@ impl Workspace {
         sizes.iter().zip(launch.needs()).all(|(size, need)| *size >= need)
     }
 
-    /// What the kernels of a launch take.
-    pub(super) fn params(&self, question: &Question<'_>, launch: &Launch) -> Result<VerifyParams> {
+    /// What the kernel of a pass takes.
+    pub(super) fn params(&self, question: &Question<'_>, pass: &Pass) -> Result<VerifyParams> {
         Ok(VerifyParams {
             a: operand(question.result)?,
             r: operand(question.reference)?,
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),
-            run_log: launch.run_log,
-            blocks: launch.explain_grid,
+            run_log: pass.run_log,
+            blocks: pass.grid,
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),
@@ -84,16 +84,17 @@ impl Workspace {
             let limit = "more than the plan has reserved memory for".to_owned();
             return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
         }
-        let params = self.params(question, &launch)?;
+        let values = self.params(question, &launch.values)?;
         stream.device().wait_for_allocations(stream)?;
         self.mark_unwritten();
         // SAFETY: the workspace has what this launch needs; tensors and question are the caller's promise.
-        unsafe { launch.values.launch(stream, launch.grid, &params) }?;
-        if params.explain == VerifyExplain::EXPLAIN_NEVER {
+        unsafe { launch.values.kernel.launch(stream, launch.values.grid, &values) }?;
+        if values.explain == VerifyExplain::EXPLAIN_NEVER {
             return Ok(());
         }
+        let explain = self.params(question, &launch.explain)?;
         // SAFETY: as for the first pass, which comes before on the stream; the second asks its values whether it is wanted.
-        unsafe { launch.explain.launch(stream, launch.explain_grid, &params) }
+        unsafe { launch.explain.kernel.launch(stream, launch.explain.grid, &explain) }
     }
 
     /// Reads what the last launch found, once the work is done; `None` if nothing ran since the last call. `explain` is the question's.
