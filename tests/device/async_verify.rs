@@ -57,7 +57,7 @@ fn reports_are_those_of_the_blocking_comparison(target: &Target) -> Result<()> {
     for ((a, r), options) in cases {
         // The host's loops take as long here: without optimizations.
         let long = if target.device.kind() == DeviceKind::Host { 4_001 } else { target.size(4_001, 100_001) };
-        for n in [1, 1000, long] {
+        for n in [1, 1000, long].into_iter().filter(|n| *n != 1000 || !target.is_standin()) {
             one_pair(&target.device, options, [a, r], n).with_context(|| format!("{a} against {r}, {n} elements, {options:?}"))?;
         }
     }
