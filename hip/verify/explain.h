@@ -24,6 +24,7 @@ struct ExplainShared {
     u64 passing[2]; // patterns of f64
     u64 ulps;
     u64 first[MAXIMA]; // inverted
+    u64 first_tile;    // with mismatches, inverted
     VerifyFarthest farthest[8];
     u64 worst[MAXIMA + 1]; // indices
     u32 last;
@@ -36,7 +37,6 @@ template <typename T> struct Search {
     T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: infinity once no rtol is enough
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
-    bool mismatched = false; // whether a tile had mismatches
     __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, absolute(below(p.workspace->values.maxima[ABSOLUTE])), passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
@@ -232,9 +232,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         search.refresh(s, rule);
         if (lane_of() || tile >= pairs.tiles) return;
         p.mismatches[tile] = any;
-        // Later tiles of the subgroup are not the first.
-        if (any && !search.mismatched) atomicMax(&p.workspace->first_tile, ~tile);
-        search.mismatched |= any;
+        if (any) atomicMax(&s.first_tile, ~tile);
     };
     for_pairs<false, false>(pairs, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
@@ -320,6 +318,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     __syncthreads();
     if (threadIdx.x < MAXIMA && s.first[threadIdx.x]) atomicMax(&p.workspace->first[threadIdx.x], s.first[threadIdx.x]);
     if (threadIdx.x == 0) {
+        if (s.first_tile) atomicMax(&p.workspace->first_tile, s.first_tile);
         VerifyFarthest most = {0, 0};
         if (p.first_run) most = p.farthest[blockIdx.x];
         for (u32 g = 0; g < groups; g++)
