@@ -24,9 +24,9 @@ struct ExplainShared {
     u64 passing[2]; // patterns of f64
     u64 ulps;
     u64 first[MAXIMA]; // inverted
-    u64 first_tile;    // with mismatches, inverted
-    VerifyFarthest farthest[8];
+    alignas(16) VerifyFarthest farthest[8];
     u64 worst[MAXIMA + 1]; // indices
+    u64 first_tile; // with mismatches, inverted
     u32 last;
 };
 
