@@ -24,7 +24,7 @@ struct ExplainShared {
     u64 passing[2]; // patterns of f64
     u64 ulps;
     u64 first[MAXIMA]; // inverted
-    alignas(16) VerifyFarthest farthest[8];
+    alignas(16) VerifyFarthest farthest[8]; // a compiler may write both numbers of one together
     u64 worst[MAXIMA + 1]; // indices
     u64 first_tile; // with mismatches, inverted
     u32 last;
