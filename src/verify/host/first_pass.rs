@@ -4,7 +4,7 @@ use super::bins::Bins;
 use super::filter::Filter;
 use super::measure::{Add, AddWidely, Classified, Classify, Nonfinite, Quotients, RUN, TileSums};
 use super::number::Number;
-use super::side::{BLOCK, Order, Side};
+use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
 use crate::simd::InstructionSet;
 use crate::verify::histogram::BINS;
@@ -30,8 +30,8 @@ pub(super) struct Floats<'a, T> {
     reference: Side<'a, T>,
     set: InstructionSet,
     rule: Rule<T>,
-    order: Order,
-    accumulators: usize,
+    /// V of the sums.
+    vector: usize,
     /// The maximum of the epsilon difference is d / 2^e here.
     values: Values,
     filter: Filter<T>,
@@ -48,16 +48,14 @@ pub(super) fn rule<T: Number>(result: &TensorRef<'_>, request: &Request) -> Rule
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request, set: InstructionSet) -> Floats<'a, T> {
         let vector = sums::vector_width(result.dtype(), reference.dtype());
-        let order = if request.all { Order::of_sums(vector) } else { Order::LOGICAL };
         let rule = rule(result, request);
         let values = Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY };
         Floats {
-            result: Side::new(result, order, set),
-            reference: Side::new(reference, order, set),
+            result: Side::new(result),
+            reference: Side::new(reference),
             set,
             rule,
-            order,
-            accumulators: ACCUMULATORS.min(vector),
+            vector,
             filter: Filter::new(&rule, &values.maxima),
             values,
             careful: 0,
@@ -126,9 +124,9 @@ impl<'a, T: Number> Floats<'a, T> {
             let (a, r) = (self.result.block(at, count), self.reference.block(at, count));
             let (rule, filter, d, m) = (self.rule, self.filter, &mut *self.d, &mut *self.m);
             self.set.run(Classify::<T, true, false> { result: a, reference: r, rule, filter, d, m });
-            self.set.run(AddWidely { to: &mut acc, d, m, order: self.order });
+            self.set.run(AddWidely { to: &mut acc, d, m, vector: self.vector });
         }
-        self.set.run(TileSums { of: &acc, accumulators: self.accumulators }).unwrap_or_default()
+        self.set.run(TileSums { of: &acc, accumulators: ACCUMULATORS.min(self.vector) }).unwrap_or_default()
     }
 }
 
@@ -138,13 +136,13 @@ impl<T: Number> Worker for Floats<'_, T> {
         for at in (start..start + count).step_by(BLOCK) {
             self.block(at, BLOCK.min(start + count - at));
             if self.rule.all {
-                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, order: self.order, accumulators: self.accumulators });
+                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, vector: self.vector });
             }
         }
         if !self.rule.all {
             return [0.0; SUMS];
         }
-        self.set.run(TileSums { of: &acc, accumulators: self.accumulators }).unwrap_or_else(|| self.wide_sums(start, count))
+        self.set.run(TileSums { of: &acc, accumulators: ACCUMULATORS.min(self.vector) }).unwrap_or_else(|| self.wide_sums(start, count))
     }
 
     fn values(&self) -> Values {

@@ -2,7 +2,7 @@
 
 use super::measure::{Nonfinite, RUN};
 use super::number::Number;
-use super::side::{BLOCK, Order, Side};
+use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
 use crate::parallel;
 use crate::simd::{InstructionSet, Task};
@@ -21,7 +21,7 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
     let n = tensor.elements();
     let task = |t: usize| {
         let set = InstructionSet::best();
-        let mut side = Side::<T>::new(tensor, Order::LOGICAL, set);
+        let mut side = Side::<T>::new(tensor);
         let end = n.min((t + 1) * TASK);
         let mut found = MaxAbs::default();
         for start in (t * TASK..end).step_by(BLOCK) {

@@ -2,10 +2,10 @@
 
 use super::filter::{Filter, Signs};
 use super::number::Number;
-use super::side::{BLOCK, Order};
+use super::side::BLOCK;
 use crate::simd::Task;
 use crate::verify::rule::Rule;
-use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LINE, Sums};
+use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, LINE, Sums};
 use crate::verify::values::Maxima;
 
 /// Counts and largest magnitudes of a block, and whether a quotient may exceed its maximum. Without `FINITE` pairs that are not finite
@@ -113,9 +113,8 @@ pub(super) struct Add<'a, T> {
     pub to: &'a mut Accumulators<T>,
     pub d: &'a [T; BLOCK],
     pub m: &'a [T; BLOCK],
-    pub order: Order,
-    /// Of a lane.
-    pub accumulators: usize,
+    /// V, the elements of a lane in a row of the tile.
+    pub vector: usize,
 }
 
 impl<T: Number> Task for Add<'_, T> {
@@ -123,13 +122,8 @@ impl<T: Number> Task for Add<'_, T> {
     #[inline(always)]
     fn run(self) {
         let [sum_d, squares_d, sum_m, squares_m] = self.to;
-        if self.accumulators == ACCUMULATORS {
-            add::<T, T, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d, self.order);
-            add::<T, T, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m, self.order);
-        } else {
-            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_d, squares_d, self.d, self.order);
-            add::<T, T, { LINE / 2 }, { 2 * BLOCK / LINE }>(sum_m, squares_m, self.m, self.order);
-        }
+        add_rows(self.vector, sum_d, squares_d, self.d);
+        add_rows(self.vector, sum_m, squares_m, self.m);
     }
 }
 
@@ -138,7 +132,7 @@ pub(super) struct AddWidely<'a, T> {
     pub to: &'a mut Accumulators<f64>,
     pub d: &'a [T; BLOCK],
     pub m: &'a [T; BLOCK],
-    pub order: Order,
+    pub vector: usize,
 }
 
 impl<T: Number> Task for AddWidely<'_, T> {
@@ -146,8 +140,8 @@ impl<T: Number> Task for AddWidely<'_, T> {
     #[inline(always)]
     fn run(self) {
         let [sum_d, squares_d, sum_m, squares_m] = self.to;
-        add::<T, f64, LINE, { BLOCK / LINE }>(sum_d, squares_d, self.d, self.order);
-        add::<T, f64, LINE, { BLOCK / LINE }>(sum_m, squares_m, self.m, self.order);
+        add_rows(self.vector, sum_d, squares_d, self.d);
+        add_rows(self.vector, sum_m, squares_m, self.m);
     }
 }
 
@@ -190,23 +184,42 @@ impl<T: Number> Task for Nonfinite<'_, T> {
     }
 }
 
-/// Step 1 of the sums: each accumulator takes its number of each line, one after the other.
+/// Step 1 of the sums: each accumulator takes its numbers, one after the other, of lanes of `vector` elements a row.
 #[inline(always)]
-fn add<T: Number, W: Number, const WIDTH: usize, const LINES: usize>(
-    sums: &mut [W; LINE],
-    squares: &mut [W; LINE],
-    x: &[T; BLOCK],
-    order: Order,
-) {
-    let lines: [&[T; WIDTH]; LINES] = std::array::from_fn(|n| &x.as_chunks().0[order.line(n, LINES)]);
-    for i in 0..WIDTH {
-        let (mut s, mut q) = (sums[i], squares[i]);
-        for line in lines {
-            // Exact: W is T, or f64.
-            let x = W::from_f64(line[i].wide());
-            s = s.plus(x);
-            q = x.fused(x, q);
+fn add_rows<T: Number, W: Number>(vector: usize, sums: &mut [W; LINE], squares: &mut [W; LINE], x: &[T; BLOCK]) {
+    match vector {
+        2 => add::<T, W, 2, 1>(sums, squares, x),
+        4 => add::<T, W, ACCUMULATORS, 1>(sums, squares, x),
+        8 => add::<T, W, ACCUMULATORS, 2>(sums, squares, x),
+        16 => add::<T, W, ACCUMULATORS, 4>(sums, squares, x),
+        _ => add::<T, W, ACCUMULATORS, 8>(sums, squares, x),
+    }
+}
+
+/// Lanes whose accumulators are in vectors together: of f32, a vector of AVX-512.
+const TOGETHER: usize = 4;
+
+/// L accumulators a lane, which take `TURNS` numbers each in a row.
+#[inline(always)]
+fn add<T: Number, W: Number, const L: usize, const TURNS: usize>(sums: &mut [W; LINE], squares: &mut [W; LINE], x: &[T; BLOCK]) {
+    let (sums, squares, x) = (sums.as_chunks_mut::<L>().0, squares.as_chunks_mut::<L>().0, x.as_chunks::<L>().0);
+    for lane in (0..LANES).step_by(TOGETHER) {
+        let mut s: [[W; L]; TOGETHER] = std::array::from_fn(|k| sums[lane + k]);
+        let mut q: [[W; L]; TOGETHER] = std::array::from_fn(|k| squares[lane + k]);
+        for row in 0..BLOCK / (LANES * L * TURNS) {
+            for turn in 0..TURNS {
+                let numbers: [[T; L]; TOGETHER] = std::array::from_fn(|k| x[(row * LANES + lane + k) * TURNS + turn]);
+                for k in 0..TOGETHER {
+                    for j in 0..L {
+                        // Exact: W is T, or f64.
+                        let x = W::from_f64(numbers[k][j].wide());
+                        s[k][j] = s[k][j].plus(x);
+                        q[k][j] = x.fused(x, q[k][j]);
+                    }
+                }
+            }
         }
-        (sums[i], squares[i]) = (s, q);
+        sums[lane..lane + TOGETHER].copy_from_slice(&s);
+        squares[lane..lane + TOGETHER].copy_from_slice(&q);
     }
 }

@@ -11,7 +11,7 @@ use super::filter::floor;
 use super::first_pass::rule;
 use super::integers::Pairs;
 use super::number::{Number, ordinals};
-use super::side::{BLOCK, Order, Side};
+use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
 use crate::simd::{InstructionSet, Task};
@@ -48,7 +48,7 @@ pub(super) struct Floats<'a, T> {
 
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(tensors: [TensorRef<'a>; 2], request: &Request, values: &Values, set: InstructionSet) -> Floats<'a, T> {
-        let [result, reference] = tensors.each_ref().map(|t| Side::new(t, Order::LOGICAL, set));
+        let [result, reference] = tensors.each_ref().map(|t| Side::new(t));
         let rule = rule(&tensors[0], request);
         let ordinals = [Box::new([0; BLOCK]), Box::new([0; BLOCK])];
         Floats { tensors, result, reference, set, rule, maxima: values.maxima, explanation: Explanation::EMPTY, ordinals }
