@@ -107,14 +107,15 @@ impl InstructionSet {
     }
 }
 
-/// Asks for memory that is read soon, so that it is on its way meanwhile. Processors do so on their own while addresses ascend, but only up to the end of a page.
+/// Asks for memory that is read before long, so that it is on its way meanwhile. Into L2: what asks for L1 waits where more is on its way than the few lines that
+/// L1 keeps track of (on Zen 4 half of the time of comparisons of 16 bits).
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: SSE is part of x86-64, and a prefetch reads nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = bytes;

@@ -5,8 +5,8 @@ use crate::dtype::DType;
 use crate::simd::prefetch;
 use std::ops::Range;
 
-/// Bytes of a cache line.
-const LINE: usize = 64;
+/// Bytes that rows of a panel share in one column: two cache lines, since a column is in a page of its own, whose address takes as long to find as the second line.
+const LINE: usize = 128;
 /// A panel has at most so many bytes, and is made for reads of so many elements: for fewer it is too much work.
 const PANEL: usize = 4 << 20;
 const LEAST: usize = 256;
@@ -49,12 +49,8 @@ impl<'a> Reader<'a> {
 
     /// The bytes of `count` elements from logical element `start`; both inside the tensor. Packed elements start at a low nibble.
     pub(crate) fn read(&mut self, start: usize, count: usize) -> &[u8] {
-        let bits = self.dtype.bits();
-        if let [(_, 1)] = self.dims[..] {
-            let first = self.offset + start;
-            if bits >= 8 || first.is_multiple_of(2) {
-                return &self.bytes[first * bits / 8..((first + count) * bits).div_ceil(8)];
-            }
+        if let Some(first) = self.in_place(start, count) {
+            return &self.bytes[self.byte_range(first, count)];
         }
         match self.rows_of_a_panel() {
             Some(together) if count >= LEAST => self.read_panels(start, count, together),
@@ -62,11 +58,42 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Asks for the memory of `count` elements from `start`, or of those that there are, if they are dense.
+    /// Asks for the memory of `count` elements from `start`, or of those that there are, where they lie side by side.
     pub(crate) fn prefetch(&self, start: usize, count: usize) {
-        let [(elements, 1)] = self.dims[..] else { return };
-        let byte = |element: usize| (self.offset + element.min(elements)) * self.dtype.bits() / 8;
-        prefetch(&self.bytes[byte(start)..byte(start + count)]);
+        if let Some((_, 1)) = self.dims.last() {
+            let elements: usize = self.dims.iter().map(|(extent, _)| extent).product();
+            for (at, run) in self.runs(start, count.min(elements.saturating_sub(start))) {
+                prefetch(&self.bytes[self.byte_range(at as usize, run)]);
+            }
+        }
+    }
+
+    /// Where the first of `count` elements from `start` lies, if the others follow it.
+    fn in_place(&self, start: usize, count: usize) -> Option<usize> {
+        let Some((_, 1)) = self.dims.last() else { return None };
+        let (at, run) = self.runs(start, count).next()?;
+        let whole_bytes = (at as usize * self.dtype.bits()).is_multiple_of(8);
+        (run == count && whole_bytes).then_some(at as usize)
+    }
+
+    /// The runs along the innermost dimension in `count` elements from `start`: where each begins, and how many elements it has.
+    fn runs(&self, start: usize, count: usize) -> impl Iterator<Item = (isize, usize)> {
+        let (inner, stride) = self.dims.last().copied().unwrap_or((1, 1));
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            if done == count {
+                return None;
+            }
+            let (row, column) = ((start + done) / inner, (start + done) % inner);
+            let run = (inner - column).min(count - done);
+            done += run;
+            Some((self.row_start(row) + column as isize * stride, run))
+        })
+    }
+
+    fn byte_range(&self, first: usize, count: usize) -> Range<usize> {
+        let bits = self.dtype.bits();
+        first * bits / 8..((first + count) * bits).div_ceil(8)
     }
 
     /// How many rows share cache lines, and fit a panel; none where only one does.
@@ -126,31 +153,28 @@ impl<'a> Reader<'a> {
     }
 
     fn gather(&mut self, start: usize, count: usize) -> &[u8] {
-        let unit = self.dtype.unit_bytes();
-        self.scratch.resize((count * self.dtype.bits()).div_ceil(8), 0);
-        let Some(&(inner, stride)) = self.dims.last() else { return &[] };
+        let (unit, bits) = (self.dtype.unit_bytes(), self.dtype.bits());
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize((count * bits).div_ceil(8), 0);
+        let stride = self.dims.last().map_or(1, |&(_, stride)| stride);
         let mut done = 0;
-        while done < count {
-            // One run along the innermost dimension.
-            let (row, column) = ((start + done) / inner, (start + done) % inner);
-            let at = self.row_start(row) + column as isize * stride;
-            let run = (inner - column).min(count - done);
-            if self.dtype.bits() < 8 {
+        for (at, run) in self.runs(start, count) {
+            if bits < 8 {
                 for k in 0..run {
-                    let bits = self.dtype.load_bits(self.bytes, (at + k as isize * stride) as usize);
-                    self.dtype.store_bits(&mut self.scratch, done + k, bits);
+                    let pattern = self.dtype.load_bits(self.bytes, (at + k as isize * stride) as usize);
+                    self.dtype.store_bits(&mut scratch, done + k, pattern);
                 }
             } else if stride == 1 {
-                let from = at as usize * unit;
-                self.scratch[done * unit..(done + run) * unit].copy_from_slice(&self.bytes[from..from + run * unit]);
+                scratch[done * unit..(done + run) * unit].copy_from_slice(&self.bytes[self.byte_range(at as usize, run)]);
             } else {
-                for (k, out) in self.scratch[done * unit..(done + run) * unit].chunks_exact_mut(unit).enumerate() {
+                for (k, out) in scratch[done * unit..(done + run) * unit].chunks_exact_mut(unit).enumerate() {
                     let from = (at + k as isize * stride) as usize * unit;
                     out.copy_from_slice(&self.bytes[from..from + unit]);
                 }
             }
             done += run;
         }
+        self.scratch = scratch;
         &self.scratch
     }
 }
@@ -167,16 +191,29 @@ struct Strided<'a> {
 impl Strided<'_> {
     /// Puts the rows one after the other. Elements have `UNIT` bytes.
     fn copy<const UNIT: usize>(&self, to: &mut [u8]) {
-        // As many columns at a time as fill a cache line of a row.
-        let columns = LINE / UNIT;
-        for first in (0..self.inner).step_by(columns) {
-            let width = columns.min(self.inner - first);
+        let rows = to.len() / (self.inner * UNIT);
+        // What the rows have in one column lies in so many bytes from the lowest, no more than LINE.
+        let last = (rows - 1) as isize * self.step;
+        let lowest = self.at + last.min(0);
+        let span = (last.unsigned_abs() + 1) * UNIT;
+        let column = |k: usize| {
+            let from = (lowest + k as isize * self.stride) as usize * UNIT;
+            &self.from[from..from + span]
+        };
+        // As many columns at a time as are LINE bytes of a row. They are copied first: columns a power of two apart are in few sets of the L1 cache.
+        let mut columns = [[0; LINE]; LINE];
+        let together = LINE / UNIT;
+        for first in (0..self.inner).step_by(together) {
+            let end = self.inner.min(first + together);
+            (end..self.inner.min(end + together)).for_each(|k| prefetch(column(k)));
+            for (k, copy) in (first..end).zip(&mut columns) {
+                copy[..span].copy_from_slice(column(k));
+            }
             for (row, to) in to.chunks_exact_mut(self.inner * UNIT).enumerate() {
-                let at = self.at + row as isize * self.step + first as isize * self.stride;
-                let to = to[first * UNIT..(first + width) * UNIT].as_chunks_mut::<UNIT>().0;
-                for (k, to) in to.iter_mut().enumerate() {
-                    let from = (at + k as isize * self.stride) as usize * UNIT;
-                    to.copy_from_slice(&self.from[from..from + UNIT]);
+                let at = (self.at + row as isize * self.step - lowest) as usize * UNIT;
+                let to = to[first * UNIT..end * UNIT].as_chunks_mut::<UNIT>().0;
+                for (to, column) in to.iter_mut().zip(&columns) {
+                    to.copy_from_slice(&column[at..at + UNIT]);
                 }
             }
         }

@@ -9,6 +9,9 @@ use crate::dtype::DType;
 /// everything made of them stays in the L1 cache.
 pub(super) const BLOCK: usize = 1024;
 
+/// How far ahead memory is asked for: while one block is measured the next is on its way.
+const AHEAD: usize = 2 * BLOCK;
+
 /// The numbers of a block. Absent elements are +0, which changes no count but that of zeros, no maximum and no sum.
 #[repr(align(64))]
 pub(super) struct Block<T>(pub [T; BLOCK]);
@@ -26,9 +29,9 @@ impl<'a, T: Number> Side<'a, T> {
 
     /// The numbers of `count` elements from element `start`: in place where they are numbers already.
     pub(super) fn block(&mut self, start: usize, count: usize) -> &[T; BLOCK] {
-        // Memory that is not read where it lies is read in short bursts, with work in between that need not wait for the next.
+        // Memory that is not read where it lies is read in short bursts, of which processors foresee little.
         if self.dtype != T::DTYPE {
-            self.reader.prefetch(start + count, BLOCK);
+            self.reader.prefetch(start + AHEAD, BLOCK);
         }
         let bytes = self.reader.read(start, count);
         if self.dtype == T::DTYPE
