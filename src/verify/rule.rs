@@ -66,7 +66,14 @@ pub(crate) trait Real:
     Copy + Default + Send + Sync + PartialOrd + std::ops::Sub<Output = Self> + std::ops::Div<Output = Self>
 {
     /// The integer of the same width: bit patterns, and counters of vector loops.
-    type Bits: Copy + Default + Ord + From<bool> + Into<u64> + std::ops::AddAssign + std::ops::BitOrAssign;
+    type Bits: Copy
+        + Default
+        + Ord
+        + From<bool>
+        + Into<u64>
+        + std::ops::AddAssign
+        + std::ops::BitOrAssign
+        + std::ops::Shr<u32, Output = Self::Bits>;
     const ZERO: Self;
     const MAX: Self;
     /// The denominators that the study's relative difference ignores, inclusive.

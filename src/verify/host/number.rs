@@ -21,12 +21,18 @@ pub(super) trait Number: Real + bytemuck::Pod {
         [Self::Bits::default(), black_box(Self::Bits::from(true))]
     }
     fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
+    /// Ordinals of the formats whose numbers this type has.
+    type Ordinal: Copy + Default;
+    fn ordinal(magnitude: Self::Bits, negative: bool) -> Self::Ordinal;
+    /// The ordinal of a whole number in a format of integers.
+    fn whole(self) -> Self::Ordinal;
+    fn ulps(x: Self::Ordinal, y: Self::Ordinal) -> Self::Bits;
     /// Ordinals in `dtype` of numbers rounded to it; any for those that are not finite.
-    fn rounded_ordinals(dtype: DType, values: &[Self; BLOCK], out: &mut [i64; BLOCK]);
+    fn rounded_ordinals(dtype: DType, values: &[Self; BLOCK], out: &mut [Self::Ordinal; BLOCK]);
 }
 
 /// Ordinals in `dtype` of numbers, those of format `of`; any for those that are not finite. For i64 only what T holds of it.
-pub(super) fn ordinals<T: Number>(set: InstructionSet, dtype: DType, of: DType, values: &[T; BLOCK], out: &mut [i64; BLOCK]) {
+pub(super) fn ordinals<T: Number>(set: InstructionSet, dtype: DType, of: DType, values: &[T; BLOCK], out: &mut [T::Ordinal; BLOCK]) {
     let (format, own) = (dtype.float_format(), T::DTYPE.float_format());
     match (format, own) {
         _ if dtype != of => T::rounded_ordinals(dtype, values, out),
@@ -41,11 +47,11 @@ pub(super) fn ordinals<T: Number>(set: InstructionSet, dtype: DType, of: DType, 
 }
 
 /// Ordinals of numbers of a float format: times `scale` such a number has the pattern of its format, `shift` bits up.
-struct Scaled<'a, T> {
+struct Scaled<'a, T: Number> {
     values: &'a [T; BLOCK],
     scale: T,
     shift: u32,
-    out: &'a mut [i64; BLOCK],
+    out: &'a mut [T::Ordinal; BLOCK],
 }
 
 impl<T: Number> Task for Scaled<'_, T> {
@@ -53,24 +59,42 @@ impl<T: Number> Task for Scaled<'_, T> {
     #[inline(always)]
     fn run(self) {
         for (o, x) in self.out.iter_mut().zip(self.values) {
-            let magnitude = (Into::<u64>::into(x.times(self.scale).magnitude().bits()) >> self.shift) as i64;
-            *o = if *x < T::ZERO { -magnitude } else { magnitude };
+            *o = T::ordinal(x.times(self.scale).magnitude().bits() >> self.shift, *x < T::ZERO);
         }
     }
 }
 
 /// Ordinals of numbers of an integer format: their values.
-struct Whole<'a, T> {
+struct Whole<'a, T: Number> {
     values: &'a [T; BLOCK],
-    out: &'a mut [i64; BLOCK],
+    out: &'a mut [T::Ordinal; BLOCK],
 }
 
 impl<T: Number> Task for Whole<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        self.out.iter_mut().zip(self.values).for_each(|(o, x)| *o = x.wide() as i64);
+        self.out.iter_mut().zip(self.values).for_each(|(o, x)| *o = x.whole());
     }
+}
+
+macro_rules! ordinals {
+    ($ordinal:ty) => {
+        type Ordinal = $ordinal;
+        #[inline(always)]
+        fn ordinal(magnitude: Self::Bits, negative: bool) -> $ordinal {
+            let magnitude = magnitude as $ordinal;
+            if negative { -magnitude } else { magnitude }
+        }
+        #[inline(always)]
+        fn whole(self) -> $ordinal {
+            self as $ordinal
+        }
+        #[inline(always)]
+        fn ulps(x: $ordinal, y: $ordinal) -> Self::Bits {
+            x.abs_diff(y)
+        }
+    };
 }
 
 impl Number for f32 {
@@ -81,10 +105,9 @@ impl Number for f32 {
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         convert::decode_f32(dtype, bytes, out);
     }
-    fn rounded_ordinals(dtype: DType, values: &[f32; BLOCK], out: &mut [i64; BLOCK]) {
-        let mut short = [0; BLOCK];
-        convert::ordinals_from_f32(dtype, values, &mut short);
-        out.iter_mut().zip(short).for_each(|(o, x)| *o = i64::from(x));
+    ordinals! { i32 }
+    fn rounded_ordinals(dtype: DType, values: &[f32; BLOCK], out: &mut [i32; BLOCK]) {
+        convert::ordinals_from_f32(dtype, values, out);
     }
 }
 
@@ -96,26 +119,22 @@ impl Number for f64 {
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         convert::decode_f64(dtype, bytes, out);
     }
+    ordinals! { i64 }
     fn rounded_ordinals(dtype: DType, values: &[f64; BLOCK], out: &mut [i64; BLOCK]) {
         match (dtype, dtype.int_format()) {
-            (DType::F64, _) => out.iter_mut().zip(values).for_each(|(o, x)| *o = signed(x.to_bits())),
+            (DType::F64, _) => out.iter_mut().zip(values).for_each(|(o, x)| *o = f64::ordinal(x.magnitude().to_bits(), *x < 0.0)),
             (_, Some(int)) if !dtype.fits_f32() => {
                 // `as` saturates: 2^63 becomes the largest i64.
                 let (least, most) = (int.min() as f64, int.max() as f64);
                 out.iter_mut().zip(values).for_each(|(o, x)| *o = x.round_ties_even().clamp(least, most) as i64);
             }
             _ => {
-                let (mut bytes, mut rounded) = ([0; 4 * BLOCK], [0.0; BLOCK]);
+                let (mut bytes, mut rounded, mut ordinals) = ([0; 4 * BLOCK], [0.0; BLOCK], [0; BLOCK]);
                 convert::encode_from_f64(dtype, values, Rounding::NearestEven, Overflow::Saturate, &mut bytes);
                 convert::decode_f32(dtype, &bytes, &mut rounded);
-                f32::rounded_ordinals(dtype, &rounded, out);
+                f32::rounded_ordinals(dtype, &rounded, &mut ordinals);
+                out.iter_mut().zip(ordinals).for_each(|(o, x)| *o = i64::from(x));
             }
         }
     }
-}
-
-/// The ordinal of an f64's pattern.
-fn signed(bits: u64) -> i64 {
-    let magnitude = (bits & i64::MAX as u64) as i64;
-    if bits >> 63 == 1 { -magnitude } else { magnitude }
 }

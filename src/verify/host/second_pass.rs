@@ -35,7 +35,7 @@ pub(super) fn found(tensors: &[TensorRef<'_>; 2], index: usize) -> Found {
 }
 
 /// The worker of f32 and f64.
-pub(super) struct Floats<'a, T> {
+pub(super) struct Floats<'a, T: Number> {
     tensors: [TensorRef<'a>; 2],
     result: Side<'a, T>,
     reference: Side<'a, T>,
@@ -43,14 +43,14 @@ pub(super) struct Floats<'a, T> {
     rule: Rule<T>,
     maxima: Maxima,
     explanation: Explanation,
-    ordinals: [Box<[i64; BLOCK]>; 2],
+    ordinals: [Box<[T::Ordinal; BLOCK]>; 2],
 }
 
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(tensors: [TensorRef<'a>; 2], request: &Request, values: &Values, set: InstructionSet) -> Floats<'a, T> {
         let [result, reference] = tensors.each_ref().map(|t| Side::new(t));
         let rule = rule(&tensors[0], request);
-        let ordinals = [Box::new([0; BLOCK]), Box::new([0; BLOCK])];
+        let ordinals = std::array::from_fn(|_| Box::new([T::Ordinal::default(); BLOCK]));
         Floats { tensors, result, reference, set, rule, maxima: values.maxima, explanation: Explanation::EMPTY, ordinals }
     }
 
@@ -85,11 +85,17 @@ impl<'a, T: Number> Floats<'a, T> {
         ![DType::I64, DType::U64].contains(&self.tensors[0].dtype())
     }
 
+    /// The distance of the ordinals of element `i` of the block.
+    fn steps(&self, i: usize) -> f64 {
+        let ulps: u64 = T::ulps(self.ordinals[0][i], self.ordinals[1][i]).into();
+        ulps as f64
+    }
+
     fn ulps(&self, i: usize, found: &Found) -> f64 {
         let [da, dr] = self.tensors.each_ref().map(TensorRef::dtype);
         let [a, r] = found.bits;
         if self.exact_ordinals() {
-            return self.ordinals[0][i].abs_diff(self.ordinals[1][i]) as f64;
+            return self.steps(i);
         }
         let rounded = da.encode(dr.decode(r), Rounding::NearestEven, Overflow::Saturate);
         ulp_distance(da, a, rounded).unwrap_or(0) as f64
@@ -112,7 +118,7 @@ impl<'a, T: Number> Floats<'a, T> {
         for i in (0..count).filter(|&i| a[i] != r[i] && a[i].finite() && r[i].finite()) {
             let (d, m) = ((a[i] - r[i]).magnitude(), r[i].magnitude());
             let exceeds = all && search.exceeds(d, m);
-            let farther = all && (!exact || self.ordinals[0][i].abs_diff(self.ordinals[1][i]) as f64 > self.explanation.ulps);
+            let farther = all && (!exact || self.steps(i) > self.explanation.ulps);
             if exceeds || farther || d > search.absolute || all && search.may_have_a_maximum(d, m) {
                 self.observe(start + i, i, d, m, exceeds);
                 search = self.search();
@@ -132,7 +138,8 @@ impl<T: Number> Worker for Floats<'_, T> {
             let [of_a, of_r] = &mut self.ordinals;
             ordinals(self.set, da, da, a, of_a);
             ordinals(self.set, da, dr, r, of_r);
-            matters |= self.set.run(Farthest { result: a, reference: r, ordinals: [of_a, of_r] }) as f64 > self.explanation.ulps;
+            let farthest: u64 = self.set.run(Farthest { result: a, reference: r, ordinals: [of_a, of_r] }).into();
+            matters |= farthest as f64 > self.explanation.ulps;
         }
         if matters {
             self.scan(start, count);
@@ -216,21 +223,21 @@ impl<T: Number> Task for Matters<'_, T> {
 }
 
 /// The largest distance of ordinals in a block, over finite pairs.
-struct Farthest<'a, T> {
+struct Farthest<'a, T: Number> {
     result: &'a [T; BLOCK],
     reference: &'a [T; BLOCK],
-    ordinals: [&'a [i64; BLOCK]; 2],
+    ordinals: [&'a [T::Ordinal; BLOCK]; 2],
 }
 
 impl<T: Number> Task for Farthest<'_, T> {
-    type Output = u64;
+    type Output = T::Bits;
     #[inline(always)]
-    fn run(self) -> u64 {
+    fn run(self) -> T::Bits {
         let [x, y] = self.ordinals;
-        let mut farthest = 0;
+        let mut farthest = T::Bits::default();
         for (((a, r), x), y) in self.result.iter().zip(self.reference).zip(x).zip(y) {
             let finite = a.magnitude().bits().max(r.magnitude().bits()) < T::INFINITE;
-            farthest = farthest.max(if finite { x.abs_diff(*y) } else { 0 });
+            farthest = farthest.max(if finite { T::ulps(*x, *y) } else { T::Bits::default() });
         }
         farthest
     }
