@@ -10,9 +10,9 @@ VERIFY_VALUES(f32_8_32, Pairs<InF32, 8, 32, 8>)
 VERIFY_OTHERS(f32_8_32, 3, Pairs<InF32, SPARE, 32, 8>)
 
 // Faster, since nothing is special about their formats.
-VERIFY_VALUES(f32_byte_16, Pairs<InF32, BYTE, 16, 8>)
+VERIFY_VALUES(f32_byte_16, Pairs<InF32, BYTE, 16, 8, 8, ROWS_LOADED>)
 
 // Large tensors. AMD's GPUs, at 128 registers a thread, take fewer elements at a time.
-constexpr int ROWS_LOADED = LIKE_NVIDIA ? 2 : 1, LOADED = LIKE_NVIDIA ? 16 : 8;
+constexpr int LOADED = LIKE_NVIDIA ? 16 : 8;
 VERIFY_KERNEL(counts_f32_byte_byte, 3, (make_values_of_bytes<Pairs<InF32, ONE_COPY, ONE_COPY, 16, 16 * ROWS_LOADED, ROWS_LOADED>, false>))
 VERIFY_KERNEL(all_f32_byte_byte, 2, (make_values_of_bytes<Pairs<InF32, BYTE, BYTE, LOADED, LOADED, 1, true>, true>))

@@ -4,6 +4,9 @@
 #include "verify/explain.h"
 #include "verify/values.h"
 
+// Rows of a tile that counts load together, so that enough is on its way. AMD's GPUs hold twice as many threads of these kernels, and a row for each is as much.
+constexpr int ROWS_LOADED = LIKE_NVIDIA ? 2 : 1;
+
 #define VERIFY_KERNEL(name, blocks, body) \
     extern "C" __global__ void BOUNDS(256, blocks) VECTOR_REGISTERS(128) verify_##name(VerifyParams p) { body(PARAMETER(p)); }
 

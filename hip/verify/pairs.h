@@ -88,20 +88,20 @@ struct Rows {
     u64 until, address_a, address_r;
 };
 
-// N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, or all of several.
+// N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, one load after the other, or all of several.
 template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool FOR_SUMS = false> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E / LOADS, PARTS = LOADED / FROM_LOAD, ACCUMULATORS = width_of(A) == 64 && width_of(R) == 64 ? 2 : 4 };
-    static_assert((LOADS == 1 || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
+    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E < LOADED ? E : LOADED, PARTS = LOADED * LOADS / E, ACCUMULATORS = width_of(A) == 64 && width_of(R) == 64 ? 2 : 4 };
+    static_assert((LOADS == 1 || E == LOADED || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
     static constexpr bool SMALL_A = Decoder<A>::SMALL, SMALL_R = Decoder<R>::SMALL;
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time, or that differ in width, need more of.
     enum { AT_A_TIME = LIKE_NVIDIA || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
-    typedef Pairs<Arith, A, R, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA ? LOADS : 1, true> All;
+    typedef Pairs<Arith, A, R, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA && PARTS == 1 ? LOADS : 1, true> All;
     typedef Pairs<Arith, A, R, LOADED, AT_A_TIME> Explained;
     const Operand<A, LOADED> a;
     const Operand<R, LOADED> r;
@@ -193,14 +193,23 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 
     // Brings the next E to the front.
     __device__ void next_part(Words &w) const {
-        if constexpr (PARTS > 1) a.decoder.template skip<E>(w.a[0]), r.decoder.template skip<E>(w.r[0]);
+        if constexpr (PARTS == 1) return;
+        else if constexpr (LOADS == 1) a.decoder.template skip<E>(w.a[0]), r.decoder.template skip<E>(w.r[0]);
+        else
+#pragma unroll
+            for (int k = 0; k + 1 < LOADS; k++) {
+                for (u32 i = 0; i < sizeof(w.a[0]) / 4; i++) w.a[k][i] = w.a[k + 1][i];
+                for (u32 i = 0; i < sizeof(w.r[0]) / 4; i++) w.r[k][i] = w.r[k + 1][i];
+            }
     }
+    // How far the next E are from these.
+    __device__ u32 part_step() const { return LOADS == 1 ? E : walk.row; }
 
     // The E pairs at `index`, the first of the words, and their differences, by which `largest` is updated. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
     // elements from n on. All lanes of a wavefront.
     template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], T &largest, OnNonfinite on_nonfinite) const {
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) {
+        for (int k = 0; k < E / FROM_LOAD; k++) {
             N of_a[FROM_LOAD], of_r[FROM_LOAD];
             a.decoder.template decode<FROM_LOAD>(w.a[k], of_a);
             r.decoder.template decode<FROM_LOAD>(w.r[k], of_r);
@@ -277,7 +286,7 @@ __device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode
         for (; turn < turns; turn++) {
             if (!AHEAD && k == 0) load();
             if (!NOW && k == 0) pairs.shift(words);
-            const u64 index = at + k * E;
+            const u64 index = at + k * pairs.part_step();
             decode(index, words);
             pairs.next_part(words);
             if (++k == PARTS) k = 0;

@@ -40,6 +40,8 @@ struct Pair {
     double: bool,
     /// Whether both are formats of 8 bits with kernels of their own.
     bytes: bool,
+    /// Whether counts load two rows on NVIDIA's GPUs, where no table in shared memory takes the time: those but `Pairs` of an operand of any format up to 8 bits.
+    rows: bool,
     /// Of result and reference.
     bits: [u32; 2],
 }
@@ -61,6 +63,8 @@ impl Pair {
                 let loaded = 8 << u32::from(counts) << u32::from(nvidia);
                 (loaded, loaded)
             }
+            // See `ROWS_LOADED`.
+            8 | 16 if counts && nvidia && self.rows => (16, taken),
             8 | 16 => (8, taken),
             _ => (32, 32),
         }
@@ -76,7 +80,13 @@ fn pair(kernel: &str) -> Option<Pair> {
         "f32" => Some(32),
         width => width.parse().ok(),
     };
-    Some(Pair { values: values.to_owned(), double: arithmetic == "f64", bytes: [a, r] == ["byte"; 2], bits: [bits(a)?, bits(r)?] })
+    Some(Pair {
+        values: values.to_owned(),
+        double: arithmetic == "f64",
+        bytes: [a, r] == ["byte"; 2],
+        rows: ![a, r].contains(&"8"),
+        bits: [bits(a)?, bits(r)?],
+    })
 }
 
 fn per_element(target: &str, kernel: &str, code: &Code) -> Option<f64> {
