@@ -36,6 +36,8 @@ pub(super) struct Floats<'a, T> {
     values: Values,
     filter: Filter<T>,
     careful: usize,
+    /// The pairs of a block with zeros for those that are not finite.
+    finite: [Box<[T; BLOCK]>; 2],
     d: Box<[T; BLOCK]>,
     m: Box<[T; BLOCK]>,
 }
@@ -59,6 +61,7 @@ impl<'a, T: Number> Floats<'a, T> {
             filter: Filter::new(&rule, &values.maxima),
             values,
             careful: 0,
+            finite: std::array::from_fn(|_| Box::new([T::ZERO; BLOCK])),
             d: Box::new([T::ZERO; BLOCK]),
             m: Box::new([T::ZERO; BLOCK]),
         }
@@ -70,28 +73,29 @@ impl<'a, T: Number> Floats<'a, T> {
     }
 
     fn measure<const ALL: bool>(&mut self, start: usize, count: usize) {
-        let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
-        let (rule, filter, d, m) = (self.rule, self.filter, &mut *self.d, &mut *self.m);
-        let mut found = Classified::default();
+        let bursts = self.careful > 0;
+        let [result, reference] = [self.result.block(start, count, bursts), self.reference.block(start, count, bursts)];
+        let (set, rule, filter, d, m) = (self.set, self.rule, self.filter, &mut *self.d, &mut *self.m);
+        let mut classify = |result, reference| set.run(Classify::<T, ALL> { result, reference, rule, filter, d, m });
         if self.careful == 0 {
-            found = self.set.run(Classify::<T, ALL, true> { result: a, reference: r, rule, filter, d, m });
-            if found.difference >= T::INFINITE {
-                self.careful = CAREFUL;
+            let found = classify(result, reference);
+            if found.difference < T::INFINITE {
+                return self.take::<ALL>(found, count as u64);
             }
+            self.careful = CAREFUL;
         }
-        if self.careful > 0 {
-            self.careful -= 1;
-            found = self.set.run(Classify::<T, ALL, false> { result: a, reference: r, rule, filter, d, m });
-            if found.nonfinite.into() > 0 {
-                self.careful = CAREFUL;
-                nonfinite(self.set, &self.rule, a, r, &mut self.values);
-            }
+        self.careful -= 1;
+        let runs = set.run(Nonfinite { pairs: [result, reference], finite: self.finite.each_mut().map(|x| &mut **x) });
+        let found = classify(&self.finite[0], &self.finite[1]);
+        if runs != 0 {
+            self.careful = CAREFUL;
         }
-        self.take::<ALL>(found, count);
+        let nonfinite = observe_nonfinite(runs, &rule, result, reference, &mut self.values);
+        self.take::<ALL>(found, count as u64 - nonfinite);
     }
 
-    /// Takes the counts of a block of `count` elements, and its maxima if they may exceed those so far.
-    fn take<const ALL: bool>(&mut self, found: Classified<T::Bits>, count: usize) {
+    /// Takes the counts of a block of `finite` pairs, and its maxima if they may exceed those so far.
+    fn take<const ALL: bool>(&mut self, found: Classified<T::Bits>, finite: u64) {
         let values = &mut self.values;
         let wide = |bits: T::Bits| T::from_bits(bits).wide();
         values.mismatches += found.mismatches.into();
@@ -102,7 +106,6 @@ impl<'a, T: Number> Floats<'a, T> {
         if !ALL {
             return;
         }
-        let finite = count as u64 - found.nonfinite.into();
         values.zero_passes += finite - found.zeros_fail.into();
         for side in 0..2 {
             values.zeros[side] += finite - found.nonzero[side].into();
@@ -121,9 +124,10 @@ impl<'a, T: Number> Floats<'a, T> {
         let mut acc = empty::<f64>();
         for at in (start..start + count).step_by(BLOCK) {
             let count = BLOCK.min(start + count - at);
-            let (a, r) = (self.result.block(at, count), self.reference.block(at, count));
-            let (rule, filter, d, m) = (self.rule, self.filter, &mut *self.d, &mut *self.m);
-            self.set.run(Classify::<T, true, false> { result: a, reference: r, rule, filter, d, m });
+            let pairs = [self.result.block(at, count, false), self.reference.block(at, count, false)];
+            self.set.run(Nonfinite { pairs, finite: self.finite.each_mut().map(|x| &mut **x) });
+            let ([result, reference], d, m) = (&self.finite, &mut *self.d, &mut *self.m);
+            self.set.run(Classify::<T, true> { result, reference, rule: self.rule, filter: self.filter, d, m });
             self.set.run(AddWidely { to: &mut acc, d, m, vector: self.vector });
         }
         self.set.run(TileSums { of: &acc, accumulators: ACCUMULATORS.min(self.vector) }).unwrap_or_default()
@@ -157,16 +161,16 @@ fn empty<T: Number>() -> Accumulators<T> {
     [[T::ZERO; sums::LINE]; SUMS]
 }
 
-/// Takes the pairs of a block that are not finite, one by one.
-fn nonfinite<T: Number>(set: InstructionSet, rule: &Rule<T>, a: &[T; BLOCK], r: &[T; BLOCK], values: &mut Values) {
-    let mut runs = set.run(Nonfinite { result: a, reference: r });
+/// Takes the pairs of a block that are not finite, one by one, from the runs that have some; tells how many there are.
+fn observe_nonfinite<T: Number>(mut runs: u32, rule: &Rule<T>, a: &[T; BLOCK], r: &[T; BLOCK], values: &mut Values) -> u64 {
+    let mut pairs = 0;
     while runs != 0 {
         let run = runs.trailing_zeros() as usize * RUN;
-        for i in run..run + RUN {
-            if !(a[i].finite() && r[i].finite()) {
-                values.observe(rule, a[i], r[i]);
-            }
+        for i in (run..run + RUN).filter(|&i| !(a[i].finite() && r[i].finite())) {
+            values.observe(rule, a[i], r[i]);
+            pairs += 1;
         }
         runs &= runs - 1;
     }
+    pairs
 }

@@ -1,6 +1,5 @@
 //! The largest magnitude of a tensor on the host device.
 
-use super::measure::{Nonfinite, RUN};
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -25,7 +24,7 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
         let end = n.min((t + 1) * TASK);
         let mut found = MaxAbs::default();
         for start in (t * TASK..end).step_by(BLOCK) {
-            let block = side.block(start, BLOCK.min(end - start));
+            let block = side.block(start, BLOCK.min(end - start), false);
             let largest = set.run(Largest(block));
             if largest < T::INFINITE {
                 found.value = found.value.max(T::from_bits(largest).wide());
@@ -38,16 +37,33 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
     parallel::map(n.div_ceil(TASK), task).into_iter().fold(MaxAbs::default(), MaxAbs::joined)
 }
 
+/// Elements whose largest magnitude tells whether they are looked at one by one.
+const RUN: usize = 32;
+
 /// A block that is not finite: only the runs that are not are taken element by element.
 fn one_by_one<T: Number>(set: InstructionSet, block: &[T; BLOCK], found: &mut MaxAbs) {
-    let runs = set.run(Nonfinite { result: block, reference: block });
-    for (k, run) in block.as_chunks::<RUN>().0.iter().enumerate() {
-        if runs >> k & 1 == 1 {
-            run.iter().for_each(|x| found.observe(x.wide()));
-        } else {
-            let largest = run.iter().map(|x| x.magnitude().bits()).max().unwrap_or_default();
+    let runs = block.as_chunks::<RUN>().0;
+    for (run, largest) in runs.iter().zip(set.run(LargestOfRuns(runs))) {
+        if largest < T::INFINITE {
             found.value = found.value.max(T::from_bits(largest).wide());
+        } else {
+            run.iter().for_each(|x| found.observe(x.wide()));
         }
+    }
+}
+
+/// [`Largest`] of each run of a block.
+struct LargestOfRuns<'a, T>(&'a [[T; RUN]]);
+
+impl<T: Number> Task for LargestOfRuns<'_, T> {
+    type Output = [T::Bits; BLOCK / RUN];
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        let mut largest = [T::Bits::default(); BLOCK / RUN];
+        for (largest, run) in largest.iter_mut().zip(self.0) {
+            *largest = run.iter().fold(T::Bits::default(), |most, x| most.max(x.magnitude().bits()));
+        }
+        largest
     }
 }
 

@@ -8,9 +8,8 @@ use crate::verify::rule::Rule;
 use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, LINE, Sums};
 use crate::verify::values::Maxima;
 
-/// Counts and largest magnitudes of a block, and whether a quotient may exceed its maximum. Without `FINITE` pairs that are not finite
-/// count as pairs of zeros; with it the block should have none, and whether it does is seen in `difference`.
-pub(super) struct Classify<'a, T, const ALL: bool, const FINITE: bool> {
+/// Counts and largest magnitudes of a block of finite pairs, and whether a quotient may exceed its maximum. Where `difference` is finite, the pairs are.
+pub(super) struct Classify<'a, T, const ALL: bool> {
     pub result: &'a [T; BLOCK],
     pub reference: &'a [T; BLOCK],
     pub rule: Rule<T>,
@@ -27,14 +26,13 @@ pub(super) struct Classified<B> {
     /// Elements at which a result of zero would not pass.
     pub zeros_fail: B,
     pub nonzero: [B; 2],
-    pub nonfinite: B,
     pub largest: [B; 2],
     pub difference: B,
     /// Of the tests against the maxima.
     pub signs: Signs<B>,
 }
 
-impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, ALL, FINITE> {
+impl<T: Number, const ALL: bool> Task for Classify<'_, T, ALL> {
     type Output = Classified<T::Bits>;
     #[inline(always)]
     fn run(self) -> Classified<T::Bits> {
@@ -42,16 +40,10 @@ impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, AL
         let [none, one] = T::none_and_one();
         // Separate variables, which the compiler keeps in registers.
         let (mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none);
-        let (mut nonfinite, mut difference, mut largest_a, mut largest_r) = (none, none, none, none);
+        let (mut difference, mut largest_a, mut largest_r) = (none, none, none);
         let mut signs = Signs::default();
         for i in 0..BLOCK {
-            let (mut a, mut r) = (self.result[i], self.reference[i]);
-            if !FINITE {
-                let finite = a.finite() & r.finite();
-                a = if finite { a } else { T::ZERO };
-                r = if finite { r } else { T::ZERO };
-                nonfinite += if finite { none } else { one };
-            }
+            let (a, r) = (self.result[i], self.reference[i]);
             let (d, m) = ((a - r).magnitude(), r.magnitude());
             let bound = rule.bound(rule.rtol, m, rule.atol);
             mismatches += if d > bound { one } else { none };
@@ -67,15 +59,7 @@ impl<T: Number, const ALL: bool, const FINITE: bool> Task for Classify<'_, T, AL
                 self.m[i] = m;
             }
         }
-        Classified {
-            mismatches,
-            zeros_fail,
-            nonzero: [nonzero_a, nonzero_r],
-            nonfinite,
-            largest: [largest_a, largest_r],
-            difference,
-            signs,
-        }
+        Classified { mismatches, zeros_fail, nonzero: [nonzero_a, nonzero_r], largest: [largest_a, largest_r], difference, signs }
     }
 }
 
@@ -162,23 +146,30 @@ impl<T: Number> Task for TileSums<'_, T> {
 /// Elements that [`Nonfinite`] tells apart from the others together.
 pub(super) const RUN: usize = 32;
 
-/// Which runs of [`RUN`] elements have a pair that is not finite: a bit for each run.
+/// Which runs of [`RUN`] elements have a pair that is not finite: a bit for each run. Zeros stand for these pairs in `finite`.
 pub(super) struct Nonfinite<'a, T> {
-    pub result: &'a [T; BLOCK],
-    pub reference: &'a [T; BLOCK],
+    pub pairs: [&'a [T; BLOCK]; 2],
+    pub finite: [&'a mut [T; BLOCK]; 2],
 }
 
 impl<T: Number> Task for Nonfinite<'_, T> {
     type Output = u32;
     #[inline(always)]
     fn run(self) -> u32 {
+        let ([a, r], [finite_a, finite_r]) = (self.pairs, self.finite);
+        let larger = |i: usize| a[i].magnitude().bits().max(r[i].magnitude().bits());
+        for i in 0..BLOCK {
+            let finite = larger(i) < T::INFINITE;
+            finite_a[i] = if finite { a[i] } else { T::ZERO };
+            finite_r[i] = if finite { r[i] } else { T::ZERO };
+        }
         let mut found = 0;
         for run in 0..BLOCK / RUN {
-            let mut largest = T::Bits::default();
+            let mut most = T::Bits::default();
             for i in run * RUN..(run + 1) * RUN {
-                largest = largest.max(self.result[i].magnitude().bits().max(self.reference[i].magnitude().bits()));
+                most = most.max(larger(i));
             }
-            found |= u32::from(largest >= T::INFINITE) << run;
+            found |= u32::from(most >= T::INFINITE) << run;
         }
         found
     }
