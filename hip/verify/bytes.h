@@ -161,6 +161,19 @@ template <class Pairs, bool ALL> struct KnownPairs {
             }
     }
 
+    // The codes of E pairs, `index` the first, and with all metrics their numbers. All lanes of a wavefront.
+    template <int WA, int WR> __device__ u32 take(u64 index, const u32 (&words_a)[WA], const u32 (&words_r)[WR], float (&a)[E], float (&r)[E]) {
+        u32 of_a[E / 4], of_r[E / 4];
+        pairs.a.decoder.template patterns<E>(words_a, of_a);
+        pairs.r.decoder.template patterns<E>(words_r, of_r);
+        u32 codes = Codes::template find<E>(s.codes, of_a, of_r);
+        if (wavefront_any(Codes::template missing<E>(codes) || index + E > pairs.n)) examine(index, of_a, of_r, codes);
+        if (ALL)
+#pragma unroll
+            for (int i = 0; i < E; i++) a[i] = pairs.a.decoder.number_of(of_a[i / 4], i % 4), r[i] = pairs.r.decoder.number_of(of_r[i / 4], i % 4);
+        return codes;
+    }
+
     // A subgroup gives codes to pairs of its own, 32 of each part that all subgroups take together, and tells all blocks. A large grid takes all pairs at once.
     __device__ void tell() {
         const u32 groups = gridDim.x * (blockDim.x / SUBGROUP), group = blockIdx.x * (blockDim.x / SUBGROUP) + threadIdx.x / SUBGROUP;
@@ -185,6 +198,27 @@ template <class Pairs, bool ALL> struct KnownPairs {
         }
     }
 };
+
+// What all metrics but the maxima are made of, of numbers with what is `Counted` of them.
+template <int E, int ACCUMULATORS>
+__device__ inline void add_counted(const Rule<float> &rule, float (&a)[E], float (&r)[E], u32 (&counts)[4], LaneCount &mismatches, Sums<float, ACCUMULATORS> &sums) {
+    float differences[E], d[E], m[E], bound[E];
+    u32 of_a = 0, of_r = 0;
+#pragma unroll
+    for (int i = 0; i < E; i++) {
+        of_a += bits_of(a[i]), of_r += bits_of(r[i]);
+        a[i] = Counted::number(a[i]), r[i] = Counted::number(r[i]);
+        differences[i] = difference(a[i], r[i]);
+    }
+    counts[1] += of_r >> 8 & 0xff, counts[2] += of_a & 0xff, counts[3] += of_r & 0xff;
+    rule.measure(differences, r, d, m, bound);
+#pragma unroll
+    for (int i = 0; i < E; i++) {
+        mismatches.add(d[i] > bound[i]);
+        sums.add(i % ACCUMULATORS, d[i], m[i]);
+    }
+    mismatches.keep(), sums.keep();
+}
 
 // By blocks of FINAL_ACCUMULATORS threads.
 template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(const VerifyParams &p) {
@@ -215,37 +249,11 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         sums.clear();
         const auto decode = [&](u64 index, const typename Pairs::Words &words) {
 #pragma unroll
-            for (int k = 0; k < LOADS; k++) {
-                const u64 at = index + k * pairs.walk.row;
-                u32 of_a[E / 4], of_r[E / 4];
-                pairs.a.decoder.template patterns<E>(words.a[k], of_a);
-                pairs.r.decoder.template patterns<E>(words.r[k], of_r);
-                codes[k] = Codes::template find<E>(s.codes, of_a, of_r);
-                if (wavefront_any(Codes::template missing<E>(codes[k]) || at + E > pairs.n)) known.examine(at, of_a, of_r, codes[k]);
-                if (ALL)
-#pragma unroll
-                    for (int i = 0; i < E; i++) a[i] = pairs.a.decoder.number_of(of_a[i / 4], i % 4), r[i] = pairs.r.decoder.number_of(of_r[i / 4], i % 4);
-            }
+            for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, words.a[k], words.r[k], a, r);
         };
         const auto use = [&](u64) {
-            if constexpr (ALL) {
-                float differences[E], d[E], m[E], bound[E];
-                u32 of_a = 0, of_r = 0;
-#pragma unroll
-                for (int i = 0; i < E; i++) {
-                    of_a += bits_of(a[i]), of_r += bits_of(r[i]);
-                    a[i] = Counted::number(a[i]), r[i] = Counted::number(r[i]);
-                    differences[i] = difference(a[i], r[i]);
-                }
-                counts[1] += of_r >> 8 & 0xff, counts[2] += of_a & 0xff, counts[3] += of_r & 0xff;
-                rule.measure(differences, r, d, m, bound);
-#pragma unroll
-                for (int i = 0; i < E; i++) {
-                    mismatches.add(d[i] > bound[i]);
-                    sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
-                }
-                mismatches.keep(), sums.keep();
-            } else
+            if constexpr (ALL) add_counted(rule, a, r, counts, mismatches, sums);
+            else
 #pragma unroll
                 for (int k = 0; k < LOADS; k++) counts[0] += __popc(codes[k] & Codes::FAILS * Codes::template lowest<E>());
         };

@@ -70,19 +70,6 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
 }
 
-// What all metrics but the maxima are made of.
-template <class Pairs>
-__device__ inline void add_counts_and_sums(Values<typename Pairs::Arith> &v, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums, const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E],
-                                           const typename Pairs::T (&d)[Pairs::E], const typename Pairs::T (&m)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E]) {
-#pragma unroll
-    for (int i = 0; i < Pairs::E; i++) {
-        v.add_zero_passes(r[i], m[i], bound[i]);
-        v.zeros_a.add(magnitude(a[i]) == 0);
-        v.zeros_r.add(m[i] == 0);
-        sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
-    }
-}
-
 // E finite pairs; their largest difference is in `v` already. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
@@ -102,7 +89,13 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         // Histograms need the registers.
         if (HISTOGRAMS) filter.read(s.maxima, rule);
         AnyNegative<T> beyond;
-        add_counts_and_sums<Pairs>(v, sums, a, r, d, m, bound);
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            v.add_zero_passes(r[i], m[i], bound[i]);
+            v.zeros_a.add(magnitude(a[i]) == 0);
+            v.zeros_r.add(m[i] == 0);
+            sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
+        }
 #pragma unroll
         for (int i = 0; i < E; i++) filter.test(beyond, s.maxima, rule, d[i], (T)r[i], bound[i], m[i] == 0);
         v.keep(), sums.keep();

@@ -5,15 +5,15 @@ use crate::dtype::DType;
 use crate::simd::prefetch;
 use std::ops::Range;
 
-/// Bytes that rows of a panel share in one column: two cache lines, since a column is in a page of its own, whose address takes as long to find as the second line.
-const LINE: usize = 128;
+/// Bytes that the rows of a panel have next to each other in memory: two cache lines, since each column is in a page of its own, whose address takes as long to find as the second line.
+const SHARED: usize = 128;
 /// A panel has at most so many bytes, and is made for reads of so many elements: for fewer it is too much work.
 const PANEL: usize = 4 << 20;
 const LEAST: usize = 256;
 
 /// Reads runs of consecutive logical elements as dense bytes.
 ///
-/// Where neighbours in memory are a row apart, as in a transposed matrix, rows are read in panels: as many of them together as share cache lines. The rows of a panel are kept, since
+/// Where neighbours in memory are a row apart, as in a transposed matrix, rows are read in panels, as many of them together as share cache lines. The rows of a panel are kept, since
 /// those who read a whole tensor ask for one after the other.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
     fn rows_of_a_panel(&self) -> Option<usize> {
         let [.., (_, step), (inner, stride)] = self.dims[..] else { return None };
         let unit = self.dtype.unit_bytes();
-        let together = LINE / (step.unsigned_abs() * unit).max(1);
+        let together = SHARED / (step.unsigned_abs() * unit).max(1);
         let rows = together.min(PANEL / (inner * unit).max(1));
         (self.dtype.bits() >= 8 && stride.unsigned_abs() > step.unsigned_abs() && step != 0 && rows > 1).then_some(rows)
     }
@@ -192,7 +192,7 @@ impl Strided<'_> {
     /// Puts the rows one after the other. Elements have `UNIT` bytes.
     fn copy<const UNIT: usize>(&self, to: &mut [u8]) {
         let rows = to.len() / (self.inner * UNIT);
-        // What the rows have in one column lies in so many bytes from the lowest, no more than LINE.
+        // What the rows have in one column lies in so many bytes from the lowest, no more than SHARED.
         let last = (rows - 1) as isize * self.step;
         let lowest = self.at + last.min(0);
         let span = (last.unsigned_abs() + 1) * UNIT;
@@ -200,9 +200,9 @@ impl Strided<'_> {
             let from = (lowest + k as isize * self.stride) as usize * UNIT;
             &self.from[from..from + span]
         };
-        // As many columns at a time as are LINE bytes of a row. They are copied first: columns a power of two apart are in few sets of the L1 cache.
-        let mut columns = [[0; LINE]; LINE];
-        let together = LINE / UNIT;
+        // As many columns at a time as are SHARED bytes of a row. They are copied first: columns a power of two apart are in few sets of the L1 cache.
+        let mut columns = [[0; SHARED]; SHARED];
+        let together = SHARED / UNIT;
         for first in (0..self.inner).step_by(together) {
             let end = self.inner.min(first + together);
             (end..self.inner.min(end + together)).for_each(|k| prefetch(column(k)));

@@ -129,8 +129,8 @@ impl<'a> Partials<'a> {
     fn share<W, R: Send>(&self, worker: impl Fn() -> W + Sync, take: impl Fn(&mut W, usize) + Sync, end: impl Fn(W) -> R + Sync) -> Vec<R> {
         let partials = self.count();
         let workers = parallel::threads().min(partials);
-        // Runs of 1 MiB or so of each side keep workers out of each other's pages; short ones even out the load.
-        let run = (partials / (16 * workers)).clamp(1, 8);
+        // Long runs keep workers out of each other's pages, and panels of rows whole (see `gather`); short ones even out the load.
+        let run = (partials / (16 * workers)).clamp(1, 64);
         let next = AtomicUsize::new(0);
         let work = |_: usize| {
             let mut worker = worker();

@@ -24,14 +24,14 @@ pub(super) trait Number: Real + bytemuck::Pod {
     /// Ordinals of the formats whose numbers this type has.
     type Ordinal: Copy + Default;
     fn ordinal(magnitude: Self::Bits, negative: bool) -> Self::Ordinal;
-    /// The ordinal of a whole number in a format of integers.
+    /// The ordinal of a whole number in a format of integers of up to 16 bits (f32) or 32 (f64); any for larger numbers.
     fn whole(self) -> Self::Ordinal;
     fn ulps(x: Self::Ordinal, y: Self::Ordinal) -> Self::Bits;
     /// Ordinals in `dtype` of numbers rounded to it; any for those that are not finite.
     fn rounded_ordinals(dtype: DType, values: &[Self; BLOCK], out: &mut [Self::Ordinal; BLOCK]);
 }
 
-/// Ordinals in `dtype` of numbers, those of format `of`; any for those that are not finite. For i64 only what T holds of it.
+/// Ordinals in `dtype` of numbers, those of format `of`; any for those that are not finite, and for i64 and u64.
 pub(super) fn ordinals<T: Number>(set: InstructionSet, dtype: DType, of: DType, values: &[T; BLOCK], out: &mut [T::Ordinal; BLOCK]) {
     let (format, own) = (dtype.float_format(), T::DTYPE.float_format());
     match (format, own) {
@@ -79,7 +79,7 @@ impl<T: Number> Task for Whole<'_, T> {
 }
 
 macro_rules! ordinals {
-    ($ordinal:ty) => {
+    ($number:ty, $ordinal:ty) => {
         type Ordinal = $ordinal;
         #[inline(always)]
         fn ordinal(magnitude: Self::Bits, negative: bool) -> $ordinal {
@@ -88,7 +88,9 @@ macro_rules! ordinals {
         }
         #[inline(always)]
         fn whole(self) -> $ordinal {
-            self as $ordinal
+            // The last places of the sum are the number. A cast, which saturates, would be no vector code.
+            const SHIFTED: $number = 1.5 / <$number>::EPSILON;
+            ((self + SHIFTED).to_bits() as $ordinal).wrapping_sub(SHIFTED.to_bits() as $ordinal)
         }
         #[inline(always)]
         fn ulps(x: $ordinal, y: $ordinal) -> Self::Bits {
@@ -105,7 +107,7 @@ impl Number for f32 {
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f32]) {
         convert::decode_f32(dtype, bytes, out);
     }
-    ordinals! { i32 }
+    ordinals! { f32, i32 }
     fn rounded_ordinals(dtype: DType, values: &[f32; BLOCK], out: &mut [i32; BLOCK]) {
         convert::ordinals_from_f32(dtype, values, out);
     }
@@ -119,7 +121,7 @@ impl Number for f64 {
     fn decode(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         convert::decode_f64(dtype, bytes, out);
     }
-    ordinals! { i64 }
+    ordinals! { f64, i64 }
     fn rounded_ordinals(dtype: DType, values: &[f64; BLOCK], out: &mut [i64; BLOCK]) {
         match (dtype, dtype.int_format()) {
             (DType::F64, _) => out.iter_mut().zip(values).for_each(|(o, x)| *o = f64::ordinal(x.magnitude().to_bits(), *x < 0.0)),

@@ -120,7 +120,7 @@ fn index_of_the_worst_is_the_next(target: &Target) -> Result<()> {
 
 /// Sums take the elements of a lane in their own order: formats of two widths show it.
 fn rows_of_counts_for_sums(target: &Target) -> Result<()> {
-    let (from, to) = ("LIKE_NVIDIA ? LOADS : 1, true> All", "LIKE_NVIDIA ? LOADS : 1, false> All");
+    let (from, to) = ("PARTS == 1 ? LOADS : 1, true> All", "PARTS == 1 ? LOADS : 1, false> All");
     Mutant { file: "verify/pairs.h", from, to, trials: "same_bits::every_pair" }.check(target)
 }
 
