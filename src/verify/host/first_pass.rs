@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::filter::Filter;
-use super::measure::{Add, AddWidely, Classified, Classify, Nonfinite, Quotients, RUN, TileSums};
+use super::measure::{Add, Classified, Classify, Nonfinite, Quotients, RUN, TileSums};
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -73,8 +73,11 @@ impl<'a, T: Number> Floats<'a, T> {
     }
 
     fn measure<const ALL: bool>(&mut self, start: usize, count: usize) {
-        let bursts = self.careful > 0;
-        let [result, reference] = [self.result.block(start, count, bursts), self.reference.block(start, count, bursts)];
+        if self.careful > 0 {
+            self.result.prefetch_in_place(start);
+            self.reference.prefetch_in_place(start);
+        }
+        let [result, reference] = [self.result.block(start, count), self.reference.block(start, count)];
         let (set, rule, filter, d, m) = (self.set, self.rule, self.filter, &mut *self.d, &mut *self.m);
         let mut classify = |result, reference| set.run(Classify::<T, ALL> { result, reference, rule, filter, d, m });
         if self.careful == 0 {
@@ -124,11 +127,11 @@ impl<'a, T: Number> Floats<'a, T> {
         let mut acc = empty::<f64>();
         for at in (start..start + count).step_by(BLOCK) {
             let count = BLOCK.min(start + count - at);
-            let pairs = [self.result.block(at, count, false), self.reference.block(at, count, false)];
+            let pairs = [self.result.block(at, count), self.reference.block(at, count)];
             self.set.run(Nonfinite { pairs, finite: self.finite.each_mut().map(|x| &mut **x) });
             let ([result, reference], d, m) = (&self.finite, &mut *self.d, &mut *self.m);
             self.set.run(Classify::<T, true> { result, reference, rule: self.rule, filter: self.filter, d, m });
-            self.set.run(AddWidely { to: &mut acc, d, m, vector: self.vector });
+            self.set.run(Add { to: &mut acc, d, m, vector: self.vector });
         }
         self.set.run(TileSums { of: &acc, accumulators: ACCUMULATORS.min(self.vector) }).unwrap_or_default()
     }

@@ -167,15 +167,26 @@ impl<'a> Reader<'a> {
             } else if stride == 1 {
                 scratch[done * unit..(done + run) * unit].copy_from_slice(&self.bytes[self.byte_range(at as usize, run)]);
             } else {
-                for (k, out) in scratch[done * unit..(done + run) * unit].chunks_exact_mut(unit).enumerate() {
-                    let from = (at + k as isize * stride) as usize * unit;
-                    out.copy_from_slice(&self.bytes[from..from + unit]);
+                let (from, to) = (&self.bytes[..], &mut scratch[done * unit..(done + run) * unit]);
+                match unit {
+                    1 => strided::<1>(from, at, stride, to),
+                    2 => strided::<2>(from, at, stride, to),
+                    4 => strided::<4>(from, at, stride, to),
+                    _ => strided::<8>(from, at, stride, to),
                 }
             }
             done += run;
         }
         self.scratch = scratch;
         &self.scratch
+    }
+}
+
+/// Elements of `UNIT` bytes, `stride` elements apart, the first at `at`.
+fn strided<const UNIT: usize>(from: &[u8], at: isize, stride: isize, to: &mut [u8]) {
+    for (k, to) in to.as_chunks_mut::<UNIT>().0.iter_mut().enumerate() {
+        let from_byte = (at + k as isize * stride) as usize * UNIT;
+        to.copy_from_slice(&from[from_byte..from_byte + UNIT]);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The largest magnitude of a tensor on the host device.
 
+use super::measure::RUN;
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -24,7 +25,7 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
         let end = n.min((t + 1) * TASK);
         let mut found = MaxAbs::default();
         for start in (t * TASK..end).step_by(BLOCK) {
-            let block = side.block(start, BLOCK.min(end - start), false);
+            let block = side.block(start, BLOCK.min(end - start));
             let largest = set.run(Largest(block));
             if largest < T::INFINITE {
                 found.value = found.value.max(T::from_bits(largest).wide());
@@ -36,9 +37,6 @@ fn all_cores<T: Number>(tensor: &TensorRef<'_>) -> MaxAbs {
     };
     parallel::map(n.div_ceil(TASK), task).into_iter().fold(MaxAbs::default(), MaxAbs::joined)
 }
-
-/// Elements whose largest magnitude tells whether they are looked at one by one.
-const RUN: usize = 32;
 
 /// A block that is not finite: only the runs that are not are taken element by element.
 fn one_by_one<T: Number>(set: InstructionSet, block: &[T; BLOCK], found: &mut MaxAbs) {

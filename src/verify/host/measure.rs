@@ -92,34 +92,16 @@ impl<T: Number> Task for Quotients<'_, T> {
     }
 }
 
-/// Adds a block to the accumulators of its tile.
-pub(super) struct Add<'a, T> {
-    pub to: &'a mut Accumulators<T>,
+/// Adds a block to the accumulators of its tile; those are f64 for f32 whose squares leave the range.
+pub(super) struct Add<'a, T, W> {
+    pub to: &'a mut Accumulators<W>,
     pub d: &'a [T; BLOCK],
     pub m: &'a [T; BLOCK],
     /// V, the elements of a lane in a row of the tile.
     pub vector: usize,
 }
 
-impl<T: Number> Task for Add<'_, T> {
-    type Output = ();
-    #[inline(always)]
-    fn run(self) {
-        let [sum_d, squares_d, sum_m, squares_m] = self.to;
-        add_rows(self.vector, sum_d, squares_d, self.d);
-        add_rows(self.vector, sum_m, squares_m, self.m);
-    }
-}
-
-/// [`Add`] with accumulators of f64, for f32 whose squares leave the range.
-pub(super) struct AddWidely<'a, T> {
-    pub to: &'a mut Accumulators<f64>,
-    pub d: &'a [T; BLOCK],
-    pub m: &'a [T; BLOCK],
-    pub vector: usize,
-}
-
-impl<T: Number> Task for AddWidely<'_, T> {
+impl<T: Number, W: Number> Task for Add<'_, T, W> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
@@ -143,7 +125,7 @@ impl<T: Number> Task for TileSums<'_, T> {
     }
 }
 
-/// Elements that [`Nonfinite`] tells apart from the others together.
+/// Elements of which one maximum tells whether they are looked at one by one.
 pub(super) const RUN: usize = 32;
 
 /// Which runs of [`RUN`] elements have a pair that is not finite: a bit for each run. Zeros stand for these pairs in `finite`.

@@ -112,7 +112,7 @@ impl<'a, T: Number> Floats<'a, T> {
     /// Takes the elements of a block one by one, if they may matter.
     fn scan(&mut self, start: usize, count: usize) {
         // Copied: a block may lie in memory of the sides.
-        let (a, r) = (*self.result.block(start, count, false), *self.reference.block(start, count, false));
+        let (a, r) = (*self.result.block(start, count), *self.reference.block(start, count));
         let (all, exact) = (self.rule.all, self.exact_ordinals());
         let mut search = self.search();
         for i in (0..count).filter(|&i| a[i] != r[i] && a[i].finite() && r[i].finite()) {
@@ -131,7 +131,7 @@ impl<T: Number> Worker for Floats<'_, T> {
     fn block(&mut self, start: usize, count: usize) {
         let (search, exact) = (self.search(), self.exact_ordinals());
         let [da, dr] = self.tensors.each_ref().map(TensorRef::dtype);
-        let (a, r) = (self.result.block(start, count, false), self.reference.block(start, count, false));
+        let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
         let all = self.rule.all;
         let mut matters = self.set.run(Matters { result: a, reference: r, search, all }) || all && !exact;
         if all {
@@ -147,7 +147,7 @@ impl<T: Number> Worker for Floats<'_, T> {
     }
 
     fn mismatches(&mut self, start: usize, count: usize) -> Vec<usize> {
-        let (a, r) = (self.result.block(start, count, false), self.reference.block(start, count, false));
+        let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
         let rule = &self.rule;
         (0..count).filter(|&i| rule.fails(a[i], r[i])).map(|i| start + i).collect()
     }

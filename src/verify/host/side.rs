@@ -27,10 +27,17 @@ impl<'a, T: Number> Side<'a, T> {
         Side { reader: Reader::new(tensor), dtype: tensor.dtype(), numbers: Box::new(Block([T::ZERO; BLOCK])) }
     }
 
-    /// The numbers of `count` elements from element `start`: in place where they are numbers already, unless they are to be read in short bursts anyway.
-    pub(super) fn block(&mut self, start: usize, count: usize, bursts: bool) -> &[T; BLOCK] {
-        // Processors foresee little of what is read in bursts.
-        if bursts || self.dtype != T::DTYPE {
+    /// For numbers in place that are read more than once: asks for what [`block`](Side::block) would for others.
+    pub(super) fn prefetch_in_place(&self, start: usize) {
+        if self.dtype == T::DTYPE {
+            self.reader.prefetch(start + AHEAD, BLOCK);
+        }
+    }
+
+    /// The numbers of `count` elements from element `start`: in place where they are numbers already.
+    pub(super) fn block(&mut self, start: usize, count: usize) -> &[T; BLOCK] {
+        // What is decoded is read in short bursts, of which processors foresee little.
+        if self.dtype != T::DTYPE {
             self.reader.prefetch(start + AHEAD, BLOCK);
         }
         let bytes = self.reader.read(start, count);
@@ -61,7 +68,7 @@ mod tests {
                 let tensor = TensorRef::from_host_bytes(&bytes[shift..], dtype, Layout::flat(3 * BLOCK)).unwrap();
                 let mut side = Side::<f64>::new(&tensor);
                 for (start, count) in [(BLOCK, BLOCK), (2 * BLOCK, 77)] {
-                    let block = side.block(start, count, false);
+                    let block = side.block(start, count);
                     for (i, found) in block.iter().enumerate() {
                         let expected = if i < count { dtype.decode(dtype.load_bits(&bytes[shift..], start + i)) } else { 0.0 };
                         assert_eq!(found.to_bits(), expected.to_bits(), "{dtype}, {count} elements, {i}: {found}");

@@ -40,7 +40,7 @@ struct Pair {
     double: bool,
     /// Whether both are formats of 8 bits with kernels of their own.
     bytes: bool,
-    /// Whether counts load two rows on NVIDIA's GPUs, where no table in shared memory takes the time: those but `Pairs` of an operand of any format up to 8 bits.
+    /// Whether counts of 8 or 16 bits load two rows on NVIDIA's GPUs: all but those with an operand of any format up to 8 bits.
     rows: bool,
     /// Of result and reference.
     bits: [u32; 2],
