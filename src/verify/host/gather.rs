@@ -167,7 +167,7 @@ impl<'a> Reader<'a> {
             } else if stride == 1 {
                 scratch[done * unit..(done + run) * unit].copy_from_slice(&self.bytes[self.byte_range(at as usize, run)]);
             } else {
-                let (from, to) = (&self.bytes[..], &mut scratch[done * unit..(done + run) * unit]);
+                let (from, to) = (self.bytes, &mut scratch[done * unit..(done + run) * unit]);
                 match unit {
                     1 => strided::<1>(from, at, stride, to),
                     2 => strided::<2>(from, at, stride, to),
