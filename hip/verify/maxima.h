@@ -149,7 +149,9 @@ template <> struct Filter<float> {
         const float m = Real<float>::abs(reference);
         beyond.add(half_ratio, bound, Real<float>::fused(ratio, bound, -d));
         beyond.add(Real<float>::of(x.difference) - d);
-        if (!zero) beyond.add(half_relative, m, Real<float>::fused(Real<float>::of(x.relative), m, -d));
+        // No branch: all numbers of the table are asked for before the first is there.
+        const float rest = Real<float>::fused(half_relative, m, Real<float>::fused(Real<float>::of(x.relative), m, -d));
+        beyond.add(zero ? 0 : rest);
     }
 };
 
