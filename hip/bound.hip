@@ -16,6 +16,13 @@ __device__ inline bool is_infinite(double x) { return fabs(x) == infinity(); }
 
 __device__ inline double element(const AnyTensor &t, const u8 *at, u64 index) { return any_decode(t.dtype, any_load(at, t.dtype, any_place(t, index))); }
 
+// The bound of an element.
+__device__ inline double limit_of(const BoundParams &p, double r, u64 index) {
+    const double limit = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
+    // -0 neither: an error divided by it would be negative.
+    return limit > 0.0 ? limit : 0.0;
+}
+
 // Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
 __device__ inline double ratio_of(const BoundRule &p, double a, double r, double limit) {
     // The largest number, or NaN, in the place of an infinity that the format has not.
@@ -46,7 +53,7 @@ struct Shared {
 
 __device__ inline void observe(Shared &s, const BoundParams &p, u64 index) {
     const double a = element(p.a, p.a_at, index), r = element(p.r, p.r_at, index);
-    const double limit = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
+    const double limit = limit_of(p, r, index);
     const double ratio = ratio_of(p.rule, a, r, limit);
     const bool counts = !is_nan(r) && !is_infinite(r) && r != 0.0;
     const bool conditions[] = {ratio > 1.0, counts, counts && fabs(r) <= limit, is_nan(a), is_nan(r), is_infinite(a), is_infinite(r)};
@@ -84,7 +91,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) bound_ratios(BoundParams p
     const u64 grid = (u64)gridDim.x * THREADS;
     for (u64 i = p.first + (u64)blockIdx.x * THREADS + threadIdx.x; i < p.end; i += grid) {
         const double a = element(p.a, p.a_at, i), r = element(p.r, p.r_at, i);
-        const double limit = fma(p.rule.gamma, element(p.s, p.s_at, i), fma(p.rule.relative, fabs(r), p.rule.floor));
-        p.ratios[i - p.first] = ratio_of(p.rule, a, r, limit);
+        p.ratios[i - p.first] = ratio_of(p.rule, a, r, limit_of(p, r, i));
     }
 }

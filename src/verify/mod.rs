@@ -292,7 +292,7 @@ fn request(
     Ok(Request::new(options, result.dtype(), tolerance, magnitude))
 }
 
-/// A magnitude of a tensor's finite elements; 0 when there are none.
+/// A magnitude of a tensor's finite elements; 0 when there are none. An error where f64 does not hold its sum.
 fn magnitude(tensor: &TensorRef<'_>, scale: Scale, progress: Option<&Progress>) -> Result<f64> {
     let meter = Meter::new(progress, &[tensor]);
     if matches!(scale, Scale::Largest | Scale::LargestBinade) {
@@ -306,7 +306,13 @@ fn magnitude(tensor: &TensorRef<'_>, scale: Scale, progress: Option<&Progress>) 
     let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter(), |_, _| meter)? }.remove(0).values;
     let [.., sum, sum_of_squares] = values.sums;
     let finite = tensor.elements() as f64 - values.nonfinite_pairs as f64;
-    Ok(if scale == Scale::Mean { quotient(sum, finite) } else { quotient(sum_of_squares, finite).sqrt() })
+    let magnitude = if scale == Scale::Mean { quotient(sum, finite) } else { quotient(sum_of_squares, finite).sqrt() };
+    if magnitude < f64::INFINITY {
+        return Ok(magnitude);
+    }
+    // Saturated it would pass whatever is finite.
+    let limit = "its sum is beyond the largest f64; give atol as a number".to_owned();
+    Err(Error::InvalidArgument { what: "scale of the reference", value: magnitude.to_string(), limit })
 }
 
 /// The largest finite magnitude of a tensor, on its device, with counts of what is not finite.

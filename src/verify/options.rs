@@ -58,7 +58,8 @@ pub enum Strict {
 /// How much a comparison measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Level {
-    /// Mismatches, non-finite values by class, largest magnitudes, the largest absolute difference.
+    /// Mismatches, non-finite values by class, largest magnitudes, the largest absolute difference. Everything where [some elements may fail](Options::allow_mismatches): that a result of
+    /// zeros would not pass then takes counting at how many elements it would.
     Counts,
     /// Every metric, in the same single pass.
     #[default]
@@ -225,14 +226,19 @@ impl AllowedMismatches {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Thresholds {
     /// Largest RMS.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub rms: f64,
     /// Largest absolute difference.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub absolute: f64,
     /// Largest relative difference.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative: f64,
     /// Largest Σ|a-r| / Σ|r|.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative_l1: f64,
     /// Largest sqrt(Σ(a-r)² / Σr²).
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative_l2: f64,
 }
 
@@ -331,7 +337,7 @@ impl Request {
                 Strict::Never => false,
             },
             nonfinite: options.nonfinite,
-            all: options.level == Level::All || options.histograms || options.cosine,
+            all: options.level == Level::All || options.histograms || options.cosine || options.allowed != AllowedMismatches::NONE,
             histograms: options.histograms,
             first: options.first,
             explain: options.explain,

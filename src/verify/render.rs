@@ -97,6 +97,7 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::ResultAllZero => write!(f, "the result is zero everywhere: did the kernel write anything?"),
+            Warning::NothingFinite => write!(f, "no pair of elements is finite: no number was compared"),
             Warning::BothAllZero => write!(f, "both tensors are zero everywhere: this comparison says nothing"),
             Warning::ReferenceAllZero => write!(f, "the reference is zero everywhere: a kernel that wrote nothing would have passed"),
             Warning::ZerosWouldPass(0, _) => write!(f, "a result of zeros would have passed: the tolerance is too loose to trust"),
@@ -117,6 +118,14 @@ impl fmt::Display for Warning {
 }
 
 const LABEL: usize = 11;
+
+/// That so many elements agree.
+fn agree(elements: usize) -> String {
+    match elements {
+        1 => "1 element agrees".to_owned(),
+        n => format!("{} elements agree", grouped(n as u64)),
+    }
+}
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -151,7 +160,7 @@ impl Report {
         let percent = percent(self.mismatches, self.elements as u64);
         write!(f, "{verdict}  ")?;
         match (self.judge, self.mismatches) {
-            (Judge::Elements, 0) => write!(f, "{total} elements agree")?,
+            (Judge::Elements, 0) => f.write_str(&agree(self.elements))?,
             (Judge::Elements, n) => write!(f, "{} differ ({percent} %)", share(n))?,
             (Judge::Thresholds | Judge::Both, n) => {
                 let with = if self.judge == Judge::Both { "elements and " } else { "" };
@@ -164,7 +173,7 @@ impl Report {
                 }
                 // Not "differ" in front of a PASS: the tolerance of elements was not what counted.
                 match n {
-                    0 => write!(f, "; {total} elements agree")?,
+                    0 => write!(f, "; {}", agree(self.elements))?,
                     n => write!(f, "; {} beyond the tolerance ({percent} %)", share(n))?,
                 }
             }
@@ -280,7 +289,8 @@ impl Report {
             true => format!("{name} {} ({other} as it is)", rounded_up(x)),
             false => format!("no {name} ({other} as it is)"),
         };
-        let finite_mismatch = atol > self.atol || rtol > self.rtol;
+        // A tolerance is rounded to the pair's arithmetic, of which these are numbers: one that passes may be the larger number.
+        let finite_mismatch = self.mismatches > 0 && (atol > self.atol || rtol > self.rtol);
         let (rtol, atol) = (option("rtol", rtol, "atol"), option("atol", atol, "rtol"));
         let (label, text) = if finite_mismatch { ("would pass", "with") } else { ("margin", "would still pass with") };
         write!(f, "\n  {label:<LABEL$}{text} {rtol} or {atol}")?;
@@ -319,7 +329,9 @@ impl Report {
             write!(f, ", the largest element {} ulp off", grouped(*ulps))?;
         }
         match (found.len(), missed.len()) {
-            (tried, 0) => write!(f, ", so do all {tried} broken results that were tried"),
+            (1, 0) => write!(f, "; the broken result that was tried would fail"),
+            (tried, 0) if smallest_error.is_finite() => write!(f, ", so do all {tried} broken results that were tried"),
+            (tried, 0) => write!(f, "; all {tried} broken results that were tried would fail"),
             (_, _) => write!(f, "; would have passed: {}", names(missed)),
         }
     }

@@ -83,7 +83,7 @@ pub enum Verdict {
     /// The result passes.
     Pass,
     /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero, or
-    /// the reference with its elements in the opposite order, or an earlier output. [`Report::warnings`] says which.
+    /// the reference with its elements in the opposite order, or an earlier output; or no pair is finite. [`Report::warnings`] says which.
     Untrusted,
     /// The result does not pass.
     Fail,
@@ -297,6 +297,8 @@ pub enum Warning {
     ReversedWouldPass,
     /// An earlier output would have passed.
     EarlierWouldPass,
+    /// No pair is finite: nothing was measured.
+    NothingFinite,
 }
 
 impl Report {
@@ -394,6 +396,9 @@ impl Report {
     /// What a reader should know before trusting the verdict.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut out = Vec::new();
+        if self.nonfinite_pairs == self.elements as u64 {
+            out.push(Warning::NothingFinite);
+        }
         let reference_zero = self.reference_max == 0.0 && self.reference.nonfinite() == 0;
         match (self.all_zero(), reference_zero) {
             (true, true) => out.push(Warning::BothAllZero),

@@ -576,7 +576,9 @@ fn warnings_begin_at_their_limits() {
         (&ramp[..99], &ramp[..99], 50.0 / 128.0, &[Warning::ZerosWouldPass(50, 99)], "just above half"),
         (&ramp[..99], &ramp[..99], 49.0 / 128.0, &[], "just below half"),
         (&ramp[..1], &ramp[..1], 0.0, &[], "nowhere"),
-        (&[NAN], &[1.0], 0.0, &[], "no finite pair: zeros pass nowhere"),
+        (&[NAN], &[1.0], 0.0, &[Warning::NothingFinite], "no finite pair: zeros pass nowhere"),
+        (&[NAN, 1.0], &[1.0, NAN], 0.0, &[Warning::NothingFinite], "each pair has one side that is not"),
+        (&[NAN, 1.0], &[NAN, 1.0], 0.0, &[], "one finite pair"),
         (&[0.0, NAN], &[0.0, 0.0], 0.0, &[Warning::ReferenceAllZero], "a NaN was written: the result is not zero everywhere"),
         (&[0.0, 0.0], &[0.0, NAN], 0.0, &[Warning::ResultAllZero], "the reference is not zero everywhere"),
         (&[0.0, 1.0], &[0.0, 0.0], 0.0, &[Warning::ReferenceAllZero], "only the reference is zero everywhere"),
@@ -585,6 +587,44 @@ fn warnings_begin_at_their_limits() {
     ] {
         assert_eq!(verify_f32(result, reference, 0.0, atol).warnings(), expected, "{reason}");
     }
+}
+
+#[test]
+fn equality_of_what_is_not_finite_is_no_trusted_pass() {
+    let device = Device::host();
+    let nothing = DeviceMem::from_slice(&device, &[f32::NAN, f32::INFINITY]).unwrap();
+    let options = Options::default().nonfinite(NonFinite::EqualWhenSame);
+    let report = gpu_verify_with(&nothing, &nothing, &Tolerance::exact(), &options).unwrap();
+    assert_eq!((report.verdict, report.warnings()), (Verdict::Untrusted, vec![Warning::NothingFinite]));
+}
+
+/// Where f64 does not hold the scale, a saturated tolerance would pass everything.
+#[test]
+fn a_scale_beyond_f64_is_an_error() {
+    let device = Device::host();
+    let of = |x: &[f64]| DeviceMem::from_slice(&device, x).unwrap();
+    let (large, wrong) = (of(&[1e160, 1e160]), of(&[1.0, 1.0]));
+    for scale in [Scale::Rms, Scale::Mean] {
+        let tolerance = Tolerance::scaled(0.0, 1e-3, scale).unwrap();
+        match (scale, gpu_verify(&wrong, &large, &tolerance)) {
+            (Scale::Rms, Err(e)) => assert!(e.to_string().contains("scale of the reference cannot be inf"), "{e}"),
+            (_, found) => assert_eq!(found.unwrap().verdict, Verdict::Fail, "{scale:?}: the sum is within the range"),
+        }
+    }
+    let (most, zeros) = (of(&[f64::MAX, f64::MAX]), Tolerance::scaled(0.0, 0.0, Scale::Largest).unwrap());
+    assert!(gpu_verify(&most, &most, &Tolerance::rounding(DType::F64, DType::F64, 1)).is_err(), "the sum is beyond it");
+    assert_eq!((zeros.atol(f64::INFINITY), zeros.at(f64::NAN).atol(1.0)), (0.0, 0.0), "no multiple of nothing");
+}
+
+#[test]
+fn a_derived_tolerance_stays_one_as_a_number() {
+    let loose = Tolerance::gemm::<f32, f32, f32>(1 << 24);
+    let ones = DeviceMem::from_slice(&Device::host(), &[1.0f32; 4]).unwrap();
+    for tolerance in [loose, loose.at(1.0)] {
+        assert!(gpu_verify(&ones, &ones, &tolerance).unwrap().into_result().is_err(), "{tolerance:?}");
+    }
+    let given = Tolerance::new(1.0, 1.0).unwrap();
+    assert!(gpu_verify(&ones, &ones, &given).unwrap().into_result().is_ok());
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 pub struct Tolerance {
     kind: Kind,
     by_binade: bool,
+    /// Whether formats decided, and not the caller.
+    derived: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -35,8 +37,6 @@ enum Kind {
         scale: Scale,
         /// What is added to that.
         floor: f64,
-        /// Whether formats decided, and not the caller.
-        derived: bool,
     },
 }
 
@@ -75,7 +75,7 @@ impl Tolerance {
     }
 
     fn of(kind: Kind) -> Tolerance {
-        Tolerance { kind, by_binade: false }
+        Tolerance { kind, by_binade: false, derived: false }
     }
 
     /// The same numbers, where rtol multiplies the binade of |r| and not |r|: 2^e of the spacing 2^(e - p) that the result's format with p fraction bits has at |r|, e held within the
@@ -104,7 +104,8 @@ impl Tolerance {
         self.by_binade
     }
 
-    /// The same with its absolute tolerance as a number, for a reference whose [scale](Tolerance::scale) is `magnitude`: what a plan takes, which measures nothing.
+    /// The same with its absolute tolerance as a number, for a reference whose [scale](Tolerance::scale) is `magnitude`: what a plan takes, which measures nothing. A derived tolerance
+    /// stays one for [`Strict`](super::Strict).
     pub fn at(&self, magnitude: f64) -> Tolerance {
         Tolerance { kind: Kind::Given { rtol: self.rtol(), atol: self.atol(magnitude) }, ..*self }
     }
@@ -123,7 +124,7 @@ impl Tolerance {
     /// [`Tolerance::gemm`] for formats known at run time.
     pub fn derived(compute: DType, output: DType, accumulator: DType, accumulations: usize) -> Tolerance {
         let rtol = relative_threshold(compute, output, accumulator, accumulations);
-        Tolerance::of(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, floor: 0.0, derived: true })
+        Tolerance { derived: true, ..Tolerance::of(Kind::Scaled { rtol, atol: rtol, scale: Scale::Largest, floor: 0.0 }) }
     }
 
     /// A relative tolerance, and an absolute one of `atol` times a scale of the reference, which is measured before the comparison.
@@ -132,7 +133,7 @@ impl Tolerance {
     /// As [`Tolerance::new`].
     pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
         Tolerance::new(rtol, atol)?;
-        Ok(Tolerance::of(Kind::Scaled { rtol, atol, scale, floor: 0.0, derived: false }))
+        Ok(Tolerance::of(Kind::Scaled { rtol, atol, scale, floor: 0.0 }))
     }
 
     /// What the rounding of a correct kernel explains, whatever its order of additions, and no more. With u(T) the unit roundoff, A an
@@ -163,7 +164,7 @@ impl Tolerance {
         let rtol = a.unit_roundoff() + r.unit_roundoff() + steps * sum.unit_roundoff();
         let atol = accumulations.max(1024) as f64 * sum.unit_roundoff();
         let floor = (least + r.min_positive()) / 2.0;
-        Tolerance { kind: Kind::Scaled { rtol, atol, scale: Scale::Mean, floor, derived: true }, by_binade }
+        Tolerance { kind: Kind::Scaled { rtol, atol, scale: Scale::Mean, floor }, by_binade, derived: true }
     }
 
     /// The relative tolerance.
@@ -194,7 +195,7 @@ impl Tolerance {
 
     /// Whether it was derived from formats, and not given.
     pub(crate) fn is_derived(&self) -> bool {
-        matches!(self.kind, Kind::Scaled { derived: true, .. })
+        self.derived
     }
 }
 
@@ -207,10 +208,11 @@ pub fn relative_threshold(compute: DType, output: DType, accumulator: DType, acc
     }
 }
 
-/// max|reference| · rtol, saturated to a finite number. Source: Composable Kernel, `get_absolute_threshold`, where
+/// max|reference| · rtol, saturated to a finite number; 0 where one of both is NaN. Source: Composable Kernel, `get_absolute_threshold`, where
 /// 2^log2(max) is computed without rounding the logarithm down.
 pub fn absolute_threshold(max_abs: f64, relative: f64) -> f64 {
-    (max_abs * relative).min(f64::MAX)
+    let threshold = max_abs * relative;
+    if threshold > 0.0 { threshold.min(f64::MAX) } else { 0.0 }
 }
 
 #[cfg(test)]

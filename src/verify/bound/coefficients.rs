@@ -4,7 +4,8 @@ use super::{expect_float, rule};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// |a - r| <= fma(gamma, S, fma(relative, |r|, floor)).
+/// |a - r| <= fma(gamma, S, fma(relative, |r|, floor)). An infinite coefficient is no bound, which everything passes, untrusted; where the bound is negative or not a number, nothing but
+/// equality passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Bound {
@@ -12,8 +13,10 @@ pub struct Bound {
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub gamma: f64,
     /// Factor of the reference.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub relative: f64,
     /// What is left where both are zero.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub floor: f64,
 }
 

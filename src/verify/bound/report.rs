@@ -196,6 +196,7 @@ impl fmt::Display for BoundReport {
         let shape: Vec<String> = self.shape.iter().map(usize::to_string).collect();
         write!(f, "{}  ", self.verdict.word())?;
         match self.mismatches {
+            0 if self.elements == 1 => write!(f, "1 element within its bound")?,
             0 => write!(f, "{total} elements within their bounds")?,
             n => write!(f, "{} of {total} elements beyond their bounds", grouped(n))?,
         }
@@ -223,13 +224,16 @@ impl fmt::Display for BoundReport {
         }
         // Beyond the last bin nothing is known.
         let below = [("half of the elements", 0.5), ("99 %", 0.99)].map(|(what, share)| (what, self.quantile(share)));
-        let below =
-            below.iter().filter(|(_, ratio)| ratio.is_finite()).map(|(what, ratio)| format!("{what} below {} x bound", short(*ratio, 3)));
+        let below = below.iter().filter(|(_, ratio)| ratio.is_finite()).map(|(what, ratio)| match *ratio {
+            0.0 => format!("{what} exact"),
+            ratio => format!("{what} below {} x bound", short(ratio, 3)),
+        });
         let below = below.collect::<Vec<_>>();
         if !below.is_empty() {
             write!(f, "\n  {:<LABEL$}{}", "ratios", below.join(", "))?;
         }
         match self.smallest_error {
+            0.0 => write!(f, "\n  {:<LABEL$}any relative error everywhere fails", "power")?,
             e if e.is_finite() => write!(f, "\n  {:<LABEL$}a relative error of {} everywhere fails", "power", short(e, 3))?,
             _ => write!(f, "\n  {:<LABEL$}no relative error everywhere fails", "power")?,
         }

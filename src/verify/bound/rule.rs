@@ -11,10 +11,17 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
     // Half a step above the largest number: from there on rounding to nearest overflows. f64 has none that f64 could tell.
     let largest = format.max_finite();
     let half_step = crate::dtype::exp2(format.max_exponent()) * format.unit_roundoff();
+    let Bound { gamma, relative, floor } = match *bound {
+        // No bound at all, also where S or the reference is 0.
+        Bound { gamma, relative, floor } if [gamma, relative, floor].contains(&f64::INFINITY) => {
+            Bound { floor: f64::INFINITY, ..Bound::EXACT }
+        }
+        bound => bound,
+    };
     Ok(BoundRule {
-        gamma: bound.gamma,
-        relative: bound.relative,
-        floor: bound.floor,
+        gamma,
+        relative,
+        floor,
         largest,
         overflow: largest + half_step,
         infinity: u32::from(format.specials == Specials::Ieee),
@@ -22,9 +29,11 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
     })
 }
 
-/// fma(gamma, S, fma(relative, |r|, floor)).
+/// fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where that is negative or not a number.
 pub(super) fn limit([gamma, relative, floor]: [f64; 3], r: f64, s: f64) -> f64 {
-    gamma.mul_add(s, relative.mul_add(r.abs(), floor))
+    let limit = gamma.mul_add(s, relative.mul_add(r.abs(), floor));
+    // -0 neither: an error divided by it would be negative.
+    if limit > 0.0 { limit } else { 0.0 }
 }
 
 /// Error over bound of an element, and its bound; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
@@ -50,6 +59,6 @@ pub(super) fn ratio(rule: &BoundRule, a: f64, r: f64, s: f64) -> (f64, f64) {
         return (0.0, limit);
     }
     let quotient = d / limit;
-    // Not a number where S is none.
+    // Not a number where the result is none.
     (if quotient < f64::INFINITY { quotient } else { f64::INFINITY }, limit)
 }

@@ -72,13 +72,14 @@ impl Unit {
     /// Additions in f64.
     pub const F64: Unit = Unit { roundoff: f64::EPSILON / 2.0, underflow: f64::MIN_POSITIVE * f64::EPSILON, ..Unit::F32 };
 
-    /// Groups whose exact sum with the accumulator is rounded once to f32.
+    /// Groups whose exact sum with the accumulator is rounded once to f32. A group of 0 counts as 1, here and below.
     pub const fn exact(group: usize) -> Unit {
-        Unit { group, ..Unit::F32 }
+        Unit { group: at_least_one(group), ..Unit::F32 }
     }
 
     /// Groups added in a tree of f32 additions, results below the least normal f32 flushed: 2 `group` products and sums of a group, of which each may lose 2^-126.
     pub const fn tree(group: usize) -> Unit {
+        let group = at_least_one(group);
         Unit { group, depth: group.ilog2() as usize, underflow: 2.0 * f32::MIN_POSITIVE as f64, ..Unit::F32 }
     }
 
@@ -89,8 +90,13 @@ impl Unit {
     /// 2^-`keep` of it; rounding down at 31 bits loses 2^-31 of the sum. 2^e is at most a product's magnitude when subnormal factors count as the least normal number.
     pub fn fused(group: usize, keep: u32) -> Unit {
         let two_to_minus = |bits: u32| 1.0 / (1u64 << bits) as f64;
+        let group = at_least_one(group);
         Unit { group, truncation: group as f64 * two_to_minus(24), drift: two_to_minus(31) + two_to_minus(keep.min(63)), ..Unit::F32 }
     }
+}
+
+const fn at_least_one(group: usize) -> usize {
+    if group == 0 { 1 } else { group }
 }
 
 /// A sum of products as a kernel forms it.
@@ -120,7 +126,7 @@ impl Sum {
     pub fn bound(&self, confidence: Confidence, elements: usize) -> Bound {
         let Sum { unit, terms, .. } = *self;
         let parts = self.parts.max(1);
-        let groups = terms.div_ceil(parts).div_ceil(unit.group);
+        let groups = terms.div_ceil(parts).div_ceil(at_least_one(unit.group));
         let roundings = (groups + unit.depth + parts - 1 + self.after) as f64;
         let drift = groups as f64 * unit.drift;
         let worst = quotient(roundings * unit.roundoff + drift);

@@ -106,9 +106,20 @@ fn one_element() {
         (DType::F8E4M3, [NAN, 2000.0, 0.0], 0.0, "or give NaN"),
         (DType::F8E4M3, [NAN, 200.0, 0.0], INF, "where it overflows"),
         (DType::F8E4M3, [448.0, INF, INF], 0.0, "or where the reference does"),
+        (DType::F32, [100.0, 1.0, -1000.0], INF, "a bound below 0 passes nothing"),
+        (DType::F32, [100.0, 0.0, -0.25], INF, "nor one of 0"),
+        (DType::F32, [1.0, 1.0, -1000.0], 0.0, "but what is equal"),
+        (DType::F32, [1.0, 2.0, NAN], INF, "S is not a number"),
     ] {
         let found = rule::ratio(&rule::of(&bound, dtype).unwrap(), a, r, s).0;
         assert_eq!(found, expected, "{dtype} {a} {r} {s}: {reason}");
+    }
+    let none = Bound { gamma: -0.0, ..Bound::EXACT };
+    let found = rule::ratio(&rule::of(&none, DType::F32).unwrap(), 1.0, 0.0, 1.0);
+    assert_eq!((found.0, found.1.is_sign_positive()), (INF, true), "by -0 errors would have the other sign");
+    for bound in [Bound { gamma: INF, ..Bound::EXACT }, Bound { relative: INF, ..Bound::EXACT }] {
+        let found = rule::ratio(&rule::of(&bound, DType::F32).unwrap(), 1.0, 0.0, 0.0);
+        assert_eq!(found, (0.0, INF), "no bound, also where S and the reference are 0");
     }
 }
 
@@ -170,6 +181,7 @@ fn a_pass_that_zeros_would_share_is_untrusted() {
         (&[0.0], 1.0, Verdict::Untrusted, "nothing but zeros"),
         (&[f64::NAN], 1.0, Verdict::Untrusted, "nothing finite"),
         (&[1.0], f64::INFINITY, Verdict::Untrusted, "no bound"),
+        (&[0.0, 1.0], f64::INFINITY, Verdict::Untrusted, "no bound, at a zero either"),
     ] {
         assert_eq!(with(reference, gamma), verdict, "{reason}");
     }

@@ -134,13 +134,13 @@ impl fmt::Display for Region {
                 Ok(())
             }
             Region::Periodic { dimension, period, first, last, rank } => {
-                let name = match dimension {
-                    Some(d) => dimension_name(*rank, *d, false),
-                    None => "element".to_owned(),
-                };
+                // Without a dimension the row-major index is meant, as of one dimension.
+                let (rank, dimension) = dimension.map_or((1, 0), |d| (*rank, d));
+                let name = dimension_name(rank, dimension, first < last);
                 match (first, last) {
+                    (a, b) if a == b && rank > 2 => write!(f, "{name} {a} of each {period}"),
                     (a, b) if a == b => write!(f, "one {name} in {period}, from {a} on"),
-                    (a, b) => write!(f, "{name}s {a} to {b} of each {period}"),
+                    (a, b) => write!(f, "{name} {a} to {b} of each {period}"),
                 }
             }
         }

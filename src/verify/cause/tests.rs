@@ -247,6 +247,20 @@ fn regions_are_told_in_words() {
     }
 }
 
+#[test]
+fn lanes_are_told_in_words() {
+    for (dimension, last, rank, expected) in [
+        (Some(1), 5, 2, "columns 3 to 5 of each 16"),
+        (Some(1), 3, 2, "one column in 16, from 3 on"),
+        (Some(2), 5, 3, "dimension 2 at 3 to 5 of each 16"),
+        (Some(2), 3, 3, "dimension 2 at 3 of each 16"),
+        (None, 5, 3, "elements 3 to 5 of each 16"),
+        (None, 3, 1, "one element in 16, from 3 on"),
+    ] {
+        assert_eq!(Region::Periodic { dimension, period: 16, first: 3, last, rank }.to_string(), expected);
+    }
+}
+
 /// Correct results that a tolerance is too tight for.
 #[test]
 fn rounding_alone_has_no_cause() {

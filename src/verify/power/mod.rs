@@ -18,7 +18,7 @@ mod ulps;
 mod tests;
 
 use super::options::{Explain, Judge, Judged, Request};
-use super::rule::Rule;
+use super::rule::{NonFinite, Rule};
 use super::values::{Metric, Values};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
@@ -127,7 +127,7 @@ impl Power {
 }
 
 /// The values of a comparison of (1 + error)·r with r, given those of another result with r. Where some elements fail, how many do is known for zeros
-/// and so at least for larger errors; for smaller ones it is 1, so that they count as missed where the rule lets some elements fail.
+/// and so at least for larger errors; for smaller ones it is 1, so that they count as missed where the rule lets some elements fail. What is not finite in the reference stays so.
 fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: u64) -> Values {
     let (e, max) = (error.abs(), values.max_magnitude[1]);
     let [.., sum_r, sum_rr] = values.sums;
@@ -135,11 +135,21 @@ fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: 
     // What the largest element says of the others, or not.
     let within = e <= request.rtol && !request.by_binade || e * max <= rule.bound(rule.rtol, max, rule.atol);
     let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
-    let mismatches = match within {
+    let finite_mismatches = match within {
         true if request.by_binade && e >= 1.0 => zeros_fail,
         true => 0,
         false if e >= 1.0 => zeros_fail.max(1),
         false => 1,
+    };
+    let infinities = values.positive_infinities[1] + values.negative_infinities[1];
+    let nonfinite = values.nans[1] + infinities;
+    // Zeros are nowhere what is not finite, and below -1 infinities have the other sign.
+    let changed = if request.nonfinite == NonFinite::Fail || error == -1.0 {
+        nonfinite
+    } else if error < -1.0 {
+        infinities
+    } else {
+        0
     };
     let relative = if max > 0.0 { e } else { 0.0 };
     let mut maxima = [0.0; Metric::MAXIMA];
@@ -147,7 +157,8 @@ fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: 
     maxima[Metric::Relative as usize] = relative;
     maxima[Metric::RelativeOld as usize] = if max > 1e-3 { relative } else { 0.0 };
     Values {
-        mismatches,
+        mismatches: finite_mismatches + changed,
+        nonfinite_pairs: nonfinite,
         max_magnitude: [(1.0 + error).abs() * max, max],
         maxima,
         sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
@@ -209,7 +220,8 @@ pub(super) fn displacements<'a>(reference: &TensorRef<'a>) -> Result<Vec<Displac
         add(Mutation::Transposed, Layout::strided(shape, &exchanged, layout.offset())?, layout.clone())?;
     }
     if layout.elements() > 1 {
-        let backwards: Vec<isize> = strides.iter().map(|s| -s).collect();
+        // A dimension of one element may have any stride.
+        let backwards: Vec<isize> = strides.iter().map(|s| s.wrapping_neg()).collect();
         add(Mutation::Reversed, Layout::strided(shape, &backwards, layout.index(layout.elements() - 1))?, layout.clone())?;
     }
     Ok(out)

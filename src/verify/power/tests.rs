@@ -3,7 +3,9 @@
 use super::*;
 use crate::dtype::{Overflow, Rounding};
 use crate::verify::options::Judge;
-use crate::verify::{AllowedMismatches, Level, Options, Thresholds, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
+use crate::verify::{
+    AllowedMismatches, AsTensor, Level, Options, Thresholds, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier,
+};
 use crate::{Device, DeviceMem};
 
 fn ramp(n: usize) -> Vec<f32> {
@@ -200,6 +202,40 @@ fn shares_that_may_fail_hide_errors() {
         assert_eq!(power.found, found, "{reason}");
         assert_eq!(verdict == Verdict::Untrusted, found.is_empty(), "{reason}");
     }
+}
+
+/// Without counting at how many elements zeros pass, zeros would be one mismatch.
+#[test]
+fn counts_alone_do_not_hide_zeros() {
+    let options = Options::default().level(Level::Counts).allow_mismatches(AllowedMismatches::new(0.05, 0).unwrap());
+    let (power, verdict) = power(&ramp(100), &[100], [0.0, 0.0], &options);
+    assert_eq!((verdict, power.nonzero, power.zero_passes), (Verdict::Pass, Some(100), Some(0)));
+    assert!(power.found.starts_with(&[Mutation::Zeros, Mutation::Negated]), "{power:?}");
+}
+
+/// Zeros in the place of what is not finite fail, and so does an infinity of the other sign.
+#[test]
+fn what_is_not_finite_in_the_reference_counts() {
+    let options = Options::default().nonfinite(NonFinite::EqualWhenSame).thresholds(Thresholds::OFF, Judge::Thresholds);
+    for (first, missed, verdict, reason) in [
+        (f32::INFINITY, &[][..], Verdict::Pass, "an infinity"),
+        (f32::NAN, &[Mutation::Negated], Verdict::Pass, "NaN has no sign"),
+        (1e-9, &[Mutation::Zeros, Mutation::Negated], Verdict::Untrusted, "numbers within the tolerance"),
+    ] {
+        let (power, found) = power(&[first, 1e-9], &[2], [0.0, 1e-6], &options);
+        let of: Vec<Mutation> = power.missed.into_iter().filter(|m| matches!(m, Mutation::Zeros | Mutation::Negated)).collect();
+        assert_eq!(of, missed, "{reason}");
+        assert_eq!(found, verdict, "{reason}");
+    }
+}
+
+/// A dimension of one element may have any stride.
+#[test]
+fn the_opposite_order_of_any_strides() {
+    let memory = DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 3.0]).unwrap();
+    let odd = memory.as_tensor().view(Layout::strided(&[1, 3], &[isize::MIN, 1], 0).unwrap()).unwrap();
+    let report = gpu_verify_with(&odd, &odd, &Tolerance::exact(), &Options::default().power(true)).unwrap();
+    assert!(report.power.found.contains(&Mutation::Reversed), "{:?}", report.power);
 }
 
 /// Those of them that move elements.

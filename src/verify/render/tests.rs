@@ -56,17 +56,21 @@ fn tolerances_are_rounded_up() {
 #[test]
 fn the_headline_says_what_was_judged() {
     let verdict = |result: &[f32], limit: f64, judge: Judge, level: Level| {
-        let (a, r) = (DeviceMem::from_slice(&Device::host(), result), DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 4.0, 8.0]));
+        let (a, r) = (
+            DeviceMem::from_slice(&Device::host(), result),
+            DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 4.0, 8.0][..result.len()]),
+        );
         let thresholds = Thresholds::new(f64::INFINITY, limit, f64::INFINITY).unwrap();
         let options = Options::default().thresholds(thresholds, judge).level(level);
         let report = gpu_verify_with(&a.unwrap(), &r.unwrap(), &Tolerance::exact(), &options).unwrap().to_string();
         report.split("   ").next().unwrap().to_owned()
     };
-    let same = &[1.0, 2.0, 4.0, 8.0];
-    let near = &[1.0, 2.0, 4.0, 8.5];
-    let infinite = &[1.0, 2.0, f32::INFINITY, 8.0];
+    let same = &[1.0, 2.0, 4.0, 8.0][..];
+    let near = &[1.0, 2.0, 4.0, 8.5][..];
+    let infinite = &[1.0, 2.0, f32::INFINITY, 8.0][..];
     for (result, limit, judge, expected) in [
         (same, 1.0, Judge::Elements, "PASS  4 elements agree"),
+        (&same[..1], 1.0, Judge::Elements, "PASS  1 element agrees"),
         (near, 1.0, Judge::Elements, "FAIL  1 of 4 elements differ (25 %)"),
         (same, 1.0, Judge::Thresholds, "PASS  by metrics [1 1 1]; 4 elements agree"),
         (near, 1.0, Judge::Thresholds, "PASS  by metrics [1 1 1]; 1 of 4 elements beyond the tolerance (25 %)"),
@@ -197,5 +201,15 @@ fn numbers_that_json_lacks_are_texts() {
     assert_eq!(failed["metrics"]["passing_rtol"], "inf", "no multiple of 0 is enough");
     assert_eq!(failed["metrics"]["passing_atol"], 1.5);
     assert_eq!(failed["result_dtype"], "f32");
+    assert_eq!(failed["metrics"]["thresholds"]["relative_l1"], "inf", "a metric switched off");
     assert!(json(Explain::Never)["metrics"]["passing_atol"].is_null(), "not looked for");
+}
+
+/// A tolerance that the pair's arithmetic holds as a larger number.
+#[test]
+fn a_pass_has_a_margin() {
+    let options = Options::default().explain(Explain::Always);
+    let text = |atol| report(&[0.1], &[0.0], atol, &options).to_string();
+    assert!(text(0.1).contains("  margin     would still pass with"), "{}", text(0.1));
+    assert!(text(0.09).contains("  would pass with"), "{}", text(0.09));
 }
