@@ -318,7 +318,9 @@ struct BoundParams {
 enum VerifyMetric { ABSOLUTE, RELATIVE, RELATIVE_OLD, EPSILON, RATIO, ULP, METRICS, MAXIMA = ULP };
 // What is counted.
 enum VerifyCount {
-    MISMATCHES, ZERO_PASSES, ZEROS_A, ZEROS_R, NANS_A, NANS_R, PLUS_A, PLUS_R, MINUS_A, MINUS_R, NONFINITE_PAIRS, COUNTS
+    MISMATCHES, ZERO_PASSES, ZEROS_A, ZEROS_R, NANS_A, NANS_R, PLUS_A, PLUS_R, MINUS_A, MINUS_R, NONFINITE_PAIRS,
+    NONFINITE_ZEROS_R, // zeros of the reference among these pairs
+    COUNTS
 };
 // When a comparison is explained.
 enum VerifyExplain : u32 { EXPLAIN_NEVER = 0, EXPLAIN_ON_FAILURE = 1, EXPLAIN_ALWAYS = 2 };

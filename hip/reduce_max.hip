@@ -5,6 +5,7 @@
 #include <hip/hip_runtime.h>
 #include "any.h"
 #include "platform.h"
+#include "warp.h"
 
 // The word for patterns.
 template <bool LONG> struct WordOf { typedef u32 word; };
@@ -41,12 +42,8 @@ __device__ inline double take_element(MaxShared &s, u32 dtype, u64 bits) {
 }
 
 __device__ inline void end(const MaxParams &p, MaxShared &s, double largest) {
-    u64 bits = bits_of(largest);
-    for (int offset = 16; offset > 0; offset /= 2) {
-        const u64 other = __shfl_xor(bits, offset, 32);
-        bits = other > bits ? other : bits;
-    }
-    if (threadIdx.x % 32 == 0 && bits) atomicMax(&s.largest, bits);
+    const u64 bits = subgroup_max(bits_of(largest));
+    if (lane_of() == 0 && bits) atomicMax(&s.largest, bits);
     __syncthreads();
     MaxWorkspace &w = *p.workspace;
     if (threadIdx.x == 0) {

@@ -274,9 +274,6 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     typename Histograms<float, false>::Shared bins;
     Histograms<float, false> none(bins, rule);
     publish(*p.workspace, s, v, counts, none, p.nonfinite_equal != 0);
-    if (!ends_last(p, s.last)) return;
-    for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
-    double total[SUMS] = {};
-    if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);
-    write_values(p, ALL ? pairs.taken(p.run_log, SUBGROUP * E) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);
+    if (finish<ALL>(p, pairs, s, SUBGROUP * E))
+        for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
 }

@@ -41,10 +41,11 @@ template <typename T> struct Search {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
             const double m = p.workspace->values.maxima[RELATIVE + k];
-            typename Real<T>::Bits least;
-            const typename Real<T>::Bits pattern = ScaledMaxima<T>::pattern(rule, k, by_binade(rule, k, m), least);
-            if (k == EPSILON - RELATIVE) maxima.least = least;
-            if (m > 0) maxima.set(k, pattern > 0 ? pattern - 1 : 0);
+            typename Real<T>::Bits least, pattern = ScaledMaxima<T>::pattern(rule, k, by_binade(rule, k, m), least);
+            // A quotient may be subnormal, and the number before it far below it where it is not scaled.
+            if (k != EPSILON - RELATIVE) pattern = ScaledMaxima<T>::pattern((double)below(m));
+            else maxima.least = least, pattern -= pattern > 0;
+            if (m > 0) maxima.set(k, pattern);
             else found(RELATIVE + k);
         }
         if (!(absolute >= 0)) found(ABSOLUTE);
@@ -171,7 +172,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         for (u32 k = 0; k < QUOTIENTS; k++)
             if (value[k] > 0 && value[k] == p.workspace->values.maxima[RELATIVE + k] && !first[RELATIVE + k]) first[RELATIVE + k] = at;
         if (!p.all) continue;
-        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(p.a.dtype), pairs.result_bits(~at), x, y));
+        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(p.a.dtype), pairs.a.bits_at(~at), x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
         if (!search.needs_more(rule, x, y, m)) continue;
         double mine[2];
@@ -239,7 +240,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
     if (index == NOWHERE) return {NOWHERE, 0, 0};
-    return {index, pairs.result_bits(index), pairs.reference_bits(index)};
+    return {index, pairs.a.bits_at(index), pairs.r.bits_at(index)};
 }
 
 // Lists the first mismatches in the order of their indices, by one subgroup.
@@ -247,10 +248,15 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
     const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
     VerifyExplanation &out = p.result->explanation;
     u64 listed = 0;
-    for (u64 tile = ~p.workspace->first_tile; listed < count; tile++) {
-        // The next tile that has some: there is one.
-        while (!subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()])) tile += SUBGROUP;
-        tile += __ffs((int)subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()])) - 1;
+    // There are as many, unless someone has written the tensors since they were counted.
+    for (u64 tile = ~p.workspace->first_tile; listed < count && tile < pairs.tiles; tile++) {
+        // The next tile that has some.
+        const u32 ahead = subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()]);
+        if (!ahead) {
+            tile += SUBGROUP - 1;
+            continue;
+        }
+        tile += __ffs((int)ahead) - 1;
         for (u64 from = tile << pairs.walk.size_log; from < (tile + 1) << pairs.walk.size_log && listed < count; from += SUBGROUP) {
             const u64 index = from + lane_of();
             bool fails = false;
@@ -267,7 +273,7 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
             listed += __popc(votes);
         }
     }
-    if (lane_of() == 0) out.listed = count;
+    if (lane_of() == 0) out.listed = listed < count ? listed : count;
 }
 
 // Writes the explanation, by the block that ends last.

@@ -49,7 +49,7 @@ template <u32 KIND, int N> struct Operand {
         const VerifyOperand &p = read_here(this->p);
         const u32 bits = decoder.bits;
         u64 left;
-        const i64 shift = offset(index, n, left) - (i64)index * p.inner;
+        const i64 shift = (i64)((u64)offset(index, n, left) - index * (u64)p.inner);
         const u64 end = index + left;
         if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address_of(shift)};
         if (vectors()) return {end, address_of(shift)};
@@ -97,7 +97,7 @@ template <u32 KIND, int N> struct Operand {
     __device__ u32 load(i64 index, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
         if (vectors()) load_vector(index, address, w);
-        else if (inner != 1) strided((const u8 *)advanced(address, index * inner), inner, w);
+        else if (inner != 1) strided((const u8 *)advanced(address, (i64)((u64)index * (u64)inner)), inner, w);
         else if (SHIFTED) return words(advanced(address, index), w);
         return 0;
     }

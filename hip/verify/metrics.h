@@ -47,15 +47,13 @@ __device__ inline u64 magnitude(u64 x) { return x; }
 __device__ inline u64 magnitude(Whole x) { return x.size; }
 // A number whose magnitude is the distance.
 template <typename T> __device__ inline T difference(T a, T r) { return a - r; }
-template <typename T> __device__ inline T distance(T a, T r) { return Real<T>::abs(a - r); }
-__device__ inline u64 distance(i64 a, i64 r) { return a > r ? (u64)a - (u64)r : (u64)r - (u64)a; }
-__device__ inline u64 difference(i64 a, i64 r) { return distance(a, r); }
+__device__ inline u64 difference(i64 a, i64 r) { return a > r ? (u64)a - (u64)r : (u64)r - (u64)a; }
 // Between u64 and a negative number it may be beyond u64, and is the largest u64 then.
-__device__ inline u64 distance(Whole a, Whole r) {
+__device__ inline u64 difference(Whole a, Whole r) {
     const u64 sum = a.size + r.size;
     return a.negative == r.negative ? (a.size > r.size ? a.size - r.size : r.size - a.size) : sum < a.size ? ~0ull : sum;
 }
-__device__ inline u64 difference(Whole a, Whole r) { return distance(a, r); }
+template <typename N> __device__ inline auto distance(N a, N r) { return magnitude(difference(a, r)); }
 // Whether a distance is within the bound; for integers within floor(bound), at most 2^64 - 1.
 template <typename T> __device__ inline bool within(T d, T bound) { return d <= bound; }
 __device__ inline bool within(u64 d, double bound) { return bound >= 18446744073709551616.0 || d <= (u64)bound; }
@@ -101,6 +99,6 @@ template <typename T> struct Rule {
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.
     __device__ double epsilons(T d, T m) const {
         const i32 e = (i32)(bits_of(binade(m)) / Real<T>::UNIT) - Real<T>::BIAS;
-        return sizeof(T) == 4 ? (double)d * pow2(mantissa_bits - e) : (double)d * pow2(-e) * pow2(mantissa_bits);
+        return (double)d * pow2(-e) * pow2(mantissa_bits);
     }
 };

@@ -59,13 +59,15 @@ __device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, c
     if (m[0] <= bound[0]) atomicAdd(&w.counts[ZERO_PASSES], count);
     if (a == 0) atomicAdd(&w.counts[ZEROS_A], count);
     if (r == 0) atomicAdd(&w.counts[ZEROS_R], count);
-    double value[QUOTIENTS];
-    quotients(rule, d[0], m[0], value);
+    if (d[0] > 0) {
+        double value[QUOTIENTS];
+        quotients(rule, d[0], m[0], value);
 #pragma unroll
-    for (int k = 0; k < QUOTIENTS; k++) atomicMax(&w.maxima[RELATIVE + k], bits_of(value[k]));
+        for (int k = 0; k < QUOTIENTS; k++) atomicMax(&w.maxima[RELATIVE + k], bits_of(value[k]));
 #pragma unroll 1
-    for (u32 h = 0; h < KINDS; h++)
-        if (d[0] > 0 && (h != BY_RELATIVE || m[0] > Real<float>::small())) atomicAdd(&w.bins[exact_bin(rule, h, d[0], m[0])], count);
+        for (u32 h = 0; h < KINDS; h++)
+            if (h != BY_RELATIVE || m[0] > Real<float>::small()) atomicAdd(&w.bins[exact_bin(rule, h, d[0], m[0])], count);
+    }
     const double x = d[0], y = m[0], times = (double)count;
     s.finals[0][threadIdx.x] = times * x, s.finals[1][threadIdx.x] = times * (x * x);
     s.finals[2][threadIdx.x] = times * y, s.finals[3][threadIdx.x] = times * (y * y);
@@ -84,7 +86,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
         count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log);
     __syncthreads();
-    // A block reads fewer than 2^32 elements. Threads begin in different banks.
+    // A block reads fewer than 2^32 elements in a launch. Threads begin in different banks.
     u32 sum = 0;
 #pragma unroll 1
     for (u32 i = 0; i < SUBGROUP; i++) sum += s.counts[t][(t + i) % SUBGROUP];
@@ -94,7 +96,6 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
     if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.a.dtype, t % 16), number<float>(p.r.dtype, t / 16));
-    double total[SUMS];
-    join_finals(s.finals, total);
-    write_values(p, 0, total);
+    join_finals(s.finals);
+    write_values<true>(p, 0, s.finals);
 }

@@ -260,8 +260,6 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             } while (wavefront_any(odd > 1));
         }
     }
-    __device__ u64 result_bits(u64 index) const { return a.bits_at(index); }
-    __device__ u64 reference_bits(u64 index) const { return r.bits_at(index); }
 };
 
 // A thread's parts of `tiles` tiles from `tile` on: `decode(index, words)` gets the words of each, of which the next E pairs, those at `index`, come first; `use(index)` follows, and `end_tile(i)` the last

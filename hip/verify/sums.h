@@ -96,21 +96,19 @@ struct SumTree {
     }
 };
 
-// Joins the final accumulators by halving; by all threads of a block.
-__device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS], double (&total)[SUMS]) {
+// Joins the final accumulators by halving, to the first of each sum; by all threads of a block.
+__device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
     const u32 t = threadIdx.x;
     for (u32 half = FINAL_ACCUMULATORS / 2; half > 0; half /= 2) {
         __syncthreads();
         for (u32 i = t; i < SUMS * half; i += blockDim.x) finals[i / half][i % half] += finals[i / half][i % half + half];
     }
     __syncthreads();
-#pragma unroll
-    for (u32 s = 0; s < SUMS; s++) total[s] = finals[s][0];
 }
 
 // Joins the sums of all runs of 2^log tiles; one block of FINAL_ACCUMULATORS threads. Neighbouring threads read the runs of a partial sum and join them as a tree; partial sum i is added
 // to final accumulator i mod FINAL_ACCUMULATORS, which has one thread; these are joined by halving.
-__device__ inline void join_runs(const double *partials, u64 runs, u32 log, double (&finals)[SUMS][FINAL_ACCUMULATORS], double (&total)[SUMS]) {
+__device__ inline void join_runs(const double *partials, u64 runs, u32 log, double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
     // Several runs are under way together, two sums at a time. All threads take as many turns.
     enum { AHEAD = 8 };
     const u32 leaves_log = PARTIAL_LOG - log, leaves = 1u << leaves_log, t = threadIdx.x;
@@ -138,5 +136,5 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
                 finals[s][j] += x[i].x, finals[s + 1][j] += x[i].y;
             }
         }
-    join_finals(finals, total);
+    join_finals(finals);
 }

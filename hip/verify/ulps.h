@@ -28,27 +28,23 @@ template <class Arith> __device__ inline double ulps_between(const VerifyParams 
 
 // Tests whether a pair is further apart than the maximum of the subgroup, and at least as far as that of all. Numbers are scaled so that those of the result's format, least
 // subnormal included, have patterns of T that are evenly spaced: the distance of patterns is then that in ulps, but for the rounding of the reference to the result's format. A
-// pair is k ulps apart when its patterns are more than k - 1/2 ulps apart, or just as far and the reference, between two numbers, is rounded to the further one: to the even one.
+// pair that is k ulps apart has patterns that are k - 1/2 ulps apart or more, also where a scaled reference is subnormal and rounded to half-way between two numbers.
 template <typename T> struct UlpTest {
     typedef typename Real<T>::Bits Bits;
     const bool integers, exact; // `exact`: wide ones, whose distance is that of the numbers
     const bool whole_words, half_step; // of 64 bits; whether the least number is half a step from the next
-    const bool rounds; // whether a reference may be between two numbers of the format
     const i32 shift; // where the last bit of a result's number is in its pattern
     const T scale;
     const Bits largest;
     T low, high; // of integers
     T limit; // integers
     Bits steps;
-    // That bit of the numbers for which a tie is rounded away. Where nothing is rounded, the sign, which patterns do not have.
-    u32 last, away;
     __device__ UlpTest(const VerifyParams &p, Format f)
         : integers(f.specials == INTEGER), exact(wide_integers(p)), whole_words(f.bits == 64), half_step(f.specials == E8M0),
-          rounds(!integers && !half_step && f.mantissa_bits + 1 < Real<T>::DIGITS), shift(integers ? 0 : Real<T>::DIGITS - 1 - (i32)f.mantissa_bits),
+          shift(integers ? 0 : Real<T>::DIGITS - 1 - (i32)f.mantissa_bits),
           scale(integers ? (T)1 : (T)pow2(f.bias - Real<T>::BIAS)), largest(integers ? 0 : (Bits)largest_of(f) << shift) {
         high = exact ? Real<T>::max() : (T)(is_u64(f) ? 18446744073709551616.0 : (double)largest_int(f));
         low = exact ? -Real<T>::max() : f.mantissa_bits ? (T)-pow2(f.bits - 1) : 0;
-        last = rounds ? shift : 8 * sizeof(T) - 1;
     }
     // The maxima to test against: of the subgroup, and of all.
     __device__ void set(u64 own, u64 elsewhere) {
@@ -57,13 +53,12 @@ template <typename T> struct UlpTest {
         limit = (T)(whole_words && !exact ? reach - 4096 : reach);
         const double many = ceil(reach * pow2(shift));
         steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (half_step ? (Bits)1 << (shift - 1) : 0) : ~(Bits)1;
-        away = rounds ? (u32)(u64)(reach + 0.5) & 1 : 0;
     }
     // A result is not beyond the largest number of its format.
     __device__ bool reached(T a, T r) const {
-        const Bits x = bits_of(Real<T>::abs(a) * scale), z = bits_of(Real<T>::abs(r) * scale), y = z < largest ? z : largest, least = steps + (((u32)(x >> last) ^ away) & 1), apart = x > y ? x - y : y - x;
+        const Bits x = bits_of(Real<T>::abs(a) * scale), z = bits_of(Real<T>::abs(r) * scale), y = z < largest ? z : largest, apart = x > y ? x - y : y - x;
         const bool opposite = (bits_of(a) ^ bits_of(r)) >> (8 * sizeof(T) - 1);
-        return (opposite ? x + y : apart) >= least;
+        return (opposite ? x + y : apart) >= steps;
     }
     // Of E pairs.
     template <int E> __device__ bool any_reached(const T (&a)[E], const T (&r)[E]) const {

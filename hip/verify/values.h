@@ -11,7 +11,7 @@ template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) 
 // What the threads of a block share.
 template <typename T, u32 CODES = 1> struct ValuesShared {
     SharedMaxima<T> maxima;
-    // A block reads fewer than 2^32 elements.
+    // A block reads fewer than 2^32 elements in a launch.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
@@ -68,6 +68,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     if (r != ORDINARY) atomicAdd(&counts[count_of[r] + 1], pairs);
     if (!nonfinite_equal || a != r) atomicAdd(&counts[MISMATCHES], pairs);
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
+    if (r == ZERO) atomicAdd(&counts[NONFINITE_ZEROS_R], pairs);
 }
 
 // E finite pairs; their largest difference is in `v` already. The maxima of `filter` may be older than those of the block.
@@ -169,8 +170,8 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
 }
 
-// Writes the values, by the block that ends last. `zeros`: pairs of zeros that stood for what is not there and for pairs that are not finite.
-__device__ inline void write_values(const VerifyParams &p, u64 zeros, const double (&total)[SUMS]) {
+// Writes the values, by the block that ends last. `zeros`: pairs of zeros that stood for what is not there and for pairs that are not finite. Of `finals` the first are the sums.
+template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u64 zeros, const double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
     VerifyWorkspace &w = *p.workspace;
     VerifyValues &out = w.values;
     const u32 t = threadIdx.x;
@@ -178,8 +179,7 @@ __device__ inline void write_values(const VerifyParams &p, u64 zeros, const doub
     if (t < 2) out.magnitudes[t] = f64_of(w.magnitudes[t]);
     if (t < MAXIMA) out.maxima[t] = f64_of(w.maxima[t]);
     if (t < HISTOGRAM_BINS) out.histograms[t] = w.bins[t];
-    if (t == 0)
-        for (u32 s = 0; s < SUMS; s++) out.sums[s] = total[s];
+    if (t < SUMS) out.sums[t] = ALL ? finals[t][0] : 0;
     __syncthreads();
     for (u32 i = t; i < sizeof(VerifyValues) / 8; i += blockDim.x) ((u64 *)&p.result->values)[i] = ((const u64 *)&out)[i];
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
@@ -187,6 +187,14 @@ __device__ inline void write_values(const VerifyParams &p, u64 zeros, const doub
     fence_system();
     __syncthreads();
     if (t == 0) p.result->valued = 1;
+}
+
+// The end of pass A, by all threads; whether this block is the last. A run begins with `before_a_run` elements that are not there.
+template <bool ALL, class Pairs, class Shared> __device__ inline bool finish(const VerifyParams &p, const Pairs &pairs, Shared &s, u32 before_a_run) {
+    if (!ends_last(p, s.last)) return false;
+    if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals);
+    write_values<ALL>(p, ALL ? pairs.taken(p.run_log, before_a_run) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, s.finals);
+    return true;
 }
 
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
@@ -230,8 +238,5 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     u32 counts[4];
     v.own(counts);
     publish(*p.workspace, s, v, counts, histograms, p.nonfinite_equal != 0);
-    if (!ends_last(p, s.last)) return;
-    double total[SUMS] = {};
-    if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals, total);
-    write_values(p, ALL ? pairs.taken(p.run_log, SUBGROUP * E) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, total);
+    finish<ALL>(p, pairs, s, SUBGROUP * E);
 }

@@ -23,13 +23,14 @@ impl Workspace {
 
 /// The largest finite magnitude of a tensor on `gpu`, which has elements, and how many of them are not finite.
 pub(crate) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<MaxResult> {
-    let dense = dense_address(tensor);
     let bits = tensor.dtype().bits();
-    let name = match (dense.is_some(), bits) {
-        (true, 8) => "reduce_max_8",
-        (true, 16) => "reduce_max_16",
-        (true, 32) => "reduce_max_32",
-        (true, 64) => "reduce_max_64",
+    // The kernel for any layout adds the offset itself.
+    let dense = dense_address(tensor).filter(|_| bits >= 8);
+    let name = match (dense, bits) {
+        (Some(_), 8) => "reduce_max_8",
+        (Some(_), 16) => "reduce_max_16",
+        (Some(_), 32) => "reduce_max_32",
+        (Some(_), 64) => "reduce_max_64",
         _ => "reduce_max_any",
     };
     // SAFETY: every kernel of hip/reduce_max.hip is `extern "C" __global__ void NAME(MaxParams)` for blocks of 512 threads.

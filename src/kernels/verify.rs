@@ -111,8 +111,7 @@ impl Launch {
             let tiles = most.min(launch.elements).div_ceil(launch.tile);
             launch.values = Pass::values(launch.values.kernel, tiles);
             launch.explain = Pass::explain(launch.explain.kernel, tiles);
-            // Blocks take as many runs as they have subgroups; those of two launches must not share one.
-            let block = (launch.tile << launch.values.run_log) * (u64::from(BLOCK) / SUBGROUP);
+            let block = launch.taken_by_a_block();
             launch.range = (most / block).max(1) * block;
         }
         launch.packings = packings;
@@ -135,15 +134,20 @@ impl Launch {
             }
         }
         let tiles = elements.div_ceil(tile);
-        let explain = load(names::explanation(dtypes))?;
-        Ok(Launch {
-            values: Pass::values(values, tiles),
-            explain: Pass::explain(explain, tiles),
-            elements,
-            tile,
-            packings: [None, None],
-            range: elements,
-        })
+        let explain = Pass::explain(load(names::explanation(dtypes))?, tiles);
+        let values = Pass::values(values, tiles);
+        // Blocks count in 32 bits.
+        let most = u64::from(values.grid) << 31;
+        let mut launch = Launch { values, explain, elements, tile, packings: [None, None], range: elements };
+        if elements > most {
+            launch.range = most / launch.taken_by_a_block() * launch.taken_by_a_block();
+        }
+        Ok(launch)
+    }
+
+    /// Elements that a block takes at a time: as many runs as it has subgroups. Two launches must not share one.
+    fn taken_by_a_block(&self) -> u64 {
+        (self.tile << self.values.run_log) * (u64::from(BLOCK) / SUBGROUP)
     }
 
     /// Bytes of the packed ranges of both tensors.

@@ -116,15 +116,14 @@ fn explain(request: &Request) -> u32 {
 fn may_overflow(arithmetic: PairArithmetic, request: &Request) -> bool {
     match arithmetic {
         PairArithmetic::F32 => f64::from(request.rtol as f32) * f64::from(f32::MAX) + f64::from(request.atol as f32) > f64::from(f32::MAX),
-        PairArithmetic::F64 => request.rtol.mul_add(f64::MAX, request.atol).is_infinite(),
-        // Bounds of integers are infinite then.
-        PairArithmetic::I64 => false,
+        PairArithmetic::F64 | PairArithmetic::I64 => request.rtol.mul_add(f64::MAX, request.atol).is_infinite(),
     }
 }
 
 /// What the first pass wrote, as the host's loops would have it.
 fn values(found: &VerifyValues, request: &Request) -> Values {
-    let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs] = found.counts;
+    let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs, nonfinite_zeros] =
+        found.counts;
     let some = |x: u64| if request.all { x } else { 0 };
     Values {
         mismatches,
@@ -134,6 +133,7 @@ fn values(found: &VerifyValues, request: &Request) -> Values {
         positive_infinities: [plus_a, plus_r],
         negative_infinities: [minus_a, minus_r],
         nonfinite_pairs,
+        nonfinite_zeros: some(nonfinite_zeros),
         max_magnitude: found.magnitudes,
         maxima: found.maxima,
         sums: found.sums,

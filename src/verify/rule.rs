@@ -316,9 +316,9 @@ impl IntRule {
         IntRule { rtol, atol, by_binade, all }
     }
 
-    /// The bound before it is rounded down.
+    /// The bound before it is rounded down; at most the largest f64, as for other numbers.
     pub(crate) fn bound(&self, magnitude: f64) -> f64 {
-        self.rtol.mul_add(if self.by_binade { 1.0 } else { magnitude }, self.atol)
+        self.rtol.mul_add(if self.by_binade { 1.0 } else { magnitude }, self.atol).min(f64::MAX)
     }
 
     /// Exact: `d` may exceed 2^53, where f64 has no odd numbers; `as` rounds down and saturates.
@@ -386,6 +386,7 @@ impl Values {
         self.mismatches += u64::from(rule.fails(a, r));
         if !(a.finite() && r.finite()) {
             self.nonfinite_pairs += 1;
+            self.nonfinite_zeros += u64::from(rule.all && r == T::ZERO);
             return (T::ZERO, T::ZERO);
         }
         let (d, m) = ((a - r).magnitude(), r.magnitude());

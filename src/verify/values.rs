@@ -52,6 +52,8 @@ pub(crate) struct Values {
     pub negative_infinities: [u64; 2],
     /// Pairs in which at least one side is not finite.
     pub nonfinite_pairs: u64,
+    /// Zeros of the reference among these.
+    pub nonfinite_zeros: u64,
     /// Largest finite magnitude, [result, reference].
     pub max_magnitude: [f64; 2],
     /// Maxima by [`Metric`]; 0 when no finite pair differs.
@@ -70,6 +72,7 @@ impl Values {
         positive_infinities: [0; 2],
         negative_infinities: [0; 2],
         nonfinite_pairs: 0,
+        nonfinite_zeros: 0,
         max_magnitude: [0.0; 2],
         maxima: [0.0; Metric::MAXIMA],
         sums: [0.0; 4],
@@ -81,6 +84,7 @@ impl Values {
         self.mismatches += other.mismatches;
         self.zero_passes += other.zero_passes;
         self.nonfinite_pairs += other.nonfinite_pairs;
+        self.nonfinite_zeros += other.nonfinite_zeros;
         for side in 0..2 {
             self.zeros[side] += other.zeros[side];
             self.nans[side] += other.nans[side];

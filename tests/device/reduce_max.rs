@@ -5,12 +5,12 @@ use crate::target::Target;
 use crate::tensors::{Lcg, elements, encode, view};
 use anyhow::{Result, ensure};
 use hipverify::DeviceMem;
-use hipverify::device::Layout;
+use hipverify::device::{AsTensor, Layout, TensorRef};
 use hipverify::dtype::{Class, DType};
 use hipverify::verify::gpu_reduce_max;
 
 tests! {
-    All: every_format_and_size, the_last_element_counts_in_every_layout, the_largest_number_is_finite;
+    All: every_format_and_size, parts_of_memory_in_every_format, the_last_element_counts_in_every_layout, the_largest_number_is_finite;
 }
 
 /// Value, NaN and infinities by a plain loop.
@@ -48,6 +48,21 @@ fn every_format_and_size(target: &Target) -> Result<()> {
                 "{dtype}, {n} elements, wild {wild}: (value, nans, infinities) are {found:?}, expected {expected:?}"
             );
         }
+    }
+    Ok(())
+}
+
+/// What lies before and behind is larger.
+fn parts_of_memory_in_every_format(target: &Target) -> Result<()> {
+    for dtype in DType::ALL {
+        let part = 32..64;
+        let bytes = elements(dtype, 128, |i| encode(dtype, if part.contains(&i) { 1.0 } else { 2.0 }));
+        let memory = DeviceMem::from_slice(&target.device, &bytes)?;
+        let layout = Layout::strided(&[part.len()], &[1], part.start)?;
+        // SAFETY: `from_raw` checks that the layout lies in the memory, which is borrowed and so neither freed nor written.
+        let view = unsafe { TensorRef::from_raw(&target.device, memory.as_tensor().as_ptr(), bytes.len(), dtype, layout)? };
+        let found = gpu_reduce_max(&view)?.value;
+        ensure!(found == 1.0, "{dtype}: the largest is {found}, expected 1");
     }
     Ok(())
 }

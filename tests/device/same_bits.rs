@@ -13,7 +13,7 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduc
 tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, bounds_beyond_the_largest_number,
-        sums_without_range_beside_others, quotients_at_the_ends_of_the_range,
+        sums_without_range_beside_others, quotients_at_the_ends_of_the_range, distances_next_to_half_an_ulp,
         padded_transposed_and_reversed_layouts, rows_of_every_format, large_tensors_of_bytes;
     Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
@@ -144,7 +144,10 @@ fn formats_of_4_bits(target: &Target) -> Result<()> {
             (Options::default().histograms(true), 16_383),
         ] {
             Case::new(dtypes, n).options(options.clone()).check(target, 500)?;
-            Case::new(dtypes, n).options(options).tolerance([0.25, 0.5]).by_binade().shift(1).check(target, 500)?;
+            Case::new(dtypes, n).options(options.clone()).tolerance([0.25, 0.5]).by_binade().shift(1).check(target, 500)?;
+            // Bounds of 0, everywhere and at zeros.
+            Case::new(dtypes, n).options(options.clone()).tolerance([0.0, 0.0]).check(target, 500)?;
+            Case::new(dtypes, n).options(options).tolerance([0.25, 0.0]).check(target, 500)?;
         }
     }
     Ok(())
@@ -258,8 +261,28 @@ fn quotients_at_the_ends_of_the_range(target: &Target) -> Result<()> {
         case([DType::F16, dtype]).compare(target, [&zeros(DType::F16), &least], "the least numbers")?;
         case([dtype; 2]).compare(target, [&largest, &zeros(dtype)], "the largest numbers")?;
         case([dtype; 2]).compare(target, [&largest, &least], "the largest and the least numbers")?;
+        let case = Case::new([dtype; 2], n).tolerance([0.0, 1.5]);
+        case.compare(target, [&least, &zeros(dtype)], "ratios that many differences are rounded to")?;
+    }
+    // Bounds beyond f64.
+    for dtypes in [[DType::I32; 2], [DType::I64, DType::U64]] {
+        Case::new(dtypes, n).options(Options::default().histograms(true)).tolerance([1e305, 1.0]).check(target, 500)?;
     }
     Ok(())
+}
+
+/// A reference just beyond half-way between two least numbers of the result's format, of which a wider format has more bits than are left when it is scaled.
+fn distances_next_to_half_an_ulp(target: &Target) -> Result<()> {
+    let (n, u) = (1_024, DType::F16.float_format().map_or(0.0, |f| f.min_positive()));
+    // The first two are the largest of all other errors; the third is read in a row of a tile of its own, and 3 ulps away.
+    let pair = |i: usize| match i {
+        0 => [2.0 + 2f64.powi(-9), 2.0 - 2f64.powi(-10)],
+        1 => [2.0 * u, u],
+        256 => [18.0 * u, (20.5 + 2f64.powi(-18)) * u],
+        _ => [1.0; 2],
+    };
+    let [a, r] = [(0, DType::F16), (1, DType::F32)].map(|(side, dtype)| elements(dtype, n, |i| encode(dtype, pair(i)[side])));
+    Case::new([DType::F16, DType::F32], n).compare(target, [&a, &r], "one element 3 ulps away")
 }
 
 /// Data in which many elements tie with the worst, or come close to it.

@@ -80,7 +80,7 @@ impl serde::Serialize for Mutation {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Power {
-    /// Finite elements of the reference that are not zero; `None` when only counts were asked for.
+    /// Finite pairs whose reference is not zero; `None` when only counts were asked for.
     pub nonzero: Option<u64>,
     /// How many of these a result of zero would pass at; `None` when only counts were asked for.
     pub zero_passes: Option<u64>,
@@ -103,9 +103,10 @@ impl Power {
         let finite = elements as u64 - values.nonfinite_pairs;
         let counted = |n: u64| request.all.then_some(n);
         let passes = |error: f64| Judged::of(&off_by(error, values, request, dtype, finite), request, elements).passed;
+        let finite_zeros = values.zeros[1] - values.nonfinite_zeros;
         let mut power = Power {
-            nonzero: counted(finite.saturating_sub(values.zeros[1])),
-            zero_passes: counted(values.zero_passes.saturating_sub(values.zeros[1])),
+            nonzero: counted(finite.saturating_sub(finite_zeros)),
+            zero_passes: counted(values.zero_passes.saturating_sub(finite_zeros)),
             smallest_error: smallest(|error| !passes(error)),
             smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),

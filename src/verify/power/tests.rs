@@ -229,6 +229,17 @@ fn what_is_not_finite_in_the_reference_counts() {
     }
 }
 
+/// Zeros of the reference beside a result that is not finite are no zeros that pass.
+#[test]
+fn zeros_are_those_of_finite_pairs() {
+    let device = Device::host();
+    let of = |x: &[f32]| DeviceMem::from_slice(&device, x).unwrap();
+    let (result, reference) = (of(&[f32::NAN, 1.0, 2.0, 4e-4, 5e-4, 0.0]), of(&[0.0, 1.0, 2.0, 4e-4, 5e-4, 0.0]));
+    let options = Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap());
+    let report = gpu_verify_with(&result, &reference, &Tolerance::new(0.0, 1e-3).unwrap(), &options).unwrap();
+    assert_eq!((report.power.nonzero, report.power.zero_passes, report.verdict), (Some(4), Some(2), Verdict::Untrusted));
+}
+
 /// A dimension of one element may have any stride.
 #[test]
 fn the_opposite_order_of_any_strides() {

@@ -11,7 +11,7 @@ use anyhow::Result;
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
-        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, explanation_without_its_flag, explained_whatever_the_verdict, maxima_of_new_pairs_forgotten, nan_left_in_sums_of_bytes;
+        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, ties_no_longer_examined, ratios_of_equal_pairs, explanation_without_its_flag, explained_whatever_the_verdict, maxima_of_new_pairs_forgotten, nan_left_in_sums_of_bytes;
     StandIn32: shuffles_of_64_lanes;
 }
 
@@ -175,6 +175,16 @@ fn ranks_of_mismatches_from_one(target: &Target) -> Result<()> {
 fn distances_in_ulps_without_signs(target: &Target) -> Result<()> {
     let (from, to) = ("bits >> width & 1 ? -magnitude : magnitude", "magnitude");
     Mutant { file: "verify/ulps.h", from, to, trials: NUMBERS }.check(target)
+}
+
+/// References that are half-way only where they are scaled.
+fn ties_no_longer_examined(target: &Target) -> Result<()> {
+    Mutant { file: "verify/ulps.h", from: ">= steps;", to: "> steps;", trials: "same_bits::distances" }.check(target)
+}
+
+/// 0 / 0, where a bound is 0.
+fn ratios_of_equal_pairs(target: &Target) -> Result<()> {
+    Mutant { file: "verify/pair_counts.h", from: "if (d[0] > 0) {", to: "{", trials: PAIRS }.check(target)
 }
 
 fn explanation_without_its_flag(target: &Target) -> Result<()> {

@@ -57,7 +57,8 @@ fn value_past_the_end(target: &Target) -> Result<()> {
 }
 
 fn maximum_of_half_the_lanes(target: &Target) -> Result<()> {
-    Mutant { file: "reduce_max.hip", from: "offset > 0", to: "offset > 1", trials: "reduce_max::the_last" }.check(target)
+    Mutant { file: "reduce_max.hip", from: "subgroup_max(bits_of(largest))", to: "bits_of(largest)", trials: "reduce_max::the_last" }
+        .check(target)
 }
 
 /// A strict comparison made non-strict.
