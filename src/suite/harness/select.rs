@@ -80,16 +80,20 @@ fn groups(suite: &Suite) -> String {
     format!("its groups: {}; its axes, as AXIS=VALUE: {}", listed(groups), listed(axes))
 }
 
-/// Variables by which schedulers tell a process its number and how many there are, and from which number they count.
+/// Variables by which schedulers tell a process its number and how many there are, and from which number they count. Launchers of MPI, which may run inside a
+/// step of Slurm, come first.
 const SCHEDULERS: [(&str, &str, usize); 6] = [
-    ("SLURM_PROCID", "SLURM_NTASKS", 0),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", 0),
     ("PMI_RANK", "PMI_SIZE", 0),
     ("PMIX_RANK", "PMIX_SIZE", 0),
+    ("SLURM_PROCID", "SLURM_NTASKS", 0),
     ("CI_NODE_INDEX", "CI_NODE_TOTAL", 1),
     // A GitHub workflow puts strategy.job-index and strategy.job-total here: no variable has them.
     ("JOB_INDEX", "JOB_TOTAL", 0),
 ];
+
+/// How many of them are launchers of MPI.
+const MPI: usize = 3;
 
 impl Shard {
     /// Share `index`, counted from 1, of `count`.
@@ -117,6 +121,18 @@ impl Shard {
             let limit = || "a whole number".to_owned();
             text.parse().map(Some).map_err(|_| Error::InvalidArgument { what: name, value: text.clone(), limit: limit() })
         };
+        let found = |launchers: &[(&'static str, &'static str, usize)]| -> Result<Option<(usize, usize)>> {
+            for &(rank, size, first) in launchers {
+                if let (Some(rank), Some(size)) = (number(rank)?, number(size)?) {
+                    return Ok(Some(((rank + 1).saturating_sub(first), size)));
+                }
+            }
+            Ok(None)
+        };
+        // One process, as Slurm's own launcher may tell it by these variables too, is no division: the array's is.
+        if let Some((index, count)) = found(&SCHEDULERS[..MPI])?.filter(|(_, count)| *count > 1) {
+            return Shard::new(index, count);
+        }
         // An array of jobs, each with one task.
         let array = (number("SLURM_ARRAY_TASK_ID")?, number("SLURM_ARRAY_TASK_MIN")?, number("SLURM_ARRAY_TASK_COUNT")?);
         if let (Some(id), Some(first), Some(count)) = array
@@ -124,10 +140,8 @@ impl Shard {
         {
             return Shard::new((id + 1).saturating_sub(first), count);
         }
-        for (rank, size, first) in SCHEDULERS {
-            if let (Some(rank), Some(size)) = (number(rank)?, number(size)?) {
-                return Shard::new((rank + 1).saturating_sub(first), size);
-            }
+        if let Some((index, count)) = found(&SCHEDULERS)? {
+            return Shard::new(index, count);
         }
         let names = SCHEDULERS.map(|(rank, size, _)| format!("{rank} {size}")).join(", ");
         Err(Error::InvalidArgument { what: "shard", value: "auto".to_owned(), limit: format!("none of these variables is set: {names}") })
@@ -254,6 +268,32 @@ mod tests {
             (vec![("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")], Ok("1/2")),
             (vec![("PMI_RANK", "1"), ("PMI_SIZE", "2")], Ok("2/2")),
             (vec![("PMIX_RANK", "1"), ("PMIX_SIZE", "2")], Ok("2/2")),
+            // mpirun inside sbatch: Slurm's number is that of the script, 0 for every process.
+            (vec![("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("OMPI_COMM_WORLD_RANK", "2"), ("OMPI_COMM_WORLD_SIZE", "4")], Ok("3/4")),
+            (vec![("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("PMI_RANK", "1"), ("PMI_SIZE", "4")], Ok("2/4")),
+            (vec![("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4"), ("PMIX_RANK", "3"), ("PMIX_SIZE", "4")], Ok("4/4")),
+            (vec![("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")], Ok("1/1")),
+            // mpirun, and a step of srun, inside an array of jobs with one task each.
+            (
+                vec![
+                    ("SLURM_ARRAY_TASK_ID", "5"),
+                    ("SLURM_ARRAY_TASK_MIN", "4"),
+                    ("SLURM_ARRAY_TASK_COUNT", "3"),
+                    ("OMPI_COMM_WORLD_RANK", "3"),
+                    ("OMPI_COMM_WORLD_SIZE", "4"),
+                ],
+                Ok("4/4"),
+            ),
+            (
+                vec![
+                    ("SLURM_ARRAY_TASK_ID", "5"),
+                    ("SLURM_ARRAY_TASK_MIN", "4"),
+                    ("SLURM_ARRAY_TASK_COUNT", "3"),
+                    ("PMI_RANK", "0"),
+                    ("PMI_SIZE", "1"),
+                ],
+                Ok("2/3"),
+            ),
             (vec![("CI_NODE_INDEX", "1"), ("CI_NODE_TOTAL", "5")], Ok("1/5")),
             (vec![("JOB_INDEX", "0"), ("JOB_TOTAL", "5")], Ok("1/5")),
             (vec![("PMI_RANK", "1")], Err("none of these variables")),
