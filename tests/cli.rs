@@ -1282,6 +1282,25 @@ fn results(folder: &Folder, name: &str) -> Vec<serde_json::Value> {
     text.lines().map(timeless).collect()
 }
 
+/// Results of a program are not those of another build of it.
+#[test]
+#[cfg(unix)]
+fn runs_do_not_go_on_with_another_build() {
+    let folder = Folder::new();
+    folder.put(
+        "s.toml",
+        b"[kernels.own]\ncommand = ['sh', 'own.sh']\n[[gemm]]\nsize = ['1x1x1', '2x2x2']\ndata = 'diagonal:1'\nkernel = 'own'\n",
+    );
+    folder.put("own.sh", b"cp a.npy result.npy\n");
+    let line = "suite run s.toml --device host --resume r.jsonl";
+    let run = folder.run(line);
+    assert_eq!((run.code, run.out.contains("resumed")), (0, false), "{} {}", run.out, run.err);
+    let run = folder.run(line);
+    assert!(run.code == 0 && run.out.contains("2 of these 2 cases were computed by the run that was resumed"), "{} {}", run.out, run.err);
+    folder.put("own.sh", b"exit 1\n");
+    folder.refused(line, "r.jsonl: was begun with other contents of the files that kernels name: a new file of results is needed");
+}
+
 /// Whatever stopped a run, or cut it into parts: the results are those of one run.
 #[test]
 fn runs_go_on_and_shards_join() {
@@ -1297,6 +1316,14 @@ fn runs_go_on_and_shards_join() {
     let one = results(&folder, "one.jsonl");
     assert_eq!(one.len(), 10);
 
+    assert_eq!(one[0]["devices"].as_array().unwrap().len(), 1);
+    let (code, said) = run("run s.toml --device host,best --jobs 1 --results used.jsonl");
+    assert_eq!(
+        (code, results(&folder, "used.jsonl")[0]["devices"].as_array().unwrap().len()),
+        (0, 1),
+        "one process has one device: {said}"
+    );
+
     // Killed in the middle of the fourth case's line.
     let text = std::fs::read_to_string(folder.path("one.jsonl")).unwrap();
     let cut: usize = text.split_inclusive('\n').take(4).map(str::len).sum();
@@ -1304,6 +1331,7 @@ fn runs_go_on_and_shards_join() {
     let (code, said) = run("run s.toml --device host --resume cut.jsonl");
     assert_eq!((code, results(&folder, "cut.jsonl")), (0, one.clone()), "{said}");
     assert!(said.contains("9 of 9 cases"), "{said}");
+    assert!(said.contains("3 of these 9 cases were computed by the run that was resumed"), "{said}");
 
     for shard in ["3/3", "1/3", "2/3"] {
         assert_eq!(run(&format!("run s.toml --device host --shard {shard} --results parts")).0, 0);
@@ -1317,9 +1345,22 @@ fn runs_go_on_and_shards_join() {
     let (code, said) = run("report parts/results-1-of-3.jsonl --against parts");
     assert!(code == 0 && said.contains("6 removed"), "{said}");
 
+    // A shard that is not there is missing, also where what there is has been joined before.
+    std::fs::remove_file(folder.path("parts/results-3-of-3.jsonl")).unwrap();
+    assert_eq!(run("merge s.toml parts --output two.jsonl").0, 0);
+    for results in ["parts", "two.jsonl"] {
+        let (code, said) = run(&format!("report {results}"));
+        assert!(code == 2 && said.contains("INCOMPLETE") && said.contains("6 of 9 cases have ended"), "{results}: {code} {said}");
+    }
+    assert_eq!(run("run s.toml --device host --shard 1/2 --results halves").0, 0);
+
     for (line, words) in [
         ("merge other.toml parts --output x.jsonl", "holds results of another suite"),
         ("merge s.toml one.jsonl parts --output x.jsonl", "has case `gemm/"),
+        (
+            "merge s.toml parts/results-2-of-3.jsonl halves --output x.jsonl",
+            "is one of 2 shards, and parts/results-2-of-3.jsonl is one of 3",
+        ),
         ("merge s.toml nowhere.jsonl --output x.jsonl", "nowhere.jsonl"),
         ("merge s.toml s.toml --output x.jsonl", "line 1 is no header of results"),
         ("run other.toml --device host --resume one.jsonl", "holds results of another suite"),

@@ -102,8 +102,8 @@ impl Folder {
     /// Writes a run of so many cases, of which those that `fails` names fail.
     fn put_run(&self, name: &str, cases: usize, fails: impl Fn(usize) -> bool) {
         let header = json!({
-            "schema": 1, "tool": "hipverify 0.1.0", "suite": "nightly", "fingerprint": "00ff", "cases": cases, "selection": "", "selected": cases,
-            "devices": ["host, 2 threads"], "started": 1_795_377_600,
+            "schema": 1, "tool": "hipverify 0.1.0", "suite": "nightly", "fingerprint": "00ff", "code": "", "cases": cases, "selection": "", "selected": cases,
+            "before_shard": cases, "devices": ["host, 2 threads"], "started": 1_795_377_600,
         });
         let cases = (0..cases).map(|i| case(i, fails(i), 0.25 + (i % 7) as f64));
         let lines: String = std::iter::once(header).chain(cases).map(|line| format!("{line}\n")).collect();

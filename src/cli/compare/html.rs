@@ -17,9 +17,11 @@ pub(super) fn write(args: &Args, cases: &[Case]) -> Result<()> {
         tool: concat!("hipverify ", env!("CARGO_PKG_VERSION")).to_owned(),
         suite: args.title(),
         fingerprint: String::new(),
+        code: String::new(),
         cases: cases.len() as u64,
         selection: String::new(),
         selected: cases.len() as u64,
+        before_shard: cases.len() as u64,
         devices: devices.into_iter().collect(),
         started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
     };

@@ -132,19 +132,21 @@ impl Args {
 
     fn run_suite(&self) -> Result<Outcome> {
         let suite = self.source.open()?;
-        let devices = self.device.iter().map(|name| Ok((Device::open(name)?.name(), name.clone()))).collect::<Result<Vec<_>>>()?;
+        let mut devices = self.device.iter().map(|name| Ok((Device::open(name)?.name(), name.clone()))).collect::<Result<Vec<_>>>()?;
         let selection = self.which.selection();
         let cases = selection.of(&suite)?;
-        if cases.is_empty() && selection.shard.is_none() {
-            bail!("{}: no case is in all filters and groups: nothing to run", suite.name);
-        }
-        let header = header(&suite, &selection, cases.len(), &devices);
+        let jobs = self.jobs.map_or(devices.len(), usize::from);
+        // Without a process it computes nothing.
+        devices.truncate(jobs);
+        let before_shard = Selection { shard: None, ..selection.clone() }.of(&suite)?.len();
+        let header = header(&suite, &selection, [cases.len(), before_shard], &devices);
         let started = Instant::now();
         let saving = self.saving(&suite, &selection)?;
         let (file, mut results) = self.file(&suite, &selection, &header)?;
+        let resumed = results.len();
         let left: Vec<&Case> = cases.iter().copied().filter(|case| results.iter().all(|done| done.case != case.name)).collect();
-        self.run_cases(&suite, &left, &devices, (file, saving), &mut results)?;
-        screen::print(&super::screen::summary(&suite, cases.len(), &results, &header, started.elapsed()))?;
+        self.run_cases(&suite, &left, (&devices, jobs), (file, saving), &mut results)?;
+        screen::print(&super::screen::summary(&suite, [cases.len(), resumed], &results, &header, started.elapsed()))?;
         if let Some(path) = &self.junit {
             junit::write(path, &suite, &results)?;
         }
@@ -175,7 +177,7 @@ impl Args {
         &self,
         suite: &Suite,
         cases: &[&Case],
-        devices: &[(String, String)],
+        (devices, jobs): (&[(String, String)], usize),
         (mut file, saving): (Option<ResultFile>, Option<Saving>),
         results: &mut Vec<CaseResult>,
     ) -> Result<()> {
@@ -185,7 +187,6 @@ impl Args {
         let program = std::env::current_exe().context("the path of this program")?;
         // A process that is ended leaves its files behind: they go with this folder.
         let scratch = tempfile::Builder::new().prefix("hipverify-suite-").tempdir()?;
-        let jobs = self.jobs.map_or(devices.len(), usize::from);
         let workers = Workers { source: &self.source, sets: &self.source.sets.set, saving: saving.as_ref(), scratch: scratch.path(), jobs };
         let worker = |device: &str| workers.command(&program, device);
         let runner = Runner { suite, devices, jobs, timeout: self.timeout, fail_fast: self.fail_fast, worker: &worker };
@@ -213,15 +214,17 @@ fn keep_what_ended(suite: &Suite, saving: Option<&Saving>, result: &mut CaseResu
     }
 }
 
-fn header(suite: &Suite, selection: &Selection, selected: usize, devices: &[(String, String)]) -> RunHeader {
+fn header(suite: &Suite, selection: &Selection, [selected, before_shard]: [usize; 2], devices: &[(String, String)]) -> RunHeader {
     RunHeader {
         schema: SCHEMA,
         tool: concat!("hipverify ", env!("CARGO_PKG_VERSION")).to_owned(),
         suite: suite.name.clone(),
         fingerprint: suite.fingerprint.clone(),
+        code: suite.code(),
         cases: suite.cases.len() as u64,
         selection: selection.to_string(),
         selected: selected as u64,
+        before_shard: before_shard as u64,
         devices: devices.iter().map(|(shown, _)| shown.clone()).collect(),
         started: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
     }

@@ -8,8 +8,14 @@ use std::time::Duration;
 /// Cases that did not end as expected and are shown; there may be thousands.
 const SHOWN: usize = 8;
 
-/// The screen.
-pub(super) fn summary(suite: &Suite, selected: usize, results: &[CaseResult], header: &RunHeader, time: Duration) -> String {
+/// The screen; `resumed` of the results come from the run that was resumed.
+pub(super) fn summary(
+    suite: &Suite,
+    [selected, resumed]: [usize; 2],
+    results: &[CaseResult],
+    header: &RunHeader,
+    time: Duration,
+) -> String {
     let wrong: Vec<&CaseResult> = results.iter().filter(|r| !r.ok).collect();
     let (style, word) = if wrong.is_empty() { (GOOD, "PASS") } else { (BAD, "FAIL") };
     let as_expected = results.len() - wrong.len();
@@ -33,6 +39,10 @@ pub(super) fn summary(suite: &Suite, selected: usize, results: &[CaseResult], he
     }
     if wrong.len() > SHOWN {
         out += &format!("          and {} more\n", count((wrong.len() - SHOWN) as u64));
+    }
+    if resumed > 0 {
+        let all = count(results.len() as u64);
+        out += &format!("{DIM}resumed   {} of these {all} cases were computed by the run that was resumed{DIM:#}\n", count(resumed as u64));
     }
     out + &format!("{DIM}device    {}{DIM:#}\n", header.devices.join("; "))
 }

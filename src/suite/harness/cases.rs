@@ -442,21 +442,24 @@ pub(crate) fn hash_of(text: &str) -> String {
 }
 
 /// FNV-1a of 64 bits: a fingerprint that stays the same from version to version.
-struct Fnv(u64);
+pub(crate) struct Fnv(u64);
 
 impl Fnv {
-    fn new() -> Fnv {
+    pub(crate) fn new() -> Fnv {
         Fnv(0xcbf2_9ce4_8422_2325)
     }
 
     /// Adds a text and its end.
-    fn add(&mut self, text: &str) {
-        for byte in text.bytes().chain([0xff]) {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+    pub(crate) fn add(&mut self, text: &str) {
+        self.add_bytes(text.as_bytes());
+        self.add_bytes(&[0xff]);
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn add_bytes(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    }
+
+    pub(crate) fn text(&self) -> String {
         format!("{:016x}", self.0)
     }
 }

@@ -50,12 +50,19 @@ pub enum Code {
     Objects(Vec<(String, String)>),
 }
 
+impl Code {
+    /// Its files.
+    pub(crate) fn paths(&self) -> Vec<&str> {
+        match self {
+            Code::Source(path) | Code::Object(path) => vec![path],
+            Code::Objects(objects) => objects.iter().map(|(_, path)| path.as_str()).collect(),
+        }
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Code::Source(path) | Code::Object(path) => f.write_str(path),
-            Code::Objects(objects) => f.write_str(&objects.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>().join(" ")),
-        }
+        f.write_str(&self.paths().join(" "))
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod case_text;
 mod cases;
+mod code;
 mod command;
 mod details;
 mod embedded;

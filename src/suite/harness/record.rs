@@ -22,12 +22,16 @@ pub struct RunHeader {
     pub suite: String,
     /// Hash of all cases of the suite, in hexadecimal: two runs are comparable case by case where it is the same.
     pub fingerprint: String,
+    /// Hash of the files that its kernels name, as [`Suite::code`](super::Suite::code) has it: results of one run are of the same files.
+    pub code: String,
     /// Cases of the whole suite, whatever was selected.
     pub cases: u64,
     /// Which cases were to run: filters, groups and shard as they were given; empty for all.
     pub selection: String,
     /// The cases that were to run.
     pub selected: u64,
+    /// The cases that filters and groups leave before a shard takes its share: without a shard as many as `selected`.
+    pub before_shard: u64,
     /// Names of the devices that they ran on.
     pub devices: Vec<String>,
     /// When the run began, in seconds since 1970.

@@ -3,6 +3,7 @@
 use super::cases::Suite;
 use super::record::{CaseResult, RunHeader};
 use super::report::Run;
+use super::select::Shard;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -42,7 +43,7 @@ impl ResultFile {
     /// Goes on with the file of a run that did not end, and gives what it holds; a new file where there is none.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, or is of another suite or another selection.
+    /// [`Error::File`] when it cannot be read, or is of another suite, another selection or other files of kernels.
     pub fn resume(path: &Path, suite: &Suite, header: &RunHeader) -> Result<(ResultFile, Vec<CaseResult>)> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(|e| fail(path, e))?;
         let complete = complete_lines(&mut file).map_err(|e| fail(path, e))?;
@@ -54,6 +55,9 @@ impl ResultFile {
         if run.header.selection != header.selection {
             let (theirs, ours) = (&run.header.selection, &header.selection);
             return Err(fail(path, format!("was begun with the selection `{theirs}`, which is not `{ours}`")));
+        }
+        if run.header.code != header.code {
+            return Err(fail(path, "was begun with other contents of the files that kernels name: a new file of results is needed"));
         }
         // What a killed run has left of a line would spoil the next one, and its case is run again.
         file.set_len(complete).map_err(|e| fail(path, e))?;
@@ -89,10 +93,10 @@ fn complete_lines(file: &mut File) -> std::io::Result<u64> {
 }
 
 impl Run {
-    /// Joins runs of parts of one suite into one, case after case.
+    /// Joins runs of parts of one suite into one, case after case. Shards of one selection are to run all that it chooses, whichever of them are there.
     ///
     /// # Errors
-    /// [`Error::File`] when they are not of one suite, or two have the same case; [`Error::InvalidArgument`] for no run.
+    /// [`Error::File`] when they are not of one suite or one state of its kernels' files, two have the same case, or shards are not of one division; [`Error::InvalidArgument`] for no run.
     pub fn join(parts: &[Run]) -> Result<Run> {
         let Some(first) = parts.first() else {
             return Err(Error::InvalidArgument {
@@ -101,12 +105,10 @@ impl Run {
                 limit: "at least one is needed".to_owned(),
             });
         };
+        parts.iter().try_for_each(|part| same_suite(part, first))?;
+        let selections = selections(parts)?;
         let mut found: HashMap<&str, &Run> = HashMap::new();
         for part in parts {
-            if part.header.fingerprint != first.header.fingerprint {
-                let [theirs, ours] = [part, first].map(|run| format!("{} {}", run.header.suite, run.header.fingerprint));
-                return Err(fail(&part.source, format!("holds results of another suite than {}: {theirs}, not {ours}", first.source)));
-            }
             for case in &part.cases {
                 if let Some(other) = found.insert(&case.case, part) {
                     return Err(fail(&part.source, format!("has case `{}`, and so has {}", case.case, other.source)));
@@ -116,9 +118,13 @@ impl Run {
         let mut devices: Vec<String> = parts.iter().flat_map(|part| part.header.devices.clone()).collect();
         devices.sort();
         devices.dedup();
+        let selected = selections.iter().map(|(_, part)| part.header.before_shard).sum();
+        let texts: Vec<&str> = selections.iter().map(|(selection, _)| *selection).collect();
         let header = RunHeader {
-            selection: without_shard(&first.header.selection),
-            selected: parts.iter().map(|part| part.header.selected).sum(),
+            // No selection at all is every case.
+            selection: if texts.contains(&"") { String::new() } else { texts.join("; ") },
+            selected,
+            before_shard: selected,
             devices,
             started: parts.iter().map(|part| part.header.started).min().unwrap_or(first.header.started),
             ..first.header.clone()
@@ -157,9 +163,51 @@ impl Suite {
     }
 }
 
-/// A selection without the shard at its end.
-fn without_shard(selection: &str) -> String {
-    selection.rfind("--shard ").map_or(selection, |at| &selection[..at]).trim_end().to_owned()
+/// Refuses a run of another suite than the first, or of other files of its kernels.
+fn same_suite(run: &Run, first: &Run) -> Result<()> {
+    if run.header.fingerprint != first.header.fingerprint {
+        let [theirs, ours] = [run, first].map(|run| format!("{} {}", run.header.suite, run.header.fingerprint));
+        return Err(fail(&run.source, format!("holds results of another suite than {}: {theirs}, not {ours}", first.source)));
+    }
+    if run.header.code != first.header.code {
+        let reason = format!("was computed with other contents of the files that kernels name than {}", first.source);
+        return Err(fail(&run.source, reason));
+    }
+    Ok(())
+}
+
+/// The selections of the parts without their shards, each once, with the first part that has it.
+fn selections(parts: &[Run]) -> Result<Vec<(&str, &Run)>> {
+    let mut found: Vec<(&str, &Run)> = Vec::new();
+    let mut divided: HashMap<&str, (usize, &Run)> = HashMap::new();
+    for part in parts {
+        let (selection, shard) = without_shard(&part.header.selection);
+        if let Some(count) = shard.map(Shard::count) {
+            let (others, other) = *divided.entry(selection).or_insert((count, part));
+            if count != others {
+                return Err(fail(&part.source, format!("is one of {count} shards, and {} is one of {others}", other.source)));
+            }
+        }
+        let Some((_, other)) = found.iter().find(|(known, _)| *known == selection) else {
+            found.push((selection, part));
+            continue;
+        };
+        let [ours, theirs] = [part, other].map(|run| run.header.before_shard);
+        if ours != theirs {
+            return Err(fail(&part.source, format!("has a share of {ours} cases, and {} has one of {theirs}", other.source)));
+        }
+    }
+    Ok(found)
+}
+
+/// A selection without the shard at its end, and the shard.
+fn without_shard(selection: &str) -> (&str, Option<Shard>) {
+    let parts = selection.rfind("--shard ").map(|at| (selection[..at].trim_end(), &selection[at + "--shard ".len()..]));
+    // A filter may have these words too.
+    match parts.map(|(before, shard)| (before, Shard::numbers(shard))) {
+        Some((before, Ok(shard))) => (before, Some(shard)),
+        _ => (selection, None),
+    }
 }
 
 /// Writes a run as it was written, case by case.
@@ -171,4 +219,68 @@ pub fn write_results(path: &Path, run: &Run) -> Result<()> {
         out.write_all(&line(&run.header)?)?;
         run.cases.iter().try_for_each(|case| out.write_all(&line(case)?))
     })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::suite::record::SCHEMA;
+
+    fn part(source: &str, selection: &str, before_shard: u64) -> Run {
+        let header = RunHeader {
+            schema: SCHEMA,
+            tool: String::new(),
+            suite: "s".to_owned(),
+            fingerprint: "0".to_owned(),
+            code: String::new(),
+            cases: 10,
+            selection: selection.to_owned(),
+            selected: before_shard / 2,
+            before_shard,
+            devices: Vec::new(),
+            started: 0,
+        };
+        Run::new(source, header, Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn shards_of_one_selection_are_to_run_all_of_it() {
+        for (parts, expected, reason) in [
+            (vec![("--shard 1/2", 10)], ("", 10), "the other shard is missing"),
+            (vec![("--shard 1/2", 10), ("--shard 2/2", 10)], ("", 10), "both"),
+            (vec![("", 10), ("--shard 2/2", 10)], ("", 10), "joined before, with another shard"),
+            (vec![("--group a", 4), ("--group b", 3)], ("--group a; --group b", 7), "two selections"),
+            (
+                vec![("--group a --shard 1/3", 4), ("--group b", 3), ("--group a --shard 2/3", 4)],
+                ("--group a; --group b", 7),
+                "shards of one of them",
+            ),
+            (vec![("--group a; --group b", 7), ("--group c", 1)], ("--group a; --group b; --group c", 8), "joined before"),
+            (vec![("--filter a--shard b", 2)], ("--filter a--shard b", 2), "a filter with these words"),
+        ] {
+            let runs: Vec<Run> = parts.iter().map(|(selection, before_shard)| part("r", selection, *before_shard)).collect();
+            let header = Run::join(&runs).unwrap().header;
+            assert_eq!((header.selection.as_str(), header.selected, header.before_shard), (expected.0, expected.1, expected.1), "{reason}");
+        }
+    }
+
+    #[test]
+    fn results_of_two_builds_are_not_joined() {
+        let [one, mut two] = ["one", "two"].map(|source| part(source, source, 4));
+        two.header.code = "00ff".to_owned();
+        let error = Run::join(&[one, two]).unwrap_err().to_string();
+        assert!(error.contains("two: was computed with other contents of the files that kernels name than one"), "{error}");
+    }
+
+    #[test]
+    fn shards_of_two_divisions_are_not_joined() {
+        for (one, other, words) in [
+            (("--shard 1/2", 10), ("--shard 2/3", 10), "two: is one of 3 shards, and one is one of 2"),
+            (("--shard 1/2", 10), ("--shard 2/2", 9), "two: has a share of 9 cases, and one has one of 10"),
+        ] {
+            let error = Run::join(&[part("one", one.0, one.1), part("two", other.0, other.1)]).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
 }

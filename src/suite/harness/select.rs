@@ -27,7 +27,8 @@ impl Selection {
     /// The cases that are chosen, in the order of the suite.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when a filter or a group has no case at all: nothing that was run is no pass.
+    /// [`Error::InvalidArgument`] when a filter or a group has no case at all, or no case is in both: nothing that was run is no pass. A share of fewer cases than
+    /// there are shares may be empty.
     pub fn of<'a>(&self, suite: &'a Suite) -> Result<Vec<&'a Case>> {
         let nothing = |what, value: &str, known: String| {
             let limit = format!("no case of {} has it; {known}", suite.name);
@@ -44,6 +45,11 @@ impl Selection {
                 && (self.groups.is_empty() || self.groups.iter().any(|g| belongs(case, g)))
         };
         let cases: Vec<&Case> = suite.cases.iter().filter(chosen).collect();
+        if cases.is_empty() {
+            let all = Selection { shard: None, ..self.clone() };
+            let limit = format!("no case of {} is both in a filter and in a group of it", suite.name);
+            return Err(Error::InvalidArgument { what: "selection", value: all.to_string(), limit });
+        }
         Ok(match self.shard {
             Some(shard) => shard.of(cases),
             None => cases,
@@ -147,6 +153,19 @@ impl Shard {
         Err(Error::InvalidArgument { what: "shard", value: "auto".to_owned(), limit: format!("none of these variables is set: {names}") })
     }
 
+    /// Reads `2/8`.
+    pub(crate) fn numbers(text: &str) -> Result<Shard> {
+        let wrong =
+            || Error::InvalidArgument { what: "shard", value: text.to_owned(), limit: "it must be I/N, such as 2/8, or auto".to_owned() };
+        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
+        Shard::new(index.trim().parse().map_err(|_| wrong())?, count.trim().parse().map_err(|_| wrong())?)
+    }
+
+    /// How many shares there are.
+    pub(crate) fn count(self) -> usize {
+        self.count
+    }
+
     /// Its cases: the costliest first, each to the share that has least so far, so that shares end at about the same time. Cases that share work stay together.
     fn of(self, cases: Vec<&Case>) -> Vec<&Case> {
         let units: Vec<&[&Case]> = cases.chunk_by(|a, b| a.shares_with(b)).collect();
@@ -178,13 +197,7 @@ impl std::str::FromStr for Shard {
 
     /// Reads `2/8`, or `auto`: see [`Shard::auto`].
     fn from_str(text: &str) -> Result<Shard> {
-        if text == "auto" {
-            return Shard::auto(|name| std::env::var(name).ok());
-        }
-        let wrong =
-            || Error::InvalidArgument { what: "shard", value: text.to_owned(), limit: "it must be I/N, such as 2/8, or auto".to_owned() };
-        let (index, count) = text.split_once('/').ok_or_else(wrong)?;
-        Shard::new(index.trim().parse().map_err(|_| wrong())?, count.trim().parse().map_err(|_| wrong())?)
+        if text == "auto" { Shard::auto(|name| std::env::var(name).ok()) } else { Shard::numbers(text) }
     }
 }
 
@@ -231,6 +244,15 @@ mod tests {
         ] {
             assert!(chosen(&suite, &filters, &groups).unwrap_err().to_string().contains(words), "{words}");
         }
+        for (shard, words) in
+            [(None, "selection cannot be --filter conv --group nightly: no case of s"), (Shard::new(2, 2).ok(), "no case of s")]
+        {
+            let selection = Selection { filters: vec!["conv".to_owned()], groups: vec!["nightly".to_owned()], shard };
+            let error = selection.of(&suite).unwrap_err().to_string();
+            assert!(error.contains(words), "nothing in common, whatever the share: {error}");
+        }
+        let share = Selection { filters: vec!["=gemm/4x4x4/f16".to_owned()], shard: Shard::new(2, 2).ok(), ..Selection::default() };
+        assert!(share.of(&suite).unwrap().is_empty(), "one case, of which the second share has none");
     }
 
     #[test]

@@ -11,9 +11,11 @@ pub(super) fn run(source: &str, cases: usize) -> Run {
         tool: "hipverify 0.1.0".to_owned(),
         suite: "samples".to_owned(),
         fingerprint: "0123456789abcdef".to_owned(),
+        code: String::new(),
         cases: cases as u64,
         selection: String::new(),
         selected: cases as u64,
+        before_shard: cases as u64,
         devices: vec!["host, 2 threads".to_owned()],
         started: 1_795_377_600,
     };

@@ -420,9 +420,11 @@ mod tests {
             tool: String::new(),
             suite: "fp16-study".to_owned(),
             fingerprint: String::new(),
+            code: String::new(),
             cases: cases.len() as u64,
             selection: String::new(),
             selected: cases.len() as u64,
+            before_shard: cases.len() as u64,
             devices: Vec::new(),
             started: 0,
         };
