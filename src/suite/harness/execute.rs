@@ -14,7 +14,7 @@ use super::{metrics, study};
 use crate::device::{Device, Stream};
 use crate::error::Result;
 use crate::fill::fill;
-use crate::verify::{Options, Report, Verdict, gpu_verify_with};
+use crate::verify::{Explain, Options, Report, Verdict, gpu_verify_with};
 use std::time::Instant;
 
 /// What a case comes to, before it has a name and a device.
@@ -57,7 +57,7 @@ impl Suite {
         };
         let mut result = self.ended(case, &device.name(), CaseOutcome::Error, Vec::new());
         let (report, tensors) = match found {
-            Ok(found) => judge(&mut result, found),
+            Ok(found) => judge(&mut result, found, &case.limits),
             Err(e) => {
                 result.reasons = vec![e.to_string()];
                 (None, None)
@@ -128,15 +128,19 @@ impl Suite {
         let Ran { inputs, outputs, findings } = self.run_kernel(case, tensors, device)?;
         let mut found = Found { findings, ..Found::default() };
         let reference = reference(tensors, &inputs, device)?;
-        let report = verify(&outputs[0], &reference, tensors)?;
+        let report = verify(&outputs[0], &reference, tensors, &case.limits)?;
+        found.verdict = Some(report.verdict);
         if !tensors.repeatable {
             // What may differ from run to run has to pass in each.
-            let second = verify(&outputs[1], &reference, tensors)?;
-            if second.verdict == Verdict::Fail {
-                found.reasons.push(format!("the second run: {} of {} elements differ", second.mismatches, second.elements));
+            let second = verify(&outputs[1], &reference, tensors, &case.limits)?;
+            let differ = (second.verdict == Verdict::Fail).then(|| format!("{} of {} elements differ", second.mismatches, second.elements));
+            let beyond = metrics::beyond(&metrics::of(&second, &case.limits), &case.limits);
+            found.reasons.extend(differ.into_iter().chain(beyond).map(|reason| format!("the second run: {reason}")));
+            // A failure is a reason already.
+            if second.verdict == Verdict::Untrusted && report.verdict == Verdict::Pass {
+                found.verdict = Some(Verdict::Untrusted);
             }
         }
-        found.verdict = Some(report.verdict);
         if report.verdict == Verdict::Fail {
             found.reasons.push(format!("{} of {} elements differ", report.mismatches, report.elements));
             found.reasons.extend(report.cause.as_ref().map(ToString::to_string));
@@ -151,9 +155,9 @@ impl Suite {
 }
 
 /// The outcome of what was found. What the result does not hold comes back.
-fn judge(result: &mut CaseResult, found: Found) -> (Option<Report>, Option<CaseTensors>) {
+fn judge(result: &mut CaseResult, found: Found, limits: &[(String, f64)]) -> (Option<Report>, Option<CaseTensors>) {
     result.reasons.extend(found.reasons);
-    result.reasons.extend(metrics::beyond(&found.metrics));
+    result.reasons.extend(metrics::beyond(&found.metrics, limits));
     result.reasons.extend(found.findings.iter().map(|finding| finding.message.clone()));
     result.outcome = match found.verdict {
         _ if !result.reasons.is_empty() => CaseOutcome::Fail,
@@ -199,15 +203,14 @@ fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], outputs: [&Guard; 
         }
     }
     let [first, second] = outputs;
-    let same = first.hash()? == second.hash()?;
     // Results that are the same bits cannot hold two poisons.
-    if !same && let Some(Unwritten { elements, first: index }) = first.unwritten(second)? {
+    let Some(difference) = first.first_difference(second)? else { return Ok(out) };
+    if let Some(Unwritten { elements, first: index }) = first.unwritten(second)? {
         let offset = first.dtype().bytes_for(index).map(|bytes| bytes as i64);
         let message = format!("{elements} elements of the result were not written, the first at index {index}");
         out.push(finding(FindingKind::Unwritten, "result", offset, message));
-    } else if !same && repeatable && !out.iter().any(|f| f.buffer == "result") {
-        let offset = first_difference(&first.to_bytes()?, &second.to_bytes()?).map(|at| at as i64);
-        out.push(finding(FindingKind::NotRepeatable, "result", offset, "a second run gave other bits".to_owned()));
+    } else if repeatable && !out.iter().any(|f| f.buffer == "result") {
+        out.push(finding(FindingKind::NotRepeatable, "result", Some(difference as i64), "a second run gave other bits".to_owned()));
     }
     Ok(out)
 }
@@ -222,10 +225,6 @@ fn red_zone(name: &str, side: Side, offset: i64, bytes: u64) -> Finding {
     Finding { side: Some(side), ..finding(FindingKind::RedZone, name, Some(offset), message) }
 }
 
-fn first_difference(a: &[u8], b: &[u8]) -> Option<usize> {
-    a.iter().zip(b).position(|(a, b)| a != b)
-}
-
 /// What the result should be.
 fn reference(tensors: &Tensors, inputs: &[(&'static str, Guard)], device: &Device) -> Result<Guard> {
     let mut reference = Guard::new(device, tensors.reference_type, &tensors.problem.output())?;
@@ -233,9 +232,10 @@ fn reference(tensors: &Tensors, inputs: &[(&'static str, Guard)], device: &Devic
     Ok(reference)
 }
 
-fn verify(result: &Guard, reference: &Guard, tensors: &Tensors) -> Result<Report> {
+fn verify(result: &Guard, reference: &Guard, tensors: &Tensors, bounds: &[(String, f64)]) -> Result<Report> {
     let limits = tensors.rule.limits(result.dtype(), reference.dtype(), &tensors.computation())?;
-    let options = limits.options(Options::default().power(true));
+    let explain = if metrics::ask_explanation(bounds) { Explain::Always } else { Explain::OnFailure };
+    let options = limits.options(Options::default().power(true).explain(explain));
     gpu_verify_with(&result.tensor()?, &reference.tensor()?, &limits.tolerance, &options)
 }
 

@@ -199,6 +199,23 @@ impl Guard {
         Ok(Some(Unwritten { elements: 1 + found.count() as u64, first }))
     }
 
+    /// The first byte at which the elements of both tensors differ. The bits behind an odd number of packed elements belong to none: kernels may leave them as
+    /// they are.
+    pub(crate) fn first_difference(&self, second: &Guard) -> Result<Option<usize>> {
+        if self.hash()? == second.hash()? {
+            return Ok(None);
+        }
+        let (one, two) = (self.element_bytes()?, second.element_bytes()?);
+        Ok(one.iter().zip(&two).position(|(one, two)| one != two))
+    }
+
+    /// The tensor's bytes with zeros behind its last element.
+    fn element_bytes(&self) -> Result<Vec<u8>> {
+        let (mut bytes, elements) = (self.to_bytes()?, self.layout.elements());
+        (elements..elements.next_multiple_of(self.dtype.per_unit())).for_each(|i| self.dtype.store_bits(&mut bytes, i, 0));
+        Ok(bytes)
+    }
+
     /// The tensor's bytes, copied to the host.
     ///
     /// # Errors
@@ -312,6 +329,24 @@ mod tests {
             two.copy_from(&one).unwrap();
             assert_eq!(one.unwritten(&two).unwrap(), None, "{dtype}: a kernel that computes what the poison is, each time");
             assert_eq!(one.hash().unwrap(), two.hash().unwrap());
+        }
+    }
+
+    #[test]
+    fn elements_differ_and_what_lies_behind_them_does_not() {
+        for (dtype, at, difference, reason) in [
+            (DType::F4E2M1, None, None, "three elements of the same, and one half byte of two poisons"),
+            (DType::F4E2M1, Some(2), Some(1), "the last element"),
+            (DType::F16, Some(1), Some(2), "whole bytes"),
+        ] {
+            let [mut one, mut two] = [(); 2].map(|()| Guard::new(&Device::host(), dtype, &[3]).unwrap());
+            for (guard, poison, other) in [(&mut one, Poison::Finite, None), (&mut two, Poison::Nan, at)] {
+                guard.poison(poison).unwrap();
+                let mut bytes = guard.to_bytes().unwrap();
+                (0..3).for_each(|i| dtype.store_bits(&mut bytes, i, u64::from(other == Some(i))));
+                guard.copy_from_bytes(&bytes).unwrap();
+            }
+            assert_eq!(one.first_difference(&two).unwrap(), difference, "{dtype}: {reason}");
         }
     }
 

@@ -40,6 +40,11 @@ fn value(report: &Report, name: &str) -> Option<f64> {
     }
 }
 
+/// Whether a limit is on a metric that only an explained report has.
+pub(crate) fn ask_explanation(limits: &[(String, f64)]) -> bool {
+    limits.iter().any(|(name, _)| name == "max_ulp")
+}
+
 /// The metrics of a report.
 pub(crate) fn of(report: &Report, limits: &[(String, f64)]) -> Vec<MetricValue> {
     let found = NAMES.iter().filter_map(|name| value(report, name).map(|value| (*name, value)));
@@ -52,8 +57,29 @@ pub(crate) fn limited(name: &str, value: f64, limits: &[(String, f64)]) -> Metri
     MetricValue { name: name.to_owned(), value, limit }
 }
 
-/// What is wrong with metrics beyond their limits, in sentences.
-pub(crate) fn beyond(metrics: &[MetricValue]) -> Vec<String> {
+/// What is wrong with metrics beyond their limits, in sentences. A limit on a metric that has no value is one that nothing was held against.
+pub(crate) fn beyond(metrics: &[MetricValue], limits: &[(String, f64)]) -> Vec<String> {
     let sentence = |m: &MetricValue| format!("{} is {:e}, beyond its limit {:e}", m.name, m.value, m.limit.unwrap_or(f64::INFINITY));
-    metrics.iter().filter(|m| !m.passed()).map(sentence).collect()
+    let missing = limits.iter().filter(|(name, _)| !metrics.iter().any(|m| m.name == *name));
+    let missing = missing.map(|(name, limit)| format!("{name} has no value to be held against its limit {limit:e}"));
+    metrics.iter().filter(|m| !m.passed()).map(sentence).chain(missing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_limit_passes_unseen() {
+        for (value, limit, words, reason) in [
+            (Some(1.0), 1.0, vec![], "within"),
+            (Some(1.5), 1.0, vec!["rms is 1.5e0, beyond its limit 1e0"], "beyond"),
+            (Some(f64::NAN), 1.0, vec!["rms is NaN, beyond its limit 1e0"], "no number"),
+            (None, 1.0, vec!["rms has no value to be held against its limit 1e0"], "no value"),
+        ] {
+            let limits = [("rms".to_owned(), limit)];
+            let metrics: Vec<MetricValue> = value.map(|value| limited("rms", value, &limits)).into_iter().collect();
+            assert_eq!(beyond(&metrics, &limits), words, "{reason}");
+        }
+    }
 }

@@ -201,6 +201,17 @@ fn a_kernel_that_need_not_repeat_has_to_pass_each_time() {
         let result = with_kernel(nudge(by), more);
         assert_eq!(result.ok, ok, "{reason}: {result:?}");
     }
+    let result = with_kernel(nudge(1e-2), "repeatable = false\nrule = 'atol=0.1'\nlimits = { max_abs = 1e-3 }");
+    let [reason] = result.reasons.as_slice() else { panic!("{result:?}") };
+    assert!(!result.ok && reason.starts_with("the second run: max_abs is "), "only the second run is beyond the limit: {reason}");
+}
+
+/// Of 9 packed elements the tenth half byte keeps the poison, and belongs to nobody.
+#[test]
+fn what_lies_behind_packed_elements_is_no_result() {
+    let suite = suite("[[gemm]]\nsize = '3x3x8'\noutput = 'f4e2m1'\nkernel = 'fma'", Kernels::default()).unwrap();
+    let result = suite.execute(&suite.cases[0], &Device::host());
+    assert!(result.ok && result.findings.is_empty(), "{result:?}");
 }
 
 #[test]
@@ -217,6 +228,8 @@ fn outcomes_are_those_of_the_comparison_and_its_limits() {
         ("rule = 'atol=1e9'\nexpected = 'untrusted'", CaseOutcome::Untrusted, true, ""),
         ("limits = { rms = 1e-9 }", CaseOutcome::Fail, false, "rms is"),
         ("limits = { rms = 1 }", CaseOutcome::Pass, true, ""),
+        ("limits = { max_ulp = 0 }", CaseOutcome::Fail, false, "max_ulp is"),
+        ("limits = { max_ulp = 1e300 }", CaseOutcome::Pass, true, ""),
         ("kernel = 'broken'", CaseOutcome::Error, false, "no such instruction"),
         ("kernel = 'broken'\nexpected = 'fail'", CaseOutcome::Error, false, "no such instruction"),
         ("kernel = 'fma@gpu:99'", CaseOutcome::Error, false, "gpu"),
