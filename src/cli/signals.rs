@@ -20,6 +20,7 @@ fn remove_unfinished_files() {
         let wait = move || {
             for signal in signals.forever() {
                 crate::files::remove_unfinished();
+                super::suite::scratch::remove();
                 // It does not come back.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }

@@ -212,6 +212,33 @@ fn programs_end_with_the_run_that_asked_for_them() {
     assert!(ends(&pid), "the program of the case outlives the run");
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn signals_leave_no_folder_behind() {
+    for signal in ["TERM", "INT"] {
+        let folder = Folder::new();
+        folder.put("s.toml", SLEEPS.as_bytes());
+        let (number, scratch) = (folder.path("number"), folder.path("scratch"));
+        std::fs::create_dir(&scratch).unwrap();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        run.args(["suite", "run", "s.toml", "--device", "host"])
+            .current_dir(folder.path(""))
+            .env("NUMBER", &number)
+            .env("TMPDIR", &scratch);
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let started = Instant::now();
+        while !number.exists() {
+            assert!(started.elapsed() < Duration::from_secs(60), "the case did not begin");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 1, "the folder of the run is there");
+        assert!(Command::new("kill").args([format!("-{signal}"), run.id().to_string()]).status().unwrap().success());
+        assert!(!run.wait().unwrap().success());
+        assert!(ends(&text(&folder, "number")), "the program of the case outlives the run");
+        assert_eq!(files(&folder, "scratch"), [""; 0], "SIG{signal}");
+    }
+}
+
 /// Input that ends at once is no reason to stop: the worker's orders may come from a file.
 #[test]
 fn workers_without_an_asker_end_with_their_last_case() {

@@ -4,6 +4,7 @@ mod junit;
 mod merge;
 mod report;
 mod run;
+pub(super) mod scratch;
 mod screen;
 mod shrink;
 

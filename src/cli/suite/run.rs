@@ -2,6 +2,7 @@
 
 use super::super::input::size;
 use super::super::{Outcome, screen};
+use super::scratch::Scratch;
 use super::{Source, Which, junit};
 use crate::device::Device;
 use crate::suite::record::{CaseOutcome, CaseResult, RunHeader, SCHEMA};
@@ -186,7 +187,7 @@ impl Args {
         }
         let program = std::env::current_exe().context("the path of this program")?;
         // A process that is ended leaves its files behind: they go with this folder.
-        let scratch = tempfile::Builder::new().prefix("hipverify-suite-").tempdir()?;
+        let scratch = Scratch::new()?;
         let workers = Workers { source: &self.source, sets: &self.source.sets.set, saving: saving.as_ref(), scratch: scratch.path(), jobs };
         let worker = |device: &str| workers.command(&program, device);
         let runner = Runner { suite, devices, jobs, timeout: self.timeout, fail_fast: self.fail_fast, worker: &worker };

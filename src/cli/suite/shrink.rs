@@ -2,6 +2,7 @@
 
 use super::super::{Outcome, screen};
 use super::run::{Workers, seconds};
+use super::scratch::Scratch;
 use super::{Source, named};
 use crate::device::Device;
 use crate::suite::record::CaseResult;
@@ -73,14 +74,14 @@ impl Args {
 struct Trials<'a> {
     args: &'a Args,
     program: PathBuf,
-    scratch: tempfile::TempDir,
+    scratch: Scratch,
     devices: [(String, String); 1],
 }
 
 impl<'a> Trials<'a> {
     fn new(args: &'a Args) -> Result<Trials<'a>> {
         let program = std::env::current_exe().context("the path of this program")?;
-        let scratch = tempfile::Builder::new().prefix("hipverify-suite-").tempdir()?;
+        let scratch = Scratch::new()?;
         Ok(Trials { args, program, scratch, devices: [(Device::open(&args.device)?.name(), args.device.clone())] })
     }
 

@@ -8,6 +8,7 @@
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
 
 /// Set for a worker whose orders come through a pipe that is open as long as they may come.
 const LED: &str = "HIPVERIFY_SUITE_WORKER";
@@ -40,7 +41,10 @@ pub(crate) fn has_ended(child: &mut Child) -> bool {
     matches!(child.try_wait(), Ok(Some(_)))
 }
 
-/// Ends a child that [`lead`]s, with all of its group, and tells how it ended: by itself, where it had done so.
+/// How long a child that was killed is waited for. One that the system does not let go, as in a call of a driver that hangs, is left: nothing ends it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Ends a child that [`lead`]s, with all of its group, and tells how it ended: by itself, where it had done so. An error where it does not end within [`PATIENCE`].
 pub(crate) fn end(child: &mut Child) -> io::Result<ExitStatus> {
     #[cfg(unix)]
     if let Ok(group) = i32::try_from(child.id()) {
@@ -49,6 +53,18 @@ pub(crate) fn end(child: &mut Child) -> io::Result<ExitStatus> {
     }
     // One that has ended cannot be killed, and need not be.
     let _ = child.kill();
+    wait(child, PATIENCE)
+}
+
+/// Waits for a child's end, for at most so long.
+fn wait(child: &mut Child, patience: Duration) -> io::Result<ExitStatus> {
+    let started = Instant::now();
+    while !has_ended(child) {
+        if started.elapsed() >= patience {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
     child.wait()
 }
 
@@ -76,5 +92,21 @@ fn wait_for_the_end() {
     if unsafe { libc::getpgrp() == libc::getpid() } {
         // SAFETY: a process may end its own group, itself included.
         unsafe { libc::kill(0, libc::SIGKILL) };
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_child_is_waited_for_without_an_end() {
+        let mut command = Command::new("sleep");
+        lead(&mut command);
+        let mut child = command.arg("60").spawn().unwrap();
+        let error = wait(&mut child, Duration::from_millis(30)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "a child that goes on is left");
+        assert!(!end(&mut child).unwrap().success(), "one that was killed ends");
     }
 }

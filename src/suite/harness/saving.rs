@@ -84,7 +84,7 @@ impl Saving {
         let lock = File::create(self.folder.join(LOCK)).map_err(fail)?;
         // Where a file system has no locks, two processes may exceed the limit by a case each.
         let _ = lock.lock();
-        let part = tempfile::Builder::new().prefix(".part-").tempdir_in(&self.folder).map_err(fail)?;
+        let part = tempfile::Builder::new().prefix(PART).tempdir_in(&self.folder).map_err(fail)?;
         self.fill(part.path(), case, result, text, tensors)?;
         let target = self.folder.join(folder_name(&case.name));
         if target.exists() {
@@ -151,12 +151,16 @@ impl CaseTensors {
     }
 }
 
-/// The bytes of the tensor files in the folders of cases.
+/// How names of folders begin that are not whole.
+const PART: &str = ".part-";
+
+/// The bytes of the tensor files in the folders of cases. What a process that was ended has left half made is no case.
 fn used(folder: &Path) -> io::Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if !path.is_dir() {
+        let part = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(PART.as_bytes()));
+        if part || !path.is_dir() {
             continue;
         }
         for file in fs::read_dir(path)? {
@@ -195,6 +199,16 @@ fn folder_name(case: &str) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_that_are_not_whole_count_for_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in [("case", 3), (".part-Ab1", 50)] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("a.npy"), vec![0; bytes]).unwrap();
+        }
+        assert_eq!(used(folder.path()).unwrap(), 3);
+    }
 
     #[test]
     fn names_of_folders_are_plain_and_differ() {
