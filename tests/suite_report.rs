@@ -55,6 +55,9 @@ fn browser() -> Option<PathBuf> {
 /// A folder with files of results.
 struct Folder(tempfile::TempDir);
 
+/// Why a case fails: mismatches, the likely cause, a finding.
+const REASONS: [&str; 3] = ["1 of 98,304 elements differs", "zeros: not written", "byte 4 after `output` was written"];
+
 /// A case; one that fails has all that a page can show of a failure.
 fn case(i: usize, fails: bool, seconds: f64) -> Value {
     let dtype = ["f16", "bf16"][i % 2];
@@ -78,12 +81,11 @@ fn case(i: usize, fails: bool, seconds: f64) -> Value {
         "case": format!("conv/fwd/{dtype}/{i}"), "groups": ["nightly"],
         "axes": [["type", dtype], ["size", (64 << (i % 5)).to_string()]],
         "command": format!("hipverify suite run nightly.toml --filter =conv/{i}"), "device": "host, 2 threads", "expected": "pass",
-        "outcome": if fails { "fail" } else { "pass" }, "ok": !fails, "reasons": if fails { json!(["1 of 98,304 elements differs"]) } else { json!([]) },
+        "outcome": if fails { "fail" } else { "pass" }, "ok": !fails, "reasons": if fails { json!(REASONS) } else { json!([]) },
         "metrics": [{"name": "rms", "value": 1e-6 * (i * 37 % 101) as f64, "limit": 0.0001}], "report": report, "seconds": seconds,
     });
     if fails {
-        case["findings"] =
-            json!([{"kind": "red_zone", "buffer": "output", "side": "after", "offset": 4, "message": "byte 4 after `output` was written"}]);
+        case["findings"] = json!([{"kind": "red_zone", "buffer": "output", "side": "after", "offset": 4, "message": REASONS[2]}]);
         let shares: Vec<f64> = (0..16).map(|i| f64::from(u8::from(i == 5)) / 8.0).collect();
         case["details"] = json!({"magnitudes": magnitudes, "map": {"blocks": [4, 4], "block": [64, 96], "shares": shares}});
     }
@@ -289,7 +291,7 @@ fn page_sorts_filters_and_opens(browser: &Path) {
          choose('type', 'bf16'); seen.bf16 = names().every((n) => n.includes('bf16')) && document.getElementById('status').textContent; choose('type', ''); \
          click('[data-outcome=fail]'); seen.failing = names().length; seen.pressed = document.querySelector('[data-outcome=fail]').getAttribute('aria-pressed'); \
          click('tr.case button'); const panel = document.querySelector('.case-panel'); \
-         seen.headings = [...panel.querySelectorAll('h2')].map((h) => h.textContent); seen.pictures = panel.querySelectorAll('svg[aria-label]').length; \
+         seen.headings = [...panel.querySelectorAll('h2')].map((h) => h.textContent); seen.why = [...panel.querySelector('ul').children].map((li) => li.textContent); seen.pictures = panel.querySelectorAll('svg[aria-label]').length; \
          seen.command = panel.querySelector('pre').textContent; seen.expanded = document.querySelector('tr.case button').getAttribute('aria-expanded'); \
          seen.overlap = wide(); click('tr.case button'); seen.closed = document.querySelectorAll('.case-panel').length; \
          click('[data-outcome=fail]'); choose('Case', 'f16/10 bf16'); seen.words = names().length; choose('Case', 'nothing such'); seen.none = document.getElementById('status').textContent; \
@@ -302,6 +304,7 @@ fn page_sorts_filters_and_opens(browser: &Path) {
         "sort": "descending", "bf16": "1 to 100 of 115 cases", "failing": 5, "pressed": "true",
         "headings": ["Why", "Case", "Likely cause", "Metrics", "Verdict vector [0 1 1]", "Worst elements", "First mismatches", "Error against magnitude",
             "Where mismatches lie", "Histogram: relative difference", "Histogram: epsilons", "Histogram: ratio", "What the comparison could tell", "To reproduce"],
+        "why": ["1 of 98,304 elements differs", "byte 4 after `output` was written"],
         "pictures": 5, "command": "hipverify suite run nightly.toml --filter =conv/57", "expanded": "true", "overlap": false, "closed": 0,
         "words": 5, "none": "No case matches.", "last": "201 to 230 of 230 cases",
     });

@@ -59,7 +59,7 @@ pub struct CaseResult {
     pub outcome: CaseOutcome,
     /// Whether the outcome is the expected one and nothing was found: what counts for the run's exit code.
     pub ok: bool,
-    /// Why the outcome is what it is, in sentences; empty after a pass.
+    /// Why the outcome is what it is, in sentences, those of findings and of the likely cause among them; empty after a pass.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
     /// What the kernel did beside its result.

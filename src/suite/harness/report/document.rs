@@ -1,6 +1,6 @@
 //! What text and Markdown show alike: a headline, facts, lists of cases, tables; and how either draws them.
 //!
-//! Names, reasons and commands come from files: in text their control characters are escaped, in Markdown they cannot mark up, link, mention or
+//! Names, reasons and commands come from files: in text their control characters are escaped, in Markdown they cannot mark up, link, mention, refer to an issue or
 //! end a cell.
 
 use std::fmt::Write as _;
@@ -152,19 +152,28 @@ fn bounded(text: &str, most: usize) -> String {
     text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
 }
 
-/// Text that Markdown shows as it is. A space without width keeps `@name` from being a mention.
+/// Text that Markdown shows as it is. A space without width keeps `@name` from being a mention. What GitHub and GitLab make links of by themselves is parted: in
+/// addresses by a backslash; in `#1` and `GH-1`, which are looked for in what Markdown has become, by code.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for c in plain(&bounded(text, SENTENCE)).chars() {
-        if c.is_ascii_punctuation() && !".,:;%/='\"?-+".contains(c) {
-            out.push('\\');
-        }
-        out.push(c);
-        if c == '@' {
-            out.push('\u{200b}');
+    let text = plain(&bounded(text, SENTENCE));
+    for (at, c) in text.char_indices() {
+        let (before, next) = (&text[..at], text[at + c.len_utf8()..].chars().next().unwrap_or(' '));
+        match c {
+            '#' | '-' if next.is_ascii_digit() && (c == '#' || ends_with(before, "gh")) => out += &format!("`{c}`"),
+            '@' => out += "\\@\u{200b}",
+            ':' if next == '/' || next.is_alphanumeric() => out += "\\:",
+            '.' if ends_with(before, "www") => out += "\\.",
+            _ if c.is_ascii_punctuation() && !".,:;%/='\"?-+".contains(c) => out.extend(['\\', c]),
+            _ => out.push(c),
         }
     }
     out
+}
+
+/// Whether a text ends with these ASCII letters, large or small.
+fn ends_with(text: &str, letters: &str) -> bool {
+    text.len().checked_sub(letters.len()).and_then(|at| text.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(letters))
 }
 
 /// Text as code, between more backticks than it has in a row.
@@ -223,6 +232,12 @@ mod tests {
             ("[a](b)", "\\[a\\]\\(b\\)", "`[a](b)`", "a link"),
             ("a\n# b", "a\\\\n\\# b", "`a\\n# b`", "a line of its own"),
             ("@all", "\\@\u{200b}all", "`@all`", "a mention"),
+            ("https://a.b/c", "https\\://a.b/c", "`https://a.b/c`", "an address"),
+            ("WWW.a.b", "WWW\\.a.b", "`WWW.a.b`", "an address without a scheme"),
+            ("mailto:a@b.c", "mailto\\:a\\@\u{200b}b.c", "`mailto:a@b.c`", "a letter box"),
+            ("see #12, a/b#3", "see `#`12, a/b`#`3", "`see #12, a/b#3`", "an issue"),
+            ("gh-12 GH-x", "gh`-`12 GH-x", "`gh-12 GH-x`", "an issue by its other name"),
+            ("max: 1.5e-3, 1-2", "max: 1.5e-3, 1-2", "`max: 1.5e-3, 1-2`", "numbers stay as they are"),
             ("`a``b`", "\\`a\\`\\`b\\`", "``` `a``b` ```", "the end of code"),
         ] {
             assert_eq!((escaped(name), code(name)), (text.to_owned(), as_code.to_owned()), "{reason}");

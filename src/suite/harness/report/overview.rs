@@ -67,15 +67,14 @@ pub(super) fn entry(case: &CaseResult) -> Entry {
     Entry { word: case.outcome.word(), name: case.case.clone(), why: why(case), command: case.command.clone() }
 }
 
-/// Why a case is not as expected: reasons, then findings, then the likely cause.
+/// Why a case is not as expected: its reasons, findings and the likely cause among them.
 fn why(case: &CaseResult) -> Vec<String> {
-    let mut why = case.reasons.clone();
+    let evidence = case.report.as_ref().and_then(|report| report.pointer("/cause/evidence")).and_then(|text| text.as_str());
+    let labelled = |reason: &String| if evidence == Some(reason) { format!("cause: {reason}") } else { reason.clone() };
+    let mut why: Vec<String> = case.reasons.iter().map(labelled).collect();
     if why.is_empty() && !case.expected.accepts(case.outcome) {
         why.push(format!("the suite expects {}", expectation(case.expected)));
     }
-    why.extend(case.findings.iter().map(|finding| finding.message.clone()));
-    let evidence = case.report.as_ref().and_then(|report| report.pointer("/cause/evidence")).and_then(|text| text.as_str());
-    why.extend(evidence.map(|text| format!("cause: {text}")));
     why
 }
 
@@ -148,7 +147,11 @@ mod tests {
         let case = CaseResult { expected: Expected::Fail, ..samples::case("c", 0) };
         assert_eq!(why(&case), ["the suite expects a failure"]);
         let case = samples::case("c", 2);
-        assert_eq!(why(&case), ["2 of 4,096 elements differ", "byte 2 before `output` was written", "cause: zeros: not written"]);
+        assert_eq!(
+            why(&case),
+            ["2 of 4,096 elements differ", "cause: zeros: not written", "byte 2 before `output` was written"],
+            "each once"
+        );
     }
 
     #[test]

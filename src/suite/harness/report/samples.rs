@@ -4,6 +4,9 @@ use super::Run;
 use crate::suite::record::{CaseOutcome, CaseResult, Expected, Finding, FindingKind, RunHeader, SCHEMA, Side};
 use serde_json::json;
 
+/// Why a case fails, as a run has it: mismatches, the likely cause, findings.
+const REASONS: [&str; 3] = ["2 of 4,096 elements differ", "zeros: not written", "byte 2 before `output` was written"];
+
 /// A run with so many cases.
 pub(super) fn run(source: &str, cases: usize) -> Run {
     let header = RunHeader {
@@ -49,7 +52,7 @@ pub(super) fn case(name: &str, i: usize) -> CaseResult {
         expected: Expected::Pass,
         outcome: if fails { CaseOutcome::Fail } else { CaseOutcome::Pass },
         ok: !fails,
-        reasons: if fails { vec!["2 of 4,096 elements differ".to_owned()] } else { Vec::new() },
+        reasons: if fails { REASONS.map(str::to_owned).to_vec() } else { Vec::new() },
         findings: if fails { vec![finding()] } else { Vec::new() },
         metrics: Vec::new(),
         report: fails.then(report),

@@ -118,8 +118,9 @@ function command(text) {
 /// Everything about a case; `before` is its result in the old run of two.
 function panel(now, before) {
   const report = now.report || {};
-  const findings = (now.findings || []).map((finding) => finding.message);
-  const why = [...(now.reasons || []), ...findings, ...(now.warnings || []).map((text) => `warning: ${text}`)];
+  // Findings are among the reasons; the cause has a section of its own.
+  const reasons = (now.reasons || []).filter((text) => !report.cause || text !== report.cause.evidence);
+  const why = [...reasons, ...(now.warnings || []).map((text) => `warning: ${text}`)];
   const sections = [section("Why", list(why)), summary(now, report), cause(report), metrics(now, before), vector(report), worst(report), first(report), ...details(now), ...histograms(report), power(report), command(now.command)];
   return element("div", { class: "case-panel" }, ...sections.filter(Boolean));
 }
