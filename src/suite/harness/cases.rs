@@ -8,7 +8,7 @@ use super::problem::{Method, Problem, Product, direction};
 use super::record::Expected;
 use super::rule::Rule;
 use super::saving::Saving;
-use super::study;
+use super::{study, tensor_files};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::fill::FillSpec;
@@ -160,7 +160,7 @@ impl Suite {
         let (mut names, mut hash) = (HashSet::new(), Fnv::new());
         for table in &file.tables {
             let reader = TableReader { entries: &entries, table, kernels: &kernels };
-            for choice in combinations(table)? {
+            for choice in combinations(table, MOST - cases.len())? {
                 let case = reader.case(&choice)?;
                 if !names.insert(case.name.clone()) {
                     return Err(table.line.error(format!("two cases are named `{}`: an axis has a value twice", case.name)));
@@ -226,8 +226,8 @@ impl Choice<'_> {
 /// The most cases of a suite: a list too many makes more in no time.
 const MOST: usize = 1_000_000;
 
-/// Every combination of a table's values.
-fn combinations(table: &Table) -> Result<Vec<Choice<'_>>> {
+/// Every combination of a table's values, of which there may be `left`.
+fn combinations(table: &Table, left: usize) -> Result<Vec<Choice<'_>>> {
     let expanded: Vec<(&Setting, Vec<&str>, bool)> = table
         .settings
         .iter()
@@ -239,8 +239,8 @@ fn combinations(table: &Table) -> Result<Vec<Choice<'_>>> {
             Value::Numbers(_) | Value::Texts(_) => (setting, Vec::new(), false),
         })
         .collect();
-    let count = expanded.iter().try_fold(1usize, |n, (_, values, _)| n.checked_mul(values.len()).filter(|&n| n <= MOST));
-    let Some(count) = count else { return Err(table.line.error(format!("the axes make more than {MOST} cases"))) };
+    let count = expanded.iter().try_fold(1usize, |n, (_, values, _)| n.checked_mul(values.len()).filter(|&n| n <= left));
+    let Some(count) = count else { return Err(table.line.error(format!("with this table the suite has more than {MOST} cases"))) };
     let axes: Vec<usize> = expanded.iter().enumerate().filter(|(_, (.., axis))| *axis).map(|(i, _)| i).collect();
     let choice = |mut number: usize| {
         let mut values: Vec<(&Setting, &str)> = Vec::with_capacity(expanded.len());
@@ -297,6 +297,11 @@ impl TableReader<'_> {
         let input: DType = of("type").parsed("f16")?;
         let output: DType = of("output").parsed(input.name())?;
         let (kernel, reference) = self.methods(of, &problem, input, output)?;
+        if matches!(kernel, Kernel::Command(_)) {
+            for (key, dtype) in [("type", input), ("output", output)] {
+                tensor_files::expect_format(dtype).map_err(|e| of(key).error(e))?;
+            }
+        }
         let tensors = Tensors {
             data: data(of, problem.inputs().len())?,
             problem,

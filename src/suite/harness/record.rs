@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The version of both kinds of lines; `docs/suite-results.schema.json` describes them.
+/// The version of both kinds of lines; `docs/suite-report.schema.json` has their fields, under `runs` and `cases`.
 pub const SCHEMA: u32 = 1;
 
 /// The first line: which suite ran, and how much of it.

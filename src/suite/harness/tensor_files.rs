@@ -3,11 +3,22 @@
 use super::cases::Case;
 use super::guard::Guard;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{Format, Output, write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// That files of tensors have a format: tf32 and integers of 4 bits are in neither kind.
+pub(crate) fn expect_format(dtype: DType) -> Result<()> {
+    if dtype.numpy_code().or(dtype.safetensors_name()).is_some() {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: format!("the format {dtype}"),
+        by: ".npy and .safetensors files, by which programs get their tensors".to_owned(),
+    })
+}
 
 /// The name of a tensor's file: .npy where NumPy has the format, else .safetensors.
 pub(crate) fn file_name(tensor: &str, dtype: DType) -> (String, Format) {

@@ -12,6 +12,10 @@ fn suite(text: &str, kernels: Kernels) -> Result<Suite> {
 
 #[test]
 fn bad_files_are_refused_with_their_line() {
+    // Neither alone is too large: 10^6 and 1.
+    let list = format!("{:?}", (0..1000).collect::<Vec<_>>());
+    let two_tables =
+        format!("[[gemm]]\nsize = '4x4x4'\nseed = {list}\n[[gemm]]\nname = 'b'\nsize = '4x4x4'\ndata = {list}\nseed = {list}\n");
     for (text, words) in [
         ("[[gemm]]\nsize = '4x4x4'\ntyp = 'f16'", "s.toml:3: unknown key `typ`; did you mean `type`?"),
         ("[[gem]]\nsize = '4x4x4'", "s.toml:1: unknown key `gem`; did you mean `gemm`?"),
@@ -67,8 +71,17 @@ fn bad_files_are_refused_with_their_line() {
             "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = ['input']\n[[gemm]]\nsize = '4x1x1'\nkernel = 'k'",
             "`arguments`: `input`: this problem has no number `input`",
         ),
+        (
+            "[kernels.p]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'\ntype = 'tf32'\nkernel = 'p'",
+            "s.toml:5: case `gemm`: the format tf32 is not supported by",
+        ),
+        (
+            "[kernels.p]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'\noutput = 'i4'\nkernel = 'p'",
+            "s.toml:5: case `gemm`: the format i4 is not supported by",
+        ),
         ("[kernels.mine]\ncomand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `comand`; did you mean `command`?"),
         ("[[gemm]]\nsize = '4x4x4'\nseed = [1,2,3,4,5,6,7,8,9,10]\n", ""),
+        (two_tables.as_str(), "s.toml:4: with this table the suite has more than 1000000 cases"),
     ] {
         match suite(text, Kernels::default()) {
             Ok(_) => assert!(words.is_empty(), "{text}: accepted"),
