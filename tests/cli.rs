@@ -1301,6 +1301,20 @@ fn runs_do_not_go_on_with_another_build() {
     folder.refused(line, "r.jsonl: was begun with other contents of the files that kernels name: a new file of results is needed");
 }
 
+/// The Python of a virtual environment is a link, and finds its packages by where that lies.
+#[test]
+#[cfg(unix)]
+fn programs_are_started_by_the_names_of_their_links() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = Folder::new();
+    folder.put("program.sh", b"#!/bin/sh\necho \"called ${0##*/}\" >&2\nexit 1\n");
+    std::fs::set_permissions(folder.path("program.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    symlink("program.sh", folder.path("linked")).unwrap();
+    folder.put("s.toml", b"[kernels.own]\ncommand = ['./linked']\n[[gemm]]\nsize = '2x2x2'\nkernel = 'own'\n");
+    let run = folder.run("suite run s.toml --device host");
+    assert!(run.code != 0 && run.out.contains("called linked"), "{} {}", run.out, run.err);
+}
+
 /// Whatever stopped a run, or cut it into parts: the results are those of one run.
 #[test]
 fn runs_go_on_and_shards_join() {
@@ -1362,6 +1376,7 @@ fn runs_go_on_and_shards_join() {
             "is one of 2 shards, and parts/results-2-of-3.jsonl is one of 3",
         ),
         ("merge s.toml nowhere.jsonl --output x.jsonl", "nowhere.jsonl"),
+        ("merge s.toml one.jsonl --output one.jsonl", "the only file of results is the output itself"),
         ("merge s.toml s.toml --output x.jsonl", "line 1 is no header of results"),
         ("run other.toml --device host --resume one.jsonl", "holds results of another suite"),
         ("run s.toml --device host --filter 8x8x8 --resume one.jsonl", "was begun with the selection ``"),

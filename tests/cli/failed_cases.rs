@@ -131,11 +131,13 @@ fn failing_sizes_shrink_to_the_smallest() {
 fn keys_take_other_values_from_the_command_line() {
     let folder = Folder::new();
     folder.put("s.toml", b"[[gemm]]\nsize = ['4x4x4', '5x5x5']\ntype = 'f16'\n[[gemm]]\nname = 'other'\nsize = '6x6x6'\n");
+    folder.put("odd.toml", b"[[gemm]]\nname = 'k=5.x'\nsize = '4x4x5'\n");
     for (line, words) in [
         ("suite run s.toml --device host --set size=3x3x3", "PASS 2 of 2 cases"),
         ("suite run s.toml --device host --set gemm.size=3x3x3 --set type=bf16 --filter gemm/3x3x3", "PASS 1 of 1 cases"),
         ("suite show s.toml other --set rule=exact", "suite run s.toml --set rule=exact --filter =other"),
         ("suite list s.toml --set gemm.size=3x3x3 --filter 3x3", "gemm/3x3x3"),
+        ("suite show odd.toml k=5.x --set k=5.x.size=3x3x3", "3x3x3"),
     ] {
         let run = folder.run(line);
         assert!(run.code == 0 && run.lines().join("\n").contains(words), "{line}: {} {}", run.out, run.err);

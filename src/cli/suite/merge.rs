@@ -4,7 +4,7 @@ use super::super::{Outcome, screen};
 use super::Source;
 use crate::suite::report::Run;
 use crate::suite::write_results;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use std::path::PathBuf;
 
 /// The flags of `suite merge`.
@@ -28,6 +28,9 @@ impl Args {
         let mut files = super::files_of_results(&self.results)?;
         // What was written by an earlier merge is no part of this one.
         files.retain(|path| path.canonicalize().ok() != self.output.canonicalize().ok() || !self.output.exists());
+        if files.is_empty() {
+            bail!("--output {}: the only file of results is the output itself", self.output.display());
+        }
         let parts = files.iter().map(|path| Run::read(path)).collect::<crate::Result<Vec<_>>>()?;
         let all = suite.join(&parts)?;
         write_results(&self.output, &all)?;

@@ -377,7 +377,10 @@ impl TableReader<'_> {
                 let near = super::keys::suggestion(name, known.iter().copied());
                 Err(setting.line.error(format!("unknown metric `{name}`; {near}")))
             }
-            None => Ok(limits.clone()),
+            None => match limits.iter().find(|(_, limit)| limit.is_nan() || *limit < 0.0) {
+                Some((name, limit)) => Err(setting.line.error(format!("the limit of `{name}` is {limit}; it must be 0 or larger"))),
+                None => Ok(limits.clone()),
+            },
         }
     }
 }

@@ -28,8 +28,8 @@ pub(crate) fn run(entry: &ProgramEntry, launch: &mut Launch<'_>) -> Result<(), K
 }
 
 fn execute(entry: &ProgramEntry, folder: &Path) -> Result<(), KernelError> {
-    // What is there relative to the suite is meant so: the program itself, and arguments that are files.
-    let local = |word: &String| match entry.folder.join(word).canonicalize() {
+    // What is there relative to the suite is meant so: the program itself, and arguments that are files. Links stay as they are: the Python of a virtual environment is one.
+    let local = |word: &String| match std::path::absolute(entry.folder.join(word)) {
         Ok(path) if path.is_file() => path.into_os_string(),
         _ => word.into(),
     };

@@ -1,8 +1,9 @@
 //! Keys of a suite file that a command line gives other values: `size=3x1x5`, `gemm.size=3x1x5`.
 
-use super::file::{Setting, SuiteFile, Value};
+use super::file::{Setting, SuiteFile, Table, Value};
 use super::keys::{Takes, suggestion};
 use crate::error::{Error, Result};
+use std::collections::BTreeSet;
 
 impl SuiteFile {
     /// Gives a key another value, in one table (`TABLE.KEY=VALUE`) or in every table that knows it (`KEY=VALUE`). A list becomes a list of that value, so that names
@@ -13,8 +14,16 @@ impl SuiteFile {
     /// made of the file.
     pub fn set(&mut self, assignment: &str) -> Result<()> {
         let wrong = |limit: String| Error::InvalidArgument { what: "set", value: assignment.to_owned(), limit };
-        let (place, value) = assignment.split_once('=').ok_or_else(|| wrong("it must be KEY=VALUE or TABLE.KEY=VALUE".to_owned()))?;
-        let (table, name) = place.rsplit_once('.').map_or((None, place), |(table, key)| (Some(table), key));
+        // The name of a table may hold any of `.` and `=`.
+        let in_table = |t: &Table| Some((t.name.clone(), assignment.strip_prefix(&t.name)?.strip_prefix('.')?));
+        let named = self.tables.iter().filter_map(in_table).max_by_key(|(name, _)| name.len());
+        let (table, assigned) = named.map_or((None, assignment), |(name, rest)| (Some(name), rest));
+        let (place, value) = assigned.split_once('=').ok_or_else(|| wrong("it must be KEY=VALUE or TABLE.KEY=VALUE".to_owned()))?;
+        let (table, name) = match (&table, place.rsplit_once('.')) {
+            (Some(table), _) => (Some(table.as_str()), place),
+            (None, Some((table, key))) => (Some(table), key),
+            (None, None) => (None, place),
+        };
         if table.is_some_and(|wanted| self.tables.iter().all(|t| t.name != wanted)) {
             let near = suggestion(table.unwrap_or_default(), self.tables.iter().map(|t| t.name.as_str()));
             return Err(wrong(format!("the suite has no such table; {near}")));
@@ -33,8 +42,8 @@ impl SuiteFile {
             }
         }
         if !found {
-            let known = self.tables.iter().flat_map(|t| t.kind.keys()).map(|key| key.name);
-            return Err(wrong(format!("no table of the suite has that key; {}", suggestion(name, known))));
+            let known: BTreeSet<&str> = self.tables.iter().flat_map(|t| t.kind.keys()).map(|key| key.name).collect();
+            return Err(wrong(format!("no table of the suite has that key; {}", suggestion(name, known.into_iter()))));
         }
         self.sets.push(assignment.to_owned());
         Ok(())

@@ -35,6 +35,8 @@ fn bad_files_are_refused_with_their_line() {
         ("[[gemm]]\nsize = '4x4x4'\nkernel = 'mine'", "s.toml:3: case `gemm`: kernel cannot be mine"),
         ("[[gemm]]\nsize = '4x4x4'\nkernel = 'gfx908'\ntype = 'f64'", "the format f64 is not supported by the models of gfx908"),
         ("[[gemm]]\nsize = '4x4x4'\ntype = 'f64'\nrule = 'rocmlir'\nlimits = { rsm = 1 }", "unknown metric `rsm`; did you mean `rms`?"),
+        ("[[gemm]]\nsize = '4x4x4'\nlimits = { rms = nan }", "s.toml:3: the limit of `rms` is NaN; it must be 0 or larger"),
+        ("[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1, max_abs = -1 }", "the limit of `max_abs` is -1"),
         ("[[gemm]]\nsize = '4x4x4'\ntype = 'f6e2m3'\nrule = 'miopen'", "s.toml:4: case `gemm`: "),
         ("[[gemm]]\nsize = '4x4x4'\nrule = 'near'", "rule cannot be near"),
         ("[[gemm]]\nsize = '4x4x4'\ndata = 'gauss:0,1'", "unknown pattern `gauss`"),
