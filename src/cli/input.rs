@@ -28,9 +28,10 @@ pub(super) struct InputArgs {
     /// Do not verify the checksums of .npz members that are not compressed
     #[arg(long, help_heading = "Input")]
     no_crc: bool,
-    /// The most that a copy of a tensor may take: one that was compressed, has another byte order, or comes from a pipe. Such as 500M or 16G
+    /// The most that a copy of a tensor may take: one that was compressed, has another byte order, or comes from a pipe; and the elements of one that shows
+    /// the same memory several times. Such as 500M or 16G
     #[arg(long, value_name = "BYTES", default_value = "4G", value_parser = size, help_heading = "Input")]
-    max_memory: u64,
+    pub(super) max_memory: u64,
 }
 
 /// A whole number. The type is `usize` or `u64`, whose own messages speak of digits.

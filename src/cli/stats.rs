@@ -7,6 +7,7 @@ use crate::device::TensorRef;
 use crate::dtype::convert;
 use crate::parallel;
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// Elements of a block; even, so that packed elements start at a byte.
 const BLOCK: usize = 1 << 16;
@@ -101,10 +102,12 @@ impl Stats {
     fn block(tensor: &TensorRef<'_>, start: usize, length: usize) -> Stats {
         let dtype = tensor.dtype();
         let gathered;
-        let bytes = if tensor.layout().is_contiguous() && (tensor.layout().offset() * dtype.bits()).is_multiple_of(8) {
-            &tensor.host_bytes()[(tensor.layout().offset() + start) * dtype.bits() / 8..]
+        let bytes = if let Some(bytes) = in_place(tensor, start, length) {
+            bytes
         } else {
-            gathered = gather(tensor, start, length);
+            let mut copy = vec![0; (length * dtype.bits()).div_ceil(8)];
+            gather(tensor, start, length, &mut copy);
+            gathered = copy;
             &gathered[..]
         };
         let mut values = vec![0.0; length];
@@ -217,18 +220,42 @@ fn exponent(v: f64) -> i32 {
     if field > 0 { field - 1023 } else { -1011 - (v.to_bits() << 1 >> 1).leading_zeros() as i32 }
 }
 
-/// Elements `start..start + length` in logical order, dense.
-pub(super) fn gather(tensor: &TensorRef<'_>, start: usize, length: usize) -> Vec<u8> {
-    let (dtype, layout, bytes) = (tensor.dtype(), tensor.layout(), tensor.host_bytes());
-    let mut out = vec![0u8; (length * dtype.bits()).div_ceil(8)];
-    // No elements have no first one.
-    if length == 0 {
-        return out;
+/// All elements in logical order: where they lie, if they lie so, else a copy of at most `max_memory` bytes.
+pub(super) fn dense<'a>(tensor: &'a TensorRef<'_>, max_memory: u64) -> Result<Cow<'a, [u8]>, String> {
+    let (dtype, elements) = (tensor.dtype(), tensor.elements());
+    if let Some(bytes) = in_place(tensor, 0, elements) {
+        return Ok(Cow::Borrowed(bytes));
     }
+    let what = || format!("shape {:?} of {dtype} in row-major order needs a copy", tensor.layout().shape());
+    let bytes = dtype.bytes_for(elements).filter(|&bytes| bytes as u64 <= max_memory);
+    let bytes = bytes.ok_or_else(|| format!("{} of more than {max_memory} bytes, the limit of --max-memory", what()))?;
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes).map_err(|e| format!("{} of {bytes} bytes: {e}", what()))?;
+    copy.resize(bytes, 0);
+    gather(tensor, 0, elements, &mut copy);
+    Ok(Cow::Owned(copy))
+}
+
+/// Elements `start..start + length` in logical order, if they lie so and fill whole bytes.
+fn in_place<'a>(tensor: &'a TensorRef<'_>, start: usize, length: usize) -> Option<&'a [u8]> {
+    let (layout, bits) = (tensor.layout(), tensor.dtype().bits());
+    if length == 0 {
+        return Some(&[]);
+    }
+    if !layout.is_contiguous() {
+        return None;
+    }
+    let first = (layout.offset() + start) * bits;
+    (first.is_multiple_of(8) && (length * bits).is_multiple_of(8)).then(|| &tensor.host_bytes()[first / 8..][..length * bits / 8])
+}
+
+/// Copies elements `start..start + length`, at least one, in logical order to `out`.
+fn gather(tensor: &TensorRef<'_>, start: usize, length: usize, out: &mut [u8]) {
+    let (dtype, layout, bytes) = (tensor.dtype(), tensor.layout(), tensor.host_bytes());
     let mut at = layout.coordinates(start);
     let mut index = layout.index(start) as isize;
     for i in 0..length {
-        dtype.store_bits(&mut out, i, dtype.load_bits(bytes, index as usize));
+        dtype.store_bits(out, i, dtype.load_bits(bytes, index as usize));
         // The next coordinates, as an odometer turns.
         for ((c, &extent), &stride) in at.iter_mut().zip(layout.shape()).zip(layout.strides()).rev() {
             *c += 1;
@@ -240,7 +267,6 @@ pub(super) fn gather(tensor: &TensorRef<'_>, start: usize, length: usize) -> Vec
             *c = 0;
         }
     }
-    out
 }
 
 #[cfg(test)]

@@ -75,12 +75,12 @@ impl Numbers {
             Place::File(source, range) => Cow::Borrowed(&source.as_ref()[range.clone()]),
             Place::Member(member) => member.load(max_memory, checksums)?,
         };
+        let copied = if self.order == Order::Packed6 { bytes.len() / 3 * 4 } else { bytes.len() };
         let bytes = match self.order {
             Order::Ours => bytes,
-            _ if bytes.len() as u64 > max_memory => {
+            _ if copied as u64 > max_memory => {
                 return Err(format!(
-                    "{} bytes in another order than ours need a copy, more than {max_memory}, the limit of --max-memory",
-                    bytes.len()
+                    "{copied} bytes in another order than ours need a copy, more than {max_memory}, the limit of --max-memory"
                 ));
             }
             Order::BigEndian(width) => Cow::Owned(swap_bytes(bytes, width)?),

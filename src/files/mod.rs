@@ -57,7 +57,7 @@ pub struct ReadOptions<'a> {
     pub tensor: Option<&'a str>,
     /// Whether the checksums of stored archive members are verified, which reads them once more.
     pub checksums: bool,
-    /// The most bytes that a copy of a tensor, or of a pipe, may take.
+    /// The most bytes that a copy of a tensor, or of a pipe, may take, and the elements of a tensor that shows the same memory several times.
     pub max_memory: u64,
 }
 

@@ -15,8 +15,8 @@ pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 /// No honest header is longer; the limit keeps a corrupt length from being believed.
 const MAX_HEADER: usize = 1 << 20;
 
-/// NumPy's own limit.
-const MAX_DIMENSIONS: usize = 64;
+/// NumPy's own limit; PyTorch computes with no more either.
+pub(super) const MAX_DIMENSIONS: usize = 64;
 
 /// What a header says.
 #[derive(Debug, PartialEq, Eq)]

@@ -153,7 +153,13 @@ fn copies_have_a_limit() {
     let big = put(folder.path(), "big.npy", &npy(header, &[1; 4000]));
     let deflated = zip(&[("a.npy", &npy(header, &[1; 4000]))], zip::CompressionMethod::Deflated);
     let small = put(folder.path(), "small.npz", &deflated);
+    let six = put(folder.path(), "six.safetensors", &{
+        let header = r#"{"a":{"dtype":"F6_E2M3","shape":[4000],"data_offsets":[0,3000]}}"#;
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 3000]].concat()
+    });
     for (path, max_memory, words) in [
+        (&six, 3999, "4000 bytes in another order than ours need a copy, more than 3999"),
+        (&six, 4000, ""),
         (&big, 3999, "4000 bytes in another order than ours need a copy, more than 3999"),
         (&small, 3999, "4000 bytes to inflate, more than 3999"),
         (&big, 4000, ""),

@@ -145,7 +145,7 @@ mod tests {
 
     fn entry(values: &[f32]) -> Entry {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F32, Layout::contiguous(&[values.len()]).unwrap()).unwrap())
+        Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F32, Layout::contiguous(&[values.len()]).unwrap()).unwrap(), 0).unwrap()
     }
 
     /// rtol 1.3e-6, atol 1e-5.

@@ -14,7 +14,7 @@
 //! are beyond f64; counts that are 0 are absent, too.
 
 use super::super::screen;
-use super::super::stats::Stats;
+use super::super::stats::{Stats, dense};
 use crate::device::TensorRef;
 use crate::device::hash::hash_of;
 use crate::dtype::DType;
@@ -75,16 +75,17 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Of a tensor on the host.
-    pub(super) fn of(tensor: &TensorRef<'_>) -> Entry {
+    /// Of a tensor on the host; a copy in row-major order takes at most `max_memory` bytes.
+    pub(super) fn of(tensor: &TensorRef<'_>, max_memory: u64) -> Result<Entry, String> {
+        let hash = hash_of(&dense(tensor, max_memory)?);
         let stats = Stats::of(tensor, |_| ());
         let classes = stats.classes;
         // Sums of f64 elements may be beyond f64 themselves.
         let finite = |x: Option<f64>| x.filter(|x| x.is_finite());
-        Entry {
+        Ok(Entry {
             dtype: tensor.dtype().name().to_owned(),
             shape: tensor.layout().shape().to_vec(),
-            hash: format!("{:016x}", hash_of(&super::super::stats::gather(tensor, 0, tensor.elements()))),
+            hash: format!("{hash:016x}"),
             min: stats.min.map(|x| x.value),
             max: stats.max.map(|x| x.value),
             mean: finite(stats.mean()),
@@ -92,7 +93,7 @@ impl Entry {
             rms: finite(stats.rms()),
             inf: classes.positive_infinity + classes.negative_infinity,
             nan: classes.nan,
-        }
+        })
     }
 
     /// The statistics by name.
@@ -206,13 +207,13 @@ mod tests {
 
     fn entry(values: &[f32]) -> Entry {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F32, Layout::contiguous(&[values.len()]).unwrap()).unwrap())
+        Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F32, Layout::contiguous(&[values.len()]).unwrap()).unwrap(), 0).unwrap()
     }
 
     #[test]
     fn a_file_is_read_as_it_was_written() {
         let bytes: Vec<u8> = [1e308f64, 1e308].iter().flat_map(|x| x.to_le_bytes()).collect();
-        let vast = Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F64, Layout::contiguous(&[2]).unwrap()).unwrap());
+        let vast = Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F64, Layout::contiguous(&[2]).unwrap()).unwrap(), 0).unwrap();
         assert_eq!((vast.max, vast.mean, vast.mean_abs, vast.rms), (Some(1e308), None, None, None), "sums beyond f64");
         let tensors = [
             ("w", entry(&[1e-7, -0.1, 3.0])),
@@ -236,12 +237,20 @@ mod tests {
     #[test]
     fn a_hash_is_that_of_the_elements_in_row_major_order() {
         let [dense, transposed] = [[1, 2, 3, 4, 5, 6u8], [1, 4, 2, 5, 3, 6]];
-        let of = |bytes: &[u8], strides: &[isize]| {
-            Entry::of(&TensorRef::from_host_bytes(bytes, DType::U8, Layout::strided(&[2, 3], strides, 0).unwrap()).unwrap())
+        let of = |bytes: &[u8], strides: &[isize], max_memory| {
+            Entry::of(&TensorRef::from_host_bytes(bytes, DType::U8, Layout::strided(&[2, 3], strides, 0).unwrap()).unwrap(), max_memory)
         };
-        assert_eq!(of(&dense, &[3, 1]), of(&transposed, &[1, 2]));
-        assert_ne!(of(&dense, &[3, 1]).hash, of(&transposed, &[3, 1]).hash);
-        assert_eq!(of(&dense, &[3, 1]).hash, format!("{:016x}", hash_of(&dense)));
+        let (rows, columns) = (of(&dense, &[3, 1], 0).unwrap(), of(&transposed, &[1, 2], 6).unwrap());
+        assert_eq!(rows, columns);
+        assert_ne!(rows.hash, of(&transposed, &[3, 1], 0).unwrap().hash);
+        assert_eq!(rows.hash, format!("{:016x}", hash_of(&dense)));
+        let error = of(&transposed, &[1, 2], 5).unwrap_err();
+        assert!(error.contains("shape [2, 3] of u8 in row-major order needs a copy of more than 5 bytes"), "{error}");
+        // What lies behind the last element is no part of it.
+        let three = |bytes: &[u8]| {
+            Entry::of(&TensorRef::from_host_bytes(bytes, DType::I4, Layout::contiguous(&[3]).unwrap()).unwrap(), 2).unwrap().hash
+        };
+        assert_eq!(three(&[0x21, 0xf3]), three(&[0x21, 0x03]));
     }
 
     #[test]

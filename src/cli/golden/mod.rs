@@ -10,6 +10,7 @@ use super::screen;
 use super::{Outcome, suite};
 use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::suite::{Guard, Selection, Suite};
 use crate::verify::{AllowedMismatches, Judge, Limits, Tolerance};
 use anyhow::{Context, Result, bail};
@@ -138,10 +139,8 @@ impl Source {
         let mut tensors = BTreeMap::new();
         for tensor in file.tensors() {
             let name = if file.nameless() { stem() } else { tensor.name().to_owned() };
-            let entry = Entry::of(&tensor.load()?.view()?);
-            if tensors.insert(name.clone(), entry).is_some() {
-                bail!("{}: two tensors are named `{}`", path.display(), screen::plain(&name));
-            }
+            let entry = Entry::of(&tensor.load()?.view()?, self.input.max_memory);
+            tensors.insert(name, entry.map_err(|reason| Error::File { path: tensor.label(), reason })?);
         }
         Ok(Found { arch: "any".to_owned(), device: None, tensors, left_out: BTreeSet::new() })
     }
@@ -175,7 +174,8 @@ impl Source {
 /// Of a result, which is copied to the host.
 fn entry(guard: &Guard) -> Result<Entry> {
     let bytes = guard.to_bytes()?;
-    Ok(Entry::of(&TensorRef::from_host_bytes(&bytes, guard.dtype(), Layout::contiguous(guard.shape())?)?))
+    let tensor = TensorRef::from_host_bytes(&bytes, guard.dtype(), Layout::contiguous(guard.shape())?)?;
+    Entry::of(&tensor, bytes.len() as u64).map_err(anyhow::Error::msg)
 }
 
 impl Record {

@@ -9,8 +9,9 @@ use super::npz::Archive;
 use super::{File, Tensor};
 use crate::device::Layout;
 use crate::dtype::DType;
-use pickle::{Pickle, Strided, Value};
+use pickle::{Pickle, Storage, Strided, Value};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The most values that are examined, and bytes of their names: a container that holds another one many times, again and again, has no end otherwise.
 const MOST_NAMED: usize = 1 << 27;
@@ -20,6 +21,10 @@ const MAX_DEPTH: usize = 64;
 
 /// The most bytes of the pickle: sizes and names, no data.
 const MAX_PICKLE: u64 = 1 << 30;
+
+/// The most memory for names and shapes, in times of the pickle's bytes. A tensor takes a few hundred bytes, and its place in a container two; what is more
+/// is containers that hold another one many times.
+const MOST_LISTED: u64 = 512;
 
 /// Storages that say which type they hold, and the numbers that make an element.
 const STORAGES: [(&str, DType, usize); 12] = [
@@ -50,61 +55,94 @@ pub(super) fn read(file: &File<'_>, archive: &mut Archive, names: &[String]) -> 
         let Some(&index) = members.get(format!("{folder}{name}").as_str()) else { return Ok(None) };
         let (size, _) = archive.start(index, |_| 0)?;
         let limit = file.options.max_memory.min(MAX_PICKLE);
+        if size > limit {
+            return Err(format!("{name} has {size} bytes, more than {limit}; --max-memory and {MAX_PICKLE} are the limits"));
+        }
         Ok(Some(archive.member(index, 0, size as usize)?.load(limit, file.options.checksums)?.into_owned()))
     };
     let big_endian = text(archive, "byteorder")?.is_some_and(|order| order == b"big");
     let pickle = text(archive, "data.pkl")?.ok_or("no data.pkl")?;
+    let limit = file.options.max_memory.min(MOST_LISTED * pickle.len() as u64);
     let pickle = pickle::read(&pickle).map_err(|e| format!("data.pkl: {e}"))?;
-    let mut found = Vec::new();
-    collect(&pickle, &pickle.root, String::new(), 0, &mut 0, &mut found)?;
+    let mut found = Found { pickle: &pickle, named: 0, memory: 0, limit, tensors: Vec::new() };
+    found.collect(&pickle.root, String::new(), 0).map_err(|e| format!("data.pkl: {e}"))?;
+    let found = found.tensors;
     let mut tensors = Vec::with_capacity(found.len());
     for (name, tensor) in found {
         let member = members.get(format!("{folder}data/{}", tensor.storage.key).as_str()).copied();
         let stored = tensor.dtype.as_deref().unwrap_or(&tensor.storage.class).to_owned();
-        let content = content(archive, member, &tensor, big_endian);
+        let content = content(file, archive, member, &tensor, big_endian);
         tensors.push(file.tensor(name, stored, tensor.shape.clone(), content));
     }
     Ok(tensors)
 }
 
-/// Every tensor below a value, with its name.
-fn collect(
-    pickle: &Pickle,
-    value: &Value,
-    name: String,
-    depth: usize,
-    named: &mut usize,
-    found: &mut Vec<(String, std::rc::Rc<Strided>)>,
-) -> Result<(), String> {
-    *named += 1 + name.len();
-    if depth > MAX_DEPTH || *named > MOST_NAMED {
-        return Err(format!("data.pkl: containers deeper than {MAX_DEPTH}, or more than {MOST_NAMED} values and bytes of names"));
-    }
-    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
-    match value {
-        Value::Tensor(tensor) => found.push((name, tensor.clone())),
-        Value::Tuple(items) | Value::List(items) => {
-            for (i, item) in pickle.containers[*items].iter().enumerate() {
-                collect(pickle, item, below(&i.to_string()), depth + 1, named, found)?;
-            }
+/// The tensors of a pickle, with their names.
+struct Found<'a> {
+    pickle: &'a Pickle,
+    /// Values that were examined, and bytes of their names.
+    named: usize,
+    /// What the tensors take without their data, and the most.
+    memory: u64,
+    limit: u64,
+    tensors: Vec<(String, Rc<Strided>)>,
+}
+
+impl Found<'_> {
+    /// Every tensor below a value.
+    fn collect(&mut self, value: &Value, name: String, depth: usize) -> Result<(), String> {
+        self.named += 1 + name.len();
+        if depth > MAX_DEPTH || self.named > MOST_NAMED {
+            return Err(format!("containers deeper than {MAX_DEPTH}, or more than {MOST_NAMED} values and bytes of names"));
         }
-        Value::Dict(items) => {
-            for (i, pair) in pickle.containers[*items].chunks_exact(2).enumerate() {
-                let key = match &pair[0] {
-                    Value::Text(key) => key.to_string(),
-                    Value::Int(key) => key.to_string(),
-                    _ => format!("#{i}"),
-                };
-                collect(pickle, &pair[1], below(&key), depth + 1, named, found)?;
+        let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+        match value {
+            Value::Tensor(tensor) => self.add(name, tensor)?,
+            Value::Tuple(items) | Value::List(items) => {
+                for (i, item) in self.pickle.containers[*items].iter().enumerate() {
+                    self.collect(item, below(&i.to_string()), depth + 1)?;
+                }
             }
+            Value::Dict(items) => {
+                for (i, pair) in self.pickle.containers[*items].chunks_exact(2).enumerate() {
+                    let key = match &pair[0] {
+                        Value::Text(key) => key.to_string(),
+                        Value::Int(key) => key.to_string(),
+                        _ => format!("#{i}"),
+                    };
+                    self.collect(&pair[1], below(&key), depth + 1)?;
+                }
+            }
+            _ => {}
         }
-        _ => {}
+        Ok(())
     }
-    Ok(())
+
+    fn add(&mut self, name: String, tensor: &Rc<Strided>) -> Result<(), String> {
+        let Storage { class, key } = &*tensor.storage;
+        // Shape and strides stand in the tensor and in its layout; class and key in messages, too.
+        let each = size_of::<Tensor>() + name.len() + 3 * size_of_val(&*tensor.shape) + 2 * class.len() + key.len();
+        self.memory += each as u64;
+        if self.memory > self.limit {
+            let count = self.tensors.len() + 1;
+            return Err(format!(
+                "names and shapes of {count} tensors and more take over {} bytes; --max-memory and {MOST_LISTED} times the pickle are the limits",
+                self.limit
+            ));
+        }
+        self.tensors.push((name, tensor.clone()));
+        Ok(())
+    }
 }
 
 /// What a tensor's memory means, and where it is.
-fn content(archive: &mut Archive, member: Option<usize>, tensor: &Strided, big_endian: bool) -> Result<(Numbers, Place), String> {
+fn content(
+    file: &File<'_>,
+    archive: &mut Archive,
+    member: Option<usize>,
+    tensor: &Strided,
+    big_endian: bool,
+) -> Result<(Numbers, Place), String> {
     let class = tensor.storage.class.rsplit('.').next().unwrap_or_default();
     let named = tensor.dtype.as_deref().and_then(|name| name.rsplit('.').next()?.parse().ok()).map(|dtype: DType| (dtype, 1));
     let known = named.or_else(|| STORAGES.iter().find(|s| s.0 == class).map(|s| (s.1, s.2)));
@@ -121,6 +159,12 @@ fn content(archive: &mut Archive, member: Option<usize>, tensor: &Strided, big_e
     let (size, _) = archive.start(index, |_| 0)?;
     let needed = dtype.bytes_for(layout.end()).filter(|&bytes| bytes as u64 <= size);
     needed.ok_or_else(|| format!("it reaches beyond its memory, data/{} of {size} bytes", tensor.storage.key))?;
+    // Strides may show the same memory many times: four bytes can be as many elements as there are numbers.
+    let max_memory = file.options.max_memory;
+    let shown = dtype.bytes_for(layout.elements()).filter(|&bytes| bytes as u64 <= size.max(max_memory));
+    shown.ok_or_else(|| {
+        format!("shape {shape:?} of {dtype} repeats {size} bytes of memory to more than {max_memory}, the limit of --max-memory")
+    })?;
     let order = if big_endian && dtype.unit_bytes() > 1 { Order::BigEndian(dtype.unit_bytes()) } else { Order::Ours };
     Ok((Numbers { dtype, layout, order }, Place::Member(archive.member(index, 0, size as usize)?)))
 }
@@ -133,6 +177,10 @@ mod tests {
 
     /// An archive as PyTorch writes it, with a storage of four numbers.
     fn open(pickle: &[u8], data: &[u8]) -> crate::Result<TensorFile> {
+        open_within(ReadOptions::default().max_memory, pickle, data)
+    }
+
+    fn open_within(max_memory: u64, pickle: &[u8], data: &[u8]) -> crate::Result<TensorFile> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.pt");
         let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
@@ -142,7 +190,7 @@ mod tests {
             zip.write_all(bytes).unwrap();
         }
         zip.finish().unwrap();
-        TensorFile::open(&path, &ReadOptions::default())
+        TensorFile::open(&path, &ReadOptions { max_memory, ..ReadOptions::default() })
     }
 
     /// The opcodes of a tensor of 2 x 2 elements, as `torch.save` writes them.
@@ -155,6 +203,18 @@ mod tests {
         out.extend([b'K', strides[0], b'K', strides[1]]);
         out.extend(b"\x86q\x09\x89ccollections\nOrderedDict\nq\x0a)Rq\x0btq\x0cRq\x0d");
         out
+    }
+
+    /// The opcodes of a tuple of numbers.
+    fn tuple(numbers: &[i64]) -> Vec<u8> {
+        let number = |n: &i64| [&[0x8a, 8][..], &n.to_le_bytes()].concat();
+        [&b"("[..], &numbers.iter().flat_map(number).collect::<Vec<u8>>(), b"t"].concat()
+    }
+
+    /// The opcodes of a tensor of such a shape.
+    fn strided(storage: &str, shape: &[i64], strides: &[i64]) -> Vec<u8> {
+        let storage = format!("((X\x07\0\0\0storagectorch\n{storage}\nX\x01\0\0\x000NNtQK\0");
+        [&b"ctorch._utils\n_rebuild_tensor_v2\n"[..], storage.as_bytes(), &tuple(shape), &tuple(strides), b"tR"].concat()
     }
 
     /// `{key: value}`.
@@ -206,6 +266,7 @@ mod tests {
             (b"00", "the stack is empty"),
             (b"e", "no mark"),
             (b"K\x01Q", "a persistent id that is no tuple"),
+            (&strided("FloatStorage", &[1; 65], &[1; 65]), "65 dimensions, more than 64"),
         ] {
             let error = open(&dictionary("w", value), &[0; 16]).unwrap_err().to_string();
             assert!(error.contains("data.pkl: byte ") && error.contains(words), "{words}: {error}");
@@ -227,6 +288,67 @@ mod tests {
         for value in [&deep[..], b"]q\x05h\x05a"] {
             let error = open(&dictionary("w", value), &[0; 16]).unwrap_err().to_string();
             assert!(error.contains("containers deeper than 64"), "{error}");
+        }
+    }
+
+    #[test]
+    fn two_tensors_of_one_name_are_an_error() {
+        let one = tensor("FloatStorage", 0, [2, 1]);
+        let pair = |key: &[u8], value: &[u8]| [&b"X"[..], &(key.len() as u32).to_le_bytes(), key, value, b"s"].concat();
+        for (second, words) in [(&b"a.b"[..], "two tensors are called `a.b`, both in "), (b"a.c", "")] {
+            let inner = [&b"}"[..], &pair(b"b", &one)].concat();
+            let pickle = [&b"\x80\x02}"[..], &pair(b"a", &inner), &pair(second, &one), b"."].concat();
+            match (words, open(&pickle, &[0; 16])) {
+                ("", file) => assert_eq!(file.unwrap().tensors().len(), 2),
+                (words, file) => assert!(file.as_ref().unwrap_err().to_string().contains(words), "{file:?}"),
+            }
+        }
+    }
+
+    /// A file of some thousand bytes is no tensors of gigabytes.
+    #[test]
+    fn memory_is_explained_by_the_file_or_the_limit() {
+        let one = dictionary("w", &tensor("FloatStorage", 0, [2, 1]));
+        // Containers of containers of one tensor; every key is empty, so that names take nothing.
+        let many = |item: &[u8]| [&b"}("[..], &[b"X\0\0\0\0", item].concat().repeat(300), b"u"].concat();
+        let inner = [&tensor("FloatStorage", 0, [2, 1])[..], b"q\x200", &many(b"h\x20"), b"q\x210"].concat();
+        let nested = [&b"\x80\x02"[..], &inner, &many(b"h\x21"), b"."].concat();
+        for (pickle, max_memory, words) in [
+            (&one, 4 << 30, ""),
+            (&nested, 4 << 30, "data.pkl: names and shapes of "),
+            (&one, 250, "data.pkl: names and shapes of 1 tensors and more take over 250 bytes"),
+            (&one, 50, "data.pkl has 164 bytes, more than 50;"),
+        ] {
+            match (words, open_within(max_memory, pickle, &[0; 16])) {
+                ("", file) => assert_eq!(file.unwrap().tensors().len(), 1),
+                (words, file) => assert!(file.as_ref().unwrap_err().to_string().contains(words), "{words}: {:?}", file.err()),
+            }
+        }
+    }
+
+    /// Strides that show the same memory several times: as many elements as fit into the memory there is, or into what may be used.
+    #[test]
+    fn elements_that_are_repeated_have_a_limit() {
+        for (shape, strides, max_memory, elements, reason) in [
+            (&[4][..], &[1][..], 1000, Some(4), "dense"),
+            (&[250], &[0], 1000, Some(250), "as much as a copy may be"),
+            (&[251], &[0], 1000, None, "an element more"),
+            (&[16, 16], &[0, 0], 1000, None, "256 elements"),
+            (&[2, 3], &[1, 1], 1000, Some(6), "rows that overlap"),
+            (&[1 << 40], &[0], 4 << 30, None, "terabytes"),
+            (&[1 << 59], &[0], u64::MAX, Some(1 << 59), "no limit"),
+            (&[1 << 62], &[0], u64::MAX, None, "bytes beyond 64 bits"),
+        ] {
+            let file = open_within(max_memory, &dictionary("w", &strided("FloatStorage", shape, strides)), &[0; 16]).unwrap();
+            let loaded = file.tensors()[0].load().map(|t| t.layout().elements()).map_err(|e| e.to_string());
+            match elements {
+                Some(elements) => assert_eq!(loaded, Ok(elements), "{reason}"),
+                None => {
+                    let words =
+                        format!("tensor `w`: shape {shape:?} of f32 repeats 16 bytes of memory to more than {max_memory}, the limit");
+                    assert!(loaded.as_ref().unwrap_err().contains(&words), "{reason}: {loaded:?}");
+                }
+            }
         }
     }
 

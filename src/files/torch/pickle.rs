@@ -1,6 +1,7 @@
 //! Pickles as PyTorch writes them, read without executing anything: a stack, a memo, tensors and containers. An opcode or class beyond that is an error that
 //! names it.
 
+use crate::files::npy::MAX_DIMENSIONS;
 use std::rc::Rc;
 
 /// A pickle that was read.
@@ -326,8 +327,12 @@ impl<'a> Machine<'a> {
     }
 
     fn tensor(&self, storage: &Rc<Storage>, [offset, shape, strides]: [&Value; 3], dtype: Option<Rc<str>>) -> Result<Value, String> {
+        // A few bytes copy shape and strides once more.
         let numbers = |value: &Value| match value {
-            Value::Tuple(items) => self.containers[*items].iter().map(number).collect::<Result<Vec<i64>, _>>(),
+            Value::Tuple(items) => match &self.containers[*items][..] {
+                items if items.len() > MAX_DIMENSIONS => Err(format!("{} dimensions, more than {MAX_DIMENSIONS}", items.len())),
+                items => items.iter().map(number).collect::<Result<Vec<i64>, _>>(),
+            },
             _ => Err("a shape that is no tuple".to_owned()),
         };
         let size = |n: i64| usize::try_from(n).map_err(|_| format!("{n} is no size"));
