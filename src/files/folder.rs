@@ -2,7 +2,7 @@
 //!
 //! An index says which file has which tensor. In a folder with one index that is the index's; in any other a tensor is called as its file, without
 //! the extension, and behind a `/` by its own name, if it has one. In a list, where shards of one model may come in other cuts, a tensor keeps its own
-//! name, and only one that has none is called as its file; a name that two files have is an error.
+//! name, and only one that has none is called as its file. A name that two tensors have is an error.
 
 use super::{ReadOptions, Tensor, TensorFile};
 use std::collections::{BTreeMap, HashMap};
@@ -10,6 +10,12 @@ use std::path::{Component, Path, PathBuf};
 
 /// How deep folders are read: links may make circles.
 const MAX_DEPTH: usize = 16;
+
+/// Whether a file of a folder is one of its tensor files, by its name.
+pub(crate) fn is_tensor_file(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    matches!(extension.as_str(), "npy" | "npz" | "safetensors" | "pt" | "pth") || is_index(path)
+}
 
 /// Whether a file is an index of shards.
 pub(super) fn is_index(path: &Path) -> bool {
@@ -69,24 +75,20 @@ pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tenso
     if tensors.is_empty() {
         return Err("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth".to_owned());
     }
+    super::distinct(&tensors)?;
     Ok(tensors)
 }
 
-/// The tensors of a list of files, in its order; the error names the path that it is about.
-pub(super) fn join(files: Vec<TensorFile>) -> Result<Vec<Tensor>, (PathBuf, String)> {
-    let mut tensors: Vec<Tensor> = Vec::new();
-    let mut places: HashMap<String, PathBuf> = HashMap::new();
+/// The tensors of a list of files, in its order.
+pub(super) fn join(files: Vec<TensorFile>) -> Result<Vec<Tensor>, String> {
+    let mut tensors = Vec::new();
     for TensorFile { path, tensors: found, .. } in files {
         let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        for tensor in found {
-            let name = if tensor.name.is_empty() { stem.clone() } else { tensor.name.clone() };
-            if let Some(other) = places.insert(name.clone(), path.clone()) {
-                let reason = format!("tensor `{name}` is also in {}; in several files each name stands once", other.display());
-                return Err((path, reason));
-            }
-            tensors.push(Tensor { name, ..tensor });
-        }
+        tensors.extend(
+            found.into_iter().map(|tensor| Tensor { name: if tensor.name.is_empty() { stem.clone() } else { tensor.name }, ..tensor }),
+        );
     }
+    super::distinct(&tensors)?;
     Ok(tensors)
 }
 
@@ -98,10 +100,9 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Str
     let fail = |e: std::io::Error| format!("{}: {e}", folder.display());
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         if path.is_dir() {
             list(&path, depth + 1, files)?;
-        } else if matches!(extension.as_str(), "npy" | "npz" | "safetensors" | "pt" | "pth") || is_index(&path) {
+        } else if is_tensor_file(&path) {
             files.push(path);
         }
     }

@@ -43,6 +43,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use data::{Numbers, Order, Place};
 use source::Source;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -170,7 +171,7 @@ impl TensorFile {
     /// Opens a file, or a folder. `-` is standard input.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be opened, is damaged as a whole, or has nothing that the options ask for.
+    /// [`Error::File`] when it cannot be opened, is damaged as a whole, has two tensors of one name, or nothing that the options ask for.
     pub fn open(path: &Path, options: &ReadOptions<'_>) -> Result<TensorFile> {
         TensorFile::list(path, options)?.chosen(options).map_err(|reason| failed(path.display(), reason))
     }
@@ -179,7 +180,7 @@ impl TensorFile {
     /// [`open`](TensorFile::open) does.
     ///
     /// # Errors
-    /// As for `open`; also for a name that two of the files have, and [`Error::InvalidArgument`] for no paths.
+    /// As for `open`; and [`Error::InvalidArgument`] for no paths.
     pub fn open_all(paths: &[PathBuf], options: &ReadOptions<'_>) -> Result<TensorFile> {
         let Some((first, rest)) = paths.split_first() else {
             let limit = "at least one file is needed".to_owned();
@@ -189,7 +190,7 @@ impl TensorFile {
             return TensorFile::open(first, options);
         }
         let files = paths.iter().map(|path| TensorFile::list(path, options)).collect::<Result<_>>()?;
-        let tensors = folder::join(files).map_err(|(path, reason)| failed(path.display(), reason))?;
+        let tensors = folder::join(files).map_err(|reason| failed(label(paths), reason))?;
         let file = TensorFile { path: first.clone(), kind: Kind::Several, tensors };
         file.chosen(options).map_err(|reason| failed(label(paths), reason))
     }
@@ -350,13 +351,26 @@ fn read(path: &Path, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), S
 fn read_source(path: &Path, source: Source, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), String> {
     let kind = kind(source.as_ref(), path, options);
     let file = File { path: path.into(), source, options };
-    let tensors = match kind {
-        Kind::Npy => file.npy().map(|t| vec![t]),
-        Kind::Npz => return file.archive(),
-        Kind::Safetensors => file.safetensors(),
-        _ => file.raw().map(|t| vec![t]),
+    let (kind, tensors) = match kind {
+        Kind::Npy => (kind, vec![file.npy()?]),
+        Kind::Npz => file.archive()?,
+        Kind::Safetensors => (kind, file.safetensors()?),
+        _ => (kind, vec![file.raw()?]),
     };
-    Ok((kind, tensors?))
+    distinct(&tensors)?;
+    Ok((kind, tensors))
+}
+
+/// Refuses two tensors of one name: they are matched by it, and one of the two would never be looked at.
+fn distinct(tensors: &[Tensor]) -> Result<(), String> {
+    let mut files: HashMap<&str, &Path> = HashMap::with_capacity(tensors.len());
+    for tensor in tensors {
+        let (name, file) = (tensor.name(), tensor.path());
+        let Some(other) = files.insert(name, file) else { continue };
+        let places = if other == file { "both".to_owned() } else { format!("one in {}, one", other.display()) };
+        return Err(format!("two tensors are called `{name}`, {places} in {}", file.display()));
+    }
+    Ok(())
 }
 
 /// A file that is being read.

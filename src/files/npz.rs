@@ -38,6 +38,10 @@ pub(super) struct Member {
 impl Archive {
     pub(super) fn open(source: Source) -> Result<Archive, String> {
         let zip = ZipArchive::new(Cursor::new(source.clone())).map_err(|e| format!("not a readable zip archive (truncated?): {e}"))?;
+        // Of several only the last one could be asked for.
+        if zip.has_duplicate_names() {
+            return Err("two members of the archive have the same name".to_owned());
+        }
         Ok(Archive { source, zip })
     }
 

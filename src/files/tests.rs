@@ -265,6 +265,38 @@ fn folders_and_shards_are_one_file() {
     assert!(open(&root.join("none")).unwrap_err().to_string().ends_with("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth"));
 }
 
+/// Of two tensors of one name only one would be looked at.
+#[test]
+fn a_name_stands_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let one = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", &1f32.to_le_bytes());
+    let stored = |members: &[(&str, &[u8])]| zip(members, zip::CompressionMethod::Stored);
+    std::fs::create_dir_all(root.join("tree/a")).unwrap();
+    put(root, "tree/a/x.npy", &one);
+    let archive = put(root, "tree/a.npz", &stored(&[("x.npy", &one)]));
+    // The writer refuses a name that is there already.
+    let mut same = stored(&[("x.npy", &one), ("y.npy", &one)]);
+    for at in 0..same.len() - 5 {
+        if &same[at..at + 5] == b"y.npy" {
+            same[at] = b'x';
+        }
+    }
+    let same = put(root, "same.npz", &same);
+    let alike = put(root, "alike.npz", &stored(&[("x.npy", &one), ("x", &one)]));
+    for (paths, words) in [
+        (vec![same], "same.npz: two members of the archive have the same name"),
+        (vec![alike], "alike.npz: two tensors are called `x`, both in "),
+        (vec![root.join("tree")], "tree: two tensors are called `a/x`, one in "),
+        (vec![archive.clone(), root.join("tree/a/x.npy")], "and 1 more file: two tensors are called `x`, one in "),
+        (vec![archive.clone(), archive.clone()], "two tensors are called `x`, both in "),
+    ] {
+        let error = TensorFile::open_all(&paths, &ReadOptions::default()).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    assert!(open(&archive).is_ok());
+}
+
 #[test]
 fn bad_files_say_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
