@@ -24,7 +24,6 @@ mod tolerance;
 
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Tells whether a low-precision GPU kernel is right.
@@ -159,13 +158,11 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Mismatch) => ExitCode::from(1),
         Ok(Outcome::NoVerdict) => ExitCode::from(2),
         Ok(Outcome::Untrusted) => ExitCode::from(3),
-        // The reader of the output wants no more of it.
-        Err(e) if e.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe) => ExitCode::SUCCESS,
         Err(e) => {
             let chain = e.chain().map(ToString::to_string).collect::<Vec<_>>().join(": ");
             let line = chain.split_whitespace().collect::<Vec<_>>().join(" ");
             let style = screen::BAD;
-            let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", screen::plain(&line));
+            screen::note(&format!("{style}error:{style:#} {}", screen::plain(&line)));
             ExitCode::from(2)
         }
     }

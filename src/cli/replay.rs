@@ -1,12 +1,12 @@
 //! `hipverify replay`: computes what the fp16 study of 2022 measured on MI100 and MI200.
 
-use super::Outcome;
+use super::{Outcome, screen};
 use crate::device::Device;
 use crate::matrix_core::Arch;
 use crate::reference::Direction;
 use crate::suite::replay::{Configuration, Kernel, Range, Replay, Validator, Variant, configurations};
 use anyhow::{Context, Result, bail};
-use std::io::Write;
+use std::fmt::Write as _;
 use std::time::Instant;
 
 /// The flags that make a configuration.
@@ -185,37 +185,43 @@ impl Sizes {
     }
 }
 
+/// A line for each configuration of the study.
+fn list() -> Result<String> {
+    let mut text = String::new();
+    for c in configurations() {
+        let order = if c.split() > 1 { "any order with xdlops" } else { "one order" };
+        let gmacs = c.param()?.macs() as f64 / 1e9;
+        writeln!(text, "{:<64} {:<10} {:<7} {gmacs:>8.3} G products  {order}", c.name, name(c.direction), c.layouts[0])?;
+    }
+    Ok(text)
+}
+
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let mut out = anstream::stdout().lock();
         if self.list {
-            for c in configurations() {
-                let param = c.param()?;
-                let order = if c.split() > 1 { "any order with xdlops" } else { "one order" };
-                let gmacs = param.macs() as f64 / 1e9;
-                writeln!(out, "{:<64} {:<10} {:<7} {gmacs:>8.3} G products  {order}", c.name, name(c.direction), c.layouts[0])?;
-            }
+            screen::print(&list()?)?;
             return Ok(Outcome::Pass);
         }
         let device = Device::open(&self.device)?;
         if self.all {
-            return self.run_all(&device, &mut out);
+            return self.run_all(&device);
         }
         let configuration = match &self.name {
             Some(name) => Configuration::named(name)?,
             None => self.sizes.configuration()?,
         };
         let outcome = self.replay(configuration, &device).run()?;
-        writeln!(out, "{}", outcome.metrics)?;
+        let mut text = format!("{}\n", outcome.metrics);
         if let Some(orders) = &outcome.orders {
-            writeln!(out, "float atomics add {} partial sums in any order; above they are added in ascending order", orders.parts)?;
-            writeln!(out, "nearest   {}", orders.nearest)?;
-            writeln!(out, "farthest  {}", orders.farthest)?;
+            writeln!(text, "float atomics add {} partial sums in any order; above they are added in ascending order", orders.parts)?;
+            writeln!(text, "nearest   {}", orders.nearest)?;
+            writeln!(text, "farthest  {}", orders.farthest)?;
         }
         if self.histogram {
-            write!(out, "{}", outcome.metrics.histograms.table(outcome.metrics.elements))?;
+            text += &outcome.metrics.histograms.table(outcome.metrics.elements).to_string();
         }
+        screen::print(&text)?;
         Ok(Outcome::Pass)
     }
 
@@ -233,7 +239,7 @@ impl Args {
     }
 
     /// Every configuration with one order of accumulation, in the order of the list.
-    fn run_all(&self, device: &Device, out: &mut impl Write) -> Result<Outcome> {
+    fn run_all(&self, device: &Device) -> Result<Outcome> {
         let wanted = |c: &Configuration| self.name.as_ref().is_none_or(|part| c.name.contains(part.as_str()));
         let fixed = |c: &Configuration| self.kernel == Kernel::NonXdlops || c.split() == 1;
         let (chosen, open): (Vec<_>, Vec<_>) = configurations().filter(wanted).partition(fixed);
@@ -244,28 +250,26 @@ impl Args {
         let (count, start) = (chosen.len(), Instant::now());
         let products = chosen.iter().map(|c| c.param().map(|p| p.macs())).sum::<crate::Result<u128>>()?;
         let title = format!("{} {} {} on {device}", self.arch, self.kernel, self.validator);
-        let _ = writeln!(std::io::stderr(), "{count} configurations, {:.1} G products, {title}", products as f64 / 1e9);
+        screen::note(&format!("{count} configurations, {:.1} G products, {title}", products as f64 / 1e9));
         // Not on standard output: programs read every line there.
         let values = if self.variant == Variant::First { "" } else { " (max_rel_old_val max_rel_old_kern)" };
-        let _ = writeln!(std::io::stderr(), "{:<64} {HEADER_START}{values} {HEADER_END}", "name");
+        screen::note(&format!("{:<64} {HEADER_START}{values} {HEADER_END}", "name"));
         let mut done = 0;
         for (i, configuration) in chosen.into_iter().enumerate() {
             let (name, begun) = (configuration.name.clone(), Instant::now());
             let work = configuration.param()?.macs();
             let outcome = self.replay(configuration, device).run().with_context(|| name.clone())?;
-            writeln!(out, "{name:<64} {}", outcome.metrics)?;
-            out.flush()?;
+            if !screen::print_to_reader(&format!("{name:<64} {}\n", outcome.metrics))? {
+                return Ok(Outcome::Pass);
+            }
             done += work;
             let (own, all) = (begun.elapsed().as_secs_f64(), start.elapsed().as_secs_f64());
             let share = 100.0 * done as f64 / products.max(1) as f64;
-            let _ = writeln!(std::io::stderr(), "[{:>3}/{count}] {share:>5.1} % {all:>7.1} s  {name}: {own:.2} s", i + 1);
+            screen::note(&format!("[{:>3}/{count}] {share:>5.1} % {all:>7.1} s  {name}: {own:.2} s", i + 1));
         }
         if !open.is_empty() {
-            let _ = writeln!(
-                std::io::stderr(),
-                "left out: {} configurations whose partial sums meet in any order; --name runs one",
-                open.len()
-            );
+            let left = open.len();
+            screen::note(&format!("left out: {left} configurations whose partial sums meet in any order; --name runs one"));
         }
         Ok(Outcome::Pass)
     }

@@ -1,5 +1,6 @@
 //! How things look on the screen: colours, numbers, tables, progress.
 
+pub(super) use crate::suite::report::plain;
 pub(super) use crate::verify::{grouped as count, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -52,21 +53,26 @@ pub(super) fn bytes(n: u64) -> String {
 
 /// Prints on stdout. That somebody stopped reading, `head` say, is no failure: the exit code still tells the verdict.
 pub(super) fn print(text: &str) -> std::io::Result<()> {
+    print_to_reader(text).map(drop)
+}
+
+/// As [`print`]; whether somebody still reads, for a command that has more to compute only if that is so.
+pub(super) fn print_to_reader(text: &str) -> std::io::Result<bool> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        other => other.map(|()| true),
     }
+}
+
+/// Prints a line on stderr. What is said there beside the verdict changes nothing about it, so that nothing can fail.
+pub(super) fn note(line: &str) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// Prints JSON on stdout.
 pub(super) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
     Ok(print(&(serde_json::to_string_pretty(document)? + "\n"))?)
-}
-
-/// Text from a file or a flag with its control characters escaped, so that a name can neither break a line nor paint.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] }).collect()
 }
 
 /// Columns of the screen: those of the terminal, or of the variable COLUMNS; `None` where lines may have any length.

@@ -68,28 +68,48 @@ fn a_full_disk_is_an_error() {
     assert_eq!(left, ["a.npy", "b.npy"]);
 }
 
-/// Nobody reads: the exit code is what it would be, and nothing is said.
+/// Nobody reads the output, or what is said beside it: the exit code is what it would be.
 #[test]
 fn no_command_minds_a_closed_pipe() {
     let folder = Folder::new();
     folder.put("a.npy", &npy_f32(&[1.0, 2.0]));
     folder.put("b.npy", &npy_f32(&[1.0, 9.0]));
+    for (name, kernel) in [("same.toml", "fma"), ("other.toml", "gfx90a")] {
+        let gemm = format!("[[gemm]]\nsize = '8x8x40'\ndata = 'uniform:-1,1'\noutput = 'f32'\nkernel = '{kernel}'\n");
+        let study = "[[study]]\nconfiguration = 'conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16'\n";
+        folder.put(name, (gemm + study).as_bytes());
+    }
+    assert_eq!(folder.run("golden record g.toml --suite same.toml --device host").code, 0);
     for (line, code) in [
         ("compare a.npy a.npy --rtol 1e-3", 0),
         ("compare a.npy b.npy", 1),
         ("compare a.npy b.npy --json", 1),
+        ("compare a.npy b.npy --junit -", 1),
+        ("compare a.npy b.npy --html -", 1),
+        ("compare a.npy b.npy --mismatches -", 1),
+        ("compare a.npy b.npy --diff -", 1),
+        ("compare a.npy b.npy --heatmap -", 1),
+        ("compare a.npy none.npy", 2),
+        ("golden check g.toml --suite same.toml --device host", 0),
+        ("golden check g.toml --suite other.toml --device host", 1),
         ("inspect a.npy", 0),
         ("fill - --dtype f32 --shape 100000 --gen sin", 0),
+        ("replay --list", 0),
         ("devices", 0),
         ("tolerance --list", 0),
         ("--help", 0),
+        ("--nonsense", 2),
     ] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
-        let output =
-            command.args(line.split_whitespace()).current_dir(folder.0.path()).stdout(writer).stderr(Stdio::piped()).output().unwrap();
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(code), ""), "{line}");
+        for closed in ["output", "errors"] {
+            let (reader, writer) = std::io::pipe().unwrap();
+            drop(reader);
+            let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+            command.args(line.split_whitespace()).current_dir(folder.0.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let output = if closed == "output" { command.stdout(writer) } else { command.stderr(writer) }.output().unwrap();
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(code), "{line}, closed {closed}: {err}");
+            assert!(code == 2 || !err.contains("error"), "{line}, closed {closed}: {err}");
+        }
     }
 }
 

@@ -150,10 +150,12 @@ impl Canvas {
 
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let size = |n: usize| u32::try_from(n).map_err(io::Error::other);
-        let mut encoder = png::Encoder::new(out, size(self.width)?, size(self.height)?);
+        // The encoder's errors do not tell a reader that leaves from a full disk.
+        let mut file = Vec::new();
+        let mut encoder = png::Encoder::new(&mut file, size(self.width)?, size(self.height)?);
         encoder.set_color(png::ColorType::Rgb);
         encoder.write_header()?.write_image_data(&self.pixels)?;
-        Ok(())
+        out.write_all(&file)
     }
 }
 

@@ -18,7 +18,6 @@ use check::State;
 use file::{Entry, Golden, Recorded};
 use output::{Findings, Machines};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The flags of `golden`.
@@ -161,7 +160,7 @@ impl Source {
         }
         progress.end();
         if without > 0 {
-            writeln!(anstream::stderr(), "{without} cases are runs of the study, which have no tensor, and are left out")?;
+            screen::note(&format!("{without} cases are runs of the study, which have no tensor, and are left out"));
         }
         let selected: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
         let left_out = suite.cases.iter().filter(|case| !selected.contains(case.name.as_str())).map(|case| case.name.clone()).collect();
