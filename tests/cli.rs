@@ -670,8 +670,7 @@ fn lists_of_files_compare_by_the_names_of_all_their_tensors() {
     folder.refused("compare - x1.safetensors --reference -", "standard input can be read once");
     folder.refused("compare x1.safetensors", "1 file is given; compare takes RESULT and REFERENCE");
     folder.refused("compare x1.safetensors x2.safetensors r1.safetensors", "3 files are given");
-    folder
-        .refused("compare x1.safetensors x2.safetensors --reference r1.safetensors --junit r1.safetensors", "one of those to be compared");
+    folder.refused("compare x1.safetensors x2.safetensors --reference r1.safetensors --junit r1.safetensors", "read by this command");
 }
 
 /// An archive of 4 MB that claims 4 GiB takes no more memory than it may.
@@ -792,7 +791,7 @@ fn machines_are_told_in_every_case() {
         let suites = quick_junit::Report::deserialize_from_str(&junit).unwrap().test_suites;
         assert_eq!(suites[0].errors > 0, code == 2, "{line}: {junit}");
     }
-    folder.refused("compare a.npy r.npy --junit r.npy", "is one of those to be compared");
+    folder.refused("compare a.npy r.npy --junit r.npy", "is read by this command");
     assert_eq!(folder.run("compare r.npy r.npy").code, 0, "it was not written");
     let left: Vec<_> = std::fs::read_dir(folder.path("")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{left:?}");
@@ -1071,8 +1070,16 @@ fn one_tensor_can_be_listed_subtracted_and_drawn() {
     let run = folder.run("compare x.npy r.npy --atol 0.25 --mismatches -");
     assert_eq!((run.code, run.out.as_str()), (1, list.as_str()), "the list alone");
     folder.put("many.safetensors", &safetensors(&[("a", "F32", &[1], f32s(&[1.0])), ("b", "F32", &[1], f32s(&[1.0]))]));
+    folder.put("rules.toml", b"");
+    std::fs::create_dir(folder.path("tree")).unwrap();
+    folder.put("tree/w.npy", &npy_f32(&[1.0]));
     for (line, words) in [
-        ("x.npy r.npy --mismatches r.npy", "--mismatches r.npy: that file is one of those to be compared"),
+        ("x.npy r.npy --mismatches r.npy", "--mismatches r.npy: that file is read by this command"),
+        ("x.npy r.npy --earlier d.npy --diff ./d.npy", "--diff ./d.npy: that file is read by this command"),
+        ("x.npy r.npy --profile flash-attention --baseline d.npy --diff d.npy", "--diff d.npy: that file is read by this command"),
+        ("x.npy r.npy --rules rules.toml --junit rules.toml", "--junit rules.toml: that file is read by this command"),
+        ("tree tree --tensor w --diff tree/w.npy", "--diff tree/w.npy: that file is read by this command"),
+        ("- r.npy --earlier -", "several files are `-`: standard input can be read once"),
         ("x.npy r.npy --diff no/such/d.npy", "no/such/d.npy: No such file"),
         ("x.npy r.npy --diff d.txt", "`txt` names no format"),
         ("x.npy r.npy --mismatches - --json", "2 outputs are for standard output"),

@@ -276,7 +276,7 @@ fn the_page_of_a_comparison_of_tensors() {
     let page = std::fs::read_to_string(folder.path("page.html")).unwrap();
     assert!(page.contains("<title>FAIL none.npy against r.npy</title>") && page.contains("No such file"), "no old page survives an error");
     let (code, _, err) = folder.run("compare a.npy r.npy --html r.npy");
-    assert!(code == 2 && err.contains("--html r.npy: that file is one of those to be compared"), "{err}");
+    assert!(code == 2 && err.contains("--html r.npy: that file is read by this command"), "{err}");
 }
 
 fn page_sorts_filters_and_opens(browser: &Path) {

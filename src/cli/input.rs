@@ -1,7 +1,7 @@
 //! Flags that say how files are read, shared by the commands.
 
 use crate::dtype::DType;
-use crate::files::{ReadOptions, TensorFile};
+use crate::files::{ReadOptions, TensorFile, is_tensor_file};
 use anyhow::{Result, bail};
 use glob::Pattern;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,17 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
     }
     let extent = |t: &str| t.trim().parse::<usize>().map_err(|_| format!("extent `{}` is not a whole number from 0", t.trim()));
     inner.split([',', 'x']).map(extent).collect::<Result<_, _>>().map(Shape)
+}
+
+/// Refuses an output that would replace what is read: a file, by any name, or a tensor file below a folder.
+pub(super) fn never_over<'a>(flag: &str, output: &Path, read: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+    // What is not there yet replaces nothing.
+    let Ok(target) = output.canonicalize() else { return Ok(()) };
+    let below = |folder: &Path| folder.is_dir() && target.starts_with(folder) && is_tensor_file(&target);
+    if read.into_iter().filter_map(|path| path.canonicalize().ok()).any(|path| path == target || below(&path)) {
+        bail!("{flag} {}: that file is read by this command", output.display());
+    }
+    Ok(())
 }
 
 impl InputArgs {

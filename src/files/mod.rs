@@ -34,6 +34,7 @@ mod torch;
 mod write;
 
 pub use data::Loaded;
+pub(crate) use folder::is_tensor_file;
 pub use source::changed;
 pub use target::{remove_unfinished, replace};
 pub use write::{Format, Output, check, write};

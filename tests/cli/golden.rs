@@ -178,5 +178,7 @@ fn machines_are_told_what_became_of_golden_results() {
     for input in ["g.toml", "x.safetensors"] {
         folder.refused(&format!("golden check g.toml x.safetensors --junit ./{input}"), "is read by this command");
     }
+    folder.put("s.toml", b"[[gemm]]\nsize = '8x8x40'\n");
+    folder.refused("golden check g.toml --suite s.toml --device host --junit s.toml", "is read by this command");
     assert_eq!(std::fs::read(folder.path("g.toml")).unwrap(), before, "it was not written");
 }

@@ -16,7 +16,7 @@ pub(super) use output::painted;
 pub(super) use rules::count_rules;
 
 use super::Outcome;
-use super::input::{InputArgs, whole};
+use super::input::{InputArgs, never_over, whole};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile, label};
@@ -205,9 +205,10 @@ impl Args {
         }
     }
 
-    /// All files that are read.
-    fn inputs(&self) -> impl Iterator<Item = &PathBuf> {
-        self.files.iter().chain(&self.reference)
+    /// All tensor files that are read.
+    fn inputs(&self) -> impl Iterator<Item = &Path> {
+        let beside = self.tolerance.baseline.iter().chain(&self.earlier);
+        self.files.iter().chain(&self.reference).chain(beside).map(PathBuf::as_path)
     }
 
     /// What is compared, in words.
@@ -238,19 +239,13 @@ impl Args {
         self.extra.files().chain(files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?))))
     }
 
-    /// Refuses to write over a tensor file, or several things to standard output.
+    /// Refuses to write over what is read, or several things to standard output.
     fn check_outputs(&self) -> Result<()> {
         let dashes = self.outputs().filter(|(_, path)| path.as_os_str() == "-").count();
         if dashes + usize::from(self.json) > 1 {
             bail!("{} outputs are for standard output; give files for all but one", dashes + usize::from(self.json));
         }
-        for (flag, path) in self.outputs() {
-            let Ok(target) = path.canonicalize() else { continue };
-            if self.inputs().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
-                bail!("{flag} {}: that file is one of those to be compared", path.display());
-            }
-        }
-        Ok(())
+        self.outputs().try_for_each(|(flag, path)| never_over(flag, path, self.inputs().chain(self.tolerance.rules.as_deref())))
     }
 
     /// Opens the files and compares; with a picture, if one is asked for.

@@ -27,7 +27,7 @@ pub(super) struct ToleranceArgs {
     /// The same from a TOML file, after those of --rule: `[[rule]]` tables with name, dtype, rtol, atol, profile, accumulations, rms, max_abs,
     /// max_rel, relative_l1, relative_l2, allowed_share, allowed_count, equal_nonfinite
     #[arg(long, help_heading = "Tolerance", value_name = "FILE")]
-    rules: Option<PathBuf>,
+    pub(super) rules: Option<PathBuf>,
     /// Judge by the metrics RMS, largest absolute and largest relative difference (`inf` switches one off); with --rtol or
     /// --atol the elements must pass as well
     #[arg(

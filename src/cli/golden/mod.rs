@@ -5,7 +5,7 @@ mod file;
 mod output;
 
 use super::compare::rules::{self, Rule};
-use super::input::InputArgs;
+use super::input::{InputArgs, never_over};
 use super::screen;
 use super::{Outcome, suite};
 use crate::device::{Device, Layout, TensorRef};
@@ -225,7 +225,10 @@ impl Check {
     fn run(&self) -> Result<Outcome> {
         let path = self.source.golden.as_path();
         let machines = Machines { command: "check", golden: path, json: self.json, junit: self.junit.as_deref() };
-        machines.check(self.source.tensors.as_deref())?;
+        if let Some(junit) = &self.junit {
+            let suite = self.source.suite.as_ref().map(Path::new);
+            never_over("--junit", junit, [path].into_iter().chain(self.source.tensors.as_deref()).chain(suite))?;
+        }
         told(&machines, || {
             let findings = self.check()?;
             let (outcome, shown) = (findings.outcome(), findings.shown(path));
