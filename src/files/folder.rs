@@ -4,8 +4,9 @@
 //! the extension, and behind a `/` by its own name, if it has one. In a list, where shards of one model may come in other cuts, a tensor keeps its own
 //! name, and only one that has none is called as its file. A name that two tensors have is an error.
 
+use super::safetensors::Pairs;
 use super::{ReadOptions, Tensor, TensorFile};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
 /// How deep folders are read: links may make circles.
@@ -22,18 +23,20 @@ pub(super) fn is_index(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().ends_with(".safetensors.index.json"))
 }
 
-/// The tensors of the shards that an index names, in the order of the index.
+/// The tensors of the shards that an index names, in the order of their names.
 pub(super) fn read_index(path: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tensor>, String> {
     #[derive(serde::Deserialize)]
     struct Index {
-        weight_map: BTreeMap<String, PathBuf>,
+        weight_map: Pairs,
     }
     let text = std::fs::read(path).map_err(|e| e.to_string())?;
-    let index: Index = serde_json::from_slice(&text).map_err(|e| format!("index of shards: {e}"))?;
+    let Index { weight_map: Pairs(mut places) } = serde_json::from_slice(&text).map_err(|e| format!("index of shards: {e}"))?;
+    places.sort_by(|a, b| a.0.cmp(&b.0));
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut shards: HashMap<&Path, HashMap<String, Tensor>> = HashMap::new();
-    let mut tensors = Vec::with_capacity(index.weight_map.len());
-    for (name, file) in &index.weight_map {
+    let mut tensors = Vec::with_capacity(places.len());
+    for (name, file) in &places {
+        let file = file.as_str().map(Path::new).ok_or_else(|| format!("index of shards: the file of `{name}` is {file}"))?;
         let shard = match shards.entry(file) {
             std::collections::hash_map::Entry::Occupied(shard) => shard.into_mut(),
             std::collections::hash_map::Entry::Vacant(place) => place.insert(read_shard(folder, file, options)?),

@@ -182,7 +182,7 @@ pub(super) fn pack6(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The pairs of a JSON object in their order; a key that occurs twice is an error.
-struct Pairs(Vec<(String, Value)>);
+pub(super) struct Pairs(pub(super) Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {

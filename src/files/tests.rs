@@ -247,6 +247,8 @@ fn folders_and_shards_are_one_file() {
     for (map, words) in [
         (r#"{"w":"model-1.safetensors","b":"model-2.safetensors"}"#, ""),
         (r#"{"w":"model-1.safetensors","v":"model-2.safetensors"}"#, "tensor `v` is not in model-2.safetensors"),
+        (r#"{"w":"model-1.safetensors","w":"model-2.safetensors"}"#, "tensor `w` occurs twice"),
+        (r#"{"w":1}"#, "index of shards: the file of `w` is 1"),
         (r#"{"w":"../model/model-1.safetensors"}"#, "which is not a file beside it"),
         (r#"{"w":"/etc/passwd"}"#, "which is not a file beside it"),
         (r#"{"w":"model-3.safetensors"}"#, "model-3.safetensors: No such file"),
