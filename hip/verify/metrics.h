@@ -99,6 +99,7 @@ template <typename T> struct Rule {
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.
     __device__ double epsilons(T d, T m) const {
         const i32 e = (i32)(bits_of(binade(m)) / Real<T>::UNIT) - Real<T>::BIAS;
-        return (double)d * pow2(-e) * pow2(mantissa_bits);
+        // The shorter form where it is exact: a second factor, the same for all, would be kept in registers.
+        return sizeof(T) == 4 ? (double)d * pow2(mantissa_bits - e) : (double)d * pow2(-e) * pow2(mantissa_bits);
     }
 };
