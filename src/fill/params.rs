@@ -338,16 +338,15 @@ fn subnormal(p: &mut FillParams, dtype: DType) -> Result<()> {
 }
 
 fn exact(p: &mut FillParams, format: &Format, k: u64, max: [u64; 2], accumulator: DType, operand: Operand) -> Result<()> {
-    let digits = match (accumulator.float_format(), accumulator.int_format()) {
-        (Some(f), _) => f.mantissa_bits + 1,
-        (None, Some(i)) => i.bits - u32::from(i.signed),
-        (None, None) => 0,
-    };
-    let limit = 1u64 << digits.min(24);
+    let limit = u64::try_from(Format::of(accumulator).whole().1).unwrap_or(0).min(1 << 24);
     let overflows = max[0].checked_mul(max[1]).is_none_or(|m| m > limit);
     if k == 0 || max.contains(&0) || overflows {
         let value = format!("K {k}, up to {} and {}", max[0], max[1]);
-        return Err(invalid("exact product", value, format!("K and both maxima must be at least 1 and one product at most {limit}")));
+        return Err(invalid(
+            "exact product",
+            value,
+            format!("K and both maxima must be at least 1 and one product at most {limit}, up to which {accumulator} sums are exact"),
+        ));
     }
     let safe = limit / (max[0] * max[1]);
     let (largest, period) = if operand == Operand::A { (max[0], k.div_ceil(safe)) } else { (max[1], 1) };
