@@ -116,8 +116,12 @@ impl Layout {
     }
 
     /// The same element order with as few dimensions as possible: (extents, strides), outermost first.
-    /// Extents of 1 vanish and neighbours that continue each other merge; a contiguous tensor has one dimension.
+    /// Extents of 1 vanish and neighbours that continue each other merge; a contiguous tensor has one dimension, and so has one without elements,
+    /// whose other extents may have no product.
     pub(crate) fn collapsed(&self) -> Vec<(usize, isize)> {
+        if self.elements == 0 {
+            return vec![(0, 1)];
+        }
         let mut dims: Vec<(usize, isize)> = Vec::new();
         for (&extent, &stride) in self.shape.iter().zip(&self.strides) {
             if extent == 1 {
@@ -132,7 +136,7 @@ impl Layout {
             }
         }
         if dims.is_empty() {
-            dims.push((self.elements.min(1), 1));
+            dims.push((1, 1));
         }
         dims
     }
@@ -220,8 +224,8 @@ mod tests {
             (&[2, 3], &[0, 1], 0, false, &[(2, 0), (3, 1)], "a row that is repeated"),
             (&[3], &[0], 2, false, &[(3, 0)], "an element that is repeated"),
             (&[3, 3, 3], &[9, 3, 1], 0, true, &[(27, 1)], "extents that indices are equal to"),
-            (&[2, 0, 3], &[3, 3, 1], 9, true, &[(2, 3), (0, 1)], "no elements"),
-            (&[0, 3], &[-5, 1], 0, true, &[(0, -5), (3, 1)], "no element before the buffer, since there is none"),
+            (&[2, 0, 3], &[3, 3, 1], 9, true, &[(0, 1)], "no elements"),
+            (&[0, 3], &[-5, 1], 0, true, &[(0, 1)], "no element before the buffer, since there is none"),
         ];
         for (shape, strides, offset, contiguous, collapsed, reason) in cases {
             let layout = Layout::strided(shape, strides, offset).unwrap();
@@ -238,6 +242,14 @@ mod tests {
             let (extents, steps): (Vec<_>, Vec<_>) = dims.into_iter().unzip();
             let indices = |all: &[(usize, Vec<usize>)]| all.iter().map(|(at, _)| *at).collect::<Vec<_>>();
             assert_eq!(indices(&enumerate(&extents, &steps, offset)), indices(&all), "{reason}, collapsed");
+        }
+    }
+
+    /// The other extents need not have a product.
+    #[test]
+    fn layouts_without_elements_have_one_dimension() {
+        for shape in [&[usize::MAX, 2, 0][..], &[0, usize::MAX, usize::MAX], &[usize::MAX, 0, 2]] {
+            assert_eq!(Layout::contiguous(shape).unwrap().collapsed(), [(0, 1)], "{shape:?}");
         }
     }
 
