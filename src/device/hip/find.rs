@@ -7,35 +7,61 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 
 /// What the search for GPUs found.
-struct Found {
+struct Found<R = &'static Runtime> {
     /// Runtime and ordinal of every GPU: AMD's first, then NVIDIA's.
-    gpus: Vec<(&'static Runtime, c_int)>,
+    gpus: Vec<(R, c_int)>,
     /// For each runtime without a GPU, why: `no HIP runtime found: ...`.
     reasons: Vec<String>,
 }
 
-fn find() -> Result<Found> {
-    let mut found = Found { gpus: Vec::new(), reasons: Vec::new() };
-    for (kind, runtime) in [("HIP", hipverify_sys::amd()), ("CUDA", hipverify_sys::nvidia())] {
-        let runtime = match runtime {
-            Ok(runtime) => runtime,
-            // A build without the shim was never meant for NVIDIA: nothing to tell.
-            Err(LoadError::NoShim { .. }) if !cfg!(feature = "nvidia") => continue,
-            Err(error) => {
-                found.reasons.push(error.to_string());
-                continue;
-            }
-        };
-        match runtime.device_count() {
-            Ok(count) if count > 0 => found.gpus.extend((0..count).filter_map(|i| Some((runtime, c_int::try_from(i).ok()?)))),
-            Err(error) if !no_device(error) => check(runtime, "hipGetDeviceCount", error)?,
-            counted => {
-                let (name, why) = (runtime.describe(), runtime.no_device_reason(counted));
-                found.reasons.push(format!("{kind} runtime {name} found, but {why}{}", also_tried(runtime)));
+/// How many GPUs a platform has.
+enum Count<R> {
+    Gpus(R, usize),
+    /// And why.
+    None(String),
+    /// Nobody knows.
+    Failed(Error),
+}
+
+impl<R: Copy> Found<R> {
+    /// A count that fails is an error where there is no GPU of another platform, which it is no reason to withhold.
+    fn of(counts: impl IntoIterator<Item = Count<R>>) -> Result<Found<R>> {
+        let (mut found, mut failed) = (Found { gpus: Vec::new(), reasons: Vec::new() }, None);
+        for count in counts {
+            match count {
+                Count::Gpus(runtime, count) => found.gpus.extend((0..count).filter_map(|i| Some((runtime, c_int::try_from(i).ok()?)))),
+                Count::None(reason) => found.reasons.push(reason),
+                Count::Failed(error) => {
+                    found.reasons.push(error.to_string());
+                    failed.get_or_insert(error);
+                }
             }
         }
+        failed.filter(|_| found.gpus.is_empty()).map_or(Ok(found), Err)
     }
-    Ok(found)
+}
+
+fn find() -> Result<Found> {
+    let platforms = [("HIP", hipverify_sys::amd()), ("CUDA", hipverify_sys::nvidia())];
+    Found::of(platforms.into_iter().filter_map(|(kind, runtime)| match runtime {
+        Ok(runtime) => Some(count(kind, runtime)),
+        // A build without the shim was never meant for NVIDIA: nothing to tell.
+        Err(LoadError::NoShim { .. }) if !cfg!(feature = "nvidia") => None,
+        Err(error) => Some(Count::None(error.to_string())),
+    }))
+}
+
+fn count(kind: &str, runtime: &'static Runtime) -> Count<&'static Runtime> {
+    let counted = match runtime.device_count() {
+        Ok(count) if count > 0 => return Count::Gpus(runtime, count),
+        Err(error) if !no_device(error) => match check(runtime, "hipGetDeviceCount", error) {
+            Err(error) => return Count::Failed(error),
+            Ok(()) => Err(error),
+        },
+        counted => counted,
+    };
+    let (name, why) = (runtime.describe(), runtime.no_device_reason(counted));
+    Count::None(format!("{kind} runtime {name} found, but {why}{}", also_tried(runtime)))
 }
 
 /// Which other libraries were there, for the end of a sentence: `; also tried /opt/rocm/lib/libamdhip64.so.7: it has no device (...)`.
@@ -55,7 +81,8 @@ fn get(found: &Found, index: usize) -> Result<&'static HipDevice> {
         Error::NoDevice { wanted: format!("gpu:{index}"), reason }
     })?;
     let mut opened = lock(&OPENED);
-    if let Some(device) = opened.iter().find(|d| d.index == index) {
+    // Not by the index: NVIDIA's GPUs move when a runtime of AMD's can be loaded later.
+    if let Some(device) = opened.iter().find(|d| d.platform() == runtime.platform() && d.ordinal == ordinal) {
         return Ok(device);
     }
     let device: &'static HipDevice = Box::leak(Box::new(HipDevice::new(runtime, ordinal, index)?));
@@ -81,4 +108,30 @@ pub(crate) fn open(index: usize) -> Result<&'static HipDevice> {
 pub(crate) fn all() -> Vec<&'static HipDevice> {
     let Ok(found) = find() else { return Vec::new() };
     (0..found.gpus.len()).filter_map(|i| get(&found, i).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_fails_withholds_no_gpu_of_another_platform() {
+        let failed = |call| Count::Failed(Error::Hip { call, name: "hipErrorUnknown".to_owned(), code: 999 });
+        let none = |reason: &str| Count::None(reason.to_owned());
+        let told = "hipGetDeviceCount failed: hipErrorUnknown (999)";
+        for (counts, expected, reason) in [
+            (vec![], Ok((vec![], vec![])), "no platform"),
+            (vec![Count::Gpus("amd", 2), Count::Gpus("nvidia", 1)], Ok((vec![("amd", 0), ("amd", 1), ("nvidia", 0)], vec![])), "both"),
+            (vec![none("no driver"), Count::Gpus("nvidia", 1)], Ok((vec![("nvidia", 0)], vec!["no driver"])), "one of them"),
+            (vec![failed("hipGetDeviceCount"), Count::Gpus("nvidia", 1)], Ok((vec![("nvidia", 0)], vec![told])), "one, the other fails"),
+            (vec![Count::Gpus("amd", 1), failed("hipGetDeviceCount")], Ok((vec![("amd", 0)], vec![told])), "the other way round"),
+            (vec![failed("hipGetDeviceCount"), none("no driver")], Err(told), "none, and one fails"),
+            (vec![failed("hipGetDeviceCount"), failed("hipInit")], Err(told), "both fail: the first is told"),
+        ] {
+            let found = Found::of(counts).map_err(|error| error.to_string());
+            let owned = |reasons: Vec<&str>| reasons.into_iter().map(str::to_owned).collect();
+            let expected = expected.map(|(gpus, reasons)| (gpus, owned(reasons))).map_err(str::to_owned);
+            assert_eq!(found.map(|found| (found.gpus, found.reasons)), expected, "{reason}");
+        }
+    }
 }

@@ -41,8 +41,6 @@ use stream::RawStream;
 pub(crate) struct HipDevice {
     runtime: &'static Runtime,
     ordinal: c_int,
-    /// Its number among all GPUs, as in `gpu:1`.
-    index: usize,
     props: DeviceProps,
     name: String,
     multiprocessors: u32,
@@ -80,7 +78,6 @@ impl HipDevice {
         Ok(HipDevice {
             runtime,
             ordinal,
-            index,
             props,
             name,
             multiprocessors: attribute(hipDeviceAttribute_t::hipDeviceAttributeMultiprocessorCount)?,
