@@ -1,7 +1,8 @@
 //! hipRTC: device code compiled at run time.
 //!
-//! Up to ROCm 6 the functions are inside `libamdhip64` too; from 7 only `libhiprtc` has them. The runtime's own directory is
-//! searched first, so that compiler and runtime belong together. Loaded on first use only.
+//! Up to ROCm 6 the functions are inside `libamdhip64` too; from 7 only `libhiprtc` has them. Compiler and runtime are to belong together, since
+//! a runtime may refuse what a newer compiler makes: first comes the library of the runtime's major version in its own folder, then the runtime
+//! itself, then older versions, and newer ones only where there is nothing else. Loaded on first use only.
 
 use crate::bindings::*;
 use crate::library::open;
@@ -27,6 +28,9 @@ table! {
         optional fn hiprtcGetLoweredName(program: hiprtcProgram, name: *const c_char, lowered: *mut *const c_char) -> hiprtcResult;
     }
 }
+
+/// The major versions of ROCm that there are, newest first.
+const MAJORS: [i32; 3] = [7, 6, 5];
 
 /// Why a kernel could not be compiled at run time.
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +77,11 @@ impl Rtc {
     /// # Errors
     /// [`RtcError::NotFound`] with everything that was tried.
     pub(crate) fn open(runtime: &Runtime) -> Result<Rtc, RtcError> {
-        let names = ["libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5", "libhiprtc.so"];
+        let folder = runtime.path().parent().filter(|p| !p.as_os_str().is_empty());
+        let major = major(runtime.path()).or_else(|| Some(runtime.version()?.0));
         let mut attempts = Vec::new();
-        let beside = runtime.path().parent().filter(|p| !p.as_os_str().is_empty()).map(|folder| names.map(|n| folder.join(n)));
-        for path in beside.into_iter().flatten().filter(|p| p.exists()) {
+        let own = folder.into_iter().flat_map(|folder| own_names(major).into_iter().map(|name| folder.join(name)));
+        for path in own.filter(|p| p.exists()) {
             if let Some(rtc) = try_open(&path, &mut attempts) {
                 return Ok(rtc);
             }
@@ -86,7 +91,9 @@ impl Rtc {
             Ok((api, _)) => return Ok(Rtc { api, path: runtime.path().to_owned() }),
             Err(missing) => attempts.push(Attempt::new(runtime.path().display(), format!("it has no {}", missing[0]))),
         }
-        let found = names.iter().find_map(|n| try_open(Path::new(n), &mut attempts));
+        let beside = |name: &String| folder.map(|folder| folder.join(name)).filter(|path| path.exists());
+        let others = names(major).into_iter().flat_map(|name| beside(&name).into_iter().chain([PathBuf::from(name)]));
+        let found = others.into_iter().find_map(|path| try_open(&path, &mut attempts));
         found.ok_or(RtcError::NotFound { attempts })
     }
 
@@ -164,6 +171,29 @@ impl Rtc {
     }
 }
 
+/// The major version in the name of a library: `libamdhip64.so.6`, `libamdhip64.so.6.2.60200`.
+fn major(path: &Path) -> Option<i32> {
+    let name = path.file_name()?.to_str()?;
+    name.split_once(".so.")?.1.split('.').next()?.parse().ok()
+}
+
+/// What hipRTC of this version is called; the bare name, which only development packages have, says nothing of the version.
+fn own_names(major: Option<i32>) -> Vec<String> {
+    major.map(|major| format!("libhiprtc.so.{major}")).into_iter().chain(["libhiprtc.so".to_owned()]).collect()
+}
+
+/// Every name of hipRTC, in the order in which a runtime of this version takes them.
+fn names(major: Option<i32>) -> Vec<String> {
+    let major_or_newest = major.unwrap_or(MAJORS[0]);
+    let older = MAJORS.into_iter().filter(|&other| other < major_or_newest);
+    let newer = MAJORS.into_iter().rev().filter(|&other| other > major_or_newest);
+    let versioned = |other| format!("libhiprtc.so.{other}");
+    let mut names: Vec<String> = std::iter::once(major_or_newest).chain(older).map(versioned).collect();
+    names.push("libhiprtc.so".to_owned());
+    names.extend(newer.map(versioned));
+    names
+}
+
 fn try_open(path: &Path, attempts: &mut Vec<Attempt>) -> Option<Rtc> {
     let library = open(path).map_err(|reason| attempts.push(Attempt::new(path.display(), reason))).ok()?;
     // SAFETY: a library of this name is hipRTC; `open` never unloads it.
@@ -207,6 +237,38 @@ impl Drop for Program<'_> {
         if !self.handle.is_null() {
             // SAFETY: created by hiprtcCreateProgram and destroyed only here. A failure leaks the program, nothing worse.
             let _ = unsafe { (self.api.hiprtcDestroyProgram)(&mut self.handle) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_has_its_version_in_its_name() {
+        for (path, expected) in [
+            ("/opt/rocm/lib/libamdhip64.so.6", Some(6)),
+            ("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5.2.21153", Some(5)),
+            ("/opt/rocm.so.7/lib/libamdhip64.so", None),
+            ("libamdhip64.so.x", None),
+        ] {
+            assert_eq!(major(Path::new(path)), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn newer_compilers_come_last() {
+        for (major, own, all) in [
+            (Some(5), &["5", ""][..], &["5", "", "6", "7"][..]),
+            (Some(6), &["6", ""], &["6", "5", "", "7"]),
+            (Some(7), &["7", ""], &["7", "6", "5", ""]),
+            (Some(8), &["8", ""], &["8", "7", "6", "5", ""]),
+            (None, &[""], &["7", "6", "5", ""]),
+        ] {
+            let name = |version: &&str| format!("libhiprtc.so.{version}").trim_end_matches('.').to_owned();
+            assert_eq!(own_names(major), own.iter().map(name).collect::<Vec<_>>(), "{major:?}");
+            assert_eq!(names(major), all.iter().map(name).collect::<Vec<_>>(), "{major:?}");
         }
     }
 }
