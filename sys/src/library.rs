@@ -46,6 +46,20 @@ pub(crate) fn open(path: &Path) -> Result<Library, String> {
     }
 }
 
+/// Whether the process has a library of this name, whoever loaded it and from where.
+#[cfg(unix)]
+pub(crate) fn is_loaded(name: &str) -> bool {
+    use libloading::os::unix;
+    // SAFETY: nothing is loaded, so that nothing is initialised.
+    unsafe { unix::Library::open(Some(name), unix::RTLD_LAZY | unix::RTLD_LOCAL | libc::RTLD_NOLOAD) }.is_ok()
+}
+
+/// Whether the process has a library of this name.
+#[cfg(not(unix))]
+pub(crate) fn is_loaded(_: &str) -> bool {
+    false
+}
+
 /// Opens a library, for the rest of the program.
 #[cfg(not(unix))]
 pub(crate) fn open(_: &Path) -> Result<Library, String> {

@@ -1,12 +1,13 @@
 //! Finds and opens a HIP runtime.
 //!
-//! `HIPVERIFY_HIP_LIBRARY` names the library to use and nothing else is tried then (`off` uses none). Otherwise the places
-//! are, in order: `ROCM_PATH/lib`, `HIP_PATH/lib`, the system's search path, `/opt/rocm/lib`; at each the SONAMEs of ROCm 7, 6
+//! `HIPVERIFY_HIP_LIBRARY` names the library to use and nothing else is tried then (`off` uses none). Otherwise a runtime that the process has
+//! loaded already comes first, since its addresses and streams are to be used together with ours. The places
+//! are then, in order: `ROCM_PATH/lib`, `HIP_PATH/lib`, the system's search path, `/opt/rocm/lib`; at each the SONAMEs of ROCm 7, 6
 //! and 5 come before the bare name, which only development packages have. The first library that counts a device is used: a newer
 //! ROCm may have dropped a GPU, or lack its driver's version, where an older one beside it works.
 
 use crate::bindings::hipError_t;
-use crate::library::{ABSENT, Library, open};
+use crate::library::{ABSENT, Library, is_loaded, open};
 use crate::rtc::{Rtc, RtcError};
 use crate::table::Api;
 use core::ffi::{CStr, c_void};
@@ -232,7 +233,7 @@ pub fn no_device(error: hipError_t) -> bool {
 /// [`LoadError`] with everything that was tried.
 pub fn amd() -> Result<&'static Runtime, LoadError> {
     static AMD: OnceCell<Runtime> = OnceCell::new();
-    AMD.get_or_try_init(|| load(&candidates(|name| std::env::var_os(name))?))
+    AMD.get_or_try_init(|| load(&candidates(|name| std::env::var_os(name), is_loaded)?))
 }
 
 /// The CUDA shim of feature `nvidia`. It opens without a driver; it has no device then.
@@ -255,7 +256,7 @@ pub fn nvidia() -> Result<&'static Runtime, LoadError> {
 }
 
 /// Every name to try, in order.
-fn candidates(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Vec<PathBuf>, LoadError> {
+fn candidates(env: impl Fn(&str) -> Option<std::ffi::OsString>, is_loaded: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>, LoadError> {
     if let Some(library) = env("HIPVERIFY_HIP_LIBRARY").filter(|v| !v.is_empty()) {
         return if library == "off" { Err(LoadError::Off) } else { Ok(vec![library.into()]) };
     }
@@ -265,7 +266,8 @@ fn candidates(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Result<Vec<Pa
     }
     folders.push(PathBuf::new()); // the system's search path
     folders.push(PathBuf::from("/opt/rocm/lib"));
-    Ok(folders.iter().flat_map(|f| NAMES.map(|n| f.join(n))).collect())
+    let loaded = NAMES.into_iter().filter(|name| is_loaded(name)).map(PathBuf::from);
+    Ok(loaded.chain(folders.iter().flat_map(|f| NAMES.map(|n| f.join(n)))).collect())
 }
 
 /// Opens the first library that counts a device. Where none does, the first that opens, which says why; a count that fails is no device.
@@ -316,7 +318,19 @@ mod tests {
 
     fn names(env: &[(&str, &str)]) -> Vec<String> {
         let get = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| v.into());
-        candidates(get).unwrap().iter().map(|p| p.display().to_string()).collect()
+        candidates(get, |_| false).unwrap().iter().map(|p| p.display().to_string()).collect()
+    }
+
+    #[test]
+    fn a_runtime_that_is_loaded_comes_first() {
+        let env = |named: &'static str| move |name: &str| (name == "HIPVERIFY_HIP_LIBRARY").then(|| named.into());
+        let names = |named, loaded: &[&str]| candidates(env(named), |name| loaded.contains(&name)).unwrap();
+        let found = names("", &["libamdhip64.so.5", "libamdhip64.so.6"]);
+        assert_eq!(found[..2], [Path::new("libamdhip64.so.6"), Path::new("libamdhip64.so.5")]);
+        assert_eq!(found[2..], names("", &[]));
+        assert_eq!(names("/x.so", &["libamdhip64.so.6"]), [Path::new("/x.so")]);
+        assert!(is_loaded("libc.so.6"));
+        assert!(!is_loaded("libhipverify-absent.so.6"));
     }
 
     #[test]
@@ -334,7 +348,7 @@ mod tests {
 
     #[test]
     fn off_means_off() {
-        let error = candidates(|n| (n == "HIPVERIFY_HIP_LIBRARY").then(|| "off".into())).unwrap_err();
+        let error = candidates(|n| (n == "HIPVERIFY_HIP_LIBRARY").then(|| "off".into()), |_| true).unwrap_err();
         assert_eq!(error.to_string(), "no HIP runtime used: HIPVERIFY_HIP_LIBRARY=off");
     }
 
