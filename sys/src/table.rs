@@ -115,12 +115,12 @@ table! {
         optional fn hipDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: c_int) -> hipError_t;
         optional fn hipGetDeviceProperties(props: *mut hipDeviceProp_t, device: c_int) -> hipError_t;
         optional fn hipGetDevicePropertiesR0600(props: *mut c_void, device: c_int) -> hipError_t;
-        required fn hipDeviceSynchronize() -> hipError_t;
-        required fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> hipError_t;
-        required fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> hipError_t;
+        optional fn hipDeviceSynchronize() -> hipError_t;
+        optional fn hipDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) -> hipError_t;
+        optional fn hipDeviceEnablePeerAccess(peer: c_int, flags: c_uint) -> hipError_t;
         optional fn hipDeviceDisablePeerAccess(peer: c_int) -> hipError_t;
         required fn hipGetErrorName(error: hipError_t) -> *const c_char;
-        required fn hipGetErrorString(error: hipError_t) -> *const c_char;
+        optional fn hipGetErrorString(error: hipError_t) -> *const c_char;
         required fn hipGetLastError() -> hipError_t;
         optional fn hipPeekAtLastError() -> hipError_t;
 
@@ -130,7 +130,7 @@ table! {
         optional fn hipFreeAsync(ptr: *mut c_void, stream: hipStream_t) -> hipError_t;
         required fn hipHostMalloc(ptr: *mut *mut c_void, size: usize, flags: c_uint) -> hipError_t;
         required fn hipHostFree(ptr: *mut c_void) -> hipError_t;
-        required fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: c_uint) -> hipError_t;
+        optional fn hipHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: c_uint) -> hipError_t;
         optional fn hipHostRegister(ptr: *mut c_void, size: usize, flags: c_uint) -> hipError_t;
         optional fn hipHostUnregister(ptr: *mut c_void) -> hipError_t;
         required fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> hipError_t;
