@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `HIPVERIFY_HIPCC` | a path, `off`, or `require` |
 //! | `HIP_PATH`, `ROCM_PATH` | where `bin/hipcc` is looked for before `PATH` and `/opt/rocm` |
-//! | `HIPVERIFY_OFFLOAD_ARCH` | AMD targets, separated by commas, instead of the default ones |
+//! | `HIPVERIFY_OFFLOAD_ARCH` | AMD targets (`gfx90a`, `gfx90a:xnack-`), separated by commas, instead of the default ones |
 //! | `HIPVERIFY_NVCC`, `CUDA_PATH`, `CUDA_HOME` | the same for nvcc, with feature `nvidia` |
 //! | `HIPVERIFY_CUDA_ARCH` | NVIDIA targets, separated by commas; 90 by default |
 
@@ -15,6 +15,8 @@
 mod compile;
 #[path = "build/shim.rs"]
 mod shim;
+#[path = "build/targets.rs"]
+mod targets;
 #[path = "build/tools.rs"]
 mod tools;
 
@@ -95,7 +97,14 @@ fn amd(kernels: &Kernels, out: &Path) -> Result<(String, Vec<Image>), String> {
     println!("cargo::rerun-if-env-changed=HIPVERIFY_OFFLOAD_ARCH");
     let hipcc = tools::hipcc()?;
     let compiler = compile::Compiler::hipcc(&hipcc, &out.join("amd")).map_err(|e| e.to_string())?;
-    let asked = tools::list("HIPVERIFY_OFFLOAD_ARCH");
+    let (asked, others) = targets::split(tools::list("HIPVERIFY_OFFLOAD_ARCH"));
+    if !others.is_empty() {
+        let reason = format!("HIPVERIFY_OFFLOAD_ARCH: no GPU is called {}, but gfx90a or gfx90a:xnack-", others.join(" or "));
+        println!("cargo::warning={reason}");
+        if asked.is_empty() || tools::required() {
+            return Err(reason);
+        }
+    }
     let optional = if asked.is_empty() { MORE_TARGETS.map(str::to_owned).to_vec() } else { Vec::new() };
     let mut targets = if asked.is_empty() { TARGETS.map(str::to_owned).to_vec() } else { asked };
     targets.extend(compiler.known(optional));

@@ -96,7 +96,8 @@ impl Compiler {
         Ok(Compiler { kind, program: program.to_owned(), folder: folder.to_owned(), version })
     }
 
-    /// Those of `targets` that the compiler and its device library know: found by compiling an empty kernel, once.
+    /// Those of `targets` that the compiler and its device library know: found by compiling an empty kernel, once. A failure is tried again by the
+    /// next build: it may be another one, as a full disk, or a device library that is installed later.
     pub(crate) fn known(&self, targets: Vec<String>) -> Vec<String> {
         let text = "#include <hip/hip_runtime.h>\nextern \"C\" __global__ void probe(int *x) { *x = 1; }\n";
         let path = self.folder.join("probe.hip");
@@ -106,12 +107,14 @@ impl Compiler {
         let key = hash([self.version.as_str(), &self.program.to_string_lossy()]);
         let knows = |target: &String| {
             let answer = self.folder.join(format!("probe-{target}-{key:016x}"));
-            if let Ok(known) = fs::read_to_string(&answer) {
-                return known == "yes";
+            if fs::read_to_string(&answer).is_ok_and(|known| known == "yes") {
+                return true;
             }
             let known = self.run(&path, &self.folder, target, &self.folder.join(format!("probe-{target}.out"))).is_ok();
-            // A marker that cannot be written is probed again by the next build.
-            let _ = fs::write(&answer, if known { "yes" } else { "no" });
+            if known {
+                // A marker that cannot be written is probed again by the next build.
+                let _ = fs::write(&answer, "yes");
+            }
             known
         };
         let answers = parallel(&targets, knows);

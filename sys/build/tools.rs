@@ -33,7 +33,15 @@ pub(crate) fn list(variable: &str) -> Vec<String> {
     value.split([',', ';', ' ']).filter(|t| !t.is_empty()).map(str::to_owned).collect()
 }
 
+/// Finds a program; another one in its place is a reason to build again.
 fn find(variable: &str, program: &str, roots: &[&str], more: &[&str]) -> Result<PathBuf, String> {
+    let found = search(variable, program, roots, more)?;
+    // The file itself: cargo looks at the dates of a link, not of what it points to.
+    println!("cargo::rerun-if-changed={}", std::fs::canonicalize(&found).unwrap_or_else(|_| found.clone()).display());
+    Ok(found)
+}
+
+fn search(variable: &str, program: &str, roots: &[&str], more: &[&str]) -> Result<PathBuf, String> {
     for name in roots.iter().chain([&variable, &"PATH"]) {
         println!("cargo::rerun-if-env-changed={name}");
     }

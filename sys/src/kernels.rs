@@ -21,7 +21,7 @@ pub struct Image {
     pub file: &'static str,
     /// Whose GPUs it is for.
     pub platform: Platform,
-    /// The architectures inside: `gfx90a`, or `sm_90` and `compute_90`.
+    /// The architectures inside: `gfx90a` or `gfx90a:xnack-`, or `sm_90` and `compute_90`.
     pub archs: &'static [&'static str],
     /// The code object.
     pub bytes: &'static [u8],
@@ -40,10 +40,23 @@ struct Page<T: ?Sized>(T);
 
 include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// The image of `file` for a GPU whose architecture is `arch` (`gfx90a`, without features). On NVIDIA one image serves all.
+/// The image of `file` for a GPU whose architecture is `arch` (`gfx90a:sramecc+:xnack-`; of one without features, `gfx90a`, those images alone that
+/// name none). Of several that run there it is the one that names most features. On NVIDIA one image serves all.
 pub fn image(platform: Platform, file: &str, arch: &str) -> Option<&'static Image> {
-    let fits = |i: &&Image| i.file == file && i.platform == platform && (platform == Platform::Nvidia || i.archs.contains(&arch));
-    IMAGES.iter().find(fits)
+    let images = IMAGES.iter().filter(|i| i.file == file && i.platform == platform);
+    if platform == Platform::Nvidia {
+        return images.into_iter().next();
+    }
+    let features = |i: &Image| i.archs.iter().filter_map(|target| features_of(target, arch)).max();
+    images.filter_map(|i| Some((features(i)?, i))).max_by_key(|(features, _)| *features).map(|(_, i)| i)
+}
+
+/// How many features `target` (`gfx90a:xnack-`) names, if a GPU of this architecture runs it: one with all of these features.
+fn features_of(target: &str, arch: &str) -> Option<usize> {
+    let mut parts = target.split(':');
+    let has = |feature: &str| arch.split(':').skip(1).any(|own| own == feature);
+    let same = parts.next() == arch.split(':').next();
+    (same && parts.clone().all(has)).then(|| parts.count())
 }
 
 /// The source called `file`.
@@ -95,6 +108,26 @@ mod tests {
             assert!(source(i.file).is_some(), "{i:?}");
             assert!(!i.bytes.is_empty() && !i.archs.is_empty(), "{i:?}");
             assert_eq!(i.bytes.as_ptr() as usize % 4096, 0, "{i:?}");
+        }
+    }
+
+    #[test]
+    fn targets_run_where_their_features_are() {
+        let mi200 = "gfx90a:sramecc+:xnack-";
+        for (target, arch, expected, reason) in [
+            ("gfx90a", mi200, Some(0), "whatever the features"),
+            ("gfx90a", "gfx90a", Some(0), "none on either side"),
+            ("gfx90a:xnack-", mi200, Some(1), "one of two"),
+            ("gfx90a:sramecc+:xnack-", mi200, Some(2), "the same"),
+            ("gfx90a:xnack-:sramecc+", mi200, Some(2), "in another order"),
+            ("gfx90a:xnack+", mi200, None, "the opposite"),
+            ("gfx90a:xnack-", "gfx90a", None, "of a device that does not say"),
+            ("gfx908", mi200, None, "another GPU"),
+            ("gfx90", mi200, None, "the beginning of a name"),
+            ("gfx9-generic", mi200, None, "a family"),
+            ("gfx908:xnack-", mi200, None, "another GPU with the same feature"),
+        ] {
+            assert_eq!(features_of(target, arch), expected, "{target} on {arch}: {reason}");
         }
     }
 
