@@ -24,6 +24,7 @@ mod plans;
 mod streams;
 
 use loom::sync::atomic::{AtomicU64, Ordering};
+use std::convert::Infallible;
 
 /// Runs a case once for every order of its threads in which at most three are interrupted where they need not wait: each way in which the
 /// code was broken on purpose showed with two.
@@ -46,8 +47,9 @@ impl RuntimeQueue {
         self.submitted.fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    fn synchronize(&self) {
+    fn synchronize(&self) -> Result<(), Infallible> {
         self.complete(self.submitted.load(Ordering::SeqCst));
+        Ok(())
     }
 
     /// An operation ends, and with it all before it.

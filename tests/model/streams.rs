@@ -36,7 +36,7 @@ impl Stream {
 
     fn finish(&self) {
         assert!(!self.destroyed.load(Ordering::SeqCst), "a stream that was destroyed is waited for");
-        self.progress.waiting(|| self.queue.synchronize());
+        let Ok(()) = self.progress.waiting(|| self.queue.synchronize());
     }
 }
 
@@ -81,10 +81,10 @@ fn work_looks_busy_until_it_is_done() {
         };
         let threads = [enqueue(Arc::clone(&state)), enqueue(Arc::clone(&state))];
         let (progress, queue) = &*state;
-        progress.waiting(|| queue.synchronize());
+        let Ok(()) = progress.waiting(|| queue.synchronize());
         threads.into_iter().for_each(|t| t.join().unwrap());
         assert!(progress.is_busy() || queue.has_done_all());
-        progress.waiting(|| queue.synchronize());
+        let Ok(()) = progress.waiting(|| queue.synchronize());
         assert!(!progress.is_busy());
     });
 }
@@ -131,7 +131,7 @@ fn the_last_operation_is_told_unless_others_enqueue() {
         assert!(progress.is_busy());
 
         // One that is being enqueued all the while: it was counted once.
-        progress.waiting(|| ());
+        progress.waiting(|| Ok::<(), ()>(())).unwrap();
         let last = progress.during(|| progress.last(|| progress.during(|| ())).1.expect("the other is counted once more"));
         progress.reach_last(&last);
         assert!(progress.is_busy());
@@ -139,6 +139,19 @@ fn the_last_operation_is_told_unless_others_enqueue() {
         // One that comes between, on either side of it or all within; and a call that enqueues nothing.
         assert!(progress.last(|| progress.during(|| progress.during(|| ()))).1.is_none());
         assert!(progress.last(|| ()).1.is_none());
+    });
+}
+
+/// A wait that fails has seen the end of nothing.
+#[test]
+fn a_wait_that_fails_leaves_the_stream_busy() {
+    check(|| {
+        let progress = Progress::default();
+        progress.allocating(|| ());
+        assert_eq!(progress.waiting(|| Err(900)), Err(900));
+        assert!(progress.is_busy() && progress.has_fresh_memory());
+        progress.waiting(|| Ok::<(), ()>(())).unwrap();
+        assert!(!progress.is_busy() && !progress.has_fresh_memory());
     });
 }
 
@@ -152,7 +165,7 @@ fn fresh_memory_is_seen_by_whoever_has_its_address() {
             thread::spawn(move || state.0.allocating(|| state.1.submit()))
         };
         let (progress, queue) = &*state;
-        progress.waiting(|| queue.synchronize());
+        let Ok(()) = progress.waiting(|| queue.synchronize());
         let allocation = allocating.join().unwrap();
         assert!(progress.has_fresh_memory() || queue.has_done(allocation));
     });

@@ -1,7 +1,7 @@
 //! How far a stream has come, counted without asking the runtime.
 //!
-//! An operation is counted twice, before it is enqueued and after; a wait that began at a count `n` and is over raises `finished` to `n`.
-//! Invariant: once an operation has been enqueued, `finished < enqueued` until a wait that began after that is over. With one count a
+//! An operation is counted twice, before it is enqueued and after; a wait that began at a count `n` and has succeeded raises `finished` to `n`.
+//! Invariant: once an operation has been enqueued, `finished < enqueued` until a wait that began after that has succeeded. With one count a
 //! wait of another thread that begins between the count and the call would mark work as done that it has not seen.
 
 use crate::device::sync::atomic::{AtomicU64, Ordering};
@@ -46,12 +46,13 @@ impl Progress {
         (result, (after == before + 2).then_some(LastOf(after)))
     }
 
-    /// Runs a call that waits for the stream: what was enqueued before is done then. What another thread enqueues meanwhile is not.
-    pub(crate) fn waiting<R>(&self, wait: impl FnOnce() -> R) -> R {
+    /// Runs a call that waits for the stream: when it has succeeded, what was enqueued before is done. What another thread enqueues meanwhile is
+    /// not. A wait that fails may not have waited, as on a stream that is being captured.
+    pub(crate) fn waiting<E>(&self, wait: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let enqueued = self.enqueued();
-        let result = wait();
+        wait()?;
         self.reach(enqueued);
-        result
+        Ok(())
     }
 
     /// The operation is done, and with it all that came before it.

@@ -161,9 +161,10 @@ impl RawStream {
 
     /// As [`synchronize`](Self::synchronize), on a device that was entered.
     pub(super) fn finish(&self) -> Result<()> {
-        // SAFETY: the stream is alive as long as this value is.
-        let error = self.progress.waiting(|| unsafe { (self.device.api().hipStreamSynchronize)(self.handle) });
-        self.device.check("hipStreamSynchronize", error)
+        self.progress.waiting(|| {
+            // SAFETY: the stream is alive as long as this value is.
+            self.device.check("hipStreamSynchronize", unsafe { (self.device.api().hipStreamSynchronize)(self.handle) })
+        })
     }
 
     /// As [`finish`](Self::finish), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
