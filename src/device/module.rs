@@ -1,7 +1,7 @@
 //! Kernels of the caller's own, to be put under test.
 
 use super::code_object;
-use super::hip::{Code, launch};
+use super::hip::{Code, HipDevice, launch};
 use super::{Backend, Device, Stream};
 use crate::error::{Error, Result};
 use std::ffi::c_void;
@@ -33,11 +33,8 @@ impl Module {
     /// # Safety
     /// `image` is a whole code object: the runtime reads as far as its headers say, and is told no length.
     pub unsafe fn load(device: &Device, image: &[u8]) -> Result<Module> {
-        match device.backend() {
-            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
-            // SAFETY: the caller promises a whole code object.
-            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: unsafe { Code::load(gpu, "module", image)? } }),
-        }
+        // SAFETY: the caller promises a whole code object.
+        Module::of(device, |gpu| unsafe { Code::load(gpu, "module", image.to_vec().into()) })
     }
 
     /// Compiles HIP source (called `name` in messages) with hipRTC for `device` and loads it. Kernels are found by their
@@ -46,10 +43,7 @@ impl Module {
     /// # Errors
     /// [`Error::Compile`] with the compiler's words; [`Error::Unsupported`] on the host device.
     pub fn compile(device: &Device, name: &str, source: &str) -> Result<Module> {
-        match device.backend() {
-            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
-            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::compile(gpu, name, source)? }),
-        }
+        Module::of(device, |gpu| Code::compile(gpu, name, source))
     }
 
     /// As [`compile`](Module::compile), with the compiler's options as given (`-O3`, `-DTILE=16`, `-I...`) and no others but the architecture: that of
@@ -58,10 +52,7 @@ impl Module {
     /// # Errors
     /// As there.
     pub fn compile_with(device: &Device, name: &str, source: &str, options: &[&str]) -> Result<Module> {
-        match device.backend() {
-            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
-            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: Code::compile_with(gpu, name, source, options)? }),
-        }
+        Module::of(device, |gpu| Code::compile_with(gpu, name, source, options))
     }
 
     /// Loads a code object from a file (called `name` in messages) that may be another one, or cut: an ELF file, a bundle of clang's or a fat binary of NVIDIA's,
@@ -76,6 +67,13 @@ impl Module {
         code_object::check(image).map_err(|reason| Error::File { path: name.to_owned(), reason })?;
         // SAFETY: the headers have just been seen to lead nowhere outside of the image; the caller promises the rest.
         unsafe { Module::load(device, image) }
+    }
+
+    fn of(device: &Device, code: impl FnOnce(&'static HipDevice) -> Result<Code>) -> Result<Module> {
+        match device.backend() {
+            Backend::Host => Err(Error::Unsupported { what: "a module of GPU code".to_owned(), by: device.name() }),
+            Backend::Hip(gpu) => Ok(Module { device: device.clone(), code: code(gpu)? }),
+        }
     }
 
     /// The device that the module is loaded on.

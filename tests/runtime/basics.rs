@@ -1,6 +1,7 @@
 //! Memory, streams, modules, and everything that may go wrong with them.
 
 use super::*;
+use hipverify::verify::{Options, Tolerance, gpu_verify_with};
 
 /// Everything that needs no stream of the caller's.
 fn exercise(device: &Device) -> Result<()> {
@@ -171,6 +172,63 @@ pub(super) fn two_devices(standin: &StandIn) -> Result<()> {
     Ok(())
 }
 
+/// What a module is asked for in a thread that begins with another device than the module's.
+pub(super) fn modules_of_another_device(standin: &StandIn) -> Result<()> {
+    fn elsewhere<R: Send>(work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+        std::thread::scope(|s| s.spawn(work).join()).map_err(|_| anyhow::anyhow!("a panic"))?
+    }
+    let device = Device::open("gpu:1")?;
+    let module = Module::compile(&device, "k.hip", "extern \"C\" __global__ void nothing() {}")?;
+    let stream = Stream::new(&device)?;
+    // SAFETY: the kernel takes nothing and does nothing.
+    let launch = || unsafe { module.launch_raw(&stream, "nothing", Grid { blocks: [1; 3], threads: [1; 3], shared_bytes: 0 }, &mut []) };
+    elsewhere(|| Ok(launch()?))?;
+    stream.synchronize()?;
+
+    // The first comparison loads the file of the second one's kernel, and leaves its workspaces.
+    let x = DeviceMem::from_slice(&device, &ramp(9))?;
+    let same = |options: &Options| Ok(gpu_verify_with(&x, &x, &Tolerance::exact(), options)?.passed());
+    assert!(same(&Options::default())?);
+    let (loaded, asked) = (standin.count("hipModuleLoadData"), standin.count("hipModuleGetFunction"));
+    assert!(elsewhere(|| same(&Options::default().histograms(true)))?);
+    assert_eq!((standin.count("hipModuleLoadData"), standin.count("hipModuleGetFunction")), (loaded, asked + 1));
+    drop((x, stream, module));
+    assert_eq!(standin.count("violations"), 0);
+    Ok(())
+}
+
+/// The runtime reads an image as long as its module is loaded.
+pub(super) fn images_live_as_long_as_their_modules(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let source = "extern \"C\" __global__ void nothing() {}";
+    let rtc = hipverify_sys::amd()?.rtc()?;
+    let image = hipverify_sys::kernels::compile(rtc, "k.hip", source, device.arch().context("no name")?)?;
+    let stream = Stream::new(&device)?;
+    let work = |how: &str, module: Module| -> Result<()> {
+        // SAFETY: the kernel takes nothing and does nothing.
+        unsafe { module.launch_raw(&stream, "nothing", Grid { blocks: [1; 3], threads: [1; 3], shared_bytes: 0 }, &mut [])? };
+        stream.synchronize()?;
+        drop(module);
+        ensure!(standin.count("violations") == 0, "{how}");
+        Ok(())
+    };
+    let mut own = image.clone();
+    // SAFETY: hipRTC has made the image.
+    let module = unsafe { Module::load(&device, &own)? };
+    own.fill(0);
+    work("loaded", module)?;
+    // SAFETY: hipRTC has made the image.
+    work("from a file", unsafe { Module::from_image(&device, "k.co", &image)? })?;
+    work("compiled", Module::compile(&device, "k.hip", source)?)?;
+    work("compiled with options", Module::compile_with(&device, "k.hip", source, &[])?)?;
+    use_kernel("gpu:0")?;
+    // Another process would find it in the cache.
+    use_kernel("gpu:1")?;
+    DeviceMem::<f64>::new(&device, 3)?.set_value(1.0)?;
+    assert_eq!(standin.count("violations"), 0, "kernels of the library");
+    Ok(())
+}
+
 pub(super) fn an_image_compiled_ahead_of_time(_: &StandIn) -> Result<()> {
     if hipverify::build_info().targets.is_empty() {
         println!("skipped: {}", hipverify::build_info());
@@ -180,6 +238,20 @@ pub(super) fn an_image_compiled_ahead_of_time(_: &StandIn) -> Result<()> {
     let mut x = DeviceMem::<f32>::new(&gpu()?, 3)?;
     x.set_value(1.0)?;
     assert_eq!(x.to_vec()?, [1.0; 3]);
+    Ok(())
+}
+
+/// The compiler at run time takes the place of an image that the runtime refuses. In a build without images that compiler is all there is.
+pub(super) fn an_image_that_does_not_load(standin: &StandIn) -> Result<()> {
+    let mut x = DeviceMem::<f32>::new(&gpu()?, 3)?;
+    if !hipverify::build_info().targets.is_empty() {
+        standin.fail("hipModuleLoadData", 1, 209);
+    }
+    x.set_value(1.0)?;
+    assert_eq!(x.to_vec()?, [1.0; 3]);
+    assert_eq!(standin.count("hiprtcCompileProgram"), 1);
+    drop(x);
+    standin.expect_clean();
     Ok(())
 }
 

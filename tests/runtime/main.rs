@@ -150,7 +150,10 @@ scenarios! {
     basics::no_count(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipGetDeviceCount:0:719")], ..Setup::default() });
     basics::a_gpu_that_does_not_start(Setup { env: &[("HIPVERIFY_STANDIN_FAIL", "hipSetDevice:1:719")], ..Setup::default() });
     basics::two_devices(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
+    basics::modules_of_another_device(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
+    basics::images_live_as_long_as_their_modules(Setup { env: &[("HIPVERIFY_STANDIN_DEVICES", "2")], ..Setup::default() });
     basics::an_image_compiled_ahead_of_time(Setup { env: &[("HIPVERIFY_STANDIN_ARCH", "gfx90a:sramecc+:xnack-")], ..Setup::default() });
+    basics::an_image_that_does_not_load(Setup { env: &[("HIPVERIFY_STANDIN_ARCH", "gfx90a:sramecc+:xnack-")], ..Setup::default() });
     basics::out_of_memory(Setup::default());
     basics::launch_failure(Setup::default());
     basics::asynchronous_errors(Setup::default());
@@ -193,6 +196,7 @@ scenarios! {
     plans::workspaces_are_counted(Setup::default());
     // Few blocks fit, so that not all small tensors have the kernels for small ones.
     plans::workspaces_for_every_size(Setup { without: &["hipModuleOccupancyMaxActiveBlocksPerMultiprocessor"], ..Setup::default() });
+    plans::waits_that_a_capture_refuses(Setup::default());
     plans::abandoned_comparisons(Setup::default());
     plans::graphs_replay(Setup::default());
     plans::recordings_refuse_what_they_cannot_keep(Setup::default());

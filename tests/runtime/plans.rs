@@ -372,6 +372,31 @@ pub(super) fn recordings_refuse_what_they_cannot_keep(standin: &StandIn) -> Resu
     Ok(())
 }
 
+/// The runtime does not wait for a stream that other code captures. What was enqueued before is waited for when the capture is over.
+pub(super) fn waits_that_a_capture_refuses(standin: &StandIn) -> Result<()> {
+    let device = gpu()?;
+    let module = Module::compile(&device, "k.hip", "extern \"C\" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }")?;
+    let (stream, x) = (Stream::new(&device)?, DeviceMem::from_slice(&device, &ramp(64))?);
+    let mut address = x.as_tensor().as_ptr();
+    let grid = Grid { blocks: [1; 3], threads: [64, 1, 1], shared_bytes: 0 };
+    // SAFETY: the kernel takes the address of 64 numbers, which outlive the wait.
+    unsafe { module.launch_raw(&stream, "twice", grid, &mut [(&raw mut address).cast()])? };
+    // SAFETY: as the stand-in declares them; the stream is alive.
+    unsafe {
+        let begin = standin.0.get::<unsafe extern "C" fn(*mut std::ffi::c_void, u32) -> c_int>(b"hipStreamBeginCapture\0")?;
+        assert_eq!(begin(stream.as_raw(), 0), 0);
+        assert!(matches!(stream.synchronize(), Err(Error::Hip { call: "hipStreamSynchronize", code: 900, .. })));
+        let end = standin.0.get::<unsafe extern "C" fn(*mut std::ffi::c_void, *mut usize) -> c_int>(b"hipStreamEndCapture\0")?;
+        let mut graph = 0;
+        assert_eq!(end(stream.as_raw(), &mut graph), 0);
+        standin.0.get::<unsafe extern "C" fn(usize) -> c_int>(b"hipGraphDestroy\0")?(graph);
+    }
+    assert_eq!(x.to_vec()?, ramp(64).iter().map(|x| 2.0 * x).collect::<Vec<f32>>());
+    drop((module, stream, x));
+    assert_eq!((standin.count("violations"), standin.count("pending")), (1, 0), "the wait that was refused");
+    Ok(())
+}
+
 pub(super) fn recordings_end_whatever_happens(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
     let (plan, x, y) = plan(&device, 4)?;

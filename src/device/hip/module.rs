@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use bytemuck::Zeroable;
 use hipverify_sys::bindings::{hipFunction_t, hipModule_t};
 use hipverify_sys::{Platform, kernels};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::{CString, c_int, c_void};
 use std::marker::PhantomData;
@@ -20,6 +21,8 @@ type Kernels = HashMap<(&'static str, u32), (Function, u32)>;
 pub(crate) struct Code {
     device: &'static HipDevice,
     module: hipModule_t,
+    /// AMD's runtime keeps the address and reads the image again when functions are asked for.
+    image: Cow<'static, [u8]>,
     functions: Mutex<HashMap<String, Function>>,
     /// Of our kernels those that were asked of it.
     kernels: Mutex<Kernels>,
@@ -41,17 +44,18 @@ impl Code {
     ///
     /// # Safety
     /// `image` is a whole code object: the runtime is told no length, and reads as far as the image's headers say.
-    pub(crate) unsafe fn load(device: &'static HipDevice, what: &str, image: &[u8]) -> Result<Code> {
+    pub(crate) unsafe fn load(device: &'static HipDevice, what: &str, image: Cow<'static, [u8]>) -> Result<Code> {
         device.enter()?;
         let mut module = ptr::null_mut();
-        // SAFETY: the pointer is valid for a write, and the caller promises that what the headers lead to lies in the image.
+        // SAFETY: the pointer is valid for a write, and the caller promises that what the headers lead to lies in the image, which `Drop`
+        // keeps until the module is unloaded.
         let error = unsafe { (device.api().hipModuleLoadData)(&mut module, image.as_ptr().cast()) };
         device.check("hipModuleLoadData", error).map_err(|error| Error::Compile {
             kernel: what.to_owned(),
             arch: device.arch().to_owned(),
             log: format!("the image does not load: {error}"),
         })?;
-        Ok(Code { device, module, functions: Mutex::default(), kernels: Mutex::default() })
+        Ok(Code { device, module, image, functions: Mutex::default(), kernels: Mutex::default() })
     }
 
     /// Compiles with hipRTC and loads.
@@ -59,7 +63,7 @@ impl Code {
         device.enter()?;
         let image = Code::image(device, name, source)?;
         // SAFETY: hipRTC has just made the image and told its size.
-        unsafe { Code::load(device, name, &image) }
+        unsafe { Code::load(device, name, image.into()) }
     }
 
     /// As [`compile`](Code::compile), with the caller's options and none of ours.
@@ -68,7 +72,7 @@ impl Code {
         let image = device.runtime().rtc().and_then(|rtc| kernels::compile_with(rtc, name, source, device.arch(), options));
         let image = image.map_err(|e| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log: e.to_string() })?;
         // SAFETY: hipRTC has just made the image and told its size.
-        unsafe { Code::load(device, name, &image) }
+        unsafe { Code::load(device, name, image.into()) }
     }
 
     fn image(device: &'static HipDevice, name: &str, source: &str) -> Result<Vec<u8>> {
@@ -82,15 +86,15 @@ impl Code {
         let Some(entry) = Entry::of(device, source) else { return Code::compile(device, source.name, source.text) };
         if let Some(image) = entry.read() {
             // SAFETY: the entry holds what hipRTC made of these texts: `read` has compared them, the lengths and a hash of the image.
-            if let Ok(code) = unsafe { Code::load(device, source.name, &image) } {
+            if let Ok(code) = unsafe { Code::load(device, source.name, image.into()) } {
                 return Ok(code);
             }
         }
         let image = Code::image(device, source.name, source.text)?;
         // SAFETY: hipRTC has just made the image and told its size.
-        let code = unsafe { Code::load(device, source.name, &image)? };
+        let code = unsafe { Code::load(device, source.name, image.into())? };
         // Only what loads is kept.
-        entry.write(&image);
+        entry.write(&code.image);
         Ok(code)
     }
 
@@ -100,6 +104,8 @@ impl Code {
         }
         let invalid = |_| Error::InvalidArgument { what: "kernel name", value: name.to_owned(), limit: "no zero byte".to_owned() };
         let c_name = CString::new(name).map_err(invalid)?;
+        // ROCm 5 ends the process when another device is the current one.
+        self.device.enter()?;
         let mut function = ptr::null_mut();
         // SAFETY: the module is loaded, the name ends in a zero byte, the pointer is valid for a write.
         let error = unsafe { (self.device.api().hipModuleGetFunction)(&mut function, self.module, c_name.as_ptr()) };
@@ -130,11 +136,15 @@ impl HipDevice {
         if let Some(code) = modules.get(file) {
             return Ok(Arc::clone(code));
         }
-        let code = match (kernels::image(self.platform(), file, self.props.base_arch()), kernels::source(file)) {
-            // SAFETY: the build has embedded the whole file that the compiler wrote.
-            (Some(image), _) => unsafe { Code::load(self, file, image.bytes)? },
-            (None, Some(source)) if self.platform() == Platform::Amd => Code::compile_once(self, source)?,
-            _ => {
+        let source = kernels::source(file).filter(|_| self.platform() == Platform::Amd);
+        let code = match (kernels::image(self.platform(), file, self.arch()), source) {
+            (Some(image), source) => {
+                // SAFETY: the build has embedded the whole file that the compiler wrote.
+                let loaded = unsafe { Code::load(self, file, image.bytes.into()) };
+                or_compiled(loaded, source.map(|source| || Code::compile_once(self, source)))?
+            }
+            (None, Some(source)) => Code::compile_once(self, source)?,
+            (None, None) => {
                 let info = crate::build_info();
                 let log = format!("this build has no image of it ({info}) and nothing compiles it at run time");
                 return Err(Error::Compile { kernel: file.to_owned(), arch: self.arch().to_owned(), log });
@@ -144,6 +154,16 @@ impl HipDevice {
         modules.insert(file, Arc::clone(&code));
         Ok(code)
     }
+}
+
+/// What was compiled ahead of time, or where the runtime refuses that what is compiled now. If both fail, the error has both reasons.
+fn or_compiled<T>(loaded: Result<T>, compile: Option<impl FnOnce() -> Result<T>>) -> Result<T> {
+    // Any other error is not about the image.
+    let (Err(Error::Compile { kernel, arch, log }), Some(compile)) = (&loaded, compile) else { return loaded };
+    compile().map_err(|error| {
+        let words = if let Error::Compile { log, .. } = &error { log.clone() } else { error.to_string() };
+        Error::Compile { kernel: kernel.clone(), arch: arch.clone(), log: format!("{log}; compiled at run time: {words}") }
+    })
 }
 
 /// One of our kernels: where it is, which struct of `hip/abi.h` it takes by value, and its block size.
@@ -182,6 +202,8 @@ impl<P: Zeroable> Kernel<P> {
     /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
     fn occupancy(&self, device: &'static HipDevice, function: Function) -> Result<u32> {
         let Some(ask) = device.api().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else { return Ok(1) };
+        // Runtimes look for the function on the current device.
+        device.enter()?;
         let mut blocks = 0;
         // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
         let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, 0) };
@@ -269,4 +291,33 @@ pub(crate) unsafe fn launch(
     // SAFETY: the module is loaded and the stream alive; the arguments are the caller's promise.
     let error = stream.enqueue(|stream| unsafe { call(function.0, gx, gy, gz, bx, by, bz, shared, stream, list, ptr::null_mut()) });
     device.check("hipModuleLaunchKernel", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compile_error(log: &str) -> Error {
+        Error::Compile { kernel: "hash.hip".to_owned(), arch: "gfx90a".to_owned(), log: log.to_owned() }
+    }
+
+    #[test]
+    fn an_image_that_is_refused_is_compiled_anew() {
+        let both = "kernel hash.hip could not be compiled for gfx90a: refused; compiled at run time: no hipRTC";
+        let call = "kernel hash.hip could not be compiled for gfx90a: refused; compiled at run time: no gpu:0 device: lost";
+        let lost = || Error::NoDevice { wanted: "gpu:0".to_owned(), reason: "lost".to_owned() };
+        let deferred = || Error::Deferred(Box::new(lost()));
+        let refused = || Err(compile_error("refused"));
+        for (loaded, compiled, expected, reason) in [
+            (Ok(1), Some(Ok(2)), Ok(1), "it loads"),
+            (refused(), Some(Ok(2)), Ok(2), "refused"),
+            (refused(), Some(Err(compile_error("no hipRTC"))), Err(both), "refused, and no compiler"),
+            (refused(), Some(Err(lost())), Err(call), "refused, and another error"),
+            (refused(), None, Err("kernel hash.hip could not be compiled for gfx90a: refused"), "refused, and no source"),
+            (Err(deferred()), Some(Ok(2)), Err("an earlier operation failed: no gpu:0 device: lost"), "an error that is not the image's"),
+        ] {
+            let found = or_compiled(loaded, compiled.map(|result| || result)).map_err(|e| e.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned), "{reason}");
+        }
+    }
 }

@@ -4,12 +4,13 @@ use crate::compile::{Checks, Compiler};
 use crate::devices;
 use crate::launch::Launched;
 use crate::library::{Found, Library};
-use crate::state::{INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
+use crate::state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
 use crate::transform::Transformed;
 use crate::{asan, broken, current, enqueue, export, put, text};
 use hipverify_sys::kernels::{self, HEADERS, SOURCES};
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -102,6 +103,47 @@ pub(crate) enum Code {
     Source(Arc<Source>),
 }
 
+/// A loaded module. AMD's runtimes keep the address of the image and no copy.
+#[derive(Clone)]
+pub(crate) struct Module {
+    code: Vec<Code>,
+    device: c_int,
+    /// Where the image is, how many bytes of it are known, and a hash of them.
+    image: (usize, usize, u64),
+}
+
+impl Module {
+    fn new(image: *const u8) -> Option<Module> {
+        let (at, size) = (image as usize, known_bytes(image));
+        Some(Module { code: code(image)?, device: current(), image: (at, size, hash(at, size)) })
+    }
+
+    /// Whether the image is still what was loaded.
+    fn is_whole(&self) -> bool {
+        let (at, size, loaded) = self.image;
+        hash(at, size) == loaded
+    }
+}
+
+/// The bytes of an image that are known to be there: all of ours, the head of others.
+fn known_bytes(image: *const u8) -> usize {
+    // SAFETY: every image has at least 16 bytes, one of ours those of the header and what `hiprtcGetCode` wrote behind it.
+    let bytes = |from: usize, size| unsafe { std::slice::from_raw_parts(image.add(from), size) };
+    if !bytes(0, 16).starts_with(b"\x7fELF") || !bytes(HEADER, 16).starts_with(MAGIC) {
+        return 16;
+    }
+    let size = bytes(HEADER + 8, 8).iter().rev().fold(0, |size, byte| size << 8 | usize::from(*byte));
+    HEADER + 16 + size
+}
+
+fn hash(at: usize, size: usize) -> u64 {
+    // SAFETY: the runtime's user keeps the image as long as the module; one that does not is what is looked for here.
+    let bytes = unsafe { std::slice::from_raw_parts(at as *const u8, size) };
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// What an image stands for: the file that hipRTC was given, or for an image of hipcc all that have our kernels.
 fn code(image: *const u8) -> Option<Vec<Code>> {
     // SAFETY: every image has at least 16 bytes: ours, and those of hipcc.
@@ -132,32 +174,43 @@ fn code(image: *const u8) -> Option<Vec<Code>> {
 
 export! {
     fn hipModuleLoadData(module: *mut usize, image: *const u8) {
-        let Some(code) = code(image) else { return 200 }; // hipErrorInvalidImage
+        let Some(loaded) = Module::new(image) else { return 200 }; // hipErrorInvalidImage
         let mut s = state();
         let handle = s.handle();
-        s.modules.insert(handle, code);
+        s.modules.insert(handle, loaded);
         put(module, handle)
     }
     fn hipModuleUnload(module: usize) {
         let mut s = state();
-        if s.modules.remove(&module).is_none() {
+        let Some(unloaded) = s.modules.remove(&module) else {
             s.violation("a module was unloaded twice");
             return INVALID_HANDLE;
+        };
+        if !unloaded.is_whole() {
+            s.violation("the image of a module was freed before the module was unloaded");
         }
         SUCCESS
     }
     fn hipModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
         let name = text(name);
-        let Some(code) = state().modules.get(&module).cloned() else { return INVALID_HANDLE };
+        let Some(loaded) = state().modules.get(&module).cloned() else { return INVALID_HANDLE };
+        if loaded.device != current() {
+            // ROCm 5 ends the process: "Device mismatch from where this module is loaded".
+            state().violation("a function was looked up with another device than the module's current");
+            return INVALID_DEVICE;
+        }
+        if !loaded.is_whole() {
+            state().violation("the image of a module was freed before a function was looked up");
+        }
         // Compilers take their time: without the lock.
-        let found = code.iter().find_map(|code| match code {
+        let found = loaded.code.iter().find_map(|code| match code {
             Code::Compiled(library) => Some((*library, library.kernel(&name)?)),
             Code::Source(source) => source.kernel(&name),
         });
         let Some(found) = found else { return NOT_FOUND };
         let mut s = state();
         let handle = s.handle();
-        s.functions.insert(handle, found);
+        s.functions.insert(handle, (found, loaded.device));
         put(function, handle)
     }
     fn hipModuleLaunchKernel(
@@ -167,7 +220,7 @@ export! {
         let function = {
             let mut s = state();
             s.launches += 1;
-            let Some(function) = s.functions.get(&f).copied() else { return INVALID_HANDLE };
+            let Some((function, _)) = s.functions.get(&f).copied() else { return INVALID_HANDLE };
             function
         };
         let threads = [bx, by, bz].iter().map(|n| u64::from(*n)).product::<u64>();
@@ -180,7 +233,14 @@ export! {
         };
         enqueue(stream, Op::Launch(Arc::new(launched)))
     }
-    fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, _f: usize, _block: c_int, _shared: usize) {
+    fn hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, f: usize, _block: c_int, _shared: usize) {
+        let mut s = state();
+        let Some((_, device)) = s.functions.get(&f).copied() else { return INVALID_HANDLE };
+        if device != current() {
+            // ROCm looks for the function on the current device and reads from a null address.
+            s.violation("the occupancy of a function was asked for with another device than the module's current");
+            return INVALID_DEVICE;
+        }
         put(blocks, devices::occupancy() as c_int)
     }
 

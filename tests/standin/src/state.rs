@@ -2,7 +2,7 @@
 
 use crate::launch::Launched;
 use crate::library::Found;
-use crate::module::Code;
+use crate::module::Module;
 use crate::version::version;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_int;
@@ -85,9 +85,9 @@ pub(crate) struct State {
     failed: HashMap<usize, c_int>,
     /// Whether the event is done.
     pub(crate) events: HashMap<usize, bool>,
-    /// What each module is made of.
-    pub(crate) modules: HashMap<usize, Vec<Code>>,
-    pub(crate) functions: HashMap<usize, Found>,
+    pub(crate) modules: HashMap<usize, Module>,
+    /// Kernels, and the device of their module.
+    pub(crate) functions: HashMap<usize, (Found, c_int)>,
     pub(crate) programs: HashMap<usize, Program>,
     /// Streams that are being captured, with what was recorded.
     pub(crate) captures: HashMap<usize, Vec<Op>>,
