@@ -54,6 +54,9 @@ struct Inner {
 }
 
 /// A place where data live and kernels run. Cheap to clone; clones are the same device.
+///
+/// Operations on a GPU, drops of what lives there included, make it the current device of the calling thread (`hipSetDevice`) and leave it so. Code of
+/// the same thread that relies on the current device sets its own again afterwards.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 
