@@ -181,7 +181,7 @@ impl Sample<'_> {
         }
         (20 * zeros < 19 * all).then(|| CheckCause {
             kind,
-            evidence: format!("{}: {explained} of {all} mismatches that were looked at", words()),
+            evidence: format!("{}: {explained} of {all} mismatches that were sampled", words()),
             mismatches: all,
             explained,
         })

@@ -125,7 +125,7 @@ const BODY: &str = r#"<main>
 <form id="filters" role="search" aria-label="Filters"></form>
 <section id="cases" aria-label="Cases">
 <nav aria-label="Pages"><span id="status" role="status"></span><span><button type="button" id="previous">Previous</button> <button type="button" id="next">Next</button></span></nav>
-<table><caption>Open a case to see what is known about it.</caption><thead><tr id="head"></tr></thead><tbody id="body"></tbody></table>
+<table><caption>Open a case to see its details.</caption><thead><tr id="head"></tr></thead><tbody id="body"></tbody></table>
 </section>
 </main>
 "#;

@@ -90,7 +90,7 @@ function details({ details: found, report }) {
   if (!found) return [];
   const seen = found.magnitudes.reduce((sum, band) => sum + band.elements, 0);
   const all = report ? report.elements : seen;
-  const sample = element("p", { class: "quiet" }, seen < all ? `${grouped(seen)} of ${grouped(all)} elements were looked at.` : "Solid: largest error. Dashed: mean. Red: powers of two with mismatches.");
+  const sample = element("p", { class: "quiet" }, seen < all ? `${grouped(seen)} of ${grouped(all)} elements were sampled.` : "Solid: largest error. Dashed: mean. Red: powers of two with mismatches.");
   const chart = magnitudes(found.magnitudes);
   return [
     chart && section("Error against magnitude", chart, sample),
