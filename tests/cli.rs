@@ -7,6 +7,8 @@
 mod failed_cases;
 #[path = "cli/golden.rs"]
 mod golden;
+#[path = "cli/input.rs"]
+mod input;
 #[path = "cli/study.rs"]
 mod study;
 #[path = "cli/system.rs"]
@@ -225,7 +227,7 @@ fn every_bad_input_is_told_clearly() {
         ("compare mask.safetensors mask.safetensors", "tensor `mask`: dtype I128 is not supported"),
         ("compare none.safetensors none.safetensors", "nothing to compare"),
         ("compare good.npy good.npy --dtype f99", "unknown dtype `f99`"),
-        ("compare good.npy good.npy --dtype f32,f32,f32", "at most 2, one a file"),
+        ("compare good.npy good.npy --dtype f32,f32,f32", "--dtype has 3 values for 2 files"),
         ("compare r.bin good.npy", "raw data need --dtype and --shape"),
         ("compare r.bin r.bin --dtype f32 --shape 4", "shape [4] of f32 takes 16 bytes, the file holds 12"),
         ("compare r.bin r.bin --dtype f32 --shape 3,x", "extent ``"),
@@ -257,8 +259,8 @@ fn every_bad_input_is_told_clearly() {
         ("tolerance --profile ck --accumulations -4", "a whole number from 0 is wanted"),
         ("tolerance --profile paddle --range -1,-2", "the first number is the smaller one"),
         ("compare good.npy good.npy --junit no/such/folder.xml", "no/such/folder.xml"),
-        ("compare good.npy good.npy --tensor w", "--tensor w: neither file names its tensor"),
-        ("inspect good.npy --tensor w", "--tensor w: good.npy does not name its tensor"),
+        ("compare good.npy good.npy --tensor w", "--tensor w: no tensor of good.npy, good.npy has a name"),
+        ("inspect good.npy --tensor w", "--tensor w: no tensor of good.npy has a name"),
         ("inspect absent.npy", "absent.npy: No such file"),
         ("inspect mask.safetensors --tensor other", "no tensor `other`; there are: mask"),
         (
@@ -547,7 +549,7 @@ fn dashes_are_standard_input_and_output() {
         ("r.npy", "compare - r.safetensors --tensor tensor"),
         ("r.safetensors", "compare - r.safetensors"),
         ("r.raw", "inspect - --dtype f32 --shape 8,8"),
-        ("r.npy", "compare r.safetensors - --tensor tensor --reference-tensor x"),
+        ("r.npy", "compare r.safetensors - --tensor tensor"),
     ] {
         let run = folder.run_on(input, line);
         assert_eq!(run.code, 0, "{line}: {}{}", run.out, run.err);

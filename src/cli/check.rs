@@ -170,6 +170,7 @@ impl Args {
         let device = Device::open(&common.device)?;
         let open = |(i, path): (usize, &&Path)| common.input.open(path, i, paths.len(), None);
         let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
+        common.input.check_used(&files.iter().collect::<Vec<_>>())?;
         let mut loaded = Vec::new();
         for file in &files {
             let [tensor] = file.tensors() else {

@@ -1,21 +1,29 @@
 //! Flags that say how files are read, shared by the commands.
 
 use crate::dtype::DType;
-use crate::files::{ReadOptions, TensorFile, is_tensor_file};
-use anyhow::{Result, bail};
+use crate::files::{ReadOptions, TensorFile, is_tensor_file, label};
+use anyhow::{Result, bail, ensure};
 use glob::Pattern;
 use std::path::{Path, PathBuf};
 
 /// How to read files that do not describe themselves.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct InputArgs {
-    /// The format of raw data, or another format to read elements of the same width as. For two files either one for both or two,
-    /// `f16,f32`; `-` keeps a file's own
-    #[arg(long, value_name = "DTYPE[,DTYPE]", value_delimiter = ',', value_parser = own_or_dtype, help_heading = "Input")]
-    dtype: Vec<OwnOr>,
-    /// The extents of raw data, outermost first, such as `128,256`
-    #[arg(long, value_name = "N,N,...", allow_hyphen_values = true, value_parser = shape, help_heading = "Input")]
-    shape: Option<Shape>,
+    /// The format of raw data, or another format to read elements of the same width as: one for all files, or one for each, such as `f16,-`; `-` keeps a
+    /// file's own
+    #[arg(
+        long,
+        value_name = "DTYPE[,DTYPE]",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        value_parser = own_or_dtype,
+        help_heading = "Input"
+    )]
+    dtype: Vec<OwnOr<DType>>,
+    /// The extents of raw data, outermost first, such as `128,256`: once for all raw files, or once for each file, such as `--shape 128,256 --shape -`; `-`
+    /// is for a file that has its own
+    #[arg(long, value_name = "N,N,...", allow_hyphen_values = true, value_parser = own_or_shape, help_heading = "Input")]
+    shape: Vec<OwnOr<Shape>>,
     /// Only this tensor of the file (of each file)
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub(super) tensor: Option<String>,
@@ -59,19 +67,33 @@ pub(super) fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "more than 2^64 bytes".to_owned())
 }
 
-/// A format, or the file's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum OwnOr {
+/// What is given for a file, or that it has its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum OwnOr<T> {
     Own,
-    DType(DType),
+    Given(T),
 }
 
 /// The extents of a tensor. A type of its own, as a `Vec` would mean a flag with many values to clap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape(pub(super) Vec<usize>);
 
-fn own_or_dtype(text: &str) -> Result<OwnOr, crate::Error> {
-    if text == "-" { Ok(OwnOr::Own) } else { text.parse().map(OwnOr::DType) }
+fn own_or_dtype(text: &str) -> Result<OwnOr<DType>, crate::Error> {
+    if text == "-" { Ok(OwnOr::Own) } else { text.parse().map(OwnOr::Given) }
+}
+
+fn own_or_shape(text: &str) -> Result<OwnOr<Shape>, String> {
+    if text == "-" { Ok(OwnOr::Own) } else { shape(text).map(OwnOr::Given) }
+}
+
+/// What a flag gives for the `which`-th of `files` files: one value is for all, else there is one for each.
+fn of_file<'a, T>(flag: &str, values: &'a [OwnOr<T>], which: usize, files: usize) -> Result<Option<&'a T>> {
+    let value = match values.len() {
+        0 | 1 => values.first(),
+        n if n == files => values.get(which),
+        n => bail!("{flag} has {n} values for {files} file{}; it takes one for all, or one for each", if files == 1 { "" } else { "s" }),
+    };
+    Ok(value.and_then(|value| if let OwnOr::Given(value) = value { Some(value) } else { None }))
 }
 
 /// Reads `128,256`, `128x256`, or `[128, 256]`; `[]` is a scalar.
@@ -95,6 +117,16 @@ pub(super) fn never_over<'a>(flag: &str, output: &Path, read: impl IntoIterator<
     Ok(())
 }
 
+/// Refuses a flag that chooses by name, where none of the files has names.
+pub(super) fn named(flag: &str, name: &str, files: &[&TensorFile]) -> Result<()> {
+    ensure!(!files.iter().all(|file| file.nameless()), "{flag} {name}: no tensor of {} has a name", paths(files));
+    Ok(())
+}
+
+fn paths(files: &[&TensorFile]) -> String {
+    files.iter().map(|file| file.path().display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
 impl InputArgs {
     /// Opens the `which`-th of `files` files; `tensor` overrides the flag.
     pub(super) fn open(&self, path: &Path, which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
@@ -103,21 +135,28 @@ impl InputArgs {
 
     /// Opens several files in the place of the `which`-th of `files`.
     pub(super) fn open_all(&self, paths: &[PathBuf], which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
-        if self.dtype.len() > files {
-            bail!("--dtype has {} values; at most {files}, one a file", self.dtype.len());
-        }
-        let dtype = match self.dtype.get(which).or(self.dtype.last()) {
-            Some(&OwnOr::DType(d)) => Some(d),
-            Some(OwnOr::Own) | None => None,
-        };
-        let shape = self.shape.as_ref().map(|s| s.0.as_slice());
+        let dtype = of_file("--dtype", &self.dtype, which, files)?.copied();
+        let shape = of_file("--shape", &self.shape, which, files)?.map(|s| s.0.as_slice());
         let tensor = tensor.or(self.tensor.as_deref());
         let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
         let mut file = TensorFile::open_all(paths, &options)?;
+        if self.shape.len() > 1 && shape.is_some() && !file.has_raw() {
+            bail!("{}: has its own shape; --shape is for raw files, `-` for others", label(paths));
+        }
         if !file.nameless() {
             file.retain(|name| self.wants(name));
         }
         Ok(file)
+    }
+
+    /// Refuses what would be ignored, with all files open: a shape where none of them is raw, a name where no tensor has one.
+    pub(super) fn check_used(&self, files: &[&TensorFile]) -> Result<()> {
+        if !self.shape.is_empty() && !files.iter().any(|file| file.has_raw()) {
+            bail!("{}: --shape is for raw files", paths(files));
+        }
+        let globs = [("--include", &self.include), ("--exclude", &self.exclude)];
+        let globs = globs.iter().flat_map(|(flag, globs)| globs.iter().map(|glob| (*flag, glob.as_str())));
+        self.tensor.iter().map(|name| ("--tensor", name.as_str())).chain(globs).try_for_each(|(flag, name)| named(flag, name, files))
     }
 
     /// Whether a tensor of this name is to be read.
@@ -151,5 +190,21 @@ mod tests {
         for text in ["", "2,,3", "-1", "a", "99999999999999999999"] {
             assert!(shape(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_flag_has_one_value_for_all_files_or_one_for_each() {
+        let (own, f16, f32) = (OwnOr::Own, OwnOr::Given(DType::F16), OwnOr::Given(DType::F32));
+        for (values, which, found) in [
+            (vec![], 1, None),
+            (vec![f16.clone()], 2, Some(DType::F16)),
+            (vec![own.clone()], 0, None),
+            (vec![f16.clone(), own.clone(), f32.clone()], 1, None),
+            (vec![f16.clone(), own, f32.clone()], 2, Some(DType::F32)),
+        ] {
+            assert_eq!(of_file("--dtype", &values, which, 3).unwrap().copied(), found, "{values:?} {which}");
+        }
+        let e = of_file("--dtype", &[f16, f32], 2, 3).unwrap_err().to_string();
+        assert_eq!(e, "--dtype has 2 values for 3 files; it takes one for all, or one for each");
     }
 }

@@ -8,7 +8,7 @@ use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::files::{Tensor, TensorFile};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -68,9 +68,7 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let file = self.input.open(&self.file, 0, 1, None)?;
-        if let (Some(name), true) = (&self.input.tensor, file.nameless()) {
-            bail!("--tensor {name}: {} does not name its tensor", file.path().display());
-        }
+        self.input.check_used(&[&file])?;
         let elements = |t: &Tensor| t.layout().map_or(0, |l| l.elements() as u64);
         let progress = screen::Progress::new(file.tensors().iter().map(elements).sum(), "inspect");
         let inspect = |tensor| Inspected { tensor, held: Held::of(tensor, &progress).map_err(reason) };

@@ -51,7 +51,7 @@ pub(super) struct Args {
 
 const AFTER: &str = "\
 A K larger than the instruction's is a chain of instructions, each D the next C.
---dtype and --shape apply to A, B and C in turn, as for other commands: --dtype f8e4m3fnuz,f8e5m2fnuz,-
+--dtype and --shape take one value for all of A, B and C, or one for each: --dtype f8e4m3fnuz,f8e5m2fnuz,- --shape 32,64 --shape 64,32 --shape -
 
 Example: hipverify mfma --arch gfx90a --instr v_mfma_f32_32x32x8f16 a.npy b.npy -o d.npy";
 
@@ -71,9 +71,13 @@ impl Args {
         }
         let modifiers = mfma.check_modifiers(Modifiers { cbsz: self.cbsz, abid: self.abid, blgp: self.blgp })?;
         let (_, _, tc) = mfma.dtypes();
-        let files = 2 + usize::from(self.c.is_some());
-        let a = self.operand(mfma, Operand::A, a, 0, files)?;
-        let b = self.operand(mfma, Operand::B, b, 1, files)?;
+        let paths: Vec<&Path> = [a, b].into_iter().chain(&self.c).map(PathBuf::as_path).collect();
+        let open = |(i, path): (usize, &&Path)| self.input.open(path, i, paths.len(), None);
+        let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
+        self.input.check_used(&files.iter().collect::<Vec<_>>())?;
+        let [a, b, c @ ..] = &*files else { bail!("A and B are needed") };
+        let a = operand(mfma, Operand::A, a)?;
+        let b = operand(mfma, Operand::B, b)?;
         ensure!(
             a.k == b.k,
             "{}: K is {}, but the rows of B in {} are {}",
@@ -83,8 +87,8 @@ impl Args {
             b.k
         );
         let elements = mfma.blocks() * mfma.m() * mfma.n();
-        let c = match &self.c {
-            Some(path) => self.operand(mfma, Operand::C, path, 2, files)?,
+        let c = match c.first() {
+            Some(file) => operand(mfma, Operand::C, file)?,
             None => Data { dtype: tc, bytes: vec![0; elements * tc.unit_bytes()], k: 0 },
         };
         let mut shape = vec![mfma.m(), mfma.n()];
@@ -98,47 +102,46 @@ impl Args {
         write(out, format, &Output { name: "d", dtype: tc, shape: &shape, bytes: &d })?;
         Ok(Outcome::Pass)
     }
+}
 
-    /// Reads an operand and checks its shape.
-    fn operand(&self, mfma: Mfma, operand: Operand, path: &Path, which: usize, files: usize) -> Result<Data> {
-        let file: TensorFile = self.input.open(path, which, files, None)?;
-        let [tensor] = file.tensors() else {
-            bail!("{} holds {} tensors: name one with --tensor", path.display(), file.tensors().len());
-        };
-        let (rows, columns) = mfma.shape(operand);
-        let loaded = tensor.load()?;
-        let found = loaded.layout().shape();
-        let blocks = mfma.blocks();
-        // A single block needs no extent of its own.
-        let (ok, r, c) = match *found {
-            [r, c] => (blocks == 1, r, c),
-            [b, r, c] => (b == blocks, r, c),
-            _ => (false, 0, 0),
-        };
-        let multiple = |n: usize, k: usize| n > 0 && n.is_multiple_of(k);
-        let (fits, k) = match operand {
-            Operand::A => (r == rows && multiple(c, columns), c),
-            Operand::B => (c == columns && multiple(r, rows), r),
-            Operand::C | Operand::D => (r == rows && c == columns, 0),
-        };
-        let lead = if blocks > 1 { format!("{blocks} x ") } else { String::new() };
-        let wanted = match operand {
-            Operand::A => format!("{rows} x K with K a multiple of {columns}"),
-            Operand::B => format!("K x {columns} with K a multiple of {rows}"),
-            Operand::C | Operand::D => format!("{rows} x {columns}"),
-        };
-        ensure!(ok && fits, "{}: shape {found:?} is no {operand:?} of {mfma}, which takes {lead}{wanted}", tensor.label());
-        let (dtype, layout) = (loaded.dtype(), loaded.layout());
-        if layout.is_contiguous() {
-            return Ok(Data { dtype, bytes: loaded.bytes().to_vec(), k });
-        }
-        let size = dtype.bytes_for(layout.elements()).context("the size of the tensor")?;
-        let mut bytes = vec![0; size];
-        for i in 0..layout.elements() {
-            dtype.store_bits(&mut bytes, i, dtype.load_bits(loaded.bytes(), layout.index(i)));
-        }
-        Ok(Data { dtype, bytes, k })
+/// Reads an operand and checks its shape.
+fn operand(mfma: Mfma, operand: Operand, file: &TensorFile) -> Result<Data> {
+    let [tensor] = file.tensors() else {
+        bail!("{} holds {} tensors: name one with --tensor", file.path().display(), file.tensors().len());
+    };
+    let (rows, columns) = mfma.shape(operand);
+    let loaded = tensor.load()?;
+    let found = loaded.layout().shape();
+    let blocks = mfma.blocks();
+    // A single block needs no extent of its own.
+    let (ok, r, c) = match *found {
+        [r, c] => (blocks == 1, r, c),
+        [b, r, c] => (b == blocks, r, c),
+        _ => (false, 0, 0),
+    };
+    let multiple = |n: usize, k: usize| n > 0 && n.is_multiple_of(k);
+    let (fits, k) = match operand {
+        Operand::A => (r == rows && multiple(c, columns), c),
+        Operand::B => (c == columns && multiple(r, rows), r),
+        Operand::C | Operand::D => (r == rows && c == columns, 0),
+    };
+    let lead = if blocks > 1 { format!("{blocks} x ") } else { String::new() };
+    let wanted = match operand {
+        Operand::A => format!("{rows} x K with K a multiple of {columns}"),
+        Operand::B => format!("K x {columns} with K a multiple of {rows}"),
+        Operand::C | Operand::D => format!("{rows} x {columns}"),
+    };
+    ensure!(ok && fits, "{}: shape {found:?} is no {operand:?} of {mfma}, which takes {lead}{wanted}", tensor.label());
+    let (dtype, layout) = (loaded.dtype(), loaded.layout());
+    if layout.is_contiguous() {
+        return Ok(Data { dtype, bytes: loaded.bytes().to_vec(), k });
     }
+    let size = dtype.bytes_for(layout.elements()).context("the size of the tensor")?;
+    let mut bytes = vec![0; size];
+    for i in 0..layout.elements() {
+        dtype.store_bits(&mut bytes, i, dtype.load_bits(loaded.bytes(), layout.index(i)));
+    }
+    Ok(Data { dtype, bytes, k })
 }
 
 /// An operand in row-major order.

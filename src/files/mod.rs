@@ -53,7 +53,7 @@ use std::sync::Arc;
 pub struct ReadOptions<'a> {
     /// The format of raw data; elsewhere the format to read elements of the same width as.
     pub dtype: Option<DType>,
-    /// The extents of raw data.
+    /// The extents of raw data; other files have their own.
     pub shape: Option<&'a [usize]>,
     /// The one tensor that is wanted; all when absent.
     pub tensor: Option<&'a str>,
@@ -74,6 +74,8 @@ impl Default for ReadOptions<'_> {
 pub struct TensorFile {
     path: PathBuf,
     kind: Kind,
+    /// Whether one of the files is raw data.
+    raw: bool,
     tensors: Vec<Tensor>,
 }
 
@@ -190,9 +192,10 @@ impl TensorFile {
         if rest.is_empty() {
             return TensorFile::open(first, options);
         }
-        let files = paths.iter().map(|path| TensorFile::list(path, options)).collect::<Result<_>>()?;
+        let files = paths.iter().map(|path| TensorFile::list(path, options)).collect::<Result<Vec<_>>>()?;
+        let raw = files.iter().any(TensorFile::has_raw);
         let tensors = folder::join(files).map_err(|reason| failed(label(paths), reason))?;
-        let file = TensorFile { path: first.clone(), kind: Kind::Several, tensors };
+        let file = TensorFile { path: first.clone(), kind: Kind::Several, raw, tensors };
         file.chosen(options).map_err(|reason| failed(label(paths), reason))
     }
 
@@ -205,15 +208,12 @@ impl TensorFile {
         } else {
             read(path, options)
         };
-        found.and_then(|found| TensorFile::new(path, found, options)).map_err(|reason| failed(path.display(), reason))
+        found.map(|found| TensorFile::new(path, found)).map_err(|reason| failed(path.display(), reason))
     }
 
     /// A file with these tensors.
-    fn new(path: &Path, (kind, tensors): (Kind, Vec<Tensor>), options: &ReadOptions<'_>) -> Result<TensorFile, String> {
-        if kind != Kind::Raw && options.shape.is_some() {
-            return Err("has its own shape; --shape is for raw files".to_owned());
-        }
-        Ok(TensorFile { path: path.to_owned(), kind, tensors })
+    fn new(path: &Path, (kind, tensors): (Kind, Vec<Tensor>)) -> TensorFile {
+        TensorFile { path: path.to_owned(), kind, raw: kind == Kind::Raw, tensors }
     }
 
     /// Reads bytes in memory as [`open`](TensorFile::open) reads a file of that name. The file need not exist.
@@ -222,7 +222,7 @@ impl TensorFile {
     /// As for `open`.
     pub fn from_bytes(name: &Path, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<TensorFile> {
         let found = read_source(name, Source::of(bytes), options);
-        let file = found.and_then(|found| TensorFile::new(name, found, options)?.chosen(options));
+        let file = found.and_then(|found| TensorFile::new(name, found).chosen(options));
         file.map_err(|reason| failed(name.display(), reason))
     }
 
@@ -259,6 +259,11 @@ impl TensorFile {
     /// Whether the file holds one tensor without a name.
     pub fn nameless(&self) -> bool {
         matches!(self.kind, Kind::Npy | Kind::Raw)
+    }
+
+    /// Whether it is raw data, or one of several files is: what the options' shape is for.
+    pub fn has_raw(&self) -> bool {
+        self.raw
     }
 
     /// The tensors, in the order of the file.

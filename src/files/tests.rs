@@ -333,9 +333,9 @@ fn bad_files_say_what_is_wrong() {
     let request = ReadOptions { dtype: Some(DType::F16), ..ReadOptions::default() };
     let e = TensorFile::open(&path, &request).unwrap_err().to_string();
     assert!(e.contains("no elements of the width of f16; it holds f32"), "{e}");
-    let request = ReadOptions { shape: Some(&[3]), ..ReadOptions::default() };
-    let e = TensorFile::open(&path, &request).unwrap_err().to_string();
-    assert!(e.contains("--shape is for raw files"), "{e}");
+    let request = ReadOptions { shape: Some(&[4]), ..ReadOptions::default() };
+    let file = TensorFile::open(&path, &request).unwrap();
+    assert_eq!((file.has_raw(), file.tensors()[0].shape()), (false, &[3][..]), "its own shape");
 }
 
 #[test]

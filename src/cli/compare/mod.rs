@@ -16,7 +16,7 @@ pub(super) use output::painted;
 pub(super) use rules::count_rules;
 
 use super::Outcome;
-use super::input::{InputArgs, never_over, whole};
+use super::input::{InputArgs, named, never_over, whole};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile, label};
@@ -93,7 +93,8 @@ Examples:
   hipverify compare result.npy reference.npy
   hipverify compare result.safetensors reference.safetensors --include '*.weight' --rule '*.norm.*:rtol=1e-2' --junit junit.xml
   hipverify compare rank0.safetensors rank1.safetensors --reference model-*.safetensors
-  hipverify compare result.bin reference.npy --dtype f16,- --shape 128,256 --accumulations 4096";
+  hipverify compare result.bin reference.npy --dtype f16,- --shape 128,256 --accumulations 4096
+  hipverify compare result.bin reference.bin --dtype f16,f32 --shape 128,256";
 
 /// What a run compares with, the same for all tensors.
 struct Setting {
@@ -258,6 +259,12 @@ impl Args {
         let reference = self.input.open_all(self.side(Side::Reference), 1, 2, reference_name)?;
         let baseline = Beside::open("--baseline", self.tolerance.baseline.as_deref(), &self.input)?;
         let earlier = Beside::open("--earlier", self.earlier.as_deref(), &self.input)?;
+        let beside = baseline.iter().chain(&earlier).map(Beside::file);
+        self.input.check_used(&[&result, &reference].into_iter().chain(beside).collect::<Vec<_>>())?;
+        if let (Some(of_result), Some(of_reference)) = (&self.input.tensor, &self.reference_tensor) {
+            named("--tensor", of_result, &[&result])?;
+            named("--reference-tensor", of_reference, &[&reference])?;
+        }
         let setting = Setting { device, rules, baseline, earlier };
         let Some((a, b)) = self.one_pair(&result, &reference)? else {
             self.extra.none()?;
@@ -274,9 +281,6 @@ impl Args {
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
     fn one_pair<'a>(&self, result: &'a TensorFile, reference: &'a TensorFile) -> Result<Option<(&'a Tensor, &'a Tensor)>> {
-        if let (Some(name), true) = (&self.input.tensor, result.nameless() && reference.nameless()) {
-            bail!("--tensor {name}: neither file names its tensor");
-        }
         let nameless = result.nameless() || reference.nameless();
         match (result.tensors(), reference.tensors()) {
             ([a], [b]) if self.input.tensor.is_some() || nameless || a.name() == b.name() => Ok(Some((a, b))),
