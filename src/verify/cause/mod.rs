@@ -180,6 +180,8 @@ pub struct Diagnosis {
     pub region: Option<Region>,
     /// Mismatches that were looked at: of large tensors some.
     pub mismatches: usize,
+    /// Whether there are others, which a rounding on each side explains: those were not looked at.
+    pub beyond_rounding: bool,
     /// How many of them the cause explains; 0 where it is unknown, or a statement about all errors together.
     pub explained: usize,
     /// Format of the result.
@@ -252,7 +254,15 @@ impl Diagnosis {
         }
         let hit = HYPOTHESES.iter().find_map(|hypothesis| hypothesis(s)).unwrap_or(Hit::of_all(Cause::Unknown));
         let (cause, explained) = (hit.cause, hit.explained);
-        Some(Diagnosis { cause, region: Region::of(s), mismatches: s.wrong.len(), explained, dtype: s.dtypes[0], shape: s.shape.clone() })
+        Some(Diagnosis {
+            cause,
+            region: Region::of(s),
+            mismatches: s.wrong.len(),
+            beyond_rounding: s.beyond_rounding,
+            explained,
+            dtype: s.dtypes[0],
+            shape: s.shape.clone(),
+        })
     }
 
     /// Whether the errors of all elements are meant, each of which may be small.

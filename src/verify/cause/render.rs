@@ -47,13 +47,15 @@ impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.what(f)?;
         let all = grouped(self.mismatches as u64);
+        let beyond = if self.beyond_rounding { " beyond rounding" } else { "" };
         if self.explained > 0 {
-            write!(f, ": {} of {all} mismatches", grouped(self.explained as u64))?;
+            write!(f, ": {} of {all} mismatches{beyond}", grouped(self.explained as u64))?;
         }
         match (&self.region, self.cause, self.mismatches) {
             (None, ..) => Ok(()),
-            (Some(region), Cause::Unknown, 1) => write!(f, ": the only mismatch lies in {region}"),
-            (Some(region), Cause::Unknown, _) => write!(f, ": all {all} mismatches lie in {region}"),
+            (Some(region), Cause::Unknown, 1) => write!(f, ": the only mismatch{beyond} lies in {region}"),
+            (Some(region), Cause::Unknown, _) => write!(f, ": all {all} mismatches{beyond} lie in {region}"),
+            (Some(region), ..) if self.explained == 0 => write!(f, ", all mismatches{beyond} in {region}"),
             (Some(region), ..) => write!(f, ", all in {region}"),
         }
     }

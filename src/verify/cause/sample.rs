@@ -34,6 +34,8 @@ pub(super) struct Sample {
     pub earlier: Option<Vec<u64>>,
     /// Positions of the elements to be explained.
     pub wrong: Vec<usize>,
+    /// Whether there are other mismatches, which rounding explains.
+    pub beyond_rounding: bool,
     rule: Rule<f64>,
 }
 
@@ -54,6 +56,7 @@ impl Sample {
             bits: Vec::new(),
             earlier: earlier.map(|_| Vec::new()),
             wrong: Vec::new(),
+            beyond_rounding: false,
             rule: Rule::new(request, result.dtype()),
         };
         let mut reference_bits = Vec::new();
@@ -69,23 +72,25 @@ impl Sample {
         }
         sample.result = sample.bits.iter().map(|&bits| result.dtype().decode(bits)).collect();
         sample.reference = reference_bits.iter().map(|&bits| reference.dtype().decode(bits)).collect();
-        sample.wrong = sample.wrong(&reference_bits, request);
+        (sample.wrong, sample.beyond_rounding) = sample.wrong(&reference_bits, request);
         Ok(sample)
     }
 
     /// Mismatches; of these the ones that a rounding on each side does not explain, where there are such: with a tolerance of 0 every rounded
-    /// element is a mismatch.
-    fn wrong(&self, reference_bits: &[u64], request: &Request) -> Vec<usize> {
+    /// element is a mismatch. And whether such were left out.
+    fn wrong(&self, reference_bits: &[u64], request: &Request) -> (Vec<usize>, bool) {
         let mismatch = mismatches(self.dtypes, request);
         let mismatches: Vec<usize> = (0..self.len()).filter(|&i| mismatch([self.bits[i], reference_bits[i]])).collect();
         let unit = |dtype: DType| dtype.float_format().map_or(0.0, |f| f.unit_roundoff());
         let least = self.dtypes[0].float_format().map_or(0.0, |f| f.min_positive());
         let rounded = |i: usize| {
             let (a, r) = (self.result[i], self.reference[i]);
-            (a - r).abs() <= (unit(self.dtypes[0]) + unit(self.dtypes[1])) * r.abs() + least
+            // Whatever the result is, an infinite reference allows it.
+            r.is_finite() && (a - r).abs() <= (unit(self.dtypes[0]) + unit(self.dtypes[1])) * r.abs() + least
         };
         let beyond: Vec<usize> = mismatches.iter().copied().filter(|&i| !rounded(i)).collect();
-        if beyond.is_empty() { mismatches } else { beyond }
+        let fewer = !beyond.is_empty() && beyond.len() < mismatches.len();
+        (if fewer { beyond } else { mismatches }, fewer)
     }
 
     pub(super) fn len(&self) -> usize {

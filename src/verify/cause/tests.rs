@@ -47,6 +47,33 @@ fn kind(found: &Option<Diagnosis>) -> &'static str {
     found.as_ref().map_or("pass", Diagnosis::kind)
 }
 
+/// Of mismatches that rounding explains, and others, the others are looked at: the sentence says so. No rounding explains an infinity.
+#[test]
+fn mismatches_that_rounding_explains_are_told_apart() {
+    let infinity = f64::INFINITY;
+    let ulp = f64::from(f32::EPSILON);
+    let reference = [1.0; 8];
+    for (result, reference, words, reason) in [
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, infinity, infinity], reference, ": 2 of 2 mismatches, all in", "all of them"),
+        (
+            [1.0, 1.0 + ulp, 1.0, 1.0, 1.0, 1.0, infinity, infinity],
+            reference,
+            ": 2 of 2 mismatches beyond rounding, all in",
+            "one is rounding",
+        ),
+        ([1.0, 1.0 + ulp, 1.0, 1.0, 1.0, 1.0, 3.0, 1.0], reference, ": the only mismatch beyond rounding lies in element 6", "one is not"),
+        (
+            [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 7.0, infinity],
+            [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, infinity, 1.0],
+            ": all 2 mismatches lie in elements 6 to 7",
+            "a number where the reference is infinite",
+        ),
+    ] {
+        let found = cause_of_bytes(&bytes(&result, DType::F32), DType::F32, &reference, &[8], &Tolerance::exact()).unwrap().to_string();
+        assert!(found.contains(words), "{reason}: {found}");
+    }
+}
+
 /// Changes a right result: the values, and the columns of the tensor.
 type Mutation = fn(&mut Vec<f64>, usize);
 
