@@ -54,7 +54,7 @@ pub use plan::{Pending, Recorded, VerifyPlan};
 pub use power::{Mutation, Power};
 pub use profile::{Computation, Limits, Profile};
 pub use progress::Progress;
-pub use render::{grouped, short};
+pub use render::{apart, grouped, short};
 pub use report::{Classes, Location, Metrics, Report, Value, Verdict, Warning, Worst};
 pub use rule::NonFinite;
 pub use similarity::Similarity;

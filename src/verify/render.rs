@@ -41,6 +41,12 @@ pub fn short(x: f64, digits: usize) -> String {
     }
 }
 
+/// Two numbers with as few digits as tell them apart, from `digits` on. 17 tell any two numbers of f64 apart.
+pub fn apart(pair: [f64; 2], digits: usize) -> [String; 2] {
+    let with = |digits| pair.map(|x| short(x, digits));
+    (digits..17).map(with).find(|[a, b]| a != b).unwrap_or_else(|| with(17))
+}
+
 /// A share in percent with two digits, or as many more as tell it from all.
 fn percent(part: u64, whole: u64) -> String {
     let share = 100.0 * part as f64 / whole as f64;
@@ -166,7 +172,8 @@ impl Report {
                 let with = if self.judge == Judge::Both { "elements and " } else { "" };
                 write!(f, "by {with}metrics {}", self.vector())?;
                 for (name, value, limit) in self.norms_beyond() {
-                    write!(f, ", relative {name} {} above {}", short(value, 3), short(limit, 3))?;
+                    let [value, limit] = apart([value, limit], 3);
+                    write!(f, ", relative {name} {value} above {limit}")?;
                 }
                 if self.nonfinite_pairs > 0 && !self.passed() {
                     write!(f, ", {} not finite", share(self.nonfinite_pairs))?;

@@ -29,7 +29,7 @@ fn golden_results_are_recorded_and_checked() {
     // The lowest bit of the last element.
     write(&[1.0, 2.0, f32::from_bits(3f32.to_bits() + 1)], &["b"]);
     for (line, code, words) in [
-        ("check g.toml out", 1, "FAIL w f32[3] other bits: max 3 → 3,"),
+        ("check g.toml out", 1, "FAIL w f32[3] other bits: max 3 → 3.0000002,"),
         ("check g.toml out", 1, "FAIL 1 of 2 tensors agree with any of g.toml 1 bit for bit"),
         ("check g.toml out --include b", 0, "PASS 1 tensor agrees"),
         ("check g.toml out --tensor b", 0, "PASS 1 tensor agrees"),
@@ -63,6 +63,19 @@ fn golden_results_are_recorded_and_checked() {
     folder.put("bad.toml", b"golden = 1\n[any]\nx = 1\n");
     check("check bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
     check("record bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
+    let line =
+        |dtype: &str, hash: &str| format!("golden = 1\n[any.tensors]\nw = {{ dtype = \"{dtype}\", shape = [3], hash = \"{hash}\" }}\n");
+    for (dtype, hash, words) in [
+        ("f32", "XY", "error: odd.toml: [any.tensors] w: hash = \"XY\": 16 hexadecimal digits in lower case are wanted"),
+        ("f99", "0123456789abcdef", "error: odd.toml: [any.tensors] w: unknown dtype `f99`"),
+    ] {
+        folder.put("odd.toml", line(dtype, hash).as_bytes());
+        check("check odd.toml out", 2, words);
+    }
+    #[cfg(target_os = "linux")]
+    for (file, words) in [("record /dev/full", "/dev/full: No space left"), ("check /dev/zero", "/dev/zero: more than 134217728 bytes")] {
+        check(&format!("{file} out"), 2, words);
+    }
     folder.put("short.npy", &npy_f32(&[1.0])[..60]);
     check("record g.toml short.npy", 2, "short.npy");
     assert!(std::fs::read_to_string(folder.path("bad.toml")).unwrap().contains("x = 1"), "what could not be read is not replaced");

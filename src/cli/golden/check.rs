@@ -11,7 +11,7 @@
 
 use super::file::{Entry, Recorded};
 use crate::dtype::DType;
-use crate::verify::{Limits, Scale};
+use crate::verify::{Limits, Scale, apart, short};
 use anyhow::Result;
 use std::collections::BTreeMap;
 
@@ -97,7 +97,10 @@ fn of(golden: &Entry, entry: &Entry, limits: Option<&Limits>) -> Result<State> {
             }
             (Some(_), Some(_)) | (None, None) => {}
             // There are no finite elements, or their sums are beyond f64, on one side.
-            _ => beyond.push(format!("{name} {} where {} was recorded", text(a), text(r))),
+            _ => {
+                let [r, a] = texts([r, a]);
+                beyond.push(format!("{name} {a} where {r} was recorded"));
+            }
         }
     }
     Ok(if beyond.is_empty() { State::Within } else { State::Differs(beyond.join("; ")) })
@@ -124,16 +127,20 @@ fn bounds(golden: &Entry, limits: &Limits) -> Result<[f64; 5]> {
     Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(|r| rtol * (r + least) + atol + slack))
 }
 
-fn text(x: Option<f64>) -> String {
-    x.map_or("none".to_owned(), |x| crate::verify::short(x, 6))
+/// A statistic as it was recorded and as it is, where they differ.
+fn texts(pair: [Option<f64>; 2]) -> [String; 2] {
+    match pair {
+        [Some(r), Some(a)] => apart([r, a], 6),
+        pair => pair.map(|x| x.map_or("none".to_owned(), |x| short(x, 6))),
+    }
 }
 
 /// The statistics that changed, as a first hint at what happened.
 fn changes(golden: &Entry, entry: &Entry) -> String {
     let counts = |e: &Entry| [("nan", Some(e.nan as f64)), ("inf", Some(e.inf as f64))];
     let pairs = golden.statistics().into_iter().chain(counts(golden)).zip(entry.statistics().into_iter().chain(counts(entry)));
-    let changed: Vec<String> =
-        pairs.filter(|((_, r), (_, a))| r != a).map(|((name, r), (_, a))| format!("{name} {} → {}", text(r), text(a))).collect();
+    let changed = pairs.filter(|((_, r), (_, a))| r != a).map(|((name, r), (_, a))| format!("{name} {}", texts([r, a]).join(" → ")));
+    let changed: Vec<String> = changed.collect();
     if changed.is_empty() { ", the same statistics".to_owned() } else { format!(": {}", changed.join(", ")) }
 }
 
@@ -159,6 +166,7 @@ mod tests {
         for (values, bitwise, tolerant, reason) in [
             (&[1.0, -2.0, 4.0][..], "same", "same", "the same bits"),
             (&[1.0, -2.0, 4.000_001], "other bits: ", "within", "an ulp"),
+            (&[1.0, -2.0, 4.000_001], "max 4 → 4.000001, mean 1 → 1.0000003", "within", "digits that tell both apart"),
             (&[1.0, 4.0, -2.0], "other bits, the same statistics", "within", "statistics have no order"),
             (&[1.0, -2.0, 4.1], "max 4 → 4.1", "max 4.09", "beyond"),
             (&[1.0, -2.1, 4.0], "min -2 → -2.1", "min -2.09", "beyond"),

@@ -18,14 +18,19 @@ use super::super::stats::{Stats, dense};
 use crate::device::TensorRef;
 use crate::device::hash::hash_of;
 use crate::dtype::DType;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// The version of the file's form.
 const VERSION: u32 = 1;
+
+/// The most bytes of a file: some hundred thousand tensors. Devices and pipes may have no end.
+const MOST: u64 = 1 << 27;
 
 /// Its key, which no architecture can be called.
 pub(super) const VERSION_KEY: &str = "golden";
@@ -132,13 +137,18 @@ fn quoted(text: &str) -> String {
 impl Golden {
     /// Reads a file.
     pub(super) fn read(path: &Path) -> Result<Golden> {
-        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        Golden::parse(&text).map_err(|reason| anyhow::anyhow!("{}: {reason}", path.display()))
+        let read = || -> Result<Golden> {
+            let mut text = String::new();
+            File::open(path)?.take(MOST + 1).read_to_string(&mut text)?;
+            ensure!(text.len() as u64 <= MOST, "more than {MOST} bytes, the limit of a file of golden results");
+            Golden::parse(&text)
+        };
+        read().with_context(|| path.display().to_string())
     }
 
-    /// Reads a file, or gives nothing where there is none.
+    /// Reads a file, or gives nothing where there is none: no file, or a device or a pipe to write to.
     pub(super) fn read_or_empty(path: &Path) -> Result<Golden> {
-        if path.try_exists()? { Golden::read(path) } else { Ok(Golden::default()) }
+        if path.try_exists()? && path.is_file() { Golden::read(path) } else { Ok(Golden::default()) }
     }
 
     pub(super) fn parse(text: &str) -> Result<Golden> {
