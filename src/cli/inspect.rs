@@ -22,7 +22,7 @@ const LABEL: usize = 17;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: hipverify inspect model.safetensors --include '*.weight'")]
 pub(super) struct Args {
-    /// A .npy, .npz or .safetensors file, an index of shards, a folder of these, or raw data; `-` is standard input
+    /// A .npy, .npz, .safetensors or .pt file, an index of shards, a folder of these, or raw data; `-` is standard input
     file: PathBuf,
     #[command(flatten)]
     input: InputArgs,

@@ -322,7 +322,7 @@ fn kind(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> Kind {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     if bytes.starts_with(npy::MAGIC) || extension == "npy" {
         Kind::Npy
-    } else if npz::MAGICS.iter().any(|m| bytes.starts_with(m)) || extension == "npz" {
+    } else if npz::MAGICS.iter().any(|m| bytes.starts_with(m)) || matches!(extension.as_str(), "npz" | "pt" | "pth") {
         Kind::Npz
     } else if extension == "safetensors" || options.shape.is_none() && safetensors::looks_like(bytes) {
         Kind::Safetensors
@@ -403,6 +403,10 @@ impl File<'_> {
 
     /// A zip archive: of arrays, or PyTorch's.
     fn archive(&self) -> Result<(Kind, Vec<Tensor>), String> {
+        let of_torch = self.path.extension().is_some_and(|e| e.eq_ignore_ascii_case("pt") || e.eq_ignore_ascii_case("pth"));
+        if of_torch && !npz::MAGICS.iter().any(|m| self.source.as_ref().starts_with(m)) {
+            return Err(NO_TORCH.to_owned());
+        }
         let mut archive = npz::Archive::open(self.source.clone())?;
         #[cfg(feature = "torch")]
         {
@@ -460,7 +464,10 @@ impl File<'_> {
     }
 }
 
-const NEEDS_BOTH: &str = "not an .npy, .npz or .safetensors file; raw data need --dtype and --shape";
+const NEEDS_BOTH: &str = "not an .npy, .npz, .safetensors or .pt file; raw data need --dtype and --shape";
+
+/// What a .pt file is that is no archive.
+const NO_TORCH: &str = "not a zip archive, which PyTorch writes since 1.6: truncated, or older (`torch.save` writes it anew)";
 
 /// Bytes of a raw file.
 fn raw_size(options: &ReadOptions<'_>) -> Result<usize, String> {

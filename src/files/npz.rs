@@ -93,8 +93,20 @@ impl Archive {
                 Err(format!("it claims {} bytes, more than {} compressed bytes can hold", entry.size(), entry.compressed_size()))
             }
             CompressionMethod::Deflated => Ok(None),
-            other => Err(format!("compression {other:?} is not supported; supported: stored, deflated")),
+            other => Err(format!("compression {} is not supported; supported: stored, deflated", method(other))),
         }
+    }
+}
+
+/// What a method of compression is called, of those that writers of archives use.
+fn method(found: CompressionMethod) -> String {
+    match found {
+        CompressionMethod::DEFLATE64 => "Deflate64".to_owned(),
+        CompressionMethod::BZIP2 => "bzip2".to_owned(),
+        CompressionMethod::LZMA => "LZMA".to_owned(),
+        CompressionMethod::ZSTD => "Zstandard".to_owned(),
+        CompressionMethod::XZ => "XZ".to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -15,6 +15,9 @@ use std::ops::Range;
 /// The format's own limit of the header.
 const MAX_HEADER: u64 = 100_000_000;
 
+/// The key of a header that is no tensor.
+pub(super) const METADATA: &str = "__metadata__";
+
 /// One tensor of a header, checked.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -94,7 +97,7 @@ pub(super) fn parse(file: &[u8]) -> Result<Vec<Entry>, String> {
     let Pairs(pairs) = serde_json::from_slice(text).map_err(|e| format!("safetensors header: {e}"))?;
     let mut entries = Vec::new();
     for (name, value) in pairs {
-        if name != "__metadata__" {
+        if name != METADATA {
             entries.push(entry(&name, &value, start, file.len()).map_err(|e| format!("tensor `{name}`: {e}"))?);
         }
     }

@@ -145,6 +145,22 @@ fn damaged_archives_are_errors() {
     assert_eq!(unchecked.tensors()[0].load().unwrap().bytes()[..2], [6, 7]);
 }
 
+/// A member that is packed by another method is an error that names the method.
+#[test]
+fn methods_of_compression_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", &[7; 4]);
+    for (number, name) in [(9, "Deflate64"), (12, "bzip2"), (14, "LZMA"), (93, "Zstandard"), (95, "XZ")] {
+        let mut archive = zip(&[("a.npy", &a)], zip::CompressionMethod::Stored);
+        for (header, method) in [(b"PK\x03\x04", 8), (b"PK\x01\x02", 10)] {
+            let at = archive.windows(4).position(|w| w == header).unwrap();
+            archive[at + method] = number;
+        }
+        let e = load(&put(folder.path(), "other.npz", &archive)).unwrap_err().to_string();
+        assert!(e.contains(&format!("compression {name} is not supported; supported: stored, deflated")), "{e}");
+    }
+}
+
 /// What takes more memory than it may is refused before the memory is taken.
 #[test]
 fn copies_have_a_limit() {
@@ -313,6 +329,9 @@ fn bad_files_say_what_is_wrong() {
         ("zip.npz", b"nothing".to_vec(), "not a readable zip archive"),
         ("x.safetensors", vec![], "not a .safetensors file: 0 bytes"),
         ("x.bin", vec![0; 8], "raw data need --dtype and --shape"),
+        ("legacy.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.".to_vec(), "not a zip archive, which PyTorch writes since 1.6"),
+        ("empty.PTH", vec![], "not a zip archive, which PyTorch writes since 1.6"),
+        ("cut.pt", b"PK\x03\x04".to_vec(), "not a readable zip archive (truncated?)"),
     ] {
         let path = put(folder.path(), name, &bytes);
         let e = open(&path).unwrap_err().to_string();
@@ -348,6 +367,9 @@ fn writing_refuses_what_cannot_be_named() {
         let e = write(&folder.path().join("no/such/x"), format, &output).unwrap_err().to_string();
         assert!(e.contains("No such file") && !e.contains(".hipverify"), "the temporary name is nobody's concern: {e}");
     }
+    let metadata = Output { name: "__metadata__", ..output };
+    let e = write(&folder.path().join("x.safetensors"), Format::Safetensors, &metadata).unwrap_err().to_string();
+    assert!(e.contains("a tensor cannot be called `__metadata__`"), "{e}");
     let odd = Output { name: "x", dtype: DType::F4E2M1, shape: &[3], bytes: &[0; 2] };
     let e = write(&folder.path().join("x.safetensors"), Format::Safetensors, &odd).unwrap_err().to_string();
     assert!(e.contains("3 elements of f4e2m1 do not fill whole bytes"), "{e}");

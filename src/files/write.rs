@@ -98,6 +98,9 @@ fn header(format: Format, name: &str, dtype: DType, shape: &[usize], bytes: usiz
             format!("the npy format has no name for {dtype}; it has: {names}; write .safetensors (or .raw) instead")
         }),
         Format::Safetensors => {
+            if name == safetensors::METADATA {
+                return Err(format!("a tensor cannot be called `{name}`: .safetensors has its metadata by that name"));
+            }
             if dtype.bits() == 4 && elements % 2 != 0 || is_fp6(dtype) && elements % 4 != 0 {
                 return Err(format!("{elements} elements of {dtype} do not fill whole bytes, as .safetensors wants; write .raw instead"));
             }

@@ -35,7 +35,7 @@ use tolerance::{Rules, ToleranceArgs};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER, override_usage = USAGE)]
 pub(super) struct Args {
-    /// What is to be judged, and what it should be, in any number format: .npy, .npz, .safetensors, an index of its shards, a folder of these, raw
+    /// What is to be judged, and what it should be, in any number format: .npy, .npz, .safetensors, .pt, an index of shards, a folder of these, raw
     /// data; `-` is standard input. With --reference all are to be judged, as one
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
