@@ -216,7 +216,7 @@ fn every_bad_input_is_told_clearly() {
         ("compare good.npy good.npy --baseline good.npy", "--baseline is for profile flash-attention"),
         (
             "compare good.npy good.npy --profile flash-attention --baseline empty.npy",
-            "the baseline: the result: shape [0] does not match [3]",
+            "the baseline, empty.npy: the result: shape [0] does not match [3]",
         ),
         ("compare good.npy good.npy --allowed-share 2", "a share is between 0 and 1"),
         ("compare good.npy good.npy --max-memory 1X", "unit `X`; known: K M G T"),
@@ -241,6 +241,9 @@ fn every_bad_input_is_told_clearly() {
         ("compare good.npy good.npy --profile pytorch", "known: ck ck-2026 torch numpy"),
         ("compare good.npy good.npy --profile flash-attention", "needs the largest error of a baseline"),
         ("tolerance --profile paddle --operation sums", "known: copy arithmetic"),
+        ("tolerance --profile flash-attention --baseline-error -1", "a number from 0 is wanted"),
+        ("compare good.npy good.npy --rule *:profile=flash-attention,baseline_error=-1", "baseline_error: a number from 0 is wanted"),
+        ("compare good.npy good.npy --earlier two.npy", "error: two.npy: the earlier output: shape [2] does not match [3]"),
         ("tolerance --profile paddle --range 1", "--range has 1 numbers"),
         ("tolerance --profile paddle --range 1,0", "the first number is the smaller one"),
         ("tolerance --profile paddle --gradient", "judges gradients by the kind of operation"),
@@ -278,7 +281,7 @@ fn every_bad_input_is_told_clearly() {
         assert!(run.err.contains(words), "{line}: {}", run.err);
     }
     folder.refused("compare two.npy good.npy", "shape [2]");
-    folder.refused("compare empty.npy empty.npy", "nothing");
+    folder.refused("compare empty.npy empty.npy", "empty.npy against empty.npy: no elements; a comparison of nothing is not a pass");
     assert!(!Path::new(&folder.path("x.npy")).exists(), "nothing is left of a failed fill");
 }
 
@@ -993,16 +996,19 @@ fn results_are_checked_from_their_operands() {
     let (code, v) = folder.json("check gemm a.npy a.npy d.npy --json");
     assert_eq!((code, &v["verdict"]), (2, &"error".into()));
     for (line, words) in [
-        ("gemm a.npy a.npy d.npy", "d.npy: operand B: shape [32, 256] does not match [256, 32]"),
+        ("gemm a.npy a.npy d.npy", "a.npy, a.npy, d.npy: operand B: shape [32, 256] does not match [256, 32]"),
         ("gemm a.npy b.npy d.npy --confidence 1", "confidence cannot be 1: "),
-        ("gemm a.npy b.npy d.npy --earlier c.npy", "d.npy: the earlier output: expected dtype f32, found f16"),
-        ("gemm a.npy b.npy d.npy --earlier bias.npy", "d.npy: the earlier output: shape [32] does not match [32, 32]"),
+        ("gemm a.npy b.npy d.npy --earlier c.npy", "d.npy, c.npy: the earlier output: expected dtype f32, found f16"),
+        ("gemm a.npy b.npy d.npy --earlier bias.npy", "d.npy, bias.npy: the earlier output: shape [32] does not match [32, 32]"),
         ("gemm a.npy b.npy d.npy --split-k 0", "--split-k"),
         ("gemm a.npy b.npy d.npy --relu --freivalds", "with an epilogue is not supported by Freivalds' check"),
-        ("gemm a.npy b.npy d.npy --alpha nan", "alpha cannot be NaN: it has to be finite"),
+        ("gemm a.npy b.npy d.npy --alpha nan", "error: alpha cannot be NaN: it has to be finite"),
         ("gemm a.npy b.npy d.npy --c c.npy --beta inf --freivalds", "beta cannot be inf: it has to be finite"),
         ("gemm a.npy b.npy d.npy --split-k 257", "split-k cannot be 257: at most 256, the products of a sum"),
-        ("conv x.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds", "x.npy: Output in layout gnwk: shape [8] does not match"),
+        (
+            "conv x.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --freivalds",
+            "x.npy, w.npy, x.npy: Output in layout gnwk: shape [8] does not match",
+        ),
         ("conv x.npy w.npy y.npy --param 1,1,1", "--param"),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw", "it takes 3"),
     ] {

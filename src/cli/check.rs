@@ -6,12 +6,13 @@ use super::{Outcome, screen};
 use crate::check::{Check, CheckReport, FreivaldsReport};
 use crate::device::{Device, DeviceBytes, TensorRef};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::files::TensorFile;
 use crate::matrix_core::Arch;
 use crate::reference::{ConvParam, Direction, Epilogue};
 use crate::verify::Verdict;
 use crate::verify::bound::Confidence;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -206,7 +207,11 @@ impl Args {
             None => check.run().map(|report| Found::Whole(Box::new(report))),
         };
         progress.finish_and_clear();
-        found.with_context(|| format!("{}", paths[2].display()))
+        found.map_err(|e| match e {
+            // A number of a flag, which is no file's fault.
+            Error::InvalidArgument { .. } => e.into(),
+            e => anyhow::Error::new(e).context(paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
+        })
     }
 }
 

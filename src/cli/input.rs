@@ -47,6 +47,11 @@ pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("a whole number from 0 is wanted, below 2^{}", 8 * size_of::<T>()))
 }
 
+/// An error that something has: finite, and not negative.
+pub(super) fn magnitude(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0).ok_or_else(|| "a number from 0 is wanted".to_owned())
+}
+
 /// A pattern of names; `*` matches any characters.
 pub(super) fn glob(text: &str) -> Result<Pattern, String> {
     Pattern::new(text).map_err(|e| format!("`{text}`: {e}"))

@@ -1,7 +1,7 @@
 //! `hipverify tolerance`: the numbers of a profile, where they come from, and the rules that there are.
 
 use super::Outcome;
-use super::input::whole;
+use super::input::{magnitude, whole};
 use super::screen::{self, number};
 use crate::dtype::DType;
 use crate::verify::profile::Operation;
@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long)]
     gradient: bool,
     /// The largest error of a baseline in the result's format (flash-attention)
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = magnitude)]
     baseline_error: Option<f64>,
 }
 

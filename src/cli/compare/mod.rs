@@ -108,21 +108,26 @@ impl Setting {
     /// Compares, with the earlier output of a tensor where there is one.
     fn verify(&self, name: &str, [result, reference]: [&TensorRef<'_>; 2], tolerance: &Tolerance, options: &Options) -> Result<Report> {
         let Some(earlier) = &self.earlier else { return Ok(gpu_verify_with(result, reference, tolerance, options)?) };
-        let tensor = earlier.tensor(name)?.load()?;
+        let file = earlier.tensor(name)?;
+        let tensor = file.load()?;
         let mut copy = None;
         let tensor = place(&self.device, &tensor, &mut copy)?;
-        Ok(gpu_verify_with_earlier(result, reference, &tensor, tolerance, options)?)
+        let report = gpu_verify_with_earlier(result, reference, &tensor, tolerance, options);
+        // Result and reference have one shape already: what does not fit is the earlier output.
+        report.map_err(|e| if is_unfit(&e) { anyhow::Error::new(e).context(file.label()) } else { e.into() })
     }
 
     /// The largest error of the baseline of a tensor, where there is one.
     fn baseline_error(&self, name: &str, reference: &TensorRef<'_>) -> Result<Option<f64>> {
         let Some(baseline) = &self.baseline else { return Ok(None) };
-        let tensor = baseline.tensor(name)?.load()?;
+        let file = baseline.tensor(name)?;
+        let (tensor, label) = (file.load()?, file.label());
         let mut copy = None;
         let tensor = place(&self.device, &tensor, &mut copy)?;
         let options = Options::counts().explain(Explain::Never);
-        let report = gpu_verify_with(&tensor, reference, &Tolerance::exact(), &options).context("the baseline")?;
-        ensure!(report.nonfinite_pairs == 0, "the baseline: {} pairs are not finite", report.nonfinite_pairs);
+        let baseline = || format!("the baseline, {label}");
+        let report = gpu_verify_with(&tensor, reference, &Tolerance::exact(), &options).with_context(baseline)?;
+        ensure!(report.nonfinite_pairs == 0, "{}: {} pairs are not finite", baseline(), report.nonfinite_pairs);
         Ok(Some(report.worst_absolute.map_or(0.0, |worst| worst.value)))
     }
 }
@@ -270,6 +275,7 @@ impl Args {
             self.extra.none()?;
             return Ok((self.compare_all(&result, &reference, &setting)?, String::new()));
         };
+        ensure!(!both_empty(a, b), "{}: no elements; a comparison of nothing is not a pass", self.title());
         let started = Instant::now();
         let watch = Watch::new(bytes(a) + bytes(b));
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
@@ -363,6 +369,11 @@ impl Args {
 /// Whether both have the same shape, without an element.
 fn both_empty(a: &Tensor, b: &Tensor) -> bool {
     a.layout().zip(b.layout()).is_some_and(|(a, b)| a.shape() == b.shape() && a.elements() == 0)
+}
+
+/// Whether tensors do not fit each other.
+fn is_unfit(error: &Error) -> bool {
+    matches!(error, Error::Shape { .. } | Error::WrongDType { .. })
 }
 
 /// How many mismatches to list.

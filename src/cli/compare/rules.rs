@@ -2,7 +2,7 @@
 //!
 //! All three fill the same [`Rule`] by the same table of keys.
 
-use crate::cli::input::glob;
+use crate::cli::input::{glob, magnitude};
 use crate::dtype::DType;
 use crate::verify::profile::Operation;
 use crate::verify::{AllowedMismatches, Computation, Judge, Limits, NonFinite, Profile, Thresholds, Tolerance};
@@ -51,7 +51,7 @@ const KEYS: [(&str, Set); 18] = [
     ("range", |rule, v| set(&mut rule.range, range(v))),
     ("operation", |rule, v| set(&mut rule.operation, parsed(v))),
     ("gradient", |rule, v| set(&mut rule.gradient, yes(v))),
-    ("baseline_error", |rule, v| set(&mut rule.baseline_error, number(v))),
+    ("baseline_error", |rule, v| set(&mut rule.baseline_error, number(v).and_then(|x| magnitude(&x.to_string())))),
     ("rms", |rule, v| set(&mut rule.rms, number(v))),
     ("max_abs", |rule, v| set(&mut rule.absolute, number(v))),
     ("max_rel", |rule, v| set(&mut rule.relative, number(v))),
