@@ -7,6 +7,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+/// Rows of a table of tensors, at most.
+pub(super) const MOST_ROWS: usize = 100;
+
 /// What failed.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
 /// What passed.
@@ -58,6 +61,10 @@ pub(super) fn print(text: &str) -> std::io::Result<()> {
 
 /// As [`print`]; whether somebody still reads, for a command that has more to compute only if that is so.
 pub(super) fn print_to_reader(text: &str) -> std::io::Result<bool> {
+    write_out(&visible(text))
+}
+
+fn write_out(text: &str) -> std::io::Result<bool> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
@@ -67,12 +74,44 @@ pub(super) fn print_to_reader(text: &str) -> std::io::Result<bool> {
 
 /// Prints a line on stderr. What is said there beside the verdict changes nothing about it, so that nothing can fail.
 pub(super) fn note(line: &str) {
-    let _ = writeln!(anstream::stderr(), "{line}");
+    let _ = writeln!(anstream::stderr(), "{}", visible(line));
+}
+
+/// With escapes for characters that show as nothing or turn the direction of a line: names come from files, and must not make it say something else.
+fn visible(text: &str) -> String {
+    text.chars().flat_map(|c| if is_format(c) { c.escape_unicode().collect::<Vec<_>>() } else { vec![c] }).collect()
+}
+
+/// Unicode's characters of format, and the separators of lines and paragraphs.
+fn is_format(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61c}'
+            | '\u{6dd}'
+            | '\u{70f}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8e2}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{110bd}'
+            | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 /// Prints JSON on stdout.
 pub(super) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
-    Ok(print(&(serde_json::to_string_pretty(document)? + "\n"))?)
+    write_out(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    Ok(())
 }
 
 /// Columns of the screen: those of the terminal, or of the variable COLUMNS; `None` where lines may have any length.
@@ -278,6 +317,17 @@ mod tests {
     #[test]
     fn names_cannot_break_lines() {
         assert_eq!(plain("a\nb\u{1b}[31m \u{e4}\u{9b}"), "a\\nb\\u{1b}[31m \u{e4}\\u{9b}");
+    }
+
+    #[test]
+    fn what_is_not_seen_is_escaped() {
+        for (text, shown) in [
+            ("w\u{202e}ssap", "w\\u{202e}ssap"),
+            ("a\u{2066}b\u{2069}\u{200b}\u{feff}\u{e0041}", "a\\u{2066}b\\u{2069}\\u{200b}\\u{feff}\\u{e0041}"),
+            ("\u{1b}[1mä → ▏\u{1b}[0m\n", "\u{1b}[1mä → ▏\u{1b}[0m\n"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
     }
 
     #[test]

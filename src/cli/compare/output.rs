@@ -61,7 +61,7 @@ pub(in crate::cli) fn painted(report: &str, verdict: Verdict) -> String {
     let mut out = String::new();
     for (i, line) in text.lines().enumerate() {
         let (style, end) = match line.get(..LABEL) {
-            _ if i == 0 => (style(verdict), verdict.word().len()),
+            _ if i == 0 => (style(verdict), line.find(' ').unwrap_or(line.len())),
             Some(label) if label.starts_with("  warning") => (WARN, line.len()),
             Some(label) if label.ends_with(' ') && !label.starts_with("   ") => (DIM, LABEL),
             _ => (anstyle::Style::new(), 0),
@@ -84,7 +84,8 @@ fn style(verdict: Verdict) -> anstyle::Style {
 fn table(args: &Args, cases: &[Case]) -> String {
     let mut table =
         Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance", "at"]);
-    for case in cases {
+    let shown = shown(cases);
+    for case in &shown {
         let mut row = vec![word(&case.verdict).to_owned(), screen::shortened(&screen::plain(&case.name), LONGEST_NAME)];
         if let CaseVerdict::Compared(r) = &case.verdict {
             let worst = |m: Metric| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
@@ -115,7 +116,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
     }
     let mut out = String::new();
     for (i, line) in table.lines().into_iter().enumerate() {
-        let Some(case) = i.checked_sub(1).map(|i| &cases[i]) else {
+        let Some(case) = i.checked_sub(1).map(|i| shown[i]) else {
             out += &format!("{DIM}{line}{DIM:#}\n");
             continue;
         };
@@ -138,7 +139,30 @@ fn table(args: &Args, cases: &[Case]) -> String {
         }
         out.push('\n');
     }
+    let hidden = cases.len() - shown.len();
+    if hidden > 0 {
+        let fail = failing(cases) - failing(shown.iter().copied());
+        out += &format!(
+            "{DIM}and {} more, {} of which do not pass; --include chooses some, --json and --html have all{DIM:#}\n",
+            screen::count(hidden as u64),
+            screen::count(fail as u64)
+        );
+    }
     out + &summary(args, cases)
+}
+
+/// What has a row: all, or of many those that do not pass first.
+fn shown(cases: &[Case]) -> Vec<&Case> {
+    let mut shown: Vec<&Case> = cases.iter().collect();
+    if shown.len() > screen::MOST_ROWS {
+        shown.sort_by_key(|case| case.verdict.passed());
+        shown.truncate(screen::MOST_ROWS);
+    }
+    shown
+}
+
+fn failing<'a>(cases: impl IntoIterator<Item = &'a Case>) -> usize {
+    cases.into_iter().filter(|case| !case.verdict.passed()).count()
 }
 
 /// Longer names lose their middle.
@@ -191,7 +215,9 @@ fn summary(args: &Args, cases: &[Case]) -> String {
     ];
     // The worst of all.
     let verdict = cases.iter().map(|c| of(&c.verdict)).max_by_key(|v| *v as u8).unwrap_or(Verdict::Pass);
-    let mut out = format!("{}  {passed} of {} tensors agree", verdict.word(), cases.len());
+    let failed = cases.iter().any(|c| matches!(c.verdict, CaseVerdict::Failed(_)));
+    let word = if failed { "ERROR" } else { verdict.word() };
+    let mut out = format!("{word}  {passed} of {} tensors agree", cases.len());
     for (n, what) in parts.iter().filter(|p| p.0 > 0) {
         let _ = write!(out, ", {n} {what}");
     }

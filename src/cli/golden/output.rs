@@ -36,11 +36,15 @@ impl Findings {
     /// A row for each tensor that does not agree, and one for all.
     pub(super) fn shown(&self, golden: &Path) -> String {
         let mut table = screen::Table::new(&["", "", "", ""]);
-        for (name, state) in self.states.iter().filter(|(_, state)| !state.agrees()) {
+        for (name, state) in self.states.iter().filter(|(_, state)| !state.agrees()).take(screen::MOST_ROWS) {
             table.row(vec!["FAIL".to_owned(), name.clone(), self.kind(name), state.reason().unwrap_or_default().to_owned()]);
         }
         let mut text: String = table.lines().iter().skip(1).map(|line| format!("  {BAD}{line}{BAD:#}\n")).collect();
         let (all, agree, same) = (self.states.len(), self.count(State::agrees), self.count(|state| *state == State::Same));
+        let hidden = (all - agree).saturating_sub(screen::MOST_ROWS);
+        if hidden > 0 {
+            text += &format!("  and {} more that do not agree; --include chooses some, --json has all\n", screen::count(hidden as u64));
+        }
         let (style, word, of) = if agree == all { (GOOD, "PASS", String::new()) } else { (BAD, "FAIL", format!("{agree} of ")) };
         let verb = if agree == all && all == 1 { "agrees" } else { "agree" };
         let tensors = tensors_of(all);

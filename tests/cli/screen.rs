@@ -1,0 +1,76 @@
+//! What the screen shows of many tensors, of names that paint, and of numbers that are near each other.
+
+use super::{Folder, f32s, npy_f32, safetensors};
+
+/// Tensors of one element each.
+fn tensors(values: &[f32]) -> Vec<u8> {
+    let names: Vec<String> = (0..values.len()).map(|i| format!("t{i:03}")).collect();
+    let all: Vec<_> = names.iter().zip(values).map(|(name, &v)| (name.as_str(), "F32", &[1][..], f32s(&[v]))).collect();
+    safetensors(&all)
+}
+
+/// A table has an end: those that do not pass come first, and a line says how many more there are.
+#[test]
+fn many_tensors_have_a_bounded_table() {
+    let folder = Folder::new();
+    let reference = vec![1.0; 150];
+    folder.put("r.safetensors", &tensors(&reference));
+    for (failing, last_row, words) in [
+        (0, "PASS t099", "and 50 more, 0 of which do not pass; --include chooses some, --json and --html have all"),
+        (2, "PASS t097", "and 50 more, 0 of which do not pass"),
+        (150, "FAIL t099", "and 50 more, 50 of which do not pass"),
+    ] {
+        // The last ones, which would have no row in the order of the file.
+        let values: Vec<f32> = (0..150).map(|i| if i >= 150 - failing { 3.0 } else { 1.0 }).collect();
+        folder.put("a.safetensors", &tensors(&values));
+        let run = folder.run("compare a.safetensors r.safetensors");
+        assert_eq!(run.code, i32::from(failing > 0), "{}{}", run.out, run.err);
+        let lines = run.lines();
+        let rows: Vec<&String> =
+            lines.iter().filter(|l| l.split(' ').nth(1).is_some_and(|name| name.starts_with('t') && name.len() == 4)).collect();
+        assert!(rows.len() == 100 && rows[99].starts_with(last_row), "{failing}: {rows:?}");
+        assert_eq!(rows.iter().filter(|l| l.starts_with("FAIL")).count(), failing.min(100), "{failing}");
+        assert!(lines.iter().any(|l| l.contains(words)), "{failing}: {}", run.out);
+        let (_, v) = folder.json("compare a.safetensors r.safetensors --json");
+        assert_eq!(v["tensors"].as_array().unwrap().len(), 150, "machines are told all");
+    }
+    folder.run("golden record g.toml r.safetensors");
+    let run = folder.run("golden check g.toml a.safetensors");
+    assert!(run.code == 1 && run.out.lines().count() == 102, "{}", run.out);
+    assert!(run.out.contains("and 50 more that do not agree"), "{}", run.out);
+}
+
+/// The first word of the summary is what exit code and JSON say.
+#[test]
+fn what_cannot_be_compared_is_no_mismatch() {
+    let folder = Folder::new();
+    folder.put("a.safetensors", &safetensors(&[("v", "F32", &[2], f32s(&[1.0, 2.0])), ("w", "F32", &[1], f32s(&[1.0]))]));
+    folder.put("r.safetensors", &safetensors(&[("v", "F32", &[1], f32s(&[1.0])), ("w", "F32", &[1], f32s(&[1.0]))]));
+    let run = folder.run("compare a.safetensors r.safetensors");
+    assert!(run.code == 2 && run.out.contains("\nERROR  1 of 2 tensors agree, 1 could not be compared\n"), "{}", run.out);
+}
+
+/// Names from files cannot turn the direction of a line, on the screen or in an error; machines get them as they are.
+#[test]
+fn names_cannot_turn_lines() {
+    let folder = Folder::new();
+    let file = safetensors(&[("w\u{202e}ssap", "F32", &[1], f32s(&[1.0])), ("v", "F32", &[1], f32s(&[1.0]))]);
+    folder.put("a.safetensors", &file);
+    for line in ["compare a.safetensors a.safetensors", "inspect a.safetensors", "inspect a.safetensors --tensor x"] {
+        let run = folder.run(line);
+        let said = format!("{}{}", run.out, run.err);
+        assert!(said.contains("w\\u{202e}ssap") && !said.contains('\u{202e}'), "{line}: {said}");
+    }
+    let (_, v) = folder.json("inspect a.safetensors --json");
+    assert_eq!(v["tensors"][0]["name"], "w\u{202e}ssap");
+}
+
+/// Numbers that differ are shown with the digits that tell them apart.
+#[test]
+fn numbers_that_differ_look_different() {
+    let folder = Folder::new();
+    folder.put("a.npy", &npy_f32(&[1.25, 1.0]));
+    folder.put("r.npy", &npy_f32(&[1.0, 1.0]));
+    let run = folder.run("compare a.npy r.npy --relative-l1 0.12499");
+    assert!(run.code == 1 && run.out.contains("relative L1 0.125 above 0.12499"), "{}", run.out);
+}
