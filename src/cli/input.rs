@@ -164,6 +164,11 @@ impl InputArgs {
         self.tensor.iter().map(|name| ("--tensor", name.as_str())).chain(globs).try_for_each(|(flag, name)| named(flag, name, files))
     }
 
+    /// Whether some tensors are chosen by patterns.
+    pub(super) fn chooses(&self) -> bool {
+        self.include.len() + self.exclude.len() > 0
+    }
+
     /// Whether a tensor of this name is to be read.
     pub(super) fn wants(&self, name: &str) -> bool {
         let any = |globs: &[Pattern]| globs.iter().any(|g| g.matches(name));

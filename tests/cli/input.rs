@@ -57,6 +57,7 @@ fn a_choice_by_name_wants_names() {
         ("compare x.npy x.npy --include zzz", "--include zzz: no tensor of x.npy, x.npy has a name"),
         ("compare x.npy x.npy --exclude zzz", "--exclude zzz: no tensor of x.npy, x.npy has a name"),
         ("inspect x.npy --include zzz", "--include zzz: no tensor of x.npy has a name"),
+        ("inspect s.safetensors --include zzz", "s.safetensors: --include and --exclude leave no tensor"),
         ("golden record g.toml x.npy --tensor zz", "--tensor zz: no tensor of x.npy has a name"),
         ("check gemm x.npy x.npy x.npy --tensor zz", "--tensor zz: no tensor of x.npy, x.npy, x.npy has a name"),
         ("mfma --arch gfx90a --instr f32_32x32x8f16 x.npy x.npy -o d.npy --tensor zz", "--tensor zz: no tensor of x.npy"),
