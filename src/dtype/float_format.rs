@@ -234,7 +234,8 @@ fn encode_f64(value: f64, overflow: Overflow) -> u64 {
 }
 
 /// (significand, exponent) of a finite positive value: value = significand * 2^(exponent - 52), 2^52 <= significand < 2^53.
-fn split(value: f64) -> (u64, i32) {
+/// The exponent of infinity is above that of every number, 0's below.
+pub(super) fn split(value: f64) -> (u64, i32) {
     let bits = value.to_bits();
     let field = (bits >> 52) as i32;
     let fraction = bits & ((1 << 52) - 1);

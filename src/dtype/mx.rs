@@ -6,7 +6,7 @@
 //! fp4 two to a byte). Only whole blocks are accepted: how a tensor's rows are padded is the producer's business.
 
 use super::convert::{decode_f64, encode_from_f64};
-use super::float_format::exp2;
+use super::float_format::{exp2, split};
 use super::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 
@@ -132,7 +132,7 @@ impl MxFormat {
             return NAN_SCALE;
         }
         let largest = block.iter().fold(0f64, |m, v| m.max(v.abs()));
-        let exponent = (floor_log2(largest) - self.max_exponent()).clamp(-127, 127);
+        let exponent = (split(largest).1 - self.max_exponent()).clamp(-127, 127);
         // Dividing by a power of two is exact, or so small that the element is zero.
         let scaled = block.map(|v| {
             let v = v * exp2(-exponent) * exp2(-self.implied_exponent());
@@ -155,11 +155,6 @@ impl MxFormat {
         }
         Ok(())
     }
-}
-
-/// floor(log2(value)) for value > 0; far below every scale for 0 and for f64 subnormals.
-fn floor_log2(value: f64) -> i32 {
-    (value.to_bits() >> 52) as i32 - 1023
 }
 
 impl std::fmt::Display for MxFormat {

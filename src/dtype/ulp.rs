@@ -3,6 +3,7 @@
 //! "Ulp" here is the spacing of the format in the binade of a value (Muller's "ulp" at powers of two counts the upper
 //! binade: 2^e <= |v| < 2^(e+1) has spacing 2^(e - mantissa_bits)); subnormals share the spacing of the least normal binade.
 
+use super::float_format::{exp2, split};
 use super::{Class, DType};
 
 /// The spacing of `dtype` at |value|: the distance from |value|, rounded toward zero into the format, to the next larger
@@ -12,14 +13,8 @@ pub fn spacing(dtype: DType, value: f64) -> f64 {
     if value.is_nan() {
         return f64::NAN;
     }
-    let exponent = if value == 0.0 { f.min_exponent() } else { exponent_of(value.abs()) };
-    super::float_format::exp2(exponent.clamp(f.min_exponent(), f.max_exponent()) - f.mantissa_bits as i32)
-}
-
-/// floor(log2(value)) of a positive value; infinity counts as 1024.
-fn exponent_of(value: f64) -> i32 {
-    let field = (value.to_bits() >> 52) as i32;
-    if field == 0 { -1011 - value.to_bits().leading_zeros() as i32 } else { field - 1023 }
+    let (_, exponent) = split(value.abs());
+    exp2(exponent.clamp(f.min_exponent(), f.max_exponent()) - f.mantissa_bits as i32)
 }
 
 /// The place of a bit pattern in the order of its format: consecutive numbers have consecutive ordinals, both zeros have
