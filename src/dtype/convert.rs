@@ -114,7 +114,7 @@ pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
     }
 }
 
-/// Decodes the first `out.len()` integers of `bytes`, exactly. Floats are truncated to integers, NaN gives 0.
+/// Decodes the first `out.len()` integers of `bytes`, exactly.
 pub(crate) fn decode_whole(dtype: DType, bytes: &[u8], out: &mut [i128]) {
     let bytes = prefix(dtype, bytes, out.len());
     match dtype {
@@ -128,11 +128,8 @@ pub(crate) fn decode_whole(dtype: DType, bytes: &[u8], out: &mut [i128]) {
         DType::I64 => each(bytes, out, |v| i128::from(v as i64)),
         DType::U64 => each(bytes, out, i128::from),
         DType::I4 => simd::read_packed(bytes, out, |v| i128::from(nibble(v))),
-        _ => {
-            for (i, o) in out.iter_mut().enumerate() {
-                *o = dtype.decode(dtype.load_bits(bytes, i)) as i128;
-            }
-        }
+        // Floats are no integers.
+        _ => {}
     }
 }
 

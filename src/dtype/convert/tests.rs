@@ -80,7 +80,7 @@ fn decoding_matches_the_definition() {
             if !matches!(dtype, DType::F64 | DType::I32 | DType::U32 | DType::I64 | DType::U64) {
                 assert!(same(f64::from(f32s[i]), want), "{dtype} {p:#x}: {want} is not exact in f32");
             }
-            let want = dtype.int_format().map_or(want as i128, |int| int.decode(p));
+            let want = dtype.int_format().map_or(0, |int| int.decode(p));
             assert_eq!(whole[i], want, "{dtype} {p:#x}: whole number");
         }
     }
