@@ -153,19 +153,17 @@ impl DType {
 
     /// The value of a bit pattern. Exact for every format but `i64` and `u64`, where magnitudes above 2^53 round to nearest even.
     pub fn decode(self, bits: u64) -> f64 {
-        match (self.float_format(), self.int_format()) {
-            (Some(f), _) => f.decode(bits),
-            (None, Some(i)) => i.decode(bits) as f64,
-            (None, None) => f64::NAN,
+        match &self.row().kind {
+            Kind::Float(f) => f.decode(bits),
+            Kind::Int(int) => int.decode(bits) as f64,
         }
     }
 
     /// The bit pattern of `value` in this format. Integers round as floats do and always saturate; NaN becomes 0 there.
     pub fn encode(self, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
-        match (self.float_format(), self.int_format()) {
-            (Some(f), _) => f.encode(value, rounding, overflow),
-            (None, Some(i)) => i.encode(value, rounding),
-            (None, None) => 0,
+        match &self.row().kind {
+            Kind::Float(f) => f.encode(value, rounding, overflow),
+            Kind::Int(int) => int.encode(value, rounding),
         }
     }
 
