@@ -102,13 +102,7 @@ impl MxFormat {
     /// # Errors
     /// [`Error::Length`] when `values` is not whole blocks or a slice has not the length that goes with it.
     pub fn encode(self, values: &[f64], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
-        self.check(values.len(), elements.len(), scales.len())?;
-        let (blocks, _) = values.as_chunks::<BLOCK>();
-        let bytes = BLOCK * self.element.bits() / 8;
-        for ((block, out), scale) in blocks.iter().zip(elements.chunks_exact_mut(bytes)).zip(scales) {
-            *scale = self.encode_block(block, out);
-        }
-        Ok(())
+        self.encode_blocks(values, elements, scales)
     }
 
     /// [`encode`](Self::encode) for f32 values.
@@ -116,11 +110,15 @@ impl MxFormat {
     /// # Errors
     /// As for [`encode`](Self::encode).
     pub fn encode_f32(self, values: &[f32], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
+        self.encode_blocks(values, elements, scales)
+    }
+
+    fn encode_blocks<T: Copy + Into<f64>>(self, values: &[T], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
         self.check(values.len(), elements.len(), scales.len())?;
         let (blocks, _) = values.as_chunks::<BLOCK>();
         let bytes = BLOCK * self.element.bits() / 8;
         for ((block, out), scale) in blocks.iter().zip(elements.chunks_exact_mut(bytes)).zip(scales) {
-            *scale = self.encode_block(&block.map(f64::from), out);
+            *scale = self.encode_block(&block.map(T::into), out);
         }
         Ok(())
     }
