@@ -3,8 +3,8 @@
 //! "Ulp" here is the spacing of the format in the binade of a value (Muller's "ulp" at powers of two counts the upper
 //! binade: 2^e <= |v| < 2^(e+1) has spacing 2^(e - mantissa_bits)); subnormals share the spacing of the least normal binade.
 
+use super::DType;
 use super::float_format::{exp2, split};
-use super::{Class, DType};
 
 /// The spacing of `dtype` at |value|: the distance from |value|, rounded toward zero into the format, to the next larger
 /// number. Beyond the largest finite number the last binade's spacing is given. Integers have spacing 1. NaN gives NaN.
@@ -26,14 +26,12 @@ pub fn ordinal(dtype: DType, bits: u64) -> Option<i128> {
         return Some(int.decode(bits));
     }
     let f = dtype.float_format()?;
-    if dtype.classify(bits) == Class::Nan {
+    if f.decode(bits).is_nan() {
         return None;
     }
     let bits = bits >> f.pad_bits;
-    let width = f.exponent_bits + f.mantissa_bits;
-    let magnitude = i128::from(bits & ((1 << width) - 1));
-    let negative = dtype != DType::F8E8M0 && bits >> width & 1 == 1;
-    Some(if negative { -magnitude } else { magnitude })
+    let magnitude = i128::from(bits & ((1 << (f.exponent_bits + f.mantissa_bits)) - 1));
+    Some(if bits & f.sign_bit() != 0 { -magnitude } else { magnitude })
 }
 
 /// How many representable numbers `a` and `b` are apart; `None` when either is NaN.
@@ -54,13 +52,7 @@ pub fn next_down(dtype: DType, bits: u64) -> u64 {
 }
 
 fn step(dtype: DType, bits: u64, by: i128) -> u64 {
-    let Some(here) = ordinal(dtype, bits) else { return bits };
-    let next = here + by;
-    let stepped = from_ordinal(dtype, next);
-    match stepped {
-        Some(b) if ordinal(dtype, b) == Some(next) => b,
-        _ => bits,
-    }
+    ordinal(dtype, bits).and_then(|here| from_ordinal(dtype, here + by)).unwrap_or(bits)
 }
 
 /// The pattern with a given ordinal, if the format has one (+0 for ordinal 0).
@@ -70,11 +62,10 @@ pub(crate) fn from_ordinal(dtype: DType, ordinal: i128) -> Option<u64> {
     }
     let f = dtype.float_format()?;
     let width = f.exponent_bits + f.mantissa_bits;
-    // A float has fewer than 2^64 patterns of either sign.
-    let magnitude = ordinal.unsigned_abs() as u64;
-    if magnitude >> width != 0 || dtype == DType::F8E8M0 && ordinal < 0 {
+    let magnitude = u64::try_from(ordinal.unsigned_abs()).ok()?;
+    if magnitude >> width != 0 || f.sign_bit() == 0 && ordinal < 0 {
         return None;
     }
-    let sign = u64::from(ordinal < 0) << width;
-    Some((magnitude | sign) << f.pad_bits)
+    let sign = if ordinal < 0 { f.sign_bit() } else { 0 };
+    Some((magnitude | sign) << f.pad_bits).filter(|&bits| !f.decode(bits).is_nan())
 }

@@ -15,8 +15,7 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
     let mismatch = mismatches([result, reference], request);
     let at = |steps: u64| {
         let steps = i128::from(steps);
-        let there = if start < 0 { start - steps } else { start + steps };
-        from_ordinal(result, there).filter(|&bits| ordinal(result, bits) == Some(there))
+        from_ordinal(result, if start < 0 { start - steps } else { start + steps })
     };
     // There is no result beyond the last number of the format; that counts as a failure, so that the search ends.
     let fails = |steps: u64| {
