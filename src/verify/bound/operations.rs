@@ -1,14 +1,9 @@
 //! Bounds of operations around sums: softmax, norms, attention. Each says what S is; worst case, but for attention's second product.
 
-use super::sum::quotient;
+use super::sum::{both, quotient};
 use super::{Bound, Confidence, Sum, Unit};
 use crate::dtype::DType;
 use crate::error::Result;
-
-/// (1 + x)(1 + y) - 1 without the cancellation.
-fn both(x: f64, y: f64) -> f64 {
-    x + y + x * y
-}
 
 impl Bound {
     /// What a softmax of rows of so many elements may lose in a unit, with S = |x - max x| p and p the exact result: the difference's rounding is multiplied by its size when it is an exponent.

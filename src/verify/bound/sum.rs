@@ -143,11 +143,14 @@ impl Sum {
         }
         let sum = grown + unit.truncation * (1.0 + grown);
         let [a, b] = self.inputs;
-        // (1 + x)(1 + y) - 1 without the cancellation.
-        let both = |x: f64, y: f64| x + y + x * y;
         let floor = (terms + parts) as f64 * unit.underflow * (1.0 + grown);
         Bound { gamma: both(both(sum, stored), both(a, b)), floor, ..Bound::EXACT }
     }
+}
+
+/// (1 + x)(1 + y) - 1 without the cancellation.
+pub(super) fn both(x: f64, y: f64) -> f64 {
+    x + y + x * y
 }
 
 /// w / (1 - w), and no bound where w reaches 1.
