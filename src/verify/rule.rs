@@ -271,8 +271,8 @@ impl<T: Real> Rule<T> {
     /// The least rtol and the least atol, the other unchanged, with which a difference of `d` passes; infinite when none does.
     pub(crate) fn passing(&self, d: T, m: T) -> [f64; 2] {
         let infinity = Self::infinity();
-        let rtol = least(infinity, |index| d <= self.bound(T::at(index), m, self.atol));
-        let atol = least(infinity, |index| d <= self.bound(self.rtol, m, T::at(index)));
+        let rtol = least(0, infinity, |index| d <= self.bound(T::at(index), m, self.atol));
+        let atol = least(0, infinity, |index| d <= self.bound(self.rtol, m, T::at(index)));
         [rtol, atol].map(|index| T::at(index).wide())
     }
 
@@ -281,9 +281,8 @@ impl<T: Real> Rule<T> {
     }
 }
 
-/// The least index up to `last` that passes, by bisection; `last` when none before it does. `passes` is monotone.
-fn least(last: u64, passes: impl Fn(u64) -> bool) -> u64 {
-    let (mut low, mut high) = (0, last);
+/// The least number from `low` to `high` that passes, by bisection; `high` when none before it does. `passes` is monotone.
+pub(super) fn least(mut low: u64, mut high: u64, passes: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let middle = low + (high - low) / 2;
         if passes(middle) { high = middle } else { low = middle + 1 }
@@ -341,8 +340,8 @@ impl IntRule {
     pub(crate) fn passing(&self, d: u64, m: u64) -> [f64; 2] {
         let m = m as f64;
         let infinity = f64::INFINITY.to_bits();
-        let rtol = least(infinity, |index| IntRule { rtol: f64::from_bits(index), ..*self }.passes(d, m));
-        let atol = least(infinity, |index| IntRule { atol: f64::from_bits(index), ..*self }.passes(d, m));
+        let rtol = least(0, infinity, |index| IntRule { rtol: f64::from_bits(index), ..*self }.passes(d, m));
+        let atol = least(0, infinity, |index| IntRule { atol: f64::from_bits(index), ..*self }.passes(d, m));
         [rtol, atol].map(f64::from_bits)
     }
 }

@@ -18,8 +18,8 @@ mod ulps;
 mod tests;
 
 use super::options::{Explain, Judge, Judged, Request};
-use super::rule::{NonFinite, Rule};
-use super::values::{Metric, Values};
+use super::rule::{NonFinite, Rule, least};
+use super::values::{Maxima, Metric, Values};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -107,7 +107,7 @@ impl Power {
         let mut power = Power {
             nonzero: counted(finite.saturating_sub(finite_zeros)),
             zero_passes: counted(values.zero_passes.saturating_sub(finite_zeros)),
-            smallest_error: smallest(|error| !passes(error)),
+            smallest_error: f64::from_bits(least(0, f64::INFINITY.to_bits(), |error| !passes(f64::from_bits(error)))),
             smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),
             missed: Vec::new(),
@@ -167,14 +167,10 @@ fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: 
     }
 }
 
-/// The smallest number for which a monotone condition holds, by bisection over the patterns of f64; infinite when it never does.
-fn smallest(holds: impl Fn(f64) -> bool) -> f64 {
-    let (mut low, mut high) = (0, f64::INFINITY.to_bits());
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if holds(f64::from_bits(middle)) { high = middle } else { low = middle + 1 }
-    }
-    f64::from_bits(low)
+/// Maxima of which no more than these is known, where the largest reference is `max`.
+fn maxima(absolute: f64, relative: f64, max: f64) -> Maxima {
+    let above = |least: f64| if max > least { relative } else { 0.0 };
+    [absolute, above(0.0), above(1e-3), 0.0, 0.0]
 }
 
 /// The format that a result is rounded to by mistake.

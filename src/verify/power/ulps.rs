@@ -2,8 +2,8 @@
 
 use crate::dtype::{DType, Overflow, Rounding, from_ordinal, ordinal};
 use crate::verify::options::{Judged, Request};
-use crate::verify::rule::mismatches;
-use crate::verify::values::{Metric, Values};
+use crate::verify::rule::{least, mismatches};
+use crate::verify::values::Values;
 
 /// By how many numbers the largest element has to be off to fail: the result's pattern is made and judged by the rule, everything else agrees.
 pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: [DType; 2], elements: usize) -> Option<u64> {
@@ -23,12 +23,8 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
         let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values);
         !Judged::of(&values, request, elements).passed
     };
-    let (mut low, mut high) = (1, u64::MAX);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if fails(middle) { high = middle } else { low = middle + 1 }
-    }
-    at(low).map(|_| low)
+    let steps = least(1, u64::MAX, fails);
+    at(steps).map(|_| steps)
 }
 
 /// The values of a comparison in which all elements agree but the largest one, which is `a` for `r`.
