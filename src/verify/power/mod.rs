@@ -152,16 +152,11 @@ fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: 
     } else {
         0
     };
-    let relative = if max > 0.0 { e } else { 0.0 };
-    let mut maxima = [0.0; Metric::MAXIMA];
-    maxima[Metric::Absolute as usize] = e * max;
-    maxima[Metric::Relative as usize] = relative;
-    maxima[Metric::RelativeOld as usize] = if max > 1e-3 { relative } else { 0.0 };
     Values {
         mismatches: finite_mismatches + changed,
         nonfinite_pairs: nonfinite,
         max_magnitude: [(1.0 + error).abs() * max, max],
-        maxima,
+        maxima: maxima(e * max, e, max),
         sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
         ..Values::EMPTY
     }

@@ -34,11 +34,11 @@ fn one_off(a: f64, r: f64, mismatch: bool, values: &Values) -> Values {
     if !d.is_finite() {
         return Values { mismatches: 1, nonfinite_pairs: 1, max_magnitude: [max, max], ..Values::EMPTY };
     }
-    let relative = if max > 0.0 { d / max } else { 0.0 };
-    let mut maxima = [0.0; Metric::MAXIMA];
-    maxima[Metric::Absolute as usize] = d;
-    maxima[Metric::Relative as usize] = relative;
-    maxima[Metric::RelativeOld as usize] = if max > 1e-3 { relative } else { 0.0 };
-    let max_magnitude = [a.abs().max(max), max];
-    Values { mismatches: u64::from(mismatch), max_magnitude, maxima, sums: [d, d * d, sum_r, sum_rr], ..Values::EMPTY }
+    Values {
+        mismatches: u64::from(mismatch),
+        max_magnitude: [a.abs().max(max), max],
+        maxima: super::maxima(d, d / max, max),
+        sums: [d, d * d, sum_r, sum_rr],
+        ..Values::EMPTY
+    }
 }
