@@ -30,8 +30,7 @@ use crate::device::{AsTensor, Backend, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernels::bound as kernels;
-use hipverify_sys::abi::{BOUND_BINS, BOUND_TILE, BoundRule, BoundTile};
-use std::ops::Range;
+use hipverify_sys::abi::{BOUND_BINS, BOUND_TILE, BoundCount, BoundRule, BoundTile};
 
 /// Elements of a tile.
 const TILE: usize = BOUND_TILE as usize;
@@ -66,13 +65,7 @@ pub fn gpu_verify_bound(
     let (result, reference, magnitudes) = (result.as_tensor(), reference.as_tensor(), magnitudes.as_tensor());
     for (tensor, what) in [(&reference, "the reference"), (&magnitudes, "the magnitudes")] {
         result.device().expect_same(tensor.device(), what)?;
-        if tensor.shape() != result.shape() {
-            return Err(Error::Shape { what: what.to_owned(), expected: result.shape().to_vec(), found: tensor.shape().to_vec() });
-        }
-    }
-    if result.elements() == 0 {
-        let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
-        return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
+        super::expect_shape(&result, tensor, what)?;
     }
     let comparison = Comparison { tensors: [&result, &reference, &magnitudes], rule: rule::of(bound, result.dtype())? };
     report::report(&comparison, bound)
@@ -83,12 +76,9 @@ pub fn gpu_verify_bound(
 /// # Errors
 /// As there.
 pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], bound: &Bound, mut take: impl FnMut(usize)) -> Result<()> {
-    let comparison = Comparison { tensors, rule: rule::of(bound, tensors[0].dtype())? };
-    let (tiles, _) = comparison.tiles()?;
-    let fails = |tile: &BoundTile| tile.counts[hipverify_sys::abi::BoundCount::BOUND_MISMATCHES as usize] > 0;
-    for start in tiles.iter().enumerate().filter(|(_, tile)| fails(tile)).map(|(i, _)| i * TILE) {
-        let ratios = comparison.ratios(start..tensors[0].elements().min(start + TILE))?;
-        ratios.into_iter().enumerate().filter(|(_, ratio)| *ratio > 1.0).for_each(|(i, _)| take(start + i));
+    let comparison = Comparison::new(tensors, bound)?;
+    for tile in failing(&comparison.tiles()?.0) {
+        comparison.beyond(tile)?.for_each(&mut take);
     }
     Ok(())
 }
@@ -100,15 +90,12 @@ pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], bound: &Bound, mut tak
 pub(crate) fn some_mismatches(tensors: [&TensorRef<'_>; 3], bound: &Bound, most: usize) -> Result<Vec<(usize, f64)>> {
     /// Tiles that are looked into, at most.
     const TILES: usize = 64;
-    let comparison = Comparison { tensors, rule: rule::of(bound, tensors[0].dtype())? };
-    let (tiles, _) = comparison.tiles()?;
-    let fails = |tile: &BoundTile| tile.counts[hipverify_sys::abi::BoundCount::BOUND_MISMATCHES as usize] > 0;
-    let failing: Vec<usize> = tiles.iter().enumerate().filter(|(_, tile)| fails(tile)).map(|(i, _)| i * TILE).collect();
+    let comparison = Comparison::new(tensors, bound)?;
+    let failing: Vec<usize> = failing(&comparison.tiles()?.0).collect();
     let taken: Vec<usize> = failing.iter().copied().step_by(failing.len().div_ceil(TILES).max(1)).collect();
     let mut found = Vec::new();
-    for &start in &taken {
-        let ratios = comparison.ratios(start..tensors[0].elements().min(start + TILE))?;
-        let beyond: Vec<usize> = ratios.into_iter().enumerate().filter(|(_, ratio)| *ratio > 1.0).map(|(i, _)| start + i).collect();
+    for &tile in &taken {
+        let beyond: Vec<usize> = comparison.beyond(tile)?.collect();
         let step = beyond.len().div_ceil(most.div_ceil(taken.len())).max(1);
         for index in beyond.into_iter().step_by(step) {
             let [result, ..] = comparison.values(index)?;
@@ -126,7 +113,17 @@ struct Comparison<'a> {
     rule: BoundRule,
 }
 
-impl Comparison<'_> {
+/// The tiles that have an element beyond its bound.
+fn failing(tiles: &[BoundTile]) -> impl Iterator<Item = usize> {
+    let fails = |tile: &BoundTile| tile.counts[BoundCount::BOUND_MISMATCHES as usize] > 0;
+    tiles.iter().enumerate().filter(move |(_, tile)| fails(tile)).map(|(i, _)| i)
+}
+
+impl<'a> Comparison<'a> {
+    fn new(tensors: [&'a TensorRef<'a>; 3], bound: &Bound) -> Result<Comparison<'a>> {
+        Ok(Comparison { tensors, rule: rule::of(bound, tensors[0].dtype())? })
+    }
+
     /// What each tile of [`TILE`] elements holds, and the histogram of all.
     fn tiles(&self) -> Result<(Vec<BoundTile>, [u64; BINS])> {
         match self.tensors[0].device().backend() {
@@ -136,13 +133,20 @@ impl Comparison<'_> {
         }
     }
 
-    /// Error over bound of some elements; up to 1 passes.
-    fn ratios(&self, range: Range<usize>) -> Result<Vec<f64>> {
-        match self.tensors[0].device().backend() {
-            Backend::Host => Ok(host::ratios(self, range)),
-            // SAFETY: as for `tiles`; the elements are some of the tensors', as `report` asks for those of a tile.
-            Backend::Hip(gpu) => unsafe { kernels::ratios(gpu, self.tensors, &self.rule, range) },
-        }
+    /// The elements of a tile, each with its error over its bound; up to 1 passes.
+    fn ratios(&self, tile: usize) -> Result<impl Iterator<Item = (usize, f64)>> {
+        let range = tile * TILE..self.tensors[0].elements().min((tile + 1) * TILE);
+        let ratios = match self.tensors[0].device().backend() {
+            Backend::Host => host::ratios(self, range.clone()),
+            // SAFETY: as for `tiles`; the elements are some of the tensors', since the tile is one of `tiles`.
+            Backend::Hip(gpu) => unsafe { kernels::ratios(gpu, self.tensors, &self.rule, range.clone())? },
+        };
+        Ok(range.zip(ratios))
+    }
+
+    /// The elements of a tile that are beyond their bounds.
+    fn beyond(&self, tile: usize) -> Result<impl Iterator<Item = usize>> {
+        Ok(self.ratios(tile)?.filter(|(_, ratio)| *ratio > 1.0).map(|(index, _)| index))
     }
 
     /// The values of one element in the three tensors.

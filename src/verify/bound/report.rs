@@ -1,6 +1,6 @@
 //! The report of a comparison by bounds: a function of the data and the bound alone, but for the device's name.
 
-use super::{BINS, Bound, Comparison, TILE, rule};
+use super::{BINS, Bound, Comparison, failing, rule};
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::verify::render::{grouped, short};
@@ -106,7 +106,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
     let worst = tiles.iter().position(|t| t.ratio == ratio).filter(|_| ratio > 0.0);
     let worst = worst.map(|tile| found(comparison, tile, 1, |r| r == ratio)).transpose()?;
     let mut first = Vec::new();
-    for tile in (0..tiles.len()).filter(|&t| tiles[t].counts[BoundCount::BOUND_MISMATCHES as usize] > 0) {
+    for tile in failing(&tiles) {
         if first.len() == FIRST {
             break;
         }
@@ -141,15 +141,12 @@ fn zeros_pass(zero_passes: u64, nonzero: u64) -> bool {
 
 /// The first elements of a tile whose ratio is wanted.
 fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(f64) -> bool) -> Result<Vec<BoundedElement>> {
-    let start = tile * TILE;
-    let ratios = comparison.ratios(start..comparison.tensors[0].elements().min(start + TILE))?;
-    let element = |(i, ratio): (usize, f64)| -> Result<BoundedElement> {
-        let index = start + i;
+    let element = |(index, ratio): (usize, f64)| -> Result<BoundedElement> {
         let [a, r, s] = comparison.values(index)?;
         let coordinates = comparison.tensors[0].layout().coordinates(index);
         Ok(BoundedElement { index, coordinates, result: a, reference: r, bound: rule::ratio(&comparison.rule, a, r, s).1, ratio })
     };
-    ratios.into_iter().enumerate().filter(|(_, ratio)| wanted(*ratio)).take(most).map(element).collect()
+    comparison.ratios(tile)?.filter(|(_, ratio)| wanted(*ratio)).take(most).map(element).collect()
 }
 
 impl BoundReport {
