@@ -6,7 +6,7 @@
 
 use super::options::Request;
 use super::values::{Maxima, Values};
-use crate::dtype::{DType, FloatFormat, PairArithmetic};
+use crate::dtype::{DType, FloatFormat, PairArithmetic, exp2};
 
 /// What happens to a pair in which a side is not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ impl Grid {
 
     /// The ends of the binades, as numbers.
     pub(crate) fn binades<T: Real>(&self) -> [T; 2] {
-        [self.min_exponent, self.max_exponent].map(|e| T::from_f64(pow2(e)))
+        [self.min_exponent, self.max_exponent].map(|e| T::from_f64(exp2(e)))
     }
 
     fn of_float(f: &FloatFormat) -> Grid {
@@ -187,11 +187,6 @@ macro_rules! real {
 real!(f32, u32, i32);
 real!(f64, u64, i64);
 
-/// 2^e for -1074 <= e <= 1023.
-pub(crate) fn pow2(e: i32) -> f64 {
-    crate::dtype::exp2(e)
-}
-
 impl<T: Real> Rule<T> {
     /// The rule of a request for results of this format.
     pub(crate) fn new(request: &Request, result: DType) -> Rule<T> {
@@ -250,7 +245,7 @@ impl<T: Real> Rule<T> {
 
     /// The epsilon difference, of [`binades_apart`](Rule::binades_apart) or of their maximum.
     pub(crate) fn epsilons(&self, binades_apart: f64) -> f64 {
-        binades_apart * pow2(self.grid.mantissa_bits)
+        binades_apart * exp2(self.grid.mantissa_bits)
     }
 
     /// The error metrics of a finite pair, d = |a - r| and m = |r|; 0 where one is undefined or was not asked for.

@@ -3,9 +3,10 @@
 use super::filter::floor;
 use super::number::Number;
 use super::side::BLOCK;
+use crate::dtype::exp2;
 use crate::simd::Task;
 use crate::verify::histogram::{Counters, EPSILON, EPSILON_ENDS, RATIO, RATIO_ENDS, RELATIVE, RELATIVE_ENDS};
-use crate::verify::rule::{Rule, pow2};
+use crate::verify::rule::Rule;
 
 /// Adds the pairs of a block that differ.
 pub(super) struct Bins<'a, T> {
@@ -61,7 +62,7 @@ fn relative_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK]) -> [T::Bits; RELAT
 fn epsilon_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> [T::Bits; EPSILON.len()] {
     // d / s >= end means d - end 2^-p 2^e >= 0, of which one fused operation gives the sign: 0 only when it is 0, else -0.
     let [_, ends @ ..] = EPSILON_ENDS;
-    let ends = ends.map(|end| T::from_f64(-end * pow2(-rule.grid.mantissa_bits)));
+    let ends = ends.map(|end| T::from_f64(-end * exp2(-rule.grid.mantissa_bits)));
     let binades = rule.binades();
     let mut beyond = [T::Bits::default(); EPSILON.len()];
     for (&d, &m) in d.iter().zip(m) {

@@ -13,10 +13,10 @@ use super::integers::Pairs;
 use super::number::{Number, ordinals};
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
-use crate::dtype::{DType, Overflow, Rounding, ulp_distance};
+use crate::dtype::{DType, Overflow, Rounding, exp2, ulp_distance};
 use crate::simd::{InstructionSet, Task};
 use crate::verify::options::Request;
-use crate::verify::rule::{IntRule, Rule, distance, magnitude, pow2};
+use crate::verify::rule::{IntRule, Rule, distance, magnitude};
 use crate::verify::values::{Explanation, Found, Maxima, Metric, Values};
 
 /// What one worker of the second pass does, and what it found. Blocks come in ascending order.
@@ -72,7 +72,7 @@ impl<'a, T: Number> Floats<'a, T> {
             absolute: low(Metric::Absolute, 1.0),
             relative: low(Metric::Relative, 1.0),
             relative_old: low(Metric::RelativeOld, 1.0),
-            epsilon: low(Metric::Epsilon, pow2(-self.rule.grid.mantissa_bits)),
+            epsilon: low(Metric::Epsilon, exp2(-self.rule.grid.mantissa_bits)),
             ratio: low(Metric::Ratio, 1.0),
             rtol: T::from_f64(e.passing_rtol),
             atol: T::from_f64(e.passing_atol),
