@@ -2,11 +2,11 @@
 //!
 //! By the rule of one element, on the host, one after the other. Verdicts are not made this way: it is some hundred times slower.
 
+use super::Tolerance;
+use super::options::{Options, Request};
 use super::report::{Report, Value};
-use super::rule::{Grid, IntRule, NonFinite, Real, Rule, distance, magnitude};
-use super::values::Metric;
+use super::rule::{AnyRule, NonFinite};
 use crate::device::{DeviceKind, TensorRef};
-use crate::dtype::{DType, PairArithmetic};
 use crate::error::{Error, Result};
 
 /// A result and its reference, with what the comparison makes of them.
@@ -48,7 +48,9 @@ pub fn each_pair<E: From<Error>>(
             return Err(Error::WrongDevice { what: "a tensor", expected: "the host".to_owned(), found: tensor.device().name() }.into());
         }
     }
-    let rule = AnyRule::new([result.dtype(), reference.dtype()], report, nonfinite);
+    let &Report { rtol, atol, by_binade, .. } = report;
+    let defaults = Request::new(&Options::default(), result.dtype(), &Tolerance::exact(), 0.0);
+    let rule = AnyRule::new([result.dtype(), reference.dtype()], &Request { rtol, atol, by_binade, nonfinite, ..defaults });
     for index in 0..result.elements() {
         let [a, r] = [result, reference].map(|t| value(t, index));
         let (difference, ratio, mismatch) = rule.judge(a, r);
@@ -59,58 +61,7 @@ pub fn each_pair<E: From<Error>>(
 
 /// An element of a tensor on the host.
 fn value(tensor: &TensorRef<'_>, index: usize) -> Value {
-    let bits = tensor.dtype().load_bits(tensor.host_bytes(), tensor.layout().index(index));
-    match tensor.dtype().int_format() {
-        Some(int) => Value::Int(int.decode(bits)),
-        None => Value::Float(tensor.dtype().decode(bits)),
-    }
-}
-
-/// The rule in the arithmetic of a pair.
-enum AnyRule {
-    F32(Rule<f32>),
-    F64(Rule<f64>),
-    Int(IntRule),
-}
-
-impl AnyRule {
-    fn new([result, reference]: [DType; 2], report: &Report, nonfinite: NonFinite) -> AnyRule {
-        fn rule<T: Real>(dtype: DType, report: &Report, nonfinite: NonFinite) -> Rule<T> {
-            let [rtol, atol] = [report.rtol, report.atol].map(T::from_f64);
-            let grid = Grid::of(dtype);
-            Rule { rtol, atol, base: report.by_binade.then(|| grid.binades()), nonfinite, grid, all: true }
-        }
-        match PairArithmetic::of(result, reference) {
-            PairArithmetic::F32 => AnyRule::F32(rule(result, report, nonfinite)),
-            PairArithmetic::F64 => AnyRule::F64(rule(result, report, nonfinite)),
-            PairArithmetic::I64 => AnyRule::Int(IntRule { rtol: report.rtol, atol: report.atol, by_binade: report.by_binade, all: true }),
-        }
-    }
-
-    /// Difference, ratio, and whether the pair is a mismatch.
-    fn judge(&self, a: Value, r: Value) -> (f64, f64, bool) {
-        match (self, a, r) {
-            (AnyRule::F32(rule), ..) => judge(rule, a.to_f64() as f32, r.to_f64() as f32),
-            (AnyRule::Int(rule), Value::Int(a), Value::Int(r)) => {
-                let (d, m) = (distance(a, r), magnitude(r));
-                let difference = if a < r { -(d as f64) } else { d as f64 };
-                (difference, rule.metrics(d, m)[Metric::Ratio as usize], !rule.passes(d, m as f64))
-            }
-            (AnyRule::F64(rule), ..) => judge(rule, a.to_f64(), r.to_f64()),
-            // Only two integers have the integers' rule.
-            (AnyRule::Int(_), ..) => (f64::NAN, f64::INFINITY, true),
-        }
-    }
-}
-
-fn judge<T: Real>(rule: &Rule<T>, a: T, r: T) -> (f64, f64, bool) {
-    let (difference, mismatch) = (a - r, rule.fails(a, r));
-    let ratio = match (a.finite() && r.finite(), mismatch) {
-        (true, _) => rule.metrics(difference.magnitude(), r.magnitude())[Metric::Ratio as usize],
-        (false, true) => f64::INFINITY,
-        (false, false) => 0.0,
-    };
-    (difference.wide(), ratio, mismatch)
+    Value::of(tensor.dtype(), tensor.dtype().load_bits(tensor.host_bytes(), tensor.layout().index(index)))
 }
 
 #[cfg(test)]
@@ -118,7 +69,7 @@ mod tests {
     use super::*;
     use crate::device::{Device, DeviceMem, Layout};
     use crate::dtype::{F16, Scalar};
-    use crate::verify::{Options, Tolerance, gpu_verify_with};
+    use crate::verify::{Metric, gpu_verify_with};
 
     /// The elements of a strided pair, held against its report.
     fn agree<A: Scalar, R: Scalar>(values: &[(f64, f64)], nonfinite: NonFinite) {

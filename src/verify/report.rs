@@ -34,6 +34,14 @@ pub enum Value {
 }
 
 impl Value {
+    /// Of a bit pattern.
+    pub(super) fn of(dtype: DType, bits: u64) -> Value {
+        match dtype.int_format() {
+            Some(int) => Value::Int(int.decode(bits)),
+            None => Value::Float(dtype.decode(bits)),
+        }
+    }
+
     /// The value as f64; integers beyond 2^53 round.
     pub fn to_f64(self) -> f64 {
         match self {
@@ -215,12 +223,9 @@ pub struct Metrics {
 
 impl Location {
     fn new(result: &TensorRef<'_>, reference: &TensorRef<'_>, found: &Found) -> Location {
-        let value = |tensor: &TensorRef<'_>, bits: u64| match tensor.dtype().int_format() {
-            Some(int) => Value::Int(int.decode(bits)),
-            None => Value::Float(tensor.dtype().decode(bits)),
-        };
         let (index, [a, r]) = (found.index as usize, found.bits);
-        Location { index, coordinates: result.layout().coordinates(index), result: value(result, a), reference: value(reference, r) }
+        let [result_value, reference_value] = [Value::of(result.dtype(), a), Value::of(reference.dtype(), r)];
+        Location { index, coordinates: result.layout().coordinates(index), result: result_value, reference: reference_value }
     }
 }
 

@@ -5,7 +5,8 @@
 //! 16 bits and their differences are exact in f32, so the first rule is exact for them as well.
 
 use super::options::Request;
-use super::values::{Maxima, Values};
+use super::report::Value;
+use super::values::{Maxima, Metric, Values};
 use crate::dtype::{DType, FloatFormat, PairArithmetic, exp2};
 
 /// What happens to a pair in which a side is not finite.
@@ -341,33 +342,53 @@ impl IntRule {
     }
 }
 
-/// Says of a pair of patterns whether it is a mismatch.
-pub(super) fn mismatches([result, reference]: [DType; 2], request: &Request) -> Box<dyn Fn([u64; 2]) -> bool> {
-    let request = *request;
-    let values = move |[a, r]: [u64; 2]| [result.decode(a), reference.decode(r)];
-    match (PairArithmetic::of(result, reference), result.int_format(), reference.int_format()) {
-        (PairArithmetic::I64, Some(a), Some(r)) => {
-            let rule = IntRule::new(&request);
-            Box::new(move |bits| {
-                let (a, r) = (a.decode(bits[0]), r.decode(bits[1]));
-                !rule.passes(distance(a, r), magnitude(r) as f64)
-            })
-        }
-        (PairArithmetic::F32, ..) => {
-            let rule = Rule::<f32>::new(&request, result);
-            Box::new(move |bits| {
-                let [a, r] = values(bits);
-                rule.fails(a as f32, r as f32)
-            })
-        }
-        _ => {
-            let rule = Rule::<f64>::new(&request, result);
-            Box::new(move |bits| {
-                let [a, r] = values(bits);
-                rule.fails(a, r)
-            })
+/// The rule in the arithmetic of a pair.
+pub(super) enum AnyRule {
+    F32(Rule<f32>),
+    F64(Rule<f64>),
+    Int(IntRule),
+}
+
+impl AnyRule {
+    pub(super) fn new([result, reference]: [DType; 2], request: &Request) -> AnyRule {
+        match PairArithmetic::of(result, reference) {
+            PairArithmetic::F32 => AnyRule::F32(Rule::new(request, result)),
+            PairArithmetic::F64 => AnyRule::F64(Rule::new(request, result)),
+            PairArithmetic::I64 => AnyRule::Int(IntRule::new(request)),
         }
     }
+
+    /// Difference, ratio, and whether the pair is a mismatch.
+    pub(super) fn judge(&self, a: Value, r: Value) -> (f64, f64, bool) {
+        match (self, a, r) {
+            (AnyRule::F32(rule), ..) => judge(rule, a.to_f64() as f32, r.to_f64() as f32),
+            (AnyRule::Int(rule), Value::Int(a), Value::Int(r)) => {
+                let (d, m) = (distance(a, r), magnitude(r));
+                let difference = if a < r { -(d as f64) } else { d as f64 };
+                (difference, rule.metrics(d, m)[Metric::Ratio as usize], !rule.passes(d, m as f64))
+            }
+            (AnyRule::F64(rule), ..) => judge(rule, a.to_f64(), r.to_f64()),
+            // Only two integers have the integers' rule.
+            (AnyRule::Int(_), ..) => (f64::NAN, f64::INFINITY, true),
+        }
+    }
+}
+
+fn judge<T: Real>(rule: &Rule<T>, a: T, r: T) -> (f64, f64, bool) {
+    let (difference, mismatch) = (a - r, rule.fails(a, r));
+    let ratio = match (a.finite() && r.finite(), mismatch) {
+        (true, _) => rule.metrics(difference.magnitude(), r.magnitude())[Metric::Ratio as usize],
+        (false, true) => f64::INFINITY,
+        (false, false) => 0.0,
+    };
+    (difference.wide(), ratio, mismatch)
+}
+
+/// Says of a pair of patterns whether it is a mismatch.
+pub(super) fn mismatches([result, reference]: [DType; 2], request: &Request) -> impl Fn([u64; 2]) -> bool {
+    // Ratios are not wanted.
+    let rule = AnyRule::new([result, reference], &Request { all: false, ..*request });
+    move |[a, r]| rule.judge(Value::of(result, a), Value::of(reference, r)).2
 }
 
 impl Values {
