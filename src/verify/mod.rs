@@ -132,18 +132,35 @@ pub fn gpu_verify_with_earlier(
 
 /// Checks that an earlier output has device, shape and format of the result.
 pub(crate) fn expect_earlier(result: &TensorRef<'_>, earlier: &TensorRef<'_>) -> Result<()> {
-    let what = || "the earlier output".to_owned();
-    result.device().expect_same(earlier.device(), "the earlier output")?;
-    if earlier.shape() != result.shape() {
-        return Err(Error::Shape { what: what(), expected: result.shape().to_vec(), found: earlier.shape().to_vec() });
-    }
+    let what = "the earlier output";
+    result.device().expect_same(earlier.device(), what)?;
+    expect_shape(result, earlier, what)?;
     if earlier.dtype() != result.dtype() {
-        return Err(Error::WrongDType { what: what(), expected: result.dtype().to_string(), found: earlier.dtype().to_string() });
+        let [expected, found] = [result, earlier].map(|tensor| tensor.dtype().to_string());
+        return Err(Error::WrongDType { what: what.to_owned(), expected, found });
     }
     Ok(())
 }
 
 /// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
+/// Checks that a tensor has the shape of another.
+fn expect_shape(expected: &TensorRef<'_>, found: &TensorRef<'_>, what: &str) -> Result<()> {
+    let [expected, found] = [expected, found].map(TensorRef::shape);
+    if expected == found {
+        return Ok(());
+    }
+    Err(Error::Shape { what: what.to_owned(), expected: expected.to_vec(), found: found.to_vec() })
+}
+
+/// Checks that there is something to compare.
+fn expect_elements(tensor: &TensorRef<'_>) -> Result<()> {
+    if tensor.elements() > 0 {
+        return Ok(());
+    }
+    let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
+    Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit })
+}
+
 /// come in the order of the pairs.
 ///
 /// # Errors
@@ -280,13 +297,8 @@ fn request(
     magnitude: impl FnOnce(Scale) -> Result<f64>,
 ) -> Result<Request> {
     result.device().expect_same(reference.device(), "the reference")?;
-    if result.shape() != reference.shape() {
-        return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
-    }
-    if result.elements() == 0 {
-        let limit = "a comparison of nothing is not a pass; give tensors with at least one element".to_owned();
-        return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
-    }
+    expect_shape(reference, result, "the result")?;
+    expect_elements(result)?;
     options.check()?;
     let magnitude = tolerance.scale().map_or(Ok(0.0), magnitude)?;
     Ok(Request::new(options, result.dtype(), tolerance, magnitude))

@@ -2,10 +2,10 @@
 //!
 //! By the rule of one element, on the host, one after the other. Verdicts are not made this way: it is some hundred times slower.
 
-use super::Tolerance;
 use super::options::{Options, Request};
 use super::report::{Report, Value};
 use super::rule::{AnyRule, NonFinite};
+use super::{Tolerance, expect_shape};
 use crate::device::{DeviceKind, TensorRef};
 use crate::error::{Error, Result};
 
@@ -38,11 +38,7 @@ pub fn each_pair<E: From<Error>>(
     nonfinite: NonFinite,
     mut take: impl FnMut(Pair) -> Result<(), E>,
 ) -> Result<(), E> {
-    if result.shape() != reference.shape() {
-        return Err(
-            Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() }.into()
-        );
-    }
+    expect_shape(reference, result, "the result")?;
     for tensor in [result, reference] {
         if tensor.device().kind() != DeviceKind::Host {
             return Err(Error::WrongDevice { what: "a tensor", expected: "the host".to_owned(), found: tensor.device().name() }.into());

@@ -67,8 +67,8 @@ pub fn gpu_verify_bound(
         result.device().expect_same(tensor.device(), what)?;
         super::expect_shape(&result, tensor, what)?;
     }
-    let comparison = Comparison { tensors: [&result, &reference, &magnitudes], rule: rule::of(bound, result.dtype())? };
-    report::report(&comparison, bound)
+    super::expect_elements(&result)?;
+    report::report(&Comparison::new([&result, &reference, &magnitudes], bound)?, bound)
 }
 
 /// The index of every element of a result beyond its bound, in ascending order, shown to `take`: of tensors that [`gpu_verify_bound`] compares.
