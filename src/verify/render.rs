@@ -95,8 +95,7 @@ fn values(at: &Location) -> [String; 2] {
 }
 
 fn coordinates(at: &Location) -> String {
-    let inner: Vec<String> = at.coordinates.iter().map(usize::to_string).collect();
-    format!("[{}]", inner.join(", "))
+    format!("{:?}", at.coordinates)
 }
 
 impl fmt::Display for Warning {
