@@ -236,37 +236,38 @@ mod tests {
     use super::*;
     use crate::device::Layout;
 
-    /// Rows in panels: of two and of three dimensions, backwards, with fewer rows than fit one, and of other distances than one element.
-    #[test]
-    fn rows_that_share_cache_lines_come_in_logical_order() {
-        for (shape, strides, offset) in [
-            (&[50, 300][..], &[1, 50][..], 0),
-            (&[50, 300], &[-1, 53], 49),
-            (&[3, 300], &[1, -4], 1300),
-            (&[50, 300], &[3, 150], 2),
-            (&[4, 21, 300], &[21, 1, 100], 7),
-            (&[4, 21, 300], &[6300, 1, 21], 0),
-        ] {
-            for dtype in [DType::F4E2M1, DType::I8, DType::F16, DType::F32, DType::F64] {
-                let layout = Layout::strided(shape, strides, offset).unwrap();
-                let bytes: Vec<u8> = (0..dtype.bytes_for(layout.end()).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
-                let tensor = TensorRef::from_host_bytes(&bytes, dtype, layout.clone()).unwrap();
-                let mut reader = Reader::new(&tensor);
-                let elements: usize = shape.iter().product();
-                for (start, count) in [(0, 1024), (1024, 1024), (elements - 700, 700), (299, 300), (5, 8)] {
-                    // Those of less than 3 rows of 300.
-                    let count = count.min(elements - start.min(elements));
-                    let read = reader.read(start, count);
-                    for i in 0..count {
-                        let expected = dtype.load_bits(&bytes, layout.index(start + i));
-                        assert_eq!(
-                            dtype.load_bits(read, i),
-                            expected,
-                            "{shape:?} {strides:?} {dtype}: element {i} of {count} from {start}"
-                        );
-                    }
+    /// Reads parts of a tensor of this layout, in formats of each size.
+    fn check(shape: &[usize], strides: &[isize], offset: usize, parts: &[(usize, usize)], reason: &str) {
+        for dtype in [DType::F4E2M1, DType::I8, DType::F16, DType::F32, DType::F64] {
+            let layout = Layout::strided(shape, strides, offset).unwrap();
+            let bytes: Vec<u8> = (0..dtype.bytes_for(layout.end()).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
+            let tensor = TensorRef::from_host_bytes(&bytes, dtype, layout.clone()).unwrap();
+            let mut reader = Reader::new(&tensor);
+            for &(start, count) in parts {
+                let read = reader.read(start, count);
+                for i in 0..count {
+                    let expected = dtype.load_bits(&bytes, layout.index(start + i));
+                    assert_eq!(dtype.load_bits(read, i), expected, "{reason}, {dtype}: element {i} of {count} from {start}");
                 }
             }
+        }
+    }
+
+    /// Rows in panels.
+    #[test]
+    fn rows_that_share_cache_lines_come_in_logical_order() {
+        for (shape, strides, offset, reason) in [
+            (&[50, 300][..], &[1, 50][..], 0, "two dimensions"),
+            (&[50, 300], &[-1, 53], 49, "backwards"),
+            (&[3, 300], &[1, -4], 1300, "fewer rows than fit a panel"),
+            (&[50, 300], &[3, 150], 2, "rows three elements apart"),
+            (&[4, 21, 300], &[21, 1, 100], 7, "three dimensions, the outer two as one"),
+            (&[4, 21, 300], &[6300, 1, 21], 0, "three dimensions, planes apart"),
+        ] {
+            let elements: usize = shape.iter().product();
+            let parts = [(0, 1024), (1024, 1024), (elements - 700, 700), (299, 300), (5, 8)];
+            // Of less than 3 rows of 300 there are fewer.
+            check(shape, strides, offset, &parts.map(|(start, count)| (start, count.min(elements.saturating_sub(start)))), reason);
         }
     }
 
@@ -285,19 +286,7 @@ mod tests {
             (&[3, 4, 5], &[21, 5, -1], 4, "rows backwards in planes with padding"),
             (&[2, 3, 2, 5], &[70, 20, 11, 2], 7, "every second of rows of three dimensions"),
         ] {
-            for dtype in [DType::F4E2M1, DType::I8, DType::F16, DType::F32, DType::F64] {
-                let layout = Layout::strided(shape, strides, offset).unwrap();
-                let bytes: Vec<u8> = (0..dtype.bytes_for(layout.end()).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
-                let tensor = TensorRef::from_host_bytes(&bytes, dtype, layout.clone()).unwrap();
-                let mut reader = Reader::new(&tensor);
-                for (start, count) in [(0, 60), (0, 1), (1, 59), (7, 13), (11, 2), (12, 24), (30, 30), (59, 1)] {
-                    let read = reader.read(start, count);
-                    for i in 0..count {
-                        let expected = dtype.load_bits(&bytes, layout.index(start + i));
-                        assert_eq!(dtype.load_bits(read, i), expected, "{reason}, {dtype}: element {i} of {count} from {start}");
-                    }
-                }
-            }
+            check(shape, strides, offset, &[(0, 60), (0, 1), (1, 59), (7, 13), (11, 2), (12, 24), (30, 30), (59, 1)], reason);
         }
     }
 }
