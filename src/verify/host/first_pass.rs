@@ -42,15 +42,10 @@ pub(super) struct Floats<'a, T> {
     m: Box<[T; BLOCK]>,
 }
 
-/// The rule of a request in this arithmetic.
-pub(super) fn rule<T: Number>(result: &TensorRef<'_>, request: &Request) -> Rule<T> {
-    Rule::new(request, result.dtype())
-}
-
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request, set: InstructionSet) -> Floats<'a, T> {
         let vector = sums::vector_width(result.dtype(), reference.dtype());
-        let rule = rule(result, request);
+        let rule = Rule::new(request, result.dtype());
         let values = Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY };
         Floats {
             result: Side::new(result),

@@ -8,7 +8,6 @@
 //! * its distance in ulps exceeds the largest so far.
 
 use super::filter::floor;
-use super::first_pass::rule;
 use super::integers::Pairs;
 use super::number::{Number, ordinals};
 use super::side::{BLOCK, Side};
@@ -49,7 +48,7 @@ pub(super) struct Floats<'a, T: Number> {
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(tensors: [TensorRef<'a>; 2], request: &Request, values: &Values, set: InstructionSet) -> Floats<'a, T> {
         let [result, reference] = tensors.each_ref().map(|t| Side::new(t));
-        let rule = rule(&tensors[0], request);
+        let rule = Rule::new(request, tensors[0].dtype());
         let ordinals = std::array::from_fn(|_| Box::new([T::Ordinal::default(); BLOCK]));
         Floats { tensors, result, reference, set, rule, maxima: values.maxima, explanation: Explanation::EMPTY, ordinals }
     }
