@@ -63,6 +63,7 @@ pub use values::Metric;
 
 use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
+use crate::simd::InstructionSet;
 use options::{Judged, Request, quotient};
 use power::Displaced;
 use progress::Meter;
@@ -142,7 +143,6 @@ pub(crate) fn expect_earlier(result: &TensorRef<'_>, earlier: &TensorRef<'_>) ->
     Ok(())
 }
 
-/// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
 /// Checks that a tensor has the shape of another.
 fn expect_shape(expected: &TensorRef<'_>, found: &TensorRef<'_>, what: &str) -> Result<()> {
     let [expected, found] = [expected, found].map(TensorRef::shape);
@@ -161,6 +161,7 @@ fn expect_elements(tensor: &TensorRef<'_>) -> Result<()> {
     Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit })
 }
 
+/// Compares many pairs (result, reference, tolerance), all on one device: everything is enqueued, then waited for once. The reports
 /// come in the order of the pairs.
 ///
 /// # Errors
@@ -218,7 +219,7 @@ unsafe fn outcomes<'a, 'm>(
 ) -> Result<Vec<Outcome>> {
     match device.backend() {
         Backend::Host => {
-            let compare = |(a, r, request): (_, _, _)| host::compare_counted(a, r, request, meter(a, r));
+            let compare = |(a, r, request): (_, _, _)| host::compare_by(InstructionSet::best(), a, r, request, meter(a, r));
             Ok(pairs.map(compare).collect())
         }
         Backend::Hip(gpu) => {

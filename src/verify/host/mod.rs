@@ -45,21 +45,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compares two tensors of one shape, both on the host device.
 pub(crate) fn compare(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
-    compare_counted(result, reference, request, Meter::OFF)
+    compare_by(InstructionSet::best(), result, reference, request, Meter::OFF)
 }
 
-/// [`compare`] that counts what it reads.
-pub(crate) fn compare_counted(result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, meter: Meter<'_>) -> Outcome {
-    compare_by(InstructionSet::best(), result, reference, request, meter)
-}
-
-/// [`compare`] with one of the processor's instruction sets.
-#[cfg(test)]
-pub(crate) fn compare_with(set: InstructionSet, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request) -> Outcome {
-    compare_by(set, result, reference, request, Meter::OFF)
-}
-
-fn compare_by(set: InstructionSet, result: &TensorRef<'_>, reference: &TensorRef<'_>, request: &Request, meter: Meter<'_>) -> Outcome {
+/// [`compare`] with one of the processor's instruction sets, which counts what it reads.
+pub(crate) fn compare_by(
+    set: InstructionSet,
+    result: &TensorRef<'_>,
+    reference: &TensorRef<'_>,
+    request: &Request,
+    meter: Meter<'_>,
+) -> Outcome {
     let partials = Partials::of(result, reference, meter);
     let tensors = [result.clone(), reference.clone()];
     macro_rules! both_passes {
