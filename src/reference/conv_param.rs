@@ -19,16 +19,7 @@ use crate::error::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvParam {
-    groups: usize,
-    batch: usize,
-    out_channels: usize,
-    in_channels: usize,
-    filter: Vec<usize>,
-    input: Vec<usize>,
-    strides: Vec<usize>,
-    dilations: Vec<usize>,
-    left_pads: Vec<usize>,
-    right_pads: Vec<usize>,
+    sizes: ConvSizes,
     output: Vec<usize>,
     layouts: [ConvLayout; 3],
 }
@@ -65,17 +56,18 @@ impl ConvParam {
     /// # Errors
     /// When a size is zero, vectors differ in length, a window is larger than the padded input, or a tensor does not fit memory.
     pub fn new(sizes: ConvSizes) -> Result<ConvParam> {
-        let ConvSizes { groups, batch, out_channels, in_channels, filter, input, strides, dilations, left_pads, right_pads } = sizes;
+        let ConvSizes { groups, batch, out_channels, in_channels, .. } = sizes;
+        let ConvSizes { filter, input, strides, dilations, left_pads, right_pads, .. } = &sizes;
         let dims = filter.len();
         if !(1..=3).contains(&dims) {
             return Err(invalid("spatial dimensions", dims, "1, 2 or 3"));
         }
         let vectors: [(&'static str, &Vec<usize>); 5] = [
-            ("spatial extents of the input", &input),
-            ("strides", &strides),
-            ("dilations", &dilations),
-            ("left pads", &left_pads),
-            ("right pads", &right_pads),
+            ("spatial extents of the input", input),
+            ("strides", strides),
+            ("dilations", dilations),
+            ("left pads", left_pads),
+            ("right pads", right_pads),
         ];
         for (what, vector) in vectors {
             if vector.len() != dims {
@@ -87,7 +79,7 @@ impl ConvParam {
                 return Err(invalid(what, value, "at least 1"));
             }
         }
-        for (what, vector) in [("filter extent", &filter), ("input extent", &input), ("stride", &strides), ("dilation", &dilations)] {
+        for (what, vector) in [("filter extent", filter), ("input extent", input), ("stride", strides), ("dilation", dilations)] {
             if vector.contains(&0) {
                 return Err(invalid(what, 0, "at least 1"));
             }
@@ -109,9 +101,8 @@ impl ConvParam {
             output.push((padded - window) / strides[d] + 1);
         }
         let layouts = [Role::Input, Role::Filter, Role::Output].map(|role| ConvLayout::channels_last(role, dims));
-        let (i, f, o) = (input.clone(), filter.clone(), output.clone());
         for (what, a, b, space) in
-            [("input", batch, in_channels, i), ("filter", out_channels, in_channels, f), ("output", batch, out_channels, o)]
+            [("input", batch, in_channels, input), ("filter", out_channels, in_channels, filter), ("output", batch, out_channels, &output)]
         {
             let elements = space.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
             let elements = elements.and_then(|n| n.checked_mul(a)?.checked_mul(b)?.checked_mul(groups));
@@ -119,20 +110,7 @@ impl ConvParam {
                 return Err(invalid(what, "more elements than memory can hold", "smaller sizes"));
             }
         }
-        Ok(ConvParam {
-            groups,
-            batch,
-            out_channels,
-            in_channels,
-            filter,
-            input,
-            strides,
-            dilations,
-            left_pads,
-            right_pads,
-            output,
-            layouts,
-        })
+        Ok(ConvParam { sizes, output, layouts })
     }
 
     /// The same convolution with tensors laid out otherwise.
@@ -142,10 +120,10 @@ impl ConvParam {
     pub fn with_layouts(mut self, input: &str, filter: &str, output: &str) -> Result<ConvParam> {
         for (slot, (role, name)) in self.layouts.iter_mut().zip([(Role::Input, input), (Role::Filter, filter), (Role::Output, output)]) {
             let layout = ConvLayout::parse(role, name)?;
-            if layout.spatial_dims() != self.filter.len() {
+            if layout.spatial_dims() != self.sizes.filter.len() {
                 return Err(Error::Length {
                     what: "spatial dimensions of a layout",
-                    expected: self.filter.len(),
+                    expected: self.sizes.filter.len(),
                     found: layout.spatial_dims(),
                 });
             }
@@ -159,49 +137,38 @@ impl ConvParam {
     /// # Errors
     /// As [`new`](ConvParam::new).
     pub fn with_batch(&self, batch: usize) -> Result<ConvParam> {
-        let sizes = ConvSizes {
-            groups: self.groups,
-            batch,
-            out_channels: self.out_channels,
-            in_channels: self.in_channels,
-            filter: self.filter.clone(),
-            input: self.input.clone(),
-            strides: self.strides.clone(),
-            dilations: self.dilations.clone(),
-            left_pads: self.left_pads.clone(),
-            right_pads: self.right_pads.clone(),
-        };
+        let sizes = ConvSizes { batch, ..self.sizes.clone() };
         Ok(ConvParam { layouts: self.layouts.clone(), ..ConvParam::new(sizes)? })
     }
 
     /// Groups.
     pub fn groups(&self) -> usize {
-        self.groups
+        self.sizes.groups
     }
 
     /// Images.
     pub fn batch(&self) -> usize {
-        self.batch
+        self.sizes.batch
     }
 
     /// Output channels of a group.
     pub fn out_channels(&self) -> usize {
-        self.out_channels
+        self.sizes.out_channels
     }
 
     /// Input channels of a group.
     pub fn in_channels(&self) -> usize {
-        self.in_channels
+        self.sizes.in_channels
     }
 
     /// Spatial extents of the filter.
     pub fn filter_space(&self) -> &[usize] {
-        &self.filter
+        &self.sizes.filter
     }
 
     /// Spatial extents of the input.
     pub fn input_space(&self) -> &[usize] {
-        &self.input
+        &self.sizes.input
     }
 
     /// Spatial extents of the output: `(input + pads - window) / stride + 1`, with `window = (filter - 1) · dilation + 1`.
@@ -211,22 +178,22 @@ impl ConvParam {
 
     /// Strides of the window.
     pub fn strides(&self) -> &[usize] {
-        &self.strides
+        &self.sizes.strides
     }
 
     /// Distances of the filter's elements.
     pub fn dilations(&self) -> &[usize] {
-        &self.dilations
+        &self.sizes.dilations
     }
 
     /// Zeros before the image.
     pub fn left_pads(&self) -> &[usize] {
-        &self.left_pads
+        &self.sizes.left_pads
     }
 
     /// Zeros after the image.
     pub fn right_pads(&self) -> &[usize] {
-        &self.right_pads
+        &self.sizes.right_pads
     }
 
     /// The layout of the tensor of that role.
@@ -241,7 +208,7 @@ impl ConvParam {
     /// The extents of a tensor in memory order.
     pub fn shape(&self, role: Role) -> Vec<usize> {
         let (outer, channels, space) = self.extents(role);
-        self.layout(role).shape(outer, self.groups, channels, space)
+        self.layout(role).shape(outer, self.sizes.groups, channels, space)
     }
 
     /// Elements of a tensor.
@@ -256,8 +223,9 @@ impl ConvParam {
 
     /// Products, padding included: G·N·K·C times the output's and the filter's positions.
     pub fn macs(&self) -> u128 {
-        let positions = self.output.iter().chain(&self.filter);
-        [self.groups, self.batch, self.out_channels, self.in_channels].iter().chain(positions).map(|&n| n as u128).product()
+        let ConvSizes { groups, batch, out_channels, in_channels, filter, .. } = &self.sizes;
+        let positions = self.output.iter().chain(filter);
+        [groups, batch, out_channels, in_channels].into_iter().chain(positions).map(|&n| n as u128).product()
     }
 
     /// Bytes of input, filter and output together, for elements of the given sizes.
@@ -269,33 +237,34 @@ impl ConvParam {
     /// Elements from one image to the next in memory; of a filter, from one output channel to the next.
     pub fn image_stride(&self, role: Role) -> usize {
         let (outer, channels, space) = self.extents(role);
-        self.layout(role).strides(outer, self.groups, channels, space).outer
+        self.layout(role).strides(outer, self.sizes.groups, channels, space).outer
     }
 
     fn extents(&self, role: Role) -> (usize, usize, [usize; 3]) {
         match role {
-            Role::Input => (self.batch, self.in_channels, three(&self.input, 1)),
-            Role::Filter => (self.out_channels, self.in_channels, three(&self.filter, 1)),
-            Role::Output => (self.batch, self.out_channels, three(&self.output, 1)),
+            Role::Input => (self.sizes.batch, self.sizes.in_channels, three(&self.sizes.input, 1)),
+            Role::Filter => (self.sizes.out_channels, self.sizes.in_channels, three(&self.sizes.filter, 1)),
+            Role::Output => (self.sizes.batch, self.sizes.out_channels, three(&self.output, 1)),
         }
     }
 
     pub(crate) fn lattice(&self) -> Lattice {
         let strides = |role| {
             let (outer, channels, space) = self.extents(role);
-            self.layout(role).strides(outer, self.groups, channels, space)
+            self.layout(role).strides(outer, self.sizes.groups, channels, space)
         };
+        let sizes = &self.sizes;
         Lattice {
-            images: self.batch,
-            groups: self.groups,
-            c: self.in_channels,
-            k: self.out_channels,
-            input: three(&self.input, 1),
-            filter: three(&self.filter, 1),
+            images: sizes.batch,
+            groups: sizes.groups,
+            c: sizes.in_channels,
+            k: sizes.out_channels,
+            input: three(&sizes.input, 1),
+            filter: three(&sizes.filter, 1),
             output: three(&self.output, 1),
-            stride: three(&self.strides, 1),
-            dilation: three(&self.dilations, 1),
-            padding: three(&self.left_pads, 0),
+            stride: three(&sizes.strides, 1),
+            dilation: three(&sizes.dilations, 1),
+            padding: three(&sizes.left_pads, 0),
             input_at: strides(Role::Input),
             filter_at: strides(Role::Filter),
             output_at: strides(Role::Output),
@@ -315,8 +284,9 @@ fn invalid(what: &'static str, value: impl ToString, limit: &str) -> Error {
 
 impl std::fmt::Display for ConvParam {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} {} {} {}", self.filter.len(), self.groups, self.batch, self.out_channels, self.in_channels)?;
-        let vectors = [&self.filter, &self.input, &self.strides, &self.dilations, &self.left_pads, &self.right_pads];
+        let ConvSizes { groups, batch, out_channels, in_channels, filter, input, strides, dilations, left_pads, right_pads } = &self.sizes;
+        write!(f, "{} {groups} {batch} {out_channels} {in_channels}", filter.len())?;
+        let vectors = [filter, input, strides, dilations, left_pads, right_pads];
         vectors.into_iter().flatten().try_for_each(|n| write!(f, " {n}"))
     }
 }
