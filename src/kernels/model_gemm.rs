@@ -5,51 +5,27 @@ use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::ModelGemm;
 
-/// The kernels of hip/model_gemm.hip.
+/// A kernel of hip/model_gemm.hip.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ModelKernel {
-    F32,
-    Gfx908F16,
-    Gfx908Bf16,
-    Gfx90aF16,
-    Gfx90aBf16,
-    Gfx90aBf16K,
-    /// gfx942 in groups of four: xf32.
-    Gfx942Groups4,
-    /// gfx942 in groups of eight: f16, bf16.
-    Gfx942Groups8,
-    /// gfx942 in halves of sixteen: fp8, bf8.
-    Gfx942Halves,
+pub(crate) struct ModelKernel {
+    pub name: &'static str,
+    /// Rows and columns of C that a block computes: sixteen times EACH of the kernel's rule.
+    pub tile: usize,
 }
 
 /// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` numbers where it serves several.
 ///
 /// # Safety
-/// `a` holds m x k and `b` k x n elements of these formats, `c` m x n of f32, all on the device of `c`.
+/// * `kernel` is one of hip/model_gemm.hip, with its own tile;
+/// * `a` holds m x k and `b` k x n elements of these formats, `c` m x n of f32, all on the device of `c`.
 pub(crate) unsafe fn model_gemm(
-    kernel: ModelKernel,
+    ModelKernel { name, tile }: ModelKernel,
     (dtype_a, dtype_b): (u32, u32),
     [m, n, k]: [usize; 3],
     a: &DeviceBytes,
     b: &DeviceBytes,
     c: &mut DeviceBytes,
 ) -> Result<()> {
-    let name = match kernel {
-        ModelKernel::F32 => "model_gemm_f32",
-        ModelKernel::Gfx908F16 => "model_gemm_gfx908_f16",
-        ModelKernel::Gfx908Bf16 => "model_gemm_gfx908_bf16",
-        ModelKernel::Gfx90aF16 => "model_gemm_gfx90a_f16",
-        ModelKernel::Gfx90aBf16 => "model_gemm_gfx90a_bf16",
-        ModelKernel::Gfx90aBf16K => "model_gemm_gfx90a_bf16_1k",
-        ModelKernel::Gfx942Groups4 => "model_gemm_gfx942_groups4",
-        ModelKernel::Gfx942Groups8 => "model_gemm_gfx942_groups8",
-        ModelKernel::Gfx942Halves => "model_gemm_gfx942_halves",
-    };
-    // Rows and columns of C that a block computes: sixteen times EACH of the kernel's rule.
-    let tile = match kernel {
-        ModelKernel::Gfx942Groups4 | ModelKernel::Gfx942Groups8 | ModelKernel::Gfx942Halves => 64,
-        _ => 128,
-    };
     // SAFETY: each is `extern "C" __global__ void NAME(ModelGemm p)` for blocks of 256 threads.
     let code: Kernel<ModelGemm> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
     let (device, host) = (c.device().clone(), || Error::Unsupported { what: name.to_owned(), by: "the host device".to_owned() });

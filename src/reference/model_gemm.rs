@@ -1,10 +1,11 @@
 //! GEMM through a matrix-core model, on any device.
 
+use super::plan;
 use crate::device::{Device, DeviceKind, DeviceMem};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
-use crate::kernels::model_gemm::{self as kernels, ModelKernel};
-use crate::matrix_core::{Input, KEEP, Model, Rule, gemm_tile};
+use crate::kernels::model_gemm as kernels;
+use crate::matrix_core::{Input, Model, gemm_tile};
 use crate::parallel;
 
 /// Rows of C that one task computes.
@@ -51,12 +52,12 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
     if m == 0 || n == 0 {
         return Ok(());
     }
-    let kernel = kernel(model).ok_or_else(|| Error::Unsupported {
+    let (_, kernel) = plan::model(model).ok_or_else(|| Error::Unsupported {
         what: format!("the model {model}"),
         by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 52 or 31 bits)", device.name()),
     })?;
     let cut = if model.input() == Input::F16AsBf16Truncated { hipverify_sys::abi::CUT } else { 0 };
-    // SAFETY: formats and lengths were checked, and all three buffers are on one device.
+    // SAFETY: the kernel is the one of this model; formats and lengths were checked, and all three buffers are on one device.
     unsafe { kernels::model_gemm(kernel, (ta as u32 | cut, tb as u32 | cut), [m, n, k], a.bytes(), b.bytes(), c.bytes_mut()) }
 }
 
@@ -76,24 +77,6 @@ pub(super) fn check_lengths<A: Scalar, B: Scalar>(
     length("elements of C", m, n, c.len())?;
     b.device().expect_same(a.device(), "B")?;
     c.device().expect_same(a.device(), "C")
-}
-
-/// The device code of a model.
-fn kernel(model: Model) -> Option<ModelKernel> {
-    use crate::matrix_core::Arch::{Gfx90a, Gfx908, Gfx942};
-    use ModelKernel as K;
-    Some(match (model.arch(), model.input(), model.rule()) {
-        (_, Input::F32, _) => K::F32,
-        (Gfx908, Input::F16, _) => K::Gfx908F16,
-        (Gfx908, Input::Bf16, _) => K::Gfx908Bf16,
-        (Gfx90a, Input::F16, _) => K::Gfx90aF16,
-        (Gfx90a, Input::Bf16, _) => K::Gfx90aBf16,
-        (Gfx90a, Input::Bf16K | Input::F16AsBf16 | Input::F16AsBf16Truncated, _) => K::Gfx90aBf16K,
-        (Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => K::Gfx942Groups4,
-        (Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => K::Gfx942Groups8,
-        (Gfx942, _, Rule::FusedHalves { keep: KEEP }) => K::Gfx942Halves,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@ use super::accumulate::Accumulate;
 use super::lattice::{Direction, KOrder, Lattice};
 use crate::error::Result;
 use crate::kernels::extent;
+use crate::kernels::model_gemm::ModelKernel;
 use crate::kernels::reference::SumKernels;
-use crate::matrix_core::{Arch, Input, KEEP, Rule};
+use crate::matrix_core::{Arch, Input, KEEP, Model, Rule};
 use bytemuck::Zeroable;
 use hipverify_sys::abi::{Prepare, ReferenceSums};
 
@@ -42,20 +43,37 @@ pub(crate) fn sum(accumulate: Accumulate) -> Option<Sum> {
         Accumulate::Groups4 => sum!("groups4", 8, true, AS_IT_IS),
         Accumulate::F32 => sum!("f32", 8, false, AS_IT_IS),
         Accumulate::F32Fma => sum!("f32_fma", 8, false, AS_IT_IS),
-        Accumulate::MatrixCore(model) => match (model.arch(), model.input(), model.rule()) {
-            (_, Input::F32, _) => sum!("f32_fma", 8, false, AS_IT_IS),
-            (Arch::Gfx908, Input::F16, _) => sum!("gfx908_f16", 4, false, AS_IT_IS),
-            (Arch::Gfx908, Input::Bf16, _) => sum!("gfx908_bf16", 4, false, AS_IT_IS),
-            (Arch::Gfx90a, Input::F16, _) => sum!("gfx90a_f16", 4, false, AS_GFX90A_F16),
-            (Arch::Gfx90a, Input::Bf16, _) => sum!("gfx90a_bf16", 4, false, AS_GFX90A_BF16),
-            (Arch::Gfx90a, Input::Bf16K, _) => sum!("gfx90a_bf16_1k", 4, false, AS_GFX90A_BF16),
-            (Arch::Gfx90a, Input::F16AsBf16, _) => sum!("gfx90a_bf16_1k", 4, false, AS_BF16_NEAREST),
-            (Arch::Gfx90a, Input::F16AsBf16Truncated, _) => sum!("gfx90a_bf16_1k", 4, false, AS_BF16_CUT),
-            (Arch::Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => sum!("gfx942_groups4", 4, false, AS_GFX942),
-            (Arch::Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => sum!("gfx942_groups8", 4, false, AS_GFX942),
-            (Arch::Gfx942, _, Rule::FusedHalves { keep: KEEP }) => sum!("gfx942_halves", 4, false, AS_GFX942),
-            _ => return None,
-        },
+        Accumulate::MatrixCore(of) => return model(of).map(|(sum, _)| sum),
+    })
+}
+
+/// The device code of a model: of sums in any order, and of a GEMM; `None` where there is none.
+pub(crate) fn model(model: Model) -> Option<(Sum, ModelKernel)> {
+    let gemm = |name, tile| ModelKernel { name, tile };
+    Some(match (model.arch(), model.input(), model.rule()) {
+        (_, Input::F32, _) => (sum!("f32_fma", 8, false, AS_IT_IS), gemm("model_gemm_f32", 128)),
+        (Arch::Gfx908, Input::F16, _) => (sum!("gfx908_f16", 4, false, AS_IT_IS), gemm("model_gemm_gfx908_f16", 128)),
+        (Arch::Gfx908, Input::Bf16, _) => (sum!("gfx908_bf16", 4, false, AS_IT_IS), gemm("model_gemm_gfx908_bf16", 128)),
+        (Arch::Gfx90a, Input::F16, _) => (sum!("gfx90a_f16", 4, false, AS_GFX90A_F16), gemm("model_gemm_gfx90a_f16", 128)),
+        (Arch::Gfx90a, Input::Bf16, _) => (sum!("gfx90a_bf16", 4, false, AS_GFX90A_BF16), gemm("model_gemm_gfx90a_bf16", 128)),
+        (Arch::Gfx90a, Input::Bf16K, _) => (sum!("gfx90a_bf16_1k", 4, false, AS_GFX90A_BF16), gemm("model_gemm_gfx90a_bf16_1k", 128)),
+        (Arch::Gfx90a, Input::F16AsBf16, _) => (sum!("gfx90a_bf16_1k", 4, false, AS_BF16_NEAREST), gemm("model_gemm_gfx90a_bf16_1k", 128)),
+        (Arch::Gfx90a, Input::F16AsBf16Truncated, _) => {
+            (sum!("gfx90a_bf16_1k", 4, false, AS_BF16_CUT), gemm("model_gemm_gfx90a_bf16_1k", 128))
+        }
+        // xf32.
+        (Arch::Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => {
+            (sum!("gfx942_groups4", 4, false, AS_GFX942), gemm("model_gemm_gfx942_groups4", 64))
+        }
+        // f16, bf16.
+        (Arch::Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => {
+            (sum!("gfx942_groups8", 4, false, AS_GFX942), gemm("model_gemm_gfx942_groups8", 64))
+        }
+        // fp8, bf8.
+        (Arch::Gfx942, _, Rule::FusedHalves { keep: KEEP }) => {
+            (sum!("gfx942_halves", 4, false, AS_GFX942), gemm("model_gemm_gfx942_halves", 64))
+        }
+        _ => return None,
     })
 }
 
