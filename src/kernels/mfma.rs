@@ -40,10 +40,9 @@ pub(crate) unsafe fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceB
     let Backend::Hip(gpu) = device.backend() else {
         return Err(Error::Unsupported { what: name.to_owned(), by: device.name() });
     };
-    let limited = |what, x: usize| extent(what, x.saturating_add(TILE)).map(|_| x as u32);
     let (tiles_m, tiles_n) = (m.div_ceil(TILE), n.div_ceil(TILE));
-    let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n))?;
-    let (m, n, k) = (limited("m", m)?, limited("n", n)?, limited("k", k)?);
+    let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n), 0)?;
+    let (m, n, k) = (extent("m", m, TILE as u32)?, extent("n", n, TILE as u32)?, extent("k", k, TILE as u32)?);
     let params = MfmaGemm { a: a.ptr().cast(), b: b.ptr().cast(), c: c.mut_ptr().cast(), m, n, k, tiles_n: tiles_n as u32 };
     // SAFETY: both are `extern "C" __global__ void NAME(MfmaGemm p)` for blocks of 64 threads.
     let code: Kernel<MfmaGemm> = unsafe { Kernel::new("mfma.hip", name, 64) };

@@ -77,13 +77,11 @@ fn dense_address(tensor: &TensorRef<'_>) -> Option<*const u8> {
     (tensor.layout().is_contiguous() && bits.is_multiple_of(8) && first.addr().is_multiple_of(16)).then_some(first)
 }
 
-/// `n` for the device code, whose positions are 32-bit.
-pub(crate) fn extent(what: &'static str, n: usize) -> Result<u32> {
-    i32::try_from(n).map(|n| n as u32).map_err(|_| Error::InvalidArgument {
-        what,
-        value: n.to_string(),
-        limit: "less than 2^31 on a GPU".to_owned(),
-    })
+/// `n` for the device code, whose positions are 32-bit and may reach `margin` beyond it.
+pub(crate) fn extent(what: &'static str, n: usize, margin: u32) -> Result<u32> {
+    let less = if margin == 0 { String::new() } else { format!(" - {margin}") };
+    let limit = || Error::InvalidArgument { what, value: n.to_string(), limit: format!("less than 2^31{less} on a GPU") };
+    u32::try_from(n).ok().filter(|&n| n < (1 << 31) - margin).ok_or_else(limit)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Launches of hip/model_gemm.hip.
 
+use super::extent;
 use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
@@ -30,19 +31,9 @@ pub(crate) unsafe fn model_gemm(
     let code: Kernel<ModelGemm> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
     let (device, host) = (c.device().clone(), || Error::Unsupported { what: name.to_owned(), by: "the host device".to_owned() });
     let Backend::Hip(gpu) = device.backend() else { return Err(host()) };
-    // Below 2^31, so that a tile may reach over the edge.
-    let extent = |what, x: usize| match i32::try_from(x) {
-        Ok(x) if x < i32::MAX - 128 => Ok(x as u32),
-        _ => Err(Error::InvalidArgument { what, value: x.to_string(), limit: "less than 2^31 - 128 on a GPU".to_owned() }),
-    };
     let (rows, columns) = (m.div_ceil(tile), n.div_ceil(tile));
-    let grid = u32::try_from(rows * columns).ok().filter(|g| *g < 1 << 31);
-    let grid = grid.ok_or_else(|| Error::InvalidArgument {
-        what: "tiles of C",
-        value: (rows * columns).to_string(),
-        limit: "less than 2^31".to_owned(),
-    })?;
-    let (m, n, k) = (extent("m", m)?, extent("n", n)?, extent("k", k)?);
+    let grid = extent("tiles of C", rows.saturating_mul(columns), 0)?;
+    let [m, n, k] = [extent("m", m, 128)?, extent("n", n, 128)?, extent("k", k, 128)?];
     let (a, b, c) = (a.ptr().cast(), b.ptr().cast(), c.mut_ptr().cast());
     let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b };
     gpu.blocking(|queue| {

@@ -84,7 +84,7 @@ fn wide<const N: usize>(strides: [usize; N]) -> [u64; N] {
 fn extents<const N: usize>(what: &'static str, sizes: [usize; N]) -> Result<[u32; N]> {
     let mut out = [0; N];
     for (o, n) in out.iter_mut().zip(sizes) {
-        *o = extent(what, n)?;
+        *o = extent(what, n, 0)?;
     }
     Ok(out)
 }
@@ -100,7 +100,7 @@ impl Lattice {
             // The device code's positions are 32-bit; the largest is the end of the last window.
             let last =
                 (self.output[d] - 1).saturating_mul(self.stride[d]).saturating_add((self.filter[d] - 1).saturating_mul(self.dilation[d]));
-            extent("an extent of the padded input", last.saturating_add(self.input[d]).saturating_add(self.padding[d]))?;
+            extent("an extent of the padded input", last.saturating_add(self.input[d]).saturating_add(self.padding[d]), 0)?;
         }
         let (i, f, o) = (&self.input_at, &self.filter_at, &self.output_at);
         let with = |head: [usize; 3], space: [usize; 3]| wide([head[0], head[1], head[2], space[0], space[1], space[2]]);
@@ -131,7 +131,7 @@ impl Lattice {
                 positions: extents("an extent of the input", self.input)?,
                 source_space: wide(i.space),
                 other_space: wide(f.space),
-                channels: extent("channels", self.c)?,
+                channels: extent("channels", self.c, 0)?,
                 source_channel: i.channel as u64,
                 other_channel: f.channel as u64,
                 ..common
@@ -148,7 +148,7 @@ impl Lattice {
                 positions: extents("an extent of the output", self.output)?,
                 source_space: wide(o.space),
                 other_space: wide(f.space),
-                channels: extent("channels", self.k)?,
+                channels: extent("channels", self.k, 0)?,
                 source_channel: o.channel as u64,
                 other_channel: f.outer as u64,
                 ..common
@@ -165,7 +165,7 @@ impl Lattice {
                 positions: extents("an extent of the input", self.input)?,
                 source_space: wide(i.space),
                 other_space: wide(o.space),
-                channels: extent("images", self.images)?,
+                channels: extent("images", self.images, 0)?,
                 source_channel: i.outer as u64,
                 other_channel: o.outer as u64,
                 channels_last: 0,
@@ -186,7 +186,7 @@ pub(crate) fn matrices([batch, m, n, k]: [usize; 4], a: [usize; 3], b: [usize; 3
         window: [1; 3],
         divide: [1; 3],
         positions: [1; 3],
-        channels: extent("k", k)?,
+        channels: extent("k", k, 0)?,
         // There is one position only: either order is ascending k.
         channels_last: 1,
         source_channel: b[1] as u64,
