@@ -39,24 +39,10 @@ impl Operands {
         arithmetic.accepts(a.dtype(), b.dtype())?;
         let flush = arithmetic.flush_subnormals;
         if a.dtype().fits_f32() && b.dtype().fits_f32() {
-            let one = |t: &TensorRef<'_>| -> Result<Vec<f32>> {
-                let mut values = read(t, 0.0f32, convert::decode_f32, |v| v as f32)?;
-                if let (true, Some(format)) = (flush, t.dtype().float_format()) {
-                    let least = format.min_normal() as f32;
-                    change(&mut values, |v| if v.abs() < least { 0.0 } else { v });
-                }
-                Ok(values)
-            };
+            let one = |t| operand(t, flush, convert::decode_f32, |v| v as f32);
             return Ok(Operands::Single(one(a)?, one(b)?));
         }
-        let one = |t: &TensorRef<'_>| -> Result<Vec<f64>> {
-            let mut values = read(t, 0.0f64, convert::decode_f64, |v| v)?;
-            if let (true, Some(format)) = (flush, t.dtype().float_format()) {
-                let least = format.min_normal();
-                change(&mut values, |v| if v.abs() < least { 0.0 } else { v });
-            }
-            Ok(values)
-        };
+        let one = |t| operand(t, flush, convert::decode_f64, |v| v);
         Ok(Operands::Double(one(a)?, one(b)?))
     }
 
@@ -103,13 +89,23 @@ fn change<T: Copy + Send>(values: &mut [T], to: impl Fn(T) -> T + Sync) {
     parallel::chunks_mut(values, CHUNK, |_, part| part.iter_mut().for_each(|v| *v = to(*v)));
 }
 
-/// The elements in logical order.
-fn read<T: Number>(
+/// The elements in logical order, subnormal ones as 0 where they are to be flushed.
+fn operand<T: Number + PartialOrd>(
     t: &TensorRef<'_>,
-    zero: T,
+    flush: bool,
     decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
     from: impl Fn(f64) -> T + Sync,
 ) -> Result<Vec<T>> {
+    let mut values = read(t, decode, &from)?;
+    if let (true, Some(format)) = (flush, t.dtype().float_format()) {
+        let least = from(format.min_normal());
+        change(&mut values, |v| if v.magnitude() < least { T::default() } else { v });
+    }
+    Ok(values)
+}
+
+/// The elements in logical order.
+fn read<T: Number>(t: &TensorRef<'_>, decode: impl Fn(DType, &[u8], &mut [T]) + Sync, from: impl Fn(f64) -> T + Sync) -> Result<Vec<T>> {
     let fetched;
     let bytes = match t.device().backend() {
         Backend::Host => t.host_bytes(),
@@ -122,7 +118,7 @@ fn read<T: Number>(
         }
     };
     let (dtype, layout) = (t.dtype(), t.layout());
-    let mut out = vec![zero; layout.elements()];
+    let mut out = vec![T::default(); layout.elements()];
     let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
     if layout.is_contiguous() && whole_units {
         let start = |element: usize| dtype.bytes_for(layout.offset() + element).unwrap_or(usize::MAX);
@@ -136,7 +132,7 @@ fn read<T: Number>(
 
 /// The values of a tensor as f64, in logical order.
 pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
-    read(t, 0.0, convert::decode_f64, |v| v)
+    read(t, convert::decode_f64, |v| v)
 }
 
 /// Rounds f64 values to f32, nearest even.
