@@ -21,6 +21,7 @@ mod targets;
 mod tools;
 
 use compile::{Image, Kernels};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -72,11 +73,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::write(out.join("kernels.rs"), generate(&kernels, &images, &no_shim)?)?;
 
     let targets = |prefix: &str| {
-        let mut all: Vec<&str> = images.iter().flat_map(|i| &i.archs).map(String::as_str).filter(|a| a.starts_with(prefix)).collect();
-        all.dedup();
-        all.sort_unstable();
-        all.dedup();
-        all.join(" ")
+        let all: BTreeSet<&str> = images.iter().flat_map(|i| &i.archs).map(String::as_str).filter(|a| a.starts_with(prefix)).collect();
+        Vec::from_iter(all).join(" ")
     };
     println!("cargo::metadata=hipcc={hipcc}");
     println!("cargo::metadata=targets={}", targets("gfx"));

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
 /// A file of device code.
@@ -203,16 +204,15 @@ fn version(program: &Path) -> io::Result<String> {
 /// Runs `f` on every item with as many threads as cargo allows; results in order.
 fn parallel<T: Sync, R: Send>(items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1).clamp(1, items.len().max(1));
-    let (next, results) = (Mutex::new(0), Mutex::new(Vec::new()));
-    let lock = |m: &Mutex<usize>| {
-        let mut at = m.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *at += 1;
-        *at - 1
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let next_item = || {
+        let i = next.fetch_add(1, Ordering::Relaxed);
+        (i, items.get(i))
     };
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((i, item)) = Some(lock(&next)).and_then(|i| Some((i, items.get(i)?))) {
+                while let (i, Some(item)) = next_item() {
                     let result = f(item);
                     results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((i, result));
                 }
