@@ -79,6 +79,7 @@ fn no_command_minds_a_closed_pipe() {
         let study = "[[study]]\nconfiguration = 'conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16'\n";
         folder.put(name, (gemm + study).as_bytes());
     }
+    folder.put("shrinks.toml", b"[[gemm]]\nsize = ['60x33x9']\ntype = 'f16'\ndata = 'constant:100'\n");
     assert_eq!(folder.run("golden record g.toml --suite same.toml --device host").code, 0);
     for (line, code) in [
         ("compare a.npy a.npy --rtol 1e-3", 0),
@@ -95,6 +96,7 @@ fn no_command_minds_a_closed_pipe() {
         ("inspect a.npy", 0),
         ("fill - --dtype f32 --shape 100000 --gen sin", 0),
         ("replay --list", 0),
+        ("suite shrink shrinks.toml gemm/60x33x9 --device host --trials 3", 0),
         ("devices", 0),
         ("tolerance --list", 0),
         ("--help", 0),

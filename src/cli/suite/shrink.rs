@@ -49,21 +49,21 @@ impl Args {
         let Some(failure) = Failure::of(&first) else {
             bail!("`{}` does not fail: {} on {}", case.name, first.outcome.word(), first.device);
         };
-        eprintln!("{:>7}  {size}   {}", "", first.outcome.word());
+        screen::note(&format!("{:>7}  {size}   {}", "", first.outcome.word()));
         let (mut number, mut last) = (0, first.clone());
         let found = smallest(size, self.trials as usize, &mut |size| {
             let Ok((smaller, case)) = with_size(&file, &self.source.suite, case, size) else { return Ok(Trial::NoSize) };
             let result = trials.run(&smaller, &case)?;
             let same = Failure::of(&result).as_ref() == Some(&failure);
             number += 1;
-            eprintln!("{number:>4}/{:<4}{size}   {}", self.trials, result.outcome.word());
+            screen::note(&format!("{number:>4}/{:<4}{size}   {}", self.trials, result.outcome.word()));
             if same {
                 last = result;
             }
             Ok(if same { Trial::Fails } else { Trial::Differs })
         })?;
         if found.size == size {
-            eprintln!("no smaller size fails in the same way");
+            screen::note("no smaller size fails in the same way");
         }
         screen::print(&shown(size, &found, &last))?;
         Ok(Outcome::Pass)
