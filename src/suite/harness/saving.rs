@@ -1,7 +1,7 @@
 //! Cases that did not end as expected, kept as files: a folder for each with its tensors, `case.json`, `report.txt` and `command.txt`.
 //!
-//! Invariants: a case's folder is there whole or not at all, since it is made beside its place and renamed; what a folder of such cases holds is of one suite; all
-//! tensors of it together have at most as many bytes as were allowed, whichever processes write into it at a time.
+//! Invariants: a case's folder is there whole or not at all, since it is made beside its place and renamed; what a folder of such cases holds is of one suite
+//! and of the same files of kernels; all tensors of it together have at most as many bytes as were allowed, whichever processes write into it at a time.
 
 use super::cases::{Case, Suite};
 use super::guard::Guard;
@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The file that says of which suite the cases of a folder are.
+/// The file that says of which suite the cases of a folder are, and of which contents of the files that its kernels name.
 const MARK: &str = "suite.json";
 
 /// The file by which processes take turns.
@@ -48,7 +48,7 @@ impl Saving {
         let fail = |reason: String| Error::File { path: folder.display().to_string(), reason };
         fs::create_dir_all(folder).map_err(|e| fail(e.to_string()))?;
         let folder = folder.canonicalize().map_err(|e| fail(e.to_string()))?;
-        let mark = json!({ "suite": suite.name, "fingerprint": suite.fingerprint });
+        let mark = json!({ "suite": suite.name, "fingerprint": suite.fingerprint, "code": suite.code() });
         let mut entries = fs::read_dir(&folder).map_err(|e| fail(e.to_string()))?;
         // A run that did not begin has left its mark alone.
         let empty = entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == MARK));
@@ -198,7 +198,25 @@ fn folder_name(case: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::{file::SuiteFile, kernel::Kernels};
     use super::*;
+
+    #[test]
+    fn cases_of_two_builds_of_a_kernel_are_not_mixed() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        put("s.toml", "[kernels.mine]\ncommand = ['k']\n[[gemm]]\nsize = '4x4x4'\nkernel = 'mine'\n");
+        put("k", "one build");
+        let suite = Suite::new(&SuiteFile::open(&folder.path().join("s.toml")).unwrap(), "s.toml", Kernels::default()).unwrap();
+        let begin = |resumed| Saving::begin(&folder.path().join("kept"), 0, &suite, resumed);
+        begin(false).unwrap();
+        put("kept/case", "of that build");
+        begin(true).unwrap();
+        put("k", "another build");
+        assert!(begin(true).unwrap_err().to_string().contains("is not empty, and failed cases are not mixed"));
+        put("k", "one build");
+        begin(true).unwrap();
+    }
 
     #[test]
     fn folders_that_are_not_whole_count_for_nothing() {
