@@ -204,7 +204,7 @@ impl Suite {
 
 /// A word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
-    match word.chars().all(|c| c.is_ascii_alphanumeric() || "=/._-,:@+".contains(c)) {
+    match !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "=/._-,:@+".contains(c)) {
         true => word.to_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }

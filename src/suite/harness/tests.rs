@@ -105,6 +105,13 @@ fn cases_are_all_combinations_with_names_that_stay() {
 }
 
 #[test]
+fn words_of_commands_are_quoted_for_a_shell() {
+    for (word, text) in [("=a/b-c", "=a/b-c"), ("", "''"), ("a b", "'a b'"), ("*", "'*'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")] {
+        assert_eq!(super::cases::quoted(word), text);
+    }
+}
+
+#[test]
 fn fingerprints_tell_suites_apart_and_nothing_else() {
     let of = |text: &str| suite(text, Kernels::default()).unwrap().fingerprint;
     let base = "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }";
