@@ -75,14 +75,7 @@ impl<'a> Problem<'a> {
                 ([.., k, _], true) | ([.., k], false) => *k,
                 _ => 0,
             },
-            Kind::Conv(param, direction) => {
-                let filter: usize = param.filter_space().iter().product();
-                match direction {
-                    Direction::Forward => param.in_channels() * filter,
-                    Direction::BackwardData => param.out_channels() * filter,
-                    Direction::BackwardWeight => param.batch() * param.output_space().iter().product::<usize>(),
-                }
-            }
+            Kind::Conv(param, direction) => param.terms(*direction),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The parameters of a convolution: sizes, layouts, and what follows from them.
 
 use super::conv_layout::{ConvLayout, Role};
-use super::lattice::Lattice;
+use super::lattice::{Direction, Lattice};
 use crate::error::{Error, Result};
 
 /// A convolution of 1 to 3 spatial dimensions, with groups, strides, dilations and padding that may differ on both sides.
@@ -226,6 +226,16 @@ impl ConvParam {
         let ConvSizes { groups, batch, out_channels, in_channels, filter, .. } = &self.sizes;
         let positions = self.output.iter().chain(filter);
         [groups, batch, out_channels, in_channels].into_iter().chain(positions).map(|&n| n as u128).product()
+    }
+
+    /// Products of one element of the result, padding included.
+    pub fn terms(&self, direction: Direction) -> usize {
+        let positions = |space: &[usize]| space.iter().product::<usize>();
+        match direction {
+            Direction::Forward => self.sizes.in_channels * positions(&self.sizes.filter),
+            Direction::BackwardData => self.sizes.out_channels * positions(&self.sizes.filter),
+            Direction::BackwardWeight => self.sizes.batch * positions(&self.output),
+        }
     }
 
     /// Bytes of input, filter and output together, for elements of the given sizes.

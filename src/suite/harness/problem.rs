@@ -161,14 +161,7 @@ impl Problem {
     pub fn terms(&self) -> usize {
         match self {
             Problem::Gemm(p) => p.k,
-            Problem::Conv(param, direction) => {
-                let filter: usize = param.filter_space().iter().product();
-                match direction {
-                    Direction::Forward => param.in_channels() * filter,
-                    Direction::BackwardData => param.out_channels() * filter,
-                    Direction::BackwardWeight => param.batch() * param.output_space().iter().product::<usize>(),
-                }
-            }
+            Problem::Conv(param, direction) => param.terms(*direction),
             Problem::Operator(operator) => operator.terms(),
         }
     }
