@@ -252,7 +252,7 @@ pub struct HeatMap {
 }
 
 /// Numbers that JSON has no word for are the strings `inf`, `-inf` and `nan`, as in `compare --json`.
-mod number {
+pub(crate) mod number {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
     #[derive(Deserialize)]
@@ -276,7 +276,7 @@ mod number {
         }
     }
 
-    pub(super) fn serialize<S: Serializer>(x: &f64, s: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(x: &f64, s: S) -> Result<S::Ok, S::Error> {
         match *x {
             x if x.is_nan() => s.serialize_str("nan"),
             f64::INFINITY => s.serialize_str("inf"),
@@ -285,7 +285,7 @@ mod number {
         }
     }
 
-    pub(super) fn deserialize<'d, D: Deserializer<'d>>(d: D) -> Result<f64, D::Error> {
+    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(d: D) -> Result<f64, D::Error> {
         Number::deserialize(d)?.value()
     }
 }

@@ -1,6 +1,6 @@
 //! The numbers of a case that tables, comparisons and trends show.
 
-use crate::suite::record::CaseResult;
+use crate::suite::record::{CaseResult, number};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -41,19 +41,9 @@ pub(super) fn numbers(case: &CaseResult) -> Vec<Number<'_>> {
 fn of_report(report: &Value, place: &str) -> Option<f64> {
     let absent = place.starts_with("/metrics") && report["metrics"].is_null();
     match report.pointer(place) {
-        Some(value) => number(value),
+        Some(value) => number::deserialize(value).ok(),
         None if absent || !report.is_object() => None,
         None => Some(0.0),
-    }
-}
-
-/// A number as reports write them: those that JSON has no word for are strings.
-fn number(value: &Value) -> Option<f64> {
-    match value.as_str() {
-        Some("inf") => Some(f64::INFINITY),
-        Some("-inf") => Some(f64::NEG_INFINITY),
-        Some("nan") => Some(f64::NAN),
-        _ => value.as_f64(),
     }
 }
 
@@ -71,19 +61,8 @@ pub(super) fn used(case: &CaseResult) -> Option<f64> {
 }
 
 /// A number as JSON has it, for those that it has no word for, the strings `inf`, `-inf` and `nan`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Json(pub(super) f64);
-
-impl Serialize for Json {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            x if x.is_nan() => s.serialize_str("nan"),
-            f64::INFINITY => s.serialize_str("inf"),
-            f64::NEG_INFINITY => s.serialize_str("-inf"),
-            x => s.serialize_f64(x),
-        }
-    }
-}
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Json(#[serde(with = "number")] pub(super) f64);
 
 #[cfg(test)]
 mod tests {
