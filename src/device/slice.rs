@@ -73,9 +73,7 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
     /// # Errors
     /// When an element would lie beyond the buffer.
     pub fn strided(&self, layout: Layout) -> Result<TensorRef<'a>> {
-        let (device, bytes) = (self.whole.device(), self.whole.byte_size());
-        // SAFETY: `from_raw` was promised as much for 'a.
-        unsafe { TensorRef::from_raw(device, self.whole.as_ptr(), bytes, T::DTYPE, layout) }
+        self.whole.view(layout)
     }
 }
 
