@@ -66,11 +66,11 @@ impl Watch {
     /// Shows nothing before half a second has passed, and nothing at all where stderr is no terminal.
     pub(super) fn new(total: u64) -> Watch {
         let state = Arc::new(Mutex::new(State { total, ..State::default() }));
-        let shown = std::io::stderr().is_terminal().then(|| {
-            let (end, ended) = channel();
+        let shown = std::io::stderr().is_terminal().then(channel).and_then(|(end, ended)| {
             let state = state.clone();
-            // The thread ends when the channel's other side is dropped.
-            (end, std::thread::spawn(move || show(&state, |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout))))
+            // The thread ends when the channel's other side is dropped. Where none can start, nothing is shown.
+            let draw = move || show(&state, |time| ended.recv_timeout(time) == Err(RecvTimeoutError::Timeout));
+            Some((end, std::thread::Builder::new().spawn(draw).ok()?))
         });
         Watch { state, shown }
     }
