@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::suite::record::{CaseOutcome, CaseResult, RunHeader, SCHEMA};
 use crate::suite::{Case, ResultFile, Runner, Saving, Selection, Suite};
 use anyhow::{Context, Result, bail};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
@@ -145,7 +146,8 @@ impl Args {
         let saving = self.saving(&suite, &selection)?;
         let (file, mut results) = self.file(&suite, &selection, &header)?;
         let resumed = results.len();
-        let left: Vec<&Case> = cases.iter().copied().filter(|case| results.iter().all(|done| done.case != case.name)).collect();
+        let done: HashSet<&str> = results.iter().map(|result| result.case.as_str()).collect();
+        let left: Vec<&Case> = cases.iter().copied().filter(|case| !done.contains(case.name.as_str())).collect();
         self.run_cases(&suite, &left, (&devices, jobs), (file, saving), &mut results)?;
         screen::print(&super::screen::summary(&suite, [cases.len(), resumed], &results, &header, started.elapsed()))?;
         if let Some(path) = &self.junit {
@@ -192,13 +194,17 @@ impl Args {
         let worker = |device: &str| workers.command(&program, device);
         let runner = Runner { suite, devices, jobs, timeout: self.timeout, fail_fast: self.fail_fast, worker: &worker };
         let cost = |case: &Case| u64::try_from(case.cost()).unwrap_or(u64::MAX);
+        let by_name: HashMap<&str, &Case> = cases.iter().map(|case| (case.name.as_str(), *case)).collect();
         let progress = screen::Progress::new(cases.iter().map(|case| cost(case)).fold(0, u64::saturating_add), "cases");
         runner.run(cases, &mut |mut result| {
-            keep_what_ended(suite, saving.as_ref(), &mut result);
+            let case = by_name.get(result.case.as_str()).copied();
+            if let (Some(saving), Some(case)) = (&saving, case) {
+                keep_what_ended(saving, case, &mut result);
+            }
             if let Some(file) = &mut file {
                 file.add(&result)?;
             }
-            progress.add(suite.case(&result.case).map_or(0, cost));
+            progress.add(case.map_or(0, cost));
             results.push(result);
             Ok(())
         })?;
@@ -208,9 +214,9 @@ impl Args {
 }
 
 /// Keeps a case whose process was not there any more to do it.
-fn keep_what_ended(suite: &Suite, saving: Option<&Saving>, result: &mut CaseResult) {
-    let (Some(saving), CaseOutcome::Crash | CaseOutcome::Timeout) = (saving, result.outcome) else { return };
-    if let Some(Err(e)) = suite.case(&result.case).map(|case| saving.save(case, result)) {
+fn keep_what_ended(saving: &Saving, case: &Case, result: &mut CaseResult) {
+    let (CaseOutcome::Crash | CaseOutcome::Timeout) = result.outcome else { return };
+    if let Err(e) = saving.save(case, result) {
         result.reasons.push(format!("its files were not saved: {e}"));
     }
 }

@@ -44,7 +44,12 @@ impl Runner<'_> {
             let (sender, results) = channel();
             for number in 0..self.jobs.clamp(1, cases.len().max(1)) {
                 let (sender, queue, stop) = (sender.clone(), &queue, &stop);
-                scope.spawn(move || self.work(number, queue, stop, &sender));
+                match std::thread::Builder::new().spawn_scoped(scope, move || self.work(number, queue, stop, &sender)) {
+                    Ok(_) => {}
+                    // Those that run do all the work.
+                    Err(_) if number > 0 => break,
+                    Err(e) => return Err(Error::Unsupported { what: "a thread for cases".to_owned(), by: format!("this machine: {e}") }),
+                }
             }
             drop(sender);
             for result in results {

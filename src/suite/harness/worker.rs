@@ -3,13 +3,14 @@
 //! Each message on the worker's standard output begins with the byte 0x1e, JSON's record separator: what kernels print stays apart from it. The first message is
 //! `"ready"`. A worker ends when its input does, and what it started ends with it ([`process`]), so that nothing outlives who asked.
 
-use super::cases::Suite;
+use super::cases::{Case, Suite};
 use super::process;
 use super::record::CaseResult;
 use crate::device::Device;
+use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// JSON's record separator (RFC 7464).
@@ -22,10 +23,11 @@ impl Suite {
     /// When input or output fails, or a name is none of this suite.
     pub fn serve(&self, device: &Device, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
         process::end_with_input();
+        let cases: HashMap<&str, &Case> = self.cases.iter().map(|case| (case.name.as_str(), case)).collect();
         send(&mut output, &"ready")?;
         for name in input.lines() {
             let name = name?;
-            let case = self.case(&name).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("no case `{name}`")))?;
+            let case = cases.get(name.as_str()).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("no case `{name}`")))?;
             send(&mut output, &self.execute(case, device))?;
         }
         Ok(())
@@ -38,6 +40,23 @@ fn send(output: &mut impl Write, message: &impl serde::Serialize) -> io::Result<
     bytes.push(b'\n');
     output.write_all(&bytes)?;
     output.flush()
+}
+
+/// Sends the messages of a worker's output on, and shows what stands between them.
+fn forward(mut output: impl BufRead, messages: &Sender<Vec<u8>>) {
+    let mut line = Vec::new();
+    while matches!(output.read_until(b'\n', &mut line), Ok(n) if n > 0) {
+        if let Some(at) = line.iter().rposition(|&byte| byte == SEPARATOR) {
+            let message = line.split_off(at + 1);
+            line.truncate(at);
+            if messages.send(message).is_err() {
+                return;
+            }
+        }
+        // What a kernel printed; that it cannot be shown is no reason to stop.
+        let _ = io::stderr().write_all(&line);
+        line.clear();
+    }
 }
 
 /// How a worker answered.
@@ -70,23 +89,8 @@ impl Worker {
             return Err(io::Error::other("the worker has no pipes"));
         };
         let (sender, messages) = channel();
-        std::thread::spawn(move || {
-            let mut output = BufReader::new(output);
-            let mut line = Vec::new();
-            while matches!(output.read_until(b'\n', &mut line), Ok(n) if n > 0) {
-                if let Some(at) = line.iter().rposition(|&byte| byte == SEPARATOR) {
-                    let message = line.split_off(at + 1);
-                    line.truncate(at);
-                    if sender.send(message).is_err() {
-                        return;
-                    }
-                }
-                // What a kernel printed; that it cannot be shown is no reason to stop.
-                let _ = io::stderr().write_all(&line);
-                line.clear();
-            }
-        });
         let mut worker = Worker { child, gone: false, input, messages };
+        std::thread::Builder::new().spawn(move || forward(BufReader::new(output), &sender))?;
         match worker.messages.recv_timeout(patience) {
             Ok(_) => Ok(worker),
             Err(_) => Err(io::Error::other(format!("a worker did not start: {}", worker.end()))),
