@@ -18,6 +18,7 @@ __device__ inline double element(const AnyTensor &t, const u8 *at, u64 index) { 
 
 // The bound of an element.
 __device__ inline double limit_of(const BoundParams &p, double r, u64 index) {
+    if (p.rule.floor == infinity()) return infinity();
     const double limit = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
     // -0 neither: an error divided by it would be negative.
     return limit > 0.0 ? limit : 0.0;

@@ -274,6 +274,8 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     typename Histograms<float, false>::Shared bins;
     Histograms<float, false> none(bins, rule);
     publish(*p.workspace, s, v, counts, none, p.nonfinite_equal != 0);
-    if (finish<ALL>(p, pairs, s, SUBGROUP * E))
-        for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
+    if (!ends_last(p, s.last)) return;
+    // Before the values, which tell the host that nobody writes the workspace any more.
+    for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
+    finish<ALL>(p, pairs, s, SUBGROUP * E);
 }

@@ -189,12 +189,10 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u
     if (t == 0) p.result->valued = 1;
 }
 
-// The end of pass A, by all threads; whether this block is the last. A run begins with `before_a_run` elements that are not there.
-template <bool ALL, class Pairs, class Shared> __device__ inline bool finish(const VerifyParams &p, const Pairs &pairs, Shared &s, u32 before_a_run) {
-    if (!ends_last(p, s.last)) return false;
+// The end of pass A, by the block that ends last. A run begins with `before_a_run` elements that are not there.
+template <bool ALL, class Pairs, class Shared> __device__ inline void finish(const VerifyParams &p, const Pairs &pairs, Shared &s, u32 before_a_run) {
     if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals);
     write_values<ALL>(p, ALL ? pairs.taken(p.run_log, before_a_run) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, s.finals);
-    return true;
 }
 
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
@@ -238,5 +236,5 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     u32 counts[4];
     v.own(counts);
     publish(*p.workspace, s, v, counts, histograms, p.nonfinite_equal != 0);
-    finish<ALL>(p, pairs, s, SUBGROUP * E);
+    if (ends_last(p, s.last)) finish<ALL>(p, pairs, s, SUBGROUP * E);
 }

@@ -605,6 +605,8 @@ fn a_scale_beyond_f64_is_an_error() {
     let (large, wrong) = (of(&[1e160, 1e160]), of(&[1.0, 1.0]));
     for scale in [Scale::Rms, Scale::Mean] {
         let tolerance = Tolerance::scaled(0.0, 1e-3, scale).unwrap();
+        let nothing = Tolerance::scaled(0.0, 0.0, scale).unwrap();
+        assert!(gpu_verify(&large, &large, &nothing).unwrap().passed(), "no scale is needed");
         match (scale, gpu_verify(&wrong, &large, &tolerance)) {
             (Scale::Rms, Err(e)) => assert!(e.to_string().contains("scale of the reference cannot be inf"), "{e}"),
             (_, found) => assert_eq!(found.unwrap().verdict, Verdict::Fail, "{scale:?}: the sum is within the range"),

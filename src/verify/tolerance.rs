@@ -188,7 +188,8 @@ impl Tolerance {
     /// What of the reference [`atol`](Tolerance::atol) depends on; `None` when it depends on nothing.
     pub fn scale(&self) -> Option<Scale> {
         match self.kind {
-            Kind::Given { .. } => None,
+            // No multiple of a scale is none.
+            Kind::Given { .. } | Kind::Scaled { atol: 0.0, .. } => None,
             Kind::Scaled { scale, .. } => Some(scale),
         }
     }

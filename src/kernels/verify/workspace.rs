@@ -84,6 +84,10 @@ impl Workspace {
             let limit = "more than the plan has reserved memory for".to_owned();
             return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
         }
+        if launch.range < launch.elements {
+            let limit = format!("at most {} in one launch of this device", launch.range);
+            return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
+        }
         let values = self.params(question, &launch.values)?;
         stream.device().wait_for_allocations(stream)?;
         self.mark_unwritten();

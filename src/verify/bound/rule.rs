@@ -12,7 +12,7 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
     let largest = format.max_finite();
     let half_step = crate::dtype::exp2(format.max_exponent()) * format.unit_roundoff();
     let Bound { gamma, relative, floor } = match *bound {
-        // No bound at all, also where S or the reference is 0.
+        // No bound at all, whatever S and the reference are.
         Bound { gamma, relative, floor } if [gamma, relative, floor].contains(&f64::INFINITY) => {
             Bound { floor: f64::INFINITY, ..Bound::EXACT }
         }
@@ -31,6 +31,9 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
 
 /// fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where that is negative or not a number.
 pub(super) fn limit([gamma, relative, floor]: [f64; 3], r: f64, s: f64) -> f64 {
+    if floor == f64::INFINITY {
+        return floor;
+    }
     let limit = gamma.mul_add(s, relative.mul_add(r.abs(), floor));
     // -0 neither: an error divided by it would be negative.
     if limit > 0.0 { limit } else { 0.0 }

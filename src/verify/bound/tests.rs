@@ -118,8 +118,10 @@ fn one_element() {
     let found = rule::ratio(&rule::of(&none, DType::F32).unwrap(), 1.0, 0.0, 1.0);
     assert_eq!((found.0, found.1.is_sign_positive()), (INF, true), "by -0 errors would have the other sign");
     for bound in [Bound { gamma: INF, ..Bound::EXACT }, Bound { relative: INF, ..Bound::EXACT }] {
-        let found = rule::ratio(&rule::of(&bound, DType::F32).unwrap(), 1.0, 0.0, 0.0);
-        assert_eq!(found, (0.0, INF), "no bound, also where S and the reference are 0");
+        for s in [0.0, 1.0, INF, NAN] {
+            let found = rule::ratio(&rule::of(&bound, DType::F32).unwrap(), 1.0, 0.0, s);
+            assert_eq!(found, (0.0, INF), "no bound, also where the reference is 0 and S {s}");
+        }
     }
 }
 

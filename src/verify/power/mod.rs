@@ -142,8 +142,7 @@ fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: 
         false if e >= 1.0 => zeros_fail.max(1),
         false => 1,
     };
-    let infinities = values.positive_infinities[1] + values.negative_infinities[1];
-    let nonfinite = values.nans[1] + infinities;
+    let (nonfinite, infinities) = (nonfinite(values), infinities(values));
     // Zeros are nowhere what is not finite, and below -1 infinities have the other sign.
     let changed = if request.nonfinite == NonFinite::Fail || error == -1.0 {
         nonfinite
@@ -160,6 +159,16 @@ fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: 
         sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
         ..Values::EMPTY
     }
+}
+
+/// Infinities of the reference.
+fn infinities(values: &Values) -> u64 {
+    values.positive_infinities[1] + values.negative_infinities[1]
+}
+
+/// Elements of the reference that are not finite.
+fn nonfinite(values: &Values) -> u64 {
+    values.nans[1] + infinities(values)
 }
 
 /// Maxima of which no more than these is known, where the largest reference is `max`.

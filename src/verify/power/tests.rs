@@ -229,6 +229,16 @@ fn what_is_not_finite_in_the_reference_counts() {
     }
 }
 
+/// What is not finite in the reference makes tolerances count where metrics decide: for one element that is off as for all.
+#[test]
+fn one_element_off_is_judged_with_what_is_not_finite() {
+    let options = Options::default().nonfinite(NonFinite::EqualWhenSame).thresholds(Thresholds::OFF, Judge::Thresholds);
+    for (first, smallest) in [(f32::INFINITY, Some(2)), (2.0, None)] {
+        let (power, _) = power(&[first, 1.0, 1.0], &[3], [0.0, f64::from(f32::EPSILON)], &options);
+        assert_eq!(power.smallest_ulps.filter(|&ulps| ulps < 100), smallest, "{first}");
+    }
+}
+
 /// Zeros of the reference beside a result that is not finite are no zeros that pass.
 #[test]
 fn zeros_are_those_of_finite_pairs() {

@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Overflow, Rounding, from_ordinal, ordinal};
 use crate::verify::options::{Judged, Request};
-use crate::verify::rule::{least, mismatches};
+use crate::verify::rule::{NonFinite, least, mismatches};
 use crate::verify::values::Values;
 
 /// By how many numbers the largest element has to be off to fail: the result's pattern is made and judged by the rule, everything else agrees.
@@ -20,22 +20,25 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
     // There is no result beyond the last number of the format; that counts as a failure, so that the search ends.
     let fails = |steps: u64| {
         let Some(bits) = at(steps) else { return true };
-        let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values);
+        let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values, request);
         !Judged::of(&values, request, elements).passed
     };
     let steps = least(1, u64::MAX, fails);
     at(steps).map(|_| steps)
 }
 
-/// The values of a comparison in which all elements agree but the largest one, which is `a` for `r`.
-fn one_off(a: f64, r: f64, mismatch: bool, values: &Values) -> Values {
+/// The values of a comparison in which all elements agree but the largest one, which is `a` for `r`; what is not finite in the reference is the same in the result.
+fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, request: &Request) -> Values {
     let (d, max) = ((a - r).abs(), r.abs());
     let [.., sum_r, sum_rr] = values.sums;
+    let nonfinite = super::nonfinite(values);
+    let others = if request.nonfinite == NonFinite::Fail { nonfinite } else { 0 };
     if !d.is_finite() {
-        return Values { mismatches: 1, nonfinite_pairs: 1, max_magnitude: [max, max], ..Values::EMPTY };
+        return Values { mismatches: others + 1, nonfinite_pairs: nonfinite + 1, max_magnitude: [max, max], ..Values::EMPTY };
     }
     Values {
-        mismatches: u64::from(mismatch),
+        mismatches: others + u64::from(mismatch),
+        nonfinite_pairs: nonfinite,
         max_magnitude: [a.abs().max(max), max],
         maxima: super::maxima(d, d / max, max),
         sums: [d, d * d, sum_r, sum_rr],

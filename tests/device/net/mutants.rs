@@ -57,8 +57,13 @@ fn value_past_the_end(target: &Target) -> Result<()> {
 }
 
 fn maximum_of_half_the_lanes(target: &Target) -> Result<()> {
-    Mutant { file: "reduce_max.hip", from: "subgroup_max(bits_of(largest))", to: "bits_of(largest)", trials: "reduce_max::the_last" }
-        .check(target)
+    Mutant {
+        file: "warp.h",
+        from: "SUBGROUP / 2; step > 0; step /= 2) {\n        const u64",
+        to: "SUBGROUP / 2; step > 1; step /= 2) {\n        const u64",
+        trials: "reduce_max::the_last",
+    }
+    .check(target)
 }
 
 /// A strict comparison made non-strict.
