@@ -197,6 +197,7 @@ impl Args {
         let by_name: HashMap<&str, &Case> = cases.iter().map(|case| (case.name.as_str(), *case)).collect();
         let progress = screen::Progress::new(cases.iter().map(|case| cost(case)).fold(0, u64::saturating_add), "cases");
         runner.run(cases, &mut |mut result| {
+            let _held = super::scratch::hold();
             let case = by_name.get(result.case.as_str()).copied();
             if let (Some(saving), Some(case)) = (&saving, case) {
                 keep_what_ended(saving, case, &mut result);

@@ -29,8 +29,15 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // Listed until it is gone, whenever a signal comes.
+        let _ = std::fs::remove_dir_all(self.0.path());
         folders().retain(|path| path != self.0.path());
     }
+}
+
+/// Holds the folders: what is recorded meanwhile was not computed while they were being removed. Once [`remove`] has begun this never returns.
+pub(super) fn hold() -> impl Drop {
+    folders()
 }
 
 /// Removes the folders, for a program that is about to be ended by a signal. The list stays locked, so that no folder appears between this and the end.

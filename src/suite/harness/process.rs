@@ -38,11 +38,12 @@ pub(crate) fn has_ended(child: &mut Child) -> bool {
 
 #[cfg(not(unix))]
 pub(crate) fn has_ended(child: &mut Child) -> bool {
-    matches!(child.try_wait(), Ok(Some(_)))
+    // An error where the system has no such child any more: it does not keep those that have ended where SIGCHLD is ignored.
+    !matches!(child.try_wait(), Ok(None))
 }
 
 /// How long a child that was killed is waited for. One that the system does not let go, as in a call of a driver that hangs, is left: nothing ends it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Ends a child that [`lead`]s, with all of its group, and tells how it ended: by itself, where it had done so. An error where it does not end within [`PATIENCE`].
 pub(crate) fn end(child: &mut Child) -> io::Result<ExitStatus> {

@@ -118,8 +118,11 @@ impl Run {
         let mut devices: Vec<String> = parts.iter().flat_map(|part| part.header.devices.clone()).collect();
         devices.sort();
         devices.dedup();
-        let selected = selections.iter().map(|(_, part)| part.header.before_shard).sum();
         let texts: Vec<&str> = selections.iter().map(|(selection, _)| *selection).collect();
+        // What was joined before has selections of its own; no selection is every case, and there are no more than all.
+        let joined = |text: &str| texts.iter().any(|other| *other != text && other.split("; ").any(|part| part == text));
+        let counted = selections.iter().filter(|(text, _)| if texts.contains(&"") { text.is_empty() } else { !joined(text) });
+        let selected = counted.map(|(_, part)| part.header.before_shard).sum::<u64>().min(first.header.cases);
         let header = RunHeader {
             // No selection at all is every case.
             selection: if texts.contains(&"") { String::new() } else { texts.join("; ") },
@@ -257,6 +260,13 @@ mod tests {
                 "shards of one of them",
             ),
             (vec![("--group a; --group b", 7), ("--group c", 1)], ("--group a; --group b; --group c", 8), "joined before"),
+            (
+                vec![("--group a; --group b", 7), ("--group a --shard 3/3", 4)],
+                ("--group a; --group b; --group a", 7),
+                "a part that was joined before",
+            ),
+            (vec![("--shard 1/2", 10), ("--filter =x", 1)], ("", 10), "one case apart"),
+            (vec![("--group a", 6), ("--group b", 6)], ("--group a; --group b", 10), "groups that share cases"),
             (vec![("--filter a--shard b", 2)], ("--filter a--shard b", 2), "a filter with these words"),
         ] {
             let runs: Vec<Run> = parts.iter().map(|(selection, before_shard)| part("r", selection, *before_shard)).collect();

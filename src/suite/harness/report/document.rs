@@ -173,7 +173,8 @@ fn escaped(text: &str) -> String {
 
 /// Whether a text ends with these ASCII letters, large or small.
 fn ends_with(text: &str, letters: &str) -> bool {
-    text.len().checked_sub(letters.len()).and_then(|at| text.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(letters))
+    let parts = text.len().checked_sub(letters.len()).and_then(|at| text.split_at_checked(at));
+    parts.is_some_and(|(before, end)| end.eq_ignore_ascii_case(letters) && !before.ends_with(char::is_alphanumeric))
 }
 
 /// Text as code, between more backticks than it has in a row.
@@ -237,6 +238,7 @@ mod tests {
             ("mailto:a@b.c", "mailto\\:a\\@\u{200b}b.c", "`mailto:a@b.c`", "a letter box"),
             ("see #12, a/b#3", "see `#`12, a/b`#`3", "`see #12, a/b#3`", "an issue"),
             ("gh-12 GH-x", "gh`-`12 GH-x", "`gh-12 GH-x`", "an issue by its other name"),
+            ("high-16", "high-16", "`high-16`", "no issue"),
             ("max: 1.5e-3, 1-2", "max: 1.5e-3, 1-2", "`max: 1.5e-3, 1-2`", "numbers stay as they are"),
             ("`a``b`", "\\`a\\`\\`b\\`", "``` `a``b` ```", "the end of code"),
         ] {
