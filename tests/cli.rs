@@ -1083,12 +1083,16 @@ fn one_tensor_can_be_listed_subtracted_and_drawn() {
     folder.put("rules.toml", b"");
     std::fs::create_dir(folder.path("tree")).unwrap();
     folder.put("tree/w.npy", &npy_f32(&[1.0]));
+    std::fs::create_dir(folder.path("i")).unwrap();
+    folder.put("i/m.safetensors.index.json", br#"{"weight_map":{"a":"one.safetensors"}}"#);
+    folder.put("i/one.safetensors", &safetensors(&[("a", "F32", &[1], f32s(&[1.0]))]));
     for (line, words) in [
         ("x.npy r.npy --mismatches r.npy", "--mismatches r.npy: that file is read by this command"),
         ("x.npy r.npy --earlier d.npy --diff ./d.npy", "--diff ./d.npy: that file is read by this command"),
         ("x.npy r.npy --profile flash-attention --baseline d.npy --diff d.npy", "--diff d.npy: that file is read by this command"),
         ("x.npy r.npy --rules rules.toml --junit rules.toml", "--junit rules.toml: that file is read by this command"),
         ("tree tree --tensor w --diff tree/w.npy", "--diff tree/w.npy: that file is read by this command"),
+        ("i/m.safetensors.index.json r.npy --diff i/one.safetensors", "--diff i/one.safetensors: that file is read by this command"),
         ("- r.npy --earlier -", "several files are `-`: standard input can be read once"),
         ("x.npy r.npy --diff no/such/d.npy", "no/such/d.npy: No such file"),
         ("x.npy r.npy --diff d.txt", "`txt` names no format"),

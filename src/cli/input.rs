@@ -111,11 +111,15 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
     inner.split([',', 'x']).map(extent).collect::<Result<_, _>>().map(Shape)
 }
 
-/// Refuses an output that would replace what is read: a file, by any name, or a tensor file below a folder.
+/// Refuses an output that would replace what is read: a file, by any name, or a tensor file below a folder or beside an index of shards.
 pub(super) fn never_over<'a>(flag: &str, output: &Path, read: impl IntoIterator<Item = &'a Path>) -> Result<()> {
     // What is not there yet replaces nothing.
     let Ok(target) = output.canonicalize() else { return Ok(()) };
-    let below = |folder: &Path| folder.is_dir() && target.starts_with(folder) && is_tensor_file(&target);
+    let below = |path: &Path| {
+        let index = path.extension().is_some_and(|e| e == "json");
+        let folder = if index { path.parent().unwrap_or(path) } else { path };
+        folder.is_dir() && target.starts_with(folder) && is_tensor_file(&target)
+    };
     if read.into_iter().filter_map(|path| path.canonicalize().ok()).any(|path| path == target || below(&path)) {
         bail!("{flag} {}: that file is read by this command", output.display());
     }

@@ -384,7 +384,11 @@ fn first(text: &str) -> Result<usize, String> {
 
 /// What the cases amount to: what could not be compared outweighs a mismatch, and that a pass which is not to be trusted.
 fn outcome(cases: &[Case]) -> Outcome {
-    let of = |case: &Case| match &case.verdict {
+    cases.iter().map(outcome_of).max().unwrap_or(Outcome::Pass)
+}
+
+fn outcome_of(case: &Case) -> Outcome {
+    match &case.verdict {
         CaseVerdict::Failed(_) => Outcome::NoVerdict,
         CaseVerdict::Only(..) => Outcome::Mismatch,
         CaseVerdict::Empty => Outcome::Pass,
@@ -393,8 +397,7 @@ fn outcome(cases: &[Case]) -> Outcome {
             Verdict::Untrusted => Outcome::Untrusted,
             Verdict::Pass => Outcome::Pass,
         },
-    };
-    cases.iter().map(of).max().unwrap_or(Outcome::Pass)
+    }
 }
 
 /// The tensor on the device: where it lies for the host, else copied into `copy`.

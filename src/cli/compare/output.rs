@@ -151,11 +151,11 @@ fn table(args: &Args, cases: &[Case]) -> String {
     out + &summary(args, cases)
 }
 
-/// What has a row: all, or of many those that do not pass first.
+/// What has a row: all, or of many first those that decide the exit code.
 fn shown(cases: &[Case]) -> Vec<&Case> {
     let mut shown: Vec<&Case> = cases.iter().collect();
     if shown.len() > screen::MOST_ROWS {
-        shown.sort_by_key(|case| case.verdict.passed());
+        shown.sort_by_key(|case| std::cmp::Reverse(super::outcome_of(case)));
         shown.truncate(screen::MOST_ROWS);
     }
     shown

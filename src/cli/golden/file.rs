@@ -148,7 +148,7 @@ impl Golden {
 
     /// Reads a file, or gives nothing where there is none: no file, or a device or a pipe to write to.
     pub(super) fn read_or_empty(path: &Path) -> Result<Golden> {
-        if path.try_exists()? && path.is_file() { Golden::read(path) } else { Ok(Golden::default()) }
+        if path.try_exists()? && (path.is_file() || path.is_dir()) { Golden::read(path) } else { Ok(Golden::default()) }
     }
 
     pub(super) fn parse(text: &str) -> Result<Golden> {
