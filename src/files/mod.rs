@@ -34,6 +34,7 @@ mod torch;
 mod write;
 
 pub use data::Loaded;
+#[cfg(feature = "cli")]
 pub(crate) use folder::is_tensor_file;
 pub use source::changed;
 pub use target::{remove_unfinished, replace};

@@ -46,7 +46,7 @@ pub(crate) fn open(path: &Path) -> Result<Library, String> {
     }
 }
 
-/// Whether the process has a library of this name, whoever loaded it and from where.
+/// Whether a library of this name is loaded in the process already, from any path.
 #[cfg(unix)]
 pub(crate) fn is_loaded(name: &str) -> bool {
     use libloading::os::unix;
@@ -54,7 +54,7 @@ pub(crate) fn is_loaded(name: &str) -> bool {
     unsafe { unix::Library::open(Some(name), unix::RTLD_LAZY | unix::RTLD_LOCAL | libc::RTLD_NOLOAD) }.is_ok()
 }
 
-/// Whether the process has a library of this name.
+/// As above: nothing is loaded here.
 #[cfg(not(unix))]
 pub(crate) fn is_loaded(_: &str) -> bool {
     false

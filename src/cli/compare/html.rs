@@ -2,6 +2,7 @@
 
 use super::{Args, Case, CaseVerdict};
 use crate::files::replace;
+use crate::suite::quoted;
 use crate::suite::record::{CaseOutcome, CaseResult, Expected, RunHeader, SCHEMA};
 use crate::suite::report::{Format, Run, View};
 use crate::verify::{Report, Verdict, grouped};
@@ -78,22 +79,4 @@ fn result(case: &Case, many: bool) -> Result<CaseResult> {
 fn command(tensor: Option<&str>) -> String {
     let words = std::env::args().skip(1).chain(tensor.into_iter().flat_map(|name| ["--tensor".to_owned(), name.to_owned()]));
     std::iter::once("hipverify".to_owned()).chain(words.map(|word| quoted(&word))).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a POSIX shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        for (word, text) in [("a.npy", "a.npy"), ("", "''"), ("a b", "'a b'"), ("*.w", "'*.w'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")] {
-            assert_eq!(quoted(word), text);
-        }
-    }
 }

@@ -39,6 +39,8 @@ mod tests;
 mod trials;
 mod worker;
 
+#[cfg(feature = "cli")]
+pub(crate) use cases::quoted;
 pub use {
     cases::{Case, Suite},
     entry::{Code, KernelEntry, ModuleEntry, ProgramEntry},
