@@ -12,6 +12,8 @@ pub struct Histogram {
     pub bins: &'static [&'static str],
     /// Elements in each bin.
     pub counts: Vec<u64>,
+    /// Finite pairs in none of the bins: those that differ where |r| <= 1e-3, of the relative difference.
+    pub left_out: u64,
 }
 
 /// The three histograms of a report. Pairs that are not finite are in none of them.
@@ -35,6 +37,9 @@ pub(crate) const EPSILON: [&str; 6] = ["0", "1", "2", "[3, 10]", "[11, 100]", ">
 pub(crate) const RATIO: [&str; 8] = ["0", "(0, 0.1]", "(0.1, 0.5]", "(0.5, 1]", "(1, 2]", "(2, 10]", "(10, 100]", "> 100"];
 /// Bins of all three, one after the other: the layout that backends fill.
 pub(crate) const BINS: usize = RELATIVE.len() + EPSILON.len() + RATIO.len();
+
+/// What is in none of the relative bins.
+const LEFT_OUT: &str = "|r| <= 1e-3";
 
 /// Counters of all bins.
 pub(crate) type Counters = [u64; BINS];
@@ -71,20 +76,26 @@ impl Histograms {
         count_equal(&mut c, finite);
         let (relative, rest) = c.split_at(RELATIVE.len());
         let (epsilon, ratio) = rest.split_at(EPSILON.len());
+        let histogram = |measure, bins, counts: &[u64]| {
+            let left_out = finite - counts.iter().sum::<u64>();
+            Histogram { measure, bins, counts: counts.to_vec(), left_out }
+        };
         Histograms {
-            relative: Histogram { measure: "relative difference (|r| > 1e-3)", bins: &RELATIVE, counts: relative.to_vec() },
-            epsilon: Histogram { measure: "epsilon difference", bins: &EPSILON, counts: epsilon.to_vec() },
-            ratio: Histogram { measure: "ratio to tolerance", bins: &RATIO, counts: ratio.to_vec() },
+            relative: histogram("relative difference (|r| > 1e-3)", &RELATIVE, relative),
+            epsilon: histogram("epsilon difference", &EPSILON, epsilon),
+            ratio: histogram("ratio to tolerance", &RATIO, ratio),
         }
     }
 }
 
 impl fmt::Display for Histogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let total: u64 = self.counts.iter().sum();
-        let width = self.counts.iter().map(|c| super::render::grouped(*c).len()).max().unwrap_or(1);
+        let rows = self.bins.iter().copied().zip(self.counts.iter().copied());
+        let rows: Vec<(&str, u64)> = rows.chain((self.left_out > 0).then_some((LEFT_OUT, self.left_out))).collect();
+        let total: u64 = rows.iter().map(|(_, n)| n).sum();
+        let width = rows.iter().map(|(_, n)| super::render::grouped(*n).len()).max().unwrap_or(1);
         write!(f, "  {}", self.measure)?;
-        for (name, &n) in self.bins.iter().zip(&self.counts) {
+        for (name, n) in rows {
             let share = if total == 0 { 0.0 } else { n as f64 / total as f64 };
             // One mark for any count above zero, the rest on a logarithmic scale: tails are what one looks for.
             let marks = if n == 0 { 0 } else { 1 + (f64::log10(n as f64) * 4.0) as usize };
@@ -177,28 +188,39 @@ mod tests {
         count(&mut counters, None, 1.0, 0.0);
         let h = Histograms::of(counters, 10);
         assert_eq!(h.relative.counts, [8, 0, 0, 0, 0, 0, 0, 1, 0], "one pair has no relative difference");
+        assert_eq!([h.relative.left_out, h.epsilon.left_out, h.ratio.left_out], [1, 0, 0], "and is counted all the same");
         assert_eq!(h.epsilon.counts, [8, 1, 0, 1, 0, 0]);
         assert_eq!(h.ratio.counts, [9, 0, 1, 0, 0, 0, 0, 0], "a ratio that underflowed is beside the equal pairs");
     }
 
     #[test]
     fn bars_are_logarithmic_and_numbers_line_up() {
-        let histogram = |counts: &[u64]| Histogram { measure: "numbers", bins: &["0", "1", "2", "3"], counts: counts.to_vec() };
-        for (counts, expected, reason) in [
+        let histogram =
+            |counts: &[u64], left_out| Histogram { measure: "numbers", bins: &["0", "1", "2", "3"], counts: counts.to_vec(), left_out };
+        for (counts, left_out, expected, reason) in [
             (
                 [0, 1, 56, 1000],
+                0,
                 "  numbers\n    0                 0    0.000000 %  \n    1                 1    0.094607 %  #\n    \
                  2                56    5.298013 %  #######\n    3             1,000   94.607379 %  #############",
                 "one mark for any count above zero, then four a power of ten, rounded down",
             ),
             (
+                [1, 0, 0, 0],
+                3,
+                "  numbers\n    0             1   25.000000 %  #\n    1             0    0.000000 %  \n    \
+                 2             0    0.000000 %  \n    3             0    0.000000 %  \n    |r| <= 1e-3   3   75.000000 %  ##",
+                "percentages are of all pairs, those in no bin included",
+            ),
+            (
                 [0; 4],
+                0,
                 "  numbers\n    0             0    0.000000 %  \n    1             0    0.000000 %  \n    \
                  2             0    0.000000 %  \n    3             0    0.000000 %  ",
                 "nothing counted is 0 %",
             ),
         ] {
-            assert_eq!(histogram(&counts).to_string(), expected, "{reason}");
+            assert_eq!(histogram(&counts, left_out).to_string(), expected, "{reason}");
         }
     }
 }

@@ -65,7 +65,7 @@ use crate::device::{AsTensor, Backend, Device, TensorRef};
 use crate::error::{Error, Result};
 use crate::simd::InstructionSet;
 use options::{Judged, Request, quotient};
-use power::Displaced;
+use power::{Displaced, Effect};
 use progress::Meter;
 use values::{Outcome, Values};
 
@@ -252,7 +252,7 @@ fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &Ten
     // SAFETY: the earlier output has the device and the shape of the result, which are the reference's; the request is that of the result.
     let outcomes = unsafe { outcomes(reference.device(), [(earlier, reference, &request)].into_iter(), |_, _| Meter::OFF)? };
     let passes = outcomes.first().map(|outcome| Judged::of(&outcome.values, &request, earlier.elements()).passed);
-    Ok(report.with_displacements(passes.map(|passes| (Mutation::Earlier, passes))))
+    Ok(report.with_displacements(passes.map(|passes| (Mutation::Earlier, Effect::of_pass(passes)))))
 }
 
 /// Adds to the report of a pass which displacements of the reference would pass as well. `whole` are the values of the comparison that passed.
@@ -275,17 +275,17 @@ fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Reque
     for i in order {
         let (displaced, elements) = (&displacements[i], displacements[i].result.elements());
         tried[i] = if samples[i].result.elements() == elements {
-            power::passes(&parts[i], &request, elements)
+            Some(power::effect(&parts[i], &request, elements))
         } else if power::fails_in_part(&parts[i], whole, &request, elements) {
-            Some(false)
+            Some(Effect::Fails)
         } else if one_passed {
             None
         } else {
-            values(std::slice::from_ref(displaced))?.first().and_then(|values| power::passes(values, &request, elements))
+            values(std::slice::from_ref(displaced))?.first().map(|values| power::effect(values, &request, elements))
         };
-        one_passed |= tried[i] == Some(true);
+        one_passed |= tried[i] == Some(Effect::Passes);
     }
-    let tried = displacements.iter().zip(tried).filter_map(|(displaced, passes)| Some((displaced.mutation, passes?)));
+    let tried = displacements.iter().zip(tried).filter_map(|(displaced, effect)| Some((displaced.mutation, effect?)));
     Ok(report.with_displacements(tried))
 }
 

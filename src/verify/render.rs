@@ -320,7 +320,7 @@ impl Report {
 
     /// What would have failed in the place of a result that passed, and what would not.
     fn power_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Power { smallest_error, smallest_ulps, found, missed, .. } = &self.power;
+        let Power { smallest_error, smallest_ulps, found, missed, unchanged, .. } = &self.power;
         if !self.passed() || found.is_empty() && missed.is_empty() {
             return Ok(());
         }
@@ -339,6 +339,10 @@ impl Report {
             (tried, 0) if smallest_error.is_finite() => write!(f, ", so do all {tried} broken results that were tried"),
             (tried, 0) => write!(f, "; all {tried} broken results that were tried would fail"),
             (_, _) => write!(f, "; would have passed: {}", names(missed)),
+        }?;
+        match unchanged.is_empty() {
+            true => Ok(()),
+            false => write!(f, "\n  {:<LABEL$}these data cannot show, since the reference stays the same: {}", "", names(unchanged)),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::cause::Diagnosis;
 use super::histogram::Histograms;
 use super::options::{Judge, Judged, Request, Thresholds, quotient};
-use super::power::{Mutation, Power};
+use super::power::{Effect, Mutation, Power};
 use super::similarity::Similarity;
 use super::values::{Found, Metric, Outcome};
 use crate::device::TensorRef;
@@ -357,8 +357,8 @@ impl Report {
     }
 
     /// Adds what became of displacements of the reference.
-    pub(super) fn with_displacements(mut self, tried: impl IntoIterator<Item = (Mutation, bool)>) -> Report {
-        tried.into_iter().for_each(|(mutation, passes)| self.power.add(mutation, passes));
+    pub(super) fn with_displacements(mut self, tried: impl IntoIterator<Item = (Mutation, Effect)>) -> Report {
+        tried.into_iter().for_each(|(mutation, effect)| self.power.add(mutation, effect));
         self.trusted()
     }
 

@@ -95,6 +95,23 @@ pub struct Power {
     pub found: Vec<Mutation>,
     /// Mutations that would pass.
     pub missed: Vec<Mutation>,
+    /// Displacements that leave the reference as it is: a kernel that makes such a mistake would not be found by these data, whatever the tolerance.
+    pub unchanged: Vec<Mutation>,
+}
+
+/// What a mutation of the reference does to the verdict.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Effect {
+    Fails,
+    Passes,
+    /// It is the reference still.
+    Nothing,
+}
+
+impl Effect {
+    pub(super) fn of_pass(passes: bool) -> Effect {
+        if passes { Effect::Passes } else { Effect::Fails }
+    }
 }
 
 impl Power {
@@ -111,19 +128,25 @@ impl Power {
             smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),
             missed: Vec::new(),
+            unchanged: Vec::new(),
         };
         // A reference of zeros is the same whatever it is multiplied by.
         if values.max_magnitude[1] > 0.0 {
             let rounded = coarser(dtype).and_then(|d| Some((Mutation::Rounded(d), d.float_format()?.unit_roundoff())));
             let errors =
                 [(Mutation::Zeros, -1.0), (Mutation::Negated, -2.0), (Mutation::Scaled(1.05), 0.05), (Mutation::Scaled(0.72), -0.28)];
-            errors.into_iter().chain(rounded).for_each(|(mutation, error)| power.add(mutation, passes(error)));
+            errors.into_iter().chain(rounded).for_each(|(mutation, error)| power.add(mutation, Effect::of_pass(passes(error))));
         }
         power
     }
 
-    pub(super) fn add(&mut self, mutation: Mutation, passes: bool) {
-        if passes { self.missed.push(mutation) } else { self.found.push(mutation) }
+    pub(super) fn add(&mut self, mutation: Mutation, effect: Effect) {
+        let of_effect = match effect {
+            Effect::Fails => &mut self.found,
+            Effect::Passes => &mut self.missed,
+            Effect::Nothing => &mut self.unchanged,
+        };
+        of_effect.push(mutation);
     }
 }
 
@@ -251,9 +274,9 @@ impl<'a> Displaced<'a> {
     }
 }
 
-/// Whether a displacement passes; `None` when it changes nothing.
-pub(super) fn passes(values: &Values, request: &Request, elements: usize) -> Option<bool> {
-    changes(values).then(|| Judged::of(values, request, elements).passed)
+/// What a displacement of so many elements does, given the values of its comparison with the reference.
+pub(super) fn effect(values: &Values, request: &Request, elements: usize) -> Effect {
+    if changes(values) { Effect::of_pass(Judged::of(values, request, elements).passed) } else { Effect::Nothing }
 }
 
 /// Whether a displacement is known to change an element.

@@ -287,6 +287,30 @@ fn displacements_are_tried_where_the_shape_has_them() {
 }
 
 /// What differs behind the sample only is found all the same.
+/// A mistake that leaves the reference as it is cannot be found by these data, and the report says so.
+#[test]
+fn displacements_that_change_nothing_are_listed() {
+    let symmetric: Vec<f32> = (0..16).map(|i| 1.0 + (i / 4 * (i % 4)) as f32).collect();
+    let equal_rows: Vec<f32> = (0..16).map(|i| 1.0 + (i % 4) as f32).collect();
+    let everywhere = [Mutation::RowsShifted, Mutation::ColumnsShifted, Mutation::Transposed, Mutation::Reversed];
+    for (reference, unchanged) in [
+        (&[0.5; 16][..], &everywhere[..]),
+        (&symmetric, &[Mutation::Transposed]),
+        (&equal_rows, &[Mutation::RowsShifted]),
+        (&ramp(16), &[]),
+    ] {
+        let options = Options::default().power(true);
+        let device = Device::host();
+        let r = DeviceMem::from_slice(&device, reference).unwrap();
+        let view = r.tensor(&[4, 4]).unwrap();
+        let report = gpu_verify_with(&view, &view, &Tolerance::new(1e-3, 0.0).unwrap(), &options).unwrap();
+        assert_eq!(report.power.unchanged, unchanged);
+        assert_eq!(displaced(&report.power.found).len(), everywhere.len() - unchanged.len());
+        let line = report.to_string().contains("these data cannot show, since the reference stays the same: ");
+        assert_eq!(line, !unchanged.is_empty(), "{report}");
+    }
+}
+
 #[test]
 fn a_sample_that_shows_nothing_is_not_the_last_word() {
     let mut data = vec![1.0f32; SAMPLE + 4096];

@@ -7,7 +7,7 @@
 //!
 //! | profile | what it reproduces |
 //! |---|---|
-//! | `ck` | Composable Kernel: `check_err` defaults (2024); with accumulations, `gpu_verify`'s derived tolerances |
+//! | `ck` | Composable Kernel: the defaults of `check_err` by its README (1e-3, 1e-3 for bf16 in 2024); with accumulations, `gpu_verify`'s derived tolerances |
 //! | `ck-2026` | `check_err` of 2026: a whole ulp for the output's term, absolute tolerance from the binade of the largest reference |
 //! | `torch` | `torch.testing.assert_close` |
 //! | `numpy` | `numpy.testing.assert_allclose`: 1e-7, 0; NaN equals NaN, an infinity itself |
@@ -17,7 +17,7 @@
 //! | `rocmlir` | rocMLIR's allclose comparator: baseline by format, plus K·s absolute |
 //! | `rocmlir-legacy` | rocMLIR's verdict of 2022: RMS, absolute and relative maxima against thresholds |
 //! | `miopen` | MIOpenDriver: RMS against a threshold by format; elements are counted at its tests' 80 epsilons |
-//! | `paddle` | Paddle's OpTest: floors by format, 2^(floor(log2 E) - 10) for sums, classes of operations forward and backward (gradients stricter by up to 4/3) |
+//! | `paddle` | Paddle's OpTest: floors by format, 2^(floor(log2 E) - 10) for sums, classes of operations forward and backward (gradients stricter by up to 4/3, and next to zero, where Paddle's rule is absolute, by more) |
 //! | `benchdnn` | oneDNN's benchdnn: n epsilons of the result's format, relative (its absolute rule below 1e-5 is scaled down: stricter) |
 //! | `flash-attention` | at most twice the error of a baseline, which is [given](Computation::baseline_error) |
 //! | `triton` | triton_kernels: |a-r| / max(rms r, |r|) at most 2e-2 at its maximum, 4e-3 in root mean square (stricter by up to 2) |

@@ -27,7 +27,8 @@ pub(super) const CK: Table = Table {
     rows: &[
         (&[DType::F32, DType::F64], 1e-5, 3e-6),
         (&[DType::Tf32], 5e-4, 5e-4),
-        (&[DType::F16, DType::Bf16], 1e-3, 1e-3),
+        (&[DType::F16], 1e-3, 1e-3),
+        (&[DType::Bf16], 1e-1, 1e-3),
         (FP8, 1e-3, 1e-3),
         (&[DType::F4E2M1], 0.5, 0.5),
     ],

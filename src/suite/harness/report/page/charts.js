@@ -17,7 +17,8 @@ function label(x, y, text, anchor = "start") {
 }
 
 /// Bars of counts, a bin a row, on a logarithmic axis: a single element shows beside millions.
-function histogram({ measure, bins, counts }) {
+function histogram({ measure, bins, counts, left_out }) {
+  if (left_out > 0) [bins, counts] = [[...bins, "|r| <= 1e-3"], [...counts, left_out]];
   const left = 92, right = 78, row = 18, top = 4;
   const most = Math.max(1, ...counts);
   const decades = Math.max(1, Math.ceil(Math.log10(most)));

@@ -67,11 +67,12 @@ function first(report) {
 
 function power(report) {
   if (!report.power) return null;
-  const { found = [], missed = [], smallest_error, zero_passes, nonzero } = report.power;
+  const { found = [], missed = [], unchanged = [], smallest_error, zero_passes, nonzero } = report.power;
   const words = (names) => names.join(", ");
   return section("What the comparison could tell", facts([
     ["would fail", words(found)],
     ["would pass", words(missed)],
+    ["leave the reference as it is", words(unchanged)],
     ["smallest relative error that fails", smallest_error === null || smallest_error === undefined ? "" : short(asNumber(smallest_error))],
     ["zeros would pass at", nonzero ? `${grouped(zero_passes)} of ${grouped(nonzero)} elements` : ""],
   ]));
