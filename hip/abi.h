@@ -319,7 +319,8 @@ enum VerifyMetric { ABSOLUTE, RELATIVE, RELATIVE_OLD, EPSILON, RATIO, ULP, METRI
 // What is counted.
 enum VerifyCount {
     MISMATCHES, ZERO_PASSES, ZEROS_A, ZEROS_R, NANS_A, NANS_R, PLUS_A, PLUS_R, MINUS_A, MINUS_R, NONFINITE_PAIRS,
-    NONFINITE_ZEROS_R, // zeros of the reference among these pairs
+    NONFINITE_ZEROS_R,    // zeros of the reference among these pairs
+    NONFINITE_MISMATCHES, // mismatches among them
     COUNTS
 };
 // When a comparison is explained.

@@ -14,8 +14,8 @@ __device__ inline bool wanted(const VerifyParams &p) {
     const double largest = v.magnitudes[0] > v.magnitudes[1] ? v.magnitudes[0] : v.magnitudes[1];
     const double root = sqrt(v.sums[1]), rms = root == 0 ? 0 : __ddiv_rn(root, sqrt((double)p.n) * largest);
     const bool within = rms <= p.thresholds[0] && v.maxima[ABSOLUTE] <= p.thresholds[1] && v.maxima[RELATIVE] <= p.thresholds[2];
-    const bool sound = v.counts[NONFINITE_PAIRS] == 0 || (p.nonfinite_equal && elements);
-    const bool thresholds = sound && p.all && within;
+    const bool sound = v.counts[NONFINITE_MISMATCHES] == 0;
+    const bool thresholds = sound && within;
     return ((p.judge & JUDGE_ELEMENTS) && !elements) || ((p.judge & JUDGE_THRESHOLDS) && !thresholds);
 }
 

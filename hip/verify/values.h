@@ -66,8 +66,8 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     const u32 count_of[CLASSES] = {COUNTS, ZEROS_A, NANS_A, PLUS_A, MINUS_A};
     if (a != ORDINARY) atomicAdd(&counts[count_of[a]], pairs);
     if (r != ORDINARY) atomicAdd(&counts[count_of[r] + 1], pairs);
-    if (!nonfinite_equal || a != r) atomicAdd(&counts[MISMATCHES], pairs);
     atomicAdd(&counts[NONFINITE_PAIRS], pairs);
+    if (!nonfinite_equal || a != r) atomicAdd(&counts[MISMATCHES], pairs), atomicAdd(&counts[NONFINITE_MISMATCHES], pairs);
     if (r == ZERO) atomicAdd(&counts[NONFINITE_ZEROS_R], pairs);
 }
 

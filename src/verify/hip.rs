@@ -122,8 +122,8 @@ fn may_overflow(arithmetic: PairArithmetic, request: &Request) -> bool {
 
 /// What the first pass wrote, as the host's loops would have it.
 fn values(found: &VerifyValues, request: &Request) -> Values {
-    let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, nonfinite_pairs, nonfinite_zeros] =
-        found.counts;
+    let [mismatches, zero_passes, zeros_a, zeros_r, nans_a, nans_r, plus_a, plus_r, minus_a, minus_r, of_pairs @ ..] = found.counts;
+    let [nonfinite_pairs, nonfinite_zeros, nonfinite_mismatches] = of_pairs;
     let some = |x: u64| if request.all { x } else { 0 };
     Values {
         mismatches,
@@ -134,6 +134,7 @@ fn values(found: &VerifyValues, request: &Request) -> Values {
         negative_infinities: [minus_a, minus_r],
         nonfinite_pairs,
         nonfinite_zeros: some(nonfinite_zeros),
+        nonfinite_mismatches,
         max_magnitude: found.magnitudes,
         maxima: found.maxima,
         sums: found.sums,

@@ -58,8 +58,8 @@ pub enum Strict {
 /// How much a comparison measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Level {
-    /// Mismatches, non-finite values by class, largest magnitudes, the largest absolute difference. Everything where [some elements may fail](Options::allow_mismatches): that a result of
-    /// zeros would not pass then takes counting at how many elements it would.
+    /// Mismatches, non-finite values by class, largest magnitudes, the largest absolute difference. Everything where [some elements may fail](Options::allow_mismatches), since that a
+    /// result of zeros would not pass then takes counting at how many elements it would, and where [metrics decide](Options::thresholds).
     Counts,
     /// Every metric, in the same single pass.
     #[default]
@@ -192,7 +192,7 @@ impl Default for Options {
     }
 }
 
-/// How many elements may be beyond the tolerance: floor(share · elements) + count.
+/// How many elements may be beyond the tolerance: the largest number whose quotient by all elements is at most the share, and a count beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct AllowedMismatches {
     share: f64,
@@ -217,7 +217,11 @@ impl AllowedMismatches {
 
     /// Of so many elements.
     pub fn of(self, elements: usize) -> u64 {
-        ((self.share * elements as f64) as u64).saturating_add(self.count)
+        // The product is rounded: 0.29 of 100 are 29. Of so many elements that f64 lacks a share, the largest number within the share is one of its neighbours.
+        let near = (self.share * elements as f64) as u64;
+        let within = |k: &u64| *k as f64 / elements as f64 <= self.share;
+        let of_share = [near.saturating_add(1), near].into_iter().find(within).unwrap_or(near.saturating_sub(1));
+        of_share.min(elements as u64).saturating_add(self.count)
     }
 }
 
@@ -295,7 +299,7 @@ pub enum Judge {
     /// Every element within the tolerance.
     #[default]
     Elements,
-    /// Every metric within its threshold; where pairs are not finite, also no mismatch, and [`NonFinite::EqualWhenSame`].
+    /// Every metric within its threshold, and no mismatch among pairs that are not finite, which no metric sees: see [`NonFinite`]. Makes all metrics, as [`Level::All`].
     Thresholds,
     /// Both.
     Both,
@@ -337,7 +341,11 @@ impl Request {
                 Strict::Never => false,
             },
             nonfinite: options.nonfinite,
-            all: options.level == Level::All || options.histograms || options.cosine || options.allowed != AllowedMismatches::NONE,
+            all: options.level == Level::All
+                || options.histograms
+                || options.cosine
+                || options.allowed != AllowedMismatches::NONE
+                || options.judge != Judge::Elements,
             histograms: options.histograms,
             first: options.first,
             explain: options.explain,
@@ -387,9 +395,8 @@ impl Judged {
         let vector = [rms <= limits.rms, absolute <= limits.absolute, relative <= limits.relative];
         let norms = quotient(sum_d, sum_r) <= limits.relative_l1 && quotient(sum_dd, sum_rr).sqrt() <= limits.relative_l2;
         let by_elements = values.mismatches <= request.allowed.of(elements);
-        let sound = values.nonfinite_pairs == 0 || request.nonfinite == NonFinite::EqualWhenSame && values.mismatches == 0;
-        // Metrics that were not measured are within no threshold.
-        let by_thresholds = sound && request.all && vector == [true; 3] && norms;
+        // No metric sees a pair that is not finite.
+        let by_thresholds = values.nonfinite_mismatches == 0 && vector == [true; 3] && norms;
         let passed = match request.judge {
             Judge::Elements => by_elements,
             Judge::Thresholds => by_thresholds,
@@ -412,15 +419,15 @@ mod tests {
     const VALUES: Values =
         Values { max_magnitude: [8.0, 4.0], maxima: [3.0, 0.5, 0.0, 0.0, 0.0], sums: [6.0, 16.0, 12.0, 64.0], ..Values::EMPTY };
 
-    fn request(judge: Judge, nonfinite: NonFinite, level: Level) -> Request {
+    fn request(judge: Judge, nonfinite: NonFinite) -> Request {
         let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5, relative_l1: 0.5, relative_l2: 0.5 };
-        let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite).level(level);
+        let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite);
         Request::new(&options, DType::F32, &Tolerance::exact(), 0.0)
     }
 
     #[test]
     fn metrics_are_within_their_thresholds_up_to_equality() {
-        let request = request(Judge::Thresholds, NonFinite::Fail, Level::All);
+        let request = request(Judge::Thresholds, NonFinite::Fail);
         for (values, vector, reason) in [
             (VALUES, [true; 3], "each at its threshold"),
             (Values { max_magnitude: [4.0, 8.0], ..VALUES }, [true; 3], "the larger side divides"),
@@ -450,29 +457,35 @@ mod tests {
     fn a_verdict_rests_on_what_was_chosen() {
         use Judge::{Both, Elements, Thresholds};
         use NonFinite::{EqualWhenSame, Fail};
-        for (judge, policy, mismatches, nonfinite_pairs, within, passed, reason) in [
-            (Elements, Fail, 0, 0, true, true, "no mismatch"),
-            (Elements, Fail, 0, 0, false, true, "the metrics do not decide"),
-            (Elements, Fail, 1, 0, true, false, "a mismatch"),
-            (Elements, EqualWhenSame, 0, 1, true, true, "the same NaN on both sides"),
-            (Thresholds, Fail, 0, 0, true, true, "all metrics within their thresholds"),
-            (Thresholds, Fail, 0, 0, false, false, "a metric above its threshold"),
-            (Thresholds, Fail, 4, 0, true, true, "finite mismatches do not decide"),
-            (Thresholds, Fail, 1, 1, true, false, "no metric sees a pair that is not finite"),
-            (Thresholds, EqualWhenSame, 0, 1, true, true, "the same NaN on both sides"),
-            (Thresholds, EqualWhenSame, 0, 1, false, false, "the same NaN, and a metric above its threshold"),
-            (Thresholds, EqualWhenSame, 1, 1, true, false, "the mismatch may be the pair that is not finite"),
-            (Thresholds, EqualWhenSame, 4, 0, true, true, "all pairs are finite: the policy does not matter"),
-            (Both, Fail, 0, 0, true, true, "neither objects"),
-            (Both, Fail, 1, 0, true, false, "a mismatch"),
-            (Both, Fail, 0, 0, false, false, "a metric above its threshold"),
-            (Both, EqualWhenSame, 0, 1, true, true, "the same NaN on both sides"),
+        for (judge, policy, mismatches, [nonfinite_pairs, nonfinite_mismatches], within, passed, reason) in [
+            (Elements, Fail, 0, [0, 0], true, true, "no mismatch"),
+            (Elements, Fail, 0, [0, 0], false, true, "the metrics do not decide"),
+            (Elements, Fail, 1, [0, 0], true, false, "a mismatch"),
+            (Elements, EqualWhenSame, 0, [1, 0], true, true, "the same NaN on both sides"),
+            (Thresholds, Fail, 0, [0, 0], true, true, "all metrics within their thresholds"),
+            (Thresholds, Fail, 0, [0, 0], false, false, "a metric above its threshold"),
+            (Thresholds, Fail, 4, [0, 0], true, true, "finite mismatches do not decide"),
+            (Thresholds, Fail, 1, [1, 1], true, false, "no metric sees a pair that is not finite"),
+            (Thresholds, EqualWhenSame, 0, [1, 0], true, true, "the same NaN on both sides"),
+            (Thresholds, EqualWhenSame, 0, [1, 0], false, false, "the same NaN, and a metric above its threshold"),
+            (Thresholds, EqualWhenSame, 1, [1, 1], true, false, "the mismatch is the pair that is not finite"),
+            (Thresholds, EqualWhenSame, 1, [1, 0], true, true, "the mismatch is another pair"),
+            (Both, Fail, 0, [0, 0], true, true, "neither objects"),
+            (Both, Fail, 1, [0, 0], true, false, "a mismatch"),
+            (Both, Fail, 0, [0, 0], false, false, "a metric above its threshold"),
+            (Both, EqualWhenSame, 0, [1, 0], true, true, "the same NaN on both sides"),
         ] {
             let maxima = [if within { 3.0 } else { 4.0 }, 0.5, 0.0, 0.0, 0.0];
-            let values = Values { mismatches, nonfinite_pairs, maxima, ..VALUES };
-            let of = |level| Judged::of(&values, &request(judge, policy, level), 4).passed;
-            assert_eq!(of(Level::All), passed, "{judge:?}, {policy:?}: {reason}");
-            assert_eq!(of(Level::Counts), judge == Elements && passed, "{judge:?}, {policy:?}: metrics that were not measured");
+            let values = Values { mismatches, nonfinite_pairs, nonfinite_mismatches, maxima, ..VALUES };
+            assert_eq!(Judged::of(&values, &request(judge, policy), 4).passed, passed, "{judge:?}, {policy:?}: {reason}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_made_where_they_decide() {
+        for (judge, all) in [(Judge::Elements, false), (Judge::Thresholds, true), (Judge::Both, true)] {
+            let options = Options::counts().thresholds(super::Thresholds::OFF, judge);
+            assert_eq!(Request::new(&options, DType::F16, &Tolerance::exact(), 0.0).all, all, "{judge:?}");
         }
     }
 
@@ -483,6 +496,11 @@ mod tests {
             (0.05, 0, 100, 5, true, "5 %"),
             (0.05, 0, 100, 6, false, "more than 5 %"),
             (0.05, 0, 19, 1, false, "5 % of 19 is less than one"),
+            (0.29, 0, 100, 29, true, "the product is 28.999999999999996"),
+            (0.29, 0, 100, 30, false, "above 29 %"),
+            (0.57, 0, 100, 57, true, "the product is 56.99999999999999"),
+            (0.1, 0, 10, 1, true, "the product is exact"),
+            (1.0, 0, 7, 7, true, "all"),
             (0.0, 8, 100, 8, true, "a number"),
             (0.01, 8, 100, 9, true, "both together"),
             (0.01, 8, 100, 10, false, "more than both"),

@@ -208,8 +208,7 @@ impl Report {
 
     /// The verdict vector of the metrics: `[1 1 0]`.
     fn vector(&self) -> String {
-        let Some(m) = &self.metrics else { return "that were not measured".to_owned() };
-        let [rms, absolute, relative] = m.vector.map(u8::from);
+        let [rms, absolute, relative] = self.metrics.as_ref().map_or([false; 3], |m| m.vector).map(u8::from);
         format!("[{rms} {absolute} {relative}]")
     }
 
@@ -327,16 +326,17 @@ impl Report {
         let names = |mutations: &[Mutation]| mutations.iter().map(Mutation::to_string).collect::<Vec<_>>().join(", ");
         write!(f, "\n  {:<LABEL$}", "power")?;
         match *smallest_error {
-            e if e < f64::MIN_POSITIVE => write!(f, "any relative error everywhere fails")?,
-            e if e.is_finite() => write!(f, "a relative error of {} everywhere fails", rounded_up(e))?,
-            _ => write!(f, "no relative error everywhere fails")?,
+            Some(e) if e < f64::MIN_POSITIVE => write!(f, "any relative error everywhere fails")?,
+            Some(e) if e.is_finite() => write!(f, "a relative error of {} everywhere fails", rounded_up(e))?,
+            Some(_) => write!(f, "no relative error everywhere fails")?,
+            None => write!(f, "which relative errors fail was not counted")?,
         }
         if let Some(ulps) = smallest_ulps {
             write!(f, ", the largest element {} ulp off", grouped(*ulps))?;
         }
         match (found.len(), missed.len()) {
             (1, 0) => write!(f, "; the broken result that was tried would fail"),
-            (tried, 0) if smallest_error.is_finite() => write!(f, ", so do all {tried} broken results that were tried"),
+            (tried, 0) if smallest_error.is_some_and(f64::is_finite) => write!(f, ", so do all {tried} broken results that were tried"),
             (tried, 0) => write!(f, "; all {tried} broken results that were tried would fail"),
             (_, _) => write!(f, "; would have passed: {}", names(missed)),
         }?;

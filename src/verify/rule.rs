@@ -398,9 +398,11 @@ impl Values {
         for (side, x) in [a, r].into_iter().enumerate() {
             self.observe_class(rule.all, side, x);
         }
-        self.mismatches += u64::from(rule.fails(a, r));
+        let mismatch = u64::from(rule.fails(a, r));
+        self.mismatches += mismatch;
         if !(a.finite() && r.finite()) {
             self.nonfinite_pairs += 1;
+            self.nonfinite_mismatches += mismatch;
             self.nonfinite_zeros += u64::from(rule.all && r == T::ZERO);
             return (T::ZERO, T::ZERO);
         }

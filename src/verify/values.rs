@@ -54,6 +54,8 @@ pub(crate) struct Values {
     pub nonfinite_pairs: u64,
     /// Zeros of the reference among these.
     pub nonfinite_zeros: u64,
+    /// Mismatches among these.
+    pub nonfinite_mismatches: u64,
     /// Largest finite magnitude, [result, reference].
     pub max_magnitude: [f64; 2],
     /// Maxima by [`Metric`]; 0 when no finite pair differs.
@@ -73,6 +75,7 @@ impl Values {
         negative_infinities: [0; 2],
         nonfinite_pairs: 0,
         nonfinite_zeros: 0,
+        nonfinite_mismatches: 0,
         max_magnitude: [0.0; 2],
         maxima: [0.0; Metric::MAXIMA],
         sums: [0.0; 4],
@@ -85,6 +88,7 @@ impl Values {
         self.zero_passes += other.zero_passes;
         self.nonfinite_pairs += other.nonfinite_pairs;
         self.nonfinite_zeros += other.nonfinite_zeros;
+        self.nonfinite_mismatches += other.nonfinite_mismatches;
         for side in 0..2 {
             self.zeros[side] += other.zeros[side];
             self.nans[side] += other.nans[side];

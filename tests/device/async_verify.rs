@@ -35,7 +35,8 @@ fn reports_are_those_of_the_blocking_comparison(target: &Target) -> Result<()> {
         Options::default().histograms(true).first(64),
         Options::default().nonfinite(NonFinite::EqualWhenSame).first(0),
         // Everything is within these thresholds, and nothing within those.
-        Options::default().thresholds(Thresholds::new(f64::INFINITY, f64::INFINITY, f64::INFINITY)?, Judge::Thresholds),
+        Options::default().thresholds(Thresholds::OFF, Judge::Thresholds),
+        Options::counts().thresholds(Thresholds::OFF, Judge::Thresholds).nonfinite(NonFinite::EqualWhenSame),
         Options::default().thresholds(Thresholds::new(0.0, 0.0, 0.0)?, Judge::Both).nonfinite(NonFinite::EqualWhenSame),
     ];
     let pairs = [

@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 use hipverify::device::Layout;
 use hipverify::dtype::{Bf16, DType, Element, F4x2, F8E4M3, F8E5M2, F16, I4x2, Scalar};
 use hipverify::fill::FillUniformRand;
-use hipverify::verify::{Explain, Metric, NonFinite, Options, Report, Tolerance, Value, Warning};
+use hipverify::verify::{Explain, Judge, Metric, NonFinite, Options, Report, Thresholds, Tolerance, Value, Warning};
 use hipverify::verify::{absolute_threshold, gpu_reduce_max, gpu_verify, gpu_verify_with, relative_threshold};
 use hipverify::{Device, DeviceMem, Error, Stream};
 
@@ -287,9 +287,10 @@ fn sprinkled<T: Scalar>(device: &Device, edge: usize, step: usize, error: f64) -
 /// One such pair among 1000 equal ones, at a generous tolerance; under [`NonFinite::Fail`] and [`NonFinite::EqualWhenSame`].
 fn nonfinite(device: &Device, a: f64, r: f64, passes: [bool; 2]) -> Result<()> {
     for at in [0, 500, 999] {
-        let (mut result, mut reference) = (vec![1.0; 1000], vec![1.0; 1000]);
-        (result[at], reference[at]) = (a, r);
-        let (result, reference) = (numbers::<f32>(device, &result)?, numbers::<f32>(device, &reference)?);
+        let [mut result, mut reference, mut others] = [1.0, 1.0, 2.0].map(|x| vec![x; 1000]);
+        (result[at], reference[at], others[at]) = (a, r, r);
+        let [result, reference, others] = [result, reference, others].map(|x| numbers::<f32>(device, &x));
+        let (result, reference, others) = (result?, reference?, others?);
         for (policy, passed) in [NonFinite::Fail, NonFinite::EqualWhenSame].into_iter().zip(passes) {
             for options in [Options::default(), Options::counts()] {
                 let options = options.nonfinite(policy);
@@ -299,6 +300,11 @@ fn nonfinite(device: &Device, a: f64, r: f64, passes: [bool; 2]) -> Result<()> {
                 ensure!(report.reference.nonfinite() == u64::from(!r.is_finite()), "{report}");
                 expect(passed, &report)?;
             }
+            // Where metrics decide, the pair decides as well, and finite mismatches do not: at no tolerance all others are.
+            let by_metrics = Options::default().thresholds(Thresholds::OFF, Judge::Thresholds).nonfinite(policy);
+            let report = gpu_verify_with(&result, &others, &Tolerance::exact(), &by_metrics)?;
+            ensure!(report.mismatches == 999 + u64::from(!passed), "{report}");
+            expect(passed, &report)?;
         }
     }
     Ok(())

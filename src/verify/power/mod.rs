@@ -17,7 +17,7 @@ mod ulps;
 #[cfg(test)]
 mod tests;
 
-use super::options::{Explain, Judge, Judged, Request};
+use super::options::{AllowedMismatches, Explain, Judge, Judged, Request};
 use super::rule::{NonFinite, Rule, least};
 use super::values::{Maxima, Metric, Values};
 use crate::device::{Layout, TensorRef};
@@ -85,9 +85,9 @@ pub struct Power {
     /// How many of these a result of zero would pass at; `None` when only counts were asked for.
     pub zero_passes: Option<u64>,
     /// The smallest e for which a result of (1 + e) times the reference fails; infinite when none does. By [binade](super::Tolerance::by_binade) the smallest for which its largest
-    /// element does: smaller elements may fail from up to half of that on.
-    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
-    pub smallest_error: f64,
+    /// element does: smaller elements may fail from up to half of that on. `None` where [some elements may fail](super::Options::allow_mismatches), and how many would is not counted.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_optional_number"))]
+    pub smallest_error: Option<f64>,
     /// By how many numbers of the result's format the reference's largest element has to be off, away from zero, for the comparison to fail; `None` where nothing
     /// that the format has does.
     pub smallest_ulps: Option<u64>,
@@ -119,12 +119,12 @@ impl Power {
     pub(super) fn of(values: &Values, request: &Request, [dtype, reference]: [DType; 2], elements: usize) -> Power {
         let finite = elements as u64 - values.nonfinite_pairs;
         let counted = |n: u64| request.all.then_some(n);
-        let passes = |error: f64| Judged::of(&off_by(error, values, request, dtype, finite), request, elements).passed;
+        let passes = |error: f64| OffBy::of(error, values, request, dtype, finite).passes(request, elements);
         let finite_zeros = values.zeros[1] - values.nonfinite_zeros;
         let mut power = Power {
             nonzero: counted(finite.saturating_sub(finite_zeros)),
             zero_passes: counted(values.zero_passes.saturating_sub(finite_zeros)),
-            smallest_error: f64::from_bits(least(0, f64::INFINITY.to_bits(), |error| !passes(f64::from_bits(error)))),
+            smallest_error: smallest_error(passes),
             smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),
             missed: Vec::new(),
@@ -135,7 +135,9 @@ impl Power {
             let rounded = coarser(dtype).and_then(|d| Some((Mutation::Rounded(d), d.float_format()?.unit_roundoff())));
             let errors =
                 [(Mutation::Zeros, -1.0), (Mutation::Negated, -2.0), (Mutation::Scaled(1.05), 0.05), (Mutation::Scaled(0.72), -0.28)];
-            errors.into_iter().chain(rounded).for_each(|(mutation, error)| power.add(mutation, Effect::of_pass(passes(error))));
+            for (mutation, error) in errors.into_iter().chain(rounded) {
+                passes(error).into_iter().for_each(|passes| power.add(mutation, Effect::of_pass(passes)));
+            }
         }
         power
     }
@@ -150,37 +152,61 @@ impl Power {
     }
 }
 
-/// The values of a comparison of (1 + error)·r with r, given those of another result with r. Where some elements fail, how many do is known for zeros
-/// and so at least for larger errors; for smaller ones it is 1, so that they count as missed where the rule lets some elements fail. What is not finite in the reference stays so.
-fn off_by(error: f64, values: &Values, request: &Request, dtype: DType, finite: u64) -> Values {
-    let (e, max) = (error.abs(), values.max_magnitude[1]);
-    let [.., sum_r, sum_rr] = values.sums;
-    let rule = Rule::<f64>::new(request, dtype);
-    // What the largest element says of the others, or not.
-    let within = e <= request.rtol && !request.by_binade || e * max <= rule.bound(rule.rtol, max, rule.atol);
-    let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
-    let finite_mismatches = match within {
-        true if request.by_binade && e >= 1.0 => zeros_fail,
-        true => 0,
-        false if e >= 1.0 => zeros_fail.max(1),
-        false => 1,
-    };
-    let (nonfinite, infinities) = (nonfinite(values), infinities(values));
-    // Zeros are nowhere what is not finite, and below -1 infinities have the other sign.
-    let changed = if request.nonfinite == NonFinite::Fail || error == -1.0 {
-        nonfinite
-    } else if error < -1.0 {
-        infinities
-    } else {
-        0
-    };
-    Values {
-        mismatches: finite_mismatches + changed,
-        nonfinite_pairs: nonfinite,
-        max_magnitude: [(1.0 + error).abs() * max, max],
-        maxima: maxima(e * max, e, max),
-        sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
-        ..Values::EMPTY
+/// The smallest error that fails; `None` where of smaller ones nobody knows.
+fn smallest_error(passes: impl Fn(f64) -> Option<bool>) -> Option<f64> {
+    let smallest = f64::from_bits(least(0, f64::INFINITY.to_bits(), |error| passes(f64::from_bits(error)) == Some(false)));
+    (smallest == 0.0 || passes(smallest.next_down()).is_some()).then_some(smallest)
+}
+
+/// What is known of a comparison of (1 + error)·r with r.
+struct OffBy {
+    values: Values,
+    /// Whether its mismatches are counted, or there are at least so many.
+    counted: bool,
+}
+
+impl OffBy {
+    /// Given the values of the comparison of another result with r. What is not finite in the reference stays so. By binade the largest element decides alone where it passes.
+    fn of(error: f64, values: &Values, request: &Request, dtype: DType, finite: u64) -> OffBy {
+        let (e, max) = (error.abs(), values.max_magnitude[1]);
+        let [.., sum_r, sum_rr] = values.sums;
+        let rule = Rule::<f64>::new(request, dtype);
+        // What the largest element says of the others, or not.
+        let within = e <= request.rtol && !request.by_binade || e * max <= rule.bound(rule.rtol, max, rule.atol);
+        let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
+        // Where the result is not finite, zeros were not tried.
+        let zeros_counted = e == 1.0 && request.all && values.nonfinite_pairs == nonfinite(values);
+        let (finite_mismatches, counted) = match within {
+            true if request.by_binade && e >= 1.0 => (zeros_fail, zeros_counted),
+            true => (0, true),
+            false if e >= 1.0 => (zeros_fail.max(1), zeros_counted),
+            false => (1, false),
+        };
+        // Zeros are nowhere what is not finite, and below -1 infinities have the other sign.
+        let changed = if request.nonfinite == NonFinite::Fail || error == -1.0 {
+            nonfinite(values)
+        } else if error < -1.0 {
+            infinities(values)
+        } else {
+            0
+        };
+        let values = Values {
+            mismatches: finite_mismatches + changed,
+            nonfinite_pairs: nonfinite(values),
+            nonfinite_mismatches: changed,
+            max_magnitude: [(1.0 + error).abs() * max, max],
+            maxima: maxima(e * max, e, max),
+            sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
+            ..Values::EMPTY
+        };
+        OffBy { values, counted }
+    }
+
+    /// Whether it passes; `None` where that takes counting more mismatches, of which the rule lets some be.
+    fn passes(&self, request: &Request, elements: usize) -> Option<bool> {
+        let passed = Judged::of(&self.values, request, elements).passed;
+        let known = self.counted || request.allowed == AllowedMismatches::NONE || request.judge == Judge::Thresholds;
+        (known || !passed).then_some(passed)
     }
 }
 

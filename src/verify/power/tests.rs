@@ -73,7 +73,7 @@ fn errors_of_one_size_by_binade_are_those_of_the_largest_element() {
         let power = gpu_verify_with(&r, &r, &tolerance, &Options::default()).unwrap().power;
         let missed_of_one_size: Vec<Mutation> = power.missed.iter().copied().filter(|m| !matches!(m, Mutation::Rounded(_))).collect();
         assert_eq!(missed_of_one_size, missed, "{reason}");
-        assert!((power.smallest_error - smallest).abs() < 1e-15, "{}: {reason}", power.smallest_error);
+        assert!((power.smallest_error.unwrap() - smallest).abs() < 1e-15, "{:?}: {reason}", power.smallest_error);
         let zeros = DeviceMem::from_slice(&device, &[0.0f32; 2]).unwrap();
         let passed = gpu_verify_with(&zeros, &r, &tolerance, &Options::default()).unwrap().passed();
         assert_eq!(power.missed.contains(&Mutation::Zeros), passed, "{reason}");
@@ -119,9 +119,9 @@ fn the_smallest_error_that_fails() {
         ([0.25, 0.5], 0.75f64.next_up(), "their sum"),
         ([0.0, 0.0], f64::from_bits(1), "any"),
     ] {
-        assert_eq!(power(&ramp(64), &[64], tolerance, &Options::default()).0.smallest_error, expected, "{reason}");
+        assert_eq!(power(&ramp(64), &[64], tolerance, &Options::default()).0.smallest_error, Some(expected), "{reason}");
     }
-    assert_eq!(power(&[0.0; 8], &[8], [0.0, 0.0], &Options::default()).0.smallest_error, f64::INFINITY, "zeros stay zeros");
+    assert_eq!(power(&[0.0; 8], &[8], [0.0, 0.0], &Options::default()).0.smallest_error, Some(f64::INFINITY), "zeros stay zeros");
 }
 
 /// The definition: the largest element is moved on, one number of the format after the other, and compared.
@@ -191,17 +191,34 @@ fn an_earlier_output_that_would_pass_makes_a_pass_untrusted() {
     assert!(error.unwrap_err().to_string().contains("the earlier output"), "shapes differ");
 }
 
-/// Where a share may fail, zeros are judged by their number, and smaller errors count as missed.
+/// Where a share may fail, zeros are judged by their number, and nothing is said of smaller errors, of which the largest element does not tell.
 #[test]
 fn shares_that_may_fail_hide_errors() {
-    for (share, found, reason) in
-        [(0.4, &[Mutation::Zeros, Mutation::Negated][..], "zeros fail at 60 % of the elements"), (0.6, &[], "and 60 % may fail")]
-    {
+    use Mutation::{Negated, Scaled, Zeros};
+    for (share, atol, found, missed, reason) in [
+        (0.4, 40.0, &[Zeros, Negated][..], &[Scaled(1.05), Scaled(0.72)][..], "zeros fail at 60 % of the elements"),
+        (0.6, 40.0, &[], &[Zeros, Scaled(1.05), Scaled(0.72)], "and 60 % may fail; of the negated reference at least as many do"),
+        (0.4, 1.0, &[Zeros, Negated], &[], "the largest element is off by 5 in 64, how many others are is not counted"),
+    ] {
         let options = Options::default().allow_mismatches(AllowedMismatches::new(share, 0).unwrap());
-        let (power, verdict) = power(&ramp(100), &[100], [0.0, 40.0 / 64.0], &options);
-        assert_eq!(power.found, found, "{reason}");
+        let (power, verdict) = power(&ramp(100), &[100], [0.0, atol / 64.0], &options);
+        let of_zeros = |m: Vec<Mutation>| m.into_iter().filter(|m| !matches!(m, Mutation::Rounded(_))).collect::<Vec<_>>();
+        assert_eq!((of_zeros(power.found), of_zeros(power.missed)), (found.to_vec(), missed.to_vec()), "{reason}");
+        assert_eq!(power.smallest_error, None, "{reason}");
         assert_eq!(verdict == Verdict::Untrusted, found.is_empty(), "{reason}");
     }
+}
+
+/// A result that is not finite says nothing of what zeros would do in its place.
+#[test]
+fn zeros_in_the_place_of_what_is_not_finite_are_not_said_to_pass() {
+    let device = Device::host();
+    let reference: Vec<f32> = (0..100).map(|i| 1.0 + i as f32).collect();
+    let result: Vec<f32> = reference.iter().enumerate().map(|(i, r)| if i < 60 { f32::NAN } else { *r }).collect();
+    let of = |x: &[f32]| DeviceMem::from_slice(&device, x).unwrap();
+    let options = Options::default().allow_mismatches(AllowedMismatches::new(0.6, 0).unwrap());
+    let report = gpu_verify_with(&of(&result), &of(&reference), &Tolerance::new(1e-4, 0.0).unwrap(), &options).unwrap();
+    assert_eq!((report.verdict, report.power.missed), (Verdict::Pass, vec![]));
 }
 
 /// Without counting at how many elements zeros pass, zeros would be one mismatch.
@@ -229,13 +246,15 @@ fn what_is_not_finite_in_the_reference_counts() {
     }
 }
 
-/// What is not finite in the reference makes tolerances count where metrics decide: for one element that is off as for all.
+/// Where metrics decide, what is not finite in the reference fails by its policy, and takes no finite mismatch with it.
 #[test]
 fn one_element_off_is_judged_with_what_is_not_finite() {
-    let options = Options::default().nonfinite(NonFinite::EqualWhenSame).thresholds(Thresholds::OFF, Judge::Thresholds);
-    for (first, smallest) in [(f32::INFINITY, Some(2)), (2.0, None)] {
+    for (policy, first, smallest) in
+        [(NonFinite::Fail, f32::INFINITY, Some(1)), (NonFinite::EqualWhenSame, f32::INFINITY, None), (NonFinite::Fail, 2.0, None)]
+    {
+        let options = Options::default().nonfinite(policy).thresholds(Thresholds::OFF, Judge::Thresholds);
         let (power, _) = power(&[first, 1.0, 1.0], &[3], [0.0, f64::from(f32::EPSILON)], &options);
-        assert_eq!(power.smallest_ulps.filter(|&ulps| ulps < 100), smallest, "{first}");
+        assert_eq!(power.smallest_ulps.filter(|&ulps| ulps < 100), smallest, "{policy:?}, {first}");
     }
 }
 

@@ -34,11 +34,13 @@ fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, request: &Request) -
     let nonfinite = super::nonfinite(values);
     let others = if request.nonfinite == NonFinite::Fail { nonfinite } else { 0 };
     if !d.is_finite() {
-        return Values { mismatches: others + 1, nonfinite_pairs: nonfinite + 1, max_magnitude: [max, max], ..Values::EMPTY };
+        let [mismatches, nonfinite_mismatches] = [others + 1; 2];
+        return Values { mismatches, nonfinite_pairs: nonfinite + 1, nonfinite_mismatches, max_magnitude: [max, max], ..Values::EMPTY };
     }
     Values {
         mismatches: others + u64::from(mismatch),
         nonfinite_pairs: nonfinite,
+        nonfinite_mismatches: others,
         max_magnitude: [a.abs().max(max), max],
         maxima: super::maxima(d, d / max, max),
         sums: [d, d * d, sum_r, sum_rr],
