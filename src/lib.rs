@@ -1,13 +1,19 @@
 // The README is the first page. Its relative links lead to the packed crate's files: the first definition of a label counts.
+//! [docs/README.md]: https://docs.rs/crate/hipverify/latest/source/docs/README.md
 //! [docs/causes.md]: https://docs.rs/crate/hipverify/latest/source/docs/causes.md
+//! [docs/fill.md]: https://docs.rs/crate/hipverify/latest/source/docs/fill.md
 //! [docs/formats.md]: https://docs.rs/crate/hipverify/latest/source/docs/formats.md
 //! [docs/golden.md]: https://docs.rs/crate/hipverify/latest/source/docs/golden.md
+//! [docs/matrix-cores.md]: https://docs.rs/crate/hipverify/latest/source/docs/matrix-cores.md
 //! [docs/numerics.md]: https://docs.rs/crate/hipverify/latest/source/docs/numerics.md
 //! [docs/nvidia.md]: https://docs.rs/crate/hipverify/latest/source/docs/nvidia.md
 //! [docs/operators.md]: https://docs.rs/crate/hipverify/latest/source/docs/operators.md
 //! [docs/program.md]: https://docs.rs/crate/hipverify/latest/source/docs/program.md
 //! [docs/program.md#without-a-reference]: https://docs.rs/crate/hipverify/latest/source/docs/program.md#without-a-reference
 //! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
+//! [docs/reference.md]: https://docs.rs/crate/hipverify/latest/source/docs/reference.md
+//! [docs/reliability.md]: https://docs.rs/crate/hipverify/latest/source/docs/reliability.md
+//! [docs/replay.md]: https://docs.rs/crate/hipverify/latest/source/docs/replay.md
 //! [docs/rocm.md]: https://docs.rs/crate/hipverify/latest/source/docs/rocm.md
 //! [docs/suite-reports.md]: https://docs.rs/crate/hipverify/latest/source/docs/suite-reports.md
 //! [docs/suites.md]: https://docs.rs/crate/hipverify/latest/source/docs/suites.md
