@@ -39,7 +39,7 @@ impl Event {
     /// Marks the work that `stream` holds so far.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or a failed call.
+    /// [`Error::WrongDevice`]; [`Error::Unsupported`] while the stream is being captured; a failed call.
     pub fn record(&mut self, stream: &Stream) -> Result<()> {
         self.device.expect_same(stream.device(), "the stream")?;
         match (&mut self.mark, stream.hip()) {
@@ -47,7 +47,10 @@ impl Event {
                 event.record(stream)?;
                 *recorded = true;
             }
-            (Mark::Host(at), _) => *at = Some(Instant::now()),
+            (Mark::Host(at), _) => {
+                let _open = stream.not_recording("an event")?;
+                *at = Some(Instant::now());
+            }
             (Mark::Hip { .. }, None) => {}
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! What a graph touches is borrowed for as long as the graph lives: a recording takes references that outlive the closure it is made
 //! in. Kernels of the caller's own ([`Module::launch_raw`](super::Module::launch_raw)) and comparisons
 //! ([`VerifyPlan::record`](crate::verify::VerifyPlan::record)) can be recorded. Copies, events and waits cannot: they
-//! return an error on a stream that is being captured. On the host device the recorded comparisons run when the graph is launched.
+//! return an error on a stream that is being captured, on every device. On the host device the recorded comparisons run when the graph is launched.
 
 use super::hip::HipGraph;
 use super::{Device, Stream};
@@ -85,6 +85,8 @@ impl Stream {
         let id = RecordingId::default();
         let capture = Capture { stream: self, id: id.clone(), steps: RefCell::default(), env: PhantomData };
         let recording = self.hip().map(|stream| stream.begin_capture()).transpose()?;
+        // Ends on return, also when `f` fails or panics.
+        let _recording_on_host = self.record_on_host()?;
         let result = f(&capture)?;
         let hip = recording.map(|recording| recording.finish()).transpose()?;
         Ok((Graph { device: self.device().clone(), id, hip, steps: capture.steps.into_inner() }, result))
@@ -129,12 +131,13 @@ impl Graph<'_> {
     /// writes what [`Recorded::report`](crate::verify::Recorded::report) reads.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed launch. Errors of the work itself come from the next wait.
+    /// [`Error::WrongDevice`](crate::Error::WrongDevice); [`Error::Unsupported`](crate::Error::Unsupported) on a stream that is being captured; a failed launch. Errors of the work itself come from the next wait.
     pub fn launch(&mut self, stream: &Stream) -> Result<()> {
         self.device.expect_same(stream.device(), "the stream")?;
         match (&mut self.hip, stream.hip()) {
             (Some(graph), Some(stream)) => graph.launch(stream),
             _ => {
+                let _open = stream.not_recording("a launch of a graph")?;
                 self.steps.iter().for_each(|step| step());
                 Ok(())
             }

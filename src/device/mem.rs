@@ -45,7 +45,10 @@ impl DeviceBytes {
     /// # Errors
     /// [`Error::OutOfMemory`]; [`Error::Unsupported`] on a stream that is being captured.
     pub fn new_on(stream: &Stream, bytes: usize) -> Result<DeviceBytes> {
-        let Some(hip) = stream.hip() else { return DeviceBytes::new(stream.device(), bytes) };
+        let Some(hip) = stream.hip() else {
+            let _open = stream.not_recording("an allocation")?;
+            return DeviceBytes::new(stream.device(), bytes);
+        };
         Ok(DeviceBytes { device: stream.device().clone(), alloc: Alloc::Hip(HipAlloc::new_on(hip, bytes)?), bytes })
     }
 

@@ -14,6 +14,7 @@ mod layout;
 mod mem;
 mod module;
 mod pinned;
+mod recording;
 mod slice;
 mod stream;
 pub(crate) mod sync;
@@ -30,6 +31,7 @@ pub use module::{Grid, Module};
 pub use pinned::PinnedMem;
 pub use slice::DeviceSlice;
 pub use stream::Stream;
+pub(crate) use stream::captured;
 pub use tensor::{AsTensor, TensorMut, TensorRef};
 pub use transfer::{Scope, Transfer};
 

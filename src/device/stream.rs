@@ -1,18 +1,33 @@
 //! Streams: ordered queues of work on a device.
 
 use super::hip::HipStream;
+use super::recording::{Operation, RecordingLock};
 use super::{Backend, Device, Event};
 use crate::error::{Error, Result};
+use std::convert::Infallible;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// An ordered queue of work. On the host device work is done when the call returns.
+/// An ordered queue of work. On the host device work is done when the call returns; what a stream refuses while it is
+/// [captured](Stream::capture) it refuses there, too.
 ///
 /// Streams run beside each other; operations that take no stream wait for the work of all of them first.
 #[derive(Clone, Debug)]
 pub struct Stream {
     device: Device,
-    hip: Option<Arc<HipStream>>,
+    queue: Queue,
+}
+
+#[derive(Clone, Debug)]
+enum Queue {
+    /// The host's, which does all work at once: whether it is being recorded, which its clones share.
+    Host(Arc<RecordingLock>),
+    Hip(Arc<HipStream>),
+}
+
+/// The error of an operation that a stream refuses while it is recorded.
+pub(crate) fn captured(operation: &str) -> Error {
+    Error::Unsupported { what: operation.to_owned(), by: "a stream that is being captured".to_owned() }
 }
 
 impl Stream {
@@ -21,11 +36,11 @@ impl Stream {
     /// # Errors
     /// When the runtime has none to give.
     pub fn new(device: &Device) -> Result<Stream> {
-        let hip = match device.backend() {
-            Backend::Host => None,
-            Backend::Hip(gpu) => Some(HipStream::new(gpu)?),
+        let queue = match device.backend() {
+            Backend::Host => Queue::Host(Arc::default()),
+            Backend::Hip(gpu) => Queue::Hip(HipStream::new(gpu)?),
         };
-        Ok(Stream { device: device.clone(), hip })
+        Ok(Stream { device: device.clone(), queue })
     }
 
     /// A stream that somebody else owns: a `hipStream_t` (a `cudaStream_t` on NVIDIA), null for the null stream. It is not
@@ -45,7 +60,7 @@ impl Stream {
             Backend::Hip(gpu) => {
                 // SAFETY: the caller's promise.
                 let hip = unsafe { HipStream::borrowed(gpu, stream.cast()) };
-                Ok(Stream { device: device.clone(), hip: Some(hip) })
+                Ok(Stream { device: device.clone(), queue: Queue::Hip(hip) })
             }
         }
     }
@@ -54,7 +69,7 @@ impl Stream {
     ///
     /// Work that they enqueue is not seen by operations without a stream: [`synchronize`](Stream::synchronize) first.
     pub fn as_raw(&self) -> *mut c_void {
-        self.hip.as_ref().map_or(std::ptr::null_mut(), |s| s.handle().cast())
+        self.hip().map_or(std::ptr::null_mut(), |s| s.handle().cast())
     }
 
     /// The device that the stream belongs to.
@@ -65,25 +80,58 @@ impl Stream {
     /// Waits until all work of the stream is done.
     ///
     /// # Errors
-    /// An error of that work.
+    /// An error of that work; [`Error::Unsupported`] while the stream is being captured.
     pub fn synchronize(&self) -> Result<()> {
-        self.hip.as_ref().map_or(Ok(()), |s| s.synchronize())
+        match &self.queue {
+            Queue::Host(_) => self.not_recording("a wait").map(drop),
+            Queue::Hip(stream) => stream.synchronize(),
+        }
     }
 
     /// Makes work enqueued from now on wait for what `event` marks, on the device; the caller does not wait.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`], or a failed call.
+    /// [`Error::WrongDevice`]; [`Error::Unsupported`] while the stream is being captured; a failed call.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.expect_same(event.device(), "the event")?;
-        match (&self.hip, event.hip()) {
+        match (self.hip(), event.hip()) {
             (Some(stream), Some(event)) => stream.wait(event),
-            _ => Ok(()),
+            _ => self.not_recording("waiting for an event").map(drop),
+        }
+    }
+
+    /// For operations that a graph must not hold: fails while the stream is recorded, and keeps a recording from beginning as long as the guard
+    /// lives.
+    pub(crate) fn not_recording(&self, operation: &'static str) -> Result<Operation<'_>> {
+        match &self.queue {
+            Queue::Host(recording) => recording.operation().ok_or_else(|| captured(operation)),
+            Queue::Hip(stream) => stream.not_recording(operation),
+        }
+    }
+
+    /// Begins to record a stream of the host; `None` on a GPU.
+    pub(super) fn record_on_host(&self) -> Result<Option<HostRecording<'_>>> {
+        let Queue::Host(recording) = &self.queue else { return Ok(None) };
+        match recording.begin(|| Ok::<(), Infallible>(())) {
+            Some(_) => Ok(Some(HostRecording(recording))),
+            None => Err(captured("capture")),
         }
     }
 
     /// The runtime's stream, on a GPU.
     pub(crate) fn hip(&self) -> Option<&Arc<HipStream>> {
-        self.hip.as_ref()
+        match &self.queue {
+            Queue::Host(_) => None,
+            Queue::Hip(stream) => Some(stream),
+        }
+    }
+}
+
+/// A recording of a host stream under way, which ends when this is dropped.
+pub(super) struct HostRecording<'a>(&'a RecordingLock);
+
+impl Drop for HostRecording<'_> {
+    fn drop(&mut self) {
+        self.0.end(|| ());
     }
 }

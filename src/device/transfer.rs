@@ -24,8 +24,8 @@ impl<T: Element> PinnedMem<T> {
     /// Enqueues a copy of this buffer into `target` and returns at once.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed call; both
-    /// buffers are dropped then.
+    /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a stream that is being captured, or a failed call; both buffers are dropped then.
     pub fn upload(self, target: DeviceMem<T>, stream: &Stream) -> Result<Transfer<T>> {
         // SAFETY: the transfer owns both buffers and gives them back after the copy; its drop waits, and a leaked one leaks them.
         self.start(target, stream, |pinned, device, stream| unsafe { copy_in(device, pinned.as_slice(), stream) })
@@ -142,7 +142,8 @@ impl<'scope> Scope<'scope, '_> {
     /// Enqueues a copy from host memory. Pageable memory works; pinned memory overlaps.
     ///
     /// # Errors
-    /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice), or a failed call.
+    /// [`Error::Length`](crate::Error::Length), [`Error::WrongDevice`](crate::Error::WrongDevice),
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on a stream that is being captured, or a failed call.
     pub fn upload<T: Element>(&'scope self, source: &'scope [T], target: &'scope mut DeviceMem<T>) -> Result<()> {
         // SAFETY: both are borrowed for 'scope, and [`Stream::scope`] waits for the stream before that ends, also on unwind.
         unsafe { copy_in(target, source, self.stream) }
@@ -158,6 +159,12 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
+/// Makes a copy of the host device, under the conditions of a GPU's: no units are no copy.
+fn on_host(stream: &Stream, units: usize, copy: impl FnOnce() -> Result<()>) -> Result<()> {
+    let _open = if units > 0 { Some(stream.not_recording("a copy")?) } else { None };
+    copy()
+}
+
 /// Enqueues a copy to the device.
 ///
 /// # Safety
@@ -171,7 +178,7 @@ unsafe fn copy_in<T: Element>(target: &mut DeviceMem<T>, source: &[T], stream: &
             // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
             unsafe { stream.copy(to.ptr().cast(), source.as_ptr().cast(), size_of_val(source), hipMemcpyKind::hipMemcpyHostToDevice) }
         }
-        _ => target.copy_from_slice(source),
+        _ => on_host(stream, source.len(), || target.copy_from_slice(source)),
     }
 }
 
@@ -188,6 +195,6 @@ unsafe fn copy_out<T: Element>(source: &DeviceMem<T>, target: &mut [T], stream: 
             // SAFETY: both have this length, as was just checked; that they live and are left alone is the caller's promise.
             unsafe { stream.copy(target.as_mut_ptr().cast(), from.ptr().cast(), size_of_val(target), hipMemcpyKind::hipMemcpyDeviceToHost) }
         }
-        _ => source.copy_to_slice(target),
+        _ => on_host(stream, target.len(), || source.copy_to_slice(target)),
     }
 }

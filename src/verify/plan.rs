@@ -12,7 +12,7 @@ use super::options::Request;
 use super::values::Outcome;
 use super::workspaces::Reserved;
 use super::{Options, Report, Tolerance, cause, hip, host, request};
-use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef};
+use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef, captured};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernels::verify::Workspace;
@@ -71,7 +71,7 @@ struct Comparison<'a> {
     request: Request,
 }
 
-/// A comparison under way; see [`VerifyPlan::enqueue`]. Dropping it waits for it, leaking it leaks its place in the plan.
+/// A comparison under way; see [`VerifyPlan::enqueue`]. Dropping it waits for it, leaking it leaks its workspace.
 #[derive(Debug)]
 #[must_use = "the report comes from `wait`"]
 pub struct Pending<'a> {
@@ -150,9 +150,9 @@ impl VerifyPlan {
         // Before the stream is kept from being captured: these are calls of other people's code.
         let (result, reference) = (result.as_tensor(), reference.as_tensor());
         let operation = "a comparison that can be waited for";
-        let _open = stream.hip().map(|s| s.not_recording(operation)).transpose()?;
+        let _open = stream.not_recording(operation)?;
         if stream.hip().is_some_and(|s| s.is_captured_by_others()) {
-            return Err(Error::Unsupported { what: operation.to_owned(), by: "a stream that is being captured".to_owned() });
+            return Err(captured(operation));
         }
         let comparison = self.comparison(stream, result, reference, tolerance)?;
         // Open before the launch: should that fail half-way, the drop waits.
@@ -163,7 +163,7 @@ impl VerifyPlan {
         Ok(pending)
     }
 
-    /// Records a comparison into a graph; see the example of [`Stream::capture`]. Its place in the plan is the graph's from now on.
+    /// Records a comparison into a graph; see the example of [`Stream::capture`]. Its workspace is the graph's from now on.
     ///
     /// # Errors
     /// As [`enqueue`](VerifyPlan::enqueue).
@@ -238,10 +238,28 @@ impl VerifyPlan {
             what: "comparison",
             value: format!("{} elements of {} against {}", result.elements(), dtypes[0], dtypes[1]),
             limit: match reservations.len() {
-                0 => "the plan has reserved no workspace for it".to_owned(),
-                n => format!("its workspaces are in use, all {n} of them"),
+                0 => format!("the plan has reserved {}", self.reserved_for(dtypes)),
+                1 => "the workspace for it is in use".to_owned(),
+                n => format!("the workspaces for it are in use, all {n} of them"),
             },
         })
+    }
+
+    /// What is reserved for a pair of formats, or for which pairs there is something.
+    fn reserved_for(&self, dtypes: [DType; 2]) -> String {
+        let pair = |[result, reference]: [DType; 2]| format!("{result} against {reference}");
+        let largest = self.reservations.iter().filter(|r| r.dtypes == dtypes).map(|r| r.elements).max();
+        if let Some(elements) = largest {
+            return format!("workspaces of at most {elements} elements for {}", pair(dtypes));
+        }
+        let mut pairs: Vec<String> = Vec::new();
+        for reservation in &self.reservations {
+            let name = pair(reservation.dtypes);
+            if !pairs.contains(&name) {
+                pairs.push(name);
+            }
+        }
+        if pairs.is_empty() { "no workspace yet".to_owned() } else { format!("workspaces for {} only", pairs.join(", ")) }
     }
 }
 
@@ -287,9 +305,9 @@ impl Pending<'_> {
     /// Waits for the stream and gives the report. Faults of the comparison, and of the work before it on the stream, show here.
     ///
     /// # Errors
-    /// An error of that work; the place in the plan is lost then.
+    /// An error of that work; the workspace is not used again then.
     pub fn wait(mut self) -> Result<Report> {
-        self.finish()?;
+        self.synchronize()?;
         self.take_report()
     }
 
@@ -304,7 +322,7 @@ impl Pending<'_> {
             if waited.iter().any(|p| p.same_stream(&rest[0])) {
                 rest[0].open = false;
             } else {
-                rest[0].finish()?;
+                rest[0].synchronize()?;
             }
         }
         pending.iter_mut().map(Pending::take_report).collect()
@@ -318,7 +336,7 @@ impl Pending<'_> {
         }
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn synchronize(&mut self) -> Result<()> {
         // Whatever comes of it, another wait would not help.
         self.open = false;
         // Not `synchronize`: an older error must not keep this from waiting.
@@ -347,9 +365,9 @@ impl Drop for Pending<'_> {
         if !self.open {
             return;
         }
-        let finished = self.finish();
-        match (&finished, self.stream.hip()) {
-            (Err(_), Some(stream)) => stream.device().defer(|| finished),
+        let waited = self.synchronize();
+        match (&waited, self.stream.hip()) {
+            (Err(_), Some(stream)) => stream.device().defer(|| waited),
             // The outcome is nobody's; taken, so that it cannot be mistaken for a later one.
             _ => drop(self.take_values()),
         }

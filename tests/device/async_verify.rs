@@ -5,15 +5,16 @@ use crate::own_kernel::OwnKernel;
 use crate::suite::tests;
 use crate::target::Target;
 use crate::tensors::view;
-use anyhow::{Context, Result, ensure};
-use hipverify::device::{DeviceKind, DeviceSlice};
+use anyhow::{Context, Result, bail, ensure};
+use hipverify::device::{DeviceKind, DeviceSlice, PinnedMem};
 use hipverify::fill::FillUniformRand;
 use hipverify::verify::{Explain, Judge, NonFinite, Options, Pending, Thresholds, Tolerance, VerifyPlan, gpu_verify_with};
-use hipverify::{DType, Device, DeviceMem, Stream};
+use hipverify::{DType, Device, DeviceMem, Error, Event, Stream};
 use std::sync::{Mutex, PoisonError};
 
 tests! {
-    All: reports_are_those_of_the_blocking_comparison, streams_of_several_threads_share_a_plan, threads_share_a_graph;
+    All: reports_are_those_of_the_blocking_comparison, streams_of_several_threads_share_a_plan, threads_share_a_graph,
+        captured_streams_refuse_what_a_graph_cannot_hold, captures_end_whatever_happens;
     Gpus: replays_compare_the_data_of_their_time;
 }
 
@@ -92,6 +93,65 @@ fn one_pair(device: &Device, options: &Options, [a, r]: [DType; 2], n: usize) ->
         same_fields(&fields(&recorded.report(&graph)?), &expected).with_context(|| format!("replay {replay}"))?;
     }
     Ok(())
+}
+
+/// An operation on a captured stream is refused as such.
+fn refused(what: &str, result: Result<(), Error>) -> Result<()> {
+    match result {
+        Err(Error::Unsupported { by, .. }) if by == "a stream that is being captured" => Ok(()),
+        other => bail!("{what}: {other:?}"),
+    }
+}
+
+/// The same on the host as on a GPU: what a test without a GPU allows must not fail on one.
+fn captured_streams_refuse_what_a_graph_cannot_hold(Target { device, .. }: &Target) -> Result<()> {
+    let x = DeviceMem::from_slice(device, &[1.0f32, 2.0])?;
+    let mut plan = VerifyPlan::new(device, &Options::default())?;
+    plan.reserve(DType::F32, DType::F32, 2)?;
+    let [stream, other] = [Stream::new(device)?, Stream::new(device)?];
+    let mut event = Event::new(device)?;
+    let (mut graph, ()) = stream.capture(|_| Ok(()))?;
+    let mut checks = |captured: &Stream| -> Result<()> {
+        refused("enqueue", plan.enqueue(captured, &x, &x, &Tolerance::exact()).map(drop))?;
+        refused("a wait", captured.synchronize())?;
+        refused("an event", event.record(captured))?;
+        refused("a wait for an event", captured.wait(&event))?;
+        refused("a capture", captured.capture(|_| Ok(())).map(drop))?;
+        refused("a launch", graph.launch(captured))?;
+        refused("an allocation", DeviceMem::<f32>::new_on(captured, 2).map(drop))?;
+        let (source, mut target) = ([3.0f32, 4.0], DeviceMem::<f32>::new(device, 2)?);
+        target.copy_from_slice(&[5.0, 6.0])?;
+        refused("a copy to the device", captured.scope(|s| s.upload(&source, &mut target)).and_then(|copied| copied))?;
+        let mut read = [0.0f32; 2];
+        refused("a copy to the host", captured.scope(|s| s.download(&target, &mut read)).and_then(|copied| copied))?;
+        ensure!(read == [0.0; 2] && target.to_vec()? == [5.0, 6.0], "nothing was copied: {read:?}");
+        refused("a transfer", PinnedMem::new(device, 2)?.upload(target, captured).map(drop))?;
+        // Another stream is no part of it.
+        event.record(&other)?;
+        other.wait(&event)?;
+        Ok(other.synchronize()?)
+    };
+    let mut found = Ok(());
+    // A clone is the same stream.
+    let clone = stream.clone();
+    stream.capture(|_| {
+        found = checks(&clone);
+        Ok(())
+    })?;
+    found?;
+    // What was refused works afterwards, and the workspace is free.
+    ensure!(plan.enqueue(&stream, &x, &x, &Tolerance::exact())?.wait()?.mismatches == 0);
+    Ok(())
+}
+
+fn captures_end_whatever_happens(Target { device, .. }: &Target) -> Result<()> {
+    let stream = Stream::new(device)?;
+    let failed = stream.capture(|capture| capture.stream().synchronize());
+    refused("a wait", failed.map(drop))?;
+    stream.synchronize()?;
+    let unwind = || stream.capture(|_| -> Result<(), Error> { std::panic::resume_unwind(Box::new("as planned")) });
+    ensure!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(unwind)).is_err());
+    Ok(stream.synchronize()?)
 }
 
 /// A replay reads what the kernels before it in the graph wrote, and what was written between the replays.

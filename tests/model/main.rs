@@ -12,7 +12,7 @@ mod device {
 mod pool;
 #[path = "../../src/device/hip/progress.rs"]
 mod progress;
-#[path = "../../src/device/hip/recording.rs"]
+#[path = "../../src/device/recording.rs"]
 mod recording;
 #[path = "../../src/device/hip/registry.rs"]
 mod registry;

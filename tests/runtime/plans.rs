@@ -184,14 +184,14 @@ pub(super) fn workspaces_are_counted(standin: &StandIn) -> Result<()> {
     let words = |result: Result<Pending<'_>, Error>| result.map(|_| ()).unwrap_err().to_string();
     let tolerance = Tolerance::exact();
     let [first, second] = [plan.enqueue(&stream, &x, &y, &tolerance)?, plan.enqueue(&stream, &x, &y, &tolerance)?];
-    let message = "comparison cannot be 100 elements of f32 against f32: its workspaces are in use, all 2 of them";
+    let message = "comparison cannot be 100 elements of f32 against f32: the workspaces for it are in use, all 2 of them";
     assert_eq!(words(plan.enqueue(&stream, &x, &y, &tolerance)), message);
     first.wait()?;
     plan.enqueue(&stream, &x, &y, &tolerance)?.wait()?;
     second.wait()?;
 
     let more = DeviceMem::<f32>::new(&device, 101)?;
-    let message = "comparison cannot be 101 elements of f32 against f32: the plan has reserved no workspace for it";
+    let message = "comparison cannot be 101 elements of f32 against f32: the plan has reserved workspaces of at most 100 elements for f32 against f32";
     assert_eq!(words(plan.enqueue(&stream, &more, &more, &tolerance)), message);
     let derived = Tolerance::gemm::<f32, f32, f32>(8);
     assert!(words(plan.enqueue(&stream, &x, &y, &derived)).contains("a plan cannot measure the reference"));

@@ -1,6 +1,7 @@
 //! Graphs of the runtime: recorded from a stream, launched again and again.
 
 use super::{HipDevice, HipStream};
+use crate::device::stream::captured;
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipGraph_t, hipGraphExec_t, hipStreamCaptureMode};
 use std::ptr;
@@ -48,19 +49,18 @@ impl HipStream {
         function!(device, hipGraphLaunch)?;
         function!(device, hipStreamEndCapture)?;
         function!(device, hipGraphGetNodes)?;
-        let captured = || Error::Unsupported { what: "capture".to_owned(), by: "a stream that is being captured".to_owned() };
         let begun = self.recording.begin(|| {
             if self.is_captured_by_others() {
-                return Err(captured());
+                return Err(captured("capture"));
             }
             device.enter()?;
-            self.finish()?;
+            self.synchronize_entered()?;
             // Relaxed: allocations and waits of this crate never touch the stream, so that they need not be forbidden meanwhile.
             let mode = hipStreamCaptureMode::hipStreamCaptureModeRelaxed;
             // SAFETY: the stream is alive.
             device.check("hipStreamBeginCapture", unsafe { begin(self.handle(), mode) })
         });
-        begun.unwrap_or_else(|| Err(captured()))?;
+        begun.unwrap_or_else(|| Err(captured("capture")))?;
         Ok(Recording { stream: self, before: self.accepted() })
     }
 }
@@ -92,7 +92,7 @@ impl Recording<'_> {
             let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None };
             let ended = device.check("hipStreamEndCapture", error);
             // What was recorded has not run, and there is nothing to wait for; what the runtime did not record runs already.
-            let waited = self.stream.finish();
+            let waited = self.stream.synchronize_entered();
             current.and(ended).and(waited).map(|()| graph)
         })
     }

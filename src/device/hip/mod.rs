@@ -13,7 +13,6 @@ mod memory;
 mod module;
 mod pool;
 mod progress;
-mod recording;
 mod registry;
 mod stream;
 
@@ -206,8 +205,8 @@ impl HipDevice {
         let done = work(state, queue);
         // Wait even when `work` failed half-way: what it borrowed must not be in use when this returns.
         let waited = match &done {
-            Ok(Some(last)) => queue.finish_when(last, || ready(state)),
-            _ => queue.finish(),
+            Ok(Some(last)) => queue.synchronize_when(last, || ready(state)),
+            _ => queue.synchronize_entered(),
         };
         done.and(waited)
     }
@@ -231,7 +230,7 @@ impl HipDevice {
     fn wait_for_streams_where(&self, chosen: impl Fn(&RawStream) -> bool) -> Result<()> {
         let mut waited = Ok(());
         for stream in self.streams.queues(chosen) {
-            waited = waited.and(stream.finish_unless_captured());
+            waited = waited.and(stream.synchronize_unless_captured());
         }
         waited
     }

@@ -2,8 +2,9 @@
 
 use super::HipDevice;
 use super::progress::{LastOf, Progress};
-use super::recording::{Operation, RecordingLock};
 use super::registry::{Listed, Queue, Registry};
+use crate::device::recording::{Operation, RecordingLock};
+use crate::device::stream::captured;
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipError_t, hipEvent_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking};
 use std::ptr;
@@ -114,8 +115,7 @@ impl RawStream {
     /// For operations that a graph must not hold, because nothing keeps what they touch alive as long as the graph: fails while one
     /// is being recorded, and keeps the recording from beginning as long as the guard lives.
     pub(crate) fn not_recording(&self, operation: &'static str) -> Result<Operation<'_>> {
-        let by = "a stream that is being captured";
-        self.recording.operation().ok_or_else(|| Error::Unsupported { what: operation.to_owned(), by: by.to_owned() })
+        self.recording.operation().ok_or_else(|| captured(operation))
     }
 
     /// As [`not_recording`](Self::not_recording), for what goes another way on a stream that is being recorded, by us or by others.
@@ -140,7 +140,7 @@ impl RawStream {
     pub(crate) fn synchronize(&self) -> Result<()> {
         let _open = self.not_recording("a wait")?;
         self.device.enter()?;
-        self.finish()
+        self.synchronize_entered()
     }
 
     /// Waits whatever went wrong before, for memory that is about to be freed or given back.
@@ -150,27 +150,27 @@ impl RawStream {
             return Ok(());
         };
         let current = self.device.make_current();
-        let finished = self.finish();
-        current.and(finished)
+        let waited = self.synchronize_entered();
+        current.and(waited)
     }
 
     /// Waits on a device that was entered; not for a stream that is being recorded, which a wait would spoil.
-    pub(super) fn finish_unless_captured(&self) -> Result<()> {
-        self.unless_captured().map_or(Ok(()), |_operation| self.finish())
+    pub(super) fn synchronize_unless_captured(&self) -> Result<()> {
+        self.unless_captured().map_or(Ok(()), |_operation| self.synchronize_entered())
     }
 
     /// As [`synchronize`](Self::synchronize), on a device that was entered.
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(super) fn synchronize_entered(&self) -> Result<()> {
         self.progress.waiting(|| {
             // SAFETY: the stream is alive as long as this value is.
             self.device.check("hipStreamSynchronize", unsafe { (self.device.api().hipStreamSynchronize)(self.handle) })
         })
     }
 
-    /// As [`finish`](Self::finish), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
+    /// As [`synchronize_entered`](Self::synchronize_entered), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
     /// notice the end of short work; it is looked for here as long as short work takes. Faults, and what takes longer, are the runtime's
     /// to tell.
-    pub(super) fn finish_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
+    pub(super) fn synchronize_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
         const SHORT: Duration = Duration::from_micros(100);
         /// How often it is asked for what costs little before the clock is.
         const EAGER: usize = 64;
@@ -185,7 +185,7 @@ impl RawStream {
                 std::hint::spin_loop();
             }
         }
-        self.finish()
+        self.synchronize_entered()
     }
 
     /// Work enqueued from now on waits for `event`.
@@ -205,7 +205,7 @@ impl Queue for RawStream {
 
     fn drain(&self) {
         if self.is_busy() {
-            self.device.defer(|| self.finish_unless_captured());
+            self.device.defer(|| self.synchronize_unless_captured());
         }
     }
 }
