@@ -55,7 +55,7 @@ fn read_on_gpu(device: &Device, gpu: &'static HipDevice, bytes: usize) -> Result
     a.set_zero()?;
     b.set_zero()?;
     // SAFETY: both blocks have `bytes` bytes, all zeros, and outlive `timed`, which waits.
-    timed(device, |stream| unsafe { kernels::read_two(hip_of(gpu, stream)?, a.ptr(), b.ptr(), bytes) })
+    timed(device, |stream| unsafe { kernels::read_two(hip_of(gpu, stream)?, a.as_ptr(), b.as_ptr(), bytes) })
 }
 
 /// Bytes per second at which `device` writes a block of `bytes` bytes.
@@ -71,7 +71,7 @@ pub fn write(device: &Device, bytes: usize) -> Result<f64> {
             let _ = a.set_zero();
         }),
         // SAFETY: the block has `bytes` bytes, is ours alone and outlives `timed`, which waits.
-        Backend::Hip(gpu) => timed(device, |stream| unsafe { kernels::write_one(hip_of(gpu, stream)?, a.mut_ptr(), bytes) })?,
+        Backend::Hip(gpu) => timed(device, |stream| unsafe { kernels::write_one(hip_of(gpu, stream)?, a.as_mut_ptr(), bytes) })?,
     };
     Ok(bytes as f64 / took.as_secs_f64())
 }

@@ -64,8 +64,6 @@ impl Copied {
 
     /// The copy.
     pub(super) fn tensor(&self) -> Result<TensorRef<'_>> {
-        let layout = Layout::contiguous(&self.shape)?;
-        // SAFETY: the block has the size of this layout, was filled in `of`, and is borrowed for as long as the tensor lives.
-        unsafe { TensorRef::from_raw(self.bytes.device(), self.bytes.ptr(), self.bytes.byte_size(), self.dtype, layout) }
+        self.bytes.tensor(self.dtype, Layout::contiguous(&self.shape)?)
     }
 }

@@ -62,7 +62,7 @@ impl Layout {
         &self.strides
     }
 
-    /// The place of the origin, in elements.
+    /// The memory index of the origin, in elements.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -90,7 +90,11 @@ impl Layout {
     }
 
     /// The memory index of logical element `index`.
+    ///
+    /// # Panics
+    /// When there is no such element, as a slice does: `index` must be less than [`elements`](Layout::elements).
     pub fn index(&self, mut index: usize) -> usize {
+        assert!(index < self.elements, "element {index} of a layout of shape {:?}, which has {}", self.shape, self.elements);
         let mut at = self.offset as isize;
         for (&stride, &extent) in self.strides.iter().zip(&self.shape).rev() {
             at += (index % extent) as isize * stride;
@@ -99,9 +103,9 @@ impl Layout {
         at as usize
     }
 
-    /// The coordinates of logical element `index`.
+    /// The coordinates of logical element `index`. Past the last element they start over, and where there are no elements they are of no use; this does not panic.
     pub fn coordinates(&self, mut index: usize) -> Vec<usize> {
-        // Reports have many places: no division where none is needed, and collected, since glibc's calloc is slower than its malloc.
+        // Reports have many coordinates: no division where none is needed, and collected, since glibc's calloc is slower than its malloc.
         let coordinate = |&extent: &usize| {
             if index < extent {
                 return std::mem::take(&mut index);
@@ -242,6 +246,17 @@ mod tests {
             let (extents, steps): (Vec<_>, Vec<_>) = dims.into_iter().unzip();
             let indices = |all: &[(usize, Vec<usize>)]| all.iter().map(|(at, _)| *at).collect::<Vec<_>>();
             assert_eq!(indices(&enumerate(&extents, &steps, offset)), indices(&all), "{reason}, collapsed");
+        }
+    }
+
+    #[test]
+    fn elements_that_are_not_there_have_no_index() {
+        for (shape, index) in [(&[0usize, 3][..], 0), (&[3, 0], 0), (&[2, 3], 6), (&[], 1), (&[2, 3], usize::MAX)] {
+            let layout = Layout::contiguous(shape).unwrap();
+            let message = std::panic::catch_unwind(|| layout.index(index)).unwrap_err();
+            let message = message.downcast_ref::<String>().unwrap();
+            assert!(message.contains(&format!("element {index} of a layout of shape {shape:?}")), "{message}");
+            assert_eq!(layout.coordinates(index).len(), shape.len(), "{shape:?}");
         }
     }
 

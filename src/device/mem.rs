@@ -136,14 +136,48 @@ impl DeviceBytes {
         &mut self.alloc
     }
 
-    pub(crate) fn ptr(&self) -> *const u8 {
+    /// The block as a tensor of any format and layout that stay inside it. Its beginning is aligned for every format.
+    ///
+    /// ```
+    /// use hipverify::device::{Device, DeviceBytes, Layout};
+    /// use hipverify::verify::{Tolerance, gpu_verify};
+    /// use hipverify::DType;
+    /// let mut block = DeviceBytes::new(&Device::host(), 16)?;
+    /// block.set_value(1.5f32)?;
+    /// let [x, y] = [0, 2].map(|offset| Layout::strided(&[2], &[1], offset));
+    /// let (x, y) = (block.tensor(DType::F32, x?)?, block.tensor(DType::F32, y?)?);
+    /// assert!(gpu_verify(&x, &y, &Tolerance::exact())?.passed());
+    /// assert!(block.tensor(DType::F64, Layout::contiguous(&[3])?).is_err());
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Length`] when an element would lie beyond the block.
+    pub fn tensor(&self, dtype: DType, layout: Layout) -> Result<TensorRef<'_>> {
+        // SAFETY: the pointer comes from this block, is valid for its size, and the borrow keeps it so and unwritten; the host's blocks are zeroed.
+        unsafe { TensorRef::from_raw(&self.device, self.as_ptr(), self.bytes, dtype, layout) }
+    }
+
+    /// As [`tensor`](DeviceBytes::tensor), to be written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn tensor_mut(&mut self, dtype: DType, layout: Layout) -> Result<TensorMut<'_>> {
+        let (device, bytes) = (self.device.clone(), self.bytes);
+        // SAFETY: the pointer comes from this block, is valid for its size, and the borrow is exclusive; the host's blocks are zeroed.
+        unsafe { TensorMut::from_raw(&device, self.as_mut_ptr(), bytes, dtype, layout) }
+    }
+
+    /// The block's address on its device, for kernels: that of a block without bytes may be null.
+    pub fn as_ptr(&self) -> *const u8 {
         match &self.alloc {
             Alloc::Host(a) => a.as_slice().as_ptr(),
             Alloc::Hip(a) => a.ptr(),
         }
     }
 
-    pub(crate) fn mut_ptr(&mut self) -> *mut u8 {
+    /// As [`as_ptr`](DeviceBytes::as_ptr), to be written.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
         match &mut self.alloc {
             Alloc::Host(a) => a.as_mut_slice().as_mut_ptr(),
             Alloc::Hip(a) => a.ptr(),
@@ -295,7 +329,7 @@ impl<T: Element> DeviceMem<T> {
     /// The whole buffer as a tensor of one dimension.
     pub(crate) fn flat(&self) -> TensorRef<'_> {
         // SAFETY: the pointer is valid for the buffer's size, in which its elements lie, and the borrow keeps it so and unwritten.
-        unsafe { TensorRef::flat(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, self.elements()) }
+        unsafe { TensorRef::flat(self.device(), self.raw.as_ptr(), self.byte_size(), T::DTYPE, self.elements()) }
     }
 
     /// The buffer as a dense row-major tensor of the given shape.
@@ -313,7 +347,7 @@ impl<T: Element> DeviceMem<T> {
     /// When an element would lie beyond the buffer.
     pub fn strided(&self, layout: Layout) -> Result<TensorRef<'_>> {
         // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow keeps it so.
-        unsafe { TensorRef::from_raw(self.device(), self.raw.ptr(), self.byte_size(), T::DTYPE, layout) }
+        unsafe { TensorRef::from_raw(self.device(), self.raw.as_ptr(), self.byte_size(), T::DTYPE, layout) }
     }
 
     /// As [`tensor`](DeviceMem::tensor), to be written.
@@ -332,7 +366,7 @@ impl<T: Element> DeviceMem<T> {
     pub fn strided_mut(&mut self, layout: Layout) -> Result<TensorMut<'_>> {
         let (device, bytes) = (self.device().clone(), self.byte_size());
         // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow is exclusive.
-        unsafe { TensorMut::from_raw(&device, self.raw.mut_ptr(), bytes, T::DTYPE, layout) }
+        unsafe { TensorMut::from_raw(&device, self.raw.as_mut_ptr(), bytes, T::DTYPE, layout) }
     }
 
     fn checked_shape(&self, shape: &[usize]) -> Result<()> {

@@ -19,7 +19,8 @@ pub(crate) unsafe fn issue(name: &str, steps: u32, a: &DeviceBytes, b: &DeviceBy
     };
     let code = gpu.code("mfma.hip")?;
     let function = code.function(name)?;
-    let mut issue = MfmaIssue { a: a.ptr().cast(), b: b.ptr().cast(), c: c.ptr().cast(), d: d.mut_ptr().cast(), steps, unused: 0 };
+    let mut issue =
+        MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
     gpu.blocking(|queue| {
         // SAFETY: `extern "C" __global__ void NAME(MfmaIssue p)` for blocks of 64 threads; the caller promises images of the sizes that
         // the instruction reads and writes, and they stay borrowed until `blocking` has waited.
@@ -43,7 +44,7 @@ pub(crate) unsafe fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceB
     let (tiles_m, tiles_n) = (m.div_ceil(TILE), n.div_ceil(TILE));
     let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n), 0)?;
     let (m, n, k) = (extent("m", m, TILE as u32)?, extent("n", n, TILE as u32)?, extent("k", k, TILE as u32)?);
-    let params = MfmaGemm { a: a.ptr().cast(), b: b.ptr().cast(), c: c.mut_ptr().cast(), m, n, k, tiles_n: tiles_n as u32 };
+    let params = MfmaGemm { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_mut_ptr().cast(), m, n, k, tiles_n: tiles_n as u32 };
     // SAFETY: both are `extern "C" __global__ void NAME(MfmaGemm p)` for blocks of 64 threads.
     let code: Kernel<MfmaGemm> = unsafe { Kernel::new("mfma.hip", name, 64) };
     gpu.blocking(|queue| {

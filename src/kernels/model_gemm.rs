@@ -34,7 +34,7 @@ pub(crate) unsafe fn model_gemm(
     let (rows, columns) = (m.div_ceil(tile), n.div_ceil(tile));
     let grid = extent("tiles of C", rows.saturating_mul(columns), 0)?;
     let [m, n, k] = [extent("m", m, 128)?, extent("n", n, 128)?, extent("k", k, 128)?];
-    let (a, b, c) = (a.ptr().cast(), b.ptr().cast(), c.mut_ptr().cast());
+    let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_mut_ptr().cast());
     let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b };
     gpu.blocking(|queue| {
         // SAFETY: the caller promises m x k, k x n and m x n elements, inside which the kernel reads and writes; the buffers stay borrowed

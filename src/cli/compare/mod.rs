@@ -402,15 +402,11 @@ fn outcome_of(case: &Case) -> Outcome {
 
 /// The tensor on the device: where it lies for the host, else copied into `copy`.
 pub(super) fn place<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
-    let bytes = tensor.bytes();
-    let ptr = if device.kind() == DeviceKind::Host {
-        bytes.as_ptr()
-    } else {
-        let copy = copy.insert(DeviceBytes::new(device, bytes.len())?);
-        copy.copy_from_slice(bytes)?;
-        copy.ptr()
-    };
-    // SAFETY: `ptr` is either the host slice or a device block of the same size that was just filled; both are borrowed for
-    // 'a, so that nothing frees or writes them.
-    Ok(unsafe { TensorRef::from_raw(device, ptr, bytes.len(), tensor.dtype(), tensor.layout().clone())? })
+    let (bytes, dtype, layout) = (tensor.bytes(), tensor.dtype(), tensor.layout().clone());
+    if device.kind() == DeviceKind::Host {
+        return Ok(TensorRef::from_host_bytes(bytes, dtype, layout)?);
+    }
+    let copy = copy.insert(DeviceBytes::new(device, bytes.len())?);
+    copy.copy_from_slice(bytes)?;
+    Ok(copy.tensor(dtype, layout)?)
 }

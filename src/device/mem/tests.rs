@@ -70,6 +70,27 @@ fn sizes_that_do_not_fit_are_errors() {
 }
 
 #[test]
+fn blocks_of_bytes_are_tensors_of_any_format() {
+    let mut block = DeviceBytes::new(&Device::host(), 12).unwrap();
+    // SAFETY: the block has 12 bytes, and nothing else uses them meanwhile.
+    unsafe { block.as_mut_ptr().copy_from([1u8; 12].as_ptr(), 12) };
+    let three = block.tensor(DType::F32, Layout::flat(3)).unwrap();
+    assert_eq!((three.as_ptr(), three.byte_size(), three.dtype()), (block.as_ptr(), 12, DType::F32));
+    assert_eq!(three.host_bytes(), [1; 12]);
+    assert_eq!(block.tensor(DType::F4E2M1, Layout::flat(23)).unwrap().elements(), 23, "two elements a byte");
+    for (dtype, n, needed) in [(DType::F32, 4, 16), (DType::F64, 2, 16), (DType::F4E2M1, 25, 13)] {
+        let message = format!("bytes that the layout spans: expected 12, found {needed}");
+        assert_eq!(block.tensor(dtype, Layout::flat(n)).unwrap_err().to_string(), message);
+        assert_eq!(block.tensor_mut(dtype, Layout::flat(n)).unwrap_err().to_string(), message);
+    }
+    let beyond = Layout::strided(&[1], &[1], 3).unwrap();
+    assert!(block.tensor(DType::F32, beyond.clone()).is_err() && block.tensor_mut(DType::F32, beyond).is_err(), "the offset counts");
+    block.tensor_mut(DType::F32, Layout::strided(&[2], &[2], 0).unwrap()).unwrap().host_bytes_mut().fill(2);
+    assert_eq!(block.tensor(DType::U8, Layout::flat(12)).unwrap().host_bytes(), [2; 12]);
+    assert_eq!(DeviceBytes::new(&Device::host(), 0).unwrap().tensor(DType::F64, Layout::flat(0)).unwrap().elements(), 0);
+}
+
+#[test]
 fn the_host_tells_its_name_and_memory() {
     let host = Device::host();
     assert!(host.name().starts_with("host, "), "{}", host.name());
