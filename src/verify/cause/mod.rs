@@ -143,7 +143,10 @@ pub enum Cause {
         mask: usize,
     },
     /// The opposite order.
-    Reversed,
+    Reversed {
+        /// Within each row; otherwise of the whole tensor.
+        rows: bool,
+    },
     /// The first row, or the first column, everywhere.
     Repeated {
         /// Whether the first row.

@@ -108,7 +108,7 @@ impl Map {
             }
             Map::Transpose | Map::TransposeBack => Cause::Transposed,
             Map::Exchange(mask) => Cause::Exchanged { mask },
-            Map::Reverse { .. } => Cause::Reversed,
+            Map::Reverse { rows } => Cause::Reversed { rows },
             Map::Repeat { rows } => Cause::Repeated { rows },
         }
     }

@@ -33,7 +33,7 @@ impl Cause {
             Cause::Transposed => "transposed",
             Cause::Shifted { .. } => "shifted",
             Cause::Exchanged { .. } => "exchanged",
-            Cause::Reversed => "reversed",
+            Cause::Reversed { .. } => "reversed",
             Cause::Repeated { .. } => "repeated",
             Cause::Permuted => "permuted",
             Cause::Terms { .. } => "terms",
@@ -115,7 +115,8 @@ impl Diagnosis {
             }
             Cause::Exchanged { mask: 1 } => write!(f, "neighbouring columns exchanged"),
             Cause::Exchanged { mask } => write!(f, "columns j and j ^ {mask} exchanged"),
-            Cause::Reversed => write!(f, "the opposite order"),
+            Cause::Reversed { rows: false } => write!(f, "the opposite order, of all elements"),
+            Cause::Reversed { rows: true } => write!(f, "the opposite order, within each row"),
             Cause::Repeated { rows } => write!(f, "the first {} everywhere", if rows { "row" } else { "column" }),
             Cause::Permuted => write!(f, "the right values in another order"),
             Cause::Terms { rank } => {

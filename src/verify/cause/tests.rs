@@ -142,6 +142,19 @@ fn each_mutation_has_its_cause() {
     }
 }
 
+#[test]
+fn reversed_rows_are_told_from_a_reversed_tensor() {
+    let reference: Vec<f64> = numbers(48 * 64, 7).iter().map(|x| round(2.0 * x, DType::F32)).collect();
+    let evidence = |mutate: &dyn Fn(&mut [f64])| {
+        let mut result = reference.clone();
+        mutate(&mut result);
+        cause(&result, DType::F32, &reference, &[48, 64]).unwrap().to_string()
+    };
+    let [all, rows] = [evidence(&|c| c.reverse()), evidence(&|c| c.chunks_mut(64).for_each(<[f64]>::reverse))];
+    assert!(all.starts_with("the opposite order, of all elements"), "{all}");
+    assert!(rows.starts_with("the opposite order, within each row"), "{rows}");
+}
+
 /// Mutations that need their own formats, or patterns.
 #[test]
 fn patterns_have_their_causes() {
