@@ -275,6 +275,9 @@ fn every_bad_input_is_told_clearly() {
         ("fill x.npy --dtype f32 --shape 4 --gen nonsense", "unknown pattern `nonsense`"),
         ("fill x.npy --dtype f32 --shape 4 --gen uniform:2,1", "its first end must not exceed its second"),
         ("fill x.npy --dtype f16 --shape 4 --gen uniform:0,1e9", "f16 holds numbers from"),
+        ("fill x.npy --dtype u8 --shape 4", "u8 holds numbers from 0 to 255; `--gen int:0,255` fits u8"),
+        ("fill x.npy --dtype bool --shape 4", "`--gen int:0,1` fits bool"),
+        ("fill x.raw --dtype f8e8m0 --shape 4", "`--gen int:1,2` fits f8e8m0"),
         ("fill x.txt --dtype f32 --shape 4", "x.txt: `txt` names no format to write"),
         ("fill no/such/x.npy --dtype f32 --shape 4", "no/such/x.npy"),
     ] {

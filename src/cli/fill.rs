@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::files::{Format, Output, check, write};
 use crate::fill::{FillSpec, fill};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::path::PathBuf;
 
 /// The flags of `fill`.
@@ -65,10 +65,20 @@ impl Args {
         let mut data = Vec::new();
         data.try_reserve_exact(bytes).with_context(|| format!("{bytes} bytes for the tensor"))?;
         data.resize(bytes, 0u8);
-        fill(&mut TensorMut::from_host_bytes(&mut data, dtype, layout)?, &generator)?;
+        fill(&mut TensorMut::from_host_bytes(&mut data, dtype, layout)?, &generator).map_err(|error| self.with_hint(error))?;
         write(&self.out, format, &Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
         progress.finish_and_clear();
         Ok(Outcome::Pass)
+    }
+
+    /// An error of the generator. For formats without negative numbers, which the default has, it says what fits.
+    fn with_hint(&self, error: Error) -> anyhow::Error {
+        let fits = match (self.dtype, self.dtype.int_format()) {
+            (DType::F8E8M0, _) => "int:1,2".to_owned(),
+            (_, Some(int)) if int.min() == 0 => format!("int:0,{}", int.max().min(255)),
+            _ => return error.into(),
+        };
+        if matches!(error, Error::InvalidArgument { .. }) { anyhow!("{error}; `--gen {fits}` fits {}", self.dtype) } else { error.into() }
     }
 
     /// The generator, with seed and stream from its own text or from flags.

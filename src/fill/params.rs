@@ -73,7 +73,7 @@ impl Format {
         if value >= self.least && value <= self.largest {
             return Ok(value + 0.0);
         }
-        Err(invalid(what, value, format!("{} holds numbers from {:e} to {:e}", self.dtype, self.least, self.largest)))
+        Err(invalid(what, value, format!("{} holds numbers from {} to {}", self.dtype, plain(self.least), plain(self.largest))))
     }
 
     fn negatives(&self, what: &'static str) -> Result<()> {
@@ -118,6 +118,11 @@ impl Format {
         }
         Err(invalid("range", format!("[{min}, {max}]"), format!("it must contain a number of {d}")))
     }
+}
+
+/// A number without an exponent, unless it has many digits.
+fn plain(value: f64) -> String {
+    if value == 0.0 || (1e-6..1e20).contains(&value.abs()) { value.to_string() } else { format!("{value:e}") }
 }
 
 fn invalid(what: &'static str, value: impl ToString, limit: String) -> Error {

@@ -249,17 +249,11 @@ impl<'a> Gemm<'a> {
         let (batch, m, n) = match *d.shape() {
             [m, n] => (1, m, n),
             [batch, m, n] => (batch, m, n),
-            _ => {
-                return Err(Error::Shape {
-                    what: "D, a matrix or a batch of them".to_owned(),
-                    expected: vec![1, 1, 1],
-                    found: d.shape().to_vec(),
-                });
-            }
+            _ => return Err(no_matrix("D", d)),
         };
         let k = match (a.shape(), self.transposed.0) {
             ([.., _, k], false) | ([.., k, _], true) => *k,
-            _ => 0,
+            _ => return Err(no_matrix("operand A", a)),
         };
         let a_rows = if self.transposed.0 { (k, m) } else { (m, k) };
         let b_rows = if self.transposed.1 { (n, k) } else { (k, n) };
@@ -271,6 +265,12 @@ impl<'a> Gemm<'a> {
         let (a_at, b_at) = (strides(self.transposed.0, shared.0, a_rows), strides(self.transposed.1, shared.1, b_rows));
         Ok(Product { batch, m, n, k, a_at, b_at })
     }
+}
+
+/// The error of a tensor that is neither a matrix nor a batch of them.
+fn no_matrix(what: &'static str, t: &TensorRef<'_>) -> Error {
+    let limit = "a matrix has two dimensions, a batch of them three".to_owned();
+    Error::InvalidArgument { what, value: format!("of shape {:?}", t.shape()), limit }
 }
 
 /// Checks the shape of an operand; whether the batch shares one matrix.

@@ -109,6 +109,8 @@ impl Verdict {
 }
 
 /// What a comparison found. `Display` draws it on one screen.
+///
+/// Reports are compared by `==` number by number: one that lists a NaN among its values is not equal to its own clone.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]

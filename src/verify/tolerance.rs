@@ -106,6 +106,9 @@ impl Tolerance {
 
     /// The same with its absolute tolerance as a number, for a reference whose [scale](Tolerance::scale) is `magnitude`: what a plan takes, which measures nothing. A derived tolerance
     /// stays one for [`Strict`](super::Strict).
+    ///
+    /// A magnitude below 0 or NaN counts as 0. A product beyond f64, as that of an infinite magnitude, is the largest f64, with which every finite element
+    /// passes: check a magnitude that is measured.
     pub fn at(&self, magnitude: f64) -> Tolerance {
         Tolerance { kind: Kind::Given { rtol: self.rtol(), atol: self.atol(magnitude) }, ..*self }
     }
@@ -174,7 +177,8 @@ impl Tolerance {
         }
     }
 
-    /// The absolute tolerance for a reference whose [scale](Tolerance::scale) is `magnitude`: max|r|, its mean or its root mean square.
+    /// The absolute tolerance for a reference whose [scale](Tolerance::scale) is `magnitude`: max|r|, its mean or its root mean square; for magnitudes that none has see
+    /// [`at`](Tolerance::at).
     pub fn atol(&self, magnitude: f64) -> f64 {
         match self.kind {
             Kind::Given { atol, .. } => atol,
@@ -283,6 +287,10 @@ mod tests {
         let nothing = DeviceMem::from_slice(&device, &[f32::NAN]).unwrap();
         let tolerance = Tolerance::scaled(0.0, 1.0, Scale::Mean).unwrap();
         assert_eq!(gpu_verify(&nothing, &nothing, &tolerance).unwrap().atol, 0.0, "no finite element");
+        let tolerance = Tolerance::scaled(0.0, 0.5, Scale::Largest).unwrap();
+        for (magnitude, atol) in [(f64::NAN, 0.0), (-3.0, 0.0), (f64::NEG_INFINITY, 0.0), (f64::INFINITY, f64::MAX), (3.0, 1.5)] {
+            assert_eq!(tolerance.at(magnitude).atol(7.0), atol, "{magnitude}");
+        }
         assert!(Tolerance::scaled(0.0, f64::NAN, Scale::Mean).is_err() && Tolerance::scaled(-1.0, 0.0, Scale::Rms).is_err());
     }
 }

@@ -274,7 +274,7 @@ fn what_random_vectors_cannot_check_is_an_error() {
     for (check, words) in [
         (Check::gemm(&a, &a, &d), "operand B"),
         (Check::gemm(&a, &b, &d), "operand B"),
-        (Check::gemm(&a, &b, &x), "D, a matrix or a batch of them"),
+        (Check::gemm(&a, &b, &x), "a matrix has two dimensions"),
         (Check::conv(param, Direction::Forward, &x, &x, &x), "Input in layout"),
         (Check::gemm(&a, &d, &d).transpose_b(true).epilogue(Epilogue::Relu), "operand B"),
     ] {

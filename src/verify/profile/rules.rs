@@ -170,7 +170,7 @@ fn flash_attention(q: &Question<'_>) -> Result<Limits> {
     let baseline = q.computation.baseline_error.ok_or_else(|| Error::InvalidArgument {
         what: "baseline error",
         value: "none".to_owned(),
-        limit: "profile flash-attention needs the largest error of a baseline in the same format".to_owned(),
+        limit: "profile flash-attention needs the largest error of a baseline in the same format (`--baseline FILE`, `Computation::baseline_error`)".to_owned(),
     })?;
     // Adding 0.3 and taking it away again loses up to half the spacing of [1/4, 1/2) next to 0, more for larger numbers.
     let rounding = q.epsilon() / 8.0;

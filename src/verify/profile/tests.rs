@@ -145,7 +145,7 @@ fn flash_attention_needs_a_baseline() {
     let limits = |baseline_error| Profile::FlashAttention.limits_for(F16, F32, &Computation { baseline_error, ..Computation::default() });
     let absolute = limits(Some(1e-3)).unwrap().thresholds.unwrap().absolute;
     assert_eq!(absolute, 2e-3 + 2f64.powi(-12), "twice the baseline's error, twice half the spacing of [1/4, 1/2)");
-    assert!(limits(None).unwrap_err().to_string().contains("baseline"));
+    assert!(limits(None).unwrap_err().to_string().contains("`--baseline FILE`"));
     assert!(limits(Some(-1.0)).is_err(), "no error is negative");
 }
 
