@@ -9,6 +9,8 @@ mod failed_cases;
 mod golden;
 #[path = "cli/input.rs"]
 mod input;
+#[path = "cli/operands.rs"]
+mod operands;
 #[path = "cli/screen.rs"]
 mod screen;
 #[path = "cli/study.rs"]

@@ -1,15 +1,14 @@
 //! `hipverify check`: a verdict on the result of a GEMM or a convolution, from its operands alone.
 
 use super::compare::{painted, place};
-use super::input::InputArgs;
+use super::input::{InputArgs, only};
+use super::problem::{ConvFlags, GemmFlags};
 use super::{Outcome, screen};
 use crate::check::{Check, CheckReport, FreivaldsReport};
 use crate::device::{Device, DeviceBytes, TensorRef};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::files::TensorFile;
 use crate::matrix_core::Arch;
-use crate::reference::{ConvParam, Direction, Epilogue};
 use crate::verify::Verdict;
 use crate::verify::bound::Confidence;
 use anyhow::{Result, bail, ensure};
@@ -45,54 +44,20 @@ Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that 
 
 #[derive(Debug, clap::Args)]
 struct GemmArgs {
-    /// A, [batch x] m x k
-    a: PathBuf,
-    /// B, [batch x] k x n
-    b: PathBuf,
+    #[command(flatten)]
+    gemm: GemmFlags,
     /// What is to be judged, [batch x] m x n
     result: PathBuf,
-    /// A is k x m
-    #[arg(long)]
-    transpose_a: bool,
-    /// B is n x k
-    #[arg(long)]
-    transpose_b: bool,
-    /// The factor of A B
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
-    alpha: f64,
-    /// C, of the result's shape or m x n
-    #[arg(long, value_name = "FILE")]
-    c: Option<PathBuf>,
-    /// The factor of C
-    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true, requires = "c")]
-    beta: f64,
-    /// A vector of n that is added to every row
-    #[arg(long, value_name = "FILE")]
-    bias: Option<PathBuf>,
-    /// Negative results become 0
-    #[arg(long)]
-    relu: bool,
     #[command(flatten)]
     common: Common,
 }
 
 #[derive(Debug, clap::Args)]
 struct ConvArgs {
-    /// The input; of the gradient of the input, the output's gradient
-    first: PathBuf,
-    /// The filter; of the gradient of the filter, the output's gradient
-    second: PathBuf,
+    #[command(flatten)]
+    conv: ConvFlags,
     /// What is to be judged
     result: PathBuf,
-    /// Dimensions, G, N, K, C of a group, then filter, input, strides, dilations, left and right pads: 2,1,128,256,192,3,3,71,71,2,2,1,1,1,1,1,1
-    #[arg(long, value_name = "NUMBERS", required = true)]
-    param: ConvParam,
-    /// fwd, bwd_data or bwd_weight
-    #[arg(long, default_value = "fwd", value_parser = super::replay::direction)]
-    direction: Direction,
-    /// Layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk
-    #[arg(long, value_name = "IN,FIL,OUT", value_delimiter = ',')]
-    layouts: Vec<String>,
     #[command(flatten)]
     common: Common,
 }
@@ -142,7 +107,7 @@ impl Args {
     pub(super) fn run(&self) -> Result<Outcome> {
         let (common, files) = match &self.what {
             What::Gemm(args) => (&args.common, args.files()),
-            What::Conv(args) => (&args.common, vec![&*args.first, &*args.second, &*args.result]),
+            What::Conv(args) => (&args.common, vec![&*args.conv.first, &*args.conv.second, &*args.result]),
         };
         let files: Vec<&Path> = files.into_iter().chain(common.earlier.as_deref()).collect();
         let report = match self.report(common, &files) {
@@ -169,16 +134,8 @@ impl Args {
     fn report(&self, common: &Common, paths: &[&Path]) -> Result<Found> {
         let confidence = if common.worst_case { Confidence::WorstCase } else { Confidence::new(common.confidence)? };
         let device = Device::open(&common.device)?;
-        let open = |(i, path): (usize, &&Path)| common.input.open(path, i, paths.len(), None);
-        let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
-        common.input.check_used(&files.iter().collect::<Vec<_>>())?;
-        let mut loaded = Vec::new();
-        for file in &files {
-            let [tensor] = file.tensors() else {
-                bail!("{} holds {} tensors: name one with --tensor", file.path().display(), file.tensors().len());
-            };
-            loaded.push(tensor.load()?);
-        }
+        let files = common.input.open_each(paths)?;
+        let loaded = files.iter().map(|file| Ok(only(file)?.load()?)).collect::<Result<Vec<_>>>()?;
         let mut copies: Vec<Option<DeviceBytes>> = files.iter().map(|_| None).collect();
         let tensors: Vec<TensorRef<'_>> =
             loaded.iter().zip(&mut copies).map(|(tensor, copy)| place(&device, tensor, copy)).collect::<Result<_>>()?;
@@ -256,34 +213,24 @@ impl Common {
 impl GemmArgs {
     /// A, B, the result, then C and the bias where they are given.
     fn files(&self) -> Vec<&Path> {
-        let more = [&self.c, &self.bias].into_iter().flatten().map(PathBuf::as_path);
-        [&*self.a, &*self.b, &*self.result].into_iter().chain(more).collect()
+        [&*self.gemm.a, &*self.gemm.b, &*self.result].into_iter().chain(self.gemm.addends()).collect()
     }
 
     fn check<'a>(&self, tensors: &'a [TensorRef<'a>]) -> Result<Check<'a>> {
-        let [a, b, result, more @ ..] = tensors else { bail!("A, B and RESULT are needed") };
-        let mut more = more.iter();
-        let mut check = Check::gemm(a, b, result).transpose_a(self.transpose_a).transpose_b(self.transpose_b).alpha(self.alpha);
-        if let Some(c) = self.c.as_ref().and_then(|_| more.next()) {
-            check = check.beta(self.beta, c);
-        }
-        if let Some(bias) = more.next() {
-            check = check.bias(bias);
-        }
-        Ok(check.epilogue(if self.relu { Epilogue::Relu } else { Epilogue::None }))
+        let ([a, b, result, addends @ ..], gemm) = (tensors, &self.gemm) else { bail!("A, B and RESULT are needed") };
+        let check = Check::gemm(a, b, result).transpose_a(gemm.transpose_a).transpose_b(gemm.transpose_b).alpha(gemm.alpha);
+        let (c, bias) = gemm.c_and_bias(addends);
+        let check = c.into_iter().fold(check, |check, c| check.beta(gemm.beta, c));
+        Ok(bias.into_iter().fold(check, Check::bias).epilogue(gemm.epilogue()))
     }
 }
 
 impl ConvArgs {
     fn check<'a>(&self, tensors: &'a [TensorRef<'a>]) -> Result<Check<'a>> {
         let [first, second, result] = tensors else { bail!("FIRST, SECOND and RESULT are needed") };
-        let param = match self.layouts.as_slice() {
-            [] => self.param.clone(),
-            [input, filter, output] => self.param.clone().with_layouts(input, filter, output)?,
-            other => bail!("--layouts has {} names; it takes 3: those of input, filter and output", other.len()),
-        };
+        let param = self.conv.param()?;
         ensure!(result.elements() > 0, "a result without elements: nothing to check");
-        Ok(Check::conv(param, self.direction, first, second, result))
+        Ok(Check::conv(param, self.conv.direction, first, second, result))
     }
 }
 

@@ -1,24 +1,20 @@
 //! `hipverify fill`: writes a tensor file from any generator.
 
 use super::input::{Shape, shape, whole};
+use super::output::OutputArgs;
 use super::{Outcome, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::DType;
-use crate::error::Error;
-use crate::files::{Format, Output, check, write};
+use crate::files::Output;
 use crate::fill::{FillSpec, fill};
-use anyhow::{Context, Result, anyhow, ensure};
-use std::path::PathBuf;
+use anyhow::{Result, anyhow, ensure};
 
 /// The flags of `fill`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(super) struct Args {
-    /// The file to write: .npy, .npz, .safetensors, or .bin and .raw for the elements alone. An existing file is replaced; `-` is standard output
-    out: PathBuf,
-    /// What to write, where the file's name does not say: npy, npz, safetensors, raw. Standard output is npy otherwise
-    #[arg(long, value_name = "FORMAT", value_parser = clap::value_parser!(Format))]
-    format: Option<Format>,
+    #[command(flatten)]
+    output: OutputArgs,
     /// The number format
     #[arg(long, value_name = "DTYPE", value_parser = clap::value_parser!(DType))]
     dtype: DType,
@@ -56,17 +52,11 @@ impl Args {
     pub(super) fn run(&self) -> Result<Outcome> {
         let (dtype, extents) = (self.dtype, &self.shape.0);
         let generator = self.generator()?;
-        let format = self.format.map_or_else(|| Format::of(&self.out), Ok)?;
-        check(&self.out, format, dtype, extents)?;
-        let layout = Layout::contiguous(extents)?;
-        let bytes = dtype.bytes_for(layout.elements()).filter(|&b| b <= isize::MAX as usize);
-        let bytes = bytes.ok_or(Error::SizeOverflow { what: "tensor", elements: layout.elements(), unit_bytes: dtype.unit_bytes() })?;
+        let mut data = self.output.memory(dtype, extents)?;
         let progress = screen::spinner("fill");
-        let mut data = Vec::new();
-        data.try_reserve_exact(bytes).with_context(|| format!("{bytes} bytes for the tensor"))?;
-        data.resize(bytes, 0u8);
-        fill(&mut TensorMut::from_host_bytes(&mut data, dtype, layout)?, &generator).map_err(|error| self.with_hint(error))?;
-        write(&self.out, format, &Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
+        fill(&mut TensorMut::from_host_bytes(&mut data, dtype, Layout::contiguous(extents)?)?, &generator)
+            .map_err(|error| self.with_hint(error))?;
+        self.output.write(&Output { name: &self.name, dtype, shape: extents, bytes: &data })?;
         progress.finish_and_clear();
         Ok(Outcome::Pass)
     }

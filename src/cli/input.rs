@@ -1,7 +1,7 @@
 //! Flags that say how files are read, shared by the commands.
 
 use crate::dtype::DType;
-use crate::files::{ReadOptions, TensorFile, is_tensor_file, label};
+use crate::files::{ReadOptions, Tensor, TensorFile, is_tensor_file, label};
 use anyhow::{Result, bail, ensure};
 use glob::Pattern;
 use std::path::{Path, PathBuf};
@@ -126,6 +126,14 @@ pub(super) fn never_over<'a>(flag: &str, output: &Path, read: impl IntoIterator<
     Ok(())
 }
 
+/// The tensor of a file that has one.
+pub(super) fn only(file: &TensorFile) -> Result<&Tensor> {
+    let [tensor] = file.tensors() else {
+        bail!("{} holds {} tensors: name one with --tensor", file.path().display(), file.tensors().len());
+    };
+    Ok(tensor)
+}
+
 /// Refuses a flag that chooses by name, where none of the files has names.
 pub(super) fn named(flag: &str, name: &str, files: &[&TensorFile]) -> Result<()> {
     ensure!(!files.iter().all(|file| file.nameless()), "{flag} {name}: no tensor of {} has a name", paths(files));
@@ -156,6 +164,14 @@ impl InputArgs {
             file.retain(|name| self.wants(name));
         }
         Ok(file)
+    }
+
+    /// Opens each of several files that the command reads one tensor of.
+    pub(super) fn open_each(&self, paths: &[&Path]) -> Result<Vec<TensorFile>> {
+        let open = |(i, path): (usize, &&Path)| self.open(path, i, paths.len(), None);
+        let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
+        self.check_used(&files.iter().collect::<Vec<_>>())?;
+        Ok(files)
     }
 
     /// Refuses what would be ignored, with all files open: a shape where none of them is raw, a name where no tensor has one.

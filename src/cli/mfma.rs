@@ -1,7 +1,7 @@
 //! `hipverify mfma`: what a matrix instruction delivers.
 
 use super::Outcome;
-use super::input::InputArgs;
+use super::input::{InputArgs, only};
 use super::screen::{self, DIM, Table};
 use crate::dtype::DType;
 use crate::files::{Format, Output, TensorFile, check, write};
@@ -72,9 +72,7 @@ impl Args {
         let modifiers = mfma.check_modifiers(Modifiers { cbsz: self.cbsz, abid: self.abid, blgp: self.blgp })?;
         let (_, _, tc) = mfma.dtypes();
         let paths: Vec<&Path> = [a, b].into_iter().chain(&self.c).map(PathBuf::as_path).collect();
-        let open = |(i, path): (usize, &&Path)| self.input.open(path, i, paths.len(), None);
-        let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
-        self.input.check_used(&files.iter().collect::<Vec<_>>())?;
+        let files = self.input.open_each(&paths)?;
         let [a, b, c @ ..] = &*files else { bail!("A and B are needed") };
         let a = operand(mfma, Operand::A, a)?;
         let b = operand(mfma, Operand::B, b)?;
@@ -106,9 +104,7 @@ impl Args {
 
 /// Reads an operand and checks its shape.
 fn operand(mfma: Mfma, operand: Operand, file: &TensorFile) -> Result<Data> {
-    let [tensor] = file.tensors() else {
-        bail!("{} holds {} tensors: name one with --tensor", file.path().display(), file.tensors().len());
-    };
+    let tensor = only(file)?;
     let (rows, columns) = mfma.shape(operand);
     let loaded = tensor.load()?;
     let found = loaded.layout().shape();

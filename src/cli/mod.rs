@@ -14,6 +14,9 @@ mod inspect;
 mod junit;
 mod manual;
 mod mfma;
+mod output;
+mod problem;
+mod reference;
 mod replay;
 mod screen;
 mod signals;
@@ -55,6 +58,8 @@ enum Command {
     Golden(golden::Args),
     /// Writes a tensor file from a generator
     Fill(fill::Args),
+    /// Computes a reference for a GEMM or a convolution with a stated arithmetic
+    Reference(reference::Args),
     /// Computes what a matrix instruction of MI100, MI200 or MI300 delivers, bit for bit
     Mfma(mfma::Args),
     /// Lists the devices that open, and why others do not
@@ -83,6 +88,7 @@ impl Command {
             Command::Inspect(args) => args.run(),
             Command::Golden(args) => args.run(),
             Command::Fill(args) => args.run(),
+            Command::Reference(args) => args.run(),
             Command::Mfma(args) => args.run(),
             Command::Devices(args) => args.run(),
             Command::Demo(args) => args.run(),

@@ -91,6 +91,19 @@ impl Arithmetic {
         dtype.float_format().filter(|_| aligned).map_or(0.0, |format| format.min_normal())
     }
 
+    /// Reads what [`FromStr`](std::str::FromStr) reads, `fma` for `f32-fma`, and a chip alone, such as `gfx90a`: its matrix core for inputs of this format.
+    pub(crate) fn for_inputs(text: &str, dtype: DType) -> Result<Arithmetic> {
+        let (name, flush_subnormals) = text.strip_suffix("+flush").map_or((text, false), |name| (name, true));
+        // Not `gfx90a:f16`, in which a chip's name would be found as well.
+        let chip = if name.contains(':') { None } else { name.parse::<Arch>().ok() };
+        let accumulate = match (chip, name) {
+            (Some(arch), _) => Accumulate::MatrixCore(Model::new(arch, input_of(arch, dtype)?)?),
+            (None, "fma") => Accumulate::F32Fma,
+            _ => return text.parse(),
+        };
+        Ok(Arithmetic { accumulate, flush_subnormals })
+    }
+
     /// Whether tensors of these formats can be its operands.
     pub(crate) fn accepts(self, first: DType, second: DType) -> Result<()> {
         let fail = |expected: String| {
@@ -112,6 +125,23 @@ impl Arithmetic {
         }
         Ok(())
     }
+}
+
+/// Which input format of a chip's matrix cores takes elements of this one.
+fn input_of(arch: Arch, dtype: DType) -> Result<Input> {
+    Ok(match (arch, dtype) {
+        (_, DType::F32) => Input::F32,
+        (_, DType::Tf32) => Input::Xf32,
+        (_, DType::F16) => Input::F16,
+        (Arch::Gfx90a, DType::Bf16) => Input::Bf16K,
+        (_, DType::Bf16) => Input::Bf16,
+        (_, DType::F8E4M3Fnuz) => Input::Fp8Fp8,
+        (_, DType::F8E5M2Fnuz) => Input::Bf8Bf8,
+        _ => {
+            let by = format!("the models of {arch}'s matrix cores (they have f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz)");
+            return Err(Error::Unsupported { what: format!("the format {dtype}"), by });
+        }
+    })
 }
 
 impl std::fmt::Display for Arithmetic {
@@ -155,6 +185,22 @@ mod tests {
             let error = name.parse::<Arithmetic>().unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_chip_alone_is_its_matrix_core_for_the_inputs() {
+        for (text, dtype, found) in [
+            ("gfx90a", DType::Bf16, "gfx90a:bf16_1k"),
+            ("gfx908+flush", DType::F16, "gfx908:f16+flush"),
+            ("fma", DType::F16, "f32-fma"),
+            ("gfx90a:bf16", DType::Bf16, "gfx90a:bf16"),
+            ("every4+flush", DType::F16, "every4+flush"),
+        ] {
+            assert_eq!(Arithmetic::for_inputs(text, dtype).unwrap().to_string(), found, "{text}");
+        }
+        let error = Arithmetic::for_inputs("gfx908", DType::I8).unwrap_err().to_string();
+        assert!(error.contains("the format i8 is not supported by the models of gfx908"), "{error}");
+        assert!(Arithmetic::for_inputs("f33", DType::F16).unwrap_err().to_string().contains("f32-fma or ARCH:INPUT"));
     }
 
     #[test]

@@ -10,8 +10,7 @@ use super::problem::{Input, Method, Party, Problem};
 use crate::device::{Device, Stream, TensorMut};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input as Matrices, Model};
-use crate::reference::Accumulate;
+use crate::reference::Arithmetic;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -188,18 +187,17 @@ impl Kernel {
             return Ok(kernel);
         }
         let (name, device) = text.split_once('@').map_or((text, None), |(name, device)| (name, Some(device.to_owned())));
-        let arithmetic = match (name, name.parse::<Arch>()) {
-            (_, Ok(arch)) => Model::new(arch, model_input(arch, dtype)?)?.into(),
-            ("fma", _) => Accumulate::F32Fma.into(),
-            _ => name.parse().map_err(|_| {
+        let arithmetic = match Arithmetic::for_inputs(name, dtype) {
+            Err(Error::InvalidArgument { .. }) => {
                 let own = entries.0.keys().map(String::as_str).chain(kernels.names());
                 let known: Vec<&str> = ["gfx908", "gfx90a", "gfx942", "fma"].into_iter().chain(own).collect();
-                Error::InvalidArgument {
+                return Err(Box::new(Error::InvalidArgument {
                     what: "kernel",
                     value: text.to_owned(),
                     limit: format!("it must be {}, an arithmetic such as f64 or gfx90a:bf16, or a name of [kernels]", known.join(", ")),
-                }
-            })?,
+                }));
+            }
+            found => found?,
         };
         Ok(Kernel::Arithmetic { method: Method::Products(arithmetic), device })
     }
@@ -216,23 +214,6 @@ impl Kernel {
             },
         }
     }
-}
-
-/// Which input format of a chip's matrix cores takes elements of this one.
-fn model_input(arch: Arch, dtype: DType) -> Result<Matrices> {
-    Ok(match (arch, dtype) {
-        (_, DType::F32) => Matrices::F32,
-        (_, DType::Tf32) => Matrices::Xf32,
-        (_, DType::F16) => Matrices::F16,
-        (Arch::Gfx90a, DType::Bf16) => Matrices::Bf16K,
-        (_, DType::Bf16) => Matrices::Bf16,
-        (_, DType::F8E4M3Fnuz) => Matrices::Fp8Fp8,
-        (_, DType::F8E5M2Fnuz) => Matrices::Bf8Bf8,
-        _ => {
-            let by = format!("the models of {arch}'s matrix cores (they have f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz)");
-            return Err(Error::Unsupported { what: format!("the format {dtype}"), by });
-        }
-    })
 }
 
 /// Computes by an arithmetic, on another device where that is asked for.
