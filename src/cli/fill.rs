@@ -5,9 +5,11 @@ use super::output::OutputArgs;
 use super::{Outcome, screen};
 use crate::device::{Layout, TensorMut};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::files::Output;
 use crate::fill::{FillSpec, fill};
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The flags of `fill`.
 #[derive(Debug, clap::Args)]
@@ -24,9 +26,9 @@ pub(super) struct Args {
     /// The generator
     #[arg(long = "gen", value_name = "SPEC", default_value = "uniform:-1,1", allow_hyphen_values = true)]
     generator: String,
-    /// The seed; the same seed gives the same bits everywhere
-    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
-    seed: Option<u64>,
+    /// The seed; the same seed gives the same bits everywhere. `time` takes the seconds of the clock, and says on stderr how many they were
+    #[arg(long, value_name = "N|time", value_parser = seed)]
+    seed: Option<Seed>,
     /// The stream: other, independent data under the same seed
     #[arg(long, value_name = "N")]
     stream: Option<u32>,
@@ -43,9 +45,44 @@ Generators:
   sin   cos   hpl (uniform on -0.5,0.5)   bounce:NEAR,FAR   subnormal
   exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b         operands of a product of length K without rounding
   crand:MIN,MAX   crand:RANGE                 the C library's rand() after srand(seed)
+  values:V,V,...                              these numbers, again and again
 each followed by any of /seed=N /stream=N /special=RATE /sparse24
 
 Example: hipverify fill a.npy --dtype f16 --shape 128,256 --gen uniform:-1,1/special=0.001 --seed 7";
+
+/// Where the seed comes from.
+#[derive(Clone, Copy, Debug)]
+enum Seed {
+    Given(u64),
+    Time,
+}
+
+fn seed(text: &str) -> Result<Seed, String> {
+    if text == "time" { Ok(Seed::Time) } else { whole(text).map(Seed::Given).map_err(|e| format!("{e}, or `time`")) }
+}
+
+impl Seed {
+    /// The seed; one that the clock gives is told, as nothing else could repeat the data.
+    fn number(self) -> Result<u64> {
+        match self {
+            Seed::Given(number) => Ok(number),
+            Seed::Time => {
+                let number = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?.as_secs();
+                screen::note(&format!("seed {number}   (--seed {number} makes the same data)"));
+                Ok(number)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Seed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Seed::Given(number) => number.fmt(f),
+            Seed::Time => f.write_str("time"),
+        }
+    }
+}
 
 impl Args {
     /// Runs the command.
@@ -77,7 +114,7 @@ impl Args {
         let has = |option: &str| self.generator.split('/').any(|part| part.starts_with(option));
         if let Some(seed) = self.seed {
             ensure!(!has("seed="), "--seed {seed} and /seed= of --gen: give one of them");
-            generator = generator.seed(seed);
+            generator = generator.seed(seed.number()?);
         }
         if let Some(stream) = self.stream {
             ensure!(!has("stream="), "--stream {stream} and /stream= of --gen: give one of them");

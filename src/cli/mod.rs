@@ -5,6 +5,7 @@
 
 mod check;
 mod compare;
+mod convert;
 mod demo;
 mod devices;
 mod fill;
@@ -58,6 +59,8 @@ enum Command {
     Golden(golden::Args),
     /// Writes a tensor file from a generator
     Fill(fill::Args),
+    /// Writes tensors in another format or container, or out of MX blocks
+    Convert(convert::Args),
     /// Computes a reference for a GEMM or a convolution with a stated arithmetic
     Reference(reference::Args),
     /// Computes what a matrix instruction of MI100, MI200 or MI300 delivers, bit for bit
@@ -88,6 +91,7 @@ impl Command {
             Command::Inspect(args) => args.run(),
             Command::Golden(args) => args.run(),
             Command::Fill(args) => args.run(),
+            Command::Convert(args) => args.run(),
             Command::Reference(args) => args.run(),
             Command::Mfma(args) => args.run(),
             Command::Devices(args) => args.run(),

@@ -2,9 +2,8 @@
 
 use crate::device::Layout;
 use crate::dtype::DType;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::files::{Format, Output, check, write};
-use anyhow::{Context, Result};
 use std::path::PathBuf;
 
 /// The file to write.
@@ -20,7 +19,7 @@ pub(super) struct OutputArgs {
 impl OutputArgs {
     /// The container, from the flag or the file's name.
     pub(super) fn format(&self) -> Result<Format> {
-        Ok(self.format.map_or_else(|| Format::of(&self.out), Ok)?)
+        self.format.map_or_else(|| Format::of(&self.out), Ok)
     }
 
     /// Memory for a tensor that is to be written, of zeros: an error before anything is computed if the file cannot hold it.
@@ -31,7 +30,7 @@ impl OutputArgs {
 
     /// Writes a tensor.
     pub(super) fn write(&self, tensor: &Output<'_>) -> Result<()> {
-        Ok(write(&self.out, self.format()?, tensor)?)
+        write(&self.out, self.format()?, tensor)
     }
 }
 
@@ -41,7 +40,9 @@ pub(super) fn zeros(dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let bytes = dtype.bytes_for(elements).filter(|&b| b <= isize::MAX as usize);
     let bytes = bytes.ok_or(Error::SizeOverflow { what: "tensor", elements, unit_bytes: dtype.unit_bytes() })?;
     let mut data = Vec::new();
-    data.try_reserve_exact(bytes).with_context(|| format!("{bytes} bytes for the tensor"))?;
+    let no_memory =
+        |e: std::collections::TryReserveError| Error::OutOfMemory { device: "the host".to_owned(), bytes, reason: e.to_string() };
+    data.try_reserve_exact(bytes).map_err(no_memory)?;
     data.resize(bytes, 0);
     Ok(data)
 }

@@ -39,6 +39,8 @@ pub(crate) use folder::is_tensor_file;
 pub use source::changed;
 pub use target::{remove_unfinished, replace};
 pub use write::{Format, Output, check, write};
+#[cfg(feature = "cli")]
+pub(crate) use write::{Heading, write_each};
 
 use crate::device::Layout;
 use crate::dtype::DType;

@@ -155,14 +155,20 @@ fn size(shape: &[usize], width: usize, label: &str) -> Result<usize, String> {
     Ok(bits / 8)
 }
 
-/// The header of a file with one tensor, padded so that the data are aligned to 8 bytes. `None` for formats without a name.
-pub(super) fn header(name: &str, dtype: DType, shape: &[usize], bytes: usize) -> Option<Vec<u8>> {
-    let info = serde_json::json!({"dtype": dtype.safetensors_name()?, "shape": shape, "data_offsets": [0, bytes]});
-    let mut text = serde_json::json!({name: info}).to_string().into_bytes();
+/// The header of a file with these tensors: name, the file's name of the format, extents, bytes. Padded so that the data are aligned to 8 bytes.
+pub(super) fn header(tensors: &[(&str, &str, &[usize], usize)]) -> Vec<u8> {
+    let mut entries = serde_json::Map::new();
+    let mut start = 0;
+    for (name, label, shape, bytes) in tensors {
+        let info = serde_json::json!({"dtype": label, "shape": shape, "data_offsets": [start, start + bytes]});
+        entries.insert((*name).to_owned(), info);
+        start += bytes;
+    }
+    let mut text = Value::Object(entries).to_string().into_bytes();
     text.resize(text.len().next_multiple_of(8), b' ');
     let mut out = (text.len() as u64).to_le_bytes().to_vec();
     out.append(&mut text);
-    Some(out)
+    out
 }
 
 /// One byte an element from packed 6-bit elements.
@@ -254,7 +260,7 @@ mod tests {
                 continue;
             };
             let bytes = if name.starts_with("F6_") { 6 } else { dtype.bytes_for(8).unwrap() };
-            let mut f = header("x \"y\"", dtype, &[2, 4], bytes).unwrap();
+            let mut f = header(&[("x \"y\"", name, &[2, 4], bytes)]);
             f.resize(f.len() + bytes, 7);
             let read = safetensors::SafeTensors::deserialize(&f).unwrap();
             let view = read.tensor("x \"y\"").unwrap();
@@ -326,7 +332,7 @@ mod tests {
 
         #[test]
         fn a_damaged_file_is_an_error_or_stays_inside(at in 0usize..120, byte in any::<u8>(), cut in 0usize..120) {
-            let mut f = header("a", DType::F32, &[2, 3], 24).unwrap();
+            let mut f = header(&[("a", "F32", &[2, 3], 24)]);
             f.resize(f.len() + 24, 0);
             if at < f.len() { f[at] = byte; }
             f.truncate(cut);

@@ -4,8 +4,9 @@ use super::target::{Unfinished, direct, fail, replace};
 use super::{npy, safetensors};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufWriter, Seek, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// A dense row-major tensor to write.
@@ -67,17 +68,56 @@ impl std::str::FromStr for Format {
 /// # Errors
 /// [`Error::File`] when the format has no name for the dtype, or the file cannot be written.
 pub fn write(path: &Path, format: Format, tensor: &Output<'_>) -> Result<()> {
+    let Output { name, dtype, shape, bytes } = *tensor;
+    write_each(path, format, &[Heading { name, dtype, shape }], &mut |_| Ok(Cow::Borrowed(bytes)))
+}
+
+/// A tensor among those to write: all but its elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heading<'a> {
+    /// The name in formats that have names.
+    pub name: &'a str,
+    /// The format of the elements.
+    pub dtype: DType,
+    /// The extents.
+    pub shape: &'a [usize],
+}
+
+/// Writes several tensors to a file, as [`write()`] does; `bytes` gives the elements of the one of that number, when they are written.
+///
+/// # Errors
+/// As for [`write()`]; what `bytes` gives; for several tensors of a format that holds one.
+pub(crate) fn write_each<'b>(
+    path: &Path,
+    format: Format,
+    tensors: &[Heading<'_>],
+    bytes: &mut dyn FnMut(usize) -> Result<Cow<'b, [u8]>>,
+) -> Result<()> {
     let failed = |reason: String| Error::File { path: path.display().to_string(), reason };
-    let parts = parts(format, tensor).map_err(failed)?;
-    if format != Format::Npz {
-        return replace(path, |out| parts.iter().try_for_each(|part| out.write_all(part)));
+    let header = file_header(format, tensors).map_err(failed)?;
+    if format == Format::Npz {
+        if direct(path).is_some() {
+            return Err(failed("an .npz archive can only be written to a regular file".to_owned()));
+        }
+        let unfinished = Unfinished::beside(path).map_err(|e| fail(path, &e))?;
+        archive(unfinished.file(), tensors, bytes)?.map_err(failed)?;
+        return unfinished.finish().map_err(|e| fail(path, &e));
     }
-    if direct(path).is_some() {
-        return Err(failed("an .npz archive can only be written to a regular file".to_owned()));
-    }
-    let unfinished = Unfinished::beside(path).map_err(|e| fail(path, &e))?;
-    archive(unfinished.file(), tensor.name, &parts).map_err(failed)?;
-    unfinished.finish().map_err(|e| fail(path, &e))
+    let mut no_elements = None;
+    let written = replace(path, |out| {
+        out.write_all(&header)?;
+        for (i, tensor) in tensors.iter().enumerate() {
+            match bytes(i) {
+                Ok(bytes) => out.write_all(&stored(format, tensor.dtype, bytes))?,
+                Err(e) => {
+                    no_elements = Some(e);
+                    return Err(std::io::ErrorKind::Other.into());
+                }
+            }
+        }
+        Ok(())
+    });
+    no_elements.map_or(written, Err)
 }
 
 /// Whether a file can hold such a tensor: to be asked before the data are made.
@@ -86,31 +126,47 @@ pub fn write(path: &Path, format: Format, tensor: &Output<'_>) -> Result<()> {
 /// [`Error::File`] when it cannot.
 pub fn check(path: &Path, format: Format, dtype: DType, shape: &[usize]) -> Result<()> {
     let failed = |reason: String| Error::File { path: path.display().to_string(), reason };
-    header(format, "tensor", dtype, shape, 0).map(drop).map_err(failed)
+    file_header(format, &[Heading { name: "tensor", dtype, shape }]).map(drop).map_err(failed)
 }
 
-/// The bytes before the data.
-fn header(format: Format, name: &str, dtype: DType, shape: &[usize], bytes: usize) -> Result<Vec<u8>, String> {
-    let elements = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(0);
-    match format {
-        Format::Npy | Format::Npz => npy::Header::write(dtype, shape).ok_or_else(|| {
-            let names = supported(DType::numpy_code);
-            format!("the npy format has no name for {dtype}; it has: {names}; write .safetensors (or .raw) instead")
-        }),
-        Format::Safetensors => {
-            if name == safetensors::METADATA {
-                return Err(format!("a tensor cannot be called `{name}`: .safetensors has its metadata by that name"));
-            }
-            if dtype.bits() == 4 && elements % 2 != 0 || is_fp6(dtype) && elements % 4 != 0 {
-                return Err(format!("{elements} elements of {dtype} do not fill whole bytes, as .safetensors wants; write .raw instead"));
-            }
-            safetensors::header(name, dtype, shape, bytes).ok_or_else(|| {
-                let names = supported(DType::safetensors_name);
-                format!("the safetensors format has no name for {dtype}; it has: {names}; write .raw instead")
-            })
+/// The bytes before the data of all tensors; of an archive, whose members have their own, nothing.
+fn file_header(format: Format, tensors: &[Heading<'_>]) -> Result<Vec<u8>, String> {
+    match (format, tensors) {
+        (Format::Npy, [one]) => npy_header(one),
+        (Format::Raw, [_]) => Ok(Vec::new()),
+        (Format::Npy | Format::Raw, _) => {
+            Err(format!("it holds one tensor, not {}: name one, or write .safetensors or .npz", tensors.len()))
         }
-        Format::Raw => Ok(Vec::new()),
+        (Format::Npz, _) => tensors.iter().try_for_each(|tensor| npy_header(tensor).map(drop)).map(|()| Vec::new()),
+        (Format::Safetensors, _) => safetensors_header(tensors),
     }
+}
+
+fn npy_header(tensor: &Heading<'_>) -> Result<Vec<u8>, String> {
+    npy::Header::write(tensor.dtype, tensor.shape).ok_or_else(|| {
+        let names = supported(DType::numpy_code);
+        format!("the npy format has no name for {}; it has: {names}; write .safetensors (or .raw) instead", tensor.dtype)
+    })
+}
+
+fn safetensors_header(tensors: &[Heading<'_>]) -> Result<Vec<u8>, String> {
+    let mut entries = Vec::new();
+    for &Heading { name, dtype, shape } in tensors {
+        let elements = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(0);
+        if name == safetensors::METADATA {
+            return Err(format!("a tensor cannot be called `{name}`: .safetensors has its metadata by that name"));
+        }
+        if dtype.bits() == 4 && elements % 2 != 0 || is_fp6(dtype) && elements % 4 != 0 {
+            return Err(format!("{elements} elements of {dtype} do not fill whole bytes, as .safetensors wants; write .raw instead"));
+        }
+        let label = dtype.safetensors_name().ok_or_else(|| {
+            let names = supported(DType::safetensors_name);
+            format!("the safetensors format has no name for {dtype}; it has: {names}; write .raw instead")
+        })?;
+        let bytes = if is_fp6(dtype) { elements / 4 * 3 } else { dtype.bytes_for(elements).unwrap_or(0) };
+        entries.push((name, label, shape, bytes));
+    }
+    Ok(safetensors::header(&entries))
 }
 
 /// The formats that a file has a name for.
@@ -122,22 +178,29 @@ fn is_fp6(dtype: DType) -> bool {
     matches!(dtype, DType::F6E2M3 | DType::F6E3M2)
 }
 
-fn parts<'a>(format: Format, tensor: &Output<'a>) -> Result<[std::borrow::Cow<'a, [u8]>; 2], String> {
-    let packed = if format == Format::Safetensors && is_fp6(tensor.dtype) { safetensors::pack6(tensor.bytes) } else { None };
-    let data = packed.map_or(std::borrow::Cow::Borrowed(tensor.bytes), std::borrow::Cow::Owned);
-    let header = header(format, tensor.name, tensor.dtype, tensor.shape, data.len())?;
-    Ok([std::borrow::Cow::Owned(header), data])
+/// The elements as the file has them: packed ones of 6 bits in .safetensors.
+fn stored<'b>(format: Format, dtype: DType, bytes: Cow<'b, [u8]>) -> Cow<'b, [u8]> {
+    let packed = if format == Format::Safetensors && is_fp6(dtype) { safetensors::pack6(&bytes) } else { None };
+    packed.map_or(bytes, Cow::Owned)
 }
 
-fn archive(file: &File, name: &str, parts: &[std::borrow::Cow<'_, [u8]>]) -> Result<(), String> {
-    let size: usize = parts.iter().map(|p| p.len()).sum();
+/// Writes an archive. The outer error is of the elements.
+fn archive<'b>(file: &File, tensors: &[Heading<'_>], bytes: &mut dyn FnMut(usize) -> Result<Cow<'b, [u8]>>) -> Result<Result<(), String>> {
+    let mut zip = zip::ZipWriter::new(BufWriter::new(file));
+    for (i, tensor) in tensors.iter().enumerate() {
+        let bytes = bytes(i)?;
+        if let Err(reason) = member(&mut zip, tensor, &bytes) {
+            return Ok(Err(reason));
+        }
+    }
+    Ok(zip.finish().map_err(|e| e.to_string()).and_then(|mut out| out.flush().map_err(|e| e.to_string())))
+}
+
+fn member(zip: &mut zip::ZipWriter<BufWriter<&File>>, tensor: &Heading<'_>, bytes: &[u8]) -> Result<(), String> {
+    let header = npy_header(tensor)?;
     let options = zip::write::SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Stored)
-        .large_file(u32::try_from(size).is_err());
-    let mut out = BufWriter::new(file);
-    out.seek(std::io::SeekFrom::Start(0)).map_err(|e| e.to_string())?;
-    let mut zip = zip::ZipWriter::new(out);
-    zip.start_file(format!("{name}.npy"), options).map_err(|e| e.to_string())?;
-    parts.iter().try_for_each(|p| zip.write_all(p)).map_err(|e| e.to_string())?;
-    zip.finish().map_err(|e| e.to_string())?.flush().map_err(|e| e.to_string())
+        .large_file(u32::try_from(header.len() + bytes.len()).is_err());
+    zip.start_file(format!("{}.npy", tensor.name), options).map_err(|e| e.to_string())?;
+    [&header, bytes].iter().try_for_each(|part| zip.write_all(part)).map_err(|e| e.to_string())
 }

@@ -27,16 +27,8 @@ pub(super) fn kept(word: u32) -> u32 {
 
 /// The bits of element `index`.
 pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
-    if p.flags & flag::SPARSE != 0 && kept(draw(p, index / 4, 32, SPARSE) as u32) >> (index % 4) & 1 == 0 {
-        return 0;
-    }
-    if p.special_below > 0 {
-        let word = draw(p, index, 64, SPECIAL);
-        if word & 0xffff_ffff < p.special_below
-            && let Some(f) = dtype.float_format()
-        {
-            return special(p.flags, f, (word >> 32) as u32);
-        }
+    if let Some(bits) = overlaid(p, dtype, index) {
+        return bits;
     }
     match p.kind {
         kind::UNIFORM => uniform(p, dtype, random_bits(dtype), index),
@@ -46,6 +38,22 @@ pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
         kind::CRAND => crand(p, dtype, crand_state(p).outputs_from(index).next_output()),
         _ => nearest(dtype, fixed(p, index)),
     }
+}
+
+/// What lies over element `index`: a zero of 2:4 sparsity, or a special value.
+pub(super) fn overlaid(p: &FillParams, dtype: DType, index: u64) -> Option<u64> {
+    if p.flags & flag::SPARSE != 0 && kept(draw(p, index / 4, 32, SPARSE) as u32) >> (index % 4) & 1 == 0 {
+        return Some(0);
+    }
+    if p.special_below > 0 {
+        let word = draw(p, index, 64, SPECIAL);
+        if word & 0xffff_ffff < p.special_below
+            && let Some(f) = dtype.float_format()
+        {
+            return Some(special(p.flags, f, (word >> 32) as u32));
+        }
+    }
+    None
 }
 
 pub(super) fn nearest(dtype: DType, value: f64) -> u64 {

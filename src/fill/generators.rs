@@ -96,6 +96,11 @@ generator! {
         /// The value; infinities and NaN only where the format has them.
         (value: f64) => Pattern::Constant { value };
 
+    /// These numbers again and again: element i is number i mod n of them, rounded to the format. They are written by the host; a GPU gets a copy.
+    FillValues(fixed):
+        /// The numbers, at least one; infinities and NaN only where the format has them.
+        (values: Vec<f64>) => Pattern::Values { values };
+
     /// Each element is its coordinate along one dimension, saturating at the format's largest value.
     FillSequential(fixed):
         /// Along dimension `dim`, counted from 0.

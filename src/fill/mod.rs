@@ -11,7 +11,7 @@
 //! | to see an indexing mistake | [`FillSequential`], [`FillMonotonic`], [`FillDiagonal`], [`FillCheckerboard`] |
 //! | results without rounding, hence without tolerance | [`FillExactProduct`] |
 //! | hard numbers | [`FillSubnormal`], [`Generator::with_specials`] |
-//! | to repeat others | [`FillSin`], [`FillCos`], [`FillCRand`], [`FillSpec::named_range`] |
+//! | to repeat others | [`FillSin`], [`FillCos`], [`FillCRand`], [`FillValues`], [`FillSpec::named_range`] |
 //! | a sparse operand | [`Generator::sparse_2_4`] |
 //!
 //! The random numbers are those of Philox4x32-10, keyed by the seed; `docs/fill.md` has the mapping from index to bits.
@@ -31,11 +31,13 @@ mod philox;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod values;
 
 pub use generators::{
     FillBounce, FillCRand, FillCheckerboard, FillConstant, FillCos, FillDiagonal, FillExactProduct, FillHpl, FillMonotonic, FillNormalRand,
-    FillSequential, FillSin, FillSubnormal, FillUniformRand, FillUniformRandInteger, Generator,
+    FillSequential, FillSin, FillSubnormal, FillUniformRand, FillUniformRandInteger, FillValues, Generator,
 };
+use spec::Pattern;
 pub use spec::{FillSpec, Operand};
 
 use crate::device::{Backend, DeviceMem, TensorMut};
@@ -59,7 +61,11 @@ use crate::kernels::fill::{self as kernels, Passes};
 /// shape, or elements overlap; a failed launch.
 pub fn fill(tensor: &mut TensorMut<'_>, generator: &impl Generator) -> Result<()> {
     let dtype = tensor.as_ref().dtype();
-    let params = params::kernel_params(&generator.spec(), dtype, tensor.as_ref().layout())?;
+    let spec = generator.spec();
+    let params = params::kernel_params(&spec, dtype, tensor.as_ref().layout())?;
+    if let Pattern::Values { values } = &spec.pattern {
+        return values::fill(&params, values, tensor);
+    }
     let crand = (params.kind == params::kind::CRAND).then(|| params::crand_state(&params).first);
     let passes = Passes { dtype, flags: params::passes(&params, dtype), crand };
     let device = tensor.as_ref().device().clone();

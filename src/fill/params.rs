@@ -220,6 +220,13 @@ fn pattern(p: &mut FillParams, spec: &FillSpec, format: Format) -> Result<()> {
             p.kind = kind::CONSTANT;
             p.a = constant(&format, value)?;
         }
+        // Kernels have no place for them: see `values.rs`.
+        Pattern::Values { ref values } => {
+            if values.is_empty() {
+                return Err(invalid("values", "an empty list", "at least one number is needed".to_owned()));
+            }
+            values.iter().try_for_each(|&value| constant(&format, value).map(drop))?;
+        }
         Pattern::Sequential { dim } => {
             format.zero("sequential")?;
             if dim as u64 >= u64::from(p.rank) {

@@ -28,6 +28,7 @@ pub(crate) enum Pattern {
     Subnormal,
     Exact { k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: Operand },
     CRand { min: f64, max: f64 },
+    Values { values: Vec<f64> },
 }
 
 /// A generator as data: a pattern, its seed and stream, and what is laid over it.
@@ -43,6 +44,7 @@ pub(crate) enum Pattern {
 ///            monotonic:INIT,STEP   sin   cos   hpl   bounce:NEAR,FAR   subnormal
 ///            exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b       ACCUMULATOR is a dtype, a or b the operand
 ///            crand:MIN,MAX  crand:RANGE                seed is the argument of srand
+///            values:V,V,...                            these numbers, again and again
 /// RANGE      r0 = -1,1   r1 = -10,10   r4 = 1,5   r5 = 5,10
 /// ```
 ///
@@ -66,7 +68,7 @@ pub struct FillSpec {
 const RANGES: [(&str, f64, f64); 4] = [("r0", -1.0, 1.0), ("r1", -10.0, 10.0), ("r4", 1.0, 5.0), ("r5", 5.0, 10.0)];
 
 const KNOWN: &str = "known: uniform:MIN,MAX int:MIN,MAX normal:MEAN,SIGMA constant:V sequential:DIM diagonal:V checkerboard:V \
-    monotonic:INIT,STEP sin cos hpl bounce:NEAR,FAR subnormal exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b crand:MIN,MAX, \
+    monotonic:INIT,STEP sin cos hpl bounce:NEAR,FAR subnormal exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b crand:MIN,MAX values:V,V,..., \
     the ranges r0 r1 r4 r5 in place of MIN,MAX, each followed by any of /seed=N /stream=N /special=RATE /sparse24";
 
 impl FillSpec {
@@ -174,6 +176,8 @@ fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
             Pattern::Normal { mean: float(0)?, sigma: float(1)? }
         }
         "constant" => Pattern::Constant { value: one()? },
+        "values" if arguments.is_empty() => return Err("`values` takes at least one number".to_owned()),
+        "values" => Pattern::Values { values: (0..arguments.len()).map(float).collect::<Result<_, _>>()? },
         "diagonal" => Pattern::Diagonal { value: one()? },
         "checkerboard" => Pattern::Checkerboard { value: one()? },
         "sequential" => {
@@ -235,6 +239,10 @@ impl std::fmt::Display for FillSpec {
                 write!(f, "exact:{k},{max_a},{max_b},{accumulator},{operand}")
             }
             Pattern::CRand { min, max } => write!(f, "crand:{min},{max}"),
+            Pattern::Values { values } => {
+                let texts: Vec<String> = values.iter().map(f64::to_string).collect();
+                write!(f, "values:{}", texts.join(","))
+            }
         }?;
         if self.seed != 0 {
             write!(f, "/seed={}", self.seed)?;
@@ -270,6 +278,7 @@ mod tests {
             "subnormal/seed=3",
             "exact:4096,3,3,f32,a",
             "crand:-10,10/seed=1",
+            "values:0.5,-1,0.75/special=0.25",
         ];
         for text in cases {
             let spec: FillSpec = text.parse().unwrap();

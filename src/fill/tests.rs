@@ -262,7 +262,7 @@ fn seeds_and_streams_differ() {
 
 #[test]
 fn fixed_patterns() {
-    let cases: [(&str, &[usize], &[f64]); 7] = [
+    let cases: [(&str, &[usize], &[f64]); 8] = [
         ("sequential:0", &[2, 3], &[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
         ("sequential:1", &[2, 3], &[0.0, 1.0, 2.0, 0.0, 1.0, 2.0]),
         ("diagonal:5", &[2, 2, 2], &[5.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0, 5.0]),
@@ -270,6 +270,7 @@ fn fixed_patterns() {
         ("monotonic:-1,0.5", &[4], &[-1.0, -0.5, 0.0, 0.5]),
         ("monotonic:6,1", &[4], &[6.0, 7.0, 7.5, 7.5]),
         ("constant:-0", &[2], &[-0.0, -0.0]),
+        ("values:0.5,-0,0.8", &[2, 2], &[0.5, -0.0, 0.75, 0.5]),
     ];
     for (text, shape, expected) in cases {
         let v = values(text, DType::F6E2M3, shape);
@@ -279,6 +280,30 @@ fn fixed_patterns() {
     for (i, (s, c)) in sin.iter().zip(&cos).enumerate() {
         assert!((s - (i as f64).sin()).abs() < 3e-16 && (c - (i as f64).cos()).abs() < 3e-16, "{i}");
     }
+}
+
+#[test]
+fn lists_of_values_repeat_under_what_lies_over_them() {
+    let bits = filled(&"values:1,inf,nan".parse().unwrap(), DType::F16, &[5]).unwrap();
+    assert_eq!(bits, [0x3c00, 0x7c00, 0x7e00, 0x3c00, 0x7c00]);
+    // Of one value: the constant.
+    for dtype in DType::ALL.into_iter().filter(|d| *d != DType::F8E8M0) {
+        for rest in ["", "/sparse24/seed=4", "/special=0.3/seed=5"] {
+            let [list, one] =
+                ["values:1", "constant:1"].map(|text| filled(&format!("{text}{rest}").parse().unwrap(), dtype, &[40, 20]).ok());
+            assert_eq!(list, one, "{dtype} {rest}");
+        }
+    }
+    assert_eq!(FillValues::new(vec![2.0, 3.0]).spec(), "values:2,3".parse().unwrap());
+    let empty = filled(&FillValues::new(Vec::new()).spec(), DType::F32, &[2]).unwrap_err().to_string();
+    assert!(empty.contains("values cannot be an empty list"), "{empty}");
+    // More than one task, and elements with gaps between them.
+    let dense = filled(&"values:1,2,3".parse().unwrap(), DType::I16, &[70_000]).unwrap();
+    assert!(dense.iter().enumerate().all(|(i, bits)| *bits == i as u64 % 3 + 1));
+    let mut memory = [9u8; 12];
+    let layout = Layout::strided(&[2, 2], &[6, 2], 1).unwrap();
+    fill(&mut TensorMut::from_host_bytes(&mut memory, DType::U8, layout).unwrap(), &FillValues::new(vec![1.0, 2.0, 3.0])).unwrap();
+    assert_eq!(memory, [9, 1, 9, 2, 9, 9, 9, 3, 9, 1, 9, 9]);
 }
 
 #[test]
@@ -405,6 +430,8 @@ fn parameters_that_do_not_fit_are_errors() {
         ("constant:300", DType::I8, "i8 holds"),
         ("constant:inf", DType::F8E4M3, "f8e4m3 holds"),
         ("constant:nan", DType::F4E2M1, "f4e2m1 holds"),
+        ("values:1,300", DType::I8, "value cannot be 300: i8 holds"),
+        ("values:1/special=0.5", DType::I8, "no special values"),
         ("sequential:1", DType::F32, "1 dimensions, counted from 0"),
         ("diagonal:1", DType::F32, "at least 2 dimensions"),
         ("checkerboard:1", DType::U8, "negative"),

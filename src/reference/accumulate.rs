@@ -92,7 +92,10 @@ impl Arithmetic {
     }
 
     /// Reads what [`FromStr`](std::str::FromStr) reads, `fma` for `f32-fma`, and a chip alone, such as `gfx90a`: its matrix core for inputs of this format.
-    pub(crate) fn for_inputs(text: &str, dtype: DType) -> Result<Arithmetic> {
+    ///
+    /// # Errors
+    /// When there is no such arithmetic, or the chip has none for this format.
+    pub fn for_inputs(text: &str, dtype: DType) -> Result<Arithmetic> {
         let (name, flush_subnormals) = text.strip_suffix("+flush").map_or((text, false), |name| (name, true));
         // Not `gfx90a:f16`, in which a chip's name would be found as well.
         let chip = if name.contains(':') { None } else { name.parse::<Arch>().ok() };

@@ -79,3 +79,100 @@ fn references_are_computed_from_operands() {
     }
     assert!(!folder.path("no.npy").exists(), "nothing is left of a reference that failed");
 }
+
+#[test]
+fn tensors_are_converted_and_what_does_not_fit_is_counted() {
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0, 0.3, 500.0, 1e-6, f32::INFINITY, -2.0, f32::NAN, 464.0]));
+    folder.put("many.safetensors", &safetensors(&[("a", "F32", &[2], f32s(&[1.0, 1e6])), ("b", "F32", &[1, 2], f32s(&[2.0, 0.5]))]));
+    folder.put("odd.npy", &npy_f32(&[1.0, 2.0, 3.0]));
+    folder.put("fortran.npy", &npy("<f4", "True", "(2, 2)", &f32s(&[1.0, 2.0, 3.0, 4.0])));
+    for (line, told) in [
+        ("x.npy ieee.safetensors --to f8e4m3", "8 elements: 2 rounded, 1 overflowed, 1 became 0, 1 became NaN"),
+        ("x.npy most.safetensors --to f8e4m3 --saturate --name w", "8 elements: 2 rounded, 2 overflowed, 1 became 0"),
+        ("x.npy six.bin --to f6e2m3", "8 elements: 1 rounded, 3 overflowed, 1 became 0, 1 have no counterpart"),
+        ("many.safetensors all.safetensors --to f16", "a: 2 elements: 1 overflowed\n4 elements: 1 overflowed"),
+        ("many.safetensors all.npz --to f64", "4 elements: none changed"),
+        ("many.safetensors b.npy --tensor b", "2 elements: none changed"),
+        ("many.safetensors only.npy --exclude a --to i32", "2 elements: 1 became 0"),
+        ("fortran.npy row.bin", "4 elements: none changed"),
+    ] {
+        let run = folder.run(&format!("convert {line}"));
+        assert_eq!((run.code, run.out.as_str(), run.err.trim_end()), (0, "", told), "{line}");
+    }
+    // Numbers that the format has come back.
+    assert_eq!(std::fs::read(folder.path("row.bin")).unwrap(), f32s(&[1.0, 3.0, 2.0, 4.0]));
+    assert_eq!(folder.run("compare all.npz many.safetensors --rtol 0").code, 0);
+    assert_eq!(folder.run("convert most.safetensors back.npy --to f32").code, 0);
+    let back = std::fs::read(folder.path("back.npy")).unwrap();
+    assert_eq!(back[back.len() - 32..back.len() - 8], f32s(&[1.0, 0.3125, 448.0, 0.0, 448.0, -2.0]));
+    assert!(folder.run("inspect most.safetensors").out.contains("tensor w  f8e4m3[8]"));
+    for (line, words) in [
+        ("many.safetensors no.npy --to f16", "no.npy: it holds one tensor, not 2: name one, or write .safetensors or .npz"),
+        ("many.safetensors no.safetensors --name w", "--name is for one tensor, not 2"),
+        ("many.safetensors many.safetensors --to f16", "OUT many.safetensors: that file is read by this command"),
+        ("many.safetensors no.npz --to bf16", "no.npz: the npy format has no name for bf16"),
+        ("many.safetensors no.npz --tensor c", "no tensor `c`; there are: a, b"),
+        ("many.safetensors no.npz --include c", "many.safetensors: no tensor to convert"),
+        ("odd.npy no.safetensors --to f4e2m1", "3 elements of f4e2m1 do not fill whole bytes"),
+        ("x.npy no.npy --to f33", "unknown dtype `f33`"),
+        ("x.npy no.txt", "`txt` names no format to write"),
+        ("absent.npy no.npy", "absent.npy: No such file"),
+    ] {
+        folder.refused(&format!("convert {line}"), words);
+    }
+    assert!(["no.npy", "no.npz", "no.safetensors"].iter().all(|name| !folder.path(name).exists()), "nothing is left of what failed");
+}
+
+#[test]
+fn blocks_of_mx_formats_become_tensors() {
+    let folder = Folder::new();
+    // Two rows of two blocks: 1.5 in each place, and scales 2^0, 2^1, 2^-2, NaN.
+    let (elements, scales) = (vec![0x33u8; 64], vec![127u8, 128, 125, 255]);
+    folder.put("mx.safetensors", &safetensors(&[("w", "F4", &[2, 64], elements), ("w_scale", "F8_E8M0", &[2, 2], scales.clone())]));
+    folder.put("codes.npy", &npy("|u1", "False", "(2, 2)", &scales));
+    folder.put("flat.npy", &npy("|u1", "False", "(4,)", &scales));
+    folder.put("f32.npy", &npy("<f4", "False", "(2, 2)", &[0; 16]));
+    folder.put("i8.npy", &npy("|i1", "False", "(32,)", &[64; 32]));
+    folder.put("one.npy", &npy("|u1", "False", "(1,)", &[127]));
+    folder.put("short.npy", &npy("|i1", "False", "(33,)", &[64; 33]));
+    let row = |a: f32, b: f32| [[a; 32], [b; 32]].concat();
+    let data = f32s(&[row(1.5, 3.0), row(0.375, f32::NAN)].concat());
+    for line in ["w.npy --scales mx.safetensors:w_scale", "w.npy --scales codes.npy --to f32"] {
+        let run = folder.run(&format!("convert mx.safetensors {line} --tensor w"));
+        assert_eq!((run.code, run.err.as_str()), (0, "128 elements: none changed\n"), "{line}");
+        let written = std::fs::read(folder.path("w.npy")).unwrap();
+        assert!(written.ends_with(&data), "{line}");
+    }
+    let run = folder.run("convert i8.npy eights.npy --scales one.npy --to f64");
+    assert_eq!((run.code, run.err.as_str()), (0, "32 elements: none changed\n"));
+    assert!(folder.run("inspect eights.npy").out.contains("mean             1"), "64 of 64ths");
+    for (line, words) in [
+        ("mx.safetensors no.npy --scales codes.npy", "mx.safetensors holds 2 tensors: name one with --tensor"),
+        ("mx.safetensors no.npy --tensor w --scales flat.npy", "flat.npy: shape [4] does not match [2, 2], a scale for 32 elements"),
+        ("mx.safetensors no.npy --tensor w --scales f32.npy", "f32.npy: scales are f8e8m0, or u8 that holds the codes of it, not f32"),
+        ("mx.safetensors no.npy --tensor w --scales mx.safetensors:v", "no tensor `v`; there are: w, w_scale"),
+        ("short.npy no.npy --scales one.npy", "short.npy: shape [33]: the last dimension of an MX tensor is a multiple of 32"),
+        ("f32.npy no.npy --scales one.npy", "f32.npy: shape [2, 2]: the last dimension"),
+        ("mx.safetensors no.npy --tensor w --scales absent.npy", "absent.npy: No such file"),
+    ] {
+        folder.refused(&format!("convert {line}"), words);
+    }
+}
+
+#[test]
+fn seeds_of_the_clock_are_told() {
+    let folder = Folder::new();
+    let run = folder.run("fill a.npy --dtype f32 --shape 100 --seed time");
+    let seed = run.err.strip_prefix("seed ").and_then(|rest| rest.split(' ').next()).unwrap().parse::<u64>().unwrap();
+    assert!(run.code == 0 && run.out.is_empty() && seed > 1_700_000_000, "{}", run.err);
+    assert_eq!(folder.run(&format!("fill b.npy --dtype f32 --shape 100 --seed {seed}")).code, 0);
+    assert_eq!(folder.run("compare a.npy b.npy --rtol 0").code, 0);
+    folder.refused("fill c.npy --dtype f32 --shape 4 --seed time --gen sin/seed=1", "--seed time and /seed= of --gen");
+    folder.refused("fill c.npy --dtype f32 --shape 4 --seed now", "or `time`");
+    assert_eq!(folder.run("fill v.npy --dtype f16 --shape 4 --gen values:0.5,-1,0.75").code, 0);
+    let written = std::fs::read(folder.path("v.npy")).unwrap();
+    assert!(written.ends_with(&[0x00, 0x38, 0x00, 0xbc, 0x00, 0x3a, 0x00, 0x38]));
+    folder.refused("fill c.npy --dtype f16 --shape 4 --gen values", "`values` takes at least one number");
+    folder.refused("fill c.npy --dtype i8 --shape 4 --gen values:1,200", "value cannot be 200: i8 holds numbers");
+}

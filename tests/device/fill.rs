@@ -15,7 +15,7 @@ tests! {
 }
 
 /// Every pattern, with parameters that most formats take; then ranges of which a format may hold neither end, and integers that need 64 bits.
-const SPECS: [&str; 26] = [
+const SPECS: [&str; 28] = [
     "uniform:1,4/seed=5",
     "uniform:-1,1/seed=5",
     "int:1,2/stream=3",
@@ -42,6 +42,8 @@ const SPECS: [&str; 26] = [
     "exact:5000,3,3,f16,a",
     "crand:r1/special=0.1",
     "uniform:-1,1/sparse24",
+    "values:1,2,1.5",
+    "values:1,-0.5/special=0.3",
 ];
 
 /// What a device's memory holds after a fill, or the words with which it refuses.

@@ -1,0 +1,164 @@
+//! `hipverify convert`: tensors in another format, another container, or out of MX blocks.
+
+mod values;
+
+use super::Outcome;
+use super::input::{InputArgs, never_over, only};
+use super::output::OutputArgs;
+use super::screen::{self, count};
+use crate::dtype::mx::BLOCK;
+use crate::dtype::{DType, Overflow};
+use crate::files::{Heading, Loaded, Tensor, write_each};
+use anyhow::{Result, bail, ensure};
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use values::{Conversion, Counts};
+
+/// The flags of `convert`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER)]
+pub(super) struct Args {
+    /// The file to read; `-` is standard input
+    from: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// The format to write, rounded to nearest even; each tensor's own if nothing is said, f32 with --scales
+    #[arg(long, value_name = "DTYPE")]
+    to: Option<DType>,
+    /// Beyond the largest number, and of infinities, the largest number is made; otherwise infinity, or NaN in formats without
+    #[arg(long)]
+    saturate: bool,
+    /// The e8m0 scales of an MX tensor, one to 32 elements along the last dimension: what is written are the products
+    #[arg(long, value_name = "FILE[:TENSOR]")]
+    scales: Option<String>,
+    /// The tensor's name in formats that have names, in place of its own (`tensor` if it has none)
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    input: InputArgs,
+}
+
+const AFTER: &str = "\
+All tensors of IN are written, or those that --tensor, --include and --exclude choose; .npy and raw files hold one. What the format cannot hold is counted on
+stderr: overflowed (beyond the largest number), became 0, became NaN (infinities), have no counterpart (NaN, 0 or a sign that the format lacks).
+
+Exit codes: 0 the file is written, 2 it is not.
+
+Example: hipverify convert weights.safetensors fp8.safetensors --to f8e4m3 --saturate
+Example: hipverify convert mx.safetensors w.npy --tensor w --scales mx.safetensors:w_scale";
+
+/// Tensors that are told of, one a line.
+const TOLD: usize = 20;
+
+impl Args {
+    /// Runs the command.
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let scales = self.scales.as_deref().map(split);
+        let files = 1 + usize::from(scales.is_some());
+        let reads = [Some(&*self.from), scales.map(|(path, _)| path)];
+        never_over("OUT", &self.output.out, reads.into_iter().flatten())?;
+        let from = self.input.open(&self.from, 0, files, None)?;
+        let scales = scales.map(|(path, tensor)| self.input.open(path, 1, files, tensor)).transpose()?;
+        self.input.check_used(&[&from].into_iter().chain(&scales).collect::<Vec<_>>())?;
+        ensure!(!from.tensors().is_empty(), "{}: no tensor to convert", from.path().display());
+        let progress = screen::spinner("convert");
+        let counts = match &scales {
+            None => self.write(from.tensors(), None)?,
+            Some(scales) => {
+                let (tensor, scales) = (only(&from)?, only(scales)?);
+                let loaded = scales.load()?;
+                let codes = codes(tensor, scales, &loaded)?;
+                self.write(std::slice::from_ref(tensor), Some(&codes))?
+            }
+        };
+        progress.finish_and_clear();
+        tell(from.tensors(), &counts);
+        Ok(Outcome::Pass)
+    }
+
+    /// Writes the tensors, and says what became of the elements of each.
+    fn write(&self, tensors: &[Tensor], scales: Option<&[u8]>) -> Result<Vec<Counts>> {
+        ensure!(self.name.is_none() || tensors.len() == 1, "--name is for one tensor, not {}: choose one with --tensor", tensors.len());
+        let widened = scales.map(|_| DType::F32);
+        let mut headings = Vec::new();
+        for tensor in tensors {
+            let own = if tensor.name().is_empty() { "tensor" } else { tensor.name() };
+            let (Some(dtype), Some(layout)) = (tensor.dtype(), tensor.layout()) else {
+                tensor.load()?;
+                bail!("{}: it cannot be read", tensor.label());
+            };
+            let (name, dtype) = (self.name.as_deref().unwrap_or(own), self.to.or(widened).unwrap_or(dtype));
+            headings.push(Heading { name, dtype, shape: layout.shape() });
+        }
+        let overflow = if self.saturate { Overflow::Saturate } else { Overflow::Ieee };
+        let mut counts = Vec::new();
+        write_each(&self.output.out, self.output.format()?, &headings, &mut |i| {
+            let conversion = Conversion { scales, to: headings[i].dtype, overflow };
+            let (bytes, found) = conversion.run(&tensors[i].load()?)?;
+            counts.push(found);
+            Ok(Cow::Owned(bytes))
+        })?;
+        Ok(counts)
+    }
+}
+
+/// A file, and the tensor behind the last colon: unless there is a file of the whole name.
+fn split(text: &str) -> (&Path, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((path, tensor)) if !Path::new(text).exists() && !path.is_empty() => (Path::new(path), Some(tensor)),
+        _ => (Path::new(text), None),
+    }
+}
+
+/// The scales of an MX tensor in row-major order, one to each block.
+fn codes(elements: &Tensor, scales: &Tensor, loaded: &Loaded<'_>) -> Result<Vec<u8>> {
+    let (dtype, layout) = (loaded.dtype(), loaded.layout());
+    // NumPy has no e8m0: its files hold the codes.
+    ensure!(
+        matches!(dtype, DType::F8E8M0 | DType::U8),
+        "{}: scales are f8e8m0, or u8 that holds the codes of it, not {dtype}",
+        scales.label()
+    );
+    let mut wanted = elements.layout().map_or(Vec::new(), |layout| layout.shape().to_vec());
+    match wanted.last_mut() {
+        Some(last) if last.is_multiple_of(BLOCK) => *last /= BLOCK,
+        _ => bail!("{}: shape {wanted:?}: the last dimension of an MX tensor is a multiple of {BLOCK}", elements.label()),
+    }
+    ensure!(
+        layout.shape() == wanted,
+        "{}: shape {:?} does not match {wanted:?}, a scale for {BLOCK} elements of the last dimension",
+        scales.label(),
+        layout.shape()
+    );
+    Ok((0..layout.elements()).map(|i| loaded.bytes()[layout.index(i)]).collect())
+}
+
+/// Says what the format could not hold, of each tensor and in all.
+fn tell(tensors: &[Tensor], counts: &[Counts]) {
+    let harmed: Vec<(&Tensor, &Counts)> = tensors.iter().zip(counts).filter(|(_, counts)| !counts.harmless()).collect();
+    if tensors.len() > 1 {
+        for (tensor, counts) in harmed.iter().take(TOLD) {
+            screen::note(&format!("{}: {}", screen::plain(tensor.name()), sentence(counts)));
+        }
+        if harmed.len() > TOLD {
+            screen::note(&format!("... and {} more tensors", count((harmed.len() - TOLD) as u64)));
+        }
+    }
+    let mut total = Counts::default();
+    counts.iter().for_each(|counts| total.add(*counts));
+    screen::note(&sentence(&total));
+}
+
+/// `64 elements: 50 rounded, 3 overflowed`.
+fn sentence(counts: &Counts) -> String {
+    let parts = [
+        (counts.rounded, "rounded"),
+        (counts.overflowed, "overflowed"),
+        (counts.zero, "became 0"),
+        (counts.nan, "became NaN"),
+        (counts.lost, "have no counterpart"),
+    ];
+    let told: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(*n))).collect();
+    let told = if told.is_empty() { "none changed".to_owned() } else { told.join(", ") };
+    format!("{} elements: {told}", count(counts.elements))
+}

@@ -1,0 +1,64 @@
+//! A list of numbers, repeated. Kernels have no place for one: the host writes the elements, and a GPU gets a copy of the memory.
+
+use super::element::overlaid;
+use super::params::FillParams;
+use crate::device::hip::{download, upload};
+use crate::device::{Backend, Layout, TensorMut};
+use crate::dtype::{DType, Overflow, Rounding};
+use crate::error::{Error, Result};
+use crate::parallel;
+
+/// Elements of one task.
+const TASK: usize = 1 << 16;
+
+/// Fills a tensor whose format and layout `p` was checked for; of `p` only what lies over the numbers counts.
+pub(super) fn fill(p: &FillParams, values: &[f64], tensor: &mut TensorMut<'_>) -> Result<()> {
+    let (dtype, layout) = (tensor.as_ref().dtype(), tensor.as_ref().layout().clone());
+    // They were checked: none but infinities is beyond the format.
+    let patterns: Vec<u64> = values.iter().map(|v| dtype.encode(*v, Rounding::NearestEven, Overflow::Ieee)).collect();
+    let elements = Elements { p, patterns: &patterns, dtype };
+    let device = tensor.as_ref().device().clone();
+    let gpu = match device.backend() {
+        Backend::Host => {
+            elements.write(&layout, tensor.host_bytes_mut());
+            return Ok(());
+        }
+        Backend::Hip(gpu) => gpu,
+    };
+    // What lies between the elements is written back as it was.
+    let bytes = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
+    let mut memory = Vec::new();
+    memory.try_reserve_exact(bytes).map_err(|e| Error::OutOfMemory { device: "the host".to_owned(), bytes, reason: e.to_string() })?;
+    memory.resize(bytes, 0);
+    // SAFETY: the layout was checked to end within the tensor's memory, which its device may read and write, and which is borrowed exclusively.
+    unsafe { download(gpu, tensor.as_ref().as_ptr(), &mut memory)? };
+    elements.write(&layout, &mut memory);
+    // SAFETY: the same memory.
+    unsafe { upload(gpu, &memory, tensor.as_mut_ptr()) }
+}
+
+/// The elements: pattern i mod n, unless something lies over it.
+struct Elements<'a> {
+    p: &'a FillParams,
+    patterns: &'a [u64],
+    dtype: DType,
+}
+
+impl Elements<'_> {
+    fn bits(&self, index: usize) -> u64 {
+        overlaid(self.p, self.dtype, index as u64).unwrap_or_else(|| self.patterns[index % self.patterns.len()])
+    }
+
+    fn write(&self, layout: &Layout, memory: &mut [u8]) {
+        let (dtype, unit) = (self.dtype, self.dtype.unit_bytes());
+        if !layout.is_contiguous() || dtype.per_unit() > 1 {
+            return (0..layout.elements()).for_each(|i| dtype.store_bits(memory, layout.index(i), self.bits(i)));
+        }
+        let memory = &mut memory[layout.offset() * unit..][..layout.elements() * unit];
+        parallel::chunks_mut(memory, TASK * unit, |task, out| {
+            for (i, element) in out.chunks_exact_mut(unit).enumerate() {
+                element.copy_from_slice(&self.bits(task * TASK + i).to_le_bytes()[..unit]);
+            }
+        });
+    }
+}
