@@ -107,6 +107,8 @@ fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
             ("RMS", t.rms),
             ("max abs", t.absolute),
             ("max rel", t.relative),
+            ("max rel (|r| > 1e-3)", t.relative_old),
+            ("max eps", t.epsilon),
             ("relative L1", t.relative_l1),
             ("relative L2", t.relative_l2),
         ];

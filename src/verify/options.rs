@@ -225,7 +225,7 @@ impl AllowedMismatches {
     }
 }
 
-/// Thresholds of the metrics that a verdict may rest on: the study's three, and two norms.
+/// Thresholds of the metrics that a verdict may rest on: the three of the study's verdict vector, its two other differences, and two norms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Thresholds {
@@ -238,6 +238,12 @@ pub struct Thresholds {
     /// Largest relative difference.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative: f64,
+    /// Largest relative difference where |r| > 1e-3, by which the study judged: 0.25 for f16, 1e-6 for other formats.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
+    pub relative_old: f64,
+    /// Largest difference in spacings of the result's format at |r|: the study's epsilon difference, of which it allowed 1.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
+    pub epsilon: f64,
     /// Largest Σ|a-r| / Σ|r|.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub relative_l1: f64,
@@ -252,6 +258,8 @@ impl Thresholds {
         rms: f64::INFINITY,
         absolute: f64::INFINITY,
         relative: f64::INFINITY,
+        relative_old: f64::INFINITY,
+        epsilon: f64::INFINITY,
         relative_l1: f64::INFINITY,
         relative_l2: f64::INFINITY,
     };
@@ -275,6 +283,24 @@ impl Thresholds {
         threshold("relative L1 threshold", relative_l1)?;
         threshold("relative L2 threshold", relative_l2)?;
         Ok(Thresholds { relative_l1, relative_l2, ..self })
+    }
+
+    /// The same with a threshold of the relative difference where |r| > 1e-3.
+    ///
+    /// # Errors
+    /// As [`new`](Thresholds::new).
+    pub fn with_relative_old(self, relative_old: f64) -> Result<Thresholds> {
+        threshold("threshold of the relative difference where |r| > 1e-3", relative_old)?;
+        Ok(Thresholds { relative_old, ..self })
+    }
+
+    /// The same with a threshold of the epsilon difference.
+    ///
+    /// # Errors
+    /// As [`new`](Thresholds::new).
+    pub fn with_epsilon(self, epsilon: f64) -> Result<Thresholds> {
+        threshold("epsilon threshold", epsilon)?;
+        Ok(Thresholds { epsilon, ..self })
     }
 
     /// rocMLIR's defaults of 2022: RMS 3e-5, absolute 100, relative 1e-6 (100, that is off, for 16-bit and smaller floats).
@@ -360,10 +386,10 @@ impl Request {
         Request { all: true, histograms: false, explain: Explain::Never, ..*self }
     }
 
-    /// Whether the verdict needs nothing but the study's metrics and elements of which every one counts.
+    /// Whether the verdict needs nothing but the metrics of the study's verdict vector and elements of which every one counts.
     pub(crate) fn is_of_the_study(&self) -> bool {
-        let Thresholds { relative_l1, relative_l2, .. } = self.thresholds;
-        self.allowed == AllowedMismatches::NONE && relative_l1 == f64::INFINITY && relative_l2 == f64::INFINITY
+        let Thresholds { rms, absolute, relative, .. } = self.thresholds;
+        self.allowed == AllowedMismatches::NONE && self.thresholds == Thresholds { rms, absolute, relative, ..Thresholds::OFF }
     }
 
     /// Whether these values of tensors like `result` are to be explained.
@@ -389,14 +415,15 @@ impl Judged {
     pub(crate) fn of(values: &Values, request: &Request, elements: usize) -> Judged {
         let [sum_d, sum_dd, sum_r, sum_rr] = values.sums;
         let [result_max, reference_max] = values.max_magnitude;
-        let [absolute, relative, ..] = values.maxima;
+        let [absolute, relative, relative_old, epsilon, _] = values.maxima;
         let rms = quotient(sum_dd.sqrt(), (elements as f64).sqrt() * result_max.max(reference_max));
         let limits = request.thresholds;
         let vector = [rms <= limits.rms, absolute <= limits.absolute, relative <= limits.relative];
         let norms = quotient(sum_d, sum_r) <= limits.relative_l1 && quotient(sum_dd, sum_rr).sqrt() <= limits.relative_l2;
+        let differences = relative_old <= limits.relative_old && epsilon <= limits.epsilon;
         let by_elements = values.mismatches <= request.allowed.of(elements);
         // No metric sees a pair that is not finite.
-        let by_thresholds = values.nonfinite_mismatches == 0 && vector == [true; 3] && norms;
+        let by_thresholds = values.nonfinite_mismatches == 0 && vector == [true; 3] && differences && norms;
         let passed = match request.judge {
             Judge::Elements => by_elements,
             Judge::Thresholds => by_thresholds,
@@ -420,7 +447,7 @@ mod tests {
         Values { max_magnitude: [8.0, 4.0], maxima: [3.0, 0.5, 0.0, 0.0, 0.0], sums: [6.0, 16.0, 12.0, 64.0], ..Values::EMPTY };
 
     fn request(judge: Judge, nonfinite: NonFinite) -> Request {
-        let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5, relative_l1: 0.5, relative_l2: 0.5 };
+        let thresholds = Thresholds { rms: 0.25, absolute: 3.0, relative: 0.5, relative_l1: 0.5, relative_l2: 0.5, ..Thresholds::OFF };
         let options = Options::default().thresholds(thresholds, judge).nonfinite(nonfinite);
         Request::new(&options, DType::F32, &Tolerance::exact(), 0.0)
     }
@@ -451,6 +478,28 @@ mod tests {
             assert_eq!((verdict.vector, verdict.passed), ([true; 3], passed), "{reason}");
         }
         assert_eq!(Judged::of(&VALUES, &request, 1).rms, 0.5);
+    }
+
+    #[test]
+    fn differences_of_the_study_decide_where_they_have_thresholds() {
+        let thresholds = Thresholds::OFF.with_relative_old(0.25).unwrap().with_epsilon(1.0).unwrap();
+        let options = Options::default().thresholds(thresholds, Judge::Thresholds);
+        let request = Request::new(&options, DType::F16, &Tolerance::exact(), 0.0);
+        for (relative_old, epsilon, passed, reason) in [
+            (0.25, 1.0, true, "both at their thresholds"),
+            (0.25f64.next_up(), 1.0, false, "relative difference above"),
+            (0.25, 1.0f64.next_up(), false, "epsilon difference above"),
+            (f64::NAN, 1.0, false, "no number"),
+        ] {
+            let values = Values { maxima: [9.0, 9.0, relative_old, epsilon, 9.0], ..VALUES };
+            assert_eq!(Judged::of(&values, &request, 4).passed, passed, "{reason}");
+        }
+        for (message, words) in [
+            (Thresholds::OFF.with_relative_old(-1.0).unwrap_err(), "|r| > 1e-3 cannot be -1"),
+            (Thresholds::OFF.with_epsilon(f64::NAN).unwrap_err(), "epsilon threshold cannot be NaN"),
+        ] {
+            assert!(message.to_string().contains(words), "{message}");
+        }
     }
 
     #[test]
@@ -523,6 +572,8 @@ mod tests {
             (thresholds(Thresholds { rms: 1.0, absolute: 1.0, relative: 1.0, ..Thresholds::OFF }), true),
             (thresholds(Thresholds { relative_l1: 1.0, ..Thresholds::OFF }), false),
             (thresholds(Thresholds { relative_l2: 1.0, ..Thresholds::OFF }), false),
+            (thresholds(Thresholds { relative_old: 1.0, ..Thresholds::OFF }), false),
+            (thresholds(Thresholds { epsilon: 1.0, ..Thresholds::OFF }), false),
             (Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap()), false),
         ] {
             assert_eq!(Request::new(&options, DType::F16, &Tolerance::exact(), 0.0).is_of_the_study(), expected, "{options:?}");

@@ -170,9 +170,9 @@ impl Report {
             (Judge::Thresholds | Judge::Both, n) => {
                 let with = if self.judge == Judge::Both { "elements and " } else { "" };
                 write!(f, "by {with}metrics {}", self.vector())?;
-                for (name, value, limit) in self.norms_beyond() {
+                for (name, value, limit) in self.metrics_beyond() {
                     let [value, limit] = apart([value, limit], 3);
-                    write!(f, ", relative {name} {value} above {limit}")?;
+                    write!(f, ", {name} {value} above {limit}")?;
                 }
                 if self.nonfinite_pairs > 0 && !self.passed() {
                     write!(f, ", {} not finite", share(self.nonfinite_pairs))?;
@@ -196,14 +196,19 @@ impl Report {
         write!(f, "   rtol {}{of} atol {}", short(self.rtol, 4), short(self.atol, 4))
     }
 
-    /// The norms that are above their thresholds: name, value, threshold.
-    fn norms_beyond(&self) -> impl Iterator<Item = (&'static str, f64, f64)> {
-        let norms = self
-            .metrics
-            .iter()
-            .flat_map(|m| [("L1", m.relative_l1, m.thresholds.relative_l1), ("L2", m.relative_l2, m.thresholds.relative_l2)]);
-        // A norm that is NaN is within no threshold.
-        norms.filter(|(_, value, limit)| value > limit || value.is_nan())
+    /// The metrics beside the verdict vector that are above their thresholds: name, value, threshold.
+    fn metrics_beyond(&self) -> impl Iterator<Item = (&'static str, f64, f64)> {
+        let worst = |worst: &Option<Worst>| worst.as_ref().map_or(0.0, |worst| worst.value);
+        let metrics = self.metrics.iter().flat_map(move |m| {
+            [
+                ("max rel (|r| > 1e-3)", worst(&m.worst_relative_old), m.thresholds.relative_old),
+                ("max eps", worst(&m.worst_epsilon), m.thresholds.epsilon),
+                ("relative L1", m.relative_l1, m.thresholds.relative_l1),
+                ("relative L2", m.relative_l2, m.thresholds.relative_l2),
+            ]
+        });
+        // A metric that is NaN is within no threshold.
+        metrics.filter(|(_, value, limit)| value > limit || value.is_nan())
     }
 
     /// The verdict vector of the metrics: `[1 1 0]`.

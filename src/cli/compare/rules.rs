@@ -1,113 +1,47 @@
-//! Rules for tensors by name: what passes, from flags, from `--rule GLOB:KEY=VALUE,...`, and from a file of `[[rule]]` tables.
+//! Rules for tensors by name: from `--rule GLOB:KEY=VALUE,...`, and from a file of `[[rule]]` tables.
 //!
-//! All three fill the same [`Rule`] by the same table of keys.
+//! Both have the keys of a suite's rules, and `name` and `dtype`, which say for which tensors a rule is.
 
-use crate::cli::input::{glob, magnitude};
+use crate::cli::input::glob;
 use crate::dtype::DType;
-use crate::verify::profile::Operation;
-use crate::verify::{AllowedMismatches, Computation, Judge, Limits, NonFinite, Profile, Thresholds, Tolerance};
-use anyhow::{Context, Result, bail};
+use crate::suite::{Rule, pairs, unknown};
+use crate::verify::{Computation, Limits, Profile};
+use anyhow::{Context, Result};
 use glob::Pattern;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Spanned, Value};
 
-/// What decides about a tensor. What is not given has no say.
+/// What decides about tensors of some names.
 #[derive(Clone, Debug, Default)]
-pub(in crate::cli) struct Rule {
+pub(in crate::cli) struct NamedRule {
     /// For tensors of these names; all, if none are given.
     pub names: Option<Pattern>,
     /// For results of this format.
     pub dtype: Option<DType>,
-    pub rtol: Option<f64>,
-    pub atol: Option<f64>,
-    pub profile: Option<Profile>,
-    pub accumulations: Option<usize>,
-    pub range: Option<[f64; 2]>,
-    pub operation: Option<Operation>,
-    pub gradient: Option<bool>,
-    pub baseline_error: Option<f64>,
-    pub rms: Option<f64>,
-    pub absolute: Option<f64>,
-    pub relative: Option<f64>,
-    pub relative_l1: Option<f64>,
-    pub relative_l2: Option<f64>,
-    pub allowed_share: Option<f64>,
-    pub allowed_count: Option<u64>,
-    pub equal_nonfinite: Option<bool>,
+    /// What decides.
+    pub rule: Rule,
 }
 
-/// Sets what a key is for.
-type Set = fn(&mut Rule, &Value) -> Result<(), String>;
+/// The keys that only a rule for some tensors has.
+const OWN: [&str; 2] = ["name", "dtype"];
 
-/// Every key of a rule.
-const KEYS: [(&str, Set); 18] = [
-    ("name", |rule, v| set(&mut rule.names, word(v).and_then(glob))),
-    ("dtype", |rule, v| set(&mut rule.dtype, parsed(v))),
-    ("rtol", |rule, v| set(&mut rule.rtol, number(v))),
-    ("atol", |rule, v| set(&mut rule.atol, number(v))),
-    ("profile", |rule, v| set(&mut rule.profile, parsed(v))),
-    ("accumulations", |rule, v| set(&mut rule.accumulations, whole(v))),
-    ("range", |rule, v| set(&mut rule.range, range(v))),
-    ("operation", |rule, v| set(&mut rule.operation, parsed(v))),
-    ("gradient", |rule, v| set(&mut rule.gradient, yes(v))),
-    ("baseline_error", |rule, v| set(&mut rule.baseline_error, number(v).and_then(|x| magnitude(&x.to_string())))),
-    ("rms", |rule, v| set(&mut rule.rms, number(v))),
-    ("max_abs", |rule, v| set(&mut rule.absolute, number(v))),
-    ("max_rel", |rule, v| set(&mut rule.relative, number(v))),
-    ("relative_l1", |rule, v| set(&mut rule.relative_l1, number(v))),
-    ("relative_l2", |rule, v| set(&mut rule.relative_l2, number(v))),
-    ("allowed_share", |rule, v| set(&mut rule.allowed_share, number(v))),
-    ("allowed_count", |rule, v| set(&mut rule.allowed_count, whole(v))),
-    ("equal_nonfinite", |rule, v| set(&mut rule.equal_nonfinite, yes(v))),
-];
-
-fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
-    *field = Some(value?);
-    Ok(())
+/// What is known of a computation of which files tell nothing; `baseline` is the error of one that was compared.
+fn known(baseline: Option<f64>) -> Computation {
+    Computation { baseline_error: baseline, ..Computation::default() }
 }
 
-fn wanted(what: &str, found: &Value) -> String {
-    format!("{what} is wanted, not {found}")
-}
-
-fn number(value: &Value) -> Result<f64, String> {
-    match value {
-        Value::Float(x) => Ok(*x),
-        Value::Integer(x) => Ok(*x as f64),
-        other => Err(wanted("a number", other)),
-    }
-}
-
-fn whole<T: TryFrom<i64>>(value: &Value) -> Result<T, String> {
-    value.as_integer().and_then(|x| T::try_from(x).ok()).ok_or_else(|| wanted("a whole number from 0", value))
-}
-
-fn word(value: &Value) -> Result<&str, String> {
-    value.as_str().ok_or_else(|| wanted("a string", value))
-}
-
-fn yes(value: &Value) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| wanted("true or false", value))
-}
-
-fn parsed<T: std::str::FromStr<Err = crate::Error>>(value: &Value) -> Result<T, String> {
-    word(value)?.parse().map_err(|e: crate::Error| e.to_string())
-}
-
-fn range(value: &Value) -> Result<[f64; 2], String> {
-    let numbers: Option<Vec<f64>> = value.as_array().map(|all| all.iter().filter_map(|x| number(x).ok()).collect());
-    match numbers.as_deref() {
-        Some(&[min, max]) if min <= max => Ok([min, max]),
-        _ => Err(wanted("[min, max]", value)),
-    }
-}
-
-impl Rule {
+impl NamedRule {
     /// Sets one key.
     fn put(&mut self, key: &str, value: &Value) -> Result<(), String> {
-        let Some((_, set)) = KEYS.iter().find(|(name, _)| *name == key) else { return Err(unknown(key)) };
-        set(self, value).map_err(|e| format!("{key}: {e}"))
+        let word = || value.as_str().ok_or_else(|| format!("{key}: a string is wanted, not {value}"));
+        match key {
+            "name" => self.names = Some(glob(word()?)?),
+            "dtype" => self.dtype = Some(word()?.parse().map_err(|e| format!("{key}: {e}"))?),
+            _ if self.rule.put(key, value)? => {}
+            _ => return Err(unknown(key, &OWN)),
+        }
+        Ok(())
     }
 
     /// Whether it is for a tensor.
@@ -117,114 +51,30 @@ impl Rule {
 
     /// Whether it asks for the error of a baseline that is a tensor.
     pub(super) fn wants_baseline(&self) -> bool {
-        self.profile == Some(Profile::FlashAttention) && self.baseline_error.is_none()
+        self.rule.profile == Some(Profile::FlashAttention) && self.rule.baseline_error.is_none()
     }
 
     /// What it demands of a result against a reference. `baseline` is the error of one that was compared.
-    pub(in crate::cli) fn limits(&self, result: DType, reference: DType, baseline: Option<f64>) -> Result<Limits> {
-        self.check()?;
-        let limits = if let Some(profile) = self.profile {
-            profile.limits_for(result, reference, &self.computation(baseline))?
-        } else if self.rtol.is_some() || self.atol.is_some() {
-            Limits::elements(Tolerance::new(self.rtol.unwrap_or(0.0), self.atol.unwrap_or(0.0))?, "given")
-        } else {
-            let tolerance = Tolerance::rounding(result, reference, self.accumulations.unwrap_or(1));
-            Limits::elements(tolerance, "what rounding explains")
-        };
-        let mut limits = if self.has_metrics() { limits.with_thresholds(self.thresholds()?, self.judge()) } else { limits };
-        if self.has_allowance() {
-            limits.allowed = AllowedMismatches::new(self.allowed_share.unwrap_or(0.0), self.allowed_count.unwrap_or(0))?;
-        }
-        if self.equal_nonfinite == Some(true) {
-            limits.nonfinite = NonFinite::EqualWhenSame;
-        }
-        Ok(limits)
+    pub(in crate::cli) fn limits(&self, result: DType, reference: DType, baseline: Option<f64>) -> crate::Result<Limits> {
+        self.rule.limits(result, reference, &known(baseline))
     }
 
-    /// That its keys go together.
-    fn check(&self) -> Result<()> {
-        let tolerance = self.rtol.is_some() || self.atol.is_some();
-        if tolerance && (self.profile.is_some() || self.accumulations.is_some()) {
-            bail!("rtol and atol cannot be used with profile and accumulations");
-        }
-        if self.profile.is_some() && (self.has_metrics() || self.has_allowance()) {
-            bail!("a profile cannot be used with metrics, allowed_share and allowed_count: it has its own");
-        }
-        let asked = self.range.is_some() || self.operation.is_some() || self.gradient.is_some() || self.baseline_error.is_some();
-        if asked && self.profile.is_none() {
-            bail!("range, operation, gradient and baseline_error are for a profile");
-        }
-        Ok(())
-    }
-
-    fn computation(&self, baseline: Option<f64>) -> Computation {
-        Computation {
-            accumulations: self.accumulations,
-            range: self.range,
-            operation: self.operation,
-            gradient: self.gradient.unwrap_or(false),
-            baseline_error: self.baseline_error.or(baseline),
-        }
-    }
-
-    fn has_metrics(&self) -> bool {
-        [self.rms, self.absolute, self.relative, self.relative_l1, self.relative_l2].iter().any(Option::is_some)
-    }
-
-    fn has_allowance(&self) -> bool {
-        self.allowed_share.is_some() || self.allowed_count.is_some()
-    }
-
-    /// Elements count beside metrics where something was said of elements.
-    fn judge(&self) -> Judge {
-        let elements = self.rtol.is_some() || self.atol.is_some() || self.has_allowance();
-        if elements { Judge::Both } else { Judge::Thresholds }
-    }
-
-    fn thresholds(&self) -> Result<Thresholds> {
-        let off = |threshold: Option<f64>| threshold.unwrap_or(f64::INFINITY);
-        let study = Thresholds::new(off(self.rms), off(self.absolute), off(self.relative))?;
-        Ok(study.with_norms(off(self.relative_l1), off(self.relative_l2))?)
-    }
-
-    /// Tells what is wrong with a rule before files are read. A baseline is not known yet.
-    fn expect_limits(&self) -> Result<(), String> {
-        self.limits(self.dtype.unwrap_or(DType::F32), DType::F32, Some(0.0)).map(drop).map_err(|e| e.to_string())
-    }
-}
-
-/// What is wrong with a key, and what it may have been meant to be.
-fn unknown(key: &str) -> String {
-    let alike = KEYS.iter().map(|(name, _)| (strsim::jaro_winkler(name, key), *name)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match alike {
-        Some((likeness, name)) if likeness > 0.8 => format!("unknown key `{key}`; did you mean `{name}`?"),
-        _ => format!("unknown key `{key}`; known: {}", KEYS.map(|(name, _)| name).join(" ")),
+    /// Tells what is wrong with a rule before files are read: of their formats only what the rule itself says is known. `baseline` as in [`limits`](NamedRule::limits).
+    pub(super) fn expect_limits(&self, baseline: Option<f64>) -> crate::Result<()> {
+        self.rule.expect_limits(self.dtype, &known(baseline))
     }
 }
 
 /// Reads `*.bias:rtol=1e-3,atol=1e-5`: values are those of TOML, but that a word needs no quotes.
-pub(in crate::cli) fn named(text: &str) -> Result<Rule, String> {
+pub(in crate::cli) fn named(text: &str) -> Result<NamedRule, String> {
     let (names, values) = text.rsplit_once(':').ok_or("GLOB:KEY=VALUE is wanted, such as `*.bias:rtol=1e-3,atol=1e-5`")?;
-    let mut rule = Rule { names: Some(glob(names)?), ..Rule::default() };
-    for pair in outside_brackets(values) {
-        let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` is not KEY=VALUE"))?;
-        // `.5`, too, which TOML has not.
-        let number = || value.parse().map(Value::Float);
-        let value = value.parse().or_else(|_| number()).unwrap_or_else(|_| Value::String(value.to_owned()));
+    let mut rule = NamedRule { names: Some(glob(names)?), ..NamedRule::default() };
+    for (key, value) in pairs(values)? {
         rule.put(key, &value)?;
     }
-    rule.expect_limits()?;
+    // A baseline is not known yet.
+    rule.expect_limits(Some(0.0)).map_err(|e| e.to_string())?;
     Ok(rule)
-}
-
-/// The parts between commas that are in no brackets.
-fn outside_brackets(text: &str) -> Vec<&str> {
-    let mut depth = 0;
-    let comma = |c: char| {
-        depth += i32::from(c == '[') - i32::from(c == ']');
-        c == ',' && depth == 0
-    };
-    text.split(comma).collect()
 }
 
 /// A file of rules.
@@ -235,7 +85,7 @@ struct Document {
 }
 
 /// Reads a file of rules, in its order.
-pub(super) fn read(path: &Path) -> Result<Vec<Rule>> {
+pub(super) fn read(path: &Path) -> Result<Vec<NamedRule>> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     from_toml(&text).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))
 }
@@ -245,18 +95,18 @@ pub(in crate::cli) fn count_rules(text: &str) -> Result<usize, String> {
     from_toml(text).map(|rules| rules.len())
 }
 
-fn from_toml(text: &str) -> Result<Vec<Rule>, String> {
+fn from_toml(text: &str) -> Result<Vec<NamedRule>, String> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
     let at = |start: usize, message: String| format!("line {}: {message}", line(start));
     let located = |e: toml::de::Error| at(e.span().map_or(0, |span| span.start), e.message().to_owned());
     let document: Document = toml::from_str(text).map_err(located)?;
     let mut rules = Vec::new();
     for table in document.rule {
-        let mut rule = Rule::default();
+        let mut rule = NamedRule::default();
         for (key, value) in table.get_ref() {
             rule.put(key.get_ref(), value.get_ref()).map_err(|e| at(key.span().start, e))?;
         }
-        rule.expect_limits().map_err(|e| at(table.span().start, e))?;
+        rule.expect_limits(Some(0.0)).map_err(|e| at(table.span().start, e.to_string()))?;
         rules.push(rule);
     }
     Ok(rules)
@@ -265,8 +115,9 @@ fn from_toml(text: &str) -> Result<Vec<Rule>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verify::{Judge, NonFinite, Thresholds};
 
-    fn tolerance(rule: &Rule) -> [f64; 2] {
+    fn tolerance(rule: &NamedRule) -> [f64; 2] {
         let limits = rule.limits(DType::F32, DType::F32, None).unwrap().tolerance;
         [limits.rtol(), limits.atol(0.0)]
     }
@@ -280,6 +131,8 @@ mod tests {
             ("a:b:rtol=.5", "a:b", Some([0.5, 0.0])),
             ("x?:profile=torch", "x1", Some([1.3e-6, 1e-5])),
             ("x:profile=hipdnn,range=[0, 0]", "x", Some([0.0, 0.0])),
+            // No tolerance for f32, but for f16.
+            ("y:profile=paddle,gradient=true,operation=arithmetic", "x", None),
         ] {
             let rule = named(text).unwrap();
             assert_eq!(rule.is_for(name, DType::F32).then(|| tolerance(&rule)), expected, "{text}");
@@ -299,6 +152,8 @@ mod tests {
             ("*:allowed_share=2", "a share is between 0 and 1"),
             ("*:relative_l2=-1", "relative L2 threshold cannot be -1"),
             ("*:profile=paddle,range=[1,0]", "[min, max] is wanted"),
+            ("*:dtype=f32,profile=paddle,gradient=true,operation=arithmetic", "dtype f32 is not supported by profile paddle"),
+            ("*:rtol=1,rtol=2", "`rtol` is given twice"),
             ("[:rtol=1", "`[`: Pattern syntax error"),
         ] {
             let found = named(text).unwrap_err();
@@ -327,7 +182,10 @@ mod tests {
         for (text, words) in [
             ("[[rule]]\nname = 'a'\nalowed_share = 0.1", "line 3: unknown key `alowed_share`; did you mean `allowed_share`?"),
             ("[[rule]]\natol = 1\n[[rule]]\nrtol = 'x'", "line 4: rtol: a number is wanted"),
-            ("[[rule]]\natol = 1\n\n[[rule]]\nrtol = 1\nprofile = 'ck'", "line 4: rtol and atol cannot be used"),
+            (
+                "[[rule]]\natol = 1\n\n[[rule]]\nrtol = 1\nprofile = 'ck'",
+                "line 4: keys of a rule cannot be combined so: rtol and atol cannot be used",
+            ),
             ("[[rules]]\natol = 1", "line 1: unknown field `rules`, expected `rule`"),
             ("[[rule]]\natol = 1\natol = 2", "line 3: duplicate key"),
             ("", "line 1: missing field `rule`"),

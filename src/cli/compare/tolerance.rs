@@ -1,8 +1,9 @@
 //! Flags that say what passes, for all tensors or for those of some names.
 
-use super::rules::{self, Rule};
+use super::rules::{self, NamedRule};
 use crate::cli::input::whole;
 use crate::dtype::DType;
+use crate::suite::Rule;
 use crate::verify::{NonFinite, Options, Profile, Strict};
 use anyhow::{Result, bail};
 use std::path::PathBuf;
@@ -23,9 +24,9 @@ pub(super) struct ToleranceArgs {
     accumulations: Option<usize>,
     /// For tensors of these names instead of the flags above; the first that matches counts. KEY is one of those of --rules
     #[arg(long = "rule", help_heading = "Tolerance", value_name = "GLOB:KEY=VALUE,...", value_parser = rules::named)]
-    named: Vec<Rule>,
+    named: Vec<NamedRule>,
     /// The same from a TOML file, after those of --rule: `[[rule]]` tables with name, dtype, rtol, atol, profile, accumulations, rms, max_abs,
-    /// max_rel, relative_l1, relative_l2, allowed_share, allowed_count, equal_nonfinite
+    /// max_rel, max_rel_old, max_eps, relative_l1, relative_l2, allowed_share, allowed_count, equal_nonfinite
     #[arg(long, help_heading = "Tolerance", value_name = "FILE")]
     pub(super) rules: Option<PathBuf>,
     /// Judge by the metrics RMS, largest absolute and largest relative difference (`inf` switches one off); with --rtol or
@@ -39,6 +40,12 @@ pub(super) struct ToleranceArgs {
         conflicts_with = "profile"
     )]
     thresholds: Vec<f64>,
+    /// Judge by the largest difference in spacings of the result's format at the reference (epsilons), as by --thresholds
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
+    max_eps: Option<f64>,
+    /// Judge by the largest relative difference where |reference| > 1e-3, as by --thresholds
+    #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
+    max_rel_old: Option<f64>,
     /// Judge by the sum of |result - reference| over that of |reference|, as by --thresholds
     #[arg(long, help_heading = "Tolerance", value_name = "X", conflicts_with = "profile")]
     relative_l1: Option<f64>,
@@ -66,14 +73,14 @@ pub(super) struct ToleranceArgs {
 #[derive(Debug)]
 pub(super) struct Rules {
     /// Of several the first that is for a tensor counts.
-    named: Vec<Rule>,
+    named: Vec<NamedRule>,
     /// For all others.
-    others: Rule,
+    others: NamedRule,
 }
 
 impl Rules {
     /// The rule for a tensor whose result has this format.
-    pub(super) fn of(&self, name: &str, result: DType) -> &Rule {
+    pub(super) fn of(&self, name: &str, result: DType) -> &NamedRule {
         self.named.iter().find(|rule| rule.is_for(name, result)).unwrap_or(&self.others)
     }
 }
@@ -87,21 +94,21 @@ impl ToleranceArgs {
         }
         let others = self.others()?;
         // The error of a baseline is not known yet, only whether there is one.
-        others.limits(DType::F32, DType::F32, self.baseline.as_ref().map(|_| 0.0))?;
-        if self.baseline.is_some() && !named.iter().chain([&others]).any(Rule::wants_baseline) {
+        others.expect_limits(self.baseline.as_ref().map(|_| 0.0))?;
+        if self.baseline.is_some() && !named.iter().chain([&others]).any(NamedRule::wants_baseline) {
             bail!("--baseline is for profile flash-attention");
         }
         Ok(Rules { named, others })
     }
 
     /// The rule that the flags make.
-    fn others(&self) -> Result<Rule> {
+    fn others(&self) -> Result<NamedRule> {
         let [rms, absolute, relative] = match self.thresholds.as_slice() {
             [] => [None; 3],
             &[rms, absolute, relative] => [rms, absolute, relative].map(Some),
             other => bail!("--thresholds has {} numbers; it takes 3: RMS,ABS,REL", other.len()),
         };
-        Ok(Rule {
+        let rule = Rule {
             rtol: self.rtol,
             atol: self.atol,
             profile: self.profile,
@@ -109,17 +116,22 @@ impl ToleranceArgs {
             rms,
             absolute,
             relative,
+            relative_old: self.max_rel_old,
+            epsilon: self.max_eps,
             relative_l1: self.relative_l1,
             relative_l2: self.relative_l2,
             allowed_share: self.allowed_share,
             allowed_count: self.allowed_count,
             ..Rule::default()
-        })
+        };
+        Ok(NamedRule { rule, ..NamedRule::default() })
     }
 
     /// Whether NaN matches NaN where no rule of names says so, by a flag or the profile.
     pub(super) fn equal_nonfinite(&self) -> bool {
-        let by_profile = |rule: Rule| rule.limits(DType::F32, DType::F32, Some(0.0)).is_ok_and(|l| l.nonfinite == NonFinite::EqualWhenSame);
+        let same =
+            |dtype, rule: &NamedRule| rule.limits(dtype, DType::F32, Some(0.0)).is_ok_and(|l| l.nonfinite == NonFinite::EqualWhenSame);
+        let by_profile = |rule: NamedRule| DType::ALL.into_iter().any(|dtype| same(dtype, &rule));
         self.equal_nonfinite || self.others().is_ok_and(by_profile)
     }
 

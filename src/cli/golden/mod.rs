@@ -4,7 +4,7 @@ mod check;
 mod file;
 mod output;
 
-use super::compare::rules::{self, Rule};
+use super::compare::rules::{self, NamedRule};
 use super::input::{InputArgs, never_over};
 use super::screen;
 use super::{Outcome, suite};
@@ -84,7 +84,7 @@ struct Check {
     /// Tensors of these names by their statistics, within this tolerance, instead of bit for bit; the first that matches counts. KEY is rtol, atol, accumulations, profile, or
     /// another one of `compare --rules` that makes a tolerance
     #[arg(long, value_name = "GLOB:KEY=VALUE,...", value_parser = rules::named)]
-    rule: Vec<Rule>,
+    rule: Vec<NamedRule>,
     /// Print JSON
     #[arg(long)]
     json: bool,

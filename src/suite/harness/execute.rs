@@ -142,7 +142,7 @@ impl Suite {
             }
         }
         if report.verdict == Verdict::Fail {
-            found.reasons.push(format!("{} of {} elements differ", report.mismatches, report.elements));
+            found.reasons.extend(metrics::differ(&report));
             found.reasons.extend(report.cause.as_ref().map(ToString::to_string));
             found.details = Some(details(&outputs[0], &reference, tensors, &report)?);
         }

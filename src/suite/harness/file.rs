@@ -293,6 +293,8 @@ fn setting<'k>(
         (Takes::Axis | Takes::List | Takes::Extents, DeValue::Array(list)) => {
             list.iter().map(|v| text(v.get_ref())).collect::<Option<Vec<_>>>().map(Value::List)
         }
+        (Takes::Rule, DeValue::Array(list)) => list.iter().map(|v| rule(v.get_ref())).collect::<Option<Vec<_>>>().map(Value::List),
+        (Takes::Rule, one) => rule(one).map(Value::One),
         (Takes::Numbers, DeValue::Table(table)) => by_name(table, number).map(Value::Numbers),
         (Takes::Paths, DeValue::Table(table)) => by_name(table, string).filter(|paths| !paths.is_empty()).map(Value::Texts),
         (Takes::Paths, one) => string(one).map(Value::One),
@@ -309,6 +311,7 @@ fn setting<'k>(
 fn takes(takes: Takes) -> &'static str {
     match takes {
         Takes::Axis => "a text, a number, true or false, or a list of them",
+        Takes::Rule => "a text, a table of keys with values, or a list of them",
         Takes::One => "a text, a number, true or false",
         Takes::List => "a list of texts",
         Takes::Numbers => "a table of numbers",
@@ -326,6 +329,17 @@ fn text(value: &DeValue<'_>) -> Option<String> {
         DeValue::Boolean(b) => b.to_string(),
         _ => return None,
     })
+}
+
+/// A rule as text; keys of a table with their values as a rule's text has them.
+fn rule(value: &DeValue<'_>) -> Option<String> {
+    let DeValue::Table(table) = value else { return text(value) };
+    let plain = |value: &DeValue<'_>| match value {
+        DeValue::Array(list) => Some(format!("[{}]", list.iter().map(|v| text(v.get_ref())).collect::<Option<Vec<_>>>()?.join(","))),
+        one => text(one),
+    };
+    let pairs = in_order(table).into_iter().map(|(key, value)| Some(format!("{}={}", key.get_ref(), plain(value.get_ref())?)));
+    pairs.collect::<Option<Vec<_>>>().filter(|pairs| !pairs.is_empty()).map(|pairs| pairs.join(","))
 }
 
 /// The entries of a table whose values are all of one kind.
@@ -356,6 +370,10 @@ pub fn schema() -> serde_json::Value {
         let mut value = match key.takes {
             Takes::One => one.clone(),
             Takes::Axis => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] }),
+            Takes::Rule => {
+                let rule = json!({ "anyOf": [one, super::rule::schema()] });
+                json!({ "anyOf": [rule, { "type": "array", "items": rule, "minItems": 1 }] })
+            }
             Takes::List => json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 }),
             Takes::Numbers => json!({ "type": "object", "additionalProperties": { "type": "number" } }),
             Takes::Extents => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1, "maxItems": 3 }] }),

@@ -5,6 +5,8 @@
 pub enum Takes {
     /// A text, a number or a truth value; or a list of them, which makes the key an axis: each value gives a case.
     Axis,
+    /// What an axis takes, or a table of the keys of a rule; or a list of these.
+    Rule,
     /// One text, number or truth value.
     One,
     /// A list of texts.
@@ -123,7 +125,11 @@ pub const TENSORS: [Key; 7] = [
     axis("data", "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given"),
     axis("seed", "seed of the generator; 1 if not given"),
     axis("reference_type", "number format that the reference is rounded to; f64 if not given"),
-    axis("rule", "rounding (if not given), exact, rtol=X,atol=Y, or a profile of `hipverify tolerance --list`"),
+    Key {
+        name: "rule",
+        takes: Takes::Rule,
+        about: "rounding (if not given), exact, a profile of `hipverify tolerance --list`, or keys as a text or a table: \"rtol=1e-3,allowed_share=0.1\", { rms = 1e-5 }",
+    },
     one("repeatable", "whether a second run must give the same bits; true if not given"),
 ];
 

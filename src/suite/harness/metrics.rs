@@ -1,7 +1,7 @@
-//! The numbers of a comparison by name, with the limits that a suite sets.
+//! The numbers of a comparison by name, with the limits that a suite sets: those of its key `limits`, and the thresholds of a rule that judges by metrics.
 
 use super::record::MetricValue;
-use crate::verify::{Metric, Report};
+use crate::verify::{Judge, Metric, Report};
 
 /// The metrics of a comparison. Of each, less is better.
 pub(crate) const NAMES: [&str; 12] = [
@@ -45,10 +45,45 @@ pub(crate) fn ask_explanation(limits: &[(String, f64)]) -> bool {
     limits.iter().any(|(name, _)| name == "max_ulp")
 }
 
-/// The metrics of a report.
+/// The metrics of a report; of a limit and a threshold the smaller one counts.
 pub(crate) fn of(report: &Report, limits: &[(String, f64)]) -> Vec<MetricValue> {
+    let thresholds = thresholds(report);
     let found = NAMES.iter().filter_map(|name| value(report, name).map(|value| (*name, value)));
-    found.map(|(name, value)| limited(name, value, limits)).collect()
+    let with_limit = |(name, value): (&str, f64)| {
+        let threshold = thresholds.iter().find(|(n, _)| *n == name).map(|&(_, threshold)| threshold);
+        let metric = limited(name, value, limits);
+        MetricValue { limit: metric.limit.into_iter().chain(threshold).reduce(f64::min), ..metric }
+    };
+    found.map(with_limit).collect()
+}
+
+/// The thresholds that the verdict of a report rests on, by the names of their metrics.
+fn thresholds(report: &Report) -> Vec<(&'static str, f64)> {
+    let Some(metrics) = report.metrics.as_ref().filter(|_| report.judge != Judge::Elements) else { return Vec::new() };
+    let t = metrics.thresholds;
+    let all = [
+        ("rms", t.rms),
+        ("max_abs", t.absolute),
+        ("max_rel", t.relative),
+        ("max_rel_old", t.relative_old),
+        ("max_eps", t.epsilon),
+        ("relative_l1", t.relative_l1),
+        ("relative_l2", t.relative_l2),
+    ];
+    all.into_iter().filter(|(_, threshold)| threshold.is_finite()).collect()
+}
+
+/// What is wrong with the elements of a report that fails, in a sentence; metrics [tell themselves](beyond).
+pub(crate) fn differ(report: &Report) -> Option<String> {
+    let by_elements = report.judge != Judge::Thresholds && report.mismatches > report.allowed_mismatches;
+    match (by_elements, report.nonfinite_pairs) {
+        (true, _) if report.allowed_mismatches > 0 => {
+            Some(format!("{} of {} elements differ, {} may", report.mismatches, report.elements, report.allowed_mismatches))
+        }
+        (true, _) => Some(format!("{} of {} elements differ", report.mismatches, report.elements)),
+        (false, 0) => None,
+        (false, pairs) => Some(format!("{pairs} of {} pairs of elements are not finite", report.elements)),
+    }
 }
 
 /// A metric with its limit, if it has one.

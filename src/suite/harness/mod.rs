@@ -40,7 +40,10 @@ mod trials;
 mod worker;
 
 #[cfg(feature = "cli")]
-pub(crate) use cases::quoted;
+pub(crate) use {
+    cases::quoted,
+    rule::{Rule, pairs, unknown},
+};
 pub use {
     cases::{Case, Suite},
     entry::{Code, KernelEntry, ModuleEntry, ProgramEntry},

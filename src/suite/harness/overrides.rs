@@ -31,7 +31,7 @@ impl SuiteFile {
         let mut found = false;
         for t in self.tables.iter_mut().filter(|t| table.is_none_or(|wanted| t.name == wanted)) {
             let Some(key) = t.kind.key(name) else { continue };
-            if !matches!(key.takes, Takes::Axis | Takes::One) || name == "name" {
+            if !matches!(key.takes, Takes::Axis | Takes::Rule | Takes::One) || name == "name" {
                 return Err(wrong(format!("`{name}` takes no single value here")));
             }
             found = true;

@@ -52,6 +52,14 @@ fn bad_files_are_refused_with_their_line() {
         ("[kernels.k]\nsource = 'k.hip'\ncommand = ['x']\n", "s.toml:3: [kernels.k] has `source` and `command`; it takes one of them"),
         ("[kernels.k]\ncommand = ['x']\ngrid = 1\n", "s.toml:3: [kernels.k] is a program, which takes no `grid`"),
         ("[kernels.k]\ncode_object = 'k.co'\noptions = ['-O1']\n", "s.toml:3: [kernels.k] is a code object, which takes no `options`"),
+        (
+            "[[gemm]]\nsize = '4x4x4'\nrule = 'rmss=1e-5'",
+            "s.toml:3: case `gemm`: `rule` = rmss=1e-5: rule cannot be rmss=1e-5: unknown key `rmss`; did you",
+        ),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = { rms = -1 }", "s.toml:3: case `gemm`: RMS threshold cannot be -1"),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = {}", "s.toml:3: `rule` takes a text, a table of keys with values, or a list of them"),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = { rms = { a = 1 } }", "s.toml:3: `rule` takes a text, a table"),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = ['exact', { profile = 'ck', rms = 1 }]", "a profile cannot be used with metrics"),
         ("[kernels.k]\ncode_object = {}\n", "s.toml:2: `code_object` takes a path, or a table of paths by architecture"),
         ("[kernels.k]\ncode_object = { gfx90a = 1 }\n", "`code_object` takes a path"),
         ("[kernels.k]\nsource = 'k.hip'\ngrid = 1\nblock = 64\n", "s.toml:1: [kernels.k] has no `function`"),
@@ -117,6 +125,19 @@ fn fingerprints_tell_suites_apart_and_nothing_else() {
     let base = "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }";
     assert_eq!(of(base), of("# a comment\ndescription = 'x'\n[[gemm]]\nsize = \"4x4x4\"\n\nlimits = { rms = 1.0 }"));
     for other in [
+/// Texts and tables say the same; the table's keys keep their order in names.
+#[test]
+fn rules_are_an_axis_of_texts_and_tables() {
+    let text =
+        "[[gemm]]\nsize = '4x4x4'\nrule = ['rms=1e-5', { rms = 1e-5, atol = 1 }, { profile = 'hipdnn', range = [0, 1.5] }, 'exact']\n";
+    let mut file = SuiteFile::parse("s.toml", text).unwrap();
+    let names = |suite: Suite| suite.cases.iter().map(|case| case.name.clone()).collect::<Vec<_>>();
+    let expected = ["gemm/rms=1e-5", "gemm/rms=1e-5,atol=1", "gemm/profile=hipdnn,range=[0,1.5]", "gemm/exact"];
+    assert_eq!(names(Suite::new(&file, "s.toml", Kernels::default()).unwrap()), expected);
+    file.set("gemm.rule=relative_l1=1e-3,allowed_count=4").unwrap();
+    assert_eq!(names(Suite::new(&file, "s.toml", Kernels::default()).unwrap()), ["gemm/relative_l1=1e-3,allowed_count=4"]);
+}
+
         "[[gemm]]\nsize = '4x4x5'\nlimits = { rms = 1 }",
         "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 2 }",
         "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }\nseed = 2",

@@ -195,7 +195,7 @@ impl OffBy {
             nonfinite_pairs: nonfinite(values),
             nonfinite_mismatches: changed,
             max_magnitude: [(1.0 + error).abs() * max, max],
-            maxima: maxima(e * max, e, max),
+            maxima: maxima(e * max, e, max, &rule),
             sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
             ..Values::EMPTY
         };
@@ -220,10 +220,11 @@ fn nonfinite(values: &Values) -> u64 {
     values.nans[1] + infinities(values)
 }
 
-/// Maxima of which no more than these is known, where the largest reference is `max`.
-fn maxima(absolute: f64, relative: f64, max: f64) -> Maxima {
+/// Maxima where the largest reference is `max` and `absolute` off. In spacings another element may be up to twice as far off.
+fn maxima(absolute: f64, relative: f64, max: f64, rule: &Rule<f64>) -> Maxima {
     let above = |least: f64| if max > least { relative } else { 0.0 };
-    [absolute, above(0.0), above(1e-3), 0.0, 0.0]
+    let [_, _, _, epsilon, _] = rule.metrics(absolute, max);
+    [absolute, above(0.0), above(1e-3), epsilon, 0.0]
 }
 
 /// The format that a result is rounded to by mistake.

@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Overflow, Rounding, from_ordinal, ordinal};
 use crate::verify::options::{Judged, Request};
-use crate::verify::rule::{NonFinite, least, mismatches};
+use crate::verify::rule::{NonFinite, Rule, least, mismatches};
 use crate::verify::values::Values;
 
 /// By how many numbers the largest element has to be off to fail: the result's pattern is made and judged by the rule, everything else agrees.
@@ -18,9 +18,10 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
         from_ordinal(result, if start < 0 { start - steps } else { start + steps })
     };
     // There is no result beyond the last number of the format; that counts as a failure, so that the search ends.
+    let rule = Rule::<f64>::new(request, result);
     let fails = |steps: u64| {
         let Some(bits) = at(steps) else { return true };
-        let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values, request);
+        let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values, (request, &rule));
         !Judged::of(&values, request, elements).passed
     };
     let steps = least(1, u64::MAX, fails);
@@ -28,7 +29,7 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
 }
 
 /// The values of a comparison in which all elements agree but the largest one, which is `a` for `r`; what is not finite in the reference is the same in the result.
-fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, request: &Request) -> Values {
+fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, (request, rule): (&Request, &Rule<f64>)) -> Values {
     let (d, max) = ((a - r).abs(), r.abs());
     let [.., sum_r, sum_rr] = values.sums;
     let nonfinite = super::nonfinite(values);
@@ -42,7 +43,7 @@ fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, request: &Request) -
         nonfinite_pairs: nonfinite,
         nonfinite_mismatches: others,
         max_magnitude: [a.abs().max(max), max],
-        maxima: super::maxima(d, d / max, max),
+        maxima: super::maxima(d, d / max, max, rule),
         sums: [d, d * d, sum_r, sum_rr],
         ..Values::EMPTY
     }
