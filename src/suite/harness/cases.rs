@@ -1,5 +1,6 @@
 //! The cases of a suite: every combination of the values of a table's axes, checked, each with a name that stays the same.
 
+use super::epilogue::GemmEpilogue;
 use super::file::{Line, Setting, SuiteFile, Table, Value};
 use super::kernel::{Entries, Kernel, Kernels};
 use super::keys::Kind;
@@ -114,8 +115,17 @@ impl Case {
         match &self.work {
             Work::Tensors(tensors) => match &tensors.problem {
                 Problem::Operator(operator) => Some(operator),
-                Problem::Gemm(_) | Problem::Conv(..) => None,
+                Problem::Gemm(..) | Problem::Conv(..) => None,
             },
+            Work::Study(_) => None,
+        }
+    }
+
+    /// What follows the sums of products of a `[[gemm]]` case.
+    #[must_use]
+    pub fn gemm(&self) -> Option<&GemmEpilogue> {
+        match &self.work {
+            Work::Tensors(tensors) => tensors.problem.epilogue(),
             Work::Study(_) => None,
         }
     }
@@ -325,7 +335,8 @@ impl TableReader<'_> {
             text => text.to_owned(),
         };
         if self.table.kind != Kind::Conv {
-            return Ok(Problem::Gemm(Product::parse(&size, of("layout").text("nn")).map_err(|e| of("size").error(e))?));
+            let product = Product::parse(&size, of("layout").text("nn")).map_err(|e| of("size").error(e))?;
+            return Ok(Problem::Gemm(product, GemmEpilogue::new(of)?));
         }
         let mut param: ConvParam = of("size").parsed("")?;
         if let [input, filter, output] = of("layout").text("").split(',').map(str::trim).collect::<Vec<_>>().as_slice() {

@@ -14,7 +14,7 @@ use super::{metrics, study};
 use crate::device::{Device, Stream};
 use crate::error::Result;
 use crate::fill::fill;
-use crate::verify::{Explain, Options, Report, Verdict, gpu_verify_with};
+use crate::verify::{Explain, Limits, Options, Report, Verdict, gpu_verify_with};
 use std::time::Instant;
 
 /// What a case comes to, before it has a name and a device.
@@ -128,12 +128,13 @@ impl Suite {
         let Ran { inputs, outputs, findings } = self.run_kernel(case, tensors, device)?;
         let mut found = Found { findings, ..Found::default() };
         let reference = reference(tensors, &inputs, device)?;
-        let report = verify(&outputs[0], &reference, tensors, &case.limits)?;
+        let judged_by = limits(tensors, &inputs)?;
+        let report = verify(&outputs[0], &reference, &judged_by, &case.limits)?;
         found.verdict = Some(report.verdict);
         if !tensors.repeatable {
             // What may differ from run to run has to pass in each.
-            let second = verify(&outputs[1], &reference, tensors, &case.limits)?;
-            let differ = (second.verdict == Verdict::Fail).then(|| format!("{} of {} elements differ", second.mismatches, second.elements));
+            let second = verify(&outputs[1], &reference, &judged_by, &case.limits)?;
+            let differ = (second.verdict == Verdict::Fail).then(|| metrics::differ(&second)).flatten();
             let beyond = metrics::beyond(&metrics::of(&second, &case.limits), &case.limits);
             found.reasons.extend(differ.into_iter().chain(beyond).map(|reason| format!("the second run: {reason}")));
             // A failure is a reason already.
@@ -144,7 +145,7 @@ impl Suite {
         if report.verdict == Verdict::Fail {
             found.reasons.extend(metrics::differ(&report));
             found.reasons.extend(report.cause.as_ref().map(ToString::to_string));
-            found.details = Some(details(&outputs[0], &reference, tensors, &report)?);
+            found.details = Some(details(&outputs[0], &reference, &judged_by, &report)?);
         }
         found.metrics = metrics::of(&report, &case.limits);
         found.report = Some(report);
@@ -180,7 +181,7 @@ fn judge(result: &mut CaseResult, found: Found, limits: &[(String, f64)]) -> (Op
 fn inputs(tensors: &Tensors, device: &Device) -> Result<Vec<(&'static str, Guard)>> {
     let shapes = tensors.problem.inputs();
     let filled = |((name, shape), spec): ((&'static str, Vec<usize>), _)| {
-        let mut guard = Guard::new(device, tensors.dtypes[0], &shape)?;
+        let mut guard = Guard::new(device, tensors.problem.input_dtype(name, tensors.dtypes), &shape)?;
         fill(&mut guard.tensor_mut()?, spec)?;
         Ok((name, guard))
     };
@@ -232,17 +233,28 @@ fn reference(tensors: &Tensors, inputs: &[(&'static str, Guard)], device: &Devic
     Ok(reference)
 }
 
-fn verify(result: &Guard, reference: &Guard, tensors: &Tensors, bounds: &[(String, f64)]) -> Result<Report> {
-    let limits = tensors.rule.limits(result.dtype(), reference.dtype(), &tensors.computation())?;
+/// What the rule of a case demands of its result.
+fn limits(tensors: &Tensors, inputs: &[(&'static str, Guard)]) -> Result<Limits> {
+    let mut limits = tensors.rule.limits(tensors.dtypes[1], tensors.reference_type, &tensors.computation())?;
+    // Of integers nothing but equality passes, whatever their scale.
+    if tensors.rule.is_rounding()
+        && limits.tolerance.scale().is_some()
+        && let Some(scale) = tensors.problem.rounding_scale(tensors.reference, inputs)?
+    {
+        limits.tolerance = limits.tolerance.at(scale);
+    }
+    Ok(limits)
+}
+
+fn verify(result: &Guard, reference: &Guard, limits: &Limits, bounds: &[(String, f64)]) -> Result<Report> {
     let explain = if metrics::ask_explanation(bounds) { Explain::Always } else { Explain::OnFailure };
     let options = limits.options(Options::default().power(true).explain(explain));
     gpu_verify_with(&result.tensor()?, &reference.tensor()?, &limits.tolerance, &options)
 }
 
 /// Pictures of the errors, which are made on the host.
-fn details(result: &Guard, reference: &Guard, tensors: &Tensors, report: &Report) -> Result<Details> {
+fn details(result: &Guard, reference: &Guard, limits: &Limits, report: &Report) -> Result<Details> {
     let host = Device::host();
     let (result, reference) = (result.copy_to(&host)?, reference.copy_to(&host)?);
-    let limits = tensors.rule.limits(result.dtype(), reference.dtype(), &tensors.computation())?;
     Details::new(&result.tensor()?, &reference.tensor()?, report, limits.nonfinite)
 }

@@ -3,6 +3,7 @@
 use super::cases::Case;
 use super::command;
 use super::entry::{KernelEntry, ProgramEntry};
+use super::epilogue::GemmEpilogue;
 use super::guard::Guard;
 use super::module::{Fitted, ModuleKernel};
 use super::operators::Operator;
@@ -83,13 +84,25 @@ impl<'a> Launch<'a> {
         self.case.operator()
     }
 
-    /// The input of that number: A and B of a GEMM, both operands of a convolution, those of [`Operator::inputs`].
+    /// Scalars, bias and activation of a `[[gemm]]` case.
+    #[must_use]
+    pub fn gemm(&self) -> Option<&GemmEpilogue> {
+        self.case.gemm()
+    }
+
+    /// The input of that number: A, B and those of [`GemmEpilogue`] of a GEMM, both operands of a convolution, those of [`Operator::inputs`].
     ///
     /// # Panics
     /// When there are fewer: every problem has as many as its documentation says.
     #[must_use]
     pub fn input(&self, number: usize) -> &Guard {
         &self.inputs[number].1
+    }
+
+    /// The input of that name, such as `c` or `bias`, where the case has it.
+    #[must_use]
+    pub fn input_named(&self, name: &str) -> Option<&Guard> {
+        self.inputs.iter().find(|(input, _)| *input == name).map(|(_, guard)| guard)
     }
 
     /// The inputs with their names.

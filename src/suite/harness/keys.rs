@@ -145,9 +145,13 @@ pub const PRODUCTS: [Key; 2] = [
     ),
 ];
 
-const GEMM: [Key; 2] = [
+const GEMM: [Key; 6] = [
     axis("size", "M x N x K, or batch x M x N x K, such as 64x64x256"),
     axis("layout", "nn (if not given), nt, tn or tt: n for an operand as it is, t for a transposed one"),
+    axis("alpha", "the factor of A B; 1 if not given"),
+    axis("beta", "the factor of C, an input `c` of the result's shape and format where it is not 0; 0 if not given"),
+    axis("bias", "true adds an input `bias`, N numbers of the result's format, to every row; false if not given"),
+    axis("activation", "none (if not given), or relu, after C and the bias are added"),
 ];
 
 const CONV: [Key; 3] = [
@@ -207,7 +211,7 @@ pub const KERNEL: [Key; 9] = [
     Key {
         name: "arguments",
         takes: Takes::List,
-        about: "the kernel's arguments in order: a buffer (a, b, result), a number of the problem in i32 (m), or with its format (i64:m*k, f32:1.5)",
+        about: "the kernel's arguments in order: a buffer (a, b, c, bias, result), a number of the problem in i32 (m), or with its format (i64:m*k, f32:alpha, f32:1.5)",
     },
 ];
 

@@ -10,6 +10,7 @@ mod command;
 mod details;
 mod embedded;
 mod entry;
+mod epilogue;
 mod execute;
 mod file;
 mod guard;
@@ -47,6 +48,7 @@ pub(crate) use {
 pub use {
     cases::{Case, Suite},
     entry::{Code, KernelEntry, ModuleEntry, ProgramEntry},
+    epilogue::GemmEpilogue,
     file::{Line, Setting, SuiteFile, Table, Value, schema},
     guard::{Guard, Poison, RedZone, Unwritten},
     kernel::{KernelError, Kernels, Launch},

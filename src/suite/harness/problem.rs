@@ -1,18 +1,20 @@
 //! What the kernels of a suite compute, and how large it is: shapes of inputs and result, length of the sums, the same thing in any arithmetic.
 
+use super::epilogue::{self, GemmEpilogue};
 use super::guard::Guard;
 use super::module::Buffer;
 use super::operators::{Operator, Pass, Steps};
-use crate::dtype::{Overflow, Rounding};
+use crate::device::TensorRef;
+use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::reference::{Arithmetic, Conv, ConvParam, Direction, Gemm, KOrder, Role};
-use crate::verify::{Computation, profile::Operation};
+use crate::verify::{Computation, Explain, Options, Scale, Tolerance, gpu_verify_with, profile::Operation};
 
 /// A computation on tensors.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Problem {
-    /// A matrix product.
-    Gemm(Product),
+    /// A matrix product, and what follows it.
+    Gemm(Product, GemmEpilogue),
     /// A convolution or a gradient of one.
     Conv(Box<ConvParam>, Direction),
     /// An operator or a gradient of one.
@@ -98,6 +100,11 @@ impl Product {
         self.shape(self.m, self.n, false)
     }
 
+    /// The product alone.
+    fn gemm<'a>(&self, arithmetic: Arithmetic) -> Gemm<'a> {
+        Gemm::new(arithmetic).transpose_a(self.transposed[0]).transpose_b(self.transposed[1])
+    }
+
     fn shape(&self, rows: usize, columns: usize, transposed: bool) -> Vec<usize> {
         let (rows, columns) = if transposed { (columns, rows) } else { (rows, columns) };
         self.batch.into_iter().chain([rows, columns]).collect()
@@ -109,7 +116,10 @@ impl Problem {
     #[must_use]
     pub fn inputs(&self) -> Vec<(&'static str, Vec<usize>)> {
         match self {
-            Problem::Gemm(p) => vec![("a", p.operand(0)), ("b", p.operand(1))],
+            Problem::Gemm(p, epilogue) => {
+                let operands = [("a", p.operand(0)), ("b", p.operand(1))];
+                operands.into_iter().chain(epilogue.inputs(p.result(), p.n)).collect()
+            }
             Problem::Conv(param, direction) => {
                 let [first, second, _] = roles(*direction);
                 [first, second].map(|role| (role_name(role), param.shape(role))).to_vec()
@@ -122,7 +132,7 @@ impl Problem {
     #[must_use]
     pub fn output(&self) -> Vec<usize> {
         match self {
-            Problem::Gemm(p) => p.result(),
+            Problem::Gemm(p, _) => p.result(),
             Problem::Conv(param, direction) => param.shape(roles(*direction)[2]),
             Problem::Operator(operator) => operator.output(),
         }
@@ -131,13 +141,27 @@ impl Problem {
     /// The input or the result of that name: `result`, and the names that the problem's formula has.
     pub(crate) fn buffer(&self, name: &str) -> Option<Buffer> {
         let role = || match self {
-            Problem::Gemm(_) | Problem::Operator(_) => None,
+            Problem::Gemm(..) | Problem::Operator(_) => None,
             Problem::Conv(_, direction) => Some(role_name(roles(*direction)[2])),
         };
         match self.inputs().iter().position(|(input, _)| *input == name) {
             Some(number) => Some(Buffer::Input(number)),
+            None if self.epilogue().is_some_and(|epilogue| epilogue.may_have(name)) => Some(Buffer::Absent),
             None => (name == "result" || role() == Some(name)).then_some(Buffer::Result),
         }
+    }
+
+    /// What follows the sums of products of a GEMM.
+    pub(crate) fn epilogue(&self) -> Option<&GemmEpilogue> {
+        match self {
+            Problem::Gemm(_, epilogue) => Some(epilogue),
+            Problem::Conv(..) | Problem::Operator(_) => None,
+        }
+    }
+
+    /// The format of an input, where inputs and result have these.
+    pub(crate) fn input_dtype(&self, name: &str, dtypes: [DType; 2]) -> DType {
+        if self.epilogue().is_some() { epilogue::input_dtype(name, dtypes) } else { dtypes[0] }
     }
 
     /// The names of inputs and result.
@@ -148,7 +172,9 @@ impl Problem {
     /// The numbers that launch lines may use, by name: extents and what else a kernel has to be told, `elements` of the result, and `terms` of each.
     pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         let mut out = match self {
-            Problem::Gemm(p) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
+            Problem::Gemm(p, epilogue) => {
+                vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1)), ("relu", epilogue.relu())]
+            }
             Problem::Conv(param, _) => conv_numbers(param),
             Problem::Operator(operator) => operator.numbers(),
         };
@@ -160,7 +186,7 @@ impl Problem {
     #[must_use]
     pub fn terms(&self) -> usize {
         match self {
-            Problem::Gemm(p) => p.k,
+            Problem::Gemm(p, _) => p.k,
             Problem::Conv(param, direction) => param.terms(*direction),
             Problem::Operator(operator) => operator.terms(),
         }
@@ -169,18 +195,19 @@ impl Problem {
     /// What rules ask about the computation, for inputs from this range.
     pub(crate) fn computation(&self, range: Option<[f64; 2]>) -> Computation {
         let operation = match self {
-            Problem::Gemm(_) | Problem::Conv(..) => Operation::Matmul,
+            Problem::Gemm(..) | Problem::Conv(..) => Operation::Matmul,
             Problem::Operator(operator) => operator.operation(),
         };
         let gradient = matches!(self, Problem::Operator(operator) if operator.pass() == Pass::Gradient);
-        Computation { accumulations: Some(self.terms()), range, operation: Some(operation), gradient, baseline_error: None }
+        let accumulations = self.terms() + self.epilogue().map_or(0, GemmEpilogue::additions);
+        Computation { accumulations: Some(accumulations), range, operation: Some(operation), gradient, baseline_error: None }
     }
 
     /// Products, or steps, in all.
     #[must_use]
     pub fn products(&self) -> u128 {
         match self {
-            Problem::Gemm(p) => [p.batch.unwrap_or(1), p.m, p.n, p.k].iter().map(|&x| x as u128).product(),
+            Problem::Gemm(p, _) => [p.batch.unwrap_or(1), p.m, p.n, p.k].iter().map(|&x| x as u128).product(),
             Problem::Conv(param, _) => param.macs(),
             Problem::Operator(operator) => operator.steps(),
         }
@@ -190,7 +217,7 @@ impl Problem {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Problem::Gemm(p) => format!("gemm of {:?} by {:?}", p.operand(0), p.operand(1)),
+            Problem::Gemm(p, epilogue) => format!("gemm of {:?} by {:?}{epilogue}", p.operand(0), p.operand(1)),
             Problem::Conv(param, direction) => format!("convolution {param}, {}", direction_name(*direction)),
             Problem::Operator(operator) => operator.about(),
         }
@@ -198,14 +225,24 @@ impl Problem {
 
     /// Computes the result on the device of the inputs. A kernel takes the products of a convolution in the order of its filter's memory, a reference channels first.
     pub(crate) fn compute(&self, method: Method, who: Party, inputs: &[Input], output: &mut Guard) -> Result<()> {
-        let (arithmetic, [(_, a), (_, b)]) = match (method, self, inputs) {
+        let (arithmetic, a, b) = match (method, self, inputs) {
             (Method::Steps(steps), Problem::Operator(operator), _) => return compute_operator(operator, &steps, inputs, output),
-            (Method::Products(arithmetic), Problem::Gemm(_) | Problem::Conv(..), [a, b]) => (arithmetic, [a, b]),
+            (Method::Products(arithmetic), Problem::Gemm(..) | Problem::Conv(..), [(_, a), (_, b), ..]) => (arithmetic, a, b),
             _ => return Err(Error::Unsupported { what: self.name(), by: method.to_string() }),
         };
         let (a, b, mut to) = (a.tensor()?, b.tensor()?, output.tensor_mut()?);
         match self {
-            Problem::Gemm(p) => Gemm::new(arithmetic).transpose_a(p.transposed[0]).transpose_b(p.transposed[1]).run(&a, &b, &mut to),
+            Problem::Gemm(p, epilogue) => {
+                let (c, bias) = (named(inputs, "c")?, named(inputs, "bias")?);
+                let mut gemm = p.gemm(arithmetic).alpha(epilogue.alpha()).epilogue(epilogue.activation());
+                if let Some(c) = &c {
+                    gemm = gemm.beta(epilogue.beta(), c);
+                }
+                if let Some(bias) = &bias {
+                    gemm = gemm.bias(bias);
+                }
+                gemm.run(&a, &b, &mut to)
+            }
             Problem::Conv(param, direction) => {
                 let last = who == Party::Kernel && param.layout(Role::Filter).channel_after_space();
                 let order = if last { KOrder::ChannelsLast } else { KOrder::ChannelsFirst };
@@ -214,6 +251,36 @@ impl Problem {
             Problem::Operator(_) => Ok(()),
         }
     }
+
+    /// The magnitude that the tolerance of what rounding explains is a multiple of, where that is another one than the mean of the reference.
+    pub(crate) fn rounding_scale(&self, method: Method, inputs: &[Input]) -> Result<Option<f64>> {
+        let (Problem::Gemm(p, epilogue), Method::Products(arithmetic), [(_, a), (_, b), ..]) = (self, method, inputs) else {
+            return Ok(None);
+        };
+        if epilogue.is_multiple() {
+            return Ok(None);
+        }
+        let mean_of = |name: Option<&str>| match name {
+            Some(name) => named(inputs, name)?.map_or(Ok(0.0), |tensor| mean(&tensor)),
+            None => {
+                let mut product = Guard::new(a.device(), DType::F64, &p.result())?;
+                p.gemm(arithmetic).run(&a.tensor()?, &b.tensor()?, &mut product.tensor_mut()?)?;
+                mean(&product.tensor()?)
+            }
+        };
+        epilogue.magnitude(mean_of).map(Some)
+    }
+}
+
+/// The input of that name.
+fn named<'a>(inputs: &'a [Input], name: &str) -> Result<Option<TensorRef<'a>>> {
+    inputs.iter().find(|(input, _)| *input == name).map(|(_, guard)| guard.tensor()).transpose()
+}
+
+/// The mean magnitude of the finite elements of a tensor, on its device: the absolute tolerance of one mean.
+fn mean(tensor: &TensorRef<'_>) -> Result<f64> {
+    let tolerance = Tolerance::scaled(0.0, 1.0, Scale::Mean)?;
+    Ok(gpu_verify_with(tensor, tensor, &tolerance, &Options::counts().explain(Explain::Never))?.atol)
 }
 
 /// The numbers of a convolution, as [`ConvParam`] has them; those of its spatial axes end in the letter of the axis, the fastest is `w`.

@@ -48,6 +48,9 @@ pub(crate) fn description(case: &Case, more: Value) -> Value {
     if let Some(operator) = case.operator() {
         out["operator"] = operator.described();
     }
+    if let Some(epilogue) = case.gemm() {
+        out["gemm"] = epilogue.described();
+    }
     if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
         out.extend(more);
     }

@@ -29,6 +29,19 @@ fn bad_files_are_refused_with_their_line() {
         ("[[gemm]]\nsize = '4x4x4'\n[[gemm]]\nsize = '4x4x4'", "s.toml:3: a table named `gemm` is there already, at line 1"),
         ("[[gemm]]\ntype = 'f16'", "s.toml:1: case `gemm`: `size` is missing"),
         ("[[gemm]]\nsize = ['4x4x4', '4x0x4']", "s.toml:2: case `gemm/4x0x4`: size of a gemm cannot be 4x0x4"),
+        ("[[gemm]]\nsize = '4x4x4'\nalpha = 'x'", "s.toml:3: case `gemm`: `alpha` = x: "),
+        ("[[gemm]]\nsize = '4x4x4'\nbeta = [1, inf]", "s.toml:3: case `gemm/inf`: beta cannot be inf: it must be a finite number"),
+        ("[[gemm]]\nsize = '4x4x4'\nbias = 'yes'", "s.toml:3: case `gemm`: `bias` = yes: "),
+        ("[[gemm]]\nsize = '4x4x4'\nactivation = 'gelu'", "activation cannot be gelu: it must be none or relu"),
+        (
+            "[[gemm]]\nsize = '4x4x4'\nbeta = 2\nbias = true\ndata = 'uniform:0,1 | uniform:0,1 | uniform:0,1'",
+            "data has 3 generators; it takes one, or one for each of the 4 inputs",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = ['c']\n[[gemm]]\nsize = '4x1x1'\nkernel = 'k'",
+            "`arguments`: `c`: this problem has no number `c`",
+        ),
+        ("[[conv]]\nsize = '1 1 1 1 1 2 4 1 1 0 0'\nbeta = 1", "s.toml:3: unknown key `beta`"),
         ("[[gemm]]\nsize = '4x4x4'\nlayout = 'nx'", "it must be nn, nt, tn or tt"),
         ("[[gemm]]\nsize = ['4x4x4', '4x4x4']", "two cases are named `gemm/4x4x4`"),
         ("[[gemm]]\nsize = '4x4x4'\ntype = 'f17'", "s.toml:3: case `gemm`: `type` = f17: unknown dtype"),
@@ -39,6 +52,14 @@ fn bad_files_are_refused_with_their_line() {
         ("[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1, max_abs = -1 }", "the limit of `max_abs` is -1"),
         ("[[gemm]]\nsize = '4x4x4'\ntype = 'f6e2m3'\nrule = 'miopen'", "s.toml:4: case `gemm`: "),
         ("[[gemm]]\nsize = '4x4x4'\nrule = 'near'", "rule cannot be near"),
+        (
+            "[[gemm]]\nsize = '4x4x4'\nrule = 'rmss=1e-5'",
+            "s.toml:3: case `gemm`: `rule` = rmss=1e-5: rule cannot be rmss=1e-5: unknown key `rmss`; did you",
+        ),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = { rms = -1 }", "s.toml:3: case `gemm`: RMS threshold cannot be -1"),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = {}", "s.toml:3: `rule` takes a text, a table of keys with values, or a list of them"),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = { rms = { a = 1 } }", "s.toml:3: `rule` takes a text, a table"),
+        ("[[gemm]]\nsize = '4x4x4'\nrule = ['exact', { profile = 'ck', rms = 1 }]", "a profile cannot be used with metrics"),
         ("[[gemm]]\nsize = '4x4x4'\ndata = 'gauss:0,1'", "unknown pattern `gauss`"),
         ("[[gemm]]\nsize = '4x4x4'\nexpected = 'maybe'", "expected cannot be maybe"),
         ("[[gemm]]\nsize = '4x4x4'\ntimeout = 0", "timeout cannot be 0"),
@@ -52,14 +73,6 @@ fn bad_files_are_refused_with_their_line() {
         ("[kernels.k]\nsource = 'k.hip'\ncommand = ['x']\n", "s.toml:3: [kernels.k] has `source` and `command`; it takes one of them"),
         ("[kernels.k]\ncommand = ['x']\ngrid = 1\n", "s.toml:3: [kernels.k] is a program, which takes no `grid`"),
         ("[kernels.k]\ncode_object = 'k.co'\noptions = ['-O1']\n", "s.toml:3: [kernels.k] is a code object, which takes no `options`"),
-        (
-            "[[gemm]]\nsize = '4x4x4'\nrule = 'rmss=1e-5'",
-            "s.toml:3: case `gemm`: `rule` = rmss=1e-5: rule cannot be rmss=1e-5: unknown key `rmss`; did you",
-        ),
-        ("[[gemm]]\nsize = '4x4x4'\nrule = { rms = -1 }", "s.toml:3: case `gemm`: RMS threshold cannot be -1"),
-        ("[[gemm]]\nsize = '4x4x4'\nrule = {}", "s.toml:3: `rule` takes a text, a table of keys with values, or a list of them"),
-        ("[[gemm]]\nsize = '4x4x4'\nrule = { rms = { a = 1 } }", "s.toml:3: `rule` takes a text, a table"),
-        ("[[gemm]]\nsize = '4x4x4'\nrule = ['exact', { profile = 'ck', rms = 1 }]", "a profile cannot be used with metrics"),
         ("[kernels.k]\ncode_object = {}\n", "s.toml:2: `code_object` takes a path, or a table of paths by architecture"),
         ("[kernels.k]\ncode_object = { gfx90a = 1 }\n", "`code_object` takes a path"),
         ("[kernels.k]\nsource = 'k.hip'\ngrid = 1\nblock = 64\n", "s.toml:1: [kernels.k] has no `function`"),
@@ -112,19 +125,6 @@ fn cases_are_all_combinations_with_names_that_stay() {
     assert_eq!(command, "hipverify suite run s.toml --filter =conv/1_1_1_1_1_2_4_1_1_0_0");
 }
 
-#[test]
-fn words_of_commands_are_quoted_for_a_shell() {
-    for (word, text) in [("=a/b-c", "=a/b-c"), ("", "''"), ("a b", "'a b'"), ("*", "'*'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")] {
-        assert_eq!(super::cases::quoted(word), text);
-    }
-}
-
-#[test]
-fn fingerprints_tell_suites_apart_and_nothing_else() {
-    let of = |text: &str| suite(text, Kernels::default()).unwrap().fingerprint;
-    let base = "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }";
-    assert_eq!(of(base), of("# a comment\ndescription = 'x'\n[[gemm]]\nsize = \"4x4x4\"\n\nlimits = { rms = 1.0 }"));
-    for other in [
 /// Texts and tables say the same; the table's keys keep their order in names.
 #[test]
 fn rules_are_an_axis_of_texts_and_tables() {
@@ -138,6 +138,19 @@ fn rules_are_an_axis_of_texts_and_tables() {
     assert_eq!(names(Suite::new(&file, "s.toml", Kernels::default()).unwrap()), ["gemm/relative_l1=1e-3,allowed_count=4"]);
 }
 
+#[test]
+fn words_of_commands_are_quoted_for_a_shell() {
+    for (word, text) in [("=a/b-c", "=a/b-c"), ("", "''"), ("a b", "'a b'"), ("*", "'*'"), ("it's", r"'it'\''s'"), ("$x", "'$x'")] {
+        assert_eq!(super::cases::quoted(word), text);
+    }
+}
+
+#[test]
+fn fingerprints_tell_suites_apart_and_nothing_else() {
+    let of = |text: &str| suite(text, Kernels::default()).unwrap().fingerprint;
+    let base = "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }";
+    assert_eq!(of(base), of("# a comment\ndescription = 'x'\n[[gemm]]\nsize = \"4x4x4\"\n\nlimits = { rms = 1.0 }"));
+    for other in [
         "[[gemm]]\nsize = '4x4x5'\nlimits = { rms = 1 }",
         "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 2 }",
         "[[gemm]]\nsize = '4x4x4'\nlimits = { rms = 1 }\nseed = 2",
@@ -249,6 +262,85 @@ fn a_kernel_that_need_not_repeat_has_to_pass_each_time() {
     assert!(!result.ok && reason.starts_with("the second run: max_abs is "), "only the second run is beyond the limit: {reason}");
 }
 
+/// A product of matrices of f32 by whatever part of the formula is not left out. Its accumulators begin with the bias.
+fn linear(leave_out: &'static str) -> Kernels {
+    Kernels::default().with("mine", move |launch, _| {
+        let epilogue = *launch.gemm().ok_or("no gemm")?;
+        let (a, b) = (launch.input(0).to_vec::<f32>()?, launch.input(1).to_vec::<f32>()?);
+        let read = |name: &str| launch.input_named(name).filter(|_| name != leave_out).map(|guard| guard.to_vec::<f32>()).transpose();
+        let (c, bias) = (read("c")?, read("bias")?);
+        let &[m, n] = launch.output_shape() else { return Err("matrices only".into()) };
+        let k = a.len() / m;
+        let [alpha, beta] = [epilogue.alpha(), epilogue.beta()].map(|x| x as f32);
+        let alpha = if leave_out == "alpha" { 1.0 } else { alpha };
+        let element = |i: usize| {
+            let from = bias.as_ref().map_or(0.0, |bias| bias[i % n] / alpha);
+            let x = alpha * (0..k).fold(from, |sum, p| a[i / n * k + p].mul_add(b[p * n + i % n], sum));
+            let x = x + c.as_ref().map_or(0.0, |c| beta * c[i]);
+            if epilogue.activation() == crate::reference::Epilogue::Relu && leave_out != "relu" { x.max(0.0) } else { x }
+        };
+        Ok(launch.write(&(0..m * n).map(element).collect::<Vec<f32>>())?)
+    })
+}
+
+#[test]
+fn what_a_gemm_adds_to_its_products_is_tested() {
+    let whole = "[[gemm]]\nsize = '8x8x16'\ntype = 'f32'\nkernel = 'mine'\nalpha = 0.5\nbeta = -2\nbias = true\nactivation = 'relu'";
+    for (leave_out, outcome) in [
+        ("", CaseOutcome::Pass),
+        ("alpha", CaseOutcome::Fail),
+        ("c", CaseOutcome::Fail),
+        ("bias", CaseOutcome::Fail),
+        ("relu", CaseOutcome::Fail),
+    ] {
+        let suite = suite(whole, linear(leave_out)).unwrap();
+        let result = suite.execute(&suite.cases[0], &Device::host());
+        assert_eq!(result.outcome, outcome, "without {leave_out}: {result:?}");
+    }
+    let suite = suite(whole, linear("")).unwrap();
+    let [case] = suite.cases.as_slice() else { panic!("one case") };
+    assert_eq!(case.about(), "gemm of [8, 16] by [16, 8], alpha 0.5, beta -2, bias, relu, f32 to f32, against f64 in f64");
+    let described = super::tensor_files::description(case, serde_json::json!({}));
+    assert_eq!(described["gemm"], serde_json::json!({ "alpha": 0.5, "beta": -2.0, "bias": true, "activation": "relu" }));
+}
+
+/// C and the bias have the format of the result; each input has a generator of its own.
+#[test]
+fn c_and_bias_are_inputs_where_they_are_added() {
+    let inputs = |more: &str| {
+        let kernels = Kernels::default().with("mine", |launch, _| {
+            let inputs: Vec<String> =
+                launch.inputs().iter().map(|(name, guard)| format!("{name} {}{:?}", guard.dtype(), guard.shape())).collect();
+            Err(inputs.join(" ").into())
+        });
+        let suite = suite(&format!("[[gemm]]\nsize = '2x3x4x5'\ntype = 'f16'\noutput = 'f32'\nkernel = 'mine'\n{more}"), kernels).unwrap();
+        suite.execute(&suite.cases[0], &Device::host()).reasons.concat()
+    };
+    let operands = "a f16[2, 3, 5] b f16[2, 5, 4]";
+    for (more, expected) in [
+        ("", ""),
+        ("alpha = 2\nbeta = 0\nbias = false\nactivation = 'relu'", ""),
+        ("beta = 1", " c f32[2, 3, 4]"),
+        ("bias = true", " bias f32[4]"),
+        ("beta = -1\nbias = true\ndata = 'constant:1 | constant:2 | constant:3 | constant:4'", " c f32[2, 3, 4] bias f32[4]"),
+    ] {
+        assert_eq!(inputs(more), format!("{operands}{expected}"), "{more}");
+    }
+}
+
+/// Of 64 x 64 results 1 % are positive. Their mean is a hundredth of what was rounded.
+#[test]
+fn rounding_is_judged_by_what_was_added_and_not_by_what_is_left() {
+    let text = "[[gemm]]\nsize = '64x64x4096'\ntype = 'f32'\nkernel = 'mine'\nbias = true\nactivation = 'relu'\n\
+        data = 'uniform:-1,1 | uniform:-1,1 | constant:-50'";
+    let suite = suite(text, linear("")).unwrap();
+    let result = suite.execute(&suite.cases[0], &Device::host());
+    assert_eq!(result.outcome, CaseOutcome::Pass, "{result:?}");
+    let scale = result.report.unwrap()["atol"].as_f64().unwrap() / (4097.0 * 2f64.powi(-24));
+    // The mean of |A B| is sqrt(2 / pi) of sqrt(4096) / 3.
+    assert!((scale - (50.0 + 17.0)).abs() < 1.0, "{scale}");
+}
+
 /// Of 9 packed elements the tenth half byte keeps the poison, and belongs to nobody.
 #[test]
 fn what_lies_behind_packed_elements_is_no_result() {
@@ -269,6 +361,26 @@ fn outcomes_are_those_of_the_comparison_and_its_limits() {
         ("rule = 'exact'\nexpected = 'fail'", CaseOutcome::Fail, true, "elements differ"),
         ("rule = 'atol=1e9'", CaseOutcome::Untrusted, false, ""),
         ("rule = 'atol=1e9'\nexpected = 'untrusted'", CaseOutcome::Untrusted, true, ""),
+        ("rule = 'rms=1e-3'", CaseOutcome::Pass, true, ""),
+        ("rule = 'rms=1e-9'", CaseOutcome::Fail, false, "rms is"),
+        ("rule = 'rms=1e-9'\nlimits = { rms = 1 }", CaseOutcome::Fail, false, "beyond its limit 1e-9"),
+        ("rule = { rms = 1e-3, rtol = 0 }", CaseOutcome::Fail, false, "elements differ"),
+        ("rule = { rms = 1e-3, rtol = 0, allowed_share = 1 }", CaseOutcome::Pass, true, ""),
+        ("rule = { rtol = 0, allowed_count = 2 }", CaseOutcome::Fail, false, "elements differ, 2 may"),
+        ("rule = 'rms=10'", CaseOutcome::Untrusted, false, ""),
+        ("rule = 'max_eps=2'", CaseOutcome::Pass, true, ""),
+        ("rule = 'max_eps=1e-3'", CaseOutcome::Fail, false, "max_eps is"),
+        ("rule = 'max_eps=4096'", CaseOutcome::Untrusted, false, ""),
+        ("rule = 'max_rel_old=0.25'", CaseOutcome::Pass, true, ""),
+        ("rule = 'max_rel_old=1e-9'", CaseOutcome::Fail, false, "max_rel_old is"),
+        ("rule = 'max_rel_old=1'", CaseOutcome::Untrusted, false, ""),
+        ("alpha = 0.5\nbeta = [-2]\nbias = true\nactivation = 'relu'", CaseOutcome::Pass, true, ""),
+        ("alpha = 0\nbeta = 1", CaseOutcome::Pass, true, ""),
+        ("alpha = 3\nbeta = 2\ntype = 'i8'\noutput = 'i32'\nkernel = 'f64'\ndata = 'int:-5,5'", CaseOutcome::Pass, true, ""),
+        ("rule = { relative_l2 = 1.5 }", CaseOutcome::Untrusted, false, ""),
+        ("rule = { max_abs = 1e-2, max_rel = 1e-2, relative_l1 = 1e-2 }", CaseOutcome::Pass, true, ""),
+        ("rule = { profile = 'paddle' }", CaseOutcome::Pass, true, ""),
+        ("rule = { rms = 1 }\ndata = 'constant:nan'", CaseOutcome::Fail, false, "256 of 256 pairs of elements are not finite"),
         ("limits = { rms = 1e-9 }", CaseOutcome::Fail, false, "rms is"),
         ("limits = { rms = 1 }", CaseOutcome::Pass, true, ""),
         ("limits = { max_ulp = 0 }", CaseOutcome::Fail, false, "max_ulp is"),

@@ -52,6 +52,8 @@ pub(crate) enum Argument {
     Input(usize),
     /// The address of the result.
     Result,
+    /// A null pointer: the buffer is not there in this case.
+    Null,
     /// The bits of a number, little-endian as GPUs are.
     Bits(u64),
 }
@@ -141,17 +143,43 @@ impl ArgumentText {
             ArgumentText::Plain(text) => match problem.buffer(&text.to_string()) {
                 Some(Buffer::Input(number)) => Ok(Argument::Input(number)),
                 Some(Buffer::Result) => Ok(Argument::Result),
+                Some(Buffer::Absent) => Ok(Argument::Null),
+                None if scalar(problem, text).is_some() => {
+                    Err(format!("`{text}` is no whole number; it takes a format, such as f32:{text}"))
+                }
                 None => integer(text, DType::I32, numbers).map_err(|e| format!("{e}; buffers are {}", problem.buffer_names().join(" "))),
             },
-            ArgumentText::Number(dtype, text) if dtype.is_int() => integer(text, *dtype, numbers),
-            ArgumentText::Number(dtype, text) => held(text, *dtype, text.real(numbers)?).map(Argument::Bits),
+            ArgumentText::Number(dtype, text) => match (scalar(problem, text), dtype.is_int()) {
+                (Some(value), true) => whole_scalar(text, *dtype, value),
+                (Some(value), false) => held(text, *dtype, value).map(Argument::Bits),
+                (None, true) => integer(text, *dtype, numbers),
+                (None, false) => held(text, *dtype, text.real(numbers)?).map(Argument::Bits),
+            },
             ArgumentText::Constant(dtype, value) => held(value, *dtype, *value).map(Argument::Bits),
         }
     }
 }
 
+/// A scalar of the problem, if the text is the name of one.
+fn scalar(problem: &Problem, text: &Expression) -> Option<f64> {
+    let scalars = problem.epilogue()?.scalars();
+    scalars.into_iter().find(|(name, _)| *name == text.to_string()).map(|(_, value)| value)
+}
+
 fn integer(text: &Expression, dtype: DType, numbers: &[(&str, u64)]) -> Result<Argument, String> {
-    let value = text.whole(numbers)?;
+    bits_of(text, dtype, text.whole(numbers)?)
+}
+
+/// A scalar in an integer format.
+fn whole_scalar(text: &Expression, dtype: DType, value: f64) -> Result<Argument, String> {
+    // Up to 2^53 a whole number of f64 is exact.
+    if value.fract() != 0.0 || value.abs() > (1u64 << 53) as f64 {
+        return Err(format!("`{text}` is {value}; {dtype} has whole numbers"));
+    }
+    bits_of(text, dtype, value as i128)
+}
+
+fn bits_of(text: &Expression, dtype: DType, value: i128) -> Result<Argument, String> {
     match dtype.int_format() {
         Some(format) if (format.min()..=format.max()).contains(&value) => Ok(Argument::Bits(value as u64)),
         Some(format) => Err(format!("`{text}` is {value}; {dtype} has {} to {}", format.min(), format.max())),
@@ -166,12 +194,18 @@ pub(crate) enum Buffer {
     Input(usize),
     /// The result.
     Result,
+    /// An input that other cases of the table may have.
+    Absent,
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::super::cases::Work;
+    use super::super::super::epilogue::GemmEpilogue;
+    use super::super::super::kernel::Kernel;
     use super::super::super::problem::Product;
+    use super::super::super::{Kernels, Suite, SuiteFile};
     use super::*;
     use crate::reference::{ConvParam, Direction};
 
@@ -184,7 +218,7 @@ mod tests {
     }
 
     fn gemm() -> Problem {
-        Problem::Gemm(Product::parse("3x72x64x5", "nn").unwrap())
+        Problem::Gemm(Product::parse("3x72x64x5", "nn").unwrap(), GemmEpilogue::default())
     }
 
     #[test]
@@ -208,6 +242,41 @@ mod tests {
             Argument::Bits(1e-3f32.to_bits().into()),
         ];
         assert_eq!(fitted.arguments, bits);
+    }
+
+    #[test]
+    fn scalars_and_operands_of_a_gemm_are_arguments() {
+        let fitted = |keys: &str, arguments: &[&str]| {
+            let text = format!(
+                "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = {arguments:?}\n[[gemm]]\nsize = '4x4x4'\nkernel = 'k'\n{keys}"
+            );
+            let file = SuiteFile::parse("s.toml", &text).unwrap();
+            let suite = Suite::new(&file, "s.toml", Kernels::default()).map_err(|e| e.to_string())?;
+            match &suite.cases[0].work {
+                Work::Tensors(tensors) => match &tensors.kernel {
+                    Kernel::Module(_, fitted) => Ok(fitted.arguments.clone()),
+                    other => Err(format!("{other:?}")),
+                },
+                Work::Study(_) => Err("no tensors".to_owned()),
+            }
+        };
+        let all = ["c", "bias", "f32:alpha", "f16:beta", "i32:beta", "relu"];
+        let found = fitted("alpha = 0.1\nbeta = -2\nbias = true\nactivation = 'relu'", &all).unwrap();
+        let bits = [0.1f32.to_bits().into(), 0xc000, -2i64 as u64, 1].map(Argument::Bits);
+        assert_eq!(found, [Argument::Input(2), Argument::Input(3)].into_iter().chain(bits).collect::<Vec<_>>());
+        let none = fitted("beta = 0\nbias = false", &all).unwrap();
+        assert_eq!(none[..3], [Argument::Null, Argument::Null, Argument::Bits(1f32.to_bits().into())], "a table that speaks of them");
+        for (keys, argument, words) in [
+            ("", "c", "this problem has no number `c`"),
+            ("beta = 1", "bias", "this problem has no number `bias`"),
+            ("alpha = 2", "alpha", "`alpha` is no whole number; it takes a format, such as f32:alpha"),
+            ("alpha = 0.5", "i32:alpha", "`alpha` is 0.5; i32 has whole numbers"),
+            ("alpha = 300", "u8:alpha", "`alpha` is 300; u8 has 0 to 255"),
+            ("alpha = 1e9", "f16:alpha", "which f16 does not hold"),
+        ] {
+            let message = fitted(keys, &[argument]).unwrap_err();
+            assert!(message.contains(words), "{keys}, {argument}: {message}");
+        }
     }
 
     #[test]

@@ -56,6 +56,7 @@ impl ModuleKernel {
                 Argument::Input(number) => launch.input(number).tensor()?.as_ptr().expose_provenance() as u64,
                 Argument::Result => launch.output()?.as_mut_ptr().expose_provenance() as u64,
                 Argument::Bits(bits) => bits,
+                Argument::Null => 0,
             };
             slot[..8].copy_from_slice(&bits.to_le_bytes());
         }
