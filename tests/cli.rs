@@ -597,6 +597,12 @@ fn names_choose_tensors_and_tolerances() {
         ("--exclude none --relative-l1 0.09", 0, 3, "a norm above 0.25 / 3"),
         ("--exclude none --relative-l1 0.08", 1, 3, "a norm below it"),
         ("--exclude none --relative-l2 0.11", 1, 3, "a norm below 0.25 / sqrt(5)"),
+        ("--exclude none --max-eps 1048576", 0, 3, "0.25 at 2 are 2^20 spacings"),
+        ("--exclude none --max-eps 1048575", 1, 3, "one less"),
+        ("--exclude none --max-rel-old 0.125", 0, 3, "0.25 of 2"),
+        ("--exclude none --rule *:max_rel_old=0.12,max_eps=1e9", 1, 3, "each metric has a threshold"),
+        ("--exclude none --rule *:max_eps=inf,rms=10", 3, 3, "zeros would pass as well"),
+        ("--exclude none --rule *:profile=paddle,gradient=true,operation=arithmetic", 2, 3, "a profile that lacks the format"),
         ("--exclude none --profile flash-attention --baseline b.safetensors", 0, 3, "half as wrong, twice that allowed"),
         ("--exclude none --profile flash-attention --baseline r.safetensors", 1, 3, "a baseline without error"),
         ("--exclude none --atol 0.5 --earlier r.safetensors", 3, 3, "an earlier output that would pass"),
@@ -608,6 +614,9 @@ fn names_choose_tensors_and_tolerances() {
         let (found, json) = folder.json(&format!("compare x.safetensors r.safetensors --json {flags}"));
         assert_eq!((found, json["tensors"].as_array().unwrap().len()), (code, rows), "{flags}: {reason}: {json}");
     }
+    folder.run("fill h.npy --dtype f16 --shape 8,8");
+    let run = folder.run("compare h.npy h.npy --rule *:profile=paddle,gradient=true,operation=arithmetic");
+    assert_eq!(run.code, 0, "a profile that has no limits for f32: {}{}", run.out, run.err);
     let run = folder.run("compare x.safetensors r.safetensors --atol 0.5");
     assert!(run.code == 0 && run.lines().iter().any(|l| l == "PASS none no elements"), "{}", run.out);
 }
@@ -1189,7 +1198,23 @@ kernel = "mine"
 rule = "exact"
 "#,
     );
+    folder.put(
+        "linear.toml",
+        br#"[kernels.mine]
+command = ["sh", "-c", "grep -q '\"beta\": 1.0' case.json && grep -q '\"activation\": \"none\"' case.json && test -f bias.npy && cp c.npy result.npy"]
+[[gemm]]
+size = "4x5x6"
+alpha = 0
+beta = [1, 2]
+bias = true
+data = "uniform:-1,1 | uniform:-1,1 | uniform:-1,1 | constant:0"
+kernel = "mine"
+rule = { rms = 1e-5 }
+"#,
+    );
     for (line, code, words, reason) in [
+        ("suite run linear.toml --device host --filter gemm/1", 0, "PASS 1 of 1 cases as expected", "a program finds C and the bias"),
+        ("suite run linear.toml --device host --filter gemm/2", 2, "ended with exit status: 1", "another beta"),
         ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
         ("suite run mine.toml --device host", 1, "hipverify suite run mine.toml --filter =strict", "a failure says how to run it alone"),
         ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
