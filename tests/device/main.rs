@@ -34,6 +34,7 @@ mod standin;
 mod suite;
 #[cfg(feature = "suite")]
 mod suite_kernels;
+mod suite_launches;
 mod target;
 mod tensors;
 
@@ -64,6 +65,7 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     ("same_bits", same_bits::TESTS),
     #[cfg(feature = "suite")]
     ("suite_kernels", suite_kernels::TESTS),
+    ("suite_launches", suite_launches::TESTS),
 ];
 
 fn main() -> ExitCode {

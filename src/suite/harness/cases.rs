@@ -246,7 +246,7 @@ fn combinations(table: &Table, left: usize) -> Result<Vec<Choice<'_>>> {
             Value::One(value) if value == "all" && setting.key.name == "configuration" => (setting, study::names(), true),
             Value::One(value) => (setting, vec![value.as_str()], false),
             Value::List(list) => (setting, list.iter().map(String::as_str).collect(), true),
-            Value::Numbers(_) | Value::Texts(_) => (setting, Vec::new(), false),
+            Value::Numbers(_) | Value::Texts(_) | Value::Tables(_) => (setting, Vec::new(), false),
         })
         .collect();
     let count = expanded.iter().try_fold(1usize, |n, (_, values, _)| n.checked_mul(values.len()).filter(|&n| n <= left));

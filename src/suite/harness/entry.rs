@@ -1,8 +1,8 @@
 //! The kernels that a suite file describes: a table `[kernels.NAME]`, checked as far as it can be without a problem.
 
 use super::file::{Line, Setting, Value};
-use super::keys::KERNEL;
-use super::module::LaunchLine;
+use super::keys::{KERNEL, LAUNCH};
+use super::module::{Expression, Initial, LaunchLine, LaunchPlan};
 use crate::error::{Error, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,13 +30,11 @@ pub struct ProgramEntry {
 pub struct ModuleEntry {
     /// Where the code is.
     pub code: Code,
-    /// The kernel's name in it.
-    pub function: String,
     /// Options of the compiler.
     pub options: Vec<String>,
     /// The folder of the file, which relative paths count from.
     pub folder: PathBuf,
-    pub(crate) line: LaunchLine,
+    pub(crate) plan: LaunchPlan,
 }
 
 /// Where GPU code is.
@@ -72,7 +70,7 @@ const CODE: [&str; 3] = ["command", "source", "code_object"];
 impl KernelEntry {
     /// Makes an entry of a table's keys; `line` is the table's own.
     pub(crate) fn new(name: &str, settings: &[Setting], folder: &Path, line: &Line) -> Result<KernelEntry> {
-        let table = Entry { name, settings, line };
+        let table = Entry { title: format!("[kernels.{name}]"), settings, line };
         let given: Vec<&Setting> = settings.iter().filter(|s| CODE.contains(&s.key.name)).collect();
         let first = match *given.as_slice() {
             [one] => one,
@@ -90,24 +88,14 @@ impl KernelEntry {
             (Value::One(path), "source") => Code::Source(path.clone()),
             (Value::Texts(objects), _) => Code::Objects(objects.clone()),
             (Value::One(path), _) => Code::Object(path.clone()),
-            (Value::List(_) | Value::Numbers(_), key) => return Err(first.line.error(format!("`{key}` takes a path"))),
+            (Value::List(_) | Value::Numbers(_) | Value::Tables(_), key) => return Err(first.line.error(format!("`{key}` takes a path"))),
         };
         let source = matches!(code, Code::Source(_));
         if !source {
             let keys: Vec<&str> = KERNEL.iter().map(|key| key.name).filter(|&key| key != "options").collect();
             table.only(&keys, "a code object")?;
         }
-        let function = table.list("function").pop().ok_or_else(|| table.missing("function", "the kernel's name"))?;
-        let [grid, block] = ["grid", "block"].map(|key| table.list(key));
-        for (key, list, about) in [("grid", &grid, "its blocks"), ("block", &block, "threads of a block")] {
-            if list.is_empty() {
-                return Err(table.missing(key, about));
-            }
-        }
-        let shared = table.list("shared_bytes").pop().unwrap_or("0".to_owned());
-        let arguments = table.list("arguments");
-        let line = LaunchLine::parse(&grid, &block, &shared, &arguments).map_err(|(key, reason)| table.wrong(key, &reason))?;
-        let entry = ModuleEntry { code, function, options: table.list("options"), folder: folder.to_owned(), line };
+        let entry = ModuleEntry { code, options: table.list("options"), folder: folder.to_owned(), plan: table.plan()? };
         Ok(KernelEntry::Module(Box::new(entry)))
     }
 }
@@ -115,13 +103,19 @@ impl KernelEntry {
 impl ModuleEntry {
     /// Everything that the entry says, for fingerprints of suites.
     pub(crate) fn words(&self) -> Vec<String> {
-        vec![format!("{:?}", self.code), self.function.clone(), self.options.join(" "), format!("{:?}", self.line)]
+        vec![format!("{:?}", self.code), self.options.join(" "), format!("{:?}", self.plan)]
+    }
+
+    /// The kernels' names in the code, in the order of their launches.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.plan.launches.iter().map(|launch| launch.function.as_str())
     }
 }
 
-/// A table that is being read.
+/// A table that is being read: that of a kernel, or of one of its launches.
 struct Entry<'a> {
-    name: &'a str,
+    /// How messages name it.
+    title: String,
     settings: &'a [Setting],
     line: &'a Line,
 }
@@ -136,23 +130,62 @@ impl Entry<'_> {
         match self.setting(key).map(|s| &s.value) {
             Some(Value::List(list)) => list.clone(),
             Some(Value::One(one)) => vec![one.clone()],
-            Some(Value::Numbers(_) | Value::Texts(_)) | None => Vec::new(),
+            Some(Value::Numbers(_) | Value::Texts(_) | Value::Tables(_)) | None => Vec::new(),
         }
+    }
+
+    /// The launches, their workspace, and what the result holds before.
+    fn plan(&self) -> Result<LaunchPlan> {
+        let launches = self.launches()?;
+        let initial = match self.list("initial").pop().as_deref() {
+            None | Some("poison") => Initial::Poison,
+            Some("zero") => Initial::Zero,
+            Some(other) => return Err(self.wrong("initial", &format!("`{other}` is neither poison nor zero"))),
+        };
+        let bytes = self.list("workspace_bytes").pop().map(|text| Expression::parse(&text)).transpose();
+        let workspace_bytes = bytes.map_err(|e| self.wrong("workspace_bytes", &e))?;
+        match (&workspace_bytes, launches.iter().any(LaunchLine::takes_workspace)) {
+            (None, true) => Err(self.wrong("arguments", "`workspace` needs the key `workspace_bytes`")),
+            (Some(_), false) => Err(self.wrong("workspace_bytes", "no argument is `workspace`")),
+            _ => Ok(LaunchPlan { launches, workspace_bytes, initial }),
+        }
+    }
+
+    fn launches(&self) -> Result<Vec<LaunchLine>> {
+        let Some(Setting { value: Value::Tables(tables), line, .. }) = self.setting("launches") else { return Ok(vec![self.launch()?]) };
+        if let Some(other) = self.settings.iter().find(|s| LAUNCH.iter().any(|key| key.name == s.key.name)) {
+            return Err(other.line.error(format!("{} has `launches`, so `{}` belongs into their tables", self.title, other.key.name)));
+        }
+        let launch =
+            |(i, settings): (usize, &Vec<Setting>)| Entry { title: format!("{} launch {}", self.title, i + 1), settings, line }.launch();
+        tables.iter().enumerate().map(launch).collect()
+    }
+
+    fn launch(&self) -> Result<LaunchLine> {
+        let function = self.list("function").pop().ok_or_else(|| self.missing("function", "the kernel's name"))?;
+        let [grid, block] = ["grid", "block"].map(|key| self.list(key));
+        for (key, list, about) in [("grid", &grid, "its blocks"), ("block", &block, "threads of a block")] {
+            if list.is_empty() {
+                return Err(self.missing(key, about));
+            }
+        }
+        let shared = self.list("shared_bytes").pop().unwrap_or("0".to_owned());
+        LaunchLine::parse(&function, &grid, &block, &shared, &self.list("arguments")).map_err(|(key, reason)| self.wrong(key, &reason))
     }
 
     /// An error where there is another key than these.
     fn only(&self, keys: &[&str], what: &str) -> Result<()> {
         match self.settings.iter().find(|s| !keys.contains(&s.key.name)) {
-            Some(other) => Err(other.line.error(format!("[kernels.{}] is {what}, which takes no `{}`", self.name, other.key.name))),
+            Some(other) => Err(other.line.error(format!("{} is {what}, which takes no `{}`", self.title, other.key.name))),
             None => Ok(()),
         }
     }
 
     fn missing(&self, key: &str, about: &str) -> Error {
-        self.line.error(format!("[kernels.{}] has no `{key}`: {about}", self.name))
+        self.line.error(format!("{} has no `{key}`: {about}", self.title))
     }
 
     fn wrong(&self, key: &str, reason: &str) -> Error {
-        self.setting(key).map_or(self.line, |s| &s.line).error(format!("[kernels.{}]: `{key}`: {reason}", self.name))
+        self.setting(key).map_or(self.line, |s| &s.line).error(format!("{}: `{key}`: {reason}", self.title))
     }
 }

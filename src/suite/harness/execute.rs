@@ -1,12 +1,13 @@
 //! One case, computed in this process.
 //!
-//! A kernel runs twice, each time into a block of its own ([`Guard`]) that holds another [`Poison`], so that no result of an earlier run can pass. What it
-//! did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference.
+//! A kernel runs twice, each time into a block of its own ([`Guard`]) that holds another [`Poison`], so that no result of an earlier run can pass; its
+//! workspaces likewise. What it did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference.
+//! A kernel that adds to its result begins with zeros in both runs: no poison tells what it did not write, and everything else is checked as ever.
 
 use super::case_text;
 use super::cases::{Case, Suite, Tensors, Work};
 use super::guard::{Guard, Poison, Unwritten};
-use super::kernel::{KernelError, Launch};
+use super::kernel::{KernelError, Launch, Used};
 use super::problem::Party;
 use super::record::{CaseOutcome, CaseResult, Details, Finding, FindingKind, MetricValue, Side};
 use super::saving::CaseTensors;
@@ -25,6 +26,8 @@ struct Found {
     findings: Vec<Finding>,
     metrics: Vec<MetricValue>,
     report: Option<Report>,
+    /// What the report cannot know.
+    warnings: Vec<String>,
     details: Option<Details>,
     /// Where failed cases are kept.
     tensors: Option<CaseTensors>,
@@ -34,6 +37,8 @@ struct Found {
 struct Ran {
     inputs: Vec<(&'static str, Guard)>,
     outputs: [Guard; 2],
+    /// Whether the results began as zeros.
+    zeroed: bool,
     findings: Vec<Finding>,
 }
 
@@ -112,20 +117,26 @@ impl Suite {
         let inputs = inputs(tensors, device)?;
         let hashes = inputs.iter().map(|(_, guard)| guard.hash()).collect::<Result<Vec<u64>>>()?;
         let stream = Stream::new(device)?;
-        let run = |poison| -> Result<Guard, KernelError> {
+        let run = |poison| -> Result<(Guard, Used), KernelError> {
             let mut output = Guard::new(device, tensors.dtypes[1], &tensors.problem.output())?;
             output.poison(poison)?;
-            tensors.kernel.run(&tensors.problem, &mut Launch::new(case, &inputs, &mut output), &self.kernels, &stream)?;
-            stream.synchronize()?;
-            Ok(output)
+            let mut launch = Launch::new(case, &inputs, &mut output, poison);
+            let ended = tensors.kernel.run(&tensors.problem, &mut launch, &self.kernels, &stream);
+            // Whatever was enqueued before a failure uses the buffers too.
+            let synchronized = stream.synchronize();
+            let used = launch.used();
+            ended?;
+            synchronized?;
+            Ok((output, used))
         };
-        let outputs = [run(Poison::Finite)?, run(Poison::Nan)?];
-        let findings = findings(&inputs, &hashes, [&outputs[0], &outputs[1]], tensors.repeatable)?;
-        Ok(Ran { inputs, outputs, findings })
+        let runs = [run(Poison::Finite)?, run(Poison::Nan)?];
+        let findings = findings(&inputs, &hashes, &runs, tensors.repeatable)?;
+        let zeroed = runs.iter().any(|(_, used)| used.zeroed);
+        Ok(Ran { inputs, outputs: runs.map(|(output, _)| output), zeroed, findings })
     }
 
     fn compare(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Found, KernelError> {
-        let Ran { inputs, outputs, findings } = self.run_kernel(case, tensors, device)?;
+        let Ran { inputs, outputs, zeroed, findings } = self.run_kernel(case, tensors, device)?;
         let mut found = Found { findings, ..Found::default() };
         let reference = reference(tensors, &inputs, device)?;
         let judged_by = limits(tensors, &inputs)?;
@@ -146,6 +157,10 @@ impl Suite {
             found.reasons.extend(metrics::differ(&report));
             found.reasons.extend(report.cause.as_ref().map(ToString::to_string));
             found.details = Some(details(&outputs[0], &reference, &judged_by, &report)?);
+            found.reasons.extend(if zeroed { still_zero(&outputs[0], &reference)? } else { None });
+        }
+        if zeroed {
+            found.warnings.push("the result began as zeros: elements that the kernel did not write cannot be told from zeros".to_owned());
         }
         found.metrics = metrics::of(&report, &case.limits);
         found.report = Some(report);
@@ -170,7 +185,7 @@ fn judge(result: &mut CaseResult, found: Found, limits: &[(String, f64)]) -> (Op
     result.metrics = found.metrics;
     result.details = found.details;
     if let Some(report) = &found.report {
-        result.warnings = report.warnings().iter().map(ToString::to_string).collect();
+        result.warnings = report.warnings().iter().map(ToString::to_string).chain(found.warnings).collect();
         // Only a map with keys that are no text could not become a value.
         result.report = serde_json::to_value(report).ok();
     }
@@ -189,10 +204,11 @@ fn inputs(tensors: &Tensors, device: &Device) -> Result<Vec<(&'static str, Guard
 }
 
 /// What the kernel did beside its result.
-fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], outputs: [&Guard; 2], repeatable: bool) -> Result<Vec<Finding>> {
+fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], runs: &[(Guard, Used); 2], repeatable: bool) -> Result<Vec<Finding>> {
     let mut out = Vec::new();
-    let named = inputs.iter().map(|(name, guard)| (*name, guard)).chain(outputs.map(|guard| ("result", guard)));
-    for (name, guard) in named {
+    let named = inputs.iter().map(|(name, guard)| (*name, guard)).chain(runs.iter().map(|(output, _)| ("result", output)));
+    let workspaces = runs.iter().flat_map(|(_, used)| &used.workspaces).map(|guard| ("workspace", guard));
+    for (name, guard) in named.chain(workspaces) {
         if let Some(red) = guard.check()? {
             out.push(red_zone(name, red.side, red.offset, red.bytes));
         }
@@ -203,17 +219,36 @@ fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], outputs: [&Guard; 
             out.push(finding(FindingKind::InputChanged, name, None, format!("the input `{name}` was changed")));
         }
     }
-    let [first, second] = outputs;
+    let [(first, used), (second, _)] = runs;
     // Results that are the same bits cannot hold two poisons.
     let Some(difference) = first.first_difference(second)? else { return Ok(out) };
-    if let Some(Unwritten { elements, first: index }) = first.unwritten(second)? {
+    // What began as zeros holds no poison but what the kernel computed.
+    let unwritten = if used.zeroed { None } else { first.unwritten(second)? };
+    if let Some(Unwritten { elements, first: index }) = unwritten {
         let offset = first.dtype().bytes_for(index).map(|bytes| bytes as i64);
-        let message = format!("{elements} elements of the result were not written, the first at index {index}");
+        // Small numbers added to a poison leave it as it is.
+        let all = first.shape().iter().product::<usize>() as u64 == elements;
+        let hint = if all { "; a kernel that adds to its result needs initial = \"zero\"" } else { "" };
+        let message = format!("{elements} elements of the result were not written, the first at index {index}{hint}");
         out.push(finding(FindingKind::Unwritten, "result", offset, message));
     } else if repeatable && !out.iter().any(|f| f.buffer == "result") {
-        out.push(finding(FindingKind::NotRepeatable, "result", Some(difference as i64), "a second run gave other bits".to_owned()));
+        let workspace = if used.workspaces.is_empty() { "" } else { "; its workspace held other bytes before" };
+        let message = format!("a second run gave other bits{workspace}");
+        out.push(finding(FindingKind::NotRepeatable, "result", Some(difference as i64), message));
     }
     Ok(out)
+}
+
+/// How many elements of a result that began as zeros are zero where they should not be.
+fn still_zero(result: &Guard, reference: &Guard) -> Result<Option<String>> {
+    let (bytes, expected) = (result.to_bytes()?, reference.to_bytes()?);
+    let (dtype, reference_type) = (result.dtype(), reference.dtype());
+    let elements = result.shape().iter().product();
+    let missing = |&i: &usize| dtype.load_bits(&bytes, i) == 0 && reference_type.decode(reference_type.load_bits(&expected, i)) != 0.0;
+    let mut found = (0..elements).filter(missing);
+    let Some(first) = found.next() else { return Ok(None) };
+    let count = 1 + found.count();
+    Ok(Some(format!("{count} elements are the zero that they began with where the reference is not 0, the first at index {first}")))
 }
 
 fn finding(kind: FindingKind, buffer: &str, offset: Option<i64>, message: String) -> Finding {

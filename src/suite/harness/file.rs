@@ -61,6 +61,8 @@ pub enum Value {
     Numbers(Vec<(String, f64)>),
     /// Texts by name.
     Texts(Vec<(String, String)>),
+    /// The keys of several tables.
+    Tables(Vec<Vec<Setting>>),
 }
 
 /// A line of a file.
@@ -265,15 +267,29 @@ fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(Str
     let mut out = Vec::new();
     for (name, value) in in_order(table_of(source, value, "[kernels]")?) {
         let what = format!("[kernels.{}]", name.get_ref());
-        let read = |(key, value)| {
-            let names = KERNEL.iter().map(|k| k.name);
-            setting(source, key, value, |name| KERNEL.iter().find(|k| k.name == name), names)
-        };
-        let settings = in_order(table_of(source, value, &what)?).into_iter().map(read).collect::<Result<Vec<Setting>>>()?;
+        let settings = settings(source, table_of(source, value, &what)?, &KERNEL)?;
         let folder = source.path.parent().unwrap_or(Path::new(""));
         out.push((name.get_ref().to_string(), KernelEntry::new(name.get_ref(), &settings, folder, &source.line(name))?));
     }
     Ok(out)
+}
+
+/// The keys of a table, of these.
+fn settings(source: &Source<'_>, table: &DeTable<'_>, keys: &'static [Key]) -> Result<Vec<Setting>> {
+    let names = || keys.iter().map(|k| k.name);
+    let read = |(key, value)| setting(source, key, value, |name| keys.iter().find(|k| k.name == name), names());
+    in_order(table).into_iter().map(read).collect()
+}
+
+/// A list of tables with these keys; `None` for anything else.
+fn tables_of(source: &Source<'_>, value: &DeValue<'_>, keys: &'static [Key]) -> Result<Option<Value>> {
+    let DeValue::Array(array) = value else { return Ok(None) };
+    let mut tables = Vec::new();
+    for value in array.iter() {
+        let DeValue::Table(table) = value.get_ref() else { return Ok(None) };
+        tables.push(settings(source, table, keys)?);
+    }
+    Ok(Some(Value::Tables(tables)))
 }
 
 /// A key with its value, where the key is known and takes that value.
@@ -299,10 +315,12 @@ fn setting<'k>(
         (Takes::Paths, DeValue::Table(table)) => by_name(table, string).filter(|paths| !paths.is_empty()).map(Value::Texts),
         (Takes::Paths, one) => string(one).map(Value::One),
         (Takes::Axis | Takes::One | Takes::Extents, one) => text(one).map(Value::One),
+        (Takes::Tables(keys), value) => tables_of(source, value, keys)?,
         (Takes::List | Takes::Numbers, _) => None,
     };
     match found {
         Some(Value::List(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
+        Some(Value::Tables(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
         Some(value) => Ok(Setting { key: known, value, line }),
         None => Err(line.error(format!("`{name}` takes {}: {}", takes(known.takes), known.about))),
     }
@@ -317,6 +335,7 @@ fn takes(takes: Takes) -> &'static str {
         Takes::Numbers => "a table of numbers",
         Takes::Extents => "a text or a number, or a list of up to three",
         Takes::Paths => "a path, or a table of paths by architecture",
+        Takes::Tables(_) => "a list of tables",
     }
 }
 
@@ -365,10 +384,10 @@ fn number(value: &DeValue<'_>) -> Option<f64> {
 #[must_use]
 pub fn schema() -> serde_json::Value {
     use serde_json::{Map, Value as Json, json};
-    let one = json!({ "type": ["string", "number", "boolean"] });
-    let property = |key: &Key| {
+    fn property(key: &Key) -> (String, Json) {
+        let one = json!({ "type": ["string", "number", "boolean"] });
         let mut value = match key.takes {
-            Takes::One => one.clone(),
+            Takes::One => one,
             Takes::Axis => json!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] }),
             Takes::Rule => {
                 let rule = json!({ "anyOf": [one, super::rule::schema()] });
@@ -381,11 +400,14 @@ pub fn schema() -> serde_json::Value {
                 let paths = json!({ "type": "object", "additionalProperties": { "type": "string" }, "minProperties": 1 });
                 json!({ "anyOf": [{ "type": "string" }, paths] })
             }
+            Takes::Tables(keys) => json!({ "type": "array", "items": table(&mut keys.iter()), "minItems": 1 }),
         };
         value["description"] = Json::from(key.about);
         (key.name.to_owned(), value)
-    };
-    let table = |keys: &mut dyn Iterator<Item = &'static Key>| json!({ "type": "object", "additionalProperties": false, "properties": keys.map(property).collect::<Map<_, _>>() });
+    }
+    fn table(keys: &mut dyn Iterator<Item = &'static Key>) -> Json {
+        json!({ "type": "object", "additionalProperties": false, "properties": keys.map(property).collect::<Map<_, _>>() })
+    }
     let mut properties: Map<String, Json> = TOP.iter().map(property).collect();
     for kind in Kind::ALL {
         properties.insert(kind.name().to_owned(), json!({ "type": "array", "items": table(&mut kind.keys()) }));

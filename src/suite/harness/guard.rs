@@ -68,6 +68,14 @@ pub enum Poison {
 }
 
 impl Poison {
+    /// What every byte of a workspace holds, whose format only the kernel knows: 0x55 is finite in every format, 0xff NaN in those that have it.
+    pub(crate) fn byte(self) -> u8 {
+        match self {
+            Poison::Finite => 0x55,
+            Poison::Nan => 0xff,
+        }
+    }
+
     /// The bits of an element.
     #[must_use]
     pub fn bits(self, dtype: DType) -> u64 {
@@ -153,8 +161,12 @@ impl Guard {
         if self.dtype.decode(bits).is_nan() {
             return fill(&mut self.tensor_mut()?, &FillConstant::new(f64::NAN));
         }
+        self.fill_bytes(if poison == Poison::Finite { 0x55 } else { 0xaa })
+    }
+
+    /// Writes a byte over the whole tensor.
+    pub(crate) fn fill_bytes(&mut self, byte: u8) -> Result<()> {
         let bytes = Layout::contiguous(&[self.bytes])?;
-        let byte = if poison == Poison::Finite { 0x55 } else { 0xaa };
         fill(&mut self.view_mut(DType::U8, bytes)?, &FillConstant::new(f64::from(byte)))
     }
 

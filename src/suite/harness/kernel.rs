@@ -4,8 +4,8 @@ use super::cases::Case;
 use super::command;
 use super::entry::{KernelEntry, ProgramEntry};
 use super::epilogue::GemmEpilogue;
-use super::guard::Guard;
-use super::module::{Fitted, ModuleKernel};
+use super::guard::{Guard, Poison};
+use super::module::{FittedPlan, ModuleKernel};
 use super::operators::Operator;
 use super::problem::{Input, Method, Party, Problem};
 use crate::device::{Device, Stream, TensorMut};
@@ -59,17 +59,33 @@ impl Kernels {
     }
 }
 
-/// What a kernel is launched with: the case, its inputs, and the memory for its result.
+/// What a kernel is run with: the case, its inputs, the memory for its result, and workspaces where it asks for them.
 #[derive(Debug)]
 pub struct Launch<'a> {
     case: &'a Case,
     inputs: &'a [(&'static str, Guard)],
     output: &'a mut Guard,
+    /// What this run's buffers hold before.
+    poison: Poison,
+    used: Used,
+}
+
+/// What a kernel asked for beside its inputs and its result.
+#[derive(Debug, Default)]
+pub(crate) struct Used {
+    /// Workspaces, to be kept until the stream has been waited for.
+    pub(crate) workspaces: Vec<Guard>,
+    /// Whether the result began as zeros.
+    pub(crate) zeroed: bool,
 }
 
 impl<'a> Launch<'a> {
-    pub(crate) fn new(case: &'a Case, inputs: &'a [(&'static str, Guard)], output: &'a mut Guard) -> Launch<'a> {
-        Launch { case, inputs, output }
+    pub(crate) fn new(case: &'a Case, inputs: &'a [(&'static str, Guard)], output: &'a mut Guard, poison: Poison) -> Launch<'a> {
+        Launch { case, inputs, output, poison, used: Used::default() }
+    }
+
+    pub(crate) fn used(self) -> Used {
+        self.used
     }
 
     /// The case.
@@ -131,6 +147,39 @@ impl<'a> Launch<'a> {
         self.output.tensor_mut()
     }
 
+    /// Sets the result to zeros in place of the poison, for kernels that add to it; to be called before anything is enqueued. Elements that the kernel does not
+    /// write cannot be told from zeros then, as the case's result says.
+    ///
+    /// # Errors
+    /// A failed launch.
+    pub fn zero_output(&mut self) -> Result<()> {
+        self.used.zeroed = true;
+        self.output.fill_bytes(0)
+    }
+
+    /// Memory of so many bytes for what a kernel computes on the way: between red zones, which are checked after the run, and poisoned, with other bytes in
+    /// the second run. It lives until the stream has been waited for.
+    ///
+    /// ```
+    /// use hipverify::suite::Kernels;
+    /// let kernels = Kernels::default().with("split", |launch, _stream| {
+    ///     launch.zero_output()?;
+    ///     let _partial_sums = launch.workspace(4 << 10)?.as_mut_ptr();
+    ///     // ... launches on the stream that write the partial sums, and that add them to `launch.output()?.as_mut_ptr()` ...
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// When memory does not suffice.
+    pub fn workspace(&mut self, bytes: usize) -> Result<TensorMut<'_>> {
+        let mut workspace = Guard::new(self.output.device(), DType::U8, &[bytes])?;
+        workspace.fill_bytes(self.poison.byte())?;
+        let at = self.used.workspaces.len();
+        self.used.workspaces.push(workspace);
+        self.used.workspaces[at].tensor_mut()
+    }
+
     /// Writes the result from the host, for kernels that computed it there.
     ///
     /// # Errors
@@ -174,8 +223,8 @@ pub(crate) enum Kernel {
     Arithmetic { method: Method, device: Option<String> },
     /// A program.
     Command(ProgramEntry),
-    /// GPU code, and how it is launched for the case's problem.
-    Module(Arc<ModuleKernel>, Box<Fitted>),
+    /// GPU code, and its launches for the case's problem.
+    Module(Arc<ModuleKernel>, FittedPlan),
     /// One that the program brought.
     Closure(String),
 }
@@ -186,8 +235,8 @@ impl Kernel {
         match entries.0.get(text) {
             Some(Entry::Program(entry)) => return Ok(Some(Kernel::Command(entry.clone()))),
             Some(Entry::Module(module)) => {
-                let fitted = module.entry().line.fit(problem).map_err(|(key, reason)| format!("[kernels.{text}]: `{key}`: {reason}"))?;
-                return Ok(Some(Kernel::Module(Arc::clone(module), Box::new(fitted))));
+                let plan = module.entry().plan.fit(problem).map_err(|reason| format!("[kernels.{text}]: {reason}"))?;
+                return Ok(Some(Kernel::Module(Arc::clone(module), plan)));
             }
             None => {}
         }
@@ -220,7 +269,7 @@ impl Kernel {
         match self {
             Kernel::Arithmetic { method, device } => Ok(compute(problem, *method, device.as_deref(), launch)?),
             Kernel::Command(entry) => command::run(entry, launch),
-            Kernel::Module(module, fitted) => module.run(fitted, launch, stream),
+            Kernel::Module(module, plan) => module.run(plan, launch, stream),
             Kernel::Closure(name) => match kernels.0.get(name) {
                 Some(kernel) => kernel(launch, stream),
                 None => Err(format!("the kernel `{name}` is not in this program").into()),

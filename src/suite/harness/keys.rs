@@ -17,6 +17,8 @@ pub enum Takes {
     Extents,
     /// A path, or a table of paths by name.
     Paths,
+    /// A list of tables that have these keys.
+    Tables(&'static [Key]),
 }
 
 /// A key of a table.
@@ -186,8 +188,25 @@ const STUDY: [Key; 7] = [
     axis("seed", "seed of the generator; 1 if not given"),
 ];
 
-/// Keys of `[kernels.NAME]`.
-pub const KERNEL: [Key; 9] = [
+/// Keys of a launch of GPU code.
+pub const LAUNCH: [Key; 5] = [
+    one("function", "the kernel's name in the code: declare it extern \"C\""),
+    Key {
+        name: "grid",
+        takes: Takes::Extents,
+        about: "blocks in x, y and z: expressions of the problem's numbers, such as [\"ceil(n/16)\", \"ceil(m/16)\"]",
+    },
+    Key { name: "block", takes: Takes::Extents, about: "threads of a block in x, y and z, likewise" },
+    one("shared_bytes", "dynamic shared memory of a block in bytes, likewise; 0 if not given"),
+    Key {
+        name: "arguments",
+        takes: Takes::List,
+        about: "the kernel's arguments in order: a buffer (a, b, c, bias, result, workspace), a number of the problem in i32 (m), or with its format (i64:m*k, f32:alpha, f32:1.5)",
+    },
+];
+
+/// Keys of `[kernels.NAME]`; those of [`LAUNCH`] too where there is one launch.
+pub const KERNEL: [Key; 12] = [
     Key {
         name: "command",
         takes: Takes::List,
@@ -200,19 +219,21 @@ pub const KERNEL: [Key; 9] = [
         about: "a code object as hipcc --genco writes it, or several by architecture: { gfx90a = \"gemm.co\" }",
     },
     Key { name: "options", takes: Takes::List, about: "options of the compiler of `source`, such as -DTILE=16" },
-    one("function", "the kernel's name in the code: declare it extern \"C\""),
+    LAUNCH[0],
+    LAUNCH[1],
+    LAUNCH[2],
+    LAUNCH[3],
+    LAUNCH[4],
     Key {
-        name: "grid",
-        takes: Takes::Extents,
-        about: "blocks in x, y and z: expressions of the problem's numbers, such as [\"ceil(n/16)\", \"ceil(m/16)\"]",
+        name: "launches",
+        takes: Takes::Tables(&LAUNCH),
+        about: "several launches in order, each a table with function, grid, block, shared_bytes and arguments, which the kernel then lacks",
     },
-    Key { name: "block", takes: Takes::Extents, about: "threads of a block in x, y and z, likewise" },
-    one("shared_bytes", "dynamic shared memory of a block in bytes, likewise; 0 if not given"),
-    Key {
-        name: "arguments",
-        takes: Takes::List,
-        about: "the kernel's arguments in order: a buffer (a, b, c, bias, result), a number of the problem in i32 (m), or with its format (i64:m*k, f32:alpha, f32:1.5)",
-    },
+    one(
+        "initial",
+        "what the result holds before each run: poison (if not given), which tells unwritten elements, or zero, for kernels that add to it",
+    ),
+    one("workspace_bytes", "bytes of the buffer `workspace`, an expression as in grid; there is none if not given"),
 ];
 
 /// Keys at the top of a file.

@@ -102,6 +102,44 @@ fn bad_files_are_refused_with_their_line() {
             "[kernels.p]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'\noutput = 'i4'\nkernel = 'p'",
             "s.toml:5: case `gemm`: the format i4 is not supported by",
         ),
+        ("[kernels.k]\ncommand = ['x']\ninitial = 'zero'\n", "s.toml:3: [kernels.k] is a program, which takes no `initial`"),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\ninitial = 'nan'\n",
+            "s.toml:6: [kernels.k]: `initial`: `nan` is neither poison nor zero",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\nworkspace_bytes = 'm*'\n",
+            "s.toml:6: [kernels.k]: `workspace_bytes`: `m*` is no expression",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\nworkspace_bytes = 64\n",
+            "s.toml:6: [kernels.k]: `workspace_bytes`: no argument is `workspace`",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = ['workspace']\n",
+            "s.toml:6: [kernels.k]: `arguments`: `workspace` needs the key `workspace_bytes`",
+        ),
+        ("[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\nlaunches = []\n", "s.toml:6: `launches` is an empty list"),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\nlaunches = [1]\n",
+            "s.toml:6: `launches` takes a list of tables: several launches",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\nlaunches = [{ grid = 1 }]\n",
+            "s.toml:3: [kernels.k] has `launches`, so `function` belongs into their tables",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nlaunches = [{ function = 'f', grid = 1, block = 1 }, { grid = 1, block = 1 }]\n",
+            "s.toml:3: [kernels.k] launch 2 has no `function`",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nlaunches = [{ function = 'f', grid = 1, block = 'x y' }]\n",
+            "s.toml:3: [kernels.k] launch 1: `block`: `x y` is no expression",
+        ),
+        (
+            "[kernels.k]\nsource = 'k.hip'\nlaunches = [{ function = 'f', grids = 1 }]\n",
+            "s.toml:3: unknown key `grids`; did you mean `grid`?",
+        ),
         ("[kernels.mine]\ncomand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `comand`; did you mean `command`?"),
         ("[[gemm]]\nsize = '4x4x4'\nseed = [1,2,3,4,5,6,7,8,9,10]\n", ""),
         (two_tables.as_str(), "s.toml:4: with this table the suite has more than 1000000 cases"),
@@ -161,7 +199,14 @@ fn fingerprints_tell_suites_apart_and_nothing_else() {
     }
     let own = "[[gemm]]\nsize = '16x4x4'\nkernel = 'k'\n[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 'ceil(m/16)'\nblock = 64\n";
     assert_eq!(of(own), of(&own.replace("= 64", "= '64'")));
-    for (from, to) in [("ceil", "floor"), ("64", "65"), ("'f'", "'g'"), ("k.hip", "l.hip"), ("block", "arguments = ['a']\nblock")] {
+    for (from, to) in [
+        ("ceil", "floor"),
+        ("64", "65"),
+        ("'f'", "'g'"),
+        ("k.hip", "l.hip"),
+        ("block", "arguments = ['a']\nblock"),
+        ("block", "initial = 'zero'\nblock"),
+    ] {
         assert_ne!(of(own), of(&own.replace(from, to)), "{to}");
     }
 }

@@ -15,12 +15,16 @@ const MOST_BLOCKS: [u64; 3] = [(1 << 31) - 1, 65_535, 65_535];
 /// The most threads of a block.
 const MOST_THREADS: u64 = 1024;
 
+/// The argument that is the address of the workspace.
+const WORKSPACE: &str = "workspace";
+
 /// The most dynamic shared memory of a block, in bytes: more than any GPU has, so that what a GPU has decides.
 const MOST_SHARED: u64 = 1 << 20;
 
-/// Blocks, threads, dynamic shared memory and arguments, as expressions.
+/// A function, and its blocks, threads, dynamic shared memory and arguments as expressions.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LaunchLine {
+    pub(crate) function: String,
     grid: Vec<Expression>,
     block: Vec<Expression>,
     shared_bytes: Expression,
@@ -41,6 +45,7 @@ enum ArgumentText {
 /// A launch for one problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fitted {
+    pub(crate) function: String,
     pub(crate) grid: Grid,
     pub(crate) arguments: Vec<Argument>,
 }
@@ -54,6 +59,8 @@ pub(crate) enum Argument {
     Result,
     /// A null pointer: the buffer is not there in this case.
     Null,
+    /// The address of the workspace.
+    Workspace,
     /// The bits of a number, little-endian as GPUs are.
     Bits(u64),
 }
@@ -63,17 +70,29 @@ pub(crate) type Fault = (&'static str, String);
 
 impl LaunchLine {
     /// Reads a line.
-    pub(crate) fn parse(grid: &[String], block: &[String], shared_bytes: &str, arguments: &[String]) -> Result<LaunchLine, Fault> {
+    pub(crate) fn parse(
+        function: &str,
+        grid: &[String],
+        block: &[String],
+        shared_bytes: &str,
+        arguments: &[String],
+    ) -> Result<LaunchLine, Fault> {
         let extents = |key: &'static str, texts: &[String]| match texts.len() {
             1..=3 => texts.iter().map(|text| Expression::parse(text)).collect::<Result<Vec<_>, _>>().map_err(|e| (key, e)),
             count => Err((key, format!("has {count} extents; it takes one, two or three: x, y, z"))),
         };
         Ok(LaunchLine {
+            function: function.to_owned(),
             grid: extents("grid", grid)?,
             block: extents("block", block)?,
             shared_bytes: Expression::parse(shared_bytes).map_err(|e| ("shared_bytes", e))?,
             arguments: arguments.iter().map(|text| argument(text).map_err(|e| ("arguments", e))).collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Whether an argument is the address of the workspace.
+    pub(crate) fn takes_workspace(&self) -> bool {
+        self.arguments.iter().any(|argument| matches!(argument, ArgumentText::Plain(text) if text.to_string() == WORKSPACE))
     }
 
     /// The launch for a problem.
@@ -92,7 +111,7 @@ impl LaunchLine {
         let shared_bytes = whole("shared_bytes", &self.shared_bytes, &numbers, [0, MOST_SHARED])?;
         let arguments =
             self.arguments.iter().map(|text| text.fit(problem, &numbers).map_err(|e| ("arguments", e))).collect::<Result<_, _>>()?;
-        Ok(Fitted { grid: Grid { blocks, threads, shared_bytes }, arguments })
+        Ok(Fitted { function: self.function.clone(), grid: Grid { blocks, threads, shared_bytes }, arguments })
     }
 }
 
@@ -140,6 +159,7 @@ fn held(text: impl std::fmt::Display, dtype: DType, value: f64) -> Result<u64, S
 impl ArgumentText {
     fn fit(&self, problem: &Problem, numbers: &[(&str, u64)]) -> Result<Argument, String> {
         match self {
+            ArgumentText::Plain(text) if text.to_string() == WORKSPACE => Ok(Argument::Workspace),
             ArgumentText::Plain(text) => match problem.buffer(&text.to_string()) {
                 Some(Buffer::Input(number)) => Ok(Argument::Input(number)),
                 Some(Buffer::Result) => Ok(Argument::Result),
@@ -214,7 +234,7 @@ mod tests {
     }
 
     fn fit(grid: &[&str], block: &[&str], shared: &str, arguments: &[&str], problem: &Problem) -> Result<Fitted, Fault> {
-        LaunchLine::parse(&texts(grid), &texts(block), shared, &texts(arguments))?.fit(problem)
+        LaunchLine::parse("f", &texts(grid), &texts(block), shared, &texts(arguments))?.fit(problem)
     }
 
     fn gemm() -> Problem {
@@ -223,14 +243,28 @@ mod tests {
 
     #[test]
     fn lines_are_fitted_to_a_problem() {
-        let arguments =
-            ["a", "b", "result", "m", "i64:n*k", "u8:batch", "f32:1.5", "f16:1/n", "f64:-inf", "i32:-1", "elements", "f32:1e-3"];
+        let arguments = [
+            "a",
+            "b",
+            "result",
+            "workspace",
+            "m",
+            "i64:n*k",
+            "u8:batch",
+            "f32:1.5",
+            "f16:1/n",
+            "f64:-inf",
+            "i32:-1",
+            "elements",
+            "f32:1e-3",
+        ];
         let fitted = fit(&["ceil(n/16)", "ceil(m/16)", "batch"], &["16", "16"], "4*16*16", &arguments, &gemm()).unwrap();
         assert_eq!(fitted.grid, Grid { blocks: [4, 5, 3], threads: [16, 16, 1], shared_bytes: 1024 });
         let bits = [
             Argument::Input(0),
             Argument::Input(1),
             Argument::Result,
+            Argument::Workspace,
             Argument::Bits(72),
             Argument::Bits(320),
             Argument::Bits(3),

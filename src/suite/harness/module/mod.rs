@@ -1,21 +1,24 @@
 //! Kernels of a code object or of HIP source, by a launch line.
 //!
-//! What goes in: where the code is and a [launch line](line), both from `[kernels.NAME]`; the buffers of a case. What comes out: the launch, enqueued on the case's
-//! stream. The code is compiled or loaded once a device and suite, for all cases of the process.
+//! What goes in: where the code is and a [plan] of [launches](line), both from `[kernels.NAME]`; the buffers of a case. What comes out: the launches, enqueued on the
+//! case's stream. The code is compiled or loaded once a device and suite, for all cases of the process.
 //!
 //! A kernel runs in the process that computes the case, as the suite's author asked: red zones and hashes tell afterwards what it touched near its buffers. A wild
 //! address that a GPU does not refuse may hit memory of the same process.
 
 mod expression;
 mod line;
+mod plan;
 
-pub(crate) use line::{Buffer, Fitted, LaunchLine};
+pub(crate) use expression::Expression;
+pub(crate) use line::{Buffer, LaunchLine};
+pub(crate) use plan::{FittedPlan, Initial, LaunchPlan};
 
 use super::entry::{Code, ModuleEntry};
 use super::kernel::{KernelError, Launch};
 use crate::device::{Device, DeviceKind, Module, Stream};
 use crate::error::{Error, Result};
-use line::Argument;
+use line::{Argument, Fitted};
 use std::ffi::c_void;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,30 +50,17 @@ impl ModuleKernel {
         &self.entry
     }
 
-    /// Enqueues the kernel on a case's buffers.
-    pub(crate) fn run(&self, fitted: &Fitted, launch: &mut Launch<'_>, stream: &Stream) -> Result<(), KernelError> {
+    /// Enqueues the kernel's launches on a case's buffers.
+    pub(crate) fn run(&self, plan: &FittedPlan, launch: &mut Launch<'_>, stream: &Stream) -> Result<(), KernelError> {
         let module = self.module(stream.device())?;
-        let mut values = vec![0u8; SLOT * fitted.arguments.len() + PARAMETERS];
-        for (slot, argument) in values.chunks_exact_mut(SLOT).zip(&fitted.arguments) {
-            let bits = match *argument {
-                Argument::Input(number) => launch.input(number).tensor()?.as_ptr().expose_provenance() as u64,
-                Argument::Result => launch.output()?.as_mut_ptr().expose_provenance() as u64,
-                Argument::Bits(bits) => bits,
-                Argument::Null => 0,
-            };
-            slot[..8].copy_from_slice(&bits.to_le_bytes());
+        if self.entry.plan.initial == Initial::Zero {
+            launch.zero_output()?;
         }
-        // A kernel with more parameters than the line has arguments reads zeros, and one with larger ones what follows.
-        let slots = (0..fitted.arguments.len()).map(|number| SLOT * number);
-        let start = values.as_mut_ptr();
-        let mut pointers: Vec<*mut c_void> =
-            slots.chain(std::iter::repeat_n(SLOT * fitted.arguments.len(), PARAMETERS)).map(|at| start.wrapping_add(at).cast()).collect();
-        // SAFETY: the runtime reads a pointer for each parameter and as many bytes from each as the parameter has. All parameters together have at most PARAMETERS
-        // bytes; so many pointers follow those of the arguments, and so many bytes the last argument. The addresses are those of the case's buffers, which live until
-        // the stream has been waited for, and which nothing else touches. What the kernel does with them is what is under test: the suite's author asked for it
-        // to be run here, as for a program.
-        unsafe { module.launch_raw(stream, &self.entry.function, fitted.grid, &mut pointers)? };
-        Ok(())
+        let workspace = match plan.workspace_bytes {
+            Some(bytes) => launch.workspace(bytes)?.as_mut_ptr().expose_provenance() as u64,
+            None => 0,
+        };
+        plan.launches.iter().try_for_each(|fitted| enqueue(&module, fitted, launch, workspace, stream))
     }
 
     /// The code on a device.
@@ -124,4 +114,30 @@ impl ModuleKernel {
             Error::Unsupported { what, by: device.name() }
         })
     }
+}
+
+/// Enqueues one launch.
+fn enqueue(module: &Module, fitted: &Fitted, launch: &mut Launch<'_>, workspace: u64, stream: &Stream) -> Result<(), KernelError> {
+    let mut values = vec![0u8; SLOT * fitted.arguments.len() + PARAMETERS];
+    for (slot, argument) in values.chunks_exact_mut(SLOT).zip(&fitted.arguments) {
+        let bits = match *argument {
+            Argument::Input(number) => launch.input(number).tensor()?.as_ptr().expose_provenance() as u64,
+            Argument::Result => launch.output()?.as_mut_ptr().expose_provenance() as u64,
+            Argument::Workspace => workspace,
+            Argument::Null => 0,
+            Argument::Bits(bits) => bits,
+        };
+        slot[..8].copy_from_slice(&bits.to_le_bytes());
+    }
+    // A kernel with more parameters than the line has arguments reads zeros, and one with larger ones what follows.
+    let slots = (0..fitted.arguments.len()).map(|number| SLOT * number);
+    let start = values.as_mut_ptr();
+    let mut pointers: Vec<*mut c_void> =
+        slots.chain(std::iter::repeat_n(SLOT * fitted.arguments.len(), PARAMETERS)).map(|at| start.wrapping_add(at).cast()).collect();
+    // SAFETY: the runtime reads a pointer for each parameter and as many bytes from each as the parameter has. All parameters together have at most PARAMETERS
+    // bytes; so many pointers follow those of the arguments, and so many bytes the last argument. The addresses are those of the case's buffers and workspace,
+    // which live until the stream has been waited for, and which nothing else touches. What the kernel does with them is what is under test: the suite's author
+    // asked for it to be run here, as for a program.
+    unsafe { module.launch_raw(stream, &fitted.function, fitted.grid, &mut pointers)? };
+    Ok(())
 }
