@@ -1232,6 +1232,8 @@ rule = { rms = 1e-5 }
         ("suite list fp16-study --filter CHECK_PADDING3 --group kernel=xdlops", 0, "r0/gfx908/xdlops/pv", "the study"),
         ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
         ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
+        ("suite show smoke exact/fma", 0, "decides elements: |a-r| <= rtol |r| + atol", "what the rule demands"),
+        ("suite show smoke exact/fma", 0, "command hipverify suite run smoke --filter =exact/fma", "how to run it"),
         ("suite run bad.toml", 2, "error: bad.toml:2: unknown key `sice`; did you mean `size`?", "a key that is none"),
         ("suite run smoke --shard 3/2", 2, "3/2", "a share that is none"),
         ("suite run smoke --filter nothing", 2, "filter cannot be nothing", "a filter without a case"),

@@ -83,7 +83,7 @@ impl Args {
 }
 
 /// Labels and values of limits.
-fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
+pub(super) fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
     let tolerance = limits.tolerance;
     let atol = number(tolerance.atol(1.0), 4);
     let scale = match tolerance.scale() {

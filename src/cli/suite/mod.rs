@@ -28,7 +28,7 @@ enum Command {
     Run(run::Args),
     /// Lists the cases of a suite; without one, the suites that come with hipverify
     List(List),
-    /// Shows what one case does
+    /// Shows everything that decides one case
     Show(Show),
     /// Shows a run, what changed since another one, or a row of runs
     Report(report::Args),
@@ -210,17 +210,23 @@ fn about(name: &'static str) -> Result<String> {
 impl Show {
     fn run(&self) -> Result<Outcome> {
         let suite = self.source.open()?;
-        super::screen::print(&shown(&suite, named(&suite, &self.case)?))?;
+        super::screen::print(&shown(&suite, named(&suite, &self.case)?)?)?;
         Ok(Outcome::Pass)
     }
 }
 
-fn shown(suite: &Suite, case: &Case) -> String {
-    let mut lines = vec![("case", case.name.clone()), ("computes", case.about())];
-    lines.extend(case.axes.iter().map(|(key, value)| (key.as_str(), value.clone())));
-    lines.extend((!case.groups.is_empty()).then(|| ("groups", case.groups.join(" "))));
-    lines.push(("expected", format!("{:?}", case.expected).to_lowercase()));
-    lines.extend(case.limits.iter().map(|(name, limit)| ("limit", format!("{name} <= {limit:e}"))));
-    lines.push(("command", suite.command(case)));
-    lines.into_iter().map(|(label, text)| format!("{label:<14} {text}\n")).collect()
+fn shown(suite: &Suite, case: &Case) -> Result<String> {
+    let mut lines = Vec::new();
+    for (label, text) in case.facts() {
+        let rule = label == "rule";
+        lines.push((label, text));
+        // What the rule demands of this case stands below it.
+        if let (true, Some(limits)) = (rule, case.rule()?) {
+            let demands = super::tolerance::lines(&limits);
+            lines.extend(demands.into_iter().map(|(label, text)| (format!("  {label}"), text)));
+            lines.push(("  derived".to_owned(), limits.derivation));
+        }
+    }
+    lines.push(("command".to_owned(), suite.command(case)));
+    Ok(lines.into_iter().map(|(label, text)| format!("{label:<14} {text}\n")).collect())
 }

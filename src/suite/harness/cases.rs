@@ -81,6 +81,8 @@ pub(crate) struct Tensors {
     pub reference: Method,
     pub reference_type: DType,
     pub rule: Rule,
+    /// The rule as the file has it.
+    pub rule_text: String,
     pub repeatable: bool,
 }
 
@@ -320,6 +322,7 @@ impl TableReader<'_> {
             reference,
             reference_type: of("reference_type").parsed("f64")?,
             rule: of("rule").parsed("rounding")?,
+            rule_text: of("rule").text("rounding").to_owned(),
             repeatable: of("repeatable").parsed("true")?,
         };
         tensors.rule.limits(output, tensors.reference_type, &tensors.computation()).map_err(|e| of("rule").error(e))?;

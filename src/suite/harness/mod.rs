@@ -12,6 +12,7 @@ mod embedded;
 mod entry;
 mod epilogue;
 mod execute;
+mod facts;
 mod file;
 mod guard;
 mod kernel;

@@ -316,6 +316,9 @@ fn compute_operator(operator: &Operator, steps: &Steps, inputs: &[Input], output
     output.copy_from_bytes(&bytes)
 }
 
+/// The tensors of a convolution, in the order in which its layouts are named.
+pub(crate) const ROLES: [Role; 3] = [Role::Input, Role::Filter, Role::Output];
+
 /// Both operands and the result, as [`Conv::roles`] has them.
 fn roles(direction: Direction) -> [Role; 3] {
     match direction {

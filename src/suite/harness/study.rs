@@ -75,6 +75,24 @@ impl Study {
         format!("{} on {arch}, {kernel} against {validator}, inputs from [{}, {}]", configuration.name, range.min, range.max)
     }
 
+    /// What decides the run, for people.
+    pub(crate) fn facts(&self) -> Vec<(String, String)> {
+        let Replay { configuration, range, seed, arch, kernel, validator, variant, .. } = &self.replay;
+        let flops = 2 * self.products;
+        [
+            ("configuration", configuration.name.clone()),
+            ("FLOPs", format!("{flops}, padding included")),
+            ("data", format!("from [{}, {}]", range.min, range.max)),
+            ("seed", seed.to_string()),
+            ("arch", arch.to_string()),
+            ("kernel", kernel.to_string()),
+            ("validator", validator.to_string()),
+            ("variant", variant.to_string()),
+        ]
+        .map(|(label, text)| (label.to_owned(), text))
+        .to_vec()
+    }
+
     /// Computes the run.
     pub(crate) fn run(&self, device: &Device, shared: &Shared) -> Result<Outcome> {
         Replay { device: device.clone(), ..self.replay.clone() }.run_with(shared)

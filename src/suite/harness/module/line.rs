@@ -90,6 +90,11 @@ impl LaunchLine {
         })
     }
 
+    /// The arguments as the file has them.
+    pub(crate) fn arguments(&self) -> String {
+        self.arguments.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether an argument is the address of the workspace.
     pub(crate) fn takes_workspace(&self) -> bool {
         self.arguments.iter().any(|argument| matches!(argument, ArgumentText::Plain(text) if text.to_string() == WORKSPACE))
@@ -154,6 +159,16 @@ fn held(text: impl std::fmt::Display, dtype: DType, value: f64) -> Result<u64, S
         return Err(format!("`{text}` is {value}, which {dtype} does not hold"));
     }
     Ok(bits)
+}
+
+impl std::fmt::Display for ArgumentText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ArgumentText::Plain(text) => text.fmt(f),
+            ArgumentText::Number(dtype, text) => write!(f, "{dtype}:{text}"),
+            ArgumentText::Constant(dtype, value) => write!(f, "{dtype}:{value}"),
+        }
+    }
 }
 
 impl ArgumentText {

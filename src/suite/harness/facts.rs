@@ -1,0 +1,210 @@
+//! Everything that decides a case, for people: what `suite show` prints. Defaults stand there like what the file says.
+
+use super::cases::{Case, Tensors, Work};
+use super::entry::ModuleEntry;
+use super::kernel::Kernel;
+use super::module::{FittedPlan, Initial};
+use super::problem::{Method, Problem};
+use crate::error::Result;
+use crate::verify::Limits;
+
+/// A label and what is behind it.
+type Fact = (String, String);
+
+fn fact(label: impl Into<String>, text: impl Into<String>) -> Fact {
+    (label.into(), text.into())
+}
+
+impl Case {
+    /// What decides the case beside its rule: labels and texts, in the order in which they matter.
+    #[must_use]
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let mut out = vec![fact("case", &self.name), fact("computes", self.about())];
+        out.extend(self.size.iter().map(|(key, size)| fact(*key, size)));
+        match &self.work {
+            Work::Tensors(tensors) => out.extend(tensors.facts()),
+            Work::Study(study) => out.extend(study.facts()),
+        }
+        let listed = |list: Vec<String>| if list.is_empty() { "none".to_owned() } else { list.join("  ") };
+        out.push(fact("limits", listed(self.limits.iter().map(|(name, limit)| format!("{name} <= {limit:e}")).collect())));
+        out.push(fact("expected", format!("{:?}", self.expected).to_lowercase()));
+        let timeout = self.timeout.map_or("that of the run (--timeout)".to_owned(), |timeout| format!("{} s", timeout.as_secs_f64()));
+        out.push(fact("timeout", timeout));
+        out.push(fact("axes", listed(self.axes.iter().map(|(key, value)| format!("{key}={value}")).collect())));
+        out.push(fact("groups", listed(self.groups.clone())));
+        out
+    }
+
+    /// What the case's rule demands; nothing for a case that compares no tensors.
+    ///
+    /// # Errors
+    /// None that a case of a suite can have: they were found when it was read.
+    pub fn rule(&self) -> Result<Option<Limits>> {
+        let Work::Tensors(t) = &self.work else { return Ok(None) };
+        t.rule.limits(t.dtypes[1], t.reference_type, &t.computation()).map(Some)
+    }
+}
+
+impl Tensors {
+    fn facts(&self) -> Vec<Fact> {
+        let mut out = Vec::new();
+        match &self.problem {
+            Problem::Gemm(product) => {
+                let letter = |transposed: bool| if transposed { 't' } else { 'n' };
+                out.push(fact("layout", product.transposed.map(letter).iter().collect::<String>()));
+                out.push(fact("FLOPs", (2 * self.problem.products()).to_string()));
+            }
+            Problem::Conv(param, direction) => {
+                let [input, filter, output] = super::problem::ROLES.map(|role| param.layout(role).to_string());
+                out.push(fact("direction", super::problem::direction_name(*direction)));
+                out.push(fact("layout", format!("{input},{filter},{output}")));
+                out.push(fact("FLOPs", format!("{}, padding included", param.flops())));
+            }
+            Problem::Operator(_) => {}
+        }
+        let [from, to] = self.dtypes;
+        for ((name, shape), data) in self.problem.inputs().iter().zip(&self.data) {
+            let data = data.to_string();
+            let seed = if data.contains("/seed=") { "" } else { "/seed=0" };
+            out.push(fact(format!("input {name}"), format!("{from}{shape:?}  {data}{seed}")));
+        }
+        out.push(fact("result", format!("{to}{:?}", self.problem.output())));
+        out.extend(self.kernel.facts());
+        out.push(fact("reference", format!("{} in {}", self.reference, self.reference_type)));
+        out.push(fact("repeatable", if self.repeatable { "true: a second run gives the same bits" } else { "false: both runs pass" }));
+        out.push(fact("rule", &self.rule_text));
+        out
+    }
+}
+
+impl Kernel {
+    fn facts(&self) -> Vec<Fact> {
+        match self {
+            Kernel::Arithmetic { method, device } => {
+                let device = match (method, device) {
+                    (Method::Steps(_), _) => "the host",
+                    (Method::Products(_), Some(device)) => device,
+                    (Method::Products(_), None) => "the run's device",
+                };
+                vec![fact("kernel", format!("{method} on {device}"))]
+            }
+            Kernel::Closure(name) => vec![fact("kernel", format!("{name}, a closure of this program"))],
+            Kernel::Command(entry) => {
+                let words: Vec<String> = entry.command.iter().map(|word| super::cases::quoted(word)).collect();
+                vec![fact("kernel", "a program"), fact("  command", words.join(" ")), fact("  folder", entry.folder.display().to_string())]
+            }
+            Kernel::Module(module, plan) => code(module.entry(), plan),
+        }
+    }
+}
+
+/// GPU code, its launches for the case's problem, and its memory.
+fn code(entry: &ModuleEntry, plan: &FittedPlan) -> Vec<Fact> {
+    let mut out = vec![fact("kernel", entry.code.to_string())];
+    out.push(fact("  folder", entry.folder.display().to_string()));
+    out.extend((!entry.options.is_empty()).then(|| fact("  options", entry.options.join(" "))));
+    let initial = match entry.plan.initial {
+        Initial::Poison => "poison: unwritten elements are found",
+        Initial::Zero => "zero: unwritten elements cannot be told from zeros",
+    };
+    out.push(fact("  initial", initial));
+    out.extend(plan.workspace_bytes.map(|bytes| fact("  workspace", format!("{bytes} bytes"))));
+    for (line, fitted) in entry.plan.launches.iter().zip(&plan.launches) {
+        let grid = fitted.grid;
+        let extents = |[x, y, z]: [u32; 3]| format!("{x}x{y}x{z}");
+        let sizes = format!("grid {}  block {}  shared {} bytes", extents(grid.blocks), extents(grid.threads), grid.shared_bytes);
+        out.push(fact("  launch", format!("{}({})  {sizes}", line.function, line.arguments())));
+    }
+    out
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::{Kernels, Suite, SuiteFile};
+
+    const SUITE: &str = "[[gemm]]
+name = 'defaults'
+size = '2x64x64x256'
+layout = 'nt'
+[[gemm]]
+name = 'given'
+size = '4x4x4'
+kernel = ['program', 'code', 'gfx90a@host', 'mine']
+seed = 0
+data = 'int:-3,3 | constant:1/seed=7'
+rule = 'rtol=1e-3,atol=0'
+reference = 'f32'
+reference_type = 'f32'
+limits = { rms = 1e-3, max_abs = 0.5 }
+timeout = 2.5
+repeatable = false
+expected = 'any'
+groups = ['nightly']
+[[conv]]
+size = '2 1 8 16 4 3 3 14 14 1 1 1 1 1 1 1 1'
+direction = 'bwd_weight'
+[[operator]]
+operator = 'relu'
+shape = '4x3'
+[[study]]
+configuration = 'conv2d_host_validation_f16_fwd_CHECK_PADDING3_f16'
+[kernels.program]
+command = ['python3', 'my gemm.py']
+[kernels.code]
+source = 'gemm.hip'
+options = ['-O3', '-DX']
+initial = 'zero'
+workspace_bytes = '4*m*n'
+launches = [
+  { function = 'keep', grid = ['n', 'ceil(m/3)'], block = 64, shared_bytes = 'k', arguments = ['a', 'b', 'workspace', 'i64:m*k', 'f32:1.5'] },
+  { function = 'add', grid = 1, block = 8, arguments = ['workspace', 'result'] },
+]
+";
+
+    #[test]
+    fn facts_are_all_that_decides_a_case() {
+        let kernels = Kernels::default().with("mine", |_, _| Ok(()));
+        let suite = Suite::new(&SuiteFile::parse("s.toml", SUITE).unwrap(), "s.toml", kernels).unwrap();
+        let text = |case: &str| {
+            let facts = suite.case(case).unwrap().facts();
+            facts.into_iter().map(|(label, text)| format!("{label}: {text}\n")).collect::<String>()
+        };
+        for (case, lines) in [
+            (
+                "defaults",
+                "size: 2x64x64x256\nlayout: nt\nFLOPs: 4194304\ninput a: f16[2, 64, 256]  uniform:-1,1/seed=1\n\
+                input b: f16[2, 64, 256]  uniform:-1,1/seed=1/stream=1\nresult: f16[2, 64, 64]\nkernel: f32-fma on the run's device\n\
+                reference: f64 in f64\nrepeatable: true: a second run gives the same bits\nrule: rounding\nlimits: none\nexpected: pass\n\
+                timeout: that of the run (--timeout)\naxes: none\ngroups: none\n",
+            ),
+            ("given/program", "kernel: a program\n  command: python3 'my gemm.py'\n  folder: \n"),
+            ("given/program", "input a: f16[4, 4]  int:-3,3/seed=0\ninput b: f16[4, 4]  constant:1/seed=7/stream=1\n"),
+            ("given/program", "reference: f32 in f32\nrepeatable: false: both runs pass\nrule: rtol=1e-3,atol=0\n"),
+            (
+                "given/program",
+                "limits: rms <= 1e-3  max_abs <= 5e-1\nexpected: any\ntimeout: 2.5 s\naxes: kernel=program\ngroups: nightly\n",
+            ),
+            (
+                "given/code",
+                "kernel: gemm.hip\n  folder: \n  options: -O3 -DX\n  initial: zero: unwritten elements cannot be told from zeros\n",
+            ),
+            ("given/code", "  workspace: 64 bytes\n"),
+            ("given/code", "  launch: keep(a, b, workspace, i64:m*k, f32:1.5)  grid 4x2x1  block 64x1x1  shared 4 bytes\n"),
+            ("given/code", "  launch: add(workspace, result)  grid 1x1x1  block 8x1x1  shared 0 bytes\n"),
+            ("given/gfx90a@host", "kernel: gfx90a:f16 on host\n"),
+            ("given/mine", "kernel: mine, a closure of this program\n"),
+            (
+                "conv",
+                "direction: bwd_weight\nlayout: gnhwc,gkyxc,gnhwk\nFLOPs: 1806336, padding included\ninput input: f16[1, 8, 14, 14, 4]",
+            ),
+            ("operator", "shape: 4x3\ninput x: f16[4, 3]"),
+            ("operator", "kernel: steps in f32 on the host\n"),
+            ("study", "data: from [-1, 1]\nseed: 1\narch: gfx90a\nkernel: xdlops\nvalidator: pv\nvariant: first\nlimits: none\n"),
+        ] {
+            assert!(text(case).contains(lines), "{case}: {lines}\n{}", text(case));
+        }
+        let rtol = |case: &str| suite.case(case).unwrap().rule().unwrap().map(|limits| limits.tolerance.rtol());
+        assert_eq!((rtol("given/mine"), rtol("study")), (Some(1e-3), None), "what a rule demands, where there is one");
+    }
+}
