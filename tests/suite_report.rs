@@ -169,6 +169,9 @@ fn screens_and_exit_codes() {
     folder.put_run("good.jsonl", 6, |_| false);
     folder.put_run("bad.jsonl", 6, |i| i == 4);
     let whole = std::fs::read_to_string(folder.path("good.jsonl")).unwrap();
+    for (name, limit) in [("strict.jsonl", "0.001"), ("loose.jsonl", "1.0")] {
+        std::fs::write(folder.path(name), whole.replace("\"limit\":0.0001", &format!("\"limit\":{limit}"))).unwrap();
+    }
     std::fs::write(folder.path("cut.jsonl"), &whole[..whole.len() - 9]).unwrap();
     for (line, code, words, reason) in [
         ("good.jsonl", 0, "PASS  suite nightly: 6 cases ended as expected   6 pass", "a run without a failure"),
@@ -178,6 +181,13 @@ fn screens_and_exit_codes() {
         ("bad.jsonl --against good.jsonl", 1, "WORSE  suite nightly: 1 new failure  5 same", "a new failure"),
         ("good.jsonl --against bad.jsonl", 0, "NO WORSE  suite nightly: 1 fixed  5 same", "a fixed one"),
         ("bad.jsonl --against bad.jsonl", 0, "1 still failing", "an old failure is not new"),
+        ("loose.jsonl --against strict.jsonl", 0, "LOOSENED  suite nightly: 6 loosened\n", "limits and tolerances"),
+        ("loose.jsonl --against strict.jsonl", 0, "conv/fwd/bf16/1  limit of rms  0.001    1\n", "which, with both values"),
+        ("loose.jsonl --against strict.jsonl --strict", 1, "LOOSENED", "as a failure"),
+        ("loose.jsonl --against strict.jsonl --format html", 0, "\"loosened\":[\"limit of rms 0.001 -", "on the page"),
+        ("loose.jsonl --against strict.jsonl --format csv", 0, "conv/fwd/bf16/1,loosened,", "in CSV"),
+        ("strict.jsonl --against loose.jsonl --strict", 0, "SAME  suite nightly: 6 same", "limits that were tightened"),
+        ("good.jsonl --against good.jsonl --strict", 0, "SAME", "nothing"),
         ("bad.jsonl good.jsonl", 0, "conv/fwd/f16/4  F.", "the newest of several counts"),
         ("good.jsonl bad.jsonl", 1, "conv/fwd/f16/4  .F", "the newest of several counts"),
         ("bad.jsonl --format markdown", 1, "- **fail** `conv/fwd/f16/4`", "Markdown"),

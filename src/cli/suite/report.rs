@@ -16,6 +16,9 @@ pub(in crate::cli) struct Args {
     /// The run that the other is compared with
     #[arg(long, value_name = "OLD")]
     against: Option<PathBuf>,
+    /// With --against: exit with 1 too where a case demands less than in the old run, by a limit, its rule or what it expects
+    #[arg(long, requires = "against")]
+    strict: bool,
     /// How to draw it; without this by the name of --output, else text
     #[arg(long, value_enum)]
     format: Option<Drawn>,
@@ -25,7 +28,8 @@ pub(in crate::cli) struct Args {
 }
 
 const AFTER: &str = "\
-Exit codes: 0 every case ended as expected, 1 one did not, 2 cases are missing or a file cannot be read. With --against 1 stands for a new failure. \
+Exit codes: 0 every case ended as expected, 1 one did not, 2 cases are missing or a file cannot be read. With --against 1 stands for a new failure, \
+with --strict also for a limit or a rule that was loosened. \
 Of several runs the newest counts. docs/suite-reports.md says what the reports show.
 
 Examples:
@@ -64,7 +68,8 @@ impl Args {
             (None, runs) => View::Trend(runs),
         };
         replace(&self.output, |out| view.write(self.format(), out)).context("report")?;
-        Ok(match (view.complete(), view.ok()) {
+        let ok = view.ok() && !(self.strict && view.loosened());
+        Ok(match (view.complete(), ok) {
             (false, _) => Outcome::NoVerdict,
             (true, false) => Outcome::Mismatch,
             (true, true) => Outcome::Pass,

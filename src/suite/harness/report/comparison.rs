@@ -1,6 +1,7 @@
-//! Two runs, case by case: what fails that did not, what no longer does, what gives other numbers, what takes longer.
+//! Two runs, case by case: what fails that did not, what no longer does, what is demanded less, what gives other numbers, what takes longer.
 
 use super::document::{Block, Entry};
+use super::loosened::{Loosened, loosened};
 use super::numbers::{Json, Number, numbers};
 use super::overview::{entry, moment};
 use super::run::Run;
@@ -19,6 +20,8 @@ const SLOWER_BY: f64 = 0.1;
 pub(super) enum Change {
     /// It does not end as expected, and did, or was not there.
     NewFailure,
+    /// It ends as expected, and less is demanded of it.
+    Loosened,
     /// It ends as expected, and did not.
     Fixed,
     /// It does not end as expected, as before.
@@ -37,8 +40,9 @@ pub(super) enum Change {
 
 impl Change {
     /// In the order of what needs attention first.
-    pub(super) const ALL: [Change; 8] = [
+    pub(super) const ALL: [Change; 9] = [
         Change::NewFailure,
+        Change::Loosened,
         Change::Fixed,
         Change::StillFailing,
         Change::Removed,
@@ -51,6 +55,7 @@ impl Change {
     pub(super) fn words(self) -> &'static str {
         match self {
             Change::NewFailure => "new failure",
+            Change::Loosened => "loosened",
             Change::Fixed => "fixed",
             Change::StillFailing => "still failing",
             Change::Removed => "removed",
@@ -79,6 +84,8 @@ pub(super) struct Compared<'a> {
     pub(super) new: Option<&'a CaseResult>,
     /// Numbers that both have and that differ.
     pub(super) differences: Vec<Difference<'a>>,
+    /// What is demanded less, whatever else changed.
+    pub(super) loosened: Vec<Loosened>,
 }
 
 /// Two runs.
@@ -103,6 +110,11 @@ impl<'a> Comparison<'a> {
         self.cases.iter().filter(move |case| case.change == change)
     }
 
+    /// The cases of which less is demanded.
+    pub(super) fn loosened(&self) -> impl Iterator<Item = &Compared<'a>> {
+        self.cases.iter().filter(|case| !case.loosened.is_empty())
+    }
+
     /// How many cases have each change; changes that do not occur are left out.
     pub(super) fn counts(&self) -> Vec<(Change, usize)> {
         Change::ALL.map(|change| (change, self.of(change).count())).into_iter().filter(|&(_, n)| n > 0).collect()
@@ -111,10 +123,12 @@ impl<'a> Comparison<'a> {
 
 fn compared<'a>(old: Option<&'a CaseResult>, new: Option<&'a CaseResult>, name: &'a str) -> Compared<'a> {
     let differences = old.zip(new).map_or(Vec::new(), |(old, new)| differences(old, new));
+    let loosened = old.zip(new).map_or(Vec::new(), |(old, new)| loosened(old, new));
     let slower = old.zip(new).is_some_and(|(old, new)| new.seconds > SLOWER * old.seconds && new.seconds - old.seconds >= SLOWER_BY);
     let change = match (old.map(|case| case.ok), new.map(|case| case.ok)) {
         (Some(false), Some(false)) => Change::StillFailing,
         (_, Some(false)) => Change::NewFailure,
+        (Some(_), Some(true)) if !loosened.is_empty() => Change::Loosened,
         (Some(false), Some(true)) => Change::Fixed,
         (_, None) => Change::Removed,
         (None, Some(true)) => Change::Added,
@@ -122,7 +136,7 @@ fn compared<'a>(old: Option<&'a CaseResult>, new: Option<&'a CaseResult>, name: 
         _ if slower => Change::Slower,
         _ => Change::Same,
     };
-    Compared { name, change, old, new, differences }
+    Compared { name, change, old, new, differences, loosened }
 }
 
 /// The numbers that both have under one name and that are not the same; NaN is the same as NaN.
@@ -139,7 +153,9 @@ fn differences<'a>(old: &'a CaseResult, new: &'a CaseResult) -> Vec<Difference<'
 /// The document, with at most so many cases in each list.
 pub(super) fn document(comparison: &Comparison<'_>, most: usize) -> Vec<Block> {
     let mut blocks = vec![headline(comparison), facts(comparison)];
-    for change in [Change::NewFailure, Change::Fixed, Change::StillFailing, Change::Removed] {
+    blocks.extend(list(comparison, Change::NewFailure, most));
+    blocks.extend(demands(comparison, most));
+    for change in [Change::Fixed, Change::StillFailing, Change::Removed] {
         blocks.extend(list(comparison, change, most));
     }
     blocks.extend(changed(comparison, most));
@@ -154,6 +170,8 @@ fn headline(comparison: &Comparison<'_>) -> Block {
     let same = counts.iter().all(|(change, _)| *change == Change::Same);
     let word = if worse {
         "WORSE"
+    } else if comparison.loosened().next().is_some() {
+        "LOOSENED"
     } else if same {
         "SAME"
     } else {
@@ -195,6 +213,17 @@ fn list(comparison: &Comparison<'_>, change: Change, most: usize) -> Option<Bloc
         _ => "still failing",
     };
     (!all.is_empty()).then(|| Block::Entries(title, all.iter().take(most).map(item).collect(), all.len().saturating_sub(most)))
+}
+
+/// What is demanded less, of cases that still fail as well.
+fn demands(comparison: &Comparison<'_>, most: usize) -> Option<Block> {
+    let all: Vec<(&str, &Loosened)> =
+        comparison.loosened().flat_map(|case| case.loosened.iter().map(|demand| (case.name, demand))).collect();
+    let row =
+        |(name, demand): &(&str, &Loosened)| vec![(*name).to_owned(), demand.name.clone(), demand.old.to_string(), demand.new.to_string()];
+    let headings = ["case", "demand", ">old", ">new"].map(str::to_owned).to_vec();
+    let more = all.len().saturating_sub(most);
+    (!all.is_empty()).then(|| Block::Table("loosened", headings, all.iter().take(most).map(row).collect(), more))
 }
 
 /// The numbers that changed most, by their quotient.
@@ -264,6 +293,31 @@ mod tests {
             let comparison = Comparison::new(&old, &new);
             assert_eq!(comparison.counts(), [(change, 1)], "{reason}");
         }
+    }
+
+    /// Whatever else a case may be: `fixed` by a limit is no fix.
+    #[test]
+    fn looser_demands_are_told() {
+        let limited = |name, ok, limit| {
+            let mut case = case(name, ok, 1.0, 0.5);
+            case.metrics[0].limit = limit;
+            case
+        };
+        let old = run("old", vec![limited("a", false, Some(1e-3)), limited("b", true, Some(0.75)), limited("c", false, Some(1e-3))]);
+        let new = run("new", vec![limited("a", true, Some(1.0)), limited("b", true, None), limited("c", false, Some(0.25))]);
+        let comparison = Comparison::new(&old, &new);
+        assert_eq!(comparison.counts(), [(Change::Loosened, 2), (Change::StillFailing, 1)]);
+        let blocks = document(&comparison, 9);
+        let text = draw::text(&blocks);
+        for words in [
+            "LOOSENED  suite samples: 2 loosened  1 still failing\n",
+            "\n  loosened\n    case  demand          old   new\n    a     limit of rms  0.001     1\n    b     limit of rms   0.75  none\n    c     limit of rms  0.001  0.25\n",
+        ] {
+            assert!(text.contains(words), "{words}\n{text}");
+        }
+        assert!(draw::markdown(&blocks).contains("| a | limit of rms | 0.001 | 1 |"), "{}", draw::markdown(&blocks));
+        let tightened = draw::text(&document(&Comparison::new(&new, &old), 9));
+        assert!(tightened.starts_with("WORSE") && !tightened.contains("loosened"), "{tightened}");
     }
 
     #[test]

@@ -40,6 +40,8 @@ struct Row<'a> {
     /// In the order of [`Data::axes`].
     axes: Vec<Option<&'a str>>,
     change: Option<&'static str>,
+    /// What is demanded less than in the old run.
+    loosened: Vec<String>,
     /// One a run.
     results: Vec<Option<Cell>>,
 }
@@ -58,6 +60,7 @@ struct Case<'a> {
     name: &'a str,
     results: Vec<Option<&'a CaseResult>>,
     change: Option<Change>,
+    loosened: Vec<String>,
 }
 
 impl<'a> Case<'a> {
@@ -76,17 +79,23 @@ impl<'a> Case<'a> {
 pub(super) fn write(view: &View<'_>, out: &mut dyn Write) -> io::Result<()> {
     match *view {
         View::Run(run) => {
-            let cases = run.cases.iter().map(|case| Case { name: &case.case, results: vec![Some(case)], change: None });
+            let cases =
+                run.cases.iter().map(|case| Case { name: &case.case, results: vec![Some(case)], change: None, loosened: Vec::new() });
             page(out, "run", &[run], cases.collect())
         }
         View::Comparison { old, new } => {
             let comparison = Comparison::new(old, new);
-            let cases =
-                comparison.cases.iter().map(|case| Case { name: case.name, results: vec![case.old, case.new], change: Some(case.change) });
+            let cases = comparison.cases.iter().map(|case| Case {
+                name: case.name,
+                results: vec![case.old, case.new],
+                change: Some(case.change),
+                loosened: case.loosened.iter().map(ToString::to_string).collect(),
+            });
             page(out, "comparison", &[old, new], cases.collect())
         }
         View::Trend(runs) => {
-            let rows = trend::rows(runs).into_iter().map(|row| Case { name: row.name, results: row.results, change: None });
+            let rows =
+                trend::rows(runs).into_iter().map(|row| Case { name: row.name, results: row.results, change: None, loosened: Vec::new() });
             page(out, "trend", &runs.iter().collect::<Vec<_>>(), rows.collect())
         }
     }
@@ -187,6 +196,7 @@ fn data<'a>(kind: &'static str, runs: &[&'a Run], cases: &[Case<'a>]) -> Data<'a
             groups: &newest.groups,
             axes: axes.iter().map(axis).collect(),
             change: case.change.map(Change::words),
+            loosened: case.loosened.clone(),
             results: case.results.iter().map(|result| result.map(|result| cell(result, &columns))).collect(),
         })
     });

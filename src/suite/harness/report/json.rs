@@ -1,6 +1,7 @@
 //! The reports as JSON; `docs/suite-report.schema.json` describes them.
 
 use super::comparison::{Change, Comparison, Difference};
+use super::loosened::Loosened;
 use super::numbers::{Json, numbers};
 use super::run::{Run, Summary};
 use super::trend;
@@ -34,6 +35,7 @@ struct Compared<'a> {
     old: Option<Side>,
     new: Option<Side>,
     differences: &'a [Difference<'a>],
+    loosened: &'a [Loosened],
 }
 
 #[derive(Serialize)]
@@ -70,6 +72,7 @@ pub(super) fn comparison<'a>(comparison: &'a Comparison<'a>) -> Document<'a> {
         old: case.old.map(side),
         new: case.new.map(side),
         differences: &case.differences,
+        loosened: &case.loosened,
     });
     let runs = [comparison.old.summary(), comparison.new.summary()];
     document(Content::Comparison { runs, changes: comparison.counts(), cases: cases.collect() })

@@ -7,6 +7,7 @@ mod csv;
 mod document;
 mod html;
 mod json;
+mod loosened;
 mod numbers;
 mod overview;
 mod run;
@@ -79,6 +80,15 @@ impl View<'_> {
             View::Run(run) => run.ok(),
             View::Comparison { old, new } => Comparison::new(old, new).of(Change::NewFailure).next().is_none(),
             View::Trend(runs) => runs.last().is_none_or(Run::ok),
+        }
+    }
+
+    /// Whether a case of a comparison demands less in the new run: of a limit, of its rule, or by what is expected.
+    #[must_use]
+    pub fn loosened(&self) -> bool {
+        match *self {
+            View::Comparison { old, new } => Comparison::new(old, new).loosened().next().is_some(),
+            View::Run(_) | View::Trend(_) => false,
         }
     }
 

@@ -61,9 +61,9 @@ function course(row) {
 function opener(row) {
   const button = element("button", { type: "button", "aria-expanded": "false" }, row.name);
   button.addEventListener("click", () => {
-    const at = button.closest("tr");
+    const at = button.closest("tr"), [now, before] = detailsOf(row.index);
     if (button.getAttribute("aria-expanded") === "true") at.nextElementSibling.remove();
-    else at.after(element("tr", { class: "panel" }, element("td", { colspan: columns().length }, panel(...detailsOf(row.index)))));
+    else at.after(element("tr", { class: "panel" }, element("td", { colspan: columns().length }, panel(now, before, row.loosened))));
     at.classList.toggle("open");
     button.setAttribute("aria-expanded", String(button.getAttribute("aria-expanded") !== "true"));
   });

@@ -116,12 +116,12 @@ function command(text) {
   return shown;
 }
 
-/// Everything about a case; `before` is its result in the old run of two.
-function panel(now, before) {
+/// Everything about a case; `before` is its result in the old run of two, `loosened` what that demanded and this does not.
+function panel(now, before, loosened) {
   const report = now.report || {};
   // Findings are among the reasons; the cause has a section of its own.
   const reasons = (now.reasons || []).filter((text) => !report.cause || text !== report.cause.evidence);
-  const why = [...reasons, ...(now.warnings || []).map((text) => `warning: ${text}`)];
+  const why = [...(loosened || []).map((text) => `loosened: ${text}`), ...reasons, ...(now.warnings || []).map((text) => `warning: ${text}`)];
   const sections = [section("Why", list(why)), summary(now, report), cause(report), metrics(now, before), vector(report), worst(report), first(report), ...details(now), ...histograms(report), power(report), command(now.command)];
   return element("div", { class: "case-panel" }, ...sections.filter(Boolean));
 }
