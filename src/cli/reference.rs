@@ -5,7 +5,7 @@ use super::input::{InputArgs, never_over, only};
 use super::output::OutputArgs;
 use super::problem::{ConvFlags, GemmFlags};
 use super::{Outcome, screen};
-use crate::device::{Device, DeviceBytes, Layout, TensorMut, TensorRef};
+use crate::device::{Device, DeviceBytes, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::files::Output;
 use crate::reference::{Accumulate, Arithmetic, Conv, Gemm, KOrder};
@@ -176,8 +176,7 @@ impl Reference<'_> {
     fn run(&self, [a, b]: [&TensorRef<'_>; 2], dtype: DType, shape: &[usize], result: &mut [u8]) -> Result<()> {
         let layout = Layout::contiguous(shape)?;
         let mut memory = DeviceBytes::new(a.device(), result.len())?;
-        // SAFETY: the block has this size on this device, is borrowed until the tensor is dropped, and on the host it is initialised.
-        let mut to = unsafe { TensorMut::from_raw(a.device(), memory.mut_ptr(), result.len(), dtype, layout)? };
+        let mut to = memory.tensor_mut(dtype, layout)?;
         match self {
             Reference::Gemm { gemm, .. } => gemm.run(a, b, &mut to)?,
             Reference::Conv(conv) => conv.run(a, b, &mut to)?,

@@ -49,9 +49,13 @@ impl Tensors {
     fn facts(&self) -> Vec<Fact> {
         let mut out = Vec::new();
         match &self.problem {
-            Problem::Gemm(product) => {
+            Problem::Gemm(product, epilogue) => {
                 let letter = |transposed: bool| if transposed { 't' } else { 'n' };
                 out.push(fact("layout", product.transposed.map(letter).iter().collect::<String>()));
+                out.push(fact("alpha", epilogue.alpha().to_string()));
+                out.push(fact("beta", epilogue.beta().to_string()));
+                out.push(fact("bias", epilogue.bias().to_string()));
+                out.push(fact("activation", format!("{:?}", epilogue.activation()).to_lowercase()));
                 out.push(fact("FLOPs", (2 * self.problem.products()).to_string()));
             }
             Problem::Conv(param, direction) => {

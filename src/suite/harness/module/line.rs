@@ -303,7 +303,7 @@ mod tests {
             let suite = Suite::new(&file, "s.toml", Kernels::default()).map_err(|e| e.to_string())?;
             match &suite.cases[0].work {
                 Work::Tensors(tensors) => match &tensors.kernel {
-                    Kernel::Module(_, fitted) => Ok(fitted.arguments.clone()),
+                    Kernel::Module(_, fitted) => Ok(fitted.launches[0].arguments.clone()),
                     other => Err(format!("{other:?}")),
                 },
                 Work::Study(_) => Err("no tensors".to_owned()),
