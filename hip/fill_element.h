@@ -181,7 +181,8 @@ __device__ inline u64 plain_element(const FillParams &p, Format f, u64 index, So
         return ((drawn >> 1) + 1 | (drawn & 1) << (f.exponent_bits + f.mantissa_bits)) << f.pad_bits;
     }
     case NORMAL: return encode_any(f, normal(p, index, source), false, true);
-    default: return encode_any(f, fixed(p, index), false, true);
+    // An infinity that was asked for stays one.
+    default: return encode_any(f, fixed(p, index), false, p.kind != CONSTANT && p.kind != DIAGONAL && p.kind != CHECKERBOARD);
     }
 }
 

@@ -4,7 +4,7 @@
 //! Windows start at multiples of their length, so that their random words are whole blocks.
 
 use super::crand::Outputs;
-use super::element::{self, DATA, SPARSE, SPECIAL, below, nearest, random_bits};
+use super::element::{self, DATA, SPARSE, SPECIAL, below, random_bits};
 use super::loops;
 use super::math::INV_TAU;
 use super::params::{FillParams, crand_state, flag, is_wide, kind};
@@ -86,7 +86,7 @@ impl<'a> Blocks<'a> {
             }
             kind::NORMAL => self.normal(start),
             kind::CONSTANT => {
-                self.whole.fill(nearest(self.dtype, self.p.a));
+                self.whole.fill(self.dtype.encode(self.p.a, Rounding::NearestEven, element::overflow(self.p.kind)));
                 self.store_whole();
                 self.constant = self.p.special_below == 0 && self.p.flags & flag::SPARSE == 0;
             }
@@ -115,7 +115,7 @@ impl<'a> Blocks<'a> {
     }
 
     fn store_doubles(&mut self) {
-        encode_from_f64(self.dtype, &self.doubles, Rounding::NearestEven, Overflow::Saturate, &mut self.bytes);
+        encode_from_f64(self.dtype, &self.doubles, Rounding::NearestEven, element::overflow(self.p.kind), &mut self.bytes);
     }
 
     fn uniform(&mut self, start: u64) {

@@ -36,7 +36,7 @@ pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
         kind::SUBNORMAL => subnormal(p, dtype, index),
         kind::NORMAL => nearest(dtype, normal(p, dtype, index)),
         kind::CRAND => crand(p, dtype, crand_state(p).outputs_from(index).next_output()),
-        _ => nearest(dtype, fixed(p, index)),
+        _ => dtype.encode(fixed(p, index), Rounding::NearestEven, overflow(p.kind)),
     }
 }
 
@@ -56,8 +56,13 @@ pub(super) fn overlaid(p: &FillParams, dtype: DType, index: u64) -> Option<u64> 
     None
 }
 
+/// How numbers of this kind meet an infinity: one that arises saturates, one that was asked for stays. Asked-for numbers are never beyond the format otherwise.
+pub(super) fn overflow(kind: u32) -> Overflow {
+    let asked = matches!(kind, kind::CONSTANT | kind::DIAGONAL | kind::CHECKERBOARD);
+    if asked { Overflow::Ieee } else { Overflow::Saturate }
+}
+
 pub(super) fn nearest(dtype: DType, value: f64) -> u64 {
-    // An infinity that arises saturates; one that the user asked for is a constant.
     dtype.encode(value, Rounding::NearestEven, Overflow::Saturate)
 }
 

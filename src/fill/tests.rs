@@ -283,6 +283,23 @@ fn fixed_patterns() {
 }
 
 #[test]
+fn infinities_that_were_asked_for_stay() {
+    let inf = f64::INFINITY;
+    for dtype in [DType::F16, DType::Bf16, DType::F32, DType::F64, DType::F8E5M2] {
+        for (text, expected) in [
+            ("constant:-inf", [-inf, -inf, -inf, -inf]),
+            ("diagonal:inf", [inf, 0.0, 0.0, inf]),
+            ("checkerboard:inf", [inf, -inf, -inf, inf]),
+            ("values:inf,1,-inf", [inf, 1.0, -inf, inf]),
+        ] {
+            assert_eq!(values(text, dtype, &[2, 2]), expected, "{dtype} {text}");
+        }
+        // Those that arise do not.
+        assert!(values("monotonic:0,1e308", dtype, &[4]).iter().all(|v| v.is_finite()), "{dtype}");
+    }
+}
+
+#[test]
 fn lists_of_values_repeat_under_what_lies_over_them() {
     let bits = filled(&"values:1,inf,nan".parse().unwrap(), DType::F16, &[5]).unwrap();
     assert_eq!(bits, [0x3c00, 0x7c00, 0x7e00, 0x3c00, 0x7c00]);

@@ -33,7 +33,7 @@ pub(super) fn fill(p: &FillParams, values: &[f64], tensor: &mut TensorMut<'_>) -
     // SAFETY: the layout was checked to end within the tensor's memory, which its device may read and write, and which is borrowed exclusively.
     unsafe { download(gpu, tensor.as_ref().as_ptr(), &mut memory)? };
     elements.write(&layout, &mut memory);
-    // SAFETY: the same memory.
+    // SAFETY: `memory` is as long as what the layout was checked to span of the tensor's memory, which is borrowed exclusively.
     unsafe { upload(gpu, &memory, tensor.as_mut_ptr()) }
 }
 

@@ -15,7 +15,7 @@ tests! {
 }
 
 /// Every pattern, with parameters that most formats take; then ranges of which a format may hold neither end, and integers that need 64 bits.
-const SPECS: [&str; 28] = [
+const SPECS: [&str; 31] = [
     "uniform:1,4/seed=5",
     "uniform:-1,1/seed=5",
     "int:1,2/stream=3",
@@ -43,6 +43,9 @@ const SPECS: [&str; 28] = [
     "crand:r1/special=0.1",
     "uniform:-1,1/sparse24",
     "values:1,2,1.5",
+    "values:1,inf",
+    "constant:-inf",
+    "checkerboard:inf",
     "values:1,-0.5/special=0.3",
 ];
 
