@@ -19,6 +19,7 @@ use values::{Conversion, Counts};
 #[command(after_help = AFTER)]
 pub(super) struct Args {
     /// The file to read; `-` is standard input
+    #[arg(value_name = "IN")]
     from: PathBuf,
     #[command(flatten)]
     output: OutputArgs,
@@ -39,7 +40,7 @@ pub(super) struct Args {
 }
 
 const AFTER: &str = "\
-All tensors of IN are written, or those that --tensor, --include and --exclude choose; .npy and raw files hold one. What the format cannot hold is counted on
+All tensors of IN are written, or those that --tensor, --include and --exclude choose; .npy and raw files hold one. What the format cannot hold is counted on \
 stderr: overflowed (beyond the largest number), became 0, became NaN (infinities), have no counterpart (NaN, 0 or a sign that the format lacks).
 
 Exit codes: 0 the file is written, 2 it is not.
