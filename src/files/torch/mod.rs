@@ -143,6 +143,9 @@ fn content(
     tensor: &Strided,
     big_endian: bool,
 ) -> Result<(Numbers, Place), String> {
+    if let Some(reason) = &tensor.unlike_memory {
+        return Err(reason.clone());
+    }
     let class = tensor.storage.class.rsplit('.').next().unwrap_or_default();
     let named = tensor.dtype.as_deref().and_then(|name| name.rsplit('.').next()?.parse().ok()).map(|dtype: DType| (dtype, 1));
     let known = named.or_else(|| STORAGES.iter().find(|s| s.0 == class).map(|s| (s.1, s.2)));
@@ -278,6 +281,38 @@ mod tests {
             let file = open(&dictionary("w", &value), &[0; 16]).unwrap();
             let error = file.tensors()[0].load().unwrap_err().to_string();
             assert!(error.contains(words), "{words}: {error}");
+        }
+    }
+
+    /// PyTorch writes the memory of `x.conj()` and of the imaginary part of it as it is, and says beside it that its values are others.
+    #[test]
+    fn values_that_memory_does_not_show_are_refused() {
+        let rebuilt = |function: &str, behind: &[u8]| {
+            let head = format!("ctorch._utils\n{function}\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000NNtQK\0");
+            dictionary("w", &[head.as_bytes(), b"K\x02\x85K\x01\x85", behind, b"tR"].concat())
+        };
+        let metadata = |key: &str| [b"}X".as_slice(), &(key.len() as u32).to_le_bytes(), key.as_bytes(), b"\x88s"].concat();
+        let hooks = b"\x89ccollections\nOrderedDict\n)R".as_slice();
+        let third = |behind: &[u8]| rebuilt("_rebuild_tensor_v3", &[hooks, b"ctorch\nfloat32\n", behind].concat());
+        let second = |behind: &[u8]| rebuilt("_rebuild_tensor_v2", &[hooks, behind].concat());
+        let lazily = "tensor `w`: is conjugated or negated lazily; save x.resolve_conj().resolve_neg() instead";
+        for (pickle, words) in [
+            (second(b""), ""),
+            (second(b"N"), ""),
+            (second(b"}"), ""),
+            (second(&metadata("conj")), lazily),
+            (second(&metadata("neg")), lazily),
+            (second(&metadata("scale")), "tensor `w`: has metadata `scale`, which are not supported"),
+            (second(b"K\x01"), "arguments of _rebuild_tensor that are not known"),
+            (second(b"NN"), "arguments of _rebuild_tensor that are not known"),
+            (third(b""), ""),
+            (third(&metadata("neg")), lazily),
+        ] {
+            let file = open(&pickle, &[0; 8]).unwrap();
+            match (words, file.tensors()[0].load()) {
+                ("", loaded) => assert!(loaded.is_ok(), "{:?}", loaded.err()),
+                (words, loaded) => assert!(loaded.as_ref().is_err_and(|e| e.to_string().contains(words)), "{words}: {:?}", loaded.err()),
+            }
         }
     }
 

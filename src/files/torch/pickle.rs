@@ -46,6 +46,8 @@ pub(super) struct Strided {
     pub(super) strides: Vec<isize>,
     /// The element type, where the storage does not say.
     pub(super) dtype: Option<Rc<str>>,
+    /// Why its values are not those in memory, such as those of a lazy conjugate.
+    pub(super) unlike_memory: Option<String>,
 }
 
 /// Reads a pickle.
@@ -316,9 +318,12 @@ impl<'a> Machine<'a> {
                 return Ok(());
             }
             (PARAMETER, [data @ Value::Tensor(_), ..]) => data.clone(),
-            (REBUILD_2, [Value::Storage(storage), offset, shape, strides, ..]) => self.tensor(storage, [offset, shape, strides], None)?,
-            (REBUILD_3, [Value::Storage(storage), offset, shape, strides, _, _, Value::Class(dtype), ..]) => {
-                self.tensor(storage, [offset, shape, strides], Some(dtype.clone()))?
+            (REBUILD_2, [Value::Storage(storage), offset, shape, strides, rest @ ..]) => {
+                let metadata = rest.get(REBUILD_2_METADATA..).unwrap_or_default();
+                self.tensor(storage, [offset, shape, strides], None, metadata)?
+            }
+            (REBUILD_3, [Value::Storage(storage), offset, shape, strides, _, _, Value::Class(dtype), metadata @ ..]) => {
+                self.tensor(storage, [offset, shape, strides], Some(dtype.clone()), metadata)?
             }
             _ => return Err(format!("a call of {class} with arguments that are not a tensor's")),
         };
@@ -326,7 +331,13 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    fn tensor(&self, storage: &Rc<Storage>, [offset, shape, strides]: [&Value; 3], dtype: Option<Rc<str>>) -> Result<Value, String> {
+    fn tensor(
+        &self,
+        storage: &Rc<Storage>,
+        [offset, shape, strides]: [&Value; 3],
+        dtype: Option<Rc<str>>,
+        metadata: &[Value],
+    ) -> Result<Value, String> {
         // A few bytes copy shape and strides once more.
         let numbers = |value: &Value| match value {
             Value::Tuple(items) => match &self.containers[*items][..] {
@@ -338,8 +349,25 @@ impl<'a> Machine<'a> {
         let size = |n: i64| usize::try_from(n).map_err(|_| format!("{n} is no size"));
         let shape = numbers(shape)?.into_iter().map(size).collect::<Result<_, _>>()?;
         let strides = numbers(strides)?.into_iter().map(|n| n as isize).collect();
-        let tensor = Strided { storage: storage.clone(), offset: size(number(offset)?)?, shape, strides, dtype };
-        Ok(Value::Tensor(Rc::new(tensor)))
+        let (offset, unlike_memory) = (size(number(offset)?)?, self.unlike_memory(metadata));
+        Ok(Value::Tensor(Rc::new(Strided { storage: storage.clone(), offset, shape, strides, dtype, unlike_memory })))
+    }
+
+    /// What the last argument of a tensor says of its values: nothing, or a dictionary of what its memory does not show.
+    fn unlike_memory(&self, metadata: &[Value]) -> Option<String> {
+        let items = match metadata {
+            [] | [Value::Other] => return None,
+            [Value::Dict(items)] => &self.containers[*items],
+            _ => return Some("has arguments of _rebuild_tensor that are not known".to_owned()),
+        };
+        let key = items.first()?;
+        Some(match key {
+            Value::Text(key) if matches!(&**key, "conj" | "neg") => {
+                "is conjugated or negated lazily; save x.resolve_conj().resolve_neg() instead".to_owned()
+            }
+            Value::Text(key) => format!("has metadata `{key}`, which are not supported"),
+            _ => "has metadata that are not supported".to_owned(),
+        })
     }
 
     /// Attributes of a dictionary, such as the versions of modules, say nothing about tensors.
@@ -354,6 +382,8 @@ impl<'a> Machine<'a> {
 
 const REBUILD_2: &str = "torch._utils._rebuild_tensor_v2";
 const REBUILD_3: &str = "torch._utils._rebuild_tensor_v3";
+/// Where its metadata are behind the strides: behind requires_grad and backward_hooks.
+const REBUILD_2_METADATA: usize = 2;
 const PARAMETER: &str = "torch._utils._rebuild_parameter";
 const ORDERED: &str = "collections.OrderedDict";
 
