@@ -260,6 +260,28 @@ fn limits_of_formats_have_their_causes() {
     }
 }
 
+/// Integer formats have ends of different magnitude; and small float formats say nothing about integers.
+#[test]
+fn clamps_to_integer_formats_are_told() {
+    let wide: Vec<f64> = numbers(1024, 5).iter().map(|x| (300.0 * x).round()).collect();
+    let clamped = |low: f64, high: f64| -> Vec<f64> { wide.iter().map(|x| x.clamp(low, high)).collect() };
+    let tail: Vec<f64> = (0..1024).map(|i| if i == 7 { 8.0 } else { 1.0 + (i % 2) as f64 }).collect();
+    for (result, dtype, reference, expected) in [
+        (clamped(-128.0, 127.0), DType::I8, &wide, "saturated at 127, the limit of i8"),
+        (clamped(-128.0, 127.0), DType::I32, &wide, "saturated at 127, the limit of i8"),
+        (clamped(-128.0, 127.0), DType::F32, &wide, "saturated at 127, the limit of i8"),
+        (clamped(-128.0, 400.0), DType::I16, &wide, "saturated at -128, the limit of i8"),
+        (clamped(-400.0, 127.0), DType::I16, &wide, "saturated at 127, the limit of i8"),
+        (clamped(-127.0, 127.0), DType::I8, &wide, "saturated at 127, the limit of i8"),
+        (clamped(0.0, 255.0), DType::U8, &wide, "saturated at 0, the limit of u8"),
+        (clamped(-100.0, 100.0), DType::I32, &wide, "saturated at 100:"),
+        (tail.iter().map(|x| x.min(6.0)).collect(), DType::U8, &tail, "unknown"),
+    ] {
+        let found = cause_of_bytes(&bytes(&result, dtype), dtype, reference, &[1024], &Tolerance::exact()).unwrap().to_string();
+        assert!(found.starts_with(expected), "{expected}: {found}");
+    }
+}
+
 #[test]
 fn regions_are_told_in_words() {
     let n = 64 * 96;

@@ -27,8 +27,36 @@ pub(super) fn not_finite(s: &Sample) -> Option<Hit> {
     most(found + zeros, s.wrong.len()).then_some(Hit { cause, explained: found + zeros })
 }
 
-/// Every mismatch has the largest magnitude that a format, or the whole result, has, and its reference is larger.
+/// Every mismatch has the largest magnitude that a format, or the whole result, has, and its reference is larger; or an end of an integer format, beyond which its reference is.
 pub(super) fn saturated(s: &Sample) -> Option<Hit> {
+    between_ends(s).or_else(|| at_largest(s))
+}
+
+/// Integer formats that quantized numbers have, whatever the format of the result.
+const QUANTIZED: [DType; 4] = [DType::I8, DType::U8, DType::I16, DType::U16];
+
+/// Clamped to an integer format, whose ends differ in magnitude: -128 and 127.
+fn between_ends(s: &Sample) -> Option<Hit> {
+    let formats = std::iter::once(s.dtypes[0]).chain(QUANTIZED);
+    let mut hits = formats.filter_map(|format| {
+        let int = format.int_format()?;
+        let [low, high] = [int.min() as f64, int.max() as f64];
+        let at_high = |i: usize| s.result[i] == high && s.reference[i] > high;
+        let at_low = |i: usize| s.result[i] == low && s.reference[i] < low;
+        let explained = most_of(&s.wrong, |i| at_high(i) || at_low(i))?;
+        let [highs, lows] = [&at_high as &dyn Fn(usize) -> bool, &at_low].map(|at| s.wrong.iter().filter(|&&i| at(i)).count());
+        // A clamp at an end leaves nothing beyond it.
+        let clamped = s.result.iter().all(|&a| (highs == 0 || a <= high) && (lows == 0 || a >= low));
+        let limit = if highs >= lows { high } else { low };
+        // Zeros in place of negative numbers are something else in a format that has these.
+        let meant = limit != 0.0 || format == s.dtypes[0];
+        (clamped && meant).then_some(Hit { cause: Cause::Saturated { limit, format: Some(format) }, explained })
+    });
+    hits.next()
+}
+
+/// Clamped to [-limit, limit].
+fn at_largest(s: &Sample) -> Option<Hit> {
     let limit = s.result.iter().filter(|a| a.is_finite()).fold(0.0, |m: f64, a| m.max(a.abs()));
     let at_limit = |i: usize| {
         let (a, r) = (s.result[i], s.reference[i]);
@@ -40,11 +68,12 @@ pub(super) fn saturated(s: &Sample) -> Option<Hit> {
     (enough && limit > 0.0).then_some(Hit { cause: Cause::Saturated { limit, format: named }, explained })
 }
 
-/// The format that has this limit, the result's own first.
+/// The format that has this limit, the result's own first. Integers pass through no float formats: 6 is the largest f4e2m1, and nothing special to them.
 fn format_of_limit(limit: f64, result: DType) -> Option<DType> {
-    let small = [DType::F16, DType::F8E4M3, DType::F8E4M3Fnuz, DType::F8E5M2, DType::F6E2M3, DType::F6E3M2, DType::F4E2M1, DType::I8];
+    let small = [DType::F16, DType::F8E4M3, DType::F8E4M3Fnuz, DType::F8E5M2, DType::F6E2M3, DType::F6E3M2, DType::F4E2M1];
     let largest = |d: DType| d.float_format().map_or_else(|| d.int_format().map_or(0.0, |i| i.max() as f64), |f| f.max_finite());
-    std::iter::once(result).chain(small).find(|&d| largest(d) == limit)
+    let small = small.into_iter().filter(|_| result.int_format().is_none());
+    std::iter::once(result).chain(small).chain(QUANTIZED).find(|&d| largest(d) == limit)
 }
 
 /// Zeros where a format has subnormal numbers, and no such number in the result.
