@@ -7,7 +7,8 @@
 //! * mean and mean of |a|: the mean of t(r), rtol mean |r| + atol;
 //! * rms: the norm of a - r over √n is at most that of t(r), which is at most rtol rms r + atol.
 //!
-//! So a tensor that a comparison of its elements would pass is never refused; one that it would fail may agree. Numbers of NaN and infinite elements have to be the same.
+//! A comparison of formats below f64 evaluates both sides in f32, each operation to nearest: its |a - r| and its rtol |r| + atol are each off by up to a few times 2^-24, of which the bounds
+//! take account. So a tensor that a comparison of its elements would pass is never refused; one that it would fail may agree. Numbers of NaN and infinite elements have to be the same.
 
 use super::file::{Entry, Recorded};
 use crate::dtype::DType;
@@ -122,9 +123,15 @@ fn bounds(golden: &Entry, limits: &Limits) -> Result<[f64; 5]> {
     // A binade is at most |r|, or that of the least normal number.
     let format: DType = golden.dtype.parse()?;
     let least = format.float_format().filter(|_| limits.tolerance.is_by_binade()).map_or(0.0, |f| f.min_normal());
-    // Sums of f64 are a little off themselves.
-    let slack = 1e-12 * rms;
-    Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(|r| rtol * (r + least) + atol + slack))
+    let in_f32 = format != DType::F64 && format.float_format().is_some();
+    // Tolerance, product, sum and difference are rounded: (1 + 2^-24)^4 < 1 + 2^-21; what is subnormal by up to half of 2^-149 each.
+    let (widened, subnormal) = if in_f32 { (1.0 + 2f64.powi(-21), 2f64.powi(-147)) } else { (1.0 + 2f64.powi(-50), 0.0) };
+    let bound = |r: f64| {
+        let explained = (rtol * (r + least) + atol) * widened + subnormal * (1.0 + r);
+        // Sums of f64 are a little off themselves, those of the tensor as well, which is as large as both.
+        explained + 1e-12 * (r.max(rms) + explained)
+    };
+    Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(bound))
 }
 
 /// A statistic as it was recorded and as it is, where they differ.
@@ -148,7 +155,7 @@ fn changes(golden: &Entry, entry: &Entry) -> String {
 mod tests {
     use super::*;
     use crate::device::{Layout, TensorRef};
-    use crate::verify::Profile;
+    use crate::verify::{Profile, Tolerance};
 
     fn entry(values: &[f32]) -> Entry {
         let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
@@ -206,6 +213,19 @@ mod tests {
                 };
                 assert!(of(&entry(&reference), &entry(&moved(1.0)), Some(&limits)).unwrap().agrees(), "{n} {salt}");
                 assert!(!of(&entry(&reference), &entry(&moved(1000.0)), Some(&limits)).unwrap().agrees(), "{n} {salt}");
+            }
+        }
+    }
+
+    /// A comparison rounds its tolerance, and |a - r|, to f32: what that passes is beyond the tolerance by less than that.
+    #[test]
+    fn what_rounding_to_f32_lets_pass_agrees() {
+        // 0.3 and 0.1 are larger in f32, by 4e-8 and 1.5e-8 of them.
+        let limits = Limits::elements(Tolerance::new(0.3, 0.1).unwrap(), "given");
+        for (r, agrees) in [(1.0, true), (0.0, true), (1e-3, true)] {
+            let largest = 0.3f32.mul_add(r, 0.1) + r;
+            for (a, agrees) in [(largest, agrees), (largest * (1.0 + 1e-5), false)] {
+                assert_eq!(of(&entry(&[r]), &entry(&[a]), Some(&limits)).unwrap().agrees(), agrees, "{a} for {r}");
             }
         }
     }
