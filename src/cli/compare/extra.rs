@@ -57,7 +57,8 @@ impl ExtraArgs {
         let draw = |most| -> Result<Grid> {
             let mut grid = Grid::new(&report.shape, most);
             each(&mut |pair| {
-                grid.add(pair.index, pair.ratio);
+                let finite = [pair.result, pair.reference].iter().all(|x| x.to_f64().is_finite());
+                grid.add(pair.index, (finite || !pair.mismatch).then_some(pair.ratio));
                 Ok(())
             })?;
             Ok(grid)

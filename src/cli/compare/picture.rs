@@ -10,7 +10,7 @@ pub(super) struct Grid {
     block: [usize; 2],
     /// Blocks, down and across.
     blocks: [usize; 2],
-    /// The largest ratio of each block, row by row; infinite where a pair is not finite and does not pass.
+    /// The largest ratio of each block, row by row; not a number where a pair is not finite and does not pass. Finite numbers have an infinite ratio where the tolerance is 0.
     ratios: Vec<f64>,
 }
 
@@ -21,7 +21,7 @@ const COLOURS: [(f64, [u8; 3]); 6] = [
     (1.0, [120, 190, 130]),
     (10.0, [250, 200, 90]),
     (100.0, [235, 120, 50]),
-    (f64::MAX, [190, 30, 30]),
+    (f64::INFINITY, [190, 30, 30]),
 ];
 
 /// What is not finite.
@@ -52,11 +52,14 @@ impl Grid {
         Grid { extents, block, blocks, ratios: vec![0.0; blocks[0] * blocks[1]] }
     }
 
-    /// Takes an element.
-    pub(super) fn add(&mut self, index: usize, ratio: f64) {
+    /// Takes an element: its ratio, or none for a pair that is not finite and does not pass.
+    pub(super) fn add(&mut self, index: usize, ratio: Option<f64>) {
         let (row, column) = (index / self.extents[1], index % self.extents[1]);
         let cell = &mut self.ratios[row / self.block[0] * self.blocks[1] + column / self.block[1]];
-        *cell = cell.max(ratio);
+        *cell = match ratio {
+            Some(ratio) if !cell.is_nan() => cell.max(ratio),
+            _ => f64::NAN,
+        };
     }
 
     /// The class of a block: the index of its colour, or one more for what is not finite.
@@ -175,8 +178,8 @@ mod tests {
         ] {
             let mut grid = Grid::new(shape, most);
             assert_eq!(grid.blocks, blocks, "{reason}");
-            grid.add(index, 5.0);
-            grid.add(index, 2.0);
+            grid.add(index, Some(5.0));
+            grid.add(index, Some(2.0));
             let all = (0..blocks[0]).flat_map(|row| (0..blocks[1]).map(move |column| (row, column)));
             let drawn: Vec<_> = all.filter(|&(row, column)| grid.class(row, column) > 0).collect();
             assert_eq!(drawn, [at], "{reason}");
@@ -186,17 +189,20 @@ mod tests {
 
     #[test]
     fn every_ratio_has_a_class() {
-        for (ratio, class) in [(0.0, 0), (1e-9, 1), (0.5, 1), (1.0, 2), (1.01, 3), (10.0, 3), (99.0, 4), (1e300, 5), (f64::INFINITY, 6)] {
+        for (ratio, class) in [(0.0, 0), (1e-9, 1), (0.5, 1), (1.0, 2), (1.01, 3), (10.0, 3), (99.0, 4), (1e300, 5), (f64::INFINITY, 5)] {
             let mut grid = Grid::new(&[1], [1, 1]);
-            grid.add(0, ratio);
+            grid.add(0, Some(ratio));
             assert_eq!(grid.class(0, 0), class, "{ratio}");
+            grid.add(0, None);
+            grid.add(0, Some(ratio));
+            assert_eq!(grid.class(0, 0), COLOURS.len(), "not finite, beside {ratio}");
         }
     }
 
     #[test]
     fn pictures_have_their_colours_and_indices() {
         let mut grid = Grid::new(&[8, 8], [512, 512]);
-        grid.add(9, 50.0);
+        grid.add(9, Some(50.0));
         let mut file = Vec::new();
         grid.png(&mut file).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
