@@ -65,7 +65,10 @@ pub(super) fn print_to_reader(text: &str) -> std::io::Result<bool> {
 }
 
 fn write_out(text: &str) -> std::io::Result<bool> {
-    let mut out = anstream::stdout().lock();
+    write_to(anstream::stdout().lock(), text)
+}
+
+fn write_to(mut out: impl Write, text: &str) -> std::io::Result<bool> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
         other => other.map(|()| true),
@@ -101,9 +104,9 @@ fn is_format(c: char) -> bool {
     )
 }
 
-/// Prints JSON on stdout.
+/// Prints JSON on stdout, as it is: what takes escapes of colours away takes characters of names with them.
 pub(super) fn print_json(document: &impl serde::Serialize) -> anyhow::Result<()> {
-    write_out(&(serde_json::to_string_pretty(document)? + "\n"))?;
+    write_to(std::io::stdout().lock(), &(serde_json::to_string_pretty(document)? + "\n"))?;
     Ok(())
 }
 

@@ -104,7 +104,7 @@ impl Machines<'_> {
         self.write_junit(findings.states.iter().map(|(name, state)| {
             let Some(reason) = state.reason() else { return (name.as_str(), TestCaseStatus::success()) };
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-            status.set_message(format!("{} {reason}", findings.kind(name))).set_type(state.word());
+            status.set_message(junit::text(&format!("{} {reason}", findings.kind(name)))).set_type(state.word());
             (name.as_str(), status)
         }))?;
         if !self.json {
@@ -131,7 +131,7 @@ impl Machines<'_> {
     pub(super) fn failure(&self, error: &anyhow::Error) -> Result<()> {
         let reason = format!("{error:#}");
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_message(reason.as_str());
+        status.set_message(junit::text(&reason));
         self.write_junit([(self.command, status)].into_iter())?;
         if self.json { screen::print_json(&Document { error: Some(reason), ..self.document() }) } else { Ok(()) }
     }
@@ -155,9 +155,9 @@ impl Machines<'_> {
     /// Writes the file, where one is asked for: a test case a tensor.
     fn write_junit<'n>(&self, cases: impl Iterator<Item = (&'n str, TestCaseStatus)>) -> Result<()> {
         let Some(path) = self.junit else { return Ok(()) };
-        let mut suite = TestSuite::new(self.golden.display().to_string());
+        let mut suite = TestSuite::new(junit::name(&self.golden.display().to_string()));
         suite.add_test_cases(cases.map(|(name, status)| {
-            let mut case = TestCase::new(name, status);
+            let mut case = TestCase::new(junit::name(name), status);
             case.set_classname("hipverify.golden");
             case
         }));

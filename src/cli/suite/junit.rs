@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Writes the file.
 pub(super) fn write(path: &Path, suite: &Suite, results: &[CaseResult]) -> Result<()> {
-    let mut tests = TestSuite::new(suite.name.as_str());
+    let mut tests = TestSuite::new(junit::name(&suite.name));
     tests.add_test_cases(results.iter().map(case));
     junit::write(path, tests)
 }
@@ -18,18 +18,20 @@ pub(super) fn write(path: &Path, suite: &Suite, results: &[CaseResult]) -> Resul
 /// Writes a file that says that there was no run: an old one would be taken for this one's.
 pub(super) fn failure(path: &Path, suite: &str, error: &anyhow::Error) -> Result<()> {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    status.set_message(format!("{error:#}"));
+    status.set_message(junit::text(&format!("{error:#}")));
     let mut entry = TestCase::new("suite run", status);
     entry.set_classname("hipverify.suite");
-    let mut tests = TestSuite::new(suite);
+    let mut tests = TestSuite::new(junit::name(suite));
     tests.add_test_case(entry);
     junit::write(path, tests)
 }
 
 fn case(result: &CaseResult) -> TestCase {
-    let mut entry = TestCase::new(result.case.as_str(), status(result));
+    let mut entry = TestCase::new(junit::name(&result.case), status(result));
     let table = result.case.split('/').next().unwrap_or_default();
-    entry.set_classname(format!("hipverify.suite.{table}")).set_time(Duration::try_from_secs_f64(result.seconds).unwrap_or_default());
+    entry
+        .set_classname(junit::name(&format!("hipverify.suite.{table}")))
+        .set_time(Duration::try_from_secs_f64(result.seconds).unwrap_or_default());
     entry
 }
 
@@ -42,6 +44,7 @@ fn status(result: &CaseResult) -> TestCaseStatus {
     let word = result.outcome.word();
     let reasons = result.reasons.join("\n");
     let message = result.reasons.first().map_or_else(|| word.to_owned(), |reason| format!("{word}: {reason}"));
-    status.set_message(message).set_type(word).set_description(format!("{reasons}\n{}\n", result.command));
+    let description = format!("{reasons}\n{}\n", result.command);
+    status.set_message(junit::text(&message)).set_type(word).set_description(junit::text(&description));
     status
 }
