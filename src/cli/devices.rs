@@ -140,7 +140,15 @@ impl Document {
 impl Build {
     fn new() -> Build {
         let info = build_info();
-        let features = [("cli", cfg!(feature = "cli")), ("serde", cfg!(feature = "serde")), ("nvidia", cfg!(feature = "nvidia"))];
+        let features = [
+            ("cli", cfg!(feature = "cli")),
+            ("files", cfg!(feature = "files")),
+            ("torch", cfg!(feature = "torch")),
+            ("suite", cfg!(feature = "suite")),
+            ("suite-tests", cfg!(feature = "suite-tests")),
+            ("serde", cfg!(feature = "serde")),
+            ("nvidia", cfg!(feature = "nvidia")),
+        ];
         Build {
             version: info.version,
             target: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),

@@ -33,15 +33,21 @@ impl Completions {
 }
 
 impl Man {
-    /// Runs the command: a page for the program and one for each of its commands.
+    /// Runs the command: a page for the program, one for each of its commands, and one for each of theirs.
     pub(super) fn run(&self) -> Result<Outcome> {
         std::fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
-        let program = command();
-        let parts = program.get_subcommands().map(|part| (format!("hipverify-{}", part.get_name()), part));
-        for (name, page) in parts.chain([("hipverify".to_owned(), &program)]) {
-            let path = self.folder.join(format!("{name}.1"));
-            replace(&path, |mut out| clap_mangen::Man::new(page.clone()).title(name).render(&mut out))?;
-        }
+        let mut program = command().disable_help_subcommand(true);
+        // Commands know then what they are called in whole.
+        program.build();
+        self.write(&program)?;
         Ok(Outcome::Pass)
+    }
+
+    /// Writes the page of a command and those below it.
+    fn write(&self, command: &clap::Command) -> Result<()> {
+        let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+        let path = self.folder.join(format!("{name}.1"));
+        replace(&path, |mut out| clap_mangen::Man::new(command.clone()).title(name).render(&mut out))?;
+        command.get_subcommands().try_for_each(|part| self.write(part))
     }
 }
