@@ -80,6 +80,8 @@ pub struct TensorFile {
     /// Whether one of the files is raw data.
     raw: bool,
     tensors: Vec<Tensor>,
+    /// Names of tensors that were not wanted.
+    left_out: Vec<String>,
 }
 
 /// The kind of a file.
@@ -198,7 +200,7 @@ impl TensorFile {
         let files = paths.iter().map(|path| TensorFile::list(path, options)).collect::<Result<Vec<_>>>()?;
         let raw = files.iter().any(TensorFile::has_raw);
         let tensors = folder::join(files).map_err(|reason| failed(label(paths), reason))?;
-        let file = TensorFile { path: first.clone(), kind: Kind::Several, raw, tensors };
+        let file = TensorFile { path: first.clone(), kind: Kind::Several, raw, tensors, left_out: Vec::new() };
         file.chosen(options).map_err(|reason| failed(label(paths), reason))
     }
 
@@ -216,7 +218,7 @@ impl TensorFile {
 
     /// A file with these tensors.
     fn new(path: &Path, (kind, tensors): (Kind, Vec<Tensor>)) -> TensorFile {
-        TensorFile { path: path.to_owned(), kind, raw: kind == Kind::Raw, tensors }
+        TensorFile { path: path.to_owned(), kind, raw: kind == Kind::Raw, tensors, left_out: Vec::new() }
     }
 
     /// Reads bytes in memory as [`open`](TensorFile::open) reads a file of that name. The file need not exist.
@@ -276,7 +278,15 @@ impl TensorFile {
 
     /// Keeps the tensors whose name is wanted.
     pub fn retain(&mut self, wanted: impl Fn(&str) -> bool) {
-        self.tensors.retain(|t| wanted(&t.name));
+        let (kept, left_out): (Vec<Tensor>, Vec<Tensor>) = std::mem::take(&mut self.tensors).into_iter().partition(|t| wanted(&t.name));
+        self.tensors = kept;
+        self.left_out.extend(left_out.into_iter().map(|t| t.name));
+    }
+
+    /// The names of tensors that [`retain`](TensorFile::retain) did not keep.
+    #[cfg(feature = "cli")]
+    pub(crate) fn left_out(&self) -> &[String] {
+        &self.left_out
     }
 }
 
@@ -398,7 +408,8 @@ impl File<'_> {
     fn npy(&self) -> Result<Tensor, String> {
         let bytes = self.source.as_ref();
         let header = npy::Header::parse(bytes)?;
-        header.check((bytes.len() - header.data) as u64)?;
+        let found = bytes.len() - header.data;
+        header.check(found as u64, &self.source.at_least(found))?;
         let place = Place::File(self.source.clone(), header.data..bytes.len());
         let content = header.numbers(self.options.dtype).map(|numbers| (numbers, place));
         Ok(self.tensor(String::new(), header.descr.text, header.shape, content))
@@ -418,21 +429,28 @@ impl File<'_> {
                 return Ok((Kind::Torch, torch::read(self, &mut archive, &names)?));
             }
         }
-        let tensors = (0..archive.len()).map(|index| self.member(&mut archive, index)).collect::<Result<_, _>>()?;
+        let mut tensors = Vec::with_capacity(archive.len());
+        for index in 0..archive.len() {
+            tensors.extend(self.member(&mut archive, index)?);
+        }
         Ok((Kind::Npz, tensors))
     }
 
-    /// One array of an archive. What is wrong with it concerns no other one.
-    fn member(&self, archive: &mut npz::Archive, index: usize) -> Result<Tensor, String> {
+    /// One array of an archive; none for a folder, which archives made of folders have beside its files. What is wrong with it concerns no other one.
+    fn member(&self, archive: &mut npz::Archive, index: usize) -> Result<Option<Tensor>, String> {
         let full = archive.name(index)?;
+        if full.ends_with('/') {
+            return Ok(None);
+        }
         let name = full.strip_suffix(".npy").unwrap_or(&full).to_owned();
-        let unreadable = |reason: String| Tensor::unreadable(&self.path, name.clone(), reason);
+        let unreadable = |reason: String| Some(Tensor::unreadable(&self.path, name.clone(), reason));
         if name == full {
             return Ok(unreadable("is not an .npy file".to_owned()));
         }
         let header = archive.start(index, npy::Header::header_wanted).and_then(|(size, start)| {
             let header = npy::Header::parse(&start)?;
-            header.check(size.saturating_sub(header.data as u64))?;
+            let found = size.saturating_sub(header.data as u64);
+            header.check(found, &found.to_string())?;
             Ok((header, size as usize))
         });
         let (header, size) = match header {
@@ -442,7 +460,7 @@ impl File<'_> {
         let content = header
             .numbers(self.options.dtype)
             .and_then(|numbers| Ok((numbers, Place::Member(archive.member(index, header.data, size - header.data)?))));
-        Ok(self.tensor(name, header.descr.text, header.shape, content))
+        Ok(Some(self.tensor(name, header.descr.text, header.shape, content)))
     }
 
     fn safetensors(&self) -> Result<Vec<Tensor>, String> {
@@ -459,7 +477,7 @@ impl File<'_> {
         let (Some(dtype), Some(shape)) = (self.options.dtype, self.options.shape) else { return Err(NEEDS_BOTH.to_owned()) };
         let found = self.source.as_ref().len();
         if found != bytes {
-            return Err(format!("shape {shape:?} of {dtype} takes {bytes} bytes, the file holds {found}"));
+            return Err(format!("shape {shape:?} of {dtype} takes {bytes} bytes, the file holds {}", self.source.at_least(found)));
         }
         let layout = Layout::contiguous(shape).map_err(|e| e.to_string())?;
         let content = (Numbers { dtype, layout, order: Order::Ours }, Place::File(self.source.clone(), 0..bytes));

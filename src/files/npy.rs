@@ -86,10 +86,10 @@ impl Header {
         bytes.map(Some).ok_or_else(|| format!("shape {:?} of {each}-byte elements exceeds the address space", self.shape))
     }
 
-    /// Holds the size of the data against what there is: `found` bytes behind the header.
-    pub(super) fn check(&self, found: u64) -> Result<(), String> {
+    /// Holds the size of the data against what there is: `found` bytes behind the header, in words.
+    pub(super) fn check(&self, found: u64, words: &str) -> Result<(), String> {
         let (Some(bytes), Some(each)) = (self.bytes()?, self.descr.bytes) else { return Ok(()) };
-        let words = format!("shape {:?} of {each}-byte elements takes {bytes} bytes, the file holds {found}", self.shape);
+        let words = format!("shape {:?} of {each}-byte elements takes {bytes} bytes, the file holds {words}", self.shape);
         match found.cmp(&(bytes as u64)) {
             Ordering::Less => Err(format!("truncated: {words}")),
             Ordering::Equal => Ok(()),

@@ -17,6 +17,8 @@ pub(super) struct Source(Arc<Bytes>);
 enum Bytes {
     Mapped(Arc<Mapped>),
     Read(Vec<u8>),
+    /// The beginning of a pipe, which may have more.
+    Beginning(Vec<u8>),
 }
 
 /// A file in memory as it lies on the disk. It stays open, so that it can be asked whether it has changed.
@@ -81,7 +83,7 @@ impl AsRef<[u8]> for Source {
     fn as_ref(&self) -> &[u8] {
         match &*self.0 {
             Bytes::Mapped(mapped) => &mapped.map,
-            Bytes::Read(bytes) => bytes,
+            Bytes::Read(bytes) | Bytes::Beginning(bytes) => bytes,
         }
     }
 }
@@ -90,12 +92,12 @@ impl Source {
     /// Opens a file; `-` is standard input. `wanted` is asked, with the bytes of a pipe so far, how many bytes there must be to know more.
     pub(super) fn open(path: &Path, options: &ReadOptions<'_>, wanted: impl Fn(&[u8]) -> u64) -> Result<Source, String> {
         if path == Path::new("-") {
-            return read(io::stdin().lock(), options.max_memory, wanted).map(Source::of);
+            return Source::of_pipe(io::stdin().lock(), options.max_memory, wanted);
         }
         let file = File::open(path).map_err(|e| e.to_string())?;
         let metadata = file.metadata().map_err(|e| e.to_string())?;
         if !metadata.is_file() || metadata.len() == 0 {
-            return read(file, options.max_memory, wanted).map(Source::of);
+            return Source::of_pipe(file, options.max_memory, wanted);
         }
         // SAFETY: the mapping is read-only and private to this process; that no other process changes the file
         // meanwhile is asked of the user (the help text says so), as no operating system can promise it.
@@ -106,6 +108,17 @@ impl Source {
         mappings.open.push(Arc::downgrade(&mapped));
         drop(mappings);
         Ok(Source(Arc::new(Bytes::Mapped(mapped))))
+    }
+
+    fn of_pipe(from: impl Read, limit: u64, wanted: impl Fn(&[u8]) -> u64) -> Result<Source, String> {
+        let bytes = read(from, limit, &wanted)?;
+        let whole = (bytes.len() as u64) < wanted(&bytes);
+        Ok(Source(Arc::new(if whole { Bytes::Read(bytes) } else { Bytes::Beginning(bytes) })))
+    }
+
+    /// A number of these bytes for a message: of a pipe that was not read to its end there may be more.
+    pub(super) fn at_least(&self, bytes: usize) -> String {
+        format!("{bytes}{}", if matches!(*self.0, Bytes::Beginning(_)) { " or more" } else { "" })
     }
 
     /// Bytes that are there already.

@@ -117,6 +117,16 @@ fn archives_are_read_stored_and_deflated() {
     }
 }
 
+/// `zip -r` writes the folders beside their files.
+#[test]
+fn folders_in_archives_are_no_arrays() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", &[0; 4]);
+    let path = put(folder.path(), "z.npz", &zip(&[("d/", b""), ("d/a.npy", &a)], zip::CompressionMethod::Stored));
+    let names: Vec<String> = open(&path).unwrap().tensors().iter().map(|t| t.name().to_owned()).collect();
+    assert_eq!(names, ["d/a"]);
+}
+
 /// A flipped bit is seen in data and header, stored or deflated; without checksums, stored data are read as they are.
 #[test]
 fn damaged_archives_are_errors() {
