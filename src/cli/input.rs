@@ -1,9 +1,11 @@
 //! Flags that say how files are read, shared by the commands.
 
+use super::pattern::Pattern;
+use super::screen;
 use crate::dtype::DType;
 use crate::files::{ReadOptions, Tensor, TensorFile, is_tensor_file, label};
 use anyhow::{Result, bail, ensure};
-use glob::Pattern;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// How to read files that do not describe themselves.
@@ -27,11 +29,11 @@ pub(super) struct InputArgs {
     /// Only this tensor of the file (of each file)
     #[arg(long, value_name = "NAME", help_heading = "Input")]
     pub(super) tensor: Option<String>,
-    /// Only tensors whose name matches, such as `*.attn.*`; may be given several times
-    #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Input")]
+    /// Only tensors whose name matches, such as `*.attn.*`: `*` stands for any characters, `?` for one; may be given several times
+    #[arg(long, value_name = "GLOB", help_heading = "Input")]
     include: Vec<Pattern>,
     /// No tensors whose name matches; may be given several times
-    #[arg(long, value_name = "GLOB", value_parser = glob, help_heading = "Input")]
+    #[arg(long, value_name = "GLOB", help_heading = "Input")]
     exclude: Vec<Pattern>,
     /// Do not verify the checksums of .npz members that are not compressed
     #[arg(long, help_heading = "Input")]
@@ -50,11 +52,6 @@ pub(super) fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 /// An error that something has: finite, and not negative.
 pub(super) fn magnitude(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|x: &f64| x.is_finite() && *x >= 0.0).ok_or_else(|| "a number from 0 is wanted".to_owned())
-}
-
-/// A pattern of names; `*` matches any characters.
-pub(super) fn glob(text: &str) -> Result<Pattern, String> {
-    Pattern::new(text).map_err(|e| format!("`{text}`: {e}"))
 }
 
 /// Reads a number of bytes: `1000`, `64K`, `500M`, `16G`, `1T`, in powers of 1024.
@@ -91,12 +88,23 @@ fn own_or_shape(text: &str) -> Result<OwnOr<Shape>, String> {
     if text == "-" { Ok(OwnOr::Own) } else { shape(text).map(OwnOr::Given) }
 }
 
-/// What a flag gives for the `which`-th of `files` files: one value is for all, else there is one for each.
-fn of_file<'a, T>(flag: &str, values: &'a [OwnOr<T>], which: usize, files: usize) -> Result<Option<&'a T>> {
+/// One of the files of a command, or of the sides of a comparison, which may be several files each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Which one, from 0.
+    pub which: usize,
+    /// Of so many.
+    pub of: usize,
+    /// What there are several of: `file` or `side`.
+    pub noun: &'static str,
+}
+
+/// What a flag gives for a file: one value is for all, else there is one for each.
+fn of_file<'a, T>(flag: &str, values: &'a [OwnOr<T>], Place { which, of, noun }: Place) -> Result<Option<&'a T>> {
     let value = match values.len() {
         0 | 1 => values.first(),
-        n if n == files => values.get(which),
-        n => bail!("{flag} has {n} values for {files} file{}; it takes one for all, or one for each", if files == 1 { "" } else { "s" }),
+        n if n == of => values.get(which),
+        n => bail!("{flag} has {n} values for {of} {noun}{}; it takes one for all, or one for each", if of == 1 { "" } else { "s" }),
     };
     Ok(value.and_then(|value| if let OwnOr::Given(value) = value { Some(value) } else { None }))
 }
@@ -134,6 +142,29 @@ pub(super) fn only(file: &TensorFile) -> Result<&Tensor> {
     Ok(tensor)
 }
 
+/// Refuses two outputs to one file, of which one would be lost. Standard output and devices take several.
+pub(super) fn distinct<'a>(outputs: impl IntoIterator<Item = (&'static str, &'a Path)>) -> Result<()> {
+    let mut earlier: HashMap<PathBuf, &str> = HashMap::new();
+    for (flag, path) in outputs {
+        if path.as_os_str() == "-" || path.exists() && !path.is_file() {
+            continue;
+        }
+        // What is not there yet has a folder that is.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
+        let file = path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned());
+        if let Some(other) = earlier.insert(file, flag) {
+            bail!("{other} and {flag} {}: one file cannot be both", path.display());
+        }
+    }
+    Ok(())
+}
+
+/// Tells that a pattern fits no tensor, which is often a mistake and changes what is compared.
+pub(super) fn fits_none(flag: &str, pattern: &Pattern) {
+    screen::note(&format!("note: {flag} {}: no tensor has such a name", screen::plain(pattern.as_str())));
+}
+
 /// Refuses a flag that chooses by name, where none of the files has names.
 pub(super) fn named(flag: &str, name: &str, files: &[&TensorFile]) -> Result<()> {
     ensure!(!files.iter().all(|file| file.nameless()), "{flag} {name}: no tensor of {} has a name", paths(files));
@@ -147,13 +178,13 @@ fn paths(files: &[&TensorFile]) -> String {
 impl InputArgs {
     /// Opens the `which`-th of `files` files; `tensor` overrides the flag.
     pub(super) fn open(&self, path: &Path, which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
-        self.open_all(&[path.to_owned()], which, files, tensor)
+        self.open_all(&[path.to_owned()], Place { which, of: files, noun: "file" }, tensor)
     }
 
-    /// Opens several files in the place of the `which`-th of `files`.
-    pub(super) fn open_all(&self, paths: &[PathBuf], which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
-        let dtype = of_file("--dtype", &self.dtype, which, files)?.copied();
-        let shape = of_file("--shape", &self.shape, which, files)?.map(|s| s.0.as_slice());
+    /// Opens several files in one place.
+    pub(super) fn open_all(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
+        let dtype = of_file("--dtype", &self.dtype, place)?.copied();
+        let shape = of_file("--shape", &self.shape, place)?.map(|s| s.0.as_slice());
         let tensor = tensor.or(self.tensor.as_deref());
         let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
         let mut file = TensorFile::open_all(paths, &options)?;
@@ -174,19 +205,31 @@ impl InputArgs {
         Ok(files)
     }
 
-    /// Refuses what would be ignored, with all files open: a shape where none of them is raw, a name where no tensor has one.
+    /// Refuses what would be ignored, with all files open: a shape where none of them is raw, a name where no tensor has one, patterns that leave nothing. Tells of patterns that fit
+    /// nothing.
     pub(super) fn check_used(&self, files: &[&TensorFile]) -> Result<()> {
         if !self.shape.is_empty() && !files.iter().any(|file| file.has_raw()) {
             bail!("{}: --shape is for raw files", paths(files));
         }
-        let globs = [("--include", &self.include), ("--exclude", &self.exclude)];
-        let globs = globs.iter().flat_map(|(flag, globs)| globs.iter().map(|glob| (*flag, glob.as_str())));
-        self.tensor.iter().map(|name| ("--tensor", name.as_str())).chain(globs).try_for_each(|(flag, name)| named(flag, name, files))
-    }
-
-    /// Whether some tensors are chosen by patterns.
-    pub(super) fn chooses(&self) -> bool {
-        self.include.len() + self.exclude.len() > 0
+        let globs = || {
+            [("--include", &self.include), ("--exclude", &self.exclude)]
+                .into_iter()
+                .flat_map(|(flag, all)| all.iter().map(move |glob| (flag, glob)))
+        };
+        let chosen = globs().map(|(flag, glob)| (flag, glob.as_str()));
+        self.tensor.iter().map(|name| ("--tensor", name.as_str())).chain(chosen).try_for_each(|(flag, name)| named(flag, name, files))?;
+        let left_out: usize = files.iter().map(|file| file.left_out().len()).sum();
+        if left_out > 0 && files.iter().all(|file| !file.nameless() && file.tensors().is_empty()) {
+            bail!("{}: --include and --exclude leave no tensor of {left_out}", paths(files));
+        }
+        let names = || {
+            files
+                .iter()
+                .filter(|file| !file.nameless())
+                .flat_map(|file| file.tensors().iter().map(Tensor::name).chain(file.left_out().iter().map(String::as_str)))
+        };
+        globs().filter(|(_, glob)| !names().any(|name| glob.matches(name))).for_each(|(flag, glob)| fits_none(flag, glob));
+        Ok(())
     }
 
     /// Whether a tensor of this name is to be read.
@@ -232,9 +275,9 @@ mod tests {
             (vec![f16.clone(), own.clone(), f32.clone()], 1, None),
             (vec![f16.clone(), own, f32.clone()], 2, Some(DType::F32)),
         ] {
-            assert_eq!(of_file("--dtype", &values, which, 3).unwrap().copied(), found, "{values:?} {which}");
+            assert_eq!(of_file("--dtype", &values, Place { which, of: 3, noun: "file" }).unwrap().copied(), found, "{values:?} {which}");
         }
-        let e = of_file("--dtype", &[f16, f32], 2, 3).unwrap_err().to_string();
+        let e = of_file("--dtype", &[f16, f32], Place { which: 2, of: 3, noun: "file" }).unwrap_err().to_string();
         assert_eq!(e, "--dtype has 2 values for 3 files; it takes one for all, or one for each");
     }
 }

@@ -8,7 +8,7 @@ use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::files::{Tensor, TensorFile};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -69,7 +69,6 @@ impl Args {
     pub(super) fn run(&self) -> Result<Outcome> {
         let file = self.input.open(&self.file, 0, 1, None)?;
         self.input.check_used(&[&file])?;
-        ensure!(!(self.input.chooses() && file.tensors().is_empty()), "{}: --include and --exclude leave no tensor", self.file.display());
         let elements = |t: &Tensor| t.layout().map_or(0, |l| l.elements() as u64);
         let progress = screen::Progress::new(file.tensors().iter().map(elements).sum(), "inspect");
         let inspect = |tensor| Inspected { tensor, held: Held::of(tensor, &progress).map_err(reason) };

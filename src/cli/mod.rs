@@ -16,6 +16,7 @@ mod junit;
 mod manual;
 mod mfma;
 mod output;
+mod pattern;
 mod problem;
 mod reference;
 mod replay;
@@ -44,8 +45,17 @@ Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE 
 
 Example: hipverify demo";
 
-/// The end of every help.
-const FOOT: &str = "Documentation: docs/program.md, and docs/reading-a-report.md for what a verdict says";
+/// The end of every help: where more is to be read about a command.
+fn foot(command: &str) -> &'static str {
+    match command {
+        "fill" => "Documentation: docs/fill.md",
+        "golden" => "Documentation: docs/golden.md",
+        "mfma" => "Documentation: docs/matrix-cores.md",
+        "replay" | "study" => "Documentation: docs/replay.md",
+        "suite" => "Documentation: docs/suites.md",
+        _ => "Documentation: docs/program.md, and docs/reading-a-report.md for what a verdict says",
+    }
+}
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
@@ -126,11 +136,15 @@ fn command() -> clap::Command {
         let takes_values = arg.get_action().takes_values() && !arg.is_positional();
         if takes_values { arg.allow_negative_numbers(true) } else { arg }
     };
-    let foot = |command: clap::Command| {
+    let ended = |command: clap::Command, foot: &str| {
         let after = command.get_after_help().map_or(String::new(), |text| format!("{text}\n\n"));
-        command.after_help(after + FOOT)
+        command.after_help(after + foot)
     };
-    foot(Program::command().mut_subcommands(|command| foot(command.mut_args(numbers))))
+    let program = Program::command().mut_subcommands(|command| {
+        let foot = foot(command.get_name());
+        ended(command.mut_args(numbers).mut_subcommands(|part| ended(part.mut_args(numbers), foot)), foot)
+    });
+    ended(program, foot(""))
 }
 
 /// How many rules the text of a file for `compare --rules` has. For the fuzzer, which mutates such files.
@@ -196,13 +210,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_help_names_a_page_that_is_there() {
+        let pages = ["", "compare", "fill", "golden", "mfma", "replay", "study", "suite"].map(foot);
+        for page in pages.iter().flat_map(|foot| foot.split([' ', ',']).filter(|word| word.starts_with("docs/"))) {
+            assert!(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page).exists(), "{page}");
+        }
+    }
+
+    #[test]
     fn every_help_has_an_example_and_says_where_more_is() {
         let program = command();
         program.clone().debug_assert();
         let help = |command: &clap::Command| command.get_after_help().map_or(String::new(), ToString::to_string);
-        for command in program.get_subcommands().chain([&program]).filter(|command| command.get_name() != "help") {
+        for command in program.get_subcommands().filter(|command| command.get_name() != "help") {
             let example = command.get_subcommands().chain([command]).any(|command| help(command).contains("Example"));
-            assert!(example && help(command).ends_with(FOOT), "{}: {}", command.get_name(), help(command));
+            let foot = foot(command.get_name());
+            let said = command.get_subcommands().chain([command]).all(|command| help(command).ends_with(foot));
+            assert!(example && said, "{}: {}", command.get_name(), help(command));
         }
+        assert!(help(&program).contains("Example") && help(&program).ends_with(foot("")), "{}", help(&program));
     }
 }

@@ -44,7 +44,7 @@ fn golden_results_are_recorded_and_checked() {
         ("check g.toml out --filter x", 2, "cannot be used with"),
         ("check none.toml out", 2, "none.toml: No such file"),
         ("record g.toml nowhere", 2, "nowhere: No such file"),
-        ("record g.toml out --include x", 2, "there is no tensor to record"),
+        ("record g.toml out --include x", 2, "out: --include and --exclude leave no tensor of 2"),
         ("record g.toml out --arch golden", 2, "--arch golden: the file has its version by that name"),
         ("check g.toml out --set type=f16", 2, "--set: tensor files have no keys; it is for --suite"),
     ] {
@@ -79,6 +79,27 @@ fn golden_results_are_recorded_and_checked() {
     folder.put("short.npy", &npy_f32(&[1.0])[..60]);
     check("record g.toml short.npy", 2, "short.npy");
     assert!(std::fs::read_to_string(folder.path("bad.toml")).unwrap().contains("x = 1"), "what could not be read is not replaced");
+}
+
+/// What was recorded and is not chosen stays.
+#[test]
+fn recording_some_keeps_the_others() {
+    let folder = Folder::new();
+    let put = |w: f32| folder.put("x.safetensors", &safetensors(&[("a", "F32", &[1], f32s(&[w])), ("b", "F32", &[1], f32s(&[w]))]));
+    put(1.0);
+    assert_eq!(folder.run("golden record g.toml x.safetensors").code, 0);
+    put(2.0);
+    for (choice, name) in [("--include b", "b"), ("--tensor a", "a")] {
+        let run = folder.run(&format!("golden record g.toml x.safetensors {choice}"));
+        assert!(run.code == 0 && run.out.contains("1 tensor recorded   0 as before, 1 changed, 0 new, 0 gone"), "{}{}", run.out, run.err);
+        let run = folder.run(&format!("golden check g.toml x.safetensors {choice}"));
+        assert!(run.code == 0 && run.out.contains("1 tensor agrees"), "{name}: {}", run.out);
+    }
+    assert_eq!(folder.run("golden check g.toml x.safetensors").code, 0, "both were recorded anew");
+    folder.put("s.toml", b"[[gemm]]\nsize = ['2x2x2', '3x3x3']\n");
+    assert_eq!(folder.run("golden record s.golden.toml --suite s.toml --device host").code, 0);
+    assert_eq!(folder.run("golden record s.golden.toml --suite s.toml --device host --filter 2x2x2").code, 0);
+    assert_eq!(folder.run("golden check s.golden.toml --suite s.toml --device host").code, 0);
 }
 
 /// Golden results of a suite's kernels.

@@ -70,3 +70,64 @@ fn a_choice_by_name_wants_names() {
         assert_eq!(folder.run(line).code, 0, "{line}: of the file that has names");
     }
 }
+
+/// Names have brackets, which patterns take as they are; a pattern that fits nothing is told, as what it was for is judged by another rule.
+#[test]
+fn patterns_have_stars_and_nothing_else() {
+    let folder = Folder::new();
+    let tensors = |v: f32| {
+        let one = |name| (name, "F32", &[1][..], f32s(&[v]));
+        safetensors(&[one("layers[0].weight"), one("params['w']")])
+    };
+    folder.put("a.safetensors", &tensors(1.25));
+    folder.put("r.safetensors", &tensors(1.0));
+    let files = "compare a.safetensors r.safetensors";
+    for (flags, code, told) in [
+        ("--atol 0.5 --rule layers[0].*:atol=0.1", 1, None),
+        ("--atol 0.5 --rule params['w']:atol=0.1", 1, None),
+        ("--atol 0.5 --rule **.weight:atol=0.1", 1, None),
+        ("--atol 0.5 --include params['w']", 0, None),
+        ("--atol 0.1 --exclude layers[0]* --exclude p*", 2, None),
+        ("--atol 0.5 --rule fc[0].*:atol=0.1", 0, Some("note: --rule fc[0].*: no tensor has such a name")),
+        ("--atol 0.5 --include * --include zz?", 0, Some("note: --include zz?: no tensor has such a name")),
+        ("--atol 0.5 --exclude zzz", 0, Some("note: --exclude zzz: no tensor has such a name")),
+    ] {
+        let run = folder.run(&format!("{files} {flags}"));
+        assert_eq!(run.code, code, "{flags}: {}{}", run.out, run.err);
+        assert_eq!(run.err.lines().find(|line| line.starts_with("note")), told, "{flags}");
+    }
+    folder.refused(&format!("{files} --include zzz"), "a.safetensors, r.safetensors: --include and --exclude leave no tensor of 4");
+    folder.refused(&format!("{files} --tensor params['w'] --include l*"), "--include and --exclude leave no tensor of 2");
+    folder.refused("golden record g.toml a.safetensors --include zzz", "a.safetensors: --include and --exclude leave no tensor of 2");
+    folder.refused("compare a.safetensors a.safetensors --reference r.safetensors --dtype f32,-,-,-", "--dtype has 4 values for 2 sides;");
+    assert_eq!(folder.run("golden record g.toml a.safetensors").code, 0);
+    let run = folder.run("golden check g.toml a.safetensors --rule zz*:atol=1");
+    assert_eq!((run.code, run.err.as_str()), (0, "note: --rule zz*: no tensor has such a name\n"));
+}
+
+/// Two outputs to one file, by whatever name, would lose the first.
+#[test]
+fn outputs_are_files_of_their_own() {
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0, 2.0]));
+    for (flags, words) in [
+        ("--html o --junit o", "--junit and --html o: one file cannot be both"),
+        ("--mismatches o --diff ./o", "--mismatches and --diff ./o: one file cannot be both"),
+    ] {
+        folder.refused(&format!("compare x.npy x.npy {flags}"), words);
+    }
+    #[cfg(unix)]
+    assert_eq!(folder.run("compare x.npy x.npy --html /dev/null --junit /dev/null").code, 0);
+}
+
+/// Of a pipe no more is read than tells that there is too much.
+#[test]
+fn pipes_with_more_than_an_array_are_refused() {
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0, 2.0]));
+    folder.put("long", &[npy_f32(&[1.0, 2.0]), vec![0; 9]].concat());
+    let run = folder.run_on("long", "compare - x.npy");
+    assert!(run.code == 2 && run.err.contains("takes 8 bytes, the file holds 9 or more (several"), "{}", run.err);
+    std::fs::rename(folder.path("long"), folder.path("long.npy")).unwrap();
+    folder.refused("compare long.npy x.npy", "takes 8 bytes, the file holds 17 (several");
+}

@@ -16,12 +16,12 @@ pub(super) use output::painted;
 pub(super) use rules::count_rules;
 
 use super::Outcome;
-use super::input::{InputArgs, named, never_over, whole};
+use super::input::{InputArgs, Place, distinct, named, never_over, whole};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile, label};
 use crate::suite::record::Details;
-use crate::verify::{Explain, Options, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
+use crate::verify::{Explain, NonFinite, Options, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
 use anyhow::{Context, Result, bail, ensure};
 use beside::Beside;
 use extra::ExtraArgs;
@@ -83,9 +83,9 @@ hipverify compare [OPTIONS] <RESULT> <REFERENCE>
 
 const AFTER: &str = "\
 Element i passes when |result - reference| <= rtol * |reference| + atol. Without tolerance flags they are \
-what rounding explains: rtol = u(result) + u(reference) + 16 u(f32) with u half an epsilon, times the binade of |reference| (for results of f32 and f64 \
-8 u(f32), times |reference|), atol = max(N, 1024) * u(f32) * mean|reference| plus half the least number of the reference's format, for N of --accumulations; \
-integers must be equal. docs/tolerances.md has what that catches.
+what rounding explains: rtol = u(result) + u(reference) + 16 u(A) with u half an epsilon and A the accumulator, f32 (f64 for results of f64), times the \
+binade of |reference| (for results of f32 and f64 8 u(A), times |reference|), atol = max(N, 1024) * u(A) * mean|reference| plus half the least positive number \
+of the reference's format (for results of f32 and f64 of theirs as well), for N of --accumulations; integers must be equal. docs/tolerances.md has what that catches.
 
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
 
@@ -118,16 +118,23 @@ impl Setting {
     }
 
     /// The largest error of the baseline of a tensor, where there is one.
-    fn baseline_error(&self, name: &str, reference: &TensorRef<'_>) -> Result<Option<f64>> {
+    fn baseline_error(&self, name: &str, reference: &TensorRef<'_>, nonfinite: NonFinite) -> Result<Option<f64>> {
         let Some(baseline) = &self.baseline else { return Ok(None) };
         let file = baseline.tensor(name)?;
         let (tensor, label) = (file.load()?, file.label());
         let mut copy = None;
         let tensor = place(&self.device, &tensor, &mut copy)?;
-        let options = Options::counts().explain(Explain::Never);
+        let options = Options::counts().explain(Explain::Never).nonfinite(nonfinite);
         let baseline = || format!("the baseline, {label}");
-        let report = gpu_verify_with(&tensor, reference, &Tolerance::exact(), &options).with_context(baseline)?;
-        ensure!(report.nonfinite_pairs == 0, "{}: {} pairs are not finite", baseline(), report.nonfinite_pairs);
+        // Finite pairs pass, whatever they are: the others are the mismatches.
+        let anything = Tolerance::new(0.0, f64::from(f32::MAX))?;
+        let report = gpu_verify_with(&tensor, reference, &anything, &options).with_context(baseline)?;
+        ensure!(
+            report.mismatches == 0,
+            "{}: {} pairs are not finite, or further apart than f32 has numbers",
+            baseline(),
+            report.mismatches
+        );
         Ok(Some(report.worst_absolute.map_or(0.0, |worst| worst.value)))
     }
 }
@@ -136,6 +143,8 @@ impl Setting {
 struct Case {
     name: String,
     verdict: CaseVerdict,
+    /// What happened to pairs that are not finite, where tensors were compared.
+    nonfinite: NonFinite,
     /// Pictures for a page.
     details: Option<Details>,
     time: Duration,
@@ -144,6 +153,7 @@ struct Case {
 /// What one comparison gives: the report, a picture for the screen, pictures for a page.
 struct Compared {
     report: Report,
+    nonfinite: NonFinite,
     picture: String,
     details: Option<Details>,
 }
@@ -184,10 +194,11 @@ impl Args {
         self.check_outputs()?;
         match self.judge() {
             Ok((cases, picture)) => {
+                self.tolerance.unused(cases.iter().map(|case| case.name.as_str()));
                 if !self.outputs().any(|(_, path)| path.as_os_str() == "-") {
                     output::show(self, &cases, &picture)?;
                 }
-                output::junit(self, &cases)?;
+                output::write_cases(self, &cases)?;
                 html::write(self, &cases)?;
                 Ok(outcome(&cases))
             }
@@ -195,7 +206,7 @@ impl Args {
                 // Machines are told as well; an old JUnit file or page would be taken for this run's.
                 output::failure(self, &e)?;
                 let (name, verdict) = ("compare".to_owned(), CaseVerdict::Failed(format!("{e:#}")));
-                html::write(self, &[Case { name, verdict, details: None, time: Duration::ZERO }])?;
+                html::write(self, &[Case { name, verdict, nonfinite: NonFinite::Fail, details: None, time: Duration::ZERO }])?;
                 Err(e)
             }
         }
@@ -251,6 +262,7 @@ impl Args {
         if dashes + usize::from(self.json) > 1 {
             bail!("{} outputs are for standard output; give files for all but one", dashes + usize::from(self.json));
         }
+        distinct(self.outputs())?;
         self.outputs().try_for_each(|(flag, path)| never_over(flag, path, self.inputs().chain(self.tolerance.rules.as_deref())))
     }
 
@@ -260,8 +272,9 @@ impl Args {
         let rules = self.tolerance.rules()?;
         let device = Device::open(&self.device)?;
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
-        let result = self.input.open_all(self.side(Side::Result), 0, 2, None)?;
-        let reference = self.input.open_all(self.side(Side::Reference), 1, 2, reference_name)?;
+        let noun = if self.reference.is_empty() { "file" } else { "side" };
+        let result = self.input.open_all(self.side(Side::Result), Place { which: 0, of: 2, noun }, None)?;
+        let reference = self.input.open_all(self.side(Side::Reference), Place { which: 1, of: 2, noun }, reference_name)?;
         let baseline = Beside::open("--baseline", self.tolerance.baseline.as_deref(), &self.input)?;
         let earlier = Beside::open("--earlier", self.earlier.as_deref(), &self.input)?;
         let beside = baseline.iter().chain(&earlier).map(Beside::file);
@@ -281,8 +294,9 @@ impl Args {
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
         let report = self.compare(&name, a, b, &setting, &watch);
         drop(watch);
-        let Compared { report, picture, details } = report?;
-        Ok((vec![Case { name, verdict: CaseVerdict::Compared(Box::new(report)), details, time: started.elapsed() }], picture))
+        let Compared { report, nonfinite, picture, details } = report?;
+        let verdict = CaseVerdict::Compared(Box::new(report));
+        Ok((vec![Case { name, verdict, nonfinite, details, time: started.elapsed() }], picture))
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
@@ -313,23 +327,23 @@ impl Args {
         let mut cases = Vec::new();
         for b in reference.tensors() {
             let started = Instant::now();
-            let mut details = None;
+            let (mut details, mut nonfinite) = (None, NonFinite::Fail);
             let verdict = match results.get(b.name()) {
                 None => CaseVerdict::Only(Side::Reference, b.path().to_owned()),
                 Some(a) if both_empty(a, b) => CaseVerdict::Empty,
                 Some(a) => match self.compare(b.name(), a, b, setting, &watch) {
                     Ok(compared) => {
-                        details = compared.details;
+                        (details, nonfinite) = (compared.details, compared.nonfinite);
                         CaseVerdict::Compared(Box::new(compared.report))
                     }
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
-            cases.push(Case { name: b.name().to_owned(), verdict, details, time: started.elapsed() });
+            cases.push(Case { name: b.name().to_owned(), verdict, nonfinite, details, time: started.elapsed() });
         }
         for a in result.tensors().iter().filter(|a| !references.contains_key(a.name())) {
             let verdict = CaseVerdict::Only(Side::Result, a.path().to_owned());
-            cases.push(Case { name: a.name().to_owned(), verdict, details: None, time: Duration::ZERO });
+            cases.push(Case { name: a.name().to_owned(), verdict, nonfinite: NonFinite::Fail, details: None, time: Duration::ZERO });
         }
         drop(watch);
         if cases.iter().all(|case| matches!(case.verdict, CaseVerdict::Empty)) {
@@ -353,7 +367,13 @@ impl Args {
         let (mut a, mut b) = (None, None);
         let (a, b) = (place(device, &result, &mut a)?, place(device, &reference, &mut b)?);
         let rule = setting.rules.of(name, result.dtype());
-        let baseline = if rule.wants_baseline() { setting.baseline_error(name, &b)? } else { None };
+        let baseline = if rule.wants_baseline() {
+            // Whatever the error is, what happens to pairs that are not finite is the same.
+            let any = rule.limits(result.dtype(), reference.dtype(), Some(0.0))?;
+            setting.baseline_error(name, &b, self.tolerance.options(any.options(Options::counts())).nonfinite)?
+        } else {
+            None
+        };
         let limits = rule.limits(result.dtype(), reference.dtype(), baseline)?;
         let options = Options::default().explain(Explain::Always).power(true);
         let options = limits.options(options.histograms(self.histogram || self.html.is_some()).cosine(self.cosine).first(self.first));
@@ -362,7 +382,7 @@ impl Args {
         let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
         let details = || Details::new(&result.view()?, &reference.view()?, &report, options.nonfinite);
         let details = self.html.as_ref().map(|_| details()).transpose()?;
-        Ok(Compared { report, picture, details })
+        Ok(Compared { report, nonfinite: options.nonfinite, picture, details })
     }
 }
 

@@ -1,10 +1,10 @@
 //! The verdict as a screen, as JSON, as a JUnit file.
 
-use super::super::Outcome;
 use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
+use super::super::{Outcome, junit};
 use super::{Args, Case, CaseVerdict, Side};
 use crate::files::label;
-use crate::verify::{Classes, Metric, Report, Verdict};
+use crate::verify::{Budget, Classes, Metric, NonFinite, Report, Verdict};
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -208,7 +208,7 @@ fn summary(args: &Args, cases: &[Case]) -> String {
         |side: Side| (number(&|v| matches!(v, CaseVerdict::Only(s, _) if *s == side)), format!("only in {}", label(args.side(side))));
     let parts = [
         (number(&|v| matches!(v, CaseVerdict::Compared(r) if r.verdict == Verdict::Fail)), "differ".to_owned()),
-        (number(&|v| of(v) == Verdict::Untrusted), "agree by a tolerance that is too loose to trust".to_owned()),
+        (number(&|v| of(v) == Verdict::Untrusted), "untrusted (see warnings)".to_owned()),
         only(Side::Reference),
         only(Side::Result),
         (number(&|v| matches!(v, CaseVerdict::Failed(_))), "could not be compared".to_owned()),
@@ -249,7 +249,7 @@ struct Document<'a> {
     /// Why there is no verdict at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// What happens to pairs that are not finite: fail, equal_when_same.
+    /// What happens to pairs that are not finite where no rule says otherwise: fail, equal_when_same.
     nonfinite: &'static str,
     tensors: Vec<Entry<'a>>,
 }
@@ -264,7 +264,37 @@ struct Entry<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<&'a Report>,
+    report: Option<Comparison<'a>>,
+}
+
+/// A report, and what belongs to it.
+#[derive(Serialize)]
+struct Comparison<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    /// What happened to pairs that are not finite.
+    nonfinite: &'static str,
+    budget: Option<ErrorBudget>,
+}
+
+/// [`Budget`], relative to the root mean square of the reference.
+#[derive(Serialize)]
+struct ErrorBudget {
+    /// By rounding to both formats.
+    expected: f64,
+    measured: f64,
+    ratio: f64,
+}
+
+impl Comparison<'_> {
+    fn new(report: &Report, nonfinite: NonFinite) -> Comparison<'_> {
+        let budget = Budget::of(report).map(|b| ErrorBudget { expected: b.output, measured: b.measured, ratio: b.ratio() });
+        Comparison { report, nonfinite: nonfinite_word(nonfinite), budget }
+    }
+}
+
+fn nonfinite_word(nonfinite: NonFinite) -> &'static str {
+    if nonfinite == NonFinite::EqualWhenSame { "equal_when_same" } else { "fail" }
 }
 
 fn json_word(verdict: &CaseVerdict) -> &'static str {
@@ -288,7 +318,8 @@ fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Docume
             CaseVerdict::Failed(reason) => (Some(reason.clone()), None),
             CaseVerdict::Empty => (Some("no elements".to_owned()), None),
         };
-        let warnings = report.map_or(Vec::new(), |r| r.warnings().iter().map(ToString::to_string).collect());
+        let warnings = report.map_or(Vec::new(), |r: &Report| r.warnings().iter().map(ToString::to_string).collect());
+        let report = report.map(|report| Comparison::new(report, case.nonfinite));
         Entry { name: &case.name, verdict: json_word(&case.verdict), reason, warnings, report }
     };
     let verdict = match super::outcome(cases) {
@@ -308,7 +339,7 @@ fn document<'a>(args: &Args, cases: &'a [Case], error: Option<String>) -> Docume
         results: several(args, Side::Result),
         references: several(args, Side::Reference),
         error,
-        nonfinite: if args.tolerance.equal_nonfinite() { "equal_when_same" } else { "fail" },
+        nonfinite: nonfinite_word(args.tolerance.nonfinite()),
         tensors: cases.iter().map(entry).collect(),
     }
 }
@@ -322,9 +353,9 @@ fn several(args: &Args, side: Side) -> Vec<String> {
 /// Tells machines that there is no verdict.
 pub(super) fn failure(args: &Args, error: &anyhow::Error) -> Result<()> {
     let reason = format!("{error:#}");
-    let mut suite = TestSuite::new(args.title());
+    let mut suite = TestSuite::new(junit::name(&args.title()));
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    status.set_message(reason.as_str());
+    status.set_message(junit::text(&reason));
     let mut entry = TestCase::new("compare", status);
     entry.set_classname("hipverify.compare");
     suite.add_test_case(entry);
@@ -341,8 +372,8 @@ fn fails(verdict: &CaseVerdict) -> bool {
 }
 
 /// Writes the JUnit file, where one is asked for: one test case a tensor.
-pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
-    let mut suite = TestSuite::new(args.title());
+pub(super) fn write_cases(args: &Args, cases: &[Case]) -> Result<()> {
+    let mut suite = TestSuite::new(junit::name(&args.title()));
     for case in cases {
         let mut status = match &case.verdict {
             v if !fails(v) => TestCaseStatus::success(),
@@ -355,17 +386,18 @@ pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
             CaseVerdict::Failed(reason) => reason.clone(),
             CaseVerdict::Empty => "no elements".to_owned(),
         };
+        let text = junit::text(&text);
         let fails = fails(&case.verdict);
         if fails {
             let verdict = text.lines().next().unwrap_or_default();
             let message = match &case.verdict {
-                CaseVerdict::Compared(report) if let Some(cause) = &report.cause => format!("{verdict}; cause: {cause}"),
+                CaseVerdict::Compared(report) if let Some(cause) = &report.cause => junit::text(&format!("{verdict}; cause: {cause}")),
                 _ => verdict.to_owned(),
             };
             status.set_message(message).set_description(text.as_str());
         }
         let name = if case.name.is_empty() { "tensor" } else { &case.name };
-        let mut entry = TestCase::new(name, status);
+        let mut entry = TestCase::new(junit::name(name), status);
         entry.set_classname("hipverify.compare").set_time(case.time);
         if !fails {
             entry.set_system_out(text);
@@ -376,5 +408,5 @@ pub(super) fn junit(args: &Args, cases: &[Case]) -> Result<()> {
 }
 
 fn write_junit(args: &Args, suite: TestSuite) -> Result<()> {
-    args.junit.as_deref().map_or(Ok(()), |path| super::super::junit::write(path, suite))
+    args.junit.as_deref().map_or(Ok(()), |path| junit::write(path, suite))
 }

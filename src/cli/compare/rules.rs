@@ -2,12 +2,12 @@
 //!
 //! Both have the keys of a suite's rules, and `name` and `dtype`, which say for which tensors a rule is.
 
-use crate::cli::input::glob;
+use crate::cli::input::fits_none;
+use crate::cli::pattern::Pattern;
 use crate::dtype::DType;
 use crate::suite::{Rule, pairs, unknown};
 use crate::verify::{Computation, Limits, Profile};
 use anyhow::{Context, Result};
-use glob::Pattern;
 use std::collections::BTreeMap;
 use std::path::Path;
 use toml::{Spanned, Value};
@@ -36,7 +36,7 @@ impl NamedRule {
     fn put(&mut self, key: &str, value: &Value) -> Result<(), String> {
         let word = || value.as_str().ok_or_else(|| format!("{key}: a string is wanted, not {value}"));
         match key {
-            "name" => self.names = Some(glob(word()?)?),
+            "name" => self.names = Some(Pattern::from(word()?)),
             "dtype" => self.dtype = Some(word()?.parse().map_err(|e| format!("{key}: {e}"))?),
             _ if self.rule.put(key, value)? => {}
             _ => return Err(unknown(key, &OWN)),
@@ -68,13 +68,19 @@ impl NamedRule {
 /// Reads `*.bias:rtol=1e-3,atol=1e-5`: values are those of TOML, but that a word needs no quotes.
 pub(in crate::cli) fn named(text: &str) -> Result<NamedRule, String> {
     let (names, values) = text.rsplit_once(':').ok_or("GLOB:KEY=VALUE is wanted, such as `*.bias:rtol=1e-3,atol=1e-5`")?;
-    let mut rule = NamedRule { names: Some(glob(names)?), ..NamedRule::default() };
+    let mut rule = NamedRule { names: Some(Pattern::from(names)), ..NamedRule::default() };
     for (key, value) in pairs(values)? {
         rule.put(key, &value)?;
     }
     // A baseline is not known yet.
     rule.expect_limits(Some(0.0)).map_err(|e| e.to_string())?;
     Ok(rule)
+}
+
+/// Tells of the rules of `--rule` whose pattern fits none of these names.
+pub(in crate::cli) fn unused<'a>(rules: &[NamedRule], names: impl Iterator<Item = &'a str> + Clone) {
+    let patterns = rules.iter().filter_map(|rule| rule.names.as_ref());
+    patterns.filter(|pattern| !names.clone().any(|name| pattern.matches(name))).for_each(|pattern| fits_none("--rule", pattern));
 }
 
 /// A file of rules.
@@ -129,6 +135,7 @@ mod tests {
             ("*.bias:atol=0.5", "bias", None),
             ("w:atol=0.5", "w", Some([0.0, 0.5])),
             ("a:b:rtol=.5", "a:b", Some([0.5, 0.0])),
+            ("layers[0].w:rtol=.5", "layers[0].w", Some([0.5, 0.0])),
             ("x?:profile=torch", "x1", Some([1.3e-6, 1e-5])),
             ("x:profile=hipdnn,range=[0, 0]", "x", Some([0.0, 0.0])),
             // No tolerance for f32, but for f16.
@@ -154,7 +161,6 @@ mod tests {
             ("*:profile=paddle,range=[1,0]", "[min, max] is wanted"),
             ("*:dtype=f32,profile=paddle,gradient=true,operation=arithmetic", "dtype f32 is not supported by profile paddle"),
             ("*:rtol=1,rtol=2", "`rtol` is given twice"),
-            ("[:rtol=1", "`[`: Pattern syntax error"),
         ] {
             let found = named(text).unwrap_err();
             assert!(found.contains(words), "{text}: {found}");

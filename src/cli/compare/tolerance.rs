@@ -127,12 +127,17 @@ impl ToleranceArgs {
         Ok(NamedRule { rule, ..NamedRule::default() })
     }
 
-    /// Whether NaN matches NaN where no rule of names says so, by a flag or the profile.
-    pub(super) fn equal_nonfinite(&self) -> bool {
+    /// What happens to pairs that are not finite where no rule of names says it, by a flag or the profile.
+    pub(super) fn nonfinite(&self) -> NonFinite {
         let same =
             |dtype, rule: &NamedRule| rule.limits(dtype, DType::F32, Some(0.0)).is_ok_and(|l| l.nonfinite == NonFinite::EqualWhenSame);
         let by_profile = |rule: NamedRule| DType::ALL.into_iter().any(|dtype| same(dtype, &rule));
-        self.equal_nonfinite || self.others().is_ok_and(by_profile)
+        if self.equal_nonfinite || self.others().is_ok_and(by_profile) { NonFinite::EqualWhenSame } else { NonFinite::Fail }
+    }
+
+    /// Tells of rules of the command line that are for none of these tensors: others judge in their place. A file of rules may be for many models.
+    pub(super) fn unused<'a>(&self, tensors: impl Iterator<Item = &'a str> + Clone) {
+        rules::unused(&self.named, tensors);
     }
 
     /// Options with these flags.

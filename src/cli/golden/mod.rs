@@ -132,6 +132,12 @@ impl Source {
         Ok(found)
     }
 
+    /// Whether a tensor of this name is one of those that were asked for.
+    fn asks_for(&self, name: &str, found: &Found) -> bool {
+        let one = self.input.tensor.as_deref();
+        !found.left_out.contains(name) && self.input.wants(name) && one.is_none_or(|one| one == name)
+    }
+
     fn of_files(&self, path: &Path) -> Result<Found> {
         let file = self.input.open(path, 0, 1, None)?;
         self.input.check_used(&[&file])?;
@@ -196,9 +202,12 @@ impl Record {
         let path = &self.source.golden;
         let mut golden = Golden::read_or_empty(path)?;
         let found = self.source.found()?;
-        let recorded = golden.0.remove(&found.arch).unwrap_or_default();
+        let mut recorded = golden.0.remove(&found.arch).unwrap_or_default();
+        let (asked, others) = recorded.tensors.into_iter().partition(|(name, _)| self.source.asks_for(name, &found));
+        recorded.tensors = asked;
         let states = check::compare(&recorded, &found.tensors, &|_, _| Ok(None))?;
-        golden.0.insert(found.arch.clone(), Recorded { device: found.device.clone(), tensors: found.tensors.clone() });
+        let tensors = found.tensors.clone().into_iter().chain(others).collect();
+        golden.0.insert(found.arch.clone(), Recorded { device: found.device.clone(), tensors });
         crate::files::replace(path, |out| out.write_all(golden.text().as_bytes()))?;
         Ok(Findings { found, recorded, states })
     }
@@ -245,10 +254,9 @@ impl Check {
         let Some(mut recorded) = golden.0.remove(&found.arch) else {
             bail!("{} has no results of {}; it has {there} (--arch chooses, `golden record` adds)", path.display(), found.arch);
         };
-        let one = self.source.input.tensor.as_deref();
-        let asked = |name: &str| !found.left_out.contains(name) && self.source.input.wants(name) && one.is_none_or(|one| one == name);
-        recorded.tensors.retain(|name, _| asked(name));
+        recorded.tensors.retain(|name, _| self.source.asks_for(name, &found));
         let states = check::compare(&recorded, &found.tensors, &|name, entry| self.limits(name, entry))?;
+        rules::unused(&self.rule, states.iter().map(|(name, _)| name.as_str()));
         Ok(Findings { found, recorded, states })
     }
 
