@@ -276,7 +276,7 @@ constexpr u32 BOUND_TILE = 4096;
 constexpr u32 BOUND_BINS = 44;
 // What is counted of a tile, of the result a and the reference r.
 enum BoundCount {
-    BOUND_MISMATCHES, BOUND_NONZERO, BOUND_ZERO_PASSES, BOUND_NANS_A, BOUND_NANS_R, BOUND_INFINITIES_A, BOUND_INFINITIES_R, BOUND_NO_COUNT, BOUND_COUNTS
+    BOUND_MISMATCHES, BOUND_NONZERO, BOUND_ZERO_PASSES, BOUND_NANS_A, BOUND_NANS_R, BOUND_INFINITIES_A, BOUND_INFINITIES_R, BOUND_OVERFLOWS, BOUND_COUNTS
 };
 
 // An element passes when |a - r| <= fma(gamma, s, fma(relative, |r|, floor)).

@@ -57,12 +57,15 @@ __device__ inline void observe(Shared &s, const BoundParams &p, u64 index) {
     const double limit = limit_of(p, r, index);
     const double ratio = ratio_of(p.rule, a, r, limit);
     const bool counts = !is_nan(r) && !is_infinite(r) && r != 0.0;
-    const bool conditions[] = {ratio > 1.0, counts, counts && fabs(r) <= limit, is_nan(a), is_nan(r), is_infinite(a), is_infinite(r)};
+    // An infinite result, or a saturated one, passes: nothing is known of its size.
+    const bool overflows = counts && fabs(r) + limit >= p.rule.overflow;
+    const bool zero_passes = counts && fabs(r) <= limit;
+    const bool conditions[] = {ratio > 1.0, counts, zero_passes, is_nan(a), is_nan(r), is_infinite(a), is_infinite(r), overflows && !zero_passes};
 #pragma unroll
-    for (u32 i = 0; i < BOUND_NO_COUNT; i++)
+    for (u32 i = 0; i < BOUND_COUNTS; i++)
         if (conditions[i]) atomicAdd(&s.counts[i], 1u);
     atomicAdd(&s.bins[bin_of(ratio)], 1u);
-    if (counts) {
+    if (counts && !overflows) {
         const double power = fabs(r) / limit;
         if (power > 0.0) atomicMax(&s.power, bits_of(power));
     }

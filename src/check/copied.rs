@@ -1,9 +1,10 @@
-//! Dense copies of operands on their device: some positions of an axis, zeros in some places, or multiplied by a number.
+//! Dense copies of tensors on their device: some positions of an axis, zeros in some places, multiplied by a number, or rounded to a format.
 
 use super::problem::on_host;
-use crate::device::{DeviceBytes, Layout, TensorRef};
+use crate::device::{DeviceBytes, DeviceMem, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
+use crate::reference::{Accumulate, Gemm};
 
 /// A copy of some of a tensor's elements.
 pub(super) struct Copied {
@@ -41,6 +42,20 @@ impl Copied {
         let dtype = tensor.dtype();
         let times = |bits| dtype.encode(f64::from(dtype.decode(bits) as f32 * by), Rounding::NearestEven, Overflow::Ieee);
         Copied::of(tensor, tensor.shape().to_vec(), Some, times)
+    }
+
+    /// The whole tensor, rounded to nearest in a format; beyond its largest number infinite where it has infinities. On the device: the
+    /// matrix product of 1 with them.
+    pub(super) fn rounded(values: &DeviceMem<f64>, shape: &[usize], dtype: DType) -> Result<Copied> {
+        let (device, elements) = (values.device(), values.len());
+        let size =
+            dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "a rounded result", elements, unit_bytes: dtype.unit_bytes() })?;
+        let (one, flat) = (DeviceMem::from_slice(device, &[1.0])?, [1, elements]);
+        let mut bytes = DeviceBytes::new(device, size)?;
+        // SAFETY: the block has the size of this layout, and is borrowed for as long as the tensor lives.
+        let mut to = unsafe { TensorMut::from_raw(device, bytes.mut_ptr(), size, dtype, Layout::contiguous(&flat)?)? };
+        Gemm::new(Accumulate::F64).run(&one.tensor(&[1, 1])?, &values.tensor(&flat)?, &mut to)?;
+        Ok(Copied { bytes, dtype, shape: shape.to_vec() })
     }
 
     /// Element i is the tensor's element `source(i)` in logical order, changed, or zero.

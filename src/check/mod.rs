@@ -46,6 +46,7 @@ use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
 use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound, some_mismatches};
 use crate::verify::{Mutation, Options, Tolerance, Verdict, expect_earlier, gpu_verify, gpu_verify_with_earlier};
+use copied::Copied;
 use problem::{Kind, Problem, Product, on_host};
 
 /// Products of the last step of a kernel's loop over k, the fewest that are usual: whether a result without them would pass is part of a report.
@@ -315,12 +316,12 @@ impl<'a> Check<'a> {
             return Ok(report);
         }
         let Some(exact) = shortened::exact(&self.problem, by, reads, reference.shape())? else { return Ok(report) };
-        let exact = exact.tensor(reference.shape())?;
         // Operands may have nothing but zeros there.
-        if gpu_verify_bound(&exact, reference, magnitudes, &Bound::EXACT)?.passed() {
+        if gpu_verify_bound(&exact.tensor(reference.shape())?, reference, magnitudes, &Bound::EXACT)?.passed() {
             return Ok(report);
         }
-        let passes = gpu_verify_bound(&exact, reference, magnitudes, bound)?.passed();
+        let rounded = Copied::rounded(&exact, reference.shape(), self.result.dtype())?;
+        let passes = gpu_verify_bound(&rounded.tensor()?, reference, magnitudes, bound)?.passed();
         Ok(report.with_mutation(Mutation::Shortened(by), passes))
     }
 

@@ -91,6 +91,33 @@ fn the_last_products_are_missed_where_they_add_less_than_the_bound() {
     }
 }
 
+/// Results that overflow are all infinite, also those of a kernel that leaves out products.
+#[test]
+fn the_last_products_are_missed_where_results_overflow() {
+    let [m, n, k] = [8, 8, 64];
+    let a = numbers::<F16>(m * k, [60.0, 80.0], 1);
+    let b = numbers::<F16>(k * n, [60.0, 80.0], 2);
+    let d = DeviceMem::from_slice(&Device::host(), &vec![F16::from_f32(f32::INFINITY); m * n]).unwrap();
+    let report = Check::gemm(&a.tensor(&[m, k]).unwrap(), &b.tensor(&[k, n]).unwrap(), &d.tensor(&[m, n]).unwrap()).run().unwrap();
+    assert_eq!((report.verdict(), report.report.overflows), (Verdict::Untrusted, 64), "{report}");
+    // A third of the rows overflows, with 16 products less as well; in the others these are 2^-14, lost in rounding.
+    let rows = |i: usize| {
+        if i / k < 2 {
+            64.0
+        } else if i % k < 48 {
+            1.0
+        } else {
+            1.0 / 16384.0
+        }
+    };
+    let a = DeviceMem::from_slice(&Device::host(), &(0..m * k).map(|i| F16::from_f32(rows(i))).collect::<Vec<_>>()).unwrap();
+    let b = DeviceMem::from_slice(&Device::host(), &vec![F16::from_f32(64.0); k * n]).unwrap();
+    let right: Vec<F16> = (0..m * n).map(|i| F16::from_f32(if i / n < 2 { f32::INFINITY } else { 48.0 * 64.0 })).collect();
+    let d = DeviceMem::from_slice(&Device::host(), &right).unwrap();
+    let report = Check::gemm(&a.tensor(&[m, k]).unwrap(), &b.tensor(&[k, n]).unwrap(), &d.tensor(&[m, n]).unwrap()).run().unwrap();
+    assert_eq!((report.verdict(), report.report.missed), (Verdict::Pass, vec![Mutation::Shortened(16)]));
+}
+
 /// The result of a model, k taken in another order, made by hand.
 #[test]
 fn other_orders_are_recognised() {

@@ -789,7 +789,7 @@ pub mod BoundCount {
     pub const BOUND_NANS_R: Type = 4;
     pub const BOUND_INFINITIES_A: Type = 5;
     pub const BOUND_INFINITIES_R: Type = 6;
-    pub const BOUND_NO_COUNT: Type = 7;
+    pub const BOUND_OVERFLOWS: Type = 7;
     pub const BOUND_COUNTS: Type = 8;
 }
 /// An element passes when |a - r| <= fma(gamma, s, fma(relative, |r|, floor)).

@@ -47,8 +47,12 @@ fn observe(tile: &mut BoundTile, rule: &BoundRule, [a, r, s]: [f64; 3]) -> f64 {
     count(BoundCount::BOUND_INFINITIES_R, r.is_infinite());
     let counts = r.is_finite() && r != 0.0;
     count(BoundCount::BOUND_NONZERO, counts);
-    count(BoundCount::BOUND_ZERO_PASSES, counts && r.abs() <= limit);
-    if counts {
+    let zero_passes = counts && r.abs() <= limit;
+    count(BoundCount::BOUND_ZERO_PASSES, zero_passes);
+    // An infinite result, or a saturated one, passes: nothing is known of its size.
+    let overflows = counts && r.abs() + limit >= rule.overflow;
+    count(BoundCount::BOUND_OVERFLOWS, overflows && !zero_passes);
+    if counts && !overflows {
         // Infinite where nothing but equality passes.
         let power = r.abs() / limit;
         tile.power = if power > tile.power { power } else { tile.power };

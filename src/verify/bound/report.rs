@@ -45,8 +45,8 @@ pub struct BoundReport {
     pub dtype: DType,
     /// The coefficients.
     pub bound: Bound,
-    /// The verdict. A pass is untrusted where zeros would pass at half of the elements of the reference that are not zero, or there are none of these, and
-    /// where an earlier output would pass that was given.
+    /// The verdict. A pass is untrusted where zeros would pass, or a result that overflows, at half of the elements of the reference that are not zero, or
+    /// there are none of these, and where an earlier output would pass that was given.
     pub verdict: Verdict,
     /// Elements compared.
     pub elements: usize,
@@ -64,7 +64,11 @@ pub struct BoundReport {
     pub nonzero: u64,
     /// At how many of these a result of zero would pass.
     pub zero_passes: u64,
-    /// The smallest e for which a result of (1 + e) times the reference fails: the least of bound over |reference|. Infinite when none does.
+    /// At how many of the others |reference| and the bound reach beyond the largest number of the result's format: an infinite result of the right sign passes
+    /// there whatever its size, or a saturated one in formats without infinity.
+    pub overflows: u64,
+    /// The smallest e for which a result of (1 + e) times the reference fails: the least of bound over |reference|, where
+    /// such a result does not overflow. Infinite when none does.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub smallest_error: f64,
     /// Broken results that were tried in the place of one that passed, and would have failed.
@@ -96,10 +100,14 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
     let count = |what: u32| tiles.iter().map(|t| u64::from(t.counts[what as usize])).sum::<u64>();
     let largest = |of: fn(&BoundTile) -> f64| tiles.iter().map(of).fold(0.0, f64::max);
     let (ratio, power) = (largest(|t| t.ratio), largest(|t| t.power));
-    let (mismatches, nonzero, zero_passes) =
-        (count(BoundCount::BOUND_MISMATCHES), count(BoundCount::BOUND_NONZERO), count(BoundCount::BOUND_ZERO_PASSES));
+    let (mismatches, nonzero, zero_passes, overflows) = (
+        count(BoundCount::BOUND_MISMATCHES),
+        count(BoundCount::BOUND_NONZERO),
+        count(BoundCount::BOUND_ZERO_PASSES),
+        count(BoundCount::BOUND_OVERFLOWS),
+    );
     let verdict = match mismatches {
-        0 if zeros_pass(zero_passes, nonzero) => Verdict::Untrusted,
+        0 if half(zero_passes + overflows, nonzero) => Verdict::Untrusted,
         0 => Verdict::Pass,
         _ => Verdict::Fail,
     };
@@ -125,6 +133,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         first,
         nonzero,
         zero_passes,
+        overflows,
         smallest_error: 1.0 / power,
         found: Vec::new(),
         missed: Vec::new(),
@@ -134,9 +143,9 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
     })
 }
 
-/// Whether a result of zeros passes at so many elements of the reference that a pass says nothing.
-fn zeros_pass(zero_passes: u64, nonzero: u64) -> bool {
-    2 * zero_passes >= nonzero
+/// Whether so many of the elements that are not zero show no error that a pass says nothing.
+fn half(blind: u64, nonzero: u64) -> bool {
+    2 * blind >= nonzero
 }
 
 /// The first elements of a tile whose ratio is wanted.
@@ -205,10 +214,14 @@ impl fmt::Display for BoundReport {
                 "warning"
             )?;
         }
-        if self.verdict == Verdict::Untrusted && zeros_pass(self.zero_passes, self.nonzero) {
+        if self.verdict == Verdict::Untrusted
+            && (self.overflows == 0 || self.zero_passes > 0)
+            && half(self.zero_passes + self.overflows, self.nonzero)
+        {
             let (passes, nonzero) = (grouped(self.zero_passes), grouped(self.nonzero));
             write!(f, "\n  {:<LABEL$}a result of zeros would have passed at {passes} of {nonzero} elements that are not zero", "warning")?;
         }
+        self.overflow_line(f)?;
         let Bound { gamma, relative, floor } = self.bound;
         let terms = [gamma, relative, floor].map(|x| short(x, 4));
         write!(f, "\n  {:<LABEL$}{} S + {} |r| + {}   S = sum of |a||b|, r the reference", "bound", terms[0], terms[1], terms[2])?;
@@ -222,7 +235,9 @@ impl fmt::Display for BoundReport {
         // Beyond the last bin nothing is known.
         let below = [("half of the elements", 0.5), ("99 %", 0.99)].map(|(what, share)| (what, self.quantile(share)));
         let below = below.iter().filter(|(_, ratio)| ratio.is_finite()).map(|(what, ratio)| match *ratio {
-            0.0 => format!("{what} exact"),
+            0.0 if self.exact_at_zero() => format!("{what} exact"),
+            // What overflowed, is not finite or has no bound passes without an error that could be told.
+            0.0 => format!("{what} at 0 x bound"),
             ratio => format!("{what} below {} x bound", short(ratio, 3)),
         });
         let below = below.collect::<Vec<_>>();
@@ -244,6 +259,30 @@ impl fmt::Display for BoundReport {
 }
 
 impl BoundReport {
+    /// Whether elements with a ratio of 0 are equal to the reference.
+    fn exact_at_zero(&self) -> bool {
+        let Bound { gamma, relative, floor } = self.bound;
+        self.overflows + self.result.nans + self.result.infinities == 0 && (gamma + relative + floor).is_finite()
+    }
+
+    /// How many elements tell nothing because results overflow there.
+    fn overflow_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.overflows == 0 {
+            return Ok(());
+        }
+        let label = if self.verdict == Verdict::Untrusted && half(self.zero_passes + self.overflows, self.nonzero) {
+            "warning"
+        } else {
+            "overflow"
+        };
+        let (overflows, nonzero) = (grouped(self.overflows), grouped(self.nonzero));
+        write!(
+            f,
+            "\n  {label:<LABEL$}{overflows} of {nonzero} elements that are not zero reach beyond the largest number of {}: their size is not checked",
+            self.dtype
+        )
+    }
+
     fn class_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sides = [("result", self.result), ("reference", self.reference)];
         if sides.iter().all(|(_, c)| c.nans + c.infinities == 0) {

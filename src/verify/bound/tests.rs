@@ -1,6 +1,6 @@
 use super::{BINS, Bound, Confidence, Sum, TILE, Unit, gpu_verify_bound, host, rule};
-use crate::device::{Device, DeviceMem};
-use crate::dtype::{DType, F8E4M3, F16};
+use crate::device::{Device, DeviceMem, Layout, TensorRef};
+use crate::dtype::{DType, F8E4M3, F16, Overflow, Rounding};
 use crate::verify::Verdict;
 
 const U: f64 = 1.0 / 16777216.0;
@@ -189,6 +189,56 @@ fn a_pass_that_zeros_would_share_is_untrusted() {
     }
 }
 
+/// Where |r| and its bound reach what rounds beyond the largest number, an infinite or saturated result passes whatever its size: at half of the elements a pass says nothing.
+#[test]
+fn a_pass_that_overflow_hides_is_untrusted() {
+    let device = Device::host();
+    // The bound is 2; f16 rounds to infinity from 65520 on, e4m3 beyond 448 from 464 on.
+    let bound = Bound { gamma: 2.0, ..Bound::EXACT };
+    let on = |dtype: DType, reference: &[f64], result: &[f64]| {
+        let narrow: Vec<u8> = result
+            .iter()
+            .flat_map(|&x| {
+                let bits = dtype.encode(x, Rounding::NearestEven, Overflow::Ieee);
+                bits.to_le_bytes()[..dtype.unit_bytes()].to_vec()
+            })
+            .collect();
+        let a = TensorRef::from_host_bytes(&narrow, dtype, Layout::contiguous(&[result.len()]).unwrap()).unwrap();
+        let r = DeviceMem::from_slice(&device, reference).unwrap();
+        let s = DeviceMem::from_slice(&device, &vec![1.0; reference.len()]).unwrap();
+        gpu_verify_bound(&a, &r, &s, &bound).unwrap()
+    };
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    for (dtype, reference, result, verdict, overflows, smallest, reason) in [
+        (DType::F16, [3e5, 3e5], [INF, INF], Verdict::Untrusted, 2, INF, "all overflow"),
+        (DType::F16, [3e5, -100.0], [INF, -100.0], Verdict::Untrusted, 1, 0.02, "half of them"),
+        (DType::F16, [65518.0, 100.0], [65504.0 + 14.0, 100.0], Verdict::Fail, 1, 0.02, "the nearest number is too far away"),
+        (DType::F16, [65517.9, 100.0], [65504.0, 100.0], Verdict::Fail, 0, 2.0 / 65517.9, "the bound ends below 65520"),
+        (DType::F8E4M3, [1000.0, 1e6], [NAN, NAN], Verdict::Untrusted, 2, INF, "NaN for infinity"),
+        (DType::F8E4M3, [1000.0, -1e6], [448.0, -448.0], Verdict::Untrusted, 2, INF, "saturated"),
+        (DType::F8E4M3, [1.0, -1e6], [1.0, -448.0], Verdict::Untrusted, 1, 2.0, "one overflows, and zero passes at the other"),
+        (DType::F8E5M2, [57344.0, 4.0], [57344.0, 4.0], Verdict::Pass, 0, 2.0 / 57344.0, "the largest number itself"),
+    ] {
+        let report = on(dtype, &reference, &result);
+        assert_eq!(
+            (report.verdict, report.overflows, report.smallest_error),
+            (verdict, overflows, smallest),
+            "{dtype}, {reason}\n{report}"
+        );
+        let text = report.to_string();
+        assert_eq!(text.contains("largest number of"), overflows > 0, "{reason}\n{text}");
+        assert!(overflows == 0 || !text.contains(" exact"), "{reason}\n{text}");
+    }
+    // One of three: trusted, and said.
+    let report = on(DType::F16, &[3e5, 100.0, 200.0], &[INF, 100.0, 200.0]);
+    assert_eq!((report.verdict, report.overflows, report.smallest_error), (Verdict::Pass, 1, 0.01), "{report}");
+    assert!(
+        report.to_string().contains("\n  overflow   1 of 3 elements that are not zero reach beyond the largest number of f16"),
+        "{report}"
+    );
+}
+
 #[test]
 fn what_does_not_fit_is_an_error() {
     let device = Device::host();
@@ -298,7 +348,6 @@ fn norms_are_within_their_bounds() {
 /// Probabilities of one row, rounded to a format, times values, in f32; and exactly, with S.
 #[test]
 fn attention_is_within_its_bound() {
-    use crate::dtype::{Overflow, Rounding};
     let (keys, width) = (192, 64);
     // Most probabilities of 192 keys are subnormal in fp8: values of both signs, which cancel, would show nothing.
     for (format, range) in [(DType::F8E4M3, [0.25, 1.0]), (DType::Bf16, [-1.0, 1.0]), (DType::F16, [-1.0, 1.0]), (DType::F32, [-1.0, 1.0])]
