@@ -27,6 +27,12 @@ pub(super) fn of_format(dtype: DType) -> Result<Unit> {
     Ok(Unit { roundoff: format.unit_roundoff(), underflow: format.min_positive(), ..Unit::F32 })
 }
 
+/// Whether a result in this format has every number of an accumulator in that one: it is not rounded again. Overflow apart, which the comparison knows of.
+pub(super) fn holds(result: DType, accumulator: DType) -> bool {
+    let (Some(result), Some(accumulator)) = (result.float_format(), accumulator.float_format()) else { return false };
+    result.unit_roundoff() <= accumulator.unit_roundoff() && result.min_positive() <= accumulator.min_positive()
+}
+
 /// The models of an architecture that take operands of these formats as they are; for f16 and bf16 in groups of every size.
 pub(super) fn models(arch: Arch, operands: [DType; 2]) -> Result<Vec<Model>> {
     let [a, b] = operands;

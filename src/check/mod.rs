@@ -144,7 +144,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, or f64 where an operand is f64.
+    /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, or f64 where an operand is f64. With a
+    /// [chip](Check::arch) either may have been at work: the looser bound counts.
     pub fn accumulator(mut self, dtype: DType) -> Check<'a> {
         self.accumulator = Some(dtype);
         self
@@ -332,26 +333,19 @@ impl<'a> Check<'a> {
 
     /// The loosest bound of the units that may have been at work.
     fn bound_of(&self, models: &[Model], confidence: Confidence) -> Result<Bound> {
-        let mut units: Vec<Unit> = arithmetic::unconverted(models).map(arithmetic::of_model).collect();
-        let wide = self.problem.dtypes().contains(&DType::F64);
-        match self.accumulator {
-            Some(dtype) => units.push(arithmetic::of_format(dtype)?),
-            None if units.is_empty() => units.push(if wide { Unit::F64 } else { Unit::F32 }),
-            None => {}
-        }
-        let (dtype, terms) = (self.result.dtype(), self.problem.terms());
-        let roundoff = |dtype: DType| dtype.float_format().map_or(0.0, |f| f.unit_roundoff());
         let mut loosest = Bound::EXACT;
-        for unit in units {
-            let mut sum = Sum { parts: self.parts, after: self.problem.roundings_after(), ..Sum::new(unit, terms) };
+        for (unit, accumulator) in self.units(models)? {
+            let (after, terms) = (self.problem.roundings_after(accumulator), self.problem.padded_terms(unit.group));
+            let mut sum = Sum { parts: self.parts, after, ..Sum::new(unit, terms) };
             if let Some(stored) = self.parts_dtype {
-                arithmetic::of_format(stored)?;
-                sum.parts_roundoff = roundoff(stored);
+                let stored = arithmetic::of_format(stored)?;
+                (sum.parts_roundoff, sum.parts_underflow) = (stored.roundoff, stored.underflow / 2.0);
             }
             let mut bound = sum.bound(confidence, self.result.elements());
-            // An accumulator in a format that holds its numbers is not rounded again.
-            if roundoff(dtype) > unit.roundoff || dtype.float_format().is_none() {
-                bound = bound.rounded_to(dtype)?;
+            // What underflow has lost is multiplied by alpha; what it loses after that is within the slack of the first product.
+            bound.floor *= self.problem.product().map_or(1.0, |product| product.alpha.abs().max(1.0));
+            if !arithmetic::holds(self.result.dtype(), accumulator) {
+                bound = bound.rounded_to(self.result.dtype())?;
             }
             let bound = bound.against(DType::F64, terms)?;
             loosest = Bound {
@@ -363,12 +357,25 @@ impl<'a> Check<'a> {
         Ok(loosest)
     }
 
+    /// The units that may have been at work, each with the format of its accumulator.
+    fn units(&self, models: &[Model]) -> Result<Vec<(Unit, DType)>> {
+        let mut units: Vec<_> = arithmetic::unconverted(models).map(|model| (arithmetic::of_model(model), DType::F32)).collect();
+        let wide = self.problem.dtypes().contains(&DType::F64);
+        match self.accumulator {
+            Some(dtype) => units.push((arithmetic::of_format(dtype)?, dtype)),
+            None if units.is_empty() => units.push(if wide { (Unit::F64, DType::F64) } else { (Unit::F32, DType::F32) }),
+            None => {}
+        }
+        Ok(units)
+    }
+
     /// What was taken for granted of the kernel, in words.
     fn arithmetic(&self) -> String {
         let [a, b] = self.problem.dtypes();
         let wide = [a, b].contains(&DType::F64);
         let adds = match (self.arch, self.accumulator) {
-            (Some(arch), _) => format!("the matrix cores of {arch}"),
+            (Some(arch), None) => format!("the matrix cores of {arch}"),
+            (Some(arch), Some(dtype)) => format!("the matrix cores of {arch} or sums in {dtype}"),
             (None, Some(dtype)) => format!("sums in {dtype}"),
             (None, None) => format!("sums in {}", if wide { DType::F64 } else { DType::F32 }),
         };

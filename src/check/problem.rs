@@ -4,7 +4,7 @@ use super::copied::Copied;
 use super::order::Order;
 use crate::device::hip::download;
 use crate::device::{Backend, Device, DeviceMem, Layout, TensorMut, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
 use crate::parallel;
@@ -79,10 +79,25 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Roundings between the sum and the result: alpha, beta C and its addition, the bias.
-    pub(super) fn roundings_after(&self) -> usize {
+    /// Products of one element where instructions take so many at once: of a convolution a kernel may fill up the channels of each position of the filter with zeros.
+    /// Sums over images and positions are one row of products.
+    pub(super) fn padded_terms(&self, group: usize) -> usize {
+        let channels = match &self.kind {
+            Kind::Conv(param, Direction::Forward) => param.in_channels(),
+            Kind::Conv(param, Direction::BackwardData) => param.out_channels(),
+            Kind::Gemm(_) | Kind::Conv(_, Direction::BackwardWeight) => return self.terms(),
+        };
+        self.terms() / channels * channels.next_multiple_of(group.max(1))
+    }
+
+    /// Roundings between the sum and the result: alpha, which is itself rounded where the accumulator's format does not have it, beta C and its addition, the bias.
+    pub(super) fn roundings_after(&self, accumulator: DType) -> usize {
+        let held = |x: f64| accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee)) == x;
         match &self.kind {
-            Kind::Gemm(p) => usize::from(p.alpha != 1.0) + 2 * usize::from(p.c.is_some()) + usize::from(p.bias.is_some()),
+            Kind::Gemm(p) => {
+                let alpha = if p.alpha == 1.0 { 0 } else { 2 - usize::from(held(p.alpha)) };
+                alpha + 2 * usize::from(p.c.is_some()) + usize::from(p.bias.is_some())
+            }
             Kind::Conv(..) => 0,
         }
     }

@@ -1,3 +1,4 @@
+mod bounds;
 mod causes;
 mod epilogue;
 mod freivalds;

@@ -10,7 +10,8 @@
 //! [`gpu_verify_bound`] compares by it, on the device of the tensors; S lies in a tensor, which `reference::Gemm::magnitudes` makes. Where elements
 //! of one tensor differ in size, no tolerance of two numbers is as sharp: S is what each element's error scales with.
 //!
-//! `docs/tolerances.md` derives the terms. Limits: floating-point results; overflow of an accumulator that the result does not show is not foreseen.
+//! `docs/tolerances.md` derives the terms. Limits: floating-point results; overflow of an accumulator that the result does not show is not foreseen, and of a result that overflows nothing
+//! but that is known: see [`BoundReport::overflows`].
 
 mod coefficients;
 mod host;

@@ -106,10 +106,12 @@ pub struct Sum {
     pub unit: Unit,
     /// Products.
     pub terms: usize,
-    /// Parts that are summed apart and then added (split-k).
+    /// Parts that are summed apart and then added (split-k). The longest has `terms` / `parts` products, rounded up to a multiple of 64, as kernels cut at their tiles.
     pub parts: usize,
     /// Unit roundoff of the format that parts are stored and added in, where it is coarser than the accumulator's; else 0.
     pub parts_roundoff: f64,
+    /// What underflow loses of a part that is stored so: half the least number of that format; else 0.
+    pub parts_underflow: f64,
     /// Roundings after the sum, in the accumulator's format: alpha, beta C, bias.
     pub after: usize,
     /// Unit roundoffs of the formats that the operands are rounded to first, where that is not exact; else 0.
@@ -119,14 +121,23 @@ pub struct Sum {
 impl Sum {
     /// A sum of `terms` products in one part, of exact operands, with nothing after it.
     pub const fn new(unit: Unit, terms: usize) -> Sum {
-        Sum { unit, terms, parts: 1, parts_roundoff: 0.0, after: 0, inputs: [0.0; 2] }
+        Sum { unit, terms, parts: 1, parts_roundoff: 0.0, parts_underflow: 0.0, after: 0, inputs: [0.0; 2] }
+    }
+
+    /// Products of the longest part: kernels cut k at a multiple of their tile, of up to 64 products.
+    fn longest_part(&self) -> usize {
+        const TILE: usize = 64;
+        match self.parts {
+            0 | 1 => self.terms,
+            parts => self.terms.min(self.terms.div_ceil(parts).next_multiple_of(TILE)),
+        }
     }
 
     /// What such a sum may lose, in one of so many elements. Infinite where the arithmetic is too coarse for the length of the sum.
     pub fn bound(&self, confidence: Confidence, elements: usize) -> Bound {
         let Sum { unit, terms, .. } = *self;
         let parts = self.parts.max(1);
-        let groups = terms.div_ceil(parts).div_ceil(at_least_one(unit.group));
+        let groups = self.longest_part().div_ceil(at_least_one(unit.group));
         let roundings = (groups + unit.depth + parts - 1 + self.after) as f64;
         let drift = groups as f64 * unit.drift;
         let worst = quotient(roundings * unit.roundoff + drift);
@@ -143,7 +154,7 @@ impl Sum {
         }
         let sum = grown + unit.truncation * (1.0 + grown);
         let [a, b] = self.inputs;
-        let floor = (terms + parts) as f64 * unit.underflow * (1.0 + grown);
+        let floor = ((terms + parts) as f64 * unit.underflow * (1.0 + grown) + parts as f64 * self.parts_underflow) * (1.0 + stored);
         Bound { gamma: both(both(sum, stored), both(a, b)), floor, ..Bound::EXACT }
     }
 }

@@ -31,17 +31,23 @@ fn gamma_of_each_unit() {
     }
     let sum = Sum::new(Unit::F32, 1000);
     for (sum, expected, reason) in [
-        (Sum { parts: 4, ..sum }, 253.0 * U, "250 products a part, three additions"),
+        (Sum { parts: 4, ..sum }, 259.0 * U, "256 products a part, four tiles of 64; three additions"),
+        (Sum { parts: 600, ..sum }, 663.0 * U, "no part is shorter than a tile"),
+        (Sum { parts: 30, terms: 60, ..sum }, 89.0 * U, "all products in one part"),
         (Sum { after: 3, ..sum }, 1003.0 * U, "alpha, beta C and its addition"),
         (
             Sum { parts: 2, parts_roundoff: 2f64.powi(-11), ..sum },
-            501.0 * U + 2.0 * 2f64.powi(-11) / (1.0 - 2f64.powi(-10)),
+            513.0 * U + 2.0 * 2f64.powi(-11) / (1.0 - 2f64.powi(-10)),
             "two parts stored in f16",
         ),
         (Sum { inputs: [2f64.powi(-8); 2], ..sum }, 2f64.powi(-7) + 2f64.powi(-16) + 1000.0 * U * 1.0078, "both operands rounded to bf16"),
     ] {
         assert!((gamma(sum, Confidence::WorstCase) / expected - 1.0).abs() < 1e-3, "{reason}");
     }
+    // Two parts, of which each may be off by half the least number of f16 when it is stored; the errors of the sums are among what is rounded there.
+    let stored = Sum { parts: 2, parts_roundoff: 2f64.powi(-11), parts_underflow: 2f64.powi(-25), ..sum }.bound(Confidence::WorstCase, 1);
+    near(stored.floor, 2f64.powi(-24), "parts in f16");
+    assert!(stored.floor > 2f64.powi(-24), "and what is lost before");
     assert_eq!(gamma(Sum::new(Unit { roundoff: 2f64.powi(-8), ..Unit::F32 }, 256), Confidence::WorstCase), f64::INFINITY, "n u = 1");
 }
 

@@ -1,0 +1,159 @@
+//! Correct results at the edge of their bounds, each made by hand in the arithmetic that the check is told.
+
+use super::*;
+
+/// A number rounded to a format.
+fn round(dtype: DType, x: f64) -> f64 {
+    dtype.decode(dtype.encode(x, Rounding::NearestEven, Overflow::Ieee))
+}
+
+/// Numbers of a format in logical order, as f64.
+fn values<T: Scalar>(x: &DeviceMem<T>) -> Vec<f64> {
+    x.to_vec().unwrap().into_iter().map(|x| T::DTYPE.decode(x.to_bits64())).collect()
+}
+
+/// Sums of some products of each element of an m x n product, one after the other, each rounded to `dtype`.
+fn sums(dtype: DType, [a, b]: [&[f64]; 2], [m, n, k]: [usize; 3], range: std::ops::Range<usize>) -> Vec<f64> {
+    let one = |i: usize, j: usize| range.clone().fold(0.0, |s, x| round(dtype, s + a[i * k + x] * b[x * n + j]));
+    (0..m * n).map(|i| one(i / n, i % n)).collect()
+}
+
+fn tensor<T: Scalar>(values: &[f64]) -> DeviceMem<T> {
+    let bits = |&x: &f64| T::from_bits64(T::DTYPE.encode(x, Rounding::NearestEven, Overflow::Ieee));
+    DeviceMem::from_slice(&Device::host(), &values.iter().map(bits).collect::<Vec<_>>()).unwrap()
+}
+
+/// Sums in f16 below its normal numbers, then times 64: what underflow has lost is 64 times as large.
+#[test]
+fn alpha_multiplies_what_underflow_has_lost() {
+    let [m, n, k] = [32, 32, 16];
+    let range = [2f32.powf(-11.5), 2f32.powf(-10.5)];
+    let (a, b) = (numbers::<F16>(m * k, range, 1), numbers::<F16>(k * n, range, 2));
+    let found: Vec<f64> = sums(DType::F16, [&values(&a), &values(&b)], [m, n, k], 0..k).iter().map(|s| 64.0 * s).collect();
+    let d = tensor::<F16>(&found);
+    let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    let check = || Check::gemm(&a, &b, &d).alpha(64.0).accumulator(DType::F16);
+    for report in [check().run().unwrap(), check().confidence(Confidence::WorstCase).run().unwrap()] {
+        assert!(report.passed(), "{report}");
+    }
+    // Of alpha below 1 the floor stays: what is rounded after it has the least number of f16 as well.
+    let floor = |alpha| check().alpha(alpha).bound().unwrap().floor;
+    assert!(floor(64.0) > 60.0 * floor(1.0) && floor(-64.0) == floor(64.0) && (floor(0.5) / floor(1.0) - 1.0).abs() < 1e-3);
+}
+
+/// Parts of k added in f16, below its normal numbers.
+#[test]
+fn parts_that_are_stored_may_underflow() {
+    let ([m, n, k], parts) = ([16, 16, 1024], 16);
+    let (a, b) = (numbers::<F16>(m * k, [0.0, 2f32.powi(-13)], 1), numbers::<F16>(k * n, [0.0, 2f32.powi(-13)], 2));
+    let (left, right) = (values(&a), values(&b));
+    let mut memory = vec![0.0; m * n];
+    for part in 0..parts {
+        let length = k / parts;
+        let own = sums(DType::F32, [&left, &right], [m, n, k], part * length..(part + 1) * length);
+        memory.iter_mut().zip(own).for_each(|(sum, x)| *sum = round(DType::F16, *sum + round(DType::F16, x)));
+    }
+    let d = tensor::<F16>(&memory);
+    let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    for confidence in [Confidence::default(), Confidence::WorstCase] {
+        let report = Check::gemm(&a, &b, &d).split_k(parts, Some(DType::F16)).confidence(confidence).run().unwrap();
+        assert!(report.passed(), "{report}");
+    }
+}
+
+/// bf16 has numbers that f16 has not: an accumulator of the coarser format is rounded again.
+#[test]
+fn an_accumulator_with_smaller_numbers_than_the_result_is_rounded() {
+    let [m, n, k] = [32, 32, 8];
+    let range = [-(2f32.powi(-12)), 2f32.powi(-12)];
+    let (a, b) = (numbers::<F16>(m * k, range, 1), numbers::<F16>(k * n, range, 2));
+    let d = tensor::<F16>(&sums(DType::Bf16, [&values(&a), &values(&b)], [m, n, k], 0..k));
+    let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    let report = Check::gemm(&a, &b, &d).accumulator(DType::Bf16).confidence(Confidence::WorstCase).run().unwrap();
+    assert!(report.passed() && report.report.bound.floor >= 2f64.powi(-25), "{report}");
+    // The other way round f32 has every number of f16.
+    let wide = tensor::<f32>(&sums(
+        DType::F16,
+        [&values(&numbers::<F16>(m * k, range, 1)), &values(&numbers::<F16>(k * n, range, 2))],
+        [m, n, k],
+        0..k,
+    ));
+    let wide = wide.tensor(&[m, n]).unwrap();
+    let bound = Check::gemm(&a, &b, &wide).accumulator(DType::F16).bound().unwrap();
+    assert!(bound.relative < 1e-12, "{bound:?}");
+}
+
+/// A kernel has alpha in its accumulator's format: 0.001 is off by a rounding there.
+#[test]
+fn alpha_may_be_rounded_itself() {
+    let n = 64;
+    let (a, b) = (numbers::<f32>(n, [1.0, 2.0], 1), numbers::<f32>(n, [1.0, 2.0], 2));
+    let (left, right) = (values(&a), values(&b));
+    let product = |i: usize| left[i / n] * right[i % n];
+    let found: Vec<f64> = (0..n * n).map(|i| round(DType::F32, f64::from(0.001f32) * round(DType::F32, product(i)))).collect();
+    let beyond = (0..n * n).filter(|&i| (found[i] / (0.001 * product(i)) - 1.0).abs() > 2.001 * 2f64.powi(-24)).count();
+    assert!(beyond > 0, "more than two roundings");
+    let d = tensor::<f32>(&found);
+    let (a, b, d) = (a.tensor(&[n, 1]).unwrap(), b.tensor(&[1, n]).unwrap(), d.tensor(&[n, n]).unwrap());
+    let check = |alpha| Check::gemm(&a, &b, &d).alpha(alpha).confidence(Confidence::WorstCase);
+    let report = check(0.001).run().unwrap();
+    assert!(report.passed(), "{report}");
+    let gamma = |alpha| check(alpha).bound().unwrap().gamma / 2f64.powi(-24);
+    for (alpha, roundings) in [(1.0, 1.0), (0.5, 2.0), (0.001f32.into(), 2.0), (0.001, 3.0), (-0.1, 3.0)] {
+        assert!((gamma(alpha) - roundings).abs() < 1e-3, "alpha {alpha}: {}", gamma(alpha));
+    }
+}
+
+/// 96 products in two parts, cut at a tile of 64: the first part has more than half.
+#[test]
+fn parts_are_cut_at_tiles() {
+    let [m, n, k] = [2, 2, 96];
+    // 1 and then numbers that are nearly all rounded up to its ulp.
+    let row: Vec<f64> = (0..m * k).map(|i| if i % k == 0 { 1.0 } else { 2f64.powi(-24) * 1.001 }).collect();
+    let (a, b) = (tensor::<f32>(&row), tensor::<f32>(&vec![1.0; k * n]));
+    let (left, right) = (values(&a), values(&b));
+    let parts = [0..64, 64..96].map(|range| sums(DType::F32, [&left, &right], [m, n, k], range));
+    let d = tensor::<f32>(&(0..m * n).map(|i| parts[0][i] + parts[1][i]).collect::<Vec<_>>());
+    let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    let report = Check::gemm(&a, &b, &d).split_k(2, None).confidence(Confidence::WorstCase).run().unwrap();
+    assert!(report.passed(), "{report}");
+}
+
+/// One channel, 49 positions of the filter: an instruction of four products takes one of them and three zeros.
+#[test]
+fn channels_may_be_filled_up_with_zeros() {
+    let param: ConvParam = "2 1 1 1 1 7 7 7 7 1 1 1 1 0 0 0 0".parse().unwrap();
+    // Each of the small ones is half an ulp of 1, and lost.
+    let filter: Vec<f64> = (0..49).map(|i| if i == 0 { 1.0 } else { 2f64.powi(-24) }).collect();
+    let (x, w, y) = (tensor::<F16>(&[1.0; 49]), tensor::<F16>(&filter), tensor::<f32>(&[1.0]));
+    let report =
+        Check::conv(param.clone(), Direction::Forward, &x, &w, &y).arch(Arch::Gfx908).confidence(Confidence::WorstCase).run().unwrap();
+    assert!(report.passed(), "{report}");
+    let roundings = |param: &str, direction, accumulator: Option<DType>| {
+        let param: ConvParam = param.parse().unwrap();
+        let [x, w, y] = Conv::new(param.clone(), direction, Accumulate::F64).roles().map(|role| param.elements(role));
+        let (x, w, y) = (tensor::<F16>(&vec![1.0; x]), tensor::<F16>(&vec![1.0; w]), tensor::<f32>(&vec![1.0; y]));
+        let check = Check::conv(param, direction, &x, &w, &y).confidence(Confidence::WorstCase);
+        let check = accumulator.map_or(check.clone().arch(Arch::Gfx908), |dtype| check.accumulator(dtype));
+        (check.bound().unwrap().gamma * 2f64.powi(24)).round()
+    };
+    for (param, direction, accumulator, expected, reason) in [
+        ("2 1 1 5 6 3 3 7 7 1 1 1 1 0 0 0 0", Direction::Forward, None, 18.0, "six channels in two groups of four, nine times"),
+        ("2 1 1 5 6 3 3 7 7 1 1 1 1 0 0 0 0", Direction::BackwardData, None, 18.0, "five channels"),
+        ("2 1 1 5 8 3 3 7 7 1 1 1 1 0 0 0 0", Direction::Forward, None, 18.0, "eight: none is filled up"),
+        ("2 1 1 5 6 3 3 7 7 1 1 1 1 0 0 0 0", Direction::BackwardWeight, None, 7.0, "25 positions of the output"),
+        ("2 1 1 5 6 3 3 7 7 1 1 1 1 0 0 0 0", Direction::Forward, Some(DType::F32), 54.0, "one product at a time"),
+    ] {
+        assert_eq!(roundings(param, direction, accumulator), expected, "{reason}");
+    }
+}
+
+#[test]
+fn what_is_taken_for_granted_names_chip_and_accumulator() {
+    let a = tensor::<F16>(&[1.0; 16]);
+    let a = a.tensor(&[4, 4]).unwrap();
+    let d = tensor::<F16>(&[4.0; 16]);
+    let d = d.tensor(&[4, 4]).unwrap();
+    let report = Check::gemm(&a, &a, &d).arch(Arch::Gfx90a).accumulator(DType::F16).run().unwrap();
+    assert_eq!(report.arithmetic, "f16 by f16, the matrix cores of gfx90a or sums in f16");
+}
