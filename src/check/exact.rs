@@ -1,6 +1,7 @@
 //! Whether a result is bit-exact for the matrix cores of a chip, and in which order of products.
 
 use super::copied::Copied;
+use super::corner::{Corner, index_of};
 use super::epilogue::{After, Operands};
 use super::order::Order;
 use super::problem::{Problem, on_host};
@@ -10,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
 use std::borrow::Cow;
 
-/// Rows and columns of the corner on which models and orders are tried first.
+/// Rows and columns of the corner on which models and orders are tried first; of a convolution channels and positions.
 const CORNER: [usize; 2] = [16, 64];
 
 /// What the models of an architecture make of the operands, held against the result.
@@ -42,8 +43,9 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
     let mut found = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
     let found_values = Found::of(result)?;
-    let (corner, all) = (problem.corner(&shape, CORNER)?, shape.last().copied().unwrap_or(1));
-    let (part, part_shape) = corner.as_ref().map_or((problem, &shape), |(problem, shape)| (problem, shape));
+    let (corner, all) = (Corner::of(problem, &shape, CORNER)?, shape.last().copied().unwrap_or(1));
+    let (part, part_shape, whole) =
+        corner.as_ref().map_or((problem, &shape, &shape), |corner| (&corner.problem, &corner.shape, &corner.whole));
     let ways = Way::all(problem)?;
     let mut candidates = Vec::new();
     for (number, way) in ways.iter().enumerate() {
@@ -58,7 +60,7 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
             };
             for after in way.operands.orders(sums.len() > 1, result.dtype()) {
                 let sums = way.sums(part, (model, order), part_shape, (after, all), &sums)?;
-                let differing = found_values.differing(&sums, part_shape, &way.operands, after).len();
+                let differing = found_values.differing(&sums, [part_shape, whole], &way.operands, after).len();
                 candidates.push((differing, model, *order, number, after));
             }
         }
@@ -73,7 +75,7 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
         let problem = &way.problem(problem, copy.as_ref())?;
         let sums = problem.parts_of_sums(model, &order, &shape)?;
         let sums = way.sums(problem, (model, &order), &shape, (after, all), &sums)?;
-        let different = found_values.differing(&sums, &shape, &way.operands, after);
+        let different = found_values.differing(&sums, [&shape, &shape], &way.operands, after);
         if found.model.is_none() || different.len() < found.differing {
             (found.model, found.order) = (Some(model.to_string()), Some(format!("{}{order}{after}", way.words())));
             (found.differing, found.first) = (different.len(), different.first().map(|&i| result.layout().coordinates(i)));
@@ -160,12 +162,13 @@ impl<'a> Found<'a> {
         Ok(Found { bytes: on_host(result)?, result })
     }
 
-    /// The elements of the leading part of this shape whose bits are not those of the sums with what follows them, rounded once. NaN is NaN, whatever its bits.
-    fn differing(&self, sums: &[f32], shape: &[usize], operands: &Operands, after: After) -> Vec<usize> {
+    /// The elements of a leading part whose bits are not those of the sums with what follows them, rounded once; shapes are those of the part and of all of the
+    /// result. NaN is NaN, whatever its bits.
+    fn differing(&self, sums: &[f32], [part, whole]: [&[usize]; 2], operands: &Operands, after: After) -> Vec<usize> {
         let (dtype, layout) = (self.result.dtype(), self.result.layout());
-        let (columns, all) = (shape.last().copied().unwrap_or(1), self.result.shape().last().copied().unwrap_or(1));
+        let all = whole.last().copied().unwrap_or(1);
         let differs = |(i, &sum): (usize, &f32)| {
-            let index = i / columns * all + i % columns;
+            let index = index_of(i, part, whole);
             let value = operands.apply(after, sum, index, all);
             let found = dtype.load_bits(&self.bytes, layout.index(index));
             let expected = dtype.encode(f64::from(value), Rounding::NearestEven, Overflow::Ieee);

@@ -23,6 +23,7 @@ mod arithmetic;
 mod cause;
 mod contraction;
 mod copied;
+mod corner;
 mod epilogue;
 mod exact;
 mod freivalds;

@@ -3,7 +3,7 @@
 use super::copied::Copied;
 use super::order::Order;
 use crate::device::hip::download;
-use crate::device::{Backend, Device, DeviceMem, Layout, TensorMut, TensorRef};
+use crate::device::{Backend, Device, DeviceMem, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
@@ -183,21 +183,6 @@ impl<'a> Problem<'a> {
             Kind::Conv(_, Direction::BackwardWeight) => vec![Order::Conv(KOrder::ChannelsFirst)],
             Kind::Conv(..) => vec![Order::Conv(KOrder::ChannelsFirst), Order::Conv(KOrder::ChannelsLast)],
         }
-    }
-
-    /// A corner of the result as a problem of its own, where that is less work: a matrix of up to so many rows and columns.
-    pub(super) fn corner(&self, shape: &[usize], most: [usize; 2]) -> Result<Option<(Problem<'a>, Vec<usize>)>> {
-        let (Kind::Gemm(product), [m, n]) = (&self.kind, shape) else { return Ok(None) };
-        let (rows, columns) = ((*m).min(most[0]), (*n).min(most[1]));
-        let first = |which: usize, extent: usize| {
-            let t = &self.operands[which];
-            let mut shape = t.shape().to_vec();
-            // The axis that is not k's.
-            shape[usize::from((which == 1) != product.transposed[which])] = extent;
-            t.view(Layout::strided(&shape, t.layout().strides(), t.layout().offset())?)
-        };
-        let operands = [first(0, rows)?, first(1, columns)?];
-        Ok(Some((Problem { operands, kind: self.kind.clone() }, vec![rows, columns])))
     }
 
     /// The sums of products of a model in this order, in f32, of accumulators that start with these values, the first part's where there are several. On the host.

@@ -1,5 +1,6 @@
 mod bounds;
 mod causes;
+mod corner;
 mod epilogue;
 mod freivalds;
 

@@ -74,8 +74,8 @@ impl Conv {
         }
     }
 
-    /// Computes the result from both operands, in the order of [`roles`](Conv::roles). A tensor of one dimension with the right
-    /// number of elements will do as well.
+    /// Computes the result from both operands, in the order of [`roles`](Conv::roles). Axes of extent 1 may be missing, such as the
+    /// only group of an image of `[n, c, h, w]`, and a tensor of one dimension with the right number of elements will do as well.
     ///
     /// # Errors
     /// When shapes or formats do not fit, or tensors are on different devices.
@@ -130,7 +130,8 @@ impl Conv {
         to.device().expect_same(second.device(), "the second operand")?;
         for (tensor, role) in [first, second, to].into_iter().zip(self.roles()) {
             let expected = self.param.shape(role);
-            if tensor.shape() != expected && tensor.shape() != [self.param.elements(role)] {
+            let longer = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
+            if longer(tensor.shape()) != longer(&expected) && tensor.shape() != [self.param.elements(role)] {
                 return Err(Error::Shape {
                     what: format!("{role:?} in layout {}", self.param.layout(role)),
                     expected,
