@@ -137,7 +137,8 @@ fn the_largest_element_fails_from_so_many_ulps_on() {
         gpu_verify_with(&result, &reference, &Tolerance::new(tolerance[0], tolerance[1]).unwrap(), options).unwrap()
     };
     let one_may = Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap());
-    let rms = Options::default().thresholds(Thresholds { rms: 0.01, ..Thresholds::OFF }, Judge::Thresholds);
+    let by = |thresholds| Options::default().thresholds(thresholds, Judge::Thresholds);
+    let rms = by(Thresholds { rms: 0.01, ..Thresholds::OFF });
     for (dtype, max, tolerance, options, expected, reason) in [
         (DType::F16, 1.0, [0.0, 0.0], Options::default(), Some(1), "any other number"),
         (DType::F16, 1.0, [0.0, 2.5 / 1024.0], Options::default(), Some(3), "two and a half steps are allowed"),
@@ -149,6 +150,9 @@ fn the_largest_element_fails_from_so_many_ulps_on() {
         (DType::I8, 100.0, [0.0, 3.0], Options::default(), Some(4), "integers"),
         (DType::F16, 1.0, [0.0, 0.0], one_may, None, "one may be anything"),
         (DType::F16, 1.0, [0.0, 0.0], rms, Some(15), "0.01 sqrt(2) (1 + 15 / 1024) steps of 1 / 1024"),
+        (DType::F16, 1.75, [0.0, 0.0], by(Thresholds { epsilon: 2.0, ..Thresholds::OFF }), Some(3), "more than two spacings"),
+        (DType::I8, 100.0, [0.0, 0.0], by(Thresholds { epsilon: 2.0, ..Thresholds::OFF }), Some(3), "of integers, too"),
+        (DType::F16, 1.0, [0.0, 0.0], by(Thresholds { relative_old: 0.01, ..Thresholds::OFF }), Some(11), "10.24 steps of 1 / 1024"),
     ] {
         let reference = [max, 0.25];
         let start = [max, 0.25].map(|x| dtype.encode(x, Rounding::NearestEven, Overflow::Saturate));
