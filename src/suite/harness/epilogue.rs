@@ -2,7 +2,7 @@
 
 use super::cases::Values;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::reference::Epilogue;
 use std::fmt;
 
@@ -104,7 +104,7 @@ impl GemmEpilogue {
         serde_json::json!({ "alpha": self.alpha, "beta": self.beta(), "bias": self.bias(), "activation": activation })
     }
 
-    /// The mean of |alpha A B|, |beta C| and |bias| together, by which rounding is judged: where terms cancel, or the activation leaves zeros, the result's own mean says nothing of how large
+    /// The mean of |alpha A B| + |beta C| + |bias|, by which rounding is judged: where terms cancel, or the activation leaves zeros, the result's own mean says nothing of how large
     /// the numbers were that were rounded. `mean` gives the mean magnitude of A·B without a name, and of an input by its own.
     pub(crate) fn magnitude(&self, mut mean: impl FnMut(Option<&str>) -> Result<f64>) -> Result<f64> {
         let mut sum = self.alpha.abs() * mean(None)?;
@@ -114,7 +114,12 @@ impl GemmEpilogue {
         if self.bias() {
             sum += mean(Some("bias"))?;
         }
-        Ok(sum)
+        if sum < f64::INFINITY {
+            return Ok(sum);
+        }
+        // Saturated it would pass whatever is finite.
+        let limit = "the rule rounding needs a number of f64; give atol".to_owned();
+        Err(Error::InvalidArgument { what: "mean of |alpha A B| + |beta C| + |bias|", value: sum.to_string(), limit })
     }
 }
 

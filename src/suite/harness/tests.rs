@@ -421,6 +421,7 @@ fn outcomes_are_those_of_the_comparison_and_its_limits() {
         ("rule = 'max_rel_old=1'", CaseOutcome::Untrusted, false, ""),
         ("alpha = 0.5\nbeta = [-2]\nbias = true\nactivation = 'relu'", CaseOutcome::Pass, true, ""),
         ("alpha = 0\nbeta = 1", CaseOutcome::Pass, true, ""),
+        ("alpha = 1e308\nbias = true", CaseOutcome::Error, false, "mean of |alpha a b| + |beta c| + |bias| cannot be inf"),
         ("alpha = 3\nbeta = 2\ntype = 'i8'\noutput = 'i32'\nkernel = 'f64'\ndata = 'int:-5,5'", CaseOutcome::Pass, true, ""),
         ("rule = { relative_l2 = 1.5 }", CaseOutcome::Untrusted, false, ""),
         ("rule = { max_abs = 1e-2, max_rel = 1e-2, relative_l1 = 1e-2 }", CaseOutcome::Pass, true, ""),
