@@ -68,7 +68,7 @@ pub(super) fn loosened(old: &CaseResult, new: &CaseResult) -> Vec<Loosened> {
 }
 
 fn larger(name: String, old: f64, new: f64) -> Option<Loosened> {
-    (new > old * SAME).then(|| Loosened { name, old: Demand::Number(Json(old)), new: Demand::Number(Json(new)) })
+    (new > old * SAME).then_some(Loosened { name, old: Demand::Number(Json(old)), new: Demand::Number(Json(new)) })
 }
 
 fn limit(old: &MetricValue, new: &[MetricValue]) -> Option<Loosened> {
