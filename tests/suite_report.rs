@@ -338,6 +338,17 @@ fn page_of_two_and_of_many_runs(browser: &Path) {
     let seen = folder.found(browser, "two.html", 1440, &script);
     let expected = json!({"words": ["new failure", "fixed", "added", "same"], "fixed": ["conv/fwd/bf16/3"], "old": true});
     assert_eq!((&seen["trouble"], &seen["found"]), (&json!([]), &expected));
+    let text = std::fs::read_to_string(folder.path("a.jsonl")).unwrap();
+    std::fs::write(folder.path("loose.jsonl"), text.replace("\"limit\":0.0001", "\"limit\":1.0")).unwrap();
+    folder.run("suite report loose.jsonl --against a.jsonl --output loose.html");
+    let script = format!(
+        "{HANDS} choose('Change', 'loosened'); const count = names().length; click('tr.case button'); \
+         const why = [...document.querySelectorAll('.case-panel li')].map((line) => line.textContent)[0]; {}",
+        answer("{ count, why }")
+    );
+    let seen = folder.found(browser, "loose.html", 1440, &script);
+    let expected = json!({"count": 19, "why": "loosened: limit of rms 0.0001 -> 1"});
+    assert_eq!((&seen["trouble"], &seen["found"]), (&json!([]), &expected), "one of 20 fails as before");
     folder.run("suite report a.jsonl b.jsonl a.jsonl --output many.html");
     let script = format!(
         "{HANDS} heading('runs').click(); heading('runs').click(); const row = document.querySelector('tr.case'); \
