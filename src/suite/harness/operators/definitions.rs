@@ -42,7 +42,6 @@ const fn norm(name: &'static str, norm: Norm) -> Definition {
 const OF_SEVERAL: [Definition; 17] = [
     along("sum", along_axis::SUM, Operation::Sum, FORWARD),
     along("mean", along_axis::MEAN, Operation::Mean, FORWARD),
-    // Both move numbers and compute none.
     along("max", along_axis::MAX, Operation::Copy, NEITHER),
     along("flip", along_axis::FLIP, Operation::Copy, NEITHER),
     along("l2_norm", along_axis::L2_NORM, Operation::Norm, BOTH),
@@ -85,6 +84,11 @@ impl Definition {
             Form::Norm(Norm::Rms) => &["x", "weight"],
             Form::Norm(_) => &["x", "weight", "bias"],
         }
+    }
+
+    /// Whether an element of the result is one of an input, or one times a number: no sum is behind it.
+    pub(super) fn moves(&self, gradient: bool) -> bool {
+        matches!((self.name, gradient), ("max" | "flip", _) | ("sum" | "mean", true) | ("nearest", false))
     }
 
     /// Whether a kernel can be broken in this way, with respect to the input `of` for gradients.

@@ -170,6 +170,7 @@ impl Operator {
     pub(crate) fn terms(&self) -> usize {
         match (self.definition.form, self.gradient_of) {
             (Form::Unary(_) | Form::Binary(_), _) => 1,
+            (Form::AlongAxis(_), of) if self.definition.moves(of.is_some()) => 1,
             (Form::AlongAxis(along), None) if along.length == Length::Resized => 2,
             (Form::AlongAxis(along), Some(_)) if along.length == Length::Resized => 2 * self.resized.div_ceil(self.extents[self.axis]),
             (Form::AlongAxis(_), _) => self.extents[self.axis],
@@ -245,11 +246,11 @@ impl Operator {
     pub(crate) fn compute(&self, s: &Steps, inputs: &[Vec<f64>]) -> Vec<f64> {
         let mut out = match (self.definition.form, self.gradient_of) {
             (Form::Unary(unary), None) => inputs[0].iter().map(|&x| (unary.value)(s, x)).collect(),
-            (Form::Unary(unary), Some(_)) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| s.mul(g, (unary.slope)(s, x))).collect(),
+            (Form::Unary(unary), Some(_)) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| (unary.gradient)(s, x, g)).collect(),
             (Form::Binary(binary), None) => inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| (binary.value)(s, a, b)).collect(),
             (Form::Binary(binary), Some(of)) => {
                 let pairs = inputs[0].iter().zip(&inputs[1]).zip(&inputs[2]);
-                pairs.map(|((&a, &b), &g)| s.mul(g, (binary.slopes[of])(s, a, b))).collect()
+                pairs.map(|((&a, &b), &g)| (binary.gradients[of])(s, a, b, g)).collect()
             }
             (Form::AlongAxis(_), _) => self.along_axis(s, inputs),
             (Form::Norm(norm), None) => norm.value(s, &self.strided(), inputs),

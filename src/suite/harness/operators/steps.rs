@@ -111,6 +111,10 @@ impl Steps {
         self.round(libm::log(x))
     }
 
+    pub(super) fn cosh(&self, x: f64) -> f64 {
+        self.round(libm::cosh(x))
+    }
+
     pub(super) fn tanh(&self, x: f64) -> f64 {
         self.round(libm::tanh(x))
     }

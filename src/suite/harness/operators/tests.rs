@@ -88,6 +88,225 @@ fn forward_passes_give_numbers_that_were_computed_otherwise() {
     close(&batch.compute(&Steps::F64, &[p, vec![3.0, 1.0], vec![1.0, 0.0]]), &expected, 1e-14, "batch_norm");
 }
 
+/// At [`FAR`], [`TAN`]: far from 0 and near a pole, where a formula that cancels has few right digits, or none. From mpmath with 200 digits.
+#[test]
+fn references_have_all_digits_far_from_zero() {
+    for (name, pass, expected) in [
+        (
+            "sigmoid",
+            "forward",
+            [
+                6.144174602214718e-06,
+                0.00020342697805520653,
+                0.005220125693558397,
+                0.18242552380635635,
+                0.5621765008857981,
+                0.9995694429186753,
+                0.9999999586006245,
+            ],
+        ),
+        (
+            "sigmoid",
+            "gradient",
+            [
+                6.1441368513331755e-06,
+                0.00020338559551980585,
+                0.005192875981301848,
+                0.14914645207033286,
+                0.24613408273759835,
+                0.0004303717019243361,
+                4.1399373760035016e-08,
+            ],
+        ),
+        (
+            "tanh",
+            "forward",
+            [
+                -0.9999999999244973,
+                -0.999999917201249,
+                -0.9999449286177708,
+                -0.9051482536448664,
+                0.24491866240370913,
+                0.9999996289217963,
+                0.9999999999999966,
+            ],
+        ),
+        (
+            "tanh",
+            "gradient",
+            [
+                1.510053817597626e-10,
+                1.6559749504014006e-07,
+                0.00011013973160119325,
+                0.18070663892364852,
+                0.940014848806378,
+                7.421562696482993e-07,
+                6.855633726168028e-15,
+            ],
+        ),
+        (
+            "silu",
+            "forward",
+            [
+                -7.373009522657661e-05,
+                -0.0017291293134692554,
+                -0.027405659891181586,
+                -0.2736382857095345,
+                0.14054412522144952,
+                7.746663182619734,
+                16.999999296210618,
+            ],
+        ),
+        (
+            "silu",
+            "gradient",
+            [
+                -6.758546761378339e-05,
+                -0.0015253505838631431,
+                -0.02204247320827631,
+                -0.041294154299142946,
+                0.6237100215701977,
+                1.002904823608589,
+                1.0000006623899784,
+            ],
+        ),
+        (
+            "gelu",
+            "forward",
+            [
+                -2.1317785344932147e-32,
+                -8.05760459887282e-17,
+                -3.992604271156575e-07,
+                -0.1002108019032871,
+                0.14967658142073093,
+                7.7499999999999645,
+                17.0,
+            ],
+        ),
+        (
+            "gelu",
+            "gradient",
+            [
+                -2.5578956616748956e-31,
+                -6.846504938697085e-16,
+                -2.091397663865862e-06,
+                -0.12746919222997952,
+                0.695373354883636,
+                1.0000000000002758,
+                1.0,
+            ],
+        ),
+        (
+            "gelu_tanh",
+            "forward",
+            [-1.635985449353481e-61, -1.0174447308598297e-24, -3.958463821495829e-08, -0.10042842301976708, 0.149675350701685, 7.75, 17.0],
+        ),
+        (
+            "gelu_tanh",
+            "gradient",
+            [-5.290403352522559e-60, -1.7239866867738058e-23, -2.891833674438692e-07, -0.12771079315143308, 0.6953540951510604, 1.0, 1.0],
+        ),
+        (
+            "softplus",
+            "forward",
+            [
+                6.144193477732806e-06,
+                0.0002034476721294431,
+                0.005233798151743032,
+                0.2014132779827524,
+                0.8259394198788436,
+                7.7504306497976385,
+                17.000000041399375,
+            ],
+        ),
+        (
+            "softplus",
+            "gradient",
+            [
+                6.144174602214718e-06,
+                0.00020342697805520653,
+                0.005220125693558397,
+                0.18242552380635635,
+                0.5621765008857981,
+                0.9995694429186753,
+                0.9999999586006245,
+            ],
+        ),
+        (
+            "tan",
+            "forward",
+            [
+                83858283.00668408,
+                -14.101419947171719,
+                -0.5463024898437905,
+                0.25534192122103627,
+                -22877332.42885646,
+                1.633123935319537e+16,
+                3.49391564547484,
+            ],
+        ),
+        (
+            "tan",
+            "gradient",
+            [
+                7032211628829120.0,
+                199.85004452649247,
+                1.2984464104095248,
+                1.06519949673285,
+                523372339060408.44,
+                2.667093788113571e+32,
+                13.207446537693867,
+            ],
+        ),
+    ] {
+        let operator = &operators(&format!("operator = '{name}'\nshape = '7'\npass = '{pass}'"))[0];
+        let x = if name == "tan" { TAN } else { FAR };
+        let inputs = [x.to_vec(), vec![1.0; x.len()]];
+        let found = operator.compute(&Steps::F64, &inputs[..operator.inputs().len()]);
+        for ((x, found), expected) in x.iter().zip(&found).zip(expected) {
+            let error: f64 = (found - expected) / expected;
+            assert!(error.abs() <= 1e-13, "{name} {pass} of {x}: {found:e} where {expected:e} is expected");
+        }
+    }
+}
+
+const FAR: [f64; 7] = [-12.0, -8.5, -5.25, -1.5, 0.25, 7.75, 17.0];
+
+/// Among them the numbers of f32 and f64 next to -3π/2 and π/2.
+const TAN: [f64; 7] = [-4.71238899230957, -1.5, -0.5, 0.25, 1.5707963705062866, std::f64::consts::FRAC_PI_2, 17.0];
+
+#[test]
+fn gradients_that_choose_do_not_multiply() {
+    let (inf, nan) = (f64::INFINITY, f64::NAN);
+    let bits = |x: &[f64]| x.iter().map(|x| if x.is_nan() { 0x7ff8 << 48 } else { x.to_bits() }).collect::<Vec<u64>>();
+    let (x, grad) = (vec![-1.0, 0.0, 2.0, nan, -1.0, 2.0, -inf], vec![inf, -inf, inf, 3.0, nan, nan, 1.0]);
+    let relu = &operators("operator = 'relu'\nshape = '7'\npass = 'gradient'")[0];
+    assert_eq!(bits(&relu.compute(&Steps::F64, &[x, grad])), bits(&[0.0, 0.0, inf, 0.0, 0.0, nan, 0.0]));
+    let (a, b, grad) = (vec![1.0, 1.0, 2.0, nan, 1.0], vec![2.0, 1.0, 1.0, 1.0, nan], vec![inf, -inf, nan, 1.0, inf]);
+    let inputs = [a, b, grad];
+    for (of, expected) in [("a", [0.0, -inf, nan, 0.0, 0.0]), ("b", [inf, 0.0, 0.0, 0.0, 0.0])] {
+        let maximum = &operators(&format!("operator = 'maximum'\nshape = '5'\npass = 'gradient'\ngradient_of = '{of}'"))[0];
+        assert_eq!(bits(&maximum.compute(&Steps::F64, &inputs)), bits(&expected), "{of}");
+    }
+}
+
+#[test]
+fn what_moves_numbers_has_no_sum_behind_it() {
+    for (text, terms) in [
+        ("operator = 'sum'", 1000),
+        ("operator = 'mean'", 1000),
+        ("operator = ['sum', 'mean']\npass = 'gradient'", 1),
+        ("operator = ['max', 'flip']\npass = ['forward', 'gradient']", 1),
+        ("operator = 'nearest'\nresized = 2000", 1),
+        ("operator = 'linear'\nresized = 2000", 2),
+        ("operator = ['softmax', 'cumsum', 'l2_norm']\npass = ['forward', 'gradient']", 1000),
+    ] {
+        for operator in operators(&format!("{text}\nshape = '2x1000'")) {
+            assert_eq!(operator.terms(), terms, "{}", operator.about());
+        }
+    }
+}
+
 /// Cases of every operator in a pass, on three shapes and axes.
 fn every_operator(pass: &str) -> Vec<Operator> {
     let mut all = Vec::new();
