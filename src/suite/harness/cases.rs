@@ -114,11 +114,16 @@ impl Case {
     /// The operator of an `[[operator]]` case.
     #[must_use]
     pub fn operator(&self) -> Option<&Operator> {
+        match self.problem() {
+            Some(Problem::Operator(operator)) => Some(operator),
+            Some(Problem::Gemm(..) | Problem::Conv(..)) | None => None,
+        }
+    }
+
+    /// What is computed on tensors; nothing for a run of the study.
+    pub(crate) fn problem(&self) -> Option<&Problem> {
         match &self.work {
-            Work::Tensors(tensors) => match &tensors.problem {
-                Problem::Operator(operator) => Some(operator),
-                Problem::Gemm(..) | Problem::Conv(..) => None,
-            },
+            Work::Tensors(tensors) => Some(&tensors.problem),
             Work::Study(_) => None,
         }
     }
@@ -126,10 +131,7 @@ impl Case {
     /// What follows the sums of products of a `[[gemm]]` case.
     #[must_use]
     pub fn gemm(&self) -> Option<&GemmEpilogue> {
-        match &self.work {
-            Work::Tensors(tensors) => tensors.problem.epilogue(),
-            Work::Study(_) => None,
-        }
+        self.problem()?.epilogue()
     }
 
     /// Whether it takes less time after the other one in the same process: a shard or a worker takes such cases together.
@@ -310,8 +312,9 @@ impl TableReader<'_> {
         let output: DType = of("output").parsed(input.name())?;
         let (kernel, reference) = self.methods(of, &problem, input, output)?;
         if matches!(kernel, Kernel::Command(_)) {
-            for (key, dtype) in [("type", input), ("output", output)] {
-                tensor_files::expect_format(dtype).map_err(|e| of(key).error(e))?;
+            let inputs = problem.inputs().into_iter().map(|(_, shape)| ("type", input, shape));
+            for (key, dtype, shape) in inputs.chain([("output", output, problem.output())]) {
+                tensor_files::expect_file(dtype, &shape).map_err(|e| of(key).error(e))?;
             }
         }
         let tensors = Tensors {

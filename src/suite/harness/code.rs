@@ -2,8 +2,9 @@
 //!
 //! Limits: what a program loads, headers of a source and closures of a Rust program are not seen.
 
-use super::cases::{Fnv, Suite, Work};
+use super::cases::{Fnv, Suite, Tensors, Work};
 use super::kernel::Kernel;
+use super::tensor_files::names_a_file_of_the_case;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,8 +16,7 @@ impl Suite {
     #[must_use]
     pub fn code(&self) -> String {
         let (mut hash, mut found, mut seen) = (Fnv::new(), false, HashSet::new());
-        for (folder, words) in self.cases.iter().filter_map(|case| if let Work::Tensors(t) = &case.work { named(&t.kernel) } else { None })
-        {
+        for (folder, words) in self.cases.iter().filter_map(|case| if let Work::Tensors(t) = &case.work { named(t) } else { None }) {
             if !seen.insert((folder, words.clone())) {
                 continue;
             }
@@ -33,9 +33,13 @@ impl Suite {
 }
 
 /// The words by which a kernel may name files, and the folder that they count from.
-fn named(kernel: &Kernel) -> Option<(&Path, Vec<&str>)> {
-    match kernel {
-        Kernel::Command(entry) => Some((&entry.folder, entry.command.iter().map(String::as_str).collect())),
+fn named(tensors: &Tensors) -> Option<(&Path, Vec<&str>)> {
+    let names = tensors.problem.buffer_names();
+    match &tensors.kernel {
+        Kernel::Command(entry) => {
+            let words = entry.command.iter().map(String::as_str);
+            Some((&entry.folder, words.filter(|word| !names_a_file_of_the_case(word, &names)).collect()))
+        }
         Kernel::Module(module, _) => Some((&module.entry().folder, module.entry().code.paths())),
         Kernel::Arithmetic { .. } | Kernel::Closure(_) => None,
     }
@@ -91,6 +95,10 @@ mod tests {
             put(file, "two");
             assert_ne!(of(&text), one, "{reason}: it has changed");
         }
+        // The case's own file, whatever lies beside the suite.
+        let own = PROGRAM.replace("'k.sh'", "'a.npy'");
+        put("a.npy", "one");
+        assert_eq!(of(&own), "");
         put("k.hip", "one");
         assert_eq!(
             of("[[gemm]]\nsize = '1x1x1'\n[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\n"),

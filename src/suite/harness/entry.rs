@@ -68,6 +68,14 @@ impl fmt::Display for Code {
 const CODE: [&str; 3] = ["command", "source", "code_object"];
 
 impl KernelEntry {
+    /// Paths by which it may name files: every word of a command may be one.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        match self {
+            KernelEntry::Program(program) => program.command.iter().map(|word| program.folder.join(word)).collect(),
+            KernelEntry::Module(module) => module.code.paths().iter().map(|path| module.folder.join(path)).collect(),
+        }
+    }
+
     /// Makes an entry of a table's keys; `line` is the table's own.
     pub(crate) fn new(name: &str, settings: &[Setting], folder: &Path, line: &Line) -> Result<KernelEntry> {
         let table = Entry { title: format!("[kernels.{name}]"), settings, line };

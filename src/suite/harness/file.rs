@@ -1,6 +1,7 @@
 //! A suite as it stands in a file: tables of keys and values, each with its line. [`cases`](super::cases) says what values mean.
 //!
-//! Invariants: keys are known ones and take what the table of [`keys`](super::keys) says; tables have distinct names; what an included file defines comes first;
+//! Invariants: keys are known ones and take what the table of [`keys`](super::keys) says; tables have distinct names, and so have different kernels; what an included file
+//! defines comes first; name and description are those of the outermost file;
 //! keys keep the order of the file, those of `[defaults]` after a table's own.
 
 use super::entry::KernelEntry;
@@ -24,6 +25,8 @@ pub struct SuiteFile {
     pub kernels: BTreeMap<String, KernelEntry>,
     /// Keys that were given other values, as [`set`](SuiteFile::set) takes them.
     pub sets: Vec<String>,
+    /// The files that it was read from.
+    files: Vec<PathBuf>,
 }
 
 /// A table of cases.
@@ -77,6 +80,12 @@ impl Line {
     pub(crate) fn error(&self, reason: impl std::fmt::Display) -> Error {
         Error::File { path: format!("{}:{}", self.file, self.line), reason: reason.to_string() }
     }
+
+    /// Whether it is the same line of the same file, by whatever path each was reached.
+    fn same(&self, other: &Line) -> bool {
+        let [one, two] = [self, other].map(|line| Path::new(&line.file).canonicalize().ok());
+        self.line == other.line && one.is_some() && one == two
+    }
 }
 
 impl SuiteFile {
@@ -86,7 +95,7 @@ impl SuiteFile {
     /// [`Error::File`] when a file cannot be read or has something that no suite has, with its line.
     pub fn open(path: &Path) -> Result<SuiteFile> {
         let mut suite = SuiteFile::empty(path);
-        Reader { suite: &mut suite, chain: Vec::new() }.include(path)?;
+        Reader::new(&mut suite).include(path)?;
         suite.checked(path)
     }
 
@@ -97,13 +106,19 @@ impl SuiteFile {
     pub fn parse(name: &str, text: &str) -> Result<SuiteFile> {
         let path = Path::new(name);
         let mut suite = SuiteFile::empty(path);
-        Reader { suite: &mut suite, chain: Vec::new() }.read(path, text)?;
+        Reader::new(&mut suite).read(path, text)?;
         suite.checked(path)
+    }
+
+    /// The files that runs of it read, as far as it names them: its own, those that it includes, and those of its kernels.
+    pub(crate) fn inputs(&self) -> Vec<PathBuf> {
+        let kernels = self.kernels.values().flat_map(|entry| entry.files());
+        self.files.iter().cloned().chain(kernels).filter(|path| path.is_file()).collect()
     }
 
     fn empty(path: &Path) -> SuiteFile {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        SuiteFile { name, description: String::new(), tables: Vec::new(), kernels: BTreeMap::new(), sets: Vec::new() }
+        SuiteFile { name, description: String::new(), tables: Vec::new(), kernels: BTreeMap::new(), sets: Vec::new(), files: Vec::new() }
     }
 
     fn checked(self, path: &Path) -> Result<SuiteFile> {
@@ -128,6 +143,8 @@ struct Reader<'a> {
     suite: &'a mut SuiteFile,
     /// The files that are being read, the outermost first.
     chain: Vec<PathBuf>,
+    /// Where each kernel was described.
+    kernels: BTreeMap<String, Line>,
 }
 
 /// The text of a file, for lines.
@@ -147,7 +164,11 @@ impl Source<'_> {
     }
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn new(suite: &'a mut SuiteFile) -> Reader<'a> {
+        Reader { suite, chain: Vec::new(), kernels: BTreeMap::new() }
+    }
+
     fn include(&mut self, path: &Path) -> Result<()> {
         let fail = |e: std::io::Error| Error::File { path: path.display().to_string(), reason: e.to_string() };
         let text = std::fs::read_to_string(path).map_err(fail)?;
@@ -155,6 +176,7 @@ impl Reader<'_> {
         if self.chain.contains(&whole) {
             return Err(Error::File { path: path.display().to_string(), reason: "includes itself".to_owned() });
         }
+        self.suite.files.push(path.to_owned());
         self.chain.push(whole);
         self.read(path, &text)?;
         self.chain.pop();
@@ -183,11 +205,12 @@ impl Reader<'_> {
                 self.include(&file)?;
             }
         }
-        // Names of included files give way to this one's.
+        // Name and description are those of the outermost file.
+        let included = self.chain.len() > 1;
         for Setting { key, value, .. } in top {
             match (key.name, value) {
-                ("name", Value::One(name)) => self.suite.name = name,
-                ("description", Value::One(text)) => self.suite.description = text,
+                ("name", Value::One(name)) if !included => self.suite.name = name,
+                ("description", Value::One(text)) if !included => self.suite.description = text,
                 _ => {}
             }
         }
@@ -199,9 +222,25 @@ impl Reader<'_> {
             if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == &**key.get_ref()) {
                 self.suite.tables.extend(tables(&source, kind, value, &defaults)?);
             } else if &**key.get_ref() == "kernels" {
-                self.suite.kernels.extend(kernels(&source, value)?);
+                kernels(&source, value)?.into_iter().try_for_each(|(name, entry, line)| self.add_kernel(name, entry, line))?;
             }
         }
+        Ok(())
+    }
+
+    /// Adds a kernel. Of two with one name one would run in the other's place, unless both say the same.
+    fn add_kernel(&mut self, name: String, entry: KernelEntry, line: Line) -> Result<()> {
+        if let (Some(first), Some(there)) = (self.kernels.get(&name), self.suite.kernels.get(&name)) {
+            if *there != entry && !first.same(&line) {
+                let (at, file) = (first.line, &first.file);
+                return Err(
+                    line.error(format!("[kernels.{name}] is another kernel than that of line {at} of {file}; give it another name"))
+                );
+            }
+            return Ok(());
+        }
+        self.kernels.insert(name.clone(), line);
+        self.suite.kernels.insert(name, entry);
         Ok(())
     }
 }
@@ -262,14 +301,15 @@ fn tables(source: &Source<'_>, kind: Kind, value: &Spanned<DeValue<'_>>, default
     Ok(out)
 }
 
-/// `[kernels.NAME]`.
-fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, KernelEntry)>> {
+/// `[kernels.NAME]`, each with its line.
+fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(String, KernelEntry, Line)>> {
     let mut out = Vec::new();
     for (name, value) in in_order(table_of(source, value, "[kernels]")?) {
         let what = format!("[kernels.{}]", name.get_ref());
         let settings = settings(source, table_of(source, value, &what)?, &KERNEL)?;
         let folder = source.path.parent().unwrap_or(Path::new(""));
-        out.push((name.get_ref().to_string(), KernelEntry::new(name.get_ref(), &settings, folder, &source.line(name))?));
+        let line = source.line(name);
+        out.push((name.get_ref().to_string(), KernelEntry::new(name.get_ref(), &settings, folder, &line)?, line));
     }
     Ok(out)
 }

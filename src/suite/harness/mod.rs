@@ -33,6 +33,7 @@ mod select;
 pub mod shrink;
 mod study;
 pub mod study_tables;
+mod tail;
 mod tensor_files;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

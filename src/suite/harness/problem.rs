@@ -182,6 +182,27 @@ impl Problem {
         out.into_iter().map(|(name, number)| (name, number as u64)).collect()
     }
 
+    /// What a program under test is told of it: its kind, its numbers, and what else decides what is computed.
+    pub(crate) fn described(&self) -> serde_json::Value {
+        let mut out = serde_json::Map::new();
+        match self {
+            Problem::Gemm(p) => {
+                let letter = |transposed| if transposed { 't' } else { 'n' };
+                out.insert("kind".to_owned(), "gemm".into());
+                out.insert("layout".to_owned(), p.transposed.map(letter).iter().collect::<String>().into());
+            }
+            Problem::Conv(param, direction) => {
+                let layouts = [Role::Input, Role::Filter, Role::Output].map(|role| param.layout(role).to_string());
+                out.insert("kind".to_owned(), "conv".into());
+                out.insert("direction".to_owned(), direction_name(*direction).into());
+                out.insert("layout".to_owned(), layouts.join(",").into());
+            }
+            Problem::Operator(_) => drop(out.insert("kind".to_owned(), "operator".into())),
+        }
+        out.extend(self.numbers().into_iter().map(|(name, number)| (name.to_owned(), number.into())));
+        out.into()
+    }
+
     /// Terms of the sum behind one element of the result.
     #[must_use]
     pub fn terms(&self) -> usize {

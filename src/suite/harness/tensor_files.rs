@@ -4,20 +4,34 @@ use super::cases::Case;
 use super::guard::Guard;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::files::{Format, Output, write};
+use crate::files::{Format, Output, check, write};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Component, Path};
 
-/// That files of tensors have a format: tf32 and integers of 4 bits are in neither kind.
-pub(crate) fn expect_format(dtype: DType) -> Result<()> {
-    if dtype.numpy_code().or(dtype.safetensors_name()).is_some() {
-        return Ok(());
+/// That files of tensors can have a tensor: tf32 and integers of 4 bits are in neither kind, and packed elements have to fill whole bytes.
+pub(crate) fn expect_file(dtype: DType, shape: &[usize]) -> Result<()> {
+    let by = || ".npy and .safetensors files, by which programs get their tensors".to_owned();
+    if dtype.numpy_code().or(dtype.safetensors_name()).is_none() {
+        return Err(Error::Unsupported { what: format!("the format {dtype}"), by: by() });
     }
-    Err(Error::Unsupported {
-        what: format!("the format {dtype}"),
-        by: ".npy and .safetensors files, by which programs get their tensors".to_owned(),
-    })
+    let elements: usize = shape.iter().product();
+    let (file, format) = file_name("tensor", dtype);
+    if check(Path::new(&file), format, dtype, shape).is_err() {
+        return Err(Error::Unsupported {
+            what: format!("a tensor of {elements} elements of {dtype}, which do not fill whole bytes,"),
+            by: by(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether a word of a command is a file in the case's own folder: `case.json`, or the file of one of these tensors.
+pub(crate) fn names_a_file_of_the_case(word: &str, tensors: &[&str]) -> bool {
+    let mut parts = Path::new(word).components().filter(|part| *part != Component::CurDir);
+    let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else { return false };
+    let is = |tensor: &&str| name == format!("{tensor}.npy").as_str() || name == format!("{tensor}.safetensors").as_str();
+    name == "case.json" || tensors.iter().any(is)
 }
 
 /// The name of a tensor's file: .npy where NumPy has the format, else .safetensors.
@@ -45,6 +59,9 @@ pub(crate) fn write_inputs(folder: &Path, inputs: &[(&'static str, Guard)]) -> R
 pub(crate) fn description(case: &Case, more: Value) -> Value {
     let axes: BTreeMap<&String, &String> = case.axes.iter().map(|(key, value)| (key, value)).collect();
     let mut out = json!({ "case": case.name, "axes": axes });
+    if let Some(problem) = case.problem() {
+        out["problem"] = problem.described();
+    }
     if let Some(operator) = case.operator() {
         out["operator"] = operator.described();
     }
