@@ -1429,6 +1429,73 @@ fn crashes_and_hangs_are_the_failure_of_their_case() {
     assert_eq!((run.code, run.out.contains("4 were not run")), (1, true), "{}", run.out);
 }
 
+/// What a command reads, or writes elsewhere, is not written over.
+#[test]
+fn no_file_of_a_suite_is_written_over() {
+    let folder = Folder::new();
+    folder.put("part.toml", b"[[gemm]]\nname = 'part'\nsize = '4x4x4'\n");
+    folder.put("s.toml", b"include = ['part.toml']\n[kernels.own]\ncommand = ['sh', 'own.sh']\n[[gemm]]\nsize = '1x1x1'\nkernel = 'own'\n");
+    folder.put("own.sh", b"cp a.npy result.npy\n");
+    let run = folder.run("suite run s.toml --device host --filter part --results part.jsonl");
+    assert_eq!(run.code, 0, "{} {}", run.out, run.err);
+    for shard in ["1/2", "2/2"] {
+        folder.run(&format!("suite run part.toml --device host --shard {shard} --results parts"));
+    }
+    let names = ["s.toml", "part.toml", "own.sh", "part.jsonl"];
+    let before = names.map(|name| std::fs::read(folder.path(name)).unwrap());
+    for (line, words) in [
+        ("run s.toml --junit part.toml", "--junit part.toml: that file is read by this command"),
+        ("run s.toml --junit own.sh", "--junit own.sh: that file is read by this command"),
+        ("run s.toml --results x.jsonl --junit ./x.jsonl", "--junit ./x.jsonl: --results is written to that file"),
+        ("run s.toml --resume part.jsonl --junit part.jsonl", "--junit part.jsonl: --resume is written to that file"),
+        ("run s.toml --junit nowhere/j.xml", "--junit nowhere/j.xml: its folder is not there"),
+        ("run part.toml --resume parts", "parts has results of shards, such as parts/results-"),
+        ("merge s.toml part.jsonl --output s.toml", "--output s.toml: that file is read by this command"),
+        ("merge s.toml part.jsonl --output part.toml", "--output part.toml: that file is read by this command"),
+        ("merge s.toml part.jsonl --output part.jsonl", "--output part.jsonl: that file is read by this command"),
+    ] {
+        let run = folder.run(&format!("suite {line}"));
+        assert!(run.code == 2 && run.err.contains(words), "{line}: {} {}{}", run.code, run.out, run.err);
+        assert_eq!(names.map(|name| std::fs::read(folder.path(name)).unwrap()), before, "{line}");
+    }
+    assert!(!folder.path("x.jsonl").exists() && !folder.path("parts/results.jsonl").exists());
+    // In a folder what an earlier merge wrote is made anew, and nothing else.
+    std::fs::create_dir(folder.path("all")).unwrap();
+    std::fs::copy(folder.path("part.jsonl"), folder.path("all/one.jsonl")).unwrap();
+    let run = folder.run("suite run s.toml --device host --filter gemm --results all/two.jsonl");
+    assert!(folder.path("all/two.jsonl").exists(), "{} {}", run.out, run.err);
+    folder.refused("suite merge s.toml all --output all/two.jsonl", "all/two.jsonl: that file has case `gemm`, which no other one has");
+    for _ in 0..2 {
+        let run = folder.run("suite merge s.toml all --output all/joined.jsonl");
+        assert_eq!(run.code, 0, "{} {}", run.out, run.err);
+    }
+}
+
+/// A case that passes where it should not, and one that cannot be trusted, have a reason wherever they are shown.
+#[test]
+fn every_surprise_has_a_reason() {
+    let folder = Folder::new();
+    folder.put(
+        "s.toml",
+        b"[[gemm]]\nname = 'good'\nsize = '4x4x4'\nexpected = 'fail'\n[[gemm]]\nname = 'loose'\nsize = '4x4x4'\nrule = 'atol=1e9'\n",
+    );
+    let run = folder.run("suite run s.toml --device host --results r.jsonl --junit j.xml --save-on-failure kept --save-limit 1");
+    let loose = "a pass that can be trusted was expected";
+    assert!(run.code != 0 && run.out.contains("a failure was expected"), "{} {}", run.out, run.err);
+    let line = run.out.lines().find(|line| line.starts_with("untrusted") && line.contains("loose")).unwrap();
+    assert!(line.trim_end().len() > "untrusted loose".len() + 9, "{line}");
+    for (name, text) in [
+        ("junit", std::fs::read_to_string(folder.path("j.xml")).unwrap()),
+        ("text", folder.run("suite report r.jsonl").out),
+        ("markdown", folder.run("suite report r.jsonl --format markdown").out),
+        ("csv", folder.run("suite report r.jsonl --format csv").out),
+        ("saved", std::fs::read_to_string(folder.path("kept/good/report.txt")).unwrap()),
+    ] {
+        assert!(text.contains("a failure was expected"), "{name}: {text}");
+        assert!(name == "saved" || text.contains(loose), "{name}: {text}");
+    }
+}
+
 /// Lines of results without what depends on the time, in the order of names.
 fn results(folder: &Folder, name: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.path(name)).unwrap();
@@ -1534,7 +1601,7 @@ fn runs_go_on_and_shards_join() {
             "is one of 2 shards, and parts/results-2-of-3.jsonl is one of 3",
         ),
         ("merge s.toml nowhere.jsonl --output x.jsonl", "nowhere.jsonl"),
-        ("merge s.toml one.jsonl --output one.jsonl", "the only file of results is the output itself"),
+        ("merge s.toml one.jsonl --output one.jsonl", "--output one.jsonl: that file is read by this command"),
         ("merge s.toml s.toml --output x.jsonl", "line 1 is no header of results"),
         ("run other.toml --device host --resume one.jsonl", "holds results of another suite"),
         ("run s.toml --device host --filter 8x8x8 --resume one.jsonl", "was begun with the selection ``"),

@@ -1,6 +1,8 @@
 //! How things look on the screen: colours, numbers, tables, progress.
 
 pub(super) use crate::suite::report::plain;
+
+use crate::suite::report::is_format;
 pub(super) use crate::verify::{grouped as count, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -83,25 +85,6 @@ pub(super) fn note(line: &str) {
 /// With escapes for characters that show as nothing or turn the direction of a line: names come from files, and must not make it say something else.
 fn visible(text: &str) -> String {
     text.chars().flat_map(|c| if is_format(c) { c.escape_unicode().collect::<Vec<_>>() } else { vec![c] }).collect()
-}
-
-/// Characters that show as nothing and belong to no script's spelling, that turn the direction of what follows, or end a line. Joiners stay: Persian and emoji need them.
-fn is_format(c: char) -> bool {
-    matches!(
-        c,
-        '\u{ad}'
-            | '\u{61c}'
-            | '\u{180e}'
-            | '\u{200b}'
-            | '\u{200e}'..='\u{200f}'
-            | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}'
-            | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}'
-            | '\u{1bca0}'..='\u{1bca3}'
-            | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e007f}'
-    )
 }
 
 /// Prints JSON on stdout, as it is: what takes escapes of colours away takes characters of names with them.

@@ -42,9 +42,9 @@ fn status(result: &CaseResult) -> TestCaseStatus {
     let kind = if result.outcome == CaseOutcome::Error { NonSuccessKind::Error } else { NonSuccessKind::Failure };
     let mut status = TestCaseStatus::non_success(kind);
     let word = result.outcome.word();
-    let reasons = result.reasons.join("\n");
-    let message = result.reasons.first().map_or_else(|| word.to_owned(), |reason| format!("{word}: {reason}"));
-    let description = format!("{reasons}\n{}\n", result.command);
+    let why = result.why();
+    let message = why.first().map_or_else(|| word.to_owned(), |reason| format!("{word}: {reason}"));
+    let description = format!("{}\n{}\n", why.join("\n"), result.command);
     status.set_message(junit::text(&message)).set_type(word).set_description(junit::text(&description));
     status
 }

@@ -2,6 +2,7 @@
 
 mod junit;
 mod merge;
+mod paths;
 mod report;
 mod run;
 pub(super) mod scratch;

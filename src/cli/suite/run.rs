@@ -2,6 +2,7 @@
 
 use super::super::input::size;
 use super::super::{Outcome, screen};
+use super::paths::{expect_apart, is_of_a_shard};
 use super::scratch::Scratch;
 use super::{Source, Which, junit};
 use crate::device::Device;
@@ -124,27 +125,40 @@ impl WorkerArgs {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let (Some(path), suite) = (&self.junit, &self.source.suite) else { return self.run_suite() };
-        let written = path.canonicalize().ok();
-        if written.is_some() && Path::new(suite).canonicalize().ok() == written {
-            bail!("--junit {}: that file is read by this command", path.display());
+        let selection = self.which.selection();
+        let file = self.file_of_results(&selection);
+        self.expect_apart(file.as_ref().ok().and_then(Option::as_deref))?;
+        let ended = file.and_then(|file| self.run_suite(&selection, file.as_deref()));
+        match &self.junit {
+            // Where the suite cannot be read, nobody knows which files are part of it.
+            Some(path) if !path.extension().is_some_and(|e| e == "toml") => {
+                ended.or_else(|e| junit::failure(path, &self.source.suite, &e).and(Err(e)))
+            }
+            _ => ended,
         }
-        self.run_suite().or_else(|e| junit::failure(path, suite, &e).and(Err(e)))
     }
 
-    fn run_suite(&self) -> Result<Outcome> {
+    /// Refuses files that would be written over others.
+    fn expect_apart(&self, results: Option<&Path>) -> Result<()> {
+        let read = self.source.file().map_or_else(|_| vec![PathBuf::from(&self.source.suite)], |file| file.inputs());
+        let flag = if self.resume.is_some() { "--resume" } else { "--results" };
+        let written = [(flag, results), ("--junit", self.junit.as_deref())];
+        let written: Vec<(&str, &Path)> = written.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
+        expect_apart(&written, &read)
+    }
+
+    fn run_suite(&self, selection: &Selection, file: Option<&Path>) -> Result<Outcome> {
         let suite = self.source.open()?;
         let mut devices = self.device.iter().map(|name| Ok((Device::open(name)?.name(), name.clone()))).collect::<Result<Vec<_>>>()?;
-        let selection = self.which.selection();
         let cases = selection.of(&suite)?;
         let jobs = self.jobs.map_or(devices.len(), usize::from);
         // Without a process it computes nothing.
         devices.truncate(jobs);
         let before_shard = Selection { shard: None, ..selection.clone() }.of(&suite)?.len();
-        let header = header(&suite, &selection, [cases.len(), before_shard], &devices);
+        let header = header(&suite, selection, [cases.len(), before_shard], &devices);
         let started = Instant::now();
-        let saving = self.saving(&suite, &selection)?;
-        let (file, mut results) = self.file(&suite, &selection, &header)?;
+        let saving = self.saving(&suite, selection)?;
+        let (file, mut results) = self.file(file, &suite, &header)?;
         let resumed = results.len();
         let done: HashSet<&str> = results.iter().map(|result| result.case.as_str()).collect();
         let left: Vec<&Case> = cases.iter().copied().filter(|case| !done.contains(case.name.as_str())).collect();
@@ -156,14 +170,32 @@ impl Args {
         Ok(results.iter().map(outcome).max().unwrap_or(Outcome::Pass))
     }
 
-    /// The file of results, and what it holds of an earlier run.
-    fn file(&self, suite: &Suite, selection: &Selection, header: &RunHeader) -> Result<(Option<ResultFile>, Vec<CaseResult>)> {
-        if let Some(path) = &self.resume {
-            let (file, results) = ResultFile::resume(&file_of(path, selection)?, suite, header)?;
+    /// The file of results: the path that was given, or one of this shard's own in a folder, which is made.
+    fn file_of_results(&self, selection: &Selection) -> Result<Option<PathBuf>> {
+        let Some(path) = self.results.as_ref().or(self.resume.as_ref()) else { return Ok(None) };
+        if path.extension().is_some_and(|e| e == "jsonl") {
+            return Ok(Some(path.clone()));
+        }
+        std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
+        if let Some(shard) = selection.shard {
+            return Ok(Some(path.join(format!("results-{}.jsonl", shard.to_string().replace('/', "-of-")))));
+        }
+        let entries = std::fs::read_dir(path).with_context(|| path.display().to_string())?;
+        // A file of all cases beside them would have each case twice.
+        if let Some(shard) = entries.filter_map(|entry| Some(entry.ok()?.path())).find(|path| is_of_a_shard(path)) {
+            bail!("{} has results of shards, such as {}: give --shard, or name another folder", path.display(), shard.display());
+        }
+        Ok(Some(path.join("results.jsonl")))
+    }
+
+    /// The file of results, begun or gone on with, and what it holds of an earlier run.
+    fn file(&self, path: Option<&Path>, suite: &Suite, header: &RunHeader) -> Result<(Option<ResultFile>, Vec<CaseResult>)> {
+        let Some(path) = path else { return Ok((None, Vec::new())) };
+        if self.resume.is_some() {
+            let (file, results) = ResultFile::resume(path, suite, header)?;
             return Ok((Some(file), results));
         }
-        let Some(path) = &self.results else { return Ok((None, Vec::new())) };
-        Ok((Some(ResultFile::create(&file_of(path, selection)?, header)?), Vec::new()))
+        Ok((Some(ResultFile::create(path, header)?), Vec::new()))
     }
 
     /// The folder of failed cases: the one that was named, or one of this shard's own in it.
@@ -236,18 +268,6 @@ fn header(suite: &Suite, selection: &Selection, [selected, before_shard]: [usize
         devices: devices.iter().map(|(shown, _)| shown.clone()).collect(),
         started: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_secs()),
     }
-}
-
-/// The file of results: the path itself, or one of this shard's own in a folder, which is made.
-fn file_of(path: &Path, selection: &Selection) -> Result<PathBuf> {
-    if path.extension().is_some_and(|e| e == "jsonl") {
-        return Ok(path.to_owned());
-    }
-    std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
-    Ok(path.join(match selection.shard {
-        Some(shard) => format!("results-{}.jsonl", shard.to_string().replace('/', "-of-")),
-        None => "results.jsonl".to_owned(),
-    }))
 }
 
 /// What a case means for the exit code.

@@ -29,7 +29,7 @@ pub(super) fn summary(
     );
     out += &by_table(results);
     for result in wrong.iter().take(SHOWN) {
-        let reason = result.reasons.first().map_or_else(|| format!("{:?} was expected", result.expected).to_lowercase(), |r| plain(r));
+        let reason = result.why().first().map_or_else(String::new, |reason| plain(reason));
         out += &format!(
             "{BAD}{:<9}{BAD:#} {}   {reason}\n          {DIM}{}{DIM:#}\n",
             result.outcome.word(),

@@ -11,7 +11,7 @@ pub(crate) fn text(result: &CaseResult, report: Option<&Report>, command: &str) 
     out += &format!("  on {}\n", plain(&result.device));
     let report = report.map(ToString::to_string).unwrap_or_default();
     // What the report says is not said twice.
-    for reason in result.reasons.iter().filter(|reason| !report.contains(reason.as_str())) {
+    for reason in result.why().iter().filter(|reason| !report.contains(reason.as_str())) {
         // A compiler says many lines.
         reason.lines().for_each(|line| out += &format!("  {}\n", plain(line)));
     }

@@ -1,7 +1,8 @@
 //! One case, computed in this process.
 //!
 //! A kernel runs twice, each time into a block of its own ([`Guard`]) that holds another [`Poison`], so that no result of an earlier run can pass; its
-//! workspaces likewise. What it did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference.
+//! workspaces likewise. What it did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference,
+//! and where the second one differs, or may, that one too.
 //! A kernel that adds to its result begins with zeros in both runs: no poison tells what it did not write, and everything else is checked as ever.
 
 use super::case_text;
@@ -15,7 +16,7 @@ use super::{metrics, study};
 use crate::device::{Device, Stream};
 use crate::error::Result;
 use crate::fill::fill;
-use crate::verify::{Explain, Limits, Options, Report, Verdict, gpu_verify_with};
+use crate::verify::{Explain, Limits, NonFinite, Options, Report, Tolerance, Verdict, gpu_verify_with};
 use std::time::Instant;
 
 /// What a case comes to, before it has a name and a device.
@@ -56,13 +57,12 @@ impl Suite {
             Work::Tensors(tensors) => self.compare(case, tensors, device),
             Work::Study(study) => study.run(device, &self.shared).map_err(KernelError::from).map(|outcome| Found {
                 verdict: Some(Verdict::Pass),
-                metrics: study::metrics(&outcome, &case.limits),
-                ..Found::default()
+                ..Found::of_metrics(study::metrics(&outcome, &case.limits), &case.limits)
             }),
         };
         let mut result = self.ended(case, &device.name(), CaseOutcome::Error, Vec::new());
         let (report, tensors) = match found {
-            Ok(found) => judge(&mut result, found, &case.limits),
+            Ok(found) => judge(&mut result, found),
             Err(e) => {
                 result.reasons = vec![e.to_string()];
                 (None, None)
@@ -137,43 +137,74 @@ impl Suite {
 
     fn compare(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Found, KernelError> {
         let Ran { inputs, outputs, zeroed, findings } = self.run_kernel(case, tensors, device)?;
-        let mut found = Found { findings, ..Found::default() };
         let reference = reference(tensors, &inputs, device)?;
         let judged_by = limits(tensors, &inputs)?;
-        let report = verify(&outputs[0], &reference, &judged_by, &case.limits)?;
-        found.verdict = Some(report.verdict);
-        if !tensors.repeatable {
-            // What may differ from run to run has to pass in each.
-            let second = verify(&outputs[1], &reference, &judged_by, &case.limits)?;
-            let differ = (second.verdict == Verdict::Fail).then(|| metrics::differ(&second)).flatten();
-            let beyond = metrics::beyond(&metrics::of(&second, &case.limits), &case.limits);
-            found.reasons.extend(differ.into_iter().chain(beyond).map(|reason| format!("the second run: {reason}")));
-            // A failure is a reason already.
-            if second.verdict == Verdict::Untrusted && report.verdict == Verdict::Pass {
-                found.verdict = Some(Verdict::Untrusted);
+        let judged = |result: &Guard| Judged::new(result, &reference, &judged_by, &case.limits);
+        let first = judged(&outputs[0])?;
+        // What may differ from run to run, or does, has to pass in each.
+        let differs = findings.iter().any(|finding| finding.kind == FindingKind::NotRepeatable);
+        let second = (differs || !tensors.repeatable).then(|| judged(&outputs[1])).transpose()?;
+        let of_second = |second: &Judged| second.wrong.iter().map(|reason| format!("the second run: {reason}")).collect::<Vec<_>>();
+        let [one, two] = outputs;
+        // The run that is reported on and kept: the second where only that one fails.
+        let (told, result, mut reasons, more) = match second {
+            Some(second) if second.badness() > first.badness() => {
+                let reasons = of_second(&second);
+                (second, two, reasons, Vec::new())
             }
-        }
-        if report.verdict == Verdict::Fail {
-            found.reasons.extend(metrics::differ(&report));
-            found.reasons.extend(report.cause.as_ref().map(ToString::to_string));
-            found.details = Some(details(&outputs[0], &reference, &judged_by, &report)?);
-            found.reasons.extend(if zeroed { still_zero(&outputs[0], &reference)? } else { None });
-        }
-        if zeroed {
-            found.warnings.push("the result began as zeros: elements that the kernel did not write cannot be told from zeros".to_owned());
-        }
-        found.metrics = metrics::of(&report, &case.limits);
-        found.report = Some(report);
-        let [result, _] = outputs;
-        found.tensors = self.saving.is_some().then(|| CaseTensors { inputs, result, reference });
-        Ok(found)
+            second => {
+                let reasons = first.wrong.clone();
+                (first, one, reasons, second.as_ref().map_or(Vec::new(), of_second))
+            }
+        };
+        let Judged { report, metrics, .. } = told;
+        reasons.extend(report.cause.as_ref().map(ToString::to_string));
+        let failed = report.verdict == Verdict::Fail;
+        reasons.extend(if failed && zeroed { still_zero(&result, &reference)? } else { None });
+        reasons.extend(more);
+        let details = failed.then(|| details(&result, &reference, &judged_by, &report)).transpose()?;
+        let verdict = Some(report.verdict);
+        let begun =
+            zeroed.then(|| "the result began as zeros: elements that the kernel did not write cannot be told from zeros".to_owned());
+        let warnings = begun.into_iter().collect();
+        let tensors = self.saving.is_some().then(|| CaseTensors { inputs, result, reference });
+        Ok(Found { verdict, reasons, findings, metrics, report: Some(report), warnings, details, tensors })
+    }
+}
+
+/// The result of one run, held against the reference.
+struct Judged {
+    report: Report,
+    metrics: Vec<MetricValue>,
+    /// What is wrong with it, in sentences.
+    wrong: Vec<String>,
+}
+
+impl Judged {
+    fn new(result: &Guard, reference: &Guard, judged_by: &Limits, limits: &[(String, f64)]) -> Result<Judged> {
+        let report = verify(result, reference, judged_by, limits)?;
+        let metrics = metrics::of(&report, limits);
+        let differ = (report.verdict == Verdict::Fail).then(|| metrics::differ(&report)).flatten();
+        let wrong = differ.into_iter().chain(metrics::beyond(&metrics, limits)).collect();
+        Ok(Judged { report, metrics, wrong })
+    }
+
+    /// 2 for a failure, 1 for a pass that is not to be trusted, 0 for another one.
+    fn badness(&self) -> u8 {
+        if self.wrong.is_empty() { u8::from(self.report.verdict == Verdict::Untrusted) } else { 2 }
+    }
+}
+
+impl Found {
+    /// Metrics without a comparison.
+    fn of_metrics(metrics: Vec<MetricValue>, limits: &[(String, f64)]) -> Found {
+        Found { reasons: metrics::beyond(&metrics, limits), metrics, ..Found::default() }
     }
 }
 
 /// The outcome of what was found. What the result does not hold comes back.
-fn judge(result: &mut CaseResult, found: Found, limits: &[(String, f64)]) -> (Option<Report>, Option<CaseTensors>) {
+fn judge(result: &mut CaseResult, found: Found) -> (Option<Report>, Option<CaseTensors>) {
     result.reasons.extend(found.reasons);
-    result.reasons.extend(metrics::beyond(&found.metrics, limits));
     result.reasons.extend(found.findings.iter().map(|finding| finding.message.clone()));
     result.outcome = match found.verdict {
         _ if !result.reasons.is_empty() => CaseOutcome::Fail,
@@ -233,7 +264,7 @@ fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], runs: &[(Guard, Us
         out.push(finding(FindingKind::Unwritten, "result", offset, message));
     } else if repeatable && !out.iter().any(|f| f.buffer == "result") {
         let workspace = if used.workspaces.is_empty() { "" } else { "; its workspace held other bytes before" };
-        let message = format!("a second run gave other bits{workspace}");
+        let message = other_bits(first, second, difference)? + workspace;
         out.push(finding(FindingKind::NotRepeatable, "result", Some(difference as i64), message));
     }
     Ok(out)
@@ -249,6 +280,19 @@ fn still_zero(result: &Guard, reference: &Guard) -> Result<Option<String>> {
     let Some(first) = found.next() else { return Ok(None) };
     let count = 1 + found.count();
     Ok(Some(format!("{count} elements are the zero that they began with where the reference is not 0, the first at index {first}")))
+}
+
+/// By how much two runs differ, the first time at a byte of the result.
+fn other_bits(first: &Guard, second: &Guard, byte: usize) -> Result<String> {
+    let options = Options::counts().cause(false).nonfinite(NonFinite::EqualWhenSame);
+    let report = gpu_verify_with(&second.tensor()?, &first.tensor()?, &Tolerance::exact(), &options)?;
+    let index = byte.saturating_mul(8) / first.dtype().bits();
+    let by = match report.worst_absolute {
+        _ if report.mismatches == 0 => ", of the same values".to_owned(),
+        Some(worst) => format!("; {} of {} elements differ, finite ones by at most {:e}", report.mismatches, report.elements, worst.value),
+        None => format!("; {} of {} elements differ, in what is not finite", report.mismatches, report.elements),
+    };
+    Ok(format!("a second run gave other bits, the first at index {index}{by}"))
 }
 
 fn finding(kind: FindingKind, buffer: &str, offset: Option<i64>, message: String) -> Finding {

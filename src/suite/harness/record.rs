@@ -81,6 +81,20 @@ pub struct CaseResult {
     pub seconds: f64,
 }
 
+impl CaseResult {
+    /// Why the outcome is what it is, and what was expected where it is another one: of a pass that is not to be trusted the warnings, else the reasons.
+    #[must_use]
+    pub fn why(&self) -> Vec<String> {
+        let passed = matches!(self.outcome, CaseOutcome::Pass | CaseOutcome::Untrusted);
+        let warnings: &[String] = if self.outcome == CaseOutcome::Untrusted { &self.warnings } else { &[] };
+        let expected = (!self.expected.accepts(self.outcome) && (passed || self.expected != Expected::Pass))
+            .then(|| format!("{} was expected", self.expected.words()));
+        // First what is a surprise: of a pass that it is one, else how it came.
+        let [first, last] = if passed && self.expected != Expected::Pass { [expected, None] } else { [None, expected] };
+        first.iter().chain(warnings).chain(&self.reasons).chain(&last).cloned().collect()
+    }
+}
+
 /// The outcome that a suite expects of a case.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -133,6 +147,16 @@ impl CaseOutcome {
 }
 
 impl Expected {
+    /// What it is, for people.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Pass => "a pass that can be trusted",
+            Self::Untrusted => "a pass that is not to be trusted",
+            Self::Fail => "a failure",
+            Self::Any => "a verdict",
+        }
+    }
+
     /// Whether `outcome` is the expected one. No error, crash or timeout ever is, and [`Expected::Any`] accepts every verdict.
     #[must_use]
     pub fn accepts(self, outcome: CaseOutcome) -> bool {
@@ -380,6 +404,27 @@ mod tests {
         for outcome in CaseOutcome::ALL {
             assert_eq!(serde_json::to_string(&outcome).unwrap(), format!("{:?}", outcome.word()));
             assert_eq!(CaseOutcome::ALL.iter().filter(|o| **o == outcome).count(), 1, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn every_outcome_that_was_not_expected_has_a_reason() {
+        use CaseOutcome as O;
+        let loose = "1 of 8 elements could fail";
+        for (outcome, expected, reasons, why) in [
+            (O::Pass, Expected::Fail, vec![], vec!["a failure was expected"]),
+            (O::Pass, Expected::Fail, vec!["its files were not saved"], vec!["a failure was expected", "its files were not saved"]),
+            (O::Pass, Expected::Untrusted, vec![], vec!["a pass that is not to be trusted was expected"]),
+            (O::Untrusted, Expected::Pass, vec![], vec![loose, "a pass that can be trusted was expected"]),
+            (O::Untrusted, Expected::Untrusted, vec![], vec![loose]),
+            (O::Fail, Expected::Pass, vec!["2 differ"], vec!["2 differ"]),
+            (O::Fail, Expected::Untrusted, vec!["2 differ"], vec!["2 differ", "a pass that is not to be trusted was expected"]),
+            (O::Error, Expected::Any, vec!["no GPU"], vec!["no GPU", "a verdict was expected"]),
+            (O::Pass, Expected::Pass, vec![], vec![]),
+        ] {
+            let reasons = reasons.into_iter().map(str::to_owned).collect();
+            let result = CaseResult { outcome, expected, reasons, warnings: vec![loose.to_owned()], ..case() };
+            assert_eq!(result.why(), why, "{outcome:?} {expected:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use super::report::Run;
 use super::select::Shard;
 use crate::error::{Error, Result};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,15 @@ impl ResultFile {
     /// # Errors
     /// [`Error::File`].
     pub fn create(path: &Path, header: &RunHeader) -> Result<ResultFile> {
-        let file = File::create(path).map_err(|e| fail(path, e))?;
+        // Not emptied before it is known that nobody writes to it.
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|e| fail(path, e))?;
+        held(path, &file)?;
+        ResultFile::begin(path, file, header)
+    }
+
+    /// Begins anew with a file that may have contents.
+    fn begin(path: &Path, file: File, header: &RunHeader) -> Result<ResultFile> {
+        file.set_len(0).map_err(|e| fail(path, e))?;
         let mut out = ResultFile { path: path.to_owned(), file };
         out.add(header)?;
         Ok(out)
@@ -46,9 +54,10 @@ impl ResultFile {
     /// [`Error::File`] when it cannot be read, or is of another suite, another selection or other files of kernels.
     pub fn resume(path: &Path, suite: &Suite, header: &RunHeader) -> Result<(ResultFile, Vec<CaseResult>)> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(|e| fail(path, e))?;
+        held(path, &file)?;
         let complete = complete_lines(&mut file).map_err(|e| fail(path, e))?;
         if complete == 0 {
-            return Ok((ResultFile::create(path, header)?, Vec::new()));
+            return Ok((ResultFile::begin(path, file, header)?, Vec::new()));
         }
         let run = Run::read(path)?;
         suite.expect(&run)?;
@@ -71,6 +80,14 @@ impl ResultFile {
     /// [`Error::File`].
     pub fn add(&mut self, message: &impl serde::Serialize) -> Result<()> {
         line(message).and_then(|bytes| self.file.write_all(&bytes)).map_err(|e| fail(&self.path, e))
+    }
+}
+
+/// Holds a file for this process until it is closed. Where a file system has no locks, two processes may write to it.
+fn held(path: &Path, file: &File) -> Result<()> {
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(fail(path, "another run writes to it")),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
     }
 }
 
@@ -229,6 +246,7 @@ pub fn write_results(path: &Path, run: &Run) -> Result<()> {
 mod tests {
     use super::*;
     use crate::suite::record::SCHEMA;
+    use crate::suite::{Kernels, SuiteFile};
 
     fn part(source: &str, selection: &str, before_shard: u64) -> Run {
         let header = RunHeader {
@@ -273,6 +291,25 @@ mod tests {
             let header = Run::join(&runs).unwrap().header;
             assert_eq!((header.selection.as_str(), header.selected, header.before_shard), (expected.0, expected.1, expected.1), "{reason}");
         }
+    }
+
+    #[test]
+    fn one_run_writes_to_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        let header = part("r", "", 1).header;
+        let suite = Suite::new(&SuiteFile::parse("s.toml", "[[gemm]]\nsize = '1x1x1'").unwrap(), "s.toml", Kernels::default()).unwrap();
+        let first = ResultFile::create(&path, &header).unwrap();
+        for second in [ResultFile::create(&path, &header).map(drop), ResultFile::resume(&path, &suite, &header).map(drop)] {
+            assert!(second.unwrap_err().to_string().ends_with("r.jsonl: another run writes to it"));
+        }
+        drop(first);
+        assert!(Run::read(&path).is_ok(), "nothing was lost");
+        std::fs::write(&path, "{").unwrap();
+        let (second, cases) = ResultFile::resume(&path, &suite, &header).unwrap();
+        assert!(cases.is_empty() && ResultFile::create(&path, &header).is_err(), "a line that was cut");
+        drop(second);
+        ResultFile::create(&path, &header).unwrap();
     }
 
     #[test]

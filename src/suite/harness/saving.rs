@@ -56,8 +56,7 @@ impl Saving {
             let text = fs::read(folder.join(MARK)).unwrap_or_default();
             let found: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
             if !resumed || found != mark {
-                let more = if found == mark { "; --resume goes on with them" } else { "" };
-                return Err(fail(format!("is not empty, and failed cases are not mixed with what is there; name a new folder{more}")));
+                return Err(fail(format!("{}; name a new folder", not_mixed(&found, &mark))));
             }
         }
         fs::write(folder.join(MARK), format!("{mark:#}\n")).map_err(|e| fail(e.to_string()))?;
@@ -151,6 +150,18 @@ impl CaseTensors {
     }
 }
 
+/// Why failed cases are not put beside what a folder holds, whose mark is `found`.
+fn not_mixed(found: &serde_json::Value, mark: &serde_json::Value) -> &'static str {
+    if found == mark {
+        return "holds failed cases of an earlier run; --resume goes on with them";
+    }
+    match (found["fingerprint"].as_str(), found["fingerprint"] == mark["fingerprint"]) {
+        (Some(_), true) => "holds failed cases of other contents of the files that kernels name: a kernel was changed since",
+        (Some(_), false) => "holds failed cases of another suite",
+        (None, _) => "is not empty, and failed cases are not mixed with what is there",
+    }
+}
+
 /// How names of folders begin that are not whole.
 const PART: &str = ".part-";
 
@@ -213,9 +224,15 @@ mod tests {
         put("kept/case", "of that build");
         begin(true).unwrap();
         put("k", "another build");
-        assert!(begin(true).unwrap_err().to_string().contains("is not empty, and failed cases are not mixed"));
+        let words = "holds failed cases of other contents of the files that kernels name";
+        assert!(begin(true).unwrap_err().to_string().contains(words));
         put("k", "one build");
         begin(true).unwrap();
+        assert!(begin(false).unwrap_err().to_string().contains("--resume goes on with them"));
+        put("kept/suite.json", r#"{"fingerprint": "0"}"#);
+        assert!(begin(true).unwrap_err().to_string().contains("holds failed cases of another suite"));
+        fs::remove_file(folder.path().join("kept/suite.json")).unwrap();
+        assert!(begin(true).unwrap_err().to_string().contains("is not empty, and failed cases are not mixed"));
     }
 
     #[test]

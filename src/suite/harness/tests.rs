@@ -140,6 +140,15 @@ fn bad_files_are_refused_with_their_line() {
             "[kernels.k]\nsource = 'k.hip'\nlaunches = [{ function = 'f', grids = 1 }]\n",
             "s.toml:3: unknown key `grids`; did you mean `grid`?",
         ),
+        ("[kernels.p]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x3'\ntype = 'f6e2m3'\noutput = 'f32'\nkernel = 'p'", ""),
+        (
+            "[kernels.p]\ncommand = ['x']\n[[gemm]]\nsize = '3x4x5'\ntype = 'f4e2m1'\noutput = 'f32'\nkernel = 'p'",
+            "s.toml:5: case `gemm`: a tensor of 15 elements of f4e2m1, which do not fill whole bytes, is not supported by",
+        ),
+        (
+            "[kernels.p]\ncommand = ['x']\n[[gemm]]\nsize = '3x5x4'\noutput = 'f6e3m2'\nkernel = 'p'",
+            "s.toml:5: case `gemm`: a tensor of 15 elements of f6e3m2, which do not fill whole bytes, is not supported by",
+        ),
         ("[kernels.mine]\ncomand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `comand`; did you mean `command`?"),
         ("[[gemm]]\nsize = '4x4x4'\nseed = [1,2,3,4,5,6,7,8,9,10]\n", ""),
         (two_tables.as_str(), "s.toml:4: with this table the suite has more than 1000000 cases"),
@@ -216,16 +225,79 @@ fn included_files_come_first() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     put("main.toml", "name = 'all'\ninclude = ['common.toml']\n[[gemm]]\nname = 'mine'\nsize = '4x4x4'\n");
-    put("common.toml", "name = 'common'\n[defaults]\ntype = 'f32'\n[[gemm]]\nsize = '4x4x4'\n");
+    put("common.toml", "name = 'common'\ndescription = 'what all share'\n[defaults]\ntype = 'f32'\n[[gemm]]\nsize = '4x4x4'\n");
     put("loop.toml", "include = ['loop.toml']\n");
     put("lost.toml", "include = ['nowhere.toml']\n");
     let open = |name: &str| SuiteFile::open(&folder.path().join(name));
     let file = open("main.toml").unwrap();
     assert_eq!((file.name.as_str(), file.tables[0].name.as_str(), file.tables[1].name.as_str()), ("all", "gemm", "mine"));
     assert_eq!(file.tables[1].settings.len(), 2, "defaults are those of their own file");
+    put("nameless.toml", "include = ['common.toml']\n");
+    let file = open("nameless.toml").unwrap();
+    assert_eq!((file.name.as_str(), file.description.as_str()), ("nameless", ""), "an included file names nothing");
     assert!(open("loop.toml").unwrap_err().to_string().contains("includes itself"));
     let lost = open("lost.toml").unwrap_err().to_string();
     assert!(lost.contains("lost.toml:1: `include`: ") && lost.ends_with("nowhere.toml is no file"), "{lost}");
+}
+
+/// One of two would run in the other's place.
+#[test]
+fn kernels_of_one_name_are_one_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    std::fs::create_dir(folder.path().join("team")).unwrap();
+    let case = |name: &str| format!("[[gemm]]\nname = '{name}'\nsize = '4x4x4'\nkernel = 'mine'\n");
+    let kernel = |program: &str| format!("[kernels.mine]\ncommand = ['{program}', 'k.py']\n");
+    put("one.toml", &(case("one") + &kernel("python3")));
+    put("same.toml", &(case("same") + &kernel("python3")));
+    put("other.toml", &(case("other") + &kernel("python2")));
+    put("team/one.toml", &(case("team") + &kernel("python3")));
+    put("shared.toml", &kernel("python3"));
+    put("team/user.toml", &format!("include = ['../shared.toml']\n{}", case("user")));
+    for (files, own, words, reason) in [
+        ("'one.toml', 'same.toml'", "", "", "the same program in the same folder"),
+        ("'shared.toml', 'team/user.toml'", "", "", "one file by two paths"),
+        ("'one.toml', 'other.toml'", "", "other.toml:5: [kernels.mine] is another kernel than that of line 5 of ", "another program"),
+        ("'one.toml', 'team/one.toml'", "", "team/one.toml:5: [kernels.mine] is another kernel than that of line 5 of ", "another folder"),
+        (
+            "'one.toml'",
+            "[kernels.mine]\ncommand = ['k']\n",
+            "all.toml:2: [kernels.mine] is another kernel",
+            "a file's own and an included one",
+        ),
+    ] {
+        put("all.toml", &format!("include = [{files}]\n{own}"));
+        match SuiteFile::open(&folder.path().join("all.toml")) {
+            Ok(file) => assert!(words.is_empty() && file.kernels.len() == 1, "{reason}: accepted"),
+            Err(e) => assert!(!words.is_empty() && e.to_string().contains(words), "{reason}: {e}"),
+        }
+    }
+}
+
+#[test]
+fn programs_are_told_what_decides_the_problem() {
+    for (text, expected) in [
+        (
+            "[[gemm]]\nsize = '2x3x4x5'\nlayout = 'nt'",
+            serde_json::json!({ "kind": "gemm", "layout": "nt", "batch": 2, "m": 3, "n": 4, "k": 5, "elements": 24, "terms": 5 }),
+        ),
+        (
+            "[[conv]]\nsize = '2 1 3 4 2 3 3 7 8 2 1 1 2 1 0 0 1'\ndirection = 'bwd_data'\nlayout = 'nhwgc,gkyxc,nhwgk'",
+            serde_json::json!({
+                "kind": "conv", "direction": "bwd_data", "layout": "nhwgc,gkyxc,nhwgk", "g": 1, "n": 3, "k": 4, "c": 2, "y": 3, "x": 3, "hi": 7, "wi": 8,
+                "ho": 3, "wo": 5, "stride_h": 2, "stride_w": 1, "dilation_h": 1, "dilation_w": 2, "pad_h": 1, "pad_w": 0, "pad_right_h": 0, "pad_right_w": 1,
+                "elements": 3 * 2 * 7 * 8, "terms": 36,
+            }),
+        ),
+        (
+            "[[operator]]\noperator = 'softmax'\nshape = '2x3x5'\naxis = 1",
+            serde_json::json!({ "kind": "operator", "outer": 2, "n": 3, "inner": 5, "resized": 3, "elements": 30, "terms": 3 }),
+        ),
+    ] {
+        let suite = suite(text, Kernels::default()).unwrap();
+        let description = super::tensor_files::description(&suite.cases[0], serde_json::json!({}));
+        assert_eq!(description["problem"], expected, "{text}");
+    }
 }
 
 /// A product of 8 x 8 matrices, and what else the kernel does with the address of its result.
@@ -284,6 +356,51 @@ fn kernels_that_misbehave_are_found_out() {
         assert_eq!(found, expected, "{result:?}");
         assert!(!result.ok && result.outcome == CaseOutcome::Fail);
     }
+}
+
+#[test]
+fn the_run_that_fails_is_the_one_that_is_told() {
+    let zeros = |address: *mut f32, run: usize, _: &mut Launch<'_>| {
+        // SAFETY: elements 3 and 4 of the 64 of the result.
+        (3..5).for_each(|i| unsafe { address.add(i).write_unaligned(address.add(i).read_unaligned() + 2.0 * run as f32) });
+    };
+    for (more, first) in
+        [("repeatable = false", "the second run: 2 of 64 elements differ"), ("", "the second run: 2 of 64 elements differ")]
+    {
+        let result = with_kernel(zeros, more);
+        assert!(!result.ok && result.reasons[0] == first, "{result:?}");
+        let max_abs = result.metrics.iter().find(|m| m.name == "max_abs").unwrap().value;
+        assert!((1.9..2.1).contains(&max_abs), "{max_abs}");
+        let report = result.report.unwrap();
+        assert_eq!((&report["mismatches"], &report["verdict"], result.details.is_some()), (&2.into(), &"fail".into(), true));
+        let finding = result.findings.first().map_or("", |finding| finding.message.as_str());
+        let expected = "a second run gave other bits, the first at index 3; 2 of 64 elements differ, finite ones by at most ";
+        assert!(finding.is_empty() != more.is_empty() && (finding.is_empty() || finding.starts_with(expected)), "{more}: {finding}");
+    }
+    let sign = |address: *mut f32, run: usize, _: &mut Launch<'_>| {
+        // SAFETY: the last of the 64 elements of the result.
+        unsafe { address.add(63).write_unaligned(if run == 0 { 0.0 } else { -0.0 }) }
+    };
+    let finding = with_kernel(sign, "").findings.remove(0).message;
+    assert_eq!(finding, "a second run gave other bits, the first at index 63, of the same values");
+}
+
+#[test]
+fn failures_by_metrics_name_the_metrics() {
+    let nudge = |address: *mut f32, _: usize, _: &mut Launch<'_>| {
+        // SAFETY: the first element of the result.
+        unsafe { address.write_unaligned(address.read_unaligned() * 1.001) }
+    };
+    let result = with_kernel(nudge, "rule = 'rocmlir-legacy'");
+    let said = result.reasons.join("\n");
+    assert!(!result.ok && said.contains("max_rel is ") && said.contains(", beyond its threshold 1e-6"), "{said}");
+    assert!(!said.contains("elements differ") && !said.contains("max_abs is"), "{said}");
+    let nan = |address: *mut f32, _: usize, _: &mut Launch<'_>| {
+        // SAFETY: the first element of the result.
+        unsafe { address.write_unaligned(f32::NAN) }
+    };
+    let result = with_kernel(nan, "rule = 'rocmlir-legacy'");
+    assert!(result.reasons.contains(&"1 of 64 pairs are not finite".to_owned()), "{result:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::loosened::{Loosened, loosened};
 use super::numbers::{Json, Number, numbers};
 use super::overview::{entry, moment};
 use super::run::Run;
-use crate::suite::record::CaseResult;
+use crate::suite::record::{CaseOutcome, CaseResult};
 use crate::verify::short;
 use serde::Serialize;
 
@@ -158,6 +158,7 @@ pub(super) fn document(comparison: &Comparison<'_>, most: usize) -> Vec<Block> {
     for change in [Change::Fixed, Change::StillFailing, Change::Removed] {
         blocks.extend(list(comparison, change, most));
     }
+    blocks.extend(other_outcomes(comparison, most));
     blocks.extend(changed(comparison, most));
     blocks.extend(slower(comparison, most));
     blocks
@@ -226,6 +227,17 @@ fn demands(comparison: &Comparison<'_>, most: usize) -> Option<Block> {
     (!all.is_empty()).then(|| Block::Table("loosened", headings, all.iter().take(most).map(row).collect(), more))
 }
 
+/// The cases that end as expected, as before, and in another way.
+fn other_outcomes(comparison: &Comparison<'_>, most: usize) -> Option<Block> {
+    let outcomes = |case: &Compared<'_>| Some((case.old?.outcome, case.new?.outcome));
+    let all: Vec<_> = comparison.of(Change::Changed).filter_map(|case| outcomes(case).map(|(old, new)| (case.name, old, new))).collect();
+    let all: Vec<_> = all.into_iter().filter(|(_, old, new)| old != new).collect();
+    let row = |(name, old, new): &(&str, CaseOutcome, CaseOutcome)| [*name, old.word(), new.word()].map(str::to_owned).to_vec();
+    let headings = ["case", "old", "new"].map(str::to_owned).to_vec();
+    let more = all.len().saturating_sub(most);
+    (!all.is_empty()).then(|| Block::Table("other outcomes", headings, all.iter().take(most).map(row).collect(), more))
+}
+
 /// The numbers that changed most, by their quotient.
 fn changed(comparison: &Comparison<'_>, most: usize) -> Option<Block> {
     let mut all: Vec<(f64, &str, &Difference<'_>)> =
@@ -258,7 +270,7 @@ fn slower(comparison: &Comparison<'_>, most: usize) -> Option<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::record::{CaseOutcome, MetricValue};
+    use crate::suite::record::MetricValue;
     use crate::suite::report::{document as draw, samples};
 
     fn case(name: &str, ok: bool, seconds: f64, rms: f64) -> CaseResult {
@@ -340,6 +352,10 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words}\n{text}");
         }
+        let mut any = run("any", vec![case("a", true, 1.0, 0.5), case("c", true, 1.0, 0.5)]);
+        any.cases[1].outcome = CaseOutcome::Untrusted;
+        let text = draw::text(&document(&Comparison::new(&old, &any), 9));
+        assert!(text.contains("  other outcomes\n    case  old   new\n    c     pass  untrusted\n"), "{text}");
         let same = draw::text(&document(&Comparison::new(&old, &old), 9));
         assert!(same.starts_with("NO WORSE  suite samples: 1 still failing  3 same\n"), "{same}");
     }

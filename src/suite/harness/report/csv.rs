@@ -67,7 +67,7 @@ fn fixed(case: &CaseResult) -> [String; 9] {
         case.groups.join(" "),
         case.device.clone(),
         case.seconds.to_string(),
-        case.reasons.join("; "),
+        case.why().join("; "),
         case.command.clone(),
     ]
 }

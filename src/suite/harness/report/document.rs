@@ -137,9 +137,33 @@ fn markdown_table(out: &mut String, title: &str, headings: &[String], rows: &[Ve
     out.push('\n');
 }
 
-/// Text from a file with its control characters escaped, so that it can neither break a line nor paint.
+/// Text from a file with escapes for control characters, so that it can neither break a line nor paint, and for those that are not seen or turn a line's direction.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_debug().collect::<Vec<_>>() } else { vec![c] }).collect()
+    let escaped = |c: char| match c {
+        c if c.is_control() => c.escape_debug().collect::<Vec<_>>(),
+        c if is_format(c) => c.escape_unicode().collect(),
+        c => vec![c],
+    };
+    text.chars().flat_map(escaped).collect()
+}
+
+/// Characters that show as nothing and belong to no script's spelling, that turn the direction of what follows, or end a line. Joiners stay: Persian and emoji need them.
+pub(crate) fn is_format(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'
+            | '\u{200e}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
 }
 
 /// At most `most` characters: what is longer loses its middle.
@@ -245,6 +269,7 @@ mod tests {
             assert_eq!((escaped(name), code(name)), (text.to_owned(), as_code.to_owned()), "{reason}");
         }
         assert_eq!(plain("\u{1b}[31m"), "\\u{1b}[31m", "colours of a terminal");
+        assert_eq!(code("a\u{202e}b"), "`a\\u{202e}b`", "a line that runs backwards");
         assert_eq!(code(&"x".repeat(1000)).chars().count(), LONGEST + 3, "a name has a longest length");
     }
 }

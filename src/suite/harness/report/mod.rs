@@ -15,7 +15,7 @@ mod run;
 mod samples;
 mod trend;
 
-pub(crate) use document::plain;
+pub(crate) use document::{is_format, plain};
 pub use run::Run;
 
 use comparison::{Change, Comparison};

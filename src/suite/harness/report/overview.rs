@@ -3,7 +3,7 @@
 use super::document::{Block, Entry};
 use super::numbers::used;
 use super::run::Run;
-use crate::suite::record::{CaseOutcome, CaseResult, Expected};
+use crate::suite::record::{CaseOutcome, CaseResult};
 use crate::verify::{grouped, short};
 use chrono::DateTime;
 
@@ -67,24 +67,11 @@ pub(super) fn entry(case: &CaseResult) -> Entry {
     Entry { word: case.outcome.word(), name: case.case.clone(), why: why(case), command: case.command.clone() }
 }
 
-/// Why a case is not as expected: its reasons, findings and the likely cause among them.
+/// Why a case is not as expected; the likely cause is told as one.
 fn why(case: &CaseResult) -> Vec<String> {
     let evidence = case.report.as_ref().and_then(|report| report.pointer("/cause/evidence")).and_then(|text| text.as_str());
-    let labelled = |reason: &String| if evidence == Some(reason) { format!("cause: {reason}") } else { reason.clone() };
-    let mut why: Vec<String> = case.reasons.iter().map(labelled).collect();
-    if why.is_empty() && !case.expected.accepts(case.outcome) {
-        why.push(format!("the suite expects {}", expectation(case.expected)));
-    }
-    why
-}
-
-fn expectation(expected: Expected) -> &'static str {
-    match expected {
-        Expected::Pass => "a pass",
-        Expected::Untrusted => "a pass that is not to be trusted",
-        Expected::Fail => "a failure",
-        Expected::Any => "any verdict",
-    }
+    let labelled = |reason: String| if evidence == Some(&reason) { format!("cause: {reason}") } else { reason };
+    case.why().into_iter().map(labelled).collect()
 }
 
 /// The passes that use most of what is allowed.
@@ -110,7 +97,7 @@ fn table(title: &'static str, headings: [&str; 2], rows: Vec<Vec<String>>) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::record::MetricValue;
+    use crate::suite::record::{Expected, MetricValue};
     use crate::suite::report::{document, samples};
 
     #[test]
@@ -145,7 +132,7 @@ mod tests {
     #[test]
     fn why_a_case_is_not_as_expected() {
         let case = CaseResult { expected: Expected::Fail, ..samples::case("c", 0) };
-        assert_eq!(why(&case), ["the suite expects a failure"]);
+        assert_eq!(why(&case), ["a failure was expected"]);
         let case = samples::case("c", 2);
         assert_eq!(
             why(&case),

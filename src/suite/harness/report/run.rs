@@ -127,7 +127,8 @@ impl Run {
             ok: self.ok(),
             unexpected: self.cases.iter().filter(|case| !case.ok).count(),
             outcomes: CaseOutcome::ALL.iter().rev().map(|&o| (o.word(), count(o))).filter(|&(_, n)| n > 0).collect(),
-            seconds: self.cases.iter().map(|case| case.seconds).sum(),
+            // The sum of nothing would be -0.
+            seconds: self.cases.iter().fold(0.0, |sum, case| sum + case.seconds),
         }
     }
 }
@@ -167,6 +168,11 @@ mod tests {
         }
         let error = Run::read(Path::new("/none/such")).unwrap_err().to_string();
         assert!(error.contains("/none/such"), "{error}");
+    }
+
+    #[test]
+    fn no_case_takes_no_time() {
+        assert_eq!(samples::run("a", 0).summary().seconds.to_bits(), 0);
     }
 
     #[test]
