@@ -247,12 +247,15 @@ fn bad_input_is_a_clear_error() {
     let text = std::fs::read_to_string(folder.path("a.jsonl")).unwrap();
     std::fs::write(folder.path("broken.jsonl"), text.replacen("\"axes\"", "\"axles\"", 1)).unwrap();
     std::fs::write(folder.path("newer.jsonl"), text.replacen("\"schema\":1", "\"schema\":2", 1)).unwrap();
+    std::fs::create_dir(folder.path("parts")).unwrap();
+    std::fs::copy(folder.path("a.jsonl"), folder.path("parts/a.jsonl")).unwrap();
     for (line, words) in [
         ("none.jsonl", "none.jsonl: No such file"),
         ("other.jsonl", "other.jsonl: line 1 is no header of results"),
         ("broken.jsonl", "broken.jsonl: line 2: unknown field `axles`"),
         ("newer.jsonl", "newer.jsonl: line 1: schema 2; this program reads 1"),
-        ("a.jsonl --output a.jsonl", "--output a.jsonl: that file is one of those to be read"),
+        ("a.jsonl --output a.jsonl", "--output a.jsonl: that file is read by this command"),
+        ("parts --output parts/a.jsonl", "--output parts/a.jsonl: that file is read by this command"),
         ("a.jsonl a.jsonl --against a.jsonl", "one run is compared with another, and 2 are given"),
         ("a.jsonl --output none/r.html", "none/r.html: "),
         ("a.jsonl --format pdf", "invalid value 'pdf'"),
@@ -261,6 +264,7 @@ fn bad_input_is_a_clear_error() {
         assert!(code == 2 && err.contains(words), "{line}: {code} {err}");
     }
     assert_eq!(std::fs::read_to_string(folder.path("a.jsonl")).unwrap(), text, "no file that is read is written");
+    assert_eq!(std::fs::read_to_string(folder.path("parts/a.jsonl")).unwrap(), text, "nor one of a folder");
 }
 
 fn the_page_of_a_comparison_of_tensors() {

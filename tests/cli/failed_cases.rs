@@ -76,8 +76,11 @@ fn folders_of_failed_cases_are_bounded_and_not_mixed() {
 
     folder.put("other.toml", SUITE.replace("4x4x4", "5x5x5").as_bytes());
     for (line, words) in [
-        (format!("{gemm} --save-on-failure kept"), "kept: is not empty, and failed cases are not mixed with what is there"),
-        (format!("{} --save-on-failure kept --resume r.jsonl", gemm.replace("s.toml", "other.toml")), "kept: is not empty"),
+        (format!("{gemm} --save-on-failure kept"), "kept: holds failed cases of an earlier run; --resume goes on with them"),
+        (
+            format!("{} --save-on-failure kept --resume r.jsonl", gemm.replace("s.toml", "other.toml")),
+            "kept: holds failed cases of another suite",
+        ),
         (format!("{gemm} --save-on-failure s.toml"), "s.toml"),
         (format!("{gemm} --save-on-failure x --save-limit 1X"), "unit `X`"),
     ] {

@@ -1,6 +1,7 @@
 //! `hipverify suite report`: runs as text, Markdown, CSV, JSON or a page of HTML.
 
-use super::{Outcome, run_of};
+use super::paths::expect_apart;
+use super::{Outcome, files_of_results, run_of};
 use crate::files::replace;
 use crate::suite::report::{Format, Run, View};
 use anyhow::{Context, Result, bail};
@@ -54,11 +55,8 @@ enum Drawn {
 impl Args {
     /// Runs the command.
     pub(in crate::cli) fn run(&self) -> Result<Outcome> {
-        let inputs = self.results.iter().chain(&self.against);
-        let written = self.output.canonicalize().ok();
-        if let Some(input) = inputs.clone().find(|input| written.is_some() && input.canonicalize().ok() == written) {
-            bail!("--output {}: that file is one of those to be read", input.display());
-        }
+        let read: Vec<PathBuf> = self.results.iter().chain(&self.against).cloned().collect();
+        expect_apart(&[("--output", &self.output)], &files_of_results(&read)?)?;
         let runs: Vec<Run> = self.results.iter().map(|path| run_of(path)).collect::<Result<_>>()?;
         let old = self.against.as_deref().map(run_of).transpose()?;
         let view = match (old.as_ref(), runs.as_slice()) {

@@ -131,7 +131,7 @@ impl Args {
         let ended = file.and_then(|file| self.run_suite(&selection, file.as_deref()));
         match &self.junit {
             // Where the suite cannot be read, nobody knows which files are part of it.
-            Some(path) if !path.extension().is_some_and(|e| e == "toml") => {
+            Some(path) if path.extension().is_none_or(|e| e != "toml") => {
                 ended.or_else(|e| junit::failure(path, &self.source.suite, &e).and(Err(e)))
             }
             _ => ended,

@@ -55,7 +55,7 @@ impl Ended {
         let said = [&self.errors, &self.output].map(Tail::text);
         let Some(said) = said.iter().map(|text| text.trim()).find(|text| !text.is_empty()) else { return String::new() };
         let start = said.char_indices().rev().take(WORDS).last().map_or(0, |(at, _)| at);
-        format!(": {}", &said[start..])
+        format!(": {}", said[start..].trim_start())
     }
 }
 

@@ -1,7 +1,8 @@
 //! Operators of single elements: y = f(x) and y = f(a, b), with their derivatives.
 //!
 //! A gradient is grad f', one product after f'. Where it is grad or 0 by a comparison (relu, maximum), one of the two is chosen: a product would make NaN of 0 times an infinite
-//! grad. At a corner it is 0 (relu at 0), or that of the first input (maximum of equal numbers).
+//! grad. At a corner it is 0 (relu at 0), or that of the first input (maximum of equal numbers);
+//! where a >= b does not hold, as beside a NaN, the second input has all of it.
 //!
 //! Where a formula would lose digits, the result as the small difference of two numbers near 1, another form of it stands here:
 //! 1 - y of a sigmoid is σ(-x), 1 + erf(x) is erfc(-x), 1 + tanh(x) is 2 σ(2 x), 1 - tanh² is 1 / cosh².
@@ -16,11 +17,14 @@ pub(crate) struct Unary {
     pub gradient: fn(&Steps, f64, f64) -> f64,
 }
 
+/// A gradient of a, b and grad.
+type OfPair = fn(&Steps, f64, f64, f64) -> f64;
+
 /// f of a and b, and the gradients with respect to both, each of a, b and grad.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binary {
     pub value: fn(&Steps, f64, f64) -> f64,
-    pub gradients: [fn(&Steps, f64, f64, f64) -> f64; 2],
+    pub gradients: [OfPair; 2],
 }
 
 /// Names and definitions of activations.
@@ -72,7 +76,7 @@ pub(super) const BINARY: [(&str, Binary); 5] = [
         "maximum",
         Binary {
             value: |_, a, b| if a >= b || a.is_nan() { a } else { b },
-            gradients: [|_, a, b, g| if a >= b { g } else { 0.0 }, |_, a, b, g| if a < b { g } else { 0.0 }],
+            gradients: [|_, a, b, g| if a >= b { g } else { 0.0 }, |_, a, b, g| if a >= b { 0.0 } else { g }],
         },
     ),
 ];
