@@ -1,7 +1,7 @@
 //! Dense copies of tensors on their device: some positions of an axis, zeros in some places, multiplied by a number, or rounded to a format.
 
 use super::problem::on_host;
-use crate::device::{DeviceBytes, DeviceMem, Layout, TensorMut, TensorRef};
+use crate::device::{DeviceBytes, DeviceMem, Layout, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::reference::{Accumulate, Gemm};
@@ -52,8 +52,7 @@ impl Copied {
             dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "a rounded result", elements, unit_bytes: dtype.unit_bytes() })?;
         let (one, flat) = (DeviceMem::from_slice(device, &[1.0])?, [1, elements]);
         let mut bytes = DeviceBytes::new(device, size)?;
-        // SAFETY: the block has the size of this layout, and is borrowed for as long as the tensor lives.
-        let mut to = unsafe { TensorMut::from_raw(device, bytes.mut_ptr(), size, dtype, Layout::contiguous(&flat)?)? };
+        let mut to = bytes.tensor_mut(dtype, Layout::contiguous(&flat)?)?;
         Gemm::new(Accumulate::F64).run(&one.tensor(&[1, 1])?, &values.tensor(&flat)?, &mut to)?;
         Ok(Copied { bytes, dtype, shape: shape.to_vec() })
     }

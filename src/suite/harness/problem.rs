@@ -186,7 +186,7 @@ impl Problem {
     pub(crate) fn described(&self) -> serde_json::Value {
         let mut out = serde_json::Map::new();
         match self {
-            Problem::Gemm(p) => {
+            Problem::Gemm(p, _) => {
                 let letter = |transposed| if transposed { 't' } else { 'n' };
                 out.insert("kind".to_owned(), "gemm".into());
                 out.insert("layout".to_owned(), p.transposed.map(letter).iter().collect::<String>().into());

@@ -279,7 +279,7 @@ fn programs_are_told_what_decides_the_problem() {
     for (text, expected) in [
         (
             "[[gemm]]\nsize = '2x3x4x5'\nlayout = 'nt'",
-            serde_json::json!({ "kind": "gemm", "layout": "nt", "batch": 2, "m": 3, "n": 4, "k": 5, "elements": 24, "terms": 5 }),
+            serde_json::json!({ "kind": "gemm", "layout": "nt", "batch": 2, "m": 3, "n": 4, "k": 5, "relu": 0, "elements": 24, "terms": 5 }),
         ),
         (
             "[[conv]]\nsize = '2 1 3 4 2 3 3 7 8 2 1 1 2 1 0 0 1'\ndirection = 'bwd_data'\nlayout = 'nhwgc,gkyxc,nhwgk'",
