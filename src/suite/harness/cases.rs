@@ -78,6 +78,8 @@ pub(crate) struct Tensors {
     /// A generator an input.
     pub data: Vec<FillSpec>,
     pub kernel: Kernel,
+    /// The kernel as the file has it; empty where it has none.
+    pub kernel_text: String,
     pub reference: Method,
     pub reference_type: DType,
     pub rule: Rule,
@@ -322,6 +324,7 @@ impl TableReader<'_> {
             problem,
             dtypes: [input, output],
             kernel,
+            kernel_text: of("kernel").text("").to_owned(),
             reference,
             reference_type: of("reference_type").parsed("f64")?,
             rule: of("rule").parsed("rounding")?,

@@ -73,7 +73,7 @@ impl Tensors {
             out.push(fact(format!("input {name}"), format!("{from}{shape:?}  {data}{seed}")));
         }
         out.push(fact("result", format!("{to}{:?}", self.problem.output())));
-        out.extend(self.kernel.facts());
+        out.extend(self.kernel.facts(&self.kernel_text));
         out.push(fact("reference", format!("{} in {}", self.reference, self.reference_type)));
         out.push(fact("repeatable", if self.repeatable { "true: a second run gives the same bits" } else { "false: both runs pass" }));
         out.push(fact("rule", &self.rule_text));
@@ -82,7 +82,8 @@ impl Tensors {
 }
 
 impl Kernel {
-    fn facts(&self) -> Vec<Fact> {
+    /// What runs; `name` is what the suite calls it.
+    fn facts(&self, name: &str) -> Vec<Fact> {
         match self {
             Kernel::Arithmetic { method, device } => {
                 let device = match (method, device) {
@@ -95,16 +96,20 @@ impl Kernel {
             Kernel::Closure(name) => vec![fact("kernel", format!("{name}, a closure of this program"))],
             Kernel::Command(entry) => {
                 let words: Vec<String> = entry.command.iter().map(|word| super::cases::quoted(word)).collect();
-                vec![fact("kernel", "a program"), fact("  command", words.join(" ")), fact("  folder", entry.folder.display().to_string())]
+                vec![
+                    fact("kernel", format!("{name}, a program")),
+                    fact("  command", words.join(" ")),
+                    fact("  folder", entry.folder.display().to_string()),
+                ]
             }
-            Kernel::Module(module, plan) => code(module.entry(), plan),
+            Kernel::Module(module, plan) => code(name, module.entry(), plan),
         }
     }
 }
 
 /// GPU code, its launches for the case's problem, and its memory.
-fn code(entry: &ModuleEntry, plan: &FittedPlan) -> Vec<Fact> {
-    let mut out = vec![fact("kernel", entry.code.to_string())];
+fn code(name: &str, entry: &ModuleEntry, plan: &FittedPlan) -> Vec<Fact> {
+    let mut out = vec![fact("kernel", format!("{name}, {}", entry.code))];
     out.push(fact("  folder", entry.folder.display().to_string()));
     out.extend((!entry.options.is_empty()).then(|| fact("  options", entry.options.join(" "))));
     let initial = match entry.plan.initial {
@@ -182,7 +187,7 @@ launches = [
                 reference: f64 in f64\nrepeatable: true: a second run gives the same bits\nrule: rounding\nlimits: none\nexpected: pass\n\
                 timeout: that of the run (--timeout)\naxes: none\ngroups: none\n",
             ),
-            ("given/program", "kernel: a program\n  command: python3 'my gemm.py'\n  folder: \n"),
+            ("given/program", "kernel: program, a program\n  command: python3 'my gemm.py'\n  folder: \n"),
             ("given/program", "input a: f16[4, 4]  int:-3,3/seed=0\ninput b: f16[4, 4]  constant:1/seed=7/stream=1\n"),
             ("given/program", "reference: f32 in f32\nrepeatable: false: both runs pass\nrule: rtol=1e-3,atol=0\n"),
             (
@@ -191,7 +196,7 @@ launches = [
             ),
             (
                 "given/code",
-                "kernel: gemm.hip\n  folder: \n  options: -O3 -DX\n  initial: zero: unwritten elements cannot be told from zeros\n",
+                "kernel: code, gemm.hip\n  folder: \n  options: -O3 -DX\n  initial: zero: unwritten elements cannot be told from zeros\n",
             ),
             ("given/code", "  workspace: 64 bytes\n"),
             ("given/code", "  launch: keep(a, b, workspace, i64:m*k, f32:1.5)  grid 4x2x1  block 64x1x1  shared 4 bytes\n"),
