@@ -1,6 +1,6 @@
 //! Which unit a kernel may have added with: the one table from models of matrix cores to terms of a bound.
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Specials};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Input, Model, Rule};
 use crate::verify::bound::Unit;
@@ -19,9 +19,10 @@ pub(super) fn of_model(model: Model) -> Unit {
 
 /// An accumulator of this format that takes one product at a time.
 pub(super) fn of_format(dtype: DType) -> Result<Unit> {
-    let format = dtype.float_format().ok_or_else(|| Error::WrongDType {
+    // A scale has no sign and no zero: nothing adds in it.
+    let format = dtype.float_format().filter(|format| format.specials != Specials::E8m0).ok_or_else(|| Error::WrongDType {
         what: "an accumulator whose error is bounded".to_owned(),
-        expected: "a floating-point format".to_owned(),
+        expected: "a floating-point format with a sign".to_owned(),
         found: dtype.to_string(),
     })?;
     Ok(Unit { roundoff: format.unit_roundoff(), underflow: format.min_positive(), ..Unit::F32 })
@@ -38,9 +39,11 @@ pub(super) fn models(arch: Arch, operands: [DType; 2]) -> Result<Vec<Model>> {
     let [a, b] = operands;
     let found: Vec<Model> = Model::all().filter(|m| m.arch() == arch && m.input().dtypes() == (a, b)).collect();
     if found.is_empty() {
+        let takes = |dtype: &DType| Model::all().any(|m| m.arch() == arch && m.input().dtypes().0 == *dtype);
+        let known: Vec<String> = DType::ALL.iter().filter(|dtype| takes(dtype)).map(DType::to_string).collect();
         return Err(Error::Unsupported {
-            what: format!("a matrix product of {a} and {b}"),
-            by: format!("the matrix cores of {arch} ({})", arch.product()),
+            what: format!("a check of {a} by {b} on the matrix cores of {arch}"),
+            by: format!("the models here, which take {}; without a chip the accumulator's format decides", known.join(", ")),
         });
     }
     Ok(found)

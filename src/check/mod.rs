@@ -16,7 +16,7 @@
 //! # Ok::<(), hipverify::Error>(())
 //! ```
 //!
-//! Limits: floating-point results; operands are widened and the exact result is held in f64, so that both have to fit the memory of the device. For products too large to be made
+//! Limits: floating-point results, and products of integers in 32 bits, which have to be equal modulo 2^32; operands are widened and the exact result is held in f64, so that both have to fit the memory of the device. For products too large to be made
 //! again there is [`Check::freivalds`].
 
 mod arithmetic;
@@ -27,6 +27,7 @@ mod corner;
 mod epilogue;
 mod exact;
 mod freivalds;
+mod integer;
 mod order;
 mod problem;
 mod report;
@@ -191,8 +192,11 @@ impl<'a> Check<'a> {
     /// The bound that [`run`](Check::run) judges each element by, for comparisons of one's own with [`gpu_verify_bound`].
     ///
     /// # Errors
-    /// When shapes do not fit each other, or formats the chip, or these are not floating-point formats.
+    /// When shapes do not fit each other, or formats the chip, or these are not floating-point formats (nor integers with a result of 32 bits).
     pub fn bound(&self) -> Result<Bound> {
+        if integer::applies(&self.problem, &self.result) {
+            return self.expect_fit().map(|()| Bound::EXACT);
+        }
         self.bound_of(&self.models()?, self.confidence)
     }
 
@@ -201,6 +205,9 @@ impl<'a> Check<'a> {
     /// # Errors
     /// When shapes or formats do not fit each other or the chip, tensors are on different devices, there are no elements, or memory does not suffice.
     pub fn run(&self) -> Result<CheckReport> {
+        if integer::applies(&self.problem, &self.result) {
+            return self.expect_fit().and_then(|()| integer::run(self));
+        }
         let models = self.models()?;
         self.earlier.as_ref().map_or(Ok(()), |earlier| expect_earlier(&self.result, earlier))?;
         let shape = self.result.shape();
@@ -236,8 +243,8 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// The models that may have been at work, of a problem that can be checked.
-    fn models(&self) -> Result<Vec<Model>> {
+    /// That shapes fit each other, factors are numbers, and k has as many products as parts.
+    fn expect_fit(&self) -> Result<()> {
         self.problem.expect_shapes(&self.result)?;
         let (alpha, beta) = self.problem.product().map_or((1.0, 0.0), |product| (product.alpha, product.beta));
         if let Some((what, value)) = [("alpha", alpha), ("beta", beta)].into_iter().find(|(_, value)| !value.is_finite()) {
@@ -248,6 +255,12 @@ impl<'a> Check<'a> {
             let limit = format!("at most {most}, the products of a sum");
             return Err(Error::InvalidArgument { what: "split-k", value: self.parts.to_string(), limit });
         }
+        Ok(())
+    }
+
+    /// The models that may have been at work, of a problem that can be checked.
+    fn models(&self) -> Result<Vec<Model>> {
+        self.expect_fit()?;
         self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes()))
     }
 

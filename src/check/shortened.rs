@@ -31,7 +31,7 @@ pub(super) fn exact(problem: &Problem<'_>, by: usize, arithmetic: Arithmetic, sh
 }
 
 /// A view without the last positions of one axis, counted from the last axis, which is 1.
-fn fewer<'a>(tensor: &TensorRef<'a>, from_last: usize, by: usize) -> Result<TensorRef<'a>> {
+pub(super) fn fewer<'a>(tensor: &TensorRef<'a>, from_last: usize, by: usize) -> Result<TensorRef<'a>> {
     let mut shape = tensor.shape().to_vec();
     let axis = shape.len() - from_last;
     shape[axis] -= by;

@@ -3,6 +3,7 @@ mod causes;
 mod corner;
 mod epilogue;
 mod freivalds;
+mod integer;
 
 use super::*;
 use crate::device::{Device, DeviceMem};
@@ -474,9 +475,11 @@ fn what_cannot_be_checked_is_an_error() {
     for (check, words) in [
         (Check::gemm(&x, &x, &integers), "floating-point format, found i32"),
         (Check::gemm(&x, &x, &x).accumulator(DType::I32), "an accumulator whose error is bounded"),
+        (Check::gemm(&x, &x, &x).accumulator(DType::F8E8M0), "a floating-point format with a sign"),
+        (Check::gemm(&x, &x, &x).split_k(2, Some(DType::F8E8M0)), "a floating-point format with a sign"),
         (
             Check::gemm(&integers, &x, &x).arch(Arch::Gfx908),
-            "a matrix product of i32 and f32 is not supported by the matrix cores of gfx908",
+            "a check of i32 by f32 on the matrix cores of gfx908 is not supported by the models here, which take f32, f16, bf16; ",
         ),
     ] {
         let error = check.run().unwrap_err().to_string();

@@ -56,7 +56,7 @@ const BINS: usize = BOUND_BINS as usize;
 /// ```
 ///
 /// # Errors
-/// When shapes differ, there are no elements, tensors are on different devices, the result's format is one of integers, or the device reports an error.
+/// When shapes differ, there are no elements, tensors are on different devices, the result's format is one of 64-bit integers, or the device reports an error.
 pub fn gpu_verify_bound(
     result: &impl AsTensor,
     reference: &impl AsTensor,

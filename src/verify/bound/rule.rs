@@ -7,10 +7,16 @@ use hipverify_sys::abi::BoundRule;
 
 /// The rule of a bound for results of this format.
 pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
-    let format = expect_float(dtype, "a result that is compared by a bound")?;
-    // Half a step above the largest number: from there on rounding to nearest overflows. f64 has none that f64 could tell.
-    let largest = format.max_finite();
-    let half_step = crate::dtype::exp2(format.max_exponent()) * format.unit_roundoff();
+    let (largest, overflow, infinity, nan) = match dtype.int_format() {
+        // Integers that f64 holds do not round, and have nothing that stands for what is beyond them.
+        Some(format) if format.bits <= 32 => (f64::INFINITY, f64::INFINITY, true, true),
+        _ => {
+            let format = expect_float(dtype, "a result that is compared by a bound")?;
+            // Half a step above the largest number: from there on rounding to nearest overflows. f64 has none that f64 could tell.
+            let half_step = crate::dtype::exp2(format.max_exponent()) * format.unit_roundoff();
+            (format.max_finite(), format.max_finite() + half_step, format.specials == Specials::Ieee, format.has_nan())
+        }
+    };
     let Bound { gamma, relative, floor } = match *bound {
         // No bound at all, whatever S and the reference are.
         Bound { gamma, relative, floor } if [gamma, relative, floor].contains(&f64::INFINITY) => {
@@ -18,15 +24,7 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
         }
         bound => bound,
     };
-    Ok(BoundRule {
-        gamma,
-        relative,
-        floor,
-        largest,
-        overflow: largest + half_step,
-        infinity: u32::from(format.specials == Specials::Ieee),
-        nan: u32::from(format.has_nan()),
-    })
+    Ok(BoundRule { gamma, relative, floor, largest, overflow, infinity: u32::from(infinity), nan: u32::from(nan) })
 }
 
 /// fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where that is negative or not a number.

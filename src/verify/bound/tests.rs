@@ -116,6 +116,8 @@ fn one_element() {
         (DType::F32, [100.0, 0.0, -0.25], INF, "nor one of 0"),
         (DType::F32, [1.0, 1.0, -1000.0], 0.0, "but what is equal"),
         (DType::F32, [1.0, 2.0, NAN], INF, "S is not a number"),
+        (DType::I32, [2_147_483_647.0, 2_147_483_647.0, 0.0], 0.0, "the largest integer"),
+        (DType::I8, [127.0, 2000.0, 0.0], 1873.0 / 500.125, "integers do not saturate"),
     ] {
         let found = rule::ratio(&rule::of(&bound, dtype).unwrap(), a, r, s).0;
         assert_eq!(found, expected, "{dtype} {a} {r} {s}: {reason}");
@@ -251,13 +253,13 @@ fn what_does_not_fit_is_an_error() {
     let three = DeviceMem::from_slice(&device, &[1.0f32; 3]).unwrap();
     let two = DeviceMem::from_slice(&device, &[1.0f32; 2]).unwrap();
     let none = DeviceMem::<f32>::new(&device, 0).unwrap();
-    let integers = DeviceMem::from_slice(&device, &[1i32; 3]).unwrap();
+    let integers = DeviceMem::from_slice(&device, &[1i64; 3]).unwrap();
     let eights = DeviceMem::from_slice(&device, &[F8E4M3(0x38); 3]).unwrap();
     let text = |r: crate::Result<super::BoundReport>| r.unwrap_err().to_string();
     assert!(text(gpu_verify_bound(&three, &two, &three, &Bound::EXACT)).starts_with("the reference: shape [2]"));
     assert!(text(gpu_verify_bound(&three, &three, &two, &Bound::EXACT)).starts_with("the magnitudes: shape [2]"));
     assert!(text(gpu_verify_bound(&none, &none, &none, &Bound::EXACT)).contains("elements cannot be 0"));
-    assert!(text(gpu_verify_bound(&integers, &three, &three, &Bound::EXACT)).contains("found i32"));
+    assert!(text(gpu_verify_bound(&integers, &three, &three, &Bound::EXACT)).contains("found i64"));
     assert!(gpu_verify_bound(&eights, &three, &three, &Bound::EXACT).is_ok());
 }
 

@@ -1,0 +1,99 @@
+//! Products of integers: additions modulo 2^32 are exact in any order, so that a result is right where it is equal, and nowhere else.
+
+use super::copied::Copied;
+use super::problem::{Kind, Problem};
+use super::{Check, CheckReport};
+use crate::device::{DeviceMem, TensorRef};
+use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::reference::{Accumulate, Arithmetic, Epilogue};
+use crate::verify::bound::{Bound, Confidence, gpu_verify_bound};
+use crate::verify::{Verdict, expect_earlier};
+
+/// From here on f64 lacks integers.
+const INEXACT: f64 = (1u64 << 53) as f64;
+
+/// Whether operands and result are integers, the result's of 32 bits.
+pub(super) fn applies(problem: &Problem<'_>, result: &TensorRef<'_>) -> bool {
+    problem.dtypes().iter().all(|dtype| dtype.int_format().is_some()) && matches!(result.dtype(), DType::I32 | DType::U32)
+}
+
+/// Checks.
+///
+/// # Errors
+/// As [`Check::run`]; also where alpha, beta, C or the bias are no integers, or sums are beyond 2^53.
+pub(super) fn run(check: &Check<'_>) -> Result<CheckReport> {
+    let (problem, shape, reads) = (&check.problem, check.result.shape(), Arithmetic::from(Accumulate::F64));
+    expect_integers(problem)?;
+    check.earlier.as_ref().map_or(Ok(()), |earlier| expect_earlier(&check.result, earlier))?;
+    let wraps = may_wrap(problem, check.result.dtype());
+    let exact = problem.exact(reads, shape)?;
+    let exact = if wraps { wrapped(check, &exact)? } else { exact };
+    let reference = Copied::rounded(&exact, shape, check.result.dtype())?;
+    let reference = reference.tensor()?;
+    // By this bound S is not read.
+    let (exact, bound) = ([&reference, &reference], Bound::EXACT);
+    let report = gpu_verify_bound(&check.result, &reference, &reference, &bound)?;
+    let report = if wraps { report } else { check.with_shortened(report, exact, reads, &bound)? };
+    let (report, stale) = check.with_earlier(report, exact, &bound)?;
+    let cause = match report.verdict {
+        Verdict::Fail if check.cause => check.find_cause(&report, exact, reads, &bound)?,
+        _ => None,
+    };
+    let [a, b] = problem.dtypes();
+    Ok(CheckReport {
+        problem: problem.name(shape),
+        arithmetic: format!("{a} by {b}, sums modulo 2^32"),
+        confidence: Confidence::WorstCase,
+        report,
+        within_worst_case: None,
+        stale,
+        cause,
+        exactness: None,
+    })
+}
+
+/// That what follows the sum is made of integers, so that it is exact as well.
+fn expect_integers(problem: &Problem<'_>) -> Result<()> {
+    let Some(product) = problem.product() else { return Ok(()) };
+    for (what, value) in [("alpha of integers", product.alpha), ("beta of integers", product.beta)] {
+        if value.fract() != 0.0 {
+            return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be one, too".to_owned() });
+        }
+    }
+    for (what, tensor) in [("C", &product.c), ("the bias", &product.bias)] {
+        if let Some(found) = tensor.as_ref().map(|t| t.dtype()).filter(|dtype| dtype.int_format().is_none()) {
+            let (what, expected) = (format!("{what} of a product of integers"), "an integer format".to_owned());
+            return Err(Error::WrongDType { what, expected, found: found.to_string() });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a sum of numbers of these formats may be beyond those of the result's.
+fn may_wrap(problem: &Problem<'_>, result: DType) -> bool {
+    let largest = |dtype: DType| dtype.int_format().map_or(f64::INFINITY, |f| 2f64.powi(f.bits as i32 - i32::from(f.signed)));
+    let [a, b] = problem.dtypes().map(largest);
+    let products = problem.terms() as f64 * a * b;
+    let sum = problem.product().map_or(products, |p| {
+        let added = |t: &Option<TensorRef<'_>>| t.as_ref().map_or(0.0, |t| largest(t.dtype()));
+        p.alpha.abs() * products + p.beta.abs() * added(&p.c) + added(&p.bias)
+    });
+    result != DType::I32 || sum >= f64::from(i32::MAX)
+}
+
+/// Exact sums modulo 2^32, on the host.
+fn wrapped(check: &Check<'_>, exact: &DeviceMem<f64>) -> Result<DeviceMem<f64>> {
+    let magnitudes = check.problem.magnitudes(Accumulate::F64.into(), check.result.shape())?.to_vec()?;
+    if magnitudes.iter().any(|s| *s >= INEXACT) {
+        let what = "sums of integers whose magnitudes add up to 2^53 or more".to_owned();
+        return Err(Error::Unsupported { what, by: "a check, which makes them in f64".to_owned() });
+    }
+    if matches!(&check.problem.kind, Kind::Gemm(product) if product.epilogue != Epilogue::None) {
+        let what = "an epilogue of integers that may be beyond 32 bits".to_owned();
+        return Err(Error::Unsupported { what, by: "a check: where sums wrap around, it is not told whether that comes first".to_owned() });
+    }
+    let signed = check.result.dtype() == DType::I32;
+    let wrap = |x: f64| if signed { f64::from(x as i64 as i32) } else { f64::from(x as i64 as u32) };
+    DeviceMem::from_slice(check.problem.device(), &exact.to_vec()?.into_iter().map(wrap).collect::<Vec<_>>())
+}

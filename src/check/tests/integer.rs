@@ -1,0 +1,101 @@
+//! Integers: equality modulo 2^32, against sums made by hand.
+
+use super::*;
+
+const SHAPE: [usize; 3] = [6, 10, 40];
+
+/// Whole numbers in a range that differ.
+fn whole(n: usize, [low, high]: [i64; 2], seed: u64) -> Vec<i64> {
+    (0..n as u64).map(|i| low + ((i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as i64 % (high - low + 1)).collect()
+}
+
+fn tensor<T: Scalar>(values: &[i64]) -> DeviceMem<T> {
+    let bits = |&x: &i64| T::from_bits64(x as u64 & (u64::MAX >> (64 - T::DTYPE.bits())));
+    DeviceMem::from_slice(&Device::host(), &values.iter().map(bits).collect::<Vec<_>>()).unwrap()
+}
+
+/// alpha A·B without the last products, plus beta C, modulo 2^32.
+fn product([a, b, c]: [&[i64]; 3], [alpha, beta]: [i64; 2], without: usize) -> Vec<i64> {
+    let [m, n, k] = SHAPE;
+    let sum = |i: usize| (0..k - without).fold(0i64, |s, x| s.wrapping_add(a[i / n * k + x].wrapping_mul(b[x * n + i % n])));
+    (0..m * n).map(|i| i64::from(alpha.wrapping_mul(sum(i)).wrapping_add(beta.wrapping_mul(c[i])) as i32)).collect()
+}
+
+/// What a check finds, of operands in these formats: the verdict, mismatches and cause.
+fn found<A: Scalar, B: Scalar>([a, b, c]: [&[i64]; 3], [alpha, beta]: [i64; 2], d: &[i64]) -> CheckReport {
+    let [m, n, k] = SHAPE;
+    let (a, b, c, d) = (tensor::<A>(a), tensor::<B>(b), tensor::<i32>(c), tensor::<i32>(d));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let (c, d) = (c.tensor(&[m, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    // Sums are exact whatever chip adds.
+    Check::gemm(&a, &b, &d).alpha(alpha as f64).beta(beta as f64, &c).arch(Arch::Gfx90a).run().unwrap()
+}
+
+#[test]
+fn products_of_integers_have_to_be_equal() {
+    let [m, n, k] = SHAPE;
+    let (a, b, c) = (whole(m * k, [-128, 127], 1), whole(k * n, [-128, 127], 2), whole(m * n, [-1000, 1000], 3));
+    let unsigned = whole(m * k, [0, 255], 4);
+    let right = product([&a, &b, &c], [1, 0], 0);
+    let report = found::<i8, i8>([&a, &b, &c], [1, 0], &right);
+    assert_eq!((report.verdict(), report.report.found.as_slice()), (Verdict::Pass, [Mutation::Shortened(8)].as_slice()), "{report}");
+    assert!(report.to_string().contains("; i8 by i8, sums modulo 2^32"), "{report}");
+    let scaled = [-3, 2];
+    assert_eq!(found::<u8, i8>([&unsigned, &b, &c], scaled, &product([&unsigned, &b, &c], scaled, 0)).verdict(), Verdict::Pass);
+    let mut one = right.clone();
+    one[17] += 1;
+    let report = found::<i8, i8>([&a, &b, &c], [1, 0], &one);
+    assert_eq!((report.verdict(), report.report.mismatches, &report.report.first[0].coordinates), (Verdict::Fail, 1, &vec![1, 7]));
+    let report = found::<i8, i8>([&a, &b, &c], [1, 0], &product([&a, &b, &c], [1, 0], 8));
+    assert!(report.verdict() == Verdict::Fail && report.cause.as_ref().is_some_and(|cause| cause.kind == "terms"), "{report}");
+}
+
+#[test]
+fn sums_beyond_32_bits_wrap_around() {
+    let [m, n, k] = SHAPE;
+    let (a, b, c) = (whole(m * k, [-99_999, 99_999], 1), whole(k * n, [-99_999, 99_999], 2), whole(m * n, [-9, 9], 3));
+    let right = product([&a, &b, &c], [1, 1], 0);
+    let exact = |i: usize| (0..k).map(|x| a[i / n * k + x] * b[x * n + i % n]).sum::<i64>() + c[i];
+    let saturated: Vec<i64> = (0..m * n).map(|i| exact(i).clamp(i32::MIN.into(), i32::MAX.into())).collect();
+    let beyond = (0..m * n).filter(|&i| saturated[i] != exact(i)).count();
+    assert!(beyond > 10, "{beyond} sums beyond 32 bits");
+    let report = found::<i32, i32>([&a, &b, &c], [1, 1], &right);
+    assert_eq!((report.verdict(), report.report.found.len()), (Verdict::Pass, 0), "{report}");
+    let report = found::<i32, i32>([&a, &b, &c], [1, 1], &saturated);
+    assert_eq!((report.verdict(), report.report.mismatches), (Verdict::Fail, beyond as u64), "{report}");
+}
+
+#[test]
+fn what_is_no_product_of_integers_in_32_bits_is_an_error() {
+    let [m, n, k] = [2, 2, 2];
+    let (small, large, real) = (tensor::<i8>(&[1; 4]), tensor::<i32>(&[i64::from(i32::MAX); 4]), numbers::<f32>(4, [0.0, 1.0], 1));
+    let (small, large, real) = (small.tensor(&[m, k]).unwrap(), large.tensor(&[k, n]).unwrap(), real.tensor(&[m, n]).unwrap());
+    for (check, words) in [
+        (Check::gemm(&small, &small, &large).alpha(0.5), "alpha of integers cannot be 0.5"),
+        (Check::gemm(&small, &small, &large).beta(1.0, &real), "C of a product of integers"),
+        (Check::gemm(&large, &large, &large), "add up to 2^53"),
+        (Check::gemm(&large, &small, &large).epilogue(Epilogue::Relu), "an epilogue of integers that may be beyond 32 bits"),
+        (Check::gemm(&small, &small, &small), "floating-point format, found i8"),
+        (Check::gemm(&small, &real, &large), "floating-point format, found i32"),
+        (Check::gemm(&small, &small, &large).split_k(3, None), "split-k"),
+    ] {
+        let error = check.run().unwrap_err().to_string();
+        assert!(error.contains(words), "{words}: {error}");
+    }
+    assert_eq!(Check::gemm(&small, &small, &large).bound().unwrap(), Bound::EXACT);
+}
+
+/// BLAS does not read A and B where alpha is 0.
+#[test]
+fn without_alpha_operands_are_not_read() {
+    let infinite = DeviceMem::from_slice(&Device::host(), &[f32::INFINITY, f32::NAN, 1.0, 2.0, 3.0, 4.0]).unwrap();
+    let c = numbers::<f32>(4, [1.0, 2.0], 1);
+    let d: Vec<f32> = c.to_vec().unwrap().iter().map(|x| 3.0 * x).collect();
+    let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+    let (a, b) = (infinite.tensor(&[2, 3]).unwrap(), infinite.tensor(&[3, 2]).unwrap());
+    let (c, d) = (c.tensor(&[2, 2]).unwrap(), d.tensor(&[2, 2]).unwrap());
+    let check = |alpha| Check::gemm(&a, &b, &d).alpha(alpha).beta(3.0, &c).run().unwrap();
+    assert_eq!((check(0.0).verdict(), check(1.0).verdict()), (Verdict::Pass, Verdict::Fail));
+    let turned = Check::gemm(&b, &a, &d).transpose_a(true).transpose_b(true).alpha(0.0).beta(3.0, &c).run().unwrap();
+    assert_eq!(turned.verdict(), Verdict::Pass, "{turned}");
+}
