@@ -9,7 +9,7 @@ use hipverify::dtype::DType;
 use hipverify::verify::bound::{Bound, BoundReport, gpu_verify_bound};
 
 tests! {
-    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches, zeros_at_their_bound;
+    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches, zeros_at_their_bound, overflow_at_the_edge;
 }
 
 /// The coefficients; the floor leaves some elements beyond, as the numbers of both tensors are unrelated.
@@ -92,5 +92,22 @@ fn zeros_at_their_bound(target: &Target) -> Result<()> {
     };
     let (found, expected) = (on(&target.device)?, on(&Device::host())?);
     ensure!((found, expected) == (100, 100), "zeros pass at {found} elements, on the host at {expected}");
+    Ok(())
+}
+
+/// References of f16 that with their bounds reach 65520, which rounds to infinity, and the number below.
+fn overflow_at_the_edge(target: &Target) -> Result<()> {
+    let layout = Layout::contiguous(&[100])?;
+    let on = |device: &Device| -> Result<[u64; 2]> {
+        let whole = |dtype, value: f64| Owned::new(device, dtype, &layout, &elements(dtype, 100, |_| encode(dtype, value)));
+        let (a, s) = (whole(DType::F16, f64::INFINITY)?, whole(DType::F64, 20.0)?);
+        let counted = |r: f64| -> Result<u64> {
+            let r = whole(DType::F64, r)?;
+            Ok(gpu_verify_bound(&a.view(), &r.view(), &s.view(), &Bound { gamma: 1.0, ..Bound::EXACT })?.overflows)
+        };
+        Ok([counted(-65500.0)?, counted(65499.0)?])
+    };
+    let (found, expected) = (on(&target.device)?, on(&Device::host())?);
+    ensure!((found, expected) == ([100, 0], [100, 0]), "{found:?} elements overflow, on the host {expected:?}");
     Ok(())
 }

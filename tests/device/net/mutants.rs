@@ -11,7 +11,7 @@ use std::process::Command;
 tests! {
     StandIn: hash_without_a_barrier, hash_past_the_end, value_past_the_end, maximum_of_half_the_lanes, largest_number_called_infinite,
         counter_of_blocks_not_set_back, model_gemm_without_a_barrier, product_and_sum_fused, random_numbers_of_a_round_less,
-        ring_without_a_barrier, bound_that_equality_exceeds, tile_of_bounds_past_the_end;
+        ring_without_a_barrier, bound_that_equality_exceeds, overflow_that_equality_does_not_reach, tile_of_bounds_past_the_end;
 }
 
 /// Where a file is broken, and the trials that must notice.
@@ -99,7 +99,11 @@ fn ring_without_a_barrier(target: &Target) -> Result<()> {
 
 /// A strict comparison made non-strict: elements at their bound.
 fn bound_that_equality_exceeds(target: &Target) -> Result<()> {
-    Mutant { file: "bound.hip", from: "fabs(r) <= limit,", to: "fabs(r) < limit,", trials: "bound::zeros" }.check(target)
+    Mutant { file: "bound.hip", from: "fabs(r) <= limit;", to: "fabs(r) < limit;", trials: "bound::zeros" }.check(target)
+}
+
+fn overflow_that_equality_does_not_reach(target: &Target) -> Result<()> {
+    Mutant { file: "bound.hip", from: "limit >= p.rule.overflow;", to: "limit > p.rule.overflow;", trials: "bound::overflow" }.check(target)
 }
 
 fn tile_of_bounds_past_the_end(target: &Target) -> Result<()> {
