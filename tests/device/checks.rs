@@ -7,11 +7,11 @@ use anyhow::{Result, ensure};
 use hipverify::check::Check;
 use hipverify::device::{Device, Layout};
 use hipverify::dtype::DType;
-use hipverify::matrix_core::Arch;
+use hipverify::matrix_core::{Arch, Input, Model};
 use hipverify::reference::{Accumulate, Conv, ConvParam, Direction, Gemm};
 
 tests! {
-    Gpus: random_vectors_over_products, random_vectors_over_convolutions, causes_of_failures;
+    Gpus: random_vectors_over_products, random_vectors_over_convolutions, causes_of_failures, formats_of_results, corners_of_results;
 }
 
 /// Text of a report without the line of the device.
@@ -97,4 +97,65 @@ fn causes_of_failures(target: &Target) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Results in narrow formats, of which some overflow, in packed ones, and in integers; also where alpha is 0 and operands are not finite.
+fn formats_of_results(target: &Target) -> Result<()> {
+    let [m, n, k] = [9, 14, 40];
+    for (operands, result, alpha) in [
+        (DType::F16, DType::F16, 2000.0),
+        (DType::F16, DType::F8E4M3, 8.0),
+        (DType::F8E5M2, DType::F4E2M1, 0.5),
+        (DType::I8, DType::I32, 1.0),
+        (DType::I32, DType::I32, -3.0),
+        (DType::U8, DType::U32, 2.0),
+        (DType::F16, DType::F32, 0.0),
+    ] {
+        let start = if operands.int_format().is_some() { "PASS" } else { "" };
+        same(target, start, |device| {
+            let owned = |dtype, shape: &[usize], seed, wild| Owned::numbers(device, dtype, &dense(shape)?, seed, wild);
+            let (a, b) = (owned(operands, &[m, k], 1, alpha == 0.0)?, owned(operands, &[k, n], 2, false)?);
+            let added = owned(if operands.int_format().is_some() { DType::I8 } else { DType::F16 }, &[m, n], 3, false)?;
+            let (c, mut d) = (added.view(), owned(result, &[m, n], 4, false)?);
+            let gemm = Gemm::new(Accumulate::F64).beta(2.0, &c);
+            if alpha == 0.0 {
+                let zeros = Owned::new(device, DType::F32, &dense(&[m, n])?, &vec![0; 4 * m * n])?;
+                let one = zeros.view().view(Layout::strided(&[m, 1], &[1, 1], 0)?)?;
+                gemm.run(&one, &zeros.view().view(Layout::strided(&[1, n], &[1, 1], 0)?)?, &mut d.view_mut())?;
+            } else {
+                gemm.alpha(alpha).run(&a.view(), &b.view(), &mut d.view_mut())?;
+            }
+            let (a, b, d) = (a.view(), b.view(), d.view());
+            let report = Check::gemm(&a, &b, &d).alpha(alpha).beta(2.0, &c).run()?;
+            ensure!(report.passed(), "{operands} to {result}\n{report}");
+            Ok(text(&report))
+        })?;
+    }
+    Ok(())
+}
+
+/// What is tried on a corner first: of a batch, and of a convolution whose tensors have no axis of groups.
+fn corners_of_results(target: &Target) -> Result<()> {
+    let model = Model::new(Arch::Gfx908, Input::F16)?;
+    same(target, "PASS", |device| {
+        let owned = |dtype, shape: &[usize], seed| Owned::numbers(device, dtype, &dense(shape)?, seed, false);
+        let (a, b) = (owned(DType::F16, &[2, 18, 32], 1)?, owned(DType::F16, &[70, 32], 2)?);
+        let mut d = owned(DType::F32, &[2, 18, 70], 3)?;
+        Gemm::new(model).transpose_b(true).run(&a.view(), &b.view(), &mut d.view_mut())?;
+        let (a, b, d) = (a.view(), b.view(), d.view());
+        let report = Check::gemm(&a, &b, &d).transpose_b(true).arch(Arch::Gfx908).run()?;
+        ensure!(report.exactness.as_ref().is_some_and(|exactness| exactness.differing == 0), "{report}");
+        Ok(text(&report))
+    })?;
+    let param = "2 1 3 18 8 3 3 9 9 1 1 1 1 1 1 1 1".parse::<ConvParam>()?.with_layouts("nchw", "kcyx", "nhwk")?;
+    same(target, "PASS", |device| {
+        let owned = |dtype, shape: &[usize], seed| Owned::numbers(device, dtype, &dense(shape)?, seed, false);
+        let (x, w) = (owned(DType::F16, &[3, 8, 9, 9], 1)?, owned(DType::F16, &[18, 8, 3, 3], 2)?);
+        let mut y = owned(DType::F32, &[3, 9, 9, 18], 3)?;
+        Conv::new(param.clone(), Direction::Forward, model).run(&x.view(), &w.view(), &mut y.view_mut())?;
+        let (x, w, y) = (x.view(), w.view(), y.view());
+        let report = Check::conv(param.clone(), Direction::Forward, &x, &w, &y).arch(Arch::Gfx908).run()?;
+        ensure!(report.exactness.as_ref().is_some_and(|exactness| exactness.differing == 0), "{report}");
+        Ok(text(&report))
+    })
 }
