@@ -145,6 +145,38 @@ impl Layout {
         dims
     }
 
+    /// That no two elements lie in one place, so that each can be written.
+    ///
+    /// # Errors
+    /// When two do; of more than 65536 elements also when one dimension does not step over what those of smaller strides span, as those of interleaved tensors that are distinct may not.
+    pub(crate) fn expect_distinct(&self) -> Result<()> {
+        /// Elements of which each is looked at.
+        const MOST: usize = 1 << 16;
+        if self.elements == 0 || self.is_contiguous() || self.steps_over() {
+            return Ok(());
+        }
+        let fail = |limit: &str| Err(invalid("strides", format!("{:?}", self.strides), limit));
+        if self.elements > MOST {
+            return fail("elements to be written may overlap: each dimension must step over what those of smaller strides span");
+        }
+        let mut places: Vec<usize> = (0..self.elements).map(|i| self.index(i)).collect();
+        places.sort_unstable();
+        if places.windows(2).all(|pair| pair[0] != pair[1]) { Ok(()) } else { fail("elements to be written must not overlap") }
+    }
+
+    /// Whether each dimension steps over everything that those of smaller strides span: enough, but not necessary, for elements that are distinct.
+    fn steps_over(&self) -> bool {
+        let mut dims: Vec<(usize, usize)> = self.strides.iter().map(|s| s.unsigned_abs()).zip(self.shape.iter().copied()).collect();
+        dims.retain(|d| d.1 > 1);
+        dims.sort_unstable();
+        let mut reach = 0usize;
+        dims.into_iter().all(|(stride, extent)| {
+            let over = stride > reach;
+            reach = reach.saturating_add(stride.saturating_mul(extent - 1));
+            over
+        })
+    }
+
     /// Least and largest memory index touched.
     fn span(&self) -> Option<(isize, isize)> {
         let (mut low, mut high) = (isize::try_from(self.offset).ok()?, isize::try_from(self.offset).ok()?);
@@ -172,6 +204,31 @@ fn invalid(what: &'static str, value: String, limit: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// By each element where there are few, else by what is enough for elements that are distinct.
+    #[test]
+    fn elements_are_distinct_or_not() {
+        for (shape, strides, error, reason) in [
+            (&[2, 3][..], &[3, 1][..], None, "dense"),
+            (&[2, 3], &[0, 1], Some("must not overlap"), "rows in one place"),
+            (&[2, 3], &[-3, 1], None, "rows upward"),
+            (&[3, 2], &[2, 3], None, "interleaved, but distinct"),
+            (&[4, 2], &[2, 3], None, "the same"),
+            (&[4, 3], &[2, 3], Some("must not overlap"), "interleaved: 0 + 2 * 3 and 3 * 2 + 0"),
+            (&[0, 3], &[0, 1], None, "nothing"),
+            (&[1, 3], &[0, 1], None, "one row"),
+            (&[3, 1 << 20], &[1 << 20, 1], None, "many"),
+            (&[2, 1 << 20], &[0, 1], Some("may overlap: each dimension must step over"), "many in one place"),
+        ] {
+            let offset = if strides[0] < 0 { 3 } else { 0 };
+            let found = Layout::strided(shape, strides, offset).unwrap().expect_distinct().map_err(|e| e.to_string());
+            match (&found, error) {
+                (Ok(()), None) => {}
+                (Err(text), Some(words)) => assert!(text.contains(words) && text.contains(&format!("{strides:?}")), "{reason}: {text}"),
+                _ => panic!("{shape:?} {strides:?}: {found:?}, although {reason}"),
+            }
+        }
+    }
 
     #[test]
     fn contiguous_layouts_collapse_to_one_dimension() {

@@ -148,26 +148,8 @@ fn place(p: &mut FillParams, spec: &FillSpec, layout: &Layout) -> Result<()> {
     }
     if layout.is_contiguous() {
         p.flags |= flag::CONTIGUOUS;
-    } else if layout.elements() > 0 {
-        distinct(layout)?;
     }
-    Ok(())
-}
-
-/// Refuses layouts in which two elements may share memory. Sufficient, not necessary: ordered by stride, each dimension must
-/// step over everything that the smaller ones span.
-fn distinct(layout: &Layout) -> Result<()> {
-    let mut dims: Vec<(usize, usize)> = layout.strides().iter().map(|s| s.unsigned_abs()).zip(layout.shape().iter().copied()).collect();
-    dims.retain(|d| d.1 > 1);
-    dims.sort_unstable();
-    let mut reach = 0usize;
-    for (stride, extent) in dims {
-        if stride <= reach {
-            return Err(invalid("strides", format!("{:?}", layout.strides()), "elements to be written must not overlap".to_owned()));
-        }
-        reach = reach.saturating_add(stride.saturating_mul(extent - 1));
-    }
-    Ok(())
+    layout.expect_distinct()
 }
 
 fn pattern(p: &mut FillParams, spec: &FillSpec, format: Format) -> Result<()> {

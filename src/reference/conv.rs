@@ -93,6 +93,7 @@ impl Conv {
 
     fn compute(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
         self.expect_shapes(first, second, to.as_ref())?;
+        to.as_ref().layout().expect_distinct()?;
         let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
         arithmetic.accepts(first.dtype(), second.dtype())?;
         let accumulate = arithmetic.accumulate;

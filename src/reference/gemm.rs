@@ -133,7 +133,7 @@ impl<'a> Gemm<'a> {
     /// Computes D.
     ///
     /// # Errors
-    /// When shapes or formats do not fit each other or the arithmetic, or tensors are on different devices.
+    /// When shapes or formats do not fit each other or the arithmetic, tensors are on different devices, or elements of D overlap.
     pub fn run(&self, a: &impl AsTensor, b: &impl AsTensor, d: &mut TensorMut<'_>) -> Result<()> {
         self.compute(&a.as_tensor(), &b.as_tensor(), d, false)
     }
@@ -152,6 +152,7 @@ impl<'a> Gemm<'a> {
 
     fn compute(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
         let (product, c) = self.shapes(a, b, d.as_ref())?;
+        d.as_ref().layout().expect_distinct()?;
         let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
         arithmetic.accepts(a.dtype(), b.dtype())?;
         let least = magnitudes.then(|| [a, b].map(|t| self.arithmetic.least_magnitude(t.dtype())));

@@ -243,3 +243,30 @@ fn the_number_of_threads_changes_nothing() {
     let run = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(|| bits(&conv(&c, &a, &b)));
     assert_eq!(run(1), run(7));
 }
+
+/// A result whose elements share memory has no place for all of them; interleaved rows have.
+#[test]
+fn elements_of_a_result_must_not_overlap() {
+    use crate::device::TensorMut;
+    use crate::dtype::DType;
+    let x = DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let a = x.tensor(&[2, 2]).unwrap();
+    let mut bytes = vec![0; 64];
+    let mut at = |shape: &[usize], strides: &[isize], run: &dyn Fn(&mut TensorMut<'_>) -> crate::Result<()>| {
+        let layout = Layout::strided(shape, strides, 0).unwrap();
+        run(&mut TensorMut::from_host_bytes(&mut bytes, DType::F32, layout).unwrap()).map_err(|e| e.to_string())
+    };
+    let gemm = Gemm::new(Accumulate::F64);
+    assert_eq!(at(&[2, 2], &[3, 2], &|d| gemm.run(&a, &a, d)), Ok(()));
+    for strides in [[0, 1], [1, 1], [0, 0]] {
+        for error in [at(&[2, 2], &strides, &|d| gemm.run(&a, &a, d)), at(&[2, 2], &strides, &|d| gemm.magnitudes(&a, &a, d))] {
+            assert!(error.as_ref().is_err_and(|text| text.contains("must not overlap")), "{strides:?}: {error:?}");
+        }
+    }
+    let param: ConvParam = "1 1 1 1 1 1 4 1 1 0 0".parse().unwrap();
+    let conv = Conv::new(param, Direction::Forward, Accumulate::F64);
+    let one = DeviceMem::from_slice(&Device::host(), &[1.0f32]).unwrap();
+    assert_eq!(at(&[4], &[2], &|d| conv.run(&x, &one, d)), Ok(()));
+    let error = at(&[4], &[0], &|d| conv.run(&x, &one, d));
+    assert!(error.as_ref().is_err_and(|text| text.contains("must not overlap")), "{error:?}");
+}
