@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input, Model, Rule};
+use crate::matrix_core::{Arch, Input, KEEP, Model, Rule};
 
 /// The accumulator and its roundings. Products are taken one after the other in the order of K; nothing is ever added
 /// pairwise, except by a matrix core's own rule.
@@ -46,9 +46,42 @@ impl std::fmt::Display for Accumulate {
             Accumulate::Groups4 => f.pad("groups4"),
             Accumulate::F32 => f.pad("f32"),
             Accumulate::F32Fma => f.pad("f32-fma"),
-            Accumulate::MatrixCore(model) => f.pad(&format!("{}:{}", model.arch(), model.input())),
+            Accumulate::MatrixCore(model) => f.pad(&core_name(*model)),
         }
     }
+}
+
+/// `gfx942:f16`, and of a variant `gfx942:f16:group4` or `gfx942:f16:keep31`, or both in this order.
+fn core_name(model: Model) -> String {
+    let mut name = format!("{}:{}", model.arch(), model.input());
+    let Ok(default) = Model::new(model.arch(), model.input()) else { return name };
+    if model.group() != default.group() {
+        name += &format!(":group{}", model.group());
+    }
+    match model.rule() {
+        Rule::Fused { keep, .. } | Rule::FusedHalves { keep } if keep != KEEP => name + &format!(":keep{keep}"),
+        _ => name,
+    }
+}
+
+/// The matrix core of such a name.
+fn core(name: &str) -> Result<Model> {
+    let mut parts = name.split(':');
+    let mut next = || parts.next().unwrap_or_default();
+    let mut model = Model::new(next().parse::<Arch>()?, next().parse::<Input>()?)?;
+    for part in parts {
+        let variant = match (part.strip_prefix("group"), part.strip_prefix("keep").and_then(|n| n.parse().ok())) {
+            (Some("4"), _) => model.for_k(4),
+            (None, Some(keep)) => model.with_kept_bits(keep)?,
+            _ => model,
+        };
+        if variant == model {
+            let limit = format!("a variant of {model} that is not the default: group4, keep31 or keep52, where it has them");
+            return Err(Error::InvalidArgument { what: "matrix core variant", value: part.to_owned(), limit });
+        }
+        model = variant;
+    }
+    Ok(model)
 }
 
 /// The arithmetic of a reference: the accumulator, and whether subnormal inputs count.
@@ -156,12 +189,13 @@ impl std::fmt::Display for Arithmetic {
 impl std::str::FromStr for Arithmetic {
     type Err = Error;
 
-    /// Reads `f64`, `f64-rounded`, `every4`, `groups4`, `f32`, `f32-fma` or a matrix core such as `gfx90a:f16`, each with `+flush` or not.
+    /// Reads `f64`, `f64-rounded`, `every4`, `groups4`, `f32`, `f32-fma` or a matrix core such as `gfx90a:f16`, each with `+flush` or not. Variants of gfx942's cores are
+    /// `gfx942:f16:group4` (instructions of K 4) and `gfx942:f16:keep31` ([`Model::with_kept_bits`]).
     fn from_str(s: &str) -> Result<Arithmetic> {
         let (name, flush_subnormals) = s.strip_suffix("+flush").map_or((s, false), |name| (name, true));
         let accumulate = match (Accumulate::PLAIN.into_iter().find(|a| a.to_string() == name), name.split_once(':')) {
             (Some(plain), _) => plain,
-            (None, Some((arch, input))) => Accumulate::MatrixCore(Model::new(arch.parse::<Arch>()?, input.parse::<Input>()?)?),
+            (None, Some(_)) => Accumulate::MatrixCore(core(name)?),
             (None, None) => {
                 return Err(Error::InvalidArgument {
                     what: "accumulation",
@@ -183,6 +217,22 @@ mod tests {
     fn names_round_trip() {
         for name in ["f64", "f64-rounded", "every4+flush", "groups4", "f32", "f32-fma", "gfx908:f16", "gfx90a:bf16_1k+flush"] {
             assert_eq!(name.parse::<Arithmetic>().unwrap().to_string(), name);
+        }
+        for model in Model::all().chain(Model::all().filter_map(|model| model.for_k(4).with_kept_bits(52).ok())) {
+            let arithmetic = Arithmetic::from(model);
+            assert_eq!(arithmetic.to_string().parse::<Arithmetic>().unwrap(), arithmetic, "{model}");
+        }
+        assert_eq!("gfx942:bf16:group4:keep31".parse::<Arithmetic>().unwrap().to_string(), "gfx942:bf16:group4:keep31");
+        for (name, part) in [
+            ("gfx942:f16:group8", "group8"),
+            ("gfx942:f16:keep32", "keep32"),
+            ("gfx942:f16:keep30", "52 32 31"),
+            ("gfx90a:f16:keep31", "kept fraction bits"),
+            ("gfx90a:f16:group4", "group4"),
+            ("gfx942:f16:", "variant"),
+        ] {
+            let error = name.parse::<Arithmetic>().unwrap_err().to_string();
+            assert!(error.contains(part), "{name}: {error}");
         }
         for (name, part) in [("f16", "f32-fma"), ("gfx908:fp8", "gfx908"), ("gfx1:f16", "gfx1"), ("", "f64-rounded")] {
             let error = name.parse::<Arithmetic>().unwrap_err().to_string();
