@@ -130,6 +130,9 @@ fn usage_goes_by_the_book() {
         ("--help", 0, "Exit codes: 0 pass, 1 mismatch, 2 no verdict"),
         ("--version", 0, "hipverify "),
         ("compare --help", 0, "Element i passes when"),
+        ("check gemm --help", 0, "hipverify check gemm a.npy b.npy result.npy --arch gfx90a"),
+        ("check conv --help", 0, "hipverify check conv input.npy filter.npy result.npy --param 2,1,2,16,4,3,3,8,8,1,1,1,1,1,1,1,1"),
+        ("check conv --help", 0, "[default: gnhwc,gkyxc,gnhwk"),
         ("compare --help", 0, "at most 64"),
         ("fill --help", 0, "uniform:MIN,MAX"),
         ("", 2, "Usage: hipverify <COMMAND>"),
@@ -1038,6 +1041,11 @@ fn results_are_checked_from_their_operands() {
         "fill w.npy --dtype f16 --shape 3 --gen constant:1",
         "fill y.npy --dtype f16 --shape 6 --gen constant:3",
         "fill old.npy --dtype f32 --shape 32,32 --gen uniform:500,600",
+        "fill ones.npy --dtype f16 --shape 32,256 --gen constant:1",
+        "fill nines.npy --dtype f16 --shape 256,32 --gen constant:9",
+        "fill saturated.safetensors --dtype f8e4m3 --shape 32,32 --gen constant:448",
+        "fill zeros.npy --dtype f16 --shape 32,256 --gen constant:0",
+        "fill zeros32.npy --dtype f32 --shape 32,32 --gen constant:0",
     ] {
         assert_eq!(folder.run(line).code, 0, "{line}");
     }
@@ -1053,6 +1061,10 @@ fn results_are_checked_from_their_operands() {
         ("gemm a.npy b.npy d.npy --bias bias.npy", 1, "FAIL"),
         ("gemm a.npy b.npy d.npy --relu", 1, "FAIL"),
         ("gemm a.npy b.npy d.npy --freivalds", 0, "PASS  32 rows agree   by Freivalds' check with 8 vectors"),
+        // 256 times 9, which saturates.
+        ("gemm ones.npy nines.npy saturated.safetensors --freivalds", 3, "warning    1,024 elements overflow, as they should"),
+        ("gemm ones.npy ones.npy saturated.safetensors --transpose-b --freivalds", 1, "FAIL  32 of 32 rows differ"),
+        ("gemm zeros.npy b.npy zeros32.npy", 3, "the exact result is zero everywhere: the check says nothing"),
         ("gemm a.npy b.npy d.npy --earlier old.npy", 0, "; the earlier output: would fail"),
         ("gemm a.npy b.npy d.npy --earlier d.npy", 3, "warning    the earlier output would have passed as well"),
         (

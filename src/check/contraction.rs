@@ -158,11 +158,17 @@ impl<'p, 'a> Contraction<'p, 'a> {
         self.of_result.extent
     }
 
+    /// The logical index in the result of an element of a row.
+    pub(super) fn element(&self, row: usize, position: usize) -> usize {
+        let Axis { extent, inner, .. } = self.of_result;
+        (row / inner * extent + position) * inner + row % inner
+    }
+
     /// Multiply-adds that so many vectors take.
     pub(super) fn work(&self, vectors: usize) -> u128 {
         let of = |axis: Axis| axis.rows() as u128 * axis.extent as u128;
         let sums = self.rows() as u128 * self.problem.terms() as u128;
-        (of(self.of_operand) + of(self.of_result) + sums) * vectors as u128
+        (of(self.of_operand) + of(self.of_result) + sums).saturating_mul(vectors as u128)
     }
 
     /// The place of a row: `row 7`, or the axes of a convolution with their numbers.

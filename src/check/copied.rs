@@ -37,6 +37,13 @@ impl Copied {
         Copied::of(tensor, tensor.shape().to_vec(), |i| (!zero(i)).then_some(i), |bits| bits)
     }
 
+    /// The whole tensor, with zeros in the place of the values that `zero` names.
+    pub(super) fn without(tensor: &TensorRef<'_>, zero: impl Fn(f64) -> bool) -> Result<Copied> {
+        let dtype = tensor.dtype();
+        let kept = |bits| if zero(dtype.decode(bits)) { dtype.encode(0.0, Rounding::NearestEven, Overflow::Ieee) } else { bits };
+        Copied::of(tensor, tensor.shape().to_vec(), Some, kept)
+    }
+
     /// The whole tensor times a number: the product is rounded to f32, and then to the format.
     pub(super) fn scaled(tensor: &TensorRef<'_>, by: f32) -> Result<Copied> {
         let dtype = tensor.dtype();

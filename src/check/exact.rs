@@ -33,6 +33,13 @@ pub struct Exactness {
     pub first: Option<Vec<usize>>,
 }
 
+impl Exactness {
+    /// Whether the result is what a model gives, bit for bit.
+    pub fn is_exact(&self) -> bool {
+        self.model.is_some() && self.differing == 0
+    }
+}
+
 #[cfg(feature = "serde")]
 fn name<S: serde::Serializer>(arch: &Arch, s: S) -> std::result::Result<S::Ok, S::Error> {
     s.collect_str(arch)

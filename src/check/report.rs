@@ -14,13 +14,15 @@ pub struct CheckReport {
     pub problem: String,
     /// What was taken for granted of the kernel.
     pub arithmetic: String,
-    /// How sure the bound is.
+    /// How sure the bound is: as asked for, or the worst case where [`beyond_probable`](CheckReport::beyond_probable) says so.
     #[cfg_attr(feature = "serde", serde(serialize_with = "words"))]
     pub confidence: Confidence,
     /// The comparison with the exact result, each element by its bound.
     pub report: BoundReport,
-    /// After a failure by a bound that holds with a confidence: whether the worst case explains it.
+    /// After a failure by a bound that holds with a confidence: whether the worst case explains it. No cause is looked for then, if a pass by the worst case were trusted.
     pub within_worst_case: Option<bool>,
+    /// Elements beyond the bound with the confidence that was asked for, of a result that is bit-exact for the chip and within the worst case: it is judged by the worst case.
+    pub beyond_probable: Option<u64>,
     /// After a failure, where an earlier output was given: how many of the elements beyond their bounds hold it.
     pub stale: Option<u64>,
     /// After a failure: what is likely to have gone wrong; `None` where it was not looked for, see [`Check::cause`](super::Check::cause).
@@ -89,10 +91,16 @@ impl fmt::Display for CheckReport {
         write!(f, "\n  {:<LABEL$}{}", "bound is", sure(self.confidence))?;
         match self.within_worst_case {
             Some(true) => {
-                write!(f, "; the worst case explains this result: rounding errors that all point one way, as constant operands give")?
+                write!(f, "; the result is within the worst case: ")?;
+                write!(f, "constant operands do this, and sums of one sign after a large product (--worst-case allows it)")?;
             }
             Some(false) => write!(f, "; the worst case does not explain this result either")?,
             None => {}
+        }
+        if let Some(beyond) = self.beyond_probable {
+            let elements = if beyond == 1 { "1 element is".to_owned() } else { format!("{} elements are", grouped(beyond)) };
+            write!(f, ", since the result is bit-exact: {elements} beyond the probable bound, ")?;
+            write!(f, "as constant operands give and sums of one sign after a large product")?;
         }
         if let Some(stale) = self.stale {
             let (stale, all) = (grouped(stale), grouped(self.report.mismatches));
@@ -113,7 +121,7 @@ impl fmt::Display for Exactness {
         let (Some(model), Some(order)) = (&self.model, &self.order) else {
             return write!(f, "not tried: no model of this chip could run");
         };
-        if self.differing == 0 {
+        if self.is_exact() {
             return write!(f, "yes: {model}, {order}");
         }
         let (tried, differing) = (self.tried, grouped(self.differing as u64));

@@ -300,6 +300,10 @@ fn an_earlier_output_is_held_against_the_bounds() {
     for text in error(Check::gemm(&a, &b, &d).earlier(&narrow)) {
         assert!(text.contains("the earlier output") && text.contains("[4]"), "{text}");
     }
+    // Also where the result fails.
+    for text in error(Check::gemm(&a, &b, &d).alpha(2.0).earlier(&narrow)) {
+        assert!(text.contains("the earlier output") && text.contains("[4]"), "{text}");
+    }
     for text in error(Check::gemm(&a, &b, &d).earlier(&wide.tensor(&[m, n]).unwrap())) {
         assert!(text.contains("the earlier output") && text.contains("f32"), "{text}");
     }
@@ -466,6 +470,47 @@ fn the_last_products_of_convolutions_are_left_out() {
     }
 }
 
+/// What a GEMM may have and a convolution has not, and numbers that are no probabilities.
+#[test]
+fn settings_that_would_be_ignored_are_refused() {
+    let host = Device::host();
+    let param: ConvParam = "1 1 1 1 1 3 8 1 1 0 0".parse().unwrap();
+    let (x, w, y) = (
+        DeviceMem::from_slice(&host, &[1.0f32; 8]),
+        DeviceMem::from_slice(&host, &[1.0f32; 3]),
+        DeviceMem::from_slice(&host, &[3.0f32; 6]),
+    );
+    let (x, w, y) = (x.unwrap(), w.unwrap(), y.unwrap());
+    let conv = || Check::conv(param.clone(), Direction::Forward, &x, &w, &y);
+    let neutral = conv().alpha(1.0).beta(0.0, &y).epilogue(Epilogue::None).transpose_a(false).transpose_b(false);
+    assert!(neutral.run().unwrap().passed() && neutral.freivalds(2).unwrap().passed());
+    for (check, what) in [
+        (conv().alpha(2.0), "alpha"),
+        (conv().alpha(f64::NAN), "alpha"),
+        (conv().beta(1.0, &y), "beta and C"),
+        (conv().bias(&w), "a bias"),
+        (conv().epilogue(Epilogue::Relu), "an epilogue"),
+        (conv().transpose_a(true), "a transposed operand"),
+        (conv().transpose_b(true).alpha(2.0), "a transposed operand"),
+    ] {
+        for error in [check.run().unwrap_err(), check.freivalds(2).unwrap_err(), check.bound().unwrap_err()] {
+            assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+            assert!(error.to_string().starts_with(what) && error.to_string().contains("the check of a convolution"), "{error}");
+        }
+    }
+    for p in [0.0, -0.5, 1.0, 7.0, f64::NAN, f64::INFINITY] {
+        let check = conv().confidence(Confidence::Exceeded(p));
+        for error in [check.run().unwrap_err(), check.freivalds(2).unwrap_err(), check.bound().unwrap_err()] {
+            assert!(
+                error.to_string().contains("probability that a bound is exceeded cannot be")
+                    && error.to_string().contains("between 0 and 1"),
+                "{error}"
+            );
+        }
+    }
+    assert!(conv().split_k(0, None).run().unwrap().passed(), "0 parts count as one");
+}
+
 #[test]
 fn what_cannot_be_checked_is_an_error() {
     let host = Device::host();
@@ -485,6 +530,42 @@ fn what_cannot_be_checked_is_an_error() {
         let error = check.run().unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
+}
+
+/// One product of 1, then small ones of one sign, each too small to change an f32 sum: what a chip gives, and a plain loop, bit for bit.
+#[test]
+fn sums_of_one_sign_after_a_large_product() {
+    let [m, n, k] = [16, 16, 2048];
+    let small = |n: usize, stream: u32, first: &dyn Fn(usize) -> bool| {
+        let values = numbers::<F16>(n, [2f32.powi(-14), 2f32.powi(-13)], stream).to_vec().unwrap();
+        let values: Vec<F16> = (0..n).map(|i| if first(i) { F16::from_f32(1.0) } else { values[i] }).collect();
+        DeviceMem::from_slice(&Device::host(), &values).unwrap()
+    };
+    let (a, b) = (small(m * k, 1, &|i| i % k == 0), small(k * n, 2, &|i| i < n));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let d = product::<f32>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [m, n]);
+    let d = d.tensor(&[m, n]).unwrap();
+    let report = Check::gemm(&a, &b, &d).arch(Arch::Gfx90a).run().unwrap();
+    assert_eq!(
+        (report.verdict(), report.beyond_probable, report.confidence),
+        (Verdict::Pass, Some(256), Confidence::WorstCase),
+        "{report}"
+    );
+    assert!(report.cause.is_none() && report.within_worst_case.is_none() && report.exactness.as_ref().unwrap().is_exact(), "{report}");
+    let words = "bound is   worst case, since the result is bit-exact: 256 elements are beyond the probable bound";
+    assert!(report.to_string().contains(words), "{report}");
+
+    // Of a kernel of which nothing is known that is no pass, but no mistake is named either.
+    for check in [Check::gemm(&a, &b, &d), Check::gemm(&a, &b, &d).arch(Arch::Gfx90a).bit_exact(false)] {
+        let report = check.run().unwrap();
+        assert_eq!((report.verdict(), report.within_worst_case, &report.cause), (Verdict::Fail, Some(true), &None), "{report}");
+        assert!(report.to_string().contains("within the worst case: constant operands do this, and sums of one sign after"), "{report}");
+        assert!(check.confidence(Confidence::WorstCase).run().unwrap().passed());
+    }
+    // What is beyond the worst case as well has a cause.
+    let halves = DeviceMem::from_slice(&Device::host(), &vec![0.5f32; m * n]).unwrap();
+    let report = Check::gemm(&a, &b, &halves.tensor(&[m, n]).unwrap()).run().unwrap();
+    assert!(report.within_worst_case == Some(false) && report.cause.is_some(), "{report}");
 }
 
 #[test]

@@ -29,10 +29,10 @@ pub(super) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// RESULT = alpha A B + beta C + bias
-    #[command(after_help = AFTER)]
+    #[command(after_help = after(GEMM))]
     Gemm(Box<GemmArgs>),
     /// RESULT is a convolution, or one of its gradients
-    #[command(after_help = AFTER)]
+    #[command(after_help = after(CONV))]
     Conv(Box<ConvArgs>),
 }
 
@@ -41,6 +41,23 @@ Element i passes when |result - r| <= gamma * S + relative * |r| + floor, with r
 operands; docs/tolerances.md derives the factors.
 
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
+
+const GEMM: &str = "\
+Examples:
+  hipverify check gemm a.npy b.npy result.npy --arch gfx90a
+  hipverify check gemm a.npy b.npy result.npy --transpose-b --alpha 0.5 --c c.npy --bias bias.npy --relu
+  hipverify check gemm a.bin b.bin result.bin --dtype bf16,bf16,f32 --shape 512,1024 --shape 1024,256 --shape 512,256";
+
+const CONV: &str = "\
+Examples, of 2 images of 8 x 8 with 4 channels, 16 filters of 3 x 3, padding 1:
+  hipverify check conv input.npy filter.npy result.npy --param 2,1,2,16,4,3,3,8,8,1,1,1,1,1,1,1,1
+  hipverify check conv output_gradient.npy filter.npy result.npy --param 2,1,2,16,4,3,3,8,8,1,1,1,1,1,1,1,1 \
+--direction bwd_data --layouts ngchw,gkcyx,ngkhw";
+
+/// What follows the flags in the help.
+fn after(examples: &str) -> String {
+    format!("{AFTER}\n\n{examples}")
+}
 
 #[derive(Debug, clap::Args)]
 struct GemmArgs {
@@ -160,7 +177,7 @@ impl Args {
             vectors => vectors.map(|n| n as usize),
         };
         let found = match vectors {
-            Some(vectors) => check.freivalds(vectors).map(Found::Sampled),
+            Some(vectors) => check.freivalds(vectors).map(|report| Found::Sampled(Box::new(report))),
             None => check.run().map(|report| Found::Whole(Box::new(report))),
         };
         progress.finish_and_clear();
@@ -178,7 +195,7 @@ enum Found {
     #[serde(rename = "check")]
     Whole(Box<CheckReport>),
     #[serde(rename = "freivalds")]
-    Sampled(FreivaldsReport),
+    Sampled(Box<FreivaldsReport>),
 }
 
 impl Found {

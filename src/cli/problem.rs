@@ -67,7 +67,7 @@ pub(super) struct ConvFlags {
     /// fwd, bwd_data or bwd_weight
     #[arg(long, default_value = "fwd", value_parser = super::replay::direction)]
     pub(super) direction: Direction,
-    /// Layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk
+    /// Layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk [default: gnhwc,gkyxc,gnhwk; in 1 or 3 dimensions accordingly]
     #[arg(long, value_name = "IN,FIL,OUT", value_delimiter = ',')]
     layouts: Vec<String>,
 }

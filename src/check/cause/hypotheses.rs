@@ -1,8 +1,8 @@
 //! Mistakes that kernels make, and what each gives: in the order of what they assume.
 
-use super::products::{Products, Read};
 use super::{CheckCause, Element, Sample};
 use crate::check::problem::Kind;
+use crate::check::products::{Products, Read};
 use crate::dtype::{DType, Overflow, Rounding, spacing};
 use crate::reference::{Epilogue, Lattice};
 
@@ -170,6 +170,7 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
     let digits = |d: DType| d.float_format().map_or(0, |f| f.mantissa_bits);
     let finest = operands.map(digits).into_iter().max().unwrap_or(0);
     let round = |d: DType, x: f64| d.decode(d.encode(x, Rounding::NearestEven, Overflow::Saturate));
+    let mut nearest: Option<(f64, String)> = None;
     for format in [DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::F8E4M3Fnuz, DType::F8E5M2Fnuz] {
         if digits(format) >= finest {
             continue;
@@ -179,11 +180,21 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
                 let part = |yes: bool, x: f64| if yes { round(format, x) } else { x };
                 s.follows(e, sum(&e.products, |_, a, b| part(which[0], a) * part(which[1], b)))
             };
-            let found = s.explained("operands_in", || format!("{name} rounded to {format} first"), of);
+            let words = || format!("{name} rounded to {format} first");
+            let found = s.explained("operands_in", words, of);
             if found.is_some() {
                 return found;
             }
+            let left = s.left_by(of);
+            if nearest.as_ref().is_none_or(|(least, _)| left < *least) {
+                nearest = Some((left, words()));
+            }
         }
+    }
+    // Where the result's own rounding hides what single elements would show.
+    if let Some((left, words)) = nearest.filter(|(left, _)| *left <= 0.5) {
+        let evidence = format!("{words}: that leaves {left:.2} of the root mean square error");
+        return Some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0 });
     }
     let least = operands.map(|d| d.float_format().map_or(0.0, |f| f.min_normal()));
     let keep = |least: f64, x: f64| if x.abs() < least { 0.0 } else { x };

@@ -14,14 +14,13 @@
 //! `docs/causes.md` lists the hypotheses.
 
 mod hypotheses;
-mod products;
 
 use super::problem::{Kind, Problem};
+use super::products::{Products, Source};
 use crate::error::Result;
 use crate::reference::{Arithmetic, Direction, Epilogue};
 use crate::verify::Diagnosis;
 use crate::verify::bound::Bound;
-use products::{Products, Source};
 
 /// Mismatches that are looked at, at most.
 pub(super) const SAMPLE: usize = 256;
@@ -185,6 +184,15 @@ impl Sample<'_> {
             mismatches: all,
             explained,
         })
+    }
+
+    /// The share of the root mean square error that is left where `expected` is what the kernel gives; infinite for a sample that is too small to tell.
+    fn left_by(&self, expected: impl Fn(&Element) -> f64) -> f64 {
+        const LEAST: usize = 64;
+        let square =
+            |from: &dyn Fn(&Element) -> f64| self.elements.iter().map(|e| (e.result - from(e)) * (e.result - from(e))).sum::<f64>();
+        let left = (square(&expected) / square(&|e| e.reference)).sqrt();
+        if self.elements.len() >= LEAST && left.is_finite() { left } else { f64::INFINITY }
     }
 
     /// Whether it is a convolution, and the positions of its window where its filter is an operand.

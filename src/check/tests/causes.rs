@@ -15,6 +15,33 @@ fn through<T: Scalar>(x: f64) -> f64 {
 
 type Formula<'a> = &'a dyn Fn(usize, usize) -> f64;
 
+/// Operands that are rounded to bf16 first, in results whose own rounding is a quarter of that: not one element shows it, all together do. Their size is that of sums in f16.
+#[test]
+fn rounded_operands_are_told_from_narrow_sums() {
+    let [m, n, k] = [64, 64, 256];
+    let (mut named, seeds) = (0, 4);
+    for seed in 0..seeds {
+        let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 10 + seed), numbers::<F16>(k * n, [-1.0, 1.0], 20 + seed));
+        let (x, y) = (wide(&a), wide(&b));
+        let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let cause = |of: &dyn Fn(usize, usize) -> F16| {
+            let d: Vec<F16> = (0..m * n).map(|i| of(i / n, i % n)).collect();
+            let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+            Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap()
+        };
+        let found = cause(&|i, j| F16::from_f64((0..k).map(|l| through::<Bf16>(x[i * k + l]) * y[l * n + j]).sum()));
+        assert_eq!(found.kind, "operands_in", "{found:?}");
+        named += u32::from(found.evidence.starts_with("A is rounded to bf16 first"));
+        let found = cause(&|i, j| {
+            // In descending k, so that the size of the errors alone tells.
+            let sum = (0..k).rev().fold(0.0, |sum, l| through::<F16>(sum + x[i * k + l] * y[l * n + j]));
+            F16::from_f64(sum)
+        });
+        assert_eq!(found.kind, "accumulated_in", "{found:?}");
+    }
+    assert_eq!(named, seeds);
+}
+
 #[test]
 fn mistakes_of_products_are_named() {
     let host = Device::host();

@@ -283,3 +283,171 @@ fn what_random_vectors_cannot_check_is_an_error() {
         assert!(check.sampled_work(2).is_none());
     }
 }
+
+/// The rows of A times larger, so that some of each row of the product overflow.
+fn product_that_overflows<T: Scalar>(factor: f32) -> (DeviceMem<F16>, DeviceMem<F16>, Vec<T>, Vec<f64>) {
+    let [m, n, k] = OVERFLOWING;
+    let (a, b) = (numbers::<F16>(m * k, [-factor, factor], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let exact =
+        product::<f64>(&Gemm::new(Accumulate::F64), &a.tensor(&[m, k]).unwrap(), &b.tensor(&[k, n]).unwrap(), [m, n]).to_vec().unwrap();
+    let overflow =
+        if T::DTYPE.float_format().unwrap().specials == crate::dtype::Specials::Ieee { Overflow::Ieee } else { Overflow::Saturate };
+    let result = exact.iter().map(|x| T::from_bits64(T::DTYPE.encode(*x, Rounding::NearestEven, overflow))).collect();
+    (a, b, result, exact)
+}
+
+const OVERFLOWING: [usize; 3] = [24, 40, 64];
+
+/// Right results that saturate or overflow pass as they do element by element; wrong ones of the same rows do not.
+fn overflow_is_judged_by_element<T: Scalar>(factor: f32) {
+    let [m, n, k] = OVERFLOWING;
+    let (a, b, right, exact) = product_that_overflows::<T>(factor);
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let largest = T::DTYPE.float_format().unwrap().max_finite();
+    let of = |d: &[T], products: usize| {
+        let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
+        let d = d.tensor(&[m, n]).unwrap();
+        let check = Check::gemm(&a, &b, &d).cause(false);
+        (check.run().unwrap().verdict(), check.freivalds_within(8, products).unwrap())
+    };
+    let whole = m * n * k;
+    let (by_element, report) = of(&right, whole);
+    assert_eq!((by_element, report.verdict), (Verdict::Pass, Verdict::Pass), "{report}");
+    let beyond = exact.iter().filter(|x| x.abs() >= largest).count() as u64;
+    assert!(beyond > m as u64 && report.one_by_one >= beyond && report.undecided >= beyond && report.left_out == 0, "{beyond}\n{report}");
+    assert!(report.to_string().contains("elements judged by their own bounds"), "{report}");
+
+    // The largest finite element and the smallest one, in a row that has others beyond the format.
+    let finite = (0..n).filter(|&i| exact[i].abs() < largest / 2.0).max_by(|&i, &j| exact[i].abs().total_cmp(&exact[j].abs())).unwrap();
+    let small = (0..n).min_by(|&i, &j| exact[i].abs().total_cmp(&exact[j].abs())).unwrap();
+    let over = (0..n).find(|&i| exact[i].abs() > 1.1 * largest).unwrap();
+    let negated = T::from_bits64(T::DTYPE.encode(-right[over].to_f64(), Rounding::NearestEven, Overflow::Ieee));
+    let zero = T::from_bits64(T::DTYPE.encode(0.0, Rounding::NearestEven, Overflow::Ieee));
+    // Sums of a row tell less of one element in few bits.
+    let fine = T::DTYPE.float_format().unwrap().mantissa_bits > 8;
+    for (at, value, told, reason) in [
+        (finite, zero, fine, "a number lost"),
+        (small, right[over], true, "overflow that should not be"),
+        (over, zero, fine, "no overflow"),
+        (over, negated, true, "the other sign"),
+    ] {
+        if !told {
+            continue;
+        }
+        let mut wrong = right.clone();
+        wrong[at] = value;
+        let (by_element, report) = of(&wrong, whole);
+        assert_eq!(
+            (by_element, report.verdict, report.failing, report.worst_row),
+            (Verdict::Fail, Verdict::Fail, 1, 0),
+            "{reason}\n{report}"
+        );
+    }
+
+    // Too many to be judged: nothing is said of their rows, but other rows are judged.
+    let (_, report) = of(&right, n * k);
+    assert!(report.verdict == Verdict::Untrusted && (1..m as u64).contains(&report.left_out) && report.failing == 0, "{report}");
+    let text = report.to_string();
+    assert!(text.contains("are not judged") && text.contains("too many infinities, NaN or saturated elements"), "{text}");
+    assert!(report.one_by_one * k as u64 <= (n * k) as u64, "{report}");
+}
+
+#[test]
+fn results_that_overflow_are_judged_by_element() {
+    overflow_is_judged_by_element::<crate::dtype::F8E4M3>(130.0);
+    overflow_is_judged_by_element::<F16>(25000.0);
+}
+
+/// Of convolutions, of batches with C and bias, and with transposed operands.
+#[test]
+fn every_problem_may_overflow() {
+    let host = Device::host();
+    let [batch, m, n, k] = [2, 6, 20, 48];
+    let (a, b) = (numbers::<F16>(batch * k * m, [-40000.0, 40000.0], 1), numbers::<F16>(n * k, [-1.0, 1.0], 2));
+    let (c, bias) = (numbers::<F16>(m * n, [-9000.0, 9000.0], 3), numbers::<f32>(n, [-9000.0, 9000.0], 4));
+    let (left, right, c) = (a.tensor(&[batch, k, m]).unwrap(), b.tensor(&[n, k]).unwrap(), c.tensor(&[m, n]).unwrap());
+    let mut d = DeviceMem::<F16>::new(&host, batch * m * n).unwrap();
+    let gemm = Gemm::new(Accumulate::F32).transpose_a(true).transpose_b(true).alpha(0.5).beta(3.0, &c).bias(&bias);
+    gemm.run(&left, &right, &mut d.tensor_mut(&[batch, m, n]).unwrap()).unwrap();
+    let d = d.tensor(&[batch, m, n]).unwrap();
+    let check = Check::gemm(&left, &right, &d).transpose_a(true).transpose_b(true).alpha(0.5).beta(3.0, &c);
+    let report = check.clone().bias(&bias).freivalds(8).unwrap();
+    assert!(report.verdict == Verdict::Pass && report.one_by_one > 0, "{report}");
+    assert_eq!(check.freivalds(8).unwrap().verdict, Verdict::Fail, "without the bias");
+
+    let mut draw = Draw(8);
+    let mut seen = 0;
+    for direction in DIRECTIONS.repeat(8) {
+        let param = draw.convolution();
+        let [first, second, n] = elements(&param, direction);
+        let (x, y) = (numbers::<F16>(first, [-30000.0, 30000.0], 1), numbers::<F16>(second, [-1.5, 1.5], 2));
+        let mut d = result::<F16>(&param, direction, Accumulate::F32, &x, &y);
+        let of = |d: &[F16]| {
+            let d = DeviceMem::from_slice(&host, d).unwrap();
+            Check::conv(param.clone(), direction, &x, &y, &d).freivalds(8).unwrap()
+        };
+        let report = of(&d);
+        assert!(report.passed() && report.left_out == 0, "{param} {direction:?}\n{report}");
+        seen += report.undecided;
+        let wrong = draw.below(n);
+        if d[wrong].is_finite() && d[wrong].to_f32().abs() < 30000.0 {
+            d[wrong] = F16::INFINITY;
+            assert_eq!((of(&d).verdict, of(&d).failing), (Verdict::Fail, 1), "{param} {direction:?}");
+        }
+    }
+    assert!(seen > 50, "{seen}");
+}
+
+/// Operands that are not finite leave no sums: all of their rows are judged by element.
+#[test]
+fn operands_that_are_not_finite() {
+    let [m, n, k] = [8, 12, 32];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (mut left, mut right) = (a.to_vec().unwrap(), b.to_vec().unwrap());
+    for (in_a, in_b, alone, reason) in [(true, false, n, "one row of A"), (true, true, m * n, "a column of B too, which is in all sums")] {
+        left[3 * k + 1] = if in_a { F16::INFINITY } else { left[3 * k + 1] };
+        right[5] = if in_b { F16::NAN } else { right[5] };
+        let (a, b) = (DeviceMem::from_slice(&Device::host(), &left).unwrap(), DeviceMem::from_slice(&Device::host(), &right).unwrap());
+        let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let d = product::<f32>(&Gemm::new(Accumulate::F32), &a, &b, [m, n]).to_vec().unwrap();
+        let of = |d: &[f32]| {
+            let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
+            Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).freivalds(4).unwrap()
+        };
+        let report = of(&d);
+        assert_eq!((report.verdict, report.one_by_one), (Verdict::Pass, alone as u64), "{reason}\n{report}");
+        let mut wrong = d.clone();
+        wrong[3 * n] = 1.0;
+        assert_eq!((of(&wrong).verdict, of(&wrong).failing), (Verdict::Fail, 1), "{reason}");
+    }
+}
+
+/// Where there is no bound everything passes, and nothing is shown.
+#[test]
+fn sums_too_long_for_a_bound() {
+    let k = 4096;
+    let (a, b) = (numbers::<F16>(2 * k, [0.5, 1.0], 1), numbers::<F16>(k * 3, [0.5, 1.0], 2));
+    let (a, b) = (a.tensor(&[2, k]).unwrap(), b.tensor(&[k, 3]).unwrap());
+    let d = product::<F16>(&Gemm::new(Accumulate::F32), &a, &b, [2, 3]);
+    let d = d.tensor(&[2, 3]).unwrap();
+    let check = Check::gemm(&a, &b, &d).accumulator(DType::F16);
+    let report = check.freivalds(4).unwrap();
+    assert_eq!(
+        (check.run().unwrap().verdict(), report.verdict, report.worst_ratio),
+        (Verdict::Untrusted, Verdict::Untrusted, 0.0),
+        "{report}"
+    );
+}
+
+#[test]
+fn numbers_of_vectors_at_their_limits() {
+    let x = DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let d = DeviceMem::from_slice(&Device::host(), &[7.0f32, 10.0, 15.0, 22.0]).unwrap();
+    let (x, d) = (x.tensor(&[2, 2]).unwrap(), d.tensor(&[2, 2]).unwrap());
+    let check = Check::gemm(&x, &x, &d);
+    assert_eq!(check.freivalds(0).unwrap(), check.freivalds(1).unwrap());
+    for many in [usize::MAX, usize::MAX / 2, usize::MAX / 16 + 1] {
+        assert!(matches!(check.freivalds(many), Err(Error::SizeOverflow { .. })), "{many}");
+        assert!(check.sampled_work(many).is_some());
+    }
+}

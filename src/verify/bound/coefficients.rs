@@ -4,8 +4,8 @@ use super::{expect_float, rule};
 use crate::dtype::DType;
 use crate::error::Result;
 
-/// |a - r| <= fma(gamma, S, fma(relative, |r|, floor)). An infinite coefficient is no bound, which everything passes, untrusted; where the bound is negative or not a number, nothing but
-/// equality passes.
+/// |a - r| <= fma(gamma, S, fma(relative, |r|, floor)). Coefficients are at least 0: no comparison takes others. An infinite one is no bound, which everything passes, untrusted; where the
+/// bound is negative or not a number, as S may make it, nothing but equality passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Bound {

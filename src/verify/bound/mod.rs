@@ -25,6 +25,7 @@ mod tests;
 
 pub use coefficients::Bound;
 pub use report::{BoundReport, BoundedElement, NonFinite};
+pub(crate) use rule::ElementRule;
 pub use sum::{Confidence, Sum, Unit};
 
 use crate::device::{AsTensor, Backend, TensorRef};
@@ -56,7 +57,7 @@ const BINS: usize = BOUND_BINS as usize;
 /// ```
 ///
 /// # Errors
-/// When shapes differ, there are no elements, tensors are on different devices, the result's format is one of 64-bit integers, or the device reports an error.
+/// When shapes differ, there are no elements, tensors are on different devices, the result's format is one of 64-bit integers, a coefficient is negative or not a number, or the device reports an error.
 pub fn gpu_verify_bound(
     result: &impl AsTensor,
     reference: &impl AsTensor,

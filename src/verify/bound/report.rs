@@ -218,8 +218,7 @@ impl fmt::Display for BoundReport {
             && (self.overflows == 0 || self.zero_passes > 0)
             && half(self.zero_passes + self.overflows, self.nonzero)
         {
-            let (passes, nonzero) = (grouped(self.zero_passes), grouped(self.nonzero));
-            write!(f, "\n  {:<LABEL$}a result of zeros would have passed at {passes} of {nonzero} elements that are not zero", "warning")?;
+            write!(f, "\n  {:<LABEL$}{}", "warning", self.why_untrusted())?;
         }
         self.overflow_line(f)?;
         let Bound { gamma, relative, floor } = self.bound;
@@ -249,7 +248,9 @@ impl fmt::Display for BoundReport {
             e if e.is_finite() => write!(f, "\n  {:<LABEL$}a relative error of {} everywhere fails", "power", short(e, 3))?,
             _ => write!(f, "\n  {:<LABEL$}no relative error everywhere fails", "power")?,
         }
-        write!(f, "; zeros would pass at {} of {} elements", grouped(self.zero_passes), grouped(self.nonzero))?;
+        if self.nonzero > 0 {
+            write!(f, "; zeros would pass at {} of {} elements", grouped(self.zero_passes), grouped(self.nonzero))?;
+        }
         for (mutations, what) in [(&self.found, "would fail"), (&self.missed, "would pass")] {
             mutations.iter().try_for_each(|mutation| write!(f, "; {mutation}: {what}"))?;
         }
@@ -281,6 +282,19 @@ impl BoundReport {
             "\n  {label:<LABEL$}{overflows} of {nonzero} elements that are not zero reach beyond the largest number of {}: their size is not checked",
             self.dtype
         )
+    }
+
+    /// Why a pass says nothing, where zeros would pass too.
+    fn why_untrusted(&self) -> String {
+        let NonFinite { nans, infinities } = self.reference;
+        match (self.nonzero, nans + infinities) {
+            (0, 0) => "the exact result is zero everywhere: the check says nothing".to_owned(),
+            (0, _) => "no element of the exact result is finite and not zero: the check says nothing".to_owned(),
+            (nonzero, _) => {
+                let (passes, nonzero) = (grouped(self.zero_passes), grouped(nonzero));
+                format!("a result of zeros would have passed at {passes} of {nonzero} elements that are not zero")
+            }
+        }
     }
 
     fn class_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,11 +2,19 @@
 
 use super::{Bound, expect_float};
 use crate::dtype::{DType, Specials};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use hipverify_sys::abi::BoundRule;
 
 /// The rule of a bound for results of this format.
+///
+/// # Errors
+/// When that is one of integers, or a coefficient is negative or not a number.
 pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
+    let Bound { gamma, relative, floor } = *bound;
+    let wrong = |x: f64| x.is_nan() || x < 0.0;
+    if let Some((what, x)) = [("gamma", gamma), ("relative", relative), ("floor", floor)].into_iter().find(|&(_, x)| wrong(x)) {
+        return Err(Error::InvalidArgument { what, value: x.to_string(), limit: "the coefficients of a bound are at least 0".to_owned() });
+    }
     let (largest, overflow, infinity, nan) = match dtype.int_format() {
         // Integers that f64 holds do not round, and have nothing that stands for what is beyond them.
         Some(format) if format.bits <= 32 => (f64::INFINITY, f64::INFINITY, true, true),
@@ -25,6 +33,38 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
         bound => bound,
     };
     Ok(BoundRule { gamma, relative, floor, largest, overflow, infinity: u32::from(infinity), nan: u32::from(nan) })
+}
+
+/// The rule for single values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElementRule(BoundRule);
+
+impl ElementRule {
+    /// The rule of a bound for results of this format.
+    pub(crate) fn new(bound: &Bound, dtype: DType) -> Result<ElementRule> {
+        Ok(ElementRule(of(bound, dtype)?))
+    }
+
+    /// Error over bound of a result `a` with the reference `r` and the magnitude `s`; up to 1 passes.
+    pub(crate) fn ratio(&self, a: f64, r: f64, s: f64) -> f64 {
+        ratio(&self.0, a, r, s).0
+    }
+
+    /// Whether a result may stand for any number beyond its format: it is not finite, or the largest number of a format without infinity.
+    pub(crate) fn overflowed(&self, a: f64) -> bool {
+        !a.is_finite() || !self.has_infinity() && a.abs() == self.0.largest
+    }
+
+    /// Whether a right result may overflow whose reference is the finite number `r`: then one that does tells nothing of its size.
+    pub(crate) fn may_overflow(&self, r: f64, s: f64) -> bool {
+        let BoundRule { gamma, relative, floor, overflow, .. } = self.0;
+        r.is_finite() && r.abs() + limit([gamma, relative, floor], r, s) >= overflow
+    }
+
+    /// Whether the format has infinity.
+    pub(crate) fn has_infinity(&self) -> bool {
+        self.0.infinity != 0
+    }
 }
 
 /// fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where that is negative or not a number.

@@ -21,7 +21,7 @@ const U32: f64 = 1.0 / (1u64 << 24) as f64;
 pub enum Confidence {
     /// It holds whatever the signs of rounding errors: also for constant operands, whose errors all point one way.
     WorstCase,
-    /// Some element exceeds it with at most this probability, where errors of rounding to nearest have mean zero.
+    /// Some element exceeds it with at most this probability, above 0 and below 1, where errors of rounding to nearest have mean zero.
     Exceeded(f64),
 }
 
@@ -45,6 +45,22 @@ impl Confidence {
         let limit = "between 0 and 1, both left out".to_owned();
         Err(Error::InvalidArgument { what: "confidence", value: confidence.to_string(), limit })
     }
+
+    /// That a probability is one.
+    pub(crate) fn expect_valid(self) -> Result<()> {
+        match self {
+            Confidence::Exceeded(p) if !is_probability(p) => {
+                let limit = "between 0 and 1, both left out".to_owned();
+                Err(Error::InvalidArgument { what: "probability that a bound is exceeded", value: p.to_string(), limit })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether a bound can be exceeded with this probability.
+fn is_probability(p: f64) -> bool {
+    p > 0.0 && p < 1.0
 }
 
 /// A unit that adds products to an accumulator, as far as errors go. Products are taken in groups; each group joins the accumulator in a step.
@@ -133,7 +149,8 @@ impl Sum {
         }
     }
 
-    /// What such a sum may lose, in one of so many elements. Infinite where the arithmetic is too coarse for the length of the sum.
+    /// What such a sum may lose, in one of so many elements. Infinite where the arithmetic is too coarse for the length of the sum; the worst case where a confidence is none
+    /// (a probability that is not between 0 and 1).
     pub fn bound(&self, confidence: Confidence, elements: usize) -> Bound {
         let Sum { unit, terms, .. } = *self;
         let parts = self.parts.max(1);
@@ -142,11 +159,11 @@ impl Sum {
         let drift = groups as f64 * unit.drift;
         let worst = quotient(roundings * unit.roundoff + drift);
         let grown = match confidence {
-            Confidence::WorstCase => worst,
-            Confidence::Exceeded(probability) => {
+            Confidence::Exceeded(probability) if is_probability(probability) => {
                 let random = lambda(probability, elements as f64) * roundings.sqrt() * unit.roundoff;
                 worst.min((random + drift) * (1.0 + worst))
             }
+            _ => worst,
         };
         let stored = if self.parts_roundoff > 0.0 { quotient(parts as f64 * self.parts_roundoff) } else { 0.0 };
         if !(grown + stored).is_finite() {

@@ -61,6 +61,7 @@ fn the_probable_bound_grows_with_the_root() {
     assert!(at(1 << 14, Confidence::new(0.999).unwrap()) < at(1 << 14, probable), "less certain, so smaller");
     for wrong in [0.0, 1.0, -1.0, f64::NAN, 2.0] {
         assert!(Confidence::new(wrong).is_err(), "{wrong}");
+        assert_eq!(at(1 << 14, Confidence::Exceeded(wrong)), at(1 << 14, Confidence::WorstCase), "{wrong} is no probability");
     }
     let drift = Sum::new(Unit::fused(8, 32), 1 << 20).bound(probable, 1).gamma
         - Sum::new(Unit { drift: 0.0, ..Unit::fused(8, 32) }, 1 << 20).bound(probable, 1).gamma;
@@ -247,9 +248,37 @@ fn a_pass_that_overflow_hides_is_untrusted() {
     );
 }
 
+/// A pass that says nothing names why.
+#[test]
+fn untrusted_passes_say_why() {
+    let device = Device::host();
+    for (reference, words) in [
+        (&[0.0, 0.0][..], "warning    the exact result is zero everywhere: the check says nothing"),
+        (&[0.0, f64::INFINITY], "warning    no element of the exact result is finite and not zero: the check says nothing"),
+        (&[1.0, 4.0], "warning    a result of zeros would have passed at 1 of 2 elements that are not zero"),
+    ] {
+        let r = DeviceMem::from_slice(&device, reference).unwrap();
+        let s = DeviceMem::from_slice(&device, &vec![1.0; reference.len()]).unwrap();
+        let report = gpu_verify_bound(&r, &r, &s, &Bound { gamma: 1.0, ..Bound::EXACT }).unwrap();
+        let text = report.to_string();
+        assert!(report.verdict == Verdict::Untrusted && text.contains(words) && !text.contains("of 0 elements"), "{text}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_an_error() {
     let device = Device::host();
+    let one = DeviceMem::from_slice(&device, &[1.0f64]).unwrap();
+    for wrong in [-1e-300, f64::NEG_INFINITY, f64::NAN] {
+        for (what, bound) in [
+            ("gamma", Bound { gamma: wrong, ..Bound::EXACT }),
+            ("relative", Bound { relative: wrong, ..Bound::EXACT }),
+            ("floor", Bound { floor: wrong, ..Bound::EXACT }),
+        ] {
+            let error = gpu_verify_bound(&one, &one, &one, &bound).unwrap_err().to_string();
+            assert!(error.starts_with(what) && error.contains("at least 0"), "{error}");
+        }
+    }
     let three = DeviceMem::from_slice(&device, &[1.0f32; 3]).unwrap();
     let two = DeviceMem::from_slice(&device, &[1.0f32; 2]).unwrap();
     let none = DeviceMem::<f32>::new(&device, 0).unwrap();

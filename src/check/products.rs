@@ -1,6 +1,6 @@
 //! The products of single elements, read from the operands in the host's memory: as they should be, or as a kernel reads them that takes one for another.
 
-use crate::check::problem::{Kind, Problem, on_host};
+use super::problem::{Kind, Problem, on_host};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -24,7 +24,7 @@ pub(super) struct Products {
 }
 
 /// A tensor's values.
-struct Values<'a> {
+pub(super) struct Values<'a> {
     bytes: Cow<'a, [u8]>,
     dtype: DType,
     layout: &'a Layout,
@@ -33,12 +33,13 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn of(tensor: &'a TensorRef<'a>, flush: bool) -> Result<Values<'a>> {
+    pub(super) fn of(tensor: &'a TensorRef<'a>, flush: bool) -> Result<Values<'a>> {
         let least = tensor.dtype().float_format().filter(|_| flush).map_or(0.0, |f| f.min_normal());
         Ok(Values { bytes: on_host(tensor)?, dtype: tensor.dtype(), layout: tensor.layout(), least })
     }
 
-    fn at(&self, index: usize) -> f64 {
+    /// The element at a logical index.
+    pub(super) fn at(&self, index: usize) -> f64 {
         let x = self.dtype.decode(self.dtype.load_bits(&self.bytes, self.layout.index(index)));
         if x.abs() < self.least { 0.0 } else { x }
     }
