@@ -47,6 +47,7 @@ pub(super) fn run(check: &Check<'_>) -> Result<CheckReport> {
         confidence: Confidence::WorstCase,
         report,
         within_worst_case: None,
+        beyond_probable: None,
         stale,
         cause,
         exactness: None,

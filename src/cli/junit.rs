@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn what_cannot_stand_in_xml_is_escaped() {
         for (raw, as_name, as_text) in [
-            ("a.b[0] <ä>\u{202e}", "a.b[0] <ä>\u{202e}", "a.b[0] <ä>\u{202e}"),
+            ("a.b[0] <ä>\u{202e}", "a.b[0] <ä>\\u{202e}", "a.b[0] <ä>\u{202e}"),
             ("a\u{1}b", "a\\u{1}b", "a\\u{1}b"),
             ("a\u{fffe}\u{ffff}", "a\\u{fffe}\\u{ffff}", "a\\u{fffe}\\u{ffff}"),
             ("a\nb\t", "a\\nb\\t", "a\nb\t"),

@@ -182,7 +182,7 @@ launches = [
         for (case, lines) in [
             (
                 "defaults",
-                "size: 2x64x64x256\nlayout: nt\nFLOPs: 4194304\ninput a: f16[2, 64, 256]  uniform:-1,1/seed=1\n\
+                "size: 2x64x64x256\nlayout: nt\nalpha: 1\nbeta: 0\nbias: false\nactivation: none\nFLOPs: 4194304\ninput a: f16[2, 64, 256]  uniform:-1,1/seed=1\n\
                 input b: f16[2, 64, 256]  uniform:-1,1/seed=1/stream=1\nresult: f16[2, 64, 64]\nkernel: f32-fma on the run's device\n\
                 reference: f64 in f64\nrepeatable: true: a second run gives the same bits\nrule: rounding\nlimits: none\nexpected: pass\n\
                 timeout: that of the run (--timeout)\naxes: none\ngroups: none\n",

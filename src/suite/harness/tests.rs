@@ -393,14 +393,14 @@ fn failures_by_metrics_name_the_metrics() {
     };
     let result = with_kernel(nudge, "rule = 'rocmlir-legacy'");
     let said = result.reasons.join("\n");
-    assert!(!result.ok && said.contains("max_rel is ") && said.contains(", beyond its threshold 1e-6"), "{said}");
+    assert!(!result.ok && said.contains("max_rel is ") && said.contains(", beyond its limit 1e-6"), "{said}");
     assert!(!said.contains("elements differ") && !said.contains("max_abs is"), "{said}");
     let nan = |address: *mut f32, _: usize, _: &mut Launch<'_>| {
         // SAFETY: the first element of the result.
         unsafe { address.write_unaligned(f32::NAN) }
     };
     let result = with_kernel(nan, "rule = 'rocmlir-legacy'");
-    assert!(result.reasons.contains(&"1 of 64 pairs are not finite".to_owned()), "{result:?}");
+    assert!(result.reasons.contains(&"1 of 64 pairs of elements are not finite".to_owned()), "{result:?}");
 }
 
 #[test]

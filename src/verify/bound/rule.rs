@@ -8,7 +8,7 @@ use hipverify_sys::abi::BoundRule;
 /// The rule of a bound for results of this format.
 ///
 /// # Errors
-/// When that is one of integers, or a coefficient is negative or not a number.
+/// When that is one of 64-bit integers, or a coefficient is negative or not a number.
 pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
     let Bound { gamma, relative, floor } = *bound;
     let wrong = |x: f64| x.is_nan() || x < 0.0;
