@@ -18,6 +18,7 @@
 //! Tensors count as `[outer, extent, inner]`, dense, with the axis in the middle; what has vectors in its place as `[outer, inner, vectors]`. A *row* is what differs in the axis alone.
 
 use super::copied::Copied;
+use super::integer;
 use super::problem::{Kind, Problem, on_host};
 use crate::device::{DeviceMem, Layout, TensorRef};
 use crate::dtype::DType;
@@ -117,6 +118,10 @@ impl<'p, 'a> Contraction<'p, 'a> {
     /// When shapes do not fit, a function follows the sum, which is not linear, or there are no elements.
     pub(super) fn of(problem: &'p Problem<'a>, result: &'p TensorRef<'a>) -> Result<Contraction<'p, 'a>> {
         problem.expect_shapes(result)?;
+        if integer::applies(problem, result) {
+            let what = format!("{}, of integers modulo 2^32", problem.name(result.shape()));
+            return Err(Error::Unsupported { what, by: "Freivalds' check: what wraps around is not linear".to_owned() });
+        }
         let (axis, which, of_operand, of_result) = match &problem.kind {
             Kind::Gemm(product) => {
                 if product.epilogue != Epilogue::None {

@@ -82,7 +82,10 @@ fn what_is_no_product_of_integers_in_32_bits_is_an_error() {
         let error = check.run().unwrap_err().to_string();
         assert!(error.contains(words), "{words}: {error}");
     }
-    assert_eq!(Check::gemm(&small, &small, &large).bound().unwrap(), Bound::EXACT);
+    let check = Check::gemm(&small, &small, &large);
+    assert_eq!(check.bound().unwrap(), Bound::EXACT);
+    let error = check.freivalds(2).unwrap_err().to_string();
+    assert!(error.contains("integers modulo 2^32 is not supported by Freivalds' check") && check.sampled_work(2).is_none(), "{error}");
 }
 
 /// BLAS does not read A and B where alpha is 0.
