@@ -244,9 +244,8 @@ impl<'a> Check<'a> {
         let Compared { report, bound, confidence, within_worst_case, beyond_probable, explained } = compared;
         let report = self.with_shortened(report, exact, reads, &bound)?;
         let (report, stale) = self.with_earlier(report, exact, &bound)?;
-        // Products that are lost in rounding look like missing ones.
         let cause = match report.verdict {
-            Verdict::Fail if self.cause && !explained => self.find_cause(&report, exact, reads, &bound)?,
+            Verdict::Fail if self.cause => self.find_cause(&report, exact, reads, &bound, explained)?,
             _ => None,
         };
         Ok(CheckReport {
@@ -311,15 +310,27 @@ impl<'a> Check<'a> {
     }
 
     /// The likely cause of a failure: what single values and places tell, else what the operands do, else statistics.
-    fn find_cause(&self, report: &BoundReport, exact: [&TensorRef<'_>; 2], reads: Arithmetic, bound: &Bound) -> Result<Option<CheckCause>> {
-        let [reference, magnitudes] = exact;
+    /// None where the worst case explains it and sums do lose as much: products that are lost in rounding look like missing ones.
+    fn find_cause(
+        &self,
+        report: &BoundReport,
+        [reference, magnitudes]: [&TensorRef<'_>; 2],
+        reads: Arithmetic,
+        bound: &Bound,
+        explained: bool,
+    ) -> Result<Option<CheckCause>> {
+        let some = || some_mismatches([&self.result, reference, magnitudes], bound, cause::SAMPLE);
+        let wide = if self.problem.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 };
+        let accumulator = self.accumulator.unwrap_or(wide);
+        if explained && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)? {
+            return Ok(None);
+        }
         let compared = self.compared(report, reference, bound)?;
         if compared.as_ref().is_some_and(CheckCause::needs_no_operands) {
             return Ok(compared);
         }
-        let some = some_mismatches([&self.result, reference, magnitudes], bound, cause::SAMPLE)?;
         let share = report.mismatches as f64 / report.elements as f64;
-        Ok(cause::find(&self.problem, self.result.shape(), reads, *bound, &some, share)?.or(compared))
+        Ok(cause::find(&self.problem, self.result.shape(), reads, *bound, &some()?, share)?.or(compared))
     }
 
     /// The cause that a comparison with the exact result names, by a tolerance like the bounds of the first mismatches.

@@ -19,7 +19,7 @@ pub struct CheckReport {
     pub confidence: Confidence,
     /// The comparison with the exact result, each element by its bound.
     pub report: BoundReport,
-    /// After a failure by a bound that holds with a confidence: whether the worst case explains it. No cause is looked for then, if a pass by the worst case were trusted.
+    /// After a failure by a bound that holds with a confidence: whether the worst case explains it.
     pub within_worst_case: Option<bool>,
     /// Elements beyond the bound with the confidence that was asked for, of a result that is bit-exact for the chip and within the worst case: it is judged by the worst case.
     pub beyond_probable: Option<u64>,

@@ -192,7 +192,7 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
         }
     }
     // Where the result's own rounding hides what single elements would show.
-    if let Some((left, words)) = nearest.filter(|(left, _)| *left <= 0.5) {
+    if let Some((left, words)) = nearest.filter(|(left, _)| *left <= 0.5 && s.elements.len() >= 64) {
         let evidence = format!("{words}: that leaves {left:.2} of the root mean square error");
         return Some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0 });
     }

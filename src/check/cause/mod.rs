@@ -17,6 +17,7 @@ mod hypotheses;
 
 use super::problem::{Kind, Problem};
 use super::products::{Products, Source};
+use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::Result;
 use crate::reference::{Arithmetic, Direction, Epilogue};
 use crate::verify::Diagnosis;
@@ -110,9 +111,39 @@ pub(super) fn find(
     mismatches: &[(usize, f64)],
     share: f64,
 ) -> Result<Option<CheckCause>> {
+    Ok(sample(problem, shape, reads, bound, (mismatches, LEAST), share)?.as_ref().and_then(hypotheses::first))
+}
+
+/// Whether an accumulator of this format that takes products one by one, or in groups, k upward, explains most of the errors of elements beyond their bound: rounding loses what they lack.
+pub(super) fn lost_in_rounding(
+    problem: &Problem<'_>,
+    shape: &[usize],
+    reads: Arithmetic,
+    bound: Bound,
+    mismatches: &[(usize, f64)],
+    accumulator: DType,
+) -> Result<bool> {
+    let Some(s) = sample(problem, shape, reads, bound, (mismatches, 1), 1.0)? else { return Ok(false) };
+    let round = |x: f64| accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee));
+    let sum = |e: &Element, group: usize| {
+        let groups = e.products.a.chunks(group).zip(e.products.b.chunks(group));
+        groups.fold(0.0, |sum, (a, b)| round(sum + a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()))
+    };
+    Ok([1, 2, 4, 8, 16].into_iter().any(|group| s.left_by(|e| s.follows(e, sum(e, group))) <= 0.5))
+}
+
+/// Some of the mismatches with all their products; `None` where they have none, or there are fewer than `least`, or products of fewer.
+fn sample<'a>(
+    problem: &'a Problem<'a>,
+    shape: &'a [usize],
+    reads: Arithmetic,
+    bound: Bound,
+    (mismatches, least): (&[(usize, f64)], usize),
+    share: f64,
+) -> Result<Option<Sample<'a>>> {
     let terms = problem.terms();
     let most = (PRODUCTS / terms.max(1)).min(SAMPLE);
-    if terms == 0 || mismatches.len().min(most) < LEAST {
+    if terms == 0 || mismatches.len().min(most) < least {
         return Ok(None);
     }
     let (alpha, beta, last) = problem.product().map_or((1.0, 0.0, Epilogue::None), |p| (p.alpha, p.beta, p.epilogue));
@@ -134,7 +165,7 @@ pub(super) fn find(
     let mut sample = Sample { problem, source, elements, share, bound, alpha, beta, last };
     let references: Vec<f64> = sample.elements.iter().map(|e| sample.follows(e, e.total())).collect();
     sample.elements.iter_mut().zip(references).for_each(|(e, r)| e.reference = r);
-    Ok(hypotheses::first(&sample))
+    Ok(Some(sample))
 }
 
 impl Element {
@@ -186,13 +217,12 @@ impl Sample<'_> {
         })
     }
 
-    /// The share of the root mean square error that is left where `expected` is what the kernel gives; infinite for a sample that is too small to tell.
+    /// The share of the root mean square error that is left where `expected` is what the kernel gives; infinite where that is no number.
     fn left_by(&self, expected: impl Fn(&Element) -> f64) -> f64 {
-        const LEAST: usize = 64;
         let square =
             |from: &dyn Fn(&Element) -> f64| self.elements.iter().map(|e| (e.result - from(e)) * (e.result - from(e))).sum::<f64>();
         let left = (square(&expected) / square(&|e| e.reference)).sqrt();
-        if self.elements.len() >= LEAST && left.is_finite() { left } else { f64::INFINITY }
+        if left.is_finite() { left } else { f64::INFINITY }
     }
 
     /// Whether it is a convolution, and the positions of its window where its filter is an operand.
