@@ -225,7 +225,9 @@ impl<'a> Check<'a> {
     /// When shapes or formats do not fit each other or the chip, tensors are on different devices, there are no elements, or memory does not suffice.
     pub fn run(&self) -> Result<CheckReport> {
         if integer::applies(&self.problem, &self.result) {
-            return self.expect_fit().and_then(|()| integer::run(self));
+            self.expect_fit()?;
+            self.expect_earlier()?;
+            return integer::run(self);
         }
         let models = self.models()?;
         self.expect_earlier()?;
