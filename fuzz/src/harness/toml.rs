@@ -47,7 +47,7 @@ fn cases(file: &SuiteFile) -> Option<usize> {
     let values = |value: &Value| match value {
         Value::One(word) if word == "all" => 128,
         Value::List(list) => list.len(),
-        Value::One(_) | Value::Numbers(_) | Value::Texts(_) => 1,
+        Value::One(_) | Value::Numbers(_) | Value::Texts(_) | Value::Tables(_) => 1,
     };
     let of_table = |table: &hipverify::suite::Table| {
         let axes = table.settings.iter().filter(|setting| setting.key.name != "groups");
