@@ -113,7 +113,7 @@ fn tensors_are_converted_and_what_does_not_fit_is_counted() {
         ("many.safetensors many.safetensors --to f16", "OUT many.safetensors: that file is read by this command"),
         ("many.safetensors no.npz --to bf16", "no.npz: the npy format has no name for bf16"),
         ("many.safetensors no.npz --tensor c", "no tensor `c`; there are: a, b"),
-        ("many.safetensors no.npz --include c", "many.safetensors: no tensor to convert"),
+        ("many.safetensors no.npz --include c", "many.safetensors: --include and --exclude leave no tensor of 2"),
         ("odd.npy no.safetensors --to f4e2m1", "3 elements of f4e2m1 do not fill whole bytes"),
         ("x.npy no.npy --to f33", "unknown dtype `f33`"),
         ("x.npy no.txt", "`txt` names no format to write"),
