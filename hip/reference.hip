@@ -179,7 +179,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference_finish(Reference
     for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < p.count; i += grid) {
         double x = p.sums[i];
         if (p.single) x = (double)(float)x;
-        if (p.scaled) x = x * p.alpha;
+        // As in BLAS an alpha of 0 takes nothing of A and B, infinities included.
+        if (p.scaled) x = p.alpha == 0 ? 0 : x * p.alpha;
         if (p.c) {
             const double more = p.beta * p.c[i % p.area];
             x = x + more;

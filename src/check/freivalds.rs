@@ -183,7 +183,11 @@ impl fmt::Display for FreivaldsReport {
                 "warning"
             )?;
         } else if self.verdict == Verdict::Untrusted && self.left_out == 0 {
-            write!(f, "\n  {:<LABEL$}zeros would have passed in half of the rows: thresholds are too loose to trust", "warning")?;
+            write!(
+                f,
+                "\n  {:<LABEL$}zeros would have passed in half of the rows, but for elements that overflow or are not finite: thresholds are too loose to trust",
+                "warning"
+            )?;
         }
         if self.left_out > 0 {
             let rows = if self.left_out == 1 { "1 row has".to_owned() } else { format!("{} rows have", grouped(self.left_out)) };

@@ -13,8 +13,8 @@ use crate::parallel;
 use crate::reference::Arithmetic;
 use crate::verify::bound::ElementRule;
 
-/// Products that are made for single elements, at most: seconds on a few cores.
-pub(super) const MOST: usize = 1 << 28;
+/// Products that are made for single elements, at most: about two seconds on two cores.
+pub(super) const MOST: usize = 1 << 25;
 
 /// An element that was judged by itself.
 pub(super) struct Single {
@@ -89,7 +89,7 @@ pub(super) fn judged(
     let single = |i: usize| {
         let (row, position) = places[i];
         let index = contraction.element(row, position);
-        let (sum, magnitude) = sums(&source, index, least);
+        let (sum, magnitude) = if alpha == 0.0 { (0.0, 0.0) } else { sums(&source, index, least) };
         let (c, bias) = (beta * source.c(index), source.bias(source.place(index).1));
         let (reference, s) = (alpha * sum + c + bias, alpha.abs() * magnitude + c.abs() + bias.abs());
         let (a, judge) = (at(row, position), |a: f64| rule.ratio(a, reference, s));

@@ -2,7 +2,6 @@
 
 use super::copied::Copied;
 use super::order::Order;
-use super::shortened::fewer;
 use crate::device::hip::download;
 use crate::device::{Backend, Device, DeviceMem, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
@@ -143,39 +142,19 @@ impl<'a> Problem<'a> {
 
     /// The exact result in f64, of the operands as `arithmetic` reads them.
     pub(super) fn exact(&self, arithmetic: Arithmetic, shape: &[usize]) -> Result<DeviceMem<f64>> {
-        let zeros = self.unread()?;
-        let [a, b] = self.factors(zeros.as_ref())?;
+        let [a, b] = &self.operands;
         self.filled(shape, |to| match &self.kind {
-            Kind::Gemm(product) => product.gemm(arithmetic.exact()).run(&a, &b, to),
-            Kind::Conv(param, direction) => Conv::new(param.clone(), *direction, arithmetic.exact()).run(&a, &b, to),
-        })
-    }
-
-    /// Operands of one product of zeros, where alpha is 0: BLAS does not read A and B then, and what is not finite there does not show.
-    fn unread(&self) -> Result<Option<[Copied; 2]>> {
-        let Some(product) = self.product().filter(|product| product.alpha == 0.0 && self.terms() > 0) else { return Ok(None) };
-        let zeros = |which: usize| {
-            let one = fewer(&self.operands[which], product.k_axis(which), self.terms() - 1)?;
-            Copied::with_zeros(&one, |_| true)
-        };
-        Ok(Some([zeros(0)?, zeros(1)?]))
-    }
-
-    /// The operands, or these in their place.
-    fn factors<'b>(&'b self, zeros: Option<&'b [Copied; 2]>) -> Result<[TensorRef<'b>; 2]> {
-        Ok(match zeros {
-            Some([a, b]) => [a.tensor()?, b.tensor()?],
-            None => self.operands.clone(),
+            Kind::Gemm(product) => product.gemm(arithmetic.exact()).run(a, b, to),
+            Kind::Conv(param, direction) => Conv::new(param.clone(), *direction, arithmetic.exact()).run(a, b, to),
         })
     }
 
     /// What the bound of each element scales with.
     pub(super) fn magnitudes(&self, arithmetic: Arithmetic, shape: &[usize]) -> Result<DeviceMem<f64>> {
-        let zeros = self.unread()?;
-        let [a, b] = self.factors(zeros.as_ref())?;
+        let [a, b] = &self.operands;
         self.filled(shape, |to| match &self.kind {
-            Kind::Gemm(product) => product.gemm(arithmetic).magnitudes(&a, &b, to),
-            Kind::Conv(param, direction) => Conv::new(param.clone(), *direction, arithmetic).magnitudes(&a, &b, to),
+            Kind::Gemm(product) => product.gemm(arithmetic).magnitudes(a, b, to),
+            Kind::Conv(param, direction) => Conv::new(param.clone(), *direction, arithmetic).magnitudes(a, b, to),
         })
     }
 

@@ -40,11 +40,14 @@ impl Row {
         self.ratio > 1.0
     }
 
+    /// Takes an element that was judged by itself. What it shows is not shown of the others of its row: where sums say something of these, they alone say whether zeros would pass there.
     fn add(&mut self, single: &Single) {
         self.left_out = false;
         self.ratio = self.ratio.max(single.ratio);
-        self.nonzero |= single.reference != 0.0;
-        self.zeros_pass &= single.zero_passes;
+        self.nonzero |= single.reference.is_finite() && single.reference != 0.0;
+        if !self.linear {
+            self.zeros_pass &= single.zero_passes || single.undecided || !single.reference.is_finite();
+        }
     }
 }
 
@@ -135,8 +138,11 @@ impl Check<'_> {
         let x = memory.tensor(&[n, vectors])?;
         let mut differences = contraction.of_result(result, &x)?;
         let alpha = self.problem.product().map_or(1.0, |product| product.alpha);
-        let exact = contraction.of_exact(reads, &x)?;
-        differences.iter_mut().zip(exact).for_each(|(d, e)| *d -= alpha * e);
+        // An alpha of 0 takes nothing of the operands, infinities included.
+        if alpha != 0.0 {
+            let exact = contraction.of_exact(reads, &x)?;
+            differences.iter_mut().zip(exact).for_each(|(d, e)| *d -= alpha * e);
+        }
         for (tensor, factor) in self.added()? {
             let more = contraction.of_result(&tensor, &x)?;
             // A matrix serves every one of a batch, and a bias every row.
@@ -161,7 +167,10 @@ impl Check<'_> {
     /// For each row a bound of the norm of the magnitudes of what is added.
     fn magnitudes_of_rows(&self, contraction: &Contraction<'_, '_>, reads: Arithmetic) -> Result<Vec<f64>> {
         let alpha = self.problem.product().map_or(1.0, |product| product.alpha);
-        let mut added: Vec<f64> = contraction.magnitudes(reads)?.into_iter().map(|x| alpha.abs() * x).collect();
+        let mut added: Vec<f64> = match alpha {
+            0.0 => vec![0.0; contraction.rows()],
+            _ => contraction.magnitudes(reads)?.into_iter().map(|x| alpha.abs() * x).collect(),
+        };
         for (tensor, factor) in self.added()? {
             let more = contraction.norms(&tensor)?;
             added.iter_mut().enumerate().for_each(|(i, x)| *x += factor.abs() * more[i % more.len()]);

@@ -176,30 +176,42 @@ fn paths(files: &[&TensorFile]) -> String {
 }
 
 impl InputArgs {
-    /// Opens the `which`-th of `files` files; `tensor` overrides the flag.
-    pub(super) fn open(&self, path: &Path, which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
-        self.open_all(&[path.to_owned()], Place { which, of: files, noun: "file" }, tensor)
+    /// Opens the `which`-th of `files` files.
+    pub(super) fn open(&self, path: &Path, which: usize, files: usize) -> Result<TensorFile> {
+        self.open_all(&[path.to_owned()], Place { which, of: files, noun: "file" }, None)
+    }
+
+    /// As [`open`](Self::open), of a file beside the one that patterns choose from: where its tensor is named with it, they have no part in that.
+    pub(super) fn open_beside(&self, path: &Path, which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
+        let (paths, place) = ([path.to_owned()], Place { which, of: files, noun: "file" });
+        if tensor.is_some() { self.read(&paths, place, tensor) } else { self.open_all(&paths, place, tensor) }
     }
 
     /// Opens several files in one place.
     pub(super) fn open_all(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
-        let dtype = of_file("--dtype", &self.dtype, place)?.copied();
-        let shape = of_file("--shape", &self.shape, place)?.map(|s| s.0.as_slice());
-        let tensor = tensor.or(self.tensor.as_deref());
-        let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
-        let mut file = TensorFile::open_all(paths, &options)?;
-        if self.shape.len() > 1 && shape.is_some() && !file.has_raw() {
-            bail!("{}: has its own shape; --shape is for raw files, `-` for others", label(paths));
-        }
+        let mut file = self.read(paths, place, tensor)?;
         if !file.nameless() {
             file.retain(|name| self.wants(name));
         }
         Ok(file)
     }
 
+    /// Opens files, with all tensors of them or the one that is named.
+    fn read(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
+        let dtype = of_file("--dtype", &self.dtype, place)?.copied();
+        let shape = of_file("--shape", &self.shape, place)?.map(|s| s.0.as_slice());
+        let tensor = tensor.or(self.tensor.as_deref());
+        let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
+        let file = TensorFile::open_all(paths, &options)?;
+        if self.shape.len() > 1 && shape.is_some() && !file.has_raw() {
+            bail!("{}: has its own shape; --shape is for raw files, `-` for others", label(paths));
+        }
+        Ok(file)
+    }
+
     /// Opens each of several files that the command reads one tensor of.
     pub(super) fn open_each(&self, paths: &[&Path]) -> Result<Vec<TensorFile>> {
-        let open = |(i, path): (usize, &&Path)| self.open(path, i, paths.len(), None);
+        let open = |(i, path): (usize, &&Path)| self.open(path, i, paths.len());
         let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
         self.check_used(&files.iter().collect::<Vec<_>>())?;
         Ok(files)

@@ -67,7 +67,7 @@ fn reason(error: Error) -> String {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let file = self.input.open(&self.file, 0, 1, None)?;
+        let file = self.input.open(&self.file, 0, 1)?;
         self.input.check_used(&[&file])?;
         let elements = |t: &Tensor| t.layout().map_or(0, |l| l.elements() as u64);
         let progress = screen::Progress::new(file.tensors().iter().map(elements).sum(), "inspect");

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use quick_junit::{Report, TestSuite};
 use std::path::Path;
 
-/// A name for a file: with escapes, as on the screen, for what breaks lines or cannot stand in XML, so that different names stay different.
+/// A name for a file: with escapes, as on the screen, for what breaks lines or cannot stand in XML.
 pub(super) fn name(name: &str) -> String {
     text(&plain(name))
 }

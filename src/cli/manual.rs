@@ -48,6 +48,6 @@ impl Man {
         let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
         let path = self.folder.join(format!("{name}.1"));
         replace(&path, |mut out| clap_mangen::Man::new(command.clone()).title(name).render(&mut out))?;
-        command.get_subcommands().try_for_each(|part| self.write(part))
+        command.get_subcommands().filter(|part| !part.is_hide_set()).try_for_each(|part| self.write(part))
     }
 }

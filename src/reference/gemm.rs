@@ -222,7 +222,10 @@ impl<'a> Gemm<'a> {
             let values = operand::read_f64(t)?;
             Ok(if magnitudes { values.into_iter().map(f64::abs).collect() } else { values })
         };
-        if self.alpha != 1.0 {
+        // As in BLAS an alpha of 0 takes nothing of A and B, infinities included.
+        if self.alpha == 0.0 {
+            values.fill(0.0);
+        } else if self.alpha != 1.0 {
             values.iter_mut().for_each(|v| *v *= self.alpha);
         }
         if let Some((c, shared)) = c {

@@ -138,8 +138,12 @@ fn blocks_of_mx_formats_become_tensors() {
     folder.put("short.npy", &npy("|i1", "False", "(33,)", &[64; 33]));
     let row = |a: f32, b: f32| [[a; 32], [b; 32]].concat();
     let data = f32s(&[row(1.5, 3.0), row(0.375, f32::NAN)].concat());
-    for line in ["w.npy --scales mx.safetensors:w_scale", "w.npy --scales codes.npy --to f32"] {
-        let run = folder.run(&format!("convert mx.safetensors {line} --tensor w"));
+    for line in [
+        "w.npy --scales mx.safetensors:w_scale --tensor w",
+        "w.npy --scales codes.npy --to f32 --tensor w",
+        "w.npy --scales mx.safetensors:w_scale --exclude *_scale",
+    ] {
+        let run = folder.run(&format!("convert mx.safetensors {line}"));
         assert_eq!((run.code, run.err.as_str()), (0, "128 elements: none changed\n"), "{line}");
         let written = std::fs::read(folder.path("w.npy")).unwrap();
         assert!(written.ends_with(&data), "{line}");

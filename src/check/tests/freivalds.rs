@@ -451,3 +451,40 @@ fn numbers_of_vectors_at_their_limits() {
         assert!(check.sampled_work(many).is_some());
     }
 }
+
+/// What an element shows that was judged by itself is not shown of the others of its row.
+#[test]
+fn overflow_is_no_evidence_for_other_elements() {
+    let [m, n, k] = OVERFLOWING;
+    let (a, b, right, exact) = product_that_overflows::<F16>(25000.0);
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let of = |a: &TensorRef<'_>, d: &[F16]| {
+        let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
+        let d = d.tensor(&[m, n]).unwrap();
+        Check::gemm(a, &b, &d).cause(false).freivalds_within(8, m * n * k).unwrap()
+    };
+    assert_eq!(of(&a, &right).verdict, Verdict::Pass);
+    // All that does not overflow is lost: of rows whose sums are small against their magnitudes nobody can tell.
+    let only: Vec<F16> = right.iter().map(|x| if x.to_f64().is_finite() { F16::ZERO } else { *x }).collect();
+    assert_ne!(of(&a, &only).verdict, Verdict::Pass, "{}", of(&a, &only));
+    // No number at all.
+    let nan = DeviceMem::from_slice(&Device::host(), &vec![F16::from_f32(f32::NAN); m * k]).unwrap();
+    let report = of(&nan.tensor(&[m, k]).unwrap(), &vec![F16::from_f32(f32::NAN); m * n]);
+    assert_eq!((report.verdict, exact.len()), (Verdict::Untrusted, m * n), "{report}");
+}
+
+/// As in BLAS an alpha of 0 takes nothing of A and B.
+#[test]
+fn operands_that_are_not_read_may_be_infinite() {
+    let device = Device::host();
+    let of = |x: &[f32]| DeviceMem::from_slice(&device, x).unwrap();
+    let (a, b, c) = (of(&[f32::INFINITY, f32::NAN, 1.0, 2.0]), of(&[1.0, 2.0, 3.0, 4.0]), of(&[5.0, 6.0, 7.0, 8.0]));
+    let shape = [2, 2];
+    let [a, b, c] = [&a, &b, &c].map(|x| x.tensor(&shape).unwrap());
+    let mut made = DeviceMem::<f32>::new(&device, 4).unwrap();
+    Gemm::new(Accumulate::F64).alpha(0.0).beta(2.0, &c).run(&a, &b, &mut made.tensor_mut(&shape).unwrap()).unwrap();
+    assert_eq!(made.to_vec().unwrap(), [10.0, 12.0, 14.0, 16.0]);
+    let d = made.tensor(&shape).unwrap();
+    let check = Check::gemm(&a, &b, &d).alpha(0.0).beta(2.0, &c);
+    assert_eq!((check.run().unwrap().verdict(), check.freivalds(8).unwrap().verdict), (Verdict::Pass, Verdict::Pass));
+}

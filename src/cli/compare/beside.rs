@@ -15,7 +15,7 @@ pub(super) struct Beside {
 impl Beside {
     /// Opens the file of a flag, if it is given; raw data have format and shape of the result.
     pub(super) fn open(flag: &'static str, path: Option<&Path>, input: &InputArgs) -> Result<Option<Beside>> {
-        path.map(|path| Ok(Beside { flag, file: input.open(path, 0, 2, None)? })).transpose()
+        path.map(|path| Ok(Beside { flag, file: input.open(path, 0, 2)? })).transpose()
     }
 
     /// The file.

@@ -58,8 +58,8 @@ impl Args {
         let files = 1 + usize::from(scales.is_some());
         let reads = [Some(&*self.from), scales.map(|(path, _)| path)];
         never_over("OUT", &self.output.out, reads.into_iter().flatten())?;
-        let from = self.input.open(&self.from, 0, files, None)?;
-        let scales = scales.map(|(path, tensor)| self.input.open(path, 1, files, tensor)).transpose()?;
+        let from = self.input.open(&self.from, 0, files)?;
+        let scales = scales.map(|(path, tensor)| self.input.open_beside(path, 1, files, tensor)).transpose()?;
         self.input.check_used(&[&from].into_iter().chain(&scales).collect::<Vec<_>>())?;
         ensure!(!from.tensors().is_empty(), "{}: no tensor to convert", from.path().display());
         let progress = screen::spinner("convert");

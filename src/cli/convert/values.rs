@@ -47,7 +47,8 @@ impl Counts {
     /// Counts one element that was `before` and is `after`, in `to`.
     fn count(&mut self, to: DType, before: f64, after: f64) {
         self.elements += 1;
-        if before == after {
+        // The largest number of a 64-bit integer format rounds, in f64, to what is beyond it.
+        if before == after && !overflows(to, before) {
             return;
         }
         if before.is_nan() {
@@ -82,6 +83,22 @@ fn overflows(to: DType, value: f64) -> bool {
     // The last digit of their largest numbers is odd: a tie is beyond.
     let largest = format.max_finite();
     value.abs() - largest >= spacing(to, largest) / 2.0
+}
+
+/// Puts the largest number of their format in the place of infinities, and counts them; all else keeps its bits, NaN too.
+fn saturate(dtype: DType, elements: usize, bytes: &mut [u8]) -> u64 {
+    if !dtype.float_format().is_some_and(|format| format.has_infinity()) {
+        return 0;
+    }
+    let mut infinities = 0;
+    for i in 0..elements {
+        let x = dtype.decode(dtype.load_bits(bytes, i));
+        if x.is_infinite() {
+            dtype.store_bits(bytes, i, dtype.encode(x, Rounding::NearestEven, Overflow::Saturate));
+            infinities += 1;
+        }
+    }
+    infinities
 }
 
 /// From what and to what.
@@ -123,7 +140,8 @@ impl Conversion<'_> {
     fn encode(&self, from: DType, dense: &[u8], elements: usize, out: &mut [u8]) -> Counts {
         if from == self.to {
             out.copy_from_slice(dense);
-            return Counts { elements: elements as u64, ..Counts::default() };
+            let overflowed = if self.overflow == Overflow::Saturate { saturate(from, elements, out) } else { 0 };
+            return Counts { elements: elements as u64, overflowed, ..Counts::default() };
         }
         if matches!(from, DType::I64 | DType::U64) {
             let mut whole = vec![0; elements];
@@ -258,7 +276,23 @@ mod tests {
         let bits = [0x7e01u16, 0xfc00, 0x8001];
         let dense: Vec<u8> = bits.iter().flat_map(|b| b.to_le_bytes()).collect();
         let mut out = vec![0; 6];
+        let counts = Conversion { scales: None, to: DType::F16, overflow: Overflow::Ieee }.encode(DType::F16, &dense, 3, &mut out);
+        assert_eq!((&out, counts.rounded, counts.harmless()), (&dense, 0, true));
+        // But for infinities that are to be the largest number.
         let counts = Conversion { scales: None, to: DType::F16, overflow: Overflow::Saturate }.encode(DType::F16, &dense, 3, &mut out);
-        assert_eq!((out, counts.rounded, counts.harmless()), (dense, 0, true));
+        let saturated: Vec<u8> = [0x7e01u16, 0xfbff, 0x8001].iter().flat_map(|b| b.to_le_bytes()).collect();
+        assert_eq!((out, counts), (saturated, Counts { elements: 3, overflowed: 1, ..Counts::default() }));
+    }
+
+    /// Also where f64 tells the largest number from nothing beyond it.
+    #[test]
+    fn whole_numbers_of_64_bits_overflow() {
+        for (to, values) in
+            [(DType::I64, [2f64.powi(63), 2f64.powi(65), -2f64.powi(64)]), (DType::U64, [2f64.powi(64), 2f64.powi(65), -1.0])]
+        {
+            let mut out = vec![0; 24];
+            let counts = Conversion { scales: None, to, overflow: Overflow::Ieee }.encode_values(&values, &mut out);
+            assert_eq!((counts.overflowed, counts.rounded), (3, 0), "{to}");
+        }
     }
 }

@@ -139,7 +139,7 @@ impl Source {
     }
 
     fn of_files(&self, path: &Path) -> Result<Found> {
-        let file = self.input.open(path, 0, 1, None)?;
+        let file = self.input.open(path, 0, 1)?;
         self.input.check_used(&[&file])?;
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut tensors = BTreeMap::new();

@@ -143,6 +143,10 @@ pub(super) fn files_of_results(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         let entries = std::fs::read_dir(path).with_context(|| path.display().to_string())?;
         let mut inside: Vec<PathBuf> = entries.map(|entry| entry.map(|e| e.path())).collect::<Result<_, _>>()?;
         inside.retain(|path| path.extension().is_some_and(|e| e == "jsonl"));
+        // What was merged into the folder of its shards is no part of them.
+        if inside.iter().any(|path| paths::is_of_a_shard(path)) {
+            inside.retain(|path| paths::is_of_a_shard(path));
+        }
         inside.sort();
         if inside.is_empty() {
             bail!("{}: no file of results (.jsonl) is there", path.display());

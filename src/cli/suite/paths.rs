@@ -10,6 +10,9 @@ pub(super) fn expect_apart(written: &[(&str, &Path)], read: &[PathBuf]) -> Resul
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for &(flag, path) in written.iter().filter(|(_, path)| *path != Path::new("-")) {
         let Some(place) = place(path) else { bail!("{flag} {}: its folder is not there", path.display()) };
+        if place.is_dir() {
+            bail!("{flag} {}: a folder is no file", path.display());
+        }
         if read.contains(&place) {
             bail!("{flag} {}: that file is read by this command", path.display());
         }
@@ -56,6 +59,7 @@ mod tests {
             (vec!["x", "./x"], "--0 is written to that file", "two that are not there yet"),
             (vec!["none/x"], "its folder is not there", "no folder"),
             (vec!["s.toml/x"], "its folder is not there", "a file as a folder"),
+            (vec!["."], "a folder is no file", "a folder as a file"),
         ] {
             let flags = ["--0", "--1"];
             let paths: Vec<PathBuf> = written.iter().map(|name| at(name)).collect();

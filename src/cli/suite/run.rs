@@ -178,6 +178,10 @@ impl Args {
         }
         std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         if let Some(shard) = selection.shard {
+            let whole = path.join("results.jsonl");
+            if whole.exists() {
+                bail!("{} has results of all cases, {}: name another folder for shards", path.display(), whole.display());
+            }
             return Ok(Some(path.join(format!("results-{}.jsonl", shard.to_string().replace('/', "-of-")))));
         }
         let entries = std::fs::read_dir(path).with_context(|| path.display().to_string())?;

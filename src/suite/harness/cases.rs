@@ -314,11 +314,16 @@ impl TableReader<'_> {
         let output: DType = of("output").parsed(input.name())?;
         let (kernel, reference) = self.methods(of, &problem, input, output)?;
         if matches!(kernel, Kernel::Command(_)) {
-            let inputs = problem.inputs().into_iter().map(|(_, shape)| ("type", input, shape));
+            let key = |name: &str| if matches!(name, "c" | "bias") { "output" } else { "type" };
+            let inputs = problem.inputs();
+            let inputs = inputs.into_iter().map(|(name, shape)| (key(name), problem.input_dtype(name, [input, output]), shape));
             for (key, dtype, shape) in inputs.chain([("output", output, problem.output())]) {
                 tensor_files::expect_file(dtype, &shape).map_err(|e| of(key).error(e))?;
             }
         }
+        // A product that is no whole number is rounded in an integer result, and so is its reference.
+        let whole = problem.epilogue().is_none_or(|epilogue| [epilogue.alpha(), epilogue.beta()].iter().all(|x| x.fract() == 0.0));
+        let reference_type = if whole || output.int_format().is_none() { "f64" } else { output.name() };
         let tensors = Tensors {
             data: data(of, problem.inputs().len())?,
             problem,
@@ -326,7 +331,7 @@ impl TableReader<'_> {
             kernel,
             kernel_text: of("kernel").text("").to_owned(),
             reference,
-            reference_type: of("reference_type").parsed("f64")?,
+            reference_type: of("reference_type").parsed(reference_type)?,
             rule: of("rule").parsed("rounding")?,
             rule_text: of("rule").text("rounding").to_owned(),
             repeatable: of("repeatable").parsed("true")?,

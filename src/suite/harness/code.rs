@@ -34,7 +34,7 @@ impl Suite {
 
 /// The words by which a kernel may name files, and the folder that they count from.
 fn named(tensors: &Tensors) -> Option<(&Path, Vec<&str>)> {
-    let names = tensors.problem.buffer_names();
+    let names = tensors.problem.names_of_files();
     match &tensors.kernel {
         Kernel::Command(entry) => {
             let words = entry.command.iter().map(String::as_str);

@@ -2,6 +2,7 @@
 
 use super::entry::ProgramEntry;
 use super::kernel::{KernelError, Launch};
+use super::problem::Problem;
 use super::process;
 use super::tail::Tail;
 use super::tensor_files::{description, file_name, names_a_file_of_the_case, write_inputs};
@@ -29,7 +30,7 @@ fn run_in(folder: &Path, entry: &ProgramEntry, launch: &mut Launch<'_>) -> Resul
     });
     let case = description(launch.case(), more);
     std::fs::write(folder.join("case.json"), serde_json::to_vec_pretty(&case)?)?;
-    let names: Vec<&str> = launch.inputs().iter().map(|(name, _)| *name).chain(["result"]).collect();
+    let names = launch.case().problem().map_or(Vec::new(), Problem::names_of_files);
     let ended = execute(entry, &names, folder)?;
     if !folder.join(&result).is_file() {
         return Err(format!("the program wrote no {result}{}", ended.last_words()).into());

@@ -66,11 +66,12 @@ impl Tensors {
             }
             Problem::Operator(_) => {}
         }
-        let [from, to] = self.dtypes;
+        let [_, to] = self.dtypes;
         for ((name, shape), data) in self.problem.inputs().iter().zip(&self.data) {
             let data = data.to_string();
             let seed = if data.contains("/seed=") { "" } else { "/seed=0" };
-            out.push(fact(format!("input {name}"), format!("{from}{shape:?}  {data}{seed}")));
+            let dtype = self.problem.input_dtype(name, self.dtypes);
+            out.push(fact(format!("input {name}"), format!("{dtype}{shape:?}  {data}{seed}")));
         }
         out.push(fact("result", format!("{to}{:?}", self.problem.output())));
         out.extend(self.kernel.facts(&self.kernel_text));

@@ -169,6 +169,12 @@ impl Problem {
         self.inputs().iter().map(|(name, _)| *name).chain(["result"]).collect()
     }
 
+    /// Tensors whose files are a program's own where a case has them; another case of a GEMM has C and a bias.
+    pub(crate) fn names_of_files(&self) -> Vec<&'static str> {
+        let beside: &[&str] = if self.epilogue().is_some() { &["c", "bias"] } else { &[] };
+        self.buffer_names().into_iter().chain(beside.iter().copied()).collect()
+    }
+
     /// The numbers that launch lines may use, by name: extents and what else a kernel has to be told, `elements` of the result, and `terms` of each.
     pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         let mut out = match self {

@@ -85,7 +85,7 @@ pub struct Power {
     /// How many of these a result of zero would pass at; `None` when only counts were asked for.
     pub zero_passes: Option<u64>,
     /// The smallest e for which a result of (1 + e) times the reference fails; infinite when none does. By [binade](super::Tolerance::by_binade) the smallest for which its largest
-    /// element does: smaller elements may fail from up to half of that on. `None` where [some elements may fail](super::Options::allow_mismatches), and how many would is not counted.
+    /// element does, and likewise where the epsilon difference decides: smaller elements may fail from up to half of that on. `None` where [some elements may fail](super::Options::allow_mismatches), and how many would is not counted.
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_optional_number"))]
     pub smallest_error: Option<f64>,
     /// By how many numbers of the result's format the reference's largest element has to be off, away from zero, for the comparison to fail; `None` where nothing
@@ -161,8 +161,8 @@ fn smallest_error(passes: impl Fn(f64) -> Option<bool>) -> Option<f64> {
 /// What is known of a comparison of (1 + error)·r with r.
 struct OffBy {
     values: Values,
-    /// Whether its mismatches are counted, or there are at least so many.
-    counted: bool,
+    /// How many more mismatches there may be than were counted.
+    uncounted: u64,
 }
 
 impl OffBy {
@@ -174,13 +174,16 @@ impl OffBy {
         // What the largest element says of the others, or not.
         let within = e <= request.rtol && !request.by_binade || e * max <= rule.bound(rule.rtol, max, rule.atol);
         let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
-        // Where the result is not finite, zeros were not tried.
-        let zeros_counted = e == 1.0 && request.all && values.nonfinite_pairs == nonfinite(values);
-        let (finite_mismatches, counted) = match within {
-            true if request.by_binade && e >= 1.0 => (zeros_fail, zeros_counted),
-            true => (0, true),
-            false if e >= 1.0 => (zeros_fail.max(1), zeros_counted),
-            false => (1, false),
+        // Where only the result is not finite, zeros were not tried; errors of other sizes were tried nowhere.
+        let uncounted = match e == 1.0 && request.all {
+            true => values.nonfinite_pairs - nonfinite(values),
+            false => u64::MAX / 2,
+        };
+        let (finite_mismatches, uncounted) = match within {
+            true if request.by_binade && e >= 1.0 => (zeros_fail, uncounted),
+            true => (0, 0),
+            false if e >= 1.0 => (zeros_fail.max(1), uncounted),
+            false => (1, uncounted),
         };
         // Zeros are nowhere what is not finite, and below -1 infinities have the other sign.
         let changed = if request.nonfinite == NonFinite::Fail || error == -1.0 {
@@ -199,14 +202,15 @@ impl OffBy {
             sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
             ..Values::EMPTY
         };
-        OffBy { values, counted }
+        OffBy { values, uncounted }
     }
 
     /// Whether it passes; `None` where that takes counting more mismatches, of which the rule lets some be.
     fn passes(&self, request: &Request, elements: usize) -> Option<bool> {
-        let passed = Judged::of(&self.values, request, elements).passed;
-        let known = self.counted || request.allowed == AllowedMismatches::NONE || request.judge == Judge::Thresholds;
-        (known || !passed).then_some(passed)
+        let with = |more: u64| Judged::of(&Values { mismatches: self.values.mismatches + more, ..self.values }, request, elements).passed;
+        let passed = with(0);
+        let known = request.allowed == AllowedMismatches::NONE || with(self.uncounted) == passed;
+        known.then_some(passed)
     }
 }
 

@@ -223,6 +223,11 @@ fn zeros_in_the_place_of_what_is_not_finite_are_not_said_to_pass() {
     let options = Options::default().allow_mismatches(AllowedMismatches::new(0.6, 0).unwrap());
     let report = gpu_verify_with(&of(&result), &of(&reference), &Tolerance::new(1e-4, 0.0).unwrap(), &options).unwrap();
     assert_eq!((report.verdict, report.power.missed), (Verdict::Pass, vec![]));
+    // They pass where they would even if they failed at all of these.
+    let reference: Vec<f32> = (0..100).map(|i| if i < 45 { 1e-6 } else { i as f32 }).collect();
+    let result: Vec<f32> = reference.iter().enumerate().map(|(i, r)| if i == 7 { f32::NAN } else { *r }).collect();
+    let report = gpu_verify_with(&of(&result), &of(&reference), &Tolerance::new(1e-3, 1e-3).unwrap(), &options).unwrap();
+    assert_eq!((report.verdict, report.power.missed.contains(&Mutation::Zeros)), (Verdict::Untrusted, true));
 }
 
 /// Without counting at how many elements zeros pass, zeros would be one mismatch.
