@@ -24,7 +24,7 @@ use crate::device::{DeviceMem, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::parallel;
-use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, ConvSizes, Direction, Epilogue, Gemm, Role};
+use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, Role};
 
 /// A place among the axes of a dense tensor: the elements before it, of it, and behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -283,18 +283,7 @@ fn position(param: &ConvParam, role: Role, axis: Vectors) -> Result<usize> {
 
 /// The convolution with another extent of this axis, which is the last one in the tensors that have it: its operand and the result.
 fn with_last(param: &ConvParam, direction: Direction, axis: Vectors, extent: usize) -> Result<ConvParam> {
-    let mut sizes = ConvSizes {
-        groups: param.groups(),
-        batch: param.batch(),
-        out_channels: param.out_channels(),
-        in_channels: param.in_channels(),
-        filter: param.filter_space().to_vec(),
-        input: param.input_space().to_vec(),
-        strides: param.strides().to_vec(),
-        dilations: param.dilations().to_vec(),
-        left_pads: param.left_pads().to_vec(),
-        right_pads: param.right_pads().to_vec(),
-    };
+    let mut sizes = param.sizes();
     match axis {
         Vectors::Columns => {}
         Vectors::OutChannels => sizes.out_channels = extent,

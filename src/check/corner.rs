@@ -4,7 +4,7 @@
 use super::problem::{Kind, Problem, Product};
 use crate::device::{Layout, TensorRef};
 use crate::error::Result;
-use crate::reference::{Accumulate, Conv, ConvParam, ConvSizes, Direction, Role};
+use crate::reference::{Accumulate, Conv, ConvParam, ConvSizes, Direction};
 
 /// The part.
 pub(super) struct Corner<'a> {
@@ -69,30 +69,12 @@ fn of_convolution<'a>(
         Direction::BackwardData => (images(param.input_space()), c, param.out_channels()),
         Direction::BackwardWeight => (param.batch(), c, k),
     };
-    let part = with_extents(param, batch, [in_channels, out_channels])?;
+    let part = param.with_sizes(ConvSizes { groups: 1, batch, out_channels, in_channels, ..param.sizes() })?;
     let [first, second, result] = Conv::new(param.clone(), direction, Accumulate::F64).roles();
     let leading = |which: usize, role| leading(&problem.operands[which], &param.shape(role), &part.shape(role));
     let operands = [leading(0, first)?, leading(1, second)?];
     let (shape, whole) = (part.shape(result), param.shape(result));
     Ok(Corner { problem: Problem { operands, kind: Kind::Conv(part, direction) }, shape, whole })
-}
-
-/// The first group of a convolution with so many images and channels, its tensors laid out as before.
-fn with_extents(param: &ConvParam, batch: usize, [in_channels, out_channels]: [usize; 2]) -> Result<ConvParam> {
-    let sizes = ConvSizes {
-        groups: 1,
-        batch,
-        out_channels,
-        in_channels,
-        filter: param.filter_space().to_vec(),
-        input: param.input_space().to_vec(),
-        strides: param.strides().to_vec(),
-        dilations: param.dilations().to_vec(),
-        left_pads: param.left_pads().to_vec(),
-        right_pads: param.right_pads().to_vec(),
-    };
-    let [input, filter, output] = [Role::Input, Role::Filter, Role::Output].map(|role| param.layout(role).to_string());
-    ConvParam::new(sizes)?.with_layouts(&input, &filter, &output)
 }
 
 /// The leading part of a tensor that may lack axes of extent 1, or have one dimension.

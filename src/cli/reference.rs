@@ -172,7 +172,7 @@ impl Reference<'_> {
         Ok(batch.into_iter().chain([m, n]).collect())
     }
 
-    /// Computes the result, in `format`, to the host's memory.
+    /// Computes the result, as `dtype`, to the host's memory.
     fn run(&self, [a, b]: [&TensorRef<'_>; 2], dtype: DType, shape: &[usize], result: &mut [u8]) -> Result<()> {
         let layout = Layout::contiguous(shape)?;
         let mut memory = DeviceBytes::new(a.device(), result.len())?;

@@ -137,7 +137,16 @@ impl ConvParam {
     /// # Errors
     /// As [`new`](ConvParam::new).
     pub fn with_batch(&self, batch: usize) -> Result<ConvParam> {
-        let sizes = ConvSizes { batch, ..self.sizes.clone() };
+        self.with_sizes(ConvSizes { batch, ..self.sizes() })
+    }
+
+    /// All sizes.
+    pub(crate) fn sizes(&self) -> ConvSizes {
+        self.sizes.clone()
+    }
+
+    /// Other sizes, of as many spatial dimensions, in the same layouts.
+    pub(crate) fn with_sizes(&self, sizes: ConvSizes) -> Result<ConvParam> {
         Ok(ConvParam { layouts: self.layouts.clone(), ..ConvParam::new(sizes)? })
     }
 
