@@ -440,6 +440,8 @@ struct VerifyParams {
     u64 first_run;   // where it begins: a multiple of 8
     double rtol;
     double atol;
+    float rtol_f32; // both as they are where pairs are tested in f32
+    float atol_f32;
     double thresholds[3]; // RMS, absolute, relative
     // Of the result's format.
     i32 min_exponent;

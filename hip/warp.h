@@ -75,28 +75,49 @@ __device__ inline u64 subgroup_max(u64 x) {
     return x;
 }
 
-// Counts in how many threads conditions hold. AMD's scalar unit counts the bits of a comparison's mask beside the vector unit: there the count is the wavefront's, whose lanes must
-// be there together each time. NVIDIA adds to a float, in a pipe that has time, for up to 2^24 conditions before `carry`.
+// 1 where a comparison of two numbers holds, else 0.
+#if defined(__CUDA_ARCH__)
+__device__ inline float one_if_greater(float x, float y) { float one; asm("set.gt.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(y)); return one; }
+__device__ inline float one_if_at_most(float x, float y) { float one; asm("set.le.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(y)); return one; }
+#endif
+
+// Counts in how many threads conditions hold, up to MOST of each thread before `carry`. AMD's scalar unit counts the bits of a comparison's mask beside the vector unit: there the count is the
+// wavefront's, whose lanes must be there together each time. NVIDIA's comparison of two floats makes 1.0 in one instruction, whose pattern is 127 x 2^23, and an instruction adds two patterns: their sum
+// tells up to 511 of them apart. Other conditions are predicates, which add to a float.
 struct LaneCount {
+    enum { MOST = 511 };
     u32 count;
 #if defined(__CUDA_ARCH__)
+    u32 ones; // the sum of their patterns
     float part;
-    __device__ void clear() { count = 0, part = 0; }
+    __device__ void clear() { count = ones = 0, part = 0; }
     __device__ void add(bool x) { if (x) part += 1.0f; }
-    __device__ void carry() { count += (u32)part, part = 0; }
+    template <typename T> __device__ void add_greater(T x, T y) {
+        if constexpr (sizeof(T) == 4) ones += bits_of(one_if_greater(x, y));
+        else add(x > y);
+    }
+    template <typename T> __device__ void add_at_most(T x, T y) {
+        if constexpr (sizeof(T) == 4) ones += bits_of(one_if_at_most(x, y));
+        else add(x <= y);
+    }
+    // 127 x 383 = 1 modulo 512.
+    __device__ void carry() { count += (u32)part + (ones * 383 >> 23), ones = 0, part = 0; }
     __device__ void keep() {}
     __device__ u32 own() const { return count; }
-#elif defined(__AMDGCN__)
+#else
+    template <typename T> __device__ void add_greater(T x, T y) { add(x > y); }
+    template <typename T> __device__ void add_at_most(T x, T y) { add(x <= y); }
+    __device__ void carry() {}
+#if defined(__AMDGCN__)
     __device__ void clear() { count = 0; }
     __device__ void add(bool x) { count += (u32)__popcll(__ballot(x)); }
-    __device__ void carry() {}
     __device__ void keep() { make_now(count); }
     __device__ u32 own() const { return threadIdx.x % warpSize == 0 ? count : 0; }
 #else
     __device__ void clear() { count = 0; }
     __device__ void add(bool x) { count += x; }
-    __device__ void carry() {}
     __device__ void keep() {}
     __device__ u32 own() const { return count; }
+#endif
 #endif
 };

@@ -211,10 +211,10 @@ __device__ inline void add_counted(const Rule<float> &rule, float (&a)[E], float
         differences[i] = difference(a[i], r[i]);
     }
     counts[1] += of_r >> 8 & 0xff, counts[2] += of_a & 0xff, counts[3] += of_r & 0xff;
-    rule.measure(differences, r, d, m, bound);
+    rule.magnitudes(differences, r, d, m), rule.bounds(r, bound);
 #pragma unroll
     for (int i = 0; i < E; i++) {
-        mismatches.add(d[i] > bound[i]);
+        mismatches.add_greater(d[i], bound[i]);
         sums.add(i % ACCUMULATORS, d[i], m[i]);
     }
     mismatches.keep(), sums.keep();
@@ -235,6 +235,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     __syncthreads();
     if (ALL) Counted::add_to(numbers.numbers, rule);
     __syncthreads();
+    static_assert(Pairs::IN_TILE + E <= LaneCount::MOST);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Known known{p, pairs, s, rule, 0};
     LaneCount mismatches;
@@ -247,7 +248,8 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         u32 codes[LOADS];
         Sums<float, Pairs::ACCUMULATORS> sums;
         sums.clear();
-        const auto decode = [&](u64 index, const typename Pairs::Words &words) {
+        const auto decode = [&](u64 index, typename Pairs::Words &words) {
+            pairs.shift(words);
 #pragma unroll
             for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, words.a[k], words.r[k], a, r);
         };
@@ -259,13 +261,12 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         };
         const auto end_tile = [&](u32 i) {
             if constexpr (ALL) {
-                const double x = sums.join();
-                if (run < pairs.runs) s.trees[group].add(i, p.run_log, x, p.partials + run * SUMS);
-                sums.clear();
+                s.tiles[group].set(i, sums.join());
+                sums.clear(), mismatches.carry();
             }
         };
         for_parts<true, true>(pairs, run << p.run_log, 1u << p.run_log, decode, use, end_tile);
-        mismatches.carry();
+        if (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
     __syncthreads();
     Values<InF32> v;

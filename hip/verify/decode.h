@@ -42,6 +42,9 @@ __device__ inline u32 spread(u32 x) {
     return (x | x << 4) & 0x0f0f0f0fu;
 }
 
+// The formats of both operands, as far as a kernel is told by one branch for E pairs: all numbers of 16 bits are of one format, those of 32 and 64 bits floats. Others need a branch for each operand.
+enum Formats : u32 { WITH_F16, WITH_BF16, OTHERS };
+
 // An operand's format, of KIND.
 template <u32 KIND> struct Decoder {
     // How many bits it has at least, and at most.
@@ -51,6 +54,14 @@ template <u32 KIND> struct Decoder {
     u32 copy, dtype, bits;
     __device__ Decoder(const float *table_, u32 copy_, u32 run_time)
         : table(table_), copy(copy_), dtype(KIND >= ONLY ? KIND - ONLY : run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
+
+    // Whether the format is among these.
+    __device__ bool among(Formats formats) const { return dtype == (WIDTH == 16 ? (formats == WITH_F16 ? F16 : BF16) : WIDTH == 32 ? F32 : WIDTH == 64 ? F64 : dtype) && WIDTH != ANY; }
+    // What it is, known when a kernel is compiled unless it may be one of OTHERS.
+    template <Formats FORMATS> __device__ u32 format() const {
+        if (FORMATS == OTHERS || SMALL) return dtype;
+        return WIDTH == 16 ? (FORMATS == WITH_F16 ? F16 : BF16) : WIDTH == 32 ? F32 : F64;
+    }
 
     // That of the pattern in a byte of a word.
     __device__ float number_of(u32 word, u32 byte) const {
@@ -85,11 +96,14 @@ template <u32 KIND> struct Decoder {
         if (E * LEAST < 32 && by < 32) w[0] >>= by;
     }
 
-    template <int E, int W> __device__ void decode(const u32 (&w)[W], float (&x)[E]) const {
+    template <int E, Formats FORMATS = OTHERS, int W> __device__ void decode(const u32 (&w)[W], float (&x)[E]) const {
+        const u32 dtype = format<FORMATS>();
         if (WIDTH == 32 || (WIDTH == ANY && bits == 32)) {
-            const u32 mask = dtype == TF32 ? ~0x1fffu : ~0u;
 #pragma unroll
-            for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W] & mask);
+            for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W]);
+            if (dtype == TF32)
+#pragma unroll
+                for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W] & ~0x1fffu);
         } else if (WIDTH == 16 || (WIDTH == ANY && bits == 16)) {
             if (dtype == F16)
 #pragma unroll
@@ -110,7 +124,8 @@ template <u32 KIND> struct Decoder {
             for (int i = 0; i < E; i++) x[i] = number_of(bytes[i / 4], i % 4);
         }
     }
-    template <int E, int W> __device__ void decode(const u32 (&w)[W], double (&x)[E]) const {
+    template <int E, Formats FORMATS = OTHERS, int W> __device__ void decode(const u32 (&w)[W], double (&x)[E]) const {
+        const u32 dtype = format<FORMATS>();
         if (WIDTH == 64 || (WIDTH == ANY && bits == 64)) {
             if (dtype == F64)
 #pragma unroll
@@ -129,14 +144,14 @@ template <u32 KIND> struct Decoder {
             for (int i = 0; i < E; i++) x[i] = (double)w[i];
         } else {
             float narrow[E];
-            decode<E>(w, narrow);
+            decode<E, FORMATS>(w, narrow);
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = (double)narrow[i];
         }
     }
 
     // Integers only; up to 16 bits they are exact as f32.
-    template <int E, int W> __device__ void decode(const u32 (&w)[W], i64 (&x)[E]) const {
+    template <int E, Formats FORMATS = OTHERS, int W> __device__ void decode(const u32 (&w)[W], i64 (&x)[E]) const {
         if (WIDTH == 64 || (WIDTH == ANY && bits == 64)) {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = (i64)(w[2 * i] | (u64)w[2 * i + 1] << 32);
@@ -154,7 +169,7 @@ template <u32 KIND> struct Decoder {
         }
     }
 
-    template <int E, int W> __device__ void decode(const u32 (&w)[W], Whole (&x)[E]) const {
+    template <int E, Formats FORMATS = OTHERS, int W> __device__ void decode(const u32 (&w)[W], Whole (&x)[E]) const {
         i64 narrow[E];
         decode<E>(w, narrow);
 #pragma unroll

@@ -33,26 +33,27 @@ struct ExplainShared {
 // What a subgroup searches for; the same in all of its lanes.
 template <typename T> struct Search {
     ScaledMaxima<T> maxima; // just below the maxima; infinite once one is found
-    T absolute;
     T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: infinity once no rtol is enough
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
-    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, absolute(below(p.workspace->values.maxima[ABSOLUTE])), passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
+    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
-            const double m = p.workspace->values.maxima[RELATIVE + k];
-            typename Real<T>::Bits least, pattern = ScaledMaxima<T>::pattern(rule, k, by_binade(rule, k, m), least);
+            const u32 metric = RELATIVE + k;
+            const double m = p.workspace->values.maxima[metric];
+            typename Real<T>::Bits least, pattern = ScaledMaxima<T>::pattern(rule, metric, by_binade(rule, metric, m), least);
             // A quotient may be subnormal, and the number before it far below it where it is not scaled.
-            if (k != EPSILON - RELATIVE) pattern = ScaledMaxima<T>::pattern((double)below(m));
+            if (metric != EPSILON) pattern = ScaledMaxima<T>::pattern((double)below(m));
             else maxima.least = least, pattern -= pattern > 0;
             if (m > 0) maxima.set(k, pattern);
-            else found(RELATIVE + k);
+            else found(metric);
         }
-        if (!(absolute >= 0)) found(ABSOLUTE);
+        maxima.absolute = below(p.workspace->values.maxima[ABSOLUTE]);
+        if (!(maxima.absolute >= 0)) found(ABSOLUTE);
     }
     __device__ static T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
     __device__ void found(u32 k) {
-        if (k == ABSOLUTE) absolute = Real<T>::of(Real<T>::EXPONENT);
+        if (k == ABSOLUTE) maxima.absolute = Real<T>::of(Real<T>::EXPONENT);
         else maxima.set(k - RELATIVE, Real<T>::EXPONENT);
     }
     // Ends a row: its parts are not read in the order of their elements, so that a maximum is looked for up to the end.
@@ -165,12 +166,11 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         const T d = (T)distance(x, y), m = (T)magnitude(y);
         if (!(d > 0)) continue;
         const u64 at = ~(index + e);
-        double value[QUOTIENTS];
-        quotients(rule, d, m, value);
-        if ((double)d == p.workspace->values.maxima[ABSOLUTE] && !first[ABSOLUTE]) first[ABSOLUTE] = at;
+        double value[MAXIMA];
+        metrics_of(rule, d, m, value);
 #pragma unroll
-        for (u32 k = 0; k < QUOTIENTS; k++)
-            if (value[k] > 0 && value[k] == p.workspace->values.maxima[RELATIVE + k] && !first[RELATIVE + k]) first[RELATIVE + k] = at;
+        for (u32 k = 0; k < MAXIMA; k++)
+            if (value[k] > 0 && value[k] == p.workspace->values.maxima[k] && !first[k]) first[k] = at;
         if (!p.all) continue;
         const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(p.a.dtype), pairs.a.bits_at(~at), x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
@@ -196,24 +196,22 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
     T largest = 0;
     search.refresh(s, rule);
     bool examined = true;
-    const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E]) {
+    const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E], const T (&bound)[E]) {
         // At the beginning of a row of the tile.
         if (index % in_row == 0 && examined) {
             search.end_row();
             ulps.set(search.farthest.ulps, s.ulps);
             examined = false;
         }
-        T d[E], m[E], bound[E];
+        T d[E], m[E];
         AnyNegative<T> beyond;
-        rule.measure(differences, r, d, m, bound);
+        rule.magnitudes(differences, r, d, m);
         bool hot = false;
 #pragma unroll
         for (int i = 0; i < E; i++) {
             mismatch |= !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
             search.maxima.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
         }
-        beyond.add(search.absolute - largest);
-        largest = 0;
         if (p.all) {
             hot = ulps.any_reached(a, r);
             if constexpr (Pairs::Arith::EXACT)
@@ -235,7 +233,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         p.mismatches[tile] = any;
         if (any) atomicMax(&s.first_tile, ~tile);
     };
-    for_pairs<false, false>(pairs, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
+    for_pairs<false, false, false>(pairs, rule, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {

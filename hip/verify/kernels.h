@@ -4,21 +4,21 @@
 #include "verify/explain.h"
 #include "verify/values.h"
 
-// Rows of a tile that counts load together, so that enough is on its way. AMD's GPUs hold twice as many threads of these kernels, and a row for each is as much.
+// Rows of a tile that counts of the shortest pairs load together, so that enough is on its way. AMD's GPUs hold twice as many threads of these kernels, and a row for each is as much.
 constexpr int ROWS_LOADED = LIKE_NVIDIA ? 2 : 1;
 
 #define VERIFY_KERNEL(name, blocks, body) \
     extern "C" __global__ void BOUNDS(256, blocks) VECTOR_REGISTERS(128) verify_##name(VerifyParams p) { body(PARAMETER(p)); }
 
-// Counts; all metrics. Last the `Pairs`.
-#define VERIFY_VALUES(name, ...)                                               \
-    VERIFY_KERNEL(counts_##name, 4, (make_values<__VA_ARGS__, false, false>))  \
+// Counts, of which NVIDIA's compiler shall fit `blocks` on a processor; all metrics. Last the `Pairs`.
+#define VERIFY_VALUES(name, blocks, ...)                                            \
+    VERIFY_KERNEL(counts_##name, blocks, (make_values<__VA_ARGS__, false, false>))  \
     VERIFY_KERNEL(all_##name, 2, (make_values<__VA_ARGS__::All, true, false>))
 
-// With histograms; explanations, of which NVIDIA's compiler shall fit `blocks` on a processor.
+// With histograms; explanations, `blocks` of them.
 #define VERIFY_OTHERS(name, blocks, ...)                                              \
     VERIFY_KERNEL(histograms_##name, 2, (make_values<__VA_ARGS__::All, true, true>))  \
     VERIFY_KERNEL(explain_##name, blocks, (explain<__VA_ARGS__::Explained>))
-#define VERIFY(name, blocks, ...)     \
-    VERIFY_VALUES(name, __VA_ARGS__)  \
+#define VERIFY(name, blocks, ...)        \
+    VERIFY_VALUES(name, 4, __VA_ARGS__)  \
     VERIFY_OTHERS(name, blocks, __VA_ARGS__)

@@ -40,23 +40,23 @@ template <u32 KIND, int N> struct Operand {
     Decoder<KIND> decoder;
     __device__ Operand(const VerifyOperand &p_, const float *table, u32 copy) : p(p_), decoder(table, copy, p_.dtype) {}
 
-    // A row: element i lies i x `inner` elements from `address`, and N elements that end at `end` or before are loaded at once. Addresses of 4-bit elements count halves of a byte.
+    // A row: element `start` + i lies i x `inner` elements from `address`, and N elements that end at `end` or before are loaded at once. Addresses of 4-bit elements count halves of a byte.
     struct Row {
         u64 end, address;
     };
     // That of an element of n.
-    __device__ Row row_of(u64 index, u64 n) const {
+    __device__ Row row_of(u64 index, u64 n, u64 start) const {
         const VerifyOperand &p = read_here(this->p);
         const u32 bits = decoder.bits;
         u64 left;
         const i64 shift = (i64)((u64)offset(index, n, left) - index * (u64)p.inner);
-        const u64 end = index + left;
-        if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address_of(shift)};
-        if (vectors()) return {end, address_of(shift)};
+        const u64 end = index + left, address = address_of((i64)((u64)shift + start * (u64)p.inner));
+        if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address};
+        if (vectors()) return {end, address};
         // Words: one more than the elements take.
         const u32 log = __ffs((int)bits) - 1;
         const i64 safe = ((p.end - p.base) * 8 >> log) - (64 >> log) - shift;
-        return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, address_of(shift)};
+        return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, address};
     }
 
     __device__ bool nibbles() const { return Decoder<KIND>::LEAST == 4 && decoder.bits == 4; }
@@ -89,15 +89,12 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    __device__ void load_vector(i64 index, u64 address, Words &w) const {
-        const u64 at = advanced(address, index);
-        together((const u8 *)(nibbles() ? at / 2 : at), w);
-    }
-    // N elements of a row, from element `index` on; by how many bits they are to be shifted. Nothing waits for what is loaded.
-    __device__ u32 load(i64 index, u64 address, Words &w) const {
+    __device__ void load_vector(u64 address, Words &w) const { together((const u8 *)(nibbles() ? address / 2 : address), w); }
+    // N elements of a row, from the one on that lies `index` elements behind that of the address; by how many bits they are to be shifted. Nothing waits for what is loaded.
+    __device__ u32 load(u32 index, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
-        if (vectors()) load_vector(index, address, w);
-        else if (inner != 1) strided((const u8 *)advanced(address, (i64)((u64)index * (u64)inner)), inner, w);
+        if (vectors()) load_vector(advanced(address, index), w);
+        else if (inner != 1) strided((const u8 *)advanced(address, index * inner), inner, w);
         else if (SHIFTED) return words(advanced(address, index), w);
         return 0;
     }

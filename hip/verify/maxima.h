@@ -21,16 +21,16 @@ template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(dou
 }
 
 // A maximum as it is tested against: that of the epsilon difference by binade.
-template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 k, double x) { return k == EPSILON - RELATIVE ? x * pow2(-rule.mantissa_bits) : x; }
+template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 metric, double x) { return metric == EPSILON ? x * pow2(-rule.mantissa_bits) : x; }
 
 // What the filter knows of the maxima, as patterns. They only grow, so that an old one makes the filter positive more often, never less.
 template <typename T> struct FilterTable {};
 template <> struct FilterTable<float> {
-    // By the exponent field of a reference: the maximum of its relative differences, and the largest difference that is no new maximum of the epsilon difference.
+    // By the exponent field of a reference: the maximum of its relative differences, and the largest difference that is no new maximum, of the absolute and of the epsilon difference.
     struct alignas(8) Allowed { u32 relative, difference; };
     Allowed allowed[256];
     u32 ratio, half_relative, half_ratio;
-    u64 current[QUOTIENTS]; // the maxima in f64
+    u64 current[MAXIMA]; // the maxima in f64
     // Below it the remainder of a division may underflow: the product of two numbers is at most 2^48 times that of their last places.
     static __device__ float tiny() { return exp2_f32(48 - 149); }
     // By all lanes of a subgroup, after an update of `current`.
@@ -42,7 +42,8 @@ template <> struct FilterTable<float> {
 template <typename T> struct SharedMaxima : FilterTable<T> {
     typedef typename Real<T>::Bits Bits;
     alignas(16) Bits maximum[QUOTIENTS], half[QUOTIENTS];
-    Bits least; // see `ScaledMaxima::least`
+    Bits absolute; // not scaled
+    Bits least;    // see `ScaledMaxima::least`
     // 0 where half of the distance would underflow: a test that is positive more often. Nothing is beyond an infinite maximum anyway.
     static __device__ Bits half_of(Bits maximum) {
         const Bits exponent = maximum & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
@@ -51,8 +52,8 @@ template <typename T> struct SharedMaxima : FilterTable<T> {
 };
 
 __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> &rule) {
-    const float all = (float)f64_of(current[0]), old = (float)f64_of(current[RELATIVE_OLD - RELATIVE]), most = (float)f64_of(current[RATIO - RELATIVE]);
-    const double epsilon = by_binade(rule, EPSILON - RELATIVE, f64_of(current[EPSILON - RELATIVE]));
+    const float all = (float)f64_of(current[RELATIVE]), old = (float)f64_of(current[RELATIVE_OLD]), most = (float)f64_of(current[RATIO]);
+    const double absolute = f64_of(current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(current[EPSILON]));
     const bool infinite = !(most <= Real<float>::max());
 #pragma unroll 1
     for (u32 exponent = lane_of(); exponent < 256; exponent += SUBGROUP) {
@@ -62,7 +63,7 @@ __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> 
         // Where a remainder may underflow every difference is beyond, too.
         if ((exponent && relative * least < tiny()) || (!infinite && most * rule.bound(least) < tiny())) continue;
         atomicMax(&allowed[exponent].relative, bits_of(relative));
-        atomicMax(&allowed[exponent].difference, pattern_up_to<float>(epsilon * (double)rule.binade(least)));
+        atomicMax(&allowed[exponent].difference, pattern_up_to<float>(Real<double>::smaller(epsilon * (double)rule.binade(least), absolute)));
     }
     if (lane_of() == 0) {
         // A NaN is no negative number, whatever it is multiplied by.
@@ -84,7 +85,7 @@ template <typename T> struct AnyNegative {
 // Differences may be so small that their remainders underflow: all is scaled.
 template <typename T> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
-    T maximum[QUOTIENTS], half[QUOTIENTS];
+    T maximum[QUOTIENTS], half[QUOTIENTS], absolute;
     // The least binade that the epsilon difference is tested by. Where references are about zero and results are not, a scaled maximum overflows. It is CAP then, and CAP x `least` is the largest difference from such a
     // reference: exactly what others like it have to exceed, and no more than what those of other binades have to.
     Bits least;
@@ -94,7 +95,7 @@ template <typename T> struct ScaledMaxima {
         compiler_barrier();
 #pragma unroll
         for (int k = 0; k < QUOTIENTS; k++) maximum[k] = Real<T>::of(s.maximum[k]), half[k] = Real<T>::of(s.half[k]);
-        least = s.least > rule.lowest ? s.least : rule.lowest;
+        absolute = Real<T>::of(s.absolute), least = s.least > rule.lowest ? s.least : rule.lowest;
     }
     __device__ void set(int k, Bits pattern) { maximum[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedMaxima<T>::half_of(pattern)); }
     // The scaled pattern of a maximum, rounded down.
@@ -103,11 +104,11 @@ template <typename T> struct ScaledMaxima {
         const double scaled = x * (double)Real<T>::scale_up();
         return scaled > (double)Real<T>::max() ? bits_of(Real<T>::max()) : pattern_up_to<T>(scaled);
     }
-    // That of metric k, with the least binade that goes with it.
-    __device__ static Bits pattern(const Rule<T> &rule, u32 k, double x, Bits &least) {
+    // That of a quotient, with the least binade that goes with it.
+    __device__ static Bits pattern(const Rule<T> &rule, u32 metric, double x, Bits &least) {
         const Bits scaled = pattern(x);
         least = rule.lowest;
-        if (k != EPSILON - RELATIVE || scaled < CAP || scaled == Real<T>::EXPONENT) return scaled;
+        if (metric != EPSILON || scaled < CAP || scaled == Real<T>::EXPONENT) return scaled;
         least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)Real<T>::scale_up() * pow2(-Real<T>::BIAS))));
         return CAP;
     }
@@ -120,6 +121,7 @@ template <typename T> struct ScaledMaxima {
         if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
         beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
         beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(least, reference), scaled);
+        beyond.add(absolute - d);
     }
 };
 
@@ -139,29 +141,60 @@ template <> struct Filter<float> {
         return maxima;
     }
     float ratio, half_relative, half_ratio;
+#if defined(__CUDA_ARCH__)
+    u32 table; // where it is in shared memory, which would be worked out for each E elements
+    __device__ FilterTable<float>::Allowed allowed(const SharedMaxima<float> &, float reference) const {
+        return *(const FilterTable<float>::Allowed *)shared_address(table + (bits_of(reference) >> 20 & 0x7f8));
+    }
+#else
+    __device__ FilterTable<float>::Allowed allowed(const SharedMaxima<float> &s, float reference) const { return s.allowed[bits_of(reference) >> 23 & 0xff]; }
+#endif
     __device__ void read(const SharedMaxima<float> &s, const Rule<float> &) {
         compiler_barrier();
+#if defined(__CUDA_ARCH__)
+        asm volatile("mov.u32 %0, %1;" : "=r"(table) : "r"(shared_offset(s.allowed)));
+#endif
         ratio = Real<float>::of(s.ratio), half_relative = Real<float>::of(s.half_relative), half_ratio = Real<float>::of(s.half_ratio);
     }
     // The sign of a reference is ignored.
     __device__ void test(AnyNegative<float> &beyond, const SharedMaxima<float> &s, const Rule<float> &, float d, float reference, float bound, bool zero) const {
-        const FilterTable<float>::Allowed x = s.allowed[bits_of(reference) >> 23 & 0xff];
+        const FilterTable<float>::Allowed x = allowed(s, reference);
         const float m = Real<float>::abs(reference);
         beyond.add(half_ratio, bound, Real<float>::fused(ratio, bound, -d));
         beyond.add(Real<float>::of(x.difference) - d);
         // No branch: all numbers of the table are asked for before the first is there.
         const float rest = Real<float>::fused(half_relative, m, Real<float>::fused(Real<float>::of(x.relative), m, -d));
+#if defined(__CUDA_ARCH__)
+        // By the number that is counted, too: no predicate. Of zero the rest is -d.
+        beyond.add(one_if_at_most(m, 0), Real<float>::max(), rest);
+#else
         beyond.add(zero ? 0 : rest);
+#endif
     }
 };
 
-// The values of a pair that differs by the metrics from RELATIVE on.
-template <typename T> __device__ inline void quotients(const Rule<T> &rule, T d, T m, double (&value)[QUOTIENTS]) {
+// The values of a pair that differs.
+template <typename T> __device__ inline void metrics_of(const Rule<T> &rule, T d, T m, double (&value)[MAXIMA]) {
     const double relative = m > 0 ? (double)Real<T>::quotient(d, m) : 0;
-    value[0] = relative;
-    value[RELATIVE_OLD - RELATIVE] = m > Real<T>::small() ? relative : 0;
-    value[EPSILON - RELATIVE] = rule.epsilons(d, m);
-    value[RATIO - RELATIVE] = (double)Real<T>::quotient(d, rule.bound(m));
+    value[ABSOLUTE] = (double)d;
+    value[RELATIVE] = relative;
+    value[RELATIVE_OLD] = m > Real<T>::small() ? relative : 0;
+    value[EPSILON] = rule.epsilons(d, m);
+    value[RATIO] = (double)Real<T>::quotient(d, rule.bound(m));
+}
+
+// Updates what elements are tested against by a maximum, a pattern of f64.
+template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, const Rule<T> &rule, u32 metric, u64 maximum) {
+    if constexpr (Filter<T>::TABLE) atomicMax(&s.current[metric], maximum);
+    if (metric == ABSOLUTE) {
+        atomicMax(&s.absolute, bits_of((T)f64_of(maximum)));
+        return;
+    }
+    typename Real<T>::Bits least;
+    const typename Real<T>::Bits scaled = ScaledMaxima<T>::pattern(rule, metric, by_binade(rule, metric, f64_of(maximum)), least);
+    atomicMax(&s.least, least);
+    atomicMax(&s.maximum[metric - RELATIVE], scaled);
+    atomicMax(&s.half[metric - RELATIVE], SharedMaxima<T>::half_of(scaled));
 }
 
 // Updates the maxima by E pairs for which the filter was positive, with atomic max. All lanes of a wavefront.
@@ -177,7 +210,7 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         }
         if (!wavefront_any(beyond.any())) return;
     }
-    double most[QUOTIENTS] = {};
+    double most[MAXIMA] = {};
 #pragma unroll 1
     for (u32 i = 0; i < E; i++) {
         const N x = pick(a, i), y = pick(r, i);
@@ -185,27 +218,22 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         AnyNegative<T> beyond;
         maxima.test(beyond, rule, difference, m, rule.bound(m), m == 0);
         if (!beyond.any()) continue;
-        double value[QUOTIENTS];
-        quotients(rule, difference, m, value);
+        double value[MAXIMA];
+        metrics_of(rule, difference, m, value);
 #pragma unroll
-        for (int k = 0; k < QUOTIENTS; k++) most[k] = Real<double>::larger(value[k], most[k]);
+        for (int k = 0; k < MAXIMA; k++) most[k] = Real<double>::larger(value[k], most[k]);
     }
     const u32 lane = lane_of();
     u64 mine = 0;
 #pragma unroll 1
-    for (u32 k = 0; k < QUOTIENTS; k++) {
+    for (u32 k = 0; k < MAXIMA; k++) {
         const u64 x = subgroup_max(bits_of(pick(most, k)));
         mine = lane == k ? x : mine;
     }
-    if (lane < QUOTIENTS) {
+    if (lane < MAXIMA) {
         // What other blocks have found comes back, so that each checks some elements only.
-        const u64 before = atomicMax(&workspace[RELATIVE + lane], mine), current = before > mine ? before : mine;
-        typename Real<T>::Bits least;
-        const typename Real<T>::Bits scaled = ScaledMaxima<T>::pattern(rule, lane, by_binade(rule, lane, f64_of(current)), least);
-        atomicMax(&s.least, least);
-        atomicMax(&s.maximum[lane], scaled);
-        atomicMax(&s.half[lane], SharedMaxima<T>::half_of(scaled));
-        if constexpr (Filter<T>::TABLE) atomicMax(&s.current[lane], current);
+        const u64 before = atomicMax(&workspace[lane], mine);
+        update_maximum(s, rule, lane, before > mine ? before : mine);
     }
     subgroup_barrier();
     if constexpr (Filter<T>::TABLE) s.update(rule);

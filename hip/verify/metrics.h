@@ -66,27 +66,29 @@ template <typename T> struct Rule {
     bool clamp; // whether a bound by the given tolerances may overflow, and is MAX then
     bool by_binade; // whether rtol multiplies the binade of m, and not m
     __device__ explicit Rule(const VerifyParams &p)
-        : rtol((T)p.rtol), atol((T)p.atol), lowest(bits_of((T)pow2(p.min_exponent))), highest(bits_of((T)pow2(p.max_exponent))),
+        : rtol(sizeof(T) == 4 ? (T)p.rtol_f32 : (T)p.rtol), atol(sizeof(T) == 4 ? (T)p.atol_f32 : (T)p.atol), lowest(bits_of((T)pow2(p.min_exponent))), highest(bits_of((T)pow2(p.max_exponent))),
           mantissa_bits(p.mantissa_bits), clamp(p.clamp != 0), by_binade(p.by_binade != 0) {}
     // What rtol multiplies.
     __device__ T base(T m) const { return by_binade ? binade(m) : m; }
     // By any tolerances: those that a search tries may overflow where the given ones do not.
     __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, base(m), atol_), Real<T>::max()); }
     __device__ T bound(T m) const { return bound(rtol, m, atol); }
-    // Of E finite pairs with these differences.
-    template <typename D, typename N, int E> __device__ void measure(const D (&differences)[E], const N (&r)[E], T (&d)[E], T (&m)[E], T (&bound)[E]) const {
+    // The bounds of E finite pairs; PLAIN: where they are neither by binade nor clamped.
+    template <bool PLAIN = false, typename N, int E> __device__ void bounds(const N (&r)[E], T (&bound)[E]) const {
 #pragma unroll
-        for (int i = 0; i < E; i++) {
-            d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
-            bound[i] = Real<T>::fused(rtol, m[i], atol);
-        }
-        // Here, since both are the same for all threads: other rules pay one branch for E elements.
-        if (by_binade)
+        for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, (T)magnitude(r[i]), atol);
+        // Here, since both are the same for all threads: other rules pay a branch each for E elements.
+        if (!PLAIN && by_binade)
 #pragma unroll
-            for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, binade(m[i]), atol);
-        if (clamp)
+            for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, binade((T)magnitude(r[i])), atol);
+        if (!PLAIN && clamp)
 #pragma unroll
             for (int i = 0; i < E; i++) bound[i] = Real<T>::smaller(bound[i], Real<T>::max());
+    }
+    // Magnitudes of E finite pairs with these differences.
+    template <typename D, typename N, int E> static __device__ void magnitudes(const D (&differences)[E], const N (&r)[E], T (&d)[E], T (&m)[E]) {
+#pragma unroll
+        for (int i = 0; i < E; i++) d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
     }
     // 2^e, e the exponent of m held within the result's format; a sign is ignored.
     __device__ T binade(T m) const { return binade_from(lowest, m); }

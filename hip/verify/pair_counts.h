@@ -30,7 +30,8 @@ __device__ inline void count(PairCountsShared &s, u32 pairs) {
 template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles) {
     enum { WORDS = Pairs::LOADED / 8 };
     u32 a[WORDS], r[WORDS];
-    const auto decode = [&](u64, const typename Pairs::Words &words) {
+    const auto decode = [&](u64, typename Pairs::Words &words) {
+        pairs.shift(words);
 #pragma unroll
         for (int i = 0; i < WORDS; i++) a[i] = words.a[0][i], r[i] = words.r[0][i];
     };
@@ -50,7 +51,7 @@ __device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, c
     VerifyWorkspace &w = *p.workspace;
     const float difference[1] = {a - r}, reference[1] = {r};
     float d[1], m[1], bound[1];
-    rule.measure(difference, reference, d, m, bound);
+    rule.magnitudes(difference, reference, d, m), rule.bounds(reference, bound);
     if (d[0] > bound[0]) atomicAdd(&w.counts[MISMATCHES], count);
     atomicMax(&w.magnitudes[0], bits_of((double)magnitude(a)));
     atomicMax(&w.magnitudes[1], bits_of((double)m[0]));
@@ -60,10 +61,10 @@ __device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, c
     if (a == 0) atomicAdd(&w.counts[ZEROS_A], count);
     if (r == 0) atomicAdd(&w.counts[ZEROS_R], count);
     if (d[0] > 0) {
-        double value[QUOTIENTS];
-        quotients(rule, d[0], m[0], value);
+        double value[MAXIMA];
+        metrics_of(rule, d[0], m[0], value);
 #pragma unroll
-        for (int k = 0; k < QUOTIENTS; k++) atomicMax(&w.maxima[RELATIVE + k], bits_of(value[k]));
+        for (int k = 0; k < MAXIMA; k++) atomicMax(&w.maxima[k], bits_of(value[k]));
 #pragma unroll 1
         for (u32 h = 0; h < KINDS; h++)
             if (h != BY_RELATIVE || m[0] > Real<float>::small()) atomicAdd(&w.bins[exact_bin(rule, h, d[0], m[0])], count);

@@ -38,13 +38,18 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// Updates a maximum by the magnitudes of E numbers, and tells whether these are finite; if not, the maximum is not to be used.
-template <typename T, int E> __device__ inline bool max_if_finite(T &largest, const T (&x)[E]) {
-    // 0 as long as all are finite.
-    T probe = 0;
+// Whether E numbers are finite: by their sum, which may also be infinite where they are large.
+template <typename T, int E> __device__ inline bool all_finite(const T (&x)[E]) {
+    T sum = x[0];
 #pragma unroll
-    for (int i = 0; i < E; i++) probe = Real<T>::fused(x[i], 0, probe), largest = Real<T>::larger(magnitude(x[i]), largest);
-    return probe == 0;
+    for (int i = 1; i < E; i++) sum += x[i];
+    return Real<T>::abs(sum) <= Real<T>::max();
+}
+// The same, and updates a maximum by their magnitudes: it is not to be used if they are not.
+template <typename T, int E> __device__ inline bool max_if_finite(T &largest, const T (&x)[E]) {
+#pragma unroll
+    for (int i = 0; i < E; i++) largest = Real<T>::larger(magnitude(x[i]), largest);
+    return all_finite(x);
 }
 #if defined(__CUDA_ARCH__)
 // By a maximum that is NaN where one of both is: no further instruction for each number. Of these alone: differences of finite numbers may be infinite, and `largest` with them.
@@ -57,6 +62,7 @@ template <int E> __device__ inline bool max_if_finite(float &largest, const floa
     return most <= Real<float>::max();
 }
 #endif
+template <int E> __device__ inline bool all_finite(const u64 (&)[E]) { return true; }
 template <int E> __device__ inline bool max_if_finite(double &largest, const u64 (&x)[E]) {
 #pragma unroll
     for (int i = 0; i < E; i++) largest = Real<double>::larger((double)x[i], largest);
@@ -66,26 +72,24 @@ template <int E> __device__ inline bool max_if_finite(double &largest, const u64
 // A thread's way through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that what a
 // wavefront loads lies together, or FOR_SUMS what their definition gives a lane, which is more than N where formats differ.
 template <int N, int LOADS, bool FOR_SUMS> struct Walk {
-    u32 row, parts, steps;
+    u32 row, parts_log, steps;
     u32 size_log; // of a tile's elements
     __device__ Walk(u32 bits_a, u32 bits_r) {
         const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
-        size_log = __ffs((int)(width * SUBGROUP * TILE_ROWS)) - 1;
-        parts = FOR_SUMS ? width / N : 1, row = parts * N * SUBGROUP, steps = TILE_ROWS * width / (N * LOADS);
+        size_log = log_of(width * SUBGROUP * TILE_ROWS), parts_log = FOR_SUMS ? log_of(width / N) : 0;
+        row = N * SUBGROUP << parts_log, steps = TILE_ROWS * width / (N * LOADS);
     }
+    static __device__ u32 log_of(u32 x) { return __ffs((int)x) - 1; }
+    // Where a thread begins in a tile.
     __device__ u64 start(u64 tile) const { return (tile << size_log) + lane_of() * (row / SUBGROUP); }
-    // Goes on to the next.
-    __device__ void next(u64 &index, u32 &part) const {
-        part += 1;
-        const bool last = part == parts;
-        index += last ? LOADS * row - (parts - 1) * N : N;
-        part = last ? 0 : part;
-    }
+    // How far from there one of its loads from that tile on begins: the same for all threads.
+    __device__ u32 offset(u32 load) const { return (load >> parts_log) * (LOADS * row) + (load & ((1u << parts_log) - 1)) * N; }
 };
 
-// The rows of both tensors that a thread is in; from `until` on a load leaves the first of the two that ends. See `Operand::Row`.
+// The rows of both tensors that a thread is in, by the element that its way begins with: its addresses, were it in these rows, and how far from there a load leaves the first of the two that ends.
 struct Rows {
-    u64 until, address_a, address_r;
+    u64 address_a, address_r;
+    u32 until;
 };
 
 // N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, one load after the other, or all of several.
@@ -98,6 +102,8 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     static_assert((LOADS == 1 || E == LOADED || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
     static constexpr bool SMALL_A = Decoder<A>::SMALL, SMALL_R = Decoder<R>::SMALL;
+    // A lane's elements of a tile, at most. Where one format is known at run time only, the other may be the narrower.
+    static constexpr u32 LEAST = Decoder<A>::LEAST < Decoder<R>::LEAST ? Decoder<A>::LEAST : Decoder<R>::LEAST, IN_TILE = 128 / LEAST * TILE_ROWS;
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time, or that differ in width, need more of.
     enum { AT_A_TIME = LIKE_NVIDIA || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
@@ -108,6 +114,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
+    const bool with_f16, with_bf16; // no word has to be shifted, bounds are plain, and both formats are among these. Two, since nvcc would make a table of branches of one
     // What the threads of a block share. Only operands of up to 8 bits have numbers there.
     struct Shared {
         Numbers<(SMALL_A ? copies_of(A) : copies_of(R))> numbers;
@@ -118,7 +125,13 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
         : a(p.a, s.numbers.table(0), s.copy(p, 0)), r(p.r, s.numbers.table(1), s.copy(p, 1)), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0) {}
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0),
+          with_f16(usual(p) && are(WITH_F16)), with_bf16(HAS_16 && usual(p) && are(WITH_BF16)) {}
+
+    // Whether these formats have a way of their own. On AMD's GPUs scalar branches cost no vector instruction, and the ways registers.
+    enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<A>::WIDTH == 16 || Decoder<R>::WIDTH == 16 };
+    __device__ bool usual(const VerifyParams &p) const { return COMMON && vectors && !(p.clamp | p.by_binade); }
+    __device__ bool are(Formats formats) const { return a.decoder.among(formats) && r.decoder.among(formats); }
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
@@ -135,38 +148,50 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         u32 shifts[SHIFTED ? 2 * LOADS : 1] = {}; // see `shift`
         Rows rows;
         // A dense tensor is one row.
-        __device__ explicit Words(const Pairs &p) : rows{p.dense ? until(p.n) : 0, p.a.address_of(p.a.p.offset), p.r.address_of(p.r.p.offset)} {}
+        __device__ Words(const Pairs &p, u64 start)
+            : rows{p.a.advanced(p.a.address_of(p.a.p.offset), (i64)start), p.r.advanced(p.r.address_of(p.r.p.offset), (i64)start), p.dense ? until(p.n, start) : 0} {}
     };
-    static __device__ u64 until(u64 end) { return end >= LOADED ? end - LOADED + 1 : 0; }
-    // All lanes of a wavefront, so that they take branches together. Without NOW `shift` has to follow before pairs are taken.
-    template <bool NOW> __device__ void load(u64 index, Words &w) const {
-        const bool leaves = wavefront_any(index + (LOADS - 1) * walk.row >= w.rows.until);
+    // Loads that begin so far behind `start`, or further, do not end at `end` or before.
+    static __device__ u32 until(u64 end, u64 start) {
+        const i64 loads = (i64)(end - start) - LOADED + 1;
+        return loads <= 0 ? 0 : loads < 1u << 31 ? (u32)loads : 1u << 31;
+    }
+    // A load of a thread that begins at `start`. All lanes of a wavefront, so that they take branches together. Without NOW `shift` has to follow before pairs are taken.
+    template <bool NOW> __device__ void load(u64 start, u32 load, Words &w) const {
         for (auto &row : w.a)
             for (u32 &x : row) discard(x);
         for (auto &row : w.r)
             for (u32 &x : row) discard(x);
+        const u32 offset = walk.offset(load);
         // The shortest way, since all that is dense goes it.
+        const bool leaves = wavefront_any(offset + (LOADS - 1) * walk.row >= w.rows.until);
         if (vectors && !leaves) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) {
-                a.load_vector(index + k * walk.row, w.rows.address_a, w.a[k]);
-                r.load_vector(index + k * walk.row, w.rows.address_r, w.r[k]);
+                a.load_vector(a.advanced(a.advanced(w.rows.address_a, offset), k * walk.row), w.a[k]);
+                r.load_vector(r.advanced(r.advanced(w.rows.address_r, offset), k * walk.row), w.r[k]);
             }
             return;
         }
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) {
-            const u64 at = index + k * walk.row;
-            if (leaves && at < n) find_rows(at, w.rows);
-            if (at < w.rows.until) {
-                const u32 shift_a = a.load((i64)at, w.rows.address_a, w.a[k]), shift_r = r.load((i64)at, w.rows.address_r, w.r[k]);
-                if constexpr (SHIFTED) w.shifts[2 * k] = shift_a, w.shifts[2 * k + 1] = shift_r;
-            } else {
-                load_singly(at, w.a[k], w.r[k]);
-                if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
-            }
-        }
+        for (int k = 0; k < LOADS; k++) load_row(start, offset + k * walk.row, leaves, w, k);
         if (NOW) shift(w);
+    }
+    // Load k, whose row may be another one, of any kind.
+    __device__ void load_row(u64 start, u32 offset, bool leaves, Words &w, int k) const {
+        const u64 index = start + offset;
+        if (leaves && index < n) {
+            const auto row_a = a.row_of(index, n, start);
+            const auto row_r = r.row_of(index, n, start);
+            w.rows = {row_a.address, row_r.address, until(row_a.end < row_r.end ? row_a.end : row_r.end, start)};
+        }
+        if (offset < w.rows.until) {
+            const u32 shift_a = a.load(offset, w.rows.address_a, w.a[k]), shift_r = r.load(offset, w.rows.address_r, w.r[k]);
+            if constexpr (SHIFTED) w.shifts[2 * k] = shift_a, w.shifts[2 * k + 1] = shift_r;
+        } else {
+            load_singly(index, w.a[k], w.r[k]);
+            if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
+        }
     }
     // Moves the first element of unaligned rows to the first bit: waits for the loads.
     __device__ void shift(Words &w) const {
@@ -174,11 +199,6 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             if (!vectors)
 #pragma unroll
                 for (int k = 0; k < LOADS; k++) a.shift(w.a[k], w.shifts[2 * k]), r.shift(w.r[k], w.shifts[2 * k + 1]);
-    }
-    __device__ void find_rows(u64 index, Rows &rows) const {
-        const auto row_a = a.row_of(index, n);
-        const auto row_r = r.row_of(index, n);
-        rows = {until(row_a.end < row_r.end ? row_a.end : row_r.end), row_a.address, row_r.address};
     }
     // Pairs in more than one row; 0 stands for elements from n on.
     template <int WA, int WR> __device__ void load_singly(u64 index, u32 (&words_a)[WA], u32 (&words_r)[WR]) const {
@@ -205,14 +225,12 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // How far the next E are from these.
     __device__ u32 part_step() const { return LOADS == 1 ? E : walk.row; }
 
-    // The E pairs at `index`, the first of the words, and their differences, by which `largest` is updated. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
-    // elements from n on. All lanes of a wavefront.
-    template <class OnNonfinite> __device__ void take(u64 index, const Words &w, N (&x)[E], N (&y)[E], D (&d)[E], T &largest, OnNonfinite on_nonfinite) const {
+    template <Formats FORMATS> __device__ void decode(const Words &w, u64 index, N (&x)[E], N (&y)[E]) const {
 #pragma unroll
         for (int k = 0; k < E / FROM_LOAD; k++) {
             N of_a[FROM_LOAD], of_r[FROM_LOAD];
-            a.decoder.template decode<FROM_LOAD>(w.a[k], of_a);
-            r.decoder.template decode<FROM_LOAD>(w.r[k], of_r);
+            a.decoder.template decode<FROM_LOAD, FORMATS>(w.a[k], of_a);
+            r.decoder.template decode<FROM_LOAD, FORMATS>(w.r[k], of_r);
 #pragma unroll
             for (int i = 0; i < FROM_LOAD; i++) x[k * FROM_LOAD + i] = of_a[i], y[k * FROM_LOAD + i] = of_r[i];
         }
@@ -221,19 +239,38 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 #pragma unroll
             for (u32 e = 0; e < E; e++)
                 if (index + e >= n) x[e] = y[e] = 0;
+    }
+
+    // The E pairs at `index`, the first of the words, their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
+    // elements from n on. All lanes of a wavefront.
+    template <bool SHIFT, bool LARGEST, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, N (&x)[E], N (&y)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
+        if (with_f16) {
+            decode<WITH_F16>(w, index, x, y);
+            rule.template bounds<true>(y, bound);
+        } else if (with_bf16) {
+            decode<WITH_BF16>(w, index, x, y);
+            rule.template bounds<true>(y, bound);
+        } else {
+            if (SHIFT) shift(w);
+            decode<OTHERS>(w, index, x, y);
+            rule.bounds(y, bound);
+        }
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         const T before = largest;
-        const bool finite = max_if_finite(largest, d);
+        const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);
         if constexpr (!Arith::EXACT)
             if (wavefront_any(!finite)) {
-                replace(x, y, d, on_nonfinite);
+                replace(x, y, d, bound, rule.bound(0), on_nonfinite);
                 largest = before;
-                max_if_finite(largest, d);
+                if (LARGEST) max_if_finite(largest, d);
             }
     }
-    template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], OnNonfinite on_nonfinite) const {
-        const auto replace_if = [&](int i, bool replaced) { x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i]; };
+    template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, OnNonfinite on_nonfinite) const {
+        const auto replace_if = [&](int i, bool replaced) {
+            x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i];
+            bound[i] = replaced ? bound_of_zero : bound[i];
+        };
         // One place after the other, since hardly any wavefront has two that are not finite.
         if constexpr (sizeof(N) == 4) {
 #pragma unroll
@@ -263,19 +300,15 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 };
 
 // A thread's parts of `tiles` tiles from `tile` on: `decode(index, words)` gets the words of each, of which the next E pairs, those at `index`, come first; `use(index)` follows, and `end_tile(i)` the last
-// of each tile. AHEAD: the next words are on their way while pairs are used, and zeros are decoded before the first, at `pairs.n`; LATER: unaligned ones are shifted when they are decoded, which hides the
-// loads' latency and needs registers. All lanes of a wavefront.
+// of each tile. AHEAD: the next words are on their way while pairs are used, and zeros are decoded before the first, at `pairs.n`; LATER: `decode` shifts unaligned ones,
+// if all of a load are taken at once, which hides the loads' latency and needs registers. All lanes of a wavefront.
 template <bool AHEAD, bool LATER, class Pairs, class Decode, class Use, class EndTile>
 __device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode decode, Use use, EndTile end_tile) {
-    enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !LATER || PARTS > 1 };
-    typename Pairs::Words words(pairs);
-    u64 at = pairs.n, next = pairs.walk.start(tile);
-    u32 part = 0, k = AHEAD ? PARTS - 1 : 0;
-    const auto load = [&] {
-        pairs.template load<NOW>(next, words);
-        at = next;
-        pairs.walk.next(next, part);
-    };
+    enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !(LATER && PARTS == 1) };
+    const u64 start = pairs.walk.start(tile);
+    typename Pairs::Words words(pairs, start);
+    u32 loads = 0, k = AHEAD ? PARTS - 1 : 0;
+    const auto load = [&] { pairs.template load<NOW>(start, loads++, words); };
     const i32 turns = (i32)pairs.walk.steps * PARTS;
     i32 turn = AHEAD ? -1 : 0;
 #pragma unroll 1
@@ -283,8 +316,7 @@ __device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode
 #pragma unroll 1
         for (; turn < turns; turn++) {
             if (!AHEAD && k == 0) load();
-            if (!NOW && k == 0) pairs.shift(words);
-            const u64 index = at + k * pairs.part_step();
+            const u64 index = (AHEAD && loads == 0 ? pairs.n : start + pairs.walk.offset(loads - 1)) + k * pairs.part_step();
             decode(index, words);
             pairs.next_part(words);
             if (++k == PARTS) k = 0;
@@ -296,13 +328,14 @@ __device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode
 }
 
 // Pairs E at a time, `take(index, a, r, d)`, with their differences, by which `largest` is updated. See `for_parts` and `Pairs::take`.
-template <bool AHEAD, bool LATER, class Pairs, class OnNonfinite, class Take, class EndTile>
-__device__ inline void for_pairs(const Pairs &pairs, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class OnNonfinite, class Take, class EndTile>
+__device__ inline void for_pairs(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
     enum { E = Pairs::E };
     typename Pairs::N a[E], r[E];
     typename Pairs::D d[E];
-    const auto decode = [&](u64 index, const typename Pairs::Words &words) { pairs.take(index, words, a, r, d, largest, on_nonfinite); };
-    for_parts<AHEAD, LATER>(pairs, tile, tiles, decode, [&](u64 index) { take(index, a, r, d); }, end_tile);
+    typename Pairs::T bound[E];
+    const auto decode = [&](u64 index, typename Pairs::Words &words) { pairs.template take<LATER && Pairs::PARTS == 1, LARGEST>(rule, index, words, a, r, d, bound, largest, on_nonfinite); };
+    for_parts<AHEAD, LATER>(pairs, tile, tiles, decode, [&](u64 index) { take(index, a, r, d, bound); }, end_tile);
 }
 
 // Tells a block whether it is the last of all launches of a pass. What all blocks wrote before is visible to it then.

@@ -77,22 +77,25 @@ template <int ACCUMULATORS> struct WideSum {
     }
 };
 
-// Joins the sums of a run of tiles as a balanced tree, neighbours first, as they come.
-struct SumTree {
-    double level[4][SUMS];
-    // Lane 8 s brings sum s of tile `part` of the run; the last of 2^log gives the run's.
-    __device__ void add(u32 part, u32 log, double x, double *partial) {
-        if (lane_of() % 8) return;
-        const u32 s = lane_of() / 8;
-        u32 k = 0;
-        for (; part >> k & 1; k++) x = level[k][s] + x;
-        if (part + 1 == 1u << log) {
-            partial[s] = x;
-            return;
+// The sums of the tiles of a subgroup's run, which are joined as a balanced tree, neighbours first. All lanes of the subgroup.
+struct TileSums {
+    double of[PARTIAL_TILES][SUMS];
+    // Lane 8 s brings sum s of a tile of the run.
+    __device__ void set(u32 tile, double x) {
+        if (lane_of() % 8 == 0) of[tile][lane_of() / 8] = x;
+    }
+    // Of 2^log tiles, all of which are set, to `partial` if there is such a run. All lanes of a wavefront.
+    __device__ void join(u32 log, bool there, double *partial) {
+        const u32 sum = lane_of() % SUMS, pair = lane_of() / SUMS;
+        subgroup_barrier();
+#pragma unroll 1
+        for (u32 k = 1; k <= log; k++) {
+            const u32 tile = pair << k;
+            if (tile < 1u << log) of[tile][sum] += of[tile + (1u << (k - 1))][sum];
+            subgroup_barrier();
         }
-        level[k][s] = x;
-        // Keeps LLVM from making one store to either memory of the two.
-        compiler_barrier();
+        if (there && pair == 0) partial[sum] = of[0][sum];
+        subgroup_barrier();
     }
 };
 

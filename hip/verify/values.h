@@ -15,7 +15,7 @@ template <typename T, u32 CODES = 1> struct ValuesShared {
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
-    SumTree trees[FINAL_ACCUMULATORS / SUBGROUP];
+    TileSums tiles[FINAL_ACCUMULATORS / SUBGROUP];
     u32 last;
     // See bytes.h: patterns of the largest |a|, |r| and d, and codes of pairs.
     u32 largest[3];
@@ -44,11 +44,11 @@ template <class Arith> struct Values {
     __device__ void carry() { mismatches.carry(), zero_passes.carry(), zeros_a.carry(), zeros_r.carry(); }
     __device__ void add_passes(typename Arith::D difference, T d, T bound) {
         if constexpr (Arith::EXACT) mismatches.add(!within(difference, bound));
-        else mismatches.add(d > bound);
+        else mismatches.add_greater(d, bound);
     }
     __device__ void add_zero_passes(N r, T m, T bound) {
         if constexpr (Arith::EXACT) zero_passes.add(within(magnitude(r), bound));
-        else zero_passes.add(m <= bound);
+        else zero_passes.add_at_most(m, bound);
     }
 };
 
@@ -74,12 +74,12 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
 // E finite pairs; their largest difference is in `v` already. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
-                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
+                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
                            Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
-    T d[E], m[E], bound[E];
-    rule.measure(differences, r, d, m, bound);
+    T d[E], m[E];
+    rule.magnitudes(differences, r, d, m);
 #pragma unroll
     for (int i = 0; i < E; i++) {
         v.add_passes(differences[i], d[i], bound[i]);
@@ -93,8 +93,8 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
 #pragma unroll
         for (int i = 0; i < E; i++) {
             v.add_zero_passes(r[i], m[i], bound[i]);
-            v.zeros_a.add(magnitude(a[i]) == 0);
-            v.zeros_r.add(m[i] == 0);
+            v.zeros_a.add_at_most((T)magnitude(a[i]), T(0));
+            v.zeros_r.add_at_most(m[i], T(0));
             sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
         }
 #pragma unroll
@@ -106,10 +106,11 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
         }
         histograms.add(rule, d, m, bound, v.largest_d);
     }
+    if constexpr (sizeof(T) == 4 && Pairs::IN_TILE + E > LaneCount::MOST) v.carry();
 }
 
 // The sums of a tile in f64, where f32 has no range for its squares: all is read again for each. Returns sum s in lane 8 s.
-template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u64 tile) {
+template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 tile) {
     enum { E = Pairs::E };
     typedef typename Pairs::N N;
     typedef typename Pairs::D D;
@@ -119,30 +120,26 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, u6
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
         typename Pairs::T unused = 0;
-        const auto take = [&](u64, const N (&)[E], const N (&r)[E], const D (&d)[E]) {
+        const auto take = [&](u64, const N (&)[E], const N (&r)[E], const D (&d)[E], const auto &) {
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
-        for_pairs<false, false>(pairs, tile, 1, unused, [](N, N) {}, take, [](u32) {});
+        for_pairs<false, false, false>(pairs, rule, tile, 1, unused, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
     return total;
 }
 
-// Sum s of a tile in lane 8 s.
-template <class Pairs> __device__ inline double tile_sums(const Pairs &pairs, u64 tile, const Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
-    const double x = sums.join();
-    // Where f32 may have no range for the squares.
-    if constexpr (sizeof(typename Pairs::T) == 4) {
-        // The other subgroup of a wavefront has a tile of its own, whose sums stay as they are.
-        const bool wide = subgroup_votes(!sums.precise());
-        if (wavefront_any(wide)) {
-            const double y = wide_sums(pairs, tile);
-            return wide ? y : x;
-        }
+// Makes the sums of those tiles of a run anew that are not precise, a bit each: where f32 may have no range for the squares. After the run, since it takes registers. All lanes of a wavefront.
+template <class Pairs> __device__ inline void replace_sums(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 first_tile, u32 imprecise, TileSums &tiles) {
+    while (wavefront_any(imprecise)) {
+        // The other subgroup of a wavefront may have none left.
+        const u32 tile = imprecise ? __ffs((int)imprecise) - 1 : 0;
+        const double x = wide_sums(pairs, rule, first_tile + tile);
+        if (imprecise) tiles.set(tile, x);
+        imprecise &= imprecise - 1;
     }
-    return x;
 }
 
 // Adds what a block has found to the workspace. `counts`: a thread's part of them.
@@ -216,22 +213,35 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
         const u64 run = first + group;
+        u32 imprecise = 0; // tiles of the run, see `replace_sums`
         Filter<T> filter;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
         if (ALL) filter.read(s.maxima, rule);
         const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
-        const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E]) { add<Pairs, ALL>(p, s, rule, a, r, d, v, filter, histograms, sums); };
+        const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
+            // Late ones take fewer registers, and a branch.
+            T bound[E];
+            if (LIKE_NVIDIA && !HISTOGRAMS)
+#pragma unroll
+                for (int i = 0; i < E; i++) bound[i] = early[i];
+            else rule.bounds(r, bound);
+            add<Pairs, ALL>(p, s, rule, a, r, d, bound, v, filter, histograms, sums);
+        };
         const auto end_tile = [&](u32 i) {
+            v.carry();
             if constexpr (ALL) {
-                const double x = tile_sums(pairs, (run << p.run_log) + i, sums);
-                if (run < pairs.runs) s.trees[group].add(i, p.run_log, x, p.partials + run * SUMS);
+                s.tiles[group].set(i, sums.join());
+                imprecise |= (u32)(subgroup_votes(!sums.precise()) != 0) << i;
                 sums.clear(), filter.read(s.maxima, rule);
             }
         };
         // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.
-        for_pairs<ALL, ALL && !HISTOGRAMS>(pairs, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
-        v.carry();
+        for_pairs<ALL, ALL && !HISTOGRAMS, !ALL || HISTOGRAMS>(pairs, rule, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
+        if constexpr (ALL) {
+            if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
+            s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
+        }
     }
     u32 counts[4];
     v.own(counts);

@@ -82,6 +82,8 @@ fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request
     let params = VerifyParams {
         rtol: request.rtol,
         atol: request.atol,
+        rtol_f32: request.rtol as f32,
+        atol_f32: request.atol as f32,
         thresholds: [thresholds.rms, thresholds.absolute, thresholds.relative],
         min_exponent: grid.min_exponent,
         max_exponent: grid.max_exponent,

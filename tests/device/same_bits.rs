@@ -391,6 +391,14 @@ fn sums_without_range_beside_others(target: &Target) -> Result<()> {
             Case::new([dtype; 2], 4 * tile).compare(target, [&a, &r], &format!("tile {small} is tiny"))?;
         }
     }
+    // As many tiles as the stand-in takes two of in a row, of the first or the second of which the sums are made anew, or of both.
+    let (tile, tiles) = (2048, 96);
+    let value = |i: usize, seed: usize| {
+        let x = 0.1 + 0.013 * ((i * 7 + seed) % 89) as f64;
+        encode(DType::F32, if i / tile % 5 < 2 { x * 1e-25 } else { x })
+    };
+    let [a, r] = [3, 40].map(|seed| elements(DType::F32, tiles * tile, |i| value(i, seed)));
+    Case::new([DType::F32; 2], tiles * tile).compare(target, [&a, &r], "tiny tiles in runs")?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use anyhow::Result;
 tests! {
     StandIn64: last_tile_dropped, zeros_before_a_run_counted, least_binade_raised_too_far, second_row_loaded_from_the_first, patterns_exchanged, product_and_sum_of_a_square_split, partial_sums_joined_in_another_order, read_past_the_end, edges_of_bins_excluded,
         middles_of_rows_packed_from_the_first, bytes_of_two_words_exchanged_alone, farthest_of_the_last_range_alone, nan_counted_twice, pairs_of_nan_and_number_called_same, lanes_of_the_wavefront, index_of_the_worst_is_the_next,
-        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, ties_no_longer_examined, ratios_of_equal_pairs, explanation_without_its_flag, explained_whatever_the_verdict, maxima_of_new_pairs_forgotten, nan_left_in_sums_of_bytes;
+        rows_of_counts_for_sums, signs_of_bytes_lost, smallest_atol_not_raised, ranks_of_mismatches_from_one, second_nonfinite_pair_of_a_lane_left, large_references_filtered_by_all, remainders_underflow, logarithms_of_quotients_off_by_half, largest_difference_infinite, words_shifted_by_half, distances_in_ulps_without_signs, ties_no_longer_examined, ratios_of_equal_pairs, explanation_without_its_flag, explained_whatever_the_verdict, maxima_of_new_pairs_forgotten, absolute_maximum_not_in_the_table, first_tile_made_anew_for_another, nan_left_in_sums_of_bytes;
     StandIn32: shuffles_of_64_lanes;
 }
 
@@ -22,6 +22,8 @@ const PATTERNS: &str = "same_bits::options";
 const FLOATS: &str = "same_bits::every_pair";
 /// Begins with the formats of the last pairs.
 const PAIRS: &str = "same_bits::formats_of_4_bits";
+/// Sums without range for their squares, in some tiles.
+const RANGES: &str = "same_bits::sums_without_range";
 /// Two formats of 8 bits, which have kernels of their own.
 const BYTES: &str = "same_bits::large_tensors";
 /// Comparisons that nothing waits for: the second kernel asks what the first one has found, and says whether it has explained it.
@@ -41,8 +43,25 @@ fn least_binade_raised_too_far(target: &Target) -> Result<()> {
     Mutant { file: "verify/maxima.h", from: "pow2(-Real<T>::BIAS)", to: "pow2(1 - Real<T>::BIAS)", trials: NUMBERS }.check(target)
 }
 
+/// Differences that are large only where references are.
+fn absolute_maximum_not_in_the_table(target: &Target) -> Result<()> {
+    let (from, to) = ("Real<double>::smaller(epsilon * (double)rule.binade(least), absolute)", "epsilon * (double)rule.binade(least)");
+    Mutant { file: "verify/maxima.h", from, to, trials: FLOATS }.check(target)
+}
+
+fn first_tile_made_anew_for_another(target: &Target) -> Result<()> {
+    Mutant {
+        file: "verify/values.h",
+        from: "wide_sums(pairs, rule, first_tile + tile)",
+        to: "wide_sums(pairs, rule, first_tile)",
+        trials: RANGES,
+    }
+    .check(target)
+}
+
 fn second_row_loaded_from_the_first(target: &Target) -> Result<()> {
-    Mutant { file: "verify/pairs.h", from: "a.load_vector(index + k * walk.row", to: "a.load_vector(index", trials: PATTERNS }.check(target)
+    let (from, to) = ("a.advanced(w.rows.address_a, offset), k * walk.row", "a.advanced(w.rows.address_a, offset), 0");
+    Mutant { file: "verify/pairs.h", from, to, trials: PATTERNS }.check(target)
 }
 
 /// Of formats of 4 bits.
