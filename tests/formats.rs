@@ -1,7 +1,7 @@
 //! The number formats against independent oracles: `half`, `float8`, tables written by ml_dtypes (see `tests/data`), the
 //! language's own casts, and a search through all numbers of a format.
 
-use hipverify::dtype::mx::{BLOCK, MxFormat};
+use hipverify::dtype::mx::{BLOCK, MxFormat, ScaleRule};
 use hipverify::dtype::{Class, DType, Overflow, Rounding, Specials, next_down, next_up, ordinal, spacing, ulp_distance};
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -141,16 +141,22 @@ fn small_formats_encode_as_ml_dtypes_does() {
 fn mx_blocks_quantise_as_a_twin_in_numpy_does() {
     let tables = tables();
     let inputs: Vec<f64> = tables["mx inputs"].iter().map(|w| hex_f32(w)).collect();
-    for format in MxFormat::ALL {
-        let want = &tables[&format!("mx {}", format.element())];
+    for (format, rule) in MxFormat::ALL.iter().flat_map(|format| ScaleRule::ALL.map(|rule| (format, rule))) {
+        let want = &tables[&format!("mx {rule} {}", format.element())];
+        assert_eq!(want.len(), inputs.len() / BLOCK * (BLOCK + 1), "{format} {rule}");
         for (block, want) in inputs.chunks(BLOCK).zip(want.chunks(BLOCK + 1)) {
             let mut elements = vec![0; BLOCK * format.element().bits() / 8];
             let mut scale = [0];
-            format.encode(block, &mut elements, &mut scale).expect("whole blocks");
-            assert_eq!(u32::from(scale[0]), hex(want[0]), "{format}: scale of {block:?}");
+            format.encode_by(rule, block, &mut elements, &mut scale).expect("whole blocks");
+            assert_eq!(u32::from(scale[0]), hex(want[0]), "{format} {rule}: scale of {block:?}");
             for (i, word) in want[1..].iter().enumerate() {
                 let got = format.element().load_bits(&elements, i);
-                assert_eq!(got, u64::from(hex(word)), "{format}: element of {:e} at scale {}", block[i], scale[0]);
+                assert_eq!(got, u64::from(hex(word)), "{format} {rule}: element of {:e} at scale {}", block[i], scale[0]);
+            }
+            if rule == ScaleRule::Floor {
+                let mut again = (vec![0; elements.len()], [0]);
+                format.encode(block, &mut again.0, &mut again.1).expect("whole blocks");
+                assert_eq!((elements, scale), again, "{format}: what is done if no rule is named");
             }
         }
     }
@@ -544,6 +550,61 @@ fn truncated(value: f64) -> f32 {
         _ => 0,
     };
     f32::from_bits(magnitude | sign)
+}
+
+/// Quantised by a rule: scale and values.
+fn quantised(format: MxFormat, rule: ScaleRule, block: &[f64]) -> (f64, [f64; BLOCK]) {
+    let (mut elements, mut scale, mut values) = (vec![0; BLOCK * format.element().bits() / 8], [0], [0.0; BLOCK]);
+    format.encode_by(rule, block, &mut elements, &mut scale).expect("a whole block");
+    format.decode(&elements, &scale, &mut values).expect("a whole block");
+    (DType::F8E8M0.decode(u64::from(scale[0])), values)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// Half a step of the elements times the scale, beyond the largest element value the distance to it: and nothing is beyond it with `rceil`.
+    #[test]
+    fn mx_blocks_lose_at_most_half_a_step(bits: [u32; BLOCK], around in 40u32..210, spread in 1u32..30) {
+        let block = bits.map(|b| f64::from(f32::from_bits(b & 0x807f_ffff | (around + (b >> 23) % spread) << 23)));
+        for (format, rule) in MxFormat::ALL.iter().flat_map(|format| ScaleRule::ALL.map(|rule| (format, rule))) {
+            let (scale, values) = quantised(*format, rule, &block);
+            let largest = format.max_value() * scale;
+            for (v, x) in block.into_iter().zip(values) {
+                let step = if *format == MxFormat::INT8 { 1.0 / 64.0 } else { hipverify::dtype::spacing(format.element(), v / scale) };
+                // Of a number of f32 and one of a few digits: exact.
+                let error = (v - x).abs();
+                if v.abs() <= largest {
+                    prop_assert!(error <= step * scale / 2.0, "{} {}: {:e} became {:e}, scale {:e}", format, rule, v, x, scale);
+                } else {
+                    prop_assert!(rule != ScaleRule::Rceil && x == largest.copysign(v), "{} {}: {:e} became {:e}", format, rule, v, x);
+                }
+            }
+        }
+    }
+
+    /// A block of such a format is one again: but for e4m3, which lacks 1.875 x 2^8.
+    #[test]
+    fn mx_blocks_survive_a_round_trip(bytes: [u8; BLOCK], scale in 20u8..230) {
+        for (format, rule) in MxFormat::ALL.iter().flat_map(|format| ScaleRule::ALL.map(|rule| (format, rule))) {
+            let dtype = format.element();
+            let (mut elements, mut values) = (vec![0; BLOCK * dtype.bits() / 8], [0.0; BLOCK]);
+            for (i, code) in bytes.into_iter().enumerate() {
+                // -128 is no result of quantising.
+                let code = if *format == MxFormat::INT8 && code == 0x80 { 0 } else { u64::from(code) };
+                let number = dtype.decode(code % codes(dtype));
+                dtype.store_bits(&mut elements, i, if number.is_finite() { code % codes(dtype) } else { 0 });
+            }
+            format.decode(&elements, &[scale], &mut values).expect("a whole block");
+            let (again, found) = quantised(*format, rule, &values);
+            let largest = values.iter().fold(0f64, |m, v| m.max(v.abs()));
+            let lacks = rule != ScaleRule::Rceil && largest > format.max_value() * again;
+            prop_assert!(!lacks || *format == MxFormat::FP8_E4M3 && largest == 480.0 * again, "{} {}: {:e}", format, rule, largest);
+            for (v, x) in values.into_iter().zip(found) {
+                prop_assert!(x == v || lacks && v.abs() == largest, "{} {}: {:e} became {:e}", format, rule, v, x);
+            }
+        }
+    }
 }
 
 proptest! {

@@ -16,6 +16,51 @@ pub const BLOCK: usize = 32;
 /// The e8m0 code that makes a whole block NaN.
 const NAN_SCALE: u8 = 0xff;
 
+/// How the scale of a block follows from the largest magnitude of its values, m. With E the exponent of the largest power of two among the element values and M the largest of
+/// these: each rule gives 2^e, with e held within -127 and 127.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum ScaleRule {
+    /// `floor`, the specification's: e = floor(log2 m) - E. Of what then lies between M and 2^(E + 1), M is made.
+    #[default]
+    Floor,
+    /// `rceil`, as NVIDIA's cuBLAS and Transformer Engine do: e = ceil(log2(m / M)), of the exact quotient. Nothing saturates, unless e is held.
+    Rceil,
+    /// `even`, as AMD's AITER and Quark do: `floor` of m that was first rounded to as many fraction bits as the elements have, halves upward.
+    Even,
+}
+
+impl ScaleRule {
+    /// Every rule.
+    pub const ALL: [ScaleRule; 3] = [ScaleRule::Floor, ScaleRule::Rceil, ScaleRule::Even];
+
+    /// The name by which torchao knows it as well.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ScaleRule::Floor => "floor",
+            ScaleRule::Rceil => "rceil",
+            ScaleRule::Even => "even",
+        }
+    }
+}
+
+impl std::fmt::Display for ScaleRule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for ScaleRule {
+    type Err = Error;
+
+    fn from_str(s: &str) -> Result<ScaleRule> {
+        ScaleRule::ALL.into_iter().find(|rule| rule.name() == s).ok_or_else(|| Error::InvalidArgument {
+            what: "the rule of MX scales",
+            value: s.to_owned(),
+            limit: ScaleRule::ALL.map(ScaleRule::name).join(", "),
+        })
+    }
+}
+
 /// An MX format, named by the format of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MxFormat {
@@ -64,6 +109,14 @@ impl MxFormat {
         }
     }
 
+    /// The largest element value: int8 elements stay within [-127/64, 127/64], so that negation is exact.
+    pub fn max_value(self) -> f64 {
+        match self.element.float_format() {
+            Some(f) => f.max_finite(),
+            None => 127.0 / 64.0,
+        }
+    }
+
     /// What the number stored in an element is multiplied by, apart from the scale of the block: 2^-6 for int8, else 1.
     const fn implied_exponent(self) -> i32 {
         match self.element {
@@ -90,7 +143,7 @@ impl MxFormat {
         Ok(())
     }
 
-    /// Quantises whole blocks by the specification's rule.
+    /// Quantises whole blocks by the specification's rule, [`ScaleRule::Floor`].
     ///
     /// The scale is 2^(floor(log2(max |v|)) - [`max_exponent`](Self::max_exponent)), clamped to the range of e8m0; elements
     /// are v / scale, rounded to nearest even and saturated. (So the largest values of a block may saturate: with e4m3
@@ -102,7 +155,7 @@ impl MxFormat {
     /// # Errors
     /// [`Error::Length`] when `values` is not whole blocks or a slice has not the length that goes with it.
     pub fn encode(self, values: &[f64], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
-        self.encode_blocks(values, elements, scales)
+        self.encode_blocks(ScaleRule::Floor, values, elements, scales)
     }
 
     /// [`encode`](Self::encode) for f32 values.
@@ -110,27 +163,35 @@ impl MxFormat {
     /// # Errors
     /// As for [`encode`](Self::encode).
     pub fn encode_f32(self, values: &[f32], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
-        self.encode_blocks(values, elements, scales)
+        self.encode_blocks(ScaleRule::Floor, values, elements, scales)
     }
 
-    fn encode_blocks<T: Copy + Into<f64>>(self, values: &[T], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
+    /// [`encode`](Self::encode) with scales by another rule.
+    ///
+    /// # Errors
+    /// As for [`encode`](Self::encode).
+    pub fn encode_by(self, rule: ScaleRule, values: &[f64], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
+        self.encode_blocks(rule, values, elements, scales)
+    }
+
+    fn encode_blocks<T: Copy + Into<f64>>(self, rule: ScaleRule, values: &[T], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
         self.check(values.len(), elements.len(), scales.len())?;
         let (blocks, _) = values.as_chunks::<BLOCK>();
         let bytes = BLOCK * self.element.bits() / 8;
         for ((block, out), scale) in blocks.iter().zip(elements.chunks_exact_mut(bytes)).zip(scales) {
-            *scale = self.encode_block(&block.map(T::into), out);
+            *scale = self.encode_block(rule, &block.map(T::into), out);
         }
         Ok(())
     }
 
     /// Writes the elements of a block and returns its scale.
-    fn encode_block(self, block: &[f64; BLOCK], elements: &mut [u8]) -> u8 {
+    fn encode_block(self, rule: ScaleRule, block: &[f64; BLOCK], elements: &mut [u8]) -> u8 {
         if block.iter().any(|v| !v.is_finite()) {
             elements.fill(0);
             return NAN_SCALE;
         }
         let largest = block.iter().fold(0f64, |m, v| m.max(v.abs()));
-        let exponent = (split(largest).1 - self.max_exponent()).clamp(-127, 127);
+        let exponent = self.scale_exponent(rule, largest);
         // Dividing by a power of two is exact, or so small that the element is zero.
         let scaled = block.map(|v| {
             let v = v * exp2(-exponent) * exp2(-self.implied_exponent());
@@ -138,6 +199,21 @@ impl MxFormat {
         });
         encode_from_f64(self.element, &scaled, Rounding::NearestEven, Overflow::Saturate, elements);
         (exponent + 127) as u8
+    }
+
+    /// The exponent of the scale of a block whose largest magnitude is this one.
+    fn scale_exponent(self, rule: ScaleRule, largest: f64) -> i32 {
+        // In units of 2^-52 of the power of two at or below it, as those of e8m0 are; of zero any will do, as the scale is the least one.
+        let (significand, exponent) = split(largest);
+        let next_power = match rule {
+            ScaleRule::Floor => false,
+            ScaleRule::Rceil => significand > split(self.max_value()).0,
+            ScaleRule::Even => {
+                let fraction_bits = self.element.float_format().map_or(6, |f| f.mantissa_bits);
+                significand + (1 << (51 - fraction_bits)) >= 1 << 53
+            }
+        };
+        (exponent + i32::from(next_power) - self.max_exponent()).clamp(-127, 127)
     }
 
     fn check(self, values: usize, elements: usize, scales: usize) -> Result<()> {
@@ -218,6 +294,38 @@ mod tests {
             assert_eq!(got_scale, scale, "{format} {values:?}: scale ({why})");
             assert_eq!(decode(format, &elements, got_scale), block(want), "{format} {values:?} ({why})");
         }
+    }
+
+    #[test]
+    fn rules_of_scales_differ_near_the_largest_element() {
+        type Case<'a> = (MxFormat, f64, [u8; 3], &'a str);
+        // (format, largest magnitude, codes of floor, rceil and even, why)
+        let cases: &[Case] = &[
+            (MxFormat::FP4, 6.0, [127, 127, 127], "the largest element"),
+            (MxFormat::FP4, 6.5, [127, 128, 127], "beyond it: 6.5 / 6 is more than 1"),
+            (MxFormat::FP4, 7.0, [127, 128, 128], "halfway from 6 to 8: even goes on"),
+            (MxFormat::FP4, 8.0, [128, 128, 128], "4 x 2"),
+            (MxFormat::FP8_E4M3, 448.0, [127, 127, 127], "the largest element"),
+            (MxFormat::FP8_E4M3, 480.0, [127, 128, 127], "three fraction bits hold it, e4m3 does not"),
+            (MxFormat::FP8_E4M3, 496.0, [127, 128, 128], "halfway from 480 to 512"),
+            (MxFormat::INT8, 127.0 / 64.0, [127, 127, 127], "the largest element"),
+            (MxFormat::INT8, 127.25 / 64.0, [127, 128, 127], "beyond it"),
+            (MxFormat::INT8, 127.5 / 64.0, [127, 128, 128], "halfway to 128"),
+            (MxFormat::FP4, 2f64.powi(-1074), [0, 0, 0], "the least f64: the least scale"),
+            (MxFormat::FP4, f64::MAX, [254, 254, 254], "the largest scale, which saturates by every rule"),
+            (MxFormat::FP4, 0.0, [0, 0, 0], "zeros"),
+        ];
+        for &(format, largest, want, why) in cases {
+            let found = ScaleRule::ALL.map(|rule| {
+                let (mut elements, mut scale) = (vec![0; BLOCK * format.element().bits() / 8], [0]);
+                format.encode_by(rule, &block(&[0.1 * largest, -largest]), &mut elements, &mut scale).unwrap();
+                scale[0]
+            });
+            assert_eq!(found, want, "{format} {largest:e}: {why}");
+        }
+        assert_eq!(ScaleRule::ALL.map(|rule| rule.to_string().parse::<ScaleRule>().unwrap()), ScaleRule::ALL);
+        let e = "ceil".parse::<ScaleRule>().unwrap_err().to_string();
+        assert_eq!(e, "the rule of MX scales cannot be ceil: floor, rceil, even");
     }
 
     #[test]
