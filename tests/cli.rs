@@ -1203,13 +1203,17 @@ fn one_tensor_can_be_listed_subtracted_and_drawn() {
     folder.put("i/one.safetensors", &safetensors(&[("a", "F32", &[1], f32s(&[1.0]))]));
     for (line, words) in [
         ("x.npy r.npy --mismatches r.npy", "--mismatches r.npy: that file is read by this command"),
-        ("x.npy r.npy --earlier d.npy --diff ./d.npy", "--diff ./d.npy: that file is read by this command"),
+        ("x.npy r.npy --earlier d.npy --diff ./d.npy", "--diff ./d.npy: that file is read by this command, as d.npy"),
         ("x.npy r.npy --profile flash-attention --baseline d.npy --diff d.npy", "--diff d.npy: that file is read by this command"),
         ("x.npy r.npy --rules rules.toml --junit rules.toml", "--junit rules.toml: that file is read by this command"),
-        ("tree tree --tensor w --diff tree/w.npy", "--diff tree/w.npy: that file is read by this command"),
-        ("i/m.safetensors.index.json r.npy --diff i/one.safetensors", "--diff i/one.safetensors: that file is read by this command"),
+        ("tree tree --tensor w --diff tree/w.npy", "--diff tree/w.npy: that file is read by this command, as part of tree"),
+        (
+            "i/m.safetensors.index.json r.npy --diff i/one.safetensors",
+            "--diff i/one.safetensors: that file is read by this command, as part of i/m.safetensors.index.json",
+        ),
         ("- r.npy --earlier -", "several files are `-`: standard input can be read once"),
-        ("x.npy r.npy --diff no/such/d.npy", "no/such/d.npy: No such file"),
+        ("x.npy r.npy --diff no/such/d.npy", "--diff no/such/d.npy: its folder is not there"),
+        ("x.npy r.npy --diff tree", "--diff tree: a folder is no file"),
         ("x.npy r.npy --diff d.txt", "`txt` names no format"),
         ("x.npy r.npy --mismatches - --json", "2 outputs are for standard output"),
         ("many.safetensors many.safetensors --heatmap h.png", "--heatmap is for one tensor; choose one with --tensor"),
@@ -1435,7 +1439,7 @@ fn crashes_and_hangs_are_the_failure_of_their_case() {
     folder.refused("suite run moody.toml --device gpu:99 --junit junit.xml", "no gpu:99 device");
     let junit = std::fs::read_to_string(folder.path("junit.xml")).unwrap();
     assert!(junit.contains(r#"tests="1" skipped="0" failures="0" errors="1""#) && junit.contains("no gpu:99 device"), "{junit}");
-    folder.refused("suite run moody.toml --junit ./moody.toml", "--junit ./moody.toml: that file is read by this command");
+    folder.refused("suite run moody.toml --junit ./moody.toml", "--junit ./moody.toml: that file is read by this command, as moody.toml");
     assert_eq!(std::fs::read_to_string(folder.path("moody.toml")).unwrap(), MOODY);
     let run = folder.run("suite run moody.toml --device host --filter crash --filter after --fail-fast");
     assert_eq!((run.code, run.out.contains("4 were not run")), (1, true), "{}", run.out);
@@ -1458,8 +1462,8 @@ fn no_file_of_a_suite_is_written_over() {
     for (line, words) in [
         ("run s.toml --junit part.toml", "--junit part.toml: that file is read by this command"),
         ("run s.toml --junit own.sh", "--junit own.sh: that file is read by this command"),
-        ("run s.toml --results x.jsonl --junit ./x.jsonl", "--junit ./x.jsonl: --results is written to that file"),
-        ("run s.toml --resume part.jsonl --junit part.jsonl", "--junit part.jsonl: --resume is written to that file"),
+        ("run s.toml --results x.jsonl --junit ./x.jsonl", "--results x.jsonl and --junit ./x.jsonl: one file cannot be both"),
+        ("run s.toml --resume part.jsonl --junit part.jsonl", "--resume part.jsonl and --junit part.jsonl: one file cannot be both"),
         ("run s.toml --junit nowhere/j.xml", "--junit nowhere/j.xml: its folder is not there"),
         ("run part.toml --resume parts", "parts has results of shards, such as parts/results-"),
         ("merge s.toml part.jsonl --output s.toml", "--output s.toml: that file is read by this command"),

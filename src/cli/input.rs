@@ -3,9 +3,8 @@
 use super::pattern::Pattern;
 use super::screen;
 use crate::dtype::DType;
-use crate::files::{ReadOptions, Tensor, TensorFile, is_tensor_file, label};
+use crate::files::{ReadOptions, Tensor, TensorFile, label};
 use anyhow::{Result, bail, ensure};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// How to read files that do not describe themselves.
@@ -119,45 +118,12 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
     inner.split([',', 'x']).map(extent).collect::<Result<_, _>>().map(Shape)
 }
 
-/// Refuses an output that would replace what is read: a file, by any name, or a tensor file below a folder or beside an index of shards.
-pub(super) fn never_over<'a>(flag: &str, output: &Path, read: impl IntoIterator<Item = &'a Path>) -> Result<()> {
-    // What is not there yet replaces nothing.
-    let Ok(target) = output.canonicalize() else { return Ok(()) };
-    let below = |path: &Path| {
-        let index = path.extension().is_some_and(|e| e == "json");
-        let folder = if index { path.parent().unwrap_or(path) } else { path };
-        folder.is_dir() && target.starts_with(folder) && is_tensor_file(&target)
-    };
-    if read.into_iter().filter_map(|path| path.canonicalize().ok()).any(|path| path == target || below(&path)) {
-        bail!("{flag} {}: that file is read by this command", output.display());
-    }
-    Ok(())
-}
-
 /// The tensor of a file that has one.
 pub(super) fn only(file: &TensorFile) -> Result<&Tensor> {
     let [tensor] = file.tensors() else {
         bail!("{} holds {} tensors: name one with --tensor", file.path().display(), file.tensors().len());
     };
     Ok(tensor)
-}
-
-/// Refuses two outputs to one file, of which one would be lost. Standard output and devices take several.
-pub(super) fn distinct<'a>(outputs: impl IntoIterator<Item = (&'static str, &'a Path)>) -> Result<()> {
-    let mut earlier: HashMap<PathBuf, &str> = HashMap::new();
-    for (flag, path) in outputs {
-        if path.as_os_str() == "-" || path.exists() && !path.is_file() {
-            continue;
-        }
-        // What is not there yet has a folder that is.
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let beside = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
-        let file = path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned());
-        if let Some(other) = earlier.insert(file, flag) {
-            bail!("{other} and {flag} {}: one file cannot be both", path.display());
-        }
-    }
-    Ok(())
 }
 
 /// Tells that a pattern fits no tensor, which is often a mistake and changes what is compared.

@@ -1,6 +1,7 @@
 //! `hipverify mfma`: what a matrix instruction delivers.
 
 use super::Outcome;
+use super::apart::expect_apart;
 use super::input::{InputArgs, only};
 use super::screen::{self, DIM, Table};
 use crate::dtype::DType;
@@ -72,6 +73,7 @@ impl Args {
         let modifiers = mfma.check_modifiers(Modifiers { cbsz: self.cbsz, abid: self.abid, blgp: self.blgp })?;
         let (_, _, tc) = mfma.dtypes();
         let paths: Vec<&Path> = [a, b].into_iter().chain(&self.c).map(PathBuf::as_path).collect();
+        expect_apart([("--out", out.as_path())], paths.iter().copied())?;
         let files = self.input.open_each(&paths)?;
         let [a, b, c @ ..] = &*files else { bail!("A and B are needed") };
         let a = operand(mfma, Operand::A, a)?;

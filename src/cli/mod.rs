@@ -3,6 +3,7 @@
 //! One file a command. A command is a struct of flags with `run`, which prints and says pass or mismatch; whatever keeps it
 //! from a verdict is an error. To add one: a file, a line in `Command`, a line in `Command::run`.
 
+mod apart;
 mod check;
 mod compare;
 mod convert;

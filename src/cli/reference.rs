@@ -1,7 +1,8 @@
 //! `hipverify reference`: writes the result of a GEMM or a convolution, computed with a stated arithmetic.
 
+use super::apart::expect_apart;
 use super::compare::place;
-use super::input::{InputArgs, never_over, only};
+use super::input::{InputArgs, only};
 use super::output::OutputArgs;
 use super::problem::{ConvFlags, GemmFlags};
 use super::{Outcome, screen};
@@ -99,7 +100,7 @@ impl Args {
             What::Conv(args) => (&args.common, vec![&*args.conv.first, &*args.conv.second]),
         };
         let paths: Vec<&Path> = paths;
-        never_over("OUT", &common.output.out, paths.iter().copied())?;
+        expect_apart([("OUT", &*common.output.out)], paths.iter().copied())?;
         let device = Device::open(&common.device)?;
         let files = common.input.open_each(&paths)?;
         let loaded = files.iter().map(|file| Ok(only(file)?.load()?)).collect::<Result<Vec<_>>>()?;

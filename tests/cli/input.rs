@@ -111,11 +111,13 @@ fn outputs_are_files_of_their_own() {
     let folder = Folder::new();
     folder.put("x.npy", &npy_f32(&[1.0, 2.0]));
     for (flags, words) in [
-        ("--html o --junit o", "--junit and --html o: one file cannot be both"),
-        ("--mismatches o --diff ./o", "--mismatches and --diff ./o: one file cannot be both"),
+        ("--html o --junit o", "--junit o and --html o: one file cannot be both"),
+        ("--mismatches o --diff ./o", "--mismatches o and --diff ./o: one file cannot be both"),
     ] {
         folder.refused(&format!("compare x.npy x.npy {flags}"), words);
     }
+    let line = "mfma --arch gfx90a --instr f32_32x32x8f16 x.npy x.npy -o ./x.npy";
+    folder.refused(line, "--out ./x.npy: that file is read by this command, as x.npy");
     #[cfg(unix)]
     assert_eq!(folder.run("compare x.npy x.npy --html /dev/null --junit /dev/null").code, 0);
 }

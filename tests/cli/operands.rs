@@ -67,7 +67,7 @@ fn references_are_computed_from_operands() {
         ("gemm a.npy b.npy no.npy --c bias.npy", "bias.npy: operand C: shape [32] does not match [32, 32]"),
         ("gemm a.npy b.npy no.npy --bias c.npy", "c.npy: bias: shape [32, 32] does not match [32]"),
         ("gemm a.npy b.npy no.npy --beta 1", "--c <FILE>"),
-        ("gemm a.npy b.npy ./a.npy", "OUT ./a.npy: that file is read by this command"),
+        ("gemm a.npy b.npy ./a.npy", "OUT ./a.npy: that file is read by this command, as a.npy"),
         ("gemm a.npy b.npy no.txt", "`txt` names no format to write"),
         ("gemm a.npy b.npy no.npy --device gpu:99", "no gpu:99 device"),
         ("gemm absent.npy b.npy no.npy", "absent.npy: No such file"),

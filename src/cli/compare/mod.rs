@@ -16,7 +16,8 @@ pub(super) use output::painted;
 pub(super) use rules::count_rules;
 
 use super::Outcome;
-use super::input::{InputArgs, Place, distinct, named, never_over, whole};
+use super::apart::expect_apart;
+use super::input::{InputArgs, Place, named, whole};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile, label};
@@ -262,8 +263,7 @@ impl Args {
         if dashes + usize::from(self.json) > 1 {
             bail!("{} outputs are for standard output; give files for all but one", dashes + usize::from(self.json));
         }
-        distinct(self.outputs())?;
-        self.outputs().try_for_each(|(flag, path)| never_over(flag, path, self.inputs().chain(self.tolerance.rules.as_deref())))
+        expect_apart(self.outputs(), self.inputs().chain(self.tolerance.rules.as_deref()))
     }
 
     /// Opens the files and compares; with a picture, if one is asked for.

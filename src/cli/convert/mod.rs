@@ -3,7 +3,8 @@
 mod values;
 
 use super::Outcome;
-use super::input::{InputArgs, never_over, only};
+use super::apart::expect_apart;
+use super::input::{InputArgs, only};
 use super::output::OutputArgs;
 use super::screen::{self, count};
 use crate::dtype::mx::BLOCK;
@@ -57,7 +58,7 @@ impl Args {
         let scales = self.scales.as_deref().map(split);
         let files = 1 + usize::from(scales.is_some());
         let reads = [Some(&*self.from), scales.map(|(path, _)| path)];
-        never_over("OUT", &self.output.out, reads.into_iter().flatten())?;
+        expect_apart([("OUT", &*self.output.out)], reads.into_iter().flatten())?;
         let from = self.input.open(&self.from, 0, files)?;
         let scales = scales.map(|(path, tensor)| self.input.open_beside(path, 1, files, tensor)).transpose()?;
         self.input.check_used(&[&from].into_iter().chain(&scales).collect::<Vec<_>>())?;

@@ -4,8 +4,9 @@ mod check;
 mod file;
 mod output;
 
+use super::apart::expect_apart;
 use super::compare::rules::{self, NamedRule};
-use super::input::{InputArgs, never_over};
+use super::input::InputArgs;
 use super::screen;
 use super::{Outcome, suite};
 use crate::device::{Device, Layout, TensorRef};
@@ -237,7 +238,7 @@ impl Check {
         let machines = Machines { command: "check", golden: path, json: self.json, junit: self.junit.as_deref() };
         if let Some(junit) = &self.junit {
             let suite = self.source.suite.as_ref().map(Path::new);
-            never_over("--junit", junit, [path].into_iter().chain(self.source.tensors.as_deref()).chain(suite))?;
+            expect_apart([("--junit", junit.as_path())], [path].into_iter().chain(self.source.tensors.as_deref()).chain(suite))?;
         }
         told(&machines, || {
             let findings = self.check()?;

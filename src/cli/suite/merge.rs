@@ -1,8 +1,8 @@
 //! `hipverify suite merge`: the results of several runs as those of one.
 
+use super::super::apart::expect_apart;
 use super::super::{Outcome, screen};
 use super::Source;
-use super::paths::expect_apart;
 use crate::suite::report::Run;
 use crate::suite::write_results;
 use anyhow::{Result, bail};
@@ -27,7 +27,8 @@ impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
         let (suite, named) = (self.source.open()?, self.results.iter().filter(|path| path.is_file()).cloned());
-        expect_apart(&[("--output", &self.output)], &[self.source.file()?.inputs(), named.collect()].concat())?;
+        let read = [self.source.file()?.inputs(), named.collect()].concat();
+        expect_apart([("--output", &*self.output)], read.iter().map(PathBuf::as_path))?;
         // What an earlier merge has written into a folder is no part of this one.
         let written = self.output.canonicalize().ok();
         let (earlier, files): (Vec<PathBuf>, Vec<PathBuf>) =

@@ -1,6 +1,6 @@
 //! `hipverify suite report`: runs as text, Markdown, CSV, JSON or a page of HTML.
 
-use super::paths::expect_apart;
+use super::super::apart::expect_apart;
 use super::{Outcome, files_of_results, run_of};
 use crate::files::replace;
 use crate::suite::report::{Format, Run, View};
@@ -56,7 +56,7 @@ impl Args {
     /// Runs the command.
     pub(in crate::cli) fn run(&self) -> Result<Outcome> {
         let read: Vec<PathBuf> = self.results.iter().chain(&self.against).cloned().collect();
-        expect_apart(&[("--output", &self.output)], &files_of_results(&read)?)?;
+        expect_apart([("--output", &*self.output)], files_of_results(&read)?.iter().map(PathBuf::as_path))?;
         let runs: Vec<Run> = self.results.iter().map(|path| run_of(path)).collect::<Result<_>>()?;
         let old = self.against.as_deref().map(run_of).transpose()?;
         let view = match (old.as_ref(), runs.as_slice()) {

@@ -1,8 +1,9 @@
 //! `hipverify suite run`, and the processes that compute for it.
 
+use super::super::apart::expect_apart;
 use super::super::input::size;
 use super::super::{Outcome, screen};
-use super::paths::{expect_apart, is_of_a_shard};
+use super::paths::is_of_a_shard;
 use super::scratch::Scratch;
 use super::{Source, Which, junit};
 use crate::device::Device;
@@ -143,8 +144,7 @@ impl Args {
         let read = self.source.file().map_or_else(|_| vec![PathBuf::from(&self.source.suite)], |file| file.inputs());
         let flag = if self.resume.is_some() { "--resume" } else { "--results" };
         let written = [(flag, results), ("--junit", self.junit.as_deref())];
-        let written: Vec<(&str, &Path)> = written.into_iter().filter_map(|(flag, path)| Some((flag, path?))).collect();
-        expect_apart(&written, &read)
+        expect_apart(written.into_iter().filter_map(|(flag, path)| Some((flag, path?))), read.iter().map(PathBuf::as_path))
     }
 
     fn run_suite(&self, selection: &Selection, file: Option<&Path>) -> Result<Outcome> {
