@@ -40,7 +40,7 @@ pub use source::changed;
 pub use target::{remove_unfinished, replace};
 pub use write::{Format, Output, check, write};
 #[cfg(feature = "cli")]
-pub(crate) use write::{Heading, write_each};
+pub(crate) use write::{Heading, check_each, write_each};
 
 use crate::device::Layout;
 use crate::dtype::DType;

@@ -125,8 +125,15 @@ pub(crate) fn write_each<'b>(
 /// # Errors
 /// [`Error::File`] when it cannot.
 pub fn check(path: &Path, format: Format, dtype: DType, shape: &[usize]) -> Result<()> {
-    let failed = |reason: String| Error::File { path: path.display().to_string(), reason };
-    file_header(format, &[Heading { name: "tensor", dtype, shape }]).map(drop).map_err(failed)
+    check_each(path, format, &[Heading { name: "tensor", dtype, shape }])
+}
+
+/// The same for several tensors.
+///
+/// # Errors
+/// [`Error::File`] when it cannot.
+pub(crate) fn check_each(path: &Path, format: Format, tensors: &[Heading<'_>]) -> Result<()> {
+    file_header(format, tensors).map(drop).map_err(|reason| Error::File { path: path.display().to_string(), reason })
 }
 
 /// The bytes before the data of all tensors; of an archive, whose members have their own, nothing.

@@ -165,6 +165,69 @@ fn blocks_of_mx_formats_become_tensors() {
 }
 
 #[test]
+fn tensors_become_blocks_of_mx_formats() {
+    let folder = Folder::new();
+    // Two rows of a block, whose largest magnitudes are 7.5 and 0.75.
+    let rows = |scales: [f32; 2]| f32s(&scales.map(|s| (0..32).map(|i| s * [7.5, -3.0, 0.2, 1.25][i % 4]).collect::<Vec<_>>()).concat());
+    folder.put("w.npy", &npy("<f4", "False", "(2, 32)", &rows([1.0, 0.1])));
+    folder.put("many.safetensors", &safetensors(&[("a", "F32", &[2, 32], rows([1.0, 0.1])), ("b", "F32", &[32], f32s(&[-7.5; 32]))]));
+    folder.put("short.npy", &npy_f32(&[1.0; 33]));
+    // Half of 7.5 is nearer to 4 than to 3; codes are those of NumPy with ml_dtypes.
+    for (flags, scales, elements, told) in [
+        ("", [127u8, 124], [0xd7u8, 0x20, 0xc7, 0x20], "64 elements: 16 rounded, 8 overflowed, 16 became 0"),
+        ("--scale-rule rceil", [128, 124], [0xb6, 0x10, 0xc7, 0x20], "64 elements: 24 rounded, 16 became 0"),
+    ] {
+        let run = folder.run(&format!("convert w.npy mx.safetensors --to f4e2m1 --write-scales s.npy {flags}"));
+        assert_eq!((run.code, run.out.as_str(), run.err.trim_end()), (0, "", told), "{flags}");
+        let [mx, s] = ["mx.safetensors", "s.npy"].map(|name| std::fs::read(folder.path(name)).unwrap());
+        let rows: Vec<u8> = elements.chunks(2).flat_map(|row| row.repeat(8)).collect();
+        assert!(mx.ends_with(&rows) && s.ends_with(&scales), "{flags}: {:x?} {:x?}", &mx[mx.len() - 32..], &s[s.len() - 2..]);
+    }
+    assert!(folder.run("inspect mx.safetensors").out.contains("tensor tensor  f4e2m1[2,32]"));
+    // Every block is written as it was read, and is within its bound: half of the step at its largest number, or what is beyond that.
+    for format in ["f8e4m3", "f8e5m2", "f6e2m3", "f6e3m2", "f4e2m1", "i8"] {
+        for rule in ["floor", "rceil", "even"] {
+            let run = folder.run(&format!("convert w.npy mx.safetensors --to {format} --write-scales s.npz --scale-rule {rule} --name w"));
+            assert_eq!(run.code, 0, "{format} {rule}: {}", run.err);
+            assert_eq!(folder.run("convert mx.safetensors back.npy --scales s.npz:w").code, 0, "{format} {rule}");
+            let run = folder.run("compare back.npy w.npy --rtol 0.21 --atol 0.2");
+            assert_eq!(run.code, 0, "{format} {rule}: {}", run.out);
+            let run =
+                folder.run(&format!("convert back.npy mx2.safetensors --to {format} --write-scales s2.npz --scale-rule {rule} --name w"));
+            assert_eq!((run.code, run.err.as_str()), (0, "64 elements: none changed\n"), "{format} {rule}");
+            assert_eq!(folder.run("compare mx.safetensors mx2.safetensors --rtol 0").code, 0, "{format} {rule}");
+        }
+    }
+    // Several tensors have their scales under their names.
+    let run = folder.run("convert many.safetensors mx.safetensors --to f8e4m3 --write-scales s.safetensors");
+    let told = "96 elements: 24 rounded, 40 overflowed";
+    assert_eq!((run.code, run.err.trim_end().lines().last()), (0, Some(told)), "{}", run.err);
+    let shown = folder.run("inspect s.safetensors").out;
+    assert!(shown.contains("f8e8m0  [2,1]") && shown.contains("f8e8m0  [1]"), "{shown}");
+    assert_eq!(folder.run("convert mx.safetensors back.npy --tensor b --scales s.safetensors:b").code, 0);
+    assert!(std::fs::read(folder.path("back.npy")).unwrap().ends_with(&f32s(&[-7.0; 32])), "448 for 480");
+    for (line, words) in [
+        ("w.npy no.bin --write-scales no.npy", "--to <DTYPE>"),
+        (
+            "w.npy no.bin --to f16 --write-scales no.npy",
+            "--write-scales: element of an MX block: expected dtype f8e4m3, f8e5m2, f6e2m3, f6e3m2, f4e2m1, i8",
+        ),
+        ("w.npy no.bin --to i8 --write-scales no.npy --saturate", "'--saturate'"),
+        ("w.npy no.bin --to i8 --scale-rule even", "--write-scales <FILE>"),
+        ("w.npy no.bin --to i8 --write-scales no.npy --scale-rule ceil", "the rule of MX scales cannot be ceil: floor, rceil, even"),
+        ("short.npy no.bin --to i8 --write-scales no.npy", "short.npy: shape [33]: the last dimension of an MX tensor is a multiple of 32"),
+        ("many.safetensors no.safetensors --to i8 --write-scales no.npy", "no.npy: it holds one tensor, not 2"),
+        ("w.npy no.bin --to i8 --write-scales no.txt", "`txt` names no format to write"),
+        ("w.npy no.bin --to i8 --write-scales ./no.bin", "OUT no.bin and --write-scales ./no.bin: one file cannot be both"),
+        ("w.npy no.bin --to i8 --write-scales ./w.npy", "--write-scales ./w.npy: that file is read by this command, as w.npy"),
+        ("w.npy - --to i8 --write-scales -", "OUT and --write-scales are both standard output; give a file for one"),
+    ] {
+        folder.refused(&format!("convert {line}"), words);
+    }
+    assert!(["no.npy", "no.bin", "no.safetensors"].iter().all(|name| !folder.path(name).exists()), "nothing is left of what failed");
+}
+
+#[test]
 fn seeds_of_the_clock_are_told() {
     let folder = Folder::new();
     let run = folder.run("fill a.npy --dtype f32 --shape 100 --seed time");

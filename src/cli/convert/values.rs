@@ -11,7 +11,7 @@ use crate::parallel;
 use std::sync::{Mutex, PoisonError};
 
 /// Elements of one task: whole bytes, and whole blocks of MX formats.
-const TASK: usize = 1 << 14;
+pub(super) const TASK: usize = 1 << 14;
 
 /// What became of the elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Counts {
 }
 
 /// Whether a finite number is beyond the largest one of a format also when it is rounded to it.
-fn overflows(to: DType, value: f64) -> bool {
+pub(super) fn overflows(to: DType, value: f64) -> bool {
     if !value.is_finite() {
         return false;
     }
@@ -148,9 +148,7 @@ impl Conversion<'_> {
             decode_whole(from, dense, &mut whole);
             return self.encode_whole(&whole, out);
         }
-        let mut values = vec![0.0; elements];
-        decode_f64(from, dense, &mut values);
-        self.encode_values(&values, out)
+        self.encode_values(&numbers(from, dense, elements), out)
     }
 
     fn encode_values(&self, values: &[f64], out: &mut [u8]) -> Counts {
@@ -194,6 +192,18 @@ impl Conversion<'_> {
     }
 }
 
+/// So many elements that lie one after the other, as f64; 64-bit integers that it does not hold so that rounding them to fewer bits is as if rounded once.
+pub(super) fn numbers(from: DType, dense: &[u8], elements: usize) -> Vec<f64> {
+    if matches!(from, DType::I64 | DType::U64) {
+        let mut whole = vec![0; elements];
+        decode_whole(from, dense, &mut whole);
+        return whole.into_iter().map(odd).collect();
+    }
+    let mut values = vec![0.0; elements];
+    decode_f64(from, dense, &mut values);
+    values
+}
+
 /// A whole number as f64, toward zero with the last bit set where something is cut off: rounded again to fewer bits it is as if rounded once.
 fn odd(value: i128) -> f64 {
     let magnitude = value.unsigned_abs();
@@ -205,7 +215,7 @@ fn odd(value: i128) -> f64 {
 }
 
 /// So many elements from `first` on, in row-major order, one after the other.
-fn dense<'a>(bytes: &'a [u8], dtype: DType, layout: &Layout, first: usize, elements: usize) -> std::borrow::Cow<'a, [u8]> {
+pub(super) fn dense<'a>(bytes: &'a [u8], dtype: DType, layout: &Layout, first: usize, elements: usize) -> std::borrow::Cow<'a, [u8]> {
     let at = layout.offset() + first;
     let length = dtype.bytes_for(elements).unwrap_or(usize::MAX);
     if layout.is_contiguous() && at.is_multiple_of(dtype.per_unit()) {
