@@ -14,6 +14,9 @@ use std::borrow::Cow;
 /// Rows and columns of the corner on which models and orders are tried first; of a convolution channels and positions.
 const CORNER: [usize; 2] = [16, 64];
 
+/// In the place of a model where alpha is 0.
+const NO_PRODUCT: &str = "alpha is 0: nothing is taken of A and B";
+
 /// What the models of an architecture make of the operands, held against the result.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -23,7 +26,7 @@ pub struct Exactness {
     pub arch: Arch,
     /// How many models, orders of products and orders of what follows the sum were tried.
     pub tried: usize,
-    /// The model that comes nearest, such as `gfx90a f16`; exact where nothing differs.
+    /// The model that comes nearest, such as `gfx90a f16`; exact where nothing differs. Where alpha is 0 it may be that nothing is taken of A and B: words that say so.
     pub model: Option<String>,
     /// The order of products with which it does.
     pub order: Option<String>,
@@ -45,9 +48,54 @@ fn name<S: serde::Serializer>(arch: &Arch, s: S) -> std::result::Result<S::Ok, S
     s.collect_str(arch)
 }
 
-/// Tries models and orders, with each order of what follows the sum: on a corner first, then on all of it those that agree there.
+/// Tries models and orders, with each order of what follows the sum: on a corner first, then on all of it those that agree there. An alpha of 0 comes before all that.
 pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, models: &[Model], parts: usize) -> Result<Exactness> {
-    let mut found = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
+    let none = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
+    if problem.product().is_none_or(|product| product.alpha != 0.0) {
+        return of_products(problem, result, models, parts, none);
+    }
+    let skipped = without_products(problem, result, none.clone())?;
+    // 0 times infinity is NaN in every model: no order of products gives numbers there.
+    if skipped.is_exact() || !all_finite(problem)? {
+        return Ok(skipped);
+    }
+    let found = of_products(problem, result, models, parts, none)?;
+    let tried = skipped.tried + found.tried;
+    let nearest = if found.model.is_some() && found.differing < skipped.differing { found } else { skipped };
+    Ok(Exactness { tried, ..nearest })
+}
+
+/// What a kernel gives that takes nothing of the operands where alpha is 0, as BLAS has it: each order of what follows, of sums of 0.
+fn without_products(problem: &Problem<'_>, result: &TensorRef<'_>, mut found: Exactness) -> Result<Exactness> {
+    let (found_values, operands, shape) = (Found::of(result)?, Operands::of(problem.product())?, result.shape());
+    let zeros = vec![0.0; result.elements()];
+    for after in operands.orders(false, result.dtype()) {
+        found.tried += 1;
+        let different = found_values.differing(&zeros, [shape, shape], &operands, after);
+        if found.model.is_none() || different.len() < found.differing {
+            (found.model, found.order) = (Some(NO_PRODUCT.to_owned()), Some(after.to_string().trim_start_matches(", ").to_owned()));
+            (found.differing, found.first) = (different.len(), different.first().map(|&i| result.layout().coordinates(i)));
+        }
+        if found.differing == 0 {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// Whether A and B hold numbers alone.
+fn all_finite(problem: &Problem<'_>) -> Result<bool> {
+    for operand in &problem.operands {
+        let (bytes, dtype, layout) = (on_host(operand)?, operand.dtype(), operand.layout());
+        if !(0..operand.elements()).all(|i| dtype.decode(dtype.load_bits(&bytes, layout.index(i))).is_finite()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Models and orders of products, each with what follows the sum.
+fn of_products(problem: &Problem<'_>, result: &TensorRef<'_>, models: &[Model], parts: usize, mut found: Exactness) -> Result<Exactness> {
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
     let found_values = Found::of(result)?;
     let (corner, all) = (Corner::of(problem, &shape, CORNER)?, shape.last().copied().unwrap_or(1));

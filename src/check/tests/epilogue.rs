@@ -165,3 +165,38 @@ fn operands_that_are_scaled_first() {
     let d: Vec<f32> = case.sums(0, k, zeros(), |x| x).iter().map(|s| 0.125 * s).collect();
     case.expect::<f32, f32>(&d, [0.125, 0.0], None, "MODEL, k ascending, then alpha, C and bias with a rounding each");
 }
+
+/// An alpha of 0 leaves no order of products to be told: what follows is all there is, also where the operands are not finite. A kernel that multiplies by 0 all the same has its signs of zero.
+#[test]
+fn an_alpha_of_zero_takes_nothing_of_the_operands() {
+    let [m, n, k] = SHAPE;
+    let case = Case::new(Model::new(Arch::Gfx90a, Input::F16).unwrap());
+    let c = numbers::<f32>(m * n, [-4.0, 4.0], 3);
+    let scaled: Vec<f32> = c.to_vec().unwrap().iter().map(|c| 0.3 * c).collect();
+    let skipped = "alpha is 0: nothing is taken of A and B, then alpha, C and bias with a rounding each";
+    case.expect(&scaled, [0.0, 0.3], Some(&c), skipped);
+    case.expect(&vec![0f32; m * n], [0.0, 0.0], None::<&DeviceMem<f32>>, skipped);
+    let zeros: Vec<f32> = case.sums(0, k, zeros(), |x| x).into_iter().map(|sum| 0.0 * sum).collect();
+    assert!(zeros.iter().any(|x| x.is_sign_negative()));
+    case.expect(&zeros, [0.0, 0.0], None::<&DeviceMem<f32>>, "MODEL, k ascending, then alpha, C and bias with a rounding each");
+
+    let mut a = case.a.to_vec().unwrap();
+    (a[3], a[k + 5]) = (F16::INFINITY, F16::NAN);
+    let infinite = Case { a: DeviceMem::from_slice(&Device::host(), &a).unwrap(), ..case };
+    infinite.expect(&scaled, [0.0, 0.3], Some(&c), skipped);
+    // No model is tried in vain.
+    let (a, b, c) = (infinite.a.tensor(&[m, k]).unwrap(), infinite.b.tensor(&[k, n]).unwrap(), c.tensor(&[m, n]).unwrap());
+    let mut wrong = scaled;
+    wrong[n + 2] = f32::from_bits(wrong[n + 2].to_bits() + 1);
+    let d = DeviceMem::from_slice(&Device::host(), &wrong).unwrap();
+    let d = d.tensor(&[m, n]).unwrap();
+    let report = Check::gemm(&a, &b, &d).arch(Arch::Gfx90a).alpha(0.0).beta(0.3, &c).run().unwrap();
+    let exactness = report.exactness.clone().unwrap();
+    assert_eq!((exactness.differing, exactness.first, exactness.tried), (1, Some(vec![1, 2]), 3), "{report}");
+    assert!(
+        report
+            .to_string()
+            .ends_with(&format!("no, of 3 models and orders; {skipped} comes nearest: 1 elements differ, the first at [1, 2]")),
+        "{report}"
+    );
+}
