@@ -279,6 +279,12 @@ enum BoundCount {
     BOUND_MISMATCHES, BOUND_NONZERO, BOUND_ZERO_PASSES, BOUND_NANS_A, BOUND_NANS_R, BOUND_INFINITIES_A, BOUND_INFINITIES_R, BOUND_OVERFLOWS, BOUND_COUNTS
 };
 
+// What may stand for a number beyond the result's format.
+constexpr u32 BOUND_AS_INFINITY = 1;      // an infinity
+constexpr u32 BOUND_AS_LARGEST = 2;       // the largest number; for an infinity as well
+constexpr u32 BOUND_AS_NAN = 4;           // NaN
+constexpr u32 BOUND_NAN_FOR_INFINITY = 8; // for an infinity NaN, which the format lacks
+
 // An element passes when |a - r| <= fma(gamma, s, fma(relative, |r|, floor)).
 struct BoundRule {
     double gamma;
@@ -287,8 +293,8 @@ struct BoundRule {
     // Of the result's format: the largest number, and the least that rounds beyond it.
     double largest;
     double overflow;
-    u32 infinity; // whether it has infinities
-    u32 nan;      // whether it has NaN
+    u32 beyond; // what may stand for a number beyond it, bits of BOUND_AS_INFINITY and the next
+    u32 nan;    // whether it has NaN
 };
 
 // What a tile holds.

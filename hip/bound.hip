@@ -26,14 +26,13 @@ __device__ inline double limit_of(const BoundParams &p, double r, u64 index) {
 
 // Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
 __device__ inline double ratio_of(const BoundRule &p, double a, double r, double limit) {
-    // The largest number, or NaN, in the place of an infinity that the format has not.
-    const bool saturated = !p.infinity && (is_nan(a) || (fabs(a) == p.largest && (a < 0.0) == (r < 0.0)));
+    const bool saturated = (p.beyond & BOUND_AS_LARGEST) && fabs(a) == p.largest && (a < 0.0) == (r < 0.0);
     if (is_nan(r)) return is_nan(a) || !p.nan ? 0.0 : infinity();
-    if (is_infinite(r)) return a == r || saturated ? 0.0 : infinity();
+    if (is_infinite(r)) return a == r || saturated || (is_nan(a) && (p.beyond & BOUND_NAN_FOR_INFINITY)) ? 0.0 : infinity();
     const double d = fabs(a - r);
     if (d <= limit) return limit < infinity() && d > 0.0 ? d / limit : 0.0;
     const bool beyond = (a < 0.0 ? -r : r) + limit >= p.overflow || (is_nan(a) && fabs(r) + limit >= p.overflow);
-    if (beyond && (is_infinite(a) || saturated)) return 0.0;
+    if (beyond && (saturated || (is_infinite(a) && (p.beyond & BOUND_AS_INFINITY)) || (is_nan(a) && (p.beyond & BOUND_AS_NAN)))) return 0.0;
     const double quotient = d / limit;
     return quotient < infinity() ? quotient : infinity();
 }

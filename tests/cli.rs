@@ -1044,6 +1044,8 @@ fn results_are_checked_from_their_operands() {
         "fill ones.npy --dtype f16 --shape 32,256 --gen constant:1",
         "fill nines.npy --dtype f16 --shape 256,32 --gen constant:9",
         "fill saturated.safetensors --dtype f8e4m3 --shape 32,32 --gen constant:448",
+        "fill sixties.npy --dtype f16 --shape 32,256 --gen constant:60",
+        "fill largest.npy --dtype f16 --shape 32,32 --gen constant:65504",
         "fill zeros.npy --dtype f16 --shape 32,256 --gen constant:0",
         "fill zeros32.npy --dtype f32 --shape 32,32 --gen constant:0",
     ] {
@@ -1064,6 +1066,17 @@ fn results_are_checked_from_their_operands() {
         // 256 times 9, which saturates.
         ("gemm ones.npy nines.npy saturated.safetensors --freivalds", 3, "warning    1,024 elements overflow, as they should"),
         ("gemm ones.npy ones.npy saturated.safetensors --transpose-b --freivalds", 1, "FAIL  32 of 32 rows differ"),
+        // 256 times 540: f16 ends at 65504.
+        (
+            "gemm sixties.npy nines.npy largest.npy",
+            1,
+            "cause      saturated at 65504, the limit of f16: all 1,024 mismatches, where the exact",
+        ),
+        ("gemm sixties.npy nines.npy largest.npy --freivalds", 1, "would pass of a kernel that saturates (--saturate"),
+        ("gemm sixties.npy nines.npy largest.npy --saturate", 3, "f16 by f16, sums in f32, saturating"),
+        ("gemm sixties.npy nines.npy largest.npy --saturate --freivalds", 3, "1,024 elements overflow, as they should"),
+        ("gemm a.npy nines.npy largest.npy --saturate", 1, "FAIL"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --saturate", 0, "sums in f32, saturating"),
         ("gemm zeros.npy b.npy zeros32.npy", 3, "the exact result is zero everywhere: the check says nothing"),
         ("gemm a.npy b.npy d.npy --earlier old.npy", 0, "; the earlier output: would fail"),
         ("gemm a.npy b.npy d.npy --earlier d.npy", 3, "warning    the earlier output would have passed as well"),

@@ -2,9 +2,9 @@
 
 use super::problem::on_host;
 use crate::device::{DeviceBytes, DeviceMem, Layout, TensorRef};
-use crate::dtype::{DType, Overflow, Rounding};
+use crate::dtype::{DType, FloatFormat, Overflow, Rounding};
 use crate::error::{Error, Result};
-use crate::reference::{Accumulate, Gemm};
+use crate::reference::{Accumulate, Epilogue, Gemm};
 
 /// A copy of some of a tensor's elements.
 pub(super) struct Copied {
@@ -51,16 +51,28 @@ impl Copied {
         Copied::of(tensor, tensor.shape().to_vec(), Some, times)
     }
 
-    /// The whole tensor, rounded to nearest in a format; beyond its largest number infinite where it has infinities. On the device: the
-    /// matrix product of 1 with them.
-    pub(super) fn rounded(values: &DeviceMem<f64>, shape: &[usize], dtype: DType) -> Result<Copied> {
-        let (device, elements) = (values.device(), values.len());
+    /// The whole tensor, rounded to nearest in a format; beyond its largest number that, or infinite where it has infinities.
+    pub(super) fn rounded(values: &DeviceMem<f64>, shape: &[usize], dtype: DType, overflow: Overflow) -> Result<Copied> {
+        let largest = dtype.float_format().filter(|_| overflow == Overflow::Saturate).map(FloatFormat::max_finite);
+        Copied::computed(&values.tensor(&[1, values.len()])?, shape, dtype, largest)
+    }
+
+    /// The whole dense tensor of f64, with this number in the place of larger ones of either sign.
+    pub(super) fn clamped(values: &TensorRef<'_>, largest: f64) -> Result<Copied> {
+        let row = values.view(Layout::strided(&[1, values.elements()], &[0, 1], values.layout().offset())?)?;
+        Copied::computed(&row, values.shape(), values.dtype(), Some(largest))
+    }
+
+    /// A row of values in a format, within these limits of either sign. On the device: the matrix product of 1 with them.
+    fn computed(values: &TensorRef<'_>, shape: &[usize], dtype: DType, largest: Option<f64>) -> Result<Copied> {
+        let (device, elements) = (values.device(), values.elements());
         let size =
             dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "a rounded result", elements, unit_bytes: dtype.unit_bytes() })?;
         let (one, flat) = (DeviceMem::from_slice(device, &[1.0])?, [1, elements]);
         let mut bytes = DeviceBytes::new(device, size)?;
         let mut to = bytes.tensor_mut(dtype, Layout::contiguous(&flat)?)?;
-        Gemm::new(Accumulate::F64).run(&one.tensor(&[1, 1])?, &values.tensor(&flat)?, &mut to)?;
+        let within = largest.map_or(Epilogue::None, |largest| Epilogue::Clamp { low: -largest, high: largest });
+        Gemm::new(Accumulate::F64).epilogue(within).run(&one.tensor(&[1, 1])?, values, &mut to)?;
         Ok(Copied { bytes, dtype, shape: shape.to_vec() })
     }
 

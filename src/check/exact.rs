@@ -49,7 +49,13 @@ fn name<S: serde::Serializer>(arch: &Arch, s: S) -> std::result::Result<S::Ok, S
 }
 
 /// Tries models and orders, with each order of what follows the sum: on a corner first, then on all of it those that agree there. An alpha of 0 comes before all that.
-pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, models: &[Model], parts: usize) -> Result<Exactness> {
+pub(super) fn search(
+    problem: &Problem<'_>,
+    result: (&TensorRef<'_>, Overflow),
+    arch: Arch,
+    models: &[Model],
+    parts: usize,
+) -> Result<Exactness> {
     let none = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
     if problem.product().is_none_or(|product| product.alpha != 0.0) {
         return of_products(problem, result, models, parts, none);
@@ -66,8 +72,8 @@ pub(super) fn search(problem: &Problem<'_>, result: &TensorRef<'_>, arch: Arch, 
 }
 
 /// What a kernel gives that takes nothing of the operands where alpha is 0, as BLAS has it: each order of what follows, of sums of 0.
-fn without_products(problem: &Problem<'_>, result: &TensorRef<'_>, mut found: Exactness) -> Result<Exactness> {
-    let (found_values, operands, shape) = (Found::of(result)?, Operands::of(problem.product())?, result.shape());
+fn without_products(problem: &Problem<'_>, (result, overflow): (&TensorRef<'_>, Overflow), mut found: Exactness) -> Result<Exactness> {
+    let (found_values, operands, shape) = (Found::of(result, overflow)?, Operands::of(problem.product())?, result.shape());
     let zeros = vec![0.0; result.elements()];
     for after in operands.orders(false, result.dtype()) {
         found.tried += 1;
@@ -95,9 +101,15 @@ fn all_finite(problem: &Problem<'_>) -> Result<bool> {
 }
 
 /// Models and orders of products, each with what follows the sum.
-fn of_products(problem: &Problem<'_>, result: &TensorRef<'_>, models: &[Model], parts: usize, mut found: Exactness) -> Result<Exactness> {
+fn of_products(
+    problem: &Problem<'_>,
+    (result, overflow): (&TensorRef<'_>, Overflow),
+    models: &[Model],
+    parts: usize,
+    mut found: Exactness,
+) -> Result<Exactness> {
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
-    let found_values = Found::of(result)?;
+    let found_values = Found::of(result, overflow)?;
     let (corner, all) = (Corner::of(problem, &shape, CORNER)?, shape.last().copied().unwrap_or(1));
     let (part, part_shape, whole) =
         corner.as_ref().map_or((problem, &shape, &shape), |corner| (&corner.problem, &corner.shape, &corner.whole));
@@ -210,11 +222,13 @@ impl Way {
 struct Found<'a> {
     bytes: Cow<'a, [u8]>,
     result: &'a TensorRef<'a>,
+    /// What its kernel makes of what is beyond its format.
+    overflow: Overflow,
 }
 
 impl<'a> Found<'a> {
-    fn of(result: &'a TensorRef<'a>) -> Result<Found<'a>> {
-        Ok(Found { bytes: on_host(result)?, result })
+    fn of(result: &'a TensorRef<'a>, overflow: Overflow) -> Result<Found<'a>> {
+        Ok(Found { bytes: on_host(result)?, result, overflow })
     }
 
     /// The elements of a leading part whose bits are not those of the sums with what follows them, rounded once; shapes are those of the part and of all of the
@@ -226,7 +240,7 @@ impl<'a> Found<'a> {
             let index = index_of(i, part, whole);
             let value = operands.apply(after, sum, index, all);
             let found = dtype.load_bits(&self.bytes, layout.index(index));
-            let expected = dtype.encode(f64::from(value), Rounding::NearestEven, Overflow::Ieee);
+            let expected = dtype.encode(f64::from(value), Rounding::NearestEven, self.overflow);
             let nan = value.is_nan() && dtype.decode(found).is_nan();
             (found != expected && !nan).then_some(index)
         };

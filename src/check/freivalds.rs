@@ -15,6 +15,7 @@ use super::Check;
 use super::contraction::{Contraction, Vectors};
 use super::one_by_one;
 use super::rows::{self, Found};
+use crate::dtype::Overflow;
 use crate::error::{Error, Result};
 use crate::verify::bound::Confidence;
 use crate::verify::{Verdict, grouped, short};
@@ -34,6 +35,9 @@ pub struct FreivaldsReport {
     pub verdict: Verdict,
     /// After a pass, where an earlier output was given: whether that would pass as well.
     pub earlier_passes: Option<bool>,
+    /// After a failure: whether all of it is that the largest number stands where the exact result overflows, so that the result would pass of a kernel that saturates, see
+    /// [`Check::saturates`].
+    pub would_saturate: bool,
     /// Rows of the result: of a convolution what differs in one kind of channels, or in images, alone.
     pub rows: usize,
     /// What a row has: `columns`, `output channels`, `input channels` or `images`.
@@ -87,7 +91,7 @@ impl Check<'_> {
     /// Vectors run over the columns of a product. Of a convolution they run over the longer one of two axes: output channels or images (forward), input channels or
     /// images (backward data), output or input channels (backward weight). With as many vectors as that has elements, nothing is saved.
     ///
-    /// Infinities, NaN and, in formats without infinity, the largest number are judged one by one, as are all elements of rows whose operands are not finite. Rows with more of them than
+    /// Infinities, NaN and, in formats without infinity or of kernels that saturate, the largest number are judged one by one, as are all elements of rows whose operands are not finite. Rows with more of them than
     /// a few seconds allow are [left out](FreivaldsReport::left_out): a pass is untrusted then.
     ///
     /// # Errors
@@ -122,11 +126,16 @@ impl Check<'_> {
             }
             _ => None,
         };
+        let infinite = self.overflow == Overflow::Ieee && self.result.dtype().float_format().is_some_and(|format| format.has_infinity());
+        let would_saturate = verdict == Verdict::Fail
+            && infinite
+            && Check { overflow: Overflow::Saturate, earlier: None, ..self.clone() }.freivalds_within(vectors, products)?.passed();
         Ok(FreivaldsReport {
             problem: self.problem.name(self.result.shape()),
             arithmetic: self.arithmetic(),
             verdict: if earlier_passes == Some(true) { Verdict::Untrusted } else { verdict },
             earlier_passes,
+            would_saturate,
             rows,
             of: contraction.vectors().words(),
             extent: n,
@@ -203,6 +212,10 @@ impl fmt::Display for FreivaldsReport {
             short(self.missed(4.0), 2)
         )?;
         write!(f, ", a correct result fails with at most {}", short(self.false_alarm, 2))?;
+        if self.would_saturate {
+            let words = "the largest number stands where the exact result overflows: it would pass of a kernel that saturates";
+            write!(f, "\n  {:<LABEL$}{words} (--saturate, `Check::saturates`)", "cause")?;
+        }
         if self.one_by_one > 0 {
             let elements = grouped(self.one_by_one);
             write!(f, "\n  {:<LABEL$}{elements} elements judged by their own bounds: infinities, NaN, saturated ones", "one by one")?;

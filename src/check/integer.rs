@@ -4,7 +4,7 @@ use super::copied::Copied;
 use super::problem::{Kind, Problem};
 use super::{Check, CheckReport};
 use crate::device::{DeviceMem, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
 use crate::reference::{Accumulate, Arithmetic, Epilogue};
 use crate::verify::Verdict;
@@ -24,11 +24,14 @@ pub(super) fn applies(problem: &Problem<'_>, result: &TensorRef<'_>) -> bool {
 /// As [`Check::run`]; also where alpha, beta, C or the bias are no integers, or sums are beyond 2^53.
 pub(super) fn run(check: &Check<'_>) -> Result<CheckReport> {
     let (problem, shape, reads) = (&check.problem, check.result.shape(), Arithmetic::from(Accumulate::F64));
+    if check.overflow == Overflow::Saturate {
+        return Err(Error::Unsupported { what: "a product of integers that saturates".to_owned(), by: "a check".to_owned() });
+    }
     expect_integers(problem)?;
     let wraps = may_wrap(problem, check.result.dtype());
     let exact = problem.exact(reads, shape)?;
     let exact = if wraps { wrapped(check, &exact)? } else { exact };
-    let reference = Copied::rounded(&exact, shape, check.result.dtype())?;
+    let reference = Copied::rounded(&exact, shape, check.result.dtype(), Overflow::Ieee)?;
     let reference = reference.tensor()?;
     // By this bound S is not read.
     let (exact, bound) = ([&reference, &reference], Bound::EXACT);

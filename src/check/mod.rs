@@ -45,11 +45,11 @@ pub use freivalds::FreivaldsReport;
 pub use report::{CheckFailed, CheckReport};
 
 use crate::device::{AsTensor, Layout, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
-use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound, some_mismatches};
+use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound_with, some_mismatches};
 use crate::verify::{Mutation, Options, Tolerance, Verdict, expect_earlier, gpu_verify, gpu_verify_with_earlier};
 use copied::Copied;
 use problem::{Kind, Problem, Product, on_host};
@@ -81,6 +81,7 @@ pub struct Check<'a> {
     bit_exact: bool,
     cause: bool,
     earlier: Option<TensorRef<'a>>,
+    overflow: Overflow,
     /// The first thing that was asked for and that a convolution has not.
     refused: Option<&'static str>,
 }
@@ -115,6 +116,7 @@ impl<'a> Check<'a> {
             bit_exact: true,
             cause: true,
             earlier: None,
+            overflow: Overflow::Ieee,
             refused: None,
         }
     }
@@ -203,12 +205,19 @@ impl<'a> Check<'a> {
         self
     }
 
+    /// The kernel saturates: it gives the largest number of the result's format, with its sign, for what is beyond that, as conversions with `__HIP_SATFINITE` and Composable Kernel's saturating
+    /// ones do. Infinities and NaN are wrong there, but for an exact result that is infinite. If nothing is said, results are infinite there, and saturate or are NaN in formats without infinity.
+    pub fn saturates(mut self, yes: bool) -> Check<'a> {
+        self.overflow = if yes { Overflow::Saturate } else { Overflow::Ieee };
+        self
+    }
+
     /// Multiply-adds that making the product again takes.
     pub fn work(&self) -> u128 {
         self.problem.terms() as u128 * self.result.elements() as u128
     }
 
-    /// The bound that [`run`](Check::run) judges each element by, for comparisons of one's own with [`gpu_verify_bound`].
+    /// The bound that [`run`](Check::run) judges each element by, for comparisons of one's own with [`gpu_verify_bound`](crate::verify::bound::gpu_verify_bound).
     ///
     /// # Errors
     /// When shapes do not fit each other, or formats the chip, or these are not floating-point formats (nor integers with a result of 32 bits).
@@ -238,7 +247,7 @@ impl<'a> Check<'a> {
         let (reference, magnitudes) = (reference.tensor(shape)?, magnitudes.tensor(shape)?);
         let exact = [&reference, &magnitudes];
         let exactness = match self.arch.filter(|_| self.bit_exact) {
-            Some(arch) => Some(exact::search(&self.problem, &self.result, arch, &models, self.parts)?),
+            Some(arch) => Some(exact::search(&self.problem, (&self.result, self.overflow), arch, &models, self.parts)?),
             None => None,
         };
         let bit_exact = exactness.as_ref().is_some_and(Exactness::is_exact);
@@ -265,10 +274,9 @@ impl<'a> Check<'a> {
 
     /// Compares the result with exact result and magnitudes. What is beyond a bound with a confidence is judged by the worst case where it is what the chip gives, bit for bit.
     fn compare(&self, models: &[Model], exact: [&TensorRef<'_>; 2], bit_exact: bool) -> Result<Compared> {
-        let [reference, magnitudes] = exact;
         let by = |confidence| {
             let bound = self.bound_of(models, confidence)?;
-            let report = gpu_verify_bound(&self.result, reference, magnitudes, &bound)?;
+            let report = self.judged(&self.result, exact, &bound)?;
             Ok(Compared { report, bound, confidence, within_worst_case: None, beyond_probable: None, explained: false })
         };
         let probable = by(self.confidence)?;
@@ -280,6 +288,18 @@ impl<'a> Check<'a> {
             true if bit_exact => Compared { beyond_probable: Some(probable.report.mismatches), ..worst },
             within => Compared { within_worst_case: Some(within), explained: worst.report.verdict == Verdict::Pass, ..probable },
         })
+    }
+
+    /// A result held against exact result and magnitudes.
+    fn judged(&self, result: &TensorRef<'_>, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<BoundReport> {
+        gpu_verify_bound_with(result, reference, magnitudes, bound, self.overflow)
+    }
+
+    /// Whether every element beyond its bound is the largest number of a format with infinity, where the exact result is, or may be, beyond it.
+    fn would_saturate(&self, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<bool> {
+        let may = self.overflow == Overflow::Ieee && self.result.dtype().float_format().is_some_and(|format| format.has_infinity());
+        let saturating = || Check { overflow: Overflow::Saturate, ..self.clone() }.judged(&self.result, exact, bound);
+        Ok(may && saturating()?.passed())
     }
 
     fn expect_earlier(&self) -> Result<()> {
@@ -321,7 +341,10 @@ impl<'a> Check<'a> {
         bound: &Bound,
         explained: bool,
     ) -> Result<Option<CheckCause>> {
-        let some = || some_mismatches([&self.result, reference, magnitudes], bound, cause::SAMPLE);
+        if self.would_saturate([reference, magnitudes], bound)? {
+            return Ok(Some(cause::saturated(&self.result, report.mismatches)));
+        }
+        let some = || some_mismatches([&self.result, reference, magnitudes], (bound, self.overflow), cause::SAMPLE);
         let wide = if self.problem.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 };
         let accumulator = self.accumulator.unwrap_or(wide);
         if explained && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)? {
@@ -347,7 +370,11 @@ impl<'a> Check<'a> {
             false => Ok(tensor.clone()),
         };
         let result = view(&self.result)?;
-        let reference = reference.view(Layout::contiguous(result.shape())?)?;
+        // What saturated as it should is no difference.
+        let format = self.result.dtype().float_format().filter(|_| self.overflow == Overflow::Saturate);
+        let clamped = format.map(|format| Copied::clamped(reference, format.max_finite())).transpose()?;
+        let within = clamped.as_ref().map(Copied::tensor).transpose()?;
+        let reference = within.as_ref().unwrap_or(reference).view(Layout::contiguous(result.shape())?)?;
         let report = match &self.earlier {
             Some(earlier) if earlier.layout().is_contiguous() == self.result.layout().is_contiguous() => {
                 gpu_verify_with_earlier(&result, &reference, &view(earlier)?, &tolerance, &Options::default())?
@@ -362,26 +389,20 @@ impl<'a> Check<'a> {
         let Some(earlier) = &self.earlier else { return Ok((report, None)) };
         let [reference, magnitudes] = exact;
         if report.passed() {
-            let passes = gpu_verify_bound(earlier, reference, magnitudes, bound)?.passed();
+            let passes = self.judged(earlier, exact, bound)?.passed();
             return Ok((report.with_mutation(Mutation::Earlier, passes), None));
         }
         let (result, old) = (on_host(&self.result)?, on_host(earlier)?);
         let bits = |tensor: &TensorRef<'_>, bytes: &[u8], index| tensor.dtype().load_bits(bytes, tensor.layout().index(index));
         let mut stale = 0;
-        each_mismatch([&self.result, reference, magnitudes], bound, |i| {
+        each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| {
             stale += u64::from(bits(&self.result, &result, i) == bits(earlier, &old, i));
         })?;
         Ok((report, Some(stale)))
     }
 
     /// Adds to the report of a pass whether a result without the last products of its sums would pass as well.
-    fn with_shortened(
-        &self,
-        report: BoundReport,
-        [reference, magnitudes]: [&TensorRef<'_>; 2],
-        reads: Arithmetic,
-        bound: &Bound,
-    ) -> Result<BoundReport> {
+    fn with_shortened(&self, report: BoundReport, against: [&TensorRef<'_>; 2], reads: Arithmetic, bound: &Bound) -> Result<BoundReport> {
         let by = match self.problem.terms() % TILE {
             0 => TILE,
             rest => rest,
@@ -389,13 +410,15 @@ impl<'a> Check<'a> {
         if report.verdict != Verdict::Pass {
             return Ok(report);
         }
-        let Some(exact) = shortened::exact(&self.problem, by, reads, reference.shape())? else { return Ok(report) };
+        let shape = against[0].shape();
+        let Some(exact) = shortened::exact(&self.problem, by, reads, shape)? else { return Ok(report) };
+        let [reference, magnitudes] = against;
         // Operands may have nothing but zeros there.
-        if gpu_verify_bound(&exact.tensor(reference.shape())?, reference, magnitudes, &Bound::EXACT)?.passed() {
+        if gpu_verify_bound_with(&exact.tensor(shape)?, reference, magnitudes, &Bound::EXACT, Overflow::Ieee)?.passed() {
             return Ok(report);
         }
-        let rounded = Copied::rounded(&exact, reference.shape(), self.result.dtype())?;
-        let passes = gpu_verify_bound(&rounded.tensor()?, reference, magnitudes, bound)?.passed();
+        let rounded = Copied::rounded(&exact, shape, self.result.dtype(), self.overflow)?;
+        let passes = self.judged(&rounded.tensor()?, against, bound)?.passed();
         Ok(report.with_mutation(Mutation::Shortened(by), passes))
     }
 
@@ -457,6 +480,7 @@ impl<'a> Check<'a> {
             (parts, None) => format!(", {parts} parts of k"),
             (parts, Some(dtype)) => format!(", {parts} parts of k added in {dtype}"),
         };
-        format!("{a} by {b}, {adds}{parts}")
+        let beyond = if self.overflow == Overflow::Saturate { ", saturating" } else { "" };
+        format!("{a} by {b}, {adds}{parts}{beyond}")
     }
 }

@@ -1,6 +1,6 @@
 //! Elements that Freivalds' check judges one by one, since sums over their rows say nothing of them.
 //!
-//! An infinity, NaN and, in a format without infinity, the largest number may stand for any number beyond the format: such a result is right however far it lies from the exact one
+//! An infinity, NaN and, in a format without infinity or of a kernel that saturates, the largest number may stand for any number beyond the format: such a result is right however far it lies from the exact one
 //! ([the rule](crate::verify::bound)). Rows with operands that are not finite have no sums at all. The exact result of these elements is made from their own products, on the host; where that
 //! would take more than [`MOST`] products, some of the rows are left out.
 
@@ -39,8 +39,8 @@ pub(super) fn overflowed(
     norms: &[f64],
 ) -> Result<Vec<usize>> {
     let values = Values::of(result, false)?;
-    let count = |row: usize| match rule.has_infinity() && norms[row].is_finite() {
-        // Nothing else would do where the format has infinity.
+    let count = |row: usize| match !rule.saturates() && norms[row].is_finite() {
+        // Nothing else would do where the largest number does not.
         true => 0,
         false => (0..contraction.extent()).filter(|&j| rule.overflowed(values.at(contraction.element(row, j)))).count(),
     };

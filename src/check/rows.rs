@@ -92,7 +92,7 @@ impl Check<'_> {
     ) -> Result<Found> {
         let (n, terms) = (contraction.extent(), self.problem.terms());
         let (reads, bound) = (self.reads(models), self.bound_of(models, self.confidence)?);
-        let rule = ElementRule::new(&bound, self.result.dtype())?;
+        let rule = ElementRule::new(&bound, self.result.dtype(), self.overflow)?;
         let mut norms = contraction.norms(&self.result)?;
         let overflowed = one_by_one::overflowed(contraction, &self.result, &rule, &norms)?;
         let mut result = self.result.clone();

@@ -4,6 +4,7 @@ mod corner;
 mod epilogue;
 mod freivalds;
 mod integer;
+mod saturation;
 
 use super::*;
 use crate::device::{Device, DeviceMem};

@@ -94,6 +94,9 @@ struct Common {
     /// The format in which these are added, where that is not the accumulator's
     #[arg(long, value_name = "DTYPE", requires = "split_k", help_heading = "Kernel")]
     split_k_in: Option<DType>,
+    /// It gives the largest number of the result's format for what is beyond that, as conversions with __HIP_SATFINITE do; infinities are wrong then
+    #[arg(long, help_heading = "Kernel")]
+    saturate: bool,
     /// An earlier output of the kernel, of other operands, or what lay in its memory: would it pass as well, and is it what a failure holds?
     #[arg(long, value_name = "FILE")]
     earlier: Option<PathBuf>,
@@ -223,7 +226,7 @@ impl Common {
         if let Some(dtype) = self.accumulate {
             check = check.accumulator(dtype);
         }
-        check.split_k(self.split_k as usize, self.split_k_in)
+        check.split_k(self.split_k as usize, self.split_k_in).saturates(self.saturate)
     }
 }
 

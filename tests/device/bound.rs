@@ -5,11 +5,12 @@ use crate::target::Target;
 use crate::tensors::{Owned, elements, encode, numbers};
 use anyhow::{Context, Result, ensure};
 use hipverify::device::{Device, Layout};
-use hipverify::dtype::DType;
-use hipverify::verify::bound::{Bound, BoundReport, gpu_verify_bound};
+use hipverify::dtype::{DType, Overflow, Rounding};
+use hipverify::verify::bound::{Bound, BoundReport, gpu_verify_bound, gpu_verify_bound_with};
 
 tests! {
-    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches, zeros_at_their_bound, overflow_at_the_edge;
+    Gpus: every_format, every_layout, what_is_not_finite_and_many_mismatches, zeros_at_their_bound, overflow_at_the_edge,
+        results_that_saturate;
 }
 
 /// The coefficients; the floor leaves some elements beyond, as the numbers of both tensors are unrelated.
@@ -109,5 +110,41 @@ fn overflow_at_the_edge(target: &Target) -> Result<()> {
     };
     let (found, expected) = (on(&target.device)?, on(&Device::host())?);
     ensure!((found, expected) == ([100, 0], [100, 0]), "{found:?} elements overflow, on the host {expected:?}");
+    Ok(())
+}
+
+/// What passes beyond a format of a kernel that saturates, and what does of others: the largest number, infinity, NaN.
+fn results_that_saturate(target: &Target) -> Result<()> {
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    let layout = Layout::contiguous(&[8])?;
+    let references = [1e6, -1e6, 1e6, 1e6, INF, INF, INF, 1.0];
+    for (dtype, largest, mismatches) in [
+        // Of a kernel that saturates, and of one that does not.
+        (DType::F16, 65504.0, [[false, false, true, true, false, false, true, false], [true, true, false, true, true, false, true, false]]),
+        (
+            DType::F8E5M2,
+            57344.0,
+            [[false, false, true, true, false, false, true, false], [true, true, false, true, true, false, true, false]],
+        ),
+        (DType::F8E4M3, 448.0, [[false, false, true, true, false, false, false, false], [false; 8]]),
+    ] {
+        let results = [largest, -largest, INF, NAN, largest, INF, NAN, 1.0];
+        let of = |device: &Device, overflow| -> Result<BoundReport> {
+            let tensor = |dtype, values: &[f64; 8]| {
+                Owned::new(device, dtype, &layout, &elements(dtype, 8, |i| dtype.encode(values[i], Rounding::NearestEven, Overflow::Ieee)))
+            };
+            let (a, r) = (tensor(dtype, &results)?, tensor(DType::F64, &references)?);
+            Ok(gpu_verify_bound_with(&a.view(), &r.view(), &r.view(), &Bound::EXACT, overflow)?)
+        };
+        for (overflow, mismatches) in [Overflow::Saturate, Overflow::Ieee].into_iter().zip(mismatches) {
+            let expected: Vec<usize> = (0..8).filter(|&i| mismatches[i]).collect();
+            for device in [&target.device, &Device::host()] {
+                let report = of(device, overflow)?;
+                let found: Vec<usize> = report.first.iter().map(|element| element.index).collect();
+                ensure!(found == expected, "{dtype} {overflow:?} on {}: {found:?} for {expected:?}\n{report}", device.name());
+            }
+        }
+    }
     Ok(())
 }

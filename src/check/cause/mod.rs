@@ -17,11 +17,12 @@ mod hypotheses;
 
 use super::problem::{Kind, Problem};
 use super::products::{Products, Source};
+use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::Result;
 use crate::reference::{Arithmetic, Direction, Epilogue};
-use crate::verify::Diagnosis;
 use crate::verify::bound::Bound;
+use crate::verify::{Diagnosis, grouped, short};
 
 /// Mismatches that are looked at, at most.
 pub(super) const SAMPLE: usize = 256;
@@ -232,6 +233,18 @@ impl Sample<'_> {
             _ => None,
         }
     }
+}
+
+/// That all elements beyond their bounds are as they are where the kernel saturates.
+pub(super) fn saturated(result: &TensorRef<'_>, mismatches: u64) -> CheckCause {
+    let dtype = result.dtype();
+    let largest = dtype.float_format().map_or(f64::INFINITY, |format| format.max_finite());
+    let all = if mismatches == 1 { "the one mismatch".to_owned() } else { format!("all {} mismatches", grouped(mismatches)) };
+    let evidence = format!(
+        "saturated at {}, the limit of {dtype}: {all}, where the exact result overflows (--saturate, `Check::saturates`, takes that for right)",
+        short(largest, 7)
+    );
+    CheckCause { kind: "saturated", evidence, mismatches: mismatches as usize, explained: mismatches as usize }
 }
 
 /// What a comparison of result and reference tells, in a report's words.

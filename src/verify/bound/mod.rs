@@ -29,7 +29,7 @@ pub(crate) use rule::ElementRule;
 pub use sum::{Confidence, Sum, Unit};
 
 use crate::device::{AsTensor, Backend, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
 use crate::kernels::bound as kernels;
 use hipverify_sys::abi::{BOUND_BINS, BOUND_TILE, BoundCount, BoundRule, BoundTile};
@@ -64,21 +64,48 @@ pub fn gpu_verify_bound(
     magnitudes: &impl AsTensor,
     bound: &Bound,
 ) -> Result<BoundReport> {
+    gpu_verify_bound_with(result, reference, magnitudes, bound, Overflow::Ieee)
+}
+
+/// [`gpu_verify_bound`] of a result whose kernel does what is said where it overflows. One that saturates ([`Overflow::Saturate`]) gives the largest number of the result's format with the sign
+/// of the reference; infinities and NaN fail there. For an infinite reference that number passes, and what passes without this.
+///
+/// ```
+/// use hipverify::dtype::{F16, Overflow};
+/// use hipverify::verify::bound::{Bound, gpu_verify_bound, gpu_verify_bound_with};
+/// use hipverify::{Device, DeviceMem};
+/// let device = Device::host();
+/// let result = DeviceMem::from_slice(&device, &[1.0, 65504.0, 2.0].map(F16::from_f32))?;
+/// let reference = DeviceMem::from_slice(&device, &[1.0, 1e6, 2.0])?;
+/// assert!(!gpu_verify_bound(&result, &reference, &reference, &Bound::EXACT)?.passed());
+/// assert!(gpu_verify_bound_with(&result, &reference, &reference, &Bound::EXACT, Overflow::Saturate)?.passed());
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`gpu_verify_bound`]; also where integers are to saturate.
+pub fn gpu_verify_bound_with(
+    result: &impl AsTensor,
+    reference: &impl AsTensor,
+    magnitudes: &impl AsTensor,
+    bound: &Bound,
+    overflow: Overflow,
+) -> Result<BoundReport> {
     let (result, reference, magnitudes) = (result.as_tensor(), reference.as_tensor(), magnitudes.as_tensor());
     for (tensor, what) in [(&reference, "the reference"), (&magnitudes, "the magnitudes")] {
         result.device().expect_same(tensor.device(), what)?;
         super::expect_shape(&result, tensor, what)?;
     }
     super::expect_elements(&result)?;
-    report::report(&Comparison::new([&result, &reference, &magnitudes], bound)?, bound)
+    report::report(&Comparison::new([&result, &reference, &magnitudes], (bound, overflow))?, bound)
 }
 
 /// The index of every element of a result beyond its bound, in ascending order, shown to `take`: of tensors that [`gpu_verify_bound`] compares.
 ///
 /// # Errors
 /// As there.
-pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], bound: &Bound, mut take: impl FnMut(usize)) -> Result<()> {
-    let comparison = Comparison::new(tensors, bound)?;
+pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], rule: (&Bound, Overflow), mut take: impl FnMut(usize)) -> Result<()> {
+    let comparison = Comparison::new(tensors, rule)?;
     for tile in failing(&comparison.tiles()?.0) {
         comparison.beyond(tile)?.for_each(&mut take);
     }
@@ -89,10 +116,10 @@ pub(crate) fn each_mismatch(tensors: [&TensorRef<'_>; 3], bound: &Bound, mut tak
 ///
 /// # Errors
 /// As there.
-pub(crate) fn some_mismatches(tensors: [&TensorRef<'_>; 3], bound: &Bound, most: usize) -> Result<Vec<(usize, f64)>> {
+pub(crate) fn some_mismatches(tensors: [&TensorRef<'_>; 3], rule: (&Bound, Overflow), most: usize) -> Result<Vec<(usize, f64)>> {
     /// Tiles that are looked into, at most.
     const TILES: usize = 64;
-    let comparison = Comparison::new(tensors, bound)?;
+    let comparison = Comparison::new(tensors, rule)?;
     let failing: Vec<usize> = failing(&comparison.tiles()?.0).collect();
     let taken: Vec<usize> = failing.iter().copied().step_by(failing.len().div_ceil(TILES).max(1)).collect();
     let mut found = Vec::new();
@@ -113,6 +140,7 @@ struct Comparison<'a> {
     /// Result, reference, magnitudes.
     tensors: [&'a TensorRef<'a>; 3],
     rule: BoundRule,
+    overflow: Overflow,
 }
 
 /// The tiles that have an element beyond its bound.
@@ -122,8 +150,8 @@ fn failing(tiles: &[BoundTile]) -> impl Iterator<Item = usize> {
 }
 
 impl<'a> Comparison<'a> {
-    fn new(tensors: [&'a TensorRef<'a>; 3], bound: &Bound) -> Result<Comparison<'a>> {
-        Ok(Comparison { tensors, rule: rule::of(bound, tensors[0].dtype())? })
+    fn new(tensors: [&'a TensorRef<'a>; 3], (bound, overflow): (&Bound, Overflow)) -> Result<Comparison<'a>> {
+        Ok(Comparison { tensors, rule: rule::of(bound, tensors[0].dtype(), overflow)?, overflow })
     }
 
     /// What each tile of [`TILE`] elements holds, and the histogram of all.

@@ -1,7 +1,7 @@
 //! The report of a comparison by bounds: a function of the data and the bound alone, but for the device's name.
 
 use super::{BINS, Bound, Comparison, failing, rule};
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow};
 use crate::error::Result;
 use crate::verify::render::{grouped, short};
 use crate::verify::{Mutation, Verdict};
@@ -45,6 +45,8 @@ pub struct BoundReport {
     pub dtype: DType,
     /// The coefficients.
     pub bound: Bound,
+    /// Whether the result was to saturate where it overflows.
+    pub saturates: bool,
     /// The verdict. A pass is untrusted where zeros would pass, or a result that overflows, at half of the elements of the reference that are not zero, or
     /// there are none of these, and where an earlier output would pass that was given.
     pub verdict: Verdict,
@@ -65,7 +67,7 @@ pub struct BoundReport {
     /// At how many of these a result of zero would pass.
     pub zero_passes: u64,
     /// At how many of the others |reference| and the bound reach beyond the largest number of the result's format: an infinite result of the right sign passes
-    /// there whatever its size, or a saturated one in formats without infinity.
+    /// there whatever its size, or a saturated one in formats without infinity, and of results that are to saturate.
     pub overflows: u64,
     /// The smallest e for which a result of (1 + e) times the reference fails: the least of bound over |reference|, where
     /// such a result does not overflow. Infinite when none does.
@@ -124,6 +126,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         shape: result.shape().to_vec(),
         dtype: result.dtype(),
         bound: *bound,
+        saturates: comparison.overflow == Overflow::Saturate,
         verdict,
         elements: result.elements(),
         mismatches,

@@ -1,28 +1,34 @@
 //! The rule for one element; `hip/bound.hip` has the same.
 
 use super::{Bound, expect_float};
-use crate::dtype::{DType, Specials};
+use crate::dtype::{DType, FloatFormat, Overflow};
 use crate::error::{Error, Result};
-use hipverify_sys::abi::BoundRule;
+use hipverify_sys::abi::{BOUND_AS_INFINITY, BOUND_AS_LARGEST, BOUND_AS_NAN, BOUND_NAN_FOR_INFINITY, BoundRule};
 
-/// The rule of a bound for results of this format.
+/// The rule of a bound for results of this format, of a kernel that does this where they overflow.
 ///
 /// # Errors
-/// When that is one of 64-bit integers, or a coefficient is negative or not a number.
-pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
+/// When that is one of 64-bit integers, or a coefficient is negative or not a number; for integers that are told to saturate.
+pub(super) fn of(bound: &Bound, dtype: DType, overflow: Overflow) -> Result<BoundRule> {
     let Bound { gamma, relative, floor } = *bound;
     let wrong = |x: f64| x.is_nan() || x < 0.0;
     if let Some((what, x)) = [("gamma", gamma), ("relative", relative), ("floor", floor)].into_iter().find(|&(_, x)| wrong(x)) {
         return Err(Error::InvalidArgument { what, value: x.to_string(), limit: "the coefficients of a bound are at least 0".to_owned() });
     }
-    let (largest, overflow, infinity, nan) = match dtype.int_format() {
+    let (largest, overflow, beyond, nan) = match dtype.int_format() {
+        Some(_) if overflow == Overflow::Saturate => {
+            return Err(Error::Unsupported {
+                what: format!("a result of {dtype} that saturates"),
+                by: "comparisons by a bound".to_owned(),
+            });
+        }
         // Integers that f64 holds do not round, and have nothing that stands for what is beyond them.
-        Some(format) if format.bits <= 32 => (f64::INFINITY, f64::INFINITY, true, true),
+        Some(format) if format.bits <= 32 => (f64::INFINITY, f64::INFINITY, BOUND_AS_INFINITY, true),
         _ => {
             let format = expect_float(dtype, "a result that is compared by a bound")?;
             // Half a step above the largest number: from there on rounding to nearest overflows. f64 has none that f64 could tell.
             let half_step = crate::dtype::exp2(format.max_exponent()) * format.unit_roundoff();
-            (format.max_finite(), format.max_finite() + half_step, format.specials == Specials::Ieee, format.has_nan())
+            (format.max_finite(), format.max_finite() + half_step, beyond(&format, overflow), format.has_nan())
         }
     };
     let Bound { gamma, relative, floor } = match *bound {
@@ -32,7 +38,18 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
         }
         bound => bound,
     };
-    Ok(BoundRule { gamma, relative, floor, largest, overflow, infinity: u32::from(infinity), nan: u32::from(nan) })
+    Ok(BoundRule { gamma, relative, floor, largest, overflow, beyond, nan: u32::from(nan) })
+}
+
+/// What may stand for a number beyond a format.
+fn beyond(format: &FloatFormat, overflow: Overflow) -> u32 {
+    match (format.has_infinity(), overflow) {
+        (true, Overflow::Ieee) => BOUND_AS_INFINITY,
+        (false, Overflow::Ieee) => BOUND_AS_LARGEST | BOUND_AS_NAN | BOUND_NAN_FOR_INFINITY,
+        // Conversions that saturate differ in what they make of an infinity.
+        (true, Overflow::Saturate) => BOUND_AS_LARGEST,
+        (false, Overflow::Saturate) => BOUND_AS_LARGEST | BOUND_NAN_FOR_INFINITY,
+    }
 }
 
 /// The rule for single values.
@@ -40,9 +57,9 @@ pub(super) fn of(bound: &Bound, dtype: DType) -> Result<BoundRule> {
 pub(crate) struct ElementRule(BoundRule);
 
 impl ElementRule {
-    /// The rule of a bound for results of this format.
-    pub(crate) fn new(bound: &Bound, dtype: DType) -> Result<ElementRule> {
-        Ok(ElementRule(of(bound, dtype)?))
+    /// The rule of a bound for results of this format, of a kernel that does this where they overflow.
+    pub(crate) fn new(bound: &Bound, dtype: DType, overflow: Overflow) -> Result<ElementRule> {
+        Ok(ElementRule(of(bound, dtype, overflow)?))
     }
 
     /// Error over bound of a result `a` with the reference `r` and the magnitude `s`; up to 1 passes.
@@ -50,9 +67,9 @@ impl ElementRule {
         ratio(&self.0, a, r, s).0
     }
 
-    /// Whether a result may stand for any number beyond its format: it is not finite, or the largest number of a format without infinity.
+    /// Whether a result may stand for any number beyond its format: it is not finite, or the largest number where that does.
     pub(crate) fn overflowed(&self, a: f64) -> bool {
-        !a.is_finite() || !self.has_infinity() && a.abs() == self.0.largest
+        !a.is_finite() || self.saturates() && a.abs() == self.0.largest
     }
 
     /// Whether a right result may overflow whose reference is the finite number `r`: then one that does tells nothing of its size.
@@ -61,9 +78,9 @@ impl ElementRule {
         r.is_finite() && r.abs() + limit([gamma, relative, floor], r, s) >= overflow
     }
 
-    /// Whether the format has infinity.
-    pub(crate) fn has_infinity(&self) -> bool {
-        self.0.infinity != 0
+    /// Whether the largest number may stand for what is beyond it.
+    pub(crate) fn saturates(&self) -> bool {
+        self.0.beyond & BOUND_AS_LARGEST != 0
     }
 }
 
@@ -83,20 +100,20 @@ pub(super) fn limit([gamma, relative, floor]: [f64; 3], r: f64, s: f64) -> f64 {
 pub(super) fn ratio(rule: &BoundRule, a: f64, r: f64, s: f64) -> (f64, f64) {
     let limit = limit([rule.gamma, rule.relative, rule.floor], r, s);
     let wrong = |right: bool| if right { 0.0 } else { f64::INFINITY };
-    // The largest number, or NaN, in the place of an infinity that the format has not.
-    let saturated = rule.infinity == 0 && (a.is_nan() || a.abs() == rule.largest && (a < 0.0) == (r < 0.0));
+    let may_be = |what: u32| rule.beyond & what != 0;
+    let saturated = may_be(BOUND_AS_LARGEST) && a.abs() == rule.largest && (a < 0.0) == (r < 0.0);
     if r.is_nan() {
         return (wrong(a.is_nan() || rule.nan == 0), limit);
     }
     if r.is_infinite() {
-        return (wrong(a == r || saturated), limit);
+        return (wrong(a == r || saturated || a.is_nan() && may_be(BOUND_NAN_FOR_INFINITY)), limit);
     }
     let d = (a - r).abs();
     if d <= limit {
         return (if limit < f64::INFINITY && d > 0.0 { d / limit } else { 0.0 }, limit);
     }
     let beyond = (if a < 0.0 { -r } else { r }) + limit >= rule.overflow || a.is_nan() && r.abs() + limit >= rule.overflow;
-    if beyond && (a.is_infinite() || saturated) {
+    if beyond && (saturated || a.is_infinite() && may_be(BOUND_AS_INFINITY) || a.is_nan() && may_be(BOUND_AS_NAN)) {
         return (0.0, limit);
     }
     let quotient = d / limit;

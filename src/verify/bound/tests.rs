@@ -120,18 +120,53 @@ fn one_element() {
         (DType::I32, [2_147_483_647.0, 2_147_483_647.0, 0.0], 0.0, "the largest integer"),
         (DType::I8, [127.0, 2000.0, 0.0], 1873.0 / 500.125, "integers do not saturate"),
     ] {
-        let found = rule::ratio(&rule::of(&bound, dtype).unwrap(), a, r, s).0;
+        let found = rule::ratio(&rule::of(&bound, dtype, Overflow::Ieee).unwrap(), a, r, s).0;
         assert_eq!(found, expected, "{dtype} {a} {r} {s}: {reason}");
     }
     let none = Bound { gamma: -0.0, ..Bound::EXACT };
-    let found = rule::ratio(&rule::of(&none, DType::F32).unwrap(), 1.0, 0.0, 1.0);
+    let found = rule::ratio(&rule::of(&none, DType::F32, Overflow::Ieee).unwrap(), 1.0, 0.0, 1.0);
     assert_eq!((found.0, found.1.is_sign_positive()), (INF, true), "by -0 errors would have the other sign");
     for bound in [Bound { gamma: INF, ..Bound::EXACT }, Bound { relative: INF, ..Bound::EXACT }] {
         for s in [0.0, 1.0, INF, NAN] {
-            let found = rule::ratio(&rule::of(&bound, DType::F32).unwrap(), 1.0, 0.0, s);
+            let found = rule::ratio(&rule::of(&bound, DType::F32, Overflow::Ieee).unwrap(), 1.0, 0.0, s);
             assert_eq!(found, (0.0, INF), "no bound, also where the reference is 0 and S {s}");
         }
     }
+}
+
+/// What a kernel that saturates gives beyond its format, and nothing else.
+#[test]
+fn one_element_that_saturates() {
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    let bound = Bound { floor: 100.0, ..Bound::EXACT };
+    // Ratios with and without.
+    for (dtype, [a, r], [saturating, otherwise], reason) in [
+        (DType::F16, [65504.0, 1e6], [0.0, (1e6 - 65504.0) / 100.0], "the largest number"),
+        (DType::F16, [-65504.0, -1e6], [0.0, (1e6 - 65504.0) / 100.0], "of the other sign"),
+        (DType::F16, [-65504.0, 1e6], [(1e6 + 65504.0) / 100.0; 2], "of the wrong sign"),
+        (DType::F16, [INF, 1e6], [INF, 0.0], "infinity"),
+        (DType::F16, [NAN, 1e6], [INF, INF], "NaN"),
+        (DType::F16, [65472.0, 1e6], [(1e6 - 65472.0) / 100.0; 2], "the number below it"),
+        (DType::F16, [65504.0, 65400.0], [1.04, 1.04], "the largest number where the bound ends at 65500"),
+        (DType::F16, [65504.0, 65450.0], [0.54, 0.54], "within its bound"),
+        (DType::F16, [INF, 65450.0], [INF, 0.0], "what may overflow must not be infinite"),
+        (DType::F16, [65504.0, INF], [0.0, INF], "of an infinity"),
+        (DType::F16, [INF, INF], [0.0, 0.0], "which may stay one"),
+        (DType::F16, [NAN, INF], [INF, INF], "NaN of an infinity"),
+        (DType::F16, [NAN, NAN], [0.0, 0.0], "NaN of NaN"),
+        (DType::F16, [65504.0, NAN], [INF, INF], "a number of NaN"),
+        (DType::F8E5M2, [57344.0, 1e6], [0.0, (1e6 - 57344.0) / 100.0], "e5m2"),
+        (DType::F8E4M3, [448.0, 1e6], [0.0, 0.0], "e4m3 has no infinity and may always"),
+        (DType::F8E4M3, [NAN, 1e6], [INF, 0.0], "but must not give NaN"),
+        (DType::F8E4M3, [NAN, INF], [0.0, 0.0], "save of an infinity"),
+        (DType::F4E2M1, [6.0, 1e6], [0.0, 0.0], "a format that cannot do otherwise"),
+    ] {
+        let of = |overflow| rule::ratio(&rule::of(&bound, dtype, overflow).unwrap(), a, r, 0.0).0;
+        assert_eq!([of(Overflow::Saturate), of(Overflow::Ieee)], [saturating, otherwise], "{dtype} {a} {r}: {reason}");
+    }
+    let e = rule::of(&bound, DType::I32, Overflow::Saturate).unwrap_err().to_string();
+    assert!(e.contains("a result of i32 that saturates"), "{e}");
 }
 
 #[test]
