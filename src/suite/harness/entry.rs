@@ -69,6 +69,7 @@ const CODE: [&str; 3] = ["command", "source", "code_object"];
 
 impl KernelEntry {
     /// Paths by which it may name files: every word of a command may be one.
+    #[cfg(feature = "cli")]
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             KernelEntry::Program(program) => program.command.iter().map(|word| program.folder.join(word)).collect(),

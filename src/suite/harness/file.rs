@@ -111,6 +111,7 @@ impl SuiteFile {
     }
 
     /// The files that runs of it read, as far as it names them: its own, those that it includes, and those of its kernels.
+    #[cfg(feature = "cli")]
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let kernels = self.kernels.values().flat_map(|entry| entry.files());
         self.files.iter().cloned().chain(kernels).filter(|path| path.is_file()).collect()

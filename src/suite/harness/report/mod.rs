@@ -15,7 +15,9 @@ mod run;
 mod samples;
 mod trend;
 
-pub(crate) use document::{is_format, plain};
+#[cfg(feature = "cli")]
+pub(crate) use document::is_format;
+pub(crate) use document::plain;
 pub use run::Run;
 
 use comparison::{Change, Comparison};
