@@ -3,7 +3,7 @@
 //! And a suite as a test of `cargo test`: this program is such a test where its trials start it again, as the tests of a project with kernels of its own are.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
-use hipverify::{device, dtype, fill, matrix_core, reference};
+use hipverify::{check, device, dtype, fill, matrix_core, reference};
 #[cfg(feature = "suite")]
 use hipverify::{files, verify};
 

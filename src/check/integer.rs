@@ -1,8 +1,8 @@
 //! Products of integers: additions modulo 2^32 are exact in any order, so that a result is right where it is equal, and nowhere else.
 
 use super::copied::Copied;
-use super::problem::{Kind, Problem};
-use super::{Check, CheckReport};
+use super::problem::Problem;
+use super::{Check, CheckReport, Checked};
 use crate::device::{DeviceMem, TensorRef};
 use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
@@ -22,30 +22,29 @@ pub(super) fn applies(problem: &Problem<'_>, result: &TensorRef<'_>) -> bool {
 ///
 /// # Errors
 /// As [`Check::run`]; also where alpha, beta, C or the bias are no integers, or sums are beyond 2^53.
-pub(super) fn run(check: &Check<'_>) -> Result<CheckReport> {
+pub(super) fn run(check: &Check<'_>) -> Result<Checked> {
     let (problem, shape, reads) = (&check.problem, check.result.shape(), Arithmetic::from(Accumulate::F64));
     if check.overflow == Overflow::Saturate {
         return Err(Error::Unsupported { what: "a product of integers that saturates".to_owned(), by: "a check".to_owned() });
     }
-    expect_integers(problem)?;
+    expect_exact(problem, check.result.dtype())?;
     let wraps = may_wrap(problem, check.result.dtype());
     let exact = problem.exact(reads, shape)?;
     let exact = if wraps { wrapped(check, &exact)? } else { exact };
     let reference = Copied::rounded(&exact, shape, check.result.dtype(), Overflow::Ieee)?;
     let reference = reference.tensor()?;
     // By this bound S is not read.
-    let (exact, bound) = ([&reference, &reference], Bound::EXACT);
+    let (against, bound) = ([&reference, &reference], Bound::EXACT);
     let report = gpu_verify_bound(&check.result, &reference, &reference, &bound)?;
-    let report = if wraps { report } else { check.with_shortened(report, exact, reads, &bound)? };
-    let (report, stale) = check.with_earlier(report, exact, &bound)?;
+    let report = if wraps { report } else { check.with_shortened(report, against, reads, &bound)? };
+    let (report, stale) = check.with_earlier(report, against, &bound)?;
     let cause = match report.verdict {
-        Verdict::Fail if check.cause => check.find_cause(&report, exact, reads, &bound, false)?,
+        Verdict::Fail if check.cause => check.find_cause(&report, against, reads, &bound, false)?,
         _ => None,
     };
-    let [a, b] = problem.dtypes();
-    Ok(CheckReport {
+    let report = CheckReport {
         problem: problem.name(shape),
-        arithmetic: format!("{a} by {b}, sums modulo 2^32"),
+        arithmetic: arithmetic(problem),
         confidence: Confidence::WorstCase,
         report,
         within_worst_case: None,
@@ -53,12 +52,25 @@ pub(super) fn run(check: &Check<'_>) -> Result<CheckReport> {
         stale,
         cause,
         exactness: None,
-    })
+    };
+    // Nor is it by who looks for the mismatches again.
+    let magnitudes = DeviceMem::from_slice(problem.device(), &vec![0.0; exact.len()])?;
+    Ok(Checked { report, exact, magnitudes })
 }
 
-/// That what follows the sum is made of integers, so that it is exact as well.
-fn expect_integers(problem: &Problem<'_>) -> Result<()> {
+/// What is taken for granted, in words.
+pub(super) fn arithmetic(problem: &Problem<'_>) -> String {
+    let [a, b] = problem.dtypes();
+    format!("{a} by {b}, sums modulo 2^32")
+}
+
+/// That what follows the sum is made of integers, so that it is exact as well, and that it is told what wraps around: as far as formats and factors say so.
+pub(super) fn expect_exact(problem: &Problem<'_>, result: DType) -> Result<()> {
     let Some(product) = problem.product() else { return Ok(()) };
+    if product.epilogue != Epilogue::None && may_wrap(problem, result) {
+        let what = "an epilogue of integers that may be beyond 32 bits".to_owned();
+        return Err(Error::Unsupported { what, by: "a check: where sums wrap around, it is not told whether that comes first".to_owned() });
+    }
     for (what, value) in [("alpha of integers", product.alpha), ("beta of integers", product.beta)] {
         if value.fract() != 0.0 {
             return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be one, too".to_owned() });
@@ -91,10 +103,6 @@ fn wrapped(check: &Check<'_>, exact: &DeviceMem<f64>) -> Result<DeviceMem<f64>> 
     if magnitudes.iter().any(|s| *s >= INEXACT) {
         let what = "sums of integers whose magnitudes add up to 2^53 or more".to_owned();
         return Err(Error::Unsupported { what, by: "a check, which makes them in f64".to_owned() });
-    }
-    if matches!(&check.problem.kind, Kind::Gemm(product) if product.epilogue != Epilogue::None) {
-        let what = "an epilogue of integers that may be beyond 32 bits".to_owned();
-        return Err(Error::Unsupported { what, by: "a check: where sums wrap around, it is not told whether that comes first".to_owned() });
     }
     let signed = check.result.dtype() == DType::I32;
     let wrap = |x: f64| if signed { f64::from(x as i64 as i32) } else { f64::from(x as i64 as u32) };

@@ -44,7 +44,7 @@ pub use exact::Exactness;
 pub use freivalds::FreivaldsReport;
 pub use report::{CheckFailed, CheckReport};
 
-use crate::device::{AsTensor, Layout, TensorRef};
+use crate::device::{AsTensor, DeviceMem, Layout, TensorRef};
 use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
@@ -66,6 +66,35 @@ struct Compared {
     beyond_probable: Option<u64>,
     /// Whether rounding alone explains a failure: the worst case does, and means something.
     explained: bool,
+}
+
+/// A report, and what the result was held against, for a look at single elements.
+#[derive(Debug)]
+pub struct Checked {
+    /// What the check found.
+    pub report: CheckReport,
+    exact: DeviceMem<f64>,
+    /// What the bounds scale with.
+    magnitudes: DeviceMem<f64>,
+}
+
+impl Checked {
+    /// The exact result, dense; of integers modulo 2^32.
+    pub fn exact(&self) -> &DeviceMem<f64> {
+        &self.exact
+    }
+
+    /// Which elements of the result that was checked are beyond their bounds, in logical order.
+    ///
+    /// # Errors
+    /// When it is another tensor, or the device reports an error.
+    pub fn beyond(&self, result: &impl AsTensor) -> Result<Vec<bool>> {
+        let result = result.as_tensor();
+        let (shape, mut beyond) = (result.shape(), vec![false; result.elements()]);
+        let (exact, magnitudes) = (self.exact.tensor(shape)?, self.magnitudes.tensor(shape)?);
+        each_mismatch([&result, &exact, &magnitudes], &self.report.report.bound, |i| beyond[i] = true)?;
+        Ok(beyond)
+    }
 }
 
 /// A result to be checked, and what is known of the kernel that made it.
@@ -223,7 +252,8 @@ impl<'a> Check<'a> {
     /// When shapes do not fit each other, or formats the chip, or these are not floating-point formats (nor integers with a result of 32 bits).
     pub fn bound(&self) -> Result<Bound> {
         if integer::applies(&self.problem, &self.result) {
-            return self.expect_fit().map(|()| Bound::EXACT);
+            self.expect_fit()?;
+            return integer::expect_exact(&self.problem, self.result.dtype()).map(|()| Bound::EXACT);
         }
         self.bound_of(&self.models()?, self.confidence)
     }
@@ -233,6 +263,14 @@ impl<'a> Check<'a> {
     /// # Errors
     /// When shapes or formats do not fit each other or the chip, tensors are on different devices, there are no elements, or memory does not suffice.
     pub fn run(&self) -> Result<CheckReport> {
+        self.checked().map(|checked| checked.report)
+    }
+
+    /// As [`run`](Check::run), with what the result was held against.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn checked(&self) -> Result<Checked> {
         if integer::applies(&self.problem, &self.result) {
             self.expect_fit()?;
             self.expect_earlier()?;
@@ -242,10 +280,8 @@ impl<'a> Check<'a> {
         self.expect_earlier()?;
         let shape = self.result.shape();
         let reads = self.reads(&models);
-        let reference = self.problem.exact(reads, shape)?;
-        let magnitudes = self.problem.magnitudes(reads, shape)?;
-        let (reference, magnitudes) = (reference.tensor(shape)?, magnitudes.tensor(shape)?);
-        let exact = [&reference, &magnitudes];
+        let (reference, scales) = (self.problem.exact(reads, shape)?, self.problem.magnitudes(reads, shape)?);
+        let exact = [&reference.tensor(shape)?, &scales.tensor(shape)?];
         let exactness = match self.arch.filter(|_| self.bit_exact) {
             Some(arch) => Some(exact::search(&self.problem, (&self.result, self.overflow), arch, &models, self.parts)?),
             None => None,
@@ -259,7 +295,7 @@ impl<'a> Check<'a> {
             Verdict::Fail if self.cause => self.find_cause(&report, exact, reads, &bound, explained)?,
             _ => None,
         };
-        Ok(CheckReport {
+        let report = CheckReport {
             problem: self.problem.name(shape),
             arithmetic: self.arithmetic(),
             confidence,
@@ -269,7 +305,8 @@ impl<'a> Check<'a> {
             stale,
             cause,
             exactness,
-        })
+        };
+        Ok(Checked { report, exact: reference, magnitudes: scales })
     }
 
     /// Compares the result with exact result and magnitudes. What is beyond a bound with a confidence is judged by the worst case where it is what the chip gives, bit for bit.
@@ -465,9 +502,12 @@ impl<'a> Check<'a> {
         Ok(units)
     }
 
-    /// What was taken for granted of the kernel, in words.
-    fn arithmetic(&self) -> String {
+    /// What is taken for granted of the kernel, in words.
+    pub fn arithmetic(&self) -> String {
         let [a, b] = self.problem.dtypes();
+        if integer::applies(&self.problem, &self.result) {
+            return integer::arithmetic(&self.problem);
+        }
         let wide = [a, b].contains(&DType::F64);
         let adds = match (self.arch, self.accumulator) {
             (Some(arch), None) => format!("the matrix cores of {arch}"),

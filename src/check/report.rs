@@ -2,7 +2,7 @@
 
 use super::{CheckCause, Exactness};
 use crate::verify::bound::{BoundReport, Confidence};
-use crate::verify::{Verdict, grouped, short};
+use crate::verify::{Verdict, grouped};
 use std::fmt;
 
 /// What a check found. `Display` draws it on one screen.
@@ -33,14 +33,7 @@ pub struct CheckReport {
 
 #[cfg(feature = "serde")]
 fn words<S: serde::Serializer>(confidence: &Confidence, s: S) -> Result<S::Ok, S::Error> {
-    s.collect_str(&sure(*confidence))
-}
-
-fn sure(confidence: Confidence) -> String {
-    match confidence {
-        Confidence::WorstCase => "worst case".to_owned(),
-        Confidence::Exceeded(probability) => format!("exceeded by chance once in {} comparisons", short(1.0 / probability, 3)),
-    }
+    s.collect_str(confidence)
 }
 
 impl CheckReport {
@@ -88,7 +81,7 @@ impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.report)?;
         write!(f, "\n  {:<LABEL$}{}; {}", "checked", self.problem, self.arithmetic)?;
-        write!(f, "\n  {:<LABEL$}{}", "bound is", sure(self.confidence))?;
+        write!(f, "\n  {:<LABEL$}{}", "bound is", self.confidence)?;
         match self.within_worst_case {
             Some(true) => {
                 write!(f, "; the result is within the worst case: ")?;

@@ -71,6 +71,8 @@ fn result(case: &Case, many: bool) -> Result<CaseResult> {
         report: report.map(serde_json::to_value).transpose()?,
         warnings: report.map_or(Vec::new(), |report| report.warnings().iter().map(ToString::to_string).collect()),
         details: case.details.clone(),
+        repeatable: true,
+        equal_nonfinite: case.nonfinite == crate::verify::NonFinite::EqualWhenSame,
         seconds: case.time.as_secs_f64(),
     })
 }

@@ -1,11 +1,11 @@
 //! What there is to say about one case that did not end as expected: the failure of a test, and the report beside saved tensors.
 
+use super::case_report::CaseReport;
 use super::record::CaseResult;
 use super::report::plain;
-use crate::verify::Report;
 
-/// A screen of text: how it ended and what was expected, the reasons, the report of the comparison where there was one, and the command that repeats it.
-pub(crate) fn text(result: &CaseResult, report: Option<&Report>, command: &str) -> String {
+/// A screen of text: how it ended and what was expected, the reasons, the report where there was one, and the command that repeats it.
+pub(crate) fn text(result: &CaseResult, report: Option<&CaseReport>, command: &str) -> String {
     let expected = format!("{:?}", result.expected).to_lowercase();
     let mut out = format!("{}  {}   expected: {expected}\n", result.outcome.word(), plain(&result.case));
     out += &format!("  on {}\n", plain(&result.device));

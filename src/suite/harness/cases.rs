@@ -7,7 +7,7 @@ use super::keys::Kind;
 use super::operators::{Operator, Steps};
 use super::problem::{Method, Problem, Product, direction};
 use super::record::Expected;
-use super::rule::Rule;
+use super::rule::CaseRule;
 use super::saving::Saving;
 use super::{study, tensor_files};
 use crate::dtype::DType;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::fill::FillSpec;
 use crate::reference::ConvParam;
 use crate::suite::replay::Shared;
-use crate::verify::Computation;
+use crate::verify::{Computation, NonFinite};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +82,7 @@ pub(crate) struct Tensors {
     pub kernel_text: String,
     pub reference: Method,
     pub reference_type: DType,
-    pub rule: Rule,
+    pub rule: CaseRule,
     /// The rule as the file has it.
     pub rule_text: String,
     pub repeatable: bool,
@@ -147,6 +147,18 @@ impl Case {
         matches!(&self.work, Work::Tensors(t) if matches!(t.kernel, Kernel::Module(..)))
     }
 
+    /// Whether a second run of its kernel has to give the same bits.
+    #[must_use]
+    pub fn repeatable(&self) -> bool {
+        !matches!(&self.work, Work::Tensors(t) if !t.repeatable)
+    }
+
+    /// Whether its rule passes values that are not finite where the reference has the same.
+    #[must_use]
+    pub fn passes_equal_nonfinite(&self) -> bool {
+        matches!(self.rule(), Ok(Some(limits)) if limits.nonfinite == NonFinite::EqualWhenSame)
+    }
+
     /// The size of its problem as its table has it, and the key that says so.
     #[must_use]
     pub fn size(&self) -> Option<(&'static str, &str)> {
@@ -159,7 +171,11 @@ impl Case {
         match &self.work {
             Work::Tensors(t) => {
                 let [from, to] = t.dtypes;
-                format!("{}, {from} to {to}, against {} in {}", t.problem.name(), t.reference, t.reference_type)
+                let against = match t.rule {
+                    CaseRule::Reference(_) => format!("against {} in {}", t.reference, t.reference_type),
+                    CaseRule::Check(_) => "checked by its operands".to_owned(),
+                };
+                format!("{}, {from} to {to}, {against}", t.problem.name())
             }
             Work::Study(study) => study.about(),
         }
@@ -324,6 +340,7 @@ impl TableReader<'_> {
         // A product that is no whole number is rounded in an integer result, and so is its reference.
         let whole = problem.epilogue().is_none_or(|epilogue| [epilogue.alpha(), epilogue.beta()].iter().all(|x| x.fract() == 0.0));
         let reference_type = if whole || output.int_format().is_none() { "f64" } else { output.name() };
+        let rule = self.rule(of, &kernel)?;
         let tensors = Tensors {
             data: data(of, problem.inputs().len())?,
             problem,
@@ -332,12 +349,25 @@ impl TableReader<'_> {
             kernel_text: of("kernel").text("").to_owned(),
             reference,
             reference_type: of("reference_type").parsed(reference_type)?,
-            rule: of("rule").parsed("rounding")?,
+            rule,
             rule_text: of("rule").text("rounding").to_owned(),
             repeatable: of("repeatable").parsed("true")?,
         };
-        tensors.rule.limits(output, tensors.reference_type, &tensors.computation()).map_err(|e| of("rule").error(e))?;
+        let makes_sense = match tensors.rule {
+            CaseRule::Reference(rule) => rule.limits(output, tensors.reference_type, &tensors.computation()).map(drop),
+            CaseRule::Check(rule) => rule.bound(&tensors.problem, tensors.dtypes).map(drop),
+        };
+        makes_sense.map_err(|e| of("rule").error(e))?;
         Ok(tensors)
+    }
+
+    /// By what the result of a kernel is judged. A check has no reference, so that nothing may be said of one.
+    fn rule<'c>(&self, of: &impl Fn(&str) -> Values<'c>, kernel: &Kernel) -> Result<CaseRule> {
+        let CaseRule::Check(rule) = of("rule").parsed("rounding")? else { return of("rule").parsed("rounding") };
+        match ["reference", "reference_type"].into_iter().find(|key| !of(key).text("").is_empty()) {
+            Some(key) => Err(of(key).error(format!("`{key}` has no say by the rule check, which needs no reference"))),
+            None => Ok(CaseRule::Check(rule.for_kernel(kernel))),
+        }
     }
 
     fn problem<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Problem> {

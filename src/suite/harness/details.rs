@@ -21,12 +21,25 @@ impl Details {
     /// # Errors
     /// [`Error::Shape`] when the shapes differ, [`Error::WrongDevice`] for tensors that are not on the host.
     pub fn new(result: &impl AsTensor, reference: &impl AsTensor, report: &Report, nonfinite: NonFinite) -> Result<Details> {
-        sampled(&result.as_tensor(), &reference.as_tensor(), report, nonfinite, MOST)
+        let wrong = |pair: &Pair, _| pair.mismatch;
+        sampled([&result.as_tensor(), &reference.as_tensor()], report, nonfinite, MOST, wrong)
+    }
+
+    /// Of a result and the exact one on the host, of which these elements, in logical order, are wrong; `errors` is the report of a comparison of the two.
+    pub(crate) fn of_beyond(result: &impl AsTensor, exact: &impl AsTensor, errors: &Report, beyond: &[bool]) -> Result<Details> {
+        let wrong = |_: &Pair, index: usize| beyond[index];
+        sampled([&result.as_tensor(), &exact.as_tensor()], errors, NonFinite::Fail, MOST, wrong)
     }
 }
 
-/// [`Details::new`] with at most about `most` elements.
-fn sampled(result: &TensorRef<'_>, reference: &TensorRef<'_>, report: &Report, nonfinite: NonFinite, most: usize) -> Result<Details> {
+/// [`Details::new`] with at most about `most` elements, of which those are wrong that `wrong` says so of, a pair and its logical index.
+fn sampled(
+    [result, reference]: [&TensorRef<'_>; 2],
+    report: &Report,
+    nonfinite: NonFinite,
+    most: usize,
+    wrong: impl Fn(&Pair, usize) -> bool,
+) -> Result<Details> {
     if result.shape() != reference.shape() {
         return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
     }
@@ -35,13 +48,15 @@ fn sampled(result: &TensorRef<'_>, reference: &TensorRef<'_>, report: &Report, n
     let (a, r) = (a?, r?);
     let (mut bands, mut map) = (BTreeMap::<Option<i32>, Sums>::new(), Map::new(result.shape()));
     each_pair(&a, &r, report, nonfinite, |pair| -> Result<()> {
+        let at: Vec<usize> = a.layout().coordinates(pair.index).iter().zip(&steps).map(|(i, step)| i * step).collect();
+        let index = at.iter().zip(result.shape()).fold(0, |index, (i, extent)| index * extent + i);
+        let mismatch = wrong(&pair, index);
         // What has no magnitude is in no band.
         if pair.reference.to_f64().is_finite() {
-            bands.entry(exponent(pair.reference.to_f64())).or_default().add(&pair);
+            bands.entry(exponent(pair.reference.to_f64())).or_default().add(&pair, mismatch);
         }
         if let Some(map) = &mut map {
-            let at: Vec<usize> = a.layout().coordinates(pair.index).iter().zip(&steps).map(|(i, step)| i * step).collect();
-            map.add(&at, pair.mismatch);
+            map.add(&at, mismatch);
         }
         Ok(())
     })?;
@@ -87,10 +102,10 @@ struct Sums {
 
 impl Sums {
     /// A result that is not finite is infinitely far from a reference that is.
-    fn add(&mut self, pair: &Pair) {
+    fn add(&mut self, pair: &Pair, mismatch: bool) {
         let error = if pair.difference.is_nan() { f64::INFINITY } else { pair.difference.abs() };
         self.elements += 1;
-        self.mismatches += u64::from(pair.mismatch);
+        self.mismatches += u64::from(mismatch);
         self.max = self.max.max(error);
         self.sum += error;
     }
@@ -153,7 +168,7 @@ mod tests {
         let (a, r) = (memory(|pair| pair.0), memory(|pair| pair.1));
         let (a, r) = (a.strided(layout()).unwrap(), r.strided(layout()).unwrap());
         let report = gpu_verify(&a, &r, &Tolerance::new(0.0, 0.3).unwrap()).unwrap();
-        sampled(&a, &r, &report, NonFinite::Fail, most).unwrap()
+        sampled([&a, &r], &report, NonFinite::Fail, most, |pair, _| pair.mismatch).unwrap()
     }
 
     #[test]

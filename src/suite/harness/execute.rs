@@ -1,22 +1,23 @@
 //! One case, computed in this process.
 //!
 //! A kernel runs twice, each time into a block of its own ([`Guard`]) that holds another [`Poison`], so that no result of an earlier run can pass; its
-//! workspaces likewise. What it did to its inputs, beside its buffers and from run to run becomes findings; the first result is compared with the reference,
+//! workspaces likewise. What it did to its inputs, beside its buffers and from run to run becomes findings; the first result is held against the case's [`Standard`],
 //! and where the second one differs, or may, that one too.
 //! A kernel that adds to its result begins with zeros in both runs: no poison tells what it did not write, and everything else is checked as ever.
 
+use super::case_report::CaseReport;
 use super::case_text;
 use super::cases::{Case, Suite, Tensors, Work};
 use super::guard::{Guard, Poison, Unwritten};
 use super::kernel::{KernelError, Launch, Used};
-use super::problem::Party;
 use super::record::{CaseOutcome, CaseResult, Details, Finding, FindingKind, MetricValue, Side};
 use super::saving::CaseTensors;
+use super::standard::{Judged, Standard};
 use super::{metrics, study};
 use crate::device::{Device, Stream};
 use crate::error::Result;
 use crate::fill::fill;
-use crate::verify::{Explain, Limits, NonFinite, Options, Report, Tolerance, Verdict, gpu_verify_with};
+use crate::verify::{NonFinite, Options, Tolerance, Verdict, gpu_verify_with};
 use std::time::Instant;
 
 /// What a case comes to, before it has a name and a device.
@@ -26,7 +27,7 @@ struct Found {
     reasons: Vec<String>,
     findings: Vec<Finding>,
     metrics: Vec<MetricValue>,
-    report: Option<Report>,
+    report: Option<CaseReport>,
     /// What the report cannot know.
     warnings: Vec<String>,
     details: Option<Details>,
@@ -50,8 +51,8 @@ impl Suite {
         self.judged(case, device).0
     }
 
-    /// As [`execute`](Suite::execute), with the report of the comparison where there was one.
-    pub(crate) fn judged(&self, case: &Case, device: &Device) -> (CaseResult, Option<Report>) {
+    /// As [`execute`](Suite::execute), with the report where there was one.
+    pub(crate) fn judged(&self, case: &Case, device: &Device) -> (CaseResult, Option<CaseReport>) {
         let started = Instant::now();
         let found = match &case.work {
             Work::Tensors(tensors) => self.compare(case, tensors, device),
@@ -96,6 +97,8 @@ impl Suite {
             report: None,
             warnings: Vec::new(),
             details: None,
+            repeatable: case.repeatable(),
+            equal_nonfinite: case.passes_equal_nonfinite(),
             seconds: 0.0,
         }
     }
@@ -137,9 +140,8 @@ impl Suite {
 
     fn compare(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Found, KernelError> {
         let Ran { inputs, outputs, zeroed, findings } = self.run_kernel(case, tensors, device)?;
-        let reference = reference(tensors, &inputs, device)?;
-        let judged_by = limits(tensors, &inputs)?;
-        let judged = |result: &Guard| Judged::new(result, &reference, &judged_by, &case.limits);
+        let standard = Standard::new(tensors, &inputs, device)?;
+        let judged = |result: &Guard| standard.judge(tensors, &inputs, result, &case.limits);
         let first = judged(&outputs[0])?;
         // What may differ from run to run, or does, has to pass in each.
         let differs = findings.iter().any(|finding| finding.kind == FindingKind::NotRepeatable);
@@ -157,41 +159,31 @@ impl Suite {
                 (first, one, reasons, second.as_ref().map_or(Vec::new(), of_second))
             }
         };
-        let Judged { report, metrics, .. } = told;
-        reasons.extend(report.cause.as_ref().map(ToString::to_string));
-        let failed = report.verdict == Verdict::Fail;
-        reasons.extend(if failed && zeroed { still_zero(&result, &reference)? } else { None });
+        reasons.extend(told.report.causes());
+        let verdict = told.report.verdict();
+        let (failed, saved) = (verdict == Verdict::Fail, self.saving.is_some());
+        let reference = match standard.into_reference() {
+            None if failed || saved => told.report.exact(&result)?,
+            reference => reference,
+        };
+        let failed = reference.as_ref().filter(|_| failed);
+        reasons.extend(failed.filter(|_| zeroed).map(|reference| still_zero(&result, reference)).transpose()?.flatten());
+        let details = failed.map(|reference| told.report.details(&result, reference)).transpose()?;
         reasons.extend(more);
-        let details = failed.then(|| details(&result, &reference, &judged_by, &report)).transpose()?;
-        let verdict = Some(report.verdict);
         let begun =
             zeroed.then(|| "the result began as zeros: elements that the kernel did not write cannot be told from zeros".to_owned());
         let warnings = begun.into_iter().collect();
-        let tensors = self.saving.is_some().then(|| CaseTensors { inputs, result, reference });
-        Ok(Found { verdict, reasons, findings, metrics, report: Some(report), warnings, details, tensors })
-    }
-}
-
-/// The result of one run, held against the reference.
-struct Judged {
-    report: Report,
-    metrics: Vec<MetricValue>,
-    /// What is wrong with it, in sentences.
-    wrong: Vec<String>,
-}
-
-impl Judged {
-    fn new(result: &Guard, reference: &Guard, judged_by: &Limits, limits: &[(String, f64)]) -> Result<Judged> {
-        let report = verify(result, reference, judged_by, limits)?;
-        let metrics = metrics::of(&report, limits);
-        let differ = (report.verdict == Verdict::Fail).then(|| metrics::differ(&report)).flatten();
-        let wrong = differ.into_iter().chain(metrics::beyond(&metrics, limits)).collect();
-        Ok(Judged { report, metrics, wrong })
-    }
-
-    /// 2 for a failure, 1 for a pass that is not to be trusted, 0 for another one.
-    fn badness(&self) -> u8 {
-        if self.wrong.is_empty() { u8::from(self.report.verdict == Verdict::Untrusted) } else { 2 }
+        let tensors = reference.filter(|_| saved).map(|reference| CaseTensors { inputs, result, reference });
+        Ok(Found {
+            verdict: Some(verdict),
+            reasons,
+            findings,
+            metrics: told.metrics,
+            report: Some(told.report),
+            warnings,
+            details,
+            tensors,
+        })
     }
 }
 
@@ -203,7 +195,7 @@ impl Found {
 }
 
 /// The outcome of what was found. What the result does not hold comes back.
-fn judge(result: &mut CaseResult, found: Found) -> (Option<Report>, Option<CaseTensors>) {
+fn judge(result: &mut CaseResult, found: Found) -> (Option<CaseReport>, Option<CaseTensors>) {
     result.reasons.extend(found.reasons);
     result.reasons.extend(found.findings.iter().map(|finding| finding.message.clone()));
     result.outcome = match found.verdict {
@@ -216,9 +208,8 @@ fn judge(result: &mut CaseResult, found: Found) -> (Option<Report>, Option<CaseT
     result.metrics = found.metrics;
     result.details = found.details;
     if let Some(report) = &found.report {
-        result.warnings = report.warnings().iter().map(ToString::to_string).chain(found.warnings).collect();
-        // Only a map with keys that are no text could not become a value.
-        result.report = serde_json::to_value(report).ok();
+        result.warnings = report.warnings().into_iter().chain(found.warnings).collect();
+        result.report = report.value();
     }
     (found.report, found.tensors)
 }
@@ -303,37 +294,4 @@ fn red_zone(name: &str, side: Side, offset: i64, bytes: u64) -> Finding {
     let place = if side == Side::Before { "before" } else { "after" };
     let message = format!("{bytes} bytes {place} `{name}` were written, the first at byte {offset} of it");
     Finding { side: Some(side), ..finding(FindingKind::RedZone, name, Some(offset), message) }
-}
-
-/// What the result should be.
-fn reference(tensors: &Tensors, inputs: &[(&'static str, Guard)], device: &Device) -> Result<Guard> {
-    let mut reference = Guard::new(device, tensors.reference_type, &tensors.problem.output())?;
-    tensors.problem.compute(tensors.reference, Party::Reference, inputs, &mut reference)?;
-    Ok(reference)
-}
-
-/// What the rule of a case demands of its result.
-fn limits(tensors: &Tensors, inputs: &[(&'static str, Guard)]) -> Result<Limits> {
-    let mut limits = tensors.rule.limits(tensors.dtypes[1], tensors.reference_type, &tensors.computation())?;
-    // Of integers nothing but equality passes, whatever their scale.
-    if tensors.rule.is_rounding()
-        && limits.tolerance.scale().is_some()
-        && let Some(scale) = tensors.problem.rounding_scale(tensors.reference, inputs)?
-    {
-        limits.tolerance = limits.tolerance.at(scale);
-    }
-    Ok(limits)
-}
-
-fn verify(result: &Guard, reference: &Guard, limits: &Limits, bounds: &[(String, f64)]) -> Result<Report> {
-    let explain = if metrics::ask_explanation(bounds) { Explain::Always } else { Explain::OnFailure };
-    let options = limits.options(Options::default().power(true).explain(explain));
-    gpu_verify_with(&result.tensor()?, &reference.tensor()?, &limits.tolerance, &options)
-}
-
-/// Pictures of the errors, which are made on the host.
-fn details(result: &Guard, reference: &Guard, limits: &Limits, report: &Report) -> Result<Details> {
-    let host = Device::host();
-    let (result, reference) = (result.copy_to(&host)?, reference.copy_to(&host)?);
-    Details::new(&result.tensor()?, &reference.tensor()?, report, limits.nonfinite)
 }

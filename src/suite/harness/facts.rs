@@ -5,8 +5,10 @@ use super::entry::ModuleEntry;
 use super::kernel::Kernel;
 use super::module::{FittedPlan, Initial};
 use super::problem::{Method, Problem};
+use super::rule::CaseRule;
 use crate::error::Result;
-use crate::verify::Limits;
+use crate::verify::bound::Bound;
+use crate::verify::{Limits, short};
 
 /// A label and what is behind it.
 type Fact = (String, String);
@@ -35,13 +37,14 @@ impl Case {
         out
     }
 
-    /// What the case's rule demands; nothing for a case that compares no tensors.
+    /// What the case's rule demands against a reference; nothing for a case that has none.
     ///
     /// # Errors
     /// None that a case of a suite can have: they were found when it was read.
     pub fn rule(&self) -> Result<Option<Limits>> {
         let Work::Tensors(t) = &self.work else { return Ok(None) };
-        t.rule.limits(t.dtypes[1], t.reference_type, &t.computation()).map(Some)
+        let CaseRule::Reference(rule) = t.rule else { return Ok(None) };
+        rule.limits(t.dtypes[1], t.reference_type, &t.computation()).map(Some)
     }
 }
 
@@ -75,9 +78,28 @@ impl Tensors {
         }
         out.push(fact("result", format!("{to}{:?}", self.problem.output())));
         out.extend(self.kernel.facts(&self.kernel_text));
-        out.push(fact("reference", format!("{} in {}", self.reference, self.reference_type)));
+        let reference = match self.rule {
+            CaseRule::Reference(_) => format!("{} in {}", self.reference, self.reference_type),
+            CaseRule::Check(_) => "none: the exact result is made from the operands".to_owned(),
+        };
+        out.push(fact("reference", reference));
         out.push(fact("repeatable", if self.repeatable { "true: a second run gives the same bits" } else { "false: both runs pass" }));
         out.push(fact("rule", &self.rule_text));
+        if let CaseRule::Check(rule) = self.rule
+            // A case without a bound was refused.
+            && let Ok((Bound { gamma, relative, floor }, arithmetic, confidence)) = rule.bound(&self.problem, self.dtypes)
+        {
+            let [gamma, relative, floor] = [gamma, relative, floor].map(|x| short(x, 4));
+            out.push(fact(
+                "  decides",
+                "elements: |a-r| <= gamma S + relative |r| + floor, with r the exact result and S the sum of |a||b|",
+            ));
+            out.push(fact("  gamma", gamma));
+            out.push(fact("  relative", relative));
+            out.push(fact("  floor", floor));
+            out.push(fact("  for", arithmetic));
+            out.push(fact("  bound is", confidence.to_string()));
+        }
         out
     }
 }
@@ -151,6 +173,10 @@ timeout = 2.5
 repeatable = false
 expected = 'any'
 groups = ['nightly']
+[[gemm]]
+name = 'checked'
+size = '4x4x8'
+rule = { check = true, split_k = 2 }
 [[conv]]
 size = '2 1 8 16 4 3 3 14 14 1 1 1 1 1 1 1 1'
 direction = 'bwd_weight'
@@ -207,6 +233,16 @@ launches = [
             (
                 "conv",
                 "direction: bwd_weight\nlayout: gnhwc,gkyxc,gnhwk\nFLOPs: 1806336, padding included\ninput input: f16[1, 8, 14, 14, 4]",
+            ),
+            ("checked", "reference: none: the exact result is made from the operands\nrepeatable: true"),
+            (
+                "checked",
+                "rule: check=true,split_k=2\n  decides: elements: |a-r| <= gamma S + relative |r| + floor, with r the exact result and S the sum of |a||b|\n  gamma: ",
+            ),
+            // Half a unit in the last place of f16, and half its least number.
+            (
+                "checked",
+                "  relative: 0.0004883\n  floor: 2.98e-8\n  for: f16 by f16, sums in f32, 2 parts of k\n  bound is: exceeded by chance once in 1000000 comparisons\n",
             ),
             ("operator", "shape: 4x3\ninput x: f16[4, 3]"),
             ("operator", "kernel: steps in f32 on the host\n"),

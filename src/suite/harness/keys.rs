@@ -130,7 +130,7 @@ pub const TENSORS: [Key; 7] = [
     Key {
         name: "rule",
         takes: Takes::Rule,
-        about: "rounding (if not given), exact, a profile of `hipverify tolerance --list`, or keys as a text or a table: \"rtol=1e-3,allowed_share=0.1\", { rms = 1e-5 }",
+        about: "rounding (if not given), exact, check (of gemm and conv, by bounds from the operands), a profile of `hipverify tolerance --list`, or keys as a text or a table: \"rtol=1e-3,allowed_share=0.1\", { rms = 1e-5 }, { check = true, arch = \"gfx90a\" }",
     },
     one("repeatable", "whether a second run must give the same bits; true if not given"),
 ];

@@ -1,6 +1,7 @@
 //! The numbers of a comparison by name, with the limits that a suite sets: those of its key `limits`, and the thresholds of a rule that judges by metrics.
 
 use super::record::MetricValue;
+use crate::verify::bound::BoundReport;
 use crate::verify::{Judge, Metric, Report};
 
 /// The metrics of a comparison. Of each, less is better.
@@ -55,6 +56,21 @@ pub(crate) fn of(report: &Report, limits: &[(String, f64)]) -> Vec<MetricValue> 
         MetricValue { limit: metric.limit.into_iter().chain(threshold).reduce(f64::min), ..metric }
     };
     found.map(with_limit).collect()
+}
+
+/// The metrics of a check: mismatches and their ratio are those of its bounds, the others those of the errors against the exact result.
+pub(crate) fn of_check(check: &BoundReport, errors: &Report, limits: &[(String, f64)]) -> Vec<MetricValue> {
+    let by_bounds = |metric: MetricValue| match metric.name.as_str() {
+        "mismatches" => MetricValue { value: check.mismatches as f64, ..metric },
+        "max_ratio" => MetricValue { value: check.worst.as_ref().map_or(0.0, |worst| worst.ratio), ..metric },
+        _ => metric,
+    };
+    of(errors, limits).into_iter().map(by_bounds).collect()
+}
+
+/// What is wrong with the elements of a check that fails, in a sentence.
+pub(crate) fn beyond_bounds(check: &BoundReport) -> Option<String> {
+    (check.mismatches > 0).then(|| format!("{} of {} elements are beyond their bounds", check.mismatches, check.elements))
 }
 
 /// The thresholds that the verdict of a report rests on, by the names of their metrics.

@@ -3,6 +3,7 @@
 //! A [`SuiteFile`] (TOML) becomes a [`Suite`] of [`Case`]s, a [`Selection`] chooses some, a [`Runner`] hands each to a kernel and judges what comes out.
 //! A [`ResultFile`] holds one line of JSON a case ([`record`]), from which [`report`] and [`study_tables`] make everything else.
 
+mod case_report;
 mod case_text;
 mod cases;
 mod code;
@@ -31,6 +32,7 @@ mod run;
 mod saving;
 mod select;
 pub mod shrink;
+mod standard;
 mod study;
 pub mod study_tables;
 mod tail;

@@ -68,7 +68,7 @@ pub struct CaseResult {
     /// Numbers, with their limits where the suite sets some.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricValue>,
-    /// The report of the comparison as in `compare --json`, where there was one.
+    /// The report of the comparison as in `compare --json`, or of the check as in `check --json` (`check`), where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<serde_json::Value>,
     /// Warnings of that report.
@@ -77,8 +77,27 @@ pub struct CaseResult {
     /// Pictures of the errors, made for failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Details>,
+    /// Whether a second run had to give the same bits.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub repeatable: bool,
+    /// Whether values that are not finite passed where the reference has the same.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub equal_nonfinite: bool,
     /// How long it took.
     pub seconds: f64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+// A reference is what serde hands over.
+fn is_yes(x: &bool) -> bool {
+    *x
+}
+
+fn is_no(x: &bool) -> bool {
+    !*x
 }
 
 impl CaseResult {
@@ -361,6 +380,8 @@ mod tests {
                 magnitudes: vec![Band { exponent: Some(-3), elements: 4096, mismatches: 1, max: f64::NEG_INFINITY, mean: 0.5 }],
                 map: Some(HeatMap { blocks: [1, 2], block: [64, 32], shares: vec![0.0, 1.0 / 2048.0] }),
             }),
+            repeatable: false,
+            equal_nonfinite: true,
             seconds: 0.25,
         }
     }
@@ -370,6 +391,10 @@ mod tests {
         let line = serde_json::to_string(&case()).unwrap();
         assert!(!line.contains('\n'));
         assert_eq!(serde_json::from_str::<CaseResult>(&line).unwrap(), case());
+        let plain = serde_json::to_string(&CaseResult { repeatable: true, equal_nonfinite: false, ..case() }).unwrap();
+        assert!(!plain.contains("repeatable") && !plain.contains("equal_nonfinite"), "what most cases have is not written");
+        let read = serde_json::from_str::<CaseResult>(&plain).unwrap();
+        assert!(read.repeatable && !read.equal_nonfinite, "nor had it been by earlier versions");
         let nan = MetricValue { name: "rms".to_owned(), value: f64::NAN, limit: None };
         assert!(serde_json::from_str::<MetricValue>(&serde_json::to_string(&nan).unwrap()).unwrap().value.is_nan());
     }

@@ -210,20 +210,10 @@ impl fmt::Display for BoundReport {
             n => write!(f, "{} of {total} elements beyond their bounds", grouped(n))?,
         }
         write!(f, "   {}[{}]", self.dtype, shape.join(","))?;
-        if self.missed.contains(&Mutation::Earlier) {
-            write!(
-                f,
-                "\n  {:<LABEL$}the earlier output would have passed as well: a kernel that writes nothing would not be found",
-                "warning"
-            )?;
+        self.warnings().iter().try_for_each(|warning| write!(f, "\n  {:<LABEL$}{warning}", "warning"))?;
+        if let Some(overflow) = self.overflow().filter(|_| !self.is_blind()) {
+            write!(f, "\n  {:<LABEL$}{overflow}", "overflow")?;
         }
-        if self.verdict == Verdict::Untrusted
-            && (self.overflows == 0 || self.zero_passes > 0)
-            && half(self.zero_passes + self.overflows, self.nonzero)
-        {
-            write!(f, "\n  {:<LABEL$}{}", "warning", self.why_untrusted())?;
-        }
-        self.overflow_line(f)?;
         let Bound { gamma, relative, floor } = self.bound;
         let terms = [gamma, relative, floor].map(|x| short(x, 4));
         write!(f, "\n  {:<LABEL$}{} S + {} |r| + {}   S = sum of |a||b|, r the reference", "bound", terms[0], terms[1], terms[2])?;
@@ -269,22 +259,24 @@ impl BoundReport {
         self.overflows + self.result.nans + self.result.infinities == 0 && (gamma + relative + floor).is_finite()
     }
 
+    /// Why a pass says nothing, in sentences; also what else its reader has to know.
+    pub fn warnings(&self) -> Vec<String> {
+        let earlier = "the earlier output would have passed as well: a kernel that writes nothing would not be found";
+        let earlier = self.missed.contains(&Mutation::Earlier).then(|| earlier.to_owned());
+        let zeros = (self.is_blind() && (self.overflows == 0 || self.zero_passes > 0)).then(|| self.why_untrusted());
+        earlier.into_iter().chain(zeros).chain(self.overflow().filter(|_| self.is_blind())).collect()
+    }
+
+    /// Whether a pass is untrusted since too few elements could show an error.
+    fn is_blind(&self) -> bool {
+        self.verdict == Verdict::Untrusted && half(self.zero_passes + self.overflows, self.nonzero)
+    }
+
     /// How many elements tell nothing because results overflow there.
-    fn overflow_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.overflows == 0 {
-            return Ok(());
-        }
-        let label = if self.verdict == Verdict::Untrusted && half(self.zero_passes + self.overflows, self.nonzero) {
-            "warning"
-        } else {
-            "overflow"
-        };
+    fn overflow(&self) -> Option<String> {
         let (overflows, nonzero) = (grouped(self.overflows), grouped(self.nonzero));
-        write!(
-            f,
-            "\n  {label:<LABEL$}{overflows} of {nonzero} elements that are not zero reach beyond the largest number of {}: their size is not checked",
-            self.dtype
-        )
+        let reach = format!("reach beyond the largest number of {}: their size is not checked", self.dtype);
+        (self.overflows > 0).then(|| format!("{overflows} of {nonzero} elements that are not zero {reach}"))
     }
 
     /// Why a pass says nothing, where zeros would pass too.

@@ -12,6 +12,8 @@
 
 use super::Bound;
 use crate::error::{Error, Result};
+use crate::verify::render::short;
+use std::fmt;
 
 /// The unit roundoff of f32.
 const U32: f64 = 1.0 / (1u64 << 24) as f64;
@@ -23,6 +25,15 @@ pub enum Confidence {
     WorstCase,
     /// Some element exceeds it with at most this probability, above 0 and below 1, where errors of rounding to nearest have mean zero.
     Exceeded(f64),
+}
+
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Confidence::WorstCase => f.write_str("worst case"),
+            Confidence::Exceeded(probability) => write!(f, "exceeded by chance once in {} comparisons", short(1.0 / probability, 3)),
+        }
+    }
 }
 
 impl Default for Confidence {

@@ -1,8 +1,10 @@
-//! What a case demanded in an old run and demands less of in a new one: limits of metrics, tolerances and thresholds of its rule, the expected outcome.
+//! What a case demanded in an old run and demands less of in a new one: limits of metrics, tolerances, thresholds and bounds of its rule, what it says of values that are not finite, the
+//! expected outcome, that a second run gives the same bits.
 //!
-//! Limits: both runs must have compared the case; that `repeatable` became false is in no result. An atol that follows the data (of mean |r|) counts like a given one.
+//! Limits: what a rule demands is seen where both runs have compared the case. An atol that follows the data (of mean |r|) counts like a given one. Of a tolerance and the bounds of a check
+//! neither is known to be the looser one: that bounds judge no longer is told, that they judge now where equality did.
 
-use super::numbers::Json;
+use super::numbers::{Json, is_check};
 use crate::suite::record::{CaseResult, Expected, MetricValue, number};
 use crate::verify::short;
 use serde::Serialize;
@@ -54,6 +56,14 @@ pub(super) fn loosened(old: &CaseResult, new: &CaseResult) -> Vec<Loosened> {
     if old.expected != new.expected && (old.expected == Expected::Pass || new.expected == Expected::Any) {
         out.push(Loosened { name: "expected".to_owned(), old: word(old.expected), new: word(new.expected) });
     }
+    for (name, [was, is], loose) in
+        [("repeatable", [old.repeatable, new.repeatable], false), ("equal_nonfinite", [old.equal_nonfinite, new.equal_nonfinite], true)]
+    {
+        if was != is && is == loose {
+            let [old, new] = [was, is].map(|x| Demand::Word(x.to_string()));
+            out.push(Loosened { name: name.to_owned(), old, new });
+        }
+    }
     // A case that ended without a result has no metrics, and says nothing of their limits.
     if !new.metrics.is_empty() {
         out.extend(old.metrics.iter().filter_map(|metric| limit(metric, &new.metrics)));
@@ -78,18 +88,30 @@ fn limit(old: &MetricValue, new: &[MetricValue]) -> Option<Loosened> {
 /// The numbers that a rule judges elements by, and where they stand in a report. Those of metrics are the limits of these.
 const OF_ELEMENTS: [(&str, &str); 3] = [("rtol", "/rtol"), ("atol", "/atol"), ("allowed mismatches", "/allowed_mismatches")];
 
+/// The numbers that a check judges elements by.
+const OF_BOUNDS: [(&str, &str); 3] =
+    [("bound's gamma", "/report/bound/gamma"), ("bound's relative", "/report/bound/relative"), ("bound's floor", "/report/bound/floor")];
+
 /// What two reports say of their rules: whether elements count no longer, or by which numbers they are judged.
 fn rule(old: &Value, new: &Value) -> Vec<Loosened> {
-    let judges = [old, new].map(|report| report["judge"].as_str().unwrap_or("Elements"));
+    let judge = |report: &Value| report["judge"].as_str().unwrap_or("Elements").to_lowercase();
+    let judges = [old, new].map(|report| if is_check(report) { "bounds".to_owned() } else { judge(report) });
     let value = |report: &Value, place: &str| report.pointer(place).and_then(|value| number::deserialize(value).ok());
     let number = |(name, place): &(&str, &str)| larger((*name).to_owned(), value(old, place)?, value(new, place)?);
-    match judges.map(|judge| judge == "Thresholds") {
-        [false, true] => {
-            let [old, new] = judges.map(|judge| Demand::Word(judge.to_lowercase()));
-            vec![Loosened { name: "what is judged".to_owned(), old, new }]
-        }
-        [false, false] => OF_ELEMENTS.iter().filter_map(number).collect(),
-        [true, _] => Vec::new(),
+    let other = || {
+        let [old, new] = judges.clone().map(Demand::Word);
+        vec![Loosened { name: "what is judged".to_owned(), old, new }]
+    };
+    // Equality is stricter than any bound but that of integers, which is equality too.
+    let zero = |report: &Value, places: [(&str, &str); 3]| places.iter().all(|(_, place)| value(report, place) == Some(0.0));
+    match [judges[0].as_str(), judges[1].as_str()] {
+        ["bounds", "bounds"] => OF_BOUNDS.iter().filter_map(number).collect(),
+        ["bounds", _] => other(),
+        ["thresholds", _] => Vec::new(),
+        [_, "bounds"] if zero(old, OF_ELEMENTS) && !zero(new, OF_BOUNDS) => other(),
+        [_, "bounds"] => Vec::new(),
+        [_, "thresholds"] => other(),
+        _ => OF_ELEMENTS.iter().filter_map(number).collect(),
     }
 }
 
@@ -114,6 +136,11 @@ mod tests {
     fn what_is_demanded_less_is_named_with_both_values() {
         let plain = |limit| case(limit, None, Expected::Pass);
         let by = |judge, rtol, allowed, rms| case(None, report(judge, rtol, allowed, rms), Expected::Pass);
+        let check = |gamma: f64, floor: f64| {
+            let bound = json!({ "gamma": gamma, "relative": 0.0, "floor": floor });
+            case(None, Some(json!({ "report": { "bound": bound } })), Expected::Pass)
+        };
+        let once = |repeatable, equal_nonfinite| CaseResult { repeatable, equal_nonfinite, ..plain(None) };
         let mut ended = plain(None);
         ended.metrics.clear();
         for (old, new, said) in [
@@ -132,6 +159,17 @@ mod tests {
             (by("Thresholds", 1e-3, 0, 1.0), by("Elements", 1e-3, 0, 1.0), ""),
             (by("Elements", 1e-3, 0, 1.0), by("Both", 1e-3, 0, 1.0), ""),
             (by("Elements", 1e-3, 0, 1.0), plain(None), ""),
+            (check(1e-6, 0.0), check(1e-5, 1e-9), "bound's gamma 1e-6 -> 1e-5; bound's floor 0 -> 1e-9"),
+            (check(1e-5, 1e-9), check(1e-6, 0.0), ""),
+            (check(1e-6, 0.0), by("Elements", 0.0, 0, 1.0), "what is judged bounds -> elements"),
+            (check(1e-6, 0.0), by("Thresholds", 0.0, 0, 1.0), "what is judged bounds -> thresholds"),
+            (by("Elements", 1e-3, 0, 1.0), check(1e-6, 0.0), ""),
+            (by("Thresholds", 0.0, 0, 1.0), check(1e-6, 0.0), ""),
+            (by("Elements", 0.0, 0, 1.0), check(1e-6, 0.0), "what is judged elements -> bounds"),
+            (by("Elements", 0.0, 0, 1.0), check(0.0, 0.0), ""),
+            (once(true, false), once(false, true), "repeatable true -> false; equal_nonfinite false -> true"),
+            (once(false, true), once(true, false), ""),
+            (once(false, true), once(false, true), ""),
             (case(None, None, Expected::Pass), case(None, None, Expected::Fail), "expected pass -> fail"),
             (case(None, None, Expected::Fail), case(None, None, Expected::Any), "expected fail -> any"),
             (case(None, None, Expected::Any), case(None, None, Expected::Pass), ""),

@@ -4,10 +4,13 @@ use crate::suite::record::{CaseResult, number};
 use serde::Serialize;
 use serde_json::Value;
 
+/// Where the largest ratio of an error and its tolerance stands in a report of a comparison, and that of one and its bound in the report of a check.
+const RATIO: [&str; 2] = ["/metrics/worst_ratio/value", "/report/worst/ratio"];
+
 /// Numbers of a report that every table may show, and where they stand there.
 const OF_REPORTS: [(&str, &str); 6] = [
     ("mismatches", "/mismatches"),
-    ("ratio", "/metrics/worst_ratio/value"),
+    ("ratio", RATIO[0]),
     ("max_abs", "/worst_absolute/value"),
     ("max_rel", "/metrics/worst_relative/value"),
     ("max_eps", "/metrics/worst_epsilon/value"),
@@ -28,7 +31,8 @@ pub(super) fn numbers(case: &CaseResult) -> Vec<Number<'_>> {
     let mut all: Vec<Number<'_>> = case.metrics.iter().map(|m| Number { name: m.name.as_str(), value: m.value, limit: m.limit }).collect();
     let asked = all.len();
     for (name, place) in OF_REPORTS {
-        if let Some(value) = case.report.as_ref().and_then(|report| of_report(report, place))
+        let value = |report| if place == RATIO[0] { ratio(report) } else { of_report(report, place) };
+        if let Some(value) = case.report.as_ref().and_then(value)
             && !all[..asked].iter().any(|number| number.name == name)
         {
             all.push(Number { name, value, limit: None });
@@ -47,6 +51,20 @@ fn of_report(report: &Value, place: &str) -> Option<f64> {
     }
 }
 
+/// The largest ratio of an error and what is allowed there.
+fn ratio(report: &Value) -> Option<f64> {
+    if !is_check(report) {
+        return of_report(report, RATIO[0]);
+    }
+    // Null where every element is exact.
+    report.pointer(RATIO[1]).map_or(Some(0.0), |value| number::deserialize(value).ok())
+}
+
+/// Whether a report is that of a check: each element has a bound of its own.
+pub(super) fn is_check(report: &Value) -> bool {
+    report.pointer("/report/bound").is_some()
+}
+
 /// How much of what is allowed a case uses: the largest share of a metric's limit or of the tolerance of elements. Above 1 it fails; `None` where
 /// nothing is limited.
 pub(super) fn used(case: &CaseResult) -> Option<f64> {
@@ -56,7 +74,7 @@ pub(super) fn used(case: &CaseResult) -> Option<f64> {
     });
     // A vector of thresholds alone says nothing about elements.
     let by_elements = case.report.as_ref().filter(|report| report["judge"] != "Thresholds");
-    let ratio = by_elements.and_then(|report| of_report(report, "/metrics/worst_ratio/value"));
+    let ratio = by_elements.and_then(ratio);
     limited.chain(ratio).map(|x| if x.is_nan() { f64::INFINITY } else { x }).max_by(f64::total_cmp)
 }
 
@@ -91,6 +109,7 @@ mod tests {
     #[test]
     fn the_share_of_what_is_allowed() {
         let elements = |ratio: Value| Some(json!({"judge": "Elements", "metrics": {"worst_ratio": {"value": ratio}}}));
+        let check = |worst: Value| Some(json!({"report": {"bound": {"gamma": 1e-6}, "worst": worst}}));
         let thresholds = Some(json!({"judge": "Thresholds", "metrics": {"worst_ratio": {"value": 7.0}}}));
         for (metrics, report, expected, reason) in [
             (&[][..], None, None, "nothing is limited"),
@@ -102,6 +121,9 @@ mod tests {
             (&[("a", 1.0, Some(4.0))], elements(json!(0.5)), Some(0.5), "elements count as well"),
             (&[("a", 1.0, Some(4.0))], elements(json!("inf")), Some(f64::INFINITY), "also where they are infinite"),
             (&[("a", 1.0, Some(4.0))], thresholds, Some(0.25), "but not where thresholds judge"),
+            (&[], check(json!({"ratio": 0.5})), Some(0.5), "bounds of a check"),
+            (&[], check(json!({"ratio": "inf"})), Some(f64::INFINITY), "bounds that are exceeded by what is not finite"),
+            (&[], check(Value::Null), Some(0.0), "a check of an exact result"),
         ] {
             assert_eq!(used(&case(metrics, report)), expected, "{reason}");
         }

@@ -58,6 +58,8 @@ pub(super) fn case(name: &str, i: usize) -> CaseResult {
         report: fails.then(report),
         warnings: Vec::new(),
         details: None,
+        repeatable: true,
+        equal_nonfinite: false,
         seconds: 0.25,
     }
 }

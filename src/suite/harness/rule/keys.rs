@@ -29,16 +29,16 @@ const KEYS: [(&str, &str, Set); 18] = [
     ("equal_nonfinite", "boolean", |rule, v| set(&mut rule.equal_nonfinite, yes(v))),
 ];
 
-fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
+pub(super) fn set<T>(field: &mut Option<T>, value: Result<T, String>) -> Result<(), String> {
     *field = Some(value?);
     Ok(())
 }
 
-fn wanted(what: &str, found: &Value) -> String {
+pub(super) fn wanted(what: &str, found: &Value) -> String {
     format!("{what} is wanted, not {found}")
 }
 
-fn number(value: &Value) -> Result<f64, String> {
+pub(super) fn number(value: &Value) -> Result<f64, String> {
     match value {
         Value::Float(x) => Ok(*x),
         Value::Integer(x) => Ok(*x as f64),
@@ -50,15 +50,15 @@ fn magnitude(value: &Value) -> Result<f64, String> {
     number(value).ok().filter(|x| x.is_finite() && *x >= 0.0).ok_or_else(|| wanted("a number from 0", value))
 }
 
-fn whole<T: TryFrom<i64>>(value: &Value) -> Result<T, String> {
+pub(super) fn whole<T: TryFrom<i64>>(value: &Value) -> Result<T, String> {
     value.as_integer().and_then(|x| T::try_from(x).ok()).ok_or_else(|| wanted("a whole number from 0", value))
 }
 
-fn yes(value: &Value) -> Result<bool, String> {
+pub(super) fn yes(value: &Value) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| wanted("true or false", value))
 }
 
-fn parsed<T: std::str::FromStr<Err = Error>>(value: &Value) -> Result<T, String> {
+pub(super) fn parsed<T: std::str::FromStr<Err = Error>>(value: &Value) -> Result<T, String> {
     let word = value.as_str().ok_or_else(|| wanted("a string", value))?;
     word.parse().map_err(|e: Error| e.to_string())
 }
@@ -86,6 +86,11 @@ impl Rule {
 /// What is wrong with a key, and what it may have been meant to be; `others` are keys that are known beside those of a rule.
 pub(crate) fn unknown(key: &str, others: &[&'static str]) -> String {
     let known: Vec<&str> = others.iter().copied().chain(KEYS.iter().map(|(name, ..)| *name)).collect();
+    unknown_of(key, &known)
+}
+
+/// What is wrong with a key that is none of the known ones.
+pub(super) fn unknown_of(key: &str, known: &[&str]) -> String {
     let alike = known.iter().map(|name| (strsim::jaro_winkler(name, key), *name)).max_by(|a, b| a.0.total_cmp(&b.0));
     match alike {
         Some((likeness, name)) if likeness > 0.8 => format!("unknown key `{key}`; did you mean `{name}`?"),
@@ -122,15 +127,18 @@ fn outside_brackets(text: &str) -> Vec<&str> {
     text.split(comma).collect()
 }
 
-/// What editors are told of a rule that is a table.
-pub(crate) fn schema() -> serde_json::Value {
+/// What editors are told of a rule that is a table of these keys, with the types of their values.
+pub(super) fn schema_of<'a>(keys: impl Iterator<Item = (&'a str, &'a str)>) -> serde_json::Value {
     use serde_json::{Map, Value as Json, json};
-    let properties: Map<String, Json> = KEYS
-        .iter()
-        .map(|(name, kind, _)| {
-            let pair = json!({ "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2 });
-            ((*name).to_owned(), if *kind == "array" { pair } else { json!({ "type": kind }) })
-        })
-        .collect();
+    let property = |(name, kind): (&str, &str)| {
+        let pair = json!({ "type": "array", "items": { "type": "number" }, "minItems": 2, "maxItems": 2 });
+        (name.to_owned(), if kind == "array" { pair } else { json!({ "type": kind }) })
+    };
+    let properties: Map<String, Json> = keys.map(property).collect();
     json!({ "type": "object", "additionalProperties": false, "minProperties": 1, "properties": properties })
+}
+
+/// The keys of a rule with the types of their values.
+pub(super) fn of_rule() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KEYS.iter().map(|&(name, kind, _)| (name, kind))
 }

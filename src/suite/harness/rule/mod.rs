@@ -1,11 +1,17 @@
 //! What passes: the rules of a suite's cases, of `compare --rule` and `--rules`, and of `golden check --rule`.
 //!
+//! Cases of suites may be judged by a [`CheckRule`] as well, without a reference: a [`CaseRule`] is either.
+//!
 //! A [`Rule`] is a set of [keys](keys) with values. What no key says comes from what is known of the [`Computation`], and what neither says has no say: without any
 //! key a rule is what rounding explains, and with metrics alone elements do not count.
 
+mod case;
+mod check;
 mod keys;
 
-pub(crate) use keys::{pairs, schema, unknown};
+pub(crate) use case::{CaseRule, schema};
+pub(crate) use check::{CheckRule, Checkable};
+pub(crate) use keys::{pairs, unknown};
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -140,6 +146,12 @@ impl Rule {
     }
 }
 
+/// What a rule may be; `more` are words that some readers know beside those of all.
+fn known(more: &str) -> String {
+    let profiles = Profile::ALL.map(Profile::name).join(" ");
+    format!("known: rounding exact {more}KEY=VALUE,... (such as rtol=1e-3 or rms=1e-5) {profiles}")
+}
+
 impl std::str::FromStr for Rule {
     type Err = Error;
 
@@ -150,8 +162,7 @@ impl std::str::FromStr for Rule {
             "rounding" => return Ok(Rule::default()),
             "exact" => return Ok(Rule { rtol: Some(0.0), atol: Some(0.0), ..Rule::default() }),
             word if !word.contains('=') => {
-                let profiles = || Profile::ALL.map(Profile::name).join(" ");
-                let known = || wrong(format!("known: rounding exact KEY=VALUE,... (such as rtol=1e-3 or rms=1e-5) {}", profiles()));
+                let known = || wrong(known(""));
                 return word.parse().map(|profile| Rule { profile: Some(profile), ..Rule::default() }).map_err(|_| known());
             }
             _ => {}

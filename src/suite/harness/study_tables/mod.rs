@@ -410,6 +410,8 @@ mod tests {
             report: None,
             warnings: Vec::new(),
             details: None,
+            repeatable: true,
+            equal_nonfinite: false,
             seconds: 0.0,
         }
     }

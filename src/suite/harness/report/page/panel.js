@@ -78,6 +78,31 @@ function power(report) {
   ]));
 }
 
+/// What a check took for granted, its bound, and the elements nearest to theirs or beyond.
+function checked({ problem, arithmetic, confidence, exactness, report }) {
+  if (!report) return [];
+  const { bound, worst: largest, first: beyond, shape, dtype, zero_passes, nonzero, smallest_error } = report;
+  const terms = [bound.gamma, bound.relative, bound.floor].map((x) => short(asNumber(x)));
+  const row = (at) => [place(at), value(at.result), value(at.reference), short(asNumber(at.bound)), short(asNumber(at.ratio))];
+  const rows = (list) => table(["at", "result", "exact", "bound", "error / bound"], list.filter(Boolean).map(row), [1, 2, 3, 4]);
+  const exact = exactness && exactness.model ? (exactness.differing === 0 ? "yes" : `${grouped(exactness.differing)} elements differ`) : "";
+  return [
+    section("Check", facts([
+      ["of", problem],
+      ["result", `${dtype}, [${shape.join(", ")}]`],
+      ["elements beyond their bounds", `${grouped(report.mismatches)} of ${grouped(report.elements)}`],
+      ["bound", `${terms[0]} S + ${terms[1]} |r| + ${terms[2]}`],
+      ["for", arithmetic],
+      ["bound is", confidence],
+      ["bit-exact", exact],
+      ["smallest relative error that fails", short(asNumber(smallest_error))],
+      ["zeros would pass at", nonzero ? `${grouped(zero_passes)} of ${grouped(nonzero)} elements` : ""],
+    ])),
+    section("Nearest to its bound", rows([largest])),
+    section("First mismatches", rows(beyond)),
+  ];
+}
+
 function cause(report) {
   return report.cause ? section("Likely cause", facts([["kind", report.cause.kind.replaceAll("_", " ")], ["evidence", report.cause.evidence], ["where", report.cause.region || ""]])) : null;
 }
@@ -90,7 +115,7 @@ function histograms(report) {
 function details({ details: found, report }) {
   if (!found) return [];
   const seen = found.magnitudes.reduce((sum, band) => sum + band.elements, 0);
-  const all = report ? report.elements : seen;
+  const all = report ? (report.report || report).elements : seen;
   const sample = element("p", { class: "quiet" }, seen < all ? `${grouped(seen)} of ${grouped(all)} elements were sampled.` : "Solid: largest error. Dashed: mean. Red: powers of two with mismatches.");
   const chart = magnitudes(found.magnitudes);
   return [
@@ -120,8 +145,9 @@ function command(text) {
 function panel(now, before, loosened) {
   const report = now.report || {};
   // Findings are among the reasons; the cause has a section of its own.
+  const told = report.report ? {} : report;
   const reasons = (now.reasons || []).filter((text) => !report.cause || text !== report.cause.evidence);
   const why = [...(loosened || []).map((text) => `loosened: ${text}`), ...reasons, ...(now.warnings || []).map((text) => `warning: ${text}`)];
-  const sections = [section("Why", list(why)), summary(now, report), cause(report), metrics(now, before), vector(report), worst(report), first(report), ...details(now), ...histograms(report), power(report), command(now.command)];
+  const sections = [section("Why", list(why)), summary(now, report), cause(report), metrics(now, before), vector(told), worst(told), first(told), ...checked(report), ...details(now), ...histograms(report), power(report), command(now.command)];
   return element("div", { class: "case-panel" }, ...sections.filter(Boolean));
 }
