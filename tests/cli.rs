@@ -1349,6 +1349,7 @@ kernel = "mine"
 rule = { rms = 1e-5 }
 "#,
     );
+    folder.put("shown.toml", b"[[gemm]]\nsize = '4x4x64'\nbias = [true, false]\n");
     for (line, code, words, reason) in [
         ("suite run linear.toml --device host --filter gemm/1", 0, "PASS 1 of 1 cases as expected", "a program finds C and the bias"),
         ("suite run linear.toml --device host --filter gemm/2", 2, "ended with exit status: 1", "another beta"),
@@ -1357,7 +1358,7 @@ rule = { rms = 1e-5 }
         ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
         ("suite list", 0, "smoke 45 cases", "suites without a file"),
         ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
-        ("suite run paddle --device host", 0, "PASS 254 of 254 cases as expected paddle", "operators by Paddle's rules"),
+        ("suite run paddle --device host", 0, "PASS 304 of 304 cases as expected paddle", "operators by Paddle's rules"),
         (
             "suite show paddle softmax/softmax/gradient/1/f16",
             0,
@@ -1370,6 +1371,9 @@ rule = { rms = 1e-5 }
         ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
         ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
         ("suite show smoke exact/fma", 0, "decides elements: |a-r| <= rtol |r| + atol", "what the rule demands"),
+        ("suite show shown.toml gemm/true", 0, "6.104e-5 mean of |alpha A B| + |beta C| + |bias|", "a multiple of what is added"),
+        ("suite show shown.toml gemm/false", 0, "6.104e-5 mean|r|", "and of what results"),
+        ("suite show smoke exact/fma --set rule=check", 0, "for f16 by f16, sums in f32", "the bound of a check"),
         ("suite show smoke exact/fma", 0, "command hipverify suite run smoke --filter =exact/fma", "how to run it"),
         ("suite run bad.toml", 2, "error: bad.toml:2: unknown key `sice`; did you mean `size`?", "a key that is none"),
         ("suite run smoke --shard 3/2", 2, "3/2", "a share that is none"),

@@ -84,15 +84,21 @@ impl Args {
 
 /// Labels and values of limits.
 pub(super) fn lines(limits: &Limits) -> Vec<(&'static str, String)> {
+    let scale = match limits.tolerance.scale() {
+        None => "",
+        Some(Scale::Largest) => "max|r|",
+        Some(Scale::LargestBinade) => "2^floor(log2 max|r|)",
+        Some(Scale::Mean) => "mean|r|",
+        Some(Scale::Rms) => "rms r",
+    };
+    lines_with(limits, scale)
+}
+
+/// The same, of limits whose absolute tolerance is a multiple of `scale`.
+pub(super) fn lines_with(limits: &Limits, scale: &str) -> Vec<(&'static str, String)> {
     let tolerance = limits.tolerance;
     let atol = number(tolerance.atol(1.0), 4);
-    let scale = match tolerance.scale() {
-        None => "",
-        Some(Scale::Largest) => " max|r|",
-        Some(Scale::LargestBinade) => " 2^floor(log2 max|r|)",
-        Some(Scale::Mean) => " mean|r|",
-        Some(Scale::Rms) => " rms r",
-    };
+    let scale = if scale.is_empty() { String::new() } else { format!(" {scale}") };
     let decides = match limits.judge {
         Judge::Elements => "elements: |a-r| <= rtol |r| + atol",
         Judge::Thresholds => "metrics",

@@ -60,6 +60,34 @@ fn failed_cases_are_kept_whole() {
     assert!(text(&folder, "kept/crash/report.txt").contains("There are no tensors"));
 }
 
+/// Of a case without a reference the exact result is kept, in f64: 1/10 in f16, 64 times its square.
+#[test]
+#[cfg(unix)]
+fn checks_that_fail_are_kept_with_the_exact_result() {
+    let folder = Folder::new();
+    folder.put(
+        "s.toml",
+        b"[kernels.zeros]\ncommand = ['cp', 'zeros.npy', 'result.npy']\n\
+        [[gemm]]\nsize = '2x2x64'\noutput = 'f32'\ndata = 'constant:0.1'\nkernel = 'zeros'\nrule = 'check'\n",
+    );
+    let zeros = folder.run("fill zeros.npy --dtype f32 --shape 2,2 --gen constant:0");
+    assert_eq!(zeros.code, 0, "{}", zeros.err);
+    let run = folder.run("suite run s.toml --device host --save-on-failure kept --results r.jsonl --junit j.xml");
+    assert_eq!(run.code, 1, "{} {}", run.out, run.err);
+    let said = "4 of 4 elements are beyond their bounds";
+    assert!(run.out.contains(said) && text(&folder, "j.xml").contains(said), "{} {}", run.out, text(&folder, "j.xml"));
+    let report = text(&folder, "kept/gemm/report.txt");
+    assert!(report.contains("elements beyond their bounds") && report.contains("zeros"), "{report}");
+    let case: Value = serde_json::from_str(&text(&folder, "kept/gemm/case.json")).unwrap();
+    assert_eq!(case["reference"]["dtype"], "f64");
+    // 0.1 in f16 is 1638 / 2^14.
+    let exact = 64.0 * (1638.0f64 / 16384.0).powi(2);
+    let (_, compared) = folder.json("compare kept/gemm/result.npy kept/gemm/reference.npy --json");
+    assert!(compared.to_string().contains(&format!("\"reference\":{exact}")), "{compared}");
+    let shown = folder.run("suite report r.jsonl");
+    assert!(shown.code == 1 && shown.out.contains(said) && shown.out.contains("cause: "), "{} {}", shown.out, shown.err);
+}
+
 #[test]
 fn folders_of_failed_cases_are_bounded_and_not_mixed() {
     let folder = Folder::new();

@@ -18,7 +18,7 @@ tests! {
     Compiling: right_kernels_pass, code_objects_by_architecture, misdeeds_are_found, what_does_not_run_is_an_error, convolutions_by_their_numbers, operators_by_their_numbers,
         wrong_operators_fail;
     Nvidia: code_objects_of_nvcc;
-    All: the_example_runs;
+    All: the_example_runs, checks_are_the_hosts;
     StandIn: a_launch_that_fails_is_an_error;
     Host: no_gpu_is_an_error;
 }
@@ -90,6 +90,32 @@ fn run(target: &Target, text: &str) -> Result<Vec<CaseResult>> {
 fn with(target: &Target, option: &str) -> Result<CaseResult> {
     let text = format!("[kernels.mine]\nsource = 'gemm.hip'\noptions = ['-O2', '-D{option}']\n{LINE}");
     run(target, &text)?.into_iter().next().context("a case")
+}
+
+/// What a check finds is a function of the data, on whatever device.
+fn checks_are_the_hosts(target: &Target) -> Result<()> {
+    let text = "[[gemm]]\nsize = '21x18x40'\nrule = 'check'\nkernel = ['fma', 'f64@host', 'mine']\nbias = true\noutput = 'f32'\nexpected = 'any'\n\
+        [[conv]]\nsize = '2 1 2 4 3 3 3 6 6 1 1 1 1 1 1 1 1'\nrule = 'check'\ndirection = ['fwd', 'bwd_data', 'bwd_weight']";
+    let kernels = || Kernels::default().with("mine", |launch, _| Ok(launch.write(&[0.5f32; 21 * 18])?));
+    let suite = Suite::new(&SuiteFile::parse("s.toml", text)?, "s.toml", kernels())?;
+    for case in &suite.cases {
+        let [here, host] = [&target.device, &hipverify::Device::host()].map(|device| suite.execute(case, device));
+        let outcome = if case.name.ends_with("mine") { CaseOutcome::Fail } else { CaseOutcome::Pass };
+        ensure!((here.outcome, host.outcome) == (outcome, outcome), "{here:?}");
+        let [mut one, mut other] = [&here, &host].map(|result| result.report.clone().unwrap_or_default());
+        for report in [&mut one, &mut other] {
+            for key in ["device", "why"] {
+                report["report"][key] = "".into();
+            }
+        }
+        ensure!(
+            one == other && here.reasons == host.reasons && here.details == host.details,
+            "{one} on {}, {other} on the host",
+            here.device
+        );
+        ensure!(one["report"]["bound"]["gamma"].is_number(), "{one}");
+    }
+    Ok(())
 }
 
 fn right_kernels_pass(target: &Target) -> Result<()> {

@@ -227,7 +227,10 @@ fn shown(suite: &Suite, case: &Case) -> Result<String> {
         lines.push((label, text));
         // What the rule demands of this case stands below it.
         if let (true, Some(limits)) = (rule, case.rule()?) {
-            let demands = super::tolerance::lines(&limits);
+            let demands = match case.rounding_scale() {
+                Some(scale) => super::tolerance::lines_with(&limits, scale),
+                None => super::tolerance::lines(&limits),
+            };
             lines.extend(demands.into_iter().map(|(label, text)| (format!("  {label}"), text)));
             lines.push(("  derived".to_owned(), limits.derivation));
         }

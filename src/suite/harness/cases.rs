@@ -1,6 +1,6 @@
 //! The cases of a suite: every combination of the values of a table's axes, checked, each with a name that stays the same.
 
-use super::epilogue::GemmEpilogue;
+use super::epilogue::{GemmEpilogue, TERMS};
 use super::file::{Line, Setting, SuiteFile, Table, Value};
 use super::kernel::{Entries, Kernel, Kernels};
 use super::keys::Kind;
@@ -157,6 +157,17 @@ impl Case {
     #[must_use]
     pub fn passes_equal_nonfinite(&self) -> bool {
         matches!(self.rule(), Ok(Some(limits)) if limits.nonfinite == NonFinite::EqualWhenSame)
+    }
+
+    /// What the absolute tolerance of its rule is a multiple of, where that is another number than the scale of the tolerance says: of a GEMM whose result is more than a multiple of A B the rule `rounding`
+    /// goes by the mean of all that is added.
+    #[must_use]
+    pub fn rounding_scale(&self) -> Option<&'static str> {
+        let Work::Tensors(t) = &self.work else { return None };
+        let CaseRule::Reference(rule) = t.rule else { return None };
+        let scaled = matches!(self.rule(), Ok(Some(limits)) if limits.tolerance.scale().is_some());
+        let more = t.problem.epilogue().is_some_and(|epilogue| !epilogue.is_multiple());
+        (rule.is_rounding() && scaled && more).then_some(TERMS)
     }
 
     /// The size of its problem as its table has it, and the key that says so.
@@ -327,7 +338,7 @@ impl TableReader<'_> {
     fn tensors<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Tensors> {
         let problem = self.problem(of)?;
         let input: DType = of("type").parsed("f16")?;
-        let output: DType = of("output").parsed(input.name())?;
+        let output: DType = of("output").parsed(problem.output_format(input).name())?;
         let (kernel, reference) = self.methods(of, &problem, input, output)?;
         if matches!(kernel, Kernel::Command(_)) {
             let key = |name: &str| if matches!(name, "c" | "bias") { "output" } else { "type" };
@@ -341,8 +352,9 @@ impl TableReader<'_> {
         let whole = problem.epilogue().is_none_or(|epilogue| [epilogue.alpha(), epilogue.beta()].iter().all(|x| x.fract() == 0.0));
         let reference_type = if whole || output.int_format().is_none() { "f64" } else { output.name() };
         let rule = self.rule(of, &kernel)?;
+        let inputs: Vec<DType> = problem.inputs().iter().map(|(name, _)| problem.input_dtype(name, [input, output])).collect();
         let tensors = Tensors {
-            data: data(of, problem.inputs().len())?,
+            data: data(of, &inputs)?,
             problem,
             dtypes: [input, output],
             kernel,
@@ -399,7 +411,7 @@ impl TableReader<'_> {
             return Ok((kernel, Method::Products(of("reference").parsed("f64")?)));
         };
         Operator::expect_format(input).map_err(|e| of("type").error(e))?;
-        Operator::expect_format(output).map_err(|e| of("output").error(e))?;
+        operator.expect_output(output).map_err(|e| of("output").error(e))?;
         let text = of("kernel").text("f32").to_owned();
         let kernel = match Kernel::named(&text, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))? {
             Some(kernel) => kernel,
@@ -452,13 +464,24 @@ fn described(case: &Case) -> Option<Vec<String>> {
     }
 }
 
-/// The generators of the inputs, on streams of their own.
-fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: usize) -> Result<Vec<FillSpec>> {
+/// What inputs of a format hold where a case says nothing: the ranges of the fp16 study's tests, whose integers without a sign begin at 0 here.
+fn usual_data(dtype: DType) -> &'static str {
+    match dtype.int_format() {
+        None => "uniform:-1,1",
+        Some(format) if format.signed => "int:-5,5",
+        Some(_) => "int:0,5",
+    }
+}
+
+/// The generators of inputs of these formats, on streams of their own.
+fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: &[DType]) -> Result<Vec<FillSpec>> {
     let seed: u64 = of("seed").parsed("1")?;
-    let text = of("data").text("uniform:-1,1").to_owned();
-    let parts: Vec<&str> = text.split(" | ").collect();
-    if parts.len() != 1 && parts.len() != inputs {
-        let found = parts.len();
+    let parts: Vec<&str> = match of("data").text("") {
+        "" => inputs.iter().copied().map(usual_data).collect(),
+        text => text.split(" | ").collect(),
+    };
+    if parts.len() != 1 && parts.len() != inputs.len() {
+        let [found, inputs] = [parts.len(), inputs.len()];
         return Err(of("data").error(format!("data has {found} generators; it takes one, or one for each of the {inputs} inputs")));
     }
     let spec = |stream: usize| -> Result<FillSpec> {
@@ -467,7 +490,7 @@ fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: usize) -> Result<Vec<FillS
         let spec = if text.contains("/seed=") { spec } else { spec.seed(seed) };
         Ok(if text.contains("/stream=") { spec } else { spec.stream(stream as u32) })
     };
-    (0..inputs).map(spec).collect()
+    (0..inputs.len()).map(spec).collect()
 }
 
 /// The value of a key in one case, and how to say that it is wrong.

@@ -119,7 +119,7 @@ impl GemmEpilogue {
         }
         // Saturated it would pass whatever is finite.
         let limit = "the rule rounding needs a number of f64; give atol".to_owned();
-        Err(Error::InvalidArgument { what: "mean of |alpha A B| + |beta C| + |bias|", value: sum.to_string(), limit })
+        Err(Error::InvalidArgument { what: TERMS, value: sum.to_string(), limit })
     }
 }
 
@@ -133,6 +133,9 @@ impl fmt::Display for GemmEpilogue {
         f.write_str(if self.relu() == 1 { ", relu" } else { "" })
     }
 }
+
+/// What rounding is judged by.
+pub(crate) const TERMS: &str = "mean of |alpha A B| + |beta C| + |bias|";
 
 /// The format of an input: C and the bias have the result's.
 pub(crate) fn input_dtype(name: &str, [input, output]: [DType; 2]) -> DType {

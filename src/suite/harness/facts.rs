@@ -174,6 +174,13 @@ repeatable = false
 expected = 'any'
 groups = ['nightly']
 [[gemm]]
+name = 'integers'
+size = '4x4x8'
+type = ['i8', 'u8']
+output = 'f32'
+kernel = 'f64'
+bias = true
+[[gemm]]
 name = 'checked'
 size = '4x4x8'
 rule = { check = true, split_k = 2 }
@@ -234,6 +241,11 @@ launches = [
                 "conv",
                 "direction: bwd_weight\nlayout: gnhwc,gkyxc,gnhwk\nFLOPs: 1806336, padding included\ninput input: f16[1, 8, 14, 14, 4]",
             ),
+            (
+                "integers/i8",
+                "input a: i8[4, 8]  int:-5,5/seed=1\ninput b: i8[8, 4]  int:-5,5/seed=1/stream=1\ninput bias: f32[4]  uniform:-1,1/seed=1/stream=2\n",
+            ),
+            ("integers/u8", "input a: u8[4, 8]  int:0,5/seed=1\ninput b: u8[8, 4]  int:0,5/seed=1/stream=1\n"),
             ("checked", "reference: none: the exact result is made from the operands\nrepeatable: true"),
             (
                 "checked",

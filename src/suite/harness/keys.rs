@@ -123,8 +123,11 @@ pub const TABLE: [Key; 5] = [
 /// Keys of tables whose kernels read tensors and write one.
 pub const TENSORS: [Key; 7] = [
     axis("type", "number format of the inputs; f16 if not given"),
-    axis("output", "number format of the output; that of the inputs if not given"),
-    axis("data", "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given"),
+    axis("output", "number format of the output; that of the inputs if not given, i64 for indices, u8 for comparisons"),
+    axis(
+        "data",
+        "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given, for integer formats int:-5,5, without a sign int:0,5",
+    ),
     axis("seed", "seed of the generator; 1 if not given"),
     axis("reference_type", "number format that the reference is rounded to; f64 if not given"),
     Key {
@@ -165,13 +168,15 @@ const CONV: [Key; 3] = [
     axis("layout", "layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk; gnhwc,gkyxc,gnhwk if not given"),
 ];
 
-const OPERATOR: [Key; 7] = [
+const OPERATOR: [Key; 9] = [
     axis("operator", "names such as relu, softmax or layer_norm; `docs/operators.md` has all"),
     axis("pass", "forward (if not given) or gradient"),
     axis("gradient_of", "the input that a gradient is with respect to, such as weight; the first one if not given"),
-    axis("shape", "extents of the inputs, such as 4x64; of matmul M x N x K, or batch x M x N x K"),
+    axis("shape", "extents of the inputs, such as 4x64; of matmul M x N x K, or batch x M x N x K; of attention batch x heads x seq x dim"),
     axis("axis", "the axis of reductions, softmax, norms, cumulative operators and interpolations; the last one, -1, if not given"),
-    axis("resized", "the new extent of that axis for nearest and linear"),
+    axis("parameters", "numbers of the operator's own, such as min=0,max=6 of clip; those that it has if nothing is said"),
+    axis("causal", "true for an attention whose elements attend to none behind them; false if not given"),
+    axis("resized", "the new extent of that axis for nearest, linear and cubic"),
     axis(
         "kernel",
         "kernel under test: f32 (if not given), native (rounds each step to the format of the result) or f64, each with a fault such as +short, or a name of [kernels]",

@@ -164,6 +164,23 @@ impl Problem {
         if self.epilogue().is_some() { epilogue::input_dtype(name, dtypes) } else { dtypes[0] }
     }
 
+    /// The format of a result where a case says nothing and the inputs have this one.
+    pub(crate) fn output_format(&self, input: DType) -> DType {
+        match self {
+            Problem::Gemm(..) | Problem::Conv(..) => input,
+            Problem::Operator(operator) => operator.output_format(input),
+        }
+    }
+
+    /// Scalars by name, beside the whole numbers: of a GEMM, or the parameters of an operator.
+    pub(crate) fn scalars(&self) -> Vec<(&'static str, f64)> {
+        match self {
+            Problem::Gemm(_, epilogue) => epilogue.scalars().to_vec(),
+            Problem::Conv(..) => Vec::new(),
+            Problem::Operator(operator) => operator.parameters().collect(),
+        }
+    }
+
     /// The names of inputs and result.
     pub(crate) fn buffer_names(&self) -> Vec<&'static str> {
         self.inputs().iter().map(|(name, _)| *name).chain(["result"]).collect()

@@ -15,7 +15,7 @@ use crate::verify::{Explain, Limits, Options, Tolerance, Verdict, gpu_verify_wit
 #[derive(Debug)]
 pub(crate) enum Standard {
     /// A reference, and what is demanded against it.
-    Reference { reference: Guard, limits: Limits },
+    Reference { reference: Box<Guard>, limits: Box<Limits> },
     /// Bounds. They come with each result that is checked.
     Check(CheckRule),
 }
@@ -37,7 +37,7 @@ impl Standard {
         };
         let mut reference = Guard::new(device, tensors.reference_type, &tensors.problem.output())?;
         tensors.problem.compute(tensors.reference, Party::Reference, inputs, &mut reference)?;
-        Ok(Standard::Reference { reference, limits: limits(tensors, rule, inputs)? })
+        Ok(Standard::Reference { reference: Box::new(reference), limits: Box::new(limits(tensors, rule, inputs)?) })
     }
 
     pub(crate) fn judge(&self, tensors: &Tensors, inputs: &[Input], result: &Guard, bounds: &[(String, f64)]) -> Result<Judged> {
@@ -50,7 +50,7 @@ impl Standard {
     /// What results should have been, where it was made before them.
     pub(crate) fn into_reference(self) -> Option<Guard> {
         match self {
-            Standard::Reference { reference, .. } => Some(reference),
+            Standard::Reference { reference, .. } => Some(*reference),
             Standard::Check(_) => None,
         }
     }

@@ -593,6 +593,15 @@ fn what_can_be_checked_ends_so() {
         (format!("{gemm}type = 'i8'\noutput = 'i32'\nkernel = 'f64'\ndata = 'int:-100,100'\nalpha = 2\nbeta = -1"), CaseOutcome::Pass),
         (format!("{gemm}data = 'constant:0'"), CaseOutcome::Untrusted),
         (format!("{gemm}data = 'constant:0'\nexpected = 'untrusted'"), CaseOutcome::Untrusted),
+        // Errors of equal terms all point one way, as no bound with a confidence allows.
+        (format!("{}kernel = 'fma'\ntype = 'f32'\ndata = 'constant:0.1'", gemm.replace("16x16x64", "4x4x65536")), CaseOutcome::Fail),
+        (
+            format!(
+                "{}kernel = 'fma'\ntype = 'f32'\ndata = 'constant:0.1'",
+                gemm.replace("16x16x64", "4x4x65536").replace("'check'", "{ check = true, worst_case = true }")
+            ),
+            CaseOutcome::Pass,
+        ),
         // Sums of 512 positive numbers, rounded to f16 every time, are no sums in f32; said so they are within what that loses.
         (gemm.replace("64'", "512'") + "kernel = 'coarse'\ndata = 'uniform:0,0.1'", CaseOutcome::Fail),
         (
@@ -612,6 +621,8 @@ fn what_can_be_checked_ends_so() {
         let suite = suite(&text, coarse).unwrap();
         let result = suite.execute(&suite.cases[0], &Device::host());
         assert_eq!(result.outcome, outcome, "{text}: {result:?}");
+        let systematic = text.contains("65536") && outcome == CaseOutcome::Fail;
+        assert_eq!(result.reasons.iter().any(|r| r.contains("which worst_case = true allows")), systematic, "{text}: {result:?}");
         assert_eq!(result.warnings.is_empty(), outcome != CaseOutcome::Untrusted, "{text}: {result:?}");
     }
 }

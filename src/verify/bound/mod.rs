@@ -120,6 +120,9 @@ pub(crate) fn some_mismatches(tensors: [&TensorRef<'_>; 3], rule: (&Bound, Overf
     /// Tiles that are looked into, at most.
     const TILES: usize = 64;
     let comparison = Comparison::new(tensors, rule)?;
+    if most == 0 {
+        return Ok(Vec::new());
+    }
     let failing: Vec<usize> = failing(&comparison.tiles()?.0).collect();
     let taken: Vec<usize> = failing.iter().copied().step_by(failing.len().div_ceil(TILES).max(1)).collect();
     let mut found = Vec::new();

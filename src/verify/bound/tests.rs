@@ -1,4 +1,4 @@
-use super::{BINS, Bound, Confidence, Sum, TILE, Unit, gpu_verify_bound, host, rule};
+use super::{BINS, Bound, Confidence, Sum, TILE, Unit, gpu_verify_bound, host, rule, some_mismatches};
 use crate::device::{Device, DeviceMem, Layout, TensorRef};
 use crate::dtype::{DType, F8E4M3, F16, Overflow, Rounding};
 use crate::verify::Verdict;
@@ -453,4 +453,19 @@ fn attention_is_within_its_bound() {
     }
     let product = Sum::new(Unit::F32, keys);
     assert!(Bound::attention(&product, [0.0, U, 1.0], DType::I8, Confidence::default(), 1).is_err(), "integers");
+}
+
+#[test]
+fn some_mismatches_are_as_many_as_were_asked_for() {
+    let device = Device::host();
+    let memory = |x: f64| DeviceMem::from_slice(&device, &vec![x; 3 * TILE]).unwrap();
+    let (result, reference) = (memory(2.0), memory(1.0));
+    let shape = [3 * TILE];
+    let (result, reference) = (result.tensor(&shape).unwrap(), reference.tensor(&shape).unwrap());
+    let found = |most| some_mismatches([&result, &reference, &reference], &Bound::EXACT, most).unwrap();
+    assert_eq!(found(0), []);
+    assert_eq!(found(1).iter().map(|(_, x)| *x).collect::<Vec<_>>(), [2.0; 3], "one a tile");
+    let six = found(6);
+    assert_eq!(six.len(), 6);
+    assert!(six.windows(2).all(|pair| pair[0].0 < pair[1].0));
 }

@@ -197,8 +197,7 @@ impl ArgumentText {
 
 /// A scalar of the problem, if the text is the name of one.
 fn scalar(problem: &Problem, text: &Expression) -> Option<f64> {
-    let scalars = problem.epilogue()?.scalars();
-    scalars.into_iter().find(|(name, _)| *name == text.to_string()).map(|(_, value)| value)
+    problem.scalars().into_iter().find(|(name, _)| *name == text.to_string()).map(|(_, value)| value)
 }
 
 fn integer(text: &Expression, dtype: DType, numbers: &[(&str, u64)]) -> Result<Argument, String> {

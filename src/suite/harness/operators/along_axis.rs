@@ -7,7 +7,9 @@
 //! |---|---|---|
 //! | sum | Σ x | g |
 //! | mean | Σ x / n | g / n |
-//! | max | the largest x | g at the first largest x, else 0 |
+//! | max, min | the largest, smallest x | g at the first of them, else 0 |
+//! | argmax, argmin | the index of the first of them | |
+//! | prod | Π x | g times the product of those before and that of those behind: no division, so zeros do no harm |
 //! | l2_norm | sqrt Σ x² | g x / y; 0 where y is 0 |
 //! | logsumexp | m + log Σ e^(x-m) | g e^(x-y) |
 //! | softmax | e^(x-m) / Σ e^(x-m) | y (g - Σ g y) |
@@ -19,7 +21,10 @@
 //! | nearest | y\[i\] = x\[floor(i n / r)\], r the new extent | Σ of the g that took it, ascending |
 //! | linear | (1 - t) x\[j\] + t x\[j+1\], j + t = max((i + 1/2) n / r - 1/2, 0), both indices at most n - 1 | Σ of weights times g, ascending |
 //!
-//! Both interpolations are those of pixels as areas ("half pixel", `align_corners=False` in PyTorch and Paddle). j and t are exact fractions, t is rounded once.
+//! | cubic | Σ of w\[o\] x\[j-1+o\] for o = 0 to 3, j + t = (i + 1/2) n / r - 1/2, indices within 0 and n - 1 | Σ of weights times g, ascending |
+//!
+//! The weights of cubic are those of Keys (1981) with a = -3/4 at the distances d = 1 + t, t, 1 - t and 2 - t: ((a + 2) d - (a + 3)) d² + 1 up to a distance of 1, a (((d - 5) d + 8) d - 4) beyond.
+//! All interpolations are those of pixels as areas ("half pixel", `align_corners=False` in PyTorch and Paddle). j and t are exact fractions, t is rounded once.
 
 use super::steps::{Fault, Steps};
 
@@ -45,18 +50,29 @@ type Backward = fn(&Steps, &[f64], &[f64], &mut [f64]);
 pub(crate) struct AlongAxis {
     pub length: Length,
     pub value: Forward,
-    pub gradient: Backward,
+    /// None where y is an index.
+    pub gradient: Option<Backward>,
 }
 
 const fn operator(length: Length, value: Forward, gradient: Backward) -> AlongAxis {
-    AlongAxis { length, value, gradient }
+    AlongAxis { length, value, gradient: Some(gradient) }
+}
+
+const fn index(value: Forward) -> AlongAxis {
+    AlongAxis { length: Length::One, value, gradient: None }
 }
 
 /// Names and definitions.
 pub(super) const SUM: AlongAxis = operator(Length::One, |s, x, y| y[0] = s.sum(x.iter().copied()), |_, _, g, dx| dx.fill(g[0]));
 pub(super) const MEAN: AlongAxis =
     operator(Length::One, |s, x, y| y[0] = s.mean(x.iter().copied()), |s, x, g, dx| dx.fill(s.div(g[0], x.len() as f64)));
-pub(super) const MAX: AlongAxis = operator(Length::One, |_, x, y| y[0] = x[first_largest(x)], max_gradient);
+pub(super) const MAX: AlongAxis =
+    operator(Length::One, |_, x, y| y[0] = x[first_largest(x)], |_, x, g, dx| only_at(first_largest(x), g, dx));
+pub(super) const MIN: AlongAxis =
+    operator(Length::One, |_, x, y| y[0] = x[first_smallest(x)], |_, x, g, dx| only_at(first_smallest(x), g, dx));
+pub(super) const ARGMAX: AlongAxis = index(|_, x, y| y[0] = first_largest(x) as f64);
+pub(super) const ARGMIN: AlongAxis = index(|_, x, y| y[0] = first_smallest(x) as f64);
+pub(super) const PROD: AlongAxis = operator(Length::One, prod, prod_gradient);
 pub(super) const L2_NORM: AlongAxis = operator(Length::One, |s, x, y| y[0] = l2_norm(s, x), l2_norm_gradient);
 pub(super) const LOG_SUM_EXP: AlongAxis = operator(Length::One, |s, x, y| y[0] = log_sum_exp(s, x), log_sum_exp_gradient);
 pub(super) const SOFTMAX: AlongAxis = operator(Length::Same, softmax, softmax_gradient);
@@ -67,15 +83,38 @@ pub(super) const CUMPROD: AlongAxis = operator(Length::Same, cumprod, cumprod_gr
 pub(super) const LOG_CUM_SUM_EXP: AlongAxis = operator(Length::Same, log_cum_sum_exp, log_cum_sum_exp_gradient);
 pub(super) const NEAREST: AlongAxis = operator(Length::Resized, nearest, nearest_gradient);
 pub(super) const LINEAR: AlongAxis = operator(Length::Resized, linear, linear_gradient);
+pub(super) const CUBIC: AlongAxis = operator(Length::Resized, cubic, cubic_gradient);
 
 /// The index of the largest element; of a NaN where there is one.
-fn first_largest(x: &[f64]) -> usize {
+pub(super) fn first_largest(x: &[f64]) -> usize {
     (1..x.len()).fold(0, |best, i| if x[i] > x[best] || x[i].is_nan() && !x[best].is_nan() { i } else { best })
 }
 
-fn max_gradient(_: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+/// The index of the smallest element; of a NaN where there is one.
+fn first_smallest(x: &[f64]) -> usize {
+    (1..x.len()).fold(0, |best, i| if x[i] < x[best] || x[i].is_nan() && !x[best].is_nan() { i } else { best })
+}
+
+fn only_at(index: usize, g: &[f64], dx: &mut [f64]) {
     dx.fill(0.0);
-    dx[first_largest(x)] = g[0];
+    dx[index] = g[0];
+}
+
+fn prod(s: &Steps, x: &[f64], y: &mut [f64]) {
+    y[0] = x.iter().fold(1.0, |product, &x| s.mul(product, x));
+}
+
+fn prod_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    let mut behind = 1.0;
+    for (dx, &x) in dx.iter_mut().zip(x).rev() {
+        *dx = behind;
+        behind = s.mul(x, behind);
+    }
+    let mut before = 1.0;
+    for (dx, &x) in dx.iter_mut().zip(x) {
+        *dx = s.mul(g[0], s.mul(before, *dx));
+        before = s.mul(before, x);
+    }
 }
 
 fn l2_norm(s: &Steps, x: &[f64]) -> f64 {
@@ -96,7 +135,7 @@ fn shift(s: &Steps, x: &[f64]) -> f64 {
 }
 
 /// m, the exponentials e^(x-m), and their sum.
-fn exponentials(s: &Steps, x: &[f64]) -> (f64, Vec<f64>, f64) {
+pub(super) fn exponentials(s: &Steps, x: &[f64]) -> (f64, Vec<f64>, f64) {
     let shift = shift(s, x);
     let exponentials: Vec<f64> = x.iter().map(|&x| s.exp(s.sub(x, shift))).collect();
     let sum = s.sum(exponentials.iter().copied());
@@ -115,14 +154,14 @@ fn log_sum_exp_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
     }
 }
 
-fn softmax(s: &Steps, x: &[f64], y: &mut [f64]) {
+pub(super) fn softmax(s: &Steps, x: &[f64], y: &mut [f64]) {
     let (_, exponentials, sum) = exponentials(s, x);
     for (y, e) in y.iter_mut().zip(exponentials) {
         *y = s.div(e, sum);
     }
 }
 
-fn softmax_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+pub(super) fn softmax_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
     let mut y = vec![0.0; x.len()];
     softmax(s, x, &mut y);
     let inner = if s.has(Fault::Detached) { 0.0 } else { s.sum(g.iter().zip(&y).map(|(&g, &y)| s.mul(g, y))) };
@@ -245,6 +284,35 @@ fn linear_of(s: &Steps, i: usize, n: usize, resized: usize) -> [(usize, f64); 2]
     let (numerator, denominator) = (((2 * i + 1) * n).saturating_sub(resized), 2 * resized);
     let (j, t) = (numerator / denominator, s.round((numerator % denominator) as f64 / denominator as f64));
     [(j.min(n - 1), s.sub(1.0, t)), ((j + 1).min(n - 1), t)]
+}
+
+/// The four elements of n that element `i` of `resized` lies between, with their weights; at the edges one of them several times.
+fn cubic_of(s: &Steps, i: usize, n: usize, resized: usize) -> [(usize, f64); 4] {
+    const A: f64 = -0.75;
+    let near = |d: f64| s.add(s.mul(s.sub(s.mul(A + 2.0, d), A + 3.0), s.mul(d, d)), 1.0);
+    let far = |d: f64| s.mul(A, s.sub(s.mul(s.add(s.mul(s.sub(d, 5.0), d), 8.0), d), 4.0));
+    // One more than (i + 1/2) n / resized - 1/2, which is above -1/2, over the denominator 2 resized.
+    let (numerator, denominator) = ((2 * i + 1) * n + resized, 2 * resized);
+    let (j, t) = (numerator / denominator, s.round((numerator % denominator) as f64 / denominator as f64));
+    let weights = [far(s.add(1.0, t)), near(t), near(s.sub(1.0, t)), far(s.sub(2.0, t))];
+    [0, 1, 2, 3].map(|o| ((j + o).saturating_sub(2).min(n - 1), weights[o]))
+}
+
+fn cubic(s: &Steps, x: &[f64], y: &mut [f64]) {
+    let resized = y.len();
+    for (i, y) in y.iter_mut().enumerate() {
+        let terms = cubic_of(s, i, x.len(), resized).map(|(j, weight)| s.mul(weight, x[j]));
+        *y = terms.into_iter().fold(0.0, |sum, term| s.add(sum, term));
+    }
+}
+
+fn cubic_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
+    dx.fill(0.0);
+    for (i, &gi) in g.iter().enumerate() {
+        for (j, weight) in cubic_of(s, i, x.len(), g.len()) {
+            dx[j] = s.add(dx[j], s.mul(weight, gi));
+        }
+    }
 }
 
 fn linear(s: &Steps, x: &[f64], y: &mut [f64]) {

@@ -10,14 +10,22 @@
 //! | definitions in words, with their sources | file |
 //! |---|---|
 //! | elementwise arithmetic, functions, activations | [`elementwise`] |
+//! | functions with numbers of their own | [`parametric`] |
+//! | comparisons, questions to single elements | [`predicates`] |
 //! | reductions, softmax, cumulative operators, interpolation | [`along_axis`] |
+//! | cross entropy, softmax with a mask | [`of_two`] |
+//! | attention | [`attention`] |
 //! | layer, RMS and batch normalisation | [`norm`] |
 //! | C = A B, dA = grad Bᵀ, dB = Aᵀ grad, batch by batch; a sum begins at 0 and takes product after product | here |
 
 mod along_axis;
+mod attention;
 mod definitions;
 mod elementwise;
 mod norm;
+mod of_two;
+mod parametric;
+mod predicates;
 mod shape;
 mod steps;
 #[cfg(test)]
@@ -32,9 +40,12 @@ use super::problem::Product;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::verify::profile::Operation;
-use along_axis::Length;
+use along_axis::{AlongAxis, Length};
+use attention::Attention;
 use definitions::{Definition, Form, definitions};
 use norm::Norm;
+use of_two::OfTwo;
+use predicates::Predicate;
 use shape::Strided;
 use steps::Fault;
 
@@ -61,6 +72,9 @@ pub struct Operator {
     axis: usize,
     resized: usize,
     product: Option<Product>,
+    attention: Option<Attention>,
+    /// Numbers of its own, in the order of the definition.
+    parameters: Vec<f64>,
 }
 
 impl Operator {
@@ -85,13 +99,24 @@ impl Operator {
             true => Ok(()),
             false => Err(of(key).error(format!("`{key}` is not for {name}"))),
         };
-        let has_axis = matches!(definition.form, Form::AlongAxis(_) | Form::Norm(_));
+        let has_axis = definition.has_axis();
         only("axis", has_axis)?;
         let axis = if has_axis { shape::axis(of("axis").text("-1"), &extents).map_err(|e| of("axis").error(e))? } else { 0 };
         let has_resized = matches!(definition.form, Form::AlongAxis(along) if along.length == Length::Resized);
         only("resized", has_resized)?;
         let resized = if has_resized { resized(&needed("resized")?, &extents, axis).map_err(|e| of("resized").error(e))? } else { 0 };
-        Ok(Operator { definition, gradient_of, extents, axis, resized, product })
+        let attention = match definition.form {
+            Form::Attention => {
+                let causal = of("causal").parsed("false")?;
+                Some(Attention::new(&extents, causal).map_err(|e| of("shape").error(e))?)
+            }
+            _ => only("causal", false).map(|()| None)?,
+        };
+        let parameters = match definition.form {
+            Form::Parametric(form) => form.read(of("parameters").text("")).map_err(|e| of("parameters").error(e))?,
+            _ => only("parameters", false).map(|()| Vec::new())?,
+        };
+        Ok(Operator { definition, gradient_of, extents, axis, resized, product, attention, parameters })
     }
 
     /// Its name.
@@ -115,7 +140,7 @@ impl Operator {
     /// The axis of reductions, softmax, normalisations, cumulative operators and interpolations, from 0.
     #[must_use]
     pub fn axis(&self) -> Option<usize> {
-        matches!(self.definition.form, Form::AlongAxis(_) | Form::Norm(_)).then_some(self.axis)
+        self.definition.has_axis().then_some(self.axis)
     }
 
     /// Names and extents of the inputs: those of the forward pass, then `grad` for a gradient.
@@ -147,7 +172,7 @@ impl Operator {
         let mut extents = self.extents.clone();
         match (&self.product, self.definition.form) {
             (Some(product), _) => return product.result(),
-            (None, Form::AlongAxis(along)) => match along.length {
+            (None, Form::AlongAxis(AlongAxis { length, .. }) | Form::OfTwo(OfTwo { length, .. })) => match length {
                 Length::One => extents[self.axis] = 1,
                 Length::Resized => extents[self.axis] = self.resized,
                 Length::Same => {}
@@ -169,11 +194,14 @@ impl Operator {
     /// The length of the longest sum behind an element; 1 where there is none.
     pub(crate) fn terms(&self) -> usize {
         match (self.definition.form, self.gradient_of) {
-            (Form::Unary(_) | Form::Binary(_), _) => 1,
+            (Form::Unary(_) | Form::Parametric(_) | Form::Binary(_) | Form::Predicate(_), _) => 1,
+            (Form::Attention, _) => self.attention.map_or(1, |attention| attention.terms()),
             (Form::AlongAxis(_), of) if self.definition.moves(of.is_some()) => 1,
-            (Form::AlongAxis(along), None) if along.length == Length::Resized => 2,
-            (Form::AlongAxis(along), Some(_)) if along.length == Length::Resized => 2 * self.resized.div_ceil(self.extents[self.axis]),
-            (Form::AlongAxis(_), _) => self.extents[self.axis],
+            (Form::AlongAxis(along), of) if along.length == Length::Resized => {
+                let neighbours = if self.name() == "cubic" { 4 } else { 2 };
+                neighbours * of.map_or(1, |_| self.resized.div_ceil(self.extents[self.axis]))
+            }
+            (Form::AlongAxis(_) | Form::OfTwo(_), _) => self.extents[self.axis],
             (Form::Norm(norm), None | Some(0)) => norm.terms(&self.strided()),
             (Form::Norm(_), Some(_)) => Norm::Batch.terms(&self.strided()),
             (Form::Matmul, of) => self.product.map_or(1, |p| [p.n, p.m].get(of.unwrap_or(2)).copied().unwrap_or(p.k)),
@@ -183,6 +211,9 @@ impl Operator {
     /// Steps in all, about.
     pub(crate) fn steps(&self) -> u128 {
         let elements = |extents: Vec<usize>| extents.iter().map(|&n| n as u128).product::<u128>();
+        if let Some(attention) = self.attention {
+            return attention.products();
+        }
         match (self.product, self.definition.name, self.gradient_of) {
             (Some(p), ..) => [p.batch.unwrap_or(1), p.m, p.n, p.k].iter().map(|&x| x as u128).product(),
             (None, "cumprod" | "logcumsumexp", Some(_)) => elements(self.input(0)) * self.extents[self.axis] as u128,
@@ -194,15 +225,44 @@ impl Operator {
     pub(crate) fn about(&self) -> String {
         let inputs: Vec<String> = self.inputs().iter().map(|(name, extents)| format!("{name}{extents:?}")).collect();
         let axis = self.axis().map_or(String::new(), |axis| format!(" along axis {axis}"));
+        let causal = if self.causal() { ", causal" } else { "" };
+        let parameters: String = self.parameters().map(|(name, x)| format!(", {name} {x}")).collect();
         let what = match self.gradient_of() {
             None => self.name().to_owned(),
             Some(of) => format!("gradient of {} with respect to {of}", self.name()),
         };
-        format!("{what} of {}{axis}", inputs.join(", "))
+        format!("{what} of {}{axis}{causal}{parameters}", inputs.join(", "))
+    }
+
+    /// Numbers of its own by name, such as `slope` of `leaky_relu`.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
+        let names: Vec<&'static str> = match self.definition.form {
+            Form::Parametric(form) => form.names().collect(),
+            _ => Vec::new(),
+        };
+        names.into_iter().zip(self.parameters.iter().copied())
+    }
+
+    /// Whether it is an attention whose elements attend to none behind them.
+    #[must_use]
+    pub fn causal(&self) -> bool {
+        self.attention.is_some_and(|attention| attention.causal)
+    }
+
+    /// The format of its result where a case says nothing and its inputs have this one: of indices and answers the one that NumPy has for these, an answer being a byte.
+    pub(crate) fn output_format(&self, input: DType) -> DType {
+        match self.definition.form {
+            Form::Predicate(_) => DType::U8,
+            _ if self.definition.counts() => DType::I64,
+            _ => input,
+        }
     }
 
     /// The numbers that launch lines may use, by name.
     pub(crate) fn numbers(&self) -> Vec<(&'static str, usize)> {
+        if let Some(Attention { batch, heads, seq, dim, causal }) = self.attention {
+            return vec![("batch", batch), ("heads", heads), ("seq", seq), ("dim", dim), ("causal", usize::from(causal))];
+        }
         match (&self.product, self.axis()) {
             (Some(p), _) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
             (None, Some(_)) => {
@@ -215,7 +275,14 @@ impl Operator {
 
     /// What a program under test is told of it.
     pub(crate) fn described(&self) -> serde_json::Value {
-        serde_json::json!({ "name": self.name(), "gradient_of": self.gradient_of(), "axis": self.axis() })
+        let mut out = serde_json::json!({ "name": self.name(), "gradient_of": self.gradient_of(), "axis": self.axis() });
+        if self.attention.is_some() {
+            out["causal"] = self.causal().into();
+        }
+        if !self.parameters.is_empty() {
+            out["parameters"] = self.parameters().map(|(name, x)| (name.to_owned(), x.into())).collect::<serde_json::Map<_, _>>().into();
+        }
+        out
     }
 
     /// Reads a kernel under test: an arithmetic for results of this format.
@@ -230,6 +297,21 @@ impl Operator {
                 limit: format!("{} cannot be broken in that way", self.about()),
             }),
             _ => Ok(steps),
+        }
+    }
+
+    /// That its result may have a format: a whole number one that holds all of them.
+    pub(crate) fn expect_output(&self, dtype: DType) -> Result<()> {
+        if !self.definition.counts() {
+            return Operator::expect_format(dtype);
+        }
+        let largest = self.axis().map_or(1, |axis| self.extents[axis] - 1);
+        match dtype.int_format() {
+            Some(format) if largest as f64 <= 2f64.powi(format.bits as i32 - i32::from(format.signed)) - 1.0 => Ok(()),
+            _ => Err(Error::Unsupported {
+                what: format!("the format {dtype} of the result"),
+                by: format!("{}, whose results are whole numbers up to {largest}", self.name()),
+            }),
         }
     }
 
@@ -252,7 +334,19 @@ impl Operator {
                 let pairs = inputs[0].iter().zip(&inputs[1]).zip(&inputs[2]);
                 pairs.map(|((&a, &b), &g)| (binary.gradients[of])(s, a, b, g)).collect()
             }
-            (Form::AlongAxis(_), _) => self.along_axis(s, inputs),
+            (Form::Parametric(form), of) => {
+                let p: Vec<f64> = self.parameters.iter().map(|&x| s.round(x)).collect();
+                match of {
+                    None => inputs[0].iter().map(|&x| (form.value)(s, &p, x)).collect(),
+                    Some(_) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| (form.gradient)(s, &p, x, g)).collect(),
+                }
+            }
+            (Form::Predicate(Predicate::One(holds)), _) => inputs[0].iter().map(|&x| f64::from(u8::from(holds(x)))).collect(),
+            (Form::Predicate(Predicate::Two(holds)), _) => {
+                inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| f64::from(u8::from(holds(a, b)))).collect()
+            }
+            (Form::AlongAxis(_) | Form::OfTwo(_), _) => self.along_axis(s, inputs),
+            (Form::Attention, of) => self.attention.map_or(Vec::new(), |attention| attention.compute(s, of, inputs)),
             (Form::Norm(norm), None) => norm.value(s, &self.strided(), inputs),
             (Form::Norm(norm), Some(of)) => norm.gradient(s, &self.strided(), of, inputs),
             (Form::Matmul, of) => self.product.map_or(Vec::new(), |p| matmul(s, &p, of, inputs)),
@@ -267,21 +361,20 @@ impl Operator {
 
     /// Vector by vector.
     fn along_axis(&self, s: &Steps, inputs: &[Vec<f64>]) -> Vec<f64> {
-        let Form::AlongAxis(along) = self.definition.form else { return Vec::new() };
         let (from, to) = (self.strided(), Strided::new(&self.forward(), self.axis));
         let take = |tensor: &[f64], at: &[usize]| at.iter().map(|&i| tensor[i]).collect::<Vec<f64>>();
         let mut out = vec![0.0; self.output().iter().product()];
         for (x_at, y_at) in from.vectors().zip(to.vectors()) {
             let x = take(&inputs[0], &x_at);
-            let (at, values) = if self.gradient_of.is_none() {
-                let mut y = vec![0.0; to.n];
-                (along.value)(s, &x, &mut y);
-                (y_at, y)
-            } else {
-                let mut dx = vec![0.0; from.n];
-                (along.gradient)(s, &x, &take(&inputs[1], &y_at), &mut dx);
-                (x_at, dx)
-            };
+            let (at, mut values) = if self.gradient_of.is_none() { (&y_at, vec![0.0; to.n]) } else { (&x_at, vec![0.0; from.n]) };
+            let grad = || inputs.last().map_or(Vec::new(), |grad| take(grad, &y_at));
+            match (self.definition.form, self.gradient_of) {
+                (Form::AlongAxis(along), None) => (along.value)(s, &x, &mut values),
+                (Form::AlongAxis(AlongAxis { gradient: Some(gradient), .. }), Some(_)) => gradient(s, &x, &grad(), &mut values),
+                (Form::OfTwo(two), None) => (two.value)(s, [&x, &take(&inputs[1], &x_at)], &mut values),
+                (Form::OfTwo(two), Some(of)) => (two.gradients[of])(s, [&x, &take(&inputs[1], &x_at)], &grad(), &mut values),
+                _ => {}
+            }
             at.iter().zip(values).for_each(|(&i, value)| out[i] = value);
         }
         out
@@ -290,7 +383,9 @@ impl Operator {
 
 impl PartialEq for Operator {
     fn eq(&self, other: &Operator) -> bool {
-        let parts = |o: &Operator| (o.definition.name, o.gradient_of, o.extents.clone(), o.axis, o.resized, o.product);
+        let parts = |o: &Operator| {
+            (o.definition.name, o.gradient_of, o.extents.clone(), o.axis, o.resized, o.product, o.attention, o.parameters.clone())
+        };
         parts(self) == parts(other)
     }
 }
@@ -301,6 +396,9 @@ fn gradient_of<'c>(definition: &Definition, of: &impl Fn(&str) -> Values<'c>) ->
     match (of("pass").text("forward"), of("gradient_of").text("")) {
         ("forward", "") => Ok(None),
         ("forward", _) => Err(of("gradient_of").error("`gradient_of` is for pass = \"gradient\"")),
+        ("gradient", _) if definition.counts() => {
+            Err(of("pass").error(format!("{} has no gradient: its results are whole numbers", definition.name)))
+        }
         ("gradient", "") => Ok(Some(0)),
         ("gradient", name) => match inputs.iter().position(|input| *input == name) {
             None => Err(of("gradient_of").error(format!("{} has no input `{name}`; it has {}", definition.name, inputs.join(" ")))),

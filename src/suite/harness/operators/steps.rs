@@ -107,8 +107,22 @@ impl Steps {
         self.round(libm::exp(x))
     }
 
+    /// e^x - 1.
+    pub(super) fn expm1(&self, x: f64) -> f64 {
+        self.round(libm::expm1(x))
+    }
+
+    /// log(1 + x).
+    pub(super) fn log1p(&self, x: f64) -> f64 {
+        self.round(libm::log1p(x))
+    }
+
     pub(super) fn log(&self, x: f64) -> f64 {
         self.round(libm::log(x))
+    }
+
+    pub(super) fn pow(&self, a: f64, b: f64) -> f64 {
+        self.round(libm::pow(a, b))
     }
 
     pub(super) fn cosh(&self, x: f64) -> f64 {
