@@ -17,8 +17,9 @@ fn main() -> ExitCode {
         ("bad_input_is_a_clear_error", bad_input_is_a_clear_error),
         ("the_page_of_a_comparison_of_tensors", the_page_of_a_comparison_of_tensors),
     ];
-    let pages: [(&str, Page); 4] = [
+    let pages: [(&str, Page); 5] = [
         ("page::sorts_filters_and_opens", page_sorts_filters_and_opens),
+        ("page::shows_checks", page_shows_checks),
         ("page::of_two_and_of_many_runs", page_of_two_and_of_many_runs),
         ("page::fits_phones_and_screens", page_fits_phones_and_screens),
         ("page::opens_ten_thousand_cases_in_time", page_opens_ten_thousand_cases_in_time),
@@ -326,6 +327,53 @@ fn page_sorts_filters_and_opens(browser: &Path) {
     for (name, value) in expected.as_object().unwrap() {
         assert_eq!(&seen["found"][name], value, "{name}");
     }
+}
+
+/// A kernel that writes zeros, checked without a reference. The only case of a page is open.
+fn page_shows_checks(browser: &Path) {
+    let folder = Folder::new();
+    let suite = "[kernels.zeros]\ncommand = ['cp', 'zeros.npy', 'result.npy']\n\
+        [[gemm]]\nsize = '2x3x64'\noutput = 'f32'\ndata = 'constant:0.125'\nkernel = 'zeros'\nrule = { check = true, arch = 'gfx90a' }\n";
+    std::fs::write(folder.path("s.toml"), suite).unwrap();
+    assert_eq!(folder.run("fill zeros.npy --dtype f32 --shape 2,3 --gen constant:0").0, 0);
+    assert_eq!(folder.run("suite run s.toml --device host --results r.jsonl").0, 1);
+    folder.run("suite report r.jsonl --output r.html");
+    let script = format!(
+        "const panel = document.querySelector('.case-panel'); \
+         const headings = [...panel.querySelectorAll('h2')].map((h) => h.textContent); \
+         const section = (name) => [...panel.querySelectorAll('section')].find((s) => s.querySelector('h2').textContent === name); \
+         const facts = Object.fromEntries([...section('Check').querySelectorAll('dt')].map((dt) => [dt.textContent, dt.nextElementSibling.textContent])); \
+         const first = [...section('First mismatches').querySelectorAll('tr')].slice(1).map((tr) => [...tr.children].slice(0, 3).map((td) => td.textContent)); \
+         {}",
+        answer("{ headings, facts, first }")
+    );
+    let seen = folder.found(browser, "r.html", 1440, &script);
+    assert_eq!(seen["trouble"], json!([]));
+    let found = &seen["found"];
+    let headings = [
+        "Why",
+        "Case",
+        "Likely cause",
+        "Metrics",
+        "Check",
+        "Nearest to its bound",
+        "First mismatches",
+        "Error against magnitude",
+        "Where mismatches lie",
+        "To reproduce",
+    ];
+    assert_eq!(found["headings"], json!(headings));
+    for (name, value) in [
+        ("of", "gemm of 2 x 3, k 64"),
+        ("result", "f32, [2, 3]"),
+        ("elements beyond their bounds", "6 of 6"),
+        ("for", "f16 by f16, the matrix cores of gfx90a"),
+        ("bit-exact", "6 elements differ"),
+        ("zeros would pass at", "0 of 6 elements"),
+    ] {
+        assert_eq!(found["facts"][name], value, "{name}: {found}");
+    }
+    assert_eq!((&found["first"][0], found["first"].as_array().unwrap().len()), (&json!(["[0,\u{200b}0]", "0", "1"]), 6));
 }
 
 fn page_of_two_and_of_many_runs(browser: &Path) {

@@ -11,6 +11,7 @@
 //! | argmax, argmin | the index of the first of them | |
 //! | prod | Π x | g times the product of those before and that of those behind: no division, so zeros do no harm |
 //! | l2_norm | sqrt Σ x² | g x / y; 0 where y is 0 |
+//! | p_norm | M (Σ (\|x\| / M)^p)^(1/p), M the largest \|x\|: no power overflows; 0 where M is 0 | g (\|x\| / y)^(p-1) with the sign of x; 0 where x or y is 0 |
 //! | logsumexp | m + log Σ e^(x-m) | g e^(x-y) |
 //! | softmax | e^(x-m) / Σ e^(x-m) | y (g - Σ g y) |
 //! | log_softmax | (x - m) - log Σ e^(x-m) | g - e^y Σ g |
@@ -125,6 +126,22 @@ fn l2_norm_gradient(s: &Steps, x: &[f64], g: &[f64], dx: &mut [f64]) {
     let norm = l2_norm(s, x);
     for (dx, &x) in dx.iter_mut().zip(x) {
         *dx = if norm == 0.0 { 0.0 } else { s.mul(g[0], s.div(x, norm)) };
+    }
+}
+
+pub(super) fn p_norm(s: &Steps, p: f64, x: &[f64]) -> f64 {
+    let largest = x.iter().fold(0.0, |largest, x| if x.abs() > largest || x.is_nan() { x.abs() } else { largest });
+    if largest == 0.0 || !largest.is_finite() {
+        return largest;
+    }
+    let sum = s.sum(x.iter().map(|x| s.pow(s.div(x.abs(), largest), p)));
+    s.mul(largest, s.pow(sum, s.div(1.0, p)))
+}
+
+pub(super) fn p_norm_gradient(s: &Steps, p: f64, x: &[f64], g: f64, dx: &mut [f64]) {
+    let norm = p_norm(s, p, x);
+    for (dx, &x) in dx.iter_mut().zip(x) {
+        *dx = if x == 0.0 || norm == 0.0 { 0.0 } else { s.mul(g, s.pow(s.div(x.abs(), norm), s.sub(p, 1.0)).copysign(x)) };
     }
 }
 

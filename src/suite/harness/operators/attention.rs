@@ -25,6 +25,9 @@ pub(crate) struct Attention {
     pub causal: bool,
 }
 
+/// The longest sequence.
+const LONGEST: usize = 1 << 13;
+
 /// The names of the inputs.
 pub(super) const INPUTS: [&str; 3] = ["q", "k", "v"];
 
@@ -36,6 +39,10 @@ impl Attention {
             let limit = "it must be BATCHxHEADSxSEQxDIM, such as 2x4x64x32".to_owned();
             return Err(Error::InvalidArgument { what: "shape of attention", value, limit });
         };
+        if seq > LONGEST {
+            let limit = format!("SEQ is at most {LONGEST}: a reference holds SEQ x SEQ numbers in memory");
+            return Err(Error::InvalidArgument { what: "seq of attention", value: seq.to_string(), limit });
+        }
         Ok(Attention { batch, heads, seq, dim, causal })
     }
 

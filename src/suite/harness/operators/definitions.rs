@@ -5,6 +5,7 @@ use super::attention;
 use super::elementwise::{ACTIVATIONS, BINARY, Binary, FUNCTIONS, POW, STEEP_FUNCTIONS, Unary};
 use super::norm::Norm;
 use super::of_two::{self, OfTwo};
+use super::parameters::Parameters;
 use super::parametric::{self, Parametric};
 use super::predicates::{PREDICATES, Predicate};
 use super::steps::Fault;
@@ -18,10 +19,20 @@ pub(crate) enum Form {
     Binary(Binary),
     Predicate(Predicate),
     AlongAxis(AlongAxis),
+    PNorm,
+    /// Below the diagonal, or above.
+    Triangle(Triangle),
     OfTwo(OfTwo),
     Norm(Norm),
     Matmul,
     Attention,
+}
+
+/// What is kept of a matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Triangle {
+    Lower,
+    Upper,
 }
 
 /// An operator.
@@ -65,7 +76,7 @@ const OF_SINGLE: [Definition; 6] = [
 ];
 
 /// Operators other than those of single elements.
-const OF_SEVERAL: [Definition; 25] = [
+const OF_SEVERAL: [Definition; 28] = [
     along("sum", along_axis::SUM, Operation::Sum, FORWARD),
     along("mean", along_axis::MEAN, Operation::Mean, FORWARD),
     along("max", along_axis::MAX, Operation::Copy, NEITHER),
@@ -76,6 +87,9 @@ const OF_SEVERAL: [Definition; 25] = [
     along("prod", along_axis::PROD, Operation::CumulativeSum, NEITHER),
     along("flip", along_axis::FLIP, Operation::Copy, NEITHER),
     along("l2_norm", along_axis::L2_NORM, Operation::Norm, BOTH),
+    Definition { name: "p_norm", form: Form::PNorm, operation: Operation::Norm, sums: BOTH },
+    Definition { name: "tril", form: Form::Triangle(Triangle::Lower), operation: Operation::Copy, sums: NEITHER },
+    Definition { name: "triu", form: Form::Triangle(Triangle::Upper), operation: Operation::Copy, sums: NEITHER },
     along("logsumexp", along_axis::LOG_SUM_EXP, Operation::LogSum, BOTH),
     along("softmax", along_axis::SOFTMAX, Operation::Softmax, BOTH),
     along("log_softmax", along_axis::LOG_SOFTMAX, Operation::Softmax, BOTH),
@@ -121,7 +135,12 @@ impl Definition {
     /// The names of the inputs of the forward pass.
     pub(super) fn inputs(&self) -> &'static [&'static str] {
         match self.form {
-            Form::Unary(_) | Form::Parametric(_) | Form::AlongAxis(_) | Form::Predicate(Predicate::One(_)) => &["x"],
+            Form::Unary(_)
+            | Form::Parametric(_)
+            | Form::AlongAxis(_)
+            | Form::PNorm
+            | Form::Triangle(_)
+            | Form::Predicate(Predicate::One(_)) => &["x"],
             Form::Binary(_) | Form::Matmul | Form::Predicate(Predicate::Two(_)) => &["a", "b"],
             Form::OfTwo(two) => two.inputs,
             Form::Attention => &attention::INPUTS,
@@ -132,7 +151,17 @@ impl Definition {
 
     /// Whether it works along an axis.
     pub(super) fn has_axis(&self) -> bool {
-        matches!(self.form, Form::AlongAxis(_) | Form::OfTwo(_) | Form::Norm(_))
+        matches!(self.form, Form::AlongAxis(_) | Form::PNorm | Form::OfTwo(_) | Form::Norm(_))
+    }
+
+    /// Numbers of its own.
+    pub(super) fn parameters(&self) -> Parameters {
+        match self.form {
+            Form::Parametric(form) => form.parameters,
+            Form::PNorm => Parameters(&[("p", Some(2.0))]),
+            Form::Triangle(_) => Parameters(&[("diagonal", Some(0.0))]),
+            _ => Parameters(&[]),
+        }
     }
 
     /// Whether its result is a whole number: an index, or 1 for yes and 0 for no. It has no gradient then.

@@ -24,6 +24,7 @@ mod definitions;
 mod elementwise;
 mod norm;
 mod of_two;
+mod parameters;
 mod parametric;
 mod predicates;
 mod shape;
@@ -42,7 +43,7 @@ use crate::error::{Error, Result};
 use crate::verify::profile::Operation;
 use along_axis::{AlongAxis, Length};
 use attention::Attention;
-use definitions::{Definition, Form, definitions};
+use definitions::{Definition, Form, Triangle, definitions};
 use norm::Norm;
 use of_two::OfTwo;
 use predicates::Predicate;
@@ -112,10 +113,11 @@ impl Operator {
             }
             _ => only("causal", false).map(|()| None)?,
         };
-        let parameters = match definition.form {
-            Form::Parametric(form) => form.read(of("parameters").text("")).map_err(|e| of("parameters").error(e))?,
-            _ => only("parameters", false).map(|()| Vec::new())?,
-        };
+        only("parameters", definition.parameters().names().next().is_some())?;
+        let parameters = definition.parameters().read(of("parameters").text("")).map_err(|e| of("parameters").error(e))?;
+        if matches!(definition.form, Form::Triangle(_)) && extents.len() < 2 {
+            return Err(of("shape").error(format!("{name} is of matrices: shape takes at least two extents")));
+        }
         Ok(Operator { definition, gradient_of, extents, axis, resized, product, attention, parameters })
     }
 
@@ -177,6 +179,7 @@ impl Operator {
                 Length::Resized => extents[self.axis] = self.resized,
                 Length::Same => {}
             },
+            (None, Form::PNorm) => extents[self.axis] = 1,
             _ => {}
         }
         extents
@@ -194,14 +197,14 @@ impl Operator {
     /// The length of the longest sum behind an element; 1 where there is none.
     pub(crate) fn terms(&self) -> usize {
         match (self.definition.form, self.gradient_of) {
-            (Form::Unary(_) | Form::Parametric(_) | Form::Binary(_) | Form::Predicate(_), _) => 1,
+            (Form::Unary(_) | Form::Parametric(_) | Form::Binary(_) | Form::Predicate(_) | Form::Triangle(_), _) => 1,
             (Form::Attention, _) => self.attention.map_or(1, |attention| attention.terms()),
             (Form::AlongAxis(_), of) if self.definition.moves(of.is_some()) => 1,
             (Form::AlongAxis(along), of) if along.length == Length::Resized => {
                 let neighbours = if self.name() == "cubic" { 4 } else { 2 };
                 neighbours * of.map_or(1, |_| self.resized.div_ceil(self.extents[self.axis]))
             }
-            (Form::AlongAxis(_) | Form::OfTwo(_), _) => self.extents[self.axis],
+            (Form::AlongAxis(_) | Form::PNorm | Form::OfTwo(_), _) => self.extents[self.axis],
             (Form::Norm(norm), None | Some(0)) => norm.terms(&self.strided()),
             (Form::Norm(_), Some(_)) => Norm::Batch.terms(&self.strided()),
             (Form::Matmul, of) => self.product.map_or(1, |p| [p.n, p.m].get(of.unwrap_or(2)).copied().unwrap_or(p.k)),
@@ -236,11 +239,7 @@ impl Operator {
 
     /// Numbers of its own by name, such as `slope` of `leaky_relu`.
     pub fn parameters(&self) -> impl Iterator<Item = (&'static str, f64)> + '_ {
-        let names: Vec<&'static str> = match self.definition.form {
-            Form::Parametric(form) => form.names().collect(),
-            _ => Vec::new(),
-        };
-        names.into_iter().zip(self.parameters.iter().copied())
+        self.definition.parameters().names().zip(self.parameters.iter().copied())
     }
 
     /// Whether it is an attention whose elements attend to none behind them.
@@ -326,6 +325,7 @@ impl Operator {
 
     /// Computes the result from the elements of [`inputs`](Self::inputs) in row-major order.
     pub(crate) fn compute(&self, s: &Steps, inputs: &[Vec<f64>]) -> Vec<f64> {
+        let p: Vec<f64> = self.parameters.iter().map(|&x| s.round(x)).collect();
         let mut out = match (self.definition.form, self.gradient_of) {
             (Form::Unary(unary), None) => inputs[0].iter().map(|&x| (unary.value)(s, x)).collect(),
             (Form::Unary(unary), Some(_)) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| (unary.gradient)(s, x, g)).collect(),
@@ -334,18 +334,14 @@ impl Operator {
                 let pairs = inputs[0].iter().zip(&inputs[1]).zip(&inputs[2]);
                 pairs.map(|((&a, &b), &g)| (binary.gradients[of])(s, a, b, g)).collect()
             }
-            (Form::Parametric(form), of) => {
-                let p: Vec<f64> = self.parameters.iter().map(|&x| s.round(x)).collect();
-                match of {
-                    None => inputs[0].iter().map(|&x| (form.value)(s, &p, x)).collect(),
-                    Some(_) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| (form.gradient)(s, &p, x, g)).collect(),
-                }
-            }
+            (Form::Parametric(form), None) => inputs[0].iter().map(|&x| (form.value)(s, &p, x)).collect(),
+            (Form::Parametric(form), Some(_)) => inputs[0].iter().zip(&inputs[1]).map(|(&x, &g)| (form.gradient)(s, &p, x, g)).collect(),
+            (Form::Triangle(triangle), of) => self.triangle(triangle, &inputs[usize::from(of.is_some())]),
             (Form::Predicate(Predicate::One(holds)), _) => inputs[0].iter().map(|&x| f64::from(u8::from(holds(x)))).collect(),
             (Form::Predicate(Predicate::Two(holds)), _) => {
                 inputs[0].iter().zip(&inputs[1]).map(|(&a, &b)| f64::from(u8::from(holds(a, b)))).collect()
             }
-            (Form::AlongAxis(_) | Form::OfTwo(_), _) => self.along_axis(s, inputs),
+            (Form::AlongAxis(_) | Form::PNorm | Form::OfTwo(_), _) => self.along_axis(s, &p, inputs),
             (Form::Attention, of) => self.attention.map_or(Vec::new(), |attention| attention.compute(s, of, inputs)),
             (Form::Norm(norm), None) => norm.value(s, &self.strided(), inputs),
             (Form::Norm(norm), Some(of)) => norm.gradient(s, &self.strided(), of, inputs),
@@ -359,8 +355,18 @@ impl Operator {
         out
     }
 
-    /// Vector by vector.
-    fn along_axis(&self, s: &Steps, inputs: &[Vec<f64>]) -> Vec<f64> {
+    /// The elements of each matrix that are on the diagonal of that number or on its side, and zeros: element (i, j) is on diagonal j - i.
+    fn triangle(&self, triangle: Triangle, x: &[f64]) -> Vec<f64> {
+        let &[.., rows, columns] = self.extents.as_slice() else { return Vec::new() };
+        let kept = |i: usize| {
+            let on = (i % columns) as f64 - (i / columns % rows) as f64;
+            if triangle == Triangle::Lower { on <= self.parameters[0] } else { on >= self.parameters[0] }
+        };
+        x.iter().enumerate().map(|(i, &x)| if kept(i) { x } else { 0.0 }).collect()
+    }
+
+    /// Vector by vector; `p` are the parameters as steps take them.
+    fn along_axis(&self, s: &Steps, p: &[f64], inputs: &[Vec<f64>]) -> Vec<f64> {
         let (from, to) = (self.strided(), Strided::new(&self.forward(), self.axis));
         let take = |tensor: &[f64], at: &[usize]| at.iter().map(|&i| tensor[i]).collect::<Vec<f64>>();
         let mut out = vec![0.0; self.output().iter().product()];
@@ -371,6 +377,8 @@ impl Operator {
             match (self.definition.form, self.gradient_of) {
                 (Form::AlongAxis(along), None) => (along.value)(s, &x, &mut values),
                 (Form::AlongAxis(AlongAxis { gradient: Some(gradient), .. }), Some(_)) => gradient(s, &x, &grad(), &mut values),
+                (Form::PNorm, None) => values[0] = along_axis::p_norm(s, p[0], &x),
+                (Form::PNorm, Some(_)) => along_axis::p_norm_gradient(s, p[0], &x, grad()[0], &mut values),
                 (Form::OfTwo(two), None) => (two.value)(s, [&x, &take(&inputs[1], &x_at)], &mut values),
                 (Form::OfTwo(two), Some(of)) => (two.gradients[of])(s, [&x, &take(&inputs[1], &x_at)], &grad(), &mut values),
                 _ => {}

@@ -324,6 +324,8 @@ fn every_operator(pass: &str) -> Vec<Operator> {
         let shapes: &[&str] = match name {
             "matmul" => &["shape = ['3x2x4', '2x3x2x4']"],
             "attention" => &["shape = '2x1x4x3'\ncausal = [true, false]"],
+            "tril" | "triu" => &["shape = '2x3x4'\nparameters = ['diagonal=-1', 'diagonal=0', 'diagonal=1']"],
+            "p_norm" => &["shape = '3x4x2'\naxis = [0, 1, -1]\nparameters = ['p=1.25', 'p=2', 'p=3']"],
             "clip" => &["shape = '3x4'\nparameters = 'min=-0.6,max=1.1'"],
             "nearest" | "linear" | "cubic" => &["shape = '2x5'\nresized = [3, 5, 12]", "shape = '3x4x2'\naxis = 1\nresized = 7"],
             _ if operators(&format!("operator = '{name}'\nshape = '3x4x2'"))[0].axis().is_none() => &["shape = '3x4'"],

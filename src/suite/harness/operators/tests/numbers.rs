@@ -310,6 +310,45 @@ fn powers_and_products() {
     assert_eq!(prod("gradient").compute(&Steps::F64, &[vec![5.0, 2.0, 0.0, 3.0], vec![1.0]]), [0.0, 0.0, 30.0, 0.0], "one");
 }
 
+/// From `numpy.linalg.norm`, and the derivative of the definition by mpmath.
+#[test]
+fn norms_of_any_power() {
+    let of = |p: &str, pass: &str| operators(&format!("operator = 'p_norm'\nshape = '4'\nparameters = 'p={p}'\npass = '{pass}'")).remove(0);
+    let x = vec![0.5, -1.25, 0.0, 2.0];
+    for (p, y, slopes) in [
+        ("1", 3.75, [3.0, -3.0, 0.0, 3.0]),
+        ("1.5", 2.7576987977142857, [1.277417442683492, -2.0197743208537142, 0.0, 2.554834885366984]),
+        ("2", 2.4109126902482387, [0.6221710168382552, -1.5554275420956378, 0.0, 2.4886840673530206]),
+        ("5", 2.0371329060068932, [0.010887390896404272, -0.4252887068907919, 0.0, 2.7871720694794937]),
+    ] {
+        alike(&of(p, "forward").compute(&Steps::F64, std::slice::from_ref(&x)), &[y], p);
+        alike(&of(p, "gradient").compute(&Steps::F64, &[x.clone(), vec![3.0]]), &slopes, p);
+    }
+    let huge = vec![1e200, -1e200, 1e200, 1e200];
+    alike(&of("2", "forward").compute(&Steps::F64, std::slice::from_ref(&huge)), &[2e200], "squares overflow");
+    alike(&of("2", "gradient").compute(&Steps::F64, &[huge, vec![2.0]]), &[1.0, -1.0, 1.0, 1.0], "and in the gradient");
+    assert_eq!(of("3", "gradient").compute(&Steps::F64, &[vec![0.0; 4], vec![2.0]]), [0.0; 4]);
+}
+
+/// As `numpy.tril` and `numpy.triu` have it.
+#[test]
+fn triangles_of_matrices() {
+    let x: Vec<f64> = (1..=12).map(f64::from).collect();
+    for (name, diagonal, expected) in [
+        ("tril", "0", [1, 0, 0, 4, 5, 0, 7, 8, 9, 10, 11, 12]),
+        ("tril", "-2", [0, 0, 0, 0, 0, 0, 7, 0, 0, 10, 11, 0]),
+        ("triu", "0", [1, 2, 3, 0, 5, 6, 0, 0, 9, 0, 0, 0]),
+        ("triu", "1", [0, 2, 3, 0, 0, 6, 0, 0, 0, 0, 0, 0]),
+    ] {
+        let of = |pass: &str| {
+            operators(&format!("operator = '{name}'\nshape = '2x4x3'\nparameters = 'diagonal={diagonal}'\npass = '{pass}'")).remove(0)
+        };
+        let (twice, expected) = (x.repeat(2), expected.map(f64::from).repeat(2));
+        assert_eq!(of("forward").compute(&Steps::F64, std::slice::from_ref(&twice)), expected, "{name} {diagonal}");
+        assert_eq!(of("gradient").compute(&Steps::F64, &[vec![f64::NAN; 24], twice]), expected, "{name} {diagonal}");
+    }
+}
+
 /// Among them classes that are nearly certain, where a difference from 1 or its logarithm has no right digit.
 #[test]
 fn cross_entropies_have_all_digits() {
@@ -601,12 +640,16 @@ fn what_operators_lack_is_refused() {
         ("operator = 'argmax'\nshape = '300'\noutput = 'u8'", "whose results are whole numbers up to 299"),
         ("operator = 'argmax'\nshape = '300'\noutput = 'i8'", "the format i8 of the result"),
         ("operator = 'attention'\nshape = '4x4x4'", "shape of attention cannot be 4x4x4: it must be BATCHxHEADSxSEQxDIM"),
+        ("operator = 'attention'\nshape = '1x1x8193x1'", "seq of attention cannot be 8193: SEQ is at most 8192"),
         ("operator = 'softmax'\nshape = '4'\ncausal = true", "`causal` is not for softmax"),
         ("operator = 'attention'\nshape = '1x1x1x1'\ncausal = 'yes'", "`causal` = yes"),
         ("operator = 'relu'\nshape = '4'\nparameters = 'slope=1'", "`parameters` is not for relu"),
         ("operator = 'leaky_relu'\nshape = '4'\nparameters = 'slop=1'", "`slop` is none of its parameters: slope"),
         ("operator = 'leaky_relu'\nshape = '4'\nparameters = 'slope=inf'", "slope: a finite number is wanted, not inf"),
         ("operator = 'leaky_relu'\nshape = '4'\nparameters = 'slope=x'", "slope: a finite number is wanted"),
+        ("operator = 'tril'\nshape = '4'", "tril is of matrices: shape takes at least two extents"),
+        ("operator = 'triu'\nshape = '4x4'\nparameters = 'diagonal=0.5'", "diagonal must be a whole number"),
+        ("operator = 'p_norm'\nshape = '4'\nparameters = 'p=0.5'", "p must be at least 1"),
         ("operator = 'clip'\nshape = '4'", "`min` is missing; it takes min max"),
         ("operator = 'clip'\nshape = '4'\nparameters = 'min=2,max=1'", "min must not be above max"),
     ] {

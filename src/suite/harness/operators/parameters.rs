@@ -1,0 +1,43 @@
+//! Numbers of an operator's own: their names, and what holds where a case says nothing. Steps take them rounded to their format, as a kernel holds them.
+
+use crate::error::{Error, Result};
+use crate::suite::harness::rule::pairs;
+
+/// Names with their defaults; an operator without parameters has none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parameters(pub &'static [(&'static str, Option<f64>)]);
+
+impl Parameters {
+    /// The names of the parameters.
+    pub(super) fn names(self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads `slope=0.1`, `min=-1,max=1`, in the order of the names.
+    ///
+    /// # Errors
+    /// When a name is none of the operator's, a value is no finite number, one is missing that has no default, or a value is none that its operator takes.
+    pub(super) fn read(self, text: &str) -> Result<Vec<f64>> {
+        let wrong = |limit: String| Error::InvalidArgument { what: "parameters of an operator", value: text.to_owned(), limit };
+        let given = if text.is_empty() { Vec::new() } else { pairs(text).map_err(wrong)? };
+        let names = || self.names().collect::<Vec<_>>().join(" ");
+        if let Some((name, _)) = given.iter().find(|(name, _)| self.names().all(|known| known != *name)) {
+            return Err(wrong(format!("`{name}` is none of its parameters: {}", names())));
+        }
+        let number = |(name, default): &(&str, Option<f64>)| match given.iter().find(|(given, _)| given == name) {
+            None => default.ok_or_else(|| wrong(format!("`{name}` is missing; it takes {}", names()))),
+            Some((_, value)) => value
+                .as_float()
+                .or(value.as_integer().map(|x| x as f64))
+                .filter(|x| x.is_finite())
+                .ok_or_else(|| wrong(format!("{name}: a finite number is wanted, not {value}"))),
+        };
+        let values = self.0.iter().map(number).collect::<Result<Vec<f64>>>()?;
+        match (self.0, values.as_slice()) {
+            ([("min", _), ("max", _)], [min, max]) if min > max => Err(wrong("min must not be above max".to_owned())),
+            ([("p", _)], [p]) if *p < 1.0 => Err(wrong("p must be at least 1".to_owned())),
+            ([("diagonal", _)], [diagonal]) if diagonal.fract() != 0.0 => Err(wrong("diagonal must be a whole number".to_owned())),
+            _ => Ok(values),
+        }
+    }
+}
