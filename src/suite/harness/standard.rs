@@ -70,7 +70,7 @@ impl Judged {
         let of_inputs: Vec<(&'static str, TensorRef<'_>)> =
             inputs.iter().map(|(name, guard)| Ok((*name, guard.tensor()?))).collect::<Result<_>>()?;
         let result = result.tensor()?;
-        let checked = rule.check(&tensors.problem, &Checkable { inputs: &of_inputs, result: &result })?.checked()?;
+        let checked = rule.checked(&tensors.problem, &Checkable { inputs: &of_inputs, result: &result })?;
         let options = Options::default().cause(false).explain(explain(bounds));
         let errors = gpu_verify_with(&result, &checked.exact().tensor(result.shape())?, &Tolerance::exact(), &options)?;
         let metrics = metrics::of_check(&checked.report.report, &errors, bounds);

@@ -627,6 +627,23 @@ fn what_can_be_checked_ends_so() {
     }
 }
 
+/// Of equal terms all errors point one way: beyond the probable bound, and right for a chip that gives them bit for bit.
+#[test]
+fn models_are_asked_for_their_bits_where_that_decides() {
+    let exactness = |kernel: &str, rule: &str, data: &str| {
+        let text = format!("[[gemm]]\nsize = '4x4x65536'\nkernel = '{kernel}'\nrule = {rule}\noutput = 'f32'\ndata = '{data}'");
+        let suite = suite(&text, Kernels::default()).unwrap();
+        let result = suite.execute(&suite.cases[0], &Device::host());
+        let report = result.report.unwrap();
+        (result.outcome, report["exactness"].is_object(), report["beyond_probable"].is_number())
+    };
+    let [plain, asked] = ["'check'", "{ check = true, arch = 'gfx90a' }"];
+    assert_eq!(exactness("gfx90a", plain, "uniform:-1,1"), (CaseOutcome::Pass, false, false));
+    assert_eq!(exactness("gfx90a", asked, "uniform:-1,1"), (CaseOutcome::Pass, true, false));
+    assert_eq!(exactness("gfx90a", plain, "constant:0.1"), (CaseOutcome::Pass, true, true));
+    assert_eq!(exactness("fma", asked, "constant:0.1"), (CaseOutcome::Fail, true, false));
+}
+
 #[test]
 fn what_cannot_be_checked_is_refused_when_it_is_read() {
     let gemm = "[[gemm]]\nsize = '4x4x4'\n";
