@@ -449,6 +449,18 @@ fn corners_and_non_finite_numbers() {
     }
 }
 
+/// A row of the table, or a place among others in one.
+#[test]
+fn every_operator_is_in_the_documentation() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operators.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let first_cells = text.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
+    let documented: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    for definition in definitions() {
+        assert!(documented.contains(&definition.name), "{} is not in docs/operators.md", definition.name);
+    }
+}
+
 #[test]
 fn keys_that_do_not_fit_are_refused_with_their_line() {
     for (text, words) in [
