@@ -47,7 +47,7 @@ fn a_chain_gives_what_the_library_gives() {
     let columns: Vec<f16> = (0..32).flat_map(|j| (0..24).map(move |k| (k, j))).map(|(k, j)| b[k * 32 + j]).collect();
     npy(folder, "b.npy", "<f2", true, "(24, 32)", &bytes(&columns));
     npy(folder, "c.npy", "<f4", false, "(1, 32, 32)", &c.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
-    for arch in Arch::ALL {
+    for arch in Arch::AMD {
         let line = format!("mfma --arch {arch} --instr v_mfma_f32_32x32x8f16 a.npy b.npy c.npy -o d.npy");
         let done = run(folder, &line);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -64,7 +64,7 @@ fn the_list_names_every_instruction() {
     let directory = tempfile::tempdir().unwrap();
     let text = |line| String::from_utf8(run(directory.path(), line).stdout).unwrap();
     let all = text("mfma --list");
-    for mfma in Arch::ALL.into_iter().flat_map(Mfma::all) {
+    for mfma in Arch::AMD.into_iter().flat_map(Mfma::all) {
         assert!(all.contains(&mfma.name()), "{mfma}");
     }
     let one = text("mfma --list --arch gfx942");

@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Specials};
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input, Model, Rule};
+use crate::matrix_core::{Accumulator, Arch, Input, Model, Rule};
 use crate::verify::bound::Unit;
 
 /// The unit of a model.
@@ -14,6 +14,10 @@ pub(super) fn of_model(model: Model) -> Unit {
         Rule::Fused { group, keep } => Unit::fused(group, keep),
         // Seven products a half are truncated, the smaller half's sum is rounded down once more, and so may be the accumulator: 16 times 2^-24.
         Rule::FusedHalves { keep } => Unit::fused(16, keep),
+        Rule::Truncated { group, bits, accumulator: Accumulator::F32, .. } => Unit::truncated(group, bits, 23),
+        Rule::Truncated { group, bits, accumulator: Accumulator::F32Bits13, .. } => Unit::truncated(group, bits, 13),
+        Rule::Truncated { group, bits, accumulator: Accumulator::F16, .. } => Unit::truncated_to_f16(group, bits),
+        Rule::Emulated { accumulator } => Unit::emulated(accumulator == Accumulator::F16),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The mfma instructions: names, shapes, formats.
 
-use super::{Arch, Input, Model};
+use super::{Arch, Input, Model, Vendor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -124,7 +124,7 @@ instructions! {
 }
 
 impl Mfma {
-    /// The instructions of an architecture.
+    /// The instructions of an architecture: none of NVIDIA's, whose instructions are others.
     pub fn all(arch: Arch) -> impl Iterator<Item = Mfma> {
         TABLE.iter().filter(move |s| s.on.contains(&arch)).map(move |spec| Mfma { arch, spec, keep: None })
     }
@@ -140,6 +140,9 @@ impl Mfma {
     }
 
     fn missing(arch: Arch, name: &str) -> Error {
+        if arch.vendor() == Vendor::Nvidia {
+            return Error::Unsupported { what: format!("the mfma instruction {name}"), by: format!("{arch}, whose tensor cores have others") };
+        }
         let has = Self::all(arch).map(|i| i.name()).collect::<Vec<_>>().join(" ");
         Error::Unsupported { what: format!("instruction {name}"), by: format!("{arch} (it has {has})") }
     }

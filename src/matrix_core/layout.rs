@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn both_ways_agree_and_fill_the_registers() {
-        for mfma in Arch::ALL.into_iter().flat_map(Mfma::all) {
+        for mfma in Arch::AMD.into_iter().flat_map(Mfma::all) {
             for operand in [Operand::A, Operand::B, Operand::C, Operand::D] {
                 let (rows, columns) = mfma.shape(operand);
                 let mut seen = std::collections::HashSet::new();

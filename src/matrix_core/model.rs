@@ -1,146 +1,11 @@
 //! Which arithmetic: architecture, input format and rule.
 
-use super::Arch;
+use super::rule::Accumulator;
+use super::{Arch, Input, Rule, Vendor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// The input formats of A and B, named as the instructions name them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Input {
-    /// f32.
-    F32,
-    /// xf32: f32 words of which 10 fraction bits count.
-    Xf32,
-    /// f16.
-    F16,
-    /// f16 converted to bf16 (nearest, ties to even) and then treated as [`Input::Bf16K`]: the "alternative implementation"
-    /// that rocBLAS, MIOpen and PyTorch offer for f16 on MI200.
-    F16AsBf16,
-    /// f16 converted to bf16 by truncation and then treated as [`Input::Bf16K`].
-    F16AsBf16Truncated,
-    /// bf16: on gfx908 and gfx90a the first bf16 instructions, two products a group; on gfx942 the only ones.
-    Bf16,
-    /// bf16 by the `bf16_1k` instructions of gfx90a, four products a group.
-    Bf16K,
-    /// A and B fp8 (e4m3 fnuz).
-    Fp8Fp8,
-    /// A fp8, B bf8.
-    Fp8Bf8,
-    /// A bf8, B fp8.
-    Bf8Fp8,
-    /// A and B bf8 (e5m2 fnuz).
-    Bf8Bf8,
-}
-
-impl Input {
-    /// Every input format.
-    pub const ALL: [Input; 11] = [
-        Input::F32,
-        Input::Xf32,
-        Input::F16,
-        Input::F16AsBf16,
-        Input::F16AsBf16Truncated,
-        Input::Bf16,
-        Input::Bf16K,
-        Input::Fp8Fp8,
-        Input::Fp8Bf8,
-        Input::Bf8Fp8,
-        Input::Bf8Bf8,
-    ];
-
-    /// The name that flags and lists use, such as `bf16_1k`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Input::F32 => "f32",
-            Input::Xf32 => "xf32",
-            Input::F16 => "f16",
-            Input::F16AsBf16 => "f16_as_bf16",
-            Input::F16AsBf16Truncated => "f16_as_bf16_truncated",
-            Input::Bf16 => "bf16",
-            Input::Bf16K => "bf16_1k",
-            Input::Fp8Fp8 => "fp8_fp8",
-            Input::Fp8Bf8 => "fp8_bf8",
-            Input::Bf8Fp8 => "bf8_fp8",
-            Input::Bf8Bf8 => "bf8_bf8",
-        }
-    }
-
-    /// The storage formats of A and B.
-    pub const fn dtypes(self) -> (DType, DType) {
-        match self {
-            Input::F32 => (DType::F32, DType::F32),
-            Input::Xf32 => (DType::Tf32, DType::Tf32),
-            Input::F16 | Input::F16AsBf16 | Input::F16AsBf16Truncated => (DType::F16, DType::F16),
-            Input::Bf16 | Input::Bf16K => (DType::Bf16, DType::Bf16),
-            Input::Fp8Fp8 => (DType::F8E4M3Fnuz, DType::F8E4M3Fnuz),
-            Input::Fp8Bf8 => (DType::F8E4M3Fnuz, DType::F8E5M2Fnuz),
-            Input::Bf8Fp8 => (DType::F8E5M2Fnuz, DType::F8E4M3Fnuz),
-            Input::Bf8Bf8 => (DType::F8E5M2Fnuz, DType::F8E5M2Fnuz),
-        }
-    }
-}
-
-impl std::fmt::Display for Input {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl std::str::FromStr for Input {
-    type Err = Error;
-
-    /// Reads a name as [`Input::name`] prints it; `fp8` and `bf8` mean both operands.
-    fn from_str(s: &str) -> Result<Input> {
-        let lower = s.to_ascii_lowercase();
-        let alias = match lower.as_str() {
-            "fp8" => "fp8_fp8",
-            "bf8" => "bf8_bf8",
-            "tf32" => "xf32",
-            other => other,
-        };
-        Input::ALL.into_iter().find(|i| i.name() == alias).ok_or_else(|| Error::InvalidArgument {
-            what: "matrix core input format",
-            value: s.to_owned(),
-            limit: format!("one of {}", names(Input::ALL)),
-        })
-    }
-}
-
-/// How the products of a group join the accumulator c. `RN32` rounds to f32, nearest even.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Rule {
-    /// Groups of one: `fma(a, b, c)` in f32.
-    Fma,
-    /// `RN32(c + p0 + p1 + ...)`: the exact sum, rounded once; nothing is flushed.
-    Exact {
-        /// Products in a group.
-        group: usize,
-    },
-    /// Rounded additions, `FA(c, FA(p0, p1))` or `FA(c, FA(FA(p0, p1), FA(p2, p3)))`. Subnormal and zero inputs, and a
-    /// subnormal or zero C of the instruction, become +0; f32-subnormal products and sums become zeros of their sign.
-    Tree {
-        /// Products in a group: 2 or 4.
-        group: usize,
-    },
-    /// Products truncated at 24 fraction bits below the largest product exponent and added; c and that sum aligned and
-    /// rounded down, added, normalised, rounded down at 31 fraction bits, rounded to f32.
-    Fused {
-        /// Products in a group: 4 or 8.
-        group: usize,
-        /// Fraction bits that the sum of products keeps when it is aligned to a larger c.
-        keep: u32,
-    },
-    /// Groups of 16: the products with even and odd k each summed as in [`Rule::Fused`], both sums rounded down at 24 fraction
-    /// bits below the larger exponent and added; then as in [`Rule::Fused`], but a c that lies too low counts as zero.
-    FusedHalves {
-        /// Fraction bits that the sum of products keeps when it is aligned to a larger c.
-        keep: u32,
-    },
-}
-
-/// The arithmetic of a matrix instruction with f32 accumulators.
+/// The arithmetic of a matrix instruction with f32 accumulators, or of one of NVIDIA's with f16 accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
     arch: Arch,
@@ -152,21 +17,28 @@ pub struct Model {
 pub(crate) const KEEP: u32 = 32;
 
 impl Model {
-    /// The arithmetic of `arch` for `input`, in its default variant and with the group of the instructions with the larger K.
+    /// The arithmetic of `arch` for `input`, in its default variant and with the group of the instructions with the larger K. `xf32` and `tf32` are one
+    /// format, and either name serves; the model has the architecture's own.
     ///
     /// # Errors
     /// When the architecture has no such instruction; the message lists the formats that it has.
     pub fn new(arch: Arch, input: Input) -> Result<Model> {
+        let input = match (arch.vendor(), input) {
+            (Vendor::Amd, Input::Tf32) => Input::Xf32,
+            (Vendor::Nvidia, Input::Xf32) => Input::Tf32,
+            (_, other) => other,
+        };
         let rule = Self::default_rule(arch, input).ok_or_else(|| Error::Unsupported {
             what: format!("matrix core input {input}"),
-            by: format!("{arch} (it has {})", names(Input::ALL.into_iter().filter(|i| Self::default_rule(arch, *i).is_some()))),
+            by: format!("{arch} (it has {})", Input::names(Input::ALL.into_iter().filter(|i| Self::default_rule(arch, *i).is_some()))),
         })?;
         Ok(Model { arch, input, rule })
     }
 
     const fn default_rule(arch: Arch, input: Input) -> Option<Rule> {
+        use Accumulator::{F32, F32Bits13};
         Some(match (arch, input) {
-            (_, Input::F32) => Rule::Fma,
+            (Arch::Gfx908 | Arch::Gfx90a | Arch::Gfx942, Input::F32) => Rule::Fma,
             (Arch::Gfx908, Input::F16) => Rule::Exact { group: 4 },
             (Arch::Gfx908, Input::Bf16) => Rule::Exact { group: 2 },
             (Arch::Gfx90a, Input::Bf16) => Rule::Tree { group: 2 },
@@ -174,15 +46,70 @@ impl Model {
             (Arch::Gfx942, Input::F16 | Input::Bf16) => Rule::Fused { group: 8, keep: KEEP },
             (Arch::Gfx942, Input::Xf32) => Rule::Fused { group: 4, keep: KEEP },
             (Arch::Gfx942, Input::Fp8Fp8 | Input::Fp8Bf8 | Input::Bf8Fp8 | Input::Bf8Bf8) => Rule::FusedHalves { keep: KEEP },
+            (Arch::Sm70, Input::F16) => VOLTA,
+            (Arch::Sm75, Input::F16) | (Arch::Sm80 | Arch::Sm89, Input::F16 | Input::Bf16) => truncated(8, 24, -132, F32),
+            (Arch::Sm80 | Arch::Sm89, Input::Tf32) => truncated(4, 24, -132, F32),
+            (Arch::Sm89, Input::E4m3E4m3 | Input::E4m3E5m2 | Input::E5m2E4m3 | Input::E5m2E5m2) => truncated(16, 13, -132, F32Bits13),
+            (Arch::Sm90 | Arch::Sm100, Input::F16 | Input::Bf16) => HOPPER_F16,
+            (Arch::Sm90 | Arch::Sm100, Input::Tf32) => truncated(8, 25, -133, F32),
+            (Arch::Sm90, Input::E4m3E4m3 | Input::E4m3E5m2 | Input::E5m2E4m3 | Input::E5m2E5m2) => truncated(32, 13, -133, F32Bits13),
             _ => return None,
         })
     }
 
-    /// The same model for an instruction whose K is `k`: gfx942 adds f16 and bf16 in groups of min(8, K).
+    /// The same model for an instruction whose K is `k`. gfx942 adds f16 and bf16 in groups of min(8, K), Hopper and Blackwell f16 and bf16 in groups of
+    /// min(16, K) and tf32 of min(8, K); Turing runs the instruction of K 4 as Volta does.
     pub const fn for_k(self, k: usize) -> Model {
+        let rule = match (self.rule, self.arch, self.input) {
+            (Rule::Fused { keep, .. }, ..) if k < 8 => Rule::Fused { group: 4, keep },
+            (Rule::Truncated { accumulator, .. }, Arch::Sm75, _) if k < 8 => return Model { rule: VOLTA, ..self }.accumulating_in(accumulator),
+            (Rule::Truncated { bits, zero, accumulator, .. }, Arch::Sm90 | Arch::Sm100, Input::F16 | Input::Bf16) if k < 16 => {
+                Rule::Truncated { group: 8, bits, zero, accumulator }
+            }
+            (Rule::Truncated { bits, zero, accumulator, .. }, Arch::Sm90 | Arch::Sm100, Input::Tf32) if k < 8 => {
+                Rule::Truncated { group: 4, bits, zero, accumulator }
+            }
+            (rule, ..) => rule,
+        };
+        Model { rule, ..self }
+    }
+
+    const fn accumulating_in(self, accumulator: Accumulator) -> Model {
+        let rule = match (self.rule, accumulator) {
+            // Exponents of f16 begin 112 above those of f32, and so does that of a zero.
+            (Rule::Truncated { group, bits, zero, .. }, Accumulator::F16) => Rule::Truncated { group, bits, zero: zero + 112, accumulator },
+            (Rule::Emulated { .. }, Accumulator::F16) => Rule::Emulated { accumulator },
+            (rule, _) => rule,
+        };
+        Model { rule, ..self }
+    }
+
+    /// The same model with accumulators of f16, which tensor cores have for f16 and fp8.
+    ///
+    /// # Errors
+    /// When there is no such instruction.
+    pub fn with_f16_accumulator(self) -> Result<Model> {
+        let narrow = matches!(self.input.dtypes().0, DType::F16 | DType::F8E4M3 | DType::F8E5M2);
         match self.rule {
-            Rule::Fused { keep, .. } if k < 8 => Model { rule: Rule::Fused { group: 4, keep }, ..self },
-            _ => self,
+            Rule::Truncated { accumulator: Accumulator::F16, .. } | Rule::Emulated { accumulator: Accumulator::F16 } => Ok(self),
+            Rule::Truncated { .. } | Rule::Emulated { .. } if narrow => Ok(self.accumulating_in(Accumulator::F16)),
+            _ => Err(Error::Unsupported { what: "an f16 accumulator".into(), by: self.to_string() }),
+        }
+    }
+
+    /// fp8 on Hopper by `mma.sync`, which compilers emulate with f16 instructions ([`Rule::Emulated`]), where the default is `wgmma`.
+    ///
+    /// # Errors
+    /// When the model is of anything else.
+    pub fn by_mma_sync(self) -> Result<Model> {
+        match (self.arch, self.rule) {
+            (Arch::Sm90, Rule::Truncated { accumulator: Accumulator::F32Bits13, .. }) => {
+                Ok(Model { rule: Rule::Emulated { accumulator: Accumulator::F32 }, ..self })
+            }
+            (Arch::Sm90, Rule::Truncated { bits: 13, accumulator, .. } | Rule::Emulated { accumulator }) => {
+                Ok(Model { rule: Rule::Emulated { accumulator }, ..self })
+            }
+            _ => Err(Error::Unsupported { what: "mma.sync apart from other instructions".into(), by: self.to_string() }),
         }
     }
 
@@ -205,22 +132,20 @@ impl Model {
 
     /// The same arithmetic with A and B exchanged: where their formats differ, so do the least exponents of their numbers.
     pub(crate) const fn exchanged(self) -> Model {
-        let input = match self.input {
-            Input::Fp8Bf8 => Input::Bf8Fp8,
-            Input::Bf8Fp8 => Input::Fp8Bf8,
-            other => other,
-        };
-        Model { input, ..self }
+        Model { input: self.input.exchanged(), ..self }
     }
 
     /// Every model in every variant, defaults first for each input.
     pub fn all() -> impl Iterator<Item = Model> {
-        Arch::ALL.into_iter().flat_map(|arch| {
-            Input::ALL.into_iter().filter_map(move |input| Model::new(arch, input).ok()).flat_map(|m| {
-                let kept = [52, 31].into_iter().filter_map(move |keep| m.with_kept_bits(keep).ok());
-                let small = Some(m.for_k(4)).filter(|s| *s != m);
-                std::iter::once(m).chain(kept).chain(small)
-            })
+        let of_input = |m: Model| {
+            let kept = [52, 31].into_iter().filter_map(move |keep| m.with_kept_bits(keep).ok());
+            let small = [8, 4].into_iter().map(move |k| (k, m.for_k(k))).filter(move |(k, s)| *s != m && s.group() == *k).map(|(_, s)| s);
+            let all: Vec<Model> = std::iter::once(m).chain(kept).chain(small).chain(m.by_mma_sync().ok()).collect();
+            let narrow: Vec<Model> = all.iter().filter_map(|m| m.with_f16_accumulator().ok()).collect();
+            all.into_iter().chain(narrow)
+        };
+        Arch::ALL.into_iter().flat_map(move |arch| {
+            Input::ALL.into_iter().filter_map(move |input| Model::new(arch, input).ok().filter(|m| m.input == input)).flat_map(of_input)
         })
     }
 
@@ -243,18 +168,36 @@ impl Model {
     pub const fn group(self) -> usize {
         match self.rule {
             Rule::Fma => 1,
-            Rule::Exact { group } | Rule::Tree { group } | Rule::Fused { group, .. } => group,
+            Rule::Exact { group } | Rule::Tree { group } | Rule::Fused { group, .. } | Rule::Truncated { group, .. } => group,
             Rule::FusedHalves { .. } => 16,
+            Rule::Emulated { .. } => 32,
+        }
+    }
+
+    /// The format of C and D.
+    pub const fn accumulator(self) -> DType {
+        match self.rule {
+            Rule::Truncated { accumulator, .. } | Rule::Emulated { accumulator } => accumulator.dtype(),
+            Rule::Fma | Rule::Exact { .. } | Rule::Tree { .. } | Rule::Fused { .. } | Rule::FusedHalves { .. } => DType::F32,
+        }
+    }
+
+    /// The one NaN of the results: of AMD's instructions the quiet one without a payload, since no source says which it is; NVIDIA's has all bits but the
+    /// sign set.
+    pub const fn nan(self) -> f32 {
+        match self.arch.vendor() {
+            Vendor::Amd => f32::NAN,
+            Vendor::Nvidia => f32::from_bits(0x7fff_ffff),
         }
     }
 
     /// Whether [`Model::prepare`] can change an input at all.
     pub const fn prepares(self) -> bool {
-        matches!(self.rule, Rule::Tree { .. }) || matches!(self.input, Input::Xf32)
+        matches!(self.rule, Rule::Tree { .. }) || matches!(self.input, Input::Xf32 | Input::Tf32)
     }
 
     /// What the hardware (or, for `f16_as_bf16`, the library around it) does to one input before it multiplies: flushes
-    /// subnormals and -0 to +0 (gfx90a f16, bf16), clears the low fraction bits (xf32), converts (f16 to bf16).
+    /// subnormals and -0 to +0 (gfx90a f16, bf16), clears the low fraction bits (xf32, tf32), converts (f16 to bf16).
     /// Doing it twice is the same as doing it once.
     pub fn prepare_one(self, x: f32) -> f32 {
         let bits = x.to_bits();
@@ -265,7 +208,7 @@ impl Model {
             (Input::F16AsBf16, _) => flush(f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000), f32::MIN_POSITIVE),
             (Input::F16AsBf16Truncated, _) => flush(f32::from_bits(bits & 0xffff_0000), f32::MIN_POSITIVE),
             (_, Rule::Tree { .. }) => flush(x, f32::MIN_POSITIVE),
-            (Input::Xf32, _) if !x.is_nan() => f32::from_bits(bits & !0x1fff),
+            (Input::Xf32 | Input::Tf32, _) if !x.is_nan() => f32::from_bits(bits & !0x1fff),
             _ => x,
         }
     }
@@ -280,11 +223,27 @@ impl Model {
         }
     }
 
-    /// What becomes of the C that an instruction is given: gfx90a turns a subnormal or zero C into +0 for f16 and bf16.
+    /// What becomes of the C that an instruction is given: gfx90a turns a subnormal or zero C into +0 for f16 and bf16. Where accumulators are f16, it is
+    /// rounded to that, if it is anything else.
     pub fn accept_c(self, c: f32) -> f32 {
-        if matches!(self.rule, Rule::Tree { .. }) && c.abs() < f32::MIN_POSITIVE { 0.0 } else { c }
+        match self.rule {
+            Rule::Tree { .. } if c.abs() < f32::MIN_POSITIVE => 0.0,
+            _ if self.accumulator() == DType::F16 => half::f16::from_f32(c).to_f32(),
+            _ => c,
+        }
     }
 }
+
+/// A rule of tensor cores.
+const fn truncated(group: usize, bits: u32, zero: i32, accumulator: Accumulator) -> Rule {
+    Rule::Truncated { group, bits, zero, accumulator }
+}
+
+/// Volta's rule, which Turing has beside its own.
+const VOLTA: Rule = truncated(4, 23, -131, Accumulator::F32);
+
+/// Hopper's rule for f16 and bf16.
+const HOPPER_F16: Rule = truncated(16, 25, -133, Accumulator::F32);
 
 /// The least normal f16, 2^-14.
 pub(super) const F16_LEAST_NORMAL: f32 = 1.0 / 16384.0;
@@ -293,17 +252,31 @@ impl std::fmt::Display for Model {
     /// Such as `gfx90a f16`, or `gfx942 bf16, groups of 4, 31 bits kept` for a variant.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}", self.arch, self.input)?;
-        match self.rule {
-            Rule::Fused { group: 4, .. } if self.input != Input::Xf32 => write!(f, ", groups of 4")?,
-            _ => {}
+        for words in self.variants() {
+            write!(f, ", {}", words.1)?;
         }
-        match self.rule {
-            Rule::Fused { keep, .. } | Rule::FusedHalves { keep } if keep != KEEP => write!(f, ", {keep} bits kept"),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
-fn names(inputs: impl IntoIterator<Item = Input>) -> String {
-    inputs.into_iter().map(Input::name).collect::<Vec<_>>().join(" ")
+impl Model {
+    /// What this model has unlike the default of its architecture and input: as names have it, and in words.
+    pub(crate) fn variants(self) -> Vec<(String, String)> {
+        let mut variants = Vec::new();
+        let default = Self::default_rule(self.arch, self.input);
+        if matches!(self.rule, Rule::Emulated { .. }) {
+            variants.push(("mma".to_owned(), "mma.sync".to_owned()));
+        } else if default.is_some_and(|rule| Model { rule, ..self }.group() != self.group()) {
+            variants.push((format!("group{}", self.group()), format!("groups of {}", self.group())));
+        }
+        if let Rule::Fused { keep, .. } | Rule::FusedHalves { keep } = self.rule
+            && keep != KEEP
+        {
+            variants.push((format!("keep{keep}"), format!("{keep} bits kept")));
+        }
+        if self.accumulator() == DType::F16 {
+            variants.push(("in_f16".to_owned(), "accumulated in f16".to_owned()));
+        }
+        variants
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Slow, and the definition of every fast path: [`gemm_tile`](super::gemm_tile) gives the bits of [`gemm`].
 
-use super::{Model, Rule};
+use super::{Model, Rule, truncated};
 use crate::dtype::{DType, FloatFormat};
 
 /// C += A * B, row-major, as [`gemm_tile`](super::gemm_tile) defines it, element by element.
@@ -35,7 +35,7 @@ pub fn dot(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
         };
         acc = step(model, acc, &padded(a), &padded(b));
     }
-    if acc.is_nan() { f32::NAN } else { acc }
+    if acc.is_nan() { model.nan() } else { acc }
 }
 
 /// One group: the accumulator after `c` and the products of prepared inputs.
@@ -83,6 +83,7 @@ pub(super) fn step(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
             }
             add_rounding_down(sum, c, keep)
         }
+        rule @ (Rule::Truncated { .. } | Rule::Emulated { .. }) => truncated::step(rule, (fa, fb), c, a, b),
     }
 }
 

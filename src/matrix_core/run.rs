@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_instruction_multiplies_integers() {
-        for mfma in Arch::ALL.into_iter().flat_map(Mfma::all) {
+        for mfma in Arch::AMD.into_iter().flat_map(Mfma::all) {
             let depth = 3 * mfma.k();
             let (m, n, blocks) = (mfma.m(), mfma.n(), mfma.blocks());
             let (a, b, c) = (numbers(blocks * m * depth, 1), numbers(blocks * depth * n, 2), numbers(blocks * m * n, 3));
@@ -260,7 +260,7 @@ mod tests {
             assert_eq!(Mfma::by_name(Arch::Gfx942, name).unwrap().name(), "v_mfma_f32_32x32x8_f16");
             assert_eq!(Mfma::by_name(Arch::Gfx908, name).unwrap().name(), "v_mfma_f32_32x32x8f16");
         }
-        let counts = Arch::ALL.map(|arch| Mfma::all(arch).count());
+        let counts = Arch::AMD.map(|arch| Mfma::all(arch).count());
         assert_eq!(counts, [20, 27, 32]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input, KEEP, Model, Rule};
+use crate::matrix_core::{Arch, Input, Model, Rule, Vendor};
 
 /// The accumulator and its roundings. Products are taken one after the other in the order of K; nothing is ever added
 /// pairwise, except by a matrix core's own rule.
@@ -53,15 +53,8 @@ impl std::fmt::Display for Accumulate {
 
 /// `gfx942:f16`, and of a variant `gfx942:f16:group4` or `gfx942:f16:keep31`, or both in this order.
 fn core_name(model: Model) -> String {
-    let mut name = format!("{}:{}", model.arch(), model.input());
-    let Ok(default) = Model::new(model.arch(), model.input()) else { return name };
-    if model.group() != default.group() {
-        name += &format!(":group{}", model.group());
-    }
-    match model.rule() {
-        Rule::Fused { keep, .. } | Rule::FusedHalves { keep } if keep != KEEP => name + &format!(":keep{keep}"),
-        _ => name,
-    }
+    let variants = model.variants().into_iter().map(|(name, _)| format!(":{name}")).collect::<String>();
+    format!("{}:{}{variants}", model.arch(), model.input())
 }
 
 /// The matrix core of such a name.
@@ -70,13 +63,16 @@ fn core(name: &str) -> Result<Model> {
     let mut next = || parts.next().unwrap_or_default();
     let mut model = Model::new(next().parse::<Arch>()?, next().parse::<Input>()?)?;
     for part in parts {
-        let variant = match (part.strip_prefix("group"), part.strip_prefix("keep").and_then(|n| n.parse().ok())) {
-            (Some("4"), _) => model.for_k(4),
-            (None, Some(keep)) => model.with_kept_bits(keep)?,
+        let variant = match (part, part.strip_prefix("group"), part.strip_prefix("keep").and_then(|n| n.parse().ok())) {
+            ("mma", ..) => model.by_mma_sync()?,
+            ("in_f16", ..) => model.with_f16_accumulator()?,
+            (_, Some("4"), _) if model.for_k(4).group() == 4 => model.for_k(4),
+            (_, Some("8"), _) if model.for_k(8).group() == 8 => model.for_k(8),
+            (_, None, Some(keep)) => model.with_kept_bits(keep)?,
             _ => model,
         };
         if variant == model {
-            let limit = format!("a variant of {model} that is not the default: group4, keep31 or keep52, where it has them");
+            let limit = format!("a variant of {model} that is not the default: group4, group8, keep31, keep52, mma or in_f16, where it has them");
             return Err(Error::InvalidArgument { what: "matrix core variant", value: part.to_owned(), limit });
         }
         model = variant;
@@ -118,9 +114,16 @@ impl Arithmetic {
         Arithmetic { accumulate: Accumulate::F64, flush_subnormals: self.flush_subnormals || flushed }
     }
 
-    /// What a magnitude of an operand counts at least in an error bound, where it is not 0: gfx942 aligns products by exponents that do not go below the least of the format.
+    /// What a magnitude of an operand counts at least in an error bound, where it is not 0: gfx942 and tensor cores align products by exponents that do not go below the
+    /// least of the format.
     pub(crate) fn least_magnitude(self, dtype: DType) -> f64 {
-        let aligned = matches!(self.accumulate, Accumulate::MatrixCore(model) if matches!(model.rule(), Rule::Fused { .. } | Rule::FusedHalves { .. }));
+        let aligned = match self.accumulate {
+            Accumulate::MatrixCore(model) => match model.rule() {
+                Rule::Fused { .. } | Rule::FusedHalves { .. } | Rule::Truncated { .. } | Rule::Emulated { .. } => true,
+                Rule::Fma | Rule::Exact { .. } | Rule::Tree { .. } => false,
+            },
+            _ => false,
+        };
         dtype.float_format().filter(|_| aligned).map_or(0.0, |format| format.min_normal())
     }
 
@@ -165,16 +168,22 @@ impl Arithmetic {
 
 /// Which input format of a chip's matrix cores takes elements of this one.
 fn input_of(arch: Arch, dtype: DType) -> Result<Input> {
-    Ok(match (arch, dtype) {
-        (_, DType::F32) => Input::F32,
-        (_, DType::Tf32) => Input::Xf32,
+    Ok(match (arch.vendor(), dtype) {
+        (Vendor::Amd, DType::F32) => Input::F32,
+        (_, DType::Tf32) => Input::Tf32,
         (_, DType::F16) => Input::F16,
-        (Arch::Gfx90a, DType::Bf16) => Input::Bf16K,
+        (_, DType::Bf16) if arch == Arch::Gfx90a => Input::Bf16K,
         (_, DType::Bf16) => Input::Bf16,
-        (_, DType::F8E4M3Fnuz) => Input::Fp8Fp8,
-        (_, DType::F8E5M2Fnuz) => Input::Bf8Bf8,
+        (Vendor::Amd, DType::F8E4M3Fnuz) => Input::Fp8Fp8,
+        (Vendor::Amd, DType::F8E5M2Fnuz) => Input::Bf8Bf8,
+        (Vendor::Nvidia, DType::F8E4M3) => Input::E4m3E4m3,
+        (Vendor::Nvidia, DType::F8E5M2) => Input::E5m2E5m2,
         _ => {
-            let by = format!("the models of {arch}'s matrix cores (they have f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz)");
+            let formats = match arch.vendor() {
+                Vendor::Amd => "f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz",
+                Vendor::Nvidia => "f16 bf16 tf32 f8e4m3 f8e5m2",
+            };
+            let by = format!("the models of {arch}'s {} (they have {formats})", arch.units());
             return Err(Error::Unsupported { what: format!("the format {dtype}"), by });
         }
     })
@@ -189,8 +198,9 @@ impl std::fmt::Display for Arithmetic {
 impl std::str::FromStr for Arithmetic {
     type Err = Error;
 
-    /// Reads `f64`, `f64-rounded`, `every4`, `groups4`, `f32`, `f32-fma` or a matrix core such as `gfx90a:f16`, each with `+flush` or not. Variants of gfx942's cores are
-    /// `gfx942:f16:group4` (instructions of K 4) and `gfx942:f16:keep31` ([`Model::with_kept_bits`]).
+    /// Reads `f64`, `f64-rounded`, `every4`, `groups4`, `f32`, `f32-fma` or a matrix core such as `gfx90a:f16` or `sm_90:f16`, each with `+flush` or not. Variants are
+    /// `gfx942:f16:group4` and `sm_90:f16:group8` (instructions of a smaller K), `gfx942:f16:keep31` ([`Model::with_kept_bits`]), `sm_90:e4m3:mma`
+    /// ([`Model::by_mma_sync`]) and `sm_90:f16:in_f16` ([`Model::with_f16_accumulator`]).
     fn from_str(s: &str) -> Result<Arithmetic> {
         let (name, flush_subnormals) = s.strip_suffix("+flush").map_or((s, false), |name| (name, true));
         let accumulate = match (Accumulate::PLAIN.into_iter().find(|a| a.to_string() == name), name.split_once(':')) {

@@ -114,7 +114,7 @@ impl MfmaProbe {
         let chain = Model::new(mfma.arch(), Input::F32).ok();
         let converts = |i: Input| matches!(i, Input::F16AsBf16 | Input::F16AsBf16Truncated);
         for model in Model::all().filter(|o| o.input().dtypes() == input.dtypes() && !converts(o.input())).chain(chain) {
-            if model == own || model.input() == Input::F32 && model.arch() != mfma.arch() {
+            if model == own || model.accumulator() != tc || model.input() == Input::F32 && model.arch() != mfma.arch() {
                 continue;
             }
             let (m, n, k) = (mfma.m(), mfma.n(), mfma.k());

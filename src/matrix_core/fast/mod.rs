@@ -8,6 +8,7 @@
 mod exact;
 mod fused;
 mod rounded;
+mod truncated;
 
 use super::{Input, Model, Rule};
 use crate::simd::{InstructionSet, Task};
@@ -44,6 +45,13 @@ pub(super) fn gemm(model: Model, p: &mut Problem, set: InstructionSet) {
         Rule::Fused { group: 4, keep } => dispatch(&fused::Fused::<4>::new(model, keep), model, p, set),
         Rule::Fused { keep, .. } => dispatch(&fused::Fused::<8>::new(model, keep), model, p, set),
         Rule::FusedHalves { keep } => dispatch(&fused::Halves::new(model, keep), model, p, set),
+        Rule::Truncated { group, bits, zero, accumulator } => match group {
+            4 => dispatch(&truncated::Truncated::<4>::new(model, bits, zero, accumulator), model, p, set),
+            8 => dispatch(&truncated::Truncated::<8>::new(model, bits, zero, accumulator), model, p, set),
+            16 => dispatch(&truncated::Truncated::<16>::new(model, bits, zero, accumulator), model, p, set),
+            _ => dispatch(&truncated::Truncated::<32>::new(model, bits, zero, accumulator), model, p, set),
+        },
+        Rule::Emulated { accumulator } => dispatch(&truncated::Emulated::new(accumulator), model, p, set),
     }
 }
 
@@ -158,7 +166,7 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                 for r in 0..height {
                     let c = &mut p.c[(i0 + r) * p.ldc + j0..][..columns];
                     for (c, acc) in c.iter_mut().zip(acc[r]) {
-                        *c = if acc.is_nan() { f32::NAN } else { acc };
+                        *c = if acc.is_nan() { model.nan() } else { acc };
                     }
                 }
             }

@@ -120,7 +120,48 @@ impl Unit {
         let group = at_least_one(group);
         Unit { group, truncation: group as f64 * two_to_minus(24), drift: two_to_minus(31) + two_to_minus(keep.min(63)), ..Unit::F32 }
     }
+
+    /// Groups of which each product, and the accumulator with them, is truncated at `bits` fraction bits below the largest exponent among all; the sum is rounded toward
+    /// zero to f32 with `fraction` bits, of which f32 has 23.
+    ///
+    /// Of a group with the largest exponent e, each product but the largest loses less than 2^(e - `bits`), and so does the accumulator where a product has that
+    /// exponent: `group` times 2^-`bits` of the group's largest product. Where the accumulator has it, each product may lose as much, in each step: `group` times
+    /// 2^-`bits` of the accumulator. Rounding toward zero loses twice what rounding to nearest does. 2^e is at most a product's magnitude when subnormal factors
+    /// count as the least normal number.
+    pub fn truncated(group: usize, bits: u32, fraction: u32) -> Unit {
+        let two_to_minus = |bits: u32| 1.0 / (1u64 << bits.min(63)) as f64;
+        let group = at_least_one(group);
+        let lost = group as f64 * two_to_minus(bits);
+        let toward_zero = if fraction >= 23 { U32 } else { two_to_minus(fraction) };
+        // A subnormal result loses less than the unit of its last bit, and what terms lose below that is less than another.
+        let underflow = 2.0 * f64::from(f32::MIN_POSITIVE) * two_to_minus(fraction.min(23));
+        Unit { group, truncation: lost, drift: lost + toward_zero, underflow, ..Unit::F32 }
+    }
+
+    /// The same with f16 accumulators, to which sums are rounded to nearest.
+    pub fn truncated_to_f16(group: usize, bits: u32) -> Unit {
+        let unit = Unit::truncated(group, bits, 23);
+        Unit { drift: unit.truncation, roundoff: U16, underflow: LEAST_F16, ..unit }
+    }
+
+    /// Groups of 32 as two sums of 16, the second of which begins with the first, each truncated at 25 bits and rounded to f32 toward zero or (`f16`) to f16; the
+    /// accumulator is added to that, rounded to nearest.
+    ///
+    /// The first sum loses 16 times 2^-25 of its largest product; the second 16 times 2^-25 of its own largest, or of the first sum: 32 times 2^-25 of the group's
+    /// Σ|a||b|, and a little more, since the first sum may be larger by its own error. Each is rounded once.
+    pub fn emulated(f16: bool) -> Unit {
+        let lost = 33.0 / (1u64 << 25) as f64;
+        let unit = Unit { group: 32, ..Unit::F32 };
+        match f16 {
+            true => Unit { depth: 2, truncation: lost, roundoff: U16, underflow: LEAST_F16, ..unit },
+            false => Unit { truncation: lost + 4.0 * U32 * (1.0 + U32), ..unit },
+        }
+    }
 }
+
+/// The unit roundoff of f16, and its least number.
+const U16: f64 = 1.0 / 2048.0;
+const LEAST_F16: f64 = 1.0 / (1u64 << 24) as f64;
 
 const fn at_least_one(group: usize) -> usize {
     if group == 0 { 1 } else { group }

@@ -14,7 +14,7 @@ pub(super) fn run(arch: &str, lanes: &[(usize, Request)]) -> Result<Vec<u64>, Fi
     if all.len() != 64 {
         return Err(wrong(format!("{} of 64 lanes take part", all.len())));
     }
-    let arch = Arch::ALL.into_iter().find(|a| a.to_string() == arch).ok_or_else(|| wrong(format!("{arch} has no matrix cores")))?;
+    let arch = Arch::AMD.into_iter().find(|a| a.to_string() == arch).ok_or_else(|| wrong(format!("{arch} has no matrix cores")))?;
     let mfma = Mfma::by_name(arch, first.name).map_err(|e| wrong(e.to_string()))?;
     let [cbsz, abid, blgp] = first.modifiers;
     let (ta, tb, tc) = mfma.dtypes();
