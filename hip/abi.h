@@ -135,7 +135,7 @@ struct FillCrand {
 };
 
 // What a matrix core does to an input before it multiplies; see `prepare` of the rules in matrix_core.h.
-enum Prepare : u32 { AS_IT_IS = 0, AS_GFX90A_F16 = 1, AS_GFX90A_BF16 = 2, AS_GFX942 = 3, AS_BF16_NEAREST = 4, AS_BF16_CUT = 5 };
+enum Prepare : u32 { AS_IT_IS = 0, AS_GFX90A_F16 = 1, AS_GFX90A_BF16 = 2, AS_WORDS = 3, AS_BF16_NEAREST = 4, AS_BF16_CUT = 5 };
 
 // reference.hip: reference_widen, which makes dense arrays of what the sums compute with.
 struct ReferenceWiden {

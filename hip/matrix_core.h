@@ -6,6 +6,7 @@
 //   Input               a prepared input: `prepare` does what the hardware does to it first
 //   Wide, `wide`        what an input is computed with
 //   `accept`            what the hardware does to the C of an instruction
+//   `canonical`         a result, with the one NaN of the hardware
 //   GROUP, `row`        GROUP products join an accumulator together: `row` adds one group to N accumulators,
 //                       c[j] += a[k] * b[k][j]
 //   EACH                rows and columns of C that a thread of a GEMM should hold
@@ -185,22 +186,15 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
     }
 };
 
-// gfx942: products truncated at 24 fraction bits below the largest exponent among them, c and their sum rounded down, the
-// total normalised and rounded down at 31 fraction bits, then rounded. HALVES: even and odd products apart first. One rule
-// serves all formats, which are known at run time: what differs is in the preparation.
+// Factors of sums that go by exponents. One rule serves all formats, which are known at run time: what differs is in the preparation.
 //
 // An input is a word: sign in bit 31, a significand with 12 fraction bits (two more than any format has) in bits 16 to 30, and
 // a biased exponent below; the sum of two such exponents tells zeros, infinities and NaN by itself.
-template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
-    static constexpr int GROUP = PRODUCTS;
+struct MatrixCoreWords : MatrixCore {
     static constexpr int EACH = 4;
     typedef u32 Input;
     typedef u32 Wide;
     static constexpr i32 BIAS = 2048, ZERO = -600, INFINITE = 3000, NOT_A_NUMBER = 8000;
-    // Sums of two exponents: below NOTHING a factor is zero, from LARGE on a product may be infinite or NaN.
-    static constexpr i32 NOTHING = -300, LARGE = 127;
-    // Fraction bits: of truncated products, and of their sum beside a larger c.
-    static constexpr i32 F = 24, KEEP = 32;
 
     static __device__ inline u32 wide(u32 x) { return x; }
     static __device__ inline float accept(float c) { return c; }
@@ -209,13 +203,15 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
         case F16: return decode_to_f32<F16>(((const u16 *)from)[index]);
         case BF16: return decode_to_f32<BF16>(((const u16 *)from)[index]);
         case F8E4M3FNUZ: return decode_to_f32<F8E4M3FNUZ>(((const u8 *)from)[index]);
+        case F8E4M3: return decode_to_f32<F8E4M3>(((const u8 *)from)[index]);
+        case F8E5M2: return decode_to_f32<F8E5M2>(((const u8 *)from)[index]);
         case F8E5M2FNUZ: return decode_to_f32<F8E5M2FNUZ>(((const u8 *)from)[index]);
         default: return ((const float *)from)[index];
         }
     }
     static __device__ inline u32 prepare(float x, u32 dtype) {
-        // The least normal exponent of the format; xf32 loses its low bits by the shift.
-        const i32 least = dtype == F16 ? -14 : dtype == F8E4M3FNUZ ? -7 : dtype == F8E5M2FNUZ ? -15 : -126;
+        // The least normal exponent of the format; xf32 and tf32 lose their low bits by the shift.
+        const i32 least = dtype == F16 || dtype == F8E5M2 ? -14 : dtype == F8E4M3 ? -6 : dtype == F8E4M3FNUZ ? -7 : dtype == F8E5M2FNUZ ? -15 : -126;
         const u32 bits = bits_of(x);
         const i32 field = (i32)(bits >> 23 & 0xff);
         u32 significand = (bits >> 13 & 0x3ff) | (field ? 0x400u : 0);
@@ -233,6 +229,16 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
     static __device__ inline i32 larger(i32 x, i32 y) { return x > y ? x : y; }
     static __device__ inline i32 exponent_sum(u32 a, u32 b) { return (i32)((a & 0xffff) + (b & 0xffff)) - 2 * BIAS; }
     static __device__ inline u32 magnitude(u32 a, u32 b) { return (a >> 16 & 0x7fff) * (b >> 16 & 0x7fff); }
+};
+
+// gfx942: products truncated at 24 fraction bits below the largest exponent among them, c and their sum rounded down, the
+// total normalised and rounded down at 31 fraction bits, then rounded. HALVES: even and odd products apart first.
+template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
+    static constexpr int GROUP = PRODUCTS;
+    // Sums of two exponents: below NOTHING a factor is zero, from LARGE on a product may be infinite or NaN.
+    static constexpr i32 NOTHING = -300, LARGE = 127;
+    // Fraction bits: of truncated products, and of their sum beside a larger c.
+    static constexpr i32 F = 24, KEEP = 32;
 
     // Whether something is infinite (a product from 2^128 on is) or NaN; then `sum` is the IEEE sum of all that is.
     template <int N> static __device__ inline bool special(float c, const u32 *a, const u32 (*b)[N], int j, float &sum) {
@@ -302,5 +308,88 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCore {
             if (HALVES) units[0] = (units[0] >> least_of(most - top[0], 31)) + (units[1] >> least_of(most - top[1], 31));
             c[j] = add(units[0], most, c[j]);
         }
+    }
+};
+
+// Tensor cores: c and the products of a group truncated at BITS fraction bits below the largest exponent among them, added and rounded toward zero
+// to f32 with FRACTION bits. Zeros have the exponent LEAST.
+template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCore : MatrixCoreWords {
+    static constexpr int GROUP = PRODUCTS;
+    // From here on a sum of two exponents has an infinity or a NaN, and from the second on a NaN.
+    static constexpr i32 SPECIAL = 2000, NANS = 7000;
+
+    static __device__ inline float canonical(float x) { return x != x ? f32_of(0x7fffffffu) : x; }
+    // A significand with FROM fraction bits, cut to BITS and `down` more.
+    template <int FROM> static __device__ inline u32 cut(u32 significand, i32 down) {
+        constexpr i32 UP = BITS > FROM ? BITS - FROM : 0, DOWN = BITS > FROM ? 0 : FROM - BITS;
+        return (significand << UP) >> least_of(down + DOWN, 31);
+    }
+
+    // The IEEE sum of what is infinite or NaN.
+    template <int N> static __device__ inline float special(float c, const u32 *a, const u32 (*b)[N], int j, int first, int step) {
+        bool nan = c != c, above = c > 3.40282347e+38f, below = c < -3.40282347e+38f;
+#pragma unroll
+        for (int i = 0; i < PRODUCTS; ++i) {
+            const int k = first + (i & 1) + (i >> 1) * step;
+            const i32 e = exponent_sum(a[k], b[k][j]);
+            const bool negative = (a[k] ^ b[k][j]) >> 31;
+            nan = nan || e >= NANS || e == INFINITE + ZERO;
+            above = above || (e >= SPECIAL && !negative);
+            below = below || (e >= SPECIAL && negative);
+        }
+        return f32_of(nan || (above && below) ? 0x7fffffffu : above ? 0x7f800000u : 0xff800000u);
+    }
+
+    // c and the products with k = first, first + 1, first + step, first + step + 1 ...
+    template <int N> static __device__ inline float sum(float c, const u32 *a, const u32 (*b)[N], int j, int first, int step) {
+        const u32 bits = bits_of(c);
+        const i32 field = (i32)(bits >> 23 & 0xff);
+        const u32 significand = (bits & 0x7fffff) | (field ? 0x800000u : 0);
+        const i32 e_c = significand ? larger(field, 1) - 127 : LEAST;
+        i32 top = e_c;
+#pragma unroll
+        for (int i = 0; i < PRODUCTS; ++i) {
+            const int k = first + (i & 1) + (i >> 1) * step;
+            top = larger(top, exponent_sum(a[k], b[k][j]));
+        }
+        if (top >= SPECIAL || field == 0xff) return special<N>(c, a, b, j, first, step);
+        const i64 c_units = (i64)cut<23>(significand, top - e_c);
+        i64 units = bits >> 31 ? -c_units : c_units;
+#pragma unroll
+        for (int i = 0; i < PRODUCTS; ++i) {
+            const int k = first + (i & 1) + (i >> 1) * step;
+            const i32 size = (i32)cut<24>(magnitude(a[k], b[k][j]), top - exponent_sum(a[k], b[k][j]));
+            const i32 sign = (i32)(a[k] ^ b[k][j]) >> 31;
+            units += (size ^ sign) - sign;
+        }
+        // Rounded toward zero; what is zero then is +0, and what f32 has not is infinite.
+        const u64 size = (u64)(units < 0 ? -units : units);
+        const i32 unit = top - BITS, last = larger(63 - (i32)__clzll((i64)(size | 1)) + unit, -126) - FRACTION;
+        const i32 down = larger(last - unit, 0);
+        const float x = (float)((double)(size >> least_of(down, 63)) * exp2_f64(unit + down));
+        return units < 0 && x != 0.0f ? -x : x;
+    }
+
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) c[j] = sum<N>(c[j], a, b, j, 0, 2);
+    }
+};
+
+// mma.sync of fp8 on Hopper: two chained sums of f16 products from zero, of which the first has the first two of each four, and c added to that.
+struct EmulatedFp8 : TensorCore<16, 25, -133> {
+    static constexpr int GROUP = 32;
+    // As f16 holds it: subnormal e4m3 numbers are normal there.
+    static __device__ inline u32 wide(u32 x) {
+        const i32 exponent = (i32)(x & 0xffff) - BIAS;
+        const u32 significand = x >> 16 & 0x7fff;
+        if (exponent < -14 || exponent > 127 || significand == 0) return x;
+        const i32 up = least_of((i32)__clzll((i64)significand) - 51, exponent + 14);
+        if (up <= 0) return x;
+        return (x & 0x80000000u) | significand << (16 + up) | (u32)(exponent - up + BIAS);
+    }
+    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) c[j] = sum<N>(sum<N>(0.0f, a, b, j, 0, 4), a, b, j, 2, 4) + c[j];
     }
 };

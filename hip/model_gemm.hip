@@ -4,7 +4,8 @@
 #include "matrix_core.h"
 
 namespace {
-constexpr int DEPTH = 16; // of k at a time; a multiple of every group
+// Of k at a time: a multiple of the group.
+template <typename RULE> constexpr int DEPTH_OF = RULE::GROUP > 16 ? RULE::GROUP : 16;
 constexpr int THREADS = 256;
 
 // What a wavefront has seen of its part of a tile, each combined by the maximum: the least magnitude of A that is not zero
@@ -65,7 +66,7 @@ struct Extent {
         const float most_a = f32_of(span.word[1]), most_b = f32_of(span.word[3]);
         const i32 now = RULE::quantum(0u - span.word[0]) + RULE::quantum(0u - span.word[2]);
         // A little more than the sum of all magnitudes, for what rounding to f32 adds.
-        const double added = (double)most_a * (double)most_b * DEPTH;
+        const double added = (double)most_a * (double)most_b * DEPTH_OF<RULE>;
         bool short_form = RULE::tame(now < unit ? now : unit, (bound + added) * 1.00001, most_a, most_b);
         if (!short_form) {
             measure(acc);
@@ -81,7 +82,7 @@ struct Extent {
 // Rows 4 apart in parts, so that the lanes of a wavefront read neighbouring words.
 template <int EACH> __device__ inline int place(int t, int i) { return i / 4 * 64 + t * 4 + i % 4; }
 
-template <typename RULE, bool TAME, int EACH, int ROW_A, int ROW_B>
+template <typename RULE, bool TAME, int EACH, int DEPTH, int ROW_A, int ROW_B>
 __device__ inline void tile(float (&acc)[EACH][EACH], const typename RULE::Input (&a_tile)[DEPTH][ROW_A],
                             const typename RULE::Input (&b_tile)[DEPTH][ROW_B], int down, int across, int depth) {
     for (int g = 0; g < depth; g += RULE::GROUP) {
@@ -103,6 +104,7 @@ __device__ inline void tile(float (&acc)[EACH][EACH], const typename RULE::Input
 
 template <typename RULE> __device__ inline void run(const ModelGemm &p) {
     constexpr int EACH = RULE::EACH, TILE = 16 * EACH; // rows and columns of a thread, of a block
+    constexpr int DEPTH = DEPTH_OF<RULE>;
     __shared__ typename RULE::Input a_tile[DEPTH][TILE + 4];
     __shared__ typename RULE::Input b_tile[DEPTH][TILE];
     __shared__ Span spans[THREADS / 32];
@@ -166,7 +168,7 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
             const u32 r = row0 + place<EACH>(down, i), c = column0 + place<EACH>(across, j);
-            if (r < p.m && c < p.n) p.c[(u64)r * p.n + c] = MatrixCore::canonical(acc[i][j]);
+            if (r < p.m && c < p.n) p.c[(u64)r * p.n + c] = RULE::canonical(acc[i][j]);
         }
     }
 }
@@ -184,3 +186,12 @@ MODEL_GEMM(gfx90a_bf16_1k, Gfx90aBf16<4>)
 MODEL_GEMM(gfx942_groups4, Gfx942<4, false>)
 MODEL_GEMM(gfx942_groups8, Gfx942<8, false>)
 MODEL_GEMM(gfx942_halves, Gfx942<16, true>)
+MODEL_GEMM(volta, TensorCore<4, 23, -131>)
+MODEL_GEMM(ampere_groups8, TensorCore<8, 24, -132>)
+MODEL_GEMM(ampere_groups4, TensorCore<4, 24, -132>)
+MODEL_GEMM(ada_fp8, TensorCore<16, 13, -132, 13>)
+MODEL_GEMM(hopper_groups16, TensorCore<16, 25, -133>)
+MODEL_GEMM(hopper_groups8, TensorCore<8, 25, -133>)
+MODEL_GEMM(hopper_groups4, TensorCore<4, 25, -133>)
+MODEL_GEMM(hopper_fp8, TensorCore<32, 13, -133, 13>)
+MODEL_GEMM(hopper_fp8_mma, EmulatedFp8)

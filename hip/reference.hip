@@ -151,6 +151,15 @@ MODEL(gfx90a_bf16_1k, Gfx90aBf16<4>)
 MODEL(gfx942_groups4, Gfx942<4, false>)
 MODEL(gfx942_groups8, Gfx942<8, false>)
 MODEL(gfx942_halves, Gfx942<16, true>)
+MODEL(volta, TensorCore<4, 23, -131>)
+MODEL(ampere_groups8, TensorCore<8, 24, -132>)
+MODEL(ampere_groups4, TensorCore<4, 24, -132>)
+MODEL(ada_fp8, TensorCore<16, 13, -132, 13>)
+MODEL(hopper_groups16, TensorCore<16, 25, -133>)
+MODEL(hopper_groups8, TensorCore<8, 25, -133>)
+MODEL(hopper_groups4, TensorCore<4, 25, -133>)
+MODEL(hopper_fp8, TensorCore<32, 13, -133, 13>)
+MODEL(hopper_fp8_mma, EmulatedFp8)
 
 extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceWiden p) {
     const u64 grid = (u64)gridDim.x * THREADS;
@@ -169,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceW
         else if (p.prepare == AS_GFX90A_BF16) word = bits_of(Gfx90aBf16<4>::prepare(single, BF16));
         else if (p.prepare == AS_BF16_NEAREST) word = bits_of(Gfx90aBf16<4>::prepare(single, F16));
         else if (p.prepare == AS_BF16_CUT) word = bits_of(Gfx90aBf16<4>::prepare(single, F16_CUT));
-        else if (p.prepare == AS_GFX942) word = Gfx942<8, false>::prepare(single, p.tensor.dtype);
+        else if (p.prepare == AS_WORDS) word = MatrixCoreWords::prepare(single, p.tensor.dtype);
         ((u32 *)p.to)[i] = word;
     }
 }

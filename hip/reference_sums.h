@@ -101,5 +101,5 @@ template <typename RULE, int N> struct SumModel {
         for (int i = 0; i < N; ++i) acc[i] = RULE::accept(0.0f);
     }
     __device__ inline void step(const Wide *a, const Wide (*b)[N]) { RULE::template row<false>(acc, a, b); }
-    __device__ inline double result(int i) { return (double)MatrixCore::canonical(acc[i]); }
+    __device__ inline double result(int i) { return (double)RULE::canonical(acc[i]); }
 };

@@ -38,15 +38,17 @@ pub(super) fn holds(result: DType, accumulator: DType) -> bool {
     result.unit_roundoff() <= accumulator.unit_roundoff() && result.min_positive() <= accumulator.min_positive()
 }
 
-/// The models of an architecture that take operands of these formats as they are; for f16 and bf16 in groups of every size.
-pub(super) fn models(arch: Arch, operands: [DType; 2]) -> Result<Vec<Model>> {
+/// The models of an architecture that take operands of these formats as they are; for f16 and bf16 in groups of every size. Those that accumulate in f16 are
+/// for kernels that are said to.
+pub(super) fn models(arch: Arch, operands: [DType; 2], accumulator: Option<DType>) -> Result<Vec<Model>> {
     let [a, b] = operands;
-    let found: Vec<Model> = Model::all().filter(|m| m.arch() == arch && m.input().dtypes() == (a, b)).collect();
+    let allowed = |m: &Model| m.accumulator() == DType::F32 || accumulator == Some(m.accumulator());
+    let found: Vec<Model> = Model::all().filter(|m| m.arch() == arch && m.input().dtypes() == (a, b) && allowed(m)).collect();
     if found.is_empty() {
         let takes = |dtype: &DType| Model::all().any(|m| m.arch() == arch && m.input().dtypes().0 == *dtype);
         let known: Vec<String> = DType::ALL.iter().filter(|dtype| takes(dtype)).map(DType::to_string).collect();
         return Err(Error::Unsupported {
-            what: format!("a check of {a} by {b} on the matrix cores of {arch}"),
+            what: format!("a check of {a} by {b} on the {} of {arch}", arch.units()),
             by: format!("the models here, which take {}; without a chip the accumulator's format decides", known.join(", ")),
         });
     }

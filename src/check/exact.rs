@@ -1,4 +1,4 @@
-//! Whether a result is bit-exact for the matrix cores of a chip, and in which order of products.
+//! Whether a result is bit-exact for the matrix or tensor cores of a chip, and in which order of products.
 
 use super::copied::Copied;
 use super::corner::{Corner, index_of};

@@ -1,7 +1,7 @@
 //! A verdict without a reference: the result of a GEMM or a convolution is checked against its operands.
 //!
 //! [`Check`] makes the exact result and the bound of each element itself ([`verify::bound`](crate::verify::bound)), on the device of the tensors, and says for a chip
-//! whether the result is what its matrix cores give, bit for bit, in an order of products that is known here.
+//! whether the result is what its matrix or tensor cores give, bit for bit, in an order of products that is known here.
 //!
 //! ```
 //! use hipverify::check::Check;
@@ -190,14 +190,14 @@ impl<'a> Check<'a> {
         self.with_product("an epilogue", epilogue == Epilogue::None, |p| p.epilogue = epilogue)
     }
 
-    /// It ran on the matrix cores of this chip: inputs count as these read them, the bound is theirs, and the report says whether the result is bit-exact.
+    /// It ran on the matrix cores (of NVIDIA: the tensor cores) of this chip: inputs count as these read them, the bound is theirs, and the report says whether the result is bit-exact.
     pub fn arch(mut self, arch: Arch) -> Check<'a> {
         self.arch = Some(arch);
         self
     }
 
     /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, or f64 where an operand is f64. With a
-    /// [chip](Check::arch) either may have been at work: the looser bound counts.
+    /// [chip](Check::arch) either may have been at work: the looser bound counts. Tensor cores that accumulate in f16 are among the chip's where this is f16.
     pub fn accumulator(mut self, dtype: DType) -> Check<'a> {
         self.accumulator = Some(dtype);
         self
@@ -365,7 +365,7 @@ impl<'a> Check<'a> {
     /// The models that may have been at work, of a problem that can be checked.
     fn models(&self) -> Result<Vec<Model>> {
         self.expect_fit()?;
-        self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes()))
+        self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes(), self.accumulator))
     }
 
     /// The likely cause of a failure: what single values and places tell, else what the operands do, else statistics.
@@ -492,7 +492,7 @@ impl<'a> Check<'a> {
 
     /// The units that may have been at work, each with the format of its accumulator.
     fn units(&self, models: &[Model]) -> Result<Vec<(Unit, DType)>> {
-        let mut units: Vec<_> = arithmetic::unconverted(models).map(|model| (arithmetic::of_model(model), DType::F32)).collect();
+        let mut units: Vec<_> = arithmetic::unconverted(models).map(|model| (arithmetic::of_model(model), model.accumulator())).collect();
         let wide = self.problem.dtypes().contains(&DType::F64);
         match self.accumulator {
             Some(dtype) => units.push((arithmetic::of_format(dtype)?, dtype)),
@@ -510,8 +510,8 @@ impl<'a> Check<'a> {
         }
         let wide = [a, b].contains(&DType::F64);
         let adds = match (self.arch, self.accumulator) {
-            (Some(arch), None) => format!("the matrix cores of {arch}"),
-            (Some(arch), Some(dtype)) => format!("the matrix cores of {arch} or sums in {dtype}"),
+            (Some(arch), None) => format!("the {} of {arch}", arch.units()),
+            (Some(arch), Some(dtype)) => format!("the {} of {arch} or sums in {dtype}", arch.units()),
             (None, Some(dtype)) => format!("sums in {dtype}"),
             (None, None) => format!("sums in {}", if wide { DType::F64 } else { DType::F32 }),
         };

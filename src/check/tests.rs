@@ -8,9 +8,9 @@ mod saturation;
 
 use super::*;
 use crate::device::{Device, DeviceMem};
-use crate::dtype::{Bf16, F8E4M3Fnuz, F16, Overflow, Rounding, Scalar, Tf32};
+use crate::dtype::{Bf16, F8E4M3, F8E4M3Fnuz, F8E5M2, F16, Overflow, Rounding, Scalar, Tf32};
 use crate::fill::FillUniformRand;
-use crate::matrix_core::{Input, gemm_tile};
+use crate::matrix_core::{Input, Rule, gemm_tile};
 use crate::reference::{Conv, Gemm, KOrder};
 
 /// Uniform numbers of a format.
@@ -42,12 +42,16 @@ fn of_every_model<A: Scalar, B: Scalar, D: Scalar>(ranges: &[[f32; 2]]) {
         let d = product::<D>(&Gemm::new(model), &a, &b, [m, n]);
         let d = d.tensor(&[m, n]).unwrap();
         for confidence in [Confidence::default(), Confidence::WorstCase] {
-            let report = Check::gemm(&a, &b, &d).arch(model.arch()).confidence(confidence).run().unwrap();
+            let check = Check::gemm(&a, &b, &d).arch(model.arch()).confidence(confidence);
+            let check = if model.accumulator() == DType::F16 { check.accumulator(DType::F16) } else { check };
+            let report = check.run().unwrap();
             let exactness = report.exactness.clone().unwrap();
             assert_eq!(exactness.differing, 0, "{model} {range:?}\n{report}");
             assert!(exactness.order.unwrap() == "k ascending", "{report}");
             let converted = matches!(model.input(), Input::F16AsBf16 | Input::F16AsBf16Truncated);
-            assert!(report.verdict() == Verdict::Pass || converted, "{model} {range:?}\n{report}");
+            // f16 cannot hold sums of the smallest products: a result of zeros is right then.
+            let vanishes = model.accumulator() == DType::F16 && range[1] < 0.001;
+            assert!(report.verdict() == Verdict::Pass || converted || vanishes, "{model} {range:?}\n{report}");
         }
     }
 }
@@ -61,6 +65,8 @@ fn models_of_every_chip_are_within_their_bounds_and_bit_exact() {
     of_every_model::<Bf16, Bf16, Bf16>(&ranges);
     of_every_model::<F8E4M3Fnuz, F8E4M3Fnuz, f32>(&ranges);
     of_every_model::<Tf32, Tf32, f32>(&ranges);
+    of_every_model::<F8E4M3, F8E4M3, F16>(&ranges[..2]);
+    of_every_model::<F8E4M3, F8E5M2, f32>(&ranges);
     of_every_model::<f32, f32, f32>(&ranges);
 }
 
@@ -526,6 +532,10 @@ fn what_cannot_be_checked_is_an_error() {
         (
             Check::gemm(&integers, &x, &x).arch(Arch::Gfx908),
             "a check of i32 by f32 on the matrix cores of gfx908 is not supported by the models here, which take f32, f16, bf16; ",
+        ),
+        (
+            Check::gemm(&x, &x, &x).arch(Arch::Sm75),
+            "a check of f32 by f32 on the tensor cores of sm_75 is not supported by the models here, which take f16; without a chip",
         ),
     ] {
         let error = check.run().unwrap_err().to_string();

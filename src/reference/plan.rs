@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::kernels::extent;
 use crate::kernels::model_gemm::ModelKernel;
 use crate::kernels::reference::SumKernels;
-use crate::matrix_core::{Arch, Input, KEEP, Model, Rule};
+use crate::matrix_core::{Accumulator, Arch, Input, KEEP, Model, Rule};
 use bytemuck::Zeroable;
 use hipverify_sys::abi::{Prepare, ReferenceSums};
 
@@ -63,18 +63,41 @@ pub(crate) fn model(model: Model) -> Option<(Sum, ModelKernel)> {
         }
         // xf32.
         (Arch::Gfx942, _, Rule::Fused { group: 4, keep: KEEP }) => {
-            (sum!("gfx942_groups4", 4, false, AS_GFX942), gemm("model_gemm_gfx942_groups4", 64))
+            (sum!("gfx942_groups4", 4, false, AS_WORDS), gemm("model_gemm_gfx942_groups4", 64))
         }
         // f16, bf16.
         (Arch::Gfx942, _, Rule::Fused { group: 8, keep: KEEP }) => {
-            (sum!("gfx942_groups8", 4, false, AS_GFX942), gemm("model_gemm_gfx942_groups8", 64))
+            (sum!("gfx942_groups8", 4, false, AS_WORDS), gemm("model_gemm_gfx942_groups8", 64))
         }
         // fp8, bf8.
         (Arch::Gfx942, _, Rule::FusedHalves { keep: KEEP }) => {
-            (sum!("gfx942_halves", 4, false, AS_GFX942), gemm("model_gemm_gfx942_halves", 64))
+            (sum!("gfx942_halves", 4, false, AS_WORDS), gemm("model_gemm_gfx942_halves", 64))
         }
+        (_, _, rule @ (Rule::Truncated { .. } | Rule::Emulated { .. })) => return tensor_core(rule),
         _ => return None,
     })
+}
+
+/// The device code of a rule of tensor cores: of all that accumulate in f32.
+fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
+    use Accumulator::{F32, F32Bits13};
+    macro_rules! of {
+        ($name:literal) => {
+            Some((sum!($name, 4, false, AS_WORDS), ModelKernel { name: concat!("model_gemm_", $name), tile: 64 }))
+        };
+    }
+    match rule {
+        Rule::Truncated { group: 4, bits: 23, zero: -131, accumulator: F32 } => of!("volta"),
+        Rule::Truncated { group: 8, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups8"),
+        Rule::Truncated { group: 4, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups4"),
+        Rule::Truncated { group: 16, bits: 13, zero: -132, accumulator: F32Bits13 } => of!("ada_fp8"),
+        Rule::Truncated { group: 16, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups16"),
+        Rule::Truncated { group: 8, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups8"),
+        Rule::Truncated { group: 4, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups4"),
+        Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8"),
+        Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma"),
+        _ => None,
+    }
 }
 
 fn wide<const N: usize>(strides: [usize; N]) -> [u64; N] {

@@ -331,7 +331,7 @@ pub mod Prepare {
     pub const AS_IT_IS: Type = 0;
     pub const AS_GFX90A_F16: Type = 1;
     pub const AS_GFX90A_BF16: Type = 2;
-    pub const AS_GFX942: Type = 3;
+    pub const AS_WORDS: Type = 3;
     pub const AS_BF16_NEAREST: Type = 4;
     pub const AS_BF16_CUT: Type = 5;
 }

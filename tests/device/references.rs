@@ -42,10 +42,11 @@ fn same(
     found.with_context(|| format!("{what}, result {dtype}{:?}", layout.shape()))
 }
 
-/// The models of matrix cores that the device code has: the default of each architecture and input, for any k.
+/// The models that the device code has: the default of each architecture and input, for any k, and by mma.sync.
 fn models() -> impl Iterator<Item = Model> {
-    let all = Arch::ALL.into_iter().flat_map(|arch| Input::ALL.into_iter().filter_map(move |input| Model::new(arch, input).ok()));
-    all.flat_map(|model| [Some(model), Some(model.for_k(4)).filter(|short| *short != model)].into_iter().flatten())
+    let of = |arch| move |input| Model::new(arch, input).ok().filter(|model| model.input() == input);
+    let all = Arch::ALL.into_iter().flat_map(move |arch| Input::ALL.into_iter().filter_map(of(arch)));
+    all.flat_map(|model| [Some(model), Some(model.for_k(4)).filter(|short| *short != model), model.by_mma_sync().ok()].into_iter().flatten())
 }
 
 /// The plain arithmetics, and matrix cores that take f16.
@@ -215,8 +216,9 @@ fn same_convolution(target: &Target, conv: &Conv, result: DType, (ta, tb): (DTyp
 
 fn arithmetics_that_the_device_code_lacks_are_refused(Target { device, .. }: &Target) -> Result<()> {
     let lacking: Vec<Model> = Model::all().filter(|model| models().all(|m| m != *model)).collect();
-    // Two variants of each input of gfx942 but f32.
-    ensure!(lacking.len() == 2 * 7, "{} models", lacking.len());
+    // Two variants of each input of gfx942 but f32, and all that accumulate in f16.
+    let in_f16 = lacking.iter().filter(|model| model.accumulator() == DType::F16).count();
+    ensure!(lacking.len() == 2 * 7 + in_f16 && in_f16 > 0, "{} models", lacking.len());
     for model in lacking {
         let (ta, tb) = model.input().dtypes();
         let (a, b) = (Owned::numbers(device, ta, &dense(&[2, 2]), 1, false)?, Owned::numbers(device, tb, &dense(&[2, 2]), 2, false)?);

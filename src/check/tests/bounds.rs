@@ -156,4 +156,41 @@ fn what_is_taken_for_granted_names_chip_and_accumulator() {
     let d = d.tensor(&[4, 4]).unwrap();
     let report = Check::gemm(&a, &a, &d).arch(Arch::Gfx90a).accumulator(DType::F16).run().unwrap();
     assert_eq!(report.arithmetic, "f16 by f16, the matrix cores of gfx90a or sums in f16");
+    let report = Check::gemm(&a, &a, &d).arch(Arch::Sm90).run().unwrap();
+    assert_eq!(report.arithmetic, "f16 by f16, the tensor cores of sm_90");
+}
+
+/// A product of 1 in the first group, and then products of which tensor cores lose all: each lies just below what they keep beside a sum of 1. The bound is that of the
+/// loosest instruction of the chip, of Turing the one with Volta's rule.
+#[test]
+fn what_tensor_cores_truncate_is_within_the_worst_case_and_not_far_below() {
+    fn lost<T: Scalar>(arch: Arch) -> f64 {
+        let model = Model::all().find(|m| m.arch() == arch && m.input().dtypes() == (T::DTYPE, T::DTYPE)).unwrap();
+        let Rule::Truncated { group, bits, .. } = model.rule() else { panic!("{model}") };
+        let k = 16 * group;
+        // Half of the power in each factor, as far as 8-bit formats reach.
+        let down = if T::DTYPE.bits() == 8 { 6 } else { 12 };
+        let factor = |first: f64, rest: f64| (0..k).map(|i| if i == 0 { first } else { rest }).collect::<Vec<f64>>();
+        let a = tensor::<T>(&factor(1.0, 1.75 * 2f64.powi(-down)));
+        let b = tensor::<T>(&factor(1.0, 2f64.powi(down - 1 - bits as i32)));
+        let (a, b) = (a.tensor(&[1, k]).unwrap(), b.tensor(&[k, 1]).unwrap());
+        let mut d = DeviceMem::<f32>::new(&Device::host(), 1).unwrap();
+        Gemm::new(model).run(&a, &b, &mut d.tensor_mut(&[1, 1]).unwrap()).unwrap();
+        assert_eq!(d.to_vec().unwrap(), [1.0], "{model}");
+        let report = Check::gemm(&a, &b, &d.tensor(&[1, 1]).unwrap()).arch(arch).confidence(Confidence::WorstCase).run().unwrap();
+        assert!(report.passed() && report.exactness.as_ref().unwrap().is_exact(), "{report}");
+        report.report.worst.map_or(0.0, |worst| worst.ratio)
+    }
+    for (ratio, reason) in [
+        (lost::<F16>(Arch::Sm70), "Volta"),
+        (lost::<F16>(Arch::Sm75), "Turing"),
+        (lost::<Bf16>(Arch::Sm80), "Ampere, bf16"),
+        (lost::<Tf32>(Arch::Sm80), "Ampere, tf32"),
+        (lost::<F8E5M2>(Arch::Sm89), "Ada, e5m2"),
+        (lost::<F16>(Arch::Sm90), "Hopper"),
+        (lost::<F8E4M3>(Arch::Sm90), "Hopper, e4m3"),
+        (lost::<Bf16>(Arch::Sm100), "Blackwell"),
+    ] {
+        assert!((0.3..=1.0).contains(&ratio), "{reason}: {ratio}");
+    }
 }
