@@ -4,25 +4,29 @@
 //! cargo run --release --example probe_mfma
 //! ```
 //!
-//! Then it runs a whole GEMM on them and holds it against the model's. Without an AMD GPU of a known architecture it shows
-//! what the models answer.
+//! Then it runs a whole GEMM on them and holds it against the model's. On an NVIDIA GPU it runs random tiles of many kinds through
+//! every `mma.sync` instruction. Without a GPU of a known architecture it shows what the models answer.
 
 use hipverify::device::{Device, DeviceKind, DeviceMem};
 use hipverify::dtype::{Bf16, F16, Scalar};
 use hipverify::fill::FillUniformRand;
-use hipverify::matrix_core::{Arch, Arithmetic, Mfma};
+use hipverify::matrix_core::{Arch, Arithmetic, Mfma, Mma};
 use hipverify::reference::{mfma_gemm, mfma_gemm_instruction, model_gemm};
-use hipverify::suite::{MfmaProbe, ProbeAnswer};
+use hipverify::suite::{MfmaProbe, MmaProbe, ProbeAnswer};
 
 fn main() -> anyhow::Result<()> {
     let mut asked = false;
-    for device in Device::all().into_iter().filter(|d| d.kind() == DeviceKind::Amd) {
+    for device in Device::all().into_iter().filter(|d| d.kind() != DeviceKind::Host) {
         let Some(arch) = device.arch().and_then(|a| a.parse::<Arch>().ok()) else {
             println!("{}: no model of its matrix cores here", device.name());
             continue;
         };
         asked = true;
         println!("{}  {}", device.name(), arch.product());
+        if device.kind() == DeviceKind::Nvidia {
+            tiles(&device, arch)?;
+            continue;
+        }
         for mfma in Mfma::all(arch) {
             ask(&device, mfma)?;
         }
@@ -30,7 +34,7 @@ fn main() -> anyhow::Result<()> {
         gemm::<Bf16>(&device, arch)?;
     }
     if !asked {
-        println!("No AMD GPU with known matrix cores here: {}.", Device::best()?.why());
+        println!("No GPU with known matrix cores here: {}.", Device::best()?.why());
         println!("What the models answer:");
         show(Mfma::f32_32x32x8f16(Arch::Gfx90a))?;
         show(Mfma::f32_32x32x8bf16_1k(Arch::Gfx90a))?;
@@ -56,6 +60,15 @@ fn gemm<T: Scalar>(device: &Device, arch: Arch) -> anyhow::Result<()> {
     let (found, expected) = (found.to_vec()?, expected.to_vec()?);
     let differ = found.iter().zip(&expected).filter(|(x, y)| x != y).count();
     println!("  GEMM {m} x {n} x {k} by {mfma}: {differ} of {} elements differ from the model {model}", m * n);
+    Ok(())
+}
+
+/// Every instruction of tensor cores on the hardware, on tiles of many kinds.
+fn tiles(device: &Device, arch: Arch) -> anyhow::Result<()> {
+    for mma in Mma::all(arch) {
+        let probe = MmaProbe::new(mma, 2, 64);
+        println!("  {}", probe.differences(&probe.measure(device)?)?);
+    }
     Ok(())
 }
 

@@ -37,7 +37,7 @@
 //! | [`fill`] | test data, a function of seed, stream and index alone |
 //! | [`reference`](mod@reference) | GEMM and convolution with a stated arithmetic and order |
 //! | `kernels`, private | every device kernel: its parameters and its launch |
-//! | [`matrix_core`] | the arithmetic of AMD's matrix cores, bit for bit; pure |
+//! | [`matrix_core`] | the arithmetic of AMD's matrix cores and NVIDIA's tensor cores, bit for bit; pure |
 //! | [`device`] | where data live: [`Device`], [`DeviceMem`], [`Stream`], [`Event`]; backends host and HIP |
 //! | [`dtype`] | number formats, pure |
 //! | `simd`, private | instruction sets of the host |

@@ -1048,6 +1048,11 @@ fn results_are_checked_from_their_operands() {
         "fill largest.npy --dtype f16 --shape 32,32 --gen constant:65504",
         "fill zeros.npy --dtype f16 --shape 32,256 --gen constant:0",
         "fill zeros32.npy --dtype f32 --shape 32,32 --gen constant:0",
+        "fill rows.npy --dtype f16 --shape 16,256 --seed 5",
+        "fill columns.npy --dtype f16 --shape 256,8 --seed 6",
+        "mfma --arch sm_90 --instr m16n8k16.f32.f16.f16.f32 rows.npy columns.npy -o hopper.npy",
+        "mfma --arch sm_90 --instr m16n8k16.f16.f16.f16.f16 rows.npy columns.npy -o hopper16.npy",
+        "reference gemm rows.npy columns.npy hopper_too.npy --arithmetic h100",
     ] {
         assert_eq!(folder.run(line).code, 0, "{line}");
     }
@@ -1055,6 +1060,16 @@ fn results_are_checked_from_their_operands() {
         ("gemm a.npy b.npy d.npy", 0, "k 256; f16 by f16, sums in f32"),
         ("gemm a.npy b.npy d.npy --arch gfx908 --worst-case", 0, "bit-exact  yes: gfx908 f16, k ascending"),
         ("gemm a.npy b.npy d.npy --arch gfx90a", 0, "bit-exact  no, of "),
+        ("gemm a.npy b.npy d.npy --arch sm_90", 0, "bit-exact  no, of "),
+        ("gemm rows.npy columns.npy hopper.npy --arch h200", 0, "the tensor cores of sm_90"),
+        ("gemm rows.npy columns.npy hopper.npy --arch sm_90", 0, "bit-exact  yes: sm_90 f16, k ascending"),
+        ("gemm rows.npy columns.npy hopper_too.npy --arch sm_90", 0, "bit-exact  yes: sm_90 f16, k ascending"),
+        ("gemm rows.npy columns.npy hopper.npy --arch sm_80", 0, "bit-exact  no, of "),
+        (
+            "gemm rows.npy columns.npy hopper16.npy --arch sm_90 --accumulate f16",
+            0,
+            "bit-exact  yes: sm_90 f16, accumulated in f16, k ascending",
+        ),
         ("gemm a.npy b.npy d.npy --arch gfx908 --split-k 2 --split-k-in f16", 0, "2 parts of k added in f16"),
         ("gemm a.npy b.npy d.npy --accumulate bf16", 3, "a result of zeros would have passed"),
         ("gemm a.npy b.npy d.npy --alpha 1.01", 1, "the worst case does not explain this result either"),

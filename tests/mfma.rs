@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use half::f16;
-use hipverify::matrix_core::{Arch, Mfma};
+use hipverify::matrix_core::{Arch, Mfma, Mma};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -69,6 +69,13 @@ fn the_list_names_every_instruction() {
     }
     let one = text("mfma --list --arch gfx942");
     assert!(one.contains("v_mfma_f32_32x32x8_f16") && !one.contains("gfx90a"));
+    for mma in Arch::NVIDIA.into_iter().flat_map(Mma::all) {
+        assert!(all.contains(&mma.name()), "{mma}");
+    }
+    let one = text("mfma --list --arch sm_80");
+    assert!(
+        one.contains("sm_80  Ampere (A100)  8 instructions") && one.contains("m16n8k8.row.col.f32.tf32.tf32.f32") && !one.contains("e4m3")
+    );
 }
 
 #[test]
@@ -79,6 +86,8 @@ fn what_does_not_fit_is_refused_with_what_would() {
     npy(folder, "b.npy", "<f2", false, "(8, 32)", &[0; 512]);
     npy(folder, "wide.npy", "<f2", false, "(16, 32)", &[0; 1024]);
     npy(folder, "c.npy", "<f8", false, "(32, 32)", &[0; 8192]);
+    npy(folder, "rows.npy", "<f2", false, "(16, 8)", &[0; 256]);
+    npy(folder, "columns.npy", "<f2", false, "(8, 8)", &[0; 128]);
     for (line, words) in [
         ("--arch gfx908 --instr v_mfma_f32_32x32x8bf16_1k a.npy b.npy -o d.npy", "v_mfma_f32_32x32x4bf16"),
         ("--arch gfx906 --instr x a.npy b.npy -o d.npy", "gfx908 gfx90a gfx942"),
@@ -92,6 +101,11 @@ fn what_does_not_fit_is_refused_with_what_would() {
         ("--arch gfx942 --instr f32_32x32x8f16 --keep 30 a.npy b.npy -o d.npy", "one of 52 32 31"),
         ("--arch gfx90a --instr f32_32x32x8f16 a.npy b.npy -o d.txt", "d.txt"),
         ("--arch gfx90a a.npy b.npy -o d.npy", "--instr"),
+        ("--arch sm_90 --instr f32_32x32x8f16 a.npy b.npy -o d.npy", "sm_90 (it has m16n8k8.f32.f16.f16.f32 "),
+        ("--arch sm_90 --instr m16n8k16.f32.f16.f16.f32 a.npy b.npy -o d.npy", "which takes 16 x K with K a multiple of 16"),
+        ("--arch sm_90 --instr m16n8k8.f32.f16.f16.f32 --keep 31 a.npy b.npy -o d.npy", "are for mfma instructions"),
+        ("--arch sm_90 --instr m16n8k8.f32.bf16.bf16.f32 rows.npy columns.npy -o d.npy", "expected dtype bf16, found f16"),
+        ("--arch sm_70 --list", "no instruction of sm_70"),
     ] {
         let done = run(folder, &format!("mfma {line}"));
         let err = String::from_utf8_lossy(&done.stderr).into_owned();

@@ -30,7 +30,8 @@ fn sums() -> Vec<Sum> {
         let [name, c, pairs @ .., "=", expected] = &*words else { panic!("{line}") };
         let Accumulate::MatrixCore(model) = name.parse::<Arithmetic>().unwrap().accumulate else { panic!("{name}") };
         let (ta, tb) = model.input().dtypes();
-        let (a, b) = pairs.iter().map(|pair| pair.split_once(',').unwrap()).map(|(a, b)| (widened(ta, number(a)), widened(tb, number(b)))).unzip();
+        let (a, b) =
+            pairs.iter().map(|pair| pair.split_once(',').unwrap()).map(|(a, b)| (widened(ta, number(a)), widened(tb, number(b)))).unzip();
         Sum { model, c: widened(model.accumulator(), number(c)), a, b, expected: number(expected) }
     };
     include_str!("data/tensor_core_sums.txt").lines().filter(|line| !line.starts_with('#')).map(sum).collect()

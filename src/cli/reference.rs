@@ -40,6 +40,7 @@ Arithmetic:
   f32               f32; product and sum rounded separately
   f32-fma or fma    f32, one fused multiply-add a product
   gfx90a:f16 ...    the matrix core of gfx908, gfx90a or gfx942 for an input format; gfx90a alone: for that of the operands
+  sm_90:f16 ...     the tensor core of sm_70, sm_75, sm_80, sm_89, sm_90 or sm_100 likewise; sm_90:f16:in_f16 accumulates in f16, sm_90:e4m3:mma is by mma.sync
 each with +flush where subnormal inputs count as 0. Products are added in ascending order of k; docs/reference.md has the definitions.
 
 Exit codes: 0 the file is written, 2 it is not (bad input or usage, a device that failed).";

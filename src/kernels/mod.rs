@@ -21,6 +21,7 @@ pub(crate) mod bound;
 pub(crate) mod fill;
 mod hash;
 pub(crate) mod mfma;
+pub(crate) mod mma;
 pub(crate) mod model_gemm;
 pub(crate) mod reduce_max;
 pub(crate) mod reference;

@@ -141,7 +141,10 @@ impl Mfma {
 
     fn missing(arch: Arch, name: &str) -> Error {
         if arch.vendor() == Vendor::Nvidia {
-            return Error::Unsupported { what: format!("the mfma instruction {name}"), by: format!("{arch}, whose tensor cores have others") };
+            return Error::Unsupported {
+                what: format!("the mfma instruction {name}"),
+                by: format!("{arch}, whose tensor cores have others"),
+            };
         }
         let has = Self::all(arch).map(|i| i.name()).collect::<Vec<_>>().join(" ");
         Error::Unsupported { what: format!("instruction {name}"), by: format!("{arch} (it has {has})") }

@@ -5,8 +5,8 @@
 //! accumulator. [`gemm_tile`] applies it to matrices; [`naive`] holds the same arithmetic written to be read, one
 //! element at a time, and is what the fast paths are compared with.
 //!
-//! [`Mfma`] is an instruction: its name, shape, formats and register layout, and [`Mfma::run`], which gives what the
-//! hardware delivers for given matrices.
+//! [`Mfma`] is an instruction of AMD's: its name, shape, formats and register layout, and [`Mfma::run`], which gives what the
+//! hardware delivers for given matrices. [`Mma`] is one of NVIDIA's.
 //!
 //! What holds for every model:
 //!
@@ -24,6 +24,7 @@ mod fast;
 mod input;
 mod instruction;
 mod layout;
+mod mma;
 mod model;
 pub mod naive;
 mod rule;
@@ -35,6 +36,7 @@ pub use arch::{Arch, Vendor};
 pub use input::Input;
 pub use instruction::{Arithmetic, Mfma};
 pub use layout::{Coordinate, Modifiers, Operand, Slot};
+pub use mma::Mma;
 pub(crate) use model::KEEP;
 pub use model::Model;
 pub use rule::{Accumulator, Rule};

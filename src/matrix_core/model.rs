@@ -62,7 +62,9 @@ impl Model {
     pub const fn for_k(self, k: usize) -> Model {
         let rule = match (self.rule, self.arch, self.input) {
             (Rule::Fused { keep, .. }, ..) if k < 8 => Rule::Fused { group: 4, keep },
-            (Rule::Truncated { accumulator, .. }, Arch::Sm75, _) if k < 8 => return Model { rule: VOLTA, ..self }.accumulating_in(accumulator),
+            (Rule::Truncated { accumulator, .. }, Arch::Sm75, _) if k < 8 => {
+                return Model { rule: VOLTA, ..self }.accumulating_in(accumulator);
+            }
             (Rule::Truncated { bits, zero, accumulator, .. }, Arch::Sm90 | Arch::Sm100, Input::F16 | Input::Bf16) if k < 16 => {
                 Rule::Truncated { group: 8, bits, zero, accumulator }
             }

@@ -72,7 +72,8 @@ fn core(name: &str) -> Result<Model> {
             _ => model,
         };
         if variant == model {
-            let limit = format!("a variant of {model} that is not the default: group4, group8, keep31, keep52, mma or in_f16, where it has them");
+            let limit =
+                format!("a variant of {model} that is not the default: group4, group8, keep31, keep52, mma or in_f16, where it has them");
             return Err(Error::InvalidArgument { what: "matrix core variant", value: part.to_owned(), limit });
         }
         model = variant;

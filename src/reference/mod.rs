@@ -1,13 +1,13 @@
 //! Reference results: GEMM and convolution with a stated arithmetic.
 //!
 //! [`Gemm`] and [`Conv`] compute each element by an [`Arithmetic`]: an accumulator (f64, f32, the compromises of published
-//! validators, or the matrix core of an architecture) that takes the products in a documented order. Tensors may have any
+//! validators, or the matrix or tensor core of an architecture) that takes the products in a documented order. Tensors may have any
 //! format and any strides; sums of |a||b| come on request. Work is cut into tiles and spread over all cores and SIMD lanes, but
 //! every element keeps its own sequence, so results are the same bits on every machine and for any number of threads.
 //! [`naive`] holds the same definitions element by element.
 //!
 //! On a GPU operands are widened, summed and rounded where they live, each element by one thread; the bits are the same. The
-//! device code has every mode but the variants of gfx942. Limits: operands are widened to f32 or f64 in memory first, and sums
+//! device code has every mode but the variants of gfx942 and accumulators of f16. Limits: operands are widened to f32 or f64 in memory first, and sums
 //! take 8 bytes an element until they are rounded.
 
 mod accumulate;
@@ -22,6 +22,7 @@ mod lanes;
 mod lattice;
 mod mfma_gemm;
 mod mfma_issue;
+mod mma_issue;
 mod model_gemm;
 pub mod naive;
 mod operand;
@@ -39,4 +40,5 @@ pub use lattice::{Direction, KOrder};
 pub(crate) use lattice::{Lattice, Strides};
 pub use mfma_gemm::{mfma_gemm, mfma_gemm_instruction};
 pub use mfma_issue::mfma_issue;
+pub use mma_issue::mma_issue;
 pub use model_gemm::model_gemm;

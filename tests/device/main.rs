@@ -36,6 +36,7 @@ mod suite;
 mod suite_kernels;
 mod suite_launches;
 mod target;
+mod tensor_cores;
 mod tensors;
 
 use libtest_mimic::Arguments;
@@ -66,6 +67,7 @@ const MODULES: &[(&str, &[suite::Test])] = &[
     #[cfg(feature = "suite")]
     ("suite_kernels", suite_kernels::TESTS),
     ("suite_launches", suite_launches::TESTS),
+    ("tensor_cores", tensor_cores::TESTS),
 ];
 
 fn main() -> ExitCode {

@@ -46,7 +46,9 @@ fn same(
 fn models() -> impl Iterator<Item = Model> {
     let of = |arch| move |input| Model::new(arch, input).ok().filter(|model| model.input() == input);
     let all = Arch::ALL.into_iter().flat_map(move |arch| Input::ALL.into_iter().filter_map(of(arch)));
-    all.flat_map(|model| [Some(model), Some(model.for_k(4)).filter(|short| *short != model), model.by_mma_sync().ok()].into_iter().flatten())
+    all.flat_map(|model| {
+        [Some(model), Some(model.for_k(4)).filter(|short| *short != model), model.by_mma_sync().ok()].into_iter().flatten()
+    })
 }
 
 /// The plain arithmetics, and matrix cores that take f16.

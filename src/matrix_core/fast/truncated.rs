@@ -55,7 +55,13 @@ impl Sum {
 
     /// The sums of `c` and the products `a[k] * b(k, j)` with these k, of N columns.
     #[inline(always)]
-    fn columns<const N: usize>(&self, c: &mut [f32; N], a: &[f64], b: impl Fn(usize, usize) -> f64, ks: impl Iterator<Item = usize> + Clone) {
+    fn columns<const N: usize>(
+        &self,
+        c: &mut [f32; N],
+        a: &[f64],
+        b: impl Fn(usize, usize) -> f64,
+        ks: impl Iterator<Item = usize> + Clone,
+    ) {
         let mut top = [0i32; N];
         for (top, c) in top.iter_mut().zip(&*c) {
             let c = f64::from(*c);

@@ -142,7 +142,7 @@ pub const TENSORS: [Key; 7] = [
 pub const PRODUCTS: [Key; 2] = [
     axis(
         "kernel",
-        "kernel under test: gfx908, gfx90a or gfx942 (the model of its matrix cores), fma, another arithmetic, each with @DEVICE where it is not the run's, or a name of [kernels]; fma if not given",
+        "kernel under test: gfx908, gfx90a or gfx942 (the model of its matrix cores), sm_70 to sm_100 (of its tensor cores), fma, another arithmetic, each with @DEVICE where it is not the run's, or a name of [kernels]; fma if not given",
     ),
     axis(
         "reference",

@@ -1,0 +1,40 @@
+//! Launches of the instructions in hip/mma.hip.
+
+use super::extent;
+use crate::device::hip::launch;
+use crate::device::{Backend, DeviceBytes};
+use crate::error::{Error, Result};
+use hipverify_sys::abi::MfmaIssue;
+use std::ptr;
+
+/// Issues the kernel `name` on `warps` warps: `steps` register images of A and of B for each, one of C and of D.
+///
+/// # Safety
+/// * `name` is a kernel of hip/mma.hip;
+/// * `a` and `b` hold `warps` times `steps` register images of its operands, `c` and `d` `warps` of its result, all on the device of `d`.
+pub(crate) unsafe fn issue(
+    name: &str,
+    [warps, steps]: [usize; 2],
+    a: &DeviceBytes,
+    b: &DeviceBytes,
+    c: &DeviceBytes,
+    d: &mut DeviceBytes,
+) -> Result<()> {
+    let device = d.device().clone();
+    let Backend::Hip(gpu) = device.backend() else {
+        return Err(Error::Unsupported { what: format!("the instruction of {name}"), by: device.name() });
+    };
+    let grid = extent("tiles", warps, 0)?;
+    // The number of an image is 32 bits.
+    extent("tiles times steps", warps.saturating_mul(steps), 0)?;
+    let steps = extent("steps", steps, 0)?;
+    let code = gpu.code("mma.hip")?;
+    let function = code.function(name)?;
+    let mut issue =
+        MfmaIssue { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_ptr().cast(), d: d.as_mut_ptr().cast(), steps, unused: 0 };
+    gpu.blocking(|queue| {
+        // SAFETY: `extern "C" __global__ void NAME(MfmaIssue p)` for blocks of 32 threads; the caller promises images of the sizes that
+        // the instruction reads and writes, and they stay borrowed until `blocking` has waited.
+        unsafe { launch(&code, function, queue, [grid, 1, 1], [32, 1, 1], 0, &mut [ptr::from_mut(&mut issue).cast()]) }
+    })
+}
