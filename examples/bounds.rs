@@ -170,7 +170,8 @@ impl Bench {
 
 /// The arithmetics that the device has code for, by the formats of their operands, those of a chip one after the other.
 fn all_cases(device: &Device) -> Result<Vec<([DType; 2], Vec<Case>)>> {
-    let models = Model::all().filter(|m| !m.input().name().contains("as_bf16"));
+    // Accumulators of f16 overflow with some of the data.
+    let models = Model::all().filter(|m| !m.input().name().contains("as_bf16") && m.accumulator() == DType::F32);
     let of_models = models.map(|m| (<[DType; 2]>::from(m.input().dtypes()), (Accumulate::MatrixCore(m), Some(m.arch()))));
     let formats = [DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2];
     let plain = formats.into_iter().flat_map(|dtype| Accumulate::PLAIN.map(|accumulate| ([dtype; 2], (accumulate, None))));
