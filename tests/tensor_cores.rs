@@ -1,4 +1,5 @@
 //! The models of tensor cores against sums that a program made of exact fractions (`tests/data/make_tensor_core_sums.py`).
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use half::f16;
 use hipverify::dtype::DType;
