@@ -136,14 +136,19 @@ fn formats_of_results(target: &Target) -> Result<()> {
 
 /// What is tried on a corner first: of a batch, and of a convolution whose tensors have no axis of groups.
 fn corners_of_results(target: &Target) -> Result<()> {
-    let model = Model::new(Arch::Gfx908, Input::F16)?;
+    corners_of_results_on(target, Arch::Gfx908)?;
+    corners_of_results_on(target, Arch::Sm90)
+}
+
+fn corners_of_results_on(target: &Target, arch: Arch) -> Result<()> {
+    let model = Model::new(arch, Input::F16)?;
     same(target, "PASS", |device| {
         let owned = |dtype, shape: &[usize], seed| Owned::numbers(device, dtype, &dense(shape)?, seed, false);
         let (a, b) = (owned(DType::F16, &[2, 18, 32], 1)?, owned(DType::F16, &[70, 32], 2)?);
         let mut d = owned(DType::F32, &[2, 18, 70], 3)?;
         Gemm::new(model).transpose_b(true).run(&a.view(), &b.view(), &mut d.view_mut())?;
         let (a, b, d) = (a.view(), b.view(), d.view());
-        let report = Check::gemm(&a, &b, &d).transpose_b(true).arch(Arch::Gfx908).run()?;
+        let report = Check::gemm(&a, &b, &d).transpose_b(true).arch(arch).run()?;
         ensure!(report.exactness.as_ref().is_some_and(|exactness| exactness.differing == 0), "{report}");
         Ok(text(&report))
     })?;
@@ -154,7 +159,7 @@ fn corners_of_results(target: &Target) -> Result<()> {
         let mut y = owned(DType::F32, &[3, 9, 9, 18], 3)?;
         Conv::new(param.clone(), Direction::Forward, model).run(&x.view(), &w.view(), &mut y.view_mut())?;
         let (x, w, y) = (x.view(), w.view(), y.view());
-        let report = Check::conv(param.clone(), Direction::Forward, &x, &w, &y).arch(Arch::Gfx908).run()?;
+        let report = Check::conv(param.clone(), Direction::Forward, &x, &w, &y).arch(arch).run()?;
         ensure!(report.exactness.as_ref().is_some_and(|exactness| exactness.differing == 0), "{report}");
         Ok(text(&report))
     })
