@@ -135,7 +135,9 @@ impl Unit {
         let toward_zero = if fraction >= 23 { U32 } else { two_to_minus(fraction) };
         // A subnormal result loses less than the unit of its last bit, and what terms lose below that is less than another.
         let underflow = 2.0 * f64::from(f32::MIN_POSITIVE) * two_to_minus(fraction.min(23));
-        Unit { group, truncation: lost, drift: lost + toward_zero, underflow, ..Unit::F32 }
+        // A C that the first instruction is given may have more bits than any later accumulator.
+        let first = if fraction >= 23 { 0.0 } else { two_to_minus(bits) };
+        Unit { group, truncation: lost + first, drift: lost + toward_zero, underflow, ..Unit::F32 }
     }
 
     /// The same with f16 accumulators, to which sums are rounded to nearest.
