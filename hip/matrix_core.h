@@ -315,6 +315,8 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
 // to f32 with FRACTION bits. Zeros have the exponent LEAST.
 template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCore : MatrixCoreWords {
     static constexpr int GROUP = PRODUCTS;
+    // The factors of a group of 32 fill the registers.
+    static constexpr int EACH = PRODUCTS > 16 ? 2 : 4;
     // From here on a sum of two exponents has an infinity or a NaN, and from the second on a NaN.
     static constexpr i32 SPECIAL = 2000, NANS = 7000;
 
@@ -379,6 +381,7 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
 // mma.sync of fp8 on Hopper: two chained sums of f16 products from zero, of which the first has the first two of each four, and c added to that.
 struct EmulatedFp8 : TensorCore<16, 25, -133> {
     static constexpr int GROUP = 32;
+    static constexpr int EACH = 2;
     // As f16 holds it: subnormal e4m3 numbers are normal there.
     static __device__ inline u32 wide(u32 x) {
         const i32 exponent = (i32)(x & 0xffff) - BIAS;

@@ -79,8 +79,11 @@ struct Extent {
     }
 };
 
-// Rows 4 apart in parts, so that the lanes of a wavefront read neighbouring words.
-template <int EACH> __device__ inline int place(int t, int i) { return i / 4 * 64 + t * 4 + i % 4; }
+// Rows 4 apart in parts (2, where a thread has no more), so that the lanes of a wavefront read neighbouring words.
+template <int EACH> __device__ inline int place(int t, int i) {
+    constexpr int TOGETHER = EACH < 4 ? EACH : 4;
+    return i / TOGETHER * (16 * TOGETHER) + t * TOGETHER + i % TOGETHER;
+}
 
 template <typename RULE, bool TAME, int EACH, int DEPTH, int ROW_A, int ROW_B>
 __device__ inline void tile(float (&acc)[EACH][EACH], const typename RULE::Input (&a_tile)[DEPTH][ROW_A],

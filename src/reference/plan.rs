@@ -82,20 +82,20 @@ pub(crate) fn model(model: Model) -> Option<(Sum, ModelKernel)> {
 fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
     use Accumulator::{F32, F32Bits13};
     macro_rules! of {
-        ($name:literal) => {
-            Some((sum!($name, 4, false, AS_WORDS), ModelKernel { name: concat!("model_gemm_", $name), tile: 64 }))
+        ($name:literal, $tile:literal) => {
+            Some((sum!($name, 4, false, AS_WORDS), ModelKernel { name: concat!("model_gemm_", $name), tile: $tile }))
         };
     }
     match rule {
-        Rule::Truncated { group: 4, bits: 23, zero: -131, accumulator: F32 } => of!("volta"),
-        Rule::Truncated { group: 8, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups8"),
-        Rule::Truncated { group: 4, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups4"),
-        Rule::Truncated { group: 16, bits: 13, zero: -132, accumulator: F32Bits13 } => of!("ada_fp8"),
-        Rule::Truncated { group: 16, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups16"),
-        Rule::Truncated { group: 8, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups8"),
-        Rule::Truncated { group: 4, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups4"),
-        Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8"),
-        Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma"),
+        Rule::Truncated { group: 4, bits: 23, zero: -131, accumulator: F32 } => of!("volta", 64),
+        Rule::Truncated { group: 8, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups8", 64),
+        Rule::Truncated { group: 4, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups4", 64),
+        Rule::Truncated { group: 16, bits: 13, zero: -132, accumulator: F32Bits13 } => of!("ada_fp8", 64),
+        Rule::Truncated { group: 16, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups16", 64),
+        Rule::Truncated { group: 8, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups8", 64),
+        Rule::Truncated { group: 4, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups4", 64),
+        Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8", 32),
+        Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma", 32),
         _ => None,
     }
 }

@@ -91,7 +91,7 @@ fn every_model_gives_the_naive_bits(target: &Target) -> Result<()> {
 }
 
 fn every_model_of_tensor_cores_gives_the_naive_bits(target: &Target) -> Result<()> {
-    // One block computes 64 rows and columns, and takes k in steps of 16 or 32.
+    // One block computes 64 rows and columns, and takes k in steps of 16; or 32 rows, columns and k.
     let shapes = if target.is_standin() { [(5, 7, 18), (3, 66, 33)] } else { [(66, 130, 70), (5, 7, 18)] };
     for shape in shapes {
         for data in [Data::Tame, Data::Ties, Data::Wide, Data::Any] {
