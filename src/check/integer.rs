@@ -55,7 +55,7 @@ pub(super) fn run(check: &Check<'_>) -> Result<Checked> {
     };
     // Nor is it by who looks for the mismatches again.
     let magnitudes = DeviceMem::from_slice(problem.device(), &vec![0.0; exact.len()])?;
-    Ok(Checked { report, exact, magnitudes })
+    Ok(Checked { report, exact, magnitudes, overflow: check.overflow })
 }
 
 /// What is taken for granted, in words.

@@ -76,6 +76,8 @@ pub struct Checked {
     exact: DeviceMem<f64>,
     /// What the bounds scale with.
     magnitudes: DeviceMem<f64>,
+    /// How the result was to be rounded.
+    overflow: Overflow,
 }
 
 impl Checked {
@@ -92,7 +94,7 @@ impl Checked {
         let result = result.as_tensor();
         let (shape, mut beyond) = (result.shape(), vec![false; result.elements()]);
         let (exact, magnitudes) = (self.exact.tensor(shape)?, self.magnitudes.tensor(shape)?);
-        each_mismatch([&result, &exact, &magnitudes], &self.report.report.bound, |i| beyond[i] = true)?;
+        each_mismatch([&result, &exact, &magnitudes], (&self.report.report.bound, self.overflow), |i| beyond[i] = true)?;
         Ok(beyond)
     }
 }
@@ -306,7 +308,7 @@ impl<'a> Check<'a> {
             cause,
             exactness,
         };
-        Ok(Checked { report, exact: reference, magnitudes: scales })
+        Ok(Checked { report, exact: reference, magnitudes: scales, overflow: self.overflow })
     }
 
     /// Compares the result with exact result and magnitudes. What is beyond a bound with a confidence is judged by the worst case where it is what the chip gives, bit for bit.

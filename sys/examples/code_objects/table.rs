@@ -40,7 +40,7 @@ struct Pair {
     double: bool,
     /// Whether both are formats of 8 bits with kernels of their own.
     bytes: bool,
-    /// Whether counts of 8 or 16 bits load two rows on NVIDIA's GPUs: all but those with an operand of any format up to 8 bits.
+    /// Whether counts of 8 or 16 bits load two rows on NVIDIA's GPUs: all but those with an operand of 32 bits, or of any format up to 8.
     rows: bool,
     /// Of result and reference.
     bits: [u32; 2],
@@ -84,7 +84,7 @@ fn pair(kernel: &str) -> Option<Pair> {
         values: values.to_owned(),
         double: arithmetic == "f64",
         bytes: [a, r] == ["byte"; 2],
-        rows: ![a, r].contains(&"8"),
+        rows: ![a, r].iter().any(|width| ["8", "32"].contains(width)),
         bits: [bits(a)?, bits(r)?],
     })
 }
