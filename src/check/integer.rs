@@ -24,10 +24,7 @@ pub(super) fn applies(problem: &Problem<'_>, result: &TensorRef<'_>) -> bool {
 /// As [`Check::run`]; also where alpha, beta, C or the bias are no integers, or sums are beyond 2^53.
 pub(super) fn run(check: &Check<'_>) -> Result<Checked> {
     let (problem, shape, reads) = (&check.problem, check.result.shape(), Arithmetic::from(Accumulate::F64));
-    if check.overflow == Overflow::Saturate {
-        return Err(Error::Unsupported { what: "a product of integers that saturates".to_owned(), by: "a check".to_owned() });
-    }
-    expect_exact(problem, check.result.dtype())?;
+    expect_exact(problem, check.result.dtype(), check.overflow)?;
     let wraps = may_wrap(problem, check.result.dtype());
     let exact = problem.exact(reads, shape)?;
     let exact = if wraps { wrapped(check, &exact)? } else { exact };
@@ -65,7 +62,10 @@ pub(super) fn arithmetic(problem: &Problem<'_>) -> String {
 }
 
 /// That what follows the sum is made of integers, so that it is exact as well, and that it is told what wraps around: as far as formats and factors say so.
-pub(super) fn expect_exact(problem: &Problem<'_>, result: DType) -> Result<()> {
+pub(super) fn expect_exact(problem: &Problem<'_>, result: DType, overflow: Overflow) -> Result<()> {
+    if overflow == Overflow::Saturate {
+        return Err(Error::Unsupported { what: "a product of integers that saturates".to_owned(), by: "a check".to_owned() });
+    }
     let Some(product) = problem.product() else { return Ok(()) };
     if product.epilogue != Epilogue::None && may_wrap(problem, result) {
         let what = "an epilogue of integers that may be beyond 32 bits".to_owned();

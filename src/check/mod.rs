@@ -89,7 +89,7 @@ impl Checked {
     /// Which elements of the result that was checked are beyond their bounds, in logical order.
     ///
     /// # Errors
-    /// When it is another tensor, or the device reports an error.
+    /// When it has another shape or lies on another device, or the device reports an error.
     pub fn beyond(&self, result: &impl AsTensor) -> Result<Vec<bool>> {
         let result = result.as_tensor();
         let (shape, mut beyond) = (result.shape(), vec![false; result.elements()]);
@@ -255,7 +255,7 @@ impl<'a> Check<'a> {
     pub fn bound(&self) -> Result<Bound> {
         if integer::applies(&self.problem, &self.result) {
             self.expect_fit()?;
-            return integer::expect_exact(&self.problem, self.result.dtype()).map(|()| Bound::EXACT);
+            return integer::expect_exact(&self.problem, self.result.dtype(), self.overflow).map(|()| Bound::EXACT);
         }
         self.bound_of(&self.models()?, self.confidence)
     }

@@ -262,7 +262,9 @@ impl Random {
             let quiet = 1 << (fraction_bits - 1);
             bits = sign | [0, 0, last << fraction_bits, last << fraction_bits | quiet, last << fraction_bits | all][self.below(5) as usize];
         }
-        bits << format.pad_bits | self.below(1 << format.pad_bits)
+        // Bits below the format are not read, but those of an infinity would make the word, an f32, a NaN.
+        let infinite = bits == sign | last << fraction_bits && format.specials == Specials::Ieee;
+        bits << format.pad_bits | if infinite { 0 } else { self.below(1 << format.pad_bits) }
     }
 }
 

@@ -241,7 +241,7 @@ pub(super) fn saturated(result: &TensorRef<'_>, mismatches: u64) -> CheckCause {
     let largest = dtype.float_format().map_or(f64::INFINITY, |format| format.max_finite());
     let all = if mismatches == 1 { "the one mismatch".to_owned() } else { format!("all {} mismatches", grouped(mismatches)) };
     let evidence = format!(
-        "saturated at {}, the limit of {dtype}: {all}, where the exact result overflows (--saturate, `Check::saturates`, takes that for right)",
+        "saturated at {}, the limit of {dtype}: {all}, where the exact result overflows (--saturate, `Check::saturates`, or `saturate` in a suite's rule takes that for right)",
         short(largest, 7)
     );
     CheckCause { kind: "saturated", evidence, mismatches: mismatches as usize, explained: mismatches as usize }

@@ -11,6 +11,7 @@ use super::problem::{Input, Method, Party, Problem};
 use crate::device::{Device, Stream, TensorMut};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use crate::matrix_core::Arch;
 use crate::reference::Arithmetic;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -252,7 +253,7 @@ impl Kernel {
         let arithmetic = match Arithmetic::for_inputs(name, dtype) {
             Err(Error::InvalidArgument { .. }) => {
                 let own = entries.0.keys().map(String::as_str).chain(kernels.names());
-                let known: Vec<&str> = ["gfx908", "gfx90a", "gfx942", "fma"].into_iter().chain(own).collect();
+                let known: Vec<&str> = Arch::ALL.iter().map(|arch| arch.name()).chain(["fma"]).chain(own).collect();
                 return Err(Box::new(Error::InvalidArgument {
                     what: "kernel",
                     value: text.to_owned(),

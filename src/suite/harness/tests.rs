@@ -591,6 +591,14 @@ fn what_can_be_checked_ends_so() {
         (format!("{gemm}kernel = 'gfx942'\ntype = 'f8e4m3fnuz'\noutput = 'f32'"), CaseOutcome::Pass),
         (format!("{gemm}kernel = 'gfx908'\noutput = 'f32'\nbeta = 1\nbias = true"), CaseOutcome::Pass),
         (format!("{gemm}type = 'i8'\noutput = 'i32'\nkernel = 'f64'\ndata = 'int:-100,100'\nalpha = 2\nbeta = -1"), CaseOutcome::Pass),
+        (gemm.replace("64'", "512'") + "kernel = 'sm_80:f16:in_f16'", CaseOutcome::Pass),
+        // An f16 of 65504 where the product is 8 x 256 x 256.
+        (gemm.replace("64'", "8'") + "kernel = 'saturating'\ndata = 'constant:256'", CaseOutcome::Fail),
+        (
+            gemm.replace("64'", "8'").replace("'check'", "{ check = true, saturate = true }")
+                + "kernel = 'saturating'\ndata = 'constant:256'",
+            CaseOutcome::Pass,
+        ),
         (format!("{gemm}data = 'constant:0'"), CaseOutcome::Untrusted),
         (format!("{gemm}data = 'constant:0'\nexpected = 'untrusted'"), CaseOutcome::Untrusted),
         // Errors of equal terms all point one way, as no bound with a confidence allows.
@@ -618,7 +626,8 @@ fn what_can_be_checked_ends_so() {
                 |i: usize| (0..512).fold(F16::from_f32(0.0), |sum, p| add(sum, a[i / 16 * 512 + p].to_f32() * b[p * 16 + i % 16].to_f32()));
             Ok(launch.write(&(0..256).map(element).collect::<Vec<F16>>())?)
         });
-        let suite = suite(&text, coarse).unwrap();
+        let kernels = coarse.with("saturating", |launch, _| Ok(launch.write(&[crate::dtype::F16::MAX; 256])?));
+        let suite = suite(&text, kernels).unwrap();
         let result = suite.execute(&suite.cases[0], &Device::host());
         assert_eq!(result.outcome, outcome, "{text}: {result:?}");
         let systematic = text.contains("65536") && outcome == CaseOutcome::Fail;

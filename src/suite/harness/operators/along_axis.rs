@@ -21,7 +21,6 @@
 //! | logcumsumexp | y\[i\] = log Σ of e^x\[0\] to e^x\[i\], as max + log(1 + e^(min - max)) of y\[i-1\] and x\[i\] | Σ over i >= k of g\[i\] e^(x\[k\] - y\[i\]) |
 //! | nearest | y\[i\] = x\[floor(i n / r)\], r the new extent | Σ of the g that took it, ascending |
 //! | linear | (1 - t) x\[j\] + t x\[j+1\], j + t = max((i + 1/2) n / r - 1/2, 0), both indices at most n - 1 | Σ of weights times g, ascending |
-//!
 //! | cubic | Σ of w\[o\] x\[j-1+o\] for o = 0 to 3, j + t = (i + 1/2) n / r - 1/2, indices within 0 and n - 1 | Σ of weights times g, ascending |
 //!
 //! The weights of cubic are those of Keys (1981) with a = -3/4 at the distances d = 1 + t, t, 1 - t and 2 - t: ((a + 2) d - (a + 3)) d² + 1 up to a distance of 1, a (((d - 5) d + 8) d - 4) beyond.

@@ -35,7 +35,8 @@ impl Parameters {
         let values = self.0.iter().map(number).collect::<Result<Vec<f64>>>()?;
         match (self.0, values.as_slice()) {
             ([("min", _), ("max", _)], [min, max]) if min > max => Err(wrong("min must not be above max".to_owned())),
-            ([("p", _)], [p]) if *p < 1.0 => Err(wrong("p must be at least 1".to_owned())),
+            // Above, an error of x grows p times in the gradient, beyond what tolerances for sums allow.
+            ([("p", _)], [p]) if !(1.0..=16.0).contains(p) => Err(wrong("p must be 1 to 16".to_owned())),
             ([("diagonal", _)], [diagonal]) if diagonal.fract() != 0.0 => Err(wrong("diagonal must be a whole number".to_owned())),
             _ => Ok(values),
         }

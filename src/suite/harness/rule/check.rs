@@ -24,6 +24,7 @@ pub(crate) struct CheckRule {
     split_k_in: Option<DType>,
     confidence: Option<f64>,
     worst_case: Option<bool>,
+    saturate: Option<bool>,
     /// Whether the chip is that of the model which is under test.
     of_model: bool,
 }
@@ -32,7 +33,7 @@ pub(crate) struct CheckRule {
 type Set = fn(&mut CheckRule, &Value) -> Result<(), String>;
 
 /// Every key: its name, the type of its values in a schema, and how it is set.
-const KEYS: [(&str, &str, Set); 7] = [
+const KEYS: [(&str, &str, Set); 8] = [
     ("check", "boolean", |_, v| if yes(v)? { Ok(()) } else { Err(wanted("true", v)) }),
     ("arch", "string", |rule, v| set(&mut rule.arch, parsed(v))),
     ("accumulate", "string", |rule, v| set(&mut rule.accumulate, parsed(v))),
@@ -45,6 +46,7 @@ const KEYS: [(&str, &str, Set); 7] = [
     ("split_k_in", "string", |rule, v| set(&mut rule.split_k_in, parsed(v))),
     ("confidence", "number", |rule, v| set(&mut rule.confidence, number(v))),
     ("worst_case", "boolean", |rule, v| set(&mut rule.worst_case, yes(v))),
+    ("saturate", "boolean", |rule, v| set(&mut rule.saturate, yes(v))),
 ];
 
 /// Its keys with the types of their values.
@@ -68,13 +70,17 @@ impl CheckRule {
     pub(crate) fn for_kernel(self, kernel: &Kernel) -> CheckRule {
         let model = match kernel {
             Kernel::Arithmetic { method: Method::Products(arithmetic), .. } => match arithmetic.accumulate {
-                Accumulate::MatrixCore(model) => Some(model.arch()),
+                Accumulate::MatrixCore(model) => Some(model),
                 _ => None,
             },
             _ => None,
         };
         match model.filter(|_| self.arch.is_none() && self.accumulate.is_none()) {
-            Some(arch) => CheckRule { arch: Some(arch), of_model: true, ..self },
+            // Models whose sums are no f32 are among a chip's only where that is said.
+            Some(model) => {
+                let accumulate = Some(model.accumulator()).filter(|&sums| sums != DType::F32);
+                CheckRule { arch: Some(model.arch()), accumulate, of_model: true, ..self }
+            }
             None => self,
         }
     }
@@ -115,6 +121,7 @@ impl CheckRule {
         if self.split_k_in.is_some() && self.split_k.is_none() {
             return Err(together("split_k_in is for split_k of 2 or more"));
         }
+        let check = check.saturates(self.saturate == Some(true));
         Ok(check.split_k(self.split_k.unwrap_or(1), self.split_k_in).confidence(self.confidence()?))
     }
 
