@@ -591,13 +591,13 @@ fn what_can_be_checked_ends_so() {
         (format!("{gemm}kernel = 'gfx942'\ntype = 'f8e4m3fnuz'\noutput = 'f32'"), CaseOutcome::Pass),
         (format!("{gemm}kernel = 'gfx908'\noutput = 'f32'\nbeta = 1\nbias = true"), CaseOutcome::Pass),
         (format!("{gemm}type = 'i8'\noutput = 'i32'\nkernel = 'f64'\ndata = 'int:-100,100'\nalpha = 2\nbeta = -1"), CaseOutcome::Pass),
-        (gemm.replace("64'", "512'") + "kernel = 'sm_80:f16:in_f16'", CaseOutcome::Pass),
-        // An f16 of 65504 where the product is 8 x 256 x 256.
+        (gemm.replace("64'", "512'") + "kernel = 'sm_80:f16:in_f16'\ndata = 'uniform:0,0.1'", CaseOutcome::Pass),
+        // An f16 of 65504 where the product is 8 x 256 x 256: right if the kernel saturates, but there is nothing finite to see errors in.
         (gemm.replace("64'", "8'") + "kernel = 'saturating'\ndata = 'constant:256'", CaseOutcome::Fail),
         (
             gemm.replace("64'", "8'").replace("'check'", "{ check = true, saturate = true }")
                 + "kernel = 'saturating'\ndata = 'constant:256'",
-            CaseOutcome::Pass,
+            CaseOutcome::Untrusted,
         ),
         (format!("{gemm}data = 'constant:0'"), CaseOutcome::Untrusted),
         (format!("{gemm}data = 'constant:0'\nexpected = 'untrusted'"), CaseOutcome::Untrusted),

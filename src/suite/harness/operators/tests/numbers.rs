@@ -649,7 +649,7 @@ fn what_operators_lack_is_refused() {
         ("operator = 'leaky_relu'\nshape = '4'\nparameters = 'slope=x'", "slope: a finite number is wanted"),
         ("operator = 'tril'\nshape = '4'", "tril is of matrices: shape takes at least two extents"),
         ("operator = 'triu'\nshape = '4x4'\nparameters = 'diagonal=0.5'", "diagonal must be a whole number"),
-        ("operator = 'p_norm'\nshape = '4'\nparameters = 'p=0.5'", "p must be at least 1"),
+        ("operator = 'p_norm'\nshape = '4'\nparameters = 'p=0.5'", "p must be 1 to 16"),
         ("operator = 'clip'\nshape = '4'", "`min` is missing; it takes min max"),
         ("operator = 'clip'\nshape = '4'\nparameters = 'min=2,max=1'", "min must not be above max"),
     ] {
