@@ -81,7 +81,7 @@ __device__ inline float one_if_greater(float x, float y) { float one; asm("set.g
 __device__ inline float one_if_at_most(float x, float y) { float one; asm("set.le.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(y)); return one; }
 #endif
 
-// Counts in how many threads conditions hold, up to MOST of each thread before `carry`. AMD's scalar unit counts the bits of a comparison's mask beside the vector unit: there the count is the
+// Counts in how many threads conditions hold, up to MOST comparisons of f32 of each thread before `carry`, or 2^24 others. AMD's scalar unit counts the bits of a comparison's mask beside the vector unit: there the count is the
 // wavefront's, whose lanes must be there together each time. NVIDIA's comparison of two floats makes 1.0 in one instruction, whose pattern is 127 x 2^23, and an instruction adds two patterns: their sum
 // tells up to 511 of them apart. Other conditions are predicates, which add to a float.
 struct LaneCount {

@@ -248,6 +248,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         u32 codes[LOADS];
         Sums<float, Pairs::ACCUMULATORS> sums;
         sums.clear();
+        static_assert(Pairs::PARTS == 1, "words are shifted once");
         const auto decode = [&](u64 index, typename Pairs::Words &words) {
             pairs.shift(words);
 #pragma unroll

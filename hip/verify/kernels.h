@@ -4,7 +4,7 @@
 #include "verify/explain.h"
 #include "verify/values.h"
 
-// Rows of a tile that counts of the shortest pairs load together, so that enough is on its way. AMD's GPUs hold twice as many threads of these kernels, and a row for each is as much.
+// Rows of a tile that counts of 16 bits, or 8 (`BYTE`), against 16 load together on NVIDIA's GPUs, and counts of two formats of 8: so that enough is on its way. AMD's GPUs hold more threads of these kernels.
 constexpr int ROWS_LOADED = LIKE_NVIDIA ? 2 : 1;
 
 #define VERIFY_KERNEL(name, blocks, body) \

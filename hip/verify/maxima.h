@@ -1,4 +1,4 @@
-// The current maxima of the quotient metrics: how an element is tested against them, and how they are updated.
+// The current maxima: how an element is tested against them, and how they are updated.
 //
 // For a quotient d / x and its maximum M: d / x rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M
 // (the remainder of a division is), so that the sign of fma(h, x, fma(M, x, -d)) tells. Equal quotients never fire, so data in which all elements have the same error cost nothing. Three steps, each
@@ -85,7 +85,8 @@ template <typename T> struct AnyNegative {
 // Differences may be so small that their remainders underflow: all is scaled.
 template <typename T> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
-    T maximum[QUOTIENTS], half[QUOTIENTS], absolute;
+    T maximum[QUOTIENTS], half[QUOTIENTS];
+    T absolute; // not scaled
     // The least binade that the epsilon difference is tested by. Where references are about zero and results are not, a scaled maximum overflows. It is CAP then, and CAP x `least` is the largest difference from such a
     // reference: exactly what others like it have to exceed, and no more than what those of other binades have to.
     Bits least;

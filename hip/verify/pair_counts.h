@@ -30,6 +30,7 @@ __device__ inline void count(PairCountsShared &s, u32 pairs) {
 template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles) {
     enum { WORDS = Pairs::LOADED / 8 };
     u32 a[WORDS], r[WORDS];
+    static_assert(Pairs::PARTS == 1, "words are shifted once");
     const auto decode = [&](u64, typename Pairs::Words &words) {
         pairs.shift(words);
 #pragma unroll

@@ -86,7 +86,8 @@ template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     __device__ u32 offset(u32 load) const { return (load >> parts_log) * (LOADS * row) + (load & ((1u << parts_log) - 1)) * N; }
 };
 
-// The rows of both tensors that a thread is in, by the element that its way begins with: its addresses, were it in these rows, and how far from there a load leaves the first of the two that ends.
+// The rows of both tensors that a thread is in. The addresses are those that the element its way begins with (`start`) would have in these rows; a load `until` elements behind it, or further, leaves one
+// of them.
 struct Rows {
     u64 address_a, address_r;
     u32 until;
@@ -99,6 +100,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     typedef typename Arith::D D;
     typedef typename Arith::T T;
     enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E < LOADED ? E : LOADED, PARTS = LOADED * LOADS / E, ACCUMULATORS = width_of(A) == 64 && width_of(R) == 64 ? 2 : 4 };
+    static_assert(LOADS == 1 || !FOR_SUMS || 128 / (width_of(A) < width_of(R) ? width_of(A) : width_of(R)) == LOADED, "loads go on in ascending order");
     static_assert((LOADS == 1 || E == LOADED || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
     static constexpr bool SMALL_A = Decoder<A>::SMALL, SMALL_R = Decoder<R>::SMALL;
@@ -114,7 +116,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
-    const bool with_f16, with_bf16; // no word has to be shifted, bounds are plain, and both formats are among these. Two, since nvcc would make a table of branches of one
+    const bool with_f16, with_bf16; // no word has to be shifted, bounds are plain, and both formats are among these (`with_f16` also where none has 16 bits). Two, since nvcc would make a table of branches of one
     // What the threads of a block share. Only operands of up to 8 bits have numbers there.
     struct Shared {
         Numbers<(SMALL_A ? copies_of(A) : copies_of(R))> numbers;
@@ -151,7 +153,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         __device__ Words(const Pairs &p, u64 start)
             : rows{p.a.advanced(p.a.address_of(p.a.p.offset), (i64)start), p.r.advanced(p.r.address_of(p.r.p.offset), (i64)start), p.dense ? until(p.n, start) : 0} {}
     };
-    // Loads that begin so far behind `start`, or further, do not end at `end` or before.
+    // The least distance from `start` at which a load ends behind `end`.
     static __device__ u32 until(u64 end, u64 start) {
         const i64 loads = (i64)(end - start) - LOADED + 1;
         return loads <= 0 ? 0 : loads < 1u << 31 ? (u32)loads : 1u << 31;
@@ -327,7 +329,7 @@ __device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode
     }
 }
 
-// Pairs E at a time, `take(index, a, r, d)`, with their differences, by which `largest` is updated. See `for_parts` and `Pairs::take`.
+// Pairs E at a time, `take(index, a, r, d, bound)`, with their differences, by which `largest` is updated if LARGEST. See `for_parts` and `Pairs::take`.
 template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class OnNonfinite, class Take, class EndTile>
 __device__ inline void for_pairs(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
     enum { E = Pairs::E };

@@ -15,13 +15,16 @@ template <typename T, u32 CODES = 1> struct ValuesShared {
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
-    TileSums tiles[FINAL_ACCUMULATORS / SUBGROUP];
     u32 last;
     // See bytes.h: patterns of the largest |a|, |r| and d, and codes of pairs.
     u32 largest[3];
+    // The final accumulators are the last block's, when all runs are done.
     union {
         double finals[SUMS][FINAL_ACCUMULATORS];
-        u32 codes[CODES];
+        struct {
+            TileSums tiles[FINAL_ACCUMULATORS / SUBGROUP];
+            u32 codes[CODES];
+        };
     };
 };
 
@@ -71,7 +74,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     if (r == ZERO) atomicAdd(&counts[NONFINITE_ZEROS_R], pairs);
 }
 
-// E finite pairs; their largest difference is in `v` already. The maxima of `filter` may be older than those of the block.
+// E finite pairs; their largest difference is in `v` already, unless the maxima have it (ALL, without HISTOGRAMS). The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
@@ -220,7 +223,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         if (ALL) filter.read(s.maxima, rule);
         const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
         const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
-            // Late ones take fewer registers, and a branch.
+            // Bounds that are made here, and not with the decoded pairs, take fewer registers, and branches of their own.
             T bound[E];
             if (LIKE_NVIDIA && !HISTOGRAMS)
 #pragma unroll
