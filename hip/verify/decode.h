@@ -101,9 +101,11 @@ template <u32 KIND> struct Decoder {
         if (WIDTH == 32 || (WIDTH == ANY && bits == 32)) {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W]);
-            if (dtype == TF32)
+            if (dtype == TF32) {
+                compiler_barrier(); // or it would be made for all formats
 #pragma unroll
                 for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W] & ~0x1fffu);
+            }
         } else if (WIDTH == 16 || (WIDTH == ANY && bits == 16)) {
             if (dtype == F16)
 #pragma unroll

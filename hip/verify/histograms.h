@@ -100,7 +100,7 @@ template <> struct HistogramRange<double> {
 template <typename T, bool ON> struct Histograms {
     struct Shared {};
     __device__ Histograms(Shared &, const Rule<T> &) {}
-    template <int E> __device__ void add(const Rule<T> &, const T (&)[E], const T (&)[E], const T (&)[E], T) {}
+    template <int E> __device__ void add(const Rule<T> &, const T (&)[E], const T (&)[E], const T (&)[E]) {}
     __device__ void publish(u64 *) {}
 };
 template <typename T> struct Histograms<T, true> {
@@ -128,14 +128,14 @@ template <typename T> struct Histograms<T, true> {
     }
     // Whether a number is below `least`, and not 0.
     static __device__ bool below(T x, T least) { return bits_of(x) - 1 < bits_of(least) - 1; }
-    // E finite pairs with these measures, and the largest d so far. All lanes of a wavefront.
-    template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E], T largest_d) {
+    // E finite pairs with these measures. All lanes of a wavefront.
+    template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E]) {
         static_assert(E <= 8, "fields of 4 bits");
         u32 some[KINDS] = {0, 0, 0};
         T most = m[0];
 #pragma unroll
         for (int i = 1; i < E; i++) most = Real<T>::larger(m[i], most);
-        bool doubt = !(most <= Range::most() && rule.bound(most) <= Range::most() && largest_d <= Real<T>::max());
+        bool doubt = !(most <= Range::most() && rule.bound(most) <= Range::most() && all_finite(d));
         if (small)
 #pragma unroll
             for (int i = 0; i < E; i++) doubt |= below(d[i], Range::least_d()) || below(bound[i], Range::least_x());

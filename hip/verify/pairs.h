@@ -86,8 +86,7 @@ template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     __device__ u32 offset(u32 load) const { return (load >> parts_log) * (LOADS * row) + (load & ((1u << parts_log) - 1)) * N; }
 };
 
-// The rows of both tensors that a thread is in. The addresses are those that the element its way begins with (`start`) would have in these rows; a load `until` elements behind it, or further, leaves one
-// of them.
+// The rows of both tensors that a thread is in. The addresses are those that the thread's first element (`start`) would have in these rows; a load `until` elements behind it, or further, leaves one of them.
 struct Rows {
     u64 address_a, address_r;
     u32 until;
@@ -128,12 +127,13 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     __device__ Pairs(const VerifyParams &p, const Shared &s)
         : a(p.a, s.numbers.table(0), s.copy(p, 0)), r(p.r, s.numbers.table(1), s.copy(p, 1)), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0),
-          with_f16(usual(p) && are(WITH_F16)), with_bf16(HAS_16 && usual(p) && are(WITH_BF16)) {}
+          with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
-    // Whether these formats have a way of their own. On AMD's GPUs scalar branches cost no vector instruction, and the ways registers.
+    // Whether common formats are decoded behind a branch of their own. On AMD's GPUs scalar branches cost no vector instruction, and another decoder registers.
     enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<A>::WIDTH == 16 || Decoder<R>::WIDTH == 16 };
-    __device__ bool usual(const VerifyParams &p) const { return COMMON && vectors && !(p.clamp | p.by_binade); }
-    __device__ bool are(Formats formats) const { return a.decoder.among(formats) && r.decoder.among(formats); }
+    // Whether words are aligned vectors, and bounds one fma.
+    __device__ bool plain(const VerifyParams &p) const { return COMMON && vectors && !(p.clamp | p.by_binade); }
+    __device__ bool both_among(Formats formats) const { return a.decoder.among(formats) && r.decoder.among(formats); }
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {

@@ -74,7 +74,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     if (r == ZERO) atomicAdd(&counts[NONFINITE_ZEROS_R], pairs);
 }
 
-// E finite pairs; their largest difference is in `v` already, unless the maxima have it (ALL, without HISTOGRAMS). The maxima of `filter` may be older than those of the block.
+// E finite pairs; counts have their largest difference in `v` already, all metrics find it with the other maxima. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
@@ -107,7 +107,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
             update_maxima(p.workspace->maxima, s.maxima, filter, rule, a, r, d, bound);
             filter.read(s.maxima, rule);
         }
-        histograms.add(rule, d, m, bound, v.largest_d);
+        histograms.add(rule, d, m, bound);
     }
     if constexpr (sizeof(T) == 4 && Pairs::IN_TILE + E > LaneCount::MOST) v.carry();
 }
@@ -240,7 +240,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             }
         };
         // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.
-        for_pairs<ALL, ALL && !HISTOGRAMS, !ALL || HISTOGRAMS>(pairs, rule, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
+        for_pairs<ALL, ALL && !HISTOGRAMS, !ALL>(pairs, rule, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
             s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
