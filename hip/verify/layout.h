@@ -90,12 +90,12 @@ template <u32 KIND, int N> struct Operand {
     }
 
     __device__ void load_vector(u64 address, Words &w) const { together((const u8 *)(nibbles() ? address / 2 : address), w); }
-    // N elements of a row, from the one on that lies `index` elements behind that of the address; by how many bits they are to be shifted. Nothing waits for what is loaded.
-    __device__ u32 load(u32 index, u64 address, Words &w) const {
+    // N elements of a row, from the one on that lies `offset` elements behind that of the address; by how many bits they are to be shifted. Nothing waits for what is loaded.
+    __device__ u32 load(u32 offset, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
-        if (vectors()) load_vector(advanced(address, index), w);
-        else if (inner != 1) strided((const u8 *)advanced(address, index * inner), inner, w);
-        else if (SHIFTED) return words(advanced(address, index), w);
+        if (vectors()) load_vector(advanced(address, offset), w);
+        else if (inner != 1) strided((const u8 *)advanced(address, offset * inner), inner, w);
+        else if (SHIFTED) return words(advanced(address, offset), w);
         return 0;
     }
     // Words at multiples of 4 bytes, with one more if elements do not begin at such: `shift` moves them by as many bits as this returns.

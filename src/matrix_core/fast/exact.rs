@@ -14,11 +14,6 @@ impl<const GROUP: usize> Lane for Exact<GROUP> {
     type Wide = f64;
 
     #[inline(always)]
-    fn widen(x: f32) -> f64 {
-        f64::from(x)
-    }
-
-    #[inline(always)]
     fn watches(&self) -> bool {
         true
     }

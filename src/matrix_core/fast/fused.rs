@@ -112,11 +112,6 @@ impl<const GROUP: usize> Lane for Fused<GROUP> {
     type Wide = f64;
 
     #[inline(always)]
-    fn widen(x: f32) -> f64 {
-        f64::from(x)
-    }
-
-    #[inline(always)]
     fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
         self.0.group::<GROUP>(c, a, b, false)
     }
@@ -134,11 +129,6 @@ impl Halves {
 impl Lane for Halves {
     const GROUP: usize = 16;
     type Wide = f64;
-
-    #[inline(always)]
-    fn widen(x: f32) -> f64 {
-        f64::from(x)
-    }
 
     #[inline(always)]
     fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {

@@ -60,9 +60,7 @@ trait Lane {
     /// Products of a group.
     const GROUP: usize;
     /// What inputs are computed with.
-    type Wide: Copy + Default;
-    /// Widens a prepared input.
-    fn widen(x: f32) -> Self::Wide;
+    type Wide: Copy + Default + From<f32>;
     /// Whether [`Lane::tame`] depends on the data.
     fn watches(&self) -> bool {
         false
@@ -196,7 +194,7 @@ fn pass<L: Lane, const FMA: bool, const TAME: bool>(
 fn pack<L: Lane>(model: Model, from: &[f32], to: &mut [L::Wide]) {
     let (head, tail) = to.split_at_mut(from.len());
     for (to, x) in head.iter_mut().zip(from) {
-        *to = L::widen(model.prepare_one(*x));
+        *to = L::Wide::from(model.prepare_one(*x));
     }
     tail.fill(L::Wide::default());
 }

@@ -10,11 +10,6 @@ impl Lane for Chain {
     type Wide = f32;
 
     #[inline(always)]
-    fn widen(x: f32) -> f32 {
-        x
-    }
-
-    #[inline(always)]
     fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f32], b: impl Fn(usize) -> f32) -> f32 {
         a[0].mul_add(b(0), c)
     }
@@ -31,11 +26,6 @@ pub(super) struct Tree<const GROUP: usize> {
 impl<const GROUP: usize> Lane for Tree<GROUP> {
     const GROUP: usize = GROUP;
     type Wide = f32;
-
-    #[inline(always)]
-    fn widen(x: f32) -> f32 {
-        x
-    }
 
     #[inline(always)]
     fn watches(&self) -> bool {

@@ -115,11 +115,6 @@ impl<const GROUP: usize> Lane for Truncated<GROUP> {
     type Wide = f64;
 
     #[inline(always)]
-    fn widen(x: f32) -> f64 {
-        f64::from(x)
-    }
-
-    #[inline(always)]
     fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
         let mut one = [c];
         self.0.columns(&mut one, a, |k, _| b(k), 0..GROUP);
@@ -149,11 +144,6 @@ impl Emulated {
 impl Lane for Emulated {
     const GROUP: usize = 32;
     type Wide = f64;
-
-    #[inline(always)]
-    fn widen(x: f32) -> f64 {
-        f64::from(x)
-    }
 
     #[inline(always)]
     fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
