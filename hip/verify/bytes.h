@@ -228,6 +228,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     typedef typename Known::Codes Codes;
     __shared__ typename Known::Shared s;
     __shared__ typename Pairs::Shared numbers;
+    SHARED_ON_NVIDIA(ring, RING_BYTES);
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     numbers.prepare(p);
     const Pairs pairs(p, numbers);
@@ -249,10 +250,11 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         Sums<float, Pairs::ACCUMULATORS> sums;
         sums.clear();
         static_assert(Pairs::PARTS == 1, "words are shifted once");
-        const auto decode = [&](u64 index, typename Pairs::Words &words) {
-            pairs.shift(words);
+        LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
+        const auto decode = [&](u64 index) {
+            loads.shift();
 #pragma unroll
-            for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, words.a[k], words.r[k], a, r);
+            for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, loads.words.a[k], loads.words.r[k], a, r);
         };
         const auto use = [&](u64) {
             if constexpr (ALL) add_counted(rule, a, r, counts, mismatches, sums);
@@ -266,7 +268,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
                 sums.clear(), mismatches.carry();
             }
         };
-        for_parts<true, true>(pairs, run << p.run_log, 1u << p.run_log, decode, use, end_tile);
+        for_parts<ONE_AHEAD, true>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
         if (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
     __syncthreads();
@@ -279,5 +281,5 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     if (!ends_last(p, s.last)) return;
     // Before the values, which tell the host that nobody writes the workspace any more.
     for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
-    finish<ALL>(p, pairs, s, SUBGROUP * E);
+    finish<ALL>(p, pairs, s, ONE_AHEAD ? SUBGROUP * E : 0);
 }

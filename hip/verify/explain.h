@@ -186,7 +186,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
 
 // A thread's part of a run of tiles, and whether each tile has mismatches.
 template <class Pairs>
-__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 run) {
+__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 run) {
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
     enum { E = Pairs::E };
@@ -233,7 +233,8 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Ex
         p.mismatches[tile] = any;
         if (any) atomicMax(&s.first_tile, ~tile);
     };
-    for_pairs<false, false, false>(pairs, rule, run << p.run_log, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
+    LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
+    for_pairs<false, LIKE_NVIDIA, false>(pairs, loads, rule, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
@@ -309,6 +310,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     __shared__ ExplainShared s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __shared__ typename Pairs::Shared numbers;
+    SHARED_ON_NVIDIA(ring, RING_BYTES);
     numbers.prepare(p);
     __syncthreads();
     const Pairs pairs(p, numbers);
@@ -317,7 +319,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     Search<T> search(p, rule);
     UlpTest<T> ulps(p, format_at(p.a.dtype));
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, s, search, rule, ulps, first + group);
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, ring, s, search, rule, ulps, first + group);
     if (lane_of() == 0) s.farthest[group] = search.farthest;
     __syncthreads();
     if (threadIdx.x < MAXIMA && s.first[threadIdx.x]) atomicMax(&p.workspace->first[threadIdx.x], s.first[threadIdx.x]);

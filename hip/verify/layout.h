@@ -32,6 +32,9 @@ __device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, 
     return at;
 }
 
+constexpr u32 THREADS = 256; // of a block
+constexpr u32 CHUNK_STEP = 16 * THREADS; // chunks of a thread are as far apart in shared memory
+
 template <u32 KIND, int N> struct Operand {
     // Words that N elements of the widest format take, and one more where they may be shifted.
     enum { WORDS = N * Decoder<KIND>::MOST / 32, SHIFTED = LIKE_NVIDIA || Decoder<KIND>::LEAST == 4, LOADED_WORDS = WORDS + SHIFTED };
@@ -89,7 +92,9 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    __device__ void load_vector(u64 address, Words &w) const { together((const u8 *)(nibbles() ? address / 2 : address), w); }
+    __device__ const u8 *vector_at(u64 address) const { return (const u8 *)(nibbles() ? address / 2 : address); }
+    __device__ void load_vector(u64 address, Words &w) const { together(vector_at(address), w); }
+
     // N elements of a row, from the one on that lies `offset` elements behind that of the address; by how many bits they are to be shifted. Nothing waits for what is loaded.
     __device__ u32 load(u32 offset, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
@@ -100,15 +105,75 @@ template <u32 KIND, int N> struct Operand {
     }
     // Words at multiples of 4 bytes, with one more if elements do not begin at such: `shift` moves them by as many bits as this returns.
     __device__ u32 words(u64 address, Words &w) const {
-        const u64 bit = address * (nibbles() ? 4 : 8);
-        const u8 *at = (const u8 *)(bit / 32 * 4);
-        const u32 by = bit % 32, bits = N * decoder.bits + (by ? 32 : 0);
+        u32 by;
+        const u32 *at = words_at(address, by);
+        const u32 bits = N * decoder.bits + (by ? 32 : 0);
 #pragma unroll
         for (u32 i = 0; i < LOADED_WORDS; i++)
-            if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
+            if (32 * i < bits) w[i] = ::load<u32>((const u8 *)(at + i));
         return by;
     }
-    // Moves the first element to the first bit.
+    __device__ const u32 *words_at(u64 address, u32 &by) const {
+        const u64 bit = address * (nibbles() ? 4 : 8);
+        by = bit % 32;
+        return (const u32 *)(bit / 32 * 4);
+    }
+
+    // By way of shared memory (`ring.h`), where N elements have CHUNKS of 16 bytes, and one more word if they may be shifted. Formats of 32 bits and more are not: at no multiple of 4 bytes they are loaded one by one.
+    static constexpr u32 CHUNKS = (WORDS + 3) / 4;
+    static constexpr bool SHORT = Decoder<KIND>::LEAST < 32;
+    static __device__ constexpr u32 word_at(u32 i) { return i / 4 * CHUNK_STEP + i % 4 * 4; }
+    __device__ bool can_copy() const { return SHORT || read_here(p).inner != 1 || read_here(p).align >= 4; }
+    // As `load_vector`.
+    __device__ void copy_vector(u64 address, SharedAddress chunks) const {
+        const u8 *at = vector_at(address);
+        const u32 bytes = N * decoder.bits / 8;
+        if (bytes == 4) copy_async<4>(chunks, at);
+        if (bytes == 8) copy_async<8>(chunks, at);
+#pragma unroll
+        for (u32 i = 0; i + 4 <= WORDS; i += 4)
+            if (bytes >= 16 && 4 * i < bytes) copy_async<16>(chunks + word_at(i), at + 4 * i);
+    }
+    // As `load`. Only elements at equal distances, which are fewer bytes than can be copied, are waited for.
+    __device__ u32 copy(u32 offset, u64 address, SharedAddress chunks, SharedAddress more) const {
+        const i64 inner = read_here(p).inner;
+        if (vectors()) copy_vector(advanced(address, offset), chunks);
+        else if (inner != 1) {
+            Words w = {};
+            strided((const u8 *)advanced(address, offset * inner), inner, w);
+            put_chunks(w, chunks);
+        } else if (SHIFTED) {
+            u32 by;
+            const u32 *at = words_at(advanced(address, offset), by);
+            const u32 bits = N * decoder.bits;
+#pragma unroll
+            for (u32 i = 0; i < WORDS; i++)
+                if (32 * i < bits) copy_async<4>(chunks + word_at(i), (const u8 *)(at + i));
+            // The word that is shifted into the last may be any.
+            if (by) copy_async<4>(bits == 32 * WORDS ? more : chunks + word_at(bits / 32), (const u8 *)(at + bits / 32));
+            return by;
+        }
+        return 0;
+    }
+    static __device__ void put_chunks(const Words &w, SharedAddress chunks) {
+#pragma unroll
+        for (u32 i = 0; i < WORDS; i++) shared_at<u32>(chunks + word_at(i)) = w[i];
+    }
+    static __device__ void take_chunks(Words &w, SharedAddress chunks) {
+#pragma unroll
+        for (u32 i = 0; i < WORDS; i += 4) {
+            const uint4 x = shared_at<const uint4>(chunks + word_at(i));
+            const u32 of[4] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+            for (u32 j = 0; j < 4 && i + j < WORDS; j++) w[i + j] = of[j];
+        }
+    }
+
+    // Moves the first element to the first bit; `last` is shifted into the last word.
+    static __device__ void shift(Words &w, u32 last, u32 by) {
+        if constexpr (SHIFTED) w[WORDS] = last;
+        shift(w, by);
+    }
     static __device__ void shift(Words &w, u32 by) {
         if constexpr (SHIFTED)
 #pragma unroll

@@ -8,7 +8,7 @@
 //   test     d, M and h scaled by a power of two, so that no remainder underflows. In f64, of which a table would be too large, it is the first
 //   check    a division, and an update of the maxima
 #pragma once
-#include "verify/pairs.h"
+#include "verify/ring.h"
 
 enum { QUOTIENTS = MAXIMA - RELATIVE };
 

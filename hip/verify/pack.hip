@@ -8,8 +8,6 @@
 #include <hip/hip_runtime.h>
 #include "verify/layout.h"
 
-enum { THREADS = 256 };
-
 // A tile, counted in squares of W x W elements, and what a thread has of it: EACH squares of a row of them.
 template <u32 W_, u32 COLUMNS_LOG, u32 EACH_> struct Tile {
     enum { W = W_, EACH = EACH_, COLUMNS = 1 << COLUMNS_LOG, ROWS = THREADS * EACH / COLUMNS, COLUMN_STEP = THREADS / ROWS, ROW_STEP = THREADS / COLUMNS };

@@ -31,10 +31,11 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
     enum { WORDS = Pairs::LOADED / 8 };
     u32 a[WORDS], r[WORDS];
     static_assert(Pairs::PARTS == 1, "words are shifted once");
-    const auto decode = [&](u64, typename Pairs::Words &words) {
-        pairs.shift(words);
+    Loads<Pairs> loads(pairs, {}, tile, tiles);
+    const auto decode = [&](u64) {
+        loads.shift();
 #pragma unroll
-        for (int i = 0; i < WORDS; i++) a[i] = words.a[0][i], r[i] = words.r[0][i];
+        for (int i = 0; i < WORDS; i++) a[i] = loads.words.a[0][i], r[i] = loads.words.r[0][i];
     };
     const auto use = [&](u64) {
         const u32 low = 0x0f0f0f0fu;
@@ -44,7 +45,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
             count(s, (a[i] >> 4 & low) | (r[i] & ~low));
         }
     };
-    for_parts<true, true>(pairs, tile, tiles, decode, use, [](u32) {});
+    for_parts<true, true>(pairs, loads, tiles, decode, use, [](u32) {});
 }
 
 // Adds what `count` pairs of these numbers are to the workspace, and their sums to the final accumulators of a thread.

@@ -110,8 +110,10 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     enum { AT_A_TIME = LIKE_NVIDIA || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
     typedef Pairs<Arith, A, R, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA && PARTS == 1 ? LOADS : 1, true> All;
     typedef Pairs<Arith, A, R, LOADED, AT_A_TIME> Explained;
-    const Operand<A, LOADED> a;
-    const Operand<R, LOADED> r;
+    typedef Operand<A, LOADED> OfA;
+    typedef Operand<R, LOADED> OfR;
+    const OfA a;
+    const OfR r;
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
@@ -142,11 +144,11 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     }
 
     // Whether words may have to be shifted.
-    enum { SHIFTED = Operand<A, LOADED>::SHIFTED || Operand<R, LOADED>::SHIFTED };
+    enum { SHIFTED = OfA::SHIFTED || OfR::SHIFTED };
     // What the pairs of all loads are in memory, read in ascending order; zeros at first.
     struct Words {
-        typename Operand<A, LOADED>::Words a[LOADS] = {};
-        typename Operand<R, LOADED>::Words r[LOADS] = {};
+        typename OfA::Words a[LOADS] = {};
+        typename OfR::Words r[LOADS] = {};
         u32 shifts[SHIFTED ? 2 * LOADS : 1] = {}; // see `shift`
         Rows rows;
         // A dense tensor is one row.
@@ -182,11 +184,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // Load k, whose row may be another one, of any kind.
     __device__ void load_row(u64 start, u32 offset, bool leaves, Words &w, int k) const {
         const u64 index = start + offset;
-        if (leaves && index < n) {
-            const auto row_a = a.row_of(index, n, start);
-            const auto row_r = r.row_of(index, n, start);
-            w.rows = {row_a.address, row_r.address, until(row_a.end < row_r.end ? row_a.end : row_r.end, start)};
-        }
+        if (leaves && index < n) w.rows = rows_of(index, start);
         if (offset < w.rows.until) {
             const u32 shift_a = a.load(offset, w.rows.address_a, w.a[k]), shift_r = r.load(offset, w.rows.address_r, w.r[k]);
             if constexpr (SHIFTED) w.shifts[2 * k] = shift_a, w.shifts[2 * k + 1] = shift_r;
@@ -194,6 +192,11 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             load_singly(index, w.a[k], w.r[k]);
             if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
         }
+    }
+    __device__ Rows rows_of(u64 index, u64 start) const {
+        const auto row_a = a.row_of(index, n, start);
+        const auto row_r = r.row_of(index, n, start);
+        return {row_a.address, row_r.address, until(row_a.end < row_r.end ? row_a.end : row_r.end, start)};
     }
     // Moves the first element of unaligned rows to the first bit: waits for the loads.
     __device__ void shift(Words &w) const {
@@ -243,9 +246,9 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 if (index + e >= n) x[e] = y[e] = 0;
     }
 
-    // The E pairs at `index`, the first of the words, their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets those that are not finite; zeros stand for them, and for
-    // elements from n on. All lanes of a wavefront.
-    template <bool SHIFT, bool LARGEST, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, N (&x)[E], N (&y)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
+    // The E pairs at `index`, the first of the words, which `shift` may have to shift, their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets those that are not
+    // finite; zeros stand for them, and for elements from n on. All lanes of a wavefront.
+    template <bool LARGEST, class Shift, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&x)[E], N (&y)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
         if (with_f16) {
             decode<WITH_F16>(w, index, x, y);
             rule.template bounds<true>(y, bound);
@@ -253,7 +256,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
             decode<WITH_BF16>(w, index, x, y);
             rule.template bounds<true>(y, bound);
         } else {
-            if (SHIFT) shift(w);
+            shift();
             decode<OTHERS>(w, index, x, y);
             rule.bounds(y, bound);
         }
@@ -301,28 +304,36 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     }
 };
 
-// A thread's parts of `tiles` tiles from `tile` on: `decode(index, words)` gets the words of each, of which the next E pairs, those at `index`, come first; `use(index)` follows, and `end_tile(i)` the last
+// The loads of a thread, one after the other, to registers: `next` begins one, and nothing waits for it before its pairs are decoded. `ring.h` has those of NVIDIA's GPUs where there is much to compute.
+template <class Pairs> struct Loads {
+    const Pairs &pairs;
+    const u64 start;
+    u32 taken;
+    typename Pairs::Words words;
+    __device__ Loads(const Pairs &pairs_, SharedAddress, u64 tile, u32) : pairs(pairs_), start(pairs.walk.start(tile)), taken(0), words(pairs, start) {}
+    template <bool NOW> __device__ void next() { pairs.template load<NOW>(start, taken++, words); }
+    __device__ void shift() { pairs.shift(words); }
+};
+
+// A thread's parts of `tiles` tiles: `decode(index)` gets the words of each, of which the next E pairs, those at `index`, come first; `use(index)` follows, and `end_tile(i)` the last
 // of each tile. AHEAD: the next words are on their way while pairs are used, and zeros are decoded before the first, at `pairs.n`; LATER: `decode` shifts unaligned ones,
 // if all of a load are taken at once, which hides the loads' latency and needs registers. All lanes of a wavefront.
-template <bool AHEAD, bool LATER, class Pairs, class Decode, class Use, class EndTile>
-__device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode decode, Use use, EndTile end_tile) {
+template <bool AHEAD, bool LATER, class Pairs, class Loads, class Decode, class Use, class EndTile>
+__device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, Decode decode, Use use, EndTile end_tile) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !(LATER && PARTS == 1) };
-    const u64 start = pairs.walk.start(tile);
-    typename Pairs::Words words(pairs, start);
-    u32 loads = 0, k = AHEAD ? PARTS - 1 : 0;
-    const auto load = [&] { pairs.template load<NOW>(start, loads++, words); };
+    u32 k = AHEAD ? PARTS - 1 : 0;
     const i32 turns = (i32)pairs.walk.steps * PARTS;
     i32 turn = AHEAD ? -1 : 0;
 #pragma unroll 1
     for (u32 i = 0; i < tiles; i++, turn = 0) {
 #pragma unroll 1
         for (; turn < turns; turn++) {
-            if (!AHEAD && k == 0) load();
-            const u64 index = (AHEAD && loads == 0 ? pairs.n : start + pairs.walk.offset(loads - 1)) + k * pairs.part_step();
-            decode(index, words);
-            pairs.next_part(words);
+            if (!AHEAD && k == 0) loads.template next<NOW>();
+            const u64 index = (AHEAD && loads.taken == 0 ? pairs.n : loads.start + pairs.walk.offset(loads.taken - 1)) + k * pairs.part_step();
+            decode(index);
+            pairs.next_part(loads.words);
             if (++k == PARTS) k = 0;
-            if (AHEAD && k == 0) load();
+            if (AHEAD && k == 0) loads.template next<NOW>();
             use(index);
         }
         end_tile(i);
@@ -330,14 +341,15 @@ __device__ inline void for_parts(const Pairs &pairs, u64 tile, u32 tiles, Decode
 }
 
 // Pairs E at a time, `take(index, a, r, d, bound)`, with their differences, by which `largest` is updated if LARGEST. See `for_parts` and `Pairs::take`.
-template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class OnNonfinite, class Take, class EndTile>
-__device__ inline void for_pairs(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 tile, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class Loads, class OnNonfinite, class Take, class EndTile>
+__device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<typename Pairs::T> &rule, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
     enum { E = Pairs::E };
     typename Pairs::N a[E], r[E];
     typename Pairs::D d[E];
     typename Pairs::T bound[E];
-    const auto decode = [&](u64 index, typename Pairs::Words &words) { pairs.template take<LATER && Pairs::PARTS == 1, LARGEST>(rule, index, words, a, r, d, bound, largest, on_nonfinite); };
-    for_parts<AHEAD, LATER>(pairs, tile, tiles, decode, [&](u64 index) { take(index, a, r, d, bound); }, end_tile);
+    const auto shift = [&] { if (LATER && Pairs::PARTS == 1) loads.shift(); };
+    const auto decode = [&](u64 index) { pairs.template take<LARGEST>(rule, index, loads.words, shift, a, r, d, bound, largest, on_nonfinite); };
+    for_parts<AHEAD, LATER>(pairs, loads, tiles, decode, [&](u64 index) { take(index, a, r, d, bound); }, end_tile);
 }
 
 // Tells a block whether it is the last of all launches of a pass. What all blocks wrote before is visible to it then.

@@ -127,7 +127,8 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, co
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
-        for_pairs<false, false, false>(pairs, rule, tile, 1, unused, [](N, N) {}, take, [](u32) {});
+        Loads<Pairs> loads(pairs, {}, tile, 1);
+        for_pairs<false, false, false>(pairs, loads, rule, 1, unused, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
@@ -199,10 +200,11 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
     typedef typename Pairs::D D;
-    enum { E = Pairs::E };
+    enum { E = Pairs::E, AHEAD = ALL && ONE_AHEAD };
     __shared__ ValuesShared<T> s;
     __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
     __shared__ typename Pairs::Shared numbers;
+    SHARED_ON_NVIDIA(ring, RING_BYTES);
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     numbers.prepare(p);
     const Pairs pairs(p, numbers);
@@ -240,7 +242,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             }
         };
         // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.
-        for_pairs<ALL, ALL && !HISTOGRAMS, !ALL>(pairs, rule, run << p.run_log, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
+        typedef typename Choose<ALL, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
+        Loaded loads(pairs, ring, run << p.run_log, 1u << p.run_log);
+        for_pairs<AHEAD, ALL && (LIKE_NVIDIA || !HISTOGRAMS), !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
             s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
@@ -249,5 +253,5 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     u32 counts[4];
     v.own(counts);
     publish(*p.workspace, s, v, counts, histograms, p.nonfinite_equal != 0);
-    if (ends_last(p, s.last)) finish<ALL>(p, pairs, s, SUBGROUP * E);
+    if (ends_last(p, s.last)) finish<ALL>(p, pairs, s, AHEAD ? SUBGROUP * E : 0);
 }

@@ -124,7 +124,7 @@ impl Launch {
     fn of(gpu: &'static HipDevice, dtypes: [DType; 2], elements: usize, first_pass: FirstPass) -> Result<Launch> {
         let load = |(file, name)| {
             // SAFETY: every kernel of hip/verify/ that compares is `extern "C" __global__ void NAME(VerifyParams)` for blocks of so many threads.
-            unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.load(gpu)
+            unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.shared_on_nvidia(names::ring_bytes(name)).load(gpu)
         };
         let (tile, elements) = (tile(dtypes) as u64, elements as u64);
         let mut values = load(names::values(dtypes, first_pass))?;

@@ -211,10 +211,27 @@ static hip nv_hipModuleUnload(CUmodule module) {
     DRIVER(function, "cuModuleUnload");
     return call(module);
 }
+/* How much dynamic shared memory a launch may ask for, over what the function declares: HIP's launches need no leave for more than 48 KB. */
+static hip allow_dynamic_shared(CUfunction f) {
+    typedef CUresult (*get)(int *, CUfunction_attribute, CUfunction);
+    typedef CUresult (*set)(CUfunction, CUfunction_attribute, int);
+    int device, most, declared;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error != cudaSuccess) return error;
+    {
+        DRIVER(get, "cuFuncGetAttribute");
+        CUresult result = call(&declared, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f);
+        if (result != CUDA_SUCCESS) return result;
+    }
+    DRIVER(set, "cuFuncSetAttribute");
+    return call(f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - declared);
+}
 static hip nv_hipModuleGetFunction(CUfunction *result, CUmodule module, const char *name) {
     typedef CUresult (*function)(CUfunction *, CUmodule, const char *);
     DRIVER(function, "cuModuleGetFunction");
-    return call(result, module, name);
+    CUresult error = call(result, module, name);
+    return error != CUDA_SUCCESS ? (hip)error : allow_dynamic_shared(*result);
 }
 static hip nv_hipModuleGetGlobal(void **ptr, size_t *bytes, CUmodule module, const char *name) {
     typedef CUresult (*function)(CUdeviceptr *, size_t *, CUmodule, const char *);

@@ -171,6 +171,8 @@ pub(crate) struct Kernel<P> {
     file: &'static str,
     name: &'static str,
     block: u32,
+    /// Dynamic shared memory of a block on NVIDIA's GPUs, in bytes.
+    shared: u32,
     params: PhantomData<fn(P)>,
 }
 
@@ -179,7 +181,12 @@ impl<P: Zeroable> Kernel<P> {
     /// * `file` in `hip/` has an `extern "C"` kernel `name` whose only parameter is a `P`;
     /// * it is written for one-dimensional blocks of `block` threads (any number up to it if it says so).
     pub(crate) const unsafe fn new(file: &'static str, name: &'static str, block: u32) -> Kernel<P> {
-        Kernel { file, name, block, params: PhantomData }
+        Kernel { file, name, block, shared: 0, params: PhantomData }
+    }
+
+    /// With `bytes` of dynamic shared memory for each block on NVIDIA's GPUs: `SHARED_ON_NVIDIA` in `hip/platform.h`.
+    pub(crate) const fn shared_on_nvidia(self, bytes: u32) -> Kernel<P> {
+        Kernel { shared: bytes, ..self }
     }
 
     /// The kernel on a device. Asked of the runtime once: its answers take as long as a short launch.
@@ -187,26 +194,27 @@ impl<P: Zeroable> Kernel<P> {
         let code = device.code(self.file)?;
         let key = (self.name, self.block);
         let known = lock(&code.kernels).get(&key).copied();
+        let shared = if device.arch().starts_with("sm_") { self.shared } else { 0 };
         let (function, blocks) = match known {
             Some(known) => known,
             None => {
                 let function = code.function(self.name)?;
-                let found = (function, self.occupancy(device, function)?);
+                let found = (function, self.occupancy(device, function, shared)?);
                 lock(&code.kernels).insert(key, found);
                 found
             }
         };
-        Ok(Loaded { code, function, block: self.block, blocks, params: PhantomData })
+        Ok(Loaded { code, function, block: self.block, shared, blocks, params: PhantomData })
     }
 
     /// Blocks of this kernel that one multiprocessor holds at a time; 1 where the runtime cannot tell.
-    fn occupancy(&self, device: &'static HipDevice, function: Function) -> Result<u32> {
+    fn occupancy(&self, device: &'static HipDevice, function: Function, shared: u32) -> Result<u32> {
         let Some(ask) = device.api().hipModuleOccupancyMaxActiveBlocksPerMultiprocessor else { return Ok(1) };
         // Runtimes look for the function on the current device.
         device.enter()?;
         let mut blocks = 0;
         // SAFETY: the function belongs to a loaded module and the pointer is valid for a write.
-        let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, 0) };
+        let error = unsafe { ask(&mut blocks, function.0, self.block as c_int, shared as usize) };
         device.check("hipModuleOccupancyMaxActiveBlocksPerMultiprocessor", error)?;
         Ok(u32::try_from(blocks).unwrap_or(0).max(1))
     }
@@ -231,6 +239,8 @@ pub(crate) struct Loaded<P> {
     code: Arc<Code>,
     function: Function,
     block: u32,
+    /// Dynamic shared memory of a block, in bytes.
+    shared: u32,
     /// How many blocks one multiprocessor holds at a time.
     blocks: u32,
     params: PhantomData<fn(P)>,
@@ -247,7 +257,7 @@ impl<P: Zeroable> Loaded<P> {
         // The runtime only reads it.
         let list = &mut [ptr::from_ref(params).cast_mut().cast()];
         // SAFETY: `Kernel::new` was promised that the kernel takes a `P`; the addresses inside are the caller's promise.
-        unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], 0, list) }
+        unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], self.shared, list) }
     }
 
     /// Blocks for a grid-stride kernel over `threads` threads' worth of work: enough to fill the GPU once, and no more.

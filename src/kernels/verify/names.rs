@@ -1,5 +1,7 @@
 //! Which kernels of hip/verify/ compare a pair of formats.
 
+use hipverify_sys::abi::RING_BYTES;
+
 use crate::dtype::{DType, PairArithmetic};
 
 /// A kernel: its file, its name.
@@ -40,6 +42,12 @@ pub(super) fn values_of_many(dtypes: [DType; 2], first_pass: FirstPass) -> Optio
         FirstPass::All => Some((file, "verify_all_f32_byte_byte")),
         FirstPass::Histograms => None,
     }
+}
+
+/// What a kernel of [`values`], [`values_of_many`] or [`explanation`] needs for loads that are on their way, in bytes of shared memory: see `hip/verify/ring.h`. The others load to registers.
+pub(super) fn ring_bytes(name: &str) -> u32 {
+    let in_registers = name == "verify_values_f32_4_4" || (name.starts_with("verify_counts_") && name != "verify_counts_f32_byte_byte");
+    if in_registers { 0 } else { RING_BYTES }
 }
 
 /// Of 8 bits, with a zero: what `BYTE` stands for in hip/verify/decode.h.
