@@ -45,8 +45,7 @@ pub(super) fn models(arch: Arch, operands: [DType; 2], accumulator: Option<DType
     let allowed = |m: &Model| m.accumulator() == DType::F32 || accumulator == Some(m.accumulator());
     let found: Vec<Model> = Model::all().filter(|m| m.arch() == arch && m.input().dtypes() == (a, b) && allowed(m)).collect();
     if found.is_empty() {
-        let takes = |dtype: &DType| Model::all().any(|m| m.arch() == arch && m.input().dtypes().0 == *dtype);
-        let known: Vec<String> = DType::ALL.iter().filter(|dtype| takes(dtype)).map(DType::to_string).collect();
+        let known: Vec<String> = Model::formats(arch).map(|dtype| dtype.to_string()).collect();
         return Err(Error::Unsupported {
             what: format!("a check of {a} by {b} on the {} of {arch}", arch.units()),
             by: format!("the models here, which take {}; without a chip the accumulator's format decides", known.join(", ")),

@@ -151,6 +151,12 @@ impl Model {
         })
     }
 
+    /// The formats that some model of an architecture takes.
+    pub(crate) fn formats(arch: Arch) -> impl Iterator<Item = DType> {
+        let takes = move |input: &Input, dtype| input.dtypes().0 == dtype && Self::default_rule(arch, *input).is_some();
+        DType::ALL.into_iter().filter(move |dtype| Input::ALL.iter().any(|input| takes(input, *dtype)))
+    }
+
     /// The architecture.
     pub const fn arch(self) -> Arch {
         self.arch

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::matrix_core::{Arch, Input, Model, Rule, Vendor};
+use crate::matrix_core::{Arch, Input, Model, Rule};
 
 /// The accumulator and its roundings. Products are taken one after the other in the order of K; nothing is ever added
 /// pairwise, except by a matrix core's own rule.
@@ -137,7 +137,7 @@ impl Arithmetic {
         // Not `gfx90a:f16`, in which a chip's name would be found as well.
         let chip = if name.contains(':') { None } else { name.parse::<Arch>().ok() };
         let accumulate = match (chip, name) {
-            (Some(arch), _) => Accumulate::MatrixCore(Model::new(arch, input_of(arch, dtype)?)?),
+            (Some(arch), _) => Accumulate::MatrixCore(model_for(arch, dtype)?),
             (None, "fma") => Accumulate::F32Fma,
             _ => return text.parse(),
         };
@@ -167,27 +167,15 @@ impl Arithmetic {
     }
 }
 
-/// Which input format of a chip's matrix cores takes elements of this one.
-fn input_of(arch: Arch, dtype: DType) -> Result<Input> {
-    Ok(match (arch.vendor(), dtype) {
-        (Vendor::Amd, DType::F32) => Input::F32,
-        (_, DType::Tf32) => Input::Tf32,
-        (_, DType::F16) => Input::F16,
-        (_, DType::Bf16) if arch == Arch::Gfx90a => Input::Bf16K,
-        (_, DType::Bf16) => Input::Bf16,
-        (Vendor::Amd, DType::F8E4M3Fnuz) => Input::Fp8Fp8,
-        (Vendor::Amd, DType::F8E5M2Fnuz) => Input::Bf8Bf8,
-        (Vendor::Nvidia, DType::F8E4M3) => Input::E4m3E4m3,
-        (Vendor::Nvidia, DType::F8E5M2) => Input::E5m2E5m2,
-        _ => {
-            let formats = match arch.vendor() {
-                Vendor::Amd => "f16 bf16 f32 tf32 f8e4m3fnuz f8e5m2fnuz",
-                Vendor::Nvidia => "f16 bf16 tf32 f8e4m3 f8e5m2",
-            };
-            let by = format!("the models of {arch}'s {} (they have {formats})", arch.units());
-            return Err(Error::Unsupported { what: format!("the format {dtype}"), by });
-        }
-    })
+/// The model of a chip's matrix cores for elements of this format.
+fn model_for(arch: Arch, dtype: DType) -> Result<Model> {
+    let input = match (arch, dtype) {
+        (Arch::Gfx90a, DType::Bf16) => Some(Input::Bf16K),
+        _ => Input::ALL.into_iter().find(|input| input.dtypes() == (dtype, dtype) && Model::new(arch, *input).is_ok()),
+    };
+    let formats = || Model::formats(arch).map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(" ");
+    let by = || format!("the models of {arch}'s {} (they have {})", arch.units(), formats());
+    Model::new(arch, input.ok_or_else(|| Error::Unsupported { what: format!("the format {dtype}"), by: by() })?)
 }
 
 impl std::fmt::Display for Arithmetic {
@@ -258,12 +246,19 @@ mod tests {
             ("gfx908+flush", DType::F16, "gfx908:f16+flush"),
             ("fma", DType::F16, "f32-fma"),
             ("gfx90a:bf16", DType::Bf16, "gfx90a:bf16"),
+            ("gfx942", DType::Tf32, "gfx942:xf32"),
+            ("sm_90", DType::Tf32, "sm_90:tf32"),
+            ("sm_89", DType::F8E5M2, "sm_89:e5m2_e5m2"),
             ("every4+flush", DType::F16, "every4+flush"),
         ] {
             assert_eq!(Arithmetic::for_inputs(text, dtype).unwrap().to_string(), found, "{text}");
         }
         let error = Arithmetic::for_inputs("gfx908", DType::I8).unwrap_err().to_string();
         assert!(error.contains("the format i8 is not supported by the models of gfx908"), "{error}");
+        for (text, dtype, has) in [("sm_70", DType::F32, "f16"), ("sm_75", DType::Bf16, "f16"), ("sm_80", DType::F8E4M3, "tf32 f16 bf16")] {
+            let error = Arithmetic::for_inputs(text, dtype).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("{text}'s tensor cores (they have {has})")), "{error}");
+        }
         assert!(Arithmetic::for_inputs("f33", DType::F16).unwrap_err().to_string().contains("f32-fma or ARCH:INPUT"));
     }
 
