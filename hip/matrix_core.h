@@ -220,7 +220,7 @@ struct MatrixCoreWords : MatrixCore {
             significand = least - exponent < 31 ? significand >> (least - exponent) : 0;
             exponent = least;
         }
-        if (field == 0xff) exponent = x != x ? NOT_A_NUMBER : INFINITE;
+        if (field == 0xff) exponent = significand != 0x400 ? NOT_A_NUMBER : INFINITE;
         else if (significand == 0) exponent = ZERO;
         return (bits & 0x80000000u) | significand << 18 | (u32)(exponent + BIAS);
     }

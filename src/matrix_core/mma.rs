@@ -232,13 +232,9 @@ impl Mma {
     }
 }
 
-/// Elements as the models take them; words of f32 and tf32 as they are.
+/// Elements as the models take them.
 fn widened(dtype: DType, bytes: &[u8]) -> Vec<f32> {
-    let value = |i| match dtype {
-        DType::F32 | DType::Tf32 => f32::from_bits(dtype.load_bits(bytes, i) as u32),
-        _ => dtype.decode(dtype.load_bits(bytes, i)) as f32,
-    };
-    (0..bytes.len() / dtype.unit_bytes()).map(value).collect()
+    (0..bytes.len() / dtype.unit_bytes()).map(|i| dtype.decode(dtype.load_bits(bytes, i)) as f32).collect()
 }
 
 /// Results in f32 or f16.

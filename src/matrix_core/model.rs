@@ -205,8 +205,8 @@ impl Model {
     }
 
     /// What the hardware (or, for `f16_as_bf16`, the library around it) does to one input before it multiplies: flushes
-    /// subnormals and -0 to +0 (gfx90a f16, bf16), clears the low fraction bits (xf32, tf32), converts (f16 to bf16).
-    /// Doing it twice is the same as doing it once.
+    /// subnormals and -0 to +0 (gfx90a f16, bf16), clears the low fraction bits (xf32, tf32: a NaN
+    /// that has no others is an infinity then), converts (f16 to bf16). Doing it twice is the same as doing it once.
     pub fn prepare_one(self, x: f32) -> f32 {
         let bits = x.to_bits();
         let flush = |x: f32, least: f32| if x.abs() < least { 0.0 } else { x };
@@ -216,7 +216,7 @@ impl Model {
             (Input::F16AsBf16, _) => flush(f32::from_bits((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff_0000), f32::MIN_POSITIVE),
             (Input::F16AsBf16Truncated, _) => flush(f32::from_bits(bits & 0xffff_0000), f32::MIN_POSITIVE),
             (_, Rule::Tree { .. }) => flush(x, f32::MIN_POSITIVE),
-            (Input::Xf32 | Input::Tf32, _) if !x.is_nan() => f32::from_bits(bits & !0x1fff),
+            (Input::Xf32 | Input::Tf32, _) => f32::from_bits(bits & !0x1fff),
             _ => x,
         }
     }

@@ -68,9 +68,7 @@ impl Mfma {
         match mfma.arithmetic() {
             Arithmetic::F32(_) => {
                 let model = mfma.model().ok_or_else(|| Error::Unsupported { what: "a model".into(), by: mfma.to_string() })?;
-                // An xf32 word is read as the f32 that it is; the model drops the low bits.
-                let read = |t: DType| if t == DType::Tf32 { DType::F32 } else { t };
-                let value = |(t, bytes): (DType, &[u8]), i| read(t).decode(read(t).load_bits(bytes, i)) as f32;
+                let value = |(t, bytes): (DType, &[u8]), i| t.decode(t.load_bits(bytes, i)) as f32;
                 let c: Vec<f32> = (0..count(tc, c.1)).map(|i| value((tc, c.1), i)).collect();
                 let block = |a: &[f32], b: &[f32], c: &mut [f32]| gemm_tile(model, m, n, k, a, k, b, n, c, n);
                 let result = shape.run(|i| value((ta, a.1), i), |i| value((tb, b.1), i), c, block);
@@ -201,6 +199,10 @@ mod tests {
         let word = Tf32(1.0f32.to_bits() | 0x1fff);
         let d = Mfma::f32_32x32x4_xf32(Arch::Gfx942).run(&[word; 128], &[1.0f32; 128], &ones(1024)).unwrap();
         assert_eq!(d, vec![5.0; 1024]);
+        // The low bits do not count where they alone would make a word a NaN.
+        let infinity = f32::from_bits(0x7f80_1fff);
+        let d = Mfma::f32_32x32x4_xf32(Arch::Gfx942).run(&[infinity; 128], &[1.0f32; 128], &ones(1024)).unwrap();
+        assert_eq!(d, vec![f32::INFINITY; 1024]);
         let d = Mfma::i32_4x4x4i8(Arch::Gfx908).run(&[-128i8; 256], &[-128i8; 256], &[i32::MAX; 256]).unwrap();
         assert_eq!(d, vec![i32::MAX.wrapping_add(65536); 256]);
     }

@@ -37,10 +37,11 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
     check_lengths((m, n, k), a, b, c)?;
     let device: Device = a.device().clone();
     if device.kind() == DeviceKind::Host {
-        fn widen<T: Scalar>(x: &DeviceMem<T>) -> Result<Vec<f32>> {
-            Ok(x.to_vec()?.iter().map(|x| x.to_f64() as f32).collect())
+        // By the model's format: of an f32 word only what xf32 and tf32 have.
+        fn widen<T: Scalar>(x: &DeviceMem<T>, dtype: DType) -> Result<Vec<f32>> {
+            Ok(x.to_vec()?.iter().map(|x| dtype.decode(x.to_bits64()) as f32).collect())
         }
-        let (mut a, mut b, mut sum) = (widen(a)?, widen(b)?, c.to_vec()?);
+        let (mut a, mut b, mut sum) = (widen(a, ta)?, widen(b, tb)?, c.to_vec()?);
         model.prepare(&mut a);
         model.prepare(&mut b);
         parallel::chunks_mut(&mut sum, (ROWS * n).max(1), |tile, c| {

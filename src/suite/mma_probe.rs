@@ -233,7 +233,7 @@ impl Random {
         self.next() % n
     }
 
-    /// The bits of a finite number, or with `specials` now and then of a zero, an infinity or a NaN. Words of tf32 have any low bits, but a NaN has one that counts.
+    /// The bits of a finite number, or with `specials` now and then of a zero, an infinity or a NaN. Words of tf32 have any low bits.
     fn number(&mut self, dtype: DType, magnitude: Magnitude, specials: bool) -> u64 {
         let Some(format) = dtype.float_format() else { return 0 };
         let fraction_bits = format.mantissa_bits;
@@ -262,9 +262,7 @@ impl Random {
             let quiet = 1 << (fraction_bits - 1);
             bits = sign | [0, 0, last << fraction_bits, last << fraction_bits | quiet, last << fraction_bits | all][self.below(5) as usize];
         }
-        // Bits below the format are not read, but those of an infinity would make the word, an f32, a NaN.
-        let infinite = bits == sign | last << fraction_bits && format.specials == Specials::Ieee;
-        bits << format.pad_bits | if infinite { 0 } else { self.below(1 << format.pad_bits) }
+        bits << format.pad_bits | self.below(1 << format.pad_bits)
     }
 }
 

@@ -10,7 +10,7 @@ use hipverify::matrix_core::{Arch, Input, Model, naive};
 use hipverify::reference::model_gemm;
 
 tests! {
-    All: every_model_gives_the_naive_bits, every_model_of_tensor_cores_gives_the_naive_bits;
+    All: every_model_gives_the_naive_bits, every_model_of_tensor_cores_gives_the_naive_bits, low_bits_of_words_do_not_count;
 }
 
 /// What the elements of a matrix are like.
@@ -113,6 +113,27 @@ fn every_model_of_tensor_cores_gives_the_naive_bits(target: &Target) -> Result<(
             }
             check::<F8E4M3, F8E5M2>(target, Model::new(Arch::Sm89, Input::E4m3E5m2)?, shape, data)?;
             check::<F8E5M2, F8E4M3>(target, Model::new(Arch::Sm89, Input::E5m2E4m3)?, shape, data)?;
+        }
+    }
+    Ok(())
+}
+
+/// Of xf32 and tf32: neither those of numbers nor those that make a word a NaN, as an f32, which is an infinity without them.
+fn low_bits_of_words_do_not_count(target: &Target) -> Result<()> {
+    let kept = [0x7f80_0000, 0xff80_0000, 0x7f80_2000, 0x7fc0_0000, 0x3f80_0000, 0x8000_0000, 0x0000_2000u32];
+    let words: Vec<f32> = kept.iter().flat_map(|word| [0, 1, 0x1000, 0x1fff].map(|low| f32::from_bits(word | low))).collect();
+    let cut: Vec<f32> = words.iter().map(|word| f32::from_bits(word.to_bits() & !0x1fff)).collect();
+    let n = words.len();
+    for (arch, input) in [(Arch::Gfx942, Input::Xf32), (Arch::Sm80, Input::Tf32), (Arch::Sm90, Input::Tf32)] {
+        let model = Model::new(arch, input)?;
+        let mut expected = vec![0.0; n * n];
+        naive::gemm(model, n, n, 1, &cut, 1, &cut, n, &mut expected, n);
+        let a = DeviceMem::from_slice(&target.device, &words)?;
+        let mut d = DeviceMem::from_slice(&target.device, &vec![0.0f32; n * n])?;
+        model_gemm(model, (n, n, 1), &a, &a, &mut d)?;
+        for (i, (found, expected)) in d.to_vec()?.iter().zip(&expected).enumerate() {
+            let [a, b] = [i / n, i % n].map(|at| words[at].to_bits());
+            ensure!(found.to_bits() == expected.to_bits(), "{model}: {a:#x} * {b:#x} is {found:e}, expected {expected:e}");
         }
     }
     Ok(())
