@@ -312,19 +312,31 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
 };
 
 // Tensor cores: c and the products of a group truncated at BITS fraction bits below the largest exponent among them, added and rounded toward zero
-// to f32 with FRACTION bits. Zeros have the exponent LEAST.
+// to f32 with FRACTION bits; where these are 10, to f16 and to nearest even. Zeros have the exponent LEAST.
 template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCore : MatrixCoreWords {
     static constexpr int GROUP = PRODUCTS;
     // The factors of a group of 32 fill the registers.
     static constexpr int EACH = PRODUCTS > 16 ? 2 : 4;
     // From here on a sum of two exponents has an infinity or a NaN, and from the second on a NaN.
     static constexpr i32 SPECIAL = 2000, NANS = 7000;
+    static constexpr bool IN_F16 = FRACTION == 10;
+    // The exponent of the least normal accumulator.
+    static constexpr i32 LOWEST = IN_F16 ? -14 : -126;
 
     static __device__ inline float canonical(float x) { return x != x ? f32_of(0x7fffffffu) : x; }
+    static __device__ inline float in_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
+    static __device__ inline float accept(float c) { return IN_F16 ? in_f16(c) : c; }
     // A significand with FROM fraction bits, cut to BITS and `down` more.
     template <int FROM> static __device__ inline u32 cut(u32 significand, i32 down) {
         constexpr i32 UP = BITS > FROM ? BITS - FROM : 0, DOWN = BITS > FROM ? 0 : FROM - BITS;
         return (significand << UP) >> least_of(down + DOWN, 31);
+    }
+    // `size` without its last bits.
+    static __device__ inline u64 rounded(u64 size, i32 down) {
+        const u64 kept = size >> least_of(down, 63);
+        if (!IN_F16 || down == 0) return kept;
+        const u64 rest = size - (kept << down), tie = (u64)1 << (down - 1);
+        return kept + (rest > tie || (rest == tie && (kept & 1)));
     }
 
     // The IEEE sum of what is infinite or NaN.
@@ -346,8 +358,12 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
     template <int N> static __device__ inline float sum(float c, const u32 *a, const u32 (*b)[N], int j, int first, int step) {
         const u32 bits = bits_of(c);
         const i32 field = (i32)(bits >> 23 & 0xff);
-        const u32 significand = (bits & 0x7fffff) | (field ? 0x800000u : 0);
-        const i32 e_c = significand ? larger(field, 1) - 127 : LEAST;
+        u32 significand = (bits & 0x7fffff) | (field ? 0x800000u : 0);
+        i32 e_c = significand ? larger(field, 1) - 127 : LEAST;
+        if (IN_F16 && significand && e_c < LOWEST) { // subnormal as f16: nothing is shifted out
+            significand >>= LOWEST - e_c;
+            e_c = LOWEST;
+        }
         i32 top = e_c;
 #pragma unroll
         for (int i = 0; i < PRODUCTS; ++i) {
@@ -364,11 +380,12 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
             const i32 sign = (i32)(a[k] ^ b[k][j]) >> 31;
             units += (size ^ sign) - sign;
         }
-        // Rounded toward zero; what is zero then is +0, and what f32 has not is infinite.
+        // What is zero after rounding is +0, and what the accumulator has not is infinite.
         const u64 size = (u64)(units < 0 ? -units : units);
-        const i32 unit = top - BITS, last = larger(63 - (i32)__clzll((i64)(size | 1)) + unit, -126) - FRACTION;
+        const i32 unit = top - BITS, last = larger(63 - (i32)__clzll((i64)(size | 1)) + unit, LOWEST) - FRACTION;
         const i32 down = larger(last - unit, 0);
-        const float x = (float)((double)(size >> least_of(down, 63)) * exp2_f64(unit + down));
+        const float value = (float)((double)rounded(size, down) * exp2_f64(unit + down));
+        const float x = IN_F16 && value >= 65536.0f ? f32_of(0x7f800000u) : value;
         return units < 0 && x != 0.0f ? -x : x;
     }
 
@@ -379,20 +396,24 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
 };
 
 // mma.sync of fp8 on Hopper: two chained sums of f16 products from zero, of which the first has the first two of each four, and c added to that.
-struct EmulatedFp8 : TensorCore<16, 25, -133> {
+template <int FRACTION = 23> struct EmulatedFp8 : TensorCore<16, 25, FRACTION == 10 ? -21 : -133, FRACTION> {
+    typedef TensorCore<16, 25, FRACTION == 10 ? -21 : -133, FRACTION> Core;
     static constexpr int GROUP = 32;
     static constexpr int EACH = 2;
     // As f16 holds it: subnormal e4m3 numbers are normal there.
     static __device__ inline u32 wide(u32 x) {
-        const i32 exponent = (i32)(x & 0xffff) - BIAS;
+        const i32 exponent = (i32)(x & 0xffff) - Core::BIAS;
         const u32 significand = x >> 16 & 0x7fff;
         if (exponent < -14 || exponent > 127 || significand == 0) return x;
-        const i32 up = least_of((i32)__clzll((i64)significand) - 51, exponent + 14);
+        const i32 up = Core::least_of((i32)__clzll((i64)significand) - 51, exponent + 14);
         if (up <= 0) return x;
-        return (x & 0x80000000u) | significand << (16 + up) | (u32)(exponent - up + BIAS);
+        return (x & 0x80000000u) | significand << (16 + up) | (u32)(exponent - up + Core::BIAS);
     }
     template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
 #pragma unroll
-        for (int j = 0; j < N; ++j) c[j] = sum<N>(sum<N>(0.0f, a, b, j, 0, 4), a, b, j, 2, 4) + c[j];
+        for (int j = 0; j < N; ++j) {
+            const float products = Core::template sum<N>(0.0f, a, b, j, 0, 4);
+            c[j] = Core::accept(Core::template sum<N>(products, a, b, j, 2, 4) + c[j]);
+        }
     }
 };

@@ -159,7 +159,14 @@ MODEL(hopper_groups16, TensorCore<16, 25, -133>)
 MODEL(hopper_groups8, TensorCore<8, 25, -133>)
 MODEL(hopper_groups4, TensorCore<4, 25, -133>)
 MODEL(hopper_fp8, TensorCore<32, 13, -133, 13>)
-MODEL(hopper_fp8_mma, EmulatedFp8)
+MODEL(hopper_fp8_mma, EmulatedFp8<>)
+MODEL(volta_in_f16, TensorCore<4, 23, -19, 10>)
+MODEL(ampere_groups8_in_f16, TensorCore<8, 24, -20, 10>)
+MODEL(ada_fp8_in_f16, TensorCore<16, 13, -20, 10>)
+MODEL(hopper_groups16_in_f16, TensorCore<16, 25, -21, 10>)
+MODEL(hopper_groups8_in_f16, TensorCore<8, 25, -21, 10>)
+MODEL(hopper_fp8_in_f16, TensorCore<32, 13, -21, 10>)
+MODEL(hopper_fp8_mma_in_f16, EmulatedFp8<10>)
 
 extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceWiden p) {
     const u64 grid = (u64)gridDim.x * THREADS;

@@ -1,6 +1,7 @@
 //! A leading part of a result as a problem of its own, for what is tried many times: of a matrix product some rows and columns of the first matrix, of a convolution some channels of
 //! the first group at all positions of the first images.
 
+use super::copied::Copied;
 use super::problem::{Kind, Problem, Product};
 use crate::device::{Layout, TensorRef};
 use crate::error::Result;
@@ -23,6 +24,12 @@ impl<'a> Corner<'a> {
             Kind::Conv(param, direction) => of_convolution(problem, param, *direction, most)?,
         };
         Ok(Some(corner).filter(|corner| corner.shape != corner.whole))
+    }
+
+    /// Copies of the operands, which lie among all of the others' elements: each order of products reads them anew.
+    pub(super) fn operands(&self) -> Result<[Copied; 2]> {
+        let [a, b] = &self.problem.operands;
+        Ok([Copied::whole(a)?, Copied::whole(b)?])
     }
 }
 

@@ -7,7 +7,7 @@ use super::order::Order;
 use super::problem::{Problem, on_host};
 use crate::device::TensorRef;
 use crate::dtype::{Overflow, Rounding};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::matrix_core::{Arch, Model};
 use std::borrow::Cow;
 
@@ -111,20 +111,21 @@ fn of_products(
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
     let found_values = Found::of(result, overflow)?;
     let (corner, all) = (Corner::of(problem, &shape, CORNER)?, shape.last().copied().unwrap_or(1));
-    let (part, part_shape, whole) =
-        corner.as_ref().map_or((problem, &shape, &shape), |corner| (&corner.problem, &corner.shape, &corner.whole));
+    let copies = corner.as_ref().map(Corner::operands).transpose()?;
+    let (part, part_shape, whole) = match (&corner, &copies) {
+        (Some(corner), Some([a, b])) => {
+            let operands = [a.tensor()?, b.tensor()?];
+            (&Problem { operands, kind: corner.problem.kind.clone() }, &corner.shape, &corner.whole)
+        }
+        _ => (problem, &shape, &shape),
+    };
     let ways = Way::all(problem)?;
     let mut candidates = Vec::new();
     for (number, way) in ways.iter().enumerate() {
         let copy = way.copy(part)?;
         let part = &way.problem(part, copy.as_ref())?;
         for (order, &model) in orders.iter().flat_map(|order| models.iter().map(move |model| (order, model))) {
-            let sums = match part.parts_of_sums(model, order, part_shape) {
-                Ok(sums) => sums,
-                // Variants that the device code lacks.
-                Err(Error::Unsupported { .. }) => continue,
-                Err(e) => return Err(e),
-            };
+            let sums = part.parts_of_sums(model, order, part_shape)?;
             for after in way.operands.orders(sums.len() > 1, result.dtype()) {
                 let sums = way.sums(part, (model, order), part_shape, (after, all), &sums)?;
                 let differing = found_values.differing(&sums, [part_shape, whole], &way.operands, after).len();

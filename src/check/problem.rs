@@ -3,12 +3,12 @@
 use super::copied::Copied;
 use super::order::Order;
 use crate::device::hip::download;
-use crate::device::{Backend, Device, DeviceMem, TensorMut, TensorRef};
+use crate::device::{Backend, Device, DeviceKind, DeviceMem, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
 use crate::parallel;
-use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder};
+use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder, has_device_code};
 use std::borrow::Cow;
 
 /// The operands, and how the result follows from them.
@@ -212,8 +212,20 @@ impl<'a> Problem<'a> {
         Ok(sums)
     }
 
-    /// The sums of products of a model in this order, in f32, of each part of k.
+    /// The sums of products of a model in this order, in f32, of each part of k: on the host where GPUs have no code of the model.
     pub(super) fn parts_of_sums(&self, model: Model, order: &Order, shape: &[usize]) -> Result<Vec<Vec<f32>>> {
+        if self.device().kind() == DeviceKind::Host || has_device_code(model) {
+            return self.parts_on_device(model, order, shape);
+        }
+        let [a, b] = &self.operands;
+        let bytes = [on_host(a)?, on_host(b)?];
+        let copy = |bytes, t: &TensorRef<'_>| TensorRef::from_host_bytes(bytes, t.dtype(), t.layout().clone());
+        let operands = [copy(&bytes[0], a)?, copy(&bytes[1], b)?];
+        Problem { operands, kind: self.kind.clone() }.parts_on_device(model, order, shape)
+    }
+
+    /// The same on the device of the operands.
+    fn parts_on_device(&self, model: Model, order: &Order, shape: &[usize]) -> Result<Vec<Vec<f32>>> {
         let [a, b] = &self.operands;
         let mut to = DeviceMem::<f32>::new(self.device(), shape.iter().product())?;
         match (&self.kind, order) {

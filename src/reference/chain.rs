@@ -21,7 +21,7 @@ pub(crate) struct Shape {
 pub(crate) trait Chain: Copy + Sync {
     /// The type of the widened inputs and of the accumulator.
     type Element: Number;
-    /// `C += A·B`, K ascending. When K is cut into several calls, all but the last have a multiple of 16.
+    /// `C += A·B`, K ascending. When K is cut into several calls, all but the last have a multiple of 32, the largest group.
     fn tile(self, shape: Shape, a: &[Self::Element], b: &[Self::Element], c: &mut [Self::Element]);
 }
 
@@ -247,7 +247,7 @@ unsafe fn block<S: Step, V: Lanes<Element = S::Element>, const MR: usize, const 
     }
 }
 
-/// A matrix core: the rule of an architecture, f32 accumulators.
+/// A matrix core: the rule of an architecture, whose accumulators are numbers of f32.
 #[derive(Clone, Copy)]
 pub(crate) struct MatrixCore(pub Model);
 

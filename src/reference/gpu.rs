@@ -33,7 +33,7 @@ impl Family<'_> {
         let accumulate = self.arithmetic.accumulate;
         let sum = plan::sum(accumulate).ok_or_else(|| Error::Unsupported {
             what: format!("accumulation {accumulate}"),
-            by: format!("the device code on {} (it lacks the variants of gfx942)", gpu.name()),
+            by: format!("the device code on {} (it lacks the variants of gfx942 that keep 52 or 31 bits)", gpu.name()),
         })?;
         let widened = |which: usize| {
             let t = self.operands[which];

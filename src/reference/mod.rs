@@ -7,7 +7,7 @@
 //! [`naive`] holds the same definitions element by element.
 //!
 //! On a GPU operands are widened, summed and rounded where they live, each element by one thread; the bits are the same. The
-//! device code has every mode but the variants of gfx942 and accumulators of f16. Limits: operands are widened to f32 or f64 in memory first, and sums
+//! device code has every mode but the variants of gfx942 that keep 52 or 31 bits. Limits: operands are widened to f32 or f64 in memory first, and sums
 //! take 8 bytes an element until they are rounded.
 
 mod accumulate;
@@ -42,3 +42,4 @@ pub use mfma_gemm::{mfma_gemm, mfma_gemm_instruction};
 pub use mfma_issue::mfma_issue;
 pub use mma_issue::mma_issue;
 pub use model_gemm::model_gemm;
+pub(crate) use plan::has_device_code;

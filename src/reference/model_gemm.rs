@@ -14,7 +14,7 @@ const ROWS: usize = 16;
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major; see [`gemm_tile`], whose bits this gives on
 /// every device.
 ///
-/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models that accumulate in f32, of gfx942
+/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models, of gfx942
 /// those that keep 32 bits. The host runs every model, on all cores.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn model_gemm<A: Scalar, B: Scalar>(
     }
     let (_, kernel) = plan::model(model).ok_or_else(|| Error::Unsupported {
         what: format!("the model {model}"),
-        by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 52 or 31 bits and those that accumulate in f16)", device.name()),
+        by: format!("the device code on {} (it has every model but the variants of gfx942 that keep 52 or 31 bits)", device.name()),
     })?;
     let cut = if model.input() == Input::F16AsBf16Truncated { hipverify_sys::abi::CUT } else { 0 };
     // SAFETY: the kernel is the one of this model; formats and lengths were checked, and all three buffers are on one device.

@@ -78,9 +78,14 @@ pub(crate) fn model(model: Model) -> Option<(Sum, ModelKernel)> {
     })
 }
 
-/// The device code of a rule of tensor cores: of all that accumulate in f32.
+/// Whether GPUs have code of a model.
+pub(crate) fn has_device_code(of: Model) -> bool {
+    model(of).is_some()
+}
+
+/// The device code of a rule of tensor cores.
 fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
-    use Accumulator::{F32, F32Bits13};
+    use Accumulator::{F16, F32, F32Bits13};
     macro_rules! of {
         ($name:literal, $tile:literal) => {
             Some((sum!($name, 4, false, AS_WORDS), ModelKernel { name: concat!("model_gemm_", $name), tile: $tile }))
@@ -96,6 +101,13 @@ fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
         Rule::Truncated { group: 4, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups4", 64),
         Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8", 32),
         Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma", 32),
+        Rule::Truncated { group: 4, bits: 23, zero: -19, accumulator: F16 } => of!("volta_in_f16", 64),
+        Rule::Truncated { group: 8, bits: 24, zero: -20, accumulator: F16 } => of!("ampere_groups8_in_f16", 64),
+        Rule::Truncated { group: 16, bits: 13, zero: -20, accumulator: F16 } => of!("ada_fp8_in_f16", 64),
+        Rule::Truncated { group: 16, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups16_in_f16", 64),
+        Rule::Truncated { group: 8, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups8_in_f16", 64),
+        Rule::Truncated { group: 32, bits: 13, zero: -21, accumulator: F16 } => of!("hopper_fp8_in_f16", 32),
+        Rule::Emulated { accumulator: F16 } => of!("hopper_fp8_mma_in_f16", 32),
         _ => None,
     }
 }

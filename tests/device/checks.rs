@@ -11,7 +11,8 @@ use hipverify::matrix_core::{Arch, Input, Model};
 use hipverify::reference::{Accumulate, Conv, ConvParam, Direction, Gemm};
 
 tests! {
-    Gpus: random_vectors_over_products, random_vectors_over_convolutions, causes_of_failures, formats_of_results, corners_of_results;
+    Gpus: random_vectors_over_products, random_vectors_over_convolutions, causes_of_failures, formats_of_results, corners_of_results,
+        models_of_rarer_kinds;
 }
 
 /// Text of a report without the line of the device.
@@ -163,4 +164,33 @@ fn corners_of_results_on(target: &Target, arch: Arch) -> Result<()> {
         ensure!(report.exactness.as_ref().is_some_and(|exactness| exactness.differing == 0), "{report}");
         Ok(text(&report))
     })
+}
+
+/// Models of tensor cores that accumulate in f16, and those of gfx942 that GPUs have no code of, are tried on every device: a result that is none of a chip's says of how many.
+fn models_of_rarer_kinds(target: &Target) -> Result<()> {
+    let in_f16 = |arch, input| -> Result<Accumulate> { Ok(Accumulate::MatrixCore(Model::new(arch, input)?.with_f16_accumulator()?)) };
+    for (arch, operands, accumulate, result, words) in [
+        (
+            Arch::Sm89,
+            DType::F8E4M3,
+            in_f16(Arch::Sm89, Input::E4m3E4m3)?,
+            DType::F16,
+            "yes: sm_89 e4m3_e4m3, accumulated in f16, k ascending",
+        ),
+        (Arch::Sm90, DType::F16, in_f16(Arch::Sm90, Input::F16)?, DType::F16, "yes: sm_90 f16, accumulated in f16, k ascending"),
+        (Arch::Gfx942, DType::F16, Accumulate::F64, DType::F32, "no, of "),
+    ] {
+        same(target, "", |device| {
+            let owned = |dtype, shape: &[usize], seed| Owned::numbers(device, dtype, &dense(shape)?, seed, false);
+            let (a, b) = (owned(operands, &[18, 96], 1)?, owned(operands, &[70, 96], 2)?);
+            let mut d = owned(result, &[18, 70], 3)?;
+            Gemm::new(accumulate).transpose_b(true).run(&a.view(), &b.view(), &mut d.view_mut())?;
+            let (a, b, d) = (a.view(), b.view(), d.view());
+            let report = Check::gemm(&a, &b, &d).transpose_b(true).arch(arch).accumulator(DType::F16).run()?;
+            let exactness = report.exactness.as_ref().map(ToString::to_string).unwrap_or_default();
+            ensure!(exactness.starts_with(words), "{exactness}");
+            Ok(text(&report))
+        })?;
+    }
+    Ok(())
 }

@@ -96,7 +96,9 @@ fn every_model_of_tensor_cores_gives_the_naive_bits(target: &Target) -> Result<(
     for shape in shapes {
         for data in [Data::Tame, Data::Ties, Data::Wide, Data::Any] {
             for arch in [Arch::Sm70, Arch::Sm75, Arch::Sm80, Arch::Sm90] {
-                check::<F16, F16>(target, Model::new(arch, Input::F16)?, shape, data)?;
+                let model = Model::new(arch, Input::F16)?;
+                check::<F16, F16>(target, model, shape, data)?;
+                check::<F16, F16>(target, model.with_f16_accumulator()?, shape, data)?;
             }
             for arch in [Arch::Sm80, Arch::Sm90] {
                 check::<Bf16, Bf16>(target, Model::new(arch, Input::Bf16)?, shape, data)?;
@@ -104,15 +106,17 @@ fn every_model_of_tensor_cores_gives_the_naive_bits(target: &Target) -> Result<(
             }
             let hopper = |input| Model::new(Arch::Sm90, input);
             check::<F16, F16>(target, hopper(Input::F16)?.for_k(8), shape, data)?;
+            check::<F16, F16>(target, hopper(Input::F16)?.for_k(8).with_f16_accumulator()?, shape, data)?;
             check::<f32, f32>(target, hopper(Input::Tf32)?.for_k(4), shape, data)?;
-            for of in [|model: Model| Ok(model), Model::by_mma_sync] {
+            let in_f16 = |model: Model| model.by_mma_sync()?.with_f16_accumulator();
+            for of in [|model: Model| Ok(model), Model::by_mma_sync, Model::with_f16_accumulator, in_f16] {
                 check::<F8E4M3, F8E4M3>(target, of(hopper(Input::E4m3E4m3)?)?, shape, data)?;
                 check::<F8E4M3, F8E5M2>(target, of(hopper(Input::E4m3E5m2)?)?, shape, data)?;
                 check::<F8E5M2, F8E4M3>(target, of(hopper(Input::E5m2E4m3)?)?, shape, data)?;
                 check::<F8E5M2, F8E5M2>(target, of(hopper(Input::E5m2E5m2)?)?, shape, data)?;
             }
             check::<F8E4M3, F8E5M2>(target, Model::new(Arch::Sm89, Input::E4m3E5m2)?, shape, data)?;
-            check::<F8E5M2, F8E4M3>(target, Model::new(Arch::Sm89, Input::E5m2E4m3)?, shape, data)?;
+            check::<F8E5M2, F8E4M3>(target, Model::new(Arch::Sm89, Input::E5m2E4m3)?.with_f16_accumulator()?, shape, data)?;
         }
     }
     Ok(())
