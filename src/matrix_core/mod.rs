@@ -41,3 +41,4 @@ pub(crate) use model::KEEP;
 pub use model::Model;
 pub use rule::{Accumulator, Rule};
 pub use tile::gemm_tile;
+pub(crate) use tile::gemm_tile_onward;

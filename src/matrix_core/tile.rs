@@ -20,5 +20,23 @@ pub fn gemm_tile(model: Model, m: usize, n: usize, k: usize, a: &[f32], lda: usi
     if k == 0 {
         return naive::gemm(model, m, n, k, a, lda, b, ldb, c, ldc);
     }
-    fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc }, InstructionSet::best());
+    fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc, first: true }, InstructionSet::best());
+}
+
+/// [`gemm_tile`] of a C that an earlier call began, with a multiple of the group: the bits of one call for all products. What an instruction does to the C that it is given is
+/// not done again.
+#[allow(clippy::too_many_arguments)] // The shape of a GEMM.
+pub(crate) fn gemm_tile_onward(
+    model: Model,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: &[f32],
+    lda: usize,
+    b: &[f32],
+    ldb: usize,
+    c: &mut [f32],
+    ldc: usize,
+) {
+    fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc, first: false }, InstructionSet::best());
 }

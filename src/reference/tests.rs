@@ -57,6 +57,22 @@ fn check_conv(param: &ConvParam, direction: Direction, order: KOrder, accumulate
     assert_eq!(bits(&found), bits(&expected), "{param} {direction:?} {order:?} {accumulate}");
 }
 
+/// gfx90a's bf16 instructions make +0 of a C of -0, which a sum of 256 products is here that is flushed, and all that follow are -0: a longer sum is no shorter one and a rest.
+#[test]
+fn blocks_of_products_are_one_sum() {
+    let host = Device::host();
+    let number = |x: f32| Bf16::from_f32(x);
+    let (mut a, mut b) = (vec![number(1.0); 260], vec![number(0.0); 260]);
+    (b[248], b[252]) = (number(1.25 * f32::MIN_POSITIVE), number(-1.5 * f32::MIN_POSITIVE));
+    a[256..].fill(number(-1.0));
+    let (left, right) = (DeviceMem::from_slice(&host, &a).unwrap(), DeviceMem::from_slice(&host, &b).unwrap());
+    let mut d = DeviceMem::<f32>::new(&host, 1).unwrap();
+    let model = Model::new(Arch::Gfx90a, Input::Bf16K).unwrap();
+    let (left, right) = (left.tensor(&[1, 260]).unwrap(), right.tensor(&[260, 1]).unwrap());
+    Gemm::new(model).run(&left, &right, &mut d.tensor_mut(&[1, 1]).unwrap()).unwrap();
+    assert_eq!(d.to_vec().unwrap()[0].to_bits(), (-0.0f32).to_bits());
+}
+
 const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
 
 #[test]

@@ -31,6 +31,8 @@ pub(super) struct Problem<'a> {
     pub ldb: usize,
     pub c: &'a mut [f32],
     pub ldc: usize,
+    /// Whether C is what the first instruction of a chain is given.
+    pub first: bool,
 }
 
 /// Runs `p`, whose k is not zero.
@@ -149,7 +151,7 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                 for r in 0..height {
                     pack::<L>(model, &p.a[(i0 + r) * p.lda + k0..][..depth], &mut rows[r][..padded]);
                     acc[r][..columns].copy_from_slice(&p.c[(i0 + r) * p.ldc + j0..][..columns]);
-                    if k0 == 0 {
+                    if p.first && k0 == 0 {
                         acc[r] = acc[r].map(|c| model.accept_c(c));
                     }
                 }
