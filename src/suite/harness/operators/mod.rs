@@ -262,13 +262,14 @@ impl Operator {
         if let Some(Attention { batch, heads, seq, dim, causal }) = self.attention {
             return vec![("batch", batch), ("heads", heads), ("seq", seq), ("dim", dim), ("causal", usize::from(causal))];
         }
-        match (&self.product, self.axis()) {
-            (Some(p), _) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
-            (None, Some(_)) => {
+        match (&self.product, self.definition.form, self.extents.as_slice()) {
+            (Some(p), ..) => vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1))],
+            (None, Form::Triangle(_), [batch @ .., m, n]) => vec![("m", *m), ("n", *n), ("batch", batch.iter().product())],
+            _ if self.definition.has_axis() => {
                 let Strided { outer, n, inner } = self.strided();
                 vec![("outer", outer), ("n", n), ("inner", inner), ("resized", self.forward()[self.axis])]
             }
-            (None, None) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

@@ -669,6 +669,15 @@ fn parameters_are_part_of_a_case() {
     assert_eq!(attention.about(), "attention of q[2, 3, 4, 5], k[2, 3, 4, 5], v[2, 3, 4, 5], causal");
     assert_eq!(attention.described(), serde_json::json!({ "name": "attention", "gradient_of": null, "axis": null, "causal": true }));
     assert_eq!(attention.numbers(), [("batch", 2), ("heads", 3), ("seq", 4), ("dim", 5), ("causal", 1)]);
+    for (text, numbers) in [
+        ("operator = 'tril'\nshape = '2x3x4x5'", &[("m", 4), ("n", 5), ("batch", 6)][..]),
+        ("operator = 'triu'\npass = 'gradient'\nshape = '4x5'", &[("m", 4), ("n", 5), ("batch", 1)]),
+        ("operator = 'matmul'\nshape = '2x3x4x5'", &[("m", 3), ("n", 4), ("k", 5), ("batch", 2)]),
+        ("operator = 'softmax'\nshape = '2x3x4'\naxis = 1", &[("outer", 2), ("n", 3), ("inner", 4), ("resized", 3)]),
+        ("operator = 'relu'\nshape = '2x3'", &[]),
+    ] {
+        assert_eq!(operators(text)[0].numbers(), numbers, "{text}");
+    }
     let line = |argument: &str| {
         suite(&format!(
             "[kernels.k]\nsource = 'k.hip'\nfunction = 'f'\ngrid = 1\nblock = 64\narguments = ['x', 'result', '{argument}']\n\
