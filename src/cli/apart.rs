@@ -31,13 +31,25 @@ pub(super) fn expect_apart<'f, 'a>(
     Ok(())
 }
 
-/// Where a file is, or would be, from the root; nothing where its folder is not there.
+/// The most links that lead from one to the next; Linux follows as many.
+const MOST_LINKS: usize = 40;
+
+/// Where a file is, or would be, from the root; nothing where its folder is not there. A link whose target is not there yet is that target, which some outputs are written to.
 fn place(path: &Path) -> Option<PathBuf> {
-    if let Ok(whole) = path.canonicalize() {
-        return Some(whole);
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if let Ok(whole) = path.canonicalize() {
+            return Some(whole);
+        }
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let folder = folder.canonicalize().ok().filter(|folder| folder.is_dir())?;
+        match path.read_link() {
+            Ok(target) => path = folder.join(target),
+            Err(_) => return Some(folder.join(path.file_name()?)),
+        }
     }
-    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    Some(folder.canonicalize().ok().filter(|folder| folder.is_dir())?.join(path.file_name()?))
+    // Links in a circle, which the system refuses to write to.
+    Some(path)
 }
 
 /// Whether a file is among the tensor files that come with what is read: a folder, or an index of shards. What is not there yet is not read.
@@ -83,6 +95,21 @@ mod tests {
             let found = expect_apart(written, read.iter().map(PathBuf::as_path)).map_or_else(|e| e.to_string(), |()| String::new());
             let words = words.replace('{', &format!("{}/", folder.path().display())).replace('}', "");
             assert_eq!(found, words, "{reason}");
+        }
+        #[cfg(unix)]
+        for (links, written, words) in [
+            (&[("l", "new")][..], ["l", "new"], "--0 {l} and --1 {new}: one file cannot be both"),
+            (&[("r", "tree/../new")], ["new", "r"], "--0 {new} and --1 {r}: one file cannot be both"),
+            (&[("l1", "l2"), ("l2", "tree/n"), ("l3", "{tree/n}")], ["l1", "l3"], "--0 {l1} and --1 {l3}: one file cannot be both"),
+            (&[("o1", "a"), ("o2", "b")], ["o1", "o2"], ""),
+            (&[("lost", "none/x")], ["lost", "x"], "--0 {lost}: its folder is not there"),
+            (&[("c1", "c2"), ("c2", "c1")], ["c1", "x"], ""),
+        ] {
+            let whole = |text: &str| text.replace('{', &format!("{}/", folder.path().display())).replace('}', "");
+            links.iter().for_each(|(link, target)| std::os::unix::fs::symlink(whole(target), at(link)).unwrap());
+            let paths = written.map(at);
+            let found = expect_apart(["--0", "--1"].into_iter().zip(paths.iter().map(PathBuf::as_path)), []);
+            assert_eq!(found.map_or_else(|e| e.to_string(), |()| String::new()), whole(words), "{links:?}");
         }
         let outputs = |name: &'static str| ["--0", "--1"].map(|flag| (flag, Path::new(name)));
         expect_apart(outputs("-"), []).unwrap();
