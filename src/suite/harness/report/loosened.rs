@@ -2,7 +2,8 @@
 //! expected outcome, that a second run gives the same bits.
 //!
 //! Limits: what a rule demands is seen where both runs have compared the case. An atol that follows the data (of mean |r|) counts like a given one. Of a tolerance and the bounds of a check
-//! neither is known to be the looser one: that bounds judge no longer is told, that they judge now where equality did.
+//! neither is known to be the looser one: that bounds judge no longer is told, that they judge now where equality did. What a check takes for right where the exact result overflows,
+//! the largest number or an infinity, is told in both directions, as each passes what the other one fails.
 
 use super::numbers::{Json, is_check};
 use crate::suite::record::{CaseResult, Expected, MetricValue, number};
@@ -105,7 +106,7 @@ fn rule(old: &Value, new: &Value) -> Vec<Loosened> {
     // Equality is stricter than any bound but that of integers, which is equality too.
     let zero = |report: &Value, places: [(&str, &str); 3]| places.iter().all(|(_, place)| value(report, place) == Some(0.0));
     match [judges[0].as_str(), judges[1].as_str()] {
-        ["bounds", "bounds"] => OF_BOUNDS.iter().filter_map(number).collect(),
+        ["bounds", "bounds"] => OF_BOUNDS.iter().filter_map(number).chain(saturates([old, new])).collect(),
         ["bounds", _] => other(),
         ["thresholds", _] => Vec::new(),
         [_, "bounds"] if zero(old, OF_ELEMENTS) && !zero(new, OF_BOUNDS) => other(),
@@ -113,6 +114,14 @@ fn rule(old: &Value, new: &Value) -> Vec<Loosened> {
         [_, "thresholds"] => other(),
         _ => OF_ELEMENTS.iter().filter_map(number).collect(),
     }
+}
+
+/// That one check takes a kernel for one that saturates, and the other one does not.
+fn saturates(reports: [&Value; 2]) -> Option<Loosened> {
+    // Earlier results do not say it: no kernel was taken for such a one.
+    let [old, new] = reports.map(|report| report.pointer("/report/saturates").and_then(Value::as_bool).unwrap_or(false));
+    let [old_demand, new_demand] = [old, new].map(|x| Demand::Word(x.to_string()));
+    (old != new).then(|| Loosened { name: "saturate".to_owned(), old: old_demand, new: new_demand })
 }
 
 #[cfg(test)]
@@ -140,6 +149,10 @@ mod tests {
             let bound = json!({ "gamma": gamma, "relative": 0.0, "floor": floor });
             case(None, Some(json!({ "report": { "bound": bound } })), Expected::Pass)
         };
+        let saturate = |gamma: f64, saturates: bool| {
+            let report = json!({ "bound": { "gamma": gamma, "relative": 0.0, "floor": 0.0 }, "saturates": saturates });
+            case(None, Some(json!({ "report": report })), Expected::Pass)
+        };
         let once = |repeatable, equal_nonfinite| CaseResult { repeatable, equal_nonfinite, ..plain(None) };
         let mut ended = plain(None);
         ended.metrics.clear();
@@ -161,6 +174,10 @@ mod tests {
             (by("Elements", 1e-3, 0, 1.0), plain(None), ""),
             (check(1e-6, 0.0), check(1e-5, 1e-9), "bound's gamma 1e-6 -> 1e-5; bound's floor 0 -> 1e-9"),
             (check(1e-5, 1e-9), check(1e-6, 0.0), ""),
+            (saturate(1e-6, false), saturate(1e-5, true), "bound's gamma 1e-6 -> 1e-5; saturate false -> true"),
+            (saturate(1e-6, true), saturate(1e-6, false), "saturate true -> false"),
+            (check(1e-6, 0.0), saturate(1e-6, true), "saturate false -> true"),
+            (check(1e-6, 0.0), saturate(1e-6, false), ""),
             (check(1e-6, 0.0), by("Elements", 0.0, 0, 1.0), "what is judged bounds -> elements"),
             (check(1e-6, 0.0), by("Thresholds", 0.0, 0, 1.0), "what is judged bounds -> thresholds"),
             (by("Elements", 1e-3, 0, 1.0), check(1e-6, 0.0), ""),
