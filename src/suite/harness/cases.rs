@@ -410,7 +410,6 @@ impl TableReader<'_> {
                 Kernel::parse(of("kernel").text("fma"), input, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))?;
             return Ok((kernel, Method::Products(of("reference").parsed("f64")?)));
         };
-        Operator::expect_format(input).map_err(|e| of("type").error(e))?;
         operator.expect_output(output).map_err(|e| of("output").error(e))?;
         let text = of("kernel").text("f32").to_owned();
         let kernel = match Kernel::named(&text, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))? {

@@ -90,6 +90,8 @@ impl Operator {
             let near = suggestion(&name, definitions().map(|d| d.name));
             return Err(of("operator").error(format!("unknown operator `{name}`; {near}")));
         };
+        let input: DType = of("type").parsed("f16")?;
+        Operator::expect_format(input).map_err(|e| of("type").error(e))?;
         let gradient_of = gradient_of(&definition, of)?;
         let shape = needed("shape")?;
         let (extents, product) = match definition.form {
@@ -114,7 +116,7 @@ impl Operator {
             _ => only("causal", false).map(|()| None)?,
         };
         only("parameters", definition.parameters().names().next().is_some())?;
-        let parameters = definition.parameters().read(of("parameters").text("")).map_err(|e| of("parameters").error(e))?;
+        let parameters = definition.parameters().read(of("parameters").text(""), input).map_err(|e| of("parameters").error(e))?;
         if matches!(definition.form, Form::Triangle(_)) && extents.len() < 2 {
             return Err(of("shape").error(format!("{name} is of matrices: shape takes at least two extents")));
         }
@@ -316,7 +318,7 @@ impl Operator {
     }
 
     /// That it computes on a format.
-    pub(crate) fn expect_format(dtype: DType) -> Result<()> {
+    fn expect_format(dtype: DType) -> Result<()> {
         if FORMATS.contains(&dtype) {
             return Ok(());
         }

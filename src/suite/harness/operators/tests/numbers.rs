@@ -652,9 +652,23 @@ fn what_operators_lack_is_refused() {
         ("operator = 'p_norm'\nshape = '4'\nparameters = 'p=0.5'", "p must be 1 to 16"),
         ("operator = 'clip'\nshape = '4'", "`min` is missing; it takes min max"),
         ("operator = 'clip'\nshape = '4'\nparameters = 'min=2,max=1'", "min must not be above max"),
+        ("operator = 'clip'\nshape = '4'\nparameters = 'min=-1e5,max=1'", "-1e5 is beyond the numbers of f16"),
     ] {
         let error = suite(&format!("[[operator]]\n{text}")).map(drop).unwrap_err().to_string();
         assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+/// 0.1 is above f16's nearest number, which the gradient lets through, and below bf16's.
+#[test]
+fn ends_of_clip_are_numbers_of_the_type() {
+    for (dtype, end) in [("f16", 0.099_975_585_937_5), ("bf16", 0.100_097_656_25), ("f32", f64::from(0.1f32)), ("f64", 0.1)] {
+        let of = |pass: &str| {
+            operators(&format!("operator = 'clip'\npass = '{pass}'\nshape = '3'\ntype = '{dtype}'\nparameters = 'min=0.1,max=1'")).remove(0)
+        };
+        assert_eq!(of("forward").parameters().collect::<Vec<_>>(), [("min", end), ("max", 1.0)], "{dtype}");
+        assert_eq!(of("forward").compute(&Steps::F64, &[vec![-1.0, end, 2.0]]), [end, end, 1.0], "{dtype}");
+        assert_eq!(of("gradient").compute(&Steps::F64, &[vec![-1.0, end, 2.0], vec![3.0; 3]]), [0.0, 3.0, 0.0], "{dtype}");
     }
 }
 
