@@ -158,7 +158,7 @@ impl Tolerance {
     /// assert_eq!(t.atol(3.0), 3.0 * 2f64.powi(-12) + 2f64.powi(-150));
     /// ```
     pub fn rounding(result: DType, reference: DType, accumulations: usize) -> Tolerance {
-        let accumulator = if result == DType::F64 { DType::F64 } else { DType::F32 };
+        let accumulator = accumulator(result);
         let (Some(a), Some(r), Some(sum)) = (result.float_format(), reference.float_format(), accumulator.float_format()) else {
             return Tolerance::exact();
         };
@@ -168,6 +168,32 @@ impl Tolerance {
         let atol = accumulations.max(1024) as f64 * sum.unit_roundoff();
         let floor = (least + r.min_positive()) / 2.0;
         Tolerance { kind: Kind::Scaled { rtol, atol, scale: Scale::Mean, floor }, by_binade, derived: true }
+    }
+
+    /// [`rounding`](Tolerance::rounding) of products of `factors` numbers in any order. Each product rounds, to A in the kernel and to f64 in its reference, and none loses the errors of those before it: both together are at
+    /// most (1 + u)^k - 1 <= e^(k u) - 1 of |r|, k = factors - 1, u = u(A) + u(f64) (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, lemma 3.1), where no partial product underflows or
+    /// overflows. rtol grows by that; by binade by twice that, as |r| is up to twice its binade.
+    ///
+    /// ```
+    /// use hipverify::{DType, verify::Tolerance};
+    /// let [one, many] = [1, 1025].map(|factors| Tolerance::rounding_of_products(DType::F32, DType::F64, 1, factors));
+    /// assert_eq!(one, Tolerance::rounding(DType::F32, DType::F64, 1));
+    /// assert!((many.rtol() - one.rtol() - 2f64.powi(-14)).abs() < 1e-8, "1024 times 2^-24");
+    /// ```
+    pub fn rounding_of_products(result: DType, reference: DType, accumulations: usize, factors: usize) -> Tolerance {
+        let tolerance = Tolerance::rounding(result, reference, accumulations);
+        let unit = [accumulator(result), DType::F64]
+            .iter()
+            .filter_map(|dtype| dtype.float_format())
+            .map(|format| format.unit_roundoff())
+            .sum::<f64>();
+        let more = libm::expm1(factors.saturating_sub(1) as f64 * unit) * if tolerance.by_binade { 2.0 } else { 1.0 };
+        match tolerance.kind {
+            Kind::Given { .. } => tolerance,
+            Kind::Scaled { rtol, atol, scale, floor } => {
+                Tolerance { kind: Kind::Scaled { rtol: rtol + more, atol, scale, floor }, ..tolerance }
+            }
+        }
     }
 
     /// The relative tolerance.
@@ -202,6 +228,11 @@ impl Tolerance {
     pub(crate) fn is_derived(&self) -> bool {
         self.derived
     }
+}
+
+/// The format that sums and products are taken to be rounded to where nothing is known but the result's.
+fn accumulator(result: DType) -> DType {
+    if result == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
 /// max(u(compute), u(output), n · u(accumulator)); 0 when any of the three is an integer format.
@@ -263,6 +294,20 @@ mod tests {
             };
             assert_eq!((compare(&right), compare(&wrong)), (0, wrong.len() as u64), "{dtype}: the nearest number, and the next");
         }
+    }
+
+    #[test]
+    fn products_round_once_a_factor() {
+        for (dtype, more) in
+            [(DType::F16, 1024.0 * 2f64.powi(-24)), (DType::F32, 512.0 * 2f64.powi(-24)), (DType::F64, 1024.0 * 2f64.powi(-53))]
+        {
+            let [sum, product] = [Tolerance::rounding(dtype, DType::F64, 9), Tolerance::rounding_of_products(dtype, DType::F64, 9, 513)];
+            let found = (product.rtol() - sum.rtol()) / more;
+            assert!((1.0..1.0001).contains(&found), "{dtype}: {found}");
+            assert_eq!(Tolerance::rounding_of_products(dtype, DType::F64, 9, 1), sum, "{dtype}: one factor");
+        }
+        assert_eq!(Tolerance::rounding_of_products(DType::I32, DType::F64, 9, 9), Tolerance::exact());
+        assert!(Tolerance::rounding_of_products(DType::F32, DType::F64, 9, 1 << 28).rtol().is_finite(), "of the longest vectors");
     }
 
     #[test]

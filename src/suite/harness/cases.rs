@@ -7,7 +7,7 @@ use super::keys::Kind;
 use super::operators::{Operator, Steps};
 use super::problem::{Method, Problem, Product, direction};
 use super::record::Expected;
-use super::rule::CaseRule;
+use super::rule::{CaseRule, Rule};
 use super::saving::Saving;
 use super::{study, tensor_files};
 use crate::dtype::DType;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::fill::FillSpec;
 use crate::reference::ConvParam;
 use crate::suite::replay::Shared;
-use crate::verify::{Computation, NonFinite};
+use crate::verify::{Computation, Limits, NonFinite};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +89,11 @@ pub(crate) struct Tensors {
 }
 
 impl Tensors {
+    /// What a rule demands of the result against the reference.
+    pub(crate) fn limits(&self, rule: &Rule) -> Result<Limits> {
+        rule.limits_of_products(self.dtypes[1], self.reference_type, &self.computation(), self.problem.factors())
+    }
+
     /// What rules ask about the computation.
     pub(crate) fn computation(&self) -> Computation {
         // The range that holds all inputs; none where one of them has no bounds.
@@ -366,7 +371,7 @@ impl TableReader<'_> {
             repeatable: of("repeatable").parsed("true")?,
         };
         let makes_sense = match tensors.rule {
-            CaseRule::Reference(rule) => rule.limits(output, tensors.reference_type, &tensors.computation()).map(drop),
+            CaseRule::Reference(rule) => tensors.limits(&rule).map(drop),
             CaseRule::Check(rule) => rule.bound(&tensors.problem, tensors.dtypes).map(drop),
         };
         makes_sense.map_err(|e| of("rule").error(e))?;

@@ -44,7 +44,7 @@ impl Case {
     pub fn rule(&self) -> Result<Option<Limits>> {
         let Work::Tensors(t) = &self.work else { return Ok(None) };
         let CaseRule::Reference(rule) = t.rule else { return Ok(None) };
-        rule.limits(t.dtypes[1], t.reference_type, &t.computation()).map(Some)
+        t.limits(&rule).map(Some)
     }
 }
 

@@ -236,6 +236,14 @@ impl Problem {
         }
     }
 
+    /// Factors of the product that an element is; 1 where it is none.
+    pub(crate) fn factors(&self) -> usize {
+        match self {
+            Problem::Gemm(..) | Problem::Conv(..) => 1,
+            Problem::Operator(operator) => operator.factors(),
+        }
+    }
+
     /// What rules ask about the computation, for inputs from this range.
     pub(crate) fn computation(&self, range: Option<[f64; 2]>) -> Computation {
         let operation = match self {

@@ -91,7 +91,7 @@ fn explain(bounds: &[(String, f64)]) -> Explain {
 
 /// What the rule of a case demands of its result.
 fn limits(tensors: &Tensors, rule: &Rule, inputs: &[Input]) -> Result<Limits> {
-    let mut limits = rule.limits(tensors.dtypes[1], tensors.reference_type, &tensors.computation())?;
+    let mut limits = tensors.limits(rule)?;
     // Of integers nothing but equality passes, whatever their scale.
     if rule.is_rounding()
         && limits.tolerance.scale().is_some()

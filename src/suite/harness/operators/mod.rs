@@ -213,6 +213,11 @@ impl Operator {
         }
     }
 
+    /// The most factors of a product behind an element, grad among them; 1 where none grows with the shape.
+    pub(crate) fn factors(&self) -> usize {
+        if matches!(self.name(), "prod" | "cumprod") { self.extents[self.axis] } else { 1 }
+    }
+
     /// Steps in all, about.
     pub(crate) fn steps(&self) -> u128 {
         let elements = |extents: Vec<usize>| extents.iter().map(|&n| n as u128).product::<u128>();

@@ -521,3 +521,30 @@ fn cases_of_operators_run_like_others() {
         assert_eq!((result.outcome, result.ok), (outcome, ok), "{text}: {result:?}");
     }
 }
+
+/// A product's error grows with its factors, relative to it: for vectors whose products are far above the mean of all that is more than sums have.
+#[test]
+fn products_of_many_factors_are_right_and_wrong_ones_are_not() {
+    let run = |text: &str| {
+        let text = format!("[[operator]]\nshape = '64x1024'\n{text}");
+        let suite = Suite::new(&SuiteFile::parse("s.toml", &text).unwrap(), "s.toml", Kernels::default()).unwrap();
+        suite.execute(&suite.cases[0], &Device::host())
+    };
+    for name in ["prod", "cumprod"] {
+        for pass in ["forward", "gradient"] {
+            for (dtype, data, kernel, outcome) in [
+                // Products of all orders of magnitude: so are their errors, and zeros would pass for most.
+                ("f32", "0.5,1.5", "f32", CaseOutcome::Untrusted),
+                ("f32", "0.9,1.1", "f32", CaseOutcome::Pass),
+                ("f16", "0.9,1.1", "f32", CaseOutcome::Pass),
+                ("f32", "0.9,1.1", "f32+neighbour", CaseOutcome::Fail),
+                ("f16", "0.9,1.1", "f32+neighbour", CaseOutcome::Fail),
+                ("f16", "0.9,1.1", "native", CaseOutcome::Fail),
+            ] {
+                let result =
+                    run(&format!("operator = '{name}'\npass = '{pass}'\ntype = '{dtype}'\ndata = 'uniform:{data}'\nkernel = '{kernel}'"));
+                assert_eq!(result.outcome, outcome, "{name} {pass} {dtype} {data} {kernel}: {:?}", result.reasons);
+            }
+        }
+    }
+}

@@ -69,6 +69,19 @@ impl Rule {
         Ok(limits)
     }
 
+    /// The same of a result whose elements are products of so many factors.
+    ///
+    /// # Errors
+    /// Those of [`limits`](Rule::limits).
+    pub(crate) fn limits_of_products(&self, result: DType, reference: DType, known: &Computation, factors: usize) -> Result<Limits> {
+        let mut limits = self.limits(result, reference, known)?;
+        if self.is_rounding() {
+            let accumulations = self.computation(known).accumulations.unwrap_or(1);
+            limits.tolerance = Tolerance::rounding_of_products(result, reference, accumulations, factors);
+        }
+        Ok(limits)
+    }
+
     /// That the rule makes limits for a result of this format, or, where none is given, of some format: a profile need not have all of them.
     ///
     /// # Errors
