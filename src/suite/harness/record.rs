@@ -8,6 +8,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of both kinds of lines; `docs/suite-report.schema.json` has their fields, under `runs` and `cases`.
+///
+/// It stays 1 until a version of the program has been released: fields that came since the first commit need no number, as a line that lacks one of them, or has one that is not known, is an error
+/// that names the field. A release raises it with what it changes, so that the error names the version.
 pub const SCHEMA: u32 = 1;
 
 /// The first line: which suite ran, and how much of it.
