@@ -95,7 +95,7 @@ impl Operator {
         let gradient_of = gradient_of(&definition, of)?;
         let shape = needed("shape")?;
         let (extents, product) = match definition.form {
-            Form::Matmul => (Vec::new(), Some(Product::parse(&shape, "nn").map_err(|e| of("shape").error(e))?)),
+            Form::Matmul => (Vec::new(), Some(product(&shape).map_err(|e| of("shape").error(e))?)),
             _ => (shape::extents(&shape).map_err(|e| of("shape").error(e))?, None),
         };
         let only = |key: &str, allowed: bool| match allowed || of(key).text("").is_empty() {
@@ -421,6 +421,20 @@ fn gradient_of<'c>(definition: &Definition, of: &impl Fn(&str) -> Values<'c>) ->
             some => Ok(some),
         },
         (other, _) => Err(of("pass").error(format!("pass cannot be {other}: it must be forward or gradient"))),
+    }
+}
+
+/// The product of a `matmul`, whose matrices are not larger than other tensors.
+fn product(text: &str) -> Result<Product> {
+    let product = Product::parse(text, "nn")?;
+    let matrices = [product.operand(0), product.operand(1), product.result()];
+    match matrices.iter().all(|extents| extents.iter().product::<usize>() <= shape::MOST) {
+        true => Ok(product),
+        false => Err(Error::InvalidArgument {
+            what: "shape of matmul",
+            value: text.to_owned(),
+            limit: format!("A, B and their product have at most {} elements each", shape::MOST),
+        }),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// The most elements of a tensor: references hold each as f64 in memory.
-const MOST: usize = 1 << 28;
+pub(super) const MOST: usize = 1 << 28;
 
 /// Reads extents such as `4x64`.
 pub(super) fn extents(text: &str) -> Result<Vec<usize>> {

@@ -639,6 +639,7 @@ fn what_operators_lack_is_refused() {
         ),
         ("operator = 'argmax'\nshape = '300'\noutput = 'u8'", "whose results are whole numbers up to 299"),
         ("operator = 'argmax'\nshape = '300'\noutput = 'i8'", "the format i8 of the result"),
+        ("operator = 'matmul'\nshape = '20000x20000x1'", "A, B and their product have at most 268435456 elements each"),
         ("operator = 'attention'\nshape = '4x4x4'", "shape of attention cannot be 4x4x4: it must be BATCHxHEADSxSEQxDIM"),
         ("operator = 'attention'\nshape = '1x1x8193x1'", "seq of attention cannot be 8193: SEQ is at most 8192"),
         ("operator = 'softmax'\nshape = '4'\ncausal = true", "`causal` is not for softmax"),
