@@ -73,7 +73,7 @@ pub(super) fn expect_exact(problem: &Problem<'_>, result: DType, overflow: Overf
     }
     for (what, value) in [("alpha of integers", product.alpha), ("beta of integers", product.beta)] {
         if value.fract() != 0.0 {
-            return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be one, too".to_owned() });
+            return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be a whole number".to_owned() });
         }
     }
     for (what, tensor) in [("C", &product.c), ("the bias", &product.bias)] {

@@ -71,7 +71,7 @@ fn what_is_no_product_of_integers_in_32_bits_is_an_error() {
     let (small, large, real) = (tensor::<i8>(&[1; 4]), tensor::<i32>(&[i64::from(i32::MAX); 4]), numbers::<f32>(4, [0.0, 1.0], 1));
     let (small, large, real) = (small.tensor(&[m, k]).unwrap(), large.tensor(&[k, n]).unwrap(), real.tensor(&[m, n]).unwrap());
     for (check, words) in [
-        (Check::gemm(&small, &small, &large).alpha(0.5), "alpha of integers cannot be 0.5"),
+        (Check::gemm(&small, &small, &large).alpha(0.5), "alpha of integers cannot be 0.5: it has to be a whole number"),
         (Check::gemm(&small, &small, &large).beta(1.0, &real), "C of a product of integers"),
         (Check::gemm(&large, &large, &large), "add up to 2^53"),
         (Check::gemm(&large, &small, &large).epilogue(Epilogue::Relu), "an epilogue of integers that may be beyond 32 bits"),

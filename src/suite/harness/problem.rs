@@ -68,7 +68,10 @@ impl Product {
     /// Reads `64x64x256`, with a batch in front or not, and `nt` for the operands.
     pub(crate) fn parse(size: &str, layout: &str) -> Result<Product> {
         let wrong = |what, value: &str, limit: &str| Error::InvalidArgument { what, value: value.to_owned(), limit: limit.to_owned() };
-        let bad = || wrong("size of a gemm", size, "it must be MxNxK or BATCHxMxNxK, such as 64x64x256, each at least 1");
+        // An offset in bytes of the widest format is an isize.
+        const MOST: usize = isize::MAX as usize / 8;
+        let limit = format!("it must be MxNxK or BATCHxMxNxK, such as 64x64x256, each at least 1, with at most {MOST} elements a tensor");
+        let bad = || wrong("size of a gemm", size, &limit);
         let numbers: Vec<usize> = size.split('x').map(|n| n.trim().parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
         let transposed = match layout {
             "nn" => [false, false],
@@ -83,7 +86,7 @@ impl Product {
             _ => return Err(bad()),
         };
         let batches = batch.unwrap_or(1);
-        let fits = |a: usize, b: usize| a.checked_mul(b)?.checked_mul(batches).filter(|&e| e <= isize::MAX as usize / 8);
+        let fits = |a: usize, b: usize| a.checked_mul(b)?.checked_mul(batches).filter(|&e| e <= MOST);
         if batches * m.min(1) * n.min(1) * k.min(1) == 0 || [(m, n), (m, k), (k, n)].iter().any(|&(a, b)| fits(a, b).is_none()) {
             return Err(bad());
         }

@@ -31,6 +31,7 @@ fn bad_files_are_refused_with_their_line() {
         ("[[gemm]]\nsize = '4x4x4'\n[[gemm]]\nsize = '4x4x4'", "s.toml:3: a table named `gemm` is there already, at line 1"),
         ("[[gemm]]\ntype = 'f16'", "s.toml:1: case `gemm`: `size` is missing"),
         ("[[gemm]]\nsize = ['4x4x4', '4x0x4']", "s.toml:2: case `gemm/4x0x4`: size of a gemm cannot be 4x0x4"),
+        ("[[gemm]]\nsize = '4294967296x1x4294967296'", "each at least 1, with at most 1152921504606846975 elements a tensor"),
         ("[[gemm]]\nsize = '4x4x4'\nalpha = 'x'", "s.toml:3: case `gemm`: `alpha` = x: "),
         ("[[gemm]]\nsize = '4x4x4'\nbeta = [1, inf]", "s.toml:3: case `gemm/inf`: beta cannot be inf: it must be a finite number"),
         ("[[gemm]]\nsize = '4x4x4'\nbias = 'yes'", "s.toml:3: case `gemm`: `bias` = yes: "),

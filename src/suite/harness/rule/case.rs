@@ -53,6 +53,7 @@ mod tests {
             ("check,arch=gfx90a", "`check` is not KEY=VALUE"),
             ("rtol=1,check=true", "unknown key `rtol`; known: check arch accumulate split_k"),
             ("arch=gfx90a", "unknown key `arch`"),
+            ("check=true,split_k=-2", "split_k: a whole number from 1 is wanted, not -2"),
         ] {
             let message = rule(text).unwrap_err().to_string();
             assert!(message.contains(words), "{text}: {message}");

@@ -37,11 +37,11 @@ const KEYS: [(&str, &str, Set); 8] = [
     ("check", "boolean", |_, v| if yes(v)? { Ok(()) } else { Err(wanted("true", v)) }),
     ("arch", "string", |rule, v| set(&mut rule.arch, parsed(v))),
     ("accumulate", "string", |rule, v| set(&mut rule.accumulate, parsed(v))),
-    ("split_k", "integer", |rule, v| match whole(v)? {
-        0 => Err(wanted("a whole number from 1", v)),
+    ("split_k", "integer", |rule, v| match whole(v) {
+        Err(_) | Ok(0) => Err(wanted("a whole number from 1", v)),
         // One part is no cut.
-        1 => Ok(()),
-        parts => set(&mut rule.split_k, Ok(parts)),
+        Ok(1) => Ok(()),
+        parts => set(&mut rule.split_k, parts),
     }),
     ("split_k_in", "string", |rule, v| set(&mut rule.split_k_in, parsed(v))),
     ("confidence", "number", |rule, v| set(&mut rule.confidence, number(v))),
