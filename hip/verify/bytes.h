@@ -252,7 +252,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         static_assert(Pairs::PARTS == 1, "words are shifted once");
         LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
         const auto decode = [&](u64 index) {
-            loads.shift();
+            if (ONE_AHEAD) loads.shift();
 #pragma unroll
             for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, loads.words.a[k], loads.words.r[k], a, r);
         };
@@ -268,7 +268,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
                 sums.clear(), mismatches.carry();
             }
         };
-        for_parts<ONE_AHEAD, true>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
+        for_parts<ONE_AHEAD, ONE_AHEAD>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
         if (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
     __syncthreads();

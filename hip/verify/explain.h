@@ -234,7 +234,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Sh
         if (any) atomicMax(&s.first_tile, ~tile);
     };
     LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
-    for_pairs<false, LIKE_NVIDIA, false>(pairs, loads, rule, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
+    for_pairs<false, false, false>(pairs, loads, rule, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
 template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {

@@ -1,7 +1,7 @@
 // Pairs that f32 does not hold, in f64: two formats of 64 bits, f64 with floats that are shorter, two formats of 32 bits.
 #include "verify/kernels.h"
 
-VERIFY(f64_64_64, 2, Pairs<InF64, 64, 64, 2, 4, 2>)
+VERIFY(f64_64_64, Pairs<InF64, 64, 64, 2, 4, 2>)
 // Histograms and explanations of the others are those of any width.
 VERIFY_VALUES(f64_f64_f32, 3, Pairs<InF64, ONLY + F64, ONLY + F32, 4>)
 VERIFY_VALUES(f64_f32_f64, 3, Pairs<InF64, ONLY + F32, ONLY + F64, 4>)

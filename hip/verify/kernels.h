@@ -15,10 +15,10 @@ constexpr int ROWS_LOADED = LIKE_NVIDIA ? 2 : 1;
     VERIFY_KERNEL(counts_##name, blocks, (make_values<__VA_ARGS__, false, false>))  \
     VERIFY_KERNEL(all_##name, 2, (make_values<__VA_ARGS__::All, true, false>))
 
-// With histograms; explanations, `blocks` of them.
-#define VERIFY_OTHERS(name, blocks, ...)                                              \
+// With histograms; explanations.
+#define VERIFY_OTHERS(name, ...)                                                      \
     VERIFY_KERNEL(histograms_##name, 2, (make_values<__VA_ARGS__::All, true, true>))  \
-    VERIFY_KERNEL(explain_##name, blocks, (explain<__VA_ARGS__::Explained>))
-#define VERIFY(name, blocks, ...)        \
+    VERIFY_KERNEL(explain_##name, 2, (explain<__VA_ARGS__::Explained>))
+#define VERIFY(name, ...)                \
     VERIFY_VALUES(name, 4, __VA_ARGS__)  \
-    VERIFY_OTHERS(name, blocks, __VA_ARGS__)
+    VERIFY_OTHERS(name, __VA_ARGS__)

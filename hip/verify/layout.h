@@ -105,25 +105,19 @@ template <u32 KIND, int N> struct Operand {
     }
     // Words at multiples of 4 bytes, with one more if elements do not begin at such: `shift` moves them by as many bits as this returns.
     __device__ u32 words(u64 address, Words &w) const {
-        u32 by;
-        const u32 *at = words_at(address, by);
-        const u32 bits = N * decoder.bits + (by ? 32 : 0);
+        const u64 bit = address * (nibbles() ? 4 : 8);
+        const u8 *at = (const u8 *)(bit / 32 * 4);
+        const u32 by = bit % 32, bits = N * decoder.bits + (by ? 32 : 0);
 #pragma unroll
         for (u32 i = 0; i < LOADED_WORDS; i++)
-            if (32 * i < bits) w[i] = ::load<u32>((const u8 *)(at + i));
+            if (32 * i < bits) w[i] = ::load<u32>(at + 4 * i);
         return by;
     }
-    __device__ const u32 *words_at(u64 address, u32 &by) const {
-        const u64 bit = address * (nibbles() ? 4 : 8);
-        by = bit % 32;
-        return (const u32 *)(bit / 32 * 4);
-    }
 
-    // By way of shared memory (`ring.h`), where N elements have CHUNKS of 16 bytes, and one more word if they may be shifted. Formats of 32 bits and more are not: at no multiple of 4 bytes they are loaded one by one.
+    // By way of shared memory (`ring.h`), where N elements have CHUNKS of 16 bytes, and one more word if they may be shifted there: not formats of 32 bits and more, which hardly lie at other addresses than multiples of 4.
     static constexpr u32 CHUNKS = (WORDS + 3) / 4;
     static constexpr bool SHORT = Decoder<KIND>::LEAST < 32;
     static __device__ constexpr u32 word_at(u32 i) { return i / 4 * CHUNK_STEP + i % 4 * 4; }
-    __device__ bool can_copy() const { return SHORT || read_here(p).inner != 1 || read_here(p).align >= 4; }
     // As `load_vector`.
     __device__ void copy_vector(u64 address, SharedAddress chunks) const {
         const u8 *at = vector_at(address);
@@ -134,26 +128,21 @@ template <u32 KIND, int N> struct Operand {
         for (u32 i = 0; i + 4 <= WORDS; i += 4)
             if (bytes >= 16 && 4 * i < bytes) copy_async<16>(chunks + word_at(i), at + 4 * i);
     }
-    // As `load`. Only elements at equal distances, which are fewer bytes than can be copied, are waited for.
-    __device__ u32 copy(u32 offset, u64 address, SharedAddress chunks, SharedAddress more) const {
-        const i64 inner = read_here(p).inner;
-        if (vectors()) copy_vector(advanced(address, offset), chunks);
-        else if (inner != 1) {
-            Words w = {};
-            strided((const u8 *)advanced(address, offset * inner), inner, w);
-            put_chunks(w, chunks);
-        } else if (SHIFTED) {
-            u32 by;
-            const u32 *at = words_at(advanced(address, offset), by);
-            const u32 bits = N * decoder.bits;
+    // Neighbours that lie anywhere, from the last multiple of 4 bytes before, which is at the address, on: `by` is how many bits lie between, and `more` where the word goes that is shifted into the last.
+    __device__ void copy_words(u64 address, u32 by, SharedAddress chunks, SharedAddress more) const {
+        const u8 *at = vector_at(address);
+        const u32 bits = N * decoder.bits;
 #pragma unroll
-            for (u32 i = 0; i < WORDS; i++)
-                if (32 * i < bits) copy_async<4>(chunks + word_at(i), (const u8 *)(at + i));
-            // The word that is shifted into the last may be any.
-            if (by) copy_async<4>(bits == 32 * WORDS ? more : chunks + word_at(bits / 32), (const u8 *)(at + bits / 32));
-            return by;
-        }
-        return 0;
+        for (u32 i = 0; i < WORDS; i++)
+            if (32 * i < bits) copy_async<4>(chunks + word_at(i), at + 4 * i);
+        if (by) copy_async<4>(bits == 32 * WORDS ? more : chunks + word_at(bits / 32), at + bits / 8);
+    }
+    // Whether the elements of a row are copied so, and the address to do it from, which is moved back by as many bits as this returns.
+    __device__ bool by_words() const { return read_here(p).inner == 1 && !vectors() && (SHORT || read_here(p).align >= 4); }
+    __device__ u32 align_down(u64 &address) const {
+        const u32 unit = nibbles() ? 4 : 8, by = (u32)address * unit % 32;
+        address -= by / unit;
+        return by;
     }
     static __device__ void put_chunks(const Words &w, SharedAddress chunks) {
 #pragma unroll

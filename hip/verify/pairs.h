@@ -134,7 +134,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // Whether common formats are decoded behind a branch of their own. On AMD's GPUs scalar branches cost no vector instruction, and another decoder registers.
     enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<A>::WIDTH == 16 || Decoder<R>::WIDTH == 16 };
     // Whether words are aligned vectors, and bounds one fma.
-    __device__ bool plain(const VerifyParams &p) const { return COMMON && vectors && !(p.clamp | p.by_binade); }
+    __device__ bool plain(const VerifyParams &p) const { return COMMON && !(p.clamp | p.by_binade); }
     __device__ bool both_among(Formats formats) const { return a.decoder.among(formats) && r.decoder.among(formats); }
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.

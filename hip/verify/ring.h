@@ -33,18 +33,26 @@ template <class Pairs> struct RingLoads {
     const SharedAddress ring, chunks; // the first slot: of the block, of the thread
     u32 next_slot, before; // distances of slots: of the next load, and of the one before
     u32 taken;
-    u32 end; // the distance from `start` at which the loads end
-    u32 vectors; // nearer than this all loads are vectors in the rows
+    const u32 end; // the distance from `start` at which the loads end
+    const bool words_a, words_r; // rows that are copied by words, see `by_words`
+    const bool copied; // whether rows are, as vectors or by words: both, or none
+    u32 shift_a, shift_r; // how many bits before the elements of the rows words begin
+    u32 vectors, copies; // loads nearer than this are vectors in the rows, or copied
     Words words;
     __device__ RingLoads(const Pairs &pairs_, SharedAddress ring_, u64 tile, u32 tiles)
-        : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), chunks(ring + 16 * threadIdx.x), next_slot(0), before(LAST), taken(0), end(pairs.walk.offset(tiles * pairs.walk.steps)), words(pairs, start) {
-        find_vectors();
+        : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), chunks(ring + 16 * threadIdx.x), next_slot(0), before(LAST), taken(0), end(pairs.walk.offset(tiles * pairs.walk.steps)),
+          words_a(pairs.a.by_words()), words_r(pairs.r.by_words()), copied((words_a || pairs.a.vectors()) && (words_r || pairs.r.vectors())), words(pairs, start) {
+        enter_rows();
         for (u32 i = 0; i + 1 < SLOTS; i++) begin(i, slot(i * Slot<Pairs>::BYTES));
     }
     __device__ Slot<Pairs> slot(u32 distance) const { return {chunks + distance, ring + 4 * threadIdx.x + distance}; }
-    __device__ void find_vectors() {
-        const u32 last = (LOADS - 1) * pairs.walk.row, until = pairs.vectors && words.rows.until > last ? words.rows.until - last : 0;
-        vectors = until < end ? until : end;
+    // After `words.rows` are others.
+    __device__ void enter_rows() {
+        const u32 last = (LOADS - 1) * pairs.walk.row, inside = words.rows.until > last ? words.rows.until - last : 0;
+        copies = !copied ? 0 : inside < end ? inside : end;
+        vectors = pairs.vectors ? copies : 0;
+        shift_a = copied && words_a ? pairs.a.align_down(words.rows.address_a) : 0;
+        shift_r = copied && words_r ? pairs.r.align_down(words.rows.address_r) : 0;
     }
 
     // All lanes of a wavefront.
@@ -57,50 +65,62 @@ template <class Pairs> struct RingLoads {
                 pairs.a.copy_vector(pairs.a.advanced(pairs.a.advanced(words.rows.address_a, offset), k * pairs.walk.row), to.chunks_a(k));
                 pairs.r.copy_vector(pairs.r.advanced(pairs.r.advanced(words.rows.address_r, offset), k * pairs.walk.row), to.chunks_r(k));
             }
-        } else if (offset < end)
+        } else if (!wavefront_any(offset >= copies)) {
+#pragma unroll
+            for (int k = 0; k < LOADS; k++) copy(offset + k * pairs.walk.row, k, to);
+        } else if (offset < end) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) begin_row(offset + k * pairs.walk.row, k, to);
+        }
         end_copies();
+    }
+    // Load k, inside the rows.
+    __device__ void copy(u32 offset, int k, const Slot<Pairs> &to) const {
+        const u64 a = pairs.a.advanced(words.rows.address_a, offset), r = pairs.r.advanced(words.rows.address_r, offset);
+        if (words_a) pairs.a.copy_words(a, shift_a, to.chunks_a(k), to.word(k, 0));
+        else pairs.a.copy_vector(a, to.chunks_a(k));
+        if (words_r) pairs.r.copy_words(r, shift_r, to.chunks_r(k), to.word(k, 1));
+        else pairs.r.copy_vector(r, to.chunks_r(k));
+        put_shifts(shift_a | shift_r << 8, k, to);
     }
     // Load k, whose row may be another one, of any kind.
     __device__ void begin_row(u32 offset, int k, const Slot<Pairs> &to) {
         const u64 index = start + offset;
-        if (offset >= words.rows.until && index < pairs.n) words.rows = pairs.rows_of(index, start), find_vectors();
-        u32 shifts = 0;
-        if (offset < words.rows.until && pairs.a.can_copy() && pairs.r.can_copy()) {
-            shifts = pairs.a.copy(offset, words.rows.address_a, to.chunks_a(k), to.word(k, 0));
-            shifts |= pairs.r.copy(offset, words.rows.address_r, to.chunks_r(k), to.word(k, 1)) << 8;
-        } else {
-            typename Pairs::OfA::Words a;
-            typename Pairs::OfR::Words r;
-            pairs.load_singly(index, a, r);
-            pairs.a.put_chunks(a, to.chunks_a(k)), pairs.r.put_chunks(r, to.chunks_r(k));
-        }
-        if (Slot<Pairs>::MORE > 0 && !pairs.vectors) shared_at<u32>(to.word(k, 2)) = shifts;
+        if (offset >= words.rows.until && index < pairs.n) words.rows = pairs.rows_of(index, start), enter_rows();
+        const bool in_row = offset < words.rows.until;
+        if (in_row && copied) return copy(offset, k, to);
+        // Others are waited for.
+        typename Pairs::OfA::Words a;
+        typename Pairs::OfR::Words r;
+        if (in_row) {
+            const u32 by_a = pairs.a.load(offset, words.rows.address_a, a), by_r = pairs.r.load(offset, words.rows.address_r, r);
+            pairs.a.shift(a, by_a), pairs.r.shift(r, by_r);
+        } else pairs.load_singly(index, a, r);
+        pairs.a.put_chunks(a, to.chunks_a(k)), pairs.r.put_chunks(r, to.chunks_r(k));
+        put_shifts(0, k, to);
+    }
+    __device__ void put_shifts(u32 by, int k, const Slot<Pairs> &to) const {
+        if (Slot<Pairs>::MORE > 0 && !pairs.vectors) shared_at<u32>(to.word(k, 2)) = by;
     }
 
-    template <bool NOW> __device__ void next() {
+    template <bool> __device__ void next() {
         wait_for_copies<SLOTS - 2>();
         const Slot<Pairs> from = slot(next_slot);
 #pragma unroll
         for (int k = 0; k < LOADS; k++) pairs.a.take_chunks(words.a[k], from.chunks_a(k)), pairs.r.take_chunks(words.r[k], from.chunks_r(k));
+        if (Slot<Pairs>::MORE > 0 && !pairs.vectors) shift(from);
         begin(taken++ + SLOTS - 1, slot(before));
         before = next_slot, next_slot = next_slot == LAST ? 0 : next_slot + Slot<Pairs>::BYTES;
-        if (NOW) shift();
     }
-    // Moves the first element of unaligned rows to the first bit, before the next load is begun.
-    __device__ void shift() {
-        if constexpr (Slot<Pairs>::MORE > 0) {
-            // What is decoded before the first is zeros.
-            if (pairs.vectors || taken == 0) return;
-            const Slot<Pairs> from = slot(before);
+    // Moves the first element of unaligned rows to the first bit.
+    __device__ void shift(const Slot<Pairs> &from) {
 #pragma unroll
-            for (int k = 0; k < LOADS; k++) {
-                const u32 shifts = shared_at<u32>(from.word(k, 2));
-                pairs.a.shift(words.a[k], shared_at<u32>(from.word(k, 0)), shifts & 0xff), pairs.r.shift(words.r[k], shared_at<u32>(from.word(k, 1)), shifts >> 8);
-            }
+        for (int k = 0; k < LOADS; k++) {
+            const u32 shifts = shared_at<u32>(from.word(k, 2));
+            pairs.a.shift(words.a[k], shared_at<u32>(from.word(k, 0)), shifts & 0xff), pairs.r.shift(words.r[k], shared_at<u32>(from.word(k, 1)), shifts >> 8);
         }
     }
+    __device__ void shift() {}
 };
 
 template <bool FIRST, class A, class B> struct Choose { typedef A Type; };

@@ -244,7 +244,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.
         typedef typename Choose<ALL, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, 1u << p.run_log);
-        for_pairs<AHEAD, ALL && (LIKE_NVIDIA || !HISTOGRAMS), !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
+        for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
             s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);

@@ -134,7 +134,8 @@ pub(crate) fn nvidia(text: &str) -> BTreeMap<String, Code> {
                 counted: true,
                 arithmetic: ["FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "DMNMX", "ATOMS"].iter().any(|o| part(o))
                     || part("SHF") && part("W"),
-                load: match (part("LDG"), part("128"), part("64")) {
+                // The second copies to shared memory.
+                load: match (part("LDG") || part("LDGSTS"), part("128"), part("64")) {
                     (true, true, _) => Load::Vector(16),
                     (true, _, true) => Load::Vector(8),
                     (true, ..) => Load::Narrow,
