@@ -315,8 +315,8 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
 // to f32 with FRACTION bits; where these are 10, to f16 and to nearest even. Zeros have the exponent LEAST.
 template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCore : MatrixCoreWords {
     static constexpr int GROUP = PRODUCTS;
-    // The factors of a group of 32 fill the registers.
-    static constexpr int EACH = PRODUCTS > 16 ? 2 : 4;
+    // The factors of a large group fill the registers, and each element's sum of them is in the code once.
+    static constexpr int EACH = PRODUCTS > 16 ? 1 : PRODUCTS > 8 ? 2 : 4;
     // From here on a sum of two exponents has an infinity or a NaN, and from the second on a NaN.
     static constexpr i32 SPECIAL = 2000, NANS = 7000;
     static constexpr bool IN_F16 = FRACTION == 10;
@@ -399,7 +399,7 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
 template <int FRACTION = 23> struct EmulatedFp8 : TensorCore<16, 25, FRACTION == 10 ? -21 : -133, FRACTION> {
     typedef TensorCore<16, 25, FRACTION == 10 ? -21 : -133, FRACTION> Core;
     static constexpr int GROUP = 32;
-    static constexpr int EACH = 2;
+    static constexpr int EACH = 1;
     // As f16 holds it: subnormal e4m3 numbers are normal there.
     static __device__ inline u32 wide(u32 x) {
         const i32 exponent = (i32)(x & 0xffff) - Core::BIAS;

@@ -129,12 +129,14 @@ template <typename SUM, int N> __device__ inline void run(const ReferenceSums &p
 }
 } // namespace
 
-// Two kernels: one element a thread, and several that share their source.
+// Two kernels: one element a thread, and several that share their source; of tensor cores, whose rules take long to compile, the first.
 #define PLAIN(NAME, SUM) \
     extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(ReferenceSums p) { run<SUM<1>, 1>(p); } \
     extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(ReferenceSums p) { run<SUM<8>, 8>(p); }
+#define TENSOR_CORE(NAME, ...) \
+    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(ReferenceSums p) { run<SumModel<__VA_ARGS__, 1>, 1>(p); }
 #define MODEL(NAME, ...) \
-    extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(ReferenceSums p) { run<SumModel<__VA_ARGS__, 1>, 1>(p); } \
+    TENSOR_CORE(NAME, __VA_ARGS__) \
     extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(ReferenceSums p) { run<SumModel<__VA_ARGS__, 4>, 4>(p); }
 
 PLAIN(f64, SumF64)
@@ -151,22 +153,22 @@ MODEL(gfx90a_bf16_1k, Gfx90aBf16<4>)
 MODEL(gfx942_groups4, Gfx942<4, false>)
 MODEL(gfx942_groups8, Gfx942<8, false>)
 MODEL(gfx942_halves, Gfx942<16, true>)
-MODEL(volta, TensorCore<4, 23, -131>)
-MODEL(ampere_groups8, TensorCore<8, 24, -132>)
-MODEL(ampere_groups4, TensorCore<4, 24, -132>)
-MODEL(ada_fp8, TensorCore<16, 13, -132, 13>)
-MODEL(hopper_groups16, TensorCore<16, 25, -133>)
-MODEL(hopper_groups8, TensorCore<8, 25, -133>)
-MODEL(hopper_groups4, TensorCore<4, 25, -133>)
-MODEL(hopper_fp8, TensorCore<32, 13, -133, 13>)
-MODEL(hopper_fp8_mma, EmulatedFp8<>)
-MODEL(volta_in_f16, TensorCore<4, 23, -19, 10>)
-MODEL(ampere_groups8_in_f16, TensorCore<8, 24, -20, 10>)
-MODEL(ada_fp8_in_f16, TensorCore<16, 13, -20, 10>)
-MODEL(hopper_groups16_in_f16, TensorCore<16, 25, -21, 10>)
-MODEL(hopper_groups8_in_f16, TensorCore<8, 25, -21, 10>)
-MODEL(hopper_fp8_in_f16, TensorCore<32, 13, -21, 10>)
-MODEL(hopper_fp8_mma_in_f16, EmulatedFp8<10>)
+TENSOR_CORE(volta, TensorCore<4, 23, -131>)
+TENSOR_CORE(ampere_groups8, TensorCore<8, 24, -132>)
+TENSOR_CORE(ampere_groups4, TensorCore<4, 24, -132>)
+TENSOR_CORE(ada_fp8, TensorCore<16, 13, -132, 13>)
+TENSOR_CORE(hopper_groups16, TensorCore<16, 25, -133>)
+TENSOR_CORE(hopper_groups8, TensorCore<8, 25, -133>)
+TENSOR_CORE(hopper_groups4, TensorCore<4, 25, -133>)
+TENSOR_CORE(hopper_fp8, TensorCore<32, 13, -133, 13>)
+TENSOR_CORE(hopper_fp8_mma, EmulatedFp8<>)
+TENSOR_CORE(volta_in_f16, TensorCore<4, 23, -19, 10>)
+TENSOR_CORE(ampere_groups8_in_f16, TensorCore<8, 24, -20, 10>)
+TENSOR_CORE(ada_fp8_in_f16, TensorCore<16, 13, -20, 10>)
+TENSOR_CORE(hopper_groups16_in_f16, TensorCore<16, 25, -21, 10>)
+TENSOR_CORE(hopper_groups8_in_f16, TensorCore<8, 25, -21, 10>)
+TENSOR_CORE(hopper_fp8_in_f16, TensorCore<32, 13, -21, 10>)
+TENSOR_CORE(hopper_fp8_mma_in_f16, EmulatedFp8<10>)
 
 extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceWiden p) {
     const u64 grid = (u64)gridDim.x * THREADS;

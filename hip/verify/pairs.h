@@ -117,7 +117,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
-    const bool with_f16, with_bf16; // no word has to be shifted, bounds are plain, and both formats are among these (`with_f16` also where none has 16 bits). Two, since nvcc would make a table of branches of one
+    const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also where none has 16 bits). Two, since nvcc would make a table of branches of one
     // What the threads of a block share. Only operands of up to 8 bits have numbers there.
     struct Shared {
         Numbers<(SMALL_A ? copies_of(A) : copies_of(R))> numbers;
@@ -133,7 +133,7 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
 
     // Whether common formats are decoded behind a branch of their own. On AMD's GPUs scalar branches cost no vector instruction, and another decoder registers.
     enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<A>::WIDTH == 16 || Decoder<R>::WIDTH == 16 };
-    // Whether words are aligned vectors, and bounds one fma.
+    // Whether bounds are one fma.
     __device__ bool plain(const VerifyParams &p) const { return COMMON && !(p.clamp | p.by_binade); }
     __device__ bool both_among(Formats formats) const { return a.decoder.among(formats) && r.decoder.among(formats); }
 

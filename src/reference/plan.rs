@@ -34,6 +34,14 @@ macro_rules! sum {
     };
 }
 
+/// Tensor cores have the kernel of one element a thread only.
+macro_rules! one {
+    ($name:literal) => {{
+        let one = concat!("reference_", $name, "_one");
+        Sum { kernels: SumKernels { one, rows: one, several: 1 }, double: false, prepare: Prepare::AS_WORDS }
+    }};
+}
+
 /// The device code of an accumulation; `None` where there is none.
 pub(crate) fn sum(accumulate: Accumulate) -> Option<Sum> {
     Some(match accumulate {
@@ -88,26 +96,26 @@ fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
     use Accumulator::{F16, F32, F32Bits13};
     macro_rules! of {
         ($name:literal, $tile:literal) => {
-            Some((sum!($name, 4, false, AS_WORDS), ModelKernel { name: concat!("model_gemm_", $name), tile: $tile }))
+            Some((one!($name), ModelKernel { name: concat!("model_gemm_", $name), tile: $tile }))
         };
     }
     match rule {
         Rule::Truncated { group: 4, bits: 23, zero: -131, accumulator: F32 } => of!("volta", 64),
         Rule::Truncated { group: 8, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups8", 64),
         Rule::Truncated { group: 4, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups4", 64),
-        Rule::Truncated { group: 16, bits: 13, zero: -132, accumulator: F32Bits13 } => of!("ada_fp8", 64),
-        Rule::Truncated { group: 16, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups16", 64),
+        Rule::Truncated { group: 16, bits: 13, zero: -132, accumulator: F32Bits13 } => of!("ada_fp8", 32),
+        Rule::Truncated { group: 16, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups16", 32),
         Rule::Truncated { group: 8, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups8", 64),
         Rule::Truncated { group: 4, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups4", 64),
-        Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8", 32),
-        Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma", 32),
+        Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8", 16),
+        Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma", 16),
         Rule::Truncated { group: 4, bits: 23, zero: -19, accumulator: F16 } => of!("volta_in_f16", 64),
         Rule::Truncated { group: 8, bits: 24, zero: -20, accumulator: F16 } => of!("ampere_groups8_in_f16", 64),
-        Rule::Truncated { group: 16, bits: 13, zero: -20, accumulator: F16 } => of!("ada_fp8_in_f16", 64),
-        Rule::Truncated { group: 16, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups16_in_f16", 64),
+        Rule::Truncated { group: 16, bits: 13, zero: -20, accumulator: F16 } => of!("ada_fp8_in_f16", 32),
+        Rule::Truncated { group: 16, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups16_in_f16", 32),
         Rule::Truncated { group: 8, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups8_in_f16", 64),
-        Rule::Truncated { group: 32, bits: 13, zero: -21, accumulator: F16 } => of!("hopper_fp8_in_f16", 32),
-        Rule::Emulated { accumulator: F16 } => of!("hopper_fp8_mma_in_f16", 32),
+        Rule::Truncated { group: 32, bits: 13, zero: -21, accumulator: F16 } => of!("hopper_fp8_in_f16", 16),
+        Rule::Emulated { accumulator: F16 } => of!("hopper_fp8_mma_in_f16", 16),
         _ => None,
     }
 }

@@ -164,7 +164,7 @@ impl Code {
     pub(crate) fn turn(&self, bytes: u32) -> Option<(u32, Option<u32>)> {
         let blocks = self.blocks();
         let most = blocks.iter().map(|b| b.arithmetic).max()?;
-        let ways = (0..blocks.len()).filter(|&b| 4 * blocks[b].arithmetic >= 3 * most).filter_map(|b| {
+        let ways = (0..blocks.len()).filter(|&b| 2 * blocks[b].arithmetic >= most).filter_map(|b| {
             let around = around(&blocks, b, bytes);
             Some((*around.get(&bytes)?, around.get(&0).copied()))
         });
