@@ -343,7 +343,7 @@ constexpr u32 MAX_LISTED = 64;
 constexpr u32 TILE_ROWS = 16;
 // Lanes of a row, each with as many elements as 16 bytes of the narrower format hold.
 constexpr u32 TILE_LANES = 32;
-// Bytes of shared memory that a launch of all metrics, histograms or explanations gives to a block on NVIDIA's GPUs, for loads that are on their way.
+// Bytes of shared memory that a launch gives to a block on NVIDIA's GPUs for loads that are on their way: of all metrics, histograms, explanations, and counts of large tensors of bytes.
 constexpr u32 RING_BYTES = 49152;
 // Tiles of a partial sum.
 constexpr u32 PARTIAL_TILES = 16;

@@ -9,7 +9,7 @@
 //! | `HIP_PATH`, `ROCM_PATH` | where `bin/hipcc` is looked for before `PATH` and `/opt/rocm` |
 //! | `HIPVERIFY_OFFLOAD_ARCH` | AMD targets (`gfx90a`, `gfx90a:xnack-`), separated by commas, instead of the default ones |
 //! | `HIPVERIFY_NVCC`, `CUDA_PATH`, `CUDA_HOME` | the same for nvcc, with feature `nvidia` |
-//! | `HIPVERIFY_CUDA_ARCH` | NVIDIA targets, separated by commas; 90 by default |
+//! | `HIPVERIFY_CUDA_ARCH` | NVIDIA targets from 80 on, separated by commas; 90 by default |
 
 #[path = "build/compile.rs"]
 mod compile;
@@ -117,6 +117,9 @@ fn nvidia(kernels: &Kernels, manifest: &Path, out: &Path) -> Result<Vec<Image>, 
     let compiler = compile::Compiler::nvcc(&nvcc, &manifest.join("shim/mini"), &out.join("nvidia")).map_err(|e| e.to_string())?;
     let asked = tools::list("HIPVERIFY_CUDA_ARCH");
     let targets = if asked.is_empty() { vec!["90".to_owned()] } else { asked };
+    if let Some(old) = targets.iter().find(|target| compile::is_before_cuda_80(target)) {
+        return Err(format!("HIPVERIFY_CUDA_ARCH: {old}: the comparison copies to shared memory as GPUs from 80 on do"));
+    }
     let images = finish(compiler.compile(kernels, &[targets.join(",")]))?;
     shim::build(&nvcc, manifest)?;
     Ok(images)

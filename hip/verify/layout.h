@@ -138,7 +138,8 @@ template <u32 KIND, int N> struct Operand {
         if (by) copy_async<4>(bits == 32 * WORDS ? more : chunks + word_at(bits / 32), at + bits / 8);
     }
     // Whether the elements of a row are copied so, and the address to do it from, which is moved back by as many bits as this returns.
-    __device__ bool by_words() const { return read_here(p).inner == 1 && !vectors() && (SHORT || read_here(p).align >= 4); }
+    // Not where a load is less than a word: it would begin inside one.
+    __device__ bool by_words() const { return read_here(p).inner == 1 && !vectors() && N * decoder.bits >= 32 && (SHORT || read_here(p).align >= 4); }
     __device__ u32 align_down(u64 &address) const {
         if (!SHORT) return 0;
         const u32 unit = nibbles() ? 4 : 8, by = (u32)address * unit % 32;

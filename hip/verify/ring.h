@@ -2,8 +2,8 @@
 //
 //   a ring has SLOTS slots; a thread reads only what it has copied itself, so that it waits for no other
 //   each thread, a load at a time:
-//       begin the load SLOTS - 1 ahead, to the slot of the one that was taken before
 //       wait until the next is there, take it to registers
+//       begin the load SLOTS - 1 ahead of it, to the slot of the one that was taken before
 //
 // AMD's GPUs hold more threads, and copy by way of registers: they load one ahead (`Loads`).
 #pragma once

@@ -191,6 +191,12 @@ impl Compiler {
     }
 }
 
+/// Whether a target of CUDA, `75` or `sm_75`, has no `cp.async`.
+pub(crate) fn is_before_cuda_80(target: &str) -> bool {
+    let digits: String = target.trim_start_matches("sm_").trim_start_matches("compute_").chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().is_ok_and(|number: u32| number < 80)
+}
+
 fn cuda_archs(target: &str) -> Vec<&str> {
     target.split(',').map(|t| t.trim_start_matches("sm_").trim_start_matches("compute_")).collect()
 }

@@ -31,6 +31,15 @@ fn targets_are_names_of_gpus() {
     }
 }
 
+#[test]
+fn cuda_targets_begin_at_80() {
+    for (target, before) in
+        [("75", true), ("sm_70", true), ("compute_75", true), ("80", false), ("sm_90a", false), ("120", false), ("native", false)]
+    {
+        assert_eq!(compile::is_before_cuda_80(target), before, "{target}");
+    }
+}
+
 /// A target that the compiler refuses once is tried again, one that it takes is not.
 #[test]
 fn failed_probes_are_not_remembered() {
