@@ -252,7 +252,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         static_assert(Pairs::PARTS == 1, "words are shifted once");
         LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
         const auto decode = [&](u64 index) {
-            if (ONE_AHEAD) loads.shift();
+            loads.shift();
 #pragma unroll
             for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, loads.words.a[k], loads.words.r[k], a, r);
         };

@@ -33,7 +33,7 @@ __device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, 
 }
 
 constexpr u32 THREADS = 256; // of a block
-constexpr u32 CHUNK_STEP = 16 * THREADS; // chunks of a thread are as far apart in shared memory
+constexpr u32 QUAD_STEP = 16 * THREADS; // quads of a thread are as far apart in shared memory
 
 template <u32 KIND, int N> struct Operand {
     // Words that N elements of the widest format take, and one more where they may be shifted.
@@ -114,28 +114,28 @@ template <u32 KIND, int N> struct Operand {
         return by;
     }
 
-    // By way of shared memory (`ring.h`), where N elements have CHUNKS of 16 bytes, and one more word if they may be shifted there: not formats of 32 bits and more, which hardly lie at other addresses than multiples of 4.
-    static constexpr u32 CHUNKS = (WORDS + 3) / 4;
+    // By way of shared memory (`ring.h`), where N elements have QUADS of 16 bytes, and one more word if they may be shifted there: not formats of 32 bits and more, which hardly lie at other addresses than multiples of 4.
+    static constexpr u32 QUADS = (WORDS + 3) / 4;
     static constexpr bool SHORT = Decoder<KIND>::LEAST < 32;
-    static __device__ constexpr u32 word_at(u32 i) { return i / 4 * CHUNK_STEP + i % 4 * 4; }
+    static __device__ constexpr u32 word_at(u32 i) { return i / 4 * QUAD_STEP + i % 4 * 4; }
     // As `load_vector`.
-    __device__ void copy_vector(u64 address, SharedAddress chunks) const {
+    __device__ void copy_vector(u64 address, SharedAddress quads) const {
         const u8 *at = vector_at(address);
         const u32 bytes = N * decoder.bits / 8;
-        if (bytes == 4) copy_async<4>(chunks, at);
-        if (bytes == 8) copy_async<8>(chunks, at);
+        if (bytes == 4) copy_async<4>(quads, at);
+        if (bytes == 8) copy_async<8>(quads, at);
 #pragma unroll
         for (u32 i = 0; i + 4 <= WORDS; i += 4)
-            if (bytes >= 16 && 4 * i < bytes) copy_async<16>(chunks + word_at(i), at + 4 * i);
+            if (bytes >= 16 && 4 * i < bytes) copy_async<16>(quads + word_at(i), at + 4 * i);
     }
     // Neighbours that lie anywhere, from the last multiple of 4 bytes before, which is at the address, on: `by` is how many bits lie between, and `more` where the word goes that is shifted into the last.
-    __device__ void copy_words(u64 address, u32 by, SharedAddress chunks, SharedAddress more) const {
+    __device__ void copy_words(u64 address, u32 by, SharedAddress quads, SharedAddress more) const {
         const u8 *at = vector_at(address);
         const u32 bits = N * decoder.bits;
 #pragma unroll
         for (u32 i = 0; i < WORDS; i++)
-            if (32 * i < bits) copy_async<4>(chunks + word_at(i), at + 4 * i);
-        if (by) copy_async<4>(bits == 32 * WORDS ? more : chunks + word_at(bits / 32), at + bits / 8);
+            if (32 * i < bits) copy_async<4>(quads + word_at(i), at + 4 * i);
+        if (by) copy_async<4>(bits == 32 * WORDS ? more : quads + word_at(bits / 32), at + bits / 8);
     }
     // Whether the elements of a row are copied so, and the address to do it from, which is moved back by as many bits as this returns.
     // Not where a load is less than a word: it would begin inside one.
@@ -146,14 +146,14 @@ template <u32 KIND, int N> struct Operand {
         address -= by / unit;
         return by;
     }
-    static __device__ void put_chunks(const Words &w, SharedAddress chunks) {
+    static __device__ void put_quads(const Words &w, SharedAddress quads) {
 #pragma unroll
-        for (u32 i = 0; i < WORDS; i++) shared_at<u32>(chunks + word_at(i)) = w[i];
+        for (u32 i = 0; i < WORDS; i++) shared_at<u32>(quads + word_at(i)) = w[i];
     }
-    static __device__ void take_chunks(Words &w, SharedAddress chunks) {
+    static __device__ void take_quads(Words &w, SharedAddress quads) {
 #pragma unroll
         for (u32 i = 0; i < WORDS; i += 4) {
-            const uint4 x = shared_at<const uint4>(chunks + word_at(i));
+            const uint4 x = shared_at<const uint4>(quads + word_at(i));
             const u32 of[4] = {x.x, x.y, x.z, x.w};
 #pragma unroll
             for (u32 j = 0; j < 4 && i + j < WORDS; j++) w[i + j] = of[j];
