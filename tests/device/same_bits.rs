@@ -150,6 +150,11 @@ fn formats_of_4_bits(target: &Target) -> Result<()> {
             Case::new(dtypes, n).options(options).tolerance([0.25, 0.0]).check(target, 500)?;
         }
     }
+    // What a lane loads is less than a word.
+    for dtypes in [[DType::F4E2M1, DType::F64], [DType::I64, DType::I4]] {
+        Case::new(dtypes, 3_001).check(target, 500)?;
+        Case::new(dtypes, 3_001).shift(1).check(target, 500)?;
+    }
     Ok(())
 }
 
