@@ -34,14 +34,15 @@ const SHAPE: [usize; 3] = [13, 21, 96];
 /// Every model of operands `A` and `B`: its result passes the bound of its chip, tightly enough to mean something, and is found to be bit-exact.
 fn of_every_model<A: Scalar, B: Scalar, D: Scalar>(ranges: &[[f32; 2]]) {
     let [m, n, k] = SHAPE;
-    for (model, &range) in
-        Model::all().filter(|m| m.input().dtypes() == (A::DTYPE, B::DTYPE)).flat_map(|m| ranges.iter().map(move |r| (m, r)))
+    for (model, (i, &range)) in
+        Model::all().filter(|m| m.input().dtypes() == (A::DTYPE, B::DTYPE)).flat_map(|m| ranges.iter().enumerate().map(move |r| (m, r)))
     {
         let (a, b) = (numbers::<A>(m * k, range, 1), numbers::<B>(k * n, range, 2));
         let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
         let d = product::<D>(&Gemm::new(model), &a, &b, [m, n]);
         let d = d.tensor(&[m, n]).unwrap();
-        for confidence in [Confidence::default(), Confidence::WorstCase] {
+        // The worst case is the looser bound: it is asked of the first numbers.
+        for confidence in [Confidence::default(), Confidence::WorstCase].into_iter().take(if i == 0 { 2 } else { 1 }) {
             let check = Check::gemm(&a, &b, &d).arch(model.arch()).confidence(confidence);
             let check = if model.accumulator() == DType::F16 { check.accumulator(DType::F16) } else { check };
             let report = check.run().unwrap();

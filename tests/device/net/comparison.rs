@@ -93,7 +93,7 @@ fn edges_of_bins_excluded(target: &Target) -> Result<()> {
 /// Of rows with several matrices between the first is packed for all.
 fn middles_of_rows_packed_from_the_first(target: &Target) -> Result<()> {
     let (from, to) = ("(u64)middle * p.inner + column", "column");
-    Mutant { file: "verify/pack.hip", from, to, trials: "layouts::packed" }.check(target)
+    Mutant { file: "verify/pack.hip", from, to, trials: "layouts::packed [" }.check(target)
 }
 
 /// Of words of four elements, which become parts of rows, the last two are not exchanged.
@@ -161,7 +161,7 @@ fn second_nonfinite_pair_of_a_lane_left(target: &Target) -> Result<()> {
 /// References above 1e-3 are held against the maximum of all, which is the larger one.
 fn large_references_filtered_by_all(target: &Target) -> Result<()> {
     let (from, to) = ("? old : exponent ? all : 0", "? all : exponent ? all : 0");
-    Mutant { file: "verify/maxima.h", from, to, trials: FLOATS }.check(target)
+    Mutant { file: "verify/maxima.h", from, to, trials: NUMBERS }.check(target)
 }
 
 /// Differences that underflow as they are divided are held against the maxima like others.
@@ -178,7 +178,7 @@ fn logarithms_of_quotients_off_by_half(target: &Target) -> Result<()> {
 
 /// As it is with pairs that are not finite, which are replaced.
 fn largest_difference_infinite(target: &Target) -> Result<()> {
-    Mutant { file: "verify/pairs.h", from: "largest = before;", to: "", trials: PATTERNS }.check(target)
+    Mutant { file: "verify/pairs.h", from: "largest = before;", to: "", trials: "same_bits::infinite" }.check(target)
 }
 
 /// Those of 4-bit formats, which may begin within a byte.
