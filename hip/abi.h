@@ -153,6 +153,13 @@ struct ReferenceWiden {
 
 // reference.hip: reference_<sum>. The result has six dimensions; each product pairs an element of `other` with one of `source`, which lies at position
 // (base + window * step) / divide of three spatial dimensions, or outside, where it is zero.
+// How tensor cores round; see matrix_core.h.
+struct TensorCoreRule {
+    i32 bits;     // fraction bits at which c and products are truncated
+    i32 zero;     // the exponent of zeros
+    i32 fraction; // fraction bits of an accumulator: f16 where these are 10
+};
+
 struct ReferenceSums {
     const void *source;
     const void *other;
@@ -182,7 +189,7 @@ struct ReferenceSums {
     u32 inside;        // whether products outside are left out rather than added as zeros
     u32 rows;          // the dimension (1 or 2) along which the source does not change: a thread takes several
     u32 source_dtype;
-    u32 unused;
+    TensorCoreRule rule;
 };
 
 // What happens to a sum before it is rounded.
@@ -224,6 +231,8 @@ struct ModelGemm {
     // For the rules that serve several.
     u32 dtype_a;
     u32 dtype_b;
+    TensorCoreRule rule;
+    u32 unused;
 };
 
 // mfma.hip: mfma_<instruction>.

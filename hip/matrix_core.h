@@ -5,7 +5,7 @@
 //   `load`              element `index` of an operand as f32; rules of one format ignore the one that is given
 //   Input               a prepared input: `prepare` does what the hardware does to it first
 //   Wide, `wide`        what an input is computed with
-//   `accept`            what the hardware does to the C of an instruction
+//   `accept`            what the hardware does to the C of an instruction; the rules of tensor cores, whose widths are known at run time, ask `rule` here and in `row`
 //   `canonical`         a result, with the one NaN of the hardware
 //   GROUP, `row`        GROUP products join an accumulator together: `row` adds one group to N accumulators,
 //                       c[j] += a[k] * b[k][j]
@@ -46,8 +46,8 @@ struct MatrixCoreF32 : MatrixCore {
     static __device__ inline float load(const void *from, u64 index, u32) { return ((const float *)from)[index]; }
     static __device__ inline float prepare(float x, u32) { return x; }
     static __device__ inline float wide(float x) { return x; }
-    static __device__ inline float accept(float c) { return c; }
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+    static __device__ inline float accept(const TensorCoreRule &, float c) { return c; }
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &, float (&c)[N], const float *a, const float (*b)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j) c[j] = fmaf(a[0], b[0][j], c[j]);
     }
@@ -60,8 +60,8 @@ struct Gfx90aF16 : MatrixCore16<F16> {
     typedef float Wide;
     static __device__ inline float wide(float x) { return x; }
     static __device__ inline float prepare(float x, u32) { return drop(x, 6.10351562e-05f); }
-    static __device__ inline float accept(float c) { return drop(c, 1.17549435e-38f); }
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+    static __device__ inline float accept(const TensorCoreRule &, float c) { return drop(c, 1.17549435e-38f); }
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &, float (&c)[N], const float *a, const float (*b)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
             const float low = fmaf(a[0], b[0][j], a[1] * b[1][j]);
@@ -89,12 +89,12 @@ template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
         if (dtype != BF16 && x == x) x = f32_of((dtype == F16 ? bits + 0x7fff + (bits >> 16 & 1) : bits) & 0xffff0000u);
         return drop(x, 1.17549435e-38f);
     }
-    static __device__ inline float accept(float c) { return drop(c, 1.17549435e-38f); }
+    static __device__ inline float accept(const TensorCoreRule &, float c) { return drop(c, 1.17549435e-38f); }
     // All are multiples of 2^unit; no product is above most_a * most_b.
     static __device__ inline bool tame(i32 unit, double, float most_a, float most_b) {
         return unit >= -126 && most_a * most_b < 1.70141183e+38f;
     }
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const float *a, const float (*b)[N]) {
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &, float (&c)[N], const float *a, const float (*b)[N]) {
         constexpr int Y = PRODUCTS - 2, Z = PRODUCTS - 1;
 #pragma unroll
         for (int j = 0; j < N; ++j) {
@@ -118,7 +118,7 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
     typedef double Wide;
     static __device__ inline double wide(float x) { return (double)x; }
     static __device__ inline float prepare(float x, u32) { return x; }
-    static __device__ inline float accept(float c) { return c; }
+    static __device__ inline float accept(const TensorCoreRule &, float c) { return c; }
 
     // Whether every sum is exact in f64: all are multiples of 2^unit, and none reaches 2^53 of it.
     static __device__ inline bool tame(i32 unit, double reach, float, float) { return reach < exp2_f64(unit + 53); }
@@ -172,7 +172,7 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
         return (float)((rest != 0.0 && (bits & 1) == 0 ? f64_of(odd) : top) + 0.0);
     }
 
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const double *a, const double (*b)[N]) {
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &, float (&c)[N], const double *a, const double (*b)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
             double column[PRODUCTS];
@@ -197,7 +197,7 @@ struct MatrixCoreWords : MatrixCore {
     static constexpr i32 BIAS = 2048, ZERO = -600, INFINITE = 3000, NOT_A_NUMBER = 8000;
 
     static __device__ inline u32 wide(u32 x) { return x; }
-    static __device__ inline float accept(float c) { return c; }
+    static __device__ inline float accept(const TensorCoreRule &, float c) { return c; }
     static __device__ inline float load(const void *from, u64 index, u32 dtype) {
         switch (dtype) {
         case F16: return decode_to_f32<F16>(((const u16 *)from)[index]);
@@ -281,7 +281,7 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
         return (float)((double)(total >> excess) * exp2_f64(excess + e - KEEP));
     }
 
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &, float (&c)[N], const u32 *a, const u32 (*b)[N]) {
         constexpr int PARTS = HALVES ? 2 : 1;
 #pragma unroll
         for (int j = 0; j < N; ++j) {
@@ -311,30 +311,26 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
     }
 };
 
-// Tensor cores: c and the products of a group truncated at BITS fraction bits below the largest exponent among them, added and rounded toward zero
-// to f32 with FRACTION bits; where these are 10, to f16 and to nearest even. Zeros have the exponent LEAST.
-template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCore : MatrixCoreWords {
+// Tensor cores: c and the products of a group truncated at `bits` fraction bits below the largest exponent among them, added and rounded toward zero
+// to f32 with `fraction` bits; where these are 10, to f16 and to nearest even. Zeros have the exponent `zero`.
+template <int PRODUCTS> struct TensorCore : MatrixCoreWords {
     static constexpr int GROUP = PRODUCTS;
     // The factors of a large group fill the registers, and each element's sum of them is in the code once.
     static constexpr int EACH = PRODUCTS > 16 ? 1 : PRODUCTS > 8 ? 2 : 4;
     // From here on a sum of two exponents has an infinity or a NaN, and from the second on a NaN.
     static constexpr i32 SPECIAL = 2000, NANS = 7000;
-    static constexpr bool IN_F16 = FRACTION == 10;
-    // The exponent of the least normal accumulator.
-    static constexpr i32 LOWEST = IN_F16 ? -14 : -126;
 
+    static __device__ inline bool in_f16(const TensorCoreRule &rule) { return rule.fraction == 10; }
     static __device__ inline float canonical(float x) { return x != x ? f32_of(0x7fffffffu) : x; }
-    static __device__ inline float in_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
-    static __device__ inline float accept(float c) { return IN_F16 ? in_f16(c) : c; }
-    // A significand with FROM fraction bits, cut to BITS and `down` more.
-    template <int FROM> static __device__ inline u32 cut(u32 significand, i32 down) {
-        constexpr i32 UP = BITS > FROM ? BITS - FROM : 0, DOWN = BITS > FROM ? 0 : FROM - BITS;
-        return (significand << UP) >> least_of(down + DOWN, 31);
+    static __device__ inline float accept(const TensorCoreRule &rule, float c) { return in_f16(rule) ? f16_to_f32(f32_to_f16(c)) : c; }
+    // A significand with FROM fraction bits, cut to `bits` and `down` more.
+    template <int FROM> static __device__ inline u32 cut(i32 bits, u32 significand, i32 down) {
+        return (significand << larger(bits - FROM, 0)) >> least_of(down + larger(FROM - bits, 0), 31);
     }
     // `size` without its last bits.
-    static __device__ inline u64 rounded(u64 size, i32 down) {
+    static __device__ inline u64 rounded(const TensorCoreRule &rule, u64 size, i32 down) {
         const u64 kept = size >> least_of(down, 63);
-        if (!IN_F16 || down == 0) return kept;
+        if (!in_f16(rule) || down == 0) return kept;
         const u64 rest = size - (kept << down), tie = (u64)1 << (down - 1);
         return kept + (rest > tie || (rest == tie && (kept & 1)));
     }
@@ -355,14 +351,15 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
     }
 
     // c and the products with k = first, first + 1, first + step, first + step + 1 ...
-    template <int N> static __device__ inline float sum(float c, const u32 *a, const u32 (*b)[N], int j, int first, int step) {
+    template <int N> static __device__ inline float sum(const TensorCoreRule &rule, float c, const u32 *a, const u32 (*b)[N], int j, int first, int step) {
+        const i32 lowest = in_f16(rule) ? -14 : -126; // the exponent of the least normal accumulator
         const u32 bits = bits_of(c);
         const i32 field = (i32)(bits >> 23 & 0xff);
         u32 significand = (bits & 0x7fffff) | (field ? 0x800000u : 0);
-        i32 e_c = significand ? larger(field, 1) - 127 : LEAST;
-        if (IN_F16 && significand && e_c < LOWEST) { // subnormal as f16: nothing is shifted out
-            significand >>= LOWEST - e_c;
-            e_c = LOWEST;
+        i32 e_c = significand ? larger(field, 1) - 127 : rule.zero;
+        if (significand && e_c < lowest) { // subnormal as f16: nothing is shifted out
+            significand >>= lowest - e_c;
+            e_c = lowest;
         }
         i32 top = e_c;
 #pragma unroll
@@ -371,49 +368,48 @@ template <int PRODUCTS, int BITS, i32 LEAST, int FRACTION = 23> struct TensorCor
             top = larger(top, exponent_sum(a[k], b[k][j]));
         }
         if (top >= SPECIAL || field == 0xff) return special<N>(c, a, b, j, first, step);
-        const i64 c_units = (i64)cut<23>(significand, top - e_c);
+        const i64 c_units = (i64)cut<23>(rule.bits, significand, top - e_c);
         i64 units = bits >> 31 ? -c_units : c_units;
 #pragma unroll
         for (int i = 0; i < PRODUCTS; ++i) {
             const int k = first + (i & 1) + (i >> 1) * step;
-            const i32 size = (i32)cut<24>(magnitude(a[k], b[k][j]), top - exponent_sum(a[k], b[k][j]));
+            const i32 size = (i32)cut<24>(rule.bits, magnitude(a[k], b[k][j]), top - exponent_sum(a[k], b[k][j]));
             const i32 sign = (i32)(a[k] ^ b[k][j]) >> 31;
             units += (size ^ sign) - sign;
         }
         // What is zero after rounding is +0, and what the accumulator has not is infinite.
         const u64 size = (u64)(units < 0 ? -units : units);
-        const i32 unit = top - BITS, last = larger(63 - (i32)__clzll((i64)(size | 1)) + unit, LOWEST) - FRACTION;
+        const i32 unit = top - rule.bits, last = larger(63 - (i32)__clzll((i64)(size | 1)) + unit, lowest) - rule.fraction;
         const i32 down = larger(last - unit, 0);
-        const float value = (float)((double)rounded(size, down) * exp2_f64(unit + down));
-        const float x = IN_F16 && value >= 65536.0f ? f32_of(0x7f800000u) : value;
+        const float value = (float)((double)rounded(rule, size, down) * exp2_f64(unit + down));
+        const float x = in_f16(rule) && value >= 65536.0f ? f32_of(0x7f800000u) : value;
         return units < 0 && x != 0.0f ? -x : x;
     }
 
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &rule, float (&c)[N], const u32 *a, const u32 (*b)[N]) {
 #pragma unroll
-        for (int j = 0; j < N; ++j) c[j] = sum<N>(c[j], a, b, j, 0, 2);
+        for (int j = 0; j < N; ++j) c[j] = sum<N>(rule, c[j], a, b, j, 0, 2);
     }
 };
 
 // mma.sync of fp8 on Hopper: two chained sums of f16 products from zero, of which the first has the first two of each four, and c added to that.
-template <int FRACTION = 23> struct EmulatedFp8 : TensorCore<16, 25, FRACTION == 10 ? -21 : -133, FRACTION> {
-    typedef TensorCore<16, 25, FRACTION == 10 ? -21 : -133, FRACTION> Core;
+struct EmulatedFp8 : TensorCore<16> {
     static constexpr int GROUP = 32;
     static constexpr int EACH = 1;
     // As f16 holds it: subnormal e4m3 numbers are normal there.
     static __device__ inline u32 wide(u32 x) {
-        const i32 exponent = (i32)(x & 0xffff) - Core::BIAS;
+        const i32 exponent = (i32)(x & 0xffff) - BIAS;
         const u32 significand = x >> 16 & 0x7fff;
         if (exponent < -14 || exponent > 127 || significand == 0) return x;
-        const i32 up = Core::least_of((i32)__clzll((i64)significand) - 51, exponent + 14);
+        const i32 up = least_of((i32)__clzll((i64)significand) - 51, exponent + 14);
         if (up <= 0) return x;
-        return (x & 0x80000000u) | significand << (16 + up) | (u32)(exponent - up + Core::BIAS);
+        return (x & 0x80000000u) | significand << (16 + up) | (u32)(exponent - up + BIAS);
     }
-    template <bool TAME, int N> static __device__ inline void row(float (&c)[N], const u32 *a, const u32 (*b)[N]) {
+    template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &rule, float (&c)[N], const u32 *a, const u32 (*b)[N]) {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
-            const float products = Core::template sum<N>(0.0f, a, b, j, 0, 4);
-            c[j] = Core::accept(Core::template sum<N>(products, a, b, j, 2, 4) + c[j]);
+            const float products = sum<N>(rule, 0.0f, a, b, j, 0, 4);
+            c[j] = accept(rule, sum<N>(rule, products, a, b, j, 2, 4) + c[j]);
         }
     }
 };

@@ -86,7 +86,7 @@ template <int EACH> __device__ inline int place(int t, int i) {
 }
 
 template <typename RULE, bool TAME, int EACH, int DEPTH, int ROW_A, int ROW_B>
-__device__ inline void tile(float (&acc)[EACH][EACH], const typename RULE::Input (&a_tile)[DEPTH][ROW_A],
+__device__ inline void tile(const TensorCoreRule &rule, float (&acc)[EACH][EACH], const typename RULE::Input (&a_tile)[DEPTH][ROW_A],
                             const typename RULE::Input (&b_tile)[DEPTH][ROW_B], int down, int across, int depth) {
     for (int g = 0; g < depth; g += RULE::GROUP) {
         typename RULE::Wide b[RULE::GROUP][EACH];
@@ -100,7 +100,7 @@ __device__ inline void tile(float (&acc)[EACH][EACH], const typename RULE::Input
             typename RULE::Wide a[RULE::GROUP];
 #pragma unroll
             for (int k = 0; k < RULE::GROUP; ++k) a[k] = RULE::wide(a_tile[g + k][place<EACH>(down, i)]);
-            RULE::template row<TAME>(acc[i], a, b);
+            RULE::template row<TAME>(rule, acc[i], a, b);
         }
     }
 }
@@ -119,7 +119,7 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
             const u32 r = row0 + place<EACH>(down, i), c = column0 + place<EACH>(across, j);
-            acc[i][j] = RULE::accept(r < p.m && c < p.n ? p.c[(u64)r * p.n + c] : 0.0f);
+            acc[i][j] = RULE::accept(p.rule, r < p.m && c < p.n ? p.c[(u64)r * p.n + c] : 0.0f);
         }
     }
     Extent extent;
@@ -157,12 +157,12 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
             for (int w = 0; w < THREADS / warpSize; ++w) span.join(spans[w]);
             // One lane that has to go the long way would take its wavefront both ways.
             if (__all(extent.tame<RULE>(span, acc))) {
-                tile<RULE, true>(acc, a_tile, b_tile, down, across, depth);
+                tile<RULE, true>(p.rule, acc, a_tile, b_tile, down, across, depth);
             } else {
-                tile<RULE, false>(acc, a_tile, b_tile, down, across, depth);
+                tile<RULE, false>(p.rule, acc, a_tile, b_tile, down, across, depth);
             }
         } else {
-            tile<RULE, false>(acc, a_tile, b_tile, down, across, depth);
+            tile<RULE, false>(p.rule, acc, a_tile, b_tile, down, across, depth);
         }
         __syncthreads();
     }
@@ -189,19 +189,8 @@ MODEL_GEMM(gfx90a_bf16_1k, Gfx90aBf16<4>)
 MODEL_GEMM(gfx942_groups4, Gfx942<4, false>)
 MODEL_GEMM(gfx942_groups8, Gfx942<8, false>)
 MODEL_GEMM(gfx942_halves, Gfx942<16, true>)
-MODEL_GEMM(volta, TensorCore<4, 23, -131>)
-MODEL_GEMM(ampere_groups8, TensorCore<8, 24, -132>)
-MODEL_GEMM(ampere_groups4, TensorCore<4, 24, -132>)
-MODEL_GEMM(ada_fp8, TensorCore<16, 13, -132, 13>)
-MODEL_GEMM(hopper_groups16, TensorCore<16, 25, -133>)
-MODEL_GEMM(hopper_groups8, TensorCore<8, 25, -133>)
-MODEL_GEMM(hopper_groups4, TensorCore<4, 25, -133>)
-MODEL_GEMM(hopper_fp8, TensorCore<32, 13, -133, 13>)
-MODEL_GEMM(hopper_fp8_mma, EmulatedFp8<>)
-MODEL_GEMM(volta_in_f16, TensorCore<4, 23, -19, 10>)
-MODEL_GEMM(ampere_groups8_in_f16, TensorCore<8, 24, -20, 10>)
-MODEL_GEMM(ada_fp8_in_f16, TensorCore<16, 13, -20, 10>)
-MODEL_GEMM(hopper_groups16_in_f16, TensorCore<16, 25, -21, 10>)
-MODEL_GEMM(hopper_groups8_in_f16, TensorCore<8, 25, -21, 10>)
-MODEL_GEMM(hopper_fp8_in_f16, TensorCore<32, 13, -21, 10>)
-MODEL_GEMM(hopper_fp8_mma_in_f16, EmulatedFp8<10>)
+MODEL_GEMM(tensor_core_groups4, TensorCore<4>)
+MODEL_GEMM(tensor_core_groups8, TensorCore<8>)
+MODEL_GEMM(tensor_core_groups16, TensorCore<16>)
+MODEL_GEMM(tensor_core_groups32, TensorCore<32>)
+MODEL_GEMM(tensor_core_emulated_fp8, EmulatedFp8)

@@ -99,7 +99,7 @@ template <typename SUM, int N> __device__ inline void run(const ReferenceSums &p
         const Input *other[N];
 #pragma unroll
         for (int i = 0; i < N; ++i) other[i] = (const Input *)p.other + other0 + (i < (int)valid ? i : 0) * other_step;
-        SUM sum;
+        SUM sum(p);
         Walk walk(p, base);
         while (walk.left != 0) {
             if (GROUP == 1 && p.inside && !walk.within()) {
@@ -153,22 +153,11 @@ MODEL(gfx90a_bf16_1k, Gfx90aBf16<4>)
 MODEL(gfx942_groups4, Gfx942<4, false>)
 MODEL(gfx942_groups8, Gfx942<8, false>)
 MODEL(gfx942_halves, Gfx942<16, true>)
-TENSOR_CORE(volta, TensorCore<4, 23, -131>)
-TENSOR_CORE(ampere_groups8, TensorCore<8, 24, -132>)
-TENSOR_CORE(ampere_groups4, TensorCore<4, 24, -132>)
-TENSOR_CORE(ada_fp8, TensorCore<16, 13, -132, 13>)
-TENSOR_CORE(hopper_groups16, TensorCore<16, 25, -133>)
-TENSOR_CORE(hopper_groups8, TensorCore<8, 25, -133>)
-TENSOR_CORE(hopper_groups4, TensorCore<4, 25, -133>)
-TENSOR_CORE(hopper_fp8, TensorCore<32, 13, -133, 13>)
-TENSOR_CORE(hopper_fp8_mma, EmulatedFp8<>)
-TENSOR_CORE(volta_in_f16, TensorCore<4, 23, -19, 10>)
-TENSOR_CORE(ampere_groups8_in_f16, TensorCore<8, 24, -20, 10>)
-TENSOR_CORE(ada_fp8_in_f16, TensorCore<16, 13, -20, 10>)
-TENSOR_CORE(hopper_groups16_in_f16, TensorCore<16, 25, -21, 10>)
-TENSOR_CORE(hopper_groups8_in_f16, TensorCore<8, 25, -21, 10>)
-TENSOR_CORE(hopper_fp8_in_f16, TensorCore<32, 13, -21, 10>)
-TENSOR_CORE(hopper_fp8_mma_in_f16, EmulatedFp8<10>)
+TENSOR_CORE(tensor_core_groups4, TensorCore<4>)
+TENSOR_CORE(tensor_core_groups8, TensorCore<8>)
+TENSOR_CORE(tensor_core_groups16, TensorCore<16>)
+TENSOR_CORE(tensor_core_groups32, TensorCore<32>)
+TENSOR_CORE(tensor_core_emulated_fp8, EmulatedFp8)
 
 extern "C" __global__ void __launch_bounds__(THREADS) reference_widen(ReferenceWiden p) {
     const u64 grid = (u64)gridDim.x * THREADS;

@@ -12,7 +12,7 @@ template <typename T, int N> struct PlainSum {
     static __device__ inline T wide(T x) { return x; }
     static __device__ inline T zero(u32) { return (T)0; }
     T acc[N];
-    __device__ inline PlainSum() {
+    __device__ inline PlainSum(const ReferenceSums &) {
 #pragma unroll
         for (int i = 0; i < N; ++i) acc[i] = (T)0;
     }
@@ -20,6 +20,7 @@ template <typename T, int N> struct PlainSum {
 };
 
 template <int N> struct SumF64 : PlainSum<double, N> {
+    using PlainSum<double, N>::PlainSum;
     __device__ inline void step(const double *a, const double (*b)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i) this->acc[i] = fma(a[0], b[0][i], this->acc[i]);
@@ -27,6 +28,7 @@ template <int N> struct SumF64 : PlainSum<double, N> {
 };
 
 template <int N> struct SumRounded : PlainSum<double, N> {
+    using PlainSum<double, N>::PlainSum;
     __device__ inline void step(const double *a, const double (*b)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i) this->acc[i] = (double)(float)fma(a[0], b[0][i], this->acc[i]);
@@ -34,6 +36,7 @@ template <int N> struct SumRounded : PlainSum<double, N> {
 };
 
 template <int N> struct SumEvery4 : PlainSum<double, N> {
+    using PlainSum<double, N>::PlainSum;
     u32 count = 0;
     __device__ inline void step(const double *a, const double (*b)[N]) {
         const bool fourth = (++count & 3) == 0;
@@ -48,7 +51,7 @@ template <int N> struct SumEvery4 : PlainSum<double, N> {
 template <int N> struct SumGroups4 : PlainSum<double, N> {
     double group[N];
     u32 count = 0;
-    __device__ inline SumGroups4() {
+    __device__ inline SumGroups4(const ReferenceSums &p) : PlainSum<double, N>(p) {
 #pragma unroll
         for (int i = 0; i < N; ++i) group[i] = 0.0;
     }
@@ -72,6 +75,7 @@ template <int N> struct SumGroups4 : PlainSum<double, N> {
 };
 
 template <int N> struct SumF32 : PlainSum<float, N> {
+    using PlainSum<float, N>::PlainSum;
     __device__ inline void step(const float *a, const float (*b)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i) {
@@ -82,6 +86,7 @@ template <int N> struct SumF32 : PlainSum<float, N> {
 };
 
 template <int N> struct SumF32Fma : PlainSum<float, N> {
+    using PlainSum<float, N>::PlainSum;
     __device__ inline void step(const float *a, const float (*b)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i) this->acc[i] = fmaf(a[0], b[0][i], this->acc[i]);
@@ -95,11 +100,12 @@ template <typename RULE, int N> struct SumModel {
     typedef typename RULE::Wide Wide;
     static __device__ inline Wide wide(Input x) { return RULE::wide(x); }
     static __device__ inline Input zero(u32 dtype) { return RULE::prepare(0.0f, dtype); }
+    const TensorCoreRule &rule;
     float acc[N];
-    __device__ inline SumModel() {
+    __device__ inline SumModel(const ReferenceSums &p) : rule(p.rule) {
 #pragma unroll
-        for (int i = 0; i < N; ++i) acc[i] = RULE::accept(0.0f);
+        for (int i = 0; i < N; ++i) acc[i] = RULE::accept(rule, 0.0f);
     }
-    __device__ inline void step(const Wide *a, const Wide (*b)[N]) { RULE::template row<false>(acc, a, b); }
+    __device__ inline void step(const Wide *a, const Wide (*b)[N]) { RULE::template row<false>(rule, acc, a, b); }
     __device__ inline double result(int i) { return (double)RULE::canonical(acc[i]); }
 };

@@ -4,7 +4,7 @@ use super::extent;
 use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
-use hipverify_sys::abi::ModelGemm;
+use hipverify_sys::abi::{ModelGemm, TensorCoreRule};
 
 /// A kernel of hip/model_gemm.hip.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,8 @@ pub(crate) struct ModelKernel {
     pub name: &'static str,
     /// Rows and columns of C that a block computes: sixteen times EACH of the kernel's rule.
     pub tile: usize,
+    /// What the kernels of tensor cores ask.
+    pub rule: TensorCoreRule,
 }
 
 /// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` numbers where it serves several.
@@ -20,7 +22,7 @@ pub(crate) struct ModelKernel {
 /// * `kernel` is one of hip/model_gemm.hip, with its own tile;
 /// * `a` holds m x k and `b` k x n elements of these formats, `c` m x n of f32, all on the device of `c`.
 pub(crate) unsafe fn model_gemm(
-    ModelKernel { name, tile }: ModelKernel,
+    ModelKernel { name, tile, rule }: ModelKernel,
     (dtype_a, dtype_b): (u32, u32),
     [m, n, k]: [usize; 3],
     a: &DeviceBytes,
@@ -35,7 +37,7 @@ pub(crate) unsafe fn model_gemm(
     let grid = extent("tiles of C", rows.saturating_mul(columns), 0)?;
     let [m, n, k] = [extent("m", m, 128)?, extent("n", n, 128)?, extent("k", k, 128)?];
     let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_mut_ptr().cast());
-    let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b };
+    let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b, rule, unused: 0 };
     gpu.blocking(|queue| {
         // SAFETY: the caller promises m x k, k x n and m x n elements, inside which the kernel reads and writes; the buffers stay borrowed
         // until `blocking` has waited.

@@ -48,7 +48,7 @@ impl Family<'_> {
         let [a, b] = [widened(0)?, widened(1)?];
         let (source, other) = if self.first == First::Source { (0, 1) } else { (1, 0) };
         let (blocks, tensors) = ([&a, &b], self.operands);
-        let plan = ReferenceSums { source_dtype: tensors[source].dtype() as u32, ..self.plan };
+        let plan = ReferenceSums { source_dtype: tensors[source].dtype() as u32, rule: sum.rule, ..self.plan };
         // SAFETY: both operands are what the kernels of this sum take; the plan is the caller's promise.
         unsafe { sums(gpu, sum.kernels, &plan, [blocks[source], blocks[other]], self.elements) }
     }

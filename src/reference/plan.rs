@@ -8,7 +8,7 @@ use crate::kernels::model_gemm::ModelKernel;
 use crate::kernels::reference::SumKernels;
 use crate::matrix_core::{Accumulator, Arch, Input, KEEP, Model, Rule};
 use bytemuck::Zeroable;
-use hipverify_sys::abi::{Prepare, ReferenceSums};
+use hipverify_sys::abi::{Prepare, ReferenceSums, TensorCoreRule};
 
 /// How the device code computes an accumulation.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +18,12 @@ pub(crate) struct Sum {
     pub double: bool,
     /// One of [`Prepare`].
     pub prepare: u32,
+    /// Zeros but for tensor cores.
+    pub rule: TensorCoreRule,
 }
+
+/// What kernels of other rules do not look at.
+const NO_RULE: TensorCoreRule = TensorCoreRule { bits: 0, zero: 0, fraction: 0 };
 
 macro_rules! sum {
     ($name:literal, $several:literal, $double:literal, $prepare:ident) => {
@@ -30,16 +35,9 @@ macro_rules! sum {
             },
             double: $double,
             prepare: Prepare::$prepare,
+            rule: NO_RULE,
         }
     };
-}
-
-/// Tensor cores have the kernel of one element a thread only.
-macro_rules! one {
-    ($name:literal) => {{
-        let one = concat!("reference_", $name, "_one");
-        Sum { kernels: SumKernels { one, rows: one, several: 1 }, double: false, prepare: Prepare::AS_WORDS }
-    }};
 }
 
 /// The device code of an accumulation; `None` where there is none.
@@ -57,7 +55,7 @@ pub(crate) fn sum(accumulate: Accumulate) -> Option<Sum> {
 
 /// The device code of a model: of sums in any order, and of a GEMM; `None` where there is none.
 pub(crate) fn model(model: Model) -> Option<(Sum, ModelKernel)> {
-    let gemm = |name, tile| ModelKernel { name, tile };
+    let gemm = |name, tile| ModelKernel { name, tile, rule: NO_RULE };
     Some(match (model.arch(), model.input(), model.rule()) {
         (_, Input::F32, _) => (sum!("f32_fma", 8, false, AS_IT_IS), gemm("model_gemm_f32", 128)),
         (Arch::Gfx908, Input::F16, _) => (sum!("gfx908_f16", 4, false, AS_IT_IS), gemm("model_gemm_gfx908_f16", 128)),
@@ -91,31 +89,32 @@ pub(crate) fn has_device_code(of: Model) -> bool {
     model(of).is_some()
 }
 
-/// The device code of a rule of tensor cores.
+/// The device code of a rule of tensor cores: a kernel for each size of groups, of one element a thread.
 fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
-    use Accumulator::{F16, F32, F32Bits13};
     macro_rules! of {
-        ($name:literal, $tile:literal) => {
-            Some((one!($name), ModelKernel { name: concat!("model_gemm_", $name), tile: $tile }))
-        };
+        ($name:literal, $tile:literal, $rule:expr) => {{
+            let (one, rule) = (concat!("reference_tensor_core_", $name, "_one"), $rule);
+            let kernels = SumKernels { one, rows: one, several: 1 };
+            let gemm = ModelKernel { name: concat!("model_gemm_tensor_core_", $name), tile: $tile, rule };
+            Some((Sum { kernels, double: false, prepare: Prepare::AS_WORDS, rule }, gemm))
+        }};
     }
     match rule {
-        Rule::Truncated { group: 4, bits: 23, zero: -131, accumulator: F32 } => of!("volta", 64),
-        Rule::Truncated { group: 8, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups8", 64),
-        Rule::Truncated { group: 4, bits: 24, zero: -132, accumulator: F32 } => of!("ampere_groups4", 64),
-        Rule::Truncated { group: 16, bits: 13, zero: -132, accumulator: F32Bits13 } => of!("ada_fp8", 32),
-        Rule::Truncated { group: 16, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups16", 32),
-        Rule::Truncated { group: 8, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups8", 64),
-        Rule::Truncated { group: 4, bits: 25, zero: -133, accumulator: F32 } => of!("hopper_groups4", 64),
-        Rule::Truncated { group: 32, bits: 13, zero: -133, accumulator: F32Bits13 } => of!("hopper_fp8", 16),
-        Rule::Emulated { accumulator: F32 } => of!("hopper_fp8_mma", 16),
-        Rule::Truncated { group: 4, bits: 23, zero: -19, accumulator: F16 } => of!("volta_in_f16", 64),
-        Rule::Truncated { group: 8, bits: 24, zero: -20, accumulator: F16 } => of!("ampere_groups8_in_f16", 64),
-        Rule::Truncated { group: 16, bits: 13, zero: -20, accumulator: F16 } => of!("ada_fp8_in_f16", 32),
-        Rule::Truncated { group: 16, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups16_in_f16", 32),
-        Rule::Truncated { group: 8, bits: 25, zero: -21, accumulator: F16 } => of!("hopper_groups8_in_f16", 64),
-        Rule::Truncated { group: 32, bits: 13, zero: -21, accumulator: F16 } => of!("hopper_fp8_in_f16", 16),
-        Rule::Emulated { accumulator: F16 } => of!("hopper_fp8_mma_in_f16", 16),
+        Rule::Truncated { group, bits, zero, accumulator } => {
+            let rule = TensorCoreRule { bits: bits as i32, zero, fraction: accumulator.fraction() };
+            match group {
+                4 => of!("groups4", 64, rule),
+                8 => of!("groups8", 64, rule),
+                16 => of!("groups16", 32, rule),
+                32 => of!("groups32", 16, rule),
+                _ => None,
+            }
+        }
+        // Of f16 products, as Hopper's instructions for f16 add them.
+        Rule::Emulated { accumulator } => {
+            let zero = if accumulator == Accumulator::F16 { -21 } else { -133 };
+            of!("emulated_fp8", 16, TensorCoreRule { bits: 25, zero, fraction: accumulator.fraction() })
+        }
         _ => None,
     }
 }
