@@ -151,8 +151,6 @@ struct ReferenceWiden {
     u32 unused;
 };
 
-// reference.hip: reference_<sum>. The result has six dimensions; each product pairs an element of `other` with one of `source`, which lies at position
-// (base + window * step) / divide of three spatial dimensions, or outside, where it is zero.
 // How tensor cores round; see matrix_core.h.
 struct TensorCoreRule {
     i32 bits;     // fraction bits at which c and products are truncated
@@ -160,6 +158,8 @@ struct TensorCoreRule {
     i32 fraction; // fraction bits of an accumulator: f16 where these are 10
 };
 
+// reference.hip: reference_<sum>. The result has six dimensions; each product pairs an element of `other` with one of `source`, which lies at position
+// (base + window * step) / divide of three spatial dimensions, or outside, where it is zero.
 struct ReferenceSums {
     const void *source;
     const void *other;
