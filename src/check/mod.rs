@@ -420,7 +420,14 @@ impl<'a> Check<'a> {
             }
             _ => gpu_verify(&result, &reference, &tolerance)?,
         };
-        Ok(report.cause.as_ref().map(cause::from))
+        let Some(found) = report.cause.as_ref() else { return Ok(None) };
+        if result.shape() == self.result.shape() {
+            return Ok(Some(cause::from(found)));
+        }
+        // Places are those of the result as it is: what lies along its own dimensions, and where.
+        let reference = reference.view(Layout::contiguous(self.result.shape())?)?;
+        let own = gpu_verify(&self.result, &reference, &tolerance)?;
+        Ok(Some(own.cause.map_or_else(|| cause::from(found), |own| cause::from(&found.clone().placed(own)))))
     }
 
     /// Adds to the report of a pass whether the earlier output would pass as well; of a failure, counts the elements beyond their bounds that hold it.

@@ -255,7 +255,7 @@ struct Values {
     max: Option<Placed>,
     least_magnitude: Option<Placed>,
     mean: Option<f64>,
-    rms: Option<f64>,
+    rms: Option<serde_json::Value>,
     negative: u64,
     classes: super::stats::Classes,
     first_non_finite: Option<Vec<usize>>,
@@ -279,7 +279,8 @@ impl Values {
             max: placed(s.max),
             least_magnitude: placed(s.least.map(magnitude)),
             mean: s.mean(),
-            rms: s.rms(),
+            // JSON has no infinities: squares may be beyond f64.
+            rms: s.rms().map(|x| if x.is_finite() { x.into() } else { x.to_string().into() }),
             negative: s.negative,
             classes: s.classes,
             first_non_finite: s.first_non_finite.map(|i| layout.coordinates(i)),

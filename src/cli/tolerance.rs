@@ -99,12 +99,13 @@ pub(super) fn lines_with(limits: &Limits, scale: &str) -> Vec<(&'static str, Str
     let tolerance = limits.tolerance;
     let atol = number(tolerance.atol(1.0), 4);
     let scale = if scale.is_empty() { String::new() } else { format!(" {scale}") };
+    let bound = if tolerance.is_by_binade() { "|a-r| <= rtol 2^floor(log2 |r|) + atol" } else { "|a-r| <= rtol |r| + atol" };
     let decides = match limits.judge {
-        Judge::Elements => "elements: |a-r| <= rtol |r| + atol",
-        Judge::Thresholds => "metrics",
-        Judge::Both => "elements, |a-r| <= rtol |r| + atol, and metrics",
+        Judge::Elements => format!("elements: {bound}"),
+        Judge::Thresholds => "metrics".to_owned(),
+        Judge::Both => format!("elements, {bound}, and metrics"),
     };
-    let mut lines = vec![("decides", decides.to_owned()), ("rtol", number(tolerance.rtol(), 4)), ("atol", format!("{atol}{scale}"))];
+    let mut lines = vec![("decides", decides), ("rtol", number(tolerance.rtol(), 4)), ("atol", format!("{atol}{scale}"))];
     if limits.allowed != AllowedMismatches::NONE {
         lines.push(("may fail", format!("{} of 1,000,000 elements", screen::count(limits.allowed.of(1_000_000)))));
     }

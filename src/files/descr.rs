@@ -54,11 +54,16 @@ impl Descr {
         match (wanted, self.dtype, self.bytes) {
             (Some(d), ..) if self.fits(d) => Ok(d),
             (_, Some(d), _) => Ok(d),
-            (.., Some(bytes)) if self.text.contains('V') && self.plain => Err(format!(
+            (.., Some(bytes @ (1 | 2 | 4 | 8))) if self.text.contains('V') && self.plain => Err(format!(
                 "dtype '{}' does not say which {}-bit format it holds; name it with --dtype, such as {}",
                 self.text,
                 8 * bytes,
-                if bytes == 1 { "f8e4m3, f8e5m2, f8e4m3fnuz, f8e5m2fnuz" } else { "bf16" }
+                match bytes {
+                    1 => "f8e4m3, f8e5m2, f8e4m3fnuz, f8e5m2fnuz",
+                    2 => "bf16",
+                    4 => "f32 or tf32",
+                    _ => "f64",
+                }
             )),
             _ => {
                 let hint = match self.bytes {

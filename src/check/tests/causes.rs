@@ -187,3 +187,33 @@ fn mistakes_of_convolutions_are_named() {
         }
     }
 }
+
+/// Places of a convolution's result are those of the tensor that was given, though its positions are looked at as columns of a matrix.
+#[test]
+fn places_in_convolutions_are_those_of_the_result() {
+    let host = Device::host();
+    let param: ConvParam = "2 1 2 4 3 3 3 6 8 1 1 1 1 1 1 1 1".parse().unwrap();
+    let param = param.with_layouts("nchw", "kcyx", "nkhw").unwrap();
+    let (x, w) = (numbers::<F16>(2 * 3 * 6 * 8, [-1.0, 1.0], 1), numbers::<F16>(4 * 3 * 3 * 3, [-1.0, 1.0], 2));
+    let shape = [2, 4, 6, 8];
+    let (x, w) = (x.tensor(&[2, 3, 6, 8]).unwrap(), w.tensor(&[4, 3, 3, 3]).unwrap());
+    let mut right = DeviceMem::<f32>::new(&host, 2 * 4 * 6 * 8).unwrap();
+    Conv::new(param.clone(), Direction::Forward, Accumulate::F64).run(&x, &w, &mut right.tensor_mut(&shape).unwrap()).unwrap();
+    let right = right.to_vec().unwrap();
+    let at = |i: usize| [i / 192, i / 48 % 4, i / 8 % 6, i % 8];
+    let made = |of: &dyn Fn(usize) -> f32| (0..right.len()).map(of).collect::<Vec<f32>>();
+    let of_columns = |j: usize| move |i: usize| at(i)[2] == j;
+    for (d, words) in [
+        (made(&|i| if at(i)[1] == 3 { 0.0 } else { right[i] }), "all in dimension 1 at 3"),
+        (made(&|i| if of_columns(5)(i) { 0.0 } else { right[i] }), "all in dimension 2 at 5"),
+        (made(&|i| if of_columns(0)(i) { 0.0 } else { right[i - 8] }), "shifted by 1 in dimension 2"),
+        (
+            made(&|i| right[i] + f32::from(u8::from(at(i) == [1, 2, 3, 4]))),
+            "the only mismatch lies in dimension 0 at 1, dimension 1 at 2, dimension 2 at 3, dimension 3 at 4",
+        ),
+    ] {
+        let d = DeviceMem::from_slice(&host, &d).unwrap();
+        let report = Check::conv(param.clone(), Direction::Forward, &x, &w, &d.tensor(&shape).unwrap()).run().unwrap();
+        assert!(report.to_string().contains(words), "{words}\n{report}");
+    }
+}

@@ -179,10 +179,12 @@ pub enum Cause {
 pub struct Diagnosis {
     /// The cause.
     pub cause: Cause,
-    /// Where all mismatches lie; `None` when they are spread.
+    /// Where all mismatches that were looked at lie; `None` when they are spread.
     pub region: Option<Region>,
     /// Mismatches that were looked at: of large tensors some.
     pub mismatches: usize,
+    /// Whether parts of the tensors were looked at, which are large: there may be more mismatches.
+    pub sampled: bool,
     /// Whether there are others, which a rounding on each side explains: those were not looked at.
     pub beyond_rounding: bool,
     /// How many of them the cause explains; 0 where it is unknown, or a statement about all errors together.
@@ -261,11 +263,25 @@ impl Diagnosis {
             cause,
             region: Region::of(s),
             mismatches: s.wrong.len(),
+            sampled: !s.is_whole(),
             beyond_rounding: s.beyond_rounding,
             explained,
             dtype: s.dtypes[0],
             shape: s.shape.clone(),
         })
+    }
+
+    /// This one of a tensor some of whose dimensions were joined, with places as in `own`, which is that of the tensor as it is.
+    pub(crate) fn placed(self, own: Diagnosis) -> Diagnosis {
+        match self.cause {
+            Cause::Unknown => own,
+            Cause::Shifted { dimension, by } => {
+                let elements = by * self.shape[dimension + 1..].iter().product::<usize>() as isize;
+                let (dimension, by) = order::along(&own.shape, elements);
+                Diagnosis { cause: Cause::Shifted { dimension, by }, region: own.region, shape: own.shape, ..self }
+            }
+            _ => Diagnosis { region: own.region, ..self },
+        }
     }
 
     /// Whether the errors of all elements are meant, each of which may be small.

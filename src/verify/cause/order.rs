@@ -103,7 +103,7 @@ impl Map {
     fn cause(self, s: &Sample) -> Cause {
         match self {
             Map::Shift(by) => {
-                let (dimension, by) = along(s, by);
+                let (dimension, by) = along(&s.shape, by);
                 Cause::Shifted { dimension, by }
             }
             Map::Transpose | Map::TransposeBack => Cause::Transposed,
@@ -114,16 +114,16 @@ impl Map {
     }
 }
 
-/// A shift as one along the outermost dimension that can be meant.
-fn along(s: &Sample, by: isize) -> (usize, isize) {
-    let mut stride = s.elements() as isize;
-    for (dimension, &extent) in s.shape.iter().enumerate() {
+/// A shift by so many elements as one along the outermost dimension that can be meant.
+pub(super) fn along(shape: &[usize], by: isize) -> (usize, isize) {
+    let mut stride = shape.iter().product::<usize>() as isize;
+    for (dimension, &extent) in shape.iter().enumerate() {
         stride /= extent as isize;
         if extent > 1 && by % stride == 0 && by != 0 {
             return (dimension, by / stride);
         }
     }
-    (s.shape.len() - 1, by)
+    (shape.len() - 1, by)
 }
 
 /// The mismatches hold the values of their references, in an order that no map has.

@@ -47,13 +47,18 @@ impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.what(f)?;
         let all = grouped(self.mismatches as u64);
-        let beyond = if self.beyond_rounding { " beyond rounding" } else { "" };
+        let beyond = match (self.beyond_rounding, self.sampled) {
+            (false, false) => "",
+            (true, false) => " beyond rounding",
+            (false, true) => " that were sampled",
+            (true, true) => " beyond rounding that were sampled",
+        };
         if self.explained > 0 {
             write!(f, ": {} of {all} mismatches{beyond}", grouped(self.explained as u64))?;
         }
         match (&self.region, self.cause, self.mismatches) {
             (None, ..) => Ok(()),
-            (Some(region), Cause::Unknown, 1) => write!(f, ": the only mismatch{beyond} lies in {region}"),
+            (Some(region), Cause::Unknown, 1) if !self.sampled => write!(f, ": the only mismatch{beyond} lies in {region}"),
             (Some(region), Cause::Unknown, _) => write!(f, ": all {all} mismatches{beyond} lie in {region}"),
             (Some(region), ..) if self.explained == 0 => write!(f, ", all mismatches{beyond} in {region}"),
             (Some(region), ..) => write!(f, ", all in {region}"),
@@ -109,6 +114,11 @@ impl Diagnosis {
                 write!(f, "{what} for each {}: a sum, a mean, a scale or a bias is wrong", if rows { "row" } else { "column" })
             }
             Cause::Transposed => write!(f, "the last two dimensions exchanged"),
+            // Not along one dimension.
+            Cause::Shifted { dimension, by } if by.unsigned_abs() >= self.shape[dimension] => {
+                let elements = by.unsigned_abs() * self.shape[dimension + 1..].iter().product::<usize>();
+                write!(f, "shifted by {elements} elements")
+            }
             Cause::Shifted { dimension, by } => {
                 let name = if rank > 2 { format!("in dimension {dimension}") } else { dimension_name(rank, dimension, by.abs() > 1) };
                 write!(f, "shifted by {} {name}", by.abs())

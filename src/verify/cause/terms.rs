@@ -7,6 +7,7 @@
 use super::sample::Sample;
 use super::{Cause, Hit};
 use crate::dtype::spacing;
+use std::collections::BTreeSet;
 
 /// Rows and columns of the errors of which the rank is taken.
 const SIDE: usize = 64;
@@ -43,8 +44,17 @@ pub(super) fn low_rank(s: &Sample) -> Option<Hit> {
     let noise = noise * if wide { 32.0 } else { 3.0 };
     let rank = values.iter().filter(|&&v| v > noise).count();
     let next = values.get(rank).copied().unwrap_or(0.0);
-    let clear = rank > 0 && rank <= rows.min(columns) / 2 && values[rank - 1] > GAP * next.max(noise / 2.0);
+    // That of no more rows, or columns, than are wrong at all says nothing.
+    let clear = rank > 0 && rank <= rows.min(columns) / 2 && rank < lines(s, &block) && values[rank - 1] > GAP * next.max(noise / 2.0);
     clear.then_some(Hit::of_all(Cause::Terms { rank }))
+}
+
+/// Rows of a matrix that have mismatches, or columns, whichever are fewer.
+fn lines(s: &Sample, block: &[Vec<usize>]) -> usize {
+    let wrong: BTreeSet<usize> = s.wrong.iter().copied().collect();
+    let rows = block.iter().filter(|row| row.iter().any(|i| wrong.contains(i))).count();
+    let columns = (0..block[0].len()).filter(|&j| block.iter().any(|row| wrong.contains(&row[j]))).count();
+    rows.min(columns)
 }
 
 /// Positions of a matrix: of the one that holds the first mismatch, rows and columns in equal steps. `None` where it is too small, or mismatches are
@@ -59,7 +69,7 @@ fn block(s: &Sample) -> Option<Vec<Vec<usize>>> {
     let steps = |extent: usize| (0..extent.min(SIDE)).map(move |k| k * extent / extent.min(SIDE));
     let row = |i: usize| steps(columns).map(|j| s.position(matrix + i * columns + j)).collect::<Option<Vec<usize>>>();
     let block: Vec<Vec<usize>> = steps(rows).filter_map(row).collect();
-    let wrong: std::collections::BTreeSet<usize> = s.wrong.iter().copied().collect();
+    let wrong: BTreeSet<usize> = s.wrong.iter().copied().collect();
     let held = block.iter().flatten().filter(|i| wrong.contains(i)).count();
     (block.len() >= LEAST && columns >= LEAST && 4 * held >= block.len() * block[0].len()).then_some(block)
 }

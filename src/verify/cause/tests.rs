@@ -401,3 +401,40 @@ fn causes_are_looked_for_where_failures_are_explained() {
         assert!(Budget::of(&report).is_some());
     }
 }
+
+/// A few rows that are wrong altogether have a low rank, as any few rows have.
+#[test]
+fn a_rank_of_all_wrong_rows_is_no_cause() {
+    let n = 64 * 64;
+    let reference = numbers(n, 8);
+    let garbage = numbers(n, 9);
+    for by_rows in [true, false] {
+        let wrong = |i: usize| if by_rows { i / 64 % 4 == 0 } else { i % 3 == 0 };
+        let result: Vec<f64> = (0..n).map(|i| if wrong(i) { garbage[i] } else { reference[i] }).collect();
+        let found = cause(&result, DType::F32, &reference, &[64, 64]);
+        assert_ne!(kind(&found), "terms", "{}", found.unwrap());
+    }
+}
+
+/// Large tensors are looked at in parts, of which alone the places are told.
+#[test]
+fn places_are_of_mismatches_that_were_sampled() {
+    let n = 3 << 20;
+    let reference = numbers(n, 8);
+    let mut result = reference.clone();
+    // The last one lies in no part: those are around the first mismatch, the worst, and both ends.
+    [(5000, 9.0), (5001, 5.3), (5002, 7.1), (1_700_000, 2.4)].into_iter().for_each(|(i, by)| result[i] += by);
+    let found = cause(&result, DType::F32, &reference, &[n / 1024, 1024]).unwrap();
+    let words = "unknown: all 3 mismatches that were sampled lie in row 4, columns 904 to 906";
+    assert_eq!((found.to_string().as_str(), found.sampled), (words, true));
+}
+
+/// Further than a row has columns.
+#[test]
+fn shifts_that_are_of_no_dimension_are_told_in_elements() {
+    let reference = numbers(30 * 6, 8);
+    let mut result = reference.clone();
+    result.rotate_right(7);
+    let found = cause(&result, DType::F32, &reference, &[30, 6]).unwrap().to_string();
+    assert!(found.starts_with("shifted by 7 elements: "), "{found}");
+}

@@ -125,7 +125,7 @@ function details({ details: found, report }) {
 }
 
 function summary(now, report) {
-  const tolerance = report.rtol === undefined ? "" : `rtol ${short(asNumber(report.rtol))}, atol ${short(asNumber(report.atol))}`;
+  const tolerance = report.rtol === undefined ? "" : `rtol ${short(asNumber(report.rtol))}${report.by_binade ? " of the binade" : ""}, atol ${short(asNumber(report.atol))}`;
   const formats = report.result_dtype ? `${report.result_dtype} against ${report.reference_dtype}, [${(report.shape || []).join(", ")}]` : "";
   const differ = report.elements === undefined ? "" : `${grouped(report.mismatches)} of ${grouped(report.elements)}`;
   const axes = now.axes.map(([name, text]) => [name, text]);
