@@ -409,7 +409,7 @@ fn a_rank_of_all_wrong_rows_is_no_cause() {
     let reference = numbers(n, 8);
     let garbage = numbers(n, 9);
     for by_rows in [true, false] {
-        let wrong = |i: usize| if by_rows { i / 64 % 4 == 0 } else { i % 3 == 0 };
+        let wrong = |i: usize| if by_rows { (i / 64).is_multiple_of(4) } else { i.is_multiple_of(3) };
         let result: Vec<f64> = (0..n).map(|i| if wrong(i) { garbage[i] } else { reference[i] }).collect();
         let found = cause(&result, DType::F32, &reference, &[64, 64]);
         assert_ne!(kind(&found), "terms", "{}", found.unwrap());
