@@ -12,6 +12,8 @@ use crate::verify::bound::{Bound, Confidence, gpu_verify_bound};
 
 /// From here on f64 lacks integers.
 const INEXACT: f64 = (1u64 << 53) as f64;
+/// From here on i32 has none.
+const BEYOND: f64 = (1u64 << 31) as f64;
 
 /// Whether operands and result are integers, the result's of 32 bits.
 pub(super) fn applies(problem: &Problem<'_>, result: &TensorRef<'_>) -> bool {
@@ -21,13 +23,13 @@ pub(super) fn applies(problem: &Problem<'_>, result: &TensorRef<'_>) -> bool {
 /// Checks.
 ///
 /// # Errors
-/// As [`Check::run`]; also where alpha, beta, C or the bias are no integers, or sums are beyond 2^53.
+/// As [`Check::run`]; also where alpha, beta, C or the bias are no integers, sums are beyond 2^53, or an epilogue follows those that may wrap around.
 pub(super) fn run(check: &Check<'_>) -> Result<Checked> {
     let (problem, shape, reads) = (&check.problem, check.result.shape(), Arithmetic::from(Accumulate::F64));
     expect_exact(problem, check.result.dtype(), check.overflow)?;
-    let wraps = may_wrap(problem, check.result.dtype());
+    let wraps = wraps(check)?;
     let exact = problem.exact(reads, shape)?;
-    let exact = if wraps { wrapped(check, &exact)? } else { exact };
+    let exact = if wraps { wrapped(&exact, check.result.dtype())? } else { exact };
     let reference = Copied::rounded(&exact, shape, check.result.dtype(), Overflow::Ieee)?;
     let reference = reference.tensor()?;
     // By this bound S is not read.
@@ -62,14 +64,14 @@ pub(super) fn arithmetic(problem: &Problem<'_>) -> String {
 }
 
 /// That what follows the sum is made of integers, so that it is exact as well, and that it is told what wraps around: as far as formats and factors say so.
+/// The values say whether there is an epilogue of sums that do.
 pub(super) fn expect_exact(problem: &Problem<'_>, result: DType, overflow: Overflow) -> Result<()> {
     if overflow == Overflow::Saturate {
         return Err(Error::Unsupported { what: "a product of integers that saturates".to_owned(), by: "a check".to_owned() });
     }
     let Some(product) = problem.product() else { return Ok(()) };
-    if product.epilogue != Epilogue::None && may_wrap(problem, result) {
-        let what = "an epilogue of integers that may be beyond 32 bits".to_owned();
-        return Err(Error::Unsupported { what, by: "a check: where sums wrap around, it is not told whether that comes first".to_owned() });
+    if product.epilogue != Epilogue::None && result != DType::I32 {
+        return Err(epilogue_of_wrapped());
     }
     for (what, value) in [("alpha of integers", product.alpha), ("beta of integers", product.beta)] {
         if value.fract() != 0.0 {
@@ -97,14 +99,33 @@ fn may_wrap(problem: &Problem<'_>, result: DType) -> bool {
     result != DType::I32 || sum >= f64::from(i32::MAX)
 }
 
-/// Exact sums modulo 2^32, on the host.
-fn wrapped(check: &Check<'_>, exact: &DeviceMem<f64>) -> Result<DeviceMem<f64>> {
-    let magnitudes = check.problem.magnitudes(Accumulate::F64.into(), check.result.shape())?.to_vec()?;
-    if magnitudes.iter().any(|s| *s >= INEXACT) {
+/// Which comes first, the epilogue or wrapping around, is not told.
+fn epilogue_of_wrapped() -> Error {
+    let what = "an epilogue of integers that may be beyond 32 bits".to_owned();
+    Error::Unsupported { what, by: "a check: where sums wrap around, it is not told whether that comes first".to_owned() }
+}
+
+/// Whether a sum may be beyond the result's numbers: by the formats, and if these say so, by the values.
+fn wraps(check: &Check<'_>) -> Result<bool> {
+    let (problem, result) = (&check.problem, check.result.dtype());
+    if !may_wrap(problem, result) {
+        return Ok(false);
+    }
+    let magnitudes = problem.magnitudes(Accumulate::F64.into(), check.result.shape())?.to_vec()?;
+    let largest = magnitudes.into_iter().fold(0.0, f64::max);
+    if largest >= INEXACT {
         let what = "sums of integers whose magnitudes add up to 2^53 or more".to_owned();
         return Err(Error::Unsupported { what, by: "a check, which makes them in f64".to_owned() });
     }
-    let signed = check.result.dtype() == DType::I32;
-    let wrap = |x: f64| if signed { f64::from(x as i64 as i32) } else { f64::from(x as i64 as u32) };
-    DeviceMem::from_slice(check.problem.device(), &exact.to_vec()?.into_iter().map(wrap).collect::<Vec<_>>())
+    let wraps = result != DType::I32 || largest >= BEYOND;
+    match problem.product() {
+        Some(product) if wraps && product.epilogue != Epilogue::None => Err(epilogue_of_wrapped()),
+        _ => Ok(wraps),
+    }
+}
+
+/// Exact sums modulo 2^32, made on the host.
+fn wrapped(exact: &DeviceMem<f64>, result: DType) -> Result<DeviceMem<f64>> {
+    let wrap = |x: f64| if result == DType::I32 { f64::from(x as i64 as i32) } else { f64::from(x as i64 as u32) };
+    DeviceMem::from_slice(exact.device(), &exact.to_vec()?.into_iter().map(wrap).collect::<Vec<_>>())
 }

@@ -356,6 +356,11 @@ impl<'a> Check<'a> {
         if let Some((what, value)) = [("alpha", alpha), ("beta", beta)].into_iter().find(|(_, value)| !value.is_finite()) {
             return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be finite".to_owned() });
         }
+        let integers = self.problem.dtypes().iter().all(|dtype| dtype.int_format().is_some());
+        if integers && self.result.dtype().int_format().is_some() && !integer::applies(&self.problem, &self.result) {
+            let (what, expected) = ("the result of a product of integers".to_owned(), "i32 or u32".to_owned());
+            return Err(Error::WrongDType { what, expected, found: self.result.dtype().to_string() });
+        }
         let most = self.problem.terms().max(1);
         if self.parts > most {
             let limit = format!("at most {most}, the products of a sum");
@@ -420,14 +425,18 @@ impl<'a> Check<'a> {
             }
             _ => gpu_verify(&result, &reference, &tolerance)?,
         };
-        let Some(found) = report.cause.as_ref() else { return Ok(None) };
+        let Some(found) = report.cause else { return Ok(None) };
         if result.shape() == self.result.shape() {
-            return Ok(Some(cause::from(found)));
+            return Ok(Some(cause::from(&found)));
         }
         // Places are those of the result as it is: what lies along its own dimensions, and where.
         let reference = reference.view(Layout::contiguous(self.result.shape())?)?;
         let own = gpu_verify(&self.result, &reference, &tolerance)?;
-        Ok(Some(own.cause.map_or_else(|| cause::from(found), |own| cause::from(&found.clone().placed(own)))))
+        let placed = match own.cause {
+            Some(own) => found.placed(own),
+            None => found,
+        };
+        Ok(Some(cause::from(&placed)))
     }
 
     /// Adds to the report of a pass whether the earlier output would pass as well; of a failure, counts the elements beyond their bounds that hold it.

@@ -437,6 +437,7 @@ impl File<'_> {
     }
 
     /// One array of an archive; none for a folder, which archives made of folders have beside its files. What is wrong with it concerns no other one.
+    /// As in NumPy its first bytes tell that it is one; its name is that of the file, without `.npy`.
     fn member(&self, archive: &mut npz::Archive, index: usize) -> Result<Option<Tensor>, String> {
         let full = archive.name(index)?;
         if full.ends_with('/') {
@@ -444,9 +445,6 @@ impl File<'_> {
         }
         let name = full.strip_suffix(".npy").unwrap_or(&full).to_owned();
         let unreadable = |reason: String| Some(Tensor::unreadable(&self.path, name.clone(), reason));
-        if name == full {
-            return Ok(unreadable("is not an .npy file".to_owned()));
-        }
         let header = archive.start(index, npy::Header::header_wanted).and_then(|(size, start)| {
             let header = npy::Header::parse(&start)?;
             let found = size.saturating_sub(header.data as u64);

@@ -108,13 +108,24 @@ fn archives_are_read_stored_and_deflated() {
         assert_eq!(values(a), vec![0.0; 1000], "what is wrong with others is not its concern");
         assert!(reason(mask).ends_with("tensor `mask`: dtype '<M8' (time) is not supported; supported: f8 f4 f2 i1 u1 i2 i4 i8 b1 u2 u4 u8 c8 c16 f1 <V2, either byte order"), "{}", reason(mask));
         assert_eq!((mask.name(), mask.stored_type(), mask.shape(), mask.dtype()), ("mask", "<M8", &[2][..], None));
-        assert!(reason(readme).contains("tensor `readme.txt`: is not an .npy file"), "{}", reason(readme));
+        assert!(reason(readme).contains("tensor `readme.txt`: not an .npy file"), "{}", reason(readme));
         assert!(reason(bad).contains("tensor `bad`: not an .npy file"), "{}", reason(bad));
         let one = TensorFile::open(&path, &ReadOptions { tensor: Some("a"), ..ReadOptions::default() }).unwrap();
         assert_eq!((one.tensors().len(), values(&one.tensors()[0])), (1, vec![0.0; 1000]));
         let e = TensorFile::open(&path, &ReadOptions { tensor: Some("c"), ..ReadOptions::default() }).unwrap_err().to_string();
         assert!(e.ends_with("no tensor `c`; there are: a, mask, readme.txt, bad"), "{e}");
     }
+}
+
+/// NumPy tells arrays by their first bytes, too.
+#[test]
+fn arrays_in_archives_have_any_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", &[0; 4]);
+    let path = put(folder.path(), "n.npz", &zip(&[("x", &a), ("y.npy", &a)], zip::CompressionMethod::Stored));
+    let file = open(&path).unwrap();
+    assert_eq!(file.tensors().iter().map(Tensor::name).collect::<Vec<_>>(), ["x", "y"]);
+    file.tensors().iter().for_each(|tensor| assert_eq!(values(tensor), [0.0]));
 }
 
 /// `zip -r` writes the folders beside their files.

@@ -65,6 +65,23 @@ fn sums_beyond_32_bits_wrap_around() {
     assert_eq!((report.verdict(), report.report.mismatches), (Verdict::Fail, beyond as u64), "{report}");
 }
 
+/// An i32 bias could be beyond 32 bits with a sum; this one is not.
+#[test]
+fn values_that_cannot_wrap_around_may_have_an_epilogue() {
+    let [m, n, k] = [8, 8, 64];
+    let (a, b, bias) = (tensor::<i8>(&[-3; 8 * 64]), tensor::<i8>(&[5; 64 * 8]), tensor::<i32>(&[-100, 1000, 900, 2000, 0, 960, 961, -7]));
+    let sums: Vec<i64> = (0..m * n).map(|i| (-15 * k as i64 + [-100, 1000, 900, 2000, 0, 960, 961, -7][i % n]).max(0)).collect();
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let bias = bias.tensor(&[n]).unwrap();
+    let run = |sums: &[i64]| {
+        let result = tensor::<i32>(sums);
+        Check::gemm(&a, &b, &result.tensor(&[m, n]).unwrap()).bias(&bias).epilogue(Epilogue::Relu).run().unwrap()
+    };
+    assert_eq!(run(&sums).verdict(), Verdict::Pass);
+    let without_last: Vec<i64> = sums.iter().map(|x| if *x > 0 { x + 15 } else { 0 }).collect();
+    assert_eq!((run(&without_last).verdict(), run(&without_last).report.mismatches), (Verdict::Fail, 24));
+}
+
 #[test]
 fn what_is_no_product_of_integers_in_32_bits_is_an_error() {
     let [m, n, k] = [2, 2, 2];
@@ -75,7 +92,7 @@ fn what_is_no_product_of_integers_in_32_bits_is_an_error() {
         (Check::gemm(&small, &small, &large).beta(1.0, &real), "C of a product of integers"),
         (Check::gemm(&large, &large, &large), "add up to 2^53"),
         (Check::gemm(&large, &small, &large).epilogue(Epilogue::Relu), "an epilogue of integers that may be beyond 32 bits"),
-        (Check::gemm(&small, &small, &small), "floating-point format, found i8"),
+        (Check::gemm(&small, &small, &small), "the result of a product of integers: expected dtype i32 or u32, found i8"),
         (Check::gemm(&small, &real, &large), "floating-point format, found i32"),
         (Check::gemm(&small, &small, &large).split_k(3, None), "split-k"),
     ] {
