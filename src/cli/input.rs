@@ -147,24 +147,33 @@ impl InputArgs {
         self.open_all(&[path.to_owned()], Place { which, of: files, noun: "file" }, None)
     }
 
-    /// As [`open`](Self::open), of a file beside the one that patterns choose from: where its tensor is named with it, they have no part in that.
-    pub(super) fn open_beside(&self, path: &Path, which: usize, files: usize, tensor: Option<&str>) -> Result<TensorFile> {
-        let (paths, place) = ([path.to_owned()], Place { which, of: files, noun: "file" });
-        if tensor.is_some() { self.read(&paths, place, tensor) } else { self.open_all(&paths, place, tensor) }
-    }
-
-    /// Opens several files in one place.
-    pub(super) fn open_all(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
-        let mut file = self.read(paths, place, tensor)?;
-        if !file.nameless() {
-            file.retain(|name| self.wants(name));
+    /// As [`open`](Self::open), of the second file, which lies beside the one that patterns and a lone --dtype are for: where its tensor is named with it, patterns have no part in that.
+    pub(super) fn open_beside(&self, path: &Path, tensor: Option<&str>) -> Result<TensorFile> {
+        let (paths, place) = ([path.to_owned()], Place { which: 1, of: 2, noun: "file" });
+        let dtype = if self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, place)?.copied() };
+        let mut file = self.read(&paths, place, dtype, tensor)?;
+        if tensor.is_none() {
+            self.choose(&mut file);
         }
         Ok(file)
     }
 
-    /// Opens files, with all tensors of them or the one that is named.
-    fn read(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
-        let dtype = of_file("--dtype", &self.dtype, place)?.copied();
+    /// Opens several files in one place.
+    pub(super) fn open_all(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
+        let mut file = self.read(paths, place, of_file("--dtype", &self.dtype, place)?.copied(), tensor)?;
+        self.choose(&mut file);
+        Ok(file)
+    }
+
+    /// Leaves the tensors that patterns choose.
+    fn choose(&self, file: &mut TensorFile) {
+        if !file.nameless() {
+            file.retain(|name| self.wants(name));
+        }
+    }
+
+    /// Opens files as ones of a format, if it is given, with all tensors of them or the one that is named.
+    fn read(&self, paths: &[PathBuf], place: Place, dtype: Option<DType>, tensor: Option<&str>) -> Result<TensorFile> {
         let shape = of_file("--shape", &self.shape, place)?.map(|s| s.0.as_slice());
         let tensor = tensor.or(self.tensor.as_deref());
         let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };

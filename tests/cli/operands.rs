@@ -148,6 +148,12 @@ fn blocks_of_mx_formats_become_tensors() {
         let written = std::fs::read(folder.path("w.npy")).unwrap();
         assert!(written.ends_with(&data), "{line}");
     }
+    // A lone --dtype is that of the elements.
+    folder.put("bytes.npy", &npy("|V1", "False", "(2, 64)", &[3; 128]));
+    for dtype in ["f4e2m1", "f4e2m1,-", "f4e2m1,f8e8m0"] {
+        assert_eq!(folder.run(&format!("convert bytes.npy b.npy --dtype {dtype} --scales codes.npy")).code, 0, "{dtype}");
+        assert!(std::fs::read(folder.path("b.npy")).unwrap().ends_with(&data), "{dtype}");
+    }
     let run = folder.run("convert i8.npy eights.npy --scales one.npy --to f64");
     assert_eq!((run.code, run.err.as_str()), (0, "32 elements: none changed\n"));
     assert!(folder.run("inspect eights.npy").out.contains("mean             1"), "64 of 64ths");

@@ -77,7 +77,7 @@ impl Args {
         );
         expect_apart([("OUT", &*self.output.out)].into_iter().chain(scales_out), reads.into_iter().flatten())?;
         let from = self.input.open(&self.from, 0, files)?;
-        let scales = scales.map(|(path, tensor)| self.input.open_beside(path, 1, files, tensor)).transpose()?;
+        let scales = scales.map(|(path, tensor)| self.input.open_beside(path, tensor)).transpose()?;
         self.input.check_used(&[&from].into_iter().chain(&scales).collect::<Vec<_>>())?;
         ensure!(!from.tensors().is_empty(), "{}: no tensor to convert", from.path().display());
         let progress = screen::spinner("convert");
