@@ -1386,6 +1386,7 @@ rule = { rms = 1e-5 }
         ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
         ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
         ("suite show smoke exact/fma", 0, "decides elements: |a-r| <= rtol |r| + atol", "what the rule demands"),
+        ("suite show smoke chips/64x64x64/f16/gfx908", 0, "decides elements: |a-r| <= rtol 2^floor(log2 |r|) + atol", "of the binade"),
         ("suite show shown.toml gemm/true", 0, "6.104e-5 mean of |alpha A B| + |beta C| + |bias|", "a multiple of what is added"),
         ("suite show shown.toml gemm/false", 0, "6.104e-5 mean|r|", "and of what results"),
         ("suite show smoke exact/fma --set rule=check", 0, "for f16 by f16, sums in f32", "the bound of a check"),

@@ -1,6 +1,6 @@
 //! What the screen shows of many tensors, of names that paint, and of numbers that are near each other.
 
-use super::{Folder, f32s, npy_f32, safetensors};
+use super::{Folder, f32s, npy, npy_f32, safetensors};
 
 /// Tensors of one element each.
 fn tensors(values: &[f32]) -> Vec<u8> {
@@ -63,6 +63,15 @@ fn names_cannot_turn_lines() {
     }
     let (_, v) = folder.json("inspect a.safetensors --json");
     assert_eq!(v["tensors"][0]["name"], "w\u{202e}ssap");
+}
+
+/// JSON has no number for it.
+#[test]
+fn an_infinite_rms_is_a_word_in_json() {
+    let folder = Folder::new();
+    folder.put("large.npy", &npy("<f8", "False", "(2,)", &[1e300f64, -1e300].map(f64::to_le_bytes).concat()));
+    let (code, v) = folder.json("inspect large.npy --json");
+    assert_eq!((code, &v["tensors"][0]["rms"], &v["tensors"][0]["mean"]), (0, &serde_json::json!("inf"), &serde_json::json!(0.0)));
 }
 
 /// Numbers that differ are shown with the digits that tell them apart.
