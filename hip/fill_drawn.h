@@ -51,7 +51,7 @@ template <u32 DTYPE> __device__ inline u32 encode_drawn(const Format &f, float x
 // Two neighbours of a normal distribution from 64 bits.
 template <u32 DTYPE> __device__ inline void normal_pair(const Drawn &d, u32 magnitude, u32 turn, u32 &first, u32 &second) {
     const float u = fmaf((float)magnitude, 1.0f / 4294967296.0f, 1.0f / 8589934592.0f);
-    const float radius = sqrtf(-2.0f * ln32(u));
+    const float radius = sqrt32(-2.0f * ln32(u));
     const SinCos32 angle = sin_cos32(turn);
     first = encode_drawn<DTYPE>(d.format, clamped(fmaf(radius * angle.cos, d.b, d.a), d.least, d.most));
     second = encode_drawn<DTYPE>(d.format, clamped(fmaf(radius * angle.sin, d.b, d.a), d.least, d.most));

@@ -127,7 +127,7 @@ __device__ inline double normal(const FillParams &p, u64 index, Source &source) 
     }
     const u64 pair = half_of(data_block(p, index / 4, source), (index & 2) != 0);
     const float u = fmaf((float)(u32)pair, 1.0f / 4294967296.0f, 1.0f / 8589934592.0f);
-    const float radius = sqrtf(-2.0f * ln32(u));
+    const float radius = sqrt32(-2.0f * ln32(u));
     const SinCos32 angle = sin_cos32((u32)(pair >> 32));
     const float z = radius * (index % 2 == 0 ? angle.cos : angle.sin);
     return (double)clamped(fmaf(z, (float)p.b, (float)p.a), (float)p.low, (float)p.high);

@@ -53,6 +53,19 @@ __device__ inline double ln64(double x) {
     return fma(e, 0.6931471803691238, fma(e, 1.9082149292705877e-10, ln_m));
 }
 
+// Correctly rounded. HIP's own is not where ROCm 5's runtime compiles it.
+__device__ inline float sqrt32(float x) {
+#if defined(__AMDGCN__)
+    // The instruction is off by one place at most. Of the numbers on both sides, rounding takes the one whose product with the root says that x is not between: LLVM's expansion.
+    const float root = __builtin_amdgcn_sqrtf(x), down = f32_of(bits_of(root) - 1), up = f32_of(bits_of(root) + 1);
+    const float above_down = fmaf(-down, root, x), above_up = fmaf(-up, root, x);
+    const float at_most = above_down <= 0 ? down : root;
+    return above_up > 0 ? up : at_most;
+#else
+    return sqrtf(x);
+#endif
+}
+
 __device__ inline SinCos32 sin_cos32(u32 turn) {
     const u32 shifted = turn + (1u << 29);
     const i32 t = (i32)(shifted & 0x3fffffffu) - (1 << 29);

@@ -32,8 +32,8 @@ struct ExplainShared {
 
 // What a subgroup searches for; the same in all of its lanes.
 template <typename T> struct Search {
-    ScaledMaxima<T> maxima; // just below the maxima; infinite once one is found
-    T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: infinity once no rtol is enough
+    ScaledMaxima<T> maxima; // just below the maxima; none once one is found
+    T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: no limit once no rtol is enough
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
     __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
@@ -44,7 +44,7 @@ template <typename T> struct Search {
             typename Real<T>::Bits least, pattern = ScaledMaxima<T>::pattern(rule, metric, by_binade(rule, metric, m), least);
             // A quotient may be subnormal, and the number before it far below it where it is not scaled.
             if (metric != EPSILON) pattern = ScaledMaxima<T>::pattern((double)below(m));
-            else maxima.least = least, pattern -= pattern > 0;
+            else maxima.least = least, pattern = pattern == NO_LIMIT<T> ? bits_of(Real<T>::max()) : pattern - (pattern > 0);
             if (m > 0) maxima.set(k, pattern);
             else found(metric);
         }
@@ -53,8 +53,8 @@ template <typename T> struct Search {
     }
     __device__ static T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
     __device__ void found(u32 k) {
-        if (k == ABSOLUTE) maxima.absolute = Real<T>::of(Real<T>::EXPONENT);
-        else maxima.set(k - RELATIVE, Real<T>::EXPONENT);
+        if (k == ABSOLUTE) maxima.absolute = Real<T>::of(NO_LIMIT<T>);
+        else maxima.set(k - RELATIVE, NO_LIMIT<T>);
     }
     // Ends a row: its parts are not read in the order of their elements, so that a maximum is looked for up to the end.
     __device__ void end_row() {
@@ -87,7 +87,7 @@ template <typename T> struct Search {
         compiler_barrier();
         const T rtol = (T)f64_of(s.passing[0]);
         const bool enough = rtol <= Real<T>::max();
-        passing[0] = enough ? rtol : 0, atol = enough ? rule.atol : Real<T>::of(Real<T>::EXPONENT);
+        passing[0] = enough ? rtol : 0, atol = enough ? rule.atol : Real<T>::of(NO_LIMIT<T>);
         passing[1] = (T)f64_of(s.passing[1]);
     }
 };

@@ -12,9 +12,12 @@
 
 enum { QUOTIENTS = MAXIMA - RELATIVE };
 
-// The largest number of the arithmetic that is at most x >= 0, as a pattern.
+// A maximum as what elements are tested against, patterns both: nothing exceeds an infinite one.
+template <typename T> __device__ inline typename Real<T>::Bits limit_of(typename Real<T>::Bits maximum) { return maximum < Real<T>::EXPONENT ? maximum : NO_LIMIT<T>; }
+
+// The largest number of the arithmetic that is at most x >= 0, as such a pattern.
 template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(double x) {
-    if (x > Real<double>::max()) return Real<T>::EXPONENT;
+    if (x > Real<double>::max()) return NO_LIMIT<T>;
     if (x > (double)Real<T>::max()) return bits_of(Real<T>::max());
     const T t = (T)x;
     return bits_of(t) - ((double)t > x);
@@ -62,12 +65,11 @@ __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> 
         const float relative = exponent >= bits_of(Real<float>::small()) / Real<float>::UNIT ? old : exponent ? all : 0;
         // Where a remainder may underflow every difference is beyond, too.
         if ((exponent && relative * least < tiny()) || (!infinite && most * rule.bound(least) < tiny())) continue;
-        atomicMax(&allowed[exponent].relative, bits_of(relative));
+        atomicMax(&allowed[exponent].relative, limit_of<float>(bits_of(relative)));
         atomicMax(&allowed[exponent].difference, pattern_up_to<float>(Real<double>::smaller(epsilon * (double)rule.binade(least), absolute)));
     }
     if (lane_of() == 0) {
-        // A NaN is no negative number, whatever it is multiplied by.
-        atomicMax(&ratio, infinite ? 0x7fc00000u : bits_of(most));
+        atomicMax(&ratio, limit_of<float>(bits_of(most)));
         atomicMax(&half_relative, SharedMaxima<float>::half_of(bits_of(old)));
         atomicMax(&half_ratio, SharedMaxima<float>::half_of(bits_of(most)));
     }
@@ -101,7 +103,7 @@ template <typename T> struct ScaledMaxima {
     __device__ void set(int k, Bits pattern) { maximum[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedMaxima<T>::half_of(pattern)); }
     // The scaled pattern of a maximum, rounded down.
     __device__ static Bits pattern(double x) {
-        if (x > Real<double>::max()) return Real<T>::EXPONENT;
+        if (x > Real<double>::max()) return NO_LIMIT<T>;
         const double scaled = x * (double)Real<T>::scale_up();
         return scaled > (double)Real<T>::max() ? bits_of(Real<T>::max()) : pattern_up_to<T>(scaled);
     }
@@ -109,7 +111,7 @@ template <typename T> struct ScaledMaxima {
     __device__ static Bits pattern(const Rule<T> &rule, u32 metric, double x, Bits &least) {
         const Bits scaled = pattern(x);
         least = rule.lowest;
-        if (metric != EPSILON || scaled < CAP || scaled == Real<T>::EXPONENT) return scaled;
+        if (metric != EPSILON || scaled < CAP || scaled == NO_LIMIT<T>) return scaled;
         least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)Real<T>::scale_up() * pow2(-Real<T>::BIAS))));
         return CAP;
     }
@@ -188,7 +190,7 @@ template <typename T> __device__ inline void metrics_of(const Rule<T> &rule, T d
 template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, const Rule<T> &rule, u32 metric, u64 maximum) {
     if constexpr (Filter<T>::TABLE) atomicMax(&s.current[metric], maximum);
     if (metric == ABSOLUTE) {
-        atomicMax(&s.absolute, bits_of((T)f64_of(maximum)));
+        atomicMax(&s.absolute, limit_of<T>(bits_of((T)f64_of(maximum))));
         return;
     }
     typename Real<T>::Bits least;

@@ -34,6 +34,9 @@ template <> struct Real<double> {
     static __device__ double scale_up() { return exp2_f64(110); }
 };
 
+// The pattern of a limit that nothing exceeds: what is made of it is a NaN without a sign. Infinity less infinity, or times 0, is a NaN whose sign is the processor's choice.
+template <typename T> constexpr typename Real<T>::Bits NO_LIMIT = Real<T>::EXPONENT | Real<T>::UNIT >> 1;
+
 template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }
 __device__ inline bool is_finite(i64) { return true; }
 __device__ inline bool is_finite(Whole) { return true; }

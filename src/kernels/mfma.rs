@@ -1,6 +1,6 @@
 //! Launches of the instructions in hip/mfma.hip, and of the GEMM made of them.
 
-use super::extent;
+use super::{blocks, extent};
 use crate::device::hip::{Kernel, launch};
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
@@ -42,7 +42,7 @@ pub(crate) unsafe fn gemm(name: &'static str, [m, n, k]: [usize; 3], a: &DeviceB
         return Err(Error::Unsupported { what: name.to_owned(), by: device.name() });
     };
     let (tiles_m, tiles_n) = (m.div_ceil(TILE), n.div_ceil(TILE));
-    let grid = extent("tiles of C", tiles_m.saturating_mul(tiles_n), 0)?;
+    let grid = blocks("tiles of C", tiles_m.saturating_mul(tiles_n), 64)?;
     let (m, n, k) = (extent("m", m, TILE as u32)?, extent("n", n, TILE as u32)?, extent("k", k, TILE as u32)?);
     let params = MfmaGemm { a: a.as_ptr().cast(), b: b.as_ptr().cast(), c: c.as_mut_ptr().cast(), m, n, k, tiles_n: tiles_n as u32 };
     // SAFETY: both are `extern "C" __global__ void NAME(MfmaGemm p)` for blocks of 64 threads.

@@ -1,6 +1,6 @@
 //! Launches of the instructions in hip/mma.hip.
 
-use super::extent;
+use super::{blocks, extent};
 use crate::device::hip::launch;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ pub(crate) unsafe fn issue(
     let Backend::Hip(gpu) = device.backend() else {
         return Err(Error::Unsupported { what: format!("the instruction of {name}"), by: device.name() });
     };
-    let grid = extent("tiles", warps, 0)?;
+    let grid = blocks("tiles", warps, 32)?;
     // The number of an image is 32 bits.
     extent("tiles times steps", warps.saturating_mul(steps), 0)?;
     let steps = extent("steps", steps, 0)?;

@@ -85,9 +85,23 @@ pub(crate) fn extent(what: &'static str, n: usize, margin: u32) -> Result<u32> {
     u32::try_from(n).ok().filter(|&n| n < (1 << 31) - margin).ok_or_else(limit)
 }
 
+/// A grid of `n` blocks of `threads` threads each. AMD's runtime launches less than 2^32 threads.
+pub(crate) fn blocks(what: &'static str, n: usize, threads: u32) -> Result<u32> {
+    let most = u32::MAX / threads;
+    let limit = || Error::InvalidArgument { what, value: n.to_string(), limit: format!("at most {most} on a GPU") };
+    u32::try_from(n).ok().filter(|&n| n <= most).ok_or_else(limit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn grids_have_less_than_2_to_32_threads() {
+        assert_eq!(blocks("tiles", (1 << 24) - 1, 256).unwrap(), (1 << 24) - 1);
+        let error = blocks("tiles", 1 << 24, 256).unwrap_err().to_string();
+        assert!(error.contains("tiles") && error.contains("16777216") && error.contains("at most 16777215 on a GPU"), "{error}");
+    }
 
     #[test]
     fn layouts_are_merged_up_to_eight_dimensions() {

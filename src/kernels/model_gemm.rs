@@ -1,10 +1,13 @@
 //! Launches of hip/model_gemm.hip.
 
-use super::extent;
+use super::{blocks, extent};
 use crate::device::hip::Kernel;
 use crate::device::{Backend, DeviceBytes};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{ModelGemm, TensorCoreRule};
+
+/// Threads of a block.
+const THREADS: u32 = 256;
 
 /// A kernel of hip/model_gemm.hip.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +33,11 @@ pub(crate) unsafe fn model_gemm(
     c: &mut DeviceBytes,
 ) -> Result<()> {
     // SAFETY: each is `extern "C" __global__ void NAME(ModelGemm p)` for blocks of 256 threads.
-    let code: Kernel<ModelGemm> = unsafe { Kernel::new("model_gemm.hip", name, 256) };
+    let code: Kernel<ModelGemm> = unsafe { Kernel::new("model_gemm.hip", name, THREADS) };
     let (device, host) = (c.device().clone(), || Error::Unsupported { what: name.to_owned(), by: "the host device".to_owned() });
     let Backend::Hip(gpu) = device.backend() else { return Err(host()) };
     let (rows, columns) = (m.div_ceil(tile), n.div_ceil(tile));
-    let grid = extent("tiles of C", rows.saturating_mul(columns), 0)?;
+    let grid = blocks("tiles of C", rows.saturating_mul(columns), THREADS)?;
     let [m, n, k] = [extent("m", m, 128)?, extent("n", n, 128)?, extent("k", k, 128)?];
     let (a, b, c) = (a.as_ptr().cast(), b.as_ptr().cast(), c.as_mut_ptr().cast());
     let params = ModelGemm { a, b, c, m, n, k, blocks_n: columns as u32, dtype_a, dtype_b, rule, unused: 0 };

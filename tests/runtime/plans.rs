@@ -498,6 +498,10 @@ pub(super) fn short_comparisons_are_noticed(standin: &StandIn) -> Result<()> {
     assert_eq!(standin.count("hipStreamSynchronize"), waits, "no wait");
     assert_eq!(x.to_vec()?, ramp(100));
     assert_eq!(standin.count("hipStreamSynchronize"), waits + 1, "one wait for the copy");
+    for _ in 0..300 {
+        gpu_verify_with(&x, &y, &Tolerance::exact(), &options)?;
+    }
+    assert_eq!(standin.count("hipStreamSynchronize"), waits + 2, "one wait in 256, so that the runtime forgets what has ended");
     std::thread::scope(|scope| {
         let rounds: Vec<_> = (0..4)
             .map(|t| {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipError_t, hipEvent_t, hipEventDefault, hipStream_t, hipStreamCaptureStatus, hipStreamNonBlocking};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A stream, which blocking work finds as long as it may have work of its own.
@@ -24,6 +24,8 @@ pub(crate) struct RawStream {
     progress: Progress,
     /// How many operations the runtime has taken: so many must a recording hold.
     accepted: AtomicU64,
+    /// How often the end of work was seen without the runtime.
+    unasked: AtomicU32,
     /// Whether [`Stream::capture`](crate::Stream::capture) records this stream: nothing else may enqueue here meanwhile.
     pub(super) recording: RecordingLock,
 }
@@ -59,6 +61,7 @@ impl HipStream {
             owned,
             progress: Progress::default(),
             accepted: AtomicU64::new(0),
+            unasked: AtomicU32::new(0),
             recording: RecordingLock::default(),
         };
         Arc::new(Listed::of(stream))
@@ -169,18 +172,21 @@ impl RawStream {
 
     /// As [`synchronize_entered`](Self::synchronize_entered), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
     /// notice the end of short work; it is looked for here as long as short work takes. Faults, and what takes longer, are the runtime's
-    /// to tell.
+    /// to tell. Now and then it is asked anyway: it keeps what it knows of finished work until then (ROCm a batch of commands for each stream, a signal for each).
     pub(super) fn synchronize_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
         const SHORT: Duration = Duration::from_micros(100);
         /// How often it is asked for what costs little before the clock is.
         const EAGER: usize = 64;
+        /// At the latest after so many ends that it was not asked about.
+        const UNASKED: u32 = 256;
         let start = Instant::now();
         while start.elapsed() < SHORT {
             for _ in 0..EAGER {
                 if ready() {
                     // No further: other threads may have enqueued since.
                     self.progress.reach_last(last);
-                    return Ok(());
+                    let unasked = self.unasked.fetch_add(1, Ordering::Relaxed);
+                    return if unasked % UNASKED == UNASKED - 1 { self.synchronize_entered() } else { Ok(()) };
                 }
                 std::hint::spin_loop();
             }
