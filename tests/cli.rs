@@ -641,7 +641,8 @@ fn folders_compare_by_the_names_of_their_files() {
     assert_eq!(folder.run("compare x r --exclude new").code, 0);
     folder.put("r/m.safetensors.index.json", br#"{"weight_map":{"b":"b.safetensors"}}"#);
     let run = folder.run("compare x/b.safetensors r");
-    assert_eq!(run.code, 0, "{}{}", run.out, run.err);
+    assert!(run.code == 1 && run.lines().iter().any(|l| l.starts_with("FAIL layer/w only in r/layer/w.npy")), "{}{}", run.out, run.err);
+    assert_eq!(folder.run("compare x/b.safetensors r --exclude layer/*").code, 0);
 }
 
 /// A list of files is compared as one file: tensors are matched by name, whichever file of a side has them.

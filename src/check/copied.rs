@@ -24,30 +24,35 @@ impl Copied {
             let (outer, at) = (i / (inner * positions.len()), i / inner % positions.len());
             Some((outer * extent + positions[at]) * inner + i % inner)
         };
-        Copied::of(tensor, shape, source, |bits| bits)
+        Copied::of(tensor, shape, source, |_, bits| bits)
     }
 
     /// The whole tensor.
     pub(super) fn whole(tensor: &TensorRef<'_>) -> Result<Copied> {
-        Copied::of(tensor, tensor.shape().to_vec(), Some, |bits| bits)
+        Copied::of(tensor, tensor.shape().to_vec(), Some, |_, bits| bits)
     }
 
     /// The whole tensor, with zeros where `zero` says so of the logical index.
     pub(super) fn with_zeros(tensor: &TensorRef<'_>, zero: impl Fn(usize) -> bool) -> Result<Copied> {
-        Copied::of(tensor, tensor.shape().to_vec(), |i| (!zero(i)).then_some(i), |bits| bits)
+        Copied::of(tensor, tensor.shape().to_vec(), |i| (!zero(i)).then_some(i), |_, bits| bits)
     }
 
     /// The whole tensor, with zeros in the place of the values that `zero` names.
     pub(super) fn without(tensor: &TensorRef<'_>, zero: impl Fn(f64) -> bool) -> Result<Copied> {
         let dtype = tensor.dtype();
-        let kept = |bits| if zero(dtype.decode(bits)) { dtype.encode(0.0, Rounding::NearestEven, Overflow::Ieee) } else { bits };
+        let kept = |_, bits| if zero(dtype.decode(bits)) { dtype.encode(0.0, Rounding::NearestEven, Overflow::Ieee) } else { bits };
         Copied::of(tensor, tensor.shape().to_vec(), Some, kept)
+    }
+
+    /// The whole tensor of f64, with other numbers where there are some for the logical index.
+    pub(super) fn replaced(tensor: &TensorRef<'_>, by: impl Fn(usize) -> Option<f64>) -> Result<Copied> {
+        Copied::of(tensor, tensor.shape().to_vec(), Some, |i, bits| by(i).map_or(bits, f64::to_bits))
     }
 
     /// The whole tensor times a number: the product is rounded to f32, and then to the format.
     pub(super) fn scaled(tensor: &TensorRef<'_>, by: f32) -> Result<Copied> {
         let dtype = tensor.dtype();
-        let times = |bits| dtype.encode(f64::from(dtype.decode(bits) as f32 * by), Rounding::NearestEven, Overflow::Ieee);
+        let times = |_, bits| dtype.encode(f64::from(dtype.decode(bits) as f32 * by), Rounding::NearestEven, Overflow::Ieee);
         Copied::of(tensor, tensor.shape().to_vec(), Some, times)
     }
 
@@ -55,12 +60,6 @@ impl Copied {
     pub(super) fn rounded(values: &DeviceMem<f64>, shape: &[usize], dtype: DType, overflow: Overflow) -> Result<Copied> {
         let largest = dtype.float_format().filter(|_| overflow == Overflow::Saturate).map(FloatFormat::max_finite);
         Copied::computed(&values.tensor(&[1, values.len()])?, shape, dtype, largest)
-    }
-
-    /// The whole dense tensor of f64, with this number in the place of larger ones of either sign.
-    pub(super) fn clamped(values: &TensorRef<'_>, largest: f64) -> Result<Copied> {
-        let row = values.view(Layout::strided(&[1, values.elements()], &[0, 1], values.layout().offset())?)?;
-        Copied::computed(&row, values.shape(), values.dtype(), Some(largest))
     }
 
     /// A row of values in a format, within these limits of either sign. On the device: the matrix product of 1 with them.
@@ -81,14 +80,14 @@ impl Copied {
         tensor: &TensorRef<'_>,
         shape: Vec<usize>,
         source: impl Fn(usize) -> Option<usize>,
-        changed: impl Fn(u64) -> u64,
+        changed: impl Fn(usize, u64) -> u64,
     ) -> Result<Copied> {
         let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), on_host(tensor)?);
         let elements = shape.iter().product();
         let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
         let mut bytes = vec![0; size];
         for (i, index) in (0..elements).filter_map(|i| Some((i, source(i)?))) {
-            dtype.store_bits(&mut bytes, i, changed(dtype.load_bits(&from, layout.index(index))));
+            dtype.store_bits(&mut bytes, i, changed(i, dtype.load_bits(&from, layout.index(index))));
         }
         let mut memory = DeviceBytes::new(tensor.device(), size)?;
         memory.copy_from_slice(&bytes)?;

@@ -50,7 +50,7 @@ use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
 use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound_with, some_mismatches};
-use crate::verify::{Mutation, Options, Tolerance, Verdict, expect_earlier, gpu_verify, gpu_verify_with_earlier};
+use crate::verify::{Mutation, NonFinite, Options, Tolerance, Verdict, expect_earlier, gpu_verify_with, gpu_verify_with_earlier};
 use copied::Copied;
 use problem::{Kind, Problem, Product, on_host};
 
@@ -394,7 +394,7 @@ impl<'a> Check<'a> {
         if explained && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)? {
             return Ok(None);
         }
-        let compared = self.compared(report, reference, bound)?;
+        let compared = self.compared(report, [reference, magnitudes], bound)?;
         if compared.as_ref().is_some_and(CheckCause::needs_no_operands) {
             return Ok(compared);
         }
@@ -403,7 +403,7 @@ impl<'a> Check<'a> {
     }
 
     /// The cause that a comparison with the exact result names, by a tolerance like the bounds of the first mismatches.
-    fn compared(&self, report: &BoundReport, reference: &TensorRef<'_>, bound: &Bound) -> Result<Option<CheckCause>> {
+    fn compared(&self, report: &BoundReport, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<Option<CheckCause>> {
         let around: Vec<f64> =
             report.first.iter().map(|e| e.bound - bound.relative * e.reference.abs()).filter(|x| x.is_finite()).collect();
         let atol = around.iter().sum::<f64>() / around.len().max(1) as f64;
@@ -414,16 +414,15 @@ impl<'a> Check<'a> {
             false => Ok(tensor.clone()),
         };
         let result = view(&self.result)?;
-        // What saturated as it should is no difference.
-        let format = self.result.dtype().float_format().filter(|_| self.overflow == Overflow::Saturate);
-        let clamped = format.map(|format| Copied::clamped(reference, format.max_finite())).transpose()?;
-        let within = clamped.as_ref().map(Copied::tensor).transpose()?;
-        let reference = within.as_ref().unwrap_or(reference).view(Layout::contiguous(result.shape())?)?;
+        let reference = self.where_it_differs(exact, bound)?;
+        let reference = reference.as_ref().map_or(Ok(exact[0].clone()), Copied::tensor)?;
+        let flat = reference.view(Layout::contiguous(result.shape())?)?;
+        let options = Options::default().nonfinite(NonFinite::EqualWhenSame);
         let report = match &self.earlier {
             Some(earlier) if earlier.layout().is_contiguous() == self.result.layout().is_contiguous() => {
-                gpu_verify_with_earlier(&result, &reference, &view(earlier)?, &tolerance, &Options::default())?
+                gpu_verify_with_earlier(&result, &flat, &view(earlier)?, &tolerance, &options)?
             }
-            _ => gpu_verify(&result, &reference, &tolerance)?,
+            _ => gpu_verify_with(&result, &flat, &tolerance, &options)?,
         };
         let Some(found) = report.cause else { return Ok(None) };
         if result.shape() == self.result.shape() {
@@ -431,12 +430,26 @@ impl<'a> Check<'a> {
         }
         // Places are those of the result as it is: what lies along its own dimensions, and where.
         let reference = reference.view(Layout::contiguous(self.result.shape())?)?;
-        let own = gpu_verify(&self.result, &reference, &tolerance)?;
+        let own = gpu_verify_with(&self.result, &reference, &tolerance, &options)?;
         let placed = match own.cause {
             Some(own) => found.placed(own),
             None => found,
         };
         Ok(Some(cause::from(&placed)))
+    }
+
+    /// The exact result, with the result's own numbers where these are infinite, or NaN, or the largest, and rightly so; `None` where there are none.
+    fn where_it_differs(&self, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<Option<Copied>> {
+        let (dtype, layout, bytes) = (self.result.dtype(), self.result.layout(), on_host(&self.result)?);
+        let largest = dtype.float_format().map_or(f64::INFINITY, |format| format.max_finite());
+        let value = |i| dtype.decode(dtype.load_bits(&bytes, layout.index(i)));
+        let beyond = |x: f64| !x.is_finite() || self.overflow == Overflow::Saturate && x.abs() == largest;
+        let mut right: Vec<bool> = (0..self.result.elements()).map(|i| beyond(value(i))).collect();
+        if !right.contains(&true) {
+            return Ok(None);
+        }
+        each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| right[i] = false)?;
+        Copied::replaced(reference, |i| right[i].then(|| value(i))).map(Some)
     }
 
     /// Adds to the report of a pass whether the earlier output would pass as well; of a failure, counts the elements beyond their bounds that hold it.

@@ -300,6 +300,16 @@ fn folders_and_shards_are_one_file() {
             }
         }
     }
+    let names = |path: PathBuf| open(&path).unwrap().tensors().iter().map(|tensor| tensor.name().to_owned()).collect::<Vec<_>>();
+    put(root, "model/model.safetensors.index.json", br#"{"weight_map":{"w":"model-1.safetensors"}}"#);
+    put(root, "model/second.safetensors", &std::fs::read(root.join("model/model-2.safetensors")).unwrap());
+    assert_eq!(names(root.join("model")), ["w", "model-2/b", "second/b"], "files beside the shards");
+    assert_eq!(names(root.to_owned())[..4], ["model/w", "model/model-2/b", "model/second/b", "tree/b/x"], "an index further down");
+    put(root, "model/two.safetensors.index.json", br#"{"weight_map":{"b":"second.safetensors"}}"#);
+    assert_eq!(names(root.join("model")), ["model/w", "two/b", "model-2/b"], "two of them");
+    let both = ["b", "w"].map(|name| Heading { name, dtype: DType::F32, shape: &[1] });
+    write_each(&root.join("model/second.safetensors"), Format::Safetensors, &both, &mut |_| Ok(vec![0; 4].into())).unwrap();
+    assert_eq!(names(root.join("model/two.safetensors.index.json")), ["b", "w"], "what a shard has besides");
     std::fs::create_dir_all(root.join("none")).unwrap();
     assert!(open(&root.join("none")).unwrap_err().to_string().ends_with("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth"));
 }

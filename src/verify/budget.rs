@@ -3,7 +3,7 @@
 //! A rounding to nearest in a format with unit roundoff u is off by up to u·|r|, evenly spread, so by u·rms(r)/sqrt(3) at most, root mean square. Roundings are
 //! independent, so squares add:
 //!
-//! * the result's and the reference's: u²/3 each;
+//! * the result's and the reference's: u²/3 each; below the least normal number m of a format roundings are as large as those of m, so that they add up to u²/3 · (1 + (m/rms(r))²) at most;
 //! * an accumulator that is rounded at each of n steps, of terms without a common sign: the sum after k steps has the share k/n of the final variance, so that
 //!   u²/3 · Σ k/n = u²·n/6;
 //! * operands, each a factor of all terms: two times u²/3, whatever n is.
@@ -48,9 +48,16 @@ impl Budget {
     /// # Ok::<(), hipverify::Error>(())
     /// ```
     pub fn of(report: &Report) -> Option<Budget> {
-        let measured = report.metrics.as_ref()?.relative_l2;
-        let [a, r] = [report.result_dtype.float_format()?, report.reference_dtype.float_format()?].map(|f| f.unit_roundoff());
-        let output = ((a * a + r * r) / 3.0).sqrt();
+        let metrics = report.metrics.as_ref()?;
+        let measured = metrics.relative_l2;
+        // Of what is relative to the largest number and to the root mean square of the reference one is known in terms of the other.
+        let root_mean_square = metrics.rms * report.result_max.max(report.reference_max) / measured;
+        let rounding = |dtype: DType| {
+            let format = dtype.float_format()?;
+            let subnormal = if measured > 0.0 { format.min_normal() / root_mean_square } else { 0.0 };
+            Some(format.unit_roundoff() * subnormal.hypot(1.0))
+        };
+        let output = rounding(report.result_dtype)?.hypot(rounding(report.reference_dtype)?) / 3f64.sqrt();
         measured.is_finite().then_some(Budget { output, accumulator: 0.0, operands: 0.0, flushing: 0.0, measured })
     }
 
@@ -91,7 +98,7 @@ fn unit(dtype: DType) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::{Overflow, Rounding};
+    use crate::dtype::{F16, Overflow, Rounding};
     use crate::verify::{Tolerance, gpu_verify};
     use crate::{Device, DeviceMem};
 
@@ -140,6 +147,18 @@ mod tests {
         }
         let exactly = budget(sums(exact));
         assert_eq!((exactly.measured, exactly.ratio()), (0.0, 0.0));
+    }
+
+    /// Their spacing does not depend on them.
+    #[test]
+    fn roundings_of_subnormal_numbers_are_as_large_as_that_of_the_least_normal_one() {
+        let device = Device::host();
+        let reference = sums(exact).iter().map(|x| x * 1e-7).collect::<Vec<f64>>();
+        let rounded: Vec<f64> = reference.iter().map(|x| round(*x, DType::F16)).collect();
+        let result = DeviceMem::from_slice(&device, &rounded.iter().map(|x| F16::from_f64(*x)).collect::<Vec<_>>()).unwrap();
+        let reference = DeviceMem::from_slice(&device, &reference).unwrap();
+        let budget = Budget::of(&gpu_verify(&result, &reference, &Tolerance::exact()).unwrap()).unwrap();
+        assert!(budget.measured > 0.01 && (0.95..1.05).contains(&budget.ratio()), "{budget:?}");
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(super) fn first_pass(request: &Request) -> FirstPass {
 }
 
 fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request: &Request) -> Question<'a> {
-    let grid = Grid::of(result.dtype());
+    let grid = Grid::of(request.spacing.unwrap_or(result.dtype()));
     let thresholds = request.thresholds;
     let params = VerifyParams {
         rtol: request.rtol,

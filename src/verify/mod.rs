@@ -248,7 +248,7 @@ fn plan((result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Toleranc
 /// Adds to the report of a pass whether the earlier output would pass as well.
 fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &TensorRef<'_>, request: &Request) -> Result<Report> {
     let Some(earlier) = earlier.filter(|_| report.passed()) else { return Ok(report) };
-    let request = Displaced::request(request);
+    let request = Displaced::request(request, earlier.dtype());
     // SAFETY: the earlier output has the device and the shape of the result, which are the reference's; the request is that of the result.
     let outcomes = unsafe { outcomes(reference.device(), [(earlier, reference, &request)].into_iter(), |_, _| Meter::OFF)? };
     let passes = outcomes.first().map(|outcome| Judged::of(&outcome.values, &request, earlier.elements()).passed);
@@ -257,14 +257,14 @@ fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &Ten
 
 /// Adds to the report of a pass which displacements of the reference would pass as well. `whole` are the values of the comparison that passed.
 fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Request, whole: &Values) -> Result<Report> {
-    let request = Displaced::request(request);
+    let request = Displaced::request(request, report.result_dtype);
     let values = |displaced: &[Displaced<'_>]| -> Result<Vec<Values>> {
         let pairs = displaced.iter().map(|Displaced { result, reference, .. }| (result, reference, &request));
         // SAFETY: both are views of the reference, of one shape with elements; the request lists as many mismatches as the comparison's, which was checked.
         let outcomes = unsafe { outcomes(reference.device(), pairs, |_, _| Meter::OFF)? };
         Ok(outcomes.into_iter().map(|outcome| outcome.values).collect())
     };
-    let displacements = power::displacements(reference)?;
+    let displacements = power::displacements(reference, report.result_dtype)?;
     // A part of each, all at once: a device is waited for once.
     let samples: Vec<Displaced<'_>> = displacements.iter().map(Displaced::sample).collect::<Result<_>>()?;
     let parts = values(&samples)?;

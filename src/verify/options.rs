@@ -350,6 +350,8 @@ pub(crate) struct Request {
     pub power: bool,
     pub cause: bool,
     pub strict: bool,
+    /// The format whose spacing and binades count, where it is not the result's.
+    pub spacing: Option<DType>,
 }
 
 impl Request {
@@ -361,6 +363,7 @@ impl Request {
             by_binade: tolerance.is_by_binade(),
             power: options.power,
             cause: options.cause,
+            spacing: None,
             strict: match options.strict {
                 Strict::WhereDerived => tolerance.is_derived(),
                 Strict::Always => true,

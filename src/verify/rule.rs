@@ -192,7 +192,7 @@ impl<T: Real> Rule<T> {
     /// The rule of a request for results of this format.
     pub(crate) fn new(request: &Request, result: DType) -> Rule<T> {
         let [rtol, atol] = [request.rtol, request.atol].map(T::from_f64);
-        let grid = Grid::of(result);
+        let grid = Grid::of(request.spacing.unwrap_or(result));
         Rule { rtol, atol, base: request.by_binade.then(|| grid.binades()), nonfinite: request.nonfinite, grid, all: request.all }
     }
 

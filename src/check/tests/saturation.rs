@@ -109,3 +109,26 @@ fn bits_are_those_of_a_conversion_that_saturates() {
     let e = Check::gemm(&integers, &integers, &integers).saturates(true).run().unwrap_err().to_string();
     assert_eq!(e, "a product of integers that saturates is not supported by a check");
 }
+
+/// What overflows, and is infinite as it should be, is beside a mistake, and no part of it; so is what is NaN in formats without infinity.
+#[test]
+fn what_overflows_rightly_is_no_part_of_the_cause() {
+    of_one_zero::<F16>();
+    of_one_zero::<F8E4M3>();
+}
+
+fn of_one_zero<D: Scalar>() {
+    let [m, n, k] = SHAPE;
+    let root = largest::<D>().sqrt() as f32;
+    let (a, b) = (numbers::<F16>(m * k, [-root, root], 1), numbers::<F16>(k * n, [-root / 4.0, root / 4.0], 2));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let mut d = product::<D>(&Gemm::new(Accumulate::F64), &a, &b, [m, n]).to_vec().unwrap();
+    let overflowed = d.iter().filter(|x| !x.to_f64().is_finite()).count();
+    assert!((20..m * n - 20).contains(&overflowed), "{overflowed}");
+    let wrong = d.iter_mut().find(|x| x.to_f64().is_finite()).unwrap();
+    *wrong = D::from_bits64(0);
+    let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+    let report = Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).run().unwrap();
+    let cause = report.cause.as_ref().unwrap();
+    assert_eq!((report.report.mismatches, cause.kind, cause.mismatches), (1, "unwritten", 1), "{report}");
+}

@@ -5,7 +5,7 @@
 //!
 //! * *errors of one size*, a = (1 + e)·r: e = -1 is a result of zeros, -2 a negated one. All that a verdict rests on follows from what the first pass
 //!   found: |a - r| = |e|·|r| is within fma(rtol, |r|, atol) for every element if it is for the largest, or if |e| <= rtol; sums and maxima scale. So these cost nothing. Where
-//!   rtol multiplies binades, the largest element alone is judged: when it fails, so does the mutation.
+//!   binades count, when the largest element fails, so does the mutation; when it passes, so do the others where even numbers at the upper end of the binade below would.
 //! * *displacements*: rows or columns shifted by one, transposed, reversed. They are views of the reference's memory, compared with it on its
 //!   device by the same kernels ([`Options::power`](super::Options::power)); a part of the tensor first, of all displacements at once, which is mostly enough. They are left out
 //!   where errors of one size have shown already that a pass is not to be trusted.
@@ -21,7 +21,7 @@ use super::options::{AllowedMismatches, Explain, Judge, Judged, Request};
 use super::rule::{NonFinite, Rule, least};
 use super::values::{Maxima, Metric, Values};
 use crate::device::{Layout, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, PairArithmetic};
 use crate::error::Result;
 use std::fmt;
 
@@ -119,12 +119,12 @@ impl Power {
     pub(super) fn of(values: &Values, request: &Request, [dtype, reference]: [DType; 2], elements: usize) -> Power {
         let finite = elements as u64 - values.nonfinite_pairs;
         let counted = |n: u64| request.all.then_some(n);
-        let passes = |error: f64| OffBy::of(error, values, request, dtype, finite).passes(request, elements);
+        let off_by = |error: f64| OffBy::of(error, values, request, dtype, finite);
         let finite_zeros = values.zeros[1] - values.nonfinite_zeros;
         let mut power = Power {
             nonzero: counted(finite.saturating_sub(finite_zeros)),
             zero_passes: counted(values.zero_passes.saturating_sub(finite_zeros)),
-            smallest_error: smallest_error(passes),
+            smallest_error: smallest_error(|error| off_by(error).largest_passes(request, elements)),
             smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),
             missed: Vec::new(),
@@ -136,7 +136,8 @@ impl Power {
             let errors =
                 [(Mutation::Zeros, -1.0), (Mutation::Negated, -2.0), (Mutation::Scaled(1.05), 0.05), (Mutation::Scaled(0.72), -0.28)];
             for (mutation, error) in errors.into_iter().chain(rounded) {
-                passes(error).into_iter().for_each(|passes| power.add(mutation, Effect::of_pass(passes)));
+                let passes = off_by(error).passes(request, elements);
+                passes.into_iter().for_each(|passes| power.add(mutation, Effect::of_pass(passes)));
             }
         }
         power
@@ -160,13 +161,16 @@ fn smallest_error(passes: impl Fn(f64) -> Option<bool>) -> Option<f64> {
 
 /// What is known of a comparison of (1 + error)·r with r.
 struct OffBy {
+    /// Where the largest element decides alone.
     values: Values,
     /// How many more mismatches there may be than were counted.
     uncounted: u64,
+    /// Where smaller elements do, which are further off in their binades.
+    others: Values,
 }
 
 impl OffBy {
-    /// Given the values of the comparison of another result with r. What is not finite in the reference stays so. By binade the largest element decides alone where it passes.
+    /// Given the values of the comparison of another result with r. What is not finite in the reference stays so.
     fn of(error: f64, values: &Values, request: &Request, dtype: DType, finite: u64) -> OffBy {
         let (e, max) = (error.abs(), values.max_magnitude[1]);
         let [.., sum_r, sum_rr] = values.sums;
@@ -202,16 +206,42 @@ impl OffBy {
             sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
             ..Values::EMPTY
         };
-        OffBy { values, uncounted }
+        // Zeros were counted.
+        let counted = e == 1.0 && request.all;
+        let others = Values { mismatches: values.mismatches + u64::from(!counted && lower_binade_fails(e, max, &rule)), ..values };
+        OffBy { others: with_epsilon_of_lower_binade(others, e, max, &rule), values, uncounted }
     }
 
-    /// Whether it passes; `None` where that takes counting more mismatches, of which the rule lets some be.
-    fn passes(&self, request: &Request, elements: usize) -> Option<bool> {
+    /// Whether it passes where the largest element decides alone; `None` where that takes counting more mismatches, of which the rule lets some be.
+    fn largest_passes(&self, request: &Request, elements: usize) -> Option<bool> {
         let with = |more: u64| Judged::of(&Values { mismatches: self.values.mismatches + more, ..self.values }, request, elements).passed;
         let passed = with(0);
         let known = request.allowed == AllowedMismatches::NONE || with(self.uncounted) == passed;
         known.then_some(passed)
     }
+
+    /// Whether it passes; also `None` where another element than the largest may fail.
+    fn passes(&self, request: &Request, elements: usize) -> Option<bool> {
+        let known = |passes: &bool| !passes || Judged::of(&self.others, request, elements).passed;
+        self.largest_passes(request, elements).filter(known)
+    }
+}
+
+/// Whether a number at the upper end of the binade below that of `max` would fail, where rtol multiplies binades; of those below it none would then that it does not.
+fn lower_binade_fails(e: f64, max: f64, rule: &Rule<f64>) -> bool {
+    let [least, most] = rule.binades();
+    let upper_end = rule.clamped_binade(max, [least, most]);
+    rule.base.is_some() && upper_end > least && e * upper_end > rule.rtol * (upper_end / 2.0) + rule.atol
+}
+
+/// With the epsilon difference of such a number, if that is larger.
+fn with_epsilon_of_lower_binade(mut values: Values, e: f64, max: f64, rule: &Rule<f64>) -> Values {
+    let [least, most] = rule.binades();
+    if rule.clamped_binade(max, [least, most]) > least {
+        let epsilon = &mut values.maxima[Metric::Epsilon as usize];
+        *epsilon = epsilon.max(rule.epsilons(2.0 * e));
+    }
+    values
 }
 
 /// Infinities of the reference.
@@ -224,7 +254,7 @@ fn nonfinite(values: &Values) -> u64 {
     values.nans[1] + infinities(values)
 }
 
-/// Maxima where the largest reference is `max` and `absolute` off. In spacings another element may be up to twice as far off.
+/// Maxima where the largest reference is `max` and `absolute` off.
 fn maxima(absolute: f64, relative: f64, max: f64, rule: &Rule<f64>) -> Maxima {
     let above = |least: f64| if max > least { relative } else { 0.0 };
     let [_, _, _, epsilon, _] = rule.metrics(absolute, max);
@@ -252,8 +282,13 @@ pub(super) struct Displaced<'a> {
     pub reference: TensorRef<'a>,
 }
 
-/// The displacements that a tensor of this shape has.
-pub(super) fn displacements<'a>(reference: &TensorRef<'a>) -> Result<Vec<Displaced<'a>>> {
+/// The displacements that a reference of this shape has, of results of format `result`.
+pub(super) fn displacements<'a>(reference: &TensorRef<'a>, result: DType) -> Result<Vec<Displaced<'a>>> {
+    let of = reference.dtype();
+    if PairArithmetic::of(of, of) == PairArithmetic::I64 && PairArithmetic::of(result, of) != PairArithmetic::I64 {
+        // Wide integers are compared as such, by which no spacing of floats can be told.
+        return Ok(Vec::new());
+    }
     let layout = reference.layout();
     let (shape, strides) = (layout.shape(), layout.strides());
     let rank = shape.len();
@@ -299,9 +334,10 @@ impl<'a> Displaced<'a> {
         Ok(Displaced { mutation: self.mutation, result: part(&self.result)?, reference: part(&self.reference)? })
     }
 
-    /// What is asked of a displacement, for a reference that is judged by `request`.
-    pub(super) fn request(request: &Request) -> Request {
-        Request { explain: Explain::Never, histograms: false, all: request.judge != Judge::Elements, ..*request }
+    /// What is asked of a displacement, for results of format `result` that are judged by `request`.
+    pub(super) fn request(request: &Request, result: DType) -> Request {
+        let all = request.judge != Judge::Elements;
+        Request { explain: Explain::Never, histograms: false, all, spacing: Some(result), ..*request }
     }
 }
 
