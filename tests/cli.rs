@@ -958,6 +958,15 @@ fn inspect_shows_range_and_classes() {
 #[test]
 fn threads_do_not_show() {
     let folder = Folder::new();
+    let largest: Vec<u8> = i64::MAX.to_le_bytes().into();
+    folder.put("largest.npy", &npy("<i8", "False", "(1,)", &largest));
+    folder.put("w.safetensors", &safetensors(&[("w", "I128", &[1], vec![0; 16])]));
+    for (line, words) in
+        [("largest.npy", "i64[1] 1 element 8 B"), ("largest.npy", "[2^62, 2^63) 1 100 %"), ("w.safetensors", "1 tensor 0 B")]
+    {
+        let run = folder.run(&format!("inspect {line}"));
+        assert!(run.lines().join("\n").contains(words), "{line}: {}", run.out);
+    }
     folder.run("fill x.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1");
     folder.run("fill y.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 2");
     let outputs = ["1", "3"].map(|n| {
