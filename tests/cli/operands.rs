@@ -91,6 +91,7 @@ fn tensors_are_converted_and_what_does_not_fit_is_counted() {
         ("x.npy ieee.safetensors --to f8e4m3", "8 elements: 2 rounded, 1 overflowed, 1 became 0, 1 became NaN"),
         ("x.npy most.safetensors --to f8e4m3 --saturate --name w", "8 elements: 2 rounded, 2 overflowed, 1 became 0"),
         ("x.npy six.bin --to f6e2m3", "8 elements: 1 rounded, 3 overflowed, 1 became 0, 1 have no counterpart"),
+    folder.put("one.npy", &npy_f32(&[1.0]));
         ("many.safetensors all.safetensors --to f16", "a: 2 elements: 1 overflowed\n4 elements: 1 overflowed"),
         ("many.safetensors all.npz --to f64", "4 elements: none changed"),
         ("many.safetensors b.npy --tensor b", "2 elements: none changed"),
@@ -101,6 +102,9 @@ fn tensors_are_converted_and_what_does_not_fit_is_counted() {
         assert_eq!((run.code, run.out.as_str(), run.err.trim_end()), (0, "", told), "{line}");
     }
     // Numbers that the format has come back.
+        ("odd.npy none.npy --to u8", "3 elements: none changed"),
+        ("x.npy u8.npy --to u8", "8 elements: 3 overflowed, 2 became 0, 2 have no counterpart"),
+        ("one.npy one.bin", "1 element: none changed"),
     assert_eq!(std::fs::read(folder.path("row.bin")).unwrap(), f32s(&[1.0, 3.0, 2.0, 4.0]));
     assert_eq!(folder.run("compare all.npz many.safetensors --rtol 0").code, 0);
     assert_eq!(folder.run("convert most.safetensors back.npy --to f32").code, 0);
