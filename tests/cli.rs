@@ -253,6 +253,8 @@ fn every_bad_input_is_told_clearly() {
         ("tolerance --profile paddle --range 1", "--range has 1 numbers"),
         ("tolerance --profile paddle --range 1,0", "the first number is the smaller one"),
         ("tolerance --profile paddle --gradient", "judges gradients by the kind of operation"),
+        ("compare r.bin r.bin --dtype f32 --shape=", "no extent is given; `[]` is a scalar"),
+        ("golden record g.toml good.npy --arch=", "--arch: an empty name is none of an architecture"),
         ("compare good.npy good.npy --device gpu:99", "no gpu:99 device"),
         ("compare good.npy good.npy --device tpu", "device cannot be tpu: "),
         ("compare good.npy good.npy --first 65", "at most 64 are listed"),

@@ -5,7 +5,6 @@ use super::super::{Outcome, junit};
 use super::Found;
 use super::check::State;
 use super::file::{Entry, Recorded};
-use super::{Found, tensors_of};
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
