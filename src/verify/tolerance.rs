@@ -66,7 +66,8 @@ impl Tolerance {
                 return Err(Error::InvalidArgument { what, value: value.to_string(), limit });
             }
         }
-        Ok(Tolerance::of(Kind::Given { rtol, atol }))
+        // -0.0 + 0.0 is +0.0, which reports print without a sign.
+        Ok(Tolerance::of(Kind::Given { rtol: rtol + 0.0, atol: atol + 0.0 }))
     }
 
     /// Nothing but equality passes (zeros of both signs are equal).
@@ -135,8 +136,8 @@ impl Tolerance {
     /// # Errors
     /// As [`Tolerance::new`].
     pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
-        Tolerance::new(rtol, atol)?;
-        Ok(Tolerance::of(Kind::Scaled { rtol, atol, scale, floor: 0.0 }))
+        let given = Tolerance::new(rtol, atol)?;
+        Ok(Tolerance::of(Kind::Scaled { rtol: given.rtol(), atol: given.atol(0.0), scale, floor: 0.0 }))
     }
 
     /// What the rounding of a correct kernel explains, whatever its order of additions, and no more. With u(T) the unit roundoff, A an
@@ -293,6 +294,13 @@ mod tests {
                     .mismatches
             };
             assert_eq!((compare(&right), compare(&wrong)), (0, wrong.len() as u64), "{dtype}: the nearest number, and the next");
+        }
+    }
+
+    #[test]
+    fn a_tolerance_of_zero_has_no_sign() {
+        for tolerance in [Tolerance::new(-0.0, -0.0).unwrap(), Tolerance::scaled(-0.0, -0.0, Scale::Rms).unwrap()] {
+            assert_eq!([tolerance.rtol(), tolerance.atol(1.0)].map(f64::to_bits), [0; 2], "{tolerance:?}");
         }
     }
 
