@@ -374,6 +374,7 @@ fn a_pass_that_could_not_fail_is_untrusted() {
         ("a.npy b.npy --rtol 1e-4 --atol 3", 3, false, "a tolerance as large as the tensor, but given"),
         ("a.npy b.npy --rtol 1e-4 --atol 3 --strict", 3, true, "given, and strict"),
         ("a.npy b.npy --rtol 1e-4", 1, true, "a mismatch is one"),
+    folder.put("whole.npy", &npy("<i4", "False", "(6,)", &[0; 24]));
         ("relu.npy relu.npy --rtol 0", 0, false, "half of the reference is zero, the rest decides"),
         ("zeros.npy zeros.npy", 3, true, "nothing against nothing"),
         ("zeros.npy relu.npy --atol 3", 3, false, "a result of zeros that passes"),
@@ -383,6 +384,9 @@ fn a_pass_that_could_not_fail_is_untrusted() {
         let run = folder.run(&format!("compare {line} --junit out.xml"));
         assert_eq!(run.code, code, "{line}: {reason}: {}{}", run.out, run.err);
         assert_eq!(run.out.starts_with("UNTRUSTED  "), code == 3, "{line}: {}", run.out);
+        ("whole.npy whole.npy", 3, true, "for integers the default rule is derived as well"),
+        ("zeros.npy zeros.npy --thresholds 1,1,1", 3, false, "thresholds alone are given"),
+        ("zeros.npy zeros.npy --thresholds 1,1,1 --allowed-count 1", 3, true, "beside them a derived tolerance decides"),
         let junit = std::fs::read_to_string(folder.path("out.xml")).unwrap();
         assert_eq!(junit.contains("<failure"), fails, "{line}: {reason}: {junit}");
         let (json_code, json) = folder.json(&format!("compare {line} --json"));

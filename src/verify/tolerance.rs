@@ -161,7 +161,7 @@ impl Tolerance {
     pub fn rounding(result: DType, reference: DType, accumulations: usize) -> Tolerance {
         let accumulator = accumulator(result);
         let (Some(a), Some(r), Some(sum)) = (result.float_format(), reference.float_format(), accumulator.float_format()) else {
-            return Tolerance::exact();
+            return Tolerance { derived: true, ..Tolerance::exact() };
         };
         let by_binade = a.unit_roundoff() > sum.unit_roundoff();
         let (steps, least) = if by_binade { (16.0, 0.0) } else { (8.0, a.min_positive()) };
@@ -314,7 +314,7 @@ mod tests {
             assert!((1.0..1.0001).contains(&found), "{dtype}: {found}");
             assert_eq!(Tolerance::rounding_of_products(dtype, DType::F64, 9, 1), sum, "{dtype}: one factor");
         }
-        assert_eq!(Tolerance::rounding_of_products(DType::I32, DType::F64, 9, 9), Tolerance::exact());
+        assert_eq!(Tolerance::rounding_of_products(DType::I32, DType::F64, 9, 9), Tolerance::rounding(DType::I32, DType::F64, 9));
         assert!(Tolerance::rounding_of_products(DType::F32, DType::F64, 9, 1 << 28).rtol().is_finite(), "of the longest vectors");
     }
 
@@ -334,7 +334,7 @@ mod tests {
             assert_eq!((report.rtol, report.atol), (0.25, atol), "{reason}");
         }
         let exact = Tolerance::rounding(DType::I8, DType::F32, 9);
-        assert_eq!((exact, exact.scale()), (Tolerance::exact(), None), "an integer format");
+        assert_eq!((exact.rtol(), exact.atol(9.0), exact.scale(), exact.is_derived()), (0.0, 0.0, None, true), "an integer format");
         let wide = Tolerance::rounding(DType::F64, DType::F64, 9);
         assert_eq!((wide.rtol(), wide.atol(1.0)), (5.0 * f64::EPSILON, 512.0 * f64::EPSILON), "f64 is summed in f64; 1024 terms at least");
         let nothing = DeviceMem::from_slice(&device, &[f32::NAN]).unwrap();

@@ -64,7 +64,7 @@ pub(super) struct ToleranceArgs {
     /// Let NaN match NaN, and infinity match infinity of the same sign
     #[arg(long, help_heading = "Tolerance")]
     equal_nonfinite: bool,
-    /// Write an untrusted pass into the JUnit file as a failure also where the tolerance was given; where it was derived, it always is one
+    /// Write an untrusted pass into the JUnit file as a failure also where what decides was given; where a tolerance that was derived from formats decides, it always is one
     #[arg(long, help_heading = "Tolerance")]
     strict: bool,
 }
