@@ -93,6 +93,9 @@ impl ToleranceArgs {
             named.extend(rules::read(path)?);
         }
         let others = self.others()?;
+        if let Some((profile, key)) = others.rule.unasked() {
+            bail!("profile {profile} does not depend on --{key}");
+        }
         // The error of a baseline is not known yet, only whether there is one.
         others.expect_limits(self.baseline.as_ref().map(|_| 0.0))?;
         if self.baseline.is_some() && !named.iter().chain([&others]).any(NamedRule::wants_baseline) {
