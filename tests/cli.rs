@@ -253,6 +253,15 @@ fn every_bad_input_is_told_clearly() {
         ("tolerance --profile paddle --range 1", "--range has 1 numbers"),
         ("tolerance --profile paddle --range 1,0", "the first number is the smaller one"),
         ("tolerance --profile paddle --gradient", "judges gradients by the kind of operation"),
+        ("tolerance --profile ck --range 0,1", "profile ck does not depend on --range"),
+        ("tolerance --profile torch --accumulations 100", "profile torch does not depend on --accumulations"),
+        ("tolerance --profile hipdnn --operation sum", "profile hipdnn does not depend on --operation"),
+        ("tolerance --profile ck --gradient", "profile ck does not depend on --gradient"),
+        ("tolerance --profile ck --baseline-error 1", "profile ck does not depend on --baseline-error"),
+        ("compare good.npy good.npy --profile torch --accumulations 100", "profile torch does not depend on --accumulations"),
+        ("compare good.npy good.npy --rule *:profile=torch,accumulations=9", "profile torch does not depend on accumulations"),
+        ("compare r.bin r.bin --dtype f32 --shape=", "no extent is given; `[]` is a scalar"),
+        ("golden record g.toml good.npy --arch=", "--arch: an empty name is none of an architecture"),
         ("compare good.npy good.npy --device gpu:99", "no gpu:99 device"),
         ("compare good.npy good.npy --device tpu", "device cannot be tpu: "),
         ("compare good.npy good.npy --first 65", "at most 64 are listed"),
@@ -365,6 +374,7 @@ fn a_pass_that_could_not_fail_is_untrusted() {
     folder.put("b.npy", &unrelated(2));
     folder.put("relu.npy", &npy_f32(&[0.0, 0.0, 0.0, 1.5, 0.0, 2.5]));
     folder.put("zeros.npy", &npy_f32(&[0.0; 6]));
+    folder.put("whole.npy", &npy("<i4", "False", "(6,)", &[0; 24]));
     folder.put("flat.npy", &npy_f32(&[1.0, 1.001, 1.002, 1.003]));
     for (line, code, fails, reason) in [
         ("a.npy b.npy --accumulations 2048", 1, true, "one outlier does not make the tolerance"),
@@ -374,6 +384,9 @@ fn a_pass_that_could_not_fail_is_untrusted() {
         ("a.npy b.npy --rtol 1e-4", 1, true, "a mismatch is one"),
         ("relu.npy relu.npy --rtol 0", 0, false, "half of the reference is zero, the rest decides"),
         ("zeros.npy zeros.npy", 3, true, "nothing against nothing"),
+        ("whole.npy whole.npy", 3, true, "for integers the default rule is derived as well"),
+        ("zeros.npy zeros.npy --thresholds 1,1,1", 3, false, "thresholds alone are given"),
+        ("zeros.npy zeros.npy --thresholds 1,1,1 --allowed-count 1", 3, true, "beside them a derived tolerance decides"),
         ("zeros.npy relu.npy --atol 3", 3, false, "a result of zeros that passes"),
         ("flat.npy flat.npy --rtol 0.01", 3, false, "the order of the elements does not matter"),
         ("flat.npy flat.npy --rtol 1e-4", 0, false, "here it does"),
@@ -946,6 +959,15 @@ fn inspect_shows_range_and_classes() {
         assert!(lines.iter().any(|l| l == line), "{line} in:\n{}", run.out);
     }
     assert!(run.out.lines().count() <= 40, "one screen");
+    let largest: Vec<u8> = i64::MAX.to_le_bytes().into();
+    folder.put("largest.npy", &npy("<i8", "False", "(1,)", &largest));
+    folder.put("w.safetensors", &safetensors(&[("w", "I128", &[1], vec![0; 16])]));
+    for (line, words) in
+        [("largest.npy", "i64[1] 1 element 8 B"), ("largest.npy", "[2^62, 2^63) 1 100 %"), ("w.safetensors", "1 tensor 0 B")]
+    {
+        let run = folder.run(&format!("inspect {line}"));
+        assert!(run.lines().join("\n").contains(words), "{line}: {}", run.out);
+    }
     let (_, v) = folder.json("inspect x.npy --json");
     assert_eq!((&v["tensors"][0]["classes"]["nan"], &v["tensors"][0]["min"]["value"]), (&1.into(), &(-8.0).into()));
     folder.put("bf16.npy", &npy("<V2", "False", "(2,)", &[0x80, 0x3f, 0, 0xc0]));

@@ -22,7 +22,7 @@ pub(super) struct InputArgs {
     )]
     dtype: Vec<OwnOr<DType>>,
     /// The extents of raw data, outermost first, such as `128,256`: once for all raw files, or once for each file, such as `--shape 128,256 --shape -`; `-`
-    /// is for a file that has its own
+    /// is for a file that has its own, `[]` a scalar
     #[arg(long, value_name = "N,N,...", allow_hyphen_values = true, value_parser = own_or_shape, help_heading = "Input")]
     shape: Vec<OwnOr<Shape>>,
     /// Only this tensor of the file (of each file)
@@ -113,6 +113,9 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
     let inner = text.strip_prefix(['[', '(']).and_then(|t| t.strip_suffix([']', ')'])).unwrap_or(text).trim();
     if inner.is_empty() && !text.is_empty() {
         return Ok(Shape(Vec::new()));
+    }
+    if text.is_empty() {
+        return Err("no extent is given; `[]` is a scalar".to_owned());
     }
     let extent = |t: &str| t.trim().parse::<usize>().map_err(|_| format!("extent `{}` is not a whole number from 0", t.trim()));
     inner.split([',', 'x']).map(extent).collect::<Result<_, _>>().map(Shape)

@@ -104,11 +104,11 @@ fn one(file: &TensorFile, tensor: &Tensor, held: &Held) -> String {
     let elements = layout.elements() as u64;
     let name = if tensor.name().is_empty() { String::new() } else { format!("  tensor {}", screen::plain(tensor.name())) };
     let mut lines = vec![format!(
-        "{}  {}{name}  {dtype}{}  {} elements  {}{}",
+        "{}  {}{name}  {dtype}{}  {}  {}{}",
         file.path().display(),
         file.kind(),
         screen::shape(layout.shape()),
-        screen::count(elements),
+        screen::counted(elements, "element"),
         screen::bytes(held.bytes()),
         if layout.is_contiguous() { "" } else { "  Fortran order" },
     )];
@@ -192,7 +192,8 @@ fn histogram(stats: &Stats, elements: u64) -> Vec<String> {
 /// The screen for several tensors.
 fn table(file: &TensorFile, all: &[Inspected<'_>]) -> String {
     let bytes = all.iter().filter_map(|i| i.held.as_ref().ok()).map(Held::bytes).sum();
-    let mut out = format!("{}  {}  {} tensors  {}\n", file.path().display(), file.kind(), all.len(), screen::bytes(bytes));
+    let mut out =
+        format!("{}  {}  {}  {}\n", file.path().display(), file.kind(), screen::counted(all.len() as u64, "tensor"), screen::bytes(bytes));
     if all.is_empty() {
         return out;
     }

@@ -109,7 +109,7 @@ impl Args {
         let tensors: Vec<TensorRef<'_>> =
             loaded.iter().zip(&mut copies).map(|(tensor, copy)| place(&device, tensor, copy)).collect::<Result<_>>()?;
         let [a, b, addends @ ..] = &*tensors else { bail!("two operands are needed") };
-        let arithmetic = Arithmetic::for_inputs(&common.arithmetic, a.dtype()).context("--arithmetic")?;
+        let arithmetic = Arithmetic::for_operands(&common.arithmetic, [a.dtype(), b.dtype()]).context("--arithmetic")?;
         let reference = match &self.what {
             What::Gemm(args) => args.reference(arithmetic, addends)?,
             What::Conv(args) => Reference::Conv(Conv::new(args.conv.param()?, args.conv.direction, arithmetic).order(args.order)),

@@ -56,6 +56,11 @@ pub(super) fn bytes(n: u64) -> String {
     if unit == 0 { format!("{n} B") } else { format!("{v:.1} {}", UNITS[unit]) }
 }
 
+/// `1 tensor`, `2,000 tensors`.
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// Prints on stdout. That somebody stopped reading, `head` say, is no failure: the exit code still tells the verdict.
 pub(super) fn print(text: &str) -> std::io::Result<()> {
     print_to_reader(text).map(drop)
@@ -261,6 +266,7 @@ mod tests {
         {
             assert_eq!(percent(part, whole), words);
         }
+        assert_eq!([0, 1, 2000].map(|n| counted(n, "tensor")), ["0 tensors", "1 tensor", "2,000 tensors"]);
         assert_eq!((bytes(1023), bytes(64 << 20)), ("1023 B".to_owned(), "64.0 MiB".to_owned()));
     }
 

@@ -146,10 +146,10 @@ impl Stats {
             self.classes.negative_zero += u64::from(v.is_sign_negative());
             return;
         }
-        better(&mut self.least, x, |new, old| new.value.abs() < old.value.abs());
+        better(&mut self.least, x, |new, old| new.magnitude() < old.magnitude());
         let class = if v.abs() < least_normal { &mut self.classes.subnormal } else { &mut self.classes.normal };
         *class += 1;
-        self.exponents[(exponent(v) - LEAST_EXPONENT) as usize] += 1;
+        self.exponents[(x.exponent() - LEAST_EXPONENT) as usize] += 1;
     }
 
     fn join(&mut self, next: &Stats) {
@@ -169,7 +169,7 @@ impl Stats {
             better(&mut self.max, x, |new, old| (new.value, new.integer) > (old.value, old.integer));
         }
         if let Some(x) = next.least {
-            better(&mut self.least, x, |new, old| new.value.abs() < old.value.abs());
+            better(&mut self.least, x, |new, old| new.magnitude() < old.magnitude());
         }
         self.first_non_finite = self.first_non_finite.or(next.first_non_finite);
         self.sum += next.sum;
@@ -211,6 +211,18 @@ impl Stats {
 fn better(slot: &mut Option<Extreme>, x: Extreme, wins: impl Fn(&Extreme, &Extreme) -> bool) {
     if slot.as_ref().is_none_or(|old| wins(&x, old)) {
         *slot = Some(x);
+    }
+}
+
+impl Extreme {
+    /// |x|, which the exact value orders where f64 has one number for two integers.
+    fn magnitude(&self) -> (f64, u128) {
+        (self.value.abs(), self.integer.unsigned_abs())
+    }
+
+    /// floor(log2 |x|) of a finite non-zero value. f64 rounds some integers of 64 bits to the next power of two.
+    fn exponent(&self) -> i32 {
+        self.integer.unsigned_abs().checked_ilog2().map_or_else(|| exponent(self.value), |e| e as i32)
     }
 }
 
@@ -312,10 +324,11 @@ mod tests {
 
     #[test]
     fn integers_beyond_two_to_53_keep_their_order() {
-        let data: Vec<u8> = [i64::MAX - 1, i64::MAX, i64::MIN + 1, i64::MIN].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let data: Vec<u8> = [i64::MAX, i64::MAX - 1, i64::MIN + 1, i64::MIN].iter().flat_map(|v| v.to_le_bytes()).collect();
         let s = stats(DType::I64, &data, Layout::contiguous(&[4]).unwrap());
-        assert_eq!((s.max.unwrap().integer, s.max.unwrap().index), (i64::MAX.into(), 1));
+        assert_eq!((s.max.unwrap().integer, s.max.unwrap().index), (i64::MAX.into(), 0));
         assert_eq!((s.min.unwrap().integer, s.min.unwrap().index), (i64::MIN.into(), 3));
+        assert_eq!((s.least.unwrap().integer, s.exponents()), ((i64::MAX - 1).into(), vec![(62, 3), (63, 1)]));
     }
 
     #[test]

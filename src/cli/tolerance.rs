@@ -4,6 +4,7 @@ use super::Outcome;
 use super::input::{magnitude, whole};
 use super::screen::{self, number};
 use crate::dtype::DType;
+use crate::suite::Rule;
 use crate::verify::profile::Operation;
 use crate::verify::{AllowedMismatches, Computation, Judge, Limits, Profile, Scale};
 use anyhow::{Result, bail};
@@ -65,14 +66,19 @@ impl Args {
             &[min, max] => bail!("--range {min},{max}: the first number is the smaller one"),
             other => bail!("--range has {} numbers; it takes 2: MIN,MAX", other.len()),
         };
-        let computation = Computation {
+        let rule = Rule {
+            profile: Some(profile),
             accumulations: self.accumulations,
             range,
             operation: self.operation,
-            gradient: self.gradient,
+            gradient: Some(self.gradient),
             baseline_error: self.baseline_error,
+            ..Rule::default()
         };
-        let limits = profile.limits_for(self.result, self.reference, &computation)?;
+        if let Some((_, key)) = rule.unasked() {
+            bail!("profile {profile} does not depend on --{}", key.replace('_', "-"));
+        }
+        let limits = rule.limits(self.result, self.reference, &Computation::default())?;
         let mut text = format!("{profile}   {} against {}\n", self.result, self.reference);
         for (label, value) in lines(&limits) {
             writeln!(text, "  {label:<11}{value}")?;

@@ -73,7 +73,10 @@ impl Format {
         if value >= self.least && value <= self.largest {
             return Ok(value + 0.0);
         }
-        Err(invalid(what, value, format!("{} holds numbers from {} to {}", self.dtype, plain(self.least), plain(self.largest))))
+        // f64 has no number for the largest one of 64 bits.
+        let whole = self.dtype.int_format().map(|int| [int.min(), int.max()].map(|end| end.to_string()));
+        let [least, largest] = whole.unwrap_or_else(|| [self.least, self.largest].map(plain));
+        Err(invalid(what, value, format!("{} holds numbers from {least} to {largest}", self.dtype)))
     }
 
     fn negatives(&self, what: &'static str) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
+use std::num::{IntErrorKind, ParseIntError};
 
 /// Which operand of an exact product a tensor is; see [`FillExactProduct`](super::FillExactProduct).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +139,14 @@ impl std::str::FromStr for FillSpec {
     }
 }
 
+/// Why a text is no whole number that an argument takes.
+fn not_whole(text: &str, error: &ParseIntError, range: &str) -> String {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => format!("`{text}` is not in {range}"),
+        _ => format!("`{text}` is not a whole number"),
+    }
+}
+
 fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
     let count = |n: usize| {
         if arguments.len() == n { Ok(()) } else { Err(format!("`{name}` takes {n} arguments, found {}", arguments.len())) }
@@ -148,11 +157,11 @@ fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
     };
     let whole = |i: usize| -> Result<u64, String> {
         let text = arguments.get(i).copied().unwrap_or_default();
-        text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+        text.parse().map_err(|e| not_whole(text, &e, "0 to 2^64-1"))
     };
     let signed = |i: usize| -> Result<i64, String> {
         let text = arguments.get(i).copied().unwrap_or_default();
-        text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+        text.parse().map_err(|e| not_whole(text, &e, "-2^63 to 2^63-1"))
     };
     let range = || -> Result<(f64, f64), String> {
         if let [one] = arguments
@@ -298,6 +307,9 @@ mod tests {
             ("uniform:1", "takes 2 arguments, found 1"),
             ("uniform:a,1", "`a` is not a number"),
             ("int:0.5,1", "`0.5` is not a whole number"),
+            ("int:0,99999999999999999999", "`99999999999999999999` is not in -2^63 to 2^63-1"),
+            ("int:-99999999999999999999,0", "`-99999999999999999999` is not in -2^63 to 2^63-1"),
+            ("sequential:99999999999999999999", "`99999999999999999999` is not in 0 to 2^64-1"),
             ("sin:1", "takes 0 arguments, found 1"),
             ("sin/seed=x", "seed takes a whole number"),
             ("sin/sead=1", "unknown option `sead=1`"),

@@ -437,6 +437,7 @@ fn parameters_that_do_not_fit_are_errors() {
         ("uniform:0,70000", DType::F16, "f16 holds numbers from -65504 to 65504"),
         ("uniform:0,7", DType::F4E2M1, "f4e2m1 holds numbers from -6 to 6"),
         ("uniform:-1,1", DType::U8, "u8 holds numbers from 0 to 255"),
+        ("uniform:-1,1", DType::U64, "u64 holds numbers from 0 to 18446744073709551615"),
         ("uniform:0,1e39", DType::F32, "f32 holds numbers from -3.4028234663852886e38 to 3.4028234663852886e38"),
         ("uniform:4.1,4.2", DType::F4E2M1, "must contain a number of f4e2m1"),
         ("uniform:0.2,0.8", DType::I32, "must contain a whole number"),

@@ -133,11 +133,16 @@ impl Arithmetic {
     /// # Errors
     /// When there is no such arithmetic, or the chip has none for this format.
     pub fn for_inputs(text: &str, dtype: DType) -> Result<Arithmetic> {
+        Arithmetic::for_operands(text, [dtype; 2])
+    }
+
+    /// The same for operands that may have two formats.
+    pub(crate) fn for_operands(text: &str, dtypes: [DType; 2]) -> Result<Arithmetic> {
         let (name, flush_subnormals) = text.strip_suffix("+flush").map_or((text, false), |name| (name, true));
         // Not `gfx90a:f16`, in which a chip's name would be found as well.
         let chip = if name.contains(':') { None } else { name.parse::<Arch>().ok() };
         let accumulate = match (chip, name) {
-            (Some(arch), _) => Accumulate::MatrixCore(model_for(arch, dtype)?),
+            (Some(arch), _) => Accumulate::MatrixCore(model_for(arch, dtypes)?),
             (None, "fma") => Accumulate::F32Fma,
             _ => return text.parse(),
         };
@@ -167,15 +172,16 @@ impl Arithmetic {
     }
 }
 
-/// The model of a chip's matrix cores for elements of this format.
-fn model_for(arch: Arch, dtype: DType) -> Result<Model> {
-    let input = match (arch, dtype) {
-        (Arch::Gfx90a, DType::Bf16) => Some(Input::Bf16K),
-        _ => Input::ALL.into_iter().find(|input| input.dtypes() == (dtype, dtype) && Model::new(arch, *input).is_ok()),
+/// The model of a chip's matrix cores for operands of these formats.
+fn model_for(arch: Arch, [a, b]: [DType; 2]) -> Result<Model> {
+    let input = match (arch, a, b) {
+        (Arch::Gfx90a, DType::Bf16, DType::Bf16) => Some(Input::Bf16K),
+        _ => Input::ALL.into_iter().find(|input| input.dtypes() == (a, b) && Model::new(arch, *input).is_ok()),
     };
+    let what = || if a == b { format!("the format {a}") } else { format!("the pair of formats {a} and {b}") };
     let formats = || Model::formats(arch).map(|dtype| dtype.to_string()).collect::<Vec<_>>().join(" ");
     let by = || format!("the models of {arch}'s {} (they have {})", arch.units(), formats());
-    Model::new(arch, input.ok_or_else(|| Error::Unsupported { what: format!("the format {dtype}"), by: by() })?)
+    Model::new(arch, input.ok_or_else(|| Error::Unsupported { what: what(), by: by() })?)
 }
 
 impl std::fmt::Display for Arithmetic {
@@ -259,6 +265,14 @@ mod tests {
             let error = Arithmetic::for_inputs(text, dtype).unwrap_err().to_string();
             assert!(error.ends_with(&format!("{text}'s tensor cores (they have {has})")), "{error}");
         }
+        for (text, dtypes, found) in [
+            ("sm_89", [DType::F8E5M2, DType::F8E4M3], "sm_89:e5m2_e4m3"),
+            ("gfx942+flush", [DType::F8E4M3Fnuz, DType::F8E5M2Fnuz], "gfx942:fp8_bf8+flush"),
+        ] {
+            assert_eq!(Arithmetic::for_operands(text, dtypes).unwrap().to_string(), found, "{text}");
+        }
+        let error = Arithmetic::for_operands("gfx90a", [DType::Bf16, DType::F16]).unwrap_err().to_string();
+        assert!(error.contains("the pair of formats bf16 and f16 is not supported by the models of gfx90a"), "{error}");
         assert!(Arithmetic::for_inputs("f33", DType::F16).unwrap_err().to_string().contains("f32-fma or ARCH:INPUT"));
     }
 

@@ -46,7 +46,7 @@ pub struct Options {
 /// [`Report::into_result`](super::Report::into_result).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Strict {
-    /// Where the tolerance was derived from formats, and not given.
+    /// Where the tolerance was derived from formats, not given, and decides, alone or beside thresholds.
     #[default]
     WhereDerived,
     /// Always.
@@ -365,7 +365,8 @@ impl Request {
             cause: options.cause,
             spacing: None,
             strict: match options.strict {
-                Strict::WhereDerived => tolerance.is_derived(),
+                // Thresholds are given: where they alone decide, the tolerance is only shown.
+                Strict::WhereDerived => tolerance.is_derived() && options.judge != Judge::Thresholds,
                 Strict::Always => true,
                 Strict::Never => false,
             },

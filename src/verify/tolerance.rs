@@ -66,7 +66,8 @@ impl Tolerance {
                 return Err(Error::InvalidArgument { what, value: value.to_string(), limit });
             }
         }
-        Ok(Tolerance::of(Kind::Given { rtol, atol }))
+        // -0.0 + 0.0 is +0.0, which reports print without a sign.
+        Ok(Tolerance::of(Kind::Given { rtol: rtol + 0.0, atol: atol + 0.0 }))
     }
 
     /// Nothing but equality passes (zeros of both signs are equal).
@@ -135,8 +136,8 @@ impl Tolerance {
     /// # Errors
     /// As [`Tolerance::new`].
     pub fn scaled(rtol: f64, atol: f64, scale: Scale) -> Result<Tolerance> {
-        Tolerance::new(rtol, atol)?;
-        Ok(Tolerance::of(Kind::Scaled { rtol, atol, scale, floor: 0.0 }))
+        let given = Tolerance::new(rtol, atol)?;
+        Ok(Tolerance::of(Kind::Scaled { rtol: given.rtol(), atol: given.atol(0.0), scale, floor: 0.0 }))
     }
 
     /// What the rounding of a correct kernel explains, whatever its order of additions, and no more. With u(T) the unit roundoff, A an
@@ -160,7 +161,7 @@ impl Tolerance {
     pub fn rounding(result: DType, reference: DType, accumulations: usize) -> Tolerance {
         let accumulator = accumulator(result);
         let (Some(a), Some(r), Some(sum)) = (result.float_format(), reference.float_format(), accumulator.float_format()) else {
-            return Tolerance::exact();
+            return Tolerance { derived: true, ..Tolerance::exact() };
         };
         let by_binade = a.unit_roundoff() > sum.unit_roundoff();
         let (steps, least) = if by_binade { (16.0, 0.0) } else { (8.0, a.min_positive()) };
@@ -297,6 +298,13 @@ mod tests {
     }
 
     #[test]
+    fn a_tolerance_of_zero_has_no_sign() {
+        for tolerance in [Tolerance::new(-0.0, -0.0).unwrap(), Tolerance::scaled(-0.0, -0.0, Scale::Rms).unwrap()] {
+            assert_eq!([tolerance.rtol(), tolerance.atol(1.0)].map(f64::to_bits), [0; 2], "{tolerance:?}");
+        }
+    }
+
+    #[test]
     fn products_round_once_a_factor() {
         for (dtype, more) in
             [(DType::F16, 1024.0 * 2f64.powi(-24)), (DType::F32, 512.0 * 2f64.powi(-24)), (DType::F64, 1024.0 * 2f64.powi(-53))]
@@ -306,7 +314,7 @@ mod tests {
             assert!((1.0..1.0001).contains(&found), "{dtype}: {found}");
             assert_eq!(Tolerance::rounding_of_products(dtype, DType::F64, 9, 1), sum, "{dtype}: one factor");
         }
-        assert_eq!(Tolerance::rounding_of_products(DType::I32, DType::F64, 9, 9), Tolerance::exact());
+        assert_eq!(Tolerance::rounding_of_products(DType::I32, DType::F64, 9, 9), Tolerance::rounding(DType::I32, DType::F64, 9));
         assert!(Tolerance::rounding_of_products(DType::F32, DType::F64, 9, 1 << 28).rtol().is_finite(), "of the longest vectors");
     }
 
@@ -326,7 +334,7 @@ mod tests {
             assert_eq!((report.rtol, report.atol), (0.25, atol), "{reason}");
         }
         let exact = Tolerance::rounding(DType::I8, DType::F32, 9);
-        assert_eq!((exact, exact.scale()), (Tolerance::exact(), None), "an integer format");
+        assert_eq!((exact.rtol(), exact.atol(9.0), exact.scale(), exact.is_derived()), (0.0, 0.0, None, true), "an integer format");
         let wide = Tolerance::rounding(DType::F64, DType::F64, 9);
         assert_eq!((wide.rtol(), wide.atol(1.0)), (5.0 * f64::EPSILON, 512.0 * f64::EPSILON), "f64 is summed in f64; 1024 terms at least");
         let nothing = DeviceMem::from_slice(&device, &[f32::NAN]).unwrap();

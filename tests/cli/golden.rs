@@ -60,6 +60,10 @@ fn golden_results_are_recorded_and_checked() {
         check("check g.toml out --rule *:atol=9", 1, words);
     }
     check("record g.toml out", 0, "2 tensors recorded 0 as before, 1 changed, 1 new, 1 gone");
+    folder.put("blank.toml", b"golden = 1\n");
+    check("check blank.toml out", 2, "error: blank.toml has no results (`golden record` adds some)");
+    check("record bell.toml out --arch a\u{7}b", 0, "bell.toml a\\u{7}b: 2 tensors recorded");
+    check("check bell.toml out --arch c\u{7}d", 2, "bell.toml has no results of c\\u{7}d; it has a\\u{7}b (--arch");
     folder.put("bad.toml", b"golden = 1\n[any]\nx = 1\n");
     check("check bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
     check("record bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");

@@ -16,6 +16,8 @@ fn references_are_computed_from_operands() {
         "fill x.npy --dtype f16 --shape 8 --gen constant:1",
         "fill w.npy --dtype f16 --shape 3 --gen constant:1",
         "fill y.npy --dtype f32 --shape 1,1,6,1 --gen constant:3",
+        "fill e5m2.bin --dtype f8e5m2 --shape 32,256 --seed 1",
+        "fill e4m3.bin --dtype f8e4m3 --shape 256,32 --seed 2",
     ] {
         assert_eq!(folder.run(line).code, 0, "{line}");
     }
@@ -23,6 +25,8 @@ fn references_are_computed_from_operands() {
         ("gemm a.npy b.npy f64.npy", "f64[32,32]"),
         ("gemm a.npy b.npy core.npy --arithmetic gfx908:f16", "f32[32,32]"),
         ("gemm a.npy b.npy chip.npy --arithmetic gfx908", "f32[32,32]"),
+        ("gemm e5m2.bin e4m3.bin mixed.npy --dtype f8e5m2,f8e4m3 --shape 32,256 --shape 256,32 --arithmetic sm_89", "f32[32,32]"),
+        ("gemm e5m2.bin e4m3.bin named.npy --dtype f8e5m2,f8e4m3 --shape 32,256 --shape 256,32 --arithmetic sm_89:e5m2_e4m3", "f32[32,32]"),
         ("gemm a.npy b.npy fma.npy --arithmetic fma --device host", "f32[32,32]"),
         ("gemm a.npy b.npy every4.npz --arithmetic every4+flush --to f16", "f16[32,32]"),
         ("gemm b.npy a.npy t.npy --transpose-a --transpose-b", "f64[32,32]"),
@@ -40,6 +44,7 @@ fn references_are_computed_from_operands() {
     for (line, code) in [
         ("core.npy d.npy --rtol 0", 0),
         ("chip.npy d.npy --rtol 0", 0),
+        ("mixed.npy named.npy --rtol 0", 0),
         ("fma.npy d.npy --rtol 0", 1),
         ("f64.npy d.npy --rtol 0", 1),
         ("d.npy f64.npy --accumulations 256", 0),
@@ -86,6 +91,7 @@ fn tensors_are_converted_and_what_does_not_fit_is_counted() {
     folder.put("x.npy", &npy_f32(&[1.0, 0.3, 500.0, 1e-6, f32::INFINITY, -2.0, f32::NAN, 464.0]));
     folder.put("many.safetensors", &safetensors(&[("a", "F32", &[2], f32s(&[1.0, 1e6])), ("b", "F32", &[1, 2], f32s(&[2.0, 0.5]))]));
     folder.put("odd.npy", &npy_f32(&[1.0, 2.0, 3.0]));
+    folder.put("one.npy", &npy_f32(&[1.0]));
     folder.put("fortran.npy", &npy("<f4", "True", "(2, 2)", &f32s(&[1.0, 2.0, 3.0, 4.0])));
     for (line, told) in [
         ("x.npy ieee.safetensors --to f8e4m3", "8 elements: 2 rounded, 1 overflowed, 1 became 0, 1 became NaN"),
@@ -96,6 +102,9 @@ fn tensors_are_converted_and_what_does_not_fit_is_counted() {
         ("many.safetensors b.npy --tensor b", "2 elements: none changed"),
         ("many.safetensors only.npy --exclude a --to i32", "2 elements: 1 became 0"),
         ("fortran.npy row.bin", "4 elements: none changed"),
+        ("odd.npy none.npy --to u8", "3 elements: none changed"),
+        ("x.npy u8.npy --to u8", "8 elements: 3 overflowed, 2 became 0, 2 have no counterpart"),
+        ("one.npy one.bin", "1 element: none changed"),
     ] {
         let run = folder.run(&format!("convert {line}"));
         assert_eq!((run.code, run.out.as_str(), run.err.trim_end()), (0, "", told), "{line}");

@@ -64,7 +64,7 @@ pub(super) struct ToleranceArgs {
     /// Let NaN match NaN, and infinity match infinity of the same sign
     #[arg(long, help_heading = "Tolerance")]
     equal_nonfinite: bool,
-    /// Write an untrusted pass into the JUnit file as a failure also where the tolerance was given; where it was derived, it always is one
+    /// Write an untrusted pass into the JUnit file as a failure also where what decides was given; where a tolerance that was derived from formats decides, it always is one
     #[arg(long, help_heading = "Tolerance")]
     strict: bool,
 }
@@ -93,6 +93,9 @@ impl ToleranceArgs {
             named.extend(rules::read(path)?);
         }
         let others = self.others()?;
+        if let Some((profile, key)) = others.rule.unasked() {
+            bail!("profile {profile} does not depend on --{key}");
+        }
         // The error of a baseline is not known yet, only whether there is one.
         others.expect_limits(self.baseline.as_ref().map(|_| 0.0))?;
         if self.baseline.is_some() && !named.iter().chain([&others]).any(NamedRule::wants_baseline) {

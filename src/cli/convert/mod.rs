@@ -7,7 +7,7 @@ use super::Outcome;
 use super::apart::expect_apart;
 use super::input::{InputArgs, only};
 use super::output::OutputArgs;
-use super::screen::{self, count};
+use super::screen::{self, count, counted};
 use crate::dtype::mx::{BLOCK, MxFormat, ScaleRule};
 use crate::dtype::{DType, Overflow};
 use crate::files::{Format, Heading, Loaded, Tensor, check_each, write_each};
@@ -211,5 +211,5 @@ fn sentence(counts: &Counts) -> String {
     ];
     let told: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{} {what}", count(*n))).collect();
     let told = if told.is_empty() { "none changed".to_owned() } else { told.join(", ") };
-    format!("{} elements: {told}", count(counts.elements))
+    format!("{}: {told}", counted(counts.elements, "element"))
 }

@@ -44,6 +44,12 @@ impl Counts {
         self.lost += other.lost;
     }
 
+    /// One number that a format is too small for, or that has a sign which the format lacks.
+    fn beyond(to: DType, negative: bool) -> Counts {
+        let lost = negative && (to == DType::F8E8M0 || to.int_format().is_some_and(|int| int.min() == 0));
+        if lost { Counts { lost: 1, ..Counts::default() } } else { Counts { overflowed: 1, ..Counts::default() } }
+    }
+
     /// Counts one element that was `before` and is `after`, in `to`.
     fn count(&mut self, to: DType, before: f64, after: f64) {
         self.elements += 1;
@@ -54,7 +60,7 @@ impl Counts {
         if before.is_nan() {
             self.lost += u64::from(!after.is_nan());
         } else if overflows(to, before) || before.is_infinite() && after.is_finite() {
-            self.overflowed += 1;
+            self.add(Counts::beyond(to, before < 0.0));
         } else if after.is_nan() {
             self.nan += 1;
         } else if after == 0.0 {
@@ -140,6 +146,10 @@ impl Conversion<'_> {
     fn encode(&self, from: DType, dense: &[u8], elements: usize, out: &mut [u8]) -> Counts {
         if from == self.to {
             out.copy_from_slice(dense);
+            if from == DType::Bool {
+                // Every pattern but 0 is true.
+                out.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+            }
             let overflowed = if self.overflow == Overflow::Saturate { saturate(from, elements, out) } else { 0 };
             return Counts { elements: elements as u64, overflowed, ..Counts::default() };
         }
@@ -164,10 +174,13 @@ impl Conversion<'_> {
     fn encode_whole(&self, values: &[i128], out: &mut [u8]) -> Counts {
         let mut counts = Counts { elements: values.len() as u64, ..Counts::default() };
         for (i, &value) in values.iter().enumerate() {
-            let (bits, after) = match self.to.int_format() {
+            let bits = match self.to.int_format() {
                 Some(int) => {
                     let held = value.clamp(int.min(), int.max());
-                    (held as u64 & (u64::MAX >> (64 - int.bits)), held)
+                    if held != value {
+                        counts.add(Counts::beyond(self.to, value < 0));
+                    }
+                    held as u64 & (u64::MAX >> (64 - int.bits))
                 }
                 None => {
                     let near = if self.to == DType::F64 { value as f64 } else { odd(value) };
@@ -176,10 +189,9 @@ impl Conversion<'_> {
                     one.count(self.to, near, self.to.decode(bits));
                     let rounded = u64::from(one.harmless() && self.to.decode(bits) as i128 != value);
                     counts.add(Counts { elements: 0, rounded, ..one });
-                    (bits, value)
+                    bits
                 }
             };
-            counts.overflowed += u64::from(after != value);
             self.to.store_bits(out, i, bits);
         }
         counts
@@ -252,7 +264,7 @@ mod tests {
             (DType::F4E2M1, &[6.9, 7.0, -7.0, 0.25, nan], Overflow::Ieee, [1, 2, 1, 0, 1], "no NaN"),
             (DType::F8E8M0, &[1.0, 0.0, -2.0, 3.0], Overflow::Ieee, [1, 0, 0, 0, 2], "no zero, no sign"),
             (DType::I8, &[127.4, 127.5, -128.5, -129.0, nan, 0.5, 1.5], Overflow::Ieee, [3, 2, 1, 0, 1], "integers saturate"),
-            (DType::U8, &[-1.0, 255.0, 256.0], Overflow::Ieee, [0, 2, 0, 0, 0], "negative numbers"),
+            (DType::U8, &[-1.0, 255.0, 256.0, -inf, inf, -0.5, -300.0], Overflow::Ieee, [0, 2, 1, 0, 3], "negative numbers"),
             (DType::Bool, &[0.0, 1.0, 2.0], Overflow::Ieee, [0, 1, 0, 0, 0], "truth values"),
             (DType::F64, &[0.1, nan, inf], Overflow::Ieee, [0; 5], "f64 holds all"),
             (DType::I64, &[9.3e18, 9.2e18], Overflow::Ieee, [0, 1, 0, 0, 0], "beyond 2^63"),
@@ -278,6 +290,8 @@ mod tests {
         assert_eq!(run(DType::F64, &[(1 << 53) + 1]).1.rounded, 1);
         let (values, counts) = run(DType::I32, &[1 << 40, -5, i128::from(i32::MIN)]);
         assert_eq!((values.as_slice(), counts.overflowed), (&[2147483647.0, -5.0, -2147483648.0][..], 1));
+        let (values, counts) = run(DType::U64, &[1 << 40, -5, i128::from(i64::MIN)]);
+        assert_eq!((values.as_slice(), counts.overflowed, counts.lost), (&[2f64.powi(40), 0.0, 0.0][..], 0, 2), "no sign");
         assert_eq!(run(DType::F16, &[1 << 20, 3, 2049]).1, Counts { elements: 3, rounded: 1, overflowed: 1, ..Counts::default() });
     }
 
@@ -288,7 +302,11 @@ mod tests {
         let mut out = vec![0; 6];
         let counts = Conversion { scales: None, to: DType::F16, overflow: Overflow::Ieee }.encode(DType::F16, &dense, 3, &mut out);
         assert_eq!((&out, counts.rounded, counts.harmless()), (&dense, 0, true));
-        // But for infinities that are to be the largest number.
+        // But for truth values, of which those that are true are one number.
+        let counts =
+            Conversion { scales: None, to: DType::Bool, overflow: Overflow::Ieee }.encode(DType::Bool, &[0, 1, 0x36], 3, &mut out[..3]);
+        assert_eq!((&out[..3], counts), (&[0, 1, 1][..], Counts { elements: 3, ..Counts::default() }));
+        // And for infinities that are to be the largest number.
         let counts = Conversion { scales: None, to: DType::F16, overflow: Overflow::Saturate }.encode(DType::F16, &dense, 3, &mut out);
         let saturated: Vec<u8> = [0x7e01u16, 0xfbff, 0x8001].iter().flat_map(|b| b.to_le_bytes()).collect();
         assert_eq!((out, counts), (saturated, Counts { elements: 3, overflowed: 1, ..Counts::default() }));
@@ -298,7 +316,7 @@ mod tests {
     #[test]
     fn whole_numbers_of_64_bits_overflow() {
         for (to, values) in
-            [(DType::I64, [2f64.powi(63), 2f64.powi(65), -2f64.powi(64)]), (DType::U64, [2f64.powi(64), 2f64.powi(65), -1.0])]
+            [(DType::I64, [2f64.powi(63), 2f64.powi(65), -2f64.powi(64)]), (DType::U64, [2f64.powi(64), 2f64.powi(65), f64::MAX])]
         {
             let mut out = vec![0; 24];
             let counts = Conversion { scales: None, to, overflow: Overflow::Ieee }.encode_values(&values, &mut out);

@@ -14,7 +14,7 @@ use crate::dtype::DType;
 use crate::error::Error;
 use crate::suite::{Guard, Selection, Suite};
 use crate::verify::{AllowedMismatches, Judge, Limits, Tolerance};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use check::State;
 use file::{Entry, Golden, Recorded};
 use output::{Findings, Machines};
@@ -124,8 +124,10 @@ impl Source {
         if let Some(arch) = &self.arch {
             found.arch.clone_from(arch);
         }
-        if found.arch == file::VERSION_KEY {
-            bail!("--arch {}: the file has its version by that name", found.arch);
+        match found.arch.as_str() {
+            "" => bail!("--arch: an empty name is none of an architecture"),
+            file::VERSION_KEY => bail!("--arch {}: the file has its version by that name", found.arch),
+            _ => {}
         }
         if found.tensors.is_empty() {
             bail!("there is no tensor to record or to check");
@@ -192,7 +194,8 @@ impl Record {
             let findings = self.record()?;
             let [same, changed, new, gone] = [State::Same.word(), "differs", State::New.word(), State::Missing.word()]
                 .map(|word| findings.count(|state| state.word() == word));
-            let (golden, arch, count) = (self.source.golden.display(), &findings.found.arch, tensors_of(findings.found.tensors.len()));
+            let (golden, arch) = (self.source.golden.display(), screen::plain(&findings.found.arch));
+            let count = screen::counted(findings.found.tensors.len() as u64, "tensor");
             let shown = format!("{golden}  {arch}: {count} recorded   {same} as before, {changed} changed, {new} new, {gone} gone\n");
             Ok((findings, Outcome::Pass, shown))
         })
@@ -212,10 +215,6 @@ impl Record {
         crate::files::replace(path, |out| out.write_all(golden.text().as_bytes()))?;
         Ok(Findings { found, recorded, states })
     }
-}
-
-fn tensors_of(count: usize) -> String {
-    format!("{} tensor{}", screen::count(count as u64), if count == 1 { "" } else { "s" })
 }
 
 /// Tells people or machines what a command finds: what became of tensors, its outcome, and the screen.
@@ -251,9 +250,11 @@ impl Check {
         let path = &self.source.golden;
         let mut golden = Golden::read(path)?;
         let found = self.source.found()?;
-        let there = golden.0.keys().cloned().collect::<Vec<_>>().join(" ");
+        let there = golden.0.keys().map(|arch| screen::plain(arch)).collect::<Vec<_>>().join(" ");
         let Some(mut recorded) = golden.0.remove(&found.arch) else {
-            bail!("{} has no results of {}; it has {there} (--arch chooses, `golden record` adds)", path.display(), found.arch);
+            let (path, arch) = (path.display(), screen::plain(&found.arch));
+            ensure!(!there.is_empty(), "{path} has no results (`golden record` adds some)");
+            bail!("{path} has no results of {arch}; it has {there} (--arch chooses, `golden record` adds)");
         };
         recorded.tensors.retain(|name, _| self.source.asks_for(name, &found));
         let states = check::compare(&recorded, &found.tensors, &|name, entry| self.limits(name, entry))?;

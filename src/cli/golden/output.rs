@@ -2,9 +2,9 @@
 
 use super::super::screen::{self, BAD, GOOD};
 use super::super::{Outcome, junit};
+use super::Found;
 use super::check::State;
 use super::file::{Entry, Recorded};
-use super::{Found, tensors_of};
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -47,8 +47,8 @@ impl Findings {
         }
         let (style, word, of) = if agree == all { (GOOD, "PASS", String::new()) } else { (BAD, "FAIL", format!("{agree} of ")) };
         let verb = if agree == all && all == 1 { "agrees" } else { "agree" };
-        let tensors = tensors_of(all);
-        text += &format!("{style}{word}{style:#}  {of}{tensors} {verb} with {} of {}", self.found.arch, golden.display());
+        let tensors = screen::counted(all as u64, "tensor");
+        text += &format!("{style}{word}{style:#}  {of}{tensors} {verb} with {} of {}", screen::plain(&self.found.arch), golden.display());
         text + &format!("   {} bit for bit, {} within their tolerance\n", screen::count(same as u64), screen::count((agree - same) as u64))
     }
 }

@@ -479,7 +479,7 @@ fn usual_data(dtype: DType) -> &'static str {
 
 /// The generators of inputs of these formats, on streams of their own.
 fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: &[DType]) -> Result<Vec<FillSpec>> {
-    let seed: u64 = of("seed").parsed("1")?;
+    let seed: u64 = of("seed").number("1", WANTED_SEED)?;
     let parts: Vec<&str> = match of("data").text("") {
         "" => inputs.iter().copied().map(usual_data).collect(),
         text => text.split(" | ").collect(),
@@ -505,6 +505,9 @@ pub(crate) struct Values<'a> {
     table: &'a Table,
 }
 
+/// What a seed is.
+pub(super) const WANTED_SEED: &str = "a whole number from 0 to 2^64-1";
+
 impl<'a> Values<'a> {
     pub(crate) fn text<'t>(&self, default: &'t str) -> &'t str
     where
@@ -516,6 +519,12 @@ impl<'a> Values<'a> {
     pub(crate) fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(&self, default: &str) -> Result<T> {
         let text = self.choice.value(&self.key).map_or(default, |(value, _)| value);
         text.parse().map_err(|e| self.error(format!("`{}` = {text}: {e}", self.key)))
+    }
+
+    /// A number, whose type has messages that speak of digits and literals.
+    pub(crate) fn number<T: std::str::FromStr>(&self, default: &str, wanted: &str) -> Result<T> {
+        let text = self.text(default);
+        text.parse().map_err(|_| self.error(format!("`{}` = {text}: {wanted} is wanted", self.key)))
     }
 
     pub(crate) fn error(&self, reason: impl std::fmt::Display) -> Error {

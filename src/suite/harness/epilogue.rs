@@ -28,7 +28,7 @@ impl GemmEpilogue {
     /// Reads the keys of a `[[gemm]]` table.
     pub(crate) fn new<'c>(of: &impl Fn(&str) -> Values<'c>) -> Result<GemmEpilogue> {
         let given = |key: &str| !of(key).text("").is_empty();
-        let scalar = |key: &str, default: &str| match of(key).parsed::<f64>(default)? {
+        let scalar = |key: &str, default: &str| match of(key).number::<f64>(default, "a number")? {
             x if x.is_finite() => Ok(x),
             x => Err(of(key).error(format!("{key} cannot be {x}: it must be a finite number"))),
         };

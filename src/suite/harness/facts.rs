@@ -9,6 +9,7 @@ use super::rule::CaseRule;
 use crate::error::Result;
 use crate::verify::bound::Bound;
 use crate::verify::{Limits, short};
+use std::path::Path;
 
 /// A label and what is behind it.
 type Fact = (String, String);
@@ -122,7 +123,7 @@ impl Kernel {
                 vec![
                     fact("kernel", format!("{name}, a program")),
                     fact("  command", words.join(" ")),
-                    fact("  folder", entry.folder.display().to_string()),
+                    fact("  folder", folder(&entry.folder)),
                 ]
             }
             Kernel::Module(module, plan) => code(name, module.entry(), plan),
@@ -130,10 +131,16 @@ impl Kernel {
     }
 }
 
+/// A folder; that of a suite in the current one has an empty path.
+fn folder(path: &Path) -> String {
+    let here = path.as_os_str().is_empty();
+    if here { ".".to_owned() } else { path.display().to_string() }
+}
+
 /// GPU code, its launches for the case's problem, and its memory.
 fn code(name: &str, entry: &ModuleEntry, plan: &FittedPlan) -> Vec<Fact> {
     let mut out = vec![fact("kernel", format!("{name}, {}", entry.code))];
-    out.push(fact("  folder", entry.folder.display().to_string()));
+    out.push(fact("  folder", folder(&entry.folder)));
     out.extend((!entry.options.is_empty()).then(|| fact("  options", entry.options.join(" "))));
     let initial = match entry.plan.initial {
         Initial::Poison => "poison: unwritten elements are found",
@@ -221,7 +228,7 @@ launches = [
                 reference: f64 in f64\nrepeatable: true: a second run gives the same bits\nrule: rounding\nlimits: none\nexpected: pass\n\
                 timeout: that of the run (--timeout)\naxes: none\ngroups: none\n",
             ),
-            ("given/program", "kernel: program, a program\n  command: python3 'my gemm.py'\n  folder: \n"),
+            ("given/program", "kernel: program, a program\n  command: python3 'my gemm.py'\n  folder: .\n"),
             ("given/program", "input a: f16[4, 4]  int:-3,3/seed=0\ninput b: f16[4, 4]  constant:1/seed=7/stream=1\n"),
             ("given/program", "reference: f32 in f32\nrepeatable: false: both runs pass\nrule: rtol=1e-3,atol=0\n"),
             (
@@ -230,7 +237,7 @@ launches = [
             ),
             (
                 "given/code",
-                "kernel: code, gemm.hip\n  folder: \n  options: -O3 -DX\n  initial: zero: unwritten elements cannot be told from zeros\n",
+                "kernel: code, gemm.hip\n  folder: .\n  options: -O3 -DX\n  initial: zero: unwritten elements cannot be told from zeros\n",
             ),
             ("given/code", "  workspace: 64 bytes\n"),
             ("given/code", "  launch: keep(a, b, workspace, i64:m*k, f32:1.5)  grid 4x2x1  block 64x1x1  shared 4 bytes\n"),

@@ -1,6 +1,6 @@
 //! Runs of the fp16 study as cases: a [`Replay`] whose metrics are the numbers of the study's line.
 
-use super::cases::Values;
+use super::cases::{Values, WANTED_SEED};
 use super::metrics::limited;
 use super::record::MetricValue;
 use crate::device::Device;
@@ -52,7 +52,7 @@ impl Study {
         let replay = Replay {
             configuration,
             range: of("range").parsed::<Range>("r0")?,
-            seed: of("seed").parsed("1")?,
+            seed: of("seed").number("1", WANTED_SEED)?,
             arch: of("arch").parsed::<Arch>("gfx90a")?,
             kernel: of("kernel").parsed::<Kernel>("xdlops")?,
             validator: of("validator").parsed::<Validator>("pv")?,

@@ -23,7 +23,8 @@ impl Parameters {
     /// # Errors
     /// When a name is none of the operator's, a value is no finite number, one is missing that has no default, or a value is none that its operator takes.
     pub(super) fn read(self, text: &str, input: DType) -> Result<Vec<f64>> {
-        let wrong = |limit: String| Error::InvalidArgument { what: "parameters of an operator", value: text.to_owned(), limit };
+        let value = || if text.is_empty() { "none" } else { text }.to_owned();
+        let wrong = |limit: String| Error::InvalidArgument { what: "parameters of an operator", value: value(), limit };
         let given = if text.is_empty() { Vec::new() } else { pairs(text).map_err(wrong)? };
         let names = || self.names().collect::<Vec<_>>().join(" ");
         if let Some((name, _)) = given.iter().find(|(name, _)| self.names().all(|known| known != *name)) {

@@ -65,6 +65,11 @@ impl Change {
             Change::Same => "same",
         }
     }
+
+    /// So many of it, in words.
+    fn counted(self, n: usize) -> String {
+        format!("{n} {}{}", self.words(), if self == Change::NewFailure && n != 1 { "s" } else { "" })
+    }
 }
 
 /// A number that two runs give differently.
@@ -166,7 +171,7 @@ pub(super) fn document(comparison: &Comparison<'_>, most: usize) -> Vec<Block> {
 
 fn headline(comparison: &Comparison<'_>) -> Block {
     let counts = comparison.counts();
-    let text: Vec<String> = counts.iter().map(|(change, n)| format!("{n} {}", change.words())).collect();
+    let text: Vec<String> = counts.iter().map(|(change, n)| change.counted(*n)).collect();
     let worse = counts.iter().any(|(change, _)| *change == Change::NewFailure);
     let same = counts.iter().all(|(change, _)| *change == Change::Same);
     let word = if worse {
@@ -330,6 +335,13 @@ mod tests {
         assert!(draw::markdown(&blocks).contains("| a | limit of rms | 0.001 | 1 |"), "{}", draw::markdown(&blocks));
         let tightened = draw::text(&document(&Comparison::new(&new, &old), 9));
         assert!(tightened.starts_with("WORSE") && !tightened.contains("loosened"), "{tightened}");
+    }
+
+    #[test]
+    fn several_failures_are_plural() {
+        let [old, new] = [true, false].map(|good| run("of two", vec![case("a", good, 1.0, 0.5), case("b", good, 1.0, 0.5)]));
+        let text = draw::text(&document(&Comparison::new(&old, &new), 9));
+        assert!(text.starts_with("WORSE  suite samples: 2 new failures\n"), "{text}");
     }
 
     #[test]

@@ -120,7 +120,23 @@ impl Rule {
         if asked && self.profile.is_none() {
             return wrong("range, operation, gradient and baseline_error are for a profile");
         }
+        if let Some((profile, key)) = self.unasked() {
+            return wrong(&format!("profile {profile} does not depend on {key}"));
+        }
         Ok(())
+    }
+
+    /// The profile, and a key that is given and that it does not depend on, if there is one. What is known of a computation beside the keys may be more than a profile asks for.
+    pub(crate) fn unasked(&self) -> Option<(Profile, &'static str)> {
+        let profile = self.profile?;
+        let given = [
+            ("accumulations", self.accumulations.is_some()),
+            ("range", self.range.is_some()),
+            ("operation", self.operation.is_some()),
+            ("gradient", self.gradient == Some(true)),
+            ("baseline_error", self.baseline_error.is_some()),
+        ];
+        given.into_iter().find(|(key, is)| *is && !asked_by(profile).contains(key)).map(|(key, _)| (profile, key))
     }
 
     fn computation(&self, known: &Computation) -> Computation {
@@ -156,6 +172,17 @@ impl Rule {
         let study = Thresholds::new(off(self.rms), off(self.absolute), off(self.relative))?;
         let study = study.with_relative_old(off(self.relative_old))?.with_epsilon(off(self.epsilon))?;
         study.with_norms(off(self.relative_l1), off(self.relative_l2))
+    }
+}
+
+/// What of a computation a profile depends on.
+fn asked_by(profile: Profile) -> &'static [&'static str] {
+    match profile {
+        Profile::Ck | Profile::Ck2026 | Profile::RocBlas | Profile::RocMlir | Profile::BenchDnn | Profile::LlamaCpp => &["accumulations"],
+        Profile::HipDnn => &["accumulations", "range"],
+        Profile::Paddle => &["accumulations", "range", "operation", "gradient"],
+        Profile::FlashAttention => &["baseline_error"],
+        _ => &[],
     }
 }
 
@@ -245,9 +272,33 @@ mod tests {
             ("atol=1,profile=ck", "keys of a rule cannot be combined so: rtol and atol cannot be used with profile"),
             ("profile=ck,rms=1", "a profile cannot be used with metrics"),
             ("gradient=true", "are for a profile"),
+            ("profile=torch,accumulations=9", "profile torch does not depend on accumulations"),
+            ("profile=ck,range=[0, 1]", "profile ck does not depend on range"),
+            ("profile=hipdnn,baseline_error=0", "profile hipdnn does not depend on baseline_error"),
         ] {
             let message = text.parse::<Rule>().unwrap().limits(DType::F16, DType::F64, &NOTHING).unwrap_err().to_string();
             assert!(message.contains(words), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn profiles_ask_for_what_they_depend_on() {
+        let sum = Computation { accumulations: Some(9), range: Some([2.0, 4.0]), operation: Some(Operation::Sum), ..NOTHING };
+        let gradient = Computation { gradient: true, operation: Some(Operation::Copy), ..NOTHING };
+        for profile in Profile::ALL {
+            let limits = |known: Computation| format!("{:?}", profile.limits_for(DType::F16, DType::F32, &known));
+            let changes = |change: &dyn Fn(Computation) -> Computation| {
+                [NOTHING, sum, gradient].into_iter().any(|known| limits(known) != limits(change(known)))
+            };
+            let depends = [
+                ("accumulations", changes(&|known| Computation { accumulations: Some(4096), ..known })),
+                ("range", changes(&|known| Computation { range: Some([64.0, 128.0]), ..known })),
+                ("operation", changes(&|known| Computation { operation: Some(Operation::Mean), ..known })),
+                ("gradient", changes(&|known| Computation { gradient: true, ..known })),
+                ("baseline_error", changes(&|known| Computation { baseline_error: Some(0.5), ..known })),
+            ];
+            let depends: Vec<&str> = depends.into_iter().filter(|(_, depends)| *depends).map(|(key, _)| key).collect();
+            assert_eq!(asked_by(profile), depends, "{profile}");
         }
     }
 

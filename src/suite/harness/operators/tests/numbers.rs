@@ -651,7 +651,7 @@ fn what_operators_lack_is_refused() {
         ("operator = 'tril'\nshape = '4'", "tril is of matrices: shape takes at least two extents"),
         ("operator = 'triu'\nshape = '4x4'\nparameters = 'diagonal=0.5'", "diagonal must be a whole number"),
         ("operator = 'p_norm'\nshape = '4'\nparameters = 'p=0.5'", "p must be 1 to 16"),
-        ("operator = 'clip'\nshape = '4'", "`min` is missing; it takes min max"),
+        ("operator = 'clip'\nshape = '4'", "parameters of an operator cannot be none: `min` is missing; it takes min max"),
         ("operator = 'clip'\nshape = '4'\nparameters = 'min=2,max=1'", "min must not be above max"),
         ("operator = 'clip'\nshape = '4'\nparameters = 'min=-1e5,max=1'", "-1e5 is beyond the numbers of f16"),
     ] {
