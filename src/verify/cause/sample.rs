@@ -17,6 +17,9 @@ const WINDOW: usize = 1 << 17;
 /// The memory of a window that is not contiguous may span so many bytes; a window that spans more is left out.
 const SPAN: usize = 1 << 26;
 
+/// Mismatches that are held against chance, and positions of each.
+const DRAWS: usize = 64;
+
 /// Elements of a result and its reference.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
@@ -155,9 +158,18 @@ impl Sample {
         off <= self.slack(expected) && off <= (a - self.reference[position]).abs() / 4.0
     }
 
-    /// A position that has nothing to do with this one: what fits there, fits by chance.
-    pub(super) fn elsewhere(&self, position: usize) -> usize {
-        (position * 7919 + self.len() / 3) % self.len()
+    /// The chance that something holds for a mismatch and a position that has nothing to do with it: for how many of some pairs it does. One in all pairs
+    /// at least, since rarer events do not show.
+    pub(super) fn chance(&self, holds: impl Fn(usize, usize) -> bool) -> f64 {
+        let step = self.wrong.len().div_ceil(DRAWS) | 1;
+        let pairs = self.wrong.iter().step_by(step).flat_map(|&i| (0..DRAWS).map(move |draw| (i, draw)));
+        let elsewhere = |i: usize, draw: usize| ((i + draw) * 7919 + self.len() / 3) % self.len();
+        let (mut all, mut held) = (1u32, 1u32);
+        for (i, draw) in pairs {
+            all += 1;
+            held += u32::from(holds(i, elsewhere(i, draw)));
+        }
+        f64::from(held) / f64::from(all)
     }
 
     /// How many mismatches are explained by what `expected` says of a position, if most are.
