@@ -15,6 +15,7 @@
 //! Everything is computed on the host, one element after the other, so that every device gives the same cause.
 
 mod earlier;
+mod even;
 mod factor;
 mod order;
 mod precision;

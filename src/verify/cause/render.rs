@@ -104,6 +104,9 @@ impl Diagnosis {
             Cause::IntermediateIn { format } => {
                 write!(f, "an intermediate value in {format}: relative errors reach the unit roundoff of {format}, and not more")
             }
+            Cause::AccumulatedIn { format } if format == self.dtype => {
+                write!(f, "accumulated in {format}: errors of the size and the spread of those of a running sum that is rounded to it")
+            }
             Cause::AccumulatedIn { format } => {
                 write!(
                     f,

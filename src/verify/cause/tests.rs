@@ -546,3 +546,61 @@ fn factors_are_told_with_the_digits_that_they_differ_in() {
         assert!(found.starts_with(expected), "{expected}: {found}");
     }
 }
+
+/// A factor of each row, or of each column, of a product to which something is added: neither sums in few bits nor a share of the terms has such errors.
+#[test]
+fn factors_of_lines_beside_an_addend_are_no_statistics_of_sums() {
+    let sums = product(|_, x| x, |s, x| s + x);
+    let addend: Vec<f64> = numbers(sums.len(), 5).iter().map(|x| 4.6 * x).collect();
+    let made = |of: &dyn Fn(usize) -> f64| sums.iter().zip(&addend).enumerate().map(|(i, (x, c))| of(i) * x + c).collect::<Vec<f64>>();
+    let reference: Vec<f64> = made(&|_| 1.0).into_iter().map(|x| round(x, DType::F32)).collect();
+    for seed in 0..16 {
+        let (rows, columns) = (numbers(40, 100 + seed), numbers(48, 200 + seed));
+        for dtype in [DType::F16, DType::Bf16] {
+            let found = cause(&made(&|i| 1.0 + 0.1 * rows[i / 48]), dtype, &reference, &[40, 48]);
+            assert_eq!(kind(&found), "unknown", "{dtype}: {found:?}");
+        }
+        let found = cause(&made(&|i| 1.25 + 0.75 * columns[i % 48]), DType::F32, &reference, &[40, 48]);
+        assert_eq!(kind(&found), "unknown", "{found:?}");
+    }
+}
+
+/// Sums of 64 terms in f16 have errors of 2^-10 of the result, not of a twentieth.
+#[test]
+fn large_errors_are_not_those_of_narrow_sums() {
+    let reference = product(|_, x| x, |s, x| s + x);
+    let narrow = product(|_, x| x, |s, x| round(s + x, DType::F16));
+    for (factor, expected) in [(1.0, "accumulated_in"), (30.0, "unknown")] {
+        let result: Vec<f64> = reference.iter().zip(&narrow).map(|(r, x)| r + factor * (x - r)).collect();
+        let found = cause(&result, DType::F16, &reference, &[40, 48]);
+        assert_eq!(kind(&found), expected, "{factor}: {found:?}");
+    }
+}
+
+/// Where a ReLU follows, errors have the variances of nothing.
+#[test]
+fn shares_of_terms_are_not_told_behind_a_function() {
+    let sums = product(|_, x| x, |s, x| s + x);
+    let relu = |factor: f64, of: &dyn Fn(f64) -> f64| sums.iter().map(|x| of(factor * x)).collect::<Vec<f64>>();
+    let bias = numbers(48, 6);
+    let biased = |factor: f64| sums.iter().enumerate().map(|(i, x)| (factor * x + 4.6 * bias[i % 48]).max(0.0)).collect::<Vec<f64>>();
+    let gelu = |x: f64| 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2));
+    for (result, reference, reason) in [
+        (biased(0.125), biased(1.0), "a product scaled by 1/8"),
+        (relu(1.0 / 512.0, &gelu), relu(1.0 / 512.0, &|x| x.max(0.0)), "GELU for ReLU"),
+    ] {
+        let found = cause(&result, DType::F32, &reference, &[40, 48]);
+        assert!(matches!(kind(&found), "unknown" | "by_slice"), "{reason}: {found:?}");
+    }
+}
+
+/// A value that was rounded once has errors that are evenly spread; those of other operands are normal.
+#[test]
+fn normal_errors_are_of_no_rounding() {
+    let reference: Vec<f64> = numbers(4096, 4).iter().map(|x| 3.0 + x).collect();
+    let of_many = |i: usize| (0..12).map(|k| numbers(1, (12 * i + k) as u64)[0]).sum::<f64>() / 2.0;
+    // Of a deviation of 0.3 of the unit roundoff of e4m3, 1/16.
+    let result: Vec<f64> = reference.iter().enumerate().map(|(i, x)| x * (1.0 + 0.3 / 16.0 * of_many(i).clamp(-3.5, 3.5))).collect();
+    let found = cause(&result, DType::F32, &reference, &[64, 64]);
+    assert_ne!(kind(&found), "intermediate_in", "{found:?}");
+}
