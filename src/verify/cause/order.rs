@@ -40,9 +40,11 @@ fn judged(s: &Sample, positions: &[usize], map: &Map) -> Option<(usize, usize)> 
 fn confirmed(s: &Sample, map: &Map, tried: usize) -> Option<Hit> {
     let all = s.wrong.len();
     let (explained, known) = judged(s, &s.wrong, map)?;
-    let outside = s.wrong.iter().filter(|&&i| map.source(s, s.index(i)).is_none()).count();
+    let outside = s.wrong.iter().filter(|&&i| map.source(s, s.index(i)).is_none());
+    let (further, anything): (Vec<usize>, Vec<usize>) = outside.partition(|&&i| map.is_further_on(s, i));
+    let (explained, known) = (explained + further.len(), known + further.len());
     // What lies at an edge, and may be anything, is the smaller part.
-    let enough = 2 * known >= all && 4 * outside <= all;
+    let enough = 2 * known >= all && 4 * anything.len() <= all;
     let chance = s.chance(|i, other| s.explains(i, s.reference[other]));
     let enough = enough && (!matches!(map, Map::Reverse { .. }) || holds_everywhere(s, map));
     (enough && beyond_chance((explained, known), chance, tried)).then(|| Hit { cause: map.cause(s), explained })
@@ -112,6 +114,13 @@ impl Map {
             Map::Repeat { rows: false } => index - column,
         };
         Some(source)
+    }
+
+    /// Whether what a shift has no source for within the row comes from the next one, as it does where an address is wrong.
+    fn is_further_on(self, s: &Sample, position: usize) -> bool {
+        let Map::Shift(by) = self else { return false };
+        let index = (s.index(position) as isize + by).rem_euclid(s.elements() as isize);
+        s.position(index as usize).is_some_and(|source| s.explains(position, s.reference[source]))
     }
 
     fn cause(self, s: &Sample) -> Cause {

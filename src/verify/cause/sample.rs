@@ -158,18 +158,14 @@ impl Sample {
         off <= self.slack(expected) && off <= (a - self.reference[position]).abs() / 4.0
     }
 
-    /// The chance that something holds for a mismatch and a position that has nothing to do with it: for how many of some pairs it does. One in all pairs
-    /// at least, since rarer events do not show.
+    /// The chance that something holds for a mismatch and a position that has nothing to do with it: for how many of some positions it does, the geometric
+    /// mean over some mismatches, as each has a chance of its own. One position at least, since rarer events do not show.
     pub(super) fn chance(&self, holds: impl Fn(usize, usize) -> bool) -> f64 {
-        let step = self.wrong.len().div_ceil(DRAWS) | 1;
-        let pairs = self.wrong.iter().step_by(step).flat_map(|&i| (0..DRAWS).map(move |draw| (i, draw)));
         let elsewhere = |i: usize, draw: usize| ((i + draw) * 7919 + self.len() / 3) % self.len();
-        let (mut all, mut held) = (1u32, 1u32);
-        for (i, draw) in pairs {
-            all += 1;
-            held += u32::from(holds(i, elsewhere(i, draw)));
-        }
-        f64::from(held) / f64::from(all)
+        let of = |i: usize| (0..DRAWS).filter(|&draw| holds(i, elsewhere(i, draw))).count();
+        let step = self.wrong.len().div_ceil(DRAWS) | 1;
+        let logarithms: Vec<f64> = self.wrong.iter().step_by(step).map(|&i| ((1 + of(i)) as f64 / (1 + DRAWS) as f64).ln()).collect();
+        (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp()
     }
 
     /// How many mismatches are explained by what `expected` says of a position, if most are.

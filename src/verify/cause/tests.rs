@@ -512,6 +512,16 @@ fn exchanged_columns_are_no_shift() {
     }
 }
 
+/// A tile whose address is wrong by its own width holds, where its neighbour ends with the row, the beginning of the next row.
+#[test]
+fn a_tile_from_an_address_further_on_is_shifted() {
+    let reference = numbers(32 * 32, 8);
+    let inside = |i: usize| i / 32 < 16 && (8..24).contains(&(i % 32));
+    let result: Vec<f64> = (0..32 * 32).map(|i| reference[if inside(i) { i + 16 } else { i }]).collect();
+    let found = cause(&result, DType::F32, &reference, &[32, 32]).unwrap().to_string();
+    assert_eq!(found, "shifted by 16 columns: 256 of 256 mismatches, all in rows 0 to 15, columns 8 to 23");
+}
+
 /// Of several hundred maps, one fits a few mismatches among few different numbers; and a line fits any two.
 #[test]
 fn few_mismatches_among_few_numbers_have_no_cause() {
