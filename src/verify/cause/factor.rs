@@ -7,6 +7,9 @@ use crate::dtype::DType;
 /// Fewest mismatches from which a number may be fitted.
 const FITTED: usize = 8;
 
+/// Least factor of a line: results that follow their references less are others.
+const LEAST_FACTOR: f64 = 0.05;
+
 /// Factors that mistakes are known to make.
 const NAMES: [(f64, &str); 19] = [
     (240.0 / 224.0, "240/224: limits of fp8"),
@@ -52,7 +55,11 @@ pub(super) fn uniform(s: &Sample) -> Option<Hit> {
     let offset = || hit(Line { factor: 1.0, offset: by }, Cause::Offset { by });
     let affine = || {
         let line @ Line { factor, offset } = Line::through(s, &s.wrong)?;
-        if is_factor(s, factor) && factor.abs() > 0.05 && levels(s) > 3 { hit(line, Cause::Affine { factor, offset }) } else { None }
+        if is_factor(s, factor) && factor.abs() > LEAST_FACTOR && levels(s) > 3 {
+            hit(line, Cause::Affine { factor, offset })
+        } else {
+            None
+        }
     };
     let scaled = if is_factor(s, factor) { scaled() } else { None };
     scaled.or_else(|| if varies { offset().or_else(affine) } else { None })
@@ -163,7 +170,8 @@ fn fitted(s: &Sample, slices: &[Vec<usize>], factor: bool, offset: bool) -> Opti
         return None;
     }
     let line = |slice: &Vec<usize>| match (factor, offset) {
-        (true, true) => Line::through(s, slice),
+        // Where results do not follow their references, they are one value.
+        (true, true) => Line::through(s, slice).filter(|line| line.factor.abs() > LEAST_FACTOR),
         (false, _) => Some(Line::parallel(s, slice)),
         (true, false) => Some(Line::through_zero(s, slice)).filter(|line| is_factor(s, line.factor)),
     };
