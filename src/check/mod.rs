@@ -399,7 +399,7 @@ impl<'a> Check<'a> {
             return Ok(compared);
         }
         let share = report.mismatches as f64 / report.elements as f64;
-        Ok(cause::find(&self.problem, self.result.shape(), reads, *bound, &some()?, share)?.or(compared))
+        cause::find(&self.problem, self.result.shape(), reads, *bound, (&some()?, share), compared)
     }
 
     /// The cause that a comparison with the exact result names, by a tolerance like the bounds of the first mismatches.

@@ -83,7 +83,7 @@ fn terms(s: &Sample<'_>) -> Option<CheckCause> {
             return found;
         }
     }
-    for parts in [2, 3, 4, 6, 8, 16] {
+    for parts in [2, 3, 4, 6, 8, 16].into_iter().filter(|&parts| parts <= k) {
         let length = k.div_ceil(parts);
         for part in 0..k.div_ceil(length) {
             let of = |e: &Element| e.up_to[k.min((part + 1) * length)] - e.up_to[part * length];
@@ -194,7 +194,7 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
     // Where the result's own rounding hides what single elements would show.
     if let Some((left, words)) = nearest.filter(|(left, _)| *left <= 0.5 && s.elements.len() >= 64) {
         let evidence = format!("{words}: that leaves {left:.2} of the root mean square error");
-        return Some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0 });
+        return Some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None });
     }
     let least = operands.map(|d| d.float_format().map_or(0.0, |f| f.min_normal()));
     let keep = |least: f64, x: f64| if x.abs() < least { 0.0 } else { x };
@@ -239,13 +239,28 @@ fn accumulators(s: &Sample<'_>) -> Option<CheckCause> {
             return found;
         }
         let Some(ratio) = size_of_errors(s, format) else { continue };
-        if (0.8..1.25).contains(&ratio) {
+        if (0.8..1.25).contains(&ratio) && may_hold(s, format) {
             let evidence =
                 format!("errors as sums in {format} make them: their root mean square is {ratio:.2} of what its roundings add up to");
-            return Some(CheckCause { kind: "accumulated_in", evidence, mismatches: s.elements.len(), explained: 0 });
+            return Some(CheckCause { kind: "accumulated_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None });
         }
     }
     None
+}
+
+/// Whether results may be sums in this format: where nothing follows the sums, and the result's format has more digits, they are numbers of it.
+fn may_hold(s: &Sample<'_>, format: DType) -> bool {
+    let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
+    let held = s.elements.iter().filter(|e| round(e.result) == e.result).count();
+    s.alpha != 1.0 || s.elements.iter().any(|e| e.bias != 0.0 || s.beta * e.c != 0.0) || 20 * held >= 19 * s.elements.len()
+}
+
+/// The errors of elements over the root mean square error of sums that are rounded to this format at each step.
+pub(super) fn in_steps(s: &Sample<'_>, format: DType) -> (Vec<f64>, Vec<f64>) {
+    let ulp = |x: f64| if x == 0.0 { 0.0 } else { spacing(format, x) };
+    // Evenly spread over a unit in the last place of each partial sum.
+    let expected = |e: &Element| s.alpha.abs() * (e.up_to.iter().map(|x| ulp(*x) * ulp(*x)).sum::<f64>() / 12.0).sqrt();
+    s.elements.iter().map(|e| ((e.result - e.reference) / expected(e), e.reference / expected(e))).unzip()
 }
 
 /// The root mean square error over that of sums that are rounded to this format at each step; `None` where errors have a sign, follow the result, or most elements have none to speak of.
@@ -254,11 +269,7 @@ fn size_of_errors(s: &Sample<'_>, format: DType) -> Option<f64> {
     if n < 64 || s.share < 0.75 || s.alpha == 0.0 || s.last != Epilogue::None {
         return None;
     }
-    let ulp = |x: f64| if x == 0.0 { 0.0 } else { spacing(format, x) };
-    // Evenly spread over a unit in the last place of each partial sum.
-    let expected = |e: &Element| s.alpha.abs() * (e.up_to.iter().map(|x| ulp(*x) * ulp(*x)).sum::<f64>() / 12.0).sqrt();
-    let scaled: Vec<f64> = s.elements.iter().map(|e| (e.result - e.reference) / expected(e)).collect();
-    let references: Vec<f64> = s.elements.iter().map(|e| e.reference / expected(e)).collect();
+    let (scaled, references) = in_steps(s, format);
     let mean = |x: &[f64]| x.iter().sum::<f64>() / n as f64;
     let square = |x: &[f64]| x.iter().map(|x| x * x).sum::<f64>() / n as f64;
     let common = scaled.iter().zip(&references).map(|(e, r)| e * r).sum::<f64>() / n as f64;

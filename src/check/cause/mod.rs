@@ -13,6 +13,7 @@
 //! element, so that chance explains next to none: four mismatches are enough. What gives zeros nearly everywhere is left to the diagnosis, which calls them so.
 //! `docs/causes.md` lists the hypotheses.
 
+mod fallback;
 mod hypotheses;
 
 use super::problem::{Kind, Problem};
@@ -44,6 +45,9 @@ pub struct CheckCause {
     pub mismatches: usize,
     /// How many of them it explains; 0 where it is unknown, or a statement about all errors together.
     pub explained: usize,
+    /// The comparison that says so, where one does.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    compared: Option<Diagnosis>,
 }
 
 /// Causes that values or places alone show: of those operands could only tell less.
@@ -103,16 +107,18 @@ struct Sample<'a> {
     last: Epilogue,
 }
 
-/// What operands tell of elements beyond their bound: their indices, and the result's values. `share` of all elements are.
+/// What operands tell of elements beyond their bound: their indices, and the result's values. `share` of all elements are. If they tell nothing, what a
+/// comparison with the exact result said, unless they are against it.
 pub(super) fn find(
     problem: &Problem<'_>,
     shape: &[usize],
     reads: Arithmetic,
     bound: Bound,
-    mismatches: &[(usize, f64)],
-    share: f64,
+    (mismatches, share): (&[(usize, f64)], f64),
+    compared: Option<CheckCause>,
 ) -> Result<Option<CheckCause>> {
-    Ok(sample(problem, shape, reads, bound, (mismatches, LEAST), share)?.as_ref().and_then(hypotheses::first))
+    let Some(s) = sample(problem, shape, reads, bound, (mismatches, LEAST), share)? else { return Ok(compared) };
+    Ok(hypotheses::first(&s).or_else(|| compared.map(|found| fallback::unless_refuted(&s, found))))
 }
 
 /// Whether an accumulator of this format that takes products one by one, or in groups, k upward, explains most of the errors of elements beyond their bound: rounding loses what they lack.
@@ -181,6 +187,11 @@ impl Sample<'_> {
         self.last_of(self.alpha * sum + self.beta * e.c + e.bias)
     }
 
+    /// What the last function is applied to, of a right element.
+    fn before_last(&self, e: &Element) -> f64 {
+        self.alpha * e.total() + self.beta * e.c + e.bias
+    }
+
     /// What the last function makes of a value.
     fn last_of(&self, x: f64) -> f64 {
         match self.last {
@@ -215,6 +226,7 @@ impl Sample<'_> {
             evidence: format!("{}: {explained} of {all} mismatches that were sampled", words()),
             mismatches: all,
             explained,
+            compared: None,
         })
     }
 
@@ -244,10 +256,16 @@ pub(super) fn saturated(result: &TensorRef<'_>, mismatches: u64) -> CheckCause {
         "saturated at {}, the limit of {dtype}: {all}, where the exact result overflows (--saturate, `Check::saturates`, or `saturate` in a suite's rule takes that for right)",
         short(largest, 7)
     );
-    CheckCause { kind: "saturated", evidence, mismatches: mismatches as usize, explained: mismatches as usize }
+    CheckCause { kind: "saturated", evidence, mismatches: mismatches as usize, explained: mismatches as usize, compared: None }
 }
 
 /// What a comparison of result and reference tells, in a report's words.
 pub(super) fn from(diagnosis: &Diagnosis) -> CheckCause {
-    CheckCause { kind: diagnosis.kind(), evidence: diagnosis.to_string(), mismatches: diagnosis.mismatches, explained: diagnosis.explained }
+    CheckCause {
+        kind: diagnosis.kind(),
+        evidence: diagnosis.to_string(),
+        mismatches: diagnosis.mismatches,
+        explained: diagnosis.explained,
+        compared: Some(diagnosis.clone()),
+    }
 }

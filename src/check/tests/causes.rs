@@ -217,3 +217,45 @@ fn places_in_convolutions_are_those_of_the_result() {
         assert!(report.to_string().contains(words), "{words}\n{report}");
     }
 }
+
+/// Operands refute what errors alone suggest.
+#[test]
+fn statistics_that_operands_refute_are_not_named() {
+    let [m, n] = [64, 64];
+    type OfOperands<'a> = &'a dyn Fn(&[f64], &[f64], usize, usize) -> f64;
+    let of = |k: usize, range: [f32; 2], f: OfOperands<'_>| {
+        let (a, b) = (numbers::<F16>(m * k, range, 1), numbers::<F16>(k * n, range, 2));
+        let (x, y) = (wide(&a), wide(&b));
+        let d: Vec<f32> = (0..m * n).map(|i| f(&x, &y, i / n, i % n) as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+        Check::gemm(&a, &b, &d).run().unwrap().to_string()
+    };
+    let exchanged = of(192, [0.0, 1.0], &|x, y, i, j| {
+        // The first two tiles of 16 rows of B are exchanged.
+        let from = |l: usize| if l < 32 { l ^ 16 } else { l };
+        (0..192).map(|l| x[i * 192 + l] * y[from(l) * n + j]).sum()
+    });
+    assert!(!exchanged.contains("sums in bf16"), "results have more digits than bf16\n{exchanged}");
+    let doubled = of(1, [-1.0, 1.0], &|x, y, i, j| 2.0 * x[i] * y[j]);
+    assert!(!doubled.contains("part 1 of 2"), "one product has no parts\n{doubled}");
+    let of_rank_four =
+        of(1, [-1.0, 1.0], &|x, y, i, j| x[i] * y[j] + (1..5).map(|l| (i * l) as f64 * ((j * j * l) as f64).sin()).sum::<f64>());
+    assert!(!of_rank_four.contains("terms of the sums"), "a sum of one term\n{of_rank_four}");
+}
+
+/// A multiple of the product beside C: the share of the terms that would make as large errors is not missing.
+#[test]
+fn a_factor_beside_c_is_no_share_of_the_terms() {
+    let [m, n, k] = [64, 48, 64];
+    let (a, b, c) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2), numbers::<F16>(m * n, [-8.0, 8.0], 3));
+    let (x, y, z) = (wide(&a), wide(&b), wide(&c));
+    let sum = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum::<f64>();
+    let (a, b, c) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), c.tensor(&[m, n]).unwrap());
+    for factor in [0.0625, 0.125, 1.9375] {
+        let d: Vec<f32> = (0..m * n).map(|i| (factor * sum(i / n, i % n) + z[i]) as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let report = Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).beta(1.0, &c).run().unwrap();
+        assert_eq!(report.cause.as_ref().map(|cause| cause.kind), Some("unknown"), "{factor}\n{report}");
+    }
+}

@@ -2,9 +2,13 @@
 
 use super::sample::Sample;
 use super::{Cause, Hit, most};
+use crate::dtype::DType;
 
 /// Fewest mismatches from which a number may be fitted.
 const FITTED: usize = 8;
+
+/// Least factor of a line: results that follow their references less are others.
+const LEAST_FACTOR: f64 = 0.05;
 
 /// Factors that mistakes are known to make.
 const NAMES: [(f64, &str); 19] = [
@@ -51,7 +55,11 @@ pub(super) fn uniform(s: &Sample) -> Option<Hit> {
     let offset = || hit(Line { factor: 1.0, offset: by }, Cause::Offset { by });
     let affine = || {
         let line @ Line { factor, offset } = Line::through(s, &s.wrong)?;
-        if is_factor(s, factor) && factor.abs() > 0.05 { hit(line, Cause::Affine { factor, offset }) } else { None }
+        if is_factor(s, factor) && factor.abs() > LEAST_FACTOR && levels(s) > 3 {
+            hit(line, Cause::Affine { factor, offset })
+        } else {
+            None
+        }
     };
     let scaled = if is_factor(s, factor) { scaled() } else { None };
     scaled.or_else(|| if varies { offset().or_else(affine) } else { None })
@@ -61,6 +69,17 @@ pub(super) fn uniform(s: &Sample) -> Option<Hit> {
 fn is_factor(s: &Sample, factor: f64) -> bool {
     let steps = s.dtypes[0].float_format().map_or(0.0, |f| 4.0 * f.unit_roundoff());
     (factor - 1.0).abs() > steps && factor != 0.0
+}
+
+/// Different references of the mismatches, up to 4: a line goes through any two.
+fn levels(s: &Sample) -> usize {
+    let mut found: Vec<f64> = Vec::new();
+    for r in s.wrong.iter().map(|&i| s.reference[i]) {
+        if found.len() < 4 && !found.contains(&r) {
+            found.push(r);
+        }
+    }
+    found.len()
 }
 
 /// The quotients at the larger half of the references, where rounding changes them least.
@@ -79,7 +98,8 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 
 /// The name of a factor, which rounding may have changed a little.
 fn name(factor: f64, s: &Sample) -> Option<&'static str> {
-    let near = s.dtypes[0].float_format().map_or(1e-3, |f| f.unit_roundoff().clamp(1e-5, 1e-3));
+    let unit = |dtype: DType| dtype.float_format().map_or(1e-3, |f| f.unit_roundoff());
+    let near = (4.0 * unit(s.dtypes[0]).max(unit(s.dtypes[1]))).min(1e-3);
     NAMES.iter().find(|(known, _)| (factor.abs() / known - 1.0).abs() <= near).map(|(_, name)| *name)
 }
 
@@ -150,7 +170,8 @@ fn fitted(s: &Sample, slices: &[Vec<usize>], factor: bool, offset: bool) -> Opti
         return None;
     }
     let line = |slice: &Vec<usize>| match (factor, offset) {
-        (true, true) => Line::through(s, slice),
+        // Where results do not follow their references, they are one value.
+        (true, true) => Line::through(s, slice).filter(|line| line.factor.abs() > LEAST_FACTOR),
         (false, _) => Some(Line::parallel(s, slice)),
         (true, false) => Some(Line::through_zero(s, slice)).filter(|line| is_factor(s, line.factor)),
     };

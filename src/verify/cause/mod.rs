@@ -15,6 +15,7 @@
 //! Everything is computed on the host, one element after the other, so that every device gives the same cause.
 
 mod earlier;
+mod even;
 mod factor;
 mod order;
 mod precision;
@@ -224,6 +225,15 @@ fn most_of(positions: &[usize], holds: impl Fn(usize) -> bool) -> Option<usize> 
         }
     }
     (!positions.is_empty()).then_some(positions.len() - missed)
+}
+
+/// Whether chance does not do as well: twice as many are explained as by a chance of `chance` for each, and so many are by one of the alternatives that
+/// were tried less than once in a thousand tensors, by Chernoff's bound exp(-n D(part/n || chance)) of each.
+fn beyond_chance((part, of): (usize, usize), chance: f64, alternatives: usize) -> bool {
+    let share = part as f64 / of as f64;
+    let entropy = |x: f64, y: f64| if x > 0.0 { x * (x / y).ln() } else { 0.0 };
+    let exponent = of as f64 * (entropy(share, chance) + entropy(1.0 - share, 1.0 - chance));
+    2.0 * chance < share && alternatives as f64 * (-exponent).exp() < 1e-3
 }
 
 /// Hypotheses in the order of what they assume: the value alone, rounding, one number fitted, another index, many numbers fitted, statistics.

@@ -5,7 +5,7 @@
 //! or a tolerance is wide, any map explains something.
 
 use super::sample::Sample;
-use super::{Cause, Hit, most, most_of};
+use super::{Cause, Hit, beyond_chance, most, most_of};
 
 /// Mismatches that choose a map.
 const CHOOSING: usize = 64;
@@ -19,26 +19,42 @@ pub(super) fn displaced(s: &Sample) -> Option<Hit> {
     if s.wrong.len() < LEAST {
         return None;
     }
-    let step = s.wrong.len().div_ceil(CHOOSING);
+    // An odd step, so that not all of them lie in one column.
+    let step = s.wrong.len().div_ceil(CHOOSING) | 1;
     let choosing: Vec<usize> = s.wrong.iter().copied().step_by(step).collect();
-    maps(s).into_iter().filter(|map| judged(s, &choosing, map).is_some()).find_map(|map| confirmed(s, &map))
+    let maps = maps(s).into_iter().enumerate();
+    maps.filter(|(_, map)| judged(s, &choosing, map).is_some()).find_map(|(before, map)| confirmed(s, &map, before + 1))
 }
 
-/// How many mismatches a map explains, if most of those whose source it knows, and these are at least half: shifted columns have no source beyond the row,
-/// and the source may not have been looked at.
-fn judged(s: &Sample, positions: &[usize], map: &Map) -> Option<usize> {
+/// How many mismatches a map explains, and of how many, if most of those whose source it knows: shifted columns have no source beyond the row, and the
+/// source may not have been looked at.
+fn judged(s: &Sample, positions: &[usize], map: &Map) -> Option<(usize, usize)> {
     let source = |i: usize| map.source(s, s.index(i)).and_then(|index| s.position(index));
     let known: Vec<(usize, usize)> = positions.iter().filter_map(|&i| Some((i, source(i)?))).collect();
     let order: Vec<usize> = (0..known.len()).collect();
     let explained = most_of(&order, |k| s.explains(known[k].0, s.reference[known[k].1]))?;
-    (2 * known.len() >= positions.len()).then_some(explained)
+    Some((explained, known.len()))
 }
 
-/// The map as a cause, where it explains the mismatches and chance does not.
-fn confirmed(s: &Sample, map: &Map) -> Option<Hit> {
-    let explained = judged(s, &s.wrong, map)?;
-    let by_chance = s.wrong.iter().filter(|&&i| s.explains(i, s.reference[s.elsewhere(i)])).count();
-    (2 * by_chance < explained).then(|| Hit { cause: map.cause(s), explained })
+/// The map as a cause, the last of so many that were tried, where it explains the mismatches and chance does not.
+fn confirmed(s: &Sample, map: &Map, tried: usize) -> Option<Hit> {
+    let all = s.wrong.len();
+    let (explained, known) = judged(s, &s.wrong, map)?;
+    let outside = s.wrong.iter().filter(|&&i| map.source(s, s.index(i)).is_none());
+    let (further, anything): (Vec<usize>, Vec<usize>) = outside.partition(|&&i| map.is_further_on(s, i));
+    let (explained, known) = (explained + further.len(), known + further.len());
+    // What lies at an edge, and may be anything, is the smaller part.
+    let enough = 2 * known >= all && 4 * anything.len() <= all;
+    let chance = s.chance(|i, other| s.explains(i, s.reference[other]));
+    let enough = enough && (!matches!(map, Map::Reverse { .. }) || holds_everywhere(s, map));
+    (enough && beyond_chance((explained, known), chance, tried)).then(|| Hit { cause: map.cause(s), explained })
+}
+
+/// Whether a map agrees with most elements, mismatches or not.
+fn holds_everywhere(s: &Sample, map: &Map) -> bool {
+    let source = |i: usize| map.source(s, s.index(i)).and_then(|index| s.position(index)).map(|j| s.reference[j]);
+    let elements: Vec<usize> = (0..s.len()).collect();
+    most_of(&elements, |i| source(i).is_none_or(|r| (s.result[i] - r).abs() <= s.slack(r))).is_some()
 }
 
 /// Where a result's value comes from.
@@ -98,6 +114,13 @@ impl Map {
             Map::Repeat { rows: false } => index - column,
         };
         Some(source)
+    }
+
+    /// Whether what a shift has no source for within the row comes from the next one, as it does where an address is wrong.
+    fn is_further_on(self, s: &Sample, position: usize) -> bool {
+        let Map::Shift(by) = self else { return false };
+        let index = (s.index(position) as isize + by).rem_euclid(s.elements() as isize);
+        s.position(index as usize).is_some_and(|source| s.explains(position, s.reference[source]))
     }
 
     fn cause(self, s: &Sample) -> Cause {

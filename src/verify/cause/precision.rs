@@ -1,5 +1,6 @@
 //! Causes that lie in rounding: truncation, ties, a coarser format on the way, sums or operands of fewer bits.
 
+use super::even::is_even;
 use super::sample::Sample;
 use super::values::COARSE;
 use super::{Cause, Hit, most, most_of};
@@ -72,7 +73,8 @@ pub(super) fn through(s: &Sample) -> Option<Hit> {
         return Some(Hit { cause: Cause::Through { format }, explained });
     }
     let noise = Noise::of(s)?;
-    (noise.relative < 1.0 / 8.0 && noise.correlation.abs() < 0.25).then_some(Hit::of_all(Cause::AccumulatedIn { format }))
+    let small = noise.relative < 1.0 / 8.0 && noise.correlation.abs() < 0.25;
+    (small && noise.fits_sums_in(format) && is_even(s)).then_some(Hit::of_all(Cause::AccumulatedIn { format }))
 }
 
 /// Errors that look like the rounding of intermediate values: of each result, of a running sum, of many operands.
@@ -85,10 +87,11 @@ pub(super) fn few_bits(s: &Sample) -> Option<Hit> {
         return Some(Hit::of_all(Cause::IntermediateIn { format }));
     }
     let narrow = s.dtypes[0].float_format().is_some_and(|f| f.mantissa_bits <= 10);
+    let of_sums = || narrow && noise.is_of_sums() && noise.fits_sums_in(s.dtypes[0]) && is_even(s);
     match () {
         _ if !noise.is_small() => None,
         _ if noise.is_normal() => Some(Hit::of_all(Cause::LowPrecision { bits: -libm::log2(noise.relative) })),
-        _ if noise.is_of_sums() && narrow => Some(Hit::of_all(Cause::AccumulatedIn { format: s.dtypes[0] })),
+        _ if of_sums() => Some(Hit::of_all(Cause::AccumulatedIn { format: s.dtypes[0] })),
         _ => None,
     }
 }
@@ -98,11 +101,16 @@ fn intermediate(s: &Sample) -> Option<DType> {
     let own = s.dtypes[0].float_format()?;
     let least = 2.0 * own.min_normal();
     let errors = (0..s.len()).filter(|&i| s.reference[i].abs() >= least).map(|i| ((s.result[i] - s.reference[i]) / s.reference[i]).abs());
-    let (mut largest, mut squares, mut n) = (0.0f64, 0.0, 0.0);
+    let (mut largest, mut squares, mut fourth, mut n) = (0.0f64, 0.0, 0.0, 0.0);
     for e in errors {
-        (largest, squares, n) = (largest.max(e), squares + e * e, n + 1.0);
+        (largest, squares, fourth, n) = (largest.max(e), squares + e * e, fourth + square(e * e), n + 1.0);
     }
     let rms = (squares / n).sqrt();
+    // That of errors that are evenly spread over a unit in the last place is 1.8, over a binade 2.1; that of a normal distribution 3.
+    let kurtosis = fourth / n / square(squares / n);
+    if kurtosis > 2.6 {
+        return None;
+    }
     let fits = |d: &DType| {
         let Some(f) = d.float_format() else { return false };
         let u = f.unit_roundoff();
@@ -179,6 +187,14 @@ impl Noise {
     /// Whether they are spread like those of running sums that are rounded: larger sums make larger errors, and a few of them most.
     fn is_of_sums(&self) -> bool {
         (4.5..12.0).contains(&self.kurtosis) && (0.4..0.65).contains(&self.halves)
+    }
+
+    /// Whether they are as large as those of running sums of 2 to 16,384 terms that are rounded to a format: its unit roundoff times the root of a sixth of
+    /// the number, `Budget::accumulated`.
+    fn fits_sums_in(&self, format: DType) -> bool {
+        let unit = format.float_format().map_or(0.0, |f| f.unit_roundoff());
+        let of = |terms: f64| unit * (terms / 6.0).sqrt();
+        (of(2.0)..of(16384.0)).contains(&self.relative)
     }
 
     /// Whether they can be called rounding.

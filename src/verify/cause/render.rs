@@ -66,6 +66,16 @@ impl fmt::Display for Diagnosis {
     }
 }
 
+/// A factor with five digits; where these are a whole number and the factor is not, with its distance from that.
+fn factor(by: f64) -> String {
+    let (whole, text) = (by.round(), short(by, 5));
+    if by == whole || text != short(whole, 5) {
+        return text;
+    }
+    let sign = if by < whole { '-' } else { '+' };
+    format!("{text} {sign} {}", short((by - whole).abs(), 1))
+}
+
 impl Diagnosis {
     fn what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rank = self.shape.len();
@@ -94,6 +104,9 @@ impl Diagnosis {
             Cause::IntermediateIn { format } => {
                 write!(f, "an intermediate value in {format}: relative errors reach the unit roundoff of {format}, and not more")
             }
+            Cause::AccumulatedIn { format } if format == self.dtype => {
+                write!(f, "accumulated in {format}: errors of the size and the spread of those of a running sum that is rounded to it")
+            }
             Cause::AccumulatedIn { format } => {
                 write!(
                     f,
@@ -102,9 +115,9 @@ impl Diagnosis {
             }
             Cause::Negated => write!(f, "negated"),
             Cause::Scaled { by, name: Some(name) } => write!(f, "scaled by {} ({name})", short(by, 5)),
-            Cause::Scaled { by, name: None } => write!(f, "scaled by {}", short(by, 5)),
+            Cause::Scaled { by, name: None } => write!(f, "scaled by {}", factor(by)),
             Cause::Offset { by } => write!(f, "{} added to each element", short(by, 5)),
-            Cause::Affine { factor, offset } => write!(f, "{} times the reference, plus {}", short(factor, 5), short(offset, 5)),
+            Cause::Affine { factor: by, offset } => write!(f, "{} times the reference, plus {}", factor(by), short(offset, 5)),
             Cause::BySlice { rows, factor, offset } => {
                 let what = match (factor, offset) {
                     (true, true) => "a factor and an offset",

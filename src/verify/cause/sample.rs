@@ -17,6 +17,9 @@ const WINDOW: usize = 1 << 17;
 /// The memory of a window that is not contiguous may span so many bytes; a window that spans more is left out.
 const SPAN: usize = 1 << 26;
 
+/// Mismatches that are held against chance, and positions of each.
+const DRAWS: usize = 64;
+
 /// Elements of a result and its reference.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
@@ -155,9 +158,14 @@ impl Sample {
         off <= self.slack(expected) && off <= (a - self.reference[position]).abs() / 4.0
     }
 
-    /// A position that has nothing to do with this one: what fits there, fits by chance.
-    pub(super) fn elsewhere(&self, position: usize) -> usize {
-        (position * 7919 + self.len() / 3) % self.len()
+    /// The chance that something holds for a mismatch and a position that has nothing to do with it: for how many of some positions it does, the geometric
+    /// mean over some mismatches, as each has a chance of its own. One position at least, since rarer events do not show.
+    pub(super) fn chance(&self, holds: impl Fn(usize, usize) -> bool) -> f64 {
+        let elsewhere = |i: usize, draw: usize| ((i + draw) * 7919 + self.len() / 3) % self.len();
+        let of = |i: usize| (0..DRAWS).filter(|&draw| holds(i, elsewhere(i, draw))).count();
+        let step = self.wrong.len().div_ceil(DRAWS) | 1;
+        let logarithms: Vec<f64> = self.wrong.iter().step_by(step).map(|&i| ((1 + of(i)) as f64 / (1 + DRAWS) as f64).ln()).collect();
+        (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp()
     }
 
     /// How many mismatches are explained by what `expected` says of a position, if most are.

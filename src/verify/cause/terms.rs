@@ -4,6 +4,7 @@
 //! product of so few terms: a matrix of low rank, which chance is not. Where too many terms are wrong for that, their statistics remain: what is
 //! missing from independent terms is not correlated with what is there.
 
+use super::even::is_even;
 use super::sample::Sample;
 use super::{Cause, Hit};
 use crate::dtype::spacing;
@@ -133,9 +134,11 @@ fn singular_values(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
 
 /// A share of the terms is missing or added twice, too many for [`low_rank`].
 pub(super) fn share(s: &Sample) -> Option<Hit> {
+    // Where a function follows the sums, such as a ReLU, the variances are not those of sums.
+    let zeros = (0..s.len()).filter(|&i| s.reference[i] == 0.0).count();
     let all: Vec<usize> = (0..s.len()).filter(|&i| (s.result[i] - s.reference[i]).is_finite() && s.reference[i].is_finite()).collect();
     let n = all.len() as f64;
-    if all.len() < 256 || 2 * s.wrong.len() < all.len() || s.dtypes[0].is_int() {
+    if all.len() < 256 || 2 * s.wrong.len() < all.len() || s.dtypes[0].is_int() || 20 * zeros > all.len() {
         return None;
     }
     let mean = |of: &dyn Fn(usize) -> f64| all.iter().map(|&i| of(i)).sum::<f64>() / n;
@@ -150,7 +153,7 @@ pub(super) fn share(s: &Sample) -> Option<Hit> {
     let means = if r * r > total { (e / r).abs() / share } else { 1.0 };
     let clear = share > 1.0 / 64.0 && share < 0.95 && chance < 1.0 / 16.0;
     let right = (ratio - 1.0).abs() < (4.0 * chance).clamp(0.05, 0.15) && (means - 1.0).abs() < 0.15;
-    (clear && right).then_some(Hit::of_all(Cause::Share { share, twice: common < 0.0 }))
+    (clear && right && is_even(s)).then_some(Hit::of_all(Cause::Share { share, twice: common < 0.0 }))
 }
 
 #[cfg(test)]

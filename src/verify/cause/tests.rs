@@ -438,3 +438,189 @@ fn shifts_that_are_of_no_dimension_are_told_in_elements() {
     let found = cause(&result, DType::F32, &reference, &[30, 6]).unwrap().to_string();
     assert!(found.starts_with("shifted by 7 elements: "), "{found}");
 }
+
+/// Small patterns of f16 are next to 0 as bf16, where a reference is 0 whatever the mistake is.
+#[test]
+fn references_that_are_zero_tell_no_format() {
+    let wide: Vec<f64> = numbers(64 * 64, 1).iter().map(|x| round(x / 8.0, DType::F16)).collect();
+    let reference: Vec<f64> = wide.iter().map(|x| x.max(0.0)).collect();
+    let leaky: Vec<f64> = wide.iter().map(|x| x.max(0.01 * x)).collect();
+    for (result, reason) in [(&wide, "no ReLU"), (&leaky, "a leaky one")] {
+        let found = cause(result, DType::F16, &reference, &[64, 64]);
+        assert_ne!(kind(&found), "read_as", "{reason}: {found:?}");
+    }
+}
+
+/// Zeros follow from an infinity, or NaN, along a row or a column of it.
+#[test]
+fn zeros_follow_from_what_is_not_finite_beside_them() {
+    let reference = numbers(400, 1);
+    let mut softmax = reference.clone();
+    softmax[60..80].fill(0.0);
+    softmax[63] = f64::NAN;
+    let mut column = reference.clone();
+    column.iter_mut().skip(4).step_by(20).for_each(|x| *x = 0.0);
+    column[204] = f64::INFINITY;
+    let mut one = vec![0.0; 400];
+    one[64] = f64::NAN;
+    let mut half = reference.clone();
+    half[200..].fill(0.0);
+    half[0] = f64::INFINITY;
+    for (result, shape, expected, reason) in [
+        (&softmax, &[20, 20][..], "nan", "a row"),
+        (&column, &[20, 20], "overflowed", "a column"),
+        (&one, &[20, 20], "unwritten", "one NaN among zeros"),
+        (&one, &[400], "unwritten", "the same, in one dimension"),
+        (&half, &[20, 20], "unwritten", "an infinity far from half a tensor of zeros"),
+    ] {
+        assert_eq!(kind(&cause(result, DType::F16, &reference, shape)), expected, "{reason}");
+    }
+}
+
+/// A reference that was clamped to the limit of a format without infinities, whose result has NaN there.
+#[test]
+fn nan_where_the_reference_was_clamped_is_overflow() {
+    let reference: Vec<f64> = numbers(1024, 5).iter().map(|x| (600.0 * x).clamp(-448.0, 448.0)).collect();
+    let result: Vec<f64> = reference.iter().map(|&x| if x.abs() < 448.0 { round(x, DType::F8E4M3) } else { f64::NAN }).collect();
+    assert_eq!(kind(&cause(&result, DType::F8E4M3, &reference, &[32, 32])), "overflowed");
+}
+
+/// One number may be the limit of anything.
+#[test]
+fn one_mismatch_tells_no_limit_of_another_format() {
+    let exact = Tolerance::exact();
+    for (result, reference, dtype, expected) in [
+        (6.0, 8.0, DType::F8E5M2, "unknown"),
+        (-128.0, -160.0, DType::F8E5M2, "unknown"),
+        (65504.0, 7e4, DType::F16, "saturated"),
+        (127.0, 200.0, DType::I8, "saturated"),
+    ] {
+        let found = cause_of_bytes(&bytes(&[result], dtype), dtype, &[reference], &[1, 1], &exact);
+        assert_eq!(kind(&found), expected, "{result} for {reference} in {dtype}");
+    }
+}
+
+/// What lies at the edge of a shift may be anything, but is the smaller part of it.
+#[test]
+fn exchanged_columns_are_no_shift() {
+    for (columns, [p, q], expected) in [(4, [0, 3], "columns j and j ^ 3 exchanged"), (2, [0, 1], "the opposite order, within each row")] {
+        let reference = numbers(64 * columns, 8);
+        let mut result = reference.clone();
+        result.chunks_mut(columns).for_each(|row| row.swap(p, q));
+        let found = cause(&result, DType::F32, &reference, &[64, columns]).unwrap().to_string();
+        assert!(found.starts_with(&format!("{expected}: 128 of 128 mismatches")), "{found}");
+    }
+}
+
+/// A tile whose address is wrong by its own width holds, where its neighbour ends with the row, the beginning of the next row.
+#[test]
+fn a_tile_from_an_address_further_on_is_shifted() {
+    let reference = numbers(32 * 32, 8);
+    let inside = |i: usize| i / 32 < 16 && (8..24).contains(&(i % 32));
+    let result: Vec<f64> = (0..32 * 32).map(|i| reference[if inside(i) { i + 16 } else { i }]).collect();
+    let found = cause(&result, DType::F32, &reference, &[32, 32]).unwrap().to_string();
+    assert_eq!(found, "shifted by 16 columns: 256 of 256 mismatches, all in rows 0 to 15, columns 8 to 23");
+}
+
+/// Of several hundred maps, one fits a few mismatches among few different numbers; a line fits any two, and a few are 0 by chance.
+#[test]
+fn few_mismatches_among_few_numbers_have_no_cause() {
+    let exact = Tolerance::exact();
+    for (seed, count) in (0..24).flat_map(|seed| [4, 8, 16].map(|count| (seed, count))) {
+        let reference: Vec<f64> = numbers(512, seed).iter().map(|x| f64::from(u8::from(*x > 0.0))).collect();
+        let mut result = reference.clone();
+        let places = numbers(count, 100 + seed);
+        places.iter().map(|x| ((x + 1.0) * 256.0) as usize).for_each(|i| result[i] = 1.0 - reference[i]);
+        for dtype in [DType::U8, DType::F32] {
+            let found = cause_of_bytes(&bytes(&result, dtype), dtype, &reference, &[8, 64], &exact);
+            assert!(matches!(kind(&found), "unknown" | "region"), "{found:?}");
+        }
+    }
+}
+
+/// A factor next to 1 is told by its distance from 1, and a known one is named where it is that.
+#[test]
+fn factors_are_told_with_the_digits_that_they_differ_in() {
+    let reference = numbers(1024, 8);
+    for (dtype, factor, expected) in [
+        (DType::F32, 1.0 + 1e-6, "scaled by 1 + "),
+        (DType::F64, 1.0 - 1e-6, "scaled by 1 - 1e-6: "),
+        (DType::F32, 1.00003, "scaled by 1 + 3e-5: "),
+        (DType::F64, 2.00001, "scaled by 2 + 1e-5: "),
+        (DType::F64, 2.0, "scaled by 2 (fnuz patterns"),
+        (DType::F32, 1.05, "scaled by 1.05: "),
+    ] {
+        let exact: Vec<f64> = reference.iter().map(|&x| round(x, DType::F32)).collect();
+        let result: Vec<f64> = exact.iter().map(|x| factor * x).collect();
+        let found = cause_of_bytes(&bytes(&result, dtype), dtype, &exact, &[32, 32], &Tolerance::exact()).unwrap().to_string();
+        assert!(found.starts_with(expected), "{expected}: {found}");
+    }
+}
+
+/// A factor of each row, or of each column, of a product to which something is added: neither sums in few bits nor a share of the terms has such errors.
+#[test]
+fn factors_of_lines_beside_an_addend_are_no_statistics_of_sums() {
+    let sums = product(|_, x| x, |s, x| s + x);
+    let addend: Vec<f64> = numbers(sums.len(), 5).iter().map(|x| 4.6 * x).collect();
+    let made = |of: &dyn Fn(usize) -> f64| sums.iter().zip(&addend).enumerate().map(|(i, (x, c))| of(i) * x + c).collect::<Vec<f64>>();
+    let reference: Vec<f64> = made(&|_| 1.0).into_iter().map(|x| round(x, DType::F32)).collect();
+    for seed in 0..16 {
+        let (rows, columns) = (numbers(40, 100 + seed), numbers(48, 200 + seed));
+        for dtype in [DType::F16, DType::Bf16] {
+            let found = cause(&made(&|i| 1.0 + 0.1 * rows[i / 48]), dtype, &reference, &[40, 48]);
+            assert_eq!(kind(&found), "unknown", "{dtype}: {found:?}");
+        }
+        let found = cause(&made(&|i| 1.25 + 0.75 * columns[i % 48]), DType::F32, &reference, &[40, 48]);
+        assert_eq!(kind(&found), "unknown", "{found:?}");
+    }
+}
+
+/// Sums of 64 terms in f16 have errors of 2^-10 of the result, not of a twentieth.
+#[test]
+fn large_errors_are_not_those_of_narrow_sums() {
+    let reference = product(|_, x| x, |s, x| s + x);
+    let narrow = product(|_, x| x, |s, x| round(s + x, DType::F16));
+    for (factor, expected) in [(1.0, "accumulated_in"), (30.0, "unknown")] {
+        let result: Vec<f64> = reference.iter().zip(&narrow).map(|(r, x)| r + factor * (x - r)).collect();
+        let found = cause(&result, DType::F16, &reference, &[40, 48]);
+        assert_eq!(kind(&found), expected, "{factor}: {found:?}");
+    }
+}
+
+/// Where a ReLU follows, errors have the variances of nothing.
+#[test]
+fn shares_of_terms_are_not_told_behind_a_function() {
+    let sums = product(|_, x| x, |s, x| s + x);
+    let relu = |factor: f64, of: &dyn Fn(f64) -> f64| sums.iter().map(|x| of(factor * x)).collect::<Vec<f64>>();
+    let bias = numbers(48, 6);
+    let biased = |factor: f64| sums.iter().enumerate().map(|(i, x)| (factor * x + 4.6 * bias[i % 48]).max(0.0)).collect::<Vec<f64>>();
+    let gelu = |x: f64| 0.5 * x * (1.0 + libm::erf(x / std::f64::consts::SQRT_2));
+    for (result, reference, reason) in [
+        (biased(0.125), biased(1.0), "a product scaled by 1/8"),
+        (relu(1.0 / 512.0, &gelu), relu(1.0 / 512.0, &|x| x.max(0.0)), "GELU for ReLU"),
+    ] {
+        let found = cause(&result, DType::F32, &reference, &[40, 48]);
+        assert!(matches!(kind(&found), "unknown" | "by_slice"), "{reason}: {found:?}");
+    }
+}
+
+/// A value that was rounded once has errors that are evenly spread; those of other operands are normal.
+#[test]
+fn normal_errors_are_of_no_rounding() {
+    let reference: Vec<f64> = numbers(4096, 4).iter().map(|x| 3.0 + x).collect();
+    let of_many = |i: usize| (0..12).map(|k| numbers(1, (12 * i + k) as u64)[0]).sum::<f64>() / 2.0;
+    // Of a deviation of 0.3 of the unit roundoff of e4m3, 1/16.
+    let result: Vec<f64> = reference.iter().enumerate().map(|(i, x)| x * (1.0 + 0.3 / 16.0 * of_many(i).clamp(-3.5, 3.5))).collect();
+    let found = cause(&result, DType::F32, &reference, &[64, 64]);
+    assert_ne!(kind(&found), "intermediate_in", "{found:?}");
+}
+
+/// Rows that are all the same, of references that hardly differ: one value for each column is no factor.
+#[test]
+fn a_value_for_each_column_is_no_line() {
+    let noise = numbers(64 * 64, 8);
+    let reference: Vec<f64> = (0..64 * 64).map(|i| 100.0 + (i % 64) as f64 + 2.0 * noise[i]).collect();
+    let result: Vec<f64> = (0..64 * 64).map(|i| 90.0 + (i % 64) as f64).collect();
+    let found = cause(&result, DType::Bf16, &reference, &[64, 64]);
+    assert_eq!(kind(&found), "unknown", "{found:?}");
+}

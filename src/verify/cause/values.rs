@@ -19,18 +19,40 @@ pub(super) fn not_finite(s: &Sample) -> Option<Hit> {
         let reference = count(&|i| !s.reference[i].is_finite());
         return most(reference, s.wrong.len()).then_some(Hit { cause: Cause::ReferenceNotFinite, explained: reference });
     }
-    // Finite numbers over an infinite sum are 0.
-    let zeros = count(&|i| s.result[i] == 0.0);
+    let zeros = zeros_beside(s);
     let limit = s.dtypes[0].float_format().map_or(f64::MAX, |f| f.max_finite());
-    let beyond = count(&|i| s.result[i].is_nan() && s.reference[i].abs() > limit);
+    // A reference at the limit may have been clamped to it.
+    let beyond = count(&|i| s.result[i].is_nan() && s.reference[i].abs() >= limit);
     let cause = if infinities > 0 || beyond == nans { Cause::Overflowed } else { Cause::NotANumber };
     most(found + zeros, s.wrong.len()).then_some(Hit { cause, explained: found + zeros })
+}
+
+/// Mismatches that are zeros on a line along one dimension, of several, with one that is not finite: finite numbers over an infinite sum are 0.
+fn zeros_beside(s: &Sample) -> usize {
+    let mut at = vec![0; s.shape.len()];
+    let mut lines = |i: usize| -> Vec<(usize, usize)> {
+        let index = s.index(i);
+        s.coordinates(index, &mut at);
+        let mut stride = 1;
+        let starts = s.shape.iter().zip(&at).enumerate().rev().map(|(dimension, (&extent, &c))| {
+            let start = index - c * stride;
+            stride *= extent;
+            (extent, (dimension, start))
+        });
+        starts.filter(|&(extent, _)| extent > 1 && extent < s.elements()).map(|(_, line)| line).collect()
+    };
+    let not_finite = s.wrong.iter().filter(|&&i| !s.result[i].is_finite() && s.reference[i].is_finite());
+    let of: BTreeSet<(usize, usize)> = not_finite.flat_map(|&i| lines(i)).collect();
+    s.wrong.iter().filter(|&&i| s.result[i] == 0.0 && lines(i).iter().any(|line| of.contains(line))).count()
 }
 
 /// Every mismatch has the largest magnitude that a format, or the whole result, has, and its reference is larger; or an end of an integer format, beyond which its reference is.
 pub(super) fn saturated(s: &Sample) -> Option<Hit> {
     between_ends(s).or_else(|| at_largest(s))
 }
+
+/// Fewest mismatches that tell the limit of a format that is not the result's: few numbers may be any.
+const AT_LIMIT: usize = 4;
 
 /// Integer formats that quantized numbers have, whatever the format of the result.
 const QUANTIZED: [DType; 4] = [DType::I8, DType::U8, DType::I16, DType::U16];
@@ -49,7 +71,7 @@ fn between_ends(s: &Sample) -> Option<Hit> {
         let clamped = s.result.iter().all(|&a| (highs == 0 || a <= high) && (lows == 0 || a >= low));
         let limit = if highs >= lows { high } else { low };
         // Zeros in place of negative numbers are something else in a format that has these.
-        let meant = limit != 0.0 || format == s.dtypes[0];
+        let meant = format == s.dtypes[0] || limit != 0.0 && explained >= AT_LIMIT;
         (clamped && meant).then_some(Hit { cause: Cause::Saturated { limit, format: Some(format) }, explained })
     });
     hits.next()
@@ -64,7 +86,7 @@ fn at_largest(s: &Sample) -> Option<Hit> {
     };
     let explained = most_of(&s.wrong, at_limit)?;
     let named = format_of_limit(limit, s.dtypes[0]);
-    let enough = explained >= 8 && s.varies() || named.is_some() && explained > 0;
+    let enough = explained >= 8 && s.varies() || named.is_some_and(|format| format == s.dtypes[0] || explained >= AT_LIMIT);
     (enough && limit > 0.0).then_some(Hit { cause: Cause::Saturated { limit, format: named }, explained })
 }
 
@@ -94,7 +116,10 @@ pub(super) fn flushed(s: &Sample) -> Option<Hit> {
 /// Every mismatch holds one pattern.
 pub(super) fn unwritten(s: &Sample) -> Option<Hit> {
     if let Some(explained) = most_of(&s.wrong, |i| s.result[i] == 0.0) {
-        return Some(Hit { cause: Cause::Unwritten { value: 0.0, bits: 0 }, explained });
+        // Among numbers of which many are 0, as those of a mask, a few wrong ones are 0 by chance.
+        let zeros = s.reference.iter().filter(|r| **r == 0.0).count() as f64 / s.len() as f64;
+        let telling = zeros.powf(explained as f64) < 1e-2;
+        return telling.then_some(Hit { cause: Cause::Unwritten { value: 0.0, bits: 0 }, explained });
     }
     let middle = *s.wrong.get(s.wrong.len() / 2)?;
     let (bits, value) = (s.bits[middle], s.result[middle]);
@@ -114,12 +139,16 @@ pub(super) fn read_as(s: &Sample) -> Option<Hit> {
         return None;
     }
     let hit = |cause: Cause, format: DType, read: &dyn Fn(u64) -> u64| {
+        let near = |r: f64| s.slack(r).max(spacing(format, r));
         let right = |i: usize| {
             let (x, r) = (format.decode(read(s.bits[i])), s.reference[i]);
             let off = (x - r).abs();
-            off <= s.slack(r).max(spacing(format, r)) && off <= (s.result[i] - r).abs() / 2.0
+            off <= near(r) && off <= (s.result[i] - r).abs() / 2.0
         };
-        most_of(&s.wrong, right).map(|explained| Hit { cause, explained })
+        // What is next to 0 says nothing: most patterns are, in a format of a wider range.
+        let telling = s.wrong.iter().filter(|&&i| s.reference[i].abs() > 2.0 * near(s.reference[i])).count();
+        let explained = most_of(&s.wrong, right)?;
+        (2 * telling > s.wrong.len()).then_some(Hit { cause, explained })
     };
     let others = DType::ALL.into_iter().filter(|&d| d != dtype && d.bits() == dtype.bits() && d != DType::F8E8M0 && d != DType::Bool);
     let bytes = dtype.unit_bytes();

@@ -1,0 +1,36 @@
+//! What a comparison says, held against the operands: statistics of the errors alone fit mistakes that products exclude.
+
+use super::hypotheses::in_steps;
+use super::{CheckCause, Sample, from};
+use crate::dtype::DType;
+use crate::verify::{Cause, Diagnosis};
+
+/// What a comparison says, or that the cause is unknown, where operands are against it.
+pub(super) fn unless_refuted(s: &Sample<'_>, found: CheckCause) -> CheckCause {
+    let Some(diagnosis) = &found.compared else { return found };
+    let possible = match diagnosis.cause {
+        Cause::Terms { rank } => rank <= s.problem.terms(),
+        Cause::AccumulatedIn { format } => is_small_enough(s, format),
+        Cause::Share { .. } => is_no_factor(s),
+        _ => true,
+    };
+    if possible { found } else { from(&Diagnosis { cause: Cause::Unknown, explained: 0, ..diagnosis.clone() }) }
+}
+
+/// Whether sums in this format make errors as large, at most twice, as those in another order have other partial sums. Errors of elements within their
+/// bounds, which are not in the sample, are no less than 0.
+fn is_small_enough(s: &Sample<'_>, format: DType) -> bool {
+    let (errors, _) = in_steps(s, format);
+    let square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64;
+    (s.share * square).sqrt() <= 2.0
+}
+
+/// Whether errors are other than a multiple of the sums. Missing terms are independent of the others, so that errors follow the whole by their share only.
+/// Elements that the last function changed say nothing.
+fn is_no_factor(s: &Sample<'_>) -> bool {
+    let plain = s.elements.iter().filter(|e| s.last_of(e.result) == e.result && e.reference == s.before_last(e));
+    let pairs: Vec<(f64, f64)> = plain.map(|e| (e.result - e.reference, s.alpha * e.total())).collect();
+    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
+    let (errors, sums, common) = (mean(|(e, _)| e * e), mean(|(_, t)| t * t), mean(|(e, t)| e * t));
+    common * common < 0.95 * errors * sums
+}
