@@ -1,5 +1,6 @@
 //! Causes that show in the value of a mismatch alone: constants, limits, what is not finite, patterns read in another format.
 
+use super::region::Region;
 use super::sample::Sample;
 use super::{Cause, Hit, most, most_of};
 use crate::dtype::{DType, spacing};
@@ -116,9 +117,9 @@ pub(super) fn flushed(s: &Sample) -> Option<Hit> {
 /// Every mismatch holds one pattern.
 pub(super) fn unwritten(s: &Sample) -> Option<Hit> {
     if let Some(explained) = most_of(&s.wrong, |i| s.result[i] == 0.0) {
-        // Among numbers of which many are 0, as those of a mask, a few wrong ones are 0 by chance.
+        // Among numbers of which many are 0, as those of a mask, a few wrong ones are 0 by chance, but hardly side by side.
         let zeros = s.reference.iter().filter(|r| **r == 0.0).count() as f64 / s.len() as f64;
-        let telling = zeros.powf(explained as f64) < 1e-2;
+        let telling = zeros.powf(explained as f64) < 1e-2 || explained > 1 && Region::of(s).is_some();
         return telling.then_some(Hit { cause: Cause::Unwritten { value: 0.0, bits: 0 }, explained });
     }
     let middle = *s.wrong.get(s.wrong.len() / 2)?;
