@@ -498,10 +498,12 @@ pub(super) fn short_comparisons_are_noticed(standin: &StandIn) -> Result<()> {
     assert_eq!(standin.count("hipStreamSynchronize"), waits, "no wait");
     assert_eq!(x.to_vec()?, ramp(100));
     assert_eq!(standin.count("hipStreamSynchronize"), waits + 1, "one wait for the copy");
+    // Now and then, so that the runtime forgets what has ended.
     for _ in 0..300 {
         gpu_verify_with(&x, &y, &Tolerance::exact(), &options)?;
     }
-    assert_eq!(standin.count("hipStreamSynchronize"), waits + 2, "one wait in 256, so that the runtime forgets what has ended");
+    let more = standin.count("hipStreamSynchronize") - waits - 1;
+    assert!((1..10).contains(&more), "{more} waits in 300 comparisons");
     std::thread::scope(|scope| {
         let rounds: Vec<_> = (0..4)
             .map(|t| {
