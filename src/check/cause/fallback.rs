@@ -28,9 +28,10 @@ fn is_small_enough(s: &Sample<'_>, format: DType) -> bool {
 /// Whether errors are other than a multiple of the sums. Missing terms are independent of the others, so that errors follow the whole by their share only.
 /// Elements that the last function changed say nothing.
 fn is_no_factor(s: &Sample<'_>) -> bool {
-    let plain = s.elements.iter().filter(|e| s.last_of(e.result) == e.result && e.reference == s.before_last(e));
+    let unchanged = |x: f64| s.last_of(x) == x;
+    let plain = s.elements.iter().filter(|e| unchanged(e.result) && unchanged(s.before_last(e)));
     let pairs: Vec<(f64, f64)> = plain.map(|e| (e.result - e.reference, s.alpha * e.total())).collect();
-    let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
-    let (errors, sums, common) = (mean(|(e, _)| e * e), mean(|(_, t)| t * t), mean(|(e, t)| e * t));
+    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>();
+    let (errors, sums, common) = (sum(|(e, _)| e * e), sum(|(_, t)| t * t), sum(|(e, t)| e * t));
     common * common < 0.95 * errors * sums
 }

@@ -255,7 +255,7 @@ fn may_hold(s: &Sample<'_>, format: DType) -> bool {
     s.alpha != 1.0 || s.elements.iter().any(|e| e.bias != 0.0 || s.beta * e.c != 0.0) || 20 * held >= 19 * s.elements.len()
 }
 
-/// The errors of elements over the root mean square error of sums that are rounded to this format at each step.
+/// The errors of elements, and their references, over the root mean square error that sums have which are rounded to this format at each step.
 pub(super) fn in_steps(s: &Sample<'_>, format: DType) -> (Vec<f64>, Vec<f64>) {
     let ulp = |x: f64| if x == 0.0 { 0.0 } else { spacing(format, x) };
     // Evenly spread over a unit in the last place of each partial sum.

@@ -178,11 +178,9 @@ impl OffBy {
         // What the largest element says of the others, or not.
         let within = e <= request.rtol && !request.by_binade || e * max <= rule.bound(rule.rtol, max, rule.atol);
         let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
-        // Where only the result is not finite, zeros were not tried; errors of other sizes were tried nowhere.
-        let uncounted = match e == 1.0 && request.all {
-            true => values.nonfinite_pairs - nonfinite(values),
-            false => u64::MAX / 2,
-        };
+        // Zeros were tried, but where only the result is not finite; errors of other sizes were tried nowhere.
+        let counted = e == 1.0 && request.all;
+        let uncounted = if counted { values.nonfinite_pairs - nonfinite(values) } else { u64::MAX / 2 };
         let (finite_mismatches, uncounted) = match within {
             true if request.by_binade && e >= 1.0 => (zeros_fail, uncounted),
             true => (0, 0),
@@ -206,8 +204,6 @@ impl OffBy {
             sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
             ..Values::EMPTY
         };
-        // Zeros were counted.
-        let counted = e == 1.0 && request.all;
         let others = Values { mismatches: values.mismatches + u64::from(!counted && lower_binade_fails(e, max, &rule)), ..values };
         OffBy { others: with_epsilon_of_lower_binade(others, e, max, &rule), values, uncounted }
     }
