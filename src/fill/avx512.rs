@@ -9,7 +9,7 @@ use super::element::{element, uniform_from};
 use super::params::{FillParams, flag, kind};
 use super::philox::{M0, M1, W0, W1};
 use crate::dtype::DType;
-use crate::simd::InstructionSet;
+use crate::simd::{InstructionSet, array};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -147,7 +147,7 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
     const UPPER: __mmask16 = 0xaaaa;
     const XOR: i32 = 0x96;
     let keys = |half: usize, w: u32| -> [__m512i; 10] {
-        std::array::from_fn(|round| _mm512_set1_epi32(p.key[half].wrapping_add(w.wrapping_mul(round as u32)) as i32))
+        array(|round| _mm512_set1_epi32(p.key[half].wrapping_add(w.wrapping_mul(round as u32)) as i32))
     };
     let key = |half: usize, w: u32, round: u32| p.key[half].wrapping_add(w.wrapping_mul(round));
     let (k0, k1) = (keys(0, W0), keys(1, W1));
@@ -166,18 +166,18 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
     for turn in out.as_chunks_mut::<TURN>().0 {
         let mut a = [_mm512_setzero_si512(); 4];
         let mut b = a;
-        for (a, b) in a.iter_mut().zip(&mut b) {
+        for i in 0..4 {
             let exchanged = _mm512_shuffle_epi32::<EXCHANGE>(_mm512_xor_si512(_mm512_mul_epu32(block, m0), round_1));
             block = _mm512_add_epi64(block, splat(8));
-            *a = _mm512_xor_si512(_mm512_mul_epu32(exchanged, m1), round_2.0);
+            a[i] = _mm512_xor_si512(_mm512_mul_epu32(exchanged, m1), round_2.0);
             // round_2.1 ^ (exchanged & upper_half)
-            *b = _mm512_ternarylogic_epi32::<0x78>(round_2.1, exchanged, upper_half);
+            b[i] = _mm512_ternarylogic_epi32::<0x78>(round_2.1, exchanged, upper_half);
         }
         for round in 2..10 {
-            for (a, b) in a.iter_mut().zip(&mut b) {
-                let (word_0, word_2) = (_mm512_shuffle_epi32::<EXCHANGE>(*a), _mm512_shuffle_epi32::<EXCHANGE>(*b));
-                *a = _mm512_mask_ternarylogic_epi32::<XOR>(_mm512_mul_epu32(word_2, m1), UPPER, word_0, k0[round]);
-                *b = _mm512_mask_ternarylogic_epi32::<XOR>(_mm512_mul_epu32(word_0, m0), UPPER, word_2, k1[round]);
+            for i in 0..4 {
+                let (word_0, word_2) = (_mm512_shuffle_epi32::<EXCHANGE>(a[i]), _mm512_shuffle_epi32::<EXCHANGE>(b[i]));
+                a[i] = _mm512_mask_ternarylogic_epi32::<XOR>(_mm512_mul_epu32(word_2, m1), UPPER, word_0, k0[round]);
+                b[i] = _mm512_mask_ternarylogic_epi32::<XOR>(_mm512_mul_epu32(word_0, m0), UPPER, word_2, k1[round]);
             }
             // Left alone the compiler computes one vector after the other, whose multiplications then wait for each other,
             // and turns the exchange into a slower permutation.
@@ -198,12 +198,12 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
                 );
             }
         }
-        for ((a, b), target) in a.into_iter().zip(b).zip(turn.as_chunks_mut::<128>().0) {
-            let low = map(_mm512_permutex2var_epi32(a, low_blocks, b));
-            let high = map(_mm512_permutex2var_epi32(a, high_blocks, b));
-            let (first, second) = target.split_at_mut(64);
-            store::<PAST>(first, low);
-            store::<PAST>(second, high);
+        let lines = turn.as_chunks_mut::<64>().0;
+        for i in 0..4 {
+            let low = map(_mm512_permutex2var_epi32(a[i], low_blocks, b[i]));
+            let high = map(_mm512_permutex2var_epi32(a[i], high_blocks, b[i]));
+            store::<PAST>(&mut lines[2 * i], low);
+            store::<PAST>(&mut lines[2 * i + 1], high);
         }
     }
     if PAST {
@@ -215,13 +215,12 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
 /// Writes 64 bytes, aligned to a cache line if they go `PAST` the caches.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
-fn store<const PAST: bool>(target: &mut [u8], vector: __m512i) {
-    let target = &mut target[..64];
+fn store<const PAST: bool>(target: &mut [u8; 64], vector: __m512i) {
     if PAST {
         // SAFETY: 64 exclusive bytes; `Stream::fill` chooses this only for aligned ones.
         unsafe { _mm512_stream_si512(target.as_mut_ptr().cast(), vector) };
     } else {
-        target.copy_from_slice(bytemuck::bytes_of(&vector));
+        *target = bytemuck::cast(vector);
     }
 }
 

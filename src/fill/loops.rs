@@ -3,7 +3,7 @@
 use super::element::{clamp32, clamp64, crand_number, kept, normal_pair32, normal_pair64};
 use super::math::sin_cos64;
 use super::params::{FillParams, flag};
-use crate::simd::{InstructionSet, Task};
+use crate::simd::{InstructionSet, Task, array, each};
 
 /// Makes a [`Task`] of a function: `$name` takes the instructions to use, then the arguments of `$body`, which must be inlined always.
 macro_rules! for_each_set {
@@ -35,12 +35,12 @@ for_each_set! {
 fn uniform_f64_body(p: &FillParams, words: &[u32], out: &mut [f64]) {
     let (a, b, low, high) = (p.a, p.b, p.low, p.high);
     let sign = u64::from(p.flags & flag::SIGNED);
-    for (out, [first, second]) in out.iter_mut().zip(words.as_chunks().0) {
+    each(out, words.as_chunks().0, |out, [first, second]| {
         let word = u64::from(*first) | u64::from(*second) << 32;
         let u = (word >> 11 | 1) as i64 as f64 * (1.0 / (1u64 << 53) as f64);
         let x = clamp64(u.mul_add(b, a), low, high);
         *out = f64::from_bits(x.to_bits() ^ (word & sign) << 63);
-    }
+    });
 }
 
 for_each_set! {
@@ -65,13 +65,13 @@ fn uniform_f32_body(p: &FillParams, width: u32, words: &[u32], out: &mut [f32]) 
 fn scale<const PER: usize>(p: &FillParams, width: u32, words: &[u32], out: &mut [f32], u: impl Fn(u32) -> f32) {
     let (a, b, low, high) = (p.a as f32, p.b as f32, p.low as f32, p.high as f32);
     let sign = p.flags & flag::SIGNED;
-    for (out, word) in out.as_chunks_mut::<PER>().0.iter_mut().zip(words) {
+    each(out.as_chunks_mut::<PER>().0, words, |out, word| {
         for (i, out) in out.iter_mut().enumerate() {
             let draw = word >> (width * i as u32) & (u32::MAX >> (32 - width));
             let x = clamp32(u(draw).mul_add(b, a), low, high);
             *out = f32::from_bits(x.to_bits() ^ (draw & sign) << 31);
         }
-    }
+    });
 }
 
 for_each_set! {
@@ -82,9 +82,10 @@ for_each_set! {
 #[inline(always)]
 fn normal_f32_body(p: &FillParams, words: &[u32], out: &mut [f32]) {
     let (mean, sigma, low, high) = (p.a as f32, p.b as f32, p.low as f32, p.high as f32);
-    for (out, words) in out.as_chunks_mut().0.iter_mut().zip(words.as_chunks().0) {
-        *out = normal_pair32(*words).map(|z| clamp32(z.mul_add(sigma, mean), low, high));
-    }
+    each(out.as_chunks_mut::<2>().0, words.as_chunks().0, |out, words| {
+        let z = normal_pair32(*words);
+        *out = array(|i| clamp32(z[i].mul_add(sigma, mean), low, high));
+    });
 }
 
 for_each_set! {
@@ -95,9 +96,10 @@ for_each_set! {
 #[inline(always)]
 fn normal_f64_body(p: &FillParams, words: &[u32], out: &mut [f64]) {
     let (mean, sigma, low, high) = (p.a, p.b, p.low, p.high);
-    for (out, words) in out.as_chunks_mut().0.iter_mut().zip(words.as_chunks().0) {
-        *out = normal_pair64(*words).map(|z| clamp64(z.mul_add(sigma, mean), low, high));
-    }
+    each(out.as_chunks_mut::<2>().0, words.as_chunks().0, |out, words| {
+        let z = normal_pair64(*words);
+        *out = array(|i| clamp64(z[i].mul_add(sigma, mean), low, high));
+    });
 }
 
 /// The product of draw `i` and `count`, as (what it says, what is left).
@@ -117,11 +119,11 @@ for_each_set! {
 fn below_body(count: u64, words: &[u32], out: &mut [u64], doubtful: &mut bool) {
     let mut least = u64::MAX;
     if words.len() == out.len() {
-        for (out, word) in out.iter_mut().zip(words) {
+        each(out, words, |out, word| {
             let product = u64::from(*word) * count;
             *out = product >> 32;
             least = least.min(product & 0xffff_ffff);
-        }
+        });
     } else {
         for (i, out) in out.iter_mut().enumerate() {
             let (value, rest) = product(count, words, i);
@@ -179,7 +181,7 @@ for_each_set! {
 #[inline(always)]
 fn to_f32_body(values: &[u64], out: &mut [f32]) {
     // They fit i32, which converts in one instruction everywhere.
-    out.iter_mut().zip(values).for_each(|(out, value)| *out = *value as i32 as f32);
+    each(out, values, |out, value| *out = *value as i32 as f32);
 }
 
 for_each_set! {
@@ -189,7 +191,7 @@ for_each_set! {
 
 #[inline(always)]
 fn to_f64_body(values: &[u64], out: &mut [f64]) {
-    out.iter_mut().zip(values).for_each(|(out, value)| *out = *value as i64 as f64);
+    each(out, values, |out, value| *out = *value as i64 as f64);
 }
 
 for_each_set! {
@@ -199,7 +201,7 @@ for_each_set! {
 
 #[inline(always)]
 fn crand_body(p: &FillParams, outputs: &[u32], out: &mut [f32]) {
-    out.iter_mut().zip(outputs).for_each(|(out, output)| *out = crand_number(p, *output));
+    each(out, outputs, |out, output| *out = crand_number(p, *output));
 }
 
 for_each_set! {
@@ -221,10 +223,10 @@ for_each_set! {
 
 #[inline(always)]
 fn sin_or_cos_body(sine: bool, turns: &[u64], out: &mut [f64]) {
-    for (out, turn) in out.iter_mut().zip(turns) {
+    each(out, turns, |out, turn| {
         let (sin, cos) = sin_cos64(*turn);
         *out = if sine { sin } else { cos };
-    }
+    });
 }
 
 for_each_set! {
@@ -235,11 +237,11 @@ for_each_set! {
 #[inline(always)]
 fn store_body(bits: usize, values: &[u64], out: &mut [u8]) {
     match bits {
-        4 => out.iter_mut().zip(values.as_chunks().0).for_each(|(out, [low, high])| *out = (low & 0xf | high << 4) as u8),
-        8 => out.iter_mut().zip(values).for_each(|(out, value)| *out = *value as u8),
-        16 => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as u16).to_le_bytes()),
-        32 => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = (*value as u32).to_le_bytes()),
-        _ => out.as_chunks_mut().0.iter_mut().zip(values).for_each(|(out, value)| *out = value.to_le_bytes()),
+        4 => each(out, values.as_chunks().0, |out, [low, high]| *out = (low & 0xf | high << 4) as u8),
+        8 => each(out, values, |out, value| *out = *value as u8),
+        16 => each(out.as_chunks_mut().0, values, |out, value| *out = (*value as u16).to_le_bytes()),
+        32 => each(out.as_chunks_mut().0, values, |out, value| *out = (*value as u32).to_le_bytes()),
+        _ => each(out.as_chunks_mut().0, values, |out, value| *out = value.to_le_bytes()),
     }
 }
 
@@ -253,22 +255,20 @@ fn sparsify_body(bits: usize, words: &[u32], out: &mut [u8]) {
     // 4 elements of type $t: those without a bit are multiplied by 0.
     macro_rules! sparsify {
         ($t:ty) => {
-            for (four, word) in out.as_chunks_mut::<{ 4 * size_of::<$t>() }>().0.iter_mut().zip(words) {
+            each(out.as_chunks_mut::<{ 4 * size_of::<$t>() }>().0, words, |four, word| {
                 let kept = kept(*word);
                 for (i, element) in four.as_chunks_mut().0.iter_mut().enumerate() {
                     *element = (<$t>::from_le_bytes(*element) * (kept >> i & 1) as $t).to_le_bytes();
                 }
-            }
+            })
         };
     }
     match bits {
-        4 => {
-            for (four, word) in out.as_chunks_mut::<2>().0.iter_mut().zip(words) {
-                let kept = kept(*word);
-                let keep = |pair: u32| (((pair & 1) * 0x0f) | ((pair >> 1 & 1) * 0xf0)) as u8;
-                *four = [four[0] & keep(kept), four[1] & keep(kept >> 2)];
-            }
-        }
+        4 => each(out.as_chunks_mut::<2>().0, words, |four, word| {
+            let kept = kept(*word);
+            let keep = |pair: u32| (((pair & 1) * 0x0f) | ((pair >> 1 & 1) * 0xf0)) as u8;
+            *four = [four[0] & keep(kept), four[1] & keep(kept >> 2)];
+        }),
         8 => sparsify!(u8),
         16 => sparsify!(u16),
         32 => sparsify!(u32),

@@ -5,6 +5,7 @@
 
 use super::lanes::{Lanes, Number};
 use crate::matrix_core::{self, Model};
+use crate::simd::each;
 
 /// A tile of the operands: `m × k` times `k × n`, row-major with leading dimensions.
 #[derive(Clone, Copy)]
@@ -208,13 +209,14 @@ unsafe fn block<S: Step, V: Lanes<Element = S::Element>, const MR: usize, const 
 ) {
     // SAFETY: the caller promises that rows 0..MR and columns 0..NV·LANES lie inside the tile.
     unsafe {
-        let mut acc = [[V::splat(S::Element::default()); NV]; MR];
+        let zeros = [[V::splat(S::Element::default()); NV]; MR];
+        let mut acc = zeros;
         for (i, row) in acc.iter_mut().enumerate() {
             for (j, v) in row.iter_mut().enumerate() {
                 *v = V::load(c.add(i * s.ldc + j * V::LANES));
             }
         }
-        let mut groups = [[V::splat(S::Element::default()); NV]; MR];
+        let mut groups = zeros;
         for p in 0..s.k {
             let mut bv = [V::splat(S::Element::default()); NV];
             for (j, v) in bv.iter_mut().enumerate() {
@@ -223,9 +225,7 @@ unsafe fn block<S: Step, V: Lanes<Element = S::Element>, const MR: usize, const 
             let sums = if S::GROUPED { &mut groups } else { &mut acc };
             for (i, row) in sums.iter_mut().enumerate() {
                 let av = V::splat(*a.add(i * s.lda + p));
-                for (v, &bj) in row.iter_mut().zip(&bv) {
-                    *v = S::step(*v, av, bj);
-                }
+                each(row, &bv, |v, bj| *v = S::step(*v, av, *bj));
             }
             if S::FOURTH && p % 4 == 3 {
                 for v in acc.iter_mut().flatten() {
@@ -233,10 +233,8 @@ unsafe fn block<S: Step, V: Lanes<Element = S::Element>, const MR: usize, const 
                 }
             }
             if S::GROUPED && (p % 4 == 3 || p + 1 == s.k) {
-                for (v, group) in acc.iter_mut().flatten().zip(groups.iter_mut().flatten()) {
-                    *v = S::join(*v, *group);
-                    *group = V::splat(S::Element::default());
-                }
+                each(acc.as_flattened_mut(), groups.as_flattened(), |v, group| *v = S::join(*v, *group));
+                groups = zeros;
             }
         }
         for (i, row) in acc.iter().enumerate() {

@@ -15,6 +15,10 @@
 //! So there is one source for all sets, and the variants cannot differ but by the compiler's fault; `mul_add` is the only fused operation, and
 //! gives the same bits with and without an instruction for it.
 //!
+//! Loops over several slices are [`each`] or [`pairs`], and small arrays are made by [`array`]: the closures of std's `zip`, `from_fn` and `map` of arrays are functions
+//! apart, which only LTO puts into a loop, and LTO takes a quarter of a release build's time. What [`each`] is given has to be short: a long closure stays a function,
+//! compiled for any processor. A loop with a long body counts indices.
+//!
 //! Limits: what the compiler vectorizes is the outermost loop without calls, branches and early exits. A task that shows up in a profile
 //! should be looked at with `cargo rustc --release --lib -- -C remark=loop-vectorize`.
 
@@ -104,6 +108,37 @@ impl InstructionSet {
             }
             Set::Plain => task.run(),
         }
+    }
+}
+
+/// `[f(0), f(1), ...]`, for at least one element.
+#[inline(always)]
+pub(crate) fn array<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
+    const { assert!(N > 0) };
+    let mut array = [f(0); N];
+    for (i, x) in array.iter_mut().enumerate().skip(1) {
+        *x = f(i);
+    }
+    array
+}
+
+/// `f` of the elements of both with the same index, in order, as far as both go.
+#[inline(always)]
+pub(crate) fn each<X, Y>(xs: &mut [X], ys: &[Y], mut f: impl FnMut(&mut X, &Y)) {
+    let n = xs.len().min(ys.len());
+    let (xs, ys) = (&mut xs[..n], &ys[..n]);
+    for i in 0..n {
+        f(&mut xs[i], &ys[i]);
+    }
+}
+
+/// The same without changing any.
+#[inline(always)]
+pub(crate) fn pairs<X: Copy, Y: Copy>(xs: &[X], ys: &[Y], mut f: impl FnMut(X, Y)) {
+    let n = xs.len().min(ys.len());
+    let (xs, ys) = (&xs[..n], &ys[..n]);
+    for i in 0..n {
+        f(xs[i], ys[i]);
     }
 }
 

@@ -19,6 +19,7 @@
 
 use super::rule::Real;
 use crate::dtype::DType;
+use crate::simd::{array, each, pairs};
 use hipverify_sys::abi;
 
 /// Lanes of a row: a number that divides every wavefront's size.
@@ -63,8 +64,9 @@ pub(crate) type Accumulators<T> = [[T; LINE]; SUMS];
 pub(crate) fn tile_sums<T: Real>(acc: &Accumulators<T>, accumulators: usize) -> Option<Sums> {
     let least = T::from_f64(LEAST);
     let precise = |sums: &[T; LINE], squares: &[T; LINE]| {
-        let pairs = sums.iter().zip(squares);
-        pairs.fold(true, |all, (&s, &q)| all & ((s == T::ZERO) | ((q >= least) & (q <= T::MAX))))
+        let mut all = true;
+        pairs(sums, squares, |s, q| all &= (s == T::ZERO) | ((q >= least) & (q <= T::MAX)));
+        all
     };
     if T::NARROW && !(precise(&acc[0], &acc[1]) && precise(&acc[2], &acc[3])) {
         return None;
@@ -84,17 +86,17 @@ fn lanes<T: Real, const L: usize>(acc: &[T; LINE]) -> f64 {
         let at = |j: usize| acc[c * L + j].wide();
         *lane = if L == 2 { at(0) + at(1) } else { (at(0) + at(1)) + (at(2) + at(3)) };
     }
-    let by_16: [f64; 16] = std::array::from_fn(|c| lanes[c] + lanes[c + 16]);
-    let by_8: [f64; 8] = std::array::from_fn(|c| by_16[c] + by_16[c + 8]);
-    let by_4: [f64; 4] = std::array::from_fn(|c| by_8[c] + by_8[c + 4]);
+    let by_16: [f64; 16] = array(|c| lanes[c] + lanes[c + 16]);
+    let by_8: [f64; 8] = array(|c| by_16[c] + by_16[c + 8]);
+    let by_4: [f64; 4] = array(|c| by_8[c] + by_8[c + 4]);
     (by_4[0] + by_4[2]) + (by_4[1] + by_4[3])
 }
 
 /// Joins the tiles of a partial sum; absent ones count as zeros.
 pub(crate) fn partial_sums(tiles: &[Sums]) -> Sums {
-    std::array::from_fn(|s| {
+    array(|s| {
         let mut tree = [0.0; PARTIAL_TILES];
-        tree.iter_mut().zip(tiles).for_each(|(t, tile)| *t = tile[s]);
+        each(&mut tree, tiles, |t, tile| *t = tile[s]);
         let mut width = PARTIAL_TILES;
         while width > 1 {
             width /= 2;

@@ -1,7 +1,7 @@
 //! Loops over many elements, each a [`Task`], and the decoding of binary16 by instruction.
 
 use super::kernel::Raw;
-use crate::simd::{InstructionSet, Task};
+use crate::simd::{InstructionSet, Task, each};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_mm256_cvtph_ps, _mm256_mul_ps, _mm256_set1_ps, _mm512_cvtph_ps, _mm512_mul_ps, _mm512_set1_ps};
 use std::marker::PhantomData;
@@ -35,27 +35,21 @@ impl<In, Out, F: Fn(In) -> Out + Copy> Map<In, Out> for F {}
 vectorized! {
     /// `out[i] = f(unit i of bytes)`.
     fn read = Read<R: Raw, Out: Copy, F: Map<u32, Out>>(bytes: &'a [u8], out: &'a mut [Out], f: F, _unit: PhantomData<R>) {
-        for (o, &unit) in out.iter_mut().zip(R::units(bytes)) {
-            *o = f(unit.get());
-        }
+        each(out, R::units(bytes), |o, unit| *o = f(unit.get()));
     }
 }
 
 vectorized! {
     /// `unit i of out = f(values[i])`.
     fn write = Write<R: Raw, In: Copy, F: Map<In, u32>>(values: &'a [In], out: &'a mut [u8], f: F, _unit: PhantomData<R>) {
-        for (unit, &v) in R::units_mut(out).iter_mut().zip(values) {
-            *unit = R::put(f(v));
-        }
+        each(R::units_mut(out), values, |unit, v| *unit = R::put(f(*v)));
     }
 }
 
 vectorized! {
     /// `out[i] = f(values[i])`.
     fn map = Each<In: Copy, Out: Copy, F: Map<In, Out>>(values: &'a [In], out: &'a mut [Out], f: F) {
-        for (o, &v) in out.iter_mut().zip(values) {
-            *o = f(v);
-        }
+        each(out, values, |o, v| *o = f(*v));
     }
 }
 
@@ -63,9 +57,7 @@ vectorized! {
     /// `out[i] = f(4-bit element i of bytes)`, the low nibble first.
     fn read_packed = ReadPacked<Out: Copy, F: Map<u32, Out>>(bytes: &'a [u8], out: &'a mut [Out], f: F) {
         let (pairs, last) = out.as_chunks_mut::<2>();
-        for (pair, &byte) in pairs.iter_mut().zip(bytes) {
-            *pair = [f(u32::from(byte & 0xf)), f(u32::from(byte >> 4))];
-        }
+        each(pairs, bytes, |pair, byte| *pair = [f(u32::from(byte & 0xf)), f(u32::from(byte >> 4))]);
         if let ([o], Some(&byte)) = (last, bytes.get(pairs.len())) {
             *o = f(u32::from(byte & 0xf));
         }
@@ -76,9 +68,7 @@ vectorized! {
     /// `4-bit element i of out = f(values[i])`, the low nibble first; a spare nibble keeps its value.
     fn write_packed = WritePacked<In: Copy, F: Map<In, u32>>(values: &'a [In], out: &'a mut [u8], f: F) {
         let (pairs, last) = values.as_chunks::<2>();
-        for (byte, &[low, high]) in out.iter_mut().zip(pairs) {
-            *byte = (f(low) & 0xf | f(high) << 4) as u8;
-        }
+        each(out, pairs, |byte, &[low, high]| *byte = (f(low) & 0xf | f(high) << 4) as u8);
         if let (&[v], Some(byte)) = (last, out.get_mut(pairs.len())) {
             *byte = *byte & 0xf0 | (f(v) & 0xf) as u8;
         }
@@ -94,18 +84,14 @@ pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usi
         fn f16c(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
             let (groups, _) = out.as_chunks_mut::<8>();
             let (packed, _) = halves.as_chunks::<8>();
-            for (o, p) in groups.iter_mut().zip(packed) {
-                *o = bytemuck::cast(_mm256_mul_ps(_mm256_cvtph_ps(bytemuck::cast(*p)), _mm256_set1_ps(scale)));
-            }
+            each(groups, packed, |o, p| *o = bytemuck::cast(_mm256_mul_ps(_mm256_cvtph_ps(bytemuck::cast(*p)), _mm256_set1_ps(scale))));
             groups.len().min(packed.len()) * 8
         }
         #[target_feature(enable = "avx512f")]
         fn wide(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
             let (groups, _) = out.as_chunks_mut::<16>();
             let (packed, _) = halves.as_chunks::<16>();
-            for (o, p) in groups.iter_mut().zip(packed) {
-                *o = bytemuck::cast(_mm512_mul_ps(_mm512_cvtph_ps(bytemuck::cast(*p)), _mm512_set1_ps(scale)));
-            }
+            each(groups, packed, |o, p| *o = bytemuck::cast(_mm512_mul_ps(_mm512_cvtph_ps(bytemuck::cast(*p)), _mm512_set1_ps(scale))));
             groups.len().min(packed.len()) * 16
         }
         if has_f16c() {

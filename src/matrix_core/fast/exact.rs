@@ -73,13 +73,13 @@ impl<const GROUP: usize> Lane for Exact<GROUP> {
         let slack = most * GROUP as f64 * SLACK;
         let mut rounded = [0.0f32; COLUMNS];
         let mut doubt = 0u32;
-        for (j, (c, r)) in c.iter().zip(&mut rounded).enumerate() {
+        for (j, c) in c.iter().enumerate() {
             let sum = plain::<GROUP, FMA>(*c, a, |k| b[k][j]);
             let bound = f64::from(*c).abs() * SLACK + slack;
             let (down, up) = ((sum - bound) as f32, (sum + bound) as f32);
             // By bits, for the two zeros; by value, for NaN.
             doubt |= u32::from(down.to_bits() != up.to_bits()) | u32::from(down != up);
-            *r = down;
+            rounded[j] = down;
         }
         if doubt == 0 {
             *c = rounded;

@@ -3,6 +3,7 @@
 use super::super::{Model, naive};
 use super::Lane;
 use crate::dtype::{DType, FloatFormat};
+use crate::simd::array;
 
 /// Fraction bits of products and of c below their exponents.
 const F: i32 = 24;
@@ -66,13 +67,13 @@ impl Shape {
 
     #[inline(always)]
     fn group<const GROUP: usize>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64, halves: bool) -> f32 {
-        let b: [f64; GROUP] = std::array::from_fn(b);
-        let p: [f64; GROUP] = std::array::from_fn(|k| a[k] * b[k]);
+        let b: [f64; GROUP] = array(b);
+        let p: [f64; GROUP] = array(|k| a[k] * b[k]);
         let finite = |x: f64| x.abs() < (1u128 << 127) as f64 * 2.0;
         if !(p.iter().all(|p| finite(*p)) && c.is_finite()) {
             return self.special(c, a, &b);
         }
-        let e: [i32; GROUP] = std::array::from_fn(|k| exponent(a[k], self.least_a) + exponent(b[k], self.least_b));
+        let e: [i32; GROUP] = array(|k| exponent(a[k], self.least_a) + exponent(b[k], self.least_b));
         if !halves {
             return self.add(self.truncated(&p, &e, 0, 1), c, false);
         }

@@ -11,7 +11,7 @@ mod rounded;
 mod truncated;
 
 use super::{Input, Model, Rule};
-use crate::simd::{InstructionSet, Task};
+use crate::simd::{InstructionSet, Task, array, each};
 
 /// Columns of a panel of B.
 const COLUMNS: usize = 32;
@@ -152,7 +152,7 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                     pack::<L>(model, &p.a[(i0 + r) * p.lda + k0..][..depth], &mut rows[r][..padded]);
                     acc[r][..columns].copy_from_slice(&p.c[(i0 + r) * p.ldc + j0..][..columns]);
                     if p.first && k0 == 0 {
-                        acc[r] = acc[r].map(|c| model.accept_c(c));
+                        acc[r] = array(|j| model.accept_c(acc[r][j]));
                     }
                 }
                 let from_a = |r: usize| &p.a[(i0 + r) * p.lda + k0..][..depth];
@@ -165,9 +165,7 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                 }
                 for r in 0..height {
                     let c = &mut p.c[(i0 + r) * p.ldc + j0..][..columns];
-                    for (c, acc) in c.iter_mut().zip(acc[r]) {
-                        *c = if acc.is_nan() { model.nan() } else { acc };
-                    }
+                    each(c, &acc[r], |c, acc| *c = if acc.is_nan() { model.nan() } else { *acc });
                 }
             }
         }
@@ -184,9 +182,8 @@ fn pass<L: Lane, const FMA: bool, const TAME: bool>(
     most: f64,
 ) {
     for (g, b) in panel.chunks_exact(L::GROUP).enumerate() {
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let a = &row[g * L::GROUP..][..L::GROUP];
-            lane.row::<FMA, TAME>(acc, a, b, most);
+        for r in 0..ROWS {
+            lane.row::<FMA, TAME>(&mut acc[r], &rows[r][g * L::GROUP..][..L::GROUP], b, most);
         }
     }
 }
@@ -195,9 +192,7 @@ fn pass<L: Lane, const FMA: bool, const TAME: bool>(
 #[inline(always)]
 fn pack<L: Lane>(model: Model, from: &[f32], to: &mut [L::Wide]) {
     let (head, tail) = to.split_at_mut(from.len());
-    for (to, x) in head.iter_mut().zip(from) {
-        *to = L::Wide::from(model.prepare_one(*x));
-    }
+    each(head, from, |to, x| *to = L::Wide::from(model.prepare_one(*x)));
     tail.fill(L::Wide::default());
 }
 

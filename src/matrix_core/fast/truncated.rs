@@ -6,6 +6,7 @@
 use super::super::Accumulator;
 use super::{COLUMNS, Lane, Model};
 use crate::dtype::{DType, FloatFormat};
+use crate::simd::each;
 
 /// [`Rule::Truncated`](super::Rule::Truncated) with groups of `GROUP`.
 pub(super) struct Truncated<const GROUP: usize>(Sum);
@@ -63,10 +64,10 @@ impl Sum {
         ks: impl Iterator<Item = usize> + Clone,
     ) {
         let mut top = [0i32; N];
-        for (top, c) in top.iter_mut().zip(&*c) {
+        each(&mut top, c, |top, c| {
             let c = f64::from(*c);
             *top = self.or_zero(c, exponent(c, self.least[2])).max(self.zero);
-        }
+        });
         for k in ks.clone() {
             let e_a = exponent(a[k], self.least[0]);
             for (j, top) in top.iter_mut().enumerate() {
@@ -133,11 +134,11 @@ impl Emulated {
         let mut products = [0.0f32; N];
         self.sum.columns(&mut products, a, &b, (0..16).map(|i| i / 2 * 4 + i % 2));
         self.sum.columns(&mut products, a, &b, (0..16).map(|i| i / 2 * 4 + i % 2 + 2));
-        for (c, products) in c.iter_mut().zip(products) {
+        each(c, &products, |c, products| {
             let sum = products + *c;
             // Twice rounded, which changes nothing: f32 has more than twice the digits of f16.
             *c = if self.f16 { half::f16::from_f32(sum).to_f32() } else { sum };
-        }
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use super::filter::floor;
 use super::number::Number;
 use super::side::BLOCK;
 use crate::dtype::exp2;
-use crate::simd::Task;
+use crate::simd::{Task, array, pairs};
 use crate::verify::histogram::{Counters, EPSILON, EPSILON_ENDS, RATIO, RATIO_ENDS, RELATIVE, RELATIVE_ENDS};
 use crate::verify::rule::Rule;
 
@@ -44,9 +44,9 @@ fn ceiling<T: Number>(x: f64) -> T {
 
 #[inline(always)]
 fn relative_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK]) -> [T::Bits; RELATIVE.len()] {
-    let ends = RELATIVE_ENDS.map(ceiling::<T>);
+    let ends: [T; RELATIVE_ENDS.len()] = array(|k| ceiling(RELATIVE_ENDS[k]));
     let mut beyond = [T::Bits::default(); RELATIVE.len()];
-    for (&d, &m) in d.iter().zip(m) {
+    pairs(d, m, |d, m| {
         let binned = (d > T::ZERO) & (m > T::SMALL);
         let quotient = if binned { d / m } else { T::ZERO };
         beyond[0] += T::Bits::from(binned);
@@ -54,7 +54,7 @@ fn relative_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK]) -> [T::Bits; RELAT
         for k in 0..ends.len() {
             beyond[k + 2] += T::Bits::from(quotient >= ends[k]);
         }
-    }
+    });
     beyond
 }
 
@@ -65,7 +65,7 @@ fn epsilon_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> 
     let ends = ends.map(|end| T::from_f64(-end * exp2(-rule.grid.mantissa_bits)));
     let binades = rule.binades();
     let mut beyond = [T::Bits::default(); EPSILON.len()];
-    for (&d, &m) in d.iter().zip(m) {
+    pairs(d, m, |d, m| {
         let differs = d > T::ZERO;
         // Where nothing differs, the least one would make products that processors are slow with.
         let e = if differs { rule.clamped_binade(m, binades) } else { T::MAX };
@@ -73,7 +73,7 @@ fn epsilon_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> 
         for k in 0..ends.len() {
             beyond[k + 2] += T::Bits::from(ends[k].fused(e, d).bits() < T::SIGN);
         }
-    }
+    });
     // A pair that differs is at least in the bin of 1.
     beyond[1] = beyond[0];
     beyond
@@ -81,9 +81,9 @@ fn epsilon_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> 
 
 #[inline(always)]
 fn ratio_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> [T::Bits; RATIO.len()] {
-    let ends = RATIO_ENDS.map(floor::<T>);
+    let ends: [T; RATIO_ENDS.len()] = array(|k| floor(RATIO_ENDS[k]));
     let mut beyond = [T::Bits::default(); RATIO.len()];
-    for (&d, &m) in d.iter().zip(m) {
+    pairs(d, m, |d, m| {
         let differs = d > T::ZERO;
         let ratio = if differs { d / rule.bound(rule.rtol, m, rule.atol) } else { T::ZERO };
         beyond[0] += T::Bits::from(differs);
@@ -91,6 +91,6 @@ fn ratio_beyond<T: Number>(d: &[T; BLOCK], m: &[T; BLOCK], rule: &Rule<T>) -> [T
         for k in 0..ends.len() {
             beyond[k + 2] += T::Bits::from(ratio > ends[k]);
         }
-    }
+    });
     beyond
 }

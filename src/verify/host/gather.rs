@@ -2,7 +2,7 @@
 
 use crate::device::TensorRef;
 use crate::dtype::DType;
-use crate::simd::prefetch;
+use crate::simd::{each, prefetch};
 use std::ops::Range;
 
 /// Bytes that the rows of a panel have next to each other in memory: two cache lines, since each column is in a page of its own, whose address takes as long to find as the second line.
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
 fn strided<const UNIT: usize>(from: &[u8], at: isize, stride: isize, to: &mut [u8]) {
     for (k, to) in to.as_chunks_mut::<UNIT>().0.iter_mut().enumerate() {
         let from_byte = (at + k as isize * stride) as usize * UNIT;
-        to.copy_from_slice(&from[from_byte..from_byte + UNIT]);
+        *to = from[from_byte..].as_chunks().0[0];
     }
 }
 
@@ -223,9 +223,7 @@ impl Strided<'_> {
             for (row, to) in to.chunks_exact_mut(self.inner * UNIT).enumerate() {
                 let at = (self.at + row as isize * self.step - lowest) as usize * UNIT;
                 let to = to[first * UNIT..end * UNIT].as_chunks_mut::<UNIT>().0;
-                for (to, column) in to.iter_mut().zip(&columns) {
-                    to.copy_from_slice(&column[at..at + UNIT]);
-                }
+                each(to, &columns, |to, column| *to = column[at..].as_chunks().0[0]);
             }
         }
     }

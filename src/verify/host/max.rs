@@ -5,7 +5,7 @@ use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
 use crate::parallel;
-use crate::simd::{InstructionSet, Task};
+use crate::simd::{InstructionSet, Task, each};
 use crate::verify::MaxAbs;
 
 /// Elements of one task, whole blocks.
@@ -58,9 +58,9 @@ impl<T: Number> Task for LargestOfRuns<'_, T> {
     #[inline(always)]
     fn run(self) -> Self::Output {
         let mut largest = [T::Bits::default(); BLOCK / RUN];
-        for (largest, run) in largest.iter_mut().zip(self.0) {
+        each(&mut largest, self.0, |largest, run| {
             *largest = run.iter().fold(T::Bits::default(), |most, x| most.max(x.magnitude().bits()));
-        }
+        });
         largest
     }
 }

@@ -3,7 +3,7 @@
 use super::filter::{Filter, Signs};
 use super::number::Number;
 use super::side::BLOCK;
-use crate::simd::Task;
+use crate::simd::{Task, array, each, pairs};
 use crate::verify::rule::Rule;
 use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, LINE, Sums};
 use crate::verify::values::Maxima;
@@ -78,7 +78,7 @@ impl<T: Number> Task for Quotients<'_, T> {
         let binades = rule.binades();
         let none = T::Bits::default();
         let (mut relative, mut relative_old, mut ratio, mut epsilon) = (none, none, none, 0u64);
-        for (&d, &m) in self.d.iter().zip(self.m) {
+        pairs(self.d, self.m, |d, m| {
             // As patterns, which order numbers that are not negative. 0 / 0 is in none.
             let quotient = (d / m).bits();
             let by_bound = (d / rule.bound(rule.rtol, m, rule.atol)).bits();
@@ -86,7 +86,7 @@ impl<T: Number> Task for Quotients<'_, T> {
             relative_old = relative_old.max(if m > T::SMALL { quotient } else { none });
             ratio = ratio.max(if d > T::ZERO { by_bound } else { none });
             epsilon = epsilon.max(rule.binades_apart(d, m, binades).to_bits());
-        }
+        });
         let wide = |bits: T::Bits| T::from_bits(bits).wide();
         [0.0, wide(relative), wide(relative_old), f64::from_bits(epsilon), wide(ratio)]
     }
@@ -177,11 +177,11 @@ const TOGETHER: usize = 4;
 fn add<T: Number, W: Number, const L: usize, const TURNS: usize>(sums: &mut [W; LINE], squares: &mut [W; LINE], x: &[T; BLOCK]) {
     let (sums, squares, x) = (sums.as_chunks_mut::<L>().0, squares.as_chunks_mut::<L>().0, x.as_chunks::<L>().0);
     for lane in (0..LANES).step_by(TOGETHER) {
-        let mut s: [[W; L]; TOGETHER] = std::array::from_fn(|k| sums[lane + k]);
-        let mut q: [[W; L]; TOGETHER] = std::array::from_fn(|k| squares[lane + k]);
+        let mut s: [[W; L]; TOGETHER] = array(|k| sums[lane + k]);
+        let mut q: [[W; L]; TOGETHER] = array(|k| squares[lane + k]);
         for row in 0..BLOCK / (LANES * L * TURNS) {
             for turn in 0..TURNS {
-                let numbers: [[T; L]; TOGETHER] = std::array::from_fn(|k| x[(row * LANES + lane + k) * TURNS + turn]);
+                let numbers: [[T; L]; TOGETHER] = array(|k| x[(row * LANES + lane + k) * TURNS + turn]);
                 for k in 0..TOGETHER {
                     for j in 0..L {
                         // Exact: W is T, or f64.
@@ -192,7 +192,7 @@ fn add<T: Number, W: Number, const L: usize, const TURNS: usize>(sums: &mut [W; 
                 }
             }
         }
-        sums[lane..lane + TOGETHER].copy_from_slice(&s);
-        squares[lane..lane + TOGETHER].copy_from_slice(&q);
+        each(&mut sums[lane..lane + TOGETHER], &s, |to, s| *to = *s);
+        each(&mut squares[lane..lane + TOGETHER], &q, |to, q| *to = *q);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::side::BLOCK;
 use crate::dtype::{DType, Overflow, Rounding, convert, exp2};
-use crate::simd::{InstructionSet, Task};
+use crate::simd::{InstructionSet, Task, each};
 use crate::verify::rule::Real;
 use std::hint::black_box;
 
@@ -58,9 +58,7 @@ impl<T: Number> Task for Scaled<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        for (o, x) in self.out.iter_mut().zip(self.values) {
-            *o = T::ordinal(x.times(self.scale).magnitude().bits() >> self.shift, *x < T::ZERO);
-        }
+        each(self.out, self.values, |o, x| *o = T::ordinal(x.times(self.scale).magnitude().bits() >> self.shift, *x < T::ZERO));
     }
 }
 
@@ -74,7 +72,7 @@ impl<T: Number> Task for Whole<'_, T> {
     type Output = ();
     #[inline(always)]
     fn run(self) {
-        self.out.iter_mut().zip(self.values).for_each(|(o, x)| *o = x.whole());
+        each(self.out, self.values, |o, x| *o = x.whole());
     }
 }
 
@@ -124,18 +122,18 @@ impl Number for f64 {
     ordinals! { f64, i64 }
     fn rounded_ordinals(dtype: DType, values: &[f64; BLOCK], out: &mut [i64; BLOCK]) {
         match (dtype, dtype.int_format()) {
-            (DType::F64, _) => out.iter_mut().zip(values).for_each(|(o, x)| *o = f64::ordinal(x.magnitude().to_bits(), *x < 0.0)),
+            (DType::F64, _) => each(out, values, |o, x| *o = f64::ordinal(x.magnitude().to_bits(), *x < 0.0)),
             (_, Some(int)) if !dtype.fits_f32() => {
                 // `as` saturates: 2^63 becomes the largest i64.
                 let (least, most) = (int.min() as f64, int.max() as f64);
-                out.iter_mut().zip(values).for_each(|(o, x)| *o = x.round_ties_even().clamp(least, most) as i64);
+                each(out, values, |o, x| *o = x.round_ties_even().clamp(least, most) as i64);
             }
             _ => {
                 let (mut bytes, mut rounded, mut ordinals) = ([0; 4 * BLOCK], [0.0; BLOCK], [0; BLOCK]);
                 convert::encode_from_f64(dtype, values, Rounding::NearestEven, Overflow::Saturate, &mut bytes);
                 convert::decode_f32(dtype, &bytes, &mut rounded);
                 f32::rounded_ordinals(dtype, &rounded, &mut ordinals);
-                out.iter_mut().zip(ordinals).for_each(|(o, x)| *o = i64::from(x));
+                each(out, &ordinals, |o, x| *o = i64::from(*x));
             }
         }
     }

@@ -234,9 +234,10 @@ impl<T: Number> Task for Farthest<'_, T> {
     fn run(self) -> T::Bits {
         let [x, y] = self.ordinals;
         let mut farthest = T::Bits::default();
-        for (((a, r), x), y) in self.result.iter().zip(self.reference).zip(x).zip(y) {
+        for i in 0..BLOCK {
+            let (a, r) = (self.result[i], self.reference[i]);
             let finite = a.magnitude().bits().max(r.magnitude().bits()) < T::INFINITE;
-            farthest = farthest.max(if finite { T::ulps(*x, *y) } else { T::Bits::default() });
+            farthest = farthest.max(if finite { T::ulps(x[i], y[i]) } else { T::Bits::default() });
         }
         farthest
     }
