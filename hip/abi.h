@@ -294,11 +294,14 @@ constexpr u32 BOUND_AS_LARGEST = 2;       // the largest number; for an infinity
 constexpr u32 BOUND_AS_NAN = 4;           // NaN
 constexpr u32 BOUND_NAN_FOR_INFINITY = 8; // for an infinity NaN, which the format lacks
 
-// An element passes when |a - r| <= fma(gamma, s, fma(relative, |r|, floor)).
+// An element passes when |a - r| <= E + half_step max(2^e, least), with E = fma(gamma, s, fma(relative, |r|, floor)) and e the exponent of |r| + E.
 struct BoundRule {
     double gamma;
     double relative;
     double floor;
+    // Of the format that results are rounded to: half of the spacing of its numbers in [1, 2), or 0, and its least normal number.
+    double half_step;
+    double least;
     // Of the result's format: the largest number, and the least that rounds beyond it.
     double largest;
     double overflow;

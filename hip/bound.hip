@@ -19,9 +19,13 @@ __device__ inline double element(const AnyTensor &t, const u8 *at, u64 index) { 
 // The bound of an element.
 __device__ inline double limit_of(const BoundParams &p, double r, u64 index) {
     if (p.rule.floor == infinity()) return infinity();
-    const double limit = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
+    const double before = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
+    if (!(before >= 0.0)) return 0.0;
+    // Rounding is monotone, so that the exponent is none too small; infinite where the sum is.
+    const double binade = f64_of(bits_of(fabs(r) + before) & 0x7ff0000000000000ull);
+    const double rounding = p.rule.half_step > 0.0 ? p.rule.half_step * (binade > p.rule.least ? binade : p.rule.least) : 0.0;
     // -0 neither: an error divided by it would be negative.
-    return limit > 0.0 ? limit : 0.0;
+    return before + rounding + 0.0;
 }
 
 // Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.

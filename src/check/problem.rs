@@ -102,6 +102,16 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// By how much more than its unit roundoff the accumulator's format misses alpha or beta, relative to it: where they are beyond its normal numbers.
+    pub(super) fn scalar_error(&self, accumulator: DType) -> f64 {
+        let (Kind::Gemm(p), Some(format)) = (&self.kind, accumulator.float_format()) else { return 0.0 };
+        let error = |x: f64| {
+            let rounded = accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee));
+            if x == 0.0 { 0.0 } else { ((rounded - x) / x).abs() - format.unit_roundoff() }
+        };
+        error(p.alpha).max(p.c.as_ref().map_or(0.0, |_| error(p.beta))).max(0.0)
+    }
+
     /// `gemm of 64 x 128 by 128 x 32`, or the convolution.
     pub(super) fn name(&self, result: &[usize]) -> String {
         match &self.kind {

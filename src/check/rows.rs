@@ -93,6 +93,8 @@ impl Check<'_> {
         let (n, terms) = (contraction.extent(), self.problem.terms());
         let (reads, bound) = (self.reads(models), self.bound_of(models, self.confidence)?);
         let rule = ElementRule::new(&bound, self.result.dtype(), self.overflow)?;
+        // Of norms, which say nothing of single elements' binades.
+        let bound = bound.by_coefficients();
         let mut norms = contraction.norms(&self.result)?;
         let overflowed = one_by_one::overflowed(contraction, &self.result, &rule, &norms)?;
         let mut result = self.result.clone();

@@ -78,7 +78,8 @@ fn the_last_products_are_missed_where_they_add_less_than_the_bound() {
     for (k, last, by, found, reason) in [
         (64, [-1.0, 1.0], 16, Some(true), "a quarter of the products"),
         (72, [-1.0, 1.0], 8, Some(true), "what the last tile holds"),
-        (64, [1e-4, 1e-4], 16, Some(false), "products that are lost in rounding to f16"),
+        (64, [1e-4, 1e-4], 16, Some(true), "products that change which of two f16 is the nearer one, here and there"),
+        (64, [1e-7, 1e-7], 16, Some(false), "products that f32 may lose"),
         (64, [0.0, 0.0], 16, None, "products with zeros: nothing is left out"),
         (16, [-1.0, 1.0], 16, None, "one tile"),
     ] {
@@ -323,7 +324,7 @@ fn where_a_result_departs_is_named() {
     let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
     let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
     let mut d = product::<F16>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [m, n]).to_vec().unwrap();
-    // Outside the corner that is tried first; and one ulp, which the bound allows.
+    // Outside the corner that is tried first; and one ulp.
     d[18 * n + 70] = F16::from_bits(d[18 * n + 70].to_bits() ^ 1);
     let at = |d: &[F16]| {
         let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
@@ -334,7 +335,7 @@ fn where_a_result_departs_is_named() {
     assert_eq!((exactness.differing, exactness.first), (1, Some(vec![18, 70])), "{report}");
     d[3 * n + 1] = F16::from_f32(d[3 * n + 1].to_f32() + 0.25);
     let report = at(&d);
-    assert_eq!((report.verdict(), report.report.mismatches), (Verdict::Fail, 1), "{report}");
+    assert_eq!((report.verdict(), report.report.mismatches), (Verdict::Fail, 2), "{report}");
     assert_eq!((report.within_worst_case, &report.report.first[0].coordinates), (Some(false), &vec![3, 1]));
     let error = report.clone().into_result().unwrap_err();
     assert_eq!(format!("{error:?}"), report.to_string());

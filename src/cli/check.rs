@@ -37,8 +37,8 @@ enum What {
 }
 
 const AFTER: &str = "\
-Element i passes when |result - r| <= gamma * S + relative * |r| + floor, with r the exact result and S = sum of |a||b|, both made from the \
-operands; docs/tolerances.md derives the factors.
+Element i passes when |result - r| <= E + h, with E = gamma * S + relative * |r| + floor, r the exact result and S = sum of |a||b|, both made from the \
+operands, and h half of the spacing of the result's format at |r| + E, where the result was rounded to it; docs/tolerances.md derives the factors.
 
 Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
 

@@ -381,6 +381,15 @@ pub(crate) fn json_number<S: serde::Serializer>(x: &f64, s: S) -> Result<S::Ok, 
     }
 }
 
+/// [`json_name`] of a format that may be absent.
+#[cfg(feature = "serde")]
+pub(crate) fn json_optional_name<S: serde::Serializer>(dtype: &Option<crate::dtype::DType>, s: S) -> Result<S::Ok, S::Error> {
+    match dtype {
+        Some(dtype) => json_name(dtype, s),
+        None => s.serialize_none(),
+    }
+}
+
 /// [`json_number`] of a number that may be absent.
 #[cfg(feature = "serde")]
 pub(crate) fn json_optional_number<S: serde::Serializer>(x: &Option<f64>, s: S) -> Result<S::Ok, S::Error> {

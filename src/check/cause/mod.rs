@@ -205,8 +205,7 @@ impl Sample<'_> {
     fn explains(&self, e: &Element, expected: f64) -> bool {
         let off = (e.result - expected).abs();
         let magnitude = self.alpha.abs() * e.magnitude + (self.beta * e.c).abs() + e.bias.abs();
-        let bound = self.bound.gamma * magnitude + self.bound.relative * expected.abs() + self.bound.floor;
-        off <= 2.0 * bound && off <= (e.result - e.reference).abs() / 4.0
+        off <= 2.0 * self.bound.of(magnitude, expected) && off <= (e.result - e.reference).abs() / 4.0
     }
 
     /// The cause, if what a kernel with this mistake gives explains most of the elements.

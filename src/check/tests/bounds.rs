@@ -70,7 +70,7 @@ fn an_accumulator_with_smaller_numbers_than_the_result_is_rounded() {
     let d = tensor::<F16>(&sums(DType::Bf16, [&values(&a), &values(&b)], [m, n, k], 0..k));
     let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
     let report = Check::gemm(&a, &b, &d).accumulator(DType::Bf16).confidence(Confidence::WorstCase).run().unwrap();
-    assert!(report.passed() && report.report.bound.floor >= 2f64.powi(-25), "{report}");
+    assert!(report.passed() && report.report.bound.rounding == Some(DType::F16), "{report}");
     // The other way round f32 has every number of f16.
     let wide = tensor::<f32>(&sums(
         DType::F16,
@@ -192,5 +192,47 @@ fn what_tensor_cores_truncate_is_within_the_worst_case_and_not_far_below() {
         (lost::<Bf16>(Arch::Sm100), "Blackwell"),
     ] {
         assert!((0.3..=1.0).contains(&ratio), "{reason}: {ratio}");
+    }
+}
+
+/// Alpha below the normal numbers of the accumulator's format is off by more than a unit roundoff.
+#[test]
+fn an_alpha_that_the_accumulator_hardly_has() {
+    let ([m, n, k], alpha) = ([16, 16, 16], 1e-6);
+    let (a, b) = (numbers::<F16>(m * k, [0.5, 1.0], 1), numbers::<F16>(k * n, [0.5, 1.0], 2));
+    let rounded = round(DType::F16, alpha);
+    assert!((rounded / alpha - 1.0).abs() > 0.01, "f16 has no such number");
+    let sums = sums(DType::F16, [&values(&a), &values(&b)], [m, n, k], 0..k);
+    let d = tensor::<F16>(&sums.iter().map(|x| round(DType::F16, x * rounded)).collect::<Vec<_>>());
+    let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+    for confidence in [Confidence::default(), Confidence::WorstCase] {
+        let check = Check::gemm(&a, &b, &d).alpha(alpha).accumulator(DType::F16).confidence(confidence);
+        let report = check.run().unwrap();
+        assert_eq!(report.report.mismatches, 0, "{report}");
+        assert!(check.alpha(2.0 * alpha).run().unwrap().report.mismatches > 0);
+    }
+}
+
+/// Beside a chip that reads subnormal operands as zeros a kernel may add in f32 without its matrix cores: operands as they are.
+#[test]
+fn a_chip_or_an_accumulator() {
+    let [m, n, k] = [32, 32, 64];
+    let range = [-(2f32.powi(-14)), 2f32.powi(-14)];
+    let (a, b) = (numbers::<F16>(m * k, range, 1), numbers::<F16>(k * n, range, 2));
+    let whole = tensor::<f32>(&sums(DType::F32, [&values(&a), &values(&b)], [m, n, k], 0..k));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let flushed = product::<f32>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [m, n]);
+    for (d, [arch, both, sums]) in [(whole, [false, true, true]), (flushed, [true, true, false])] {
+        let d = d.tensor(&[m, n]).unwrap();
+        let check = Check::gemm(&a, &b, &d);
+        for (check, passes) in [
+            (check.clone().arch(Arch::Gfx90a), arch),
+            (check.clone().arch(Arch::Gfx90a).accumulator(DType::F32), both),
+            (check.accumulator(DType::F32), sums),
+        ] {
+            let report = check.run().unwrap();
+            assert_eq!(report.report.mismatches == 0, passes, "{report}");
+            assert_eq!(check.freivalds(8).unwrap().passed(), passes, "{report}");
+        }
     }
 }

@@ -88,13 +88,14 @@ impl Tensors {
         out.push(fact("rule", &self.rule_text));
         if let CaseRule::Check(rule) = self.rule
             // A case without a bound was refused.
-            && let Ok((Bound { gamma, relative, floor }, arithmetic, confidence)) = rule.bound(&self.problem, self.dtypes)
+            && let Ok((Bound { gamma, relative, floor, rounding }, arithmetic, confidence)) = rule.bound(&self.problem, self.dtypes)
         {
             let [gamma, relative, floor] = [gamma, relative, floor].map(|x| short(x, 4));
             out.push(fact(
                 "  decides",
                 "elements: |a-r| <= gamma S + relative |r| + floor, with r the exact result and S the sum of |a||b|",
             ));
+            out.extend(rounding.map(|format| fact("  and", format!("half of the spacing of {format}, to which the result is rounded"))));
             out.push(fact("  gamma", gamma));
             out.push(fact("  relative", relative));
             out.push(fact("  floor", floor));

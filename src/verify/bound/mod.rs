@@ -3,10 +3,11 @@
 //! An element of a GEMM or a convolution is a sum of products. With S = Σ|a||b| (and what else is added, in magnitude) and the reference r,
 //!
 //! ```text
-//! |a - r| <= fma(gamma, S, fma(relative, |r|, floor))
+//! |a - r| <= E + h(|r| + E),  E = fma(gamma, S, fma(relative, |r|, floor))
 //! ```
 //!
-//! where `gamma` is what the additions may lose ([`Sum::bound`]), `relative` the rounding to the result's format, `floor` what underflow loses.
+//! where `gamma` is what the additions may lose ([`Sum::bound`]), `floor` what underflow loses, `relative` what the reference's own rounding adds, and h half of the spacing of the format that the result is
+//! [rounded to](Bound::rounded_to).
 //! [`gpu_verify_bound`] compares by it, on the device of the tensors; S lies in a tensor, which `reference::Gemm::magnitudes` makes. Where elements
 //! of one tensor differ in size, no tolerance of two numbers is as sharp: S is what each element's error scales with.
 //!

@@ -14,7 +14,7 @@ impl Bound {
         let u = unit.roundoff;
         // Exponential and its sum, the sum's roundings, the exponents', the quotient's.
         let relative = quotient(2.0 * exponential + u * (terms as f64 + libm::log(terms.max(1) as f64) + 1.0));
-        Bound { gamma: u * (1.0 + relative), relative, floor: unit.underflow }
+        Bound { gamma: u * (1.0 + relative), relative, floor: unit.underflow, rounding: None }
     }
 
     /// What a layer norm of rows of n elements may lose, (x - μ) / sqrt(v + ε) with the mean μ and the variance v = Σ (x - μ)² / n summed in any order, with S = (Σ|x| / n) / sqrt(v + ε), one
@@ -31,7 +31,7 @@ impl Bound {
             return Bound { gamma: f64::INFINITY, ..Bound::EXACT };
         }
         let relative = both(both(1.0 / (1.0 - variance).sqrt() - 1.0, root), both(unit.roundoff, unit.roundoff));
-        Bound { gamma: mean * (1.0 + relative), relative, floor: unit.underflow }
+        Bound { gamma: mean * (1.0 + relative), relative, floor: unit.underflow, rounding: None }
     }
 
     /// What the second product of attention may lose, Σ p_j v_j over the keys with p a softmax, with S = Σ p|v|. `product` is that sum, `probabilities` the format that p is rounded to,
@@ -56,6 +56,6 @@ impl Bound {
         let sum = product.bound(confidence, elements);
         let gamma = both(both(softmax, format.unit_roundoff()), sum.gamma);
         let flushed = keys * format.min_positive() / 2.0 * largest;
-        Ok(Bound { gamma, relative: 0.0, floor: sum.floor + flushed * (1.0 + sum.gamma) })
+        Ok(Bound { gamma, floor: sum.floor + flushed * (1.0 + sum.gamma), ..Bound::EXACT })
     }
 }

@@ -214,9 +214,7 @@ impl fmt::Display for BoundReport {
         if let Some(overflow) = self.overflow().filter(|_| !self.is_blind()) {
             write!(f, "\n  {:<LABEL$}{overflow}", "overflow")?;
         }
-        let Bound { gamma, relative, floor } = self.bound;
-        let terms = [gamma, relative, floor].map(|x| short(x, 4));
-        write!(f, "\n  {:<LABEL$}{} S + {} |r| + {}   S = sum of |a||b|, r the reference", "bound", terms[0], terms[1], terms[2])?;
+        write!(f, "\n  {:<LABEL$}{}   S = sum of |a||b|, r the reference", "bound", self.bound)?;
         if let Some(worst) = &self.worst {
             write!(f, "\n  {:<LABEL$}{worst}", "worst")?;
         }
@@ -255,7 +253,7 @@ impl fmt::Display for BoundReport {
 impl BoundReport {
     /// Whether elements with a ratio of 0 are equal to the reference.
     fn exact_at_zero(&self) -> bool {
-        let Bound { gamma, relative, floor } = self.bound;
+        let Bound { gamma, relative, floor, .. } = self.bound;
         self.overflows + self.result.nans + self.result.infinities == 0 && (gamma + relative + floor).is_finite()
     }
 

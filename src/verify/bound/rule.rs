@@ -3,6 +3,7 @@
 use super::{Bound, expect_float};
 use crate::dtype::{DType, FloatFormat, Overflow};
 use crate::error::{Error, Result};
+use bytemuck::Zeroable;
 use hipverify_sys::abi::{BOUND_AS_INFINITY, BOUND_AS_LARGEST, BOUND_AS_NAN, BOUND_NAN_FOR_INFINITY, BoundRule};
 
 /// The rule of a bound for results of this format, of a kernel that does this where they overflow.
@@ -10,7 +11,7 @@ use hipverify_sys::abi::{BOUND_AS_INFINITY, BOUND_AS_LARGEST, BOUND_AS_NAN, BOUN
 /// # Errors
 /// When that is one of 64-bit integers, or a coefficient is negative or not a number; for integers that are told to saturate.
 pub(super) fn of(bound: &Bound, dtype: DType, overflow: Overflow) -> Result<BoundRule> {
-    let Bound { gamma, relative, floor } = *bound;
+    let Bound { gamma, relative, floor, .. } = *bound;
     let wrong = |x: f64| x.is_nan() || x < 0.0;
     if let Some((what, x)) = [("gamma", gamma), ("relative", relative), ("floor", floor)].into_iter().find(|&(_, x)| wrong(x)) {
         return Err(Error::InvalidArgument { what, value: x.to_string(), limit: "the coefficients of a bound are at least 0".to_owned() });
@@ -31,14 +32,22 @@ pub(super) fn of(bound: &Bound, dtype: DType, overflow: Overflow) -> Result<Boun
             (format.max_finite(), format.max_finite() + half_step, beyond(&format, overflow), format.has_nan())
         }
     };
-    let Bound { gamma, relative, floor } = match *bound {
-        // No bound at all, whatever S and the reference are.
-        Bound { gamma, relative, floor } if [gamma, relative, floor].contains(&f64::INFINITY) => {
-            Bound { floor: f64::INFINITY, ..Bound::EXACT }
-        }
-        bound => bound,
+    Ok(BoundRule { largest, overflow, beyond, nan: u32::from(nan), ..coefficients(bound) })
+}
+
+/// What a bound says of elements, whatever their format.
+fn coefficients(bound: &Bound) -> BoundRule {
+    let Bound { gamma, relative, floor, rounding } = *bound;
+    let (half_step, least) = match rounding.and_then(DType::float_format) {
+        Some(format) => (format.unit_roundoff(), crate::dtype::exp2(format.min_exponent())),
+        None => (0.0, 0.0),
     };
-    Ok(BoundRule { gamma, relative, floor, largest, overflow, beyond, nan: u32::from(nan) })
+    let none = BoundRule::zeroed();
+    // No bound at all, whatever S and the reference are.
+    match [gamma, relative, floor].contains(&f64::INFINITY) {
+        true => BoundRule { floor: f64::INFINITY, ..none },
+        false => BoundRule { gamma, relative, floor, half_step, least, ..none },
+    }
 }
 
 /// What may stand for a number beyond a format.
@@ -74,8 +83,7 @@ impl ElementRule {
 
     /// Whether a right result may overflow whose reference is the finite number `r`: then one that does tells nothing of its size.
     pub(crate) fn may_overflow(&self, r: f64, s: f64) -> bool {
-        let BoundRule { gamma, relative, floor, overflow, .. } = self.0;
-        r.is_finite() && r.abs() + limit([gamma, relative, floor], r, s) >= overflow
+        r.is_finite() && r.abs() + limit(&self.0, r, s) >= self.0.overflow
     }
 
     /// Whether the largest number may stand for what is beyond it.
@@ -84,21 +92,33 @@ impl ElementRule {
     }
 }
 
-/// fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where that is negative or not a number.
-pub(super) fn limit([gamma, relative, floor]: [f64; 3], r: f64, s: f64) -> f64 {
+/// The bound of an element, whatever its format.
+pub(super) fn limit_of(bound: &Bound, r: f64, s: f64) -> f64 {
+    limit(&coefficients(bound), r, s)
+}
+
+/// E + half_step 2^e, e the exponent of |r| + E, where E = fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where E is negative or not a number.
+fn limit(rule: &BoundRule, r: f64, s: f64) -> f64 {
+    let BoundRule { gamma, relative, floor, half_step, least, .. } = *rule;
     if floor == f64::INFINITY {
         return floor;
     }
-    let limit = gamma.mul_add(s, relative.mul_add(r.abs(), floor));
+    let before = gamma.mul_add(s, relative.mul_add(r.abs(), floor));
+    if before.is_nan() || before < 0.0 {
+        return 0.0;
+    }
+    // Rounding is monotone, so that the exponent is none too small; infinite where the sum is.
+    let binade = f64::from_bits((r.abs() + before).to_bits() & f64::INFINITY.to_bits());
+    let rounding = if half_step > 0.0 { half_step * if binade > least { binade } else { least } } else { 0.0 };
     // -0 neither: an error divided by it would be negative.
-    if limit > 0.0 { limit } else { 0.0 }
+    before + rounding + 0.0
 }
 
 /// Error over bound of an element, and its bound; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
 ///
 /// A quotient of two f64 is at most 1 exactly when the first is at most the second.
 pub(super) fn ratio(rule: &BoundRule, a: f64, r: f64, s: f64) -> (f64, f64) {
-    let limit = limit([rule.gamma, rule.relative, rule.floor], r, s);
+    let limit = limit(rule, r, s);
     let wrong = |right: bool| if right { 0.0 } else { f64::INFINITY };
     let may_be = |what: u32| rule.beyond & what != 0;
     let saturated = may_be(BOUND_AS_LARGEST) && a.abs() == rule.largest && (a < 0.0) == (r < 0.0);

@@ -70,9 +70,13 @@ fn the_probable_bound_grows_with_the_root() {
 
 #[test]
 fn stages_join() {
-    let bound = Bound { gamma: 0.5, relative: 0.0, floor: 0.25 }.rounded_to(DType::F16).unwrap();
+    let rounded = Bound { gamma: 0.5, floor: 0.25, ..Bound::EXACT }.rounded_to(DType::F16).unwrap();
     let u = 2f64.powi(-11);
-    assert_eq!(bound, Bound { gamma: 0.5 + 0.5 * u, relative: u, floor: 0.25 + 0.25 * u + 2f64.powi(-25) });
+    assert_eq!(rounded, Bound { gamma: 0.5, floor: 0.25, rounding: Some(DType::F16), ..Bound::EXACT });
+    let bound = rounded.by_coefficients();
+    assert_eq!(bound, Bound { gamma: 0.5 + 0.5 * u, relative: u, floor: 0.25 + 0.25 * u + 2f64.powi(-25), rounding: None });
+    let again = Bound { rounding: Some(DType::Bf16), ..bound };
+    assert_eq!(rounded.rounded_to(DType::Bf16).unwrap(), again, "the first of two roundings counts by coefficients");
     let exact = bound.against(DType::F64, 0).unwrap();
     assert!(
         exact.gamma > bound.gamma && exact.gamma < bound.gamma * 1.001 && exact.relative > bound.relative && exact.floor >= bound.floor
@@ -81,12 +85,34 @@ fn stages_join() {
     near(rounded.relative - u, U * (1.0 + u), "the reference's own rounding");
     near(rounded.gamma, bound.gamma, "which S does not enter");
     assert!(bound.rounded_to(DType::I8).is_err() && bound.against(DType::I32, 1).is_err());
-    assert_eq!(Bound { gamma: 2.0, relative: 0.5, floor: 0.25 }.of(3.0, -4.0), 8.25);
+    assert_eq!(Bound { gamma: 2.0, relative: 0.5, floor: 0.25, rounding: None }.of(3.0, -4.0), 8.25);
+}
+
+/// Half of the spacing at |r| + E, whatever the binade, and of subnormal numbers.
+#[test]
+fn the_last_rounding_counts_by_binade() {
+    let bound = |floor: f64| Bound { floor, ..Bound::EXACT }.rounded_to(DType::F8E4M3).unwrap();
+    for (floor, r, expected, reason) in [
+        (0.0, 1.0, 1.0 / 16.0, "1 to 2 has steps of 1/8"),
+        (0.0, -1.99, 1.0 / 16.0, "up to its end"),
+        (0.0, 2.0, 1.0 / 8.0, "2 to 4 has steps of 1/4"),
+        (0.25, 1.75, 0.25 + 1.0 / 8.0, "the number that is rounded may be 2"),
+        (0.25, 1.5, 0.25 + 1.0 / 16.0, "or 1.75 at most"),
+        (0.0, 0.0, 2f64.powi(-10), "subnormal numbers are 2^-9 apart"),
+        (0.0, 2f64.powi(-7), 2f64.powi(-10), "as are the first normal ones"),
+        (0.0, 2f64.powi(-5), 2f64.powi(-9), "and the next twice as far"),
+        (f64::INFINITY, 1.0, f64::INFINITY, "no bound"),
+    ] {
+        assert_eq!(bound(floor).of(0.0, r), expected, "{r} with {floor}: {reason}");
+    }
+    let scaled = Bound { gamma: f64::NAN, ..bound(0.0) };
+    assert_eq!(scaled.of(1.0, 1.0), 0.0, "nothing but equality");
+    assert_eq!(bound(0.0).to_string(), "0 S + 0 |r| + 0, and half a step of f8e4m3");
 }
 
 #[test]
 fn one_element() {
-    let bound = Bound { gamma: 0.5, relative: 0.25, floor: 0.125 };
+    let bound = Bound { gamma: 0.5, relative: 0.25, floor: 0.125, rounding: None };
     const INF: f64 = f64::INFINITY;
     const NAN: f64 = f64::NAN;
     for (dtype, [a, r, s], expected, reason) in [
