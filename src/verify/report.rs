@@ -90,8 +90,8 @@ impl Classes {
 pub enum Verdict {
     /// The result passes.
     Pass,
-    /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero, or
-    /// the reference with its elements in the opposite order, or an earlier output; or no pair is finite. [`Report::warnings`] says which.
+    /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero (where
+    /// [these were counted](Report::counts_zeros)), or the reference with its elements in the opposite order, or an earlier output; or no pair is finite. [`Report::warnings`] says which.
     Untrusted,
     /// The result does not pass.
     Fail,
@@ -393,6 +393,14 @@ impl Report {
             Metric::Ulp => metrics?.worst_ulp.as_ref(),
             Metric::Ratio => metrics?.worst_ratio.as_ref(),
         }
+    }
+
+    /// Whether it is known at how many elements a result of zeros would pass, without which a pass that zeros would share at half of them is not told from others: always with
+    /// [`Level::All`](super::Level::All); with [`Level::Counts`](super::Level::Counts) where the tolerance alone says that zeros pass at none.
+    pub fn counts_zeros(&self) -> bool {
+        // By binade rtol multiplies more than a subnormal |r|; from a half on, a product with the least number may be that number.
+        let of_none = self.rtol == 0.0 || self.rtol < 0.5 && !self.by_binade;
+        self.power.zero_passes.is_some() || self.atol == 0.0 && of_none
     }
 
     /// Whether every value of the result is zero.
