@@ -423,7 +423,7 @@ impl Report {
                 let missed = |mutation| self.power.missed.contains(&mutation);
                 let (passes, nonzero) = (self.power.zero_passes.unwrap_or(0), self.power.nonzero.unwrap_or(0));
                 // When zeros pass almost everywhere, a kernel that wrote nothing would show a handful of mismatches at best.
-                let at_half = self.judge == Judge::Elements && nonzero > 0 && 2 * passes >= nonzero;
+                let at_half = self.judge != Judge::Thresholds && nonzero > 0 && 2 * passes >= nonzero;
                 if missed(Mutation::Zeros) || at_half {
                     out.push(Warning::ZerosWouldPass(passes, nonzero));
                 } else if missed(Mutation::Reversed) {

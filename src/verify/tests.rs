@@ -591,6 +591,24 @@ fn warnings_begin_at_their_limits() {
     }
 }
 
+/// Metrics beside elements that decide make no pass more trustworthy; where they decide alone, zeros at half of the elements say nothing of them.
+#[test]
+fn zeros_at_half_of_the_elements_count_wherever_elements_decide() {
+    let device = Device::host();
+    let of = |small: f32| {
+        let values: Vec<f32> = [100.0; 2].into_iter().chain([small; 62]).collect();
+        DeviceMem::from_slice(&device, &values).unwrap()
+    };
+    let (result, reference) = (of(0.0), of(0.001));
+    let thresholds = Thresholds::new(1e-3, 1.0, 2.0).unwrap();
+    for (judge, verdict) in [(Judge::Elements, Verdict::Untrusted), (Judge::Both, Verdict::Untrusted), (Judge::Thresholds, Verdict::Pass)] {
+        let options = Options::default().thresholds(thresholds, judge).strict(Strict::Always);
+        let report = gpu_verify_with(&result, &reference, &Tolerance::new(1e-3, 1e-2).unwrap(), &options).unwrap();
+        assert_eq!(report.verdict, verdict, "{judge:?}");
+        assert_eq!(report.into_result().is_ok(), verdict == Verdict::Pass, "{judge:?}");
+    }
+}
+
 #[test]
 fn equality_of_what_is_not_finite_is_no_trusted_pass() {
     let device = Device::host();
