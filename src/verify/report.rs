@@ -124,8 +124,10 @@ pub struct Report {
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_name"))]
     pub reference_dtype: DType,
     /// The relative tolerance.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub rtol: f64,
     /// The absolute tolerance.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub atol: f64,
     /// Whether rtol multiplies the binade of |r|, as by [`Tolerance::by_binade`](super::Tolerance::by_binade), and not |r|.
     pub by_binade: bool,

@@ -275,7 +275,8 @@ fn every_pair_of_formats_equals_its_reference_implementation() {
 
 #[test]
 fn tolerances_at_their_ends_equal_the_reference_implementation() {
-    for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)] {
+    for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e39, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)]
+    {
         for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I64] {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
                 for by_binade in [false, true] {
@@ -283,6 +284,19 @@ fn tolerances_at_their_ends_equal_the_reference_implementation() {
                 }
             }
         }
+    }
+}
+
+/// A relative tolerance holds nothing where the reference is 0, however large it is.
+#[test]
+fn tolerances_are_at_most_the_largest_number_of_the_arithmetic() {
+    for rtol in [1.0, f64::from(f32::MAX), 1e39, f64::MAX] {
+        let report = verify_f32(&[5.0, -7.0, 1.0], &[0.0, 0.0, 1.0], rtol, 0.0);
+        assert_eq!((report.mismatches, report.rtol), (2, rtol), "{report}");
+        assert_eq!(report.metrics.unwrap().passing_atol, Some(7.0), "{rtol}");
+    }
+    for atol in [7.0, f64::from(f32::MAX), 1e39, f64::MAX] {
+        assert_eq!(verify_f32(&[5.0, -7.0, 1.0], &[0.0, 0.0, 1.0], 0.0, atol).mismatches, 0, "{atol}");
     }
 }
 
