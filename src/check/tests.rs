@@ -544,6 +544,19 @@ fn what_cannot_be_checked_is_an_error() {
     }
 }
 
+/// Operands that have more elements than any memory holds, of which one is stored.
+#[test]
+fn what_no_memory_holds_is_an_error() {
+    let host = Device::host();
+    let (x, d) = (DeviceMem::from_slice(&host, &[1.0f32]).unwrap(), DeviceMem::<f32>::new(&host, 1).unwrap());
+    let of = |shape: &[usize]| x.strided(Layout::strided(shape, &[0, 0], 0).unwrap()).unwrap();
+    let (a, b, d) = (of(&[1, 1 << 50]), of(&[1 << 50, 1]), d.tensor(&[1, 1]).unwrap());
+    let check = Check::gemm(&a, &b, &d);
+    for (error, at_least) in [(check.run().unwrap_err(), 1usize << 52), (check.freivalds(2).unwrap_err(), 1 << 52)] {
+        assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes >= at_least), "{error}");
+    }
+}
+
 /// One product of 1, then small ones of one sign, each too small to change an f32 sum: what a chip gives, and a plain loop, bit for bit.
 #[test]
 fn sums_of_one_sign_after_a_large_product() {
