@@ -6,7 +6,7 @@ use super::rule::{IntRule, Rule};
 use super::sums::{self, ACCUMULATORS, LANES, PARTIAL_TILES};
 use super::values::{Explanation, Found, Maxima, Outcome, Values};
 use super::*;
-use crate::device::{Device, DeviceMem, Layout};
+use crate::device::{Device, DeviceMem, Layout, Stream};
 use crate::dtype::{DType, Overflow, PairArithmetic, Rounding, ulp_distance};
 
 mod by_hand;
@@ -686,6 +686,61 @@ fn many_pairs_are_compared_as_each_alone() {
     // The first pair with an error is the one that is named.
     let bad = [pairs[0].clone(), (long.clone(), one, exact), (two, long, exact)];
     assert_eq!(gpu_verify_many(&bad, &options).unwrap_err().to_string(), "the result: shape [3] does not match [2]");
+}
+
+/// A graph has the workspace of its comparison no longer than it lives, and neither has one that never came to be.
+#[test]
+fn workspaces_of_graphs_come_back() {
+    let device = Device::host();
+    let (x, y) = (DeviceMem::from_slice(&device, &[1.0f32, 2.0]).unwrap(), DeviceMem::from_slice(&device, &[1.0f32, 2.5]).unwrap());
+    let (exact, stream, other) = (Tolerance::exact(), Stream::new(&device).unwrap(), Stream::new(&device).unwrap());
+    let mut plan = VerifyPlan::new(&device, &Options::default()).unwrap();
+    plan.reserve(DType::F32, DType::F32, 2).unwrap();
+    let compare = |reason: &str| {
+        let found = plan.enqueue(&stream, &x, &y, &exact).and_then(Pending::wait).unwrap_or_else(|e| panic!("{reason}: {e}"));
+        assert_eq!(found.mismatches, 1, "{reason}");
+    };
+    let taken = || plan.enqueue(&other, &x, &y, &exact).unwrap_err().to_string().contains("in use");
+    let failed = |fail: Error| {
+        stream.capture(|capture| {
+            let _recorded = plan.record(capture, &x, &y, &exact)?;
+            assert!(taken(), "while it is recorded");
+            Err::<(), _>(fail)
+        })
+    };
+    let reason = Error::Unsupported { what: "more".to_owned(), by: "the test".to_owned() };
+    assert_eq!(failed(reason).unwrap_err().to_string(), "more is not supported by the test");
+    compare("after a recording that failed");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        stream.capture(|capture| -> Result<()> {
+            let _recorded = plan.record(capture, &x, &y, &exact)?;
+            panic!("in the middle")
+        })
+    }));
+    assert!(panicked.is_err());
+    compare("after a recording that panicked");
+    for graph_first in [false, true] {
+        let (mut graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &exact)).unwrap();
+        assert!(recorded.report(&graph).is_err(), "what ran before is none of its outcomes");
+        graph.launch(&stream).unwrap();
+        assert_eq!(recorded.report(&graph).unwrap().mismatches, 1);
+        assert!(taken(), "both are there");
+        // An outcome that nobody asks for.
+        graph.launch(&stream).unwrap();
+        if graph_first {
+            drop(graph);
+            assert!(taken(), "the comparison is there");
+            drop(recorded);
+        } else {
+            drop(recorded);
+            assert!(taken(), "the graph is there");
+            drop(graph);
+        }
+        let (graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &exact)).unwrap();
+        assert!(recorded.report(&graph).is_err(), "nor is that of another graph");
+        drop((graph, recorded));
+        compare("after a graph");
+    }
 }
 
 #[test]
