@@ -34,6 +34,17 @@ pub enum Epilogue {
 }
 
 impl Epilogue {
+    /// That there are numbers between the limits of a clamp.
+    pub(crate) fn expect_valid(self) -> Result<()> {
+        match self {
+            Epilogue::Clamp { low, high } if low.is_nan() || high.is_nan() || low > high => {
+                let limit = "its limits are numbers, the lower one first".to_owned();
+                Err(Error::InvalidArgument { what: "clamp", value: format!("from {low} to {high}"), limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn apply(self, x: f64) -> f64 {
         match self {
             Epilogue::None => x,
