@@ -20,6 +20,7 @@
 use super::copied::Copied;
 use super::integer;
 use super::problem::{Kind, Problem, on_host};
+use crate::device::host::zeros;
 use crate::device::{DeviceMem, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -330,6 +331,9 @@ fn contracted(tensor: &TensorRef<'_>, axis: Axis, x: &TensorRef<'_>, arithmetic:
     Ok(to)
 }
 
+/// In how many tasks norms are made, at most.
+const TASKS: usize = 1024;
+
 /// The norm of each row, on the host; what is not 0 counts at least so much.
 fn norms(tensor: &TensorRef<'_>, axis: Axis, least: f64) -> Result<Vec<f64>> {
     let (bytes, dtype, layout) = (on_host(tensor)?, tensor.dtype(), tensor.layout());
@@ -339,7 +343,10 @@ fn norms(tensor: &TensorRef<'_>, axis: Axis, least: f64) -> Result<Vec<f64>> {
         let value = |j: usize| magnitude(dtype, dtype.load_bits(&bytes, layout.index((outer * extent + j) * inner + at)), least);
         (0..extent).map(|j| value(j) * value(j)).sum::<f64>().sqrt()
     };
-    Ok(parallel::map(axis.rows(), norm))
+    let mut norms = zeros(axis.rows())?;
+    let rows = axis.rows().div_ceil(TASKS).max(1);
+    parallel::chunks_mut(&mut norms, rows, |task, part| (task * rows..).zip(part).for_each(|(row, to)| *to = norm(row)));
+    Ok(norms)
 }
 
 fn magnitude(dtype: DType, bits: u64, least: f64) -> f64 {

@@ -1,6 +1,7 @@
 //! Dense copies of tensors on their device: some positions of an axis, zeros in some places, multiplied by a number, or rounded to a format.
 
 use super::problem::on_host;
+use crate::device::host::zeros;
 use crate::device::{DeviceBytes, DeviceMem, Layout, TensorRef};
 use crate::dtype::{DType, FloatFormat, Overflow, Rounding};
 use crate::error::{Error, Result};
@@ -85,7 +86,7 @@ impl Copied {
         let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), on_host(tensor)?);
         let elements = shape.iter().product();
         let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
-        let mut bytes = vec![0; size];
+        let mut bytes = zeros(size)?;
         for (i, index) in (0..elements).filter_map(|i| Some((i, source(i)?))) {
             dtype.store_bits(&mut bytes, i, changed(i, dtype.load_bits(&from, layout.index(index))));
         }

@@ -379,6 +379,7 @@ impl<'a> Check<'a> {
         if let Some((what, value)) = [("alpha", alpha), ("beta", beta)].into_iter().find(|(_, value)| !value.is_finite()) {
             return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be finite".to_owned() });
         }
+        self.problem.product().map_or(Ok(()), |product| product.epilogue.expect_valid())?;
         let integers = self.problem.dtypes().iter().all(|dtype| dtype.int_format().is_some());
         if integers && self.result.dtype().int_format().is_some() && !integer::applies(&self.problem, &self.result) {
             let (what, expected) = ("the result of a product of integers".to_owned(), "i32 or u32".to_owned());

@@ -545,6 +545,40 @@ fn what_cannot_be_checked_is_an_error() {
     }
 }
 
+/// Operands that have more elements than any memory holds, of which one is stored.
+#[test]
+fn what_no_memory_holds_is_an_error() {
+    let host = Device::host();
+    let (x, d) = (DeviceMem::from_slice(&host, &[1.0f32]).unwrap(), DeviceMem::<f32>::new(&host, 1).unwrap());
+    let of = |shape: &[usize]| x.strided(Layout::strided(shape, &[0, 0], 0).unwrap()).unwrap();
+    let (a, b, d) = (of(&[1, 1 << 50]), of(&[1 << 50, 1]), d.tensor(&[1, 1]).unwrap());
+    let check = Check::gemm(&a, &b, &d);
+    for (error, at_least) in [(check.run().unwrap_err(), 1usize << 52), (check.freivalds(2).unwrap_err(), 1 << 52)] {
+        assert!(matches!(error, Error::OutOfMemory { bytes, .. } if bytes >= at_least), "{error}");
+    }
+}
+
+#[test]
+fn the_limits_of_a_clamp_are_numbers_in_their_order() {
+    let host = Device::host();
+    let x = DeviceMem::from_slice(&host, &[1.0f32; 4]).unwrap();
+    let x = x.tensor(&[2, 2]).unwrap();
+    let clamped = |low, high| Check::gemm(&x, &x, &x).epilogue(Epilogue::Clamp { low, high });
+    for (low, high, words) in [
+        (5.0, 1.0, "clamp cannot be from 5 to 1: its limits are numbers, the lower one first"),
+        (f64::NAN, 1.0, "clamp cannot be from NaN to 1"),
+        (0.0, f64::NAN, "clamp cannot be from 0 to NaN"),
+        (f64::INFINITY, f64::NEG_INFINITY, "clamp cannot be from inf to -inf"),
+    ] {
+        for error in [clamped(low, high).run().unwrap_err(), clamped(low, high).bound().unwrap_err()] {
+            assert!(error.to_string().starts_with(words), "{error}");
+        }
+    }
+    for (low, high, reason) in [(0.0, 1.0, "1 of 2"), (1.0, 1.0, "one number"), (f64::NEG_INFINITY, 1.0, "no lower limit")] {
+        assert!(clamped(low, high).run().unwrap().passed(), "{reason}");
+    }
+}
+
 /// One product of 1, then small ones of one sign, each too small to change an f32 sum: what a chip gives, and a plain loop, bit for bit.
 #[test]
 fn sums_of_one_sign_after_a_large_product() {

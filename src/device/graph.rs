@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// Something that a graph does on the host device.
 type Step<'env> = Box<dyn Fn() + Send + Sync + 'env>;
 
+/// Something that a graph keeps until it is gone and its last launch is over.
+pub(super) type Kept = Box<dyn fmt::Debug + Send + Sync>;
+
 /// Tells the recording of one graph from those of others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordingId(Arc<()>);
@@ -31,6 +34,7 @@ pub struct Capture<'c, 'env> {
     stream: &'c Stream,
     id: RecordingId,
     steps: RefCell<Vec<Step<'env>>>,
+    kept: RefCell<Vec<Kept>>,
     // Invariant: a recording that takes shorter borrows would outlive them.
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -41,6 +45,8 @@ pub struct Graph<'env> {
     id: RecordingId,
     hip: Option<HipGraph>,
     steps: Vec<Step<'env>>,
+    /// On the host, where no launch outlives its call; on a GPU the runtime's graph has it.
+    _kept: Vec<Kept>,
 }
 
 impl fmt::Debug for Capture<'_, '_> {
@@ -83,13 +89,19 @@ impl Stream {
     /// recording them (HIP 5.2 does), or when the stream is being captured already; a failed call.
     pub fn capture<'env, R>(&self, f: impl FnOnce(&Capture<'_, 'env>) -> Result<R>) -> Result<(Graph<'env>, R)> {
         let id = RecordingId::default();
-        let capture = Capture { stream: self, id: id.clone(), steps: RefCell::default(), env: PhantomData };
+        // Before the recording, and so dropped after it: what was to be kept is in use until then.
+        let capture = Capture { stream: self, id: id.clone(), steps: RefCell::default(), kept: RefCell::default(), env: PhantomData };
         let recording = self.hip().map(|stream| stream.begin_capture()).transpose()?;
         // Ends on return, also when `f` fails or panics.
         let _recording_on_host = self.record_on_host()?;
         let result = f(&capture)?;
-        let hip = recording.map(|recording| recording.finish()).transpose()?;
-        Ok((Graph { device: self.device().clone(), id, hip, steps: capture.steps.into_inner() }, result))
+        let Capture { steps, kept, .. } = capture;
+        let (steps, kept) = (steps.into_inner(), kept.into_inner());
+        let (hip, kept) = match recording {
+            Some(recording) => (Some(recording.finish(kept)?), Vec::new()),
+            None => (None, kept),
+        };
+        Ok((Graph { device: self.device().clone(), id, hip, steps, _kept: kept }, result))
     }
 }
 
@@ -102,6 +114,11 @@ impl<'env> Capture<'_, 'env> {
     /// Which graph this will be.
     pub(crate) fn id(&self) -> &RecordingId {
         &self.id
+    }
+
+    /// Keeps something until the graph is gone and its last launch is over, or, where there will be no graph, until the recording is.
+    pub(crate) fn keep(&self, kept: impl fmt::Debug + Send + Sync + 'static) {
+        self.kept.borrow_mut().push(Box::new(kept));
     }
 
     /// Records something to be done on the host device.

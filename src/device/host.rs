@@ -16,12 +16,21 @@ pub(crate) struct HostAlloc {
     bytes: usize,
 }
 
+/// A vector of so many zeros, or an error. A tensor may have more elements than any memory holds, which all lie in one place of its own.
+pub(crate) fn zeros<T: Zeroable>(count: usize) -> Result<Vec<T>> {
+    blocks(count, count.saturating_mul(size_of::<T>()))
+}
+
+/// The same, for what takes so many bytes.
+fn blocks<T: Zeroable>(count: usize, bytes: usize) -> Result<Vec<T>> {
+    let fail = |()| Error::OutOfMemory { device: name(), bytes, reason: "the allocator has no such block".to_owned() };
+    bytemuck::allocation::try_zeroed_vec(count).map_err(fail)
+}
+
 impl HostAlloc {
     /// Allocates `bytes` zeroed bytes.
     pub(crate) fn new(bytes: usize) -> Result<HostAlloc> {
-        let fail = |()| Error::OutOfMemory { device: name(), bytes, reason: "the allocator has no such block".to_owned() };
-        let lines = bytemuck::allocation::try_zeroed_vec(bytes.div_ceil(size_of::<Line>())).map_err(fail)?;
-        Ok(HostAlloc { lines, bytes })
+        Ok(HostAlloc { lines: blocks(bytes.div_ceil(size_of::<Line>()), bytes)?, bytes })
     }
 
     pub(crate) fn as_slice(&self) -> &[u8] {

@@ -337,8 +337,7 @@ impl<T: Element> DeviceMem<T> {
     /// # Errors
     /// When the shape has another number of elements than the buffer (packed formats: one less is fine).
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'_>> {
-        self.checked_shape(shape)?;
-        self.strided(Layout::contiguous(shape)?)
+        self.strided(whole::<T>(self.len, shape)?)
     }
 
     /// The buffer under any layout that stays inside it.
@@ -355,8 +354,7 @@ impl<T: Element> DeviceMem<T> {
     /// # Errors
     /// As there.
     pub fn tensor_mut(&mut self, shape: &[usize]) -> Result<TensorMut<'_>> {
-        self.checked_shape(shape)?;
-        self.strided_mut(Layout::contiguous(shape)?)
+        self.strided_mut(whole::<T>(self.len, shape)?)
     }
 
     /// As [`strided`](DeviceMem::strided), to be written.
@@ -368,18 +366,16 @@ impl<T: Element> DeviceMem<T> {
         // SAFETY: the pointer comes from this buffer, is valid for its size, and the borrow is exclusive.
         unsafe { TensorMut::from_raw(&device, self.raw.as_mut_ptr(), bytes, T::DTYPE, layout) }
     }
+}
 
-    fn checked_shape(&self, shape: &[usize]) -> Result<()> {
-        let wanted = Layout::contiguous(shape)?.elements();
-        if wanted.div_ceil(T::PER_UNIT) != self.len {
-            return Err(Error::Shape {
-                what: format!("a buffer of {} elements", self.elements()),
-                expected: vec![self.elements()],
-                found: shape.to_vec(),
-            });
-        }
-        Ok(())
+/// The dense layout of this shape, which has to take all of a buffer of `len` units.
+pub(super) fn whole<T: Element>(len: usize, shape: &[usize]) -> Result<Layout> {
+    let layout = Layout::contiguous(shape)?;
+    if layout.elements().div_ceil(T::PER_UNIT) == len {
+        return Ok(layout);
     }
+    let elements = len * T::PER_UNIT;
+    Err(Error::Shape { what: format!("a buffer of {elements} elements"), expected: vec![elements], found: shape.to_vec() })
 }
 
 pub(super) fn byte_size<T: Element>(len: usize) -> Result<usize> {

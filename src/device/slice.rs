@@ -60,12 +60,12 @@ impl<'a, T: Element> DeviceSlice<'a, T> {
         self.whole.device()
     }
 
-    /// The buffer as a dense row-major tensor.
+    /// The buffer as a dense row-major tensor of the given shape. A part of it is a [`strided`](DeviceSlice::strided) one.
     ///
     /// # Errors
-    /// When the shape reaches beyond the buffer.
+    /// When the shape has another number of elements than the buffer (packed formats: one less is fine).
     pub fn tensor(&self, shape: &[usize]) -> Result<TensorRef<'a>> {
-        self.strided(Layout::contiguous(shape)?)
+        self.strided(super::mem::whole::<T>(self.len, shape)?)
     }
 
     /// The buffer under any layout that stays inside it.

@@ -9,6 +9,7 @@ use super::gpu::{self, Family};
 use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
 use super::operand::{self, Evaluation, First, Operands};
+use crate::device::host::zeros;
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::ReferenceSums;
@@ -155,12 +156,12 @@ impl Evaluation for Conv {
         self.param.elements(self.roles()[2])
     }
 
-    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {
+    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Result<Vec<f64>> {
         let lattice: Lattice = self.param.lattice();
         let inside = self.arithmetic.accumulate == Accumulate::Every4;
         let what = Convolution { lattice: &lattice, direction: self.direction, order: self.order, inside };
-        let mut out = vec![0.0; self.elements()];
+        let mut out = zeros::<f64>(self.elements())?;
         convolve(what, chain, (a, b), |acc: &[C::Element]| acc.iter().map(|v| v.widened()).collect(), &mut out);
-        out
+        Ok(out)
     }
 }

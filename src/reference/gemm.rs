@@ -8,6 +8,7 @@ use super::operand::{self, Evaluation, First, Operands};
 use super::plan;
 use super::tiles::{self, Products};
 use crate::device::hip::HipDevice;
+use crate::device::host::zeros;
 use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use crate::kernels::reference::{Finishing, finish};
@@ -33,6 +34,17 @@ pub enum Epilogue {
 }
 
 impl Epilogue {
+    /// That there are numbers between the limits of a clamp.
+    pub(crate) fn expect_valid(self) -> Result<()> {
+        match self {
+            Epilogue::Clamp { low, high } if low.is_nan() || high.is_nan() || low > high => {
+                let limit = "its limits are numbers, the lower one first".to_owned();
+                Err(Error::InvalidArgument { what: "clamp", value: format!("from {low} to {high}"), limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn apply(self, x: f64) -> f64 {
         match self {
             Epilogue::None => x,
@@ -345,9 +357,9 @@ impl Evaluation for Product {
         self.batch * self.m * self.n
     }
 
-    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64> {
+    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Result<Vec<f64>> {
         let (m, n) = (self.m, self.n);
-        let mut out = vec![0.0; self.batch * m * n];
+        let mut out = zeros::<f64>(self.elements())?;
         let finish = |acc: &[C::Element]| acc.iter().map(|v| v.widened()).collect();
         tiles::run(&Matrices { product: self, a, b }, chain, finish, |tile: tiles::Tile<f64>| {
             for (row, values) in tile.rows.clone().zip(tile.values.chunks_exact(tile.columns.len())) {
@@ -355,6 +367,6 @@ impl Evaluation for Product {
                 out[start..start + values.len()].copy_from_slice(values);
             }
         });
-        out
+        Ok(out)
     }
 }

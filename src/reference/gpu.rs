@@ -4,6 +4,7 @@ use super::accumulate::Arithmetic;
 use super::operand::First;
 use super::plan;
 use crate::device::hip::{HipAlloc, HipDevice};
+use crate::device::host::zeros;
 use crate::device::{Backend, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use crate::kernels::reference::{Finishing, Widening, finish, sums, widen};
@@ -72,7 +73,7 @@ pub(crate) fn doubles(gpu: &'static HipDevice, t: &TensorRef<'_>, magnitudes: bo
 
 /// Sums on the host.
 pub(crate) fn fetch(sums: &HipAlloc) -> Result<Vec<f64>> {
-    let mut values = vec![0.0f64; sums.bytes() / 8];
+    let mut values = zeros::<f64>(sums.bytes() / 8)?;
     sums.read(bytemuck::cast_slice_mut(&mut values))?;
     Ok(values)
 }

@@ -4,10 +4,12 @@ use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
 use crate::device::hip::{download, upload};
+use crate::device::host::zeros;
 use crate::device::{Backend, Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
 use crate::parallel;
+use bytemuck::Zeroable;
 
 /// Elements of one task; even, so that packed elements do not share a byte between tasks.
 const CHUNK: usize = 1 << 14;
@@ -23,7 +25,7 @@ pub(crate) trait Evaluation {
     /// Elements of the result.
     fn elements(&self) -> usize;
     /// Accumulates; the result in its own order.
-    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Vec<f64>;
+    fn run<S: Number + Into<C::Element>, C: Chain>(&self, chain: C, a: &[S], b: &[S]) -> Result<Vec<f64>>;
 }
 
 /// Which operand of the device code the first one is.
@@ -62,7 +64,7 @@ impl Operands {
 
     /// Runs `evaluation` on the host with the chain of `accumulate`; [`Arithmetic::accepts`] has checked that the operands fit.
     pub(crate) fn run(&self, accumulate: Accumulate, evaluation: &impl Evaluation) -> Result<Vec<f64>> {
-        Ok(match (self, accumulate) {
+        match (self, accumulate) {
             (Operands::Single(a, b), Accumulate::F64) => evaluation.run(Vectorised(F64), a, b),
             (Operands::Single(a, b), Accumulate::F64Rounded) => evaluation.run(Vectorised(Rounded), a, b),
             (Operands::Single(a, b), Accumulate::Every4) => evaluation.run(Vectorised(Four), a, b),
@@ -75,12 +77,9 @@ impl Operands {
             (Operands::Double(a, b), Accumulate::Every4) => evaluation.run(Vectorised(Four), a, b),
             (Operands::Double(a, b), Accumulate::Groups4) => evaluation.run(Vectorised(FourApart), a, b),
             (Operands::Double(..), _) => {
-                return Err(Error::Unsupported {
-                    what: "an operand of more than 24 significant bits".to_owned(),
-                    by: accumulate.to_string(),
-                });
+                Err(Error::Unsupported { what: "an operand of more than 24 significant bits".to_owned(), by: accumulate.to_string() })
             }
-        })
+        }
     }
 }
 
@@ -90,7 +89,7 @@ fn change<T: Copy + Send>(values: &mut [T], to: impl Fn(T) -> T + Sync) {
 }
 
 /// The elements in logical order, subnormal ones as 0 where they are to be flushed.
-fn operand<T: Number + PartialOrd>(
+fn operand<T: Number + PartialOrd + Zeroable>(
     t: &TensorRef<'_>,
     flush: bool,
     decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
@@ -105,12 +104,16 @@ fn operand<T: Number + PartialOrd>(
 }
 
 /// The elements in logical order.
-fn read<T: Number>(t: &TensorRef<'_>, decode: impl Fn(DType, &[u8], &mut [T]) + Sync, from: impl Fn(f64) -> T + Sync) -> Result<Vec<T>> {
+fn read<T: Number + Zeroable>(
+    t: &TensorRef<'_>,
+    decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
+    from: impl Fn(f64) -> T + Sync,
+) -> Result<Vec<T>> {
     let fetched;
     let bytes = match t.device().backend() {
         Backend::Host => t.host_bytes(),
         Backend::Hip(gpu) => {
-            let mut bytes = vec![0; t.byte_size()];
+            let mut bytes = zeros(t.byte_size())?;
             // SAFETY: a tensor's memory is readable by its device.
             unsafe { download(gpu, t.as_ptr(), &mut bytes)? };
             fetched = bytes;
@@ -118,7 +121,7 @@ fn read<T: Number>(t: &TensorRef<'_>, decode: impl Fn(DType, &[u8], &mut [T]) + 
         }
     };
     let (dtype, layout) = (t.dtype(), t.layout());
-    let mut out = vec![T::default(); layout.elements()];
+    let mut out = zeros::<T>(layout.elements())?;
     let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
     if layout.is_contiguous() && whole_units {
         let start = |element: usize| dtype.bytes_for(layout.offset() + element).unwrap_or(usize::MAX);
@@ -155,7 +158,7 @@ pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
         }
         Backend::Hip(gpu) => *gpu,
     };
-    let mut bytes = vec![0; t.as_ref().byte_size()];
+    let mut bytes = zeros(t.as_ref().byte_size())?;
     // SAFETY: a tensor's memory is readable by its device.
     unsafe { download(gpu, t.as_ref().as_ptr(), &mut bytes)? };
     encode(dtype, &layout, values, &mut bytes);

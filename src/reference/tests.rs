@@ -251,6 +251,22 @@ fn shapes_that_do_not_fit_are_errors() {
     assert!(error.contains("Input in layout gnwc"), "{error}");
 }
 
+/// More elements than any memory holds, of a tensor that has one.
+#[test]
+fn operands_that_no_memory_holds_are_errors() {
+    let host = Device::host();
+    let (one, wide) = (DeviceMem::from_slice(&host, &[1.0f32]).unwrap(), DeviceMem::from_slice(&host, &[1.0f64]).unwrap());
+    let mut d = DeviceMem::<f32>::new(&host, 1).unwrap();
+    let (a, b) = (Layout::strided(&[1, 1 << 50], &[0, 0], 0).unwrap(), Layout::strided(&[1 << 50, 1], &[0, 0], 0).unwrap());
+    for (a, b, expected) in [
+        (one.strided(a.clone()).unwrap(), one.strided(b.clone()).unwrap(), 1usize << 52),
+        (wide.strided(a).unwrap(), wide.strided(b).unwrap(), 1 << 53),
+    ] {
+        let error = Gemm::new(Accumulate::F64).run(&a, &b, &mut d.tensor_mut(&[1, 1]).unwrap()).unwrap_err();
+        assert!(matches!(error, crate::Error::OutOfMemory { bytes, .. } if bytes == expected), "{error}");
+    }
+}
+
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let param: ConvParam = "2 2 3 40 9 3 3 20 20 1 1 1 1 1 1 1 1".parse().unwrap();

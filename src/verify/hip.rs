@@ -82,8 +82,8 @@ fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request
     let params = VerifyParams {
         rtol: request.rtol,
         atol: request.atol,
-        rtol_f32: request.rtol as f32,
-        atol_f32: request.atol as f32,
+        rtol_f32: single(request.rtol),
+        atol_f32: single(request.atol),
         thresholds: [thresholds.rms, thresholds.absolute, thresholds.relative],
         min_exponent: grid.min_exponent,
         max_exponent: grid.max_exponent,
@@ -114,10 +114,17 @@ fn explain(request: &Request) -> u32 {
     }
 }
 
+/// A tolerance in f32, as [`Rule::new`](super::rule::Rule::new) has it: at most the largest number.
+fn single(x: f64) -> f32 {
+    (x as f32).min(f32::MAX)
+}
+
 /// Whether a bound may exceed the largest finite number, in the arithmetic of a pair.
 fn may_overflow(arithmetic: PairArithmetic, request: &Request) -> bool {
     match arithmetic {
-        PairArithmetic::F32 => f64::from(request.rtol as f32) * f64::from(f32::MAX) + f64::from(request.atol as f32) > f64::from(f32::MAX),
+        PairArithmetic::F32 => {
+            f64::from(single(request.rtol)) * f64::from(f32::MAX) + f64::from(single(request.atol)) > f64::from(f32::MAX)
+        }
         PairArithmetic::F64 | PairArithmetic::I64 => request.rtol.mul_add(f64::MAX, request.atol).is_infinite(),
     }
 }
@@ -164,4 +171,25 @@ pub(super) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Res
     }
     let MaxResult { largest, nans, infinities } = kernels::reduce_max::reduce_max(gpu, tensor)?;
     Ok(MaxAbs { value: largest, nans, infinities })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{AsTensor, Device, DeviceMem};
+    use crate::dtype::DType;
+    use crate::verify::Tolerance;
+    use crate::verify::rule::Rule;
+
+    /// What kernels multiply by is what the host's rule multiplies by.
+    #[test]
+    fn kernels_get_the_tolerances_of_the_rule() {
+        let x = DeviceMem::from_slice(&Device::host(), &[0.0f32]).unwrap();
+        for (rtol, atol) in [(0.0, 0.0), (0.1, 1e-50), (3e38, 3.4e38), (1e39, 0.0), (0.0, 1e39), (f64::MAX, f64::MAX)] {
+            let request = Request::new(&Options::default(), DType::F32, &Tolerance::new(rtol, atol).unwrap(), 0.0);
+            let (rule, params) = (Rule::<f32>::new(&request, DType::F32), question(&x.as_tensor(), &x.as_tensor(), &request).params);
+            assert_eq!([params.rtol_f32, params.atol_f32], [rule.rtol, rule.atol], "{rtol}, {atol}");
+            assert!(rule.rtol.is_finite() && rule.atol.is_finite(), "{rtol}, {atol}");
+        }
+    }
 }

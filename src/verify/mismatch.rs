@@ -44,7 +44,8 @@ impl fmt::Debug for Mismatch {
 
 impl Report {
     /// The report when it passes, else an error that prints as the report. An untrusted pass is an error where the options are
-    /// [strict](super::Strict), as they are for derived tolerances.
+    /// [strict](super::Strict), as they are for derived tolerances. With [`Level::Counts`](super::Level::Counts) there are passes that only
+    /// [`Level::All`](super::Level::All) would have called untrusted: [`counts_zeros`](Report::counts_zeros) says of a pass whether it may be one.
     ///
     /// # Errors
     /// [`Mismatch`].

@@ -31,12 +31,12 @@ pub struct Options {
     /// How many elements may fail before the tensor does.
     pub allowed: AllowedMismatches,
     /// Whether displacements of the reference are tried after a pass that can be trusted so far, see [`Power`](super::Power). Each costs a comparison of a million elements,
-    /// of all where these show nothing, which is done until one passes.
+    /// of all where these show nothing, which is done until one passes. Implies [`Level::All`].
     pub power: bool,
     /// Whether the likely [cause](super::Diagnosis) of a failure is looked for, where failures are explained. That reads up to a million elements on the host,
     /// of larger tensors some. Reports of [graphs](super::Recorded) have none: their tensors may have been written since.
     pub cause: bool,
-    /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result).
+    /// Whether an untrusted pass is an error for [`Report::into_result`](super::Report::into_result). [`Strict::Always`] implies [`Level::All`].
     pub strict: Strict,
     /// What counts how far the comparison is. Comparisons of a [plan](super::VerifyPlan) are not counted.
     pub progress: Option<Progress>,
@@ -58,8 +58,14 @@ pub enum Strict {
 /// How much a comparison measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Level {
-    /// Mismatches, non-finite values by class, largest magnitudes, the largest absolute difference. Everything where [some elements may fail](Options::allow_mismatches), since that a
-    /// result of zeros would not pass then takes counting at how many elements it would, and where [metrics decide](Options::thresholds).
+    /// Mismatches, non-finite values by class, largest magnitudes, the largest absolute difference.
+    ///
+    /// At how many elements a result of zeros would pass is not counted: a pass with a tolerance that lets zeros pass at half of them is no
+    /// [`Untrusted`](super::Verdict::Untrusted) one here, as it is with [`Level::All`], and [`Report::into_result`](super::Report::into_result) takes it; the report says so. What holds
+    /// for all elements is known all the same: zeros that would pass as a whole, tensors of zeros, no finite pair.
+    ///
+    /// Everything is measured where [some elements may fail](Options::allow_mismatches), since that a result of zeros would not pass then takes counting at how many elements it would,
+    /// where [metrics decide](Options::thresholds), and where it was asked whether a pass is to be trusted: with [`Strict::Always`] and [`Options::power`].
     Counts,
     /// Every metric, in the same single pass.
     #[default]
@@ -84,7 +90,7 @@ impl Options {
     /// The most mismatches that a report lists.
     pub const MAX_FIRST: usize = 64;
 
-    /// [`Level::Counts`], nothing else changed.
+    /// [`Level::Counts`], nothing else changed: what that does not count is not part of the verdict either.
     pub fn counts() -> Options {
         Options { level: Level::Counts, ..Options::default() }
     }
@@ -375,7 +381,10 @@ impl Request {
                 || options.histograms
                 || options.cosine
                 || options.allowed != AllowedMismatches::NONE
-                || options.judge != Judge::Elements,
+                || options.judge != Judge::Elements
+                // Whether a pass is to be trusted takes counting where zeros would pass.
+                || options.power
+                || options.strict == Strict::Always,
             histograms: options.histograms,
             first: options.first,
             explain: options.explain,
@@ -535,10 +544,18 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_made_where_they_decide() {
-        for (judge, all) in [(Judge::Elements, false), (Judge::Thresholds, true), (Judge::Both, true)] {
-            let options = Options::counts().thresholds(super::Thresholds::OFF, judge);
-            assert_eq!(Request::new(&options, DType::F16, &Tolerance::exact(), 0.0).all, all, "{judge:?}");
+    fn everything_is_measured_where_the_verdict_takes_it() {
+        let judged = |judge| Options::counts().thresholds(Thresholds::OFF, judge);
+        for (options, all) in [
+            (judged(Judge::Elements), false),
+            (judged(Judge::Thresholds), true),
+            (judged(Judge::Both), true),
+            (Options::counts().power(true), true),
+            (Options::counts().strict(Strict::Always), true),
+            (Options::counts().strict(Strict::Never), false),
+            (Options::counts().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap()), true),
+        ] {
+            assert_eq!(Request::new(&options, DType::F16, &Tolerance::exact(), 0.0).all, all, "{options:?}");
         }
     }
 

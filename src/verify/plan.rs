@@ -10,7 +10,7 @@
 
 use super::options::Request;
 use super::values::Outcome;
-use super::workspaces::Reserved;
+use super::workspaces::{Held, Reserved};
 use super::{Options, Report, Tolerance, cause, hip, host, request};
 use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef, captured};
 use crate::dtype::DType;
@@ -87,6 +87,8 @@ pub struct Recorded<'a> {
     comparison: Comparison<'a>,
     /// The graph that launches it; `None` when other code makes that.
     graph: Option<RecordingId>,
+    /// The workspace, which the graph has as well; that of a graph that other code makes never comes back.
+    _held: Option<Arc<Held>>,
 }
 
 impl VerifyPlan {
@@ -163,7 +165,8 @@ impl VerifyPlan {
         Ok(pending)
     }
 
-    /// Records a comparison into a graph; see the example of [`Stream::capture`]. Its workspace is the graph's from now on.
+    /// Records a comparison into a graph; see the example of [`Stream::capture`]. Its workspace is taken as long as the graph or what this returns lives; when the recording
+    /// fails, it is free again. It is not used again after an error of the graph's work.
     ///
     /// # Errors
     /// As [`enqueue`](VerifyPlan::enqueue).
@@ -175,19 +178,25 @@ impl VerifyPlan {
         tolerance: &Tolerance,
     ) -> Result<Recorded<'env>> {
         let comparison = self.comparison(capture.stream(), result.as_tensor(), reference.as_tensor(), tolerance)?;
+        let held = Arc::new(comparison.reservation.workspace.hold());
+        // Before the launch: of one that fails half-way the graph may have a part.
+        capture.keep(Arc::clone(&held));
         match self.device.backend() {
             Backend::Host => {
                 let (reservation, result, reference, request) =
                     (comparison.reservation, comparison.result.clone(), comparison.reference.clone(), comparison.request);
+                // An outcome that nobody asked for, of a graph that had the workspace before, is none of this one.
+                *reservation.workspace.lock() = PlanWorkspace::Host(None);
                 capture.step(move || reservation.compare_on_host(&result, &reference, &request));
             }
-            // SAFETY: plan and tensors are borrowed for 'env, which the graph cannot outlive; a workspace in a graph is never given back.
+            // SAFETY: plan and tensors are borrowed for 'env, which the graph cannot outlive; the workspace is taken until the last launch of the graph is over, or until the
+            // recording is where there will be none.
             Backend::Hip(_) => unsafe { comparison.launch(capture.stream())? },
         }
-        Ok(Recorded { comparison, graph: Some(capture.id().clone()) })
+        Ok(Recorded { comparison, graph: Some(capture.id().clone()), _held: Some(held) })
     }
 
-    /// As [`record`](VerifyPlan::record), for a stream that other code is capturing. There is no such stream on the host device, where this
+    /// As [`record`](VerifyPlan::record), for a stream that other code is capturing; the workspace is that graph's for good. There is no such stream on the host device, where this
     /// compares at once. The report comes from [`Recorded::report_raw`].
     ///
     /// # Errors
@@ -205,9 +214,9 @@ impl VerifyPlan {
         tolerance: &Tolerance,
     ) -> Result<Recorded<'a>> {
         let comparison = self.comparison(stream, result.as_tensor(), reference.as_tensor(), tolerance)?;
-        // SAFETY: the caller promises that tensors and plan outlive the graph; a workspace that is recorded is never given back.
+        // SAFETY: the caller promises that tensors and plan outlive the graph; a workspace in a graph of other code is never given back.
         unsafe { comparison.launch(stream)? };
-        Ok(Recorded { comparison, graph: None })
+        Ok(Recorded { comparison, graph: None, _held: None })
     }
 
     /// Checks a comparison and takes a workspace for it.

@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::cause::Diagnosis;
 use super::options::Judge;
 use super::power::{Mutation, Power};
-use super::report::{Location, Report, Value, Warning, Worst};
+use super::report::{Location, Report, Value, Verdict, Warning, Worst};
 use super::values::Metric;
 use std::fmt;
 
@@ -146,6 +146,9 @@ impl fmt::Display for Report {
         self.metric_lines(f)?;
         self.budget_line(f)?;
         self.power_line(f)?;
+        if self.verdict == Verdict::Pass && !self.counts_zeros() {
+            write!(f, "\n  {:<LABEL$}where they would pass was not counted: Level::All tells whether this pass is to be trusted", "zeros")?;
+        }
         self.class_line(f)?;
         if let Some(h) = &self.histograms {
             write!(f, "\n{}\n{}\n{}", h.relative, h.epsilon, h.ratio)?;

@@ -90,8 +90,8 @@ impl Classes {
 pub enum Verdict {
     /// The result passes.
     Pass,
-    /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero, or
-    /// the reference with its elements in the opposite order, or an earlier output; or no pair is finite. [`Report::warnings`] says which.
+    /// The result passes, and so would one that is plainly wrong, or it is one: zeros at half of the elements of the reference that are not zero (where
+    /// [these were counted](Report::counts_zeros)), or the reference with its elements in the opposite order, or an earlier output; or no pair is finite. [`Report::warnings`] says which.
     Untrusted,
     /// The result does not pass.
     Fail,
@@ -124,8 +124,10 @@ pub struct Report {
     #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_name"))]
     pub reference_dtype: DType,
     /// The relative tolerance.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub rtol: f64,
     /// The absolute tolerance.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "super::render::json_number"))]
     pub atol: f64,
     /// Whether rtol multiplies the binade of |r|, as by [`Tolerance::by_binade`](super::Tolerance::by_binade), and not |r|.
     pub by_binade: bool,
@@ -395,6 +397,14 @@ impl Report {
         }
     }
 
+    /// Whether it is known at how many elements a result of zeros would pass, without which a pass that zeros would share at half of them is not told from others: always with
+    /// [`Level::All`](super::Level::All); with [`Level::Counts`](super::Level::Counts) where the tolerance alone says that zeros pass at none.
+    pub fn counts_zeros(&self) -> bool {
+        // By binade rtol multiplies more than a subnormal |r|; from a half on, a product with the least number may be that number.
+        let of_none = self.rtol == 0.0 || self.rtol < 0.5 && !self.by_binade;
+        self.power.zero_passes.is_some() || self.atol == 0.0 && of_none
+    }
+
     /// Whether every value of the result is zero.
     pub fn all_zero(&self) -> bool {
         self.result_max == 0.0 && self.result.nonfinite() == 0
@@ -415,7 +425,7 @@ impl Report {
                 let missed = |mutation| self.power.missed.contains(&mutation);
                 let (passes, nonzero) = (self.power.zero_passes.unwrap_or(0), self.power.nonzero.unwrap_or(0));
                 // When zeros pass almost everywhere, a kernel that wrote nothing would show a handful of mismatches at best.
-                let at_half = self.judge == Judge::Elements && nonzero > 0 && 2 * passes >= nonzero;
+                let at_half = self.judge != Judge::Thresholds && nonzero > 0 && 2 * passes >= nonzero;
                 if missed(Mutation::Zeros) || at_half {
                     out.push(Warning::ZerosWouldPass(passes, nonzero));
                 } else if missed(Mutation::Reversed) {

@@ -191,7 +191,8 @@ real!(f64, u64, i64);
 impl<T: Real> Rule<T> {
     /// The rule of a request for results of this format.
     pub(crate) fn new(request: &Request, result: DType) -> Rule<T> {
-        let [rtol, atol] = [request.rtol, request.atol].map(T::from_f64);
+        // Infinity times a reference of 0 would be NaN, and its bound the largest number.
+        let [rtol, atol] = [request.rtol, request.atol].map(|x| T::from_f64(x).smaller(T::MAX));
         let grid = Grid::of(request.spacing.unwrap_or(result));
         Rule { rtol, atol, base: request.by_binade.then(|| grid.binades()), nonfinite: request.nonfinite, grid, all: request.all }
     }

@@ -6,7 +6,7 @@ use super::rule::{IntRule, Rule};
 use super::sums::{self, ACCUMULATORS, LANES, PARTIAL_TILES};
 use super::values::{Explanation, Found, Maxima, Outcome, Values};
 use super::*;
-use crate::device::{Device, DeviceMem, Layout};
+use crate::device::{Device, DeviceMem, Layout, Stream};
 use crate::dtype::{DType, Overflow, PairArithmetic, Rounding, ulp_distance};
 
 mod by_hand;
@@ -275,7 +275,8 @@ fn every_pair_of_formats_equals_its_reference_implementation() {
 
 #[test]
 fn tolerances_at_their_ends_equal_the_reference_implementation() {
-    for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)] {
+    for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e39, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)]
+    {
         for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I64] {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
                 for by_binade in [false, true] {
@@ -283,6 +284,19 @@ fn tolerances_at_their_ends_equal_the_reference_implementation() {
                 }
             }
         }
+    }
+}
+
+/// A relative tolerance holds nothing where the reference is 0, however large it is.
+#[test]
+fn tolerances_are_at_most_the_largest_number_of_the_arithmetic() {
+    for rtol in [1.0, f64::from(f32::MAX), 1e39, f64::MAX] {
+        let report = verify_f32(&[5.0, -7.0, 1.0], &[0.0, 0.0, 1.0], rtol, 0.0);
+        assert_eq!((report.mismatches, report.rtol), (2, rtol), "{report}");
+        assert_eq!(report.metrics.unwrap().passing_atol, Some(7.0), "{rtol}");
+    }
+    for atol in [7.0, f64::from(f32::MAX), 1e39, f64::MAX] {
+        assert_eq!(verify_f32(&[5.0, -7.0, 1.0], &[0.0, 0.0, 1.0], 0.0, atol).mismatches, 0, "{atol}");
     }
 }
 
@@ -591,6 +605,24 @@ fn warnings_begin_at_their_limits() {
     }
 }
 
+/// Metrics beside elements that decide make no pass more trustworthy; where they decide alone, zeros at half of the elements say nothing of them.
+#[test]
+fn zeros_at_half_of_the_elements_count_wherever_elements_decide() {
+    let device = Device::host();
+    let of = |small: f32| {
+        let values: Vec<f32> = [100.0; 2].into_iter().chain([small; 62]).collect();
+        DeviceMem::from_slice(&device, &values).unwrap()
+    };
+    let (result, reference) = (of(0.0), of(0.001));
+    let thresholds = Thresholds::new(1e-3, 1.0, 2.0).unwrap();
+    for (judge, verdict) in [(Judge::Elements, Verdict::Untrusted), (Judge::Both, Verdict::Untrusted), (Judge::Thresholds, Verdict::Pass)] {
+        let options = Options::default().thresholds(thresholds, judge).strict(Strict::Always);
+        let report = gpu_verify_with(&result, &reference, &Tolerance::new(1e-3, 1e-2).unwrap(), &options).unwrap();
+        assert_eq!(report.verdict, verdict, "{judge:?}");
+        assert_eq!(report.into_result().is_ok(), verdict == Verdict::Pass, "{judge:?}");
+    }
+}
+
 #[test]
 fn equality_of_what_is_not_finite_is_no_trusted_pass() {
     let device = Device::host();
@@ -654,6 +686,61 @@ fn many_pairs_are_compared_as_each_alone() {
     // The first pair with an error is the one that is named.
     let bad = [pairs[0].clone(), (long.clone(), one, exact), (two, long, exact)];
     assert_eq!(gpu_verify_many(&bad, &options).unwrap_err().to_string(), "the result: shape [3] does not match [2]");
+}
+
+/// A graph has the workspace of its comparison no longer than it lives, and neither has one that never came to be.
+#[test]
+fn workspaces_of_graphs_come_back() {
+    let device = Device::host();
+    let (x, y) = (DeviceMem::from_slice(&device, &[1.0f32, 2.0]).unwrap(), DeviceMem::from_slice(&device, &[1.0f32, 2.5]).unwrap());
+    let (exact, stream, other) = (Tolerance::exact(), Stream::new(&device).unwrap(), Stream::new(&device).unwrap());
+    let mut plan = VerifyPlan::new(&device, &Options::default()).unwrap();
+    plan.reserve(DType::F32, DType::F32, 2).unwrap();
+    let compare = |reason: &str| {
+        let found = plan.enqueue(&stream, &x, &y, &exact).and_then(Pending::wait).unwrap_or_else(|e| panic!("{reason}: {e}"));
+        assert_eq!(found.mismatches, 1, "{reason}");
+    };
+    let taken = || plan.enqueue(&other, &x, &y, &exact).unwrap_err().to_string().contains("in use");
+    let failed = |fail: Error| {
+        stream.capture(|capture| {
+            let _recorded = plan.record(capture, &x, &y, &exact)?;
+            assert!(taken(), "while it is recorded");
+            Err::<(), _>(fail)
+        })
+    };
+    let reason = Error::Unsupported { what: "more".to_owned(), by: "the test".to_owned() };
+    assert_eq!(failed(reason).unwrap_err().to_string(), "more is not supported by the test");
+    compare("after a recording that failed");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        stream.capture(|capture| -> Result<()> {
+            let _recorded = plan.record(capture, &x, &y, &exact)?;
+            panic!("in the middle")
+        })
+    }));
+    assert!(panicked.is_err());
+    compare("after a recording that panicked");
+    for graph_first in [false, true] {
+        let (mut graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &exact)).unwrap();
+        assert!(recorded.report(&graph).is_err(), "what ran before is none of its outcomes");
+        graph.launch(&stream).unwrap();
+        assert_eq!(recorded.report(&graph).unwrap().mismatches, 1);
+        assert!(taken(), "both are there");
+        // An outcome that nobody asks for.
+        graph.launch(&stream).unwrap();
+        if graph_first {
+            drop(graph);
+            assert!(taken(), "the comparison is there");
+            drop(recorded);
+        } else {
+            drop(recorded);
+            assert!(taken(), "the graph is there");
+            drop(graph);
+        }
+        let (graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &exact)).unwrap();
+        assert!(recorded.report(&graph).is_err(), "nor is that of another graph");
+        drop((graph, recorded));
+        compare("after a graph");
+    }
 }
 
 #[test]

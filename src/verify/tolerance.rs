@@ -173,7 +173,7 @@ impl Tolerance {
 
     /// [`rounding`](Tolerance::rounding) of products of `factors` numbers in any order. Each product rounds, to A in the kernel and to f64 in its reference, and none loses the errors of those before it: both together are at
     /// most (1 + u)^k - 1 <= e^(k u) - 1 of |r|, k = factors - 1, u = u(A) + u(f64) (Higham, "Accuracy and Stability of Numerical Algorithms", 2002, lemma 3.1), where no partial product underflows or
-    /// overflows. rtol grows by that; by binade by twice that, as |r| is up to twice its binade.
+    /// overflows. rtol grows by that; by binade by twice that, as |r| is up to twice its binade. It is at most the largest f64.
     ///
     /// ```
     /// use hipverify::{DType, verify::Tolerance};
@@ -192,7 +192,8 @@ impl Tolerance {
         match tolerance.kind {
             Kind::Given { .. } => tolerance,
             Kind::Scaled { rtol, atol, scale, floor } => {
-                Tolerance { kind: Kind::Scaled { rtol: rtol + more, atol, scale, floor }, ..tolerance }
+                // So many factors that the exponential overflows have any product.
+                Tolerance { kind: Kind::Scaled { rtol: (rtol + more).min(f64::MAX), atol, scale, floor }, ..tolerance }
             }
         }
     }
@@ -315,7 +316,12 @@ mod tests {
             assert_eq!(Tolerance::rounding_of_products(dtype, DType::F64, 9, 1), sum, "{dtype}: one factor");
         }
         assert_eq!(Tolerance::rounding_of_products(DType::I32, DType::F64, 9, 9), Tolerance::rounding(DType::I32, DType::F64, 9));
-        assert!(Tolerance::rounding_of_products(DType::F32, DType::F64, 9, 1 << 28).rtol().is_finite(), "of the longest vectors");
+        for (factors, reason) in [(1 << 28, "of the longest vectors"), (usize::MAX, "of more than the exponential of f64 holds")] {
+            for dtype in [DType::F16, DType::F32] {
+                let rtol = Tolerance::rounding_of_products(dtype, DType::F64, 9, factors).rtol();
+                assert!(Tolerance::new(rtol, 0.0).is_ok(), "{dtype}: {rtol} {reason}");
+            }
+        }
     }
 
     #[test]

@@ -22,21 +22,25 @@ unsafe impl Sync for Plan {}
 fn one_comparison_at_a_time_has_a_workspace() {
     check(|| {
         let plan = Arc::new(Plan { workspace: Reserved::new(0), scratch: UnsafeCell::new(0) });
-        let compare = |plan: &Plan| {
+        let compare = |plan: &Plan, of_a_graph: bool| {
             if !plan.workspace.take() {
                 return 0;
             }
+            let held = of_a_graph.then(|| plan.workspace.hold());
             *plan.workspace.lock() += 1;
             // SAFETY: this thread has the workspace.
             plan.scratch.with_mut(|scratch| unsafe { *scratch += 1 });
-            plan.workspace.give_back();
+            match held {
+                Some(held) => drop(held),
+                None => plan.workspace.give_back(),
+            }
             1
         };
         let other = {
             let plan = Arc::clone(&plan);
-            thread::spawn(move || compare(&plan) + compare(&plan))
+            thread::spawn(move || compare(&plan, false) + compare(&plan, true))
         };
-        let compared = compare(&plan) + other.join().unwrap();
+        let compared = compare(&plan, true) + other.join().unwrap();
         assert!((1..=3).contains(&compared));
         // SAFETY: no other thread is left.
         let scratch = plan.scratch.with(|scratch| unsafe { *scratch });

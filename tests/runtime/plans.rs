@@ -399,7 +399,8 @@ pub(super) fn waits_that_a_capture_refuses(standin: &StandIn) -> Result<()> {
 
 pub(super) fn recordings_end_whatever_happens(standin: &StandIn) -> Result<()> {
     let device = gpu()?;
-    let (plan, x, y) = plan(&device, 4)?;
+    // One workspace, which comes back each time.
+    let (plan, x, y) = plan(&device, 1)?;
     let stream = Stream::new(&device)?;
     let failed = stream.capture(|capture| -> Result<(), Error> {
         plan.record(capture, &x, &y, &Tolerance::exact())?;
@@ -415,7 +416,16 @@ pub(super) fn recordings_end_whatever_happens(standin: &StandIn) -> Result<()> {
         let failed = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()).map(drop));
         assert!(matches!(failed, Err(Error::Hip { call: found, .. }) if found == call), "{call}: {failed:?}");
         stream.synchronize()?;
+        assert_eq!(plan.enqueue(&stream, &x, &y, &Tolerance::exact())?.wait()?.mismatches, 1, "{call}");
     }
+    // A graph has it until its last launch is over.
+    let (mut graph, recorded) = stream.capture(|capture| plan.record(capture, &x, &y, &Tolerance::exact()))?;
+    graph.launch(&stream)?;
+    drop(recorded);
+    assert!(plan.enqueue(&stream, &x, &y, &Tolerance::exact()).is_err(), "the graph may be launched again");
+    drop(graph);
+    assert_eq!(standin.count("pending"), 0);
+    assert_eq!(plan.enqueue(&stream, &x, &y, &Tolerance::exact())?.wait()?.mismatches, 1);
     drop((plan, x, y, stream));
     expect_clean(standin);
     Ok(())

@@ -1,11 +1,13 @@
 //! Graphs of the runtime: recorded from a stream, launched again and again.
 
 use super::{HipDevice, HipStream};
+use crate::device::graph::Kept;
 use crate::device::stream::captured;
 use crate::error::{Error, Result};
 use hipverify_sys::bindings::{hipGraph_t, hipGraphExec_t, hipStreamCaptureMode};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A graph, ready to be launched.
 #[derive(Debug)]
@@ -15,6 +17,10 @@ pub(crate) struct HipGraph {
     exec: hipGraphExec_t,
     /// Where it was launched last.
     last: Option<Arc<HipStream>>,
+    /// What its launches use.
+    kept: Vec<Kept>,
+    /// Whether a wait for a launch has failed: what launches use may not be as they leave it.
+    failed: AtomicBool,
 }
 
 // SAFETY: the runtime's graph functions may be called from any thread, one at a time for a graph; they are called by `launch`,
@@ -66,14 +72,15 @@ impl HipStream {
 }
 
 impl Recording<'_> {
-    /// Ends the recording and makes the graph.
-    pub(crate) fn finish(self) -> Result<HipGraph> {
+    /// Ends the recording and makes the graph, which keeps what its launches use.
+    pub(crate) fn finish(self, kept: Vec<Kept>) -> Result<HipGraph> {
         let device = self.stream.device();
         let instantiate = function!(device, hipGraphInstantiate)?;
         let enqueued = self.stream.accepted() - self.before;
         let graph = self.end();
         std::mem::forget(self);
         let mut graph = graph?;
+        graph.kept = kept;
         graph.expect_nodes(enqueued)?;
         // SAFETY: the graph was just recorded; the first pointer is valid for a write, no log is asked for.
         let error = unsafe { instantiate(&mut graph.exec, graph.graph, ptr::null_mut(), ptr::null_mut(), 0) };
@@ -89,7 +96,7 @@ impl Recording<'_> {
             // SAFETY: the stream is alive and the pointer valid for a write.
             let error = unsafe { function!(device, hipStreamEndCapture)?(self.stream.handle(), &mut graph) };
             // From here on dropping it destroys the graph.
-            let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None };
+            let graph = HipGraph { device, graph, exec: ptr::null_mut(), last: None, kept: Vec::new(), failed: AtomicBool::new(false) };
             let ended = device.check("hipStreamEndCapture", error);
             // What was recorded has not run, and there is nothing to wait for; what the runtime did not record runs already.
             let waited = self.stream.synchronize_entered();
@@ -136,7 +143,9 @@ impl HipGraph {
     /// Waits for the last launch.
     pub(crate) fn wait(&self) -> Result<()> {
         self.device.enter()?;
-        self.last.as_ref().filter(|stream| stream.is_busy()).map_or(Ok(()), |stream| stream.fence())
+        let waited = self.last.as_ref().filter(|stream| stream.is_busy()).map_or(Ok(()), |stream| stream.fence());
+        self.failed.fetch_or(waited.is_err(), Ordering::Relaxed);
+        waited
     }
 }
 
@@ -144,6 +153,10 @@ impl Drop for HipGraph {
     fn drop(&mut self) {
         self.device.defer(|| {
             let waited = self.last.take().filter(|stream| stream.is_busy()).map_or(Ok(()), |stream| stream.fence());
+            if waited.is_err() || *self.failed.get_mut() {
+                // Nobody knows whether the last launch is over, nor what it has left.
+                std::mem::forget(std::mem::take(&mut self.kept));
+            }
             let mut destroyed = Ok(());
             if !self.exec.is_null() {
                 // SAFETY: ours, and destroyed only here, with no launch left.

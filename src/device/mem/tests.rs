@@ -34,7 +34,18 @@ fn borrowed_buffers_are_as_large_as_they_say() {
         assert_eq!((slice.as_tensor().elements(), slice.as_tensor().byte_size()), (elements, len));
     }
     assert_eq!(of(2).tensor(&[2, 2]).unwrap().shape(), [2, 2]);
-    assert_eq!(of(2).tensor(&[3, 2]).unwrap_err().to_string(), "bytes that the layout spans: expected 2, found 3");
+    assert_eq!(of(2).tensor(&[3]).unwrap().shape(), [3], "the last unit has one element");
+    for (shape, reason) in
+        [(&[3, 2][..], "too many"), (&[2], "a part: the other half would not be compared"), (&[1, 1], "a part"), (&[0], "nothing")]
+    {
+        let error = of(2).tensor(shape).unwrap_err().to_string();
+        assert_eq!(error, format!("a buffer of 4 elements: shape {shape:?} does not match [4]"), "{reason}");
+    }
+    assert_eq!(of(2).strided(Layout::contiguous(&[2]).unwrap()).unwrap().elements(), 2, "a part that is meant");
+    assert_eq!(
+        of(2).strided(Layout::contiguous(&[6]).unwrap()).unwrap_err().to_string(),
+        "bytes that the layout spans: expected 2, found 3"
+    );
 }
 
 #[test]

@@ -4,9 +4,10 @@ use super::*;
 use crate::dtype::{F16, Overflow, Rounding};
 use crate::verify::options::Judge;
 use crate::verify::{
-    AllowedMismatches, AsTensor, Level, Options, Thresholds, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier,
+    AllowedMismatches, AsTensor, Level, Options, Report, Strict, Thresholds, Tolerance, Verdict, VerifyPlan, gpu_verify, gpu_verify_with,
+    gpu_verify_with_earlier,
 };
-use crate::{Device, DeviceMem};
+use crate::{Device, DeviceMem, Stream};
 
 fn ramp(n: usize) -> Vec<f32> {
     (1..=n).map(|i| i as f32 / 64.0 * if i % 3 == 0 { -1.0 } else { 1.0 }).collect()
@@ -363,8 +364,9 @@ fn displacements_that_change_nothing_are_listed() {
 
 #[test]
 fn a_sample_that_shows_nothing_is_not_the_last_word() {
-    let mut data = vec![1.0f32; SAMPLE + 4096];
-    data[SAMPLE + 2000] = 2.0;
+    // Larger than the tolerances: zeros pass nowhere.
+    let mut data = vec![2.0f32; SAMPLE + 4096];
+    data[SAMPLE + 2000] = 3.0;
     for (shape, mutation, passing) in [
         (&[SAMPLE + 4096][..], Mutation::ColumnsShifted, Mutation::Reversed),
         (&[SAMPLE / 4096 + 1, 4096], Mutation::RowsShifted, Mutation::RowsShifted),
@@ -385,6 +387,57 @@ fn a_sample_that_shows_nothing_is_not_the_last_word() {
         let on = Options::default().power(true).thresholds(Thresholds { absolute, ..Thresholds::OFF }, Judge::Thresholds);
         let power = power(&data, &[data.len()], [0.0, 0.0], &on).0;
         assert_eq!((displaced(&power.found), displaced(&power.missed)), (found.to_vec(), missed.to_vec()), "{reason}");
+    }
+}
+
+/// What [`Level::Counts`] does not count is counted where it was asked whether a pass is to be trusted; where it is not, the report says so.
+#[test]
+fn strictness_counts_where_zeros_pass() {
+    let device = Device::host();
+    let mut numbers = vec![1e-9f32; 100];
+    numbers[0] = 1.0;
+    let mut halves = vec![F16::ZERO; 100];
+    halves[0] = F16::from_f32(1.0);
+    let (result, reference) = (DeviceMem::from_slice(&device, &halves).unwrap(), DeviceMem::from_slice(&device, &numbers).unwrap());
+    let tolerance = Tolerance::rounding(DType::F16, DType::F32, 1);
+    let untold = |report: &Report| report.to_string().lines().any(|line| line.starts_with("  zeros "));
+    for (options, verdict, reason) in [
+        (Options::default(), Verdict::Untrusted, "counted"),
+        (Options::counts(), Verdict::Pass, "not counted"),
+        (Options::counts().strict(Strict::Never), Verdict::Pass, "not counted, and nobody wants to know"),
+        (Options::counts().strict(Strict::Always), Verdict::Untrusted, "strict"),
+        (Options::counts().power(true), Verdict::Untrusted, "asked for"),
+    ] {
+        let report = gpu_verify_with(&result, &reference, &tolerance, &options).unwrap();
+        let counted = verdict == Verdict::Untrusted;
+        assert_eq!((report.verdict, report.counts_zeros(), untold(&report)), (verdict, counted, !counted), "{reason}: {report}");
+        assert_eq!(report.into_result().is_err(), counted, "{reason}");
+    }
+    let mean = numbers.iter().sum::<f32>() / 100.0;
+    for (options, verdict) in [(Options::counts(), Verdict::Pass), (Options::counts().strict(Strict::Always), Verdict::Untrusted)] {
+        let mut plan = VerifyPlan::new(&device, &options).unwrap();
+        plan.reserve(DType::F16, DType::F32, 100).unwrap();
+        let pending = plan.enqueue(&Stream::new(&device).unwrap(), &result, &reference, &tolerance.at(mean.into())).unwrap();
+        assert_eq!(pending.wait().unwrap().verdict, verdict, "a plan, {:?}", options.strict);
+    }
+    // A failure needs no trust, and of some tolerances it is known that zeros pass at no element.
+    for (rtol, atol, by_binade, known) in [
+        (0.0, 0.0, false, true),
+        (0.0, 0.0, true, true),
+        (0.49, 0.0, false, true),
+        (0.5, 0.0, false, false),
+        (0.49, 0.0, true, false),
+        (0.0, 1e-45, false, false),
+    ] {
+        let given = Tolerance::new(rtol, atol).unwrap();
+        let given = if by_binade { given.by_binade() } else { given };
+        let [right, wrong] = [&reference, &DeviceMem::from_slice(&device, &[2.0; 100]).unwrap()]
+            .map(|result| gpu_verify_with(result, &reference, &given, &Options::counts()).unwrap());
+        assert_eq!((right.verdict, right.counts_zeros(), untold(&right)), (Verdict::Pass, known, !known), "{rtol} {atol} {by_binade}");
+        assert!(!wrong.passed() && !untold(&wrong), "{rtol} {atol} {by_binade}");
+        let subnormal = DeviceMem::from_slice(&device, &[f32::from_bits(1), f32::from_bits(3), 1.0, f32::MAX]).unwrap();
+        let all = gpu_verify(&subnormal, &subnormal, &given).unwrap();
+        assert!(!known || all.power.zero_passes == Some(0), "{rtol} {atol} {by_binade}");
     }
 }
 

@@ -201,6 +201,9 @@ fn numbers_that_json_lacks_are_texts() {
     assert_eq!(failed["result_dtype"], "f32");
     assert_eq!(failed["metrics"]["thresholds"]["relative_l1"], "inf", "a metric switched off");
     assert!(json(Explain::Never)["metrics"]["passing_atol"].is_null(), "not looked for");
+    let unbounded = Report { rtol: f64::INFINITY, atol: f64::NAN, ..report(&result, &[0.0; 4], 0.0, &Options::default()) };
+    let json = serde_json::to_value(unbounded).unwrap();
+    assert_eq!([&json["rtol"], &json["atol"]], ["inf", "nan"], "fields that a caller has set");
 }
 
 /// A tolerance that the pair's arithmetic holds as a larger number.
