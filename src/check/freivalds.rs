@@ -31,7 +31,7 @@ pub struct FreivaldsReport {
     /// What was taken for granted of the kernel.
     pub arithmetic: String,
     /// The verdict. A pass is untrusted where rows of zeros would pass in the place of half of those that are not zero, where an earlier output would pass
-    /// that was given, where rows were left out, and where half of the elements may overflow.
+    /// that was given, where rows were left out, and where half of the elements may overflow or have an exact result that is not finite.
     pub verdict: Verdict,
     /// After a pass, where an earlier output was given: whether that would pass as well.
     pub earlier_passes: Option<bool>,
@@ -50,6 +50,8 @@ pub struct FreivaldsReport {
     pub one_by_one: u64,
     /// Of these, elements that pass since they stand for numbers beyond their format, whatever these are: at half of all elements a pass is untrusted.
     pub undecided: u64,
+    /// Of those judged one by one, elements whose exact result is NaN or infinite: these have no size that could be wrong, and count as undecided ones do.
+    pub not_finite: u64,
     /// Rows that were not judged, since they have more of these than there is time for.
     pub left_out: u64,
     /// The row with the largest ratio of difference to threshold, the first of them.
@@ -59,7 +61,7 @@ pub struct FreivaldsReport {
     /// That ratio; infinite where something is not finite.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub worst_ratio: f64,
-    /// Its threshold.
+    /// Its threshold; NaN where the operands of the row are not finite, so that it has no sums.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
     pub threshold: f64,
     /// The norm of its elements, without those that were judged one by one.
@@ -126,7 +128,7 @@ impl Check<'_> {
         let lambda = (2.0 * libm::log(2.0 * (rows * vectors) as f64 / allowed)).sqrt();
         let found = self.rows(&contraction, &models, (vectors, lambda), products)?;
         let verdict = found.verdict(n);
-        let Found { rows: all, singles, undecided } = found;
+        let Found { rows: all, singles, undecided, not_finite } = found;
         let worst_row = (0..rows).fold(0, |worst, row| if all[row].ratio > all[worst].ratio { row } else { worst });
         let earlier_passes = match &self.earlier {
             Some(earlier) if verdict != Verdict::Fail => {
@@ -150,6 +152,7 @@ impl Check<'_> {
             failing: all.iter().filter(|row| row.fails()).count() as u64,
             one_by_one: singles,
             undecided,
+            not_finite,
             left_out: all.iter().filter(|row| row.left_out).count() as u64,
             worst_row,
             worst_place: contraction.place(worst_row),
@@ -192,13 +195,15 @@ impl fmt::Display for FreivaldsReport {
                 "\n  {:<LABEL$}the earlier output would have passed as well: a kernel that writes nothing would not be found",
                 "warning"
             )?;
-        } else if rows::undecided(self.undecided, self.rows * self.extent) && self.failing == 0 {
-            let elements = grouped(self.undecided);
-            write!(
-                f,
-                "\n  {:<LABEL$}{elements} elements overflow, as they should: nothing is known of how large they would be",
-                "warning"
-            )?;
+        } else if rows::blind(self.undecided + self.not_finite, self.rows * self.extent) && self.failing == 0 {
+            for (elements, words) in [
+                (self.undecided, "overflow, as they should: nothing is known of how large they would be"),
+                (self.not_finite, "are NaN or infinite in the exact result: there is no size to check there"),
+            ] {
+                if elements > 0 {
+                    write!(f, "\n  {:<LABEL$}{} elements {words}", "warning", grouped(elements))?;
+                }
+            }
         } else if self.verdict == Verdict::Untrusted && self.left_out == 0 {
             write!(
                 f,
@@ -212,7 +217,11 @@ impl fmt::Display for FreivaldsReport {
             write!(f, ": only a check without vectors (`Check::run`, a larger --max-work) judges them")?;
         }
         let [ratio, threshold, norm] = [self.worst_ratio, self.threshold, self.norm].map(|x| short(x, 3));
-        write!(f, "\n  {:<LABEL$}{}   {ratio} x threshold   threshold {threshold}   norm of the row {norm}", "worst", self.worst_place)?;
+        write!(f, "\n  {:<LABEL$}{}   {ratio} x ", "worst", self.worst_place)?;
+        match self.threshold.is_nan() {
+            true => write!(f, "bound, by element: operands of this row are not finite")?,
+            false => write!(f, "threshold   threshold {threshold}   norm of the row {norm}")?,
+        }
         write!(
             f,
             "\n  {:<LABEL$}an error of a row of 4 thresholds is missed with a probability of {}",

@@ -100,6 +100,10 @@ impl Checked {
 }
 
 /// A result to be checked, and what is known of the kernel that made it.
+///
+/// Bounds are those of direct sums: an element is made of its own products, in any order and any parts. Winograd's convolution, Strassen's product and FFTs have errors that scale with the norms of
+/// tiles, so that a right result of theirs may fail, for example beside zeros of an image. Compare it with a reference by a tolerance that is made of the tensor's norm, such as
+/// [`Tolerance::rounding`].
 #[derive(Clone, Debug)]
 pub struct Check<'a> {
     problem: Problem<'a>,
@@ -316,8 +320,11 @@ impl<'a> Check<'a> {
         let Compared { report, bound, confidence, within_worst_case, beyond_probable, explained } = compared;
         let report = self.with_shortened(report, exact, reads, &bound)?;
         let (report, stale) = self.with_earlier(report, exact, &bound)?;
-        let cause = match report.verdict {
-            Verdict::Fail if self.cause => self.find_cause(&report, exact, reads, &bound, explained)?,
+        let cause = match (report.verdict, &exactness) {
+            (Verdict::Fail, Some(exactness)) if self.cause && bit_exact && self.chip_differs(&report, exact, &bound)? => {
+                Some(cause::of_chip(exactness, report.mismatches))
+            }
+            (Verdict::Fail, _) if self.cause => self.find_cause(&report, exact, reads, &bound, explained)?,
             _ => None,
         };
         let report = CheckReport {
@@ -397,6 +404,18 @@ impl<'a> Check<'a> {
     fn models(&self) -> Result<Vec<Model>> {
         self.expect_fit()?;
         self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes(), self.accumulator))
+    }
+
+    /// Whether nearly all elements beyond their bounds are no numbers, in the result or in the exact one: of a result that is bit-exact that is what the chip makes of these operands.
+    fn chip_differs(&self, report: &BoundReport, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<bool> {
+        let (result, exact) = (on_host(&self.result)?, on_host(reference)?);
+        let value =
+            |tensor: &TensorRef<'_>, bytes: &[u8], i| tensor.dtype().decode(tensor.dtype().load_bits(bytes, tensor.layout().index(i)));
+        let mut numbers = 0;
+        each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| {
+            numbers += u64::from(value(&self.result, &result, i).is_finite() && value(reference, &exact, i).is_finite());
+        })?;
+        Ok(20 * numbers <= report.mismatches)
     }
 
     /// The likely cause of a failure: what single values and places tell, else what the operands do, else statistics.

@@ -85,7 +85,8 @@ impl fmt::Display for CheckReport {
         match self.within_worst_case {
             Some(true) => {
                 write!(f, "; the result is within the worst case: ")?;
-                write!(f, "constant operands do this, and sums of one sign after a large product (--worst-case allows it)")?;
+                write!(f, "constant operands do this, and sums of one sign after a large product, ")?;
+                write!(f, "and products of few distinct values (--worst-case allows it)")?;
             }
             Some(false) => write!(f, "; the worst case does not explain this result either")?,
             None => {}
@@ -93,7 +94,7 @@ impl fmt::Display for CheckReport {
         if let Some(beyond) = self.beyond_probable {
             let elements = if beyond == 1 { "1 element is".to_owned() } else { format!("{} elements are", grouped(beyond)) };
             write!(f, ", since the result is bit-exact: {elements} beyond the probable bound, ")?;
-            write!(f, "as constant operands give and sums of one sign after a large product")?;
+            write!(f, "as constant operands give, and sums of one sign after a large product, and products of few distinct values")?;
         }
         if let Some(stale) = self.stale {
             let (stale, all) = (grouped(stale), grouped(self.report.mismatches));

@@ -19,7 +19,7 @@ const SEED: u64 = 0x0046_7265_6976_616c;
 pub(super) struct Row {
     /// The largest ratio of difference to threshold, and of error to bound of elements that were judged one by one; up to 1 passes.
     pub ratio: f64,
-    /// What its difference may be.
+    /// What its difference may be; NaN where operands that are not finite leave no sums.
     pub threshold: f64,
     /// The norm of its elements, without those that were judged one by one.
     pub norm: f64,
@@ -58,6 +58,8 @@ pub(super) struct Found {
     pub singles: u64,
     /// Of these, those that pass whatever the exact number is.
     pub undecided: u64,
+    /// Of these, those whose exact result is not finite: they have no size that could be wrong.
+    pub not_finite: u64,
 }
 
 impl Found {
@@ -68,7 +70,7 @@ impl Found {
         let zeros_pass = 2 * count(&|row| nonzero(row) && row.zeros_pass) >= count(&nonzero);
         if self.rows.iter().any(Row::fails) {
             Verdict::Fail
-        } else if zeros_pass || count(&|row| row.left_out) > 0 || undecided(self.undecided, self.rows.len() * extent) {
+        } else if zeros_pass || count(&|row| row.left_out) > 0 || blind(self.undecided + self.not_finite, self.rows.len() * extent) {
             Verdict::Untrusted
         } else {
             Verdict::Pass
@@ -76,9 +78,9 @@ impl Found {
     }
 }
 
-/// Whether so many elements pass whatever the exact number is that a pass says nothing.
-pub(super) fn undecided(undecided: u64, elements: usize) -> bool {
-    undecided > 0 && 2 * undecided >= elements as u64
+/// Whether so many elements pass whatever the exact number is, or have none, that a pass says nothing.
+pub(super) fn blind(blind: u64, elements: usize) -> bool {
+    blind > 0 && 2 * blind >= elements as u64
 }
 
 impl Check<'_> {
@@ -114,6 +116,7 @@ impl Check<'_> {
             let linear = sums.of(row).iter().all(|d| d.is_finite()) && (threshold.is_finite() || !bounded);
             let needed = if linear { overflowed[row] } else { n };
             let (nonzero, zeros_pass) = (linear && norm > 0.0, !linear || norm <= threshold);
+            let threshold = if linear { threshold } else { f64::NAN };
             Row { ratio: 0.0, threshold, norm, left_out: needed > 0, linear, needed, nonzero, zeros_pass }
         };
         let mut rows: Vec<Row> = (0..contraction.rows()).map(row).collect();
@@ -128,8 +131,9 @@ impl Check<'_> {
         for (number, row) in rows.iter_mut().enumerate().filter(|(_, row)| row.linear && !row.left_out) {
             row.ratio = row.ratio.max(sums.ratio(number, row.threshold));
         }
-        let undecided = singles.iter().filter(|single| single.undecided).count() as u64;
-        Ok(Found { rows, singles: singles.len() as u64, undecided })
+        let count = |of: fn(&Single) -> bool| singles.iter().filter(|single| of(single)).count() as u64;
+        let (undecided, not_finite) = (count(|single| single.undecided), count(|single| !single.reference.is_finite()));
+        Ok(Found { rows, singles: singles.len() as u64, undecided, not_finite })
     }
 
     /// D·X - alpha·A·(B·X) - beta·C·X - bias·X.

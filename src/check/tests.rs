@@ -609,6 +609,15 @@ fn sums_of_one_sign_after_a_large_product() {
         assert!(report.to_string().contains("within the worst case: constant operands do this, and sums of one sign after"), "{report}");
         assert!(check.confidence(Confidence::WorstCase).run().unwrap().passed());
     }
+    // Products of few distinct values: roundings repeat with them, and their errors add up.
+    let k = 4096;
+    let periodic = DeviceMem::from_slice(&Device::host(), &(0..k).map(|i| [0.1f32, 0.2, 0.3][i % 3]).collect::<Vec<_>>()).unwrap();
+    let (row, column) = (periodic.tensor(&[1, k]).unwrap(), periodic.tensor(&[k, 1]).unwrap());
+    let sum = product::<f32>(&Gemm::new(Accumulate::F32), &row, &column, [1, 1]);
+    let report = Check::gemm(&row, &column, &sum.tensor(&[1, 1]).unwrap()).run().unwrap();
+    assert_eq!((report.verdict(), report.within_worst_case, &report.cause), (Verdict::Fail, Some(true), &None), "{report}");
+    assert!(report.to_string().contains("and products of few distinct values (--worst-case allows it)"), "{report}");
+
     // What is beyond the worst case as well has a cause.
     let halves = DeviceMem::from_slice(&Device::host(), &vec![0.5f32; m * n]).unwrap();
     let report = Check::gemm(&a, &b, &halves.tensor(&[m, n]).unwrap()).run().unwrap();

@@ -158,7 +158,7 @@ impl Reference<'_> {
     /// The extents of the result; whether the operands fit each other is seen where it is computed.
     fn shape(&self, a: &TensorRef<'_>, b: &TensorRef<'_>) -> Result<Vec<usize>> {
         let (transposed, c) = match self {
-            Reference::Conv(conv) => return Ok(conv.param().shape(conv.roles()[2])),
+            Reference::Conv(conv) => return Ok(conv.param().named_shape(conv.roles()[2])),
             Reference::Gemm { transposed, c, .. } => (transposed, c),
         };
         let matrix = |name: &str, t: &TensorRef<'_>| match *t.shape() {

@@ -46,11 +46,13 @@ enum Axis {
 /// The order of a tensor's axes in memory, without gaps: `ngchw`, `nhwgc`, `gkyxc`, CK's `GNDHWC` and so on.
 ///
 /// Any order is allowed. A name without a group axis (`nchw`, `kyxc`, CK's `NWC`) gets one: before the channels of an image,
-/// first in a filter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// first in a filter. Of one group, which changes no place in memory, a tensor has no such axis then ([`ConvParam::named_shape`](super::ConvParam::named_shape)).
+#[derive(Clone, Debug)]
 pub struct ConvLayout {
     role: Role,
     axes: Vec<Axis>,
+    /// Whether its name has the group axis.
+    names_group: bool,
 }
 
 impl ConvLayout {
@@ -82,20 +84,22 @@ impl ConvLayout {
             }
             axes.push(axis);
         }
-        if !axes.contains(&Axis::Group) {
+        let names_group = axes.contains(&Axis::Group);
+        if !names_group {
             let channel = axes.iter().position(|&a| a == Axis::Channel).ok_or_else(fail)?;
             axes.insert(if role == Role::Filter { 0 } else { channel }, Axis::Group);
         }
         let dims = axes.iter().filter(|axis| matches!(axis, Axis::Space(_))).count();
         let complete = axes.contains(&Axis::Outer) && axes.contains(&Axis::Channel);
         let last_ones = (3 - dims..3).all(|d| axes.contains(&Axis::Space(d)));
-        if complete && dims > 0 && last_ones { Ok(ConvLayout { role, axes }) } else { Err(fail()) }
+        if complete && dims > 0 && last_ones { Ok(ConvLayout { role, axes, names_group }) } else { Err(fail()) }
     }
 
     /// The layout with the group first and the channels last (`gnhwc`, `gkyxc`), CK's default; `dims` from 1 to 3.
     pub(crate) fn channels_last(role: Role, dims: usize) -> ConvLayout {
         let space = (3 - dims.clamp(1, 3)..3).map(Axis::Space);
-        ConvLayout { role, axes: [Axis::Group, Axis::Outer].into_iter().chain(space).chain([Axis::Channel]).collect() }
+        let axes = [Axis::Group, Axis::Outer].into_iter().chain(space).chain([Axis::Channel]).collect();
+        ConvLayout { role, axes, names_group: true }
     }
 
     /// The role.
@@ -117,6 +121,12 @@ impl ConvLayout {
     /// The extents in memory order.
     pub(crate) fn shape(&self, outer: usize, groups: usize, channels: usize, space: [usize; 3]) -> Vec<usize> {
         self.axes.iter().map(|&axis| extent(axis, outer, groups, channels, space)).collect()
+    }
+
+    /// The same without the axis of one group that the name lacks.
+    pub(crate) fn named_shape(&self, outer: usize, groups: usize, channels: usize, space: [usize; 3]) -> Vec<usize> {
+        let named = |axis: &&Axis| **axis != Axis::Group || self.names_group || groups != 1;
+        self.axes.iter().filter(named).map(|&axis| extent(axis, outer, groups, channels, space)).collect()
     }
 
     /// The strides of the tensor without gaps.
@@ -142,6 +152,21 @@ fn extent(axis: Axis, outer: usize, groups: usize, channels: usize, space: [usiz
         Axis::Group => groups,
         Axis::Channel => channels,
         Axis::Space(d) => space[d],
+    }
+}
+
+/// Layouts are equal where elements lie in the same places, whatever their names: `nchw` is `ngchw`.
+impl PartialEq for ConvLayout {
+    fn eq(&self, other: &ConvLayout) -> bool {
+        (self.role, &self.axes) == (other.role, &other.axes)
+    }
+}
+
+impl Eq for ConvLayout {}
+
+impl std::hash::Hash for ConvLayout {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.role, &self.axes).hash(state);
     }
 }
 
@@ -180,6 +205,22 @@ mod tests {
             let layout = ConvLayout::parse(role, name).unwrap();
             assert_eq!((layout.to_string().as_str(), layout.spatial_dims()), (full, dims), "{name}");
         }
+    }
+
+    #[test]
+    fn tensors_lack_one_group_that_the_name_lacks() {
+        for (role, name, groups, shape) in [
+            (Role::Input, "nchw", 1, &[2, 5, 7, 11][..]),
+            (Role::Input, "ngchw", 1, &[2, 1, 5, 7, 11]),
+            (Role::Input, "nchw", 3, &[2, 3, 5, 7, 11]),
+            (Role::Output, "nhwk", 1, &[2, 7, 11, 5]),
+            (Role::Filter, "kcyx", 1, &[2, 5, 7, 11]),
+        ] {
+            let layout = ConvLayout::parse(role, name).unwrap();
+            assert_eq!(layout.named_shape(2, groups, 5, [1, 7, 11]), shape, "{name}, {groups} groups");
+        }
+        let [short, long] = ["nchw", "ngchw"].map(|name| ConvLayout::parse(Role::Input, name).unwrap());
+        assert_eq!(short, long);
     }
 
     #[test]

@@ -220,6 +220,20 @@ impl ConvParam {
         self.layout(role).shape(outer, self.sizes.groups, channels, space)
     }
 
+    /// The same as the layout's name has it: without the axis of one group where the name has no `g`.
+    ///
+    /// ```
+    /// use hipverify::reference::{ConvParam, Role};
+    /// let param: ConvParam = "2,1,4,8,3,3,3,16,16,1,1,1,1,1,1,1,1".parse()?;
+    /// let param = param.with_layouts("nchw", "kcyx", "nkhw")?;
+    /// assert_eq!((param.named_shape(Role::Output), param.shape(Role::Output)), (vec![4, 8, 16, 16], vec![4, 1, 8, 16, 16]));
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    pub fn named_shape(&self, role: Role) -> Vec<usize> {
+        let (outer, channels, space) = self.extents(role);
+        self.layout(role).named_shape(outer, self.sizes.groups, channels, space)
+    }
+
     /// Elements of a tensor.
     pub fn elements(&self, role: Role) -> usize {
         self.shape(role).iter().product()

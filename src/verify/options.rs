@@ -356,6 +356,8 @@ pub(crate) struct Request {
     pub power: bool,
     pub cause: bool,
     pub strict: bool,
+    /// Whether the tolerance was derived from formats and the length of sums.
+    pub derived: bool,
     /// The format whose spacing and binades count, where it is not the result's.
     pub spacing: Option<DType>,
 }
@@ -370,6 +372,7 @@ impl Request {
             power: options.power,
             cause: options.cause,
             spacing: None,
+            derived: tolerance.is_derived(),
             strict: match options.strict {
                 // Thresholds are given: where they alone decide, the tolerance is only shown.
                 Strict::WhereDerived => tolerance.is_derived() && options.judge != Judge::Thresholds,

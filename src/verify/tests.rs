@@ -257,6 +257,7 @@ pub(super) const REQUEST: Request = Request {
     power: false,
     cause: false,
     strict: false,
+    derived: false,
     spacing: None,
 };
 

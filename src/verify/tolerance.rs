@@ -148,6 +148,9 @@ impl Tolerance {
     /// * rtol for other results: u(result) + u(reference) + 8 u(A), of |r|: most of that are the steps;
     /// * atol = max(n, 1024) u(A) mean|r|, plus half the least positive number of the reference's format, and of the result's where rtol is not by binade, by which subnormal results are rounded.
     ///
+    /// It is for sums that do not cancel nearly everywhere. The error of a sum scales with Σ|a||b| of its products, and atol with mean|r|: where all of them cancel, as of data with an offset
+    /// and columns that add up to 0, right results are beyond it. `check::Check` judges those, as it knows the operands; else give atol as a number.
+    ///
     /// An outlier of the reference changes the mean by its share of the sum, where [`derived`](Tolerance::derived) takes all of it. The 1024 stands
     /// for sums of unknown length, and for inputs that matrix cores flush (2^-14, the least normal number of f16). Accumulators of a smaller format
     /// do not pass, and are not meant to. With an integer format nothing but equality does. `docs/tolerances.md` has what it catches.

@@ -34,6 +34,8 @@ fn references_are_computed_from_operands() {
         ("gemm batch.npy b.npy batched.safetensors --name y --to bf16", "bf16[3,32,32]"),
         ("conv x.npy w.npy z.npy --param 1,1,1,1,1,3,8,1,1,0,0 --arithmetic f32 --order channels-last", "f32[1,1,6,1]"),
         ("conv z.npy w.npy dx.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data", "f64[1,1,8,1]"),
+        ("conv x.npy w.npy ncw.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,nkw", "f64[1,1,6]"),
+        ("conv x.npy w.npy ngcw.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,ngkw", "f64[1,1,1,6]"),
     ] {
         let run = folder.run(&format!("reference {line}"));
         assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (0, "", ""), "{line}");

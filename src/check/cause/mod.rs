@@ -16,6 +16,7 @@
 mod fallback;
 mod hypotheses;
 
+use super::Exactness;
 use super::problem::{Kind, Problem};
 use super::products::{Products, Source};
 use crate::device::TensorRef;
@@ -256,6 +257,16 @@ pub(super) fn saturated(result: &TensorRef<'_>, mismatches: u64) -> CheckCause {
         short(largest, 7)
     );
     CheckCause { kind: "saturated", evidence, mismatches: mismatches as usize, explained: mismatches as usize, compared: None }
+}
+
+/// That the chip's own arithmetic gives the elements beyond their bounds, of a result that is bit-exact.
+pub(super) fn of_chip(exactness: &Exactness, mismatches: u64) -> CheckCause {
+    let arch = exactness.arch;
+    let all = if mismatches == 1 { "1 mismatch".to_owned() } else { format!("{} mismatches", grouped(mismatches)) };
+    let evidence = format!(
+        "{arch}'s own arithmetic: the result is bit for bit what it gives, where sums overflow on the way or infinities and NaN are read otherwise: {all}"
+    );
+    CheckCause { kind: "chip", evidence, mismatches: mismatches as usize, explained: mismatches as usize, compared: None }
 }
 
 /// What a comparison of result and reference tells, in a report's words.

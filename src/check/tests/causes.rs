@@ -1,7 +1,7 @@
 //! Causes that operands tell: each mistake written by hand, and what a report then says.
 
 use super::*;
-use crate::dtype::F8E4M3;
+use crate::dtype::{F8E4M3, F8E5M2Fnuz};
 use crate::reference::naive;
 
 /// Values of a tensor.
@@ -40,6 +40,42 @@ fn rounded_operands_are_told_from_narrow_sums() {
         assert_eq!(found.kind, "accumulated_in", "{found:?}");
     }
     assert_eq!(named, seeds);
+}
+
+/// What a chip makes of operands by itself is no mistake of the kernel: sums that overflow on the way to a number, and NaN in an accumulator that counts as small.
+#[test]
+fn what_the_chip_gives_is_named_as_such() {
+    const K: usize = 32;
+    fn of<T: Scalar>(arch: Arch, input: Input, a: [f64; K], b: f64) -> [CheckReport; 2] {
+        let host = Device::host();
+        let operand = |x: [f64; K]| {
+            let encode = |x| T::from_bits64(T::DTYPE.encode(x, Rounding::NearestEven, Overflow::Ieee));
+            DeviceMem::from_slice(&host, &x.map(encode)).unwrap()
+        };
+        let (a, b) = (operand(a), operand([b; K]));
+        let (a, b) = (a.tensor(&[1, K]).unwrap(), b.tensor(&[K, 1]).unwrap());
+        let d = product::<f32>(&Gemm::new(Model::new(arch, input).unwrap()), &a, &b, [1, 1]);
+        let d = d.tensor(&[1, 1]).unwrap();
+        [Check::gemm(&a, &b, &d).arch(arch), Check::gemm(&a, &b, &d)].map(|check| check.run().unwrap())
+    }
+    let overflowing: [f64; K] = std::array::from_fn(|i| [3e38, 3e38, -3e38, -2.9e38][i % 4]);
+    let mut with_nan = [57344.0; K];
+    with_nan[3] = f64::NAN;
+    for ([with_chip, without], other, reason) in [
+        (of::<Bf16>(Arch::Gfx90a, Input::Bf16, overflowing, 1.0), "nan", "a sum that overflows on the way"),
+        (
+            of::<F8E5M2Fnuz>(Arch::Gfx942, Input::Bf8Bf8, with_nan, 57344.0),
+            "reference_not_finite",
+            "NaN of the first 16 products, which the next ones drop",
+        ),
+    ] {
+        assert_eq!(with_chip.verdict(), Verdict::Fail, "{reason}\n{with_chip}");
+        assert!(with_chip.exactness.as_ref().unwrap().is_exact(), "{reason}\n{with_chip}");
+        let text = with_chip.to_string();
+        assert!(text.contains("\n  cause      gfx9") && text.contains("'s own arithmetic: the result is bit for bit"), "{reason}\n{text}");
+        assert_eq!(with_chip.cause.unwrap().kind, "chip", "{reason}");
+        assert_eq!(without.cause.map(|cause| cause.kind), Some(other), "{reason}: nothing is known of a chip");
+    }
 }
 
 #[test]

@@ -422,6 +422,29 @@ fn operands_that_are_not_finite() {
     }
 }
 
+/// Where half of the exact result is no number a pass shows too little, with vectors and without them.
+#[test]
+fn exact_results_that_are_not_finite() {
+    let [m, n, k] = [8, 12, 32];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    for (columns, verdict) in [(1, Verdict::Pass), (n / 2 - 1, Verdict::Pass), (n / 2, Verdict::Untrusted), (n - 1, Verdict::Untrusted)] {
+        let mut right = b.to_vec().unwrap();
+        right[n - columns..n].fill(F16::NAN);
+        let b = DeviceMem::from_slice(&Device::host(), &right).unwrap();
+        let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let d = product::<f32>(&Gemm::new(Accumulate::F32), &a, &b, [m, n]);
+        let d = d.tensor(&[m, n]).unwrap();
+        let check = Check::gemm(&a, &b, &d);
+        let (all, sampled) = (check.run().unwrap(), check.freivalds(4).unwrap());
+        assert_eq!((all.verdict(), sampled.verdict), (verdict, verdict), "{columns} columns\n{all}\n{sampled}");
+        assert_eq!(sampled.not_finite, (m * columns) as u64, "{sampled}");
+        let text = sampled.to_string();
+        assert!(!text.contains("NaN   norm") && text.contains("x bound, by element: operands of this row are not finite"), "{text}");
+        let words = format!("\n  warning    {} elements are NaN or infinite in the exact result", m * columns);
+        assert_eq!(text.contains(&words), verdict == Verdict::Untrusted, "{text}");
+    }
+}
+
 /// Where there is no bound everything passes, and nothing is shown.
 #[test]
 fn sums_too_long_for_a_bound() {

@@ -47,8 +47,8 @@ pub struct BoundReport {
     pub bound: Bound,
     /// Whether the result was to saturate where it overflows.
     pub saturates: bool,
-    /// The verdict. A pass is untrusted where zeros would pass, or a result that overflows, at half of the elements of the reference that are not zero, or
-    /// there are none of these, and where an earlier output would pass that was given.
+    /// The verdict. A pass is untrusted where zeros would pass, or a result that overflows, or the reference is not finite, at half of the elements of the reference
+    /// that are not zero, or there are none of these, and where an earlier output would pass that was given.
     pub verdict: Verdict,
     /// Elements compared.
     pub elements: usize,
@@ -95,6 +95,13 @@ pub struct NonFinite {
     pub infinities: u64,
 }
 
+impl NonFinite {
+    /// All of them.
+    fn total(&self) -> u64 {
+        self.nans + self.infinities
+    }
+}
+
 /// Compares.
 pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<BoundReport> {
     let [result, ..] = comparison.tensors;
@@ -108,8 +115,9 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         count(BoundCount::BOUND_ZERO_PASSES),
         count(BoundCount::BOUND_OVERFLOWS),
     );
+    let reference = NonFinite { nans: count(BoundCount::BOUND_NANS_R), infinities: count(BoundCount::BOUND_INFINITIES_R) };
     let verdict = match mismatches {
-        0 if half(zero_passes + overflows, nonzero) => Verdict::Untrusted,
+        0 if half(zero_passes + overflows + reference.total(), nonzero + reference.total()) => Verdict::Untrusted,
         0 => Verdict::Pass,
         _ => Verdict::Fail,
     };
@@ -131,7 +139,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         elements: result.elements(),
         mismatches,
         result: NonFinite { nans: count(BoundCount::BOUND_NANS_A), infinities: count(BoundCount::BOUND_INFINITIES_A) },
-        reference: NonFinite { nans: count(BoundCount::BOUND_NANS_R), infinities: count(BoundCount::BOUND_INFINITIES_R) },
+        reference,
         worst: worst.and_then(|mut found| found.pop()),
         first,
         nonzero,
@@ -261,13 +269,22 @@ impl BoundReport {
     pub fn warnings(&self) -> Vec<String> {
         let earlier = "the earlier output would have passed as well: a kernel that writes nothing would not be found";
         let earlier = self.missed.contains(&Mutation::Earlier).then(|| earlier.to_owned());
-        let zeros = (self.is_blind() && (self.overflows == 0 || self.zero_passes > 0)).then(|| self.why_untrusted());
-        earlier.into_iter().chain(zeros).chain(self.overflow().filter(|_| self.is_blind())).collect()
+        let nothing_else = self.overflows + self.reference.total() == 0;
+        let zeros = (self.is_blind() && (nothing_else || self.zero_passes > 0 || self.nonzero == 0)).then(|| self.why_untrusted());
+        earlier.into_iter().chain(zeros).chain(self.overflow().into_iter().chain(self.not_finite()).filter(|_| self.is_blind())).collect()
     }
 
     /// Whether a pass is untrusted since too few elements could show an error.
     fn is_blind(&self) -> bool {
-        self.verdict == Verdict::Untrusted && half(self.zero_passes + self.overflows, self.nonzero)
+        let not_finite = self.reference.total();
+        self.verdict == Verdict::Untrusted && half(self.zero_passes + self.overflows + not_finite, self.nonzero + not_finite)
+    }
+
+    /// How many elements tell nothing since the exact result is no number there; where no element is a number other words say so.
+    fn not_finite(&self) -> Option<String> {
+        let (not_finite, all) = (self.reference.total(), self.nonzero + self.reference.total());
+        let words = || format!("the exact result is NaN or infinite at {} of {} elements", grouped(not_finite), grouped(all));
+        (not_finite > 0 && self.nonzero > 0).then(|| words() + " that are not zero: there is no size to check there")
     }
 
     /// How many elements tell nothing because results overflow there.

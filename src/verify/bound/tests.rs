@@ -252,6 +252,10 @@ fn a_pass_that_zeros_would_share_is_untrusted() {
         (&[0.0, 0.0, 4.0], 1.0, Verdict::Pass, "zeros of the reference do not count"),
         (&[0.0], 1.0, Verdict::Untrusted, "nothing but zeros"),
         (&[f64::NAN], 1.0, Verdict::Untrusted, "nothing finite"),
+        (&[8.0, f64::NAN], 0.5, Verdict::Untrusted, "no number at half of them"),
+        (&[8.0, 0.0, f64::NEG_INFINITY], 0.5, Verdict::Untrusted, "no size at half of those that are not zero"),
+        (&[8.0, 4.0, f64::NAN], 0.5, Verdict::Pass, "no number at one of three"),
+        (&[8.0, 4.0, 0.5, f64::NAN], 0.5, Verdict::Untrusted, "no number at one of four, and zero passes at another"),
         (&[1.0], f64::INFINITY, Verdict::Untrusted, "no bound"),
         (&[0.0, 1.0], f64::INFINITY, Verdict::Untrusted, "no bound, at a zero either"),
     ] {
@@ -317,6 +321,10 @@ fn untrusted_passes_say_why() {
         (&[0.0, 0.0][..], "warning    the exact result is zero everywhere: the check says nothing"),
         (&[0.0, f64::INFINITY], "warning    no element of the exact result is finite and not zero: the check says nothing"),
         (&[1.0, 4.0], "warning    a result of zeros would have passed at 1 of 2 elements that are not zero"),
+        (
+            &[4.0, f64::NAN],
+            "warning    the exact result is NaN or infinite at 1 of 2 elements that are not zero: there is no size to check there",
+        ),
     ] {
         let r = DeviceMem::from_slice(&device, reference).unwrap();
         let s = DeviceMem::from_slice(&device, &vec![1.0; reference.len()]).unwrap();

@@ -186,6 +186,8 @@ pub struct Diagnosis {
     pub mismatches: usize,
     /// Whether parts of the tensors were looked at, which are large: there may be more mismatches.
     pub sampled: bool,
+    /// Whether the tolerance was derived from formats and the length of sums, so that it knows nothing of how much sums cancel.
+    pub derived: bool,
     /// Whether there are others, which a rounding on each side explains: those were not looked at.
     pub beyond_rounding: bool,
     /// How many of them the cause explains; 0 where it is unknown, or a statement about all errors together.
@@ -274,6 +276,7 @@ impl Diagnosis {
             region: Region::of(s),
             mismatches: s.wrong.len(),
             sampled: !s.is_whole(),
+            derived: s.derived,
             beyond_rounding: s.beyond_rounding,
             explained,
             dtype: s.dtypes[0],

@@ -151,7 +151,9 @@ impl Diagnosis {
                 write!(f, "{} % of the terms of the sums {what}, by the variance of the errors", short(100.0 * share, 2))
             }
             Cause::LowPrecision { bits } => {
-                write!(f, "sums or operands of few bits: errors like noise of 2^-{} of the reference, root mean square", short(bits, 3))
+                // Errors of right sums scale with their magnitudes, and such a tolerance with what is left of them.
+                let or = if self.derived { ", or sums that cancel (`check`, from the operands, tells which)" } else { "" };
+                write!(f, "sums or operands of few bits{or}: errors like noise of 2^-{} of the reference, root mean square", short(bits, 3))
             }
         }
     }

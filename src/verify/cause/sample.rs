@@ -39,6 +39,8 @@ pub(super) struct Sample {
     pub wrong: Vec<usize>,
     /// Whether there are other mismatches, which rounding explains.
     pub beyond_rounding: bool,
+    /// Whether the tolerance was derived from formats and the length of sums.
+    pub derived: bool,
     rule: Rule<f64>,
 }
 
@@ -60,6 +62,7 @@ impl Sample {
             earlier: earlier.map(|_| Vec::new()),
             wrong: Vec::new(),
             beyond_rounding: false,
+            derived: request.derived,
             rule: Rule::new(request, result.dtype()),
         };
         let mut reference_bits = Vec::new();

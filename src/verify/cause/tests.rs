@@ -402,6 +402,40 @@ fn causes_are_looked_for_where_failures_are_explained() {
     }
 }
 
+/// Right f32 sums of numbers around 100 with columns that add up to 0: their errors are those of the magnitudes, 256 times what is left. A tolerance made of what is left does not know that.
+#[test]
+fn sums_that_cancel_look_like_few_bits() {
+    let (m, k, n) = (32, 1024, 32);
+    let a: Vec<f64> = numbers(m * k, 1).iter().map(|x| round(100.0 + x, DType::F32)).collect();
+    let b = numbers(k * n, 2);
+    let mean = |j: usize| (0..k).map(|l| b[l * n + j]).sum::<f64>() / k as f64;
+    let means: Vec<f64> = (0..n).map(mean).collect();
+    let b: Vec<f64> = (0..k * n).map(|i| round(b[i] - means[i % n], DType::F32)).collect();
+    let (a, b) = (&a, &b);
+    let products = move |i: usize| (0..k).map(move |l| a[i / n * k + l] * b[l * n + i % n]);
+    let exact: Vec<f64> = (0..m * n).map(|i| products(i).sum()).collect();
+    // In 16 accumulators, which are added in the end, as vector units have them.
+    let in_f32 = |i: usize| {
+        let mut sums = [0f32; 16];
+        products(i).enumerate().for_each(|(l, x)| sums[l % 16] += x as f32);
+        f64::from(sums.iter().sum::<f32>())
+    };
+    let result: Vec<f64> = (0..m * n).map(in_f32).collect();
+    let (exact, result) = (bytes(&exact, DType::F64), bytes(&result, DType::F32));
+    let of = |tolerance: &Tolerance| {
+        let layout = || Layout::contiguous(&[m, n]).unwrap();
+        let reference = TensorRef::from_host_bytes(&exact, DType::F64, layout()).unwrap();
+        let result = TensorRef::from_host_bytes(&result, DType::F32, layout()).unwrap();
+        gpu_verify_with(&result, &reference, tolerance, &Options::default()).unwrap()
+    };
+    let report = of(&Tolerance::rounding(DType::F32, DType::F64, k));
+    let found = report.cause.as_ref().unwrap();
+    assert_eq!(found.kind(), "low_precision", "{report}");
+    assert!(found.to_string().starts_with("sums or operands of few bits, or sums that cancel (`check`,"), "{found}");
+    let given = of(&Tolerance::new(1e-6, 1e-6).unwrap()).cause.unwrap();
+    assert!(given.to_string().starts_with("sums or operands of few bits: errors"), "{given}");
+}
+
 /// A few rows that are wrong altogether have a low rank, as any few rows have.
 #[test]
 fn a_rank_of_all_wrong_rows_is_no_cause() {
