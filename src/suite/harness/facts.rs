@@ -95,10 +95,10 @@ impl Tensors {
                 "  decides",
                 "elements: |a-r| <= gamma S + relative |r| + floor, with r the exact result and S the sum of |a||b|",
             ));
-            out.extend(rounding.map(|format| fact("  and", format!("half of the spacing of {format}, to which the result is rounded"))));
             out.push(fact("  gamma", gamma));
             out.push(fact("  relative", relative));
             out.push(fact("  floor", floor));
+            out.extend(rounding.map(|format| fact("  and a rounding", format!("half of the spacing of {format}"))));
             out.push(fact("  for", arithmetic));
             out.push(fact("  bound is", confidence.to_string()));
         }
