@@ -1497,8 +1497,15 @@ fn crashes_and_hangs_are_the_failure_of_their_case() {
     assert!(junit.contains(r#"tests="1" skipped="0" failures="0" errors="1""#) && junit.contains("no gpu:99 device"), "{junit}");
     folder.refused("suite run moody.toml --junit ./moody.toml", "--junit ./moody.toml: that file is read by this command, as moody.toml");
     assert_eq!(std::fs::read_to_string(folder.path("moody.toml")).unwrap(), MOODY);
-    let run = folder.run("suite run moody.toml --device host --filter crash --filter after --fail-fast");
+    let run = folder.run("suite run moody.toml --device host --filter crash --filter after --fail-fast --junit junit.xml");
     assert_eq!((run.code, run.out.contains("4 were not run")), (1, true), "{}", run.out);
+    let junit = std::fs::read_to_string(folder.path("junit.xml")).unwrap();
+    assert!(junit.contains(r#"tests="5" skipped="4" failures="1" errors="0""#) && junit.contains("--fail-fast"), "{junit}");
+    folder.refused("suite run moody.toml --device host --shard 3/2 --junit junit.xml", "shard cannot be 3/2");
+    let junit = std::fs::read_to_string(folder.path("junit.xml")).unwrap();
+    assert!(junit.contains(r#"errors="1""#) && junit.contains("shard cannot be 3/2"), "{junit}");
+    folder.refused("suite run moody.toml --device host --results -", "results go to a file (.jsonl) or a folder");
+    assert!(!folder.path("-").exists());
 }
 
 /// What a command reads, or writes elsewhere, is not written over.
@@ -1656,6 +1663,23 @@ fn runs_go_on_and_shards_join() {
     let (code, said) = run("report parts/results-1-of-3.jsonl --against parts");
     assert!(code == 0 && said.contains("6 removed"), "{said}");
 
+    // A run that is a part says of what.
+    let (code, said) = run("run s.toml --device host --shard 1/3 --junit j.xml");
+    let junit = std::fs::read_to_string(folder.path("j.xml")).unwrap();
+    assert!(code == 0 && said.starts_with("PASS  3 of 3 cases as expected   s: 3 of 9, --shard 1/3   "), "{said}");
+    assert!(junit.contains(r#"<testsuite name="s (3 of 9, --shard 1/3)""#), "{junit}");
+    let (code, said) = run("run s.toml --device host --filter =gemm/8x8x8/1 --shard 2/2 --results none.jsonl");
+    assert!(code == 0 && said.starts_with("NO CASES  0 of 0 cases as expected   s: 0 of 9, --filter =gemm/8x8x8/1 --shard 2/2"), "{said}");
+    let (code, said) = run("report none.jsonl");
+    assert!(code == 0 && said.starts_with("NO CASES"), "{said}");
+
+    // One that could not begin has no results, and an earlier one's are not its own.
+    let (code, said) = run("run s.toml --device gpu:99 --shard 1/3 --results parts");
+    assert!(code == 2 && !folder.path("parts/results-1-of-3.jsonl").exists(), "{said}");
+    let (code, said) = run("report parts");
+    assert!(code == 2 && said.contains("INCOMPLETE"), "{said}");
+    assert_eq!(run("run s.toml --device host --shard 1/3 --results parts").0, 0);
+
     // A shard that is not there is missing, also where what there is has been joined before.
     std::fs::remove_file(folder.path("parts/results-3-of-3.jsonl")).unwrap();
     assert_eq!(run("merge s.toml parts --output two.jsonl").0, 0);
@@ -1665,6 +1689,13 @@ fn runs_go_on_and_shards_join() {
     }
     assert_eq!(run("run s.toml --device host --shard 1/2 --results halves").0, 0);
 
+    let header_end = text.find('\n').unwrap();
+    let version = concat!("hipverify ", env!("CARGO_PKG_VERSION"));
+    folder.put("older.jsonl", text.replacen(version, "hipverify 0.0.9", 1).as_bytes());
+    folder.put("odd.jsonl", text.replace("gemm/8x8x8/1", "gemm/9x9x9/1").as_bytes());
+    let mut header: serde_json::Value = serde_json::from_str(&text[..header_end]).unwrap();
+    header["devices"] = serde_json::json!(["MI210"]);
+    folder.put("gpu.jsonl", format!("{header}{}", &text[header_end..]).as_bytes());
     for (line, words) in [
         ("merge other.toml parts --output x.jsonl", "holds results of another suite"),
         ("merge s.toml one.jsonl parts --output x.jsonl", "has case `gemm/"),
@@ -1676,6 +1707,9 @@ fn runs_go_on_and_shards_join() {
         ("merge s.toml one.jsonl --output one.jsonl", "--output one.jsonl: that file is read by this command"),
         ("merge s.toml s.toml --output x.jsonl", "line 1 is no header of results"),
         ("run other.toml --device host --resume one.jsonl", "holds results of another suite"),
+        ("run s.toml --device host --resume gpu.jsonl", "gpu.jsonl: was computed on MI210, and this run is on host, "),
+        ("run s.toml --device host --resume older.jsonl", "older.jsonl: was begun by hipverify 0.0.9, and this is hipverify 0."),
+        ("run s.toml --device host --resume odd.jsonl", "have case `gemm/9x9x9/1`, which is none of those that are to run"),
         ("run s.toml --device host --filter 8x8x8 --resume one.jsonl", "was begun with the selection ``"),
         ("run s.toml --device host --timeout 0", "more than 0"),
         ("run s.toml --device host --jobs 0", "0"),

@@ -169,6 +169,8 @@ fn screens_and_exit_codes() {
     let folder = Folder::new();
     folder.put_run("good.jsonl", 6, |_| false);
     folder.put_run("bad.jsonl", 6, |i| i == 4);
+    folder.put_run("fewer.jsonl", 4, |_| false);
+    folder.put_run("none.jsonl", 0, |_| false);
     let whole = std::fs::read_to_string(folder.path("good.jsonl")).unwrap();
     for (name, limit) in [("strict.jsonl", "0.001"), ("loose.jsonl", "1.0")] {
         std::fs::write(folder.path(name), whole.replace("\"limit\":0.0001", &format!("\"limit\":{limit}"))).unwrap();
@@ -189,6 +191,10 @@ fn screens_and_exit_codes() {
         ("loose.jsonl --against strict.jsonl --format csv", 0, "conv/fwd/bf16/1,loosened,", "in CSV"),
         ("strict.jsonl --against loose.jsonl --strict", 0, "SAME  suite nightly: 6 same", "limits that were tightened"),
         ("good.jsonl --against good.jsonl --strict", 0, "SAME", "nothing"),
+        ("fewer.jsonl --against good.jsonl", 0, "FEWER CASES  suite nightly: 2 removed  4 same", "cases that are missing"),
+        ("fewer.jsonl --against good.jsonl --strict", 1, "only in the old run\n    pass       conv/fwd/f16/4", "as a failure"),
+        ("none.jsonl --against good.jsonl", 1, "NO CASES  suite nightly: 6 removed", "nothing was run"),
+        ("none.jsonl", 0, "NO CASES", "as a share may be"),
         ("bad.jsonl good.jsonl", 0, "conv/fwd/f16/4  F.", "the newest of several counts"),
         ("good.jsonl bad.jsonl", 1, "conv/fwd/f16/4  .F", "the newest of several counts"),
         ("bad.jsonl --format markdown", 1, "- **fail** `conv/fwd/f16/4`", "Markdown"),

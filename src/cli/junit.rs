@@ -3,7 +3,7 @@
 use super::screen::plain;
 use crate::files::replace;
 use anyhow::{Context, Result};
-use quick_junit::{Report, TestSuite};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use std::path::Path;
 
 /// A name for a file: with escapes, as on the screen, for what breaks lines or cannot stand in XML.
@@ -15,6 +15,25 @@ pub(super) fn name(name: &str) -> String {
 pub(super) fn text(text: &str) -> String {
     let stands = |c: char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}') || matches!(c, '\n' | '\t');
     text.chars().flat_map(|c| if stands(c) { vec![c] } else { c.escape_unicode().collect() }).collect()
+}
+
+/// Writes a file that says that a command, whose tests have this class, gave no verdict: an old one would be taken for this one's.
+pub(super) fn failure(path: &Path, suite: &str, [command, class]: [&str; 2], reason: &str) -> Result<()> {
+    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+    status.set_message(text(reason));
+    let mut entry = TestCase::new(command, status);
+    entry.set_classname(class);
+    let mut tests = TestSuite::new(name(suite));
+    tests.add_test_case(entry);
+    write(path, tests)
+}
+
+/// Writes such a file before the command begins, for one that does not come to its end. What is written to standard output, a device or a pipe stays: nothing goes there.
+pub(super) fn begin(path: &Path, suite: &str, command: [&str; 2]) -> Result<()> {
+    if path == Path::new("-") || path.exists() && !path.is_file() {
+        return Ok(());
+    }
+    failure(path, suite, command, "it did not come to its end, where this file is written anew")
 }
 
 /// Writes a file with one suite of tests.

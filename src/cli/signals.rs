@@ -13,10 +13,13 @@ pub(super) fn handle() {
 #[cfg(not(unix))]
 pub(super) fn handle() {}
 
-/// Ends the program as SIGINT and SIGTERM do, and removes what is half written first. Where no handler can be had, they end it as they are.
+/// Ends the program as SIGINT, SIGTERM and SIGHUP do, and removes what is half written first. Where no handler can be had, they end it as they are.
 #[cfg(unix)]
 fn remove_unfinished_files() {
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM]) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    // What `nohup` starts is to outlive its terminal.
+    let ending = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new(ending) {
         let wait = move || {
             for signal in signals.forever() {
                 crate::files::remove_unfinished();
@@ -26,6 +29,16 @@ fn remove_unfinished_files() {
             }
         };
         let _ = std::thread::Builder::new().spawn(wait);
+    }
+}
+
+/// Whether a signal does nothing, as whoever started the program may have asked.
+#[cfg(unix)]
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: zeros are a valid `sigaction`; without a new action the call only writes the present one to that address.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -149,8 +149,11 @@ impl Arithmetic {
         Ok(Arithmetic { accumulate, flush_subnormals })
     }
 
-    /// Whether tensors of these formats can be its operands.
-    pub(crate) fn accepts(self, first: DType, second: DType) -> Result<()> {
+    /// That tensors of these formats can be its operands.
+    ///
+    /// # Errors
+    /// [`Error::WrongDType`] when they cannot.
+    pub fn accepts(self, first: DType, second: DType) -> Result<()> {
         let fail = |expected: String| {
             Err(Error::WrongDType {
                 what: format!("operands of a reference with accumulation {}", self.accumulate),

@@ -248,13 +248,14 @@ fn programs_end_with_the_run_that_asked_for_them() {
 #[test]
 #[cfg(target_os = "linux")]
 fn signals_leave_no_folder_behind() {
-    for signal in ["TERM", "INT"] {
+    for signal in ["TERM", "INT", "HUP"] {
         let folder = Folder::new();
         folder.put("s.toml", SLEEPS.as_bytes());
+        folder.put("j.xml", b"<testsuites name=\"hipverify\" tests=\"1\" skipped=\"0\" failures=\"0\" errors=\"0\"/>");
         let (number, scratch) = (folder.path("number"), folder.path("scratch"));
         std::fs::create_dir(&scratch).unwrap();
         let mut run = Command::new(env!("CARGO_BIN_EXE_hipverify"));
-        run.args(["suite", "run", "s.toml", "--device", "host"])
+        run.args(["suite", "run", "s.toml", "--device", "host", "--junit", "j.xml"])
             .current_dir(folder.path(""))
             .env("NUMBER", &number)
             .env("TMPDIR", &scratch);
@@ -269,7 +270,27 @@ fn signals_leave_no_folder_behind() {
         assert!(!run.wait().unwrap().success());
         assert!(ends(&text(&folder, "number")), "the program of the case outlives the run");
         assert_eq!(files(&folder, "scratch"), [""; 0], "SIG{signal}");
+        let junit = text(&folder, "j.xml");
+        assert!(
+            junit.contains("errors=\"1\"") && junit.contains("it did not come to its end"),
+            "an earlier run's is not this one's: {junit}"
+        );
     }
+}
+
+/// The first program changes the suite and fails; what goes on with the second case would be another suite.
+#[test]
+#[cfg(unix)]
+fn suites_that_change_while_they_run_are_an_error() {
+    let folder = Folder::new();
+    folder.put("own.sh", b"echo '# another comment' >> \"$SUITE\"; sed -i s/9x9x9/8x8x8/ \"$SUITE\"; exit 1\n");
+    let suite = "[kernels.own]\ncommand = ['sh', 'own.sh']\n[[gemm]]\nsize = '4x4x4'\nkernel = 'own'\n\
+        [[gemm]]\nname = 'other'\nsize = '9x9x9'\n";
+    folder.put("s.toml", suite.as_bytes());
+    let file = folder.path("s.toml");
+    let run = folder.run_with("suite run s.toml --device host --results r.jsonl", &[("SUITE", file.to_str().unwrap())]);
+    assert!(run.code == 2 && run.err.contains("s.toml: was changed while its cases ran"), "{} {}", run.out, run.err);
+    assert_eq!(text(&folder, "r.jsonl").lines().count(), 2, "the header, and the case that was run");
 }
 
 /// Input that ends at once is no reason to stop: the worker's orders may come from a file.

@@ -218,5 +218,12 @@ fn machines_are_told_what_became_of_golden_results() {
     }
     folder.put("s.toml", b"[[gemm]]\nsize = '8x8x40'\n");
     folder.refused("golden check g.toml --suite s.toml --device host --junit s.toml", "is read by this command");
+    folder.put("part.toml", b"[kernels.own]\ncommand = ['sh', 'own.sh']\n[[gemm]]\nname = 'own'\nsize = '1x1x1'\nkernel = 'own'\n");
+    folder.put("own.sh", b"");
+    folder.put("all.toml", b"include = ['part.toml']\n[[gemm]]\nsize = '8x8x40'\n");
+    for input in ["own.sh", "part.toml"] {
+        folder.refused(&format!("golden check g.toml --suite all.toml --device host --junit {input}"), "is read by this command");
+    }
+    folder.refused("golden record own.sh --suite all.toml --device host", "GOLDEN.toml own.sh: that file is read by this command");
     assert_eq!(std::fs::read(folder.path("g.toml")).unwrap(), before, "it was not written");
 }

@@ -193,6 +193,7 @@ impl Args {
     pub(super) fn run(&self) -> Result<Outcome> {
         self.check_files()?;
         self.check_outputs()?;
+        output::begin(self)?;
         match self.judge() {
             Ok((cases, picture)) => {
                 self.tolerance.unused(cases.iter().map(|case| case.name.as_str()));

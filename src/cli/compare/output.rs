@@ -350,16 +350,20 @@ fn several(args: &Args, side: Side) -> Vec<String> {
     if files.len() > 1 { files.iter().map(|path| path.display().to_string()).collect() } else { Vec::new() }
 }
 
+/// The command's name in a JUnit file, and the class of its tests.
+const COMMAND: [&str; 2] = ["compare", "hipverify.compare"];
+
+/// Has no JUnit file of an earlier run be taken for this one's, however this one ends.
+pub(super) fn begin(args: &Args) -> Result<()> {
+    args.junit.as_deref().map_or(Ok(()), |path| junit::begin(path, &args.title(), COMMAND))
+}
+
 /// Tells machines that there is no verdict.
 pub(super) fn failure(args: &Args, error: &anyhow::Error) -> Result<()> {
     let reason = format!("{error:#}");
-    let mut suite = TestSuite::new(junit::name(&args.title()));
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    status.set_message(junit::text(&reason));
-    let mut entry = TestCase::new("compare", status);
-    entry.set_classname("hipverify.compare");
-    suite.add_test_case(entry);
-    write_junit(args, suite)?;
+    if let Some(path) = &args.junit {
+        junit::failure(path, &args.title(), COMMAND, &reason)?;
+    }
     if args.json { screen::print_json(&document(args, &[], Some(reason))) } else { Ok(()) }
 }
 
@@ -398,15 +402,11 @@ pub(super) fn write_cases(args: &Args, cases: &[Case]) -> Result<()> {
         }
         let name = if case.name.is_empty() { "tensor" } else { &case.name };
         let mut entry = TestCase::new(junit::name(name), status);
-        entry.set_classname("hipverify.compare").set_time(case.time);
+        entry.set_classname(COMMAND[1]).set_time(case.time);
         if !fails {
             entry.set_system_out(text);
         }
         suite.add_test_case(entry);
     }
-    write_junit(args, suite)
-}
-
-fn write_junit(args: &Args, suite: TestSuite) -> Result<()> {
     args.junit.as_deref().map_or(Ok(()), |path| junit::write(path, suite))
 }

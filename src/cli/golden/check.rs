@@ -94,7 +94,8 @@ fn of(golden: &Entry, entry: &Entry, limits: Option<&Limits>) -> Result<State> {
     for (((name, r), (_, a)), bound) in golden.statistics().into_iter().zip(entry.statistics()).zip(bounds) {
         match (r, a) {
             (Some(r), Some(a)) if (a - r).abs() > bound => {
-                beyond.push(format!("{name} {a} where {r} was recorded: {:e} is more than {bound:e}", (a - r).abs()));
+                let [r_text, a_text] = [r, a].map(in_full);
+                beyond.push(format!("{name} {a_text} where {r_text} was recorded: {:e} is more than {bound:e}", (a - r).abs()));
             }
             (Some(_), Some(_)) | (None, None) => {}
             // There are no finite elements, or their sums are beyond f64, on one side.
@@ -109,8 +110,10 @@ fn of(golden: &Entry, entry: &Entry, limits: Option<&Limits>) -> Result<State> {
 
 /// The largest difference of each statistic.
 fn bounds(golden: &Entry, limits: &Limits) -> Result<[f64; 5]> {
-    let [min, max, mean_abs, rms] = [golden.min, golden.max, golden.mean_abs, golden.rms].map(Option::unwrap_or_default);
+    let [min, max] = [golden.min, golden.max].map(Option::unwrap_or_default);
     let largest = min.abs().max(max.abs());
+    // Neither is larger, also where sums of it are beyond f64.
+    let [mean_abs, rms] = [golden.mean_abs, golden.rms].map(|x| x.unwrap_or(largest));
     let scale = match limits.tolerance.scale() {
         None => 0.0,
         Some(Scale::Largest) => largest,
@@ -132,6 +135,11 @@ fn bounds(golden: &Entry, limits: &Limits) -> Result<[f64; 5]> {
         explained + 1e-12 * (r.max(rms) + explained)
     };
     Ok([min.abs(), max.abs(), mean_abs, mean_abs, rms].map(bound))
+}
+
+/// All digits of a number, without the zeros of a magnitude far from 1.
+fn in_full(x: f64) -> String {
+    if x == 0.0 || (1e-5..1e16).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
 }
 
 /// A statistic as it was recorded and as it is, where they differ.
@@ -228,6 +236,20 @@ mod tests {
                 assert_eq!(of(&entry(&[r]), &entry(&[a]), Some(&limits)).unwrap().agrees(), agrees, "{a} for {r}");
             }
         }
+    }
+
+    /// Sums beyond f64 leave no mean of magnitudes to go by.
+    #[test]
+    fn means_of_vast_numbers_have_bounds() {
+        let vast = |times: f64| {
+            let bytes: Vec<u8> = [1e308, -1e308, 1e308].iter().flat_map(|x| (x * times).to_le_bytes()).collect();
+            Entry::of(&TensorRef::from_host_bytes(&bytes, DType::F64, Layout::contiguous(&[3]).unwrap()).unwrap(), 0).unwrap()
+        };
+        let limits = Limits::elements(Tolerance::new(1e-6, 0.0).unwrap(), "given");
+        assert_eq!((vast(1.0).mean.is_some(), vast(1.0).mean_abs), (true, None));
+        assert_eq!(of(&vast(1.0), &vast(1.0 + 1e-10), Some(&limits)).unwrap(), State::Within);
+        let State::Differs(reason) = of(&vast(1.0), &vast(1.0 + 1e-3), Some(&limits)).unwrap() else { panic!("it is beyond") };
+        assert!(reason.contains("max 1.001") && reason.contains("e308 where 1e308 was recorded") && reason.len() < 500, "{reason}");
     }
 
     /// A statistic that only one side has, as sums of f64 elements may be beyond f64.

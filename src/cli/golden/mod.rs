@@ -114,6 +114,12 @@ struct Found {
 }
 
 impl Source {
+    /// The files that tensors come from: their own, or all that the suite reads.
+    fn reads(&self) -> Vec<PathBuf> {
+        let of_suite = self.suite.iter().flat_map(|suite| self.sets.reads(suite));
+        self.tensors.iter().cloned().chain(of_suite).collect()
+    }
+
     fn found(&self) -> Result<Found> {
         let mut found = match (&self.suite, &self.tensors) {
             (Some(name), _) => self.of_suite(&self.sets.open(name)?)?,
@@ -203,7 +209,8 @@ impl Record {
 
     /// Writes the file.
     fn record(&self) -> Result<Findings> {
-        let path = &self.source.golden;
+        let (path, read) = (&self.source.golden, self.source.reads());
+        expect_apart([("GOLDEN.toml", path.as_path())], read.iter().map(PathBuf::as_path))?;
         let mut golden = Golden::read_or_empty(path)?;
         let found = self.source.found()?;
         let mut recorded = golden.0.remove(&found.arch).unwrap_or_default();
@@ -236,9 +243,10 @@ impl Check {
         let path = self.source.golden.as_path();
         let machines = Machines { command: "check", golden: path, json: self.json, junit: self.junit.as_deref() };
         if let Some(junit) = &self.junit {
-            let suite = self.source.suite.as_ref().map(Path::new);
-            expect_apart([("--junit", junit.as_path())], [path].into_iter().chain(self.source.tensors.as_deref()).chain(suite))?;
+            let read = self.source.reads();
+            expect_apart([("--junit", junit.as_path())], read.iter().map(PathBuf::as_path).chain([path]))?;
         }
+        machines.begin()?;
         told(&machines, || {
             let findings = self.check()?;
             let (outcome, shown) = (findings.outcome(), findings.shown(path));

@@ -98,7 +98,15 @@ pub(super) struct Machines<'a> {
     pub junit: Option<&'a Path>,
 }
 
+/// The class of tests in a JUnit file.
+const CLASS: &str = "hipverify.golden";
+
 impl Machines<'_> {
+    /// Has no JUnit file of an earlier run be taken for this one's, however this one ends.
+    pub(super) fn begin(&self) -> Result<()> {
+        self.junit.map_or(Ok(()), |path| junit::begin(path, &self.golden.display().to_string(), [self.command, CLASS]))
+    }
+
     /// Tells what was found; `shown` is for people.
     pub(super) fn tell(&self, findings: &Findings, outcome: Outcome, shown: &str) -> Result<()> {
         self.write_junit(findings.states.iter().map(|(name, state)| {
@@ -130,9 +138,9 @@ impl Machines<'_> {
     /// Tells that there is no verdict: an old JUnit file would be taken for this run's.
     pub(super) fn failure(&self, error: &anyhow::Error) -> Result<()> {
         let reason = format!("{error:#}");
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_message(junit::text(&reason));
-        self.write_junit([(self.command, status)].into_iter())?;
+        if let Some(path) = self.junit {
+            junit::failure(path, &self.golden.display().to_string(), [self.command, CLASS], &reason)?;
+        }
         if self.json { screen::print_json(&Document { error: Some(reason), ..self.document() }) } else { Ok(()) }
     }
 
@@ -158,7 +166,7 @@ impl Machines<'_> {
         let mut suite = TestSuite::new(junit::name(&self.golden.display().to_string()));
         suite.add_test_cases(cases.map(|(name, status)| {
             let mut case = TestCase::new(junit::name(name), status);
-            case.set_classname("hipverify.golden");
+            case.set_classname(CLASS);
             case
         }));
         junit::write(path, suite)

@@ -1,38 +1,56 @@
 //! A run of a suite as a JUnit file, for CI systems.
 
 use super::super::junit;
-use crate::suite::Suite;
-use crate::suite::record::{CaseOutcome, CaseResult};
+use super::screen::share;
+use crate::suite::Case;
+use crate::suite::record::{CaseOutcome, CaseResult, RunHeader};
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Writes the file.
-pub(super) fn write(path: &Path, suite: &Suite, results: &[CaseResult]) -> Result<()> {
-    let mut tests = TestSuite::new(junit::name(&suite.name));
+/// The command's name in the file, and the class of its tests.
+const COMMAND: [&str; 2] = ["suite run", "hipverify.suite"];
+
+/// Writes the file: what came of the cases that were chosen, those that were not run among them.
+pub(super) fn write(path: &Path, header: &RunHeader, chosen: &[&Case], results: &[CaseResult]) -> Result<()> {
+    let ended: HashSet<&str> = results.iter().map(|result| result.case.as_str()).collect();
+    let left = chosen.iter().filter(|case| !ended.contains(case.name.as_str()));
+    let name = share(header).map_or_else(|| header.suite.clone(), |share| format!("{} ({share})", header.suite));
+    let mut tests = TestSuite::new(junit::name(&name));
     tests.add_test_cases(results.iter().map(case));
+    tests.add_test_cases(left.map(|case| entry(&case.name, not_run())));
     junit::write(path, tests)
 }
 
-/// Writes a file that says that there was no run: an old one would be taken for this one's.
+/// Has no file of an earlier run be taken for this one's, however this one ends.
+pub(super) fn begin(path: &Path, suite: &str) -> Result<()> {
+    junit::begin(path, suite, COMMAND)
+}
+
+/// Writes a file that says that there was no run.
 pub(super) fn failure(path: &Path, suite: &str, error: &anyhow::Error) -> Result<()> {
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-    status.set_message(junit::text(&format!("{error:#}")));
-    let mut entry = TestCase::new("suite run", status);
-    entry.set_classname("hipverify.suite");
-    let mut tests = TestSuite::new(junit::name(suite));
-    tests.add_test_case(entry);
-    junit::write(path, tests)
+    junit::failure(path, suite, COMMAND, &format!("{error:#}"))
 }
 
 fn case(result: &CaseResult) -> TestCase {
-    let mut entry = TestCase::new(junit::name(&result.case), status(result));
-    let table = result.case.split('/').next().unwrap_or_default();
+    let mut entry = entry(&result.case, status(result));
+    entry.set_time(Duration::try_from_secs_f64(result.seconds).unwrap_or_default());
     entry
-        .set_classname(junit::name(&format!("hipverify.suite.{table}")))
-        .set_time(Duration::try_from_secs_f64(result.seconds).unwrap_or_default());
+}
+
+fn entry(name: &str, status: TestCaseStatus) -> TestCase {
+    let mut entry = TestCase::new(junit::name(name), status);
+    let table = name.split('/').next().unwrap_or_default();
+    entry.set_classname(junit::name(&format!("{}.{table}", COMMAND[1])));
     entry
+}
+
+fn not_run() -> TestCaseStatus {
+    let mut status = TestCaseStatus::skipped();
+    status.set_message("not run: an earlier case did not end as expected (--fail-fast)");
+    status
 }
 
 fn status(result: &CaseResult) -> TestCaseStatus {

@@ -63,6 +63,11 @@ impl Sets {
         self.set.is_empty()
     }
 
+    /// The files that a suite reads, as far as it names them; of one that cannot be read, its own.
+    pub(super) fn reads(&self, suite: &str) -> Vec<PathBuf> {
+        self.file(suite).map_or_else(|_| vec![PathBuf::from(suite)], |file| file.inputs())
+    }
+
     /// Reads a suite.
     pub(super) fn open(&self, suite: &str) -> Result<Suite> {
         Ok(Suite::new(&self.file(suite)?, suite, Kernels::default())?)
@@ -99,12 +104,14 @@ struct Which {
     group: Vec<String>,
     /// Only the I-th of N shares of about the same cost; auto takes both from Slurm, Open MPI, PMI or a CI's matrix
     #[arg(long, value_name = "I/N", requires = "suite")]
-    shard: Option<Shard>,
+    shard: Option<String>,
 }
 
 impl Which {
-    fn selection(&self) -> Selection {
-        Selection { filters: self.filter.clone(), groups: self.group.clone(), shard: self.shard }
+    /// What was chosen. The share is read here and not with the other flags, so that machines are told where it is none.
+    fn selection(&self) -> Result<Selection> {
+        let shard = self.shard.as_deref().map(str::parse::<Shard>).transpose().context("--shard")?;
+        Ok(Selection { filters: self.filter.clone(), groups: self.group.clone(), shard })
     }
 }
 
@@ -196,7 +203,7 @@ impl List {
         let text = match &self.suite {
             Some(name) => {
                 let suite = self.sets.open(name)?;
-                let cases = self.which.selection().of(&suite)?;
+                let cases = self.which.selection()?.of(&suite)?;
                 cases.iter().map(|case| format!("{}\n", case.name)).collect()
             }
             None => SuiteFile::embedded().map(about).collect::<Result<String>>()?,

@@ -17,7 +17,7 @@ pub(in crate::cli) struct Args {
     /// The run that the other is compared with
     #[arg(long, value_name = "OLD")]
     against: Option<PathBuf>,
-    /// With --against: exit with 1 too where a case demands less than in the old run, by a limit, its rule or what it expects
+    /// With --against: exit with 1 too where a case of the old run is missing, or demands less: by a limit, its rule or what it expects
     #[arg(long, requires = "against")]
     strict: bool,
     /// How to draw it; without this by the name of --output, else text
@@ -29,8 +29,8 @@ pub(in crate::cli) struct Args {
 }
 
 const AFTER: &str = "\
-Exit codes: 0 every case ended as expected, 1 one did not, 2 cases are missing or a file cannot be read. With --against 1 stands for a new failure, \
-with --strict also for a limit or a rule that was loosened. \
+Exit codes: 0 every case ended as expected, 1 one did not, 2 cases are missing or a file cannot be read. With --against 1 stands for a new failure \
+or a new run without a case, with --strict also for a case that is missing and for a limit or a rule that was loosened. \
 Of several runs the newest counts. docs/suite-reports.md says what the reports show.
 
 Examples:
@@ -66,7 +66,7 @@ impl Args {
             (None, runs) => View::Trend(runs),
         };
         replace(&self.output, |out| view.write(self.format(), out)).context("report")?;
-        let ok = view.ok() && !(self.strict && view.loosened());
+        let ok = view.ok() && !(self.strict && (view.loosened() || view.removed()));
         Ok(match (view.complete(), ok) {
             (false, _) => Outcome::NoVerdict,
             (true, false) => Outcome::Mismatch,

@@ -9,7 +9,7 @@ use super::{Source, Which, junit};
 use crate::device::Device;
 use crate::suite::record::{CaseOutcome, CaseResult, RunHeader, SCHEMA};
 use crate::suite::{Case, ResultFile, Runner, Saving, Selection, Suite};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -126,22 +126,21 @@ impl WorkerArgs {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let selection = self.which.selection();
-        let file = self.file_of_results(&selection);
-        self.expect_apart(file.as_ref().ok().and_then(Option::as_deref))?;
-        let ended = file.and_then(|file| self.run_suite(&selection, file.as_deref()));
-        match &self.junit {
-            // Where the suite cannot be read, nobody knows which files are part of it.
-            Some(path) if path.extension().is_none_or(|e| e != "toml") => {
-                ended.or_else(|e| junit::failure(path, &self.source.suite, &e).and(Err(e)))
-            }
-            _ => ended,
+        let place = self.which.selection().and_then(|selection| Ok((self.file_of_results(&selection)?, selection)));
+        self.expect_apart(place.as_ref().ok().and_then(|(file, _)| file.as_deref()))?;
+        // Where the suite cannot be read, nobody knows which files are part of it.
+        let junit = self.junit.as_deref().filter(|path| path.extension().is_none_or(|e| e != "toml"));
+        junit.map_or(Ok(()), |path| junit::begin(path, &self.source.suite))?;
+        let ended = place.and_then(|(file, selection)| self.run_suite(&selection, file.as_deref()));
+        match junit {
+            Some(path) => ended.or_else(|e| junit::failure(path, &self.source.suite, &e).and(Err(e))),
+            None => ended,
         }
     }
 
     /// Refuses files that would be written over others.
     fn expect_apart(&self, results: Option<&Path>) -> Result<()> {
-        let read = self.source.file().map_or_else(|_| vec![PathBuf::from(&self.source.suite)], |file| file.inputs());
+        let read = self.source.sets.reads(&self.source.suite);
         let flag = if self.resume.is_some() { "--resume" } else { "--results" };
         let written = [(flag, results), ("--junit", self.junit.as_deref())];
         expect_apart(written.into_iter().filter_map(|(flag, path)| Some((flag, path?))), read.iter().map(PathBuf::as_path))
@@ -149,6 +148,9 @@ impl Args {
 
     fn run_suite(&self, selection: &Selection, file: Option<&Path>) -> Result<Outcome> {
         let suite = self.source.open()?;
+        if let (Some(path), None) = (file, &self.resume) {
+            ResultFile::discard(path)?;
+        }
         let mut devices = self.device.iter().map(|name| Ok((Device::open(name)?.name(), name.clone()))).collect::<Result<Vec<_>>>()?;
         let cases = selection.of(&suite)?;
         let jobs = self.jobs.map_or(devices.len(), usize::from);
@@ -160,12 +162,13 @@ impl Args {
         let saving = self.saving(&suite, selection)?;
         let (file, mut results) = self.file(file, &suite, &header)?;
         let resumed = results.len();
+        expect_chosen(&results, &cases)?;
         let done: HashSet<&str> = results.iter().map(|result| result.case.as_str()).collect();
         let left: Vec<&Case> = cases.iter().copied().filter(|case| !done.contains(case.name.as_str())).collect();
         self.run_cases(&suite, &left, (&devices, jobs), (file, saving), &mut results)?;
         screen::print(&super::screen::summary(&suite, [cases.len(), resumed], &results, &header, started.elapsed()))?;
         if let Some(path) = &self.junit {
-            junit::write(path, &suite, &results)?;
+            junit::write(path, &header, &cases, &results)?;
         }
         Ok(results.iter().map(outcome).max().unwrap_or(Outcome::Pass))
     }
@@ -173,6 +176,7 @@ impl Args {
     /// The file of results: the path that was given, or one of this shard's own in a folder, which is made.
     fn file_of_results(&self, selection: &Selection) -> Result<Option<PathBuf>> {
         let Some(path) = self.results.as_ref().or(self.resume.as_ref()) else { return Ok(None) };
+        ensure!(path != Path::new("-"), "--results -: results go to a file (.jsonl) or a folder, not to standard output");
         if path.extension().is_some_and(|e| e == "jsonl") {
             return Ok(Some(path.clone()));
         }
@@ -247,6 +251,15 @@ impl Args {
         })?;
         progress.end();
         Ok(())
+    }
+}
+
+/// Refuses results of an earlier run that are of none of the cases that are to run.
+fn expect_chosen(results: &[CaseResult], cases: &[&Case]) -> Result<()> {
+    let chosen: HashSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    match results.iter().find(|result| !chosen.contains(result.case.as_str())) {
+        Some(result) => bail!("the results to go on with have case `{}`, which is none of those that are to run", result.case),
+        None => Ok(()),
     }
 }
 

@@ -17,14 +17,18 @@ pub(super) fn summary(
     time: Duration,
 ) -> String {
     let wrong: Vec<&CaseResult> = results.iter().filter(|r| !r.ok).collect();
-    let (style, word) = if wrong.is_empty() { (GOOD, "PASS") } else { (BAD, "FAIL") };
+    let (style, word) = match (results.len(), wrong.len()) {
+        (0, _) => (DIM, "NO CASES"),
+        (_, 0) => (GOOD, "PASS"),
+        _ => (BAD, "FAIL"),
+    };
     let as_expected = results.len() - wrong.len();
     let of = if results.len() == selected { String::new() } else { format!("; {} were not run", count((selected - results.len()) as u64)) };
     let mut out = format!(
         "{style}{word}{style:#}  {} of {} cases as expected{of}   {}   {} s\n",
         count(as_expected as u64),
         count(results.len() as u64),
-        plain(&suite.name),
+        plain(&share(header).map_or_else(|| suite.name.clone(), |share| format!("{}: {share}", suite.name))),
         number(time.as_secs_f64(), 3)
     );
     out += &by_table(results);
@@ -45,6 +49,12 @@ pub(super) fn summary(
         out += &format!("{DIM}resumed   {} of these {all} cases were computed by the run that was resumed{DIM:#}\n", count(resumed as u64));
     }
     out + &format!("{DIM}device    {}{DIM:#}\n", header.devices.join("; "))
+}
+
+/// Which part of the suite a run is of; nothing where it is the whole: `3 of 12, --shard 1/4`.
+pub(super) fn share(header: &RunHeader) -> Option<String> {
+    let text = || format!("{} of {}, {}", count(header.selected), count(header.cases), header.selection);
+    (!header.selection.is_empty()).then(text)
 }
 
 /// A line a table of the suite: how its cases ended.

@@ -13,7 +13,7 @@ use super::{study, tensor_files};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::fill::FillSpec;
-use crate::reference::ConvParam;
+use crate::reference::{Accumulate, Arithmetic, ConvParam};
 use crate::suite::replay::Shared;
 use crate::verify::{Computation, Limits, NonFinite};
 use std::collections::HashSet;
@@ -353,9 +353,8 @@ impl TableReader<'_> {
                 tensor_files::expect_file(dtype, &shape).map_err(|e| of(key).error(e))?;
             }
         }
-        // A product that is no whole number is rounded in an integer result, and so is its reference.
-        let whole = problem.epilogue().is_none_or(|epilogue| [epilogue.alpha(), epilogue.beta()].iter().all(|x| x.fract() == 0.0));
-        let reference_type = if whole || output.int_format().is_none() { "f64" } else { output.name() };
+        // A sum of products that may be no whole number is rounded in an integer result, and so is its reference.
+        let reference_type = if output.int_format().is_none() || whole(&problem, input) { "f64" } else { output.name() };
         let rule = self.rule(of, &kernel)?;
         let inputs: Vec<DType> = problem.inputs().iter().map(|(name, _)| problem.input_dtype(name, [input, output])).collect();
         let tensors = Tensors {
@@ -371,7 +370,12 @@ impl TableReader<'_> {
             repeatable: of("repeatable").parsed("true")?,
         };
         let makes_sense = match tensors.rule {
-            CaseRule::Reference(rule) => tensors.limits(&rule).map(drop),
+            CaseRule::Reference(rule) => {
+                if let Method::Products(arithmetic) = tensors.reference {
+                    arithmetic.accepts(input, input).map_err(|e| of("reference").error(e))?;
+                }
+                tensors.limits(&rule).map(drop)
+            }
             CaseRule::Check(rule) => rule.bound(&tensors.problem, tensors.dtypes).map(drop),
         };
         makes_sense.map_err(|e| of("rule").error(e))?;
@@ -411,8 +415,11 @@ impl TableReader<'_> {
     /// The kernel under test and the arithmetic of its reference.
     fn methods<'c>(&self, of: &impl Fn(&str) -> Values<'c>, problem: &Problem, input: DType, output: DType) -> Result<(Kernel, Method)> {
         let Problem::Operator(operator) = problem else {
-            let kernel =
-                Kernel::parse(of("kernel").text("fma"), input, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))?;
+            let text = of("kernel").text(usual_kernel(input)).to_owned();
+            let kernel = Kernel::parse(&text, input, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))?;
+            if let Kernel::Arithmetic { method: Method::Products(arithmetic), .. } = kernel {
+                arithmetic.accepts(input, input).map_err(|e| of("kernel").error(e))?;
+            }
             return Ok((kernel, Method::Products(of("reference").parsed("f64")?)));
         };
         operator.expect_output(output).map_err(|e| of("output").error(e))?;
@@ -468,12 +475,27 @@ fn described(case: &Case) -> Option<Vec<String>> {
     }
 }
 
-/// What inputs of a format hold where a case says nothing: the ranges of the fp16 study's tests, whose integers without a sign begin at 0 here.
+/// Whether results are whole numbers before they are rounded: those of operators with integer results are, and sums of products where all factors are.
+fn whole(problem: &Problem, input: DType) -> bool {
+    let scalars = problem.epilogue().is_none_or(|epilogue| [epilogue.alpha(), epilogue.beta()].iter().all(|x| x.fract() == 0.0));
+    matches!(problem, Problem::Operator(_)) || input.int_format().is_some() && scalars
+}
+
+/// The kernel of products whose inputs have this format where a case says nothing: f32 numbers are multiplied and added as such.
+fn usual_kernel(input: DType) -> &'static str {
+    if Arithmetic::from(Accumulate::F32Fma).accepts(input, input).is_ok() { "fma" } else { "f64" }
+}
+
+/// What inputs of a format hold where a case says nothing: the ranges of the fp16 study's tests, whose integers without a sign begin at 0 here, where the
+/// format has such numbers.
 fn usual_data(dtype: DType) -> &'static str {
-    match dtype.int_format() {
-        None => "uniform:-1,1",
-        Some(format) if format.signed => "int:-5,5",
-        Some(_) => "int:0,5",
+    match (dtype, dtype.int_format()) {
+        // Powers of two, and nothing else.
+        (DType::F8E8M0, _) => "uniform:0.5,2",
+        (DType::Bool, _) => "int:0,1",
+        (_, None) => "uniform:-1,1",
+        (_, Some(format)) if format.signed => "int:-5,5",
+        (_, Some(_)) => "int:0,5",
     }
 }
 

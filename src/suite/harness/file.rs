@@ -7,6 +7,8 @@
 use super::entry::KernelEntry;
 use super::keys::{self, KERNEL, Key, Kind, TOP, Takes, suggestion};
 use crate::error::{Error, Result};
+use crate::matrix_core::Arch;
+use crate::reference::Arithmetic;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -310,9 +312,20 @@ fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(Str
         let settings = settings(source, table_of(source, value, &what)?, &KERNEL)?;
         let folder = source.path.parent().unwrap_or(Path::new(""));
         let line = source.line(name);
+        if comes_with_hipverify(name.get_ref()) {
+            return Err(
+                line.error(format!("{what}: `{}` is a kernel already, which comes with hipverify; give it another name", name.get_ref()))
+            );
+        }
         out.push((name.get_ref().to_string(), KernelEntry::new(name.get_ref(), &settings, folder, &line)?, line));
     }
     Ok(out)
+}
+
+/// Whether `kernel` has a meaning of its own for a name. A kernel of a file by that name would run in its place.
+fn comes_with_hipverify(name: &str) -> bool {
+    let name = name.split('@').next().unwrap_or(name);
+    name == "fma" || name.parse::<Arithmetic>().is_ok() || name.parse::<Arch>().is_ok()
 }
 
 /// The keys of a table, of these.

@@ -102,6 +102,19 @@ pub(crate) fn differ(report: &Report) -> Option<String> {
     }
 }
 
+/// Whether a limit is on a metric that takes no account of pairs that are not finite: on any but the number of mismatches.
+pub(crate) fn see_finite_pairs_only(limits: &[(String, f64)]) -> bool {
+    limits.iter().any(|(name, _)| name != "mismatches")
+}
+
+/// What is wrong with a result whose metrics have limits, where pairs that are not finite differ: its metrics are those of the other pairs.
+pub(crate) fn not_finite(report: &Report) -> String {
+    format!(
+        "{} of {} pairs of elements are not finite, and some of them differ: limits hold for finite ones",
+        report.nonfinite_pairs, report.elements
+    )
+}
+
 /// A metric with its limit, if it has one.
 pub(crate) fn limited(name: &str, value: f64, limits: &[(String, f64)]) -> MetricValue {
     let limit = limits.iter().find(|(n, _)| n == name).map(|&(_, limit)| limit);

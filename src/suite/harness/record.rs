@@ -111,9 +111,11 @@ impl CaseResult {
         let warnings: &[String] = if self.outcome == CaseOutcome::Untrusted { &self.warnings } else { &[] };
         let expected = (!self.expected.accepts(self.outcome) && (passed || self.expected != Expected::Pass))
             .then(|| format!("{} was expected", self.expected.words()));
-        // First what is a surprise: of a pass that it is one, else how it came.
+        // First what is a surprise: of a pass that it is one, of an outcome that is the expected one what was found beside the result, else how it came.
         let [first, last] = if passed && self.expected != Expected::Pass { [expected, None] } else { [None, expected] };
-        first.iter().chain(warnings).chain(&self.reasons).chain(&last).cloned().collect()
+        let beside = |reason: &&String| self.expected.accepts(self.outcome) && self.findings.iter().any(|f| f.message == **reason);
+        let (found, others): (Vec<&String>, Vec<&String>) = self.reasons.iter().partition(beside);
+        first.iter().chain(found).chain(warnings).chain(others).chain(&last).cloned().collect()
     }
 }
 
@@ -386,6 +388,18 @@ mod tests {
             repeatable: false,
             equal_nonfinite: true,
             seconds: 0.25,
+        }
+    }
+
+    #[test]
+    fn what_is_a_surprise_is_told_first() {
+        let found = case().findings[0].message.clone();
+        for (expected, first) in
+            [(Expected::Fail, found.as_str()), (Expected::Any, &found), (Expected::Pass, "1 of 4,096 elements differs")]
+        {
+            let reasons = vec!["1 of 4,096 elements differs".to_owned(), "cause: one element".to_owned(), found.clone()];
+            let why = CaseResult { expected, reasons, ..case() }.why();
+            assert_eq!((why[0].as_str(), why.len()), (first, 3), "{expected:?}: {why:?}");
         }
     }
 

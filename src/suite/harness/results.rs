@@ -5,7 +5,7 @@ use super::record::{CaseResult, RunHeader};
 use super::report::Run;
 use super::select::Shard;
 use crate::error::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl ResultFile {
     /// Goes on with the file of a run that did not end, and gives what it holds; a new file where there is none.
     ///
     /// # Errors
-    /// [`Error::File`] when it cannot be read, or is of another suite, another selection or other files of kernels.
+    /// [`Error::File`] when it cannot be read, or is of another suite, another selection, other files of kernels, another version of the program or other devices.
     pub fn resume(path: &Path, suite: &Suite, header: &RunHeader) -> Result<(ResultFile, Vec<CaseResult>)> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(|e| fail(path, e))?;
         held(path, &file)?;
@@ -68,10 +68,25 @@ impl ResultFile {
         if run.header.code != header.code {
             return Err(fail(path, "was begun with other contents of the files that kernels name: a new file of results is needed"));
         }
+        expect_same_origin(path, &run.header, header)?;
         // What a killed run has left of a line would spoil the next one, and its case is run again.
         file.set_len(complete).map_err(|e| fail(path, e))?;
         let run = Run::read(path)?;
         Ok((ResultFile { path: path.to_owned(), file }, run.cases))
+    }
+
+    /// Removes a file of an earlier run, before anything keeps the new one from its beginning: it would be taken for the new one's.
+    ///
+    /// # Errors
+    /// [`Error::File`] when another run writes to it, or it cannot be removed.
+    #[cfg(feature = "cli")]
+    pub(crate) fn discard(path: &Path) -> Result<()> {
+        if !path.is_file() {
+            return Ok(());
+        }
+        let file = OpenOptions::new().write(true).open(path).map_err(|e| fail(path, e))?;
+        held(path, &file)?;
+        std::fs::remove_file(path).map_err(|e| fail(path, e))
     }
 
     /// Adds a line with its end, in one call.
@@ -81,6 +96,24 @@ impl ResultFile {
     pub fn add(&mut self, message: &impl serde::Serialize) -> Result<()> {
         line(message).and_then(|bytes| self.file.write_all(&bytes)).map_err(|e| fail(&self.path, e))
     }
+}
+
+/// Refuses to go on with what other devices or another version of the program have computed.
+fn expect_same_origin(path: &Path, theirs: &RunHeader, ours: &RunHeader) -> Result<()> {
+    if theirs.tool != ours.tool {
+        return Err(fail(path, format!("was begun by {}, and this is {}: a new file of results is needed", theirs.tool, ours.tool)));
+    }
+    let [before, now] = [theirs, ours].map(|header| header.devices.iter().map(|device| kind(device)).collect::<BTreeSet<&str>>());
+    if before != now {
+        let [before, now] = [theirs, ours].map(|header| header.devices.join("; "));
+        return Err(fail(path, format!("was computed on {before}, and this run is on {now}: a new file of results is needed")));
+    }
+    Ok(())
+}
+
+/// What computes by a device's name. Of the host its threads, which do not change results, are no part of it.
+fn kind(device: &str) -> &str {
+    if device.starts_with("host, ") { "host" } else { device }
 }
 
 /// Holds a file for this process until it is closed. Where a file system has no locks, two processes may write to it.
@@ -310,6 +343,30 @@ mod tests {
         assert!(cases.is_empty() && ResultFile::create(&path, &header).is_err(), "a line that was cut");
         drop(second);
         ResultFile::create(&path, &header).unwrap();
+    }
+
+    #[test]
+    fn runs_go_on_where_they_began() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.jsonl");
+        let suite = Suite::new(&SuiteFile::parse("s.toml", "[[gemm]]\nsize = '1x1x1'").unwrap(), "s.toml", Kernels::default()).unwrap();
+        let by = |tool: &str, devices: &[&str]| RunHeader {
+            tool: tool.to_owned(),
+            fingerprint: suite.fingerprint.clone(),
+            devices: devices.iter().map(|&device| device.to_owned()).collect(),
+            ..part("r", "", 1).header
+        };
+        for (before, now, words) in [
+            (by("v 1", &["host, 2 threads"]), by("v 1", &["host, 1 thread"]), ""),
+            (by("v 1", &["MI210", "MI210"]), by("v 1", &["MI210"]), ""),
+            (by("v 1", &["host, 2 threads"]), by("v 2", &["host, 2 threads"]), "was begun by v 1, and this is v 2: "),
+            (by("v 1", &["host, 2 threads"]), by("v 1", &["MI210"]), "was computed on host, 2 threads, and this run is on MI210: "),
+            (by("v 1", &["MI210"]), by("v 1", &["MI210", "MI250"]), "was computed on MI210, and this run is on MI210; MI250: "),
+        ] {
+            drop(ResultFile::create(&path, &before).unwrap());
+            let found = ResultFile::resume(&path, &suite, &now).map_or_else(|e| e.to_string(), |_| String::new());
+            assert!(found.is_empty() == words.is_empty() && found.contains(words), "{before:?} {now:?}: {found}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::cases::{Case, Suite};
 use super::record::{CaseOutcome, CaseResult};
 use super::worker::{Answer, Worker};
 use crate::error::{Error, Result};
+use std::io::ErrorKind;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,10 +79,13 @@ impl Runner<'_> {
                 cases.next()
             });
             let Some(case) = next else { return };
-            let running = match worker.take().map_or_else(|| Worker::start((self.worker)(device), START), Ok) {
+            let running = match worker.take().map_or_else(|| Worker::start((self.worker)(device), START, &self.suite.fingerprint), Ok) {
                 Ok(running) => running,
                 Err(e) => {
-                    let failed = Error::Unsupported { what: format!("a process for cases on {shown}"), by: format!("this machine: {e}") };
+                    let failed = match e.kind() {
+                        ErrorKind::InvalidData => Error::File { path: self.suite.source.clone(), reason: e.to_string() },
+                        _ => Error::Unsupported { what: format!("a process for cases on {shown}"), by: format!("this machine: {e}") },
+                    };
                     // Nobody listens any more after an earlier error.
                     let _ = results.send(Err(failed));
                     return;

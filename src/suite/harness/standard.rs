@@ -9,7 +9,7 @@ use super::record::MetricValue;
 use super::rule::{CaseRule, CheckRule, Checkable, Rule};
 use crate::device::{Device, TensorRef};
 use crate::error::Result;
-use crate::verify::{Explain, Limits, Options, Tolerance, Verdict, gpu_verify_with};
+use crate::verify::{Explain, Judge, Limits, NonFinite, Options, Report, Thresholds, Tolerance, Verdict, gpu_verify_with};
 
 /// What results are held against.
 #[derive(Debug)]
@@ -62,7 +62,9 @@ impl Judged {
         let report = gpu_verify_with(&result.tensor()?, &reference.tensor()?, &limits.tolerance, &options)?;
         let metrics = metrics::of(&report, bounds);
         let differ = (report.verdict == Verdict::Fail).then(|| metrics::differ(&report)).flatten();
-        let wrong = differ.into_iter().chain(metrics::beyond(&metrics, bounds)).collect();
+        let unseen = metrics::see_finite_pairs_only(bounds) && differ.is_none() && nonfinite_differ(result, reference, limits, &report)?;
+        let unseen = unseen.then(|| metrics::not_finite(&report));
+        let wrong = differ.into_iter().chain(unseen).chain(metrics::beyond(&metrics, bounds)).collect();
         Ok(Judged { report: CaseReport::Reference(Box::new(report), limits.nonfinite), metrics, wrong })
     }
 
@@ -82,6 +84,17 @@ impl Judged {
     pub(crate) fn badness(&self) -> u8 {
         if self.wrong.is_empty() { u8::from(self.report.verdict() == Verdict::Untrusted) } else { 2 }
     }
+}
+
+/// Whether a pair that is not finite is a mismatch, as a rule may allow some: no metric sees it.
+fn nonfinite_differ(result: &Guard, reference: &Guard, limits: &Limits, report: &Report) -> Result<bool> {
+    if report.nonfinite_pairs == 0 || limits.nonfinite == NonFinite::Fail {
+        return Ok(report.nonfinite_pairs > 0);
+    }
+    // By thresholds that any finite pair is within, nothing else fails.
+    let options = Options::counts().cause(false).nonfinite(limits.nonfinite).thresholds(Thresholds::OFF, Judge::Thresholds);
+    let report = gpu_verify_with(&result.tensor()?, &reference.tensor()?, &Tolerance::exact(), &options)?;
+    Ok(report.verdict == Verdict::Fail)
 }
 
 /// Whether a verdict has to be explained for the metrics that have limits.

@@ -155,6 +155,29 @@ fn bad_files_are_refused_with_their_line() {
         ),
         ("[kernels.mine]\ncomand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:2: unknown key `comand`; did you mean `command`?"),
         ("[[gemm]]\nsize = '4x4x4'\nseed = [1,2,3,4,5,6,7,8,9,10]\n", ""),
+        ("[[gemm]]\nsize = '4x4x4'\ntype = ['f64', 'i32', 'u32', 'bool', 'f8e8m0']", ""),
+        (
+            "[[gemm]]\nsize = '4x4x4'\ntype = 'i64'",
+            "s.toml:1: case `gemm`: operands of a reference with accumulation f64: expected dtype any format but i64",
+        ),
+        (
+            "[[gemm]]\nsize = '4x4x4'\ntype = 'f64'\nkernel = 'fma'",
+            "s.toml:4: case `gemm`: operands of a reference with accumulation f32-fma",
+        ),
+        (
+            "[kernels.own]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'\ntype = 'f64'\nkernel = 'own'\nreference = 'f32'",
+            "s.toml:7: case `gemm`: operands of a reference with accumulation f32",
+        ),
+        (
+            "[[gemm]]\nsize = '4x4x4'\nkernel = 'gfx90a:bf16'",
+            "s.toml:3: case `gemm`: operands of a reference with accumulation gfx90a:bf16: expected dtype bf16",
+        ),
+        (
+            "[kernels.fma]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'",
+            "s.toml:1: [kernels.fma]: `fma` is a kernel already, which comes with hipverify; give it another name",
+        ),
+        ("[kernels.gfx90a]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:1: [kernels.gfx90a]: "),
+        ("[kernels.\"f32@gpu:1\"]\ncommand = ['x']\n[[gemm]]\nsize = '4x4x4'", "s.toml:1: [kernels.f32@gpu:1]: "),
         (two_tables.as_str(), "s.toml:4: with this table the suite has more than 1000000 cases"),
     ] {
         match suite(text, Kernels::default()) {
@@ -407,6 +430,39 @@ fn failures_by_metrics_name_the_metrics() {
     assert!(result.reasons.contains(&"1 of 64 pairs of elements are not finite".to_owned()), "{result:?}");
 }
 
+/// A rule may let some elements not pass; a limit on a metric is one on all.
+#[test]
+fn no_limit_passes_what_is_not_finite() {
+    let put = |x: f32| {
+        move |address: *mut f32, _: usize, _: &mut Launch<'_>| {
+            // SAFETY: the first element of the result.
+            unsafe { address.write_unaligned(x) }
+        }
+    };
+    let some = "rule = 'rtol=1e-3,atol=1e-3,allowed_count=3'";
+    for (x, more, ok, reason) in [
+        (f32::INFINITY, some.to_owned(), true, "one of three"),
+        (f32::INFINITY, format!("{some}\nlimits = {{ max_abs = 1e-4, rms = 1e-5, max_ratio = 1 }}"), false, "no metric sees an infinity"),
+        (f32::NAN, format!("{some}\nlimits = {{ max_ulp = 1e9 }}"), false, "nor NaN"),
+        (f32::INFINITY, format!("{some}\nlimits = {{ mismatches = 1 }}"), true, "it is a mismatch, which one may be"),
+        (
+            f32::INFINITY,
+            "rule = 'atol=1e-3,allowed_count=3,equal_nonfinite=true'\nlimits = { rms = 1 }".to_owned(),
+            false,
+            "the reference is finite",
+        ),
+    ] {
+        let result = with_kernel(put(x), &more);
+        assert_eq!(result.ok, ok, "{reason}: {result:?}");
+        let told = "1 of 64 pairs of elements are not finite, and some of them differ: limits hold for finite ones";
+        assert_eq!(result.reasons.iter().any(|reason| reason == told), !ok, "{reason}: {result:?}");
+    }
+    let same = "[[gemm]]\nsize = '4x4x4'\ntype = 'f32'\ndata = 'constant:nan'\nrule = 'atol=1,allowed_count=3,equal_nonfinite=true'\nlimits = { max_abs = 1 }";
+    let suite = suite(same, Kernels::default()).unwrap();
+    let result = suite.execute(&suite.cases[0], &Device::host());
+    assert!(result.outcome != CaseOutcome::Fail, "NaN where the reference has NaN: {result:?}");
+}
+
 #[test]
 fn a_kernel_that_need_not_repeat_has_to_pass_each_time() {
     let nudge = |by: f32| {
@@ -552,6 +608,14 @@ fn outcomes_are_those_of_the_comparison_and_its_limits() {
         ("limits = { rms = 1 }", CaseOutcome::Pass, true, ""),
         ("limits = { max_ulp = 0 }", CaseOutcome::Fail, false, "max_ulp is"),
         ("limits = { max_ulp = 1e300 }", CaseOutcome::Pass, true, ""),
+        ("type = ['f64']", CaseOutcome::Pass, true, ""),
+        ("type = ['i32']", CaseOutcome::Pass, true, ""),
+        ("type = ['u32']", CaseOutcome::Pass, true, ""),
+        ("type = ['bool']\noutput = 'i32'", CaseOutcome::Pass, true, ""),
+        ("type = ['f8e8m0']\noutput = 'f32'", CaseOutcome::Pass, true, ""),
+        ("type = 'f32'\noutput = 'i32'", CaseOutcome::Pass, true, ""),
+        ("type = 'f32'\noutput = 'i8'\nalpha = 2", CaseOutcome::Pass, true, ""),
+        ("type = 'f32'\noutput = 'i32'\nreference_type = 'f64'", CaseOutcome::Fail, false, "elements differ"),
         ("kernel = 'broken'", CaseOutcome::Error, false, "no such instruction"),
         ("kernel = 'broken'\nexpected = 'fail'", CaseOutcome::Error, false, "no such instruction"),
         ("kernel = 'fma@gpu:99'", CaseOutcome::Error, false, "gpu"),

@@ -1,7 +1,7 @@
 //! A process that computes cases for another one: names come in, results go out, a line each.
 //!
 //! Each message on the worker's standard output begins with the byte 0x1e, JSON's record separator: what kernels print stays apart from it. The first message is
-//! `"ready"`. A worker ends when its input does, and what it started ends with it ([`process`]), so that nothing outlives who asked.
+//! the [fingerprint](Suite::fingerprint) of the suite that it has read: a file that was changed meanwhile has other cases. A worker ends when its input does, and what it started ends with it ([`process`]), so that nothing outlives who asked.
 
 use super::cases::{Case, Suite};
 use super::process;
@@ -24,7 +24,7 @@ impl Suite {
     pub fn serve(&self, device: &Device, input: impl BufRead, mut output: impl Write) -> io::Result<()> {
         process::end_with_input();
         let cases: HashMap<&str, &Case> = self.cases.iter().map(|case| (case.name.as_str(), case)).collect();
-        send(&mut output, &"ready")?;
+        send(&mut output, &self.fingerprint)?;
         for name in input.lines() {
             let name = name?;
             let case = cases.get(name.as_str()).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("no case `{name}`")))?;
@@ -81,8 +81,8 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker and waits until it is ready, for at most `patience`.
-    pub(crate) fn start(mut command: Command, patience: Duration) -> io::Result<Worker> {
+    /// Starts a worker and waits until it is ready, for at most `patience`. Its suite has to be the one with this fingerprint; where it is not, the error is one of invalid data.
+    pub(crate) fn start(mut command: Command, patience: Duration, fingerprint: &str) -> io::Result<Worker> {
         process::lead(&mut command);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -92,7 +92,8 @@ impl Worker {
         let mut worker = Worker { child, gone: false, input, messages };
         std::thread::Builder::new().spawn(move || forward(BufReader::new(output), &sender))?;
         match worker.messages.recv_timeout(patience) {
-            Ok(_) => Ok(worker),
+            Ok(message) if serde_json::from_slice::<String>(&message).is_ok_and(|found| found == fingerprint) => Ok(worker),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "was changed while its cases ran: it is another suite now")),
             Err(_) => Err(io::Error::other(format!("a worker did not start: {}", worker.end()))),
         }
     }

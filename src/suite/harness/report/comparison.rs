@@ -178,6 +178,10 @@ fn headline(comparison: &Comparison<'_>) -> Block {
         "WORSE"
     } else if comparison.loosened().next().is_some() {
         "LOOSENED"
+    } else if comparison.new.cases.is_empty() {
+        "NO CASES"
+    } else if comparison.of(Change::Removed).next().is_some() {
+        "FEWER CASES"
     } else if same {
         "SAME"
     } else {
@@ -368,6 +372,13 @@ mod tests {
         any.cases[1].outcome = CaseOutcome::Untrusted;
         let text = draw::text(&document(&Comparison::new(&old, &any), 9));
         assert!(text.contains("  other outcomes\n    case  old   new\n    c     pass  untrusted\n"), "{text}");
+        let [some, none] = [run("some", vec![case("a", true, 1.0, 0.5)]), run("none", Vec::new())];
+        for (new, start) in [(&some, "FEWER CASES  suite samples: 3 removed  1 same\n"), (&none, "NO CASES  suite samples: 4 removed\n")] {
+            let text = draw::text(&document(&Comparison::new(&old, new), 9));
+            assert!(text.starts_with(start), "{text}");
+        }
+        let nothing = draw::text(&document(&Comparison::new(&none, &none), 9));
+        assert!(nothing.starts_with("NO CASES"), "{nothing}");
         let same = draw::text(&document(&Comparison::new(&old, &old), 9));
         assert!(same.starts_with("NO WORSE  suite samples: 1 still failing  3 same\n"), "{same}");
     }

@@ -75,12 +75,13 @@ impl View<'_> {
         }
     }
 
-    /// Whether there is nothing to complain about: every case of the run, or of the newest one, ended as expected; in a comparison, no failure is new.
+    /// Whether there is nothing to complain about: every case of the run, or of the newest one, ended as expected; in a comparison, no failure is new and the
+    /// new run has a case.
     #[must_use]
     pub fn ok(&self) -> bool {
         match *self {
             View::Run(run) => run.ok(),
-            View::Comparison { old, new } => Comparison::new(old, new).of(Change::NewFailure).next().is_none(),
+            View::Comparison { old, new } => !new.cases.is_empty() && Comparison::new(old, new).of(Change::NewFailure).next().is_none(),
             View::Trend(runs) => runs.last().is_none_or(Run::ok),
         }
     }
@@ -90,6 +91,15 @@ impl View<'_> {
     pub fn loosened(&self) -> bool {
         match *self {
             View::Comparison { old, new } => Comparison::new(old, new).loosened().next().is_some(),
+            View::Run(_) | View::Trend(_) => false,
+        }
+    }
+
+    /// Whether the old run of a comparison has a case that the new one lacks.
+    #[must_use]
+    pub fn removed(&self) -> bool {
+        match *self {
+            View::Comparison { old, new } => Comparison::new(old, new).of(Change::Removed).next().is_some(),
             View::Run(_) | View::Trend(_) => false,
         }
     }
@@ -161,12 +171,14 @@ mod tests {
         let (good, bad) = (samples::run("good", 2), samples::run("bad", 3));
         let mut cut = samples::run("cut", 2);
         cut.header.selected = 9;
+        let none = samples::run("none", 0);
         for (view, ok, complete, reason) in [
             (View::Run(&good), true, true, "all as expected"),
             (View::Run(&bad), false, true, "one is not"),
             (View::Run(&cut), true, false, "some have not ended"),
             (View::Comparison { old: &good, new: &bad }, false, true, "a new failure"),
             (View::Comparison { old: &bad, new: &bad }, true, true, "an old failure is not new"),
+            (View::Comparison { old: &good, new: &none }, false, true, "nothing was run"),
             (View::Trend(&[bad.clone(), good.clone()]), true, true, "the newest counts"),
             (View::Trend(&[good.clone(), bad.clone()]), false, true, "the newest counts"),
         ] {

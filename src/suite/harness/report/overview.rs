@@ -23,11 +23,12 @@ pub(super) fn overview(run: &Run, most: usize) -> Vec<Block> {
     blocks
 }
 
-/// The word for a run: `FAIL` where a case did not end as expected, `INCOMPLETE` where cases are missing.
+/// The word for a run: `FAIL` where a case did not end as expected, `INCOMPLETE` where cases are missing, `NO CASES` where a share has none.
 pub(super) fn verdict(run: &Run) -> &'static str {
     match (run.ok(), run.complete()) {
         (false, _) => "FAIL",
         (true, false) => "INCOMPLETE",
+        (true, true) if run.cases.is_empty() => "NO CASES",
         (true, true) => "PASS",
     }
 }

@@ -85,7 +85,7 @@ fn what_can_be_checked_ends_so() {
         (format!("{conv}'fwd'"), CaseOutcome::Pass),
         (format!("{conv}'bwd_data'\ntype = 'bf16'\noutput = 'f32'"), CaseOutcome::Pass),
         (format!("{conv}'bwd_weight'\nkernel = 'gfx90a'\nlayout = 'nhwgc,gkyxc,nhwgk'"), CaseOutcome::Pass),
-        (format!("{conv}'fwd'\nkernel = 'gfx90a:bf16'\nexpected = 'fail'"), CaseOutcome::Error),
+        (format!("{conv}'fwd'\nkernel = 'fma@gpu:99'\nexpected = 'fail'"), CaseOutcome::Error),
         (format!("{gemm}layout = 'tt'"), CaseOutcome::Pass),
         (format!("{gemm}kernel = 'gfx942'\ntype = 'f8e4m3fnuz'\noutput = 'f32'"), CaseOutcome::Pass),
         (format!("{gemm}kernel = 'gfx908'\noutput = 'f32'\nbeta = 1\nbias = true"), CaseOutcome::Pass),
