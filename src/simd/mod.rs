@@ -50,6 +50,7 @@ pub(crate) trait Task {
 
 impl InstructionSet {
     /// Those that this processor has, best first; the last is the plain one.
+    #[inline]
     pub(crate) fn all() -> &'static [InstructionSet] {
         static FOUND: OnceLock<Vec<InstructionSet>> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -69,6 +70,7 @@ impl InstructionSet {
     }
 
     /// The best that this processor has.
+    #[inline]
     pub(crate) fn best() -> InstructionSet {
         InstructionSet::all()[0]
     }
@@ -116,8 +118,10 @@ impl InstructionSet {
 pub(crate) fn array<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
     const { assert!(N > 0) };
     let mut array = [f(0); N];
-    for (i, x) in array.iter_mut().enumerate().skip(1) {
-        *x = f(i);
+    let mut i = 1;
+    while i < N {
+        array[i] = f(i);
+        i += 1;
     }
     array
 }

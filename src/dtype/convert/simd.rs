@@ -106,6 +106,7 @@ pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usi
 }
 
 /// Whether [`decode_f16`] does anything on this CPU.
+#[inline]
 pub(super) fn has_f16c() -> bool {
     #[cfg(target_arch = "x86_64")]
     return is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c");

@@ -259,10 +259,9 @@ launches = [
                 "checked",
                 "rule: check=true,split_k=2\n  decides: elements: |a-r| <= gamma S + relative |r| + floor, with r the exact result and S the sum of |a||b|\n  gamma: ",
             ),
-            // Half a unit in the last place of f16, and half its least number.
             (
                 "checked",
-                "  relative: 0.0004883\n  floor: 2.98e-8\n  for: f16 by f16, sums in f32, 2 parts of k\n  bound is: exceeded by chance once in 1000000 comparisons\n",
+                "  and a rounding: half of the spacing of f16\n  for: f16 by f16, sums in f32, 2 parts of k\n  bound is: exceeded by chance once in 1000000 comparisons\n",
             ),
             ("operator", "shape: 4x3\ninput x: f16[4, 3]"),
             ("operator", "kernel: steps in f32 on the host\n"),
