@@ -254,8 +254,10 @@ fn signals_leave_no_folder_behind() {
         folder.put("j.xml", b"<testsuites name=\"hipverify\" tests=\"1\" skipped=\"0\" failures=\"0\" errors=\"0\"/>");
         let (number, scratch) = (folder.path("number"), folder.path("scratch"));
         std::fs::create_dir(&scratch).unwrap();
-        let mut run = Command::new(env!("CARGO_BIN_EXE_hipverify"));
-        run.args(["suite", "run", "s.toml", "--device", "host", "--junit", "j.xml"])
+        // What these tests were started by may ignore a signal, as `nohup` does, and the program ignores it then.
+        let mut run = Command::new("env");
+        run.args([&format!("--default-signal={signal}"), env!("CARGO_BIN_EXE_hipverify")])
+            .args(["suite", "run", "s.toml", "--device", "host", "--junit", "j.xml"])
             .current_dir(folder.path(""))
             .env("NUMBER", &number)
             .env("TMPDIR", &scratch);
