@@ -33,7 +33,7 @@ pub(super) fn begin(path: &Path, suite: &str, command: [&str; 2]) -> Result<()> 
     if path == Path::new("-") || path.exists() && !path.is_file() {
         return Ok(());
     }
-    failure(path, suite, command, "it did not come to its end, where this file is written anew")
+    failure(path, suite, command, "the command did not come to its end, where it writes this file anew")
 }
 
 /// Writes a file with one suite of tests.

@@ -32,7 +32,7 @@ fn remove_unfinished_files() {
     }
 }
 
-/// Whether a signal does nothing, as whoever started the program may have asked.
+/// Whether a signal is ignored, as `nohup` sets it before it starts a program.
 #[cfg(unix)]
 fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: zeros are a valid `sigaction`; without a new action the call only writes the present one to that address.

@@ -274,7 +274,7 @@ fn signals_leave_no_folder_behind() {
         assert_eq!(files(&folder, "scratch"), [""; 0], "SIG{signal}");
         let junit = text(&folder, "j.xml");
         assert!(
-            junit.contains("errors=\"1\"") && junit.contains("it did not come to its end"),
+            junit.contains("errors=\"1\"") && junit.contains("the command did not come to its end"),
             "an earlier run's is not this one's: {junit}"
         );
     }
