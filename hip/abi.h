@@ -454,8 +454,8 @@ struct VerifyPack {
 
 // Every kernel that compares, of verify/.
 struct VerifyParams {
-    VerifyOperand a; // the result
-    VerifyOperand r; // the reference
+    VerifyOperand x; // result and reference, the narrower format first
+    VerifyOperand y;
     u64 n;           // elements, or where a range of them ends that has a launch of its own
     u64 first_run;   // where it begins: a multiple of 8
     double rtol;
@@ -477,7 +477,7 @@ struct VerifyParams {
     u32 by_binade; // whether rtol multiplies the binade of |r| in the result's format, and not |r|
     u32 more;      // whether a launch follows that goes on from here
     u32 blocks;    // of the first launch
-    u32 padding;
+    u32 swapped;   // whether x is the reference
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]

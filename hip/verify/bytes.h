@@ -79,8 +79,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
         float a, r, d, m, bound;
         __device__ Pair(const Rule<float> &rule, float a_, float r_) : a(a_), r(r_), d(distance(a_, r_)), m(magnitude(r_)), bound(rule.bound(m)) {}
     };
-    __device__ float result(u32 pattern) const { return Counted::number(pairs.a.decoder.number_of(pattern, 0)); }
-    __device__ float reference(u32 pattern) const { return Counted::number(pairs.r.decoder.number_of(pattern, 0)); }
+    __device__ float result(u32 pattern) const { return Counted::number(pairs.x.decoder.number_of(pattern, 0)); }
+    __device__ float reference(u32 pattern) const { return Counted::number(pairs.y.decoder.number_of(pattern, 0)); }
     // Whether one of the block's maxima is below the pair's.
     __device__ bool is_beyond(const Pair &x) const {
         const float largest[3] = {magnitude(x.a), x.m, x.d};
@@ -164,13 +164,13 @@ template <class Pairs, bool ALL> struct KnownPairs {
     // The codes of E pairs, `index` the first, and with all metrics their numbers. All lanes of a wavefront.
     template <int WA, int WR> __device__ u32 take(u64 index, const u32 (&words_a)[WA], const u32 (&words_r)[WR], float (&a)[E], float (&r)[E]) {
         u32 of_a[E / 4], of_r[E / 4];
-        pairs.a.decoder.template patterns<E>(words_a, of_a);
-        pairs.r.decoder.template patterns<E>(words_r, of_r);
+        pairs.x.decoder.template patterns<E>(words_a, of_a);
+        pairs.y.decoder.template patterns<E>(words_r, of_r);
         u32 codes = Codes::template find<E>(s.codes, of_a, of_r);
         if (wavefront_any(Codes::template missing<E>(codes) || index + E > pairs.n)) examine(index, of_a, of_r, codes);
         if (ALL)
 #pragma unroll
-            for (int i = 0; i < E; i++) a[i] = pairs.a.decoder.number_of(of_a[i / 4], i % 4), r[i] = pairs.r.decoder.number_of(of_r[i / 4], i % 4);
+            for (int i = 0; i < E; i++) a[i] = pairs.x.decoder.number_of(of_a[i / 4], i % 4), r[i] = pairs.y.decoder.number_of(of_r[i / 4], i % 4);
         return codes;
     }
 
@@ -254,7 +254,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         const auto decode = [&](u64 index) {
             loads.shift();
 #pragma unroll
-            for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, loads.words.a[k], loads.words.r[k], a, r);
+            for (int k = 0; k < LOADS; k++) codes[k] = known.take(index + k * pairs.walk.row, loads.words.x[k], loads.words.y[k], a, r);
         };
         const auto use = [&](u64) {
             if constexpr (ALL) add_counted(rule, a, r, counts, mismatches, sums);

@@ -172,7 +172,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         for (u32 k = 0; k < MAXIMA; k++)
             if (value[k] > 0 && value[k] == p.workspace->values.maxima[k] && !first[k]) first[k] = at;
         if (!p.all) continue;
-        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(p.a.dtype), pairs.a.bits_at(~at), x, y));
+        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(~at).bits_a, x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
         if (!search.needs_more(rule, x, y, m)) continue;
         double mine[2];
@@ -237,11 +237,6 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Sh
     for_pairs<false, false, false>(pairs, loads, rule, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
 }
 
-template <class Pairs> __device__ inline VerifyElement element_at(const Pairs &pairs, u64 index) {
-    if (index == NOWHERE) return {NOWHERE, 0, 0};
-    return {index, pairs.a.bits_at(index), pairs.r.bits_at(index)};
-}
-
 // Lists the first mismatches in the order of their indices, by one subgroup.
 template <class Pairs> __device__ inline void list_mismatches(const VerifyParams &p, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
     const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
@@ -261,8 +256,8 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
             bool fails = false;
             VerifyElement element = {NOWHERE, 0, 0};
             if (index < p.n) {
-                element = element_at(pairs, index);
-                const typename Pairs::N x = number<typename Pairs::N>(p.a.dtype, element.bits_a), y = number<typename Pairs::N>(p.r.dtype, element.bits_r);
+                element = pairs.element_at(index);
+                const typename Pairs::N x = number<typename Pairs::N>(pairs.dtype_a, element.bits_a), y = number<typename Pairs::N>(pairs.dtype_r, element.bits_r);
                 const bool finite = is_finite(x) && is_finite(y);
                 fails = finite ? !within(distance(x, y), rule.bound((typename Pairs::T)magnitude(y))) : !nonfinite_passes(p, x, y);
             }
@@ -292,7 +287,7 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
         if (t == 0) out.ulps = f64_of(ulps), s.worst[ULP] = ulps ? ~index : NOWHERE;
     }
     __syncthreads();
-    if (t <= MAXIMA) out.worst[t] = element_at(pairs, s.worst[t]);
+    if (t <= MAXIMA) out.worst[t] = s.worst[t] == NOWHERE ? VerifyElement{NOWHERE, 0, 0} : pairs.element_at(s.worst[t]);
     if (t < SUBGROUP) list_mismatches(p, pairs, rule);
     __syncthreads();
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
@@ -317,7 +312,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Search<T> search(p, rule);
-    UlpTest<T> ulps(p, format_at(p.a.dtype));
+    UlpTest<T> ulps(p, format_at(pairs.dtype_a));
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, ring, s, search, rule, ulps, first + group);
     if (lane_of() == 0) s.farthest[group] = search.farthest;

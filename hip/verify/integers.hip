@@ -1,6 +1,5 @@
 // Exact: 64-bit integers with integers.
 #include "verify/kernels.h"
 
-VERIFY(i64_64_64, Pairs<InI64, 64, 64, 2, 4, 2>)
 VERIFY(whole_64_64, Pairs<InWhole, 64, 64, 2, 4, 2>)
 VERIFY(whole_any, Pairs<InWhole, ANY, ANY, 4>)

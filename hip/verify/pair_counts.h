@@ -35,7 +35,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
     const auto decode = [&](u64) {
         loads.shift();
 #pragma unroll
-        for (int i = 0; i < WORDS; i++) a[i] = loads.words.a[0][i], r[i] = loads.words.r[0][i];
+        for (int i = 0; i < WORDS; i++) a[i] = loads.words.x[0][i], r[i] = loads.words.y[0][i];
     };
     const auto use = [&](u64) {
         const u32 low = 0x0f0f0f0fu;
@@ -98,7 +98,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     // Zeros stood for what is not there.
     const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
-    if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.a.dtype, t % 16), number<float>(p.r.dtype, t / 16));
+    if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.x.dtype, t % 16), number<float>(p.y.dtype, t / 16));
     join_finals(s.finals);
     write_values<true>(p, 0, s.finals);
 }

@@ -7,7 +7,6 @@
 // N is what elements are decoded to, D what their differences are, T what is computed with. A wide integer's difference is exact before it becomes a T.
 struct InF32 { typedef float N, D, T; static constexpr bool EXACT = false; };
 struct InF64 { typedef double N, D, T; static constexpr bool EXACT = false; };
-struct InI64 { typedef i64 N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
 struct InWhole { typedef Whole N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
 
 // An element of an array in registers, which have no addresses.
@@ -74,8 +73,8 @@ template <int E> __device__ inline bool max_if_finite(double &largest, const u64
 template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     u32 row, parts_log, steps;
     u32 size_log; // of a tile's elements
-    __device__ Walk(u32 bits_a, u32 bits_r) {
-        const u32 width = 128 / (bits_a < bits_r ? bits_a : bits_r);
+    __device__ Walk(u32 bits_x, u32 bits_y) {
+        const u32 width = 128 / (bits_x < bits_y ? bits_x : bits_y);
         size_log = log_of(width * SUBGROUP * TILE_ROWS), parts_log = FOR_SUMS ? log_of(width / N) : 0;
         row = N * SUBGROUP << parts_log, steps = TILE_ROWS * width / (N * LOADS);
     }
@@ -88,54 +87,65 @@ template <int N, int LOADS, bool FOR_SUMS> struct Walk {
 
 // The rows of both tensors that a thread is in. The addresses are those that the thread's first element (`start`) would have in these rows; a load `until` elements behind it, or further, leaves one of them.
 struct Rows {
-    u64 address_a, address_r;
+    u64 address_x, address_y;
     u32 until;
 };
 
+// Operands x and y are result and reference, the one of the narrower format first: so one kernel serves both orders.
 // N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, one load after the other, or all of several.
-template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool FOR_SUMS = false> struct Pairs {
+template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool FOR_SUMS = false> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
     typedef typename Arith::D D;
     typedef typename Arith::T T;
-    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E < LOADED ? E : LOADED, PARTS = LOADED * LOADS / E, ACCUMULATORS = width_of(A) == 64 && width_of(R) == 64 ? 2 : 4 };
-    static_assert(LOADS == 1 || !FOR_SUMS || 128 / (width_of(A) < width_of(R) ? width_of(A) : width_of(R)) == LOADED, "loads go on in ascending order");
+    enum { E = E_, LOADED = N_, LOADS = LOADS_, FROM_LOAD = E < LOADED ? E : LOADED, PARTS = LOADED * LOADS / E, ACCUMULATORS = width_of(X) == 64 && width_of(Y) == 64 ? 2 : 4 };
+    static_assert(LOADS == 1 || !FOR_SUMS || 128 / (width_of(X) < width_of(Y) ? width_of(X) : width_of(Y)) == LOADED, "loads go on in ascending order");
     static_assert((LOADS == 1 || E == LOADED || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
-    static constexpr bool SMALL_A = Decoder<A>::SMALL, SMALL_R = Decoder<R>::SMALL;
+    static constexpr bool SMALL_X = Decoder<X>::SMALL, SMALL_Y = Decoder<Y>::SMALL;
     // A lane's elements of a tile, at most. Where one format is known at run time only, the other may be the narrower.
-    static constexpr u32 LEAST = Decoder<A>::LEAST < Decoder<R>::LEAST ? Decoder<A>::LEAST : Decoder<R>::LEAST, IN_TILE = 128 / LEAST * TILE_ROWS;
+    static constexpr u32 LEAST = Decoder<X>::LEAST < Decoder<Y>::LEAST ? Decoder<X>::LEAST : Decoder<Y>::LEAST, IN_TILE = 128 / LEAST * TILE_ROWS;
     // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
     // known at run time, or that differ in width, need more of.
     enum { AT_A_TIME = LIKE_NVIDIA || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
-    typedef Pairs<Arith, A, R, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA && PARTS == 1 ? LOADS : 1, true> All;
-    typedef Pairs<Arith, A, R, LOADED, AT_A_TIME> Explained;
-    typedef Operand<A, LOADED> OfA;
-    typedef Operand<R, LOADED> OfR;
-    const OfA a;
-    const OfR r;
+    typedef Pairs<Arith, X, Y, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA && PARTS == 1 ? LOADS : 1, true> All;
+    typedef Pairs<Arith, X, Y, LOADED, AT_A_TIME> Explained;
+    typedef Operand<X, LOADED> OfX;
+    typedef Operand<Y, LOADED> OfY;
+    const OfX x;
+    const OfY y;
+    const bool swapped; // whether x is the reference
+    const u32 dtype_a, dtype_r; // of result and reference
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
     const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also where none has 16 bits). Two, since nvcc would make a table of branches of one
     // What the threads of a block share. Only operands of up to 8 bits have numbers there.
     struct Shared {
-        Numbers<(SMALL_A ? copies_of(A) : copies_of(R))> numbers;
-        static __device__ u32 first(const VerifyParams &p) { return SMALL_A ? p.a.dtype : p.r.dtype; }
-        static __device__ u32 second(const VerifyParams &p) { return SMALL_R ? p.r.dtype : p.a.dtype; }
+        Numbers<(SMALL_X ? copies_of(X) : copies_of(Y))> numbers;
+        static __device__ u32 first(const VerifyParams &p) { return SMALL_X ? p.x.dtype : p.y.dtype; }
+        static __device__ u32 second(const VerifyParams &p) { return SMALL_Y ? p.y.dtype : p.x.dtype; }
         __device__ void prepare(const VerifyParams &p) { numbers.prepare(first(p), second(p)); }
         __device__ u32 copy(const VerifyParams &p, u32 operand) const { return numbers.copy(operand, first(p) == second(p)); }
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
-        : a(p.a, s.numbers.table(0), s.copy(p, 0)), r(p.r, s.numbers.table(1), s.copy(p, 1)), walk(a.decoder.bits, r.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(a.vectors() && r.vectors()), dense(vectors && p.a.rank == 0 && p.r.rank == 0),
+        : x(p.x, s.numbers.table(0), s.copy(p, 0)), y(p.y, s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(exchanged() ? p.y.dtype : p.x.dtype), dtype_r(exchanged() ? p.x.dtype : p.y.dtype), walk(x.decoder.bits, y.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.x.rank == 0 && p.y.rank == 0),
           with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
     // Whether common formats are decoded behind a branch of their own. On AMD's GPUs scalar branches cost no vector instruction, and another decoder registers.
-    enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<A>::WIDTH == 16 || Decoder<R>::WIDTH == 16 };
+    enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<X>::WIDTH == 16 || Decoder<Y>::WIDTH == 16 };
     // Whether bounds are one fma.
     __device__ bool plain(const VerifyParams &p) const { return COMMON && !(p.clamp | p.by_binade); }
-    __device__ bool both_among(Formats formats) const { return a.decoder.among(formats) && r.decoder.among(formats); }
+    __device__ bool both_among(Formats formats) const { return x.decoder.among(formats) && y.decoder.among(formats); }
+
+    // Whether x is the reference. Two formats of one width are in the order of result and reference.
+    __device__ bool exchanged() const { return (X != Y || X == ANY) && swapped; }
+    // The patterns of an element.
+    __device__ VerifyElement element_at(u64 index) const {
+        const u64 of_x = x.bits_at(index), of_y = y.bits_at(index);
+        return {index, exchanged() ? of_y : of_x, exchanged() ? of_x : of_y};
+    }
 
     // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
@@ -144,16 +154,16 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     }
 
     // Whether words may have to be shifted.
-    enum { SHIFTED = OfA::SHIFTED || OfR::SHIFTED };
+    enum { SHIFTED = OfX::SHIFTED || OfY::SHIFTED };
     // What the pairs of all loads are in memory, read in ascending order; zeros at first.
     struct Words {
-        typename OfA::Words a[LOADS] = {};
-        typename OfR::Words r[LOADS] = {};
+        typename OfX::Words x[LOADS] = {};
+        typename OfY::Words y[LOADS] = {};
         u32 shifts[SHIFTED ? 2 * LOADS : 1] = {}; // see `shift`
         Rows rows;
         // A dense tensor is one row.
         __device__ Words(const Pairs &p, u64 start)
-            : rows{p.a.advanced(p.a.address_of(p.a.p.offset), (i64)start), p.r.advanced(p.r.address_of(p.r.p.offset), (i64)start), p.dense ? until(p.n, start) : 0} {}
+            : rows{p.x.advanced(p.x.address_of(p.x.p.offset), (i64)start), p.y.advanced(p.y.address_of(p.y.p.offset), (i64)start), p.dense ? until(p.n, start) : 0} {}
     };
     // The least distance from `start` at which a load ends behind `end`.
     static __device__ u32 until(u64 end, u64 start) {
@@ -162,9 +172,9 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
     }
     // A load of a thread that begins at `start`. All lanes of a wavefront, so that they take branches together. Without NOW `shift` has to follow before pairs are taken.
     template <bool NOW> __device__ void load(u64 start, u32 load, Words &w) const {
-        for (auto &row : w.a)
+        for (auto &row : w.x)
             for (u32 &x : row) discard(x);
-        for (auto &row : w.r)
+        for (auto &row : w.y)
             for (u32 &x : row) discard(x);
         const u32 offset = walk.offset(load);
         // The shortest way, since all that is dense goes it.
@@ -172,8 +182,8 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         if (vectors && !leaves) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) {
-                a.load_vector(a.advanced(a.advanced(w.rows.address_a, offset), k * walk.row), w.a[k]);
-                r.load_vector(r.advanced(r.advanced(w.rows.address_r, offset), k * walk.row), w.r[k]);
+                x.load_vector(x.advanced(x.advanced(w.rows.address_x, offset), k * walk.row), w.x[k]);
+                y.load_vector(y.advanced(y.advanced(w.rows.address_y, offset), k * walk.row), w.y[k]);
             }
             return;
         }
@@ -186,119 +196,119 @@ template <class Arith_, u32 A, u32 R, int N_, int E_ = N_, int LOADS_ = 1, bool 
         const u64 index = start + offset;
         if (leaves && index < n) w.rows = rows_of(index, start);
         if (offset < w.rows.until) {
-            const u32 shift_a = a.load(offset, w.rows.address_a, w.a[k]), shift_r = r.load(offset, w.rows.address_r, w.r[k]);
-            if constexpr (SHIFTED) w.shifts[2 * k] = shift_a, w.shifts[2 * k + 1] = shift_r;
+            const u32 shift_x = x.load(offset, w.rows.address_x, w.x[k]), shift_y = y.load(offset, w.rows.address_y, w.y[k]);
+            if constexpr (SHIFTED) w.shifts[2 * k] = shift_x, w.shifts[2 * k + 1] = shift_y;
         } else {
-            load_singly(index, w.a[k], w.r[k]);
+            load_singly(index, w.x[k], w.y[k]);
             if constexpr (SHIFTED) w.shifts[2 * k] = w.shifts[2 * k + 1] = 0;
         }
     }
     __device__ Rows rows_of(u64 index, u64 start) const {
-        const auto row_a = a.row_of(index, n, start);
-        const auto row_r = r.row_of(index, n, start);
-        return {row_a.address, row_r.address, until(row_a.end < row_r.end ? row_a.end : row_r.end, start)};
+        const auto row_x = x.row_of(index, n, start);
+        const auto row_y = y.row_of(index, n, start);
+        return {row_x.address, row_y.address, until(row_x.end < row_y.end ? row_x.end : row_y.end, start)};
     }
     // Moves the first element of unaligned rows to the first bit: waits for the loads.
     __device__ void shift(Words &w) const {
         if constexpr (SHIFTED)
             if (!vectors)
 #pragma unroll
-                for (int k = 0; k < LOADS; k++) a.shift(w.a[k], w.shifts[2 * k]), r.shift(w.r[k], w.shifts[2 * k + 1]);
+                for (int k = 0; k < LOADS; k++) x.shift(w.x[k], w.shifts[2 * k]), y.shift(w.y[k], w.shifts[2 * k + 1]);
     }
     // Pairs in more than one row; 0 stands for elements from n on.
-    template <int WA, int WR> __device__ void load_singly(u64 index, u32 (&words_a)[WA], u32 (&words_r)[WR]) const {
-        for (u32 &x : words_a) x = 0;
-        for (u32 &x : words_r) x = 0;
+    template <int WX, int WY> __device__ void load_singly(u64 index, u32 (&words_x)[WX], u32 (&words_y)[WY]) const {
+        for (u32 &x : words_x) x = 0;
+        for (u32 &x : words_y) x = 0;
 #pragma unroll 1
         for (u32 e = 0; e < LOADED && index + e < n; e++) {
-            a.put(e, a.bits_at(index + e), words_a);
-            r.put(e, r.bits_at(index + e), words_r);
+            x.put(e, x.bits_at(index + e), words_x);
+            y.put(e, y.bits_at(index + e), words_y);
         }
     }
 
     // Brings the next E to the front.
     __device__ void next_part(Words &w) const {
         if constexpr (PARTS == 1) return;
-        else if constexpr (LOADS == 1) a.decoder.template skip<E>(w.a[0]), r.decoder.template skip<E>(w.r[0]);
+        else if constexpr (LOADS == 1) x.decoder.template skip<E>(w.x[0]), y.decoder.template skip<E>(w.y[0]);
         else
 #pragma unroll
             for (int k = 0; k + 1 < LOADS; k++) {
-                for (u32 i = 0; i < sizeof(w.a[0]) / 4; i++) w.a[k][i] = w.a[k + 1][i];
-                for (u32 i = 0; i < sizeof(w.r[0]) / 4; i++) w.r[k][i] = w.r[k + 1][i];
+                for (u32 i = 0; i < sizeof(w.x[0]) / 4; i++) w.x[k][i] = w.x[k + 1][i];
+                for (u32 i = 0; i < sizeof(w.y[0]) / 4; i++) w.y[k][i] = w.y[k + 1][i];
             }
     }
     // How far the next E are from these.
     __device__ u32 part_step() const { return LOADS == 1 ? E : walk.row; }
 
-    template <Formats FORMATS> __device__ void decode(const Words &w, u64 index, N (&x)[E], N (&y)[E]) const {
+    template <Formats FORMATS> __device__ void decode(const Words &w, u64 index, N (&a)[E], N (&r)[E]) const {
 #pragma unroll
         for (int k = 0; k < E / FROM_LOAD; k++) {
-            N of_a[FROM_LOAD], of_r[FROM_LOAD];
-            a.decoder.template decode<FROM_LOAD, FORMATS>(w.a[k], of_a);
-            r.decoder.template decode<FROM_LOAD, FORMATS>(w.r[k], of_r);
+            N of_x[FROM_LOAD], of_y[FROM_LOAD];
+            x.decoder.template decode<FROM_LOAD, FORMATS>(w.x[k], of_x);
+            y.decoder.template decode<FROM_LOAD, FORMATS>(w.y[k], of_y);
 #pragma unroll
-            for (int i = 0; i < FROM_LOAD; i++) x[k * FROM_LOAD + i] = of_a[i], y[k * FROM_LOAD + i] = of_r[i];
+            for (int i = 0; i < FROM_LOAD; i++) a[k * FROM_LOAD + i] = exchanged() ? of_y[i] : of_x[i], r[k * FROM_LOAD + i] = exchanged() ? of_x[i] : of_y[i];
         }
         // F8E8M0 has no zero.
-        if ((SMALL_A || SMALL_R) && A != BYTE && R != BYTE && index + E > n)
+        if ((SMALL_X || SMALL_Y) && X != BYTE && Y != BYTE && index + E > n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
-                if (index + e >= n) x[e] = y[e] = 0;
+                if (index + e >= n) a[e] = r[e] = 0;
     }
 
     // The E pairs at `index`, the first of the words, which `shift` may have to shift, their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets those that are not
     // finite; zeros stand for them, and for elements from n on. All lanes of a wavefront.
-    template <bool LARGEST, class Shift, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&x)[E], N (&y)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
+    template <bool LARGEST, class Shift, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&a)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
         if (with_f16) {
-            decode<WITH_F16>(w, index, x, y);
-            rule.template bounds<true>(y, bound);
+            decode<WITH_F16>(w, index, a, r);
+            rule.template bounds<true>(r, bound);
         } else if (with_bf16) {
-            decode<WITH_BF16>(w, index, x, y);
-            rule.template bounds<true>(y, bound);
+            decode<WITH_BF16>(w, index, a, r);
+            rule.template bounds<true>(r, bound);
         } else {
             shift();
-            decode<OTHERS>(w, index, x, y);
-            rule.bounds(y, bound);
+            decode<OTHERS>(w, index, a, r);
+            rule.bounds(r, bound);
         }
 #pragma unroll
-        for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
+        for (int i = 0; i < E; i++) d[i] = difference(a[i], r[i]);
         const T before = largest;
         const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);
         if constexpr (!Arith::EXACT)
             if (wavefront_any(!finite)) {
-                replace(x, y, d, bound, rule.bound(0), on_nonfinite);
+                replace(a, r, d, bound, rule.bound(0), on_nonfinite);
                 largest = before;
                 if (LARGEST) max_if_finite(largest, d);
             }
     }
-    template <class OnNonfinite> __device__ void replace(N (&x)[E], N (&y)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, OnNonfinite on_nonfinite) const {
+    template <class OnNonfinite> __device__ void replace(N (&a)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, OnNonfinite on_nonfinite) const {
         const auto replace_if = [&](int i, bool replaced) {
-            x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i];
+            a[i] = replaced ? 0 : a[i], r[i] = replaced ? 0 : r[i], d[i] = replaced ? 0 : d[i];
             bound[i] = replaced ? bound_of_zero : bound[i];
         };
         // One place after the other, since hardly any wavefront has two that are not finite.
         if constexpr (sizeof(N) == 4) {
 #pragma unroll
             for (int i = 0; i < E; i++) {
-                const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i]));
+                const bool nonfinite = !(is_finite(a[i]) && is_finite(r[i]));
                 if (!wavefront_any(nonfinite)) continue;
-                if (nonfinite) on_nonfinite(x[i], y[i]);
+                if (nonfinite) on_nonfinite(a[i], r[i]);
                 replace_if(i, nonfinite);
             }
         } else {
             // Of wider numbers, which take more registers, a lane's first in each turn.
             u32 odd;
             do {
-                N a = 0, r = 0;
+                N of_a = 0, of_r = 0;
                 odd = 0;
 #pragma unroll
                 for (int i = 0; i < E; i++) {
-                    const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i])), first = nonfinite && odd == 0;
+                    const bool nonfinite = !(is_finite(a[i]) && is_finite(r[i])), first = nonfinite && odd == 0;
                     odd += nonfinite;
-                    a = first ? x[i] : a, r = first ? y[i] : r;
+                    of_a = first ? a[i] : of_a, of_r = first ? r[i] : of_r;
                     replace_if(i, first);
                 }
-                if (odd) on_nonfinite(a, r);
+                if (odd) on_nonfinite(of_a, of_r);
             } while (wavefront_any(odd > 1));
         }
     }

@@ -13,13 +13,13 @@
 // Where loads go to.
 template <class Pairs> struct Stage {
     enum : u32 {
-        QUADS_A = Pairs::OfA::QUADS, QUADS = QUADS_A + Pairs::OfR::QUADS,
+        QUADS_X = Pairs::OfX::QUADS, QUADS = QUADS_X + Pairs::OfY::QUADS,
         // Words of 4 bytes after the quads: two that are shifted into the last ones, and by how much.
-        MORE = Pairs::OfA::SHORT || Pairs::OfR::SHORT ? 3 : 0, LOAD_BYTES = THREADS * (16 * QUADS + 4 * MORE), BYTES = Pairs::LOADS * LOAD_BYTES
+        MORE = Pairs::OfX::SHORT || Pairs::OfY::SHORT ? 3 : 0, LOAD_BYTES = THREADS * (16 * QUADS + 4 * MORE), BYTES = Pairs::LOADS * LOAD_BYTES
     };
     SharedAddress quads, words; // of a thread
-    __device__ SharedAddress quads_a(int k) const { return quads + k * LOAD_BYTES; }
-    __device__ SharedAddress quads_r(int k) const { return quads + k * LOAD_BYTES + QUADS_A * QUAD_STEP; }
+    __device__ SharedAddress quads_x(int k) const { return quads + k * LOAD_BYTES; }
+    __device__ SharedAddress quads_y(int k) const { return quads + k * LOAD_BYTES + QUADS_X * QUAD_STEP; }
     __device__ SharedAddress word(int k, u32 i) const { return words + k * LOAD_BYTES + (16 * QUADS + 4 * i) * THREADS; }
 };
 
@@ -34,14 +34,14 @@ template <class Pairs> struct RingLoads {
     u32 next_stage, before; // distances of stages: of the next load, and of the one before
     u32 taken;
     const u32 end; // the distance from `start` at which the loads end
-    const bool words_a, words_r; // rows that are copied by words, see `by_words`
+    const bool words_x, words_y; // rows that are copied by words, see `by_words`
     const bool copied; // whether rows are, as vectors or by words: both, or none
-    u32 shift_a, shift_r; // how many bits before the elements of the rows words begin
+    u32 shift_x, shift_y; // how many bits before the elements of the rows words begin
     u32 vectors, copies; // loads nearer than this are vectors in the rows, or copied
     Words words;
     __device__ RingLoads(const Pairs &pairs_, SharedAddress ring_, u64 tile, u32 tiles)
         : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), quads(ring + 16 * threadIdx.x), next_stage(0), before(LAST), taken(0), end(pairs.walk.offset(tiles * pairs.walk.steps)),
-          words_a(pairs.a.by_words()), words_r(pairs.r.by_words()), copied((words_a || pairs.a.vectors()) && (words_r || pairs.r.vectors())), words(pairs, start) {
+          words_x(pairs.x.by_words()), words_y(pairs.y.by_words()), copied((words_x || pairs.x.vectors()) && (words_y || pairs.y.vectors())), words(pairs, start) {
         enter_rows();
         for (u32 i = 0; i + 1 < STAGES; i++) begin(i, stage(i * Stage<Pairs>::BYTES));
     }
@@ -51,8 +51,8 @@ template <class Pairs> struct RingLoads {
         const u32 last = (LOADS - 1) * pairs.walk.row, inside = words.rows.until > last ? words.rows.until - last : 0;
         copies = !copied ? 0 : inside < end ? inside : end;
         vectors = pairs.vectors ? copies : 0;
-        shift_a = copied && words_a ? pairs.a.align_down(words.rows.address_a) : 0;
-        shift_r = copied && words_r ? pairs.r.align_down(words.rows.address_r) : 0;
+        shift_x = copied && words_x ? pairs.x.align_down(words.rows.address_x) : 0;
+        shift_y = copied && words_y ? pairs.y.align_down(words.rows.address_y) : 0;
     }
 
     // All lanes of a wavefront.
@@ -62,8 +62,8 @@ template <class Pairs> struct RingLoads {
         if (!wavefront_any(offset >= vectors)) {
 #pragma unroll
             for (int k = 0; k < LOADS; k++) {
-                pairs.a.copy_vector(pairs.a.advanced(pairs.a.advanced(words.rows.address_a, offset), k * pairs.walk.row), to.quads_a(k));
-                pairs.r.copy_vector(pairs.r.advanced(pairs.r.advanced(words.rows.address_r, offset), k * pairs.walk.row), to.quads_r(k));
+                pairs.x.copy_vector(pairs.x.advanced(pairs.x.advanced(words.rows.address_x, offset), k * pairs.walk.row), to.quads_x(k));
+                pairs.y.copy_vector(pairs.y.advanced(pairs.y.advanced(words.rows.address_y, offset), k * pairs.walk.row), to.quads_y(k));
             }
         } else if (!wavefront_any(offset >= copies)) {
 #pragma unroll
@@ -76,12 +76,12 @@ template <class Pairs> struct RingLoads {
     }
     // Load k, inside the rows.
     __device__ void copy(u32 offset, int k, const Stage<Pairs> &to) const {
-        const u64 a = pairs.a.advanced(words.rows.address_a, offset), r = pairs.r.advanced(words.rows.address_r, offset);
-        if (words_a) pairs.a.copy_words(a, shift_a, to.quads_a(k), to.word(k, 0));
-        else pairs.a.copy_vector(a, to.quads_a(k));
-        if (words_r) pairs.r.copy_words(r, shift_r, to.quads_r(k), to.word(k, 1));
-        else pairs.r.copy_vector(r, to.quads_r(k));
-        put_shifts(shift_a | shift_r << 8, k, to);
+        const u64 x = pairs.x.advanced(words.rows.address_x, offset), y = pairs.y.advanced(words.rows.address_y, offset);
+        if (words_x) pairs.x.copy_words(x, shift_x, to.quads_x(k), to.word(k, 0));
+        else pairs.x.copy_vector(x, to.quads_x(k));
+        if (words_y) pairs.y.copy_words(y, shift_y, to.quads_y(k), to.word(k, 1));
+        else pairs.y.copy_vector(y, to.quads_y(k));
+        put_shifts(shift_x | shift_y << 8, k, to);
     }
     // Load k, whose row may be another one, of any kind.
     __device__ void begin_row(u32 offset, int k, const Stage<Pairs> &to) {
@@ -90,13 +90,13 @@ template <class Pairs> struct RingLoads {
         const bool in_row = offset < words.rows.until;
         if (in_row && copied) return copy(offset, k, to);
         // Others are waited for.
-        typename Pairs::OfA::Words a;
-        typename Pairs::OfR::Words r;
+        typename Pairs::OfX::Words x;
+        typename Pairs::OfY::Words y;
         if (in_row) {
-            const u32 by_a = pairs.a.load(offset, words.rows.address_a, a), by_r = pairs.r.load(offset, words.rows.address_r, r);
-            pairs.a.shift(a, by_a), pairs.r.shift(r, by_r);
-        } else pairs.load_singly(index, a, r);
-        pairs.a.put_quads(a, to.quads_a(k)), pairs.r.put_quads(r, to.quads_r(k));
+            const u32 by_x = pairs.x.load(offset, words.rows.address_x, x), by_y = pairs.y.load(offset, words.rows.address_y, y);
+            pairs.x.shift(x, by_x), pairs.y.shift(y, by_y);
+        } else pairs.load_singly(index, x, y);
+        pairs.x.put_quads(x, to.quads_x(k)), pairs.y.put_quads(y, to.quads_y(k));
         put_shifts(0, k, to);
     }
     __device__ void put_shifts(u32 by, int k, const Stage<Pairs> &to) const {
@@ -107,7 +107,7 @@ template <class Pairs> struct RingLoads {
         wait_for_copies<STAGES - 2>();
         const Stage<Pairs> from = stage(next_stage);
 #pragma unroll
-        for (int k = 0; k < LOADS; k++) pairs.a.take_quads(words.a[k], from.quads_a(k)), pairs.r.take_quads(words.r[k], from.quads_r(k));
+        for (int k = 0; k < LOADS; k++) pairs.x.take_quads(words.x[k], from.quads_x(k)), pairs.y.take_quads(words.y[k], from.quads_y(k));
         if (Stage<Pairs>::MORE > 0 && !pairs.vectors) shift(from);
         begin(taken++ + STAGES - 1, stage(before));
         before = next_stage, next_stage = next_stage == LAST ? 0 : next_stage + Stage<Pairs>::BYTES;
@@ -117,7 +117,7 @@ template <class Pairs> struct RingLoads {
 #pragma unroll
         for (int k = 0; k < LOADS; k++) {
             const u32 shifts = shared_at<u32>(from.word(k, 2));
-            pairs.a.shift(words.a[k], shared_at<u32>(from.word(k, 0)), shifts & 0xff), pairs.r.shift(words.r[k], shared_at<u32>(from.word(k, 1)), shifts >> 8);
+            pairs.x.shift(words.x[k], shared_at<u32>(from.word(k, 0)), shifts & 0xff), pairs.y.shift(words.y[k], shared_at<u32>(from.word(k, 1)), shifts >> 8);
         }
     }
     __device__ void shift() {}

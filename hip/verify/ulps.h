@@ -15,7 +15,7 @@ __device__ inline i64 ordinal(Format f, u64 bits) {
 }
 
 __device__ inline bool wide_integers(const VerifyParams &p) {
-    const Format a = format_at(p.a.dtype), r = format_at(p.r.dtype);
+    const Format a = format_at(p.x.dtype), r = format_at(p.y.dtype);
     return a.specials == INTEGER && r.specials == INTEGER && (a.bits >= 32 || r.bits >= 32);
 }
 

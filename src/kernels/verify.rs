@@ -42,6 +42,18 @@ pub(crate) struct Question<'a> {
     pub params: VerifyParams,
 }
 
+impl<'a> Question<'a> {
+    /// Result and reference as a kernel's operands: the narrower format first.
+    fn operands(&self) -> [&'a TensorRef<'a>; 2] {
+        if self.swapped() { [self.reference, self.result] } else { [self.result, self.reference] }
+    }
+
+    /// Whether the reference is the first.
+    fn swapped(&self) -> bool {
+        names::swapped([self.result.dtype(), self.reference.dtype()])
+    }
+}
+
 /// The kernels of both passes and how they are launched: at once, or, where tensors are packed, for a range of elements after the other.
 struct Launch {
     values: Pass,
@@ -49,7 +61,7 @@ struct Launch {
     elements: u64,
     /// Elements of a tile.
     tile: u64,
-    /// How result and reference are packed, if they are.
+    /// How the operands are packed, if they are.
     packings: [Option<Packing>; 2],
     /// Elements of a range; whole runs of the first pass, for whole blocks.
     range: u64,
@@ -107,7 +119,8 @@ impl Launch {
 
     /// Packs tensors first where that pays.
     fn packing(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
-        let packings = [Packing::of(gpu, question.result)?, Packing::of(gpu, question.reference)?];
+        let [x, y] = question.operands();
+        let packings = [Packing::of(gpu, x)?, Packing::of(gpu, y)?];
         let mut launch = Launch::in_place(gpu, question)?;
         if let Some(most) = packings.iter().flatten().map(Packing::most).min() {
             let tiles = most.min(launch.elements).div_ceil(launch.tile);
@@ -152,7 +165,7 @@ impl Launch {
         (self.tile << self.values.run_log) * (u64::from(BLOCK) / SUBGROUP)
     }
 
-    /// Bytes of the packed ranges of both tensors.
+    /// Bytes of the packed ranges of both operands.
     fn packed_bytes(&self) -> [usize; 2] {
         self.packings.each_ref().map(|p| p.as_ref().map_or(0, |p| p.bytes(self.range.min(self.elements))))
     }
@@ -177,7 +190,7 @@ impl Launch {
             let more = u32::from(reads || range.end < self.elements);
             let mut part = VerifyParams { n: range.end, first_run: first / run, more, ..params };
             let mut steps = Vec::with_capacity(3);
-            for ((packing, operand), to) in self.packings.iter().zip([&mut part.a, &mut part.r]).zip(to) {
+            for ((packing, operand), to) in self.packings.iter().zip([&mut part.x, &mut part.y]).zip(to) {
                 let Some(packing) = packing else { continue };
                 let (kernel, grid, pack) = packing.launch(&range, to);
                 steps.push(Step::Pack(kernel, grid, Box::new(pack)));

@@ -67,7 +67,7 @@ fn hiprtc_compiles_the_sources() {
     let headers: Vec<(&str, &str)> = hipverify_sys::kernels::headers().collect();
     // Those that are compiled within seconds. hipcc compiles all, with the same options.
     let long = |name: &str| {
-        ["fill.hip", "model_gemm.hip", "reference.hip"].contains(&name) || (name.starts_with("verify/") && name != "verify/f32_4.hip")
+        ["fill.hip", "model_gemm.hip", "reference.hip"].contains(&name) || (name.starts_with("verify/") && name != "verify/pack.hip")
     };
     let short: Vec<_> = hipverify_sys::kernels::SOURCES.iter().filter(|s| !long(s.name)).collect();
     assert!(short.len() > 5, "{short:?}");

@@ -56,9 +56,11 @@ impl Workspace {
 
     /// What the kernel of a pass takes.
     pub(super) fn params(&self, question: &Question<'_>, pass: &Pass) -> Result<VerifyParams> {
+        let [x, y] = question.operands();
         Ok(VerifyParams {
-            a: operand(question.result)?,
-            r: operand(question.reference)?,
+            x: operand(x)?,
+            y: operand(y)?,
+            swapped: u32::from(question.swapped()),
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),
             run_log: pass.run_log,
