@@ -91,7 +91,9 @@ fn instruction_sets_do_not_matter() {
     let (plain, _) = InstructionSet::all().split_last().unwrap();
     // Whole tasks and a part; one element less, so that nothing is aligned; and enough to go past the caches.
     for (elements, offset, large) in [(70_001, 0, false), (70_000, 1, false), (0, 0, true)] {
-        for dtype in DType::ALL {
+        // Of widths alone it depends whether stores go past the caches.
+        let one_of_each_width = [DType::F64, DType::F32, DType::F16, DType::F8E4M3, DType::F4E2M1];
+        for &dtype in if large { &one_of_each_width[..] } else { &DType::ALL[..] } {
             let elements = if large { (8 << 23) / dtype.bits() + 1 } else { elements };
             let layout = Layout::strided(&[1, elements], &[elements as isize, 1], offset).unwrap();
             let specs = SPECS.into_iter().chain(more).filter(|text| !large || text.starts_with("uniform:1") || text.starts_with("int:0"));

@@ -37,6 +37,8 @@ pub enum On {
     StandIn64,
     /// The one of them whose wavefronts have 32 lanes.
     StandIn32,
+    /// As [`StandIn64`](On::StandIn64), in runs with `--ignored` or `--include-ignored`.
+    Asked,
     /// The same, in a run whose kernels AddressSanitizer checks. It is all of the [`StandIn`](On::StandIn)'s in such a run: what others find has other words.
     AddressSanitizer,
     /// As [`MatrixCores`](On::MatrixCores), of the stand-in only.
@@ -73,7 +75,8 @@ pub fn trials(machine: &Machine, modules: &[(&str, &'static [Test])]) -> Vec<Tri
         for test in *tests {
             for target in machine.targets.iter().filter(|target| target.runs(test.on)) {
                 let name = format!("{module}::{} [{}]", test.name, target.label());
-                trials.push(trial(name, test.run, target.clone(), machine.ignored.clone()));
+                let on_demand = test.on == On::Asked;
+                trials.push(trial(name, test.run, target.clone(), machine.ignored.clone()).with_ignored_flag(on_demand));
             }
         }
     }

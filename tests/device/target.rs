@@ -68,7 +68,7 @@ impl Target {
             On::NoMatrixCores => self.first && self.matrix_cores().is_none(),
             On::RealGpus => self.is_gpu() && !self.standin,
             On::StandIn => self.repeated && !self.sanitized,
-            On::StandIn64 => self.runs(On::StandIn) && self.device.wavefront() == 64,
+            On::StandIn64 | On::Asked => self.runs(On::StandIn) && self.device.wavefront() == 64,
             On::StandIn32 => self.runs(On::StandIn) && self.device.wavefront() == 32,
             On::AddressSanitizer => self.repeated && self.sanitized,
             On::StandInMatrixCores => self.standin && !self.sanitized && self.runs(On::MatrixCores),
