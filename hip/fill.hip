@@ -179,7 +179,7 @@ template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inlin
     // What takes whole stores, in tiles without a test of the end. All vectors of a tile agree in the upper half of their
     // numbers, and with it in most of the first two rounds of Philox.
     const u64 whole = (u64)start % 16 == 0 ? (bits > 4 ? bytes / 16 : p.count / 32) : 0;
-    const u64 tiles = whole / tile_vectors;
+    const u64 tiles = per_thread == 1 ? 0 : whole / tile_vectors;
     for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const u64 first = tile * tile_vectors;
         const u32 low = (u32)first + threadIdx.x, high = (u32)(first >> 32);
@@ -288,46 +288,51 @@ __device__ inline u64 any_element(const FillParams &p, Format f, u64 index, Sour
     return overlaid(p, f, index, bits) ? bits : plain_element(p, f, index, source);
 }
 
+// Elements `from` and following, packed.
+__device__ inline void any_elements(const FillParams &p, Format f, u64 from, u32 elements, Source &source, u64 (&half)[2]) {
+    u64 low = 0, high = 0;
+#pragma unroll 1
+    for (u32 i = 0; i < elements; i++) {
+        const u64 bits = any_element(p, f, from + i, source);
+        const u32 at = i * f.bits;
+        if (at < 64) low |= bits << at;
+        else high |= bits << (at - 64);
+    }
+    half[0] = low, half[1] = high;
+}
+
+// The generators are long and in the code once: a unit of work is a vector of 16 bytes or a single element, which is one that lies apart, or shares its
+// byte with an element that stays.
 extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
     const FillParams &p = fill.params;
     u8 *const target = fill.target;
     const Format f = format_at(p.dtype);
+    const bool contiguous = p.flags & CONTIGUOUS;
     Source source;
     source.valid = false;
     source.index = 0;
-    if (!(p.flags & CONTIGUOUS)) {
-        for (u64 index = grid_thread(); index < p.count; index += grid_threads()) {
-            const u64 at = place_of(p, index);
-            if ((p.flags & (EVEN | ODD)) && ((p.flags & ODD) != 0) != (at & 1)) continue;
-            store(target, f.bits, at, any_element(p, f, index, source));
-        }
-        return;
-    }
     // Packed: the first element may be the second of its byte, and the last the first of one.
-    const u64 head = f.bits == 4 ? p.offset & 1 : 0;
-    const u64 body = f.bits == 4 ? (p.count - head) / 2 * 2 : p.count;
+    const u64 head = contiguous && f.bits == 4 ? p.offset & 1 : 0;
+    const u64 body = !contiguous ? 0 : f.bits == 4 ? (p.count - head) / 2 * 2 : p.count;
     u8 *start = target + (p.offset + head) * f.bits / 8;
-    const u64 bytes = body * f.bits / 8;
+    const u64 bytes = body * f.bits / 8, vectors = (bytes + 15) / 16;
     const u32 per_vector = 128 / f.bits;
     const bool aligned = (u64)start % 16 == 0;
-    for (u64 vector = grid_thread(); vector < (bytes + 15) / 16; vector += grid_threads()) {
-        const u64 from = head + vector * per_vector;
-        u64 here = bytes - vector * 16;
+    for (u64 unit = grid_thread(); unit < vectors + (p.count - body); unit += grid_threads()) {
+        const bool single = unit >= vectors;
+        u64 from = head + unit * per_vector, here = bytes - unit * 16, at = 0, half[2];
         here = here > 16 ? 16 : here;
-        const u32 elements = (u32)here * 8 / f.bits;
-        u64 low = 0, high = 0;
-        for (u32 i = 0; i < elements; i++) {
-            const u64 bits = any_element(p, f, from + i, source);
-            const u32 at = i * f.bits;
-            if (at < 64) low |= bits << at;
-            else high |= bits << (at - 64);
+        if (single) {
+            from = unit - vectors;
+            if (contiguous && from >= head) from = p.count - 1;
+            at = place_of(p, from);
+            if ((p.flags & (EVEN | ODD)) && ((p.flags & ODD) != 0) != (at & 1)) continue;
         }
-        if (aligned && here == 16) *(uint4 *)(start + vector * 16) = make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
-        else store_part(start + vector * 16, low, high, here, f.bits < 8 ? 1 : f.bits / 8);
-    }
-    if (grid_thread() == 0) {
-        if (head) store(target, 4, p.offset, any_element(p, f, 0, source));
-        if (head + body < p.count) store(target, 4, p.offset + p.count - 1, any_element(p, f, p.count - 1, source));
+        any_elements(p, f, from, single ? 1 : (u32)here * 8 / f.bits, source, half);
+        const u64 low = half[0], high = half[1];
+        if (single) store(target, f.bits, at, low);
+        else if (aligned && here == 16) *(uint4 *)(start + unit * 16) = make_uint4((u32)low, (u32)(low >> 32), (u32)high, (u32)(high >> 32));
+        else store_part(start + unit * 16, low, high, here, f.bits < 8 ? 1 : f.bits / 8);
     }
 }
 

@@ -105,15 +105,12 @@ __device__ inline u64 coordinate(const FillParams &p, u64 index, u32 dim) {
     return index % p.shape[dim];
 }
 
-__device__ inline u64 integer(const FillParams &p, Format f, u64 index, Source &source) {
-    if (p.period > 1 && coordinate_sum(p, index) % p.period != 0) return 0;
-    const u64 drawn = below(p, index, source);
+// The whole number that a draw stands for.
+__device__ inline u64 integer(const FillParams &p, u64 drawn) {
     const u64 half = p.int_count / 2;
     const bool upper = (p.flags & SIGNED) && drawn >= half;
     const u64 magnitude = (u64)p.int_low + (upper ? drawn - half : drawn);
-    const u64 value = upper ? 0 - magnitude : magnitude;
-    if (f.specials == INTEGER) return value & (~0ull >> (64 - f.bits));
-    return encode_any(f, (double)(i64)value, false, true);
+    return upper ? 0 - magnitude : magnitude;
 }
 
 __device__ inline double normal(const FillParams &p, u64 index, Source &source) {
@@ -165,25 +162,33 @@ __device__ inline u64 special(u32 flags, Format f, u32 word) {
     return bits << f.pad_bits;
 }
 
-// The bits of an element that is neither CRAND nor overlaid.
+// The bits of an element that is neither CRAND nor overlaid. What is long is there once: drawing an outcome, and encoding.
 __device__ inline u64 plain_element(const FillParams &p, Format f, u64 index, Source &source) {
+    double x;
     switch (p.kind) {
     case UNIFORM: {
         const u32 width = f.bits < 8 ? 8 : f.bits;
         const u64 word = draw(p, index, width, source);
         if (p.dtype == F64) return bits_of(uniform64(word, p.flags & SIGNED, p.a, p.b, p.low, p.high));
-        const float x = uniform32((u32)word, width, p.flags & SIGNED, (float)p.a, (float)p.b, (float)p.low, (float)p.high);
-        return encode_any(f, (double)x, false, true);
+        x = (double)uniform32((u32)word, width, p.flags & SIGNED, (float)p.a, (float)p.b, (float)p.low, (float)p.high);
+        break;
     }
-    case INTEGERS: return integer(p, f, index, source);
+    case INTEGERS:
     case SUBNORMAL: {
+        const bool whole = p.kind == INTEGERS;
+        if (whole && p.period > 1 && coordinate_sum(p, index) % p.period != 0) return 0;
         const u64 drawn = below(p, index, source);
-        return ((drawn >> 1) + 1 | (drawn & 1) << (f.exponent_bits + f.mantissa_bits)) << f.pad_bits;
+        if (!whole) return ((drawn >> 1) + 1 | (drawn & 1) << (f.exponent_bits + f.mantissa_bits)) << f.pad_bits;
+        const u64 value = integer(p, drawn);
+        if (f.specials == INTEGER) return value & (~0ull >> (64 - f.bits));
+        x = (double)(i64)value;
+        break;
     }
-    case NORMAL: return encode_any(f, normal(p, index, source), false, true);
+    case NORMAL: x = normal(p, index, source); break;
+    default: x = fixed(p, index);
+    }
     // An infinity that was asked for stays one.
-    default: return encode_any(f, fixed(p, index), false, p.kind != CONSTANT && p.kind != DIAGONAL && p.kind != CHECKERBOARD);
-    }
+    return encode_any(f, x, false, p.kind != CONSTANT && p.kind != DIAGONAL && p.kind != CHECKERBOARD);
 }
 
 // Whether something is laid over the element, and what.

@@ -10,13 +10,14 @@
 //   GROUP, `row`        GROUP products join an accumulator together: `row` adds one group to N accumulators,
 //                       c[j] += a[k] * b[k][j]
 //   EACH                rows and columns of C that a thread of a GEMM should hold
+//   LONG                whether row<false> takes many instructions for each accumulator
 //   WATCHES, `tame`     whether inputs and accumulators of known extent allow the short form, row<true>
 #pragma once
 
 #include "formats.h"
 
 struct MatrixCore {
-    static constexpr bool WATCHES = false;
+    static constexpr bool WATCHES = false, LONG = false;
     static constexpr int EACH = 8;
     // f32-subnormal numbers become zeros of their sign.
     static __device__ inline float flush(float x) { return fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x; }
@@ -77,7 +78,7 @@ struct Gfx90aF16 : MatrixCore16<F16> {
 enum : u32 { F16_CUT = CUT | F16 };
 template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
     static constexpr int GROUP = PRODUCTS;
-    static constexpr bool WATCHES = true;
+    static constexpr bool WATCHES = true, LONG = true;
     typedef float Wide;
     static __device__ inline float wide(float x) { return x; }
     static __device__ inline float load(const void *from, u64 index, u32 dtype) {
@@ -114,7 +115,7 @@ template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
 // gfx908: the exact sum of c and four f16 (two bf16) products, rounded once.
 template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16> {
     static constexpr int GROUP = PRODUCTS;
-    static constexpr bool WATCHES = true;
+    static constexpr bool WATCHES = true, LONG = true;
     typedef double Wide;
     static __device__ inline double wide(float x) { return (double)x; }
     static __device__ inline float prepare(float x, u32) { return x; }
@@ -191,6 +192,7 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
 // An input is a word: sign in bit 31, a significand with 12 fraction bits (two more than any format has) in bits 16 to 30, and
 // a biased exponent below; the sum of two such exponents tells zeros, infinities and NaN by itself.
 struct MatrixCoreWords : MatrixCore {
+    static constexpr bool LONG = true;
     static constexpr int EACH = 4;
     typedef u32 Input;
     typedef u32 Wide;

@@ -8,6 +8,25 @@ namespace {
 template <typename RULE> constexpr int DEPTH_OF = RULE::GROUP > 16 ? RULE::GROUP : 16;
 constexpr int THREADS = 256;
 
+// Each row of accumulators takes the place of the one before. With it a loop over rows has its code once, and all subscripts are constant.
+template <int EACH> __device__ inline void shift(float (&acc)[EACH][EACH]) {
+#pragma unroll
+    for (int i = 1; i < EACH; ++i) {
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) acc[i - 1][j] = acc[i][j];
+    }
+}
+
+// The same, and the first row goes to the end: after EACH times all are where they were.
+template <int EACH> __device__ inline void rotate(float (&acc)[EACH][EACH]) {
+    float first[EACH];
+#pragma unroll
+    for (int j = 0; j < EACH; ++j) first[j] = acc[0][j];
+    shift(acc);
+#pragma unroll
+    for (int j = 0; j < EACH; ++j) acc[EACH - 1][j] = first[j];
+}
+
 // What a wavefront has seen of its part of a tile, each combined by the maximum: the least magnitude of A that is not zero
 // (negated, so that a larger one is smaller; 0 for none), the largest, and both for B. Magnitudes order as their bits do.
 struct Span {
@@ -46,20 +65,22 @@ struct Extent {
         const i32 last = least == 0 ? 200 : (field ? field : 1) - 150;
         unit = last > unit ? last : unit;
     }
-    template <int EACH> __device__ inline void start(const float (&acc)[EACH][EACH]) {
+    // `bound` is left to the first tile that asks for it.
+    template <int EACH> __device__ inline void start(float (&acc)[EACH][EACH]) {
         unit = 200;
-#pragma unroll
+        bound = (double)f32_of(0x7f800000u);
+#pragma unroll 1
         for (int i = 0; i < EACH; ++i) {
 #pragma unroll
             for (int j = 0; j < EACH; ++j) {
-                const u32 bits = bits_of(acc[i][j]) & 0x7fffffffu;
+                const u32 bits = bits_of(acc[0][j]) & 0x7fffffffu;
                 const i32 field = (i32)(bits >> 23);
                 const u32 significand = (bits & 0x7fffffu) | (field ? 0x800000u : 0);
                 const i32 last = (field ? field : 1) - 150 + (i32)__ffs((int)significand) - 1;
                 if (significand != 0 && last < unit) unit = last;
             }
+            rotate(acc);
         }
-        measure(acc);
     }
     // Whether the next tile allows the short form; what it leaves is accounted for.
     template <typename RULE, int EACH> __device__ inline bool tame(const Span &span, const float (&acc)[EACH][EACH]) {
@@ -85,6 +106,16 @@ template <int EACH> __device__ inline int place(int t, int i) {
     return i / TOGETHER * (16 * TOGETHER) + t * TOGETHER + i % TOGETHER;
 }
 
+// One group of products into a row of accumulators: factors a[k] from `column` of the tile.
+template <typename RULE, bool TAME, int EACH, int ROW>
+__device__ inline void tile_row(const TensorCoreRule &rule, float (&acc)[EACH], const typename RULE::Input (*a_tile)[ROW], int column,
+                                const typename RULE::Wide (&b)[RULE::GROUP][EACH]) {
+    typename RULE::Wide a[RULE::GROUP];
+#pragma unroll
+    for (int k = 0; k < RULE::GROUP; ++k) a[k] = RULE::wide(a_tile[k][column]);
+    RULE::template row<TAME>(rule, acc, a, b);
+}
+
 template <typename RULE, bool TAME, int EACH, int DEPTH, int ROW_A, int ROW_B>
 __device__ inline void tile(const TensorCoreRule &rule, float (&acc)[EACH][EACH], const typename RULE::Input (&a_tile)[DEPTH][ROW_A],
                             const typename RULE::Input (&b_tile)[DEPTH][ROW_B], int down, int across, int depth) {
@@ -95,12 +126,16 @@ __device__ inline void tile(const TensorCoreRule &rule, float (&acc)[EACH][EACH]
 #pragma unroll
             for (int j = 0; j < EACH; ++j) b[k][j] = RULE::wide(b_tile[g + k][place<EACH>(across, j)]);
         }
+        if constexpr (RULE::LONG && !TAME) {
+            // Many instructions for each element: beside them those that move accumulators are few.
+#pragma unroll 1
+            for (int i = 0; i < EACH; ++i) {
+                tile_row<RULE, TAME>(rule, acc[0], a_tile + g, place<EACH>(down, i), b);
+                rotate(acc);
+            }
+        } else {
 #pragma unroll
-        for (int i = 0; i < EACH; ++i) {
-            typename RULE::Wide a[RULE::GROUP];
-#pragma unroll
-            for (int k = 0; k < RULE::GROUP; ++k) a[k] = RULE::wide(a_tile[g + k][place<EACH>(down, i)]);
-            RULE::template row<TAME>(rule, acc[i], a, b);
+            for (int i = 0; i < EACH; ++i) tile_row<RULE, TAME>(rule, acc[i], a_tile + g, place<EACH>(down, i), b);
         }
     }
 }
@@ -113,20 +148,22 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
     __shared__ Span spans[THREADS / 32];
     const int t = threadIdx.x, across = t % 16, down = t / 16;
     const u32 row0 = blockIdx.x / p.blocks_n * TILE, column0 = blockIdx.x % p.blocks_n * TILE;
-    float acc[EACH][EACH];
-#pragma unroll
+    float acc[EACH][EACH] = {};
+#pragma unroll 1
     for (int i = 0; i < EACH; ++i) {
+        shift(acc);
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
             const u32 r = row0 + place<EACH>(down, i), c = column0 + place<EACH>(across, j);
-            acc[i][j] = RULE::accept(p.rule, r < p.m && c < p.n ? p.c[(u64)r * p.n + c] : 0.0f);
+            acc[EACH - 1][j] = RULE::accept(p.rule, r < p.m && c < p.n ? p.c[(u64)r * p.n + c] : 0.0f);
         }
     }
     Extent extent;
     if constexpr (RULE::WATCHES) extent.start(acc);
     for (u32 k0 = 0; k0 < p.k; k0 += DEPTH) {
         Span span = {{0, 0, 0, 0}};
-#pragma unroll
+        // Where the format is known at run time, loads wait for each other anyway.
+#pragma unroll (RULE::EACH > 4 ? DEPTH * TILE / THREADS : 1)
         for (int s = 0; s < DEPTH * TILE / THREADS; ++s) {
             const int x = s * THREADS + t;
             const u32 ka = k0 + x % DEPTH, r = row0 + x / DEPTH;
@@ -166,13 +203,14 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
         }
         __syncthreads();
     }
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < EACH; ++i) {
 #pragma unroll
         for (int j = 0; j < EACH; ++j) {
             const u32 r = row0 + place<EACH>(down, i), c = column0 + place<EACH>(across, j);
-            if (r < p.m && c < p.n) p.c[(u64)r * p.n + c] = RULE::canonical(acc[i][j]);
+            if (r < p.m && c < p.n) p.c[(u64)r * p.n + c] = RULE::canonical(acc[0][j]);
         }
+        shift(acc);
     }
 }
 } // namespace

@@ -20,6 +20,8 @@ struct Walk {
     u32 at[3], channel;
     i32 base[3];
     bool ok[3];
+    u64 source_place, other_place; // sums of the offsets: most steps keep them, as they keep whether all are `ok`
+    bool within;
 
     __device__ inline Walk(const ReferenceSums &reference, const i32 (&start)[3]) : p(reference) {
         left = (u64)p.channels * p.window[0] * p.window[1] * p.window[2];
@@ -30,6 +32,7 @@ struct Walk {
         move<0>(0);
         move<1>(0);
         move<2>(0);
+        settle();
     }
 
     // Constant subscripts keep all this in registers.
@@ -42,9 +45,14 @@ struct Walk {
         other_offset[d] = to * p.other_space[d];
     }
 
-    __device__ inline bool within() const { return ok[0] && ok[1] && ok[2]; }
-    __device__ inline u64 source_at() const { return source + source_offset[0] + source_offset[1] + source_offset[2]; }
-    __device__ inline u64 other_at() const { return other + other_offset[0] + other_offset[1] + other_offset[2]; }
+    __device__ inline void settle() {
+        within = ok[0] && ok[1] && ok[2];
+        source_place = source_offset[0] + source_offset[1] + source_offset[2];
+        other_place = other_offset[0] + other_offset[1] + other_offset[2];
+    }
+
+    __device__ inline u64 source_at() const { return source + source_place; }
+    __device__ inline u64 other_at() const { return other + other_place; }
 
     // One step along a dimension of the window, or back to its start: false.
     template <int d> __device__ inline bool advance() {
@@ -54,7 +62,11 @@ struct Walk {
     }
 
     // The next position of the window; whether it begins again.
-    __device__ inline bool turn() { return !(advance<2>() || advance<1>() || advance<0>()); }
+    __device__ inline bool turn() {
+        const bool again = !(advance<2>() || advance<1>() || advance<0>());
+        settle();
+        return again;
+    }
 
     // Each call is in the code once: GROUP steps are inlined.
     __device__ inline void next() {
@@ -72,58 +84,84 @@ struct Walk {
     }
 };
 
-template <typename SUM, int N> __device__ inline void run(const ReferenceSums &p) {
-    typedef typename SUM::Input Input;
-    typedef typename SUM::Wide Wide;
-    constexpr int GROUP = SUM::GROUP;
-    const Wide zero = SUM::wide(SUM::zero(p.source_dtype));
-    const u64 grid = (u64)gridDim.x * THREADS;
-    for (u64 index = (u64)blockIdx.x * THREADS + threadIdx.x; index < p.count; index += grid) {
-        u64 rest = index, to = 0, source0 = 0, other0 = 0;
-        i32 base[3];
-        u32 valid = 1;
-#pragma unroll
+// What a thread adds up: N elements along the dimension `rows`, of which `valid` are there, with the first one's offsets.
+template <int N> struct Part {
+    u64 to = 0, source = 0, other = 0;
+    i32 base[3] = {0, 0, 0};
+    u32 valid = 1;
+
+    // The divisions are long: one copy of them. `base` moves up by one each time, so that its subscripts are constant.
+    __device__ inline Part(const ReferenceSums &p, u64 index) {
+#pragma unroll 1
         for (int d = 5; d >= 0; --d) {
             const bool rows = d == (int)p.rows;
             const u64 extent = rows ? (p.extent[d] + (N - 1)) / N : p.extent[d];
-            const u64 at = rest % extent * (rows ? N : 1);
-            rest /= extent;
+            const u64 at = index % extent * (rows ? N : 1);
+            index /= extent;
             if (rows) valid = p.extent[d] - (u32)at < N ? p.extent[d] - (u32)at : N;
             to += at * p.to_at[d];
-            source0 += at * p.source_at[d];
-            other0 += at * p.other_at[d];
-            if (d >= 3) base[d - 3] = (i32)at * p.base_step[d - 3] + p.base_add[d - 3];
+            source += at * p.source_at[d];
+            other += at * p.other_at[d];
+            if (d < 3) continue;
+            base[2] = base[1];
+            base[1] = base[0];
+            base[0] = (i32)at * p.base_step[d - 3] + p.base_add[d - 3];
         }
-        const u64 other_step = p.rows == 1 ? p.other_at[1] : p.other_at[2], to_step = p.rows == 1 ? p.to_at[1] : p.to_at[2];
-        const Input *const source = (const Input *)p.source + source0;
+    }
+};
+
+// Products are loaded into the last places of a group, a few at a time: the code that walks is long and so is there for those few only, and all
+// subscripts are constant. Before the next ones, those of the `loaded` that lie there move down, as a binary counter carries: SIZE of them, where
+// `loaded` is an odd multiple of SIZE.
+template <int SIZE, typename WIDE, int GROUP, int N> __device__ inline void move_down(int loaded, WIDE (&a)[GROUP], WIDE (&b)[GROUP][N]) {
+    if constexpr (SIZE < GROUP) {
+        if (loaded % (2 * SIZE) == SIZE) {
+#pragma unroll
+            for (int k = GROUP - 2 * SIZE; k < GROUP - SIZE; ++k) {
+                a[k] = a[k + SIZE];
+#pragma unroll
+                for (int i = 0; i < N; ++i) b[k][i] = b[k + SIZE][i];
+            }
+        }
+        move_down<2 * SIZE>(loaded, a, b);
+    }
+}
+
+template <typename SUM, int N> __device__ inline void run(const ReferenceSums &p) {
+    typedef typename SUM::Input Input;
+    typedef typename SUM::Wide Wide;
+    constexpr int GROUP = SUM::GROUP, AT_A_TIME = GROUP < 4 ? GROUP : 4;
+    const Wide zero = SUM::wide(SUM::zero(p.source_dtype));
+    const u64 other_step = p.rows == 1 ? p.other_at[1] : p.other_at[2], to_step = p.rows == 1 ? p.to_at[1] : p.to_at[2];
+    const u64 grid = (u64)gridDim.x * THREADS;
+    for (u64 index = (u64)blockIdx.x * THREADS + threadIdx.x; index < p.count; index += grid) {
+        const Part<N> part(p, index);
+        const Input *const source = (const Input *)p.source + part.source;
         const Input *other[N];
 #pragma unroll
-        for (int i = 0; i < N; ++i) other[i] = (const Input *)p.other + other0 + (i < (int)valid ? i : 0) * other_step;
+        for (int i = 0; i < N; ++i) other[i] = (const Input *)p.other + part.other + (i < (int)part.valid ? i : 0) * other_step;
         SUM sum(p);
-        Walk walk(p, base);
+        Walk walk(p, part.base);
         while (walk.left != 0) {
-            if (GROUP == 1 && p.inside && !walk.within()) {
-                walk.next();
-                continue;
-            }
+            const bool left_out = GROUP == 1 && p.inside && !walk.within;
             Wide a[GROUP], b[GROUP][N];
+#pragma unroll 1
+            for (int loaded = 0; loaded < GROUP; loaded += AT_A_TIME) {
+                move_down<AT_A_TIME>(loaded, a, b);
 #pragma unroll
-            for (int k = 0; k < GROUP; ++k) {
-                const bool some = GROUP == 1 || walk.left != 0;
-                a[k] = zero;
-                if (some && walk.within()) a[k] = SUM::wide(source[walk.source_at()]);
+                for (int k = GROUP - AT_A_TIME; k < GROUP; ++k) {
+                    const bool some = GROUP == 1 || walk.left != 0;
+                    a[k] = some && walk.within ? SUM::wide(source[walk.source_at()]) : zero;
 #pragma unroll
-                for (int i = 0; i < N; ++i) {
-                    b[k][i] = zero;
-                    if (some) b[k][i] = SUM::wide(other[i][walk.other_at()]);
+                    for (int i = 0; i < N; ++i) b[k][i] = some ? SUM::wide(other[i][walk.other_at()]) : zero;
+                    if (some) walk.next();
                 }
-                if (some) walk.next();
             }
-            sum.step(a, b);
+            if (!left_out) sum.step(a, b);
         }
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            if (i < (int)valid) p.to[to + i * to_step] = sum.result(i);
+            if (i < (int)part.valid) p.to[part.to + i * to_step] = sum.result(i);
         }
     }
 }
