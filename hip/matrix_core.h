@@ -78,7 +78,7 @@ struct Gfx90aF16 : MatrixCore16<F16> {
 enum : u32 { F16_CUT = CUT | F16 };
 template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
     static constexpr int GROUP = PRODUCTS;
-    static constexpr bool WATCHES = true, LONG = true;
+    static constexpr bool WATCHES = true, LONG = PRODUCTS == 4;
     typedef float Wide;
     static __device__ inline float wide(float x) { return x; }
     static __device__ inline float load(const void *from, u64 index, u32 dtype) {
