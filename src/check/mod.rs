@@ -44,7 +44,7 @@ pub use exact::Exactness;
 pub use freivalds::FreivaldsReport;
 pub use report::{CheckFailed, CheckReport};
 
-use crate::device::{AsTensor, DeviceMem, Layout, TensorRef};
+use crate::device::{AsTensor, DeviceMem, IntoTensor, Layout, TensorRef};
 use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
@@ -123,20 +123,23 @@ pub struct Check<'a> {
 
 impl<'a> Check<'a> {
     /// D = A·B: shapes are those of [`reference::Gemm`](crate::reference::Gemm).
-    pub fn gemm(a: &'a impl AsTensor, b: &'a impl AsTensor, result: &'a impl AsTensor) -> Check<'a> {
+    pub fn gemm(a: impl IntoTensor<'a>, b: impl IntoTensor<'a>, result: impl IntoTensor<'a>) -> Check<'a> {
         let product = Product { transposed: [false; 2], alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: Epilogue::None };
-        Check::of(Problem { operands: [a.as_tensor(), b.as_tensor()], kind: Kind::Gemm(product) }, result.as_tensor())
+        Check::of(Problem { operands: [a.into_tensor(), b.into_tensor()], kind: Kind::Gemm(product) }, result.into_tensor())
     }
 
     /// A convolution; operands and result have the roles of [`reference::Conv`](crate::reference::Conv), one dimension or the shapes of the parameters.
     pub fn conv(
         param: ConvParam,
         direction: Direction,
-        first: &'a impl AsTensor,
-        second: &'a impl AsTensor,
-        result: &'a impl AsTensor,
+        first: impl IntoTensor<'a>,
+        second: impl IntoTensor<'a>,
+        result: impl IntoTensor<'a>,
     ) -> Check<'a> {
-        Check::of(Problem { operands: [first.as_tensor(), second.as_tensor()], kind: Kind::Conv(param, direction) }, result.as_tensor())
+        Check::of(
+            Problem { operands: [first.into_tensor(), second.into_tensor()], kind: Kind::Conv(param, direction) },
+            result.into_tensor(),
+        )
     }
 
     fn of(problem: Problem<'a>, result: TensorRef<'a>) -> Check<'a> {
@@ -182,13 +185,13 @@ impl<'a> Check<'a> {
     }
 
     /// Adds beta times C, which is not read where beta is 0.
-    pub fn beta(self, beta: f64, c: &'a impl AsTensor) -> Check<'a> {
-        self.with_product("beta and C", beta == 0.0, |p| (p.beta, p.c) = (beta, (beta != 0.0).then(|| c.as_tensor())))
+    pub fn beta(self, beta: f64, c: impl IntoTensor<'a>) -> Check<'a> {
+        self.with_product("beta and C", beta == 0.0, |p| (p.beta, p.c) = (beta, (beta != 0.0).then(|| c.into_tensor())))
     }
 
     /// Adds a vector to every row.
-    pub fn bias(self, bias: &'a impl AsTensor) -> Check<'a> {
-        self.with_product("a bias", false, |p| p.bias = Some(bias.as_tensor()))
+    pub fn bias(self, bias: impl IntoTensor<'a>) -> Check<'a> {
+        self.with_product("a bias", false, |p| p.bias = Some(bias.into_tensor()))
     }
 
     /// What happens last.
@@ -235,8 +238,8 @@ impl<'a> Check<'a> {
 
     /// An earlier output of the kernel, of other operands, or what lay in its memory, in the result's shape and format. A pass is untrusted where that output
     /// would pass as well; of a failure the report says how many of the elements beyond their bounds hold it.
-    pub fn earlier(mut self, earlier: &'a impl AsTensor) -> Check<'a> {
-        self.earlier = Some(earlier.as_tensor());
+    pub fn earlier(mut self, earlier: impl IntoTensor<'a>) -> Check<'a> {
+        self.earlier = Some(earlier.into_tensor());
         self
     }
 

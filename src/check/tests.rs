@@ -110,7 +110,7 @@ fn the_last_products_are_missed_where_results_overflow() {
     let a = numbers::<F16>(m * k, [60.0, 80.0], 1);
     let b = numbers::<F16>(k * n, [60.0, 80.0], 2);
     let d = DeviceMem::from_slice(&Device::host(), &vec![F16::from_f32(f32::INFINITY); m * n]).unwrap();
-    let report = Check::gemm(&a.tensor(&[m, k]).unwrap(), &b.tensor(&[k, n]).unwrap(), &d.tensor(&[m, n]).unwrap()).run().unwrap();
+    let report = Check::gemm(a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap()).run().unwrap();
     assert_eq!((report.verdict(), report.report.overflows), (Verdict::Untrusted, 64), "{report}");
     // A third of the rows overflows, with 16 products less as well; in the others these are 2^-14, lost in rounding.
     let rows = |i: usize| {
@@ -126,7 +126,7 @@ fn the_last_products_are_missed_where_results_overflow() {
     let b = DeviceMem::from_slice(&Device::host(), &vec![F16::from_f32(64.0); k * n]).unwrap();
     let right: Vec<F16> = (0..m * n).map(|i| F16::from_f32(if i / n < 2 { f32::INFINITY } else { 48.0 * 64.0 })).collect();
     let d = DeviceMem::from_slice(&Device::host(), &right).unwrap();
-    let report = Check::gemm(&a.tensor(&[m, k]).unwrap(), &b.tensor(&[k, n]).unwrap(), &d.tensor(&[m, n]).unwrap()).run().unwrap();
+    let report = Check::gemm(a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap()).run().unwrap();
     assert_eq!((report.verdict(), report.report.missed), (Verdict::Pass, vec![Mutation::Shortened(16)]));
 }
 
@@ -313,7 +313,7 @@ fn an_earlier_output_is_held_against_the_bounds() {
     for text in error(Check::gemm(&a, &b, &d).alpha(2.0).earlier(&narrow)) {
         assert!(text.contains("the earlier output") && text.contains("[4]"), "{text}");
     }
-    for text in error(Check::gemm(&a, &b, &d).earlier(&wide.tensor(&[m, n]).unwrap())) {
+    for text in error(Check::gemm(&a, &b, &d).earlier(wide.tensor(&[m, n]).unwrap())) {
         assert!(text.contains("the earlier output") && text.contains("f32"), "{text}");
     }
 }
@@ -328,7 +328,7 @@ fn where_a_result_departs_is_named() {
     d[18 * n + 70] = F16::from_bits(d[18 * n + 70].to_bits() ^ 1);
     let at = |d: &[F16]| {
         let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
-        Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).arch(Arch::Gfx90a).run().unwrap()
+        Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).arch(Arch::Gfx90a).run().unwrap()
     };
     let report = at(&d);
     let exactness = report.exactness.clone().unwrap();
@@ -614,13 +614,13 @@ fn sums_of_one_sign_after_a_large_product() {
     let periodic = DeviceMem::from_slice(&Device::host(), &(0..k).map(|i| [0.1f32, 0.2, 0.3][i % 3]).collect::<Vec<_>>()).unwrap();
     let (row, column) = (periodic.tensor(&[1, k]).unwrap(), periodic.tensor(&[k, 1]).unwrap());
     let sum = product::<f32>(&Gemm::new(Accumulate::F32), &row, &column, [1, 1]);
-    let report = Check::gemm(&row, &column, &sum.tensor(&[1, 1]).unwrap()).run().unwrap();
+    let report = Check::gemm(&row, &column, sum.tensor(&[1, 1]).unwrap()).run().unwrap();
     assert_eq!((report.verdict(), report.within_worst_case, &report.cause), (Verdict::Fail, Some(true), &None), "{report}");
     assert!(report.to_string().contains("and products of few distinct values (--worst-case allows it)"), "{report}");
 
     // What is beyond the worst case as well has a cause.
     let halves = DeviceMem::from_slice(&Device::host(), &vec![0.5f32; m * n]).unwrap();
-    let report = Check::gemm(&a, &b, &halves.tensor(&[m, n]).unwrap()).run().unwrap();
+    let report = Check::gemm(&a, &b, halves.tensor(&[m, n]).unwrap()).run().unwrap();
     assert!(report.within_worst_case == Some(false) && report.cause.is_some(), "{report}");
 }
 

@@ -32,7 +32,7 @@ pub use pinned::PinnedMem;
 pub use slice::DeviceSlice;
 pub use stream::Stream;
 pub(crate) use stream::captured;
-pub use tensor::{AsTensor, TensorMut, TensorRef};
+pub use tensor::{AsTensor, IntoTensor, TensorMut, TensorRef};
 pub use transfer::{Scope, Transfer};
 
 use crate::error::{Error, Result};

@@ -200,9 +200,61 @@ impl<T: Element> AsTensor for DeviceMem<T> {
     }
 }
 
-impl<T: AsTensor> AsTensor for &T {
+impl AsTensor for TensorMut<'_> {
     fn as_tensor(&self) -> TensorRef<'_> {
-        (*self).as_tensor()
+        self.tensor.clone()
+    }
+}
+
+impl<T: AsTensor + ?Sized> AsTensor for &T {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        (**self).as_tensor()
+    }
+}
+
+impl<T: AsTensor + ?Sized> AsTensor for Box<T> {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        (**self).as_tensor()
+    }
+}
+
+/// What a builder that keeps its tensors takes: a reference to what can be read as a tensor, or a [`TensorRef`], which lives as long as the borrow of
+/// its memory, not of a variable that holds it.
+///
+/// ```
+/// use hipverify::check::Check;
+/// use hipverify::dtype::F16;
+/// use hipverify::{Device, DeviceMem, Result};
+///
+/// /// The operands and the result of a product of square matrices.
+/// struct Product([DeviceMem<F16>; 3]);
+///
+/// impl Product {
+///     fn check(&self, n: usize) -> Result<Check<'_>> {
+///         let [a, b, d] = &self.0;
+///         Ok(Check::gemm(a.tensor(&[n, n])?, b.tensor(&[n, n])?, d.tensor(&[n, n])?))
+///     }
+/// }
+///
+/// let ones = || DeviceMem::from_slice(&Device::host(), &[F16::ONE; 4]);
+/// let product = Product([ones()?, ones()?, ones()?]);
+/// assert!(!product.check(2)?.run()?.report.passed());
+/// # Ok::<(), hipverify::Error>(())
+/// ```
+pub trait IntoTensor<'a> {
+    /// The tensor.
+    fn into_tensor(self) -> TensorRef<'a>;
+}
+
+impl<'a> IntoTensor<'a> for TensorRef<'a> {
+    fn into_tensor(self) -> TensorRef<'a> {
+        self
+    }
+}
+
+impl<'a, T: AsTensor + ?Sized> IntoTensor<'a> for &'a T {
+    fn into_tensor(self) -> TensorRef<'a> {
+        self.as_tensor()
     }
 }
 
@@ -210,6 +262,26 @@ impl<T: AsTensor> AsTensor for &T {
 mod tests {
     use super::*;
     use crate::device::DeviceSlice;
+
+    /// Tensors of any kind, by reference, in a box, and by value for longer than the variable that held them.
+    #[test]
+    fn tensors_are_taken_in_every_form() {
+        fn kept<'a>(tensor: impl IntoTensor<'a>) -> TensorRef<'a> {
+            tensor.into_tensor()
+        }
+        let mut memory = DeviceMem::from_slice(&Device::host(), &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        let of_a_temporary = {
+            let shaped = memory.tensor(&[2, 2]).unwrap();
+            kept(shaped)
+        };
+        assert_eq!((of_a_temporary.shape(), of_a_temporary.host_bytes().len()), ([2, 2].as_slice(), 16));
+        let boxes: [Box<dyn AsTensor + '_>; 2] = [Box::new(&memory), Box::new(memory.tensor(&[4, 1]).unwrap())];
+        assert_eq!(boxes.each_ref().map(|b| kept(b).shape().to_vec()), [vec![4], vec![4, 1]]);
+        assert_eq!(boxes.each_ref().map(|b| kept(b.as_ref()).elements()), [4, 4]);
+        drop(boxes);
+        let written = memory.tensor_mut(&[2, 2]).unwrap();
+        assert_eq!(kept(&written).shape(), [2, 2]);
+    }
 
     /// What C libraries give for an empty buffer, and a slice may not have.
     #[test]

@@ -9,7 +9,7 @@ use super::plan;
 use super::tiles::{self, Products};
 use crate::device::hip::HipDevice;
 use crate::device::host::zeros;
-use crate::device::{AsTensor, Backend, TensorMut, TensorRef};
+use crate::device::{AsTensor, Backend, IntoTensor, TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use crate::kernels::reference::{Finishing, finish};
 use hipverify_sys::abi;
@@ -125,14 +125,14 @@ impl<'a> Gemm<'a> {
     }
 
     /// Adds beta times C.
-    pub fn beta(mut self, beta: f64, c: &'a impl AsTensor) -> Gemm<'a> {
-        (self.beta, self.c) = (beta, Some(c.as_tensor()));
+    pub fn beta(mut self, beta: f64, c: impl IntoTensor<'a>) -> Gemm<'a> {
+        (self.beta, self.c) = (beta, Some(c.into_tensor()));
         self
     }
 
     /// Adds a vector to every row.
-    pub fn bias(mut self, bias: &'a impl AsTensor) -> Gemm<'a> {
-        self.bias = Some(bias.as_tensor());
+    pub fn bias(mut self, bias: impl IntoTensor<'a>) -> Gemm<'a> {
+        self.bias = Some(bias.into_tensor());
         self
     }
 
@@ -145,7 +145,7 @@ impl<'a> Gemm<'a> {
     /// Computes D.
     ///
     /// # Errors
-    /// When shapes or formats do not fit each other or the arithmetic, tensors are on different devices, or elements of D overlap.
+    /// When shapes or formats do not fit each other or the arithmetic, tensors are on different devices, elements of D overlap, or the limits of a clamp are NaN or exchanged.
     pub fn run(&self, a: &impl AsTensor, b: &impl AsTensor, d: &mut TensorMut<'_>) -> Result<()> {
         self.compute(&a.as_tensor(), &b.as_tensor(), d, false)
     }
@@ -164,6 +164,7 @@ impl<'a> Gemm<'a> {
 
     fn compute(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &mut TensorMut<'_>, magnitudes: bool) -> Result<()> {
         let (product, c) = self.shapes(a, b, d.as_ref())?;
+        self.epilogue.expect_valid()?;
         d.as_ref().layout().expect_distinct()?;
         let arithmetic = if magnitudes { self.arithmetic.exact() } else { self.arithmetic };
         arithmetic.accepts(a.dtype(), b.dtype())?;

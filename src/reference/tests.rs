@@ -176,6 +176,12 @@ fn alpha_beta_bias_and_epilogues_are_applied_in_order() {
     assert_eq!(run(g()), [108.0, -34.0, 124.0, -18.0]);
     assert_eq!(run(g().epilogue(Epilogue::Relu)), [108.0, 0.0, 124.0, 0.0]);
     assert_eq!(run(g().epilogue(Epilogue::Clamp { low: -20.0, high: 110.0 })), [108.0, -20.0, 110.0, -18.0]);
+    for (low, high) in [(2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::NAN)] {
+        let (x, mut to) = (DeviceMem::from_slice(&host, &x).unwrap(), DeviceMem::<f32>::new(&host, 4).unwrap());
+        let (x, mut to) = (x.tensor(&[2, 2]).unwrap(), to.tensor_mut(&[2, 2]).unwrap());
+        let error = g().epilogue(Epilogue::Clamp { low, high }).run(&x, &x, &mut to).unwrap_err().to_string();
+        assert_eq!(error, format!("clamp cannot be from {low} to {high}: its limits are numbers, the lower one first"));
+    }
     // A batch shares matrices without a batch dimension.
     let two = gemm(&Gemm::new(Accumulate::F64).beta(1.0, &c), (&one, &[2, 2]), (&x, &[2, 2]), &[2, 2, 2]);
     assert_eq!(two, [2.0, 4.0, 6.0, 8.0, 2.0, 4.0, 6.0, 8.0]);

@@ -12,7 +12,7 @@ use super::options::Request;
 use super::values::Outcome;
 use super::workspaces::{Held, Reserved};
 use super::{Options, Report, Tolerance, cause, hip, host, request};
-use crate::device::{AsTensor, Backend, Capture, Device, Graph, RecordingId, Stream, TensorRef, captured};
+use crate::device::{Backend, Capture, Device, Graph, IntoTensor, RecordingId, Stream, TensorRef, captured};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::kernels::verify::Workspace;
@@ -145,12 +145,12 @@ impl VerifyPlan {
     pub fn enqueue<'a>(
         &'a self,
         stream: &Stream,
-        result: &'a impl AsTensor,
-        reference: &'a impl AsTensor,
+        result: impl IntoTensor<'a>,
+        reference: impl IntoTensor<'a>,
         tolerance: &Tolerance,
     ) -> Result<Pending<'a>> {
         // Before the stream is kept from being captured: these are calls of other people's code.
-        let (result, reference) = (result.as_tensor(), reference.as_tensor());
+        let (result, reference) = (result.into_tensor(), reference.into_tensor());
         let operation = "a comparison that can be waited for";
         let _open = stream.not_recording(operation)?;
         if stream.hip().is_some_and(|s| s.is_captured_by_others()) {
@@ -173,11 +173,11 @@ impl VerifyPlan {
     pub fn record<'env>(
         &'env self,
         capture: &Capture<'_, 'env>,
-        result: &'env impl AsTensor,
-        reference: &'env impl AsTensor,
+        result: impl IntoTensor<'env>,
+        reference: impl IntoTensor<'env>,
         tolerance: &Tolerance,
     ) -> Result<Recorded<'env>> {
-        let comparison = self.comparison(capture.stream(), result.as_tensor(), reference.as_tensor(), tolerance)?;
+        let comparison = self.comparison(capture.stream(), result.into_tensor(), reference.into_tensor(), tolerance)?;
         let held = Arc::new(comparison.reservation.workspace.hold());
         // Before the launch: of one that fails half-way the graph may have a part.
         capture.keep(Arc::clone(&held));
@@ -209,11 +209,11 @@ impl VerifyPlan {
     pub unsafe fn record_raw<'a>(
         &'a self,
         stream: &Stream,
-        result: &'a impl AsTensor,
-        reference: &'a impl AsTensor,
+        result: impl IntoTensor<'a>,
+        reference: impl IntoTensor<'a>,
         tolerance: &Tolerance,
     ) -> Result<Recorded<'a>> {
-        let comparison = self.comparison(stream, result.as_tensor(), reference.as_tensor(), tolerance)?;
+        let comparison = self.comparison(stream, result.into_tensor(), reference.into_tensor(), tolerance)?;
         // SAFETY: the caller promises that tensors and plan outlive the graph; a workspace in a graph of other code is never given back.
         unsafe { comparison.launch(stream)? };
         Ok(Recorded { comparison, graph: None, _held: None })

@@ -177,7 +177,7 @@ fn what_tensor_cores_truncate_is_within_the_worst_case_and_not_far_below() {
         let mut d = DeviceMem::<f32>::new(&Device::host(), 1).unwrap();
         Gemm::new(model).run(&a, &b, &mut d.tensor_mut(&[1, 1]).unwrap()).unwrap();
         assert_eq!(d.to_vec().unwrap(), [1.0], "{model}");
-        let report = Check::gemm(&a, &b, &d.tensor(&[1, 1]).unwrap()).arch(arch).confidence(Confidence::WorstCase).run().unwrap();
+        let report = Check::gemm(&a, &b, d.tensor(&[1, 1]).unwrap()).arch(arch).confidence(Confidence::WorstCase).run().unwrap();
         assert!(report.passed() && report.exactness.as_ref().unwrap().is_exact(), "{report}");
         report.report.worst.map_or(0.0, |worst| worst.ratio)
     }

@@ -27,7 +27,7 @@ fn rounded_operands_are_told_from_narrow_sums() {
         let cause = |of: &dyn Fn(usize, usize) -> F16| {
             let d: Vec<F16> = (0..m * n).map(|i| of(i / n, i % n)).collect();
             let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
-            Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap()
+            Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap()
         };
         let found = cause(&|i, j| F16::from_f64((0..k).map(|l| through::<Bf16>(x[i * k + l]) * y[l * n + j]).sum()));
         assert_eq!(found.kind, "operands_in", "{found:?}");
@@ -158,7 +158,7 @@ fn other_causes_are_those_of_a_comparison() {
     let other = numbers::<f32>(m * n, [-4.0, 4.0], 9).to_vec().unwrap();
     let of = |d: Vec<f32>| {
         let d = DeviceMem::from_slice(&host, &d).unwrap();
-        Check::gemm(&left, &right, &d.tensor(&[m, n]).unwrap()).run().unwrap()
+        Check::gemm(&left, &right, d.tensor(&[m, n]).unwrap()).run().unwrap()
     };
     let changed = |f: &dyn Fn(usize, f32) -> f32| good.iter().enumerate().map(|(i, &x)| f(i, x)).collect::<Vec<f32>>();
     for (d, kind) in [
@@ -249,7 +249,7 @@ fn places_in_convolutions_are_those_of_the_result() {
         ),
     ] {
         let d = DeviceMem::from_slice(&host, &d).unwrap();
-        let report = Check::conv(param.clone(), Direction::Forward, &x, &w, &d.tensor(&shape).unwrap()).run().unwrap();
+        let report = Check::conv(param.clone(), Direction::Forward, &x, &w, d.tensor(&shape).unwrap()).run().unwrap();
         assert!(report.to_string().contains(words), "{words}\n{report}");
     }
 }
@@ -291,7 +291,7 @@ fn a_factor_beside_c_is_no_share_of_the_terms() {
     for factor in [0.0625, 0.125, 1.9375] {
         let d: Vec<f32> = (0..m * n).map(|i| (factor * sum(i / n, i % n) + z[i]) as f32).collect();
         let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
-        let report = Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).beta(1.0, &c).run().unwrap();
+        let report = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).beta(1.0, &c).run().unwrap();
         assert_eq!(report.cause.as_ref().map(|cause| cause.kind), Some("unknown"), "{factor}\n{report}");
     }
 }

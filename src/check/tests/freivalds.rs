@@ -412,7 +412,7 @@ fn operands_that_are_not_finite() {
         let d = product::<f32>(&Gemm::new(Accumulate::F32), &a, &b, [m, n]).to_vec().unwrap();
         let of = |d: &[f32]| {
             let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
-            Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).freivalds(4).unwrap()
+            Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).freivalds(4).unwrap()
         };
         let report = of(&d);
         assert_eq!((report.verdict, report.one_by_one), (Verdict::Pass, alone as u64), "{reason}\n{report}");

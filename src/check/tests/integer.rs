@@ -75,7 +75,7 @@ fn values_that_cannot_wrap_around_may_have_an_epilogue() {
     let bias = bias.tensor(&[n]).unwrap();
     let run = |sums: &[i64]| {
         let result = tensor::<i32>(sums);
-        Check::gemm(&a, &b, &result.tensor(&[m, n]).unwrap()).bias(&bias).epilogue(Epilogue::Relu).run().unwrap()
+        Check::gemm(&a, &b, result.tensor(&[m, n]).unwrap()).bias(&bias).epilogue(Epilogue::Relu).run().unwrap()
     };
     assert_eq!(run(&sums).verdict(), Verdict::Pass);
     let without_last: Vec<i64> = sums.iter().map(|x| if *x > 0 { x + 15 } else { 0 }).collect();

@@ -128,7 +128,7 @@ fn of_one_zero<D: Scalar>() {
     let wrong = d.iter_mut().find(|x| x.to_f64().is_finite()).unwrap();
     *wrong = D::from_bits64(0);
     let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
-    let report = Check::gemm(&a, &b, &d.tensor(&[m, n]).unwrap()).run().unwrap();
+    let report = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap();
     let cause = report.cause.as_ref().unwrap();
     assert_eq!((report.report.mismatches, cause.kind, cause.mismatches), (1, "unwritten", 1), "{report}");
 }
