@@ -33,7 +33,6 @@ __device__ inline double any_decode(u32 dtype, u64 bits) {
 
 // The number of an element as N.
 template <typename N> __device__ inline N number(u32 dtype, u64 bits) { return (N)any_decode(dtype, bits); }
-template <> __device__ inline i64 number<i64>(u32 dtype, u64 bits) { return decode_int(format_at(dtype), bits); }
 template <> __device__ inline Whole number<Whole>(u32 dtype, u64 bits) { return decode_whole(format_at(dtype), bits); }
 
 __device__ inline i64 any_place(const AnyTensor &t, u64 index) { return any_place(index, t.rank, t.offset, t.extents, t.strides); }

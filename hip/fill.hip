@@ -176,7 +176,7 @@ template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inlin
     constexpr u32 tile_vectors = threads * per_thread;
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
-    // What takes whole stores, in tiles without a test of the end. All vectors of a tile agree in the upper half of their
+    // What takes whole stores, in tiles without a test of the end, unless a thread makes one vector, which is long: beside it the test is nothing. All vectors of a tile agree in the upper half of their
     // numbers, and with it in most of the first two rounds of Philox.
     const u64 whole = (u64)start % 16 == 0 ? (bits > 4 ? bytes / 16 : p.count / 32) : 0;
     const u64 tiles = per_thread == 1 ? 0 : whole / tile_vectors;

@@ -32,7 +32,7 @@ struct Walk {
         move<0>(0);
         move<1>(0);
         move<2>(0);
-        settle();
+        update_places();
     }
 
     // Constant subscripts keep all this in registers.
@@ -45,7 +45,7 @@ struct Walk {
         other_offset[d] = to * p.other_space[d];
     }
 
-    __device__ inline void settle() {
+    __device__ inline void update_places() {
         within = ok[0] && ok[1] && ok[2];
         source_place = source_offset[0] + source_offset[1] + source_offset[2];
         other_place = other_offset[0] + other_offset[1] + other_offset[2];
@@ -64,7 +64,7 @@ struct Walk {
     // The next position of the window; whether it begins again.
     __device__ inline bool turn() {
         const bool again = !(advance<2>() || advance<1>() || advance<0>());
-        settle();
+        update_places();
         return again;
     }
 

@@ -38,19 +38,16 @@ template <> struct Real<double> {
 template <typename T> constexpr typename Real<T>::Bits NO_LIMIT = Real<T>::EXPONENT | Real<T>::UNIT >> 1;
 
 template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }
-__device__ inline bool is_finite(i64) { return true; }
 __device__ inline bool is_finite(Whole) { return true; }
 
 // 2^e for -1074 <= e <= 1023.
 __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(1ull << (e + 1074)); }
 
 template <typename T> __device__ inline T magnitude(T x) { return Real<T>::abs(x); }
-__device__ inline u64 magnitude(i64 x) { return x < 0 ? 0 - (u64)x : (u64)x; }
 __device__ inline u64 magnitude(u64 x) { return x; }
 __device__ inline u64 magnitude(Whole x) { return x.size; }
 // A number whose magnitude is the distance.
 template <typename T> __device__ inline T difference(T a, T r) { return a - r; }
-__device__ inline u64 difference(i64 a, i64 r) { return a > r ? (u64)a - (u64)r : (u64)r - (u64)a; }
 // Between u64 and a negative number it may be beyond u64, and is the largest u64 then.
 __device__ inline u64 difference(Whole a, Whole r) {
     const u64 sum = a.size + r.size;
