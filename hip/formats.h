@@ -93,6 +93,10 @@ __device__ inline float f16_to_f32(u32 bits) {
     return (float)u.half;
 }
 __device__ inline u32 f32_to_f16(float x) {
+#if defined(__AMDGCN__)
+    // Else clang joins the conversion with an fma that makes x (v_fma_mixlo_f16), whatever -ffp-contract says, and GPUs may round that once.
+    asm("" : "+v"(x));
+#endif
     union { u16 bits; _Float16 half; } u;
     u.half = (_Float16)x;
     return u.bits;

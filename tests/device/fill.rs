@@ -36,7 +36,7 @@ const SPECS: [&str; 31] = [
     "crand:r4/sparse24",
     "uniform:-1,1/special=0.3",
     "normal:1,0.25/special=0.5/sparse24/seed=77/stream=1",
-    "uniform:-0.1,0.3",
+    "uniform:-0.1,0.1",
     "int:0,3221225471",
     "int:-5,7000000000000000000",
     "exact:5000,3,3,f16,a",

@@ -44,6 +44,8 @@ enum Load {
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     pub(crate) bytes: u64,
+    /// Whether a result in f32 becomes f16 in the instruction that computes it: with one rounding where the kernel's source has two.
+    pub(crate) fused_conversion: bool,
     instructions: Vec<Instruction>,
 }
 
@@ -91,8 +93,10 @@ fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
             let operation = code.split_whitespace().next().ok_or(line)?;
             let label =
                 || Some(base + comment.rsplit_once('<')?.1.split_once("+0x").and_then(|(_, o)| hex(o.trim_end_matches('>'))).unwrap_or(0));
+            let code = all.entry(name.clone()).or_default();
+            code.fused_conversion |= operation.contains("_mixlo_f16") || operation.contains("_mixhi_f16");
             let branches = operation.starts_with("s_cbranch") || operation == "s_branch";
-            all.entry(name.clone()).or_default().instructions.push(Instruction {
+            code.instructions.push(Instruction {
                 address,
                 counted: operation.starts_with("v_"),
                 arithmetic: ["fma", "mul", "sub", "add", "max", "mac"].iter().any(|o| operation.contains(o)) && operation.contains("_f")

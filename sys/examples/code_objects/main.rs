@@ -9,7 +9,8 @@
 //! ... --table hip/verify/instructions.md --sass FILE                    the column of sm_90, of what `cuobjdump -sass -res-usage` prints
 //! ```
 //!
-//! The table has the instructions of the comparison's kernels for an element. It needs llvm-objdump, 19 for gfx942.
+//! The table has the instructions of the comparison's kernels for an element. It needs llvm-objdump, 19 for gfx942. With it, no kernel may have an instruction that joins
+//! a conversion to f16 with the arithmetic before it.
 
 mod assembly;
 mod elf;
@@ -98,20 +99,26 @@ impl Report {
             match metadata(elf) {
                 Ok((target, kernels)) => {
                     kernels.iter().for_each(|k| self.kernel(file, &target, k));
-                    self.comparisons(&target, &kernels, elf);
+                    self.code(file, &target, &kernels, elf);
                 }
                 Err(e) => self.faults.push(format!("{file}: {e}")),
             }
         }
     }
 
-    /// Cells of the comparison's kernels in an object.
-    fn comparisons(&mut self, target: &str, kernels: &[Kernel], elf: &[u8]) {
-        let Some(cells) = self.cells.as_mut().filter(|_| kernels.iter().any(|k| k.name.starts_with("verify_"))) else { return };
+    /// What is to be seen in an object's instructions, where a table was asked for: cells of the comparison's kernels, and faults.
+    fn code(&mut self, file: &str, target: &str, kernels: &[Kernel], elf: &[u8]) {
+        let Some(cells) = self.cells.as_mut() else { return };
         match assembly::disassemble(elf) {
             Ok(code) => {
-                for kernel in kernels {
-                    if let Some(code) = code.get(&kernel.name) {
+                for (kernel, code) in kernels.iter().filter_map(|kernel| Some((kernel, code.get(&kernel.name)?))) {
+                    if code.fused_conversion {
+                        self.faults.push(format!(
+                            "{file}: {} for {target}: a conversion to f16 is joined with the arithmetic before it",
+                            kernel.name
+                        ));
+                    }
+                    if kernel.name.starts_with("verify_") {
                         let cell = table::cell(target, &kernel.name, code, kernel.numbers.get(".vgpr_count").copied());
                         cells.entry(kernel.name.clone()).or_default().insert(target.to_owned(), cell);
                     }
