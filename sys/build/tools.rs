@@ -10,7 +10,13 @@ pub(crate) fn required() -> bool {
 
 /// hipcc, or why there is none.
 pub(crate) fn hipcc() -> Result<PathBuf, String> {
-    find("HIPVERIFY_HIPCC", "hipcc", &["HIP_PATH", "ROCM_PATH"], &["/opt/rocm/bin"])
+    // From ROCm 7.14 on: `core`, `core-10.0`.
+    let cores = folders(Path::new("/opt/rocm"))
+        .into_iter()
+        .rev()
+        .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with("core")));
+    let more: Vec<PathBuf> = [PathBuf::from("/opt/rocm")].into_iter().chain(cores).map(|p| p.join("bin")).collect();
+    find("HIPVERIFY_HIPCC", "hipcc", &["HIP_PATH", "ROCM_PATH"], &more)
 }
 
 /// nvcc, or why there is none.
@@ -23,7 +29,6 @@ pub(crate) fn nvcc() -> Result<PathBuf, String> {
             more.extend(folders(&python.join("site-packages/nvidia")).into_iter().map(|p| p.join("bin")));
         }
     }
-    let more: Vec<&str> = more.iter().filter_map(|p| p.to_str()).collect();
     find("HIPVERIFY_NVCC", "nvcc", &["CUDA_PATH", "CUDA_HOME"], &more)
 }
 
@@ -34,14 +39,14 @@ pub(crate) fn list(variable: &str) -> Vec<String> {
 }
 
 /// Finds a program; another one in its place is a reason to build again.
-fn find(variable: &str, program: &str, roots: &[&str], more: &[&str]) -> Result<PathBuf, String> {
+fn find(variable: &str, program: &str, roots: &[&str], more: &[PathBuf]) -> Result<PathBuf, String> {
     let found = search(variable, program, roots, more)?;
     // The file itself: cargo looks at the dates of a link, not of what it points to.
     println!("cargo::rerun-if-changed={}", std::fs::canonicalize(&found).unwrap_or_else(|_| found.clone()).display());
     Ok(found)
 }
 
-fn search(variable: &str, program: &str, roots: &[&str], more: &[&str]) -> Result<PathBuf, String> {
+fn search(variable: &str, program: &str, roots: &[&str], more: &[PathBuf]) -> Result<PathBuf, String> {
     for name in roots.iter().chain([&variable, &"PATH"]) {
         println!("cargo::rerun-if-env-changed={name}");
     }
@@ -57,7 +62,7 @@ fn search(variable: &str, program: &str, roots: &[&str], more: &[&str]) -> Resul
     }
     let roots = roots.iter().filter_map(env::var_os).map(|r| Path::new(&r).join("bin"));
     let path = env::var_os("PATH").unwrap_or_default();
-    let mut all = roots.chain(env::split_paths(&path)).chain(more.iter().map(PathBuf::from));
+    let mut all = roots.chain(env::split_paths(&path)).chain(more.iter().cloned());
     all.find_map(|folder| Some(folder.join(program)).filter(|p| p.is_file())).ok_or_else(|| format!("no {program} found"))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `HIPVERIFY_HIP_LIBRARY` names the library to use and nothing else is tried then (`off` uses none). Otherwise a runtime that the process has
 //! loaded already comes first, since its addresses and streams are to be used together with ours. The places
-//! are then, in order: `ROCM_PATH/lib`, `HIP_PATH/lib`, the system's search path, `/opt/rocm/lib`; at each the SONAMEs of ROCm 7, 6
+//! are then, in order: `ROCM_PATH/lib`, `HIP_PATH/lib`, the system's search path, `lib` of `/opt/rocm`, `/opt/rocm/core` and `/opt/rocm/core-<version>`; at each the SONAMEs of ROCm 7, 6
 //! and 5 come before the bare name, which only development packages have. The first library that counts a device is used: a newer
 //! ROCm may have dropped a GPU, or lack its driver's version, where an older one beside it works.
 
@@ -265,9 +265,19 @@ fn candidates(env: impl Fn(&str) -> Option<std::ffi::OsString>, is_loaded: impl 
         folders.push(Path::new(&root).join("lib"));
     }
     folders.push(PathBuf::new()); // the system's search path
-    folders.push(PathBuf::from("/opt/rocm/lib"));
+    folders.extend(installed(Path::new("/opt/rocm")).into_iter().map(|root| root.join("lib")));
     let loaded = NAMES.into_iter().filter(|name| is_loaded(name)).map(PathBuf::from);
     Ok(loaded.chain(folders.iter().flat_map(|f| NAMES.map(|n| f.join(n)))).collect())
+}
+
+/// Where ROCm is installed in a folder: itself, and what ROCm has there from 7.14 on, `core` and `core-<version>`, the newest first.
+fn installed(folder: &Path) -> Vec<PathBuf> {
+    let version = |name: &str| name.strip_prefix("core-").and_then(|v| v.split('.').map(|n| n.parse().ok()).collect::<Option<Vec<u64>>>());
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut versions: Vec<_> = entries.filter_map(|entry| Some((version(entry.file_name().to_str()?)?, entry.path()))).collect();
+    versions.sort();
+    let named = [folder.to_owned(), folder.join("core")].into_iter();
+    named.chain(versions.into_iter().rev().map(|(_, path)| path)).collect()
 }
 
 /// Opens the first library that counts a device. Where none does, the first that opens, which says why; a count that fails is no device.
@@ -344,6 +354,19 @@ mod tests {
         assert_eq!(rocm[8], NAMES[0]);
         assert_eq!(names(&[("HIPVERIFY_HIP_LIBRARY", "/x.so"), ("ROCM_PATH", "/r")]), ["/x.so"]);
         assert_eq!(names(&[("HIPVERIFY_HIP_LIBRARY", ""), ("ROCM_PATH", "")]), plain);
+    }
+
+    #[test]
+    fn versions_of_rocm_are_ordered_by_number() {
+        let folder = std::env::temp_dir().join(format!("hipverify-rocm-{}", std::process::id()));
+        for name in ["core-7.14", "core-10.0", "core-9.2.1", "core-next", "lib"] {
+            std::fs::create_dir_all(folder.join(name)).unwrap();
+        }
+        let found = installed(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        let names: Vec<_> = found.iter().map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
+        assert_eq!(names, ["", "core", "core-10.0", "core-9.2.1", "core-7.14"]);
+        assert_eq!(installed(Path::new("/nowhere")).len(), 2);
     }
 
     #[test]
