@@ -321,6 +321,7 @@ impl<'a> Check<'a> {
         let bit_exact = exactness.as_ref().is_some_and(Exactness::is_exact);
         let compared = self.compare(&models, exact, bit_exact)?;
         let Compared { report, bound, confidence, within_worst_case, beyond_probable, explained } = compared;
+        let report = self.with_clamped(report, exact[0], reads)?;
         let report = self.with_shortened(report, exact, reads, &bound)?;
         let (report, stale) = self.with_earlier(report, exact, &bound)?;
         let cause = match (report.verdict, &exactness) {
@@ -514,6 +515,17 @@ impl<'a> Check<'a> {
             stale += u64::from(bits(&self.result, &result, i) == bits(earlier, &old, i));
         })?;
         Ok((report, Some(stale)))
+    }
+
+    /// Adds to the report of a pass at how many elements the sum is beyond a clamp.
+    fn with_clamped(&self, report: BoundReport, reference: &TensorRef<'_>, reads: Arithmetic) -> Result<BoundReport> {
+        let (shape, options) = (reference.shape(), Options::counts().nonfinite(NonFinite::EqualWhenSame));
+        let mut clamped = 0;
+        for open in if report.passed() { self.problem.without_limits() } else { Vec::new() } {
+            let exact = open.exact(reads, shape)?;
+            clamped += gpu_verify_with(&exact.tensor(shape)?, reference, &Tolerance::exact(), &options)?.mismatches;
+        }
+        Ok(report.with_clamped(clamped))
     }
 
     /// Adds to the report of a pass whether a result without the last products of its sums would pass as well.

@@ -182,6 +182,19 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// The problem without one limit of its clamp, for each that is a number other than 0.
+    pub(super) fn without_limits(&self) -> Vec<Problem<'a>> {
+        let Some(Product { epilogue: Epilogue::Clamp { low, high }, .. }) = self.product() else { return Vec::new() };
+        let (low, high) = (*low, *high);
+        let open = [(low, Epilogue::Clamp { low: f64::NEG_INFINITY, high }), (high, Epilogue::Clamp { low, high: f64::INFINITY })];
+        let counts = open.into_iter().filter(|(limit, _)| limit.is_finite() && *limit != 0.0);
+        counts.filter_map(|(_, epilogue)| Some(self.with(Product { epilogue, ..self.product()?.clone() }))).collect()
+    }
+
+    fn with(&self, product: Product<'a>) -> Problem<'a> {
+        Problem { operands: self.operands.clone(), kind: Kind::Gemm(product) }
+    }
+
     /// The orders of products in which a model's result may be bit-exact.
     pub(super) fn orders(&self, parts: usize) -> Vec<Order> {
         match &self.kind {

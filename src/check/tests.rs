@@ -579,6 +579,25 @@ fn the_limits_of_a_clamp_are_numbers_in_their_order() {
     }
 }
 
+/// Whatever the sums are, they are beyond: a kernel that stops its loop over k too early gives the same.
+#[test]
+fn a_clamp_that_hides_all_sums_shows_nothing() {
+    let [m, n, k] = [8, 8, 64];
+    let (a, b) = (numbers::<F16>(m * k, [0.5, 1.0], 1), numbers::<F16>(k * n, [0.5, 1.0], 2));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    // Sums are about 36, most of them below 37.
+    for (high, verdict) in [(6.0, Verdict::Untrusted), (37.0, Verdict::Pass), (1e3, Verdict::Pass)] {
+        let epilogue = Epilogue::Clamp { low: 1.0, high };
+        let d = product::<f32>(&Gemm::new(Accumulate::F32).epilogue(epilogue), &a, &b, [m, n]);
+        let d = d.tensor(&[m, n]).unwrap();
+        let report = Check::gemm(&a, &b, &d).epilogue(epilogue).run().unwrap();
+        assert_eq!(report.verdict(), verdict, "{high}\n{report}");
+        assert_eq!((report.report.clamped == 64, report.report.clamped == 0), (high == 6.0, high == 1e3), "{report}");
+        let words = "64 of 64 elements that are not zero are limits of the clamp: their sums are not checked";
+        assert_eq!(report.report.warnings(), if high == 6.0 { vec![words] } else { Vec::new() });
+    }
+}
+
 /// One product of 1, then small ones of one sign, each too small to change an f32 sum: what a chip gives, and a plain loop, bit for bit.
 #[test]
 fn sums_of_one_sign_after_a_large_product() {

@@ -47,8 +47,8 @@ pub struct BoundReport {
     pub bound: Bound,
     /// Whether the result was to saturate where it overflows.
     pub saturates: bool,
-    /// The verdict. A pass is untrusted where zeros would pass, or a result that overflows, or the reference is not finite, at half of the elements of the reference
-    /// that are not zero, or there are none of these, and where an earlier output would pass that was given.
+    /// The verdict. A pass is untrusted where at half of the elements of the reference that are not zero zeros would pass, or a result that overflows, or the sum is beyond a clamp, or the
+    /// reference is not finite; where it is zero everywhere; and where an earlier output would pass that was given.
     pub verdict: Verdict,
     /// Elements compared.
     pub elements: usize,
@@ -69,6 +69,8 @@ pub struct BoundReport {
     /// At how many of the others |reference| and the bound reach beyond the largest number of the result's format: an infinite result of the right sign passes
     /// there whatever its size, or a saturated one in formats without infinity, and of results that are to saturate.
     pub overflows: u64,
+    /// Elements that are a limit of a clamp other than 0, since the sum is beyond it: how far beyond is not checked. A [`Check`](crate::check::Check) counts them where the result passes.
+    pub clamped: u64,
     /// The smallest e for which a result of (1 + e) times the reference fails: the least of bound over |reference|, where
     /// such a result does not overflow. Infinite when none does.
     #[cfg_attr(feature = "serde", serde(serialize_with = "crate::verify::render::json_number"))]
@@ -116,11 +118,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         count(BoundCount::BOUND_OVERFLOWS),
     );
     let reference = NonFinite { nans: count(BoundCount::BOUND_NANS_R), infinities: count(BoundCount::BOUND_INFINITIES_R) };
-    let verdict = match mismatches {
-        0 if half(zero_passes + overflows + reference.total(), nonzero + reference.total()) => Verdict::Untrusted,
-        0 => Verdict::Pass,
-        _ => Verdict::Fail,
-    };
+    let verdict = if mismatches == 0 { Verdict::Pass } else { Verdict::Fail };
     let worst = tiles.iter().position(|t| t.ratio == ratio).filter(|_| ratio > 0.0);
     let worst = worst.map(|tile| found(comparison, tile, 1, |r| r == ratio)).transpose()?;
     let mut first = Vec::new();
@@ -130,7 +128,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         }
         first.extend(found(comparison, tile, FIRST - first.len(), |r| r > 1.0)?);
     }
-    Ok(BoundReport {
+    let report = BoundReport {
         shape: result.shape().to_vec(),
         dtype: result.dtype(),
         bound: *bound,
@@ -145,18 +143,15 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         nonzero,
         zero_passes,
         overflows,
+        clamped: 0,
         smallest_error: 1.0 / power,
         found: Vec::new(),
         missed: Vec::new(),
         histogram: histogram.to_vec(),
         device: result.device().name(),
         why: result.device().why().to_owned(),
-    })
-}
-
-/// Whether so many of the elements that are not zero show no error that a pass says nothing.
-fn half(blind: u64, nonzero: u64) -> bool {
-    2 * blind >= nonzero
+    };
+    Ok(report.trusted())
 }
 
 /// The first elements of a tile whose ratio is wanted.
@@ -170,6 +165,24 @@ fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(
 }
 
 impl BoundReport {
+    /// The report, its pass untrusted if too few elements show an error.
+    fn trusted(mut self) -> BoundReport {
+        if self.verdict == Verdict::Pass && self.shows_nothing() {
+            self.verdict = Verdict::Untrusted;
+        }
+        self
+    }
+
+    /// Whether at half of the elements that are not zero no error of theirs would show.
+    fn shows_nothing(&self) -> bool {
+        2 * (self.zero_passes + self.overflows + self.clamped + self.reference.total()) >= self.nonzero + self.reference.total()
+    }
+
+    /// Adds at how many elements the sum is beyond a clamp.
+    pub(crate) fn with_clamped(self, clamped: u64) -> BoundReport {
+        BoundReport { clamped, ..self }.trusted()
+    }
+
     /// Adds what became of a broken result in the place of this one. A pass that the earlier output would share is not to be trusted.
     pub(crate) fn with_mutation(mut self, mutation: Mutation, passes: bool) -> BoundReport {
         if passes && mutation == Mutation::Earlier && self.verdict == Verdict::Pass {
@@ -219,8 +232,10 @@ impl fmt::Display for BoundReport {
         }
         write!(f, "   {}[{}]", self.dtype, shape.join(","))?;
         self.warnings().iter().try_for_each(|warning| write!(f, "\n  {:<LABEL$}{warning}", "warning"))?;
-        if let Some(overflow) = self.overflow().filter(|_| !self.is_blind()) {
-            write!(f, "\n  {:<LABEL$}{overflow}", "overflow")?;
+        for (what, line) in [("overflow", self.overflow()), ("clamp", self.beyond_clamp())] {
+            if let Some(line) = line.filter(|_| !self.is_blind()) {
+                write!(f, "\n  {what:<LABEL$}{line}")?;
+            }
         }
         write!(f, "\n  {:<LABEL$}{}   S = sum of |a||b|, r the reference", "bound", self.bound)?;
         if let Some(worst) = &self.worst {
@@ -269,15 +284,15 @@ impl BoundReport {
     pub fn warnings(&self) -> Vec<String> {
         let earlier = "the earlier output would have passed as well: a kernel that writes nothing would not be found";
         let earlier = self.missed.contains(&Mutation::Earlier).then(|| earlier.to_owned());
-        let nothing_else = self.overflows + self.reference.total() == 0;
+        let nothing_else = self.overflows + self.clamped + self.reference.total() == 0;
         let zeros = (self.is_blind() && (nothing_else || self.zero_passes > 0 || self.nonzero == 0)).then(|| self.why_untrusted());
-        earlier.into_iter().chain(zeros).chain(self.overflow().into_iter().chain(self.not_finite()).filter(|_| self.is_blind())).collect()
+        let others = [self.overflow(), self.beyond_clamp(), self.not_finite()].into_iter().flatten();
+        earlier.into_iter().chain(zeros).chain(others.filter(|_| self.is_blind())).collect()
     }
 
     /// Whether a pass is untrusted since too few elements could show an error.
     fn is_blind(&self) -> bool {
-        let not_finite = self.reference.total();
-        self.verdict == Verdict::Untrusted && half(self.zero_passes + self.overflows + not_finite, self.nonzero + not_finite)
+        self.verdict == Verdict::Untrusted && self.shows_nothing()
     }
 
     /// How many elements tell nothing since the exact result is no number there; where no element is a number other words say so.
@@ -292,6 +307,13 @@ impl BoundReport {
         let (overflows, nonzero) = (grouped(self.overflows), grouped(self.nonzero));
         let reach = format!("reach beyond the largest number of {}: their size is not checked", self.dtype);
         (self.overflows > 0).then(|| format!("{overflows} of {nonzero} elements that are not zero {reach}"))
+    }
+
+    /// How many elements tell nothing because a clamp makes the same of all sums beyond it.
+    fn beyond_clamp(&self) -> Option<String> {
+        let (clamped, nonzero) = (grouped(self.clamped), grouped(self.nonzero));
+        (self.clamped > 0)
+            .then(|| format!("{clamped} of {nonzero} elements that are not zero are limits of the clamp: their sums are not checked"))
     }
 
     /// Why a pass says nothing, where zeros would pass too.
