@@ -294,14 +294,16 @@ constexpr u32 BOUND_AS_LARGEST = 2;       // the largest number; for an infinity
 constexpr u32 BOUND_AS_NAN = 4;           // NaN
 constexpr u32 BOUND_NAN_FOR_INFINITY = 8; // for an infinity NaN, which the format lacks
 
-// An element passes when |a - r| <= E + half_step max(2^e, least), with E = fma(gamma, s, fma(relative, |r|, floor)) and e the exponent of |r| + E.
+// An element passes when |a - r| <= E + half_step 2^e, with E = fma(gamma, s, fma(relative, |r|, floor)), and 2^e the binade of |r| + E, held within `least` and `most`.
+// Where |r| + E is `overflow` or more, what is rounded may be beyond the result's format.
 struct BoundRule {
     double gamma;
     double relative;
     double floor;
-    // Of the format that results are rounded to: half of the spacing of its numbers in [1, 2), or 0, and its least normal number.
+    // Of the format that results are rounded to: half of the spacing of its numbers in [1, 2), or 0, its least normal number, and its largest binade.
     double half_step;
     double least;
+    double most;
     // Of the result's format: the largest number, and the least that rounds beyond it.
     double largest;
     double overflow;

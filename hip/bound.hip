@@ -16,26 +16,30 @@ __device__ inline bool is_infinite(double x) { return fabs(x) == infinity(); }
 
 __device__ inline double element(const AnyTensor &t, const u8 *at, u64 index) { return any_decode(t.dtype, any_load(at, t.dtype, any_place(t, index))); }
 
-// The bound of an element.
-__device__ inline double limit_of(const BoundParams &p, double r, u64 index) {
-    if (p.rule.floor == infinity()) return infinity();
-    const double before = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
-    if (!(before >= 0.0)) return 0.0;
-    // Rounding is monotone, so that the exponent is none too small; infinite where the sum is.
+// How far an element may lie from the reference: before it is rounded to its format, and after.
+struct Limits { double before, after; };
+__device__ inline Limits limits_of(const BoundParams &p, double r, u64 index) {
+    const BoundRule &rule = p.rule;
+    if (rule.floor == infinity()) return {infinity(), infinity()};
+    const double before = fma(rule.gamma, element(p.s, p.s_at, index), fma(rule.relative, fabs(r), rule.floor));
+    if (!(before >= 0.0)) return {0.0, 0.0};
+    // Rounding is monotone, so that the exponent is none too small.
     const double binade = f64_of(bits_of(fabs(r) + before) & 0x7ff0000000000000ull);
-    const double rounding = p.rule.half_step > 0.0 ? p.rule.half_step * (binade > p.rule.least ? binade : p.rule.least) : 0.0;
+    const double held = binade < rule.least ? rule.least : binade > rule.most ? rule.most : binade;
+    const double rounding = rule.half_step > 0.0 ? rule.half_step * held : 0.0;
     // -0 neither: an error divided by it would be negative.
-    return before + rounding + 0.0;
+    return {before, before + rounding + 0.0};
 }
 
 // Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
-__device__ inline double ratio_of(const BoundRule &p, double a, double r, double limit) {
+__device__ inline double ratio_of(const BoundRule &p, double a, double r, Limits limits) {
+    const double limit = limits.after;
     const bool saturated = (p.beyond & BOUND_AS_LARGEST) && fabs(a) == p.largest && (a < 0.0) == (r < 0.0);
     if (is_nan(r)) return is_nan(a) || !p.nan ? 0.0 : infinity();
     if (is_infinite(r)) return a == r || saturated || (is_nan(a) && (p.beyond & BOUND_NAN_FOR_INFINITY)) ? 0.0 : infinity();
     const double d = fabs(a - r);
     if (d <= limit) return limit < infinity() && d > 0.0 ? d / limit : 0.0;
-    const bool beyond = (a < 0.0 ? -r : r) + limit >= p.overflow || (is_nan(a) && fabs(r) + limit >= p.overflow);
+    const bool beyond = (a < 0.0 ? -r : r) + limits.before >= p.overflow || (is_nan(a) && fabs(r) + limits.before >= p.overflow);
     if (beyond && (saturated || (is_infinite(a) && (p.beyond & BOUND_AS_INFINITY)) || (is_nan(a) && (p.beyond & BOUND_AS_NAN)))) return 0.0;
     const double quotient = d / limit;
     return quotient < infinity() ? quotient : infinity();
@@ -57,19 +61,19 @@ struct Shared {
 
 __device__ inline void observe(Shared &s, const BoundParams &p, u64 index) {
     const double a = element(p.a, p.a_at, index), r = element(p.r, p.r_at, index);
-    const double limit = limit_of(p, r, index);
-    const double ratio = ratio_of(p.rule, a, r, limit);
+    const Limits limits = limits_of(p, r, index);
+    const double ratio = ratio_of(p.rule, a, r, limits);
     const bool counts = !is_nan(r) && !is_infinite(r) && r != 0.0;
     // An infinite result, or a saturated one, passes: nothing is known of its size.
-    const bool overflows = counts && fabs(r) + limit >= p.rule.overflow;
-    const bool zero_passes = counts && fabs(r) <= limit;
+    const bool overflows = counts && fabs(r) + limits.before >= p.rule.overflow;
+    const bool zero_passes = counts && fabs(r) <= limits.after;
     const bool conditions[] = {ratio > 1.0, counts, zero_passes, is_nan(a), is_nan(r), is_infinite(a), is_infinite(r), overflows && !zero_passes};
 #pragma unroll
     for (u32 i = 0; i < BOUND_COUNTS; i++)
         if (conditions[i]) atomicAdd(&s.counts[i], 1u);
     atomicAdd(&s.bins[bin_of(ratio)], 1u);
     if (counts && !overflows) {
-        const double power = fabs(r) / limit;
+        const double power = fabs(r) / limits.after;
         if (power > 0.0) atomicMax(&s.power, bits_of(power));
     }
     if (ratio > 0.0) atomicMax(&s.ratio, bits_of(ratio));
@@ -98,6 +102,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) bound_ratios(BoundParams p
     const u64 grid = (u64)gridDim.x * THREADS;
     for (u64 i = p.first + (u64)blockIdx.x * THREADS + threadIdx.x; i < p.end; i += grid) {
         const double a = element(p.a, p.a_at, i), r = element(p.r, p.r_at, i);
-        p.ratios[i - p.first] = ratio_of(p.rule, a, r, limit_of(p, r, i));
+        p.ratios[i - p.first] = ratio_of(p.rule, a, r, limits_of(p, r, i));
     }
 }

@@ -1,6 +1,7 @@
 //! The comparison on the host, a tile a task; `hip/bound.hip` does the same on a GPU.
 
-use super::{BINS, Comparison, TILE, rule};
+use super::rule::{self, Limits};
+use super::{BINS, Comparison, TILE};
 use crate::device::TensorRef;
 use crate::dtype::convert;
 use crate::parallel;
@@ -23,7 +24,7 @@ pub(super) fn tiles(comparison: &Comparison<'_>) -> (Vec<BoundTile>, [u64; BINS]
 /// Error over bound of some elements.
 pub(super) fn ratios(comparison: &Comparison<'_>, range: Range<usize>) -> Vec<f64> {
     let [a, r, s] = comparison.tensors.map(|t| values(t, range.clone()));
-    a.into_iter().zip(r).zip(s).map(|((a, r), s)| rule::ratio(&comparison.rule, a, r, s).0).collect()
+    a.into_iter().zip(r).zip(s).map(|((a, r), s)| rule::ratio(&comparison.rule, a, r, s)).collect()
 }
 
 fn tile_of(comparison: &Comparison<'_>, range: Range<usize>) -> (BoundTile, [u32; BINS]) {
@@ -38,7 +39,8 @@ fn tile_of(comparison: &Comparison<'_>, range: Range<usize>) -> (BoundTile, [u32
 
 /// Adds an element to its tile; its error over its bound.
 fn observe(tile: &mut BoundTile, rule: &BoundRule, [a, r, s]: [f64; 3]) -> f64 {
-    let (ratio, limit) = rule::ratio(rule, a, r, s);
+    let ratio = rule::ratio(rule, a, r, s);
+    let Limits { before, after } = rule::limits(rule, r, s);
     let mut count = |what: u32, yes: bool| tile.counts[what as usize] += u32::from(yes);
     count(BoundCount::BOUND_MISMATCHES, ratio > 1.0);
     count(BoundCount::BOUND_NANS_A, a.is_nan());
@@ -47,14 +49,14 @@ fn observe(tile: &mut BoundTile, rule: &BoundRule, [a, r, s]: [f64; 3]) -> f64 {
     count(BoundCount::BOUND_INFINITIES_R, r.is_infinite());
     let counts = r.is_finite() && r != 0.0;
     count(BoundCount::BOUND_NONZERO, counts);
-    let zero_passes = counts && r.abs() <= limit;
+    let zero_passes = counts && r.abs() <= after;
     count(BoundCount::BOUND_ZERO_PASSES, zero_passes);
     // An infinite result, or a saturated one, passes: nothing is known of its size.
-    let overflows = counts && r.abs() + limit >= rule.overflow;
+    let overflows = counts && r.abs() + before >= rule.overflow;
     count(BoundCount::BOUND_OVERFLOWS, overflows && !zero_passes);
     if counts && !overflows {
         // Infinite where nothing but equality passes.
-        let power = r.abs() / limit;
+        let power = r.abs() / after;
         tile.power = if power > tile.power { power } else { tile.power };
     }
     tile.ratio = if ratio > tile.ratio { ratio } else { tile.ratio };

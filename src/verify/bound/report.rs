@@ -159,7 +159,7 @@ fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(
     let element = |(index, ratio): (usize, f64)| -> Result<BoundedElement> {
         let [a, r, s] = comparison.values(index)?;
         let coordinates = comparison.tensors[0].layout().coordinates(index);
-        Ok(BoundedElement { index, coordinates, result: a, reference: r, bound: rule::ratio(&comparison.rule, a, r, s).1, ratio })
+        Ok(BoundedElement { index, coordinates, result: a, reference: r, bound: rule::limits(&comparison.rule, r, s).after, ratio })
     };
     comparison.ratios(tile)?.filter(|(_, ratio)| wanted(*ratio)).take(most).map(element).collect()
 }

@@ -38,15 +38,15 @@ pub(super) fn of(bound: &Bound, dtype: DType, overflow: Overflow) -> Result<Boun
 /// What a bound says of elements, whatever their format.
 fn coefficients(bound: &Bound) -> BoundRule {
     let Bound { gamma, relative, floor, rounding } = *bound;
-    let (half_step, least) = match rounding.and_then(DType::float_format) {
-        Some(format) => (format.unit_roundoff(), crate::dtype::exp2(format.min_exponent())),
-        None => (0.0, 0.0),
+    let (half_step, [least, most]) = match rounding.and_then(DType::float_format) {
+        Some(format) => (format.unit_roundoff(), [format.min_exponent(), format.max_exponent()].map(crate::dtype::exp2)),
+        None => (0.0, [0.0; 2]),
     };
     let none = BoundRule::zeroed();
     // No bound at all, whatever S and the reference are.
     match [gamma, relative, floor].contains(&f64::INFINITY) {
         true => BoundRule { floor: f64::INFINITY, ..none },
-        false => BoundRule { gamma, relative, floor, half_step, least, ..none },
+        false => BoundRule { gamma, relative, floor, half_step, least, most, ..none },
     }
 }
 
@@ -73,7 +73,7 @@ impl ElementRule {
 
     /// Error over bound of a result `a` with the reference `r` and the magnitude `s`; up to 1 passes.
     pub(crate) fn ratio(&self, a: f64, r: f64, s: f64) -> f64 {
-        ratio(&self.0, a, r, s).0
+        ratio(&self.0, a, r, s)
     }
 
     /// Whether a result may stand for any number beyond its format: it is not finite, or the largest number where that does.
@@ -83,7 +83,7 @@ impl ElementRule {
 
     /// Whether a right result may overflow whose reference is the finite number `r`: then one that does tells nothing of its size.
     pub(crate) fn may_overflow(&self, r: f64, s: f64) -> bool {
-        r.is_finite() && r.abs() + limit(&self.0, r, s) >= self.0.overflow
+        r.is_finite() && r.abs() + limits(&self.0, r, s).before >= self.0.overflow
     }
 
     /// Whether the largest number may stand for what is beyond it.
@@ -94,49 +94,60 @@ impl ElementRule {
 
 /// The bound of an element, whatever its format.
 pub(super) fn limit_of(bound: &Bound, r: f64, s: f64) -> f64 {
-    limit(&coefficients(bound), r, s)
+    limits(&coefficients(bound), r, s).after
 }
 
-/// E + half_step 2^e, e the exponent of |r| + E, where E = fma(gamma, S, fma(relative, |r|, floor)); 0, by which nothing but equality passes, where E is negative or not a number.
-fn limit(rule: &BoundRule, r: f64, s: f64) -> f64 {
-    let BoundRule { gamma, relative, floor, half_step, least, .. } = *rule;
+/// How far an element may lie from the reference.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Before it is rounded to its format: E.
+    pub(super) before: f64,
+    /// After that: the bound.
+    pub(super) after: f64,
+}
+
+/// E = fma(gamma, S, fma(relative, |r|, floor)), and E + half_step 2^e, 2^e the binade of |r| + E, held within those of the format. Both are 0, by which nothing but equality passes,
+/// where E is negative or not a number.
+pub(super) fn limits(rule: &BoundRule, r: f64, s: f64) -> Limits {
+    let BoundRule { gamma, relative, floor, half_step, least, most, .. } = *rule;
     if floor == f64::INFINITY {
-        return floor;
+        return Limits { before: floor, after: floor };
     }
     let before = gamma.mul_add(s, relative.mul_add(r.abs(), floor));
     if before.is_nan() || before < 0.0 {
-        return 0.0;
+        return Limits { before: 0.0, after: 0.0 };
     }
-    // Rounding is monotone, so that the exponent is none too small; infinite where the sum is.
+    // Rounding is monotone, so that the exponent is none too small.
     let binade = f64::from_bits((r.abs() + before).to_bits() & f64::INFINITY.to_bits());
-    let rounding = if half_step > 0.0 { half_step * if binade > least { binade } else { least } } else { 0.0 };
+    let rounding = if half_step > 0.0 { half_step * binade.clamp(least, most) } else { 0.0 };
     // -0 neither: an error divided by it would be negative.
-    before + rounding + 0.0
+    Limits { before, after: before + rounding + 0.0 }
 }
 
-/// Error over bound of an element, and its bound; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
+/// Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
 ///
 /// A quotient of two f64 is at most 1 exactly when the first is at most the second.
-pub(super) fn ratio(rule: &BoundRule, a: f64, r: f64, s: f64) -> (f64, f64) {
-    let limit = limit(rule, r, s);
+pub(super) fn ratio(rule: &BoundRule, a: f64, r: f64, s: f64) -> f64 {
+    let Limits { before, after: limit } = limits(rule, r, s);
     let wrong = |right: bool| if right { 0.0 } else { f64::INFINITY };
     let may_be = |what: u32| rule.beyond & what != 0;
     let saturated = may_be(BOUND_AS_LARGEST) && a.abs() == rule.largest && (a < 0.0) == (r < 0.0);
     if r.is_nan() {
-        return (wrong(a.is_nan() || rule.nan == 0), limit);
+        return wrong(a.is_nan() || rule.nan == 0);
     }
     if r.is_infinite() {
-        return (wrong(a == r || saturated || a.is_nan() && may_be(BOUND_NAN_FOR_INFINITY)), limit);
+        return wrong(a == r || saturated || a.is_nan() && may_be(BOUND_NAN_FOR_INFINITY));
     }
     let d = (a - r).abs();
     if d <= limit {
-        return (if limit < f64::INFINITY && d > 0.0 { d / limit } else { 0.0 }, limit);
+        return if limit < f64::INFINITY && d > 0.0 { d / limit } else { 0.0 };
     }
-    let beyond = (if a < 0.0 { -r } else { r }) + limit >= rule.overflow || a.is_nan() && r.abs() + limit >= rule.overflow;
+    // What is rounded may be `before` from the reference: the rounding itself is in the number that overflows.
+    let beyond = (if a < 0.0 { -r } else { r }) + before >= rule.overflow || a.is_nan() && r.abs() + before >= rule.overflow;
     if beyond && (saturated || a.is_infinite() && may_be(BOUND_AS_INFINITY) || a.is_nan() && may_be(BOUND_AS_NAN)) {
-        return (0.0, limit);
+        return 0.0;
     }
     let quotient = d / limit;
     // Not a number where the result is none.
-    (if quotient < f64::INFINITY { quotient } else { f64::INFINITY }, limit)
+    if quotient < f64::INFINITY { quotient } else { f64::INFINITY }
 }

@@ -101,6 +101,8 @@ fn the_last_rounding_counts_by_binade() {
         (0.0, 0.0, 2f64.powi(-10), "subnormal numbers are 2^-9 apart"),
         (0.0, 2f64.powi(-7), 2f64.powi(-10), "as are the first normal ones"),
         (0.0, 2f64.powi(-5), 2f64.powi(-9), "and the next twice as far"),
+        (0.0, 448.0, 16.0, "256 to 448 has steps of 32"),
+        (1e3, 1e6, 1016.0, "and what is rounded beyond has the step below the largest number"),
         (f64::INFINITY, 1.0, f64::INFINITY, "no bound"),
     ] {
         assert_eq!(bound(floor).of(0.0, r), expected, "{r} with {floor}: {reason}");
@@ -146,16 +148,21 @@ fn one_element() {
         (DType::I32, [2_147_483_647.0, 2_147_483_647.0, 0.0], 0.0, "the largest integer"),
         (DType::I8, [127.0, 2000.0, 0.0], 1873.0 / 500.125, "integers do not saturate"),
     ] {
-        let found = rule::ratio(&rule::of(&bound, dtype, Overflow::Ieee).unwrap(), a, r, s).0;
+        let found = rule::ratio(&rule::of(&bound, dtype, Overflow::Ieee).unwrap(), a, r, s);
         assert_eq!(found, expected, "{dtype} {a} {r} {s}: {reason}");
     }
     let none = Bound { gamma: -0.0, ..Bound::EXACT };
-    let found = rule::ratio(&rule::of(&none, DType::F32, Overflow::Ieee).unwrap(), 1.0, 0.0, 1.0);
-    assert_eq!((found.0, found.1.is_sign_positive()), (INF, true), "by -0 errors would have the other sign");
+    let none = rule::of(&none, DType::F32, Overflow::Ieee).unwrap();
+    let found = (rule::ratio(&none, 1.0, 0.0, 1.0), rule::limits(&none, 0.0, 1.0).after.is_sign_positive());
+    assert_eq!(found, (INF, true), "by -0 errors would have the other sign");
     for bound in [Bound { gamma: INF, ..Bound::EXACT }, Bound { relative: INF, ..Bound::EXACT }] {
         for s in [0.0, 1.0, INF, NAN] {
-            let found = rule::ratio(&rule::of(&bound, DType::F32, Overflow::Ieee).unwrap(), 1.0, 0.0, s);
-            assert_eq!(found, (0.0, INF), "no bound, also where the reference is 0 and S {s}");
+            let rule = rule::of(&bound, DType::F32, Overflow::Ieee).unwrap();
+            assert_eq!(
+                (rule::ratio(&rule, 1.0, 0.0, s), rule::limits(&rule, 0.0, s).after),
+                (0.0, INF),
+                "no bound, also where the reference is 0 and S {s}"
+            );
         }
     }
 }
@@ -188,11 +195,39 @@ fn one_element_that_saturates() {
         (DType::F8E4M3, [NAN, INF], [0.0, 0.0], "save of an infinity"),
         (DType::F4E2M1, [6.0, 1e6], [0.0, 0.0], "a format that cannot do otherwise"),
     ] {
-        let of = |overflow| rule::ratio(&rule::of(&bound, dtype, overflow).unwrap(), a, r, 0.0).0;
+        let of = |overflow| rule::ratio(&rule::of(&bound, dtype, overflow).unwrap(), a, r, 0.0);
         assert_eq!([of(Overflow::Saturate), of(Overflow::Ieee)], [saturating, otherwise], "{dtype} {a} {r}: {reason}");
     }
     let e = rule::of(&bound, DType::I32, Overflow::Saturate).unwrap_err().to_string();
     assert!(e.contains("a result of i32 that saturates"), "{e}");
+}
+
+/// A number overflows before it is rounded: at half a step above the largest one, and no sooner.
+#[test]
+fn the_largest_number_is_right_up_to_where_rounding_overflows() {
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    for (dtype, r, [finite, infinite], reason) in [
+        (DType::F16, 65504.0, [0.0, INF], "a number of the format"),
+        (DType::F16, 65519.0, [15.0 / 16.25, INF], "rounds to the largest"),
+        (DType::F16, 65519.75, [15.75 / 16.25, 0.0], "may be 65520"),
+        (DType::F16, 65520.25, [1.0, 0.0], "or below"),
+        (DType::F16, 65521.0, [17.0 / 16.25, 0.0], "is beyond"),
+        (DType::F16, 65536.0, [32.0 / 16.25, 0.0], "though its own binade has larger steps"),
+        (DType::F8E5M2, -57344.0, [0.0, INF], "negative"),
+        (DType::F8E5M2, -65536.0, [8192.0 / 4096.25, 0.0], "beyond on that side"),
+        (DType::F8E4M3, 448.0, [0.0, INF], "without infinity"),
+        (DType::F8E4M3, 463.0, [15.0 / 16.25, INF], "rounds to the largest"),
+        (DType::F8E4M3, 464.0, [16.0 / 16.25, 0.0], "may be NaN"),
+        (DType::F8E4M3Fnuz, 240.0, [0.0, INF], "fnuz"),
+        (DType::F8E5M2Fnuz, 57344.0, [0.0, INF], "fnuz"),
+    ] {
+        let rule = rule::of(&Bound { floor: 0.25, ..Bound::EXACT }.rounded_to(dtype).unwrap(), dtype, Overflow::Ieee).unwrap();
+        let format = dtype.float_format().unwrap();
+        let beyond = if format.has_infinity() { INF.copysign(r) } else { NAN };
+        let found = [format.max_finite().copysign(r), beyond].map(|a| rule::ratio(&rule, a, r, 0.0));
+        assert_eq!(found, [finite, infinite], "{dtype} {r}: {reason}");
+    }
 }
 
 #[test]
