@@ -77,7 +77,8 @@ pub(super) fn first_pass(request: &Request) -> FirstPass {
 }
 
 fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request: &Request) -> Question<'a> {
-    let grid = Grid::of(request.spacing.unwrap_or(result.dtype()));
+    let arithmetic = PairArithmetic::of(result.dtype(), reference.dtype());
+    let grid = Grid::asked(request, result.dtype(), arithmetic == PairArithmetic::F32);
     let thresholds = request.thresholds;
     let params = VerifyParams {
         rtol: request.rtol,
@@ -89,7 +90,7 @@ fn question<'a>(result: &'a TensorRef<'a>, reference: &'a TensorRef<'a>, request
         max_exponent: grid.max_exponent,
         mantissa_bits: grid.mantissa_bits,
         by_binade: u32::from(request.by_binade),
-        clamp: u32::from(may_overflow(PairArithmetic::of(result.dtype(), reference.dtype()), request)),
+        clamp: u32::from(may_overflow(arithmetic, request)),
         nonfinite_equal: u32::from(request.nonfinite == NonFinite::EqualWhenSame),
         judge: match request.judge {
             Judge::Elements => VerifyJudge::JUDGE_ELEMENTS,

@@ -39,6 +39,13 @@ impl Grid {
         }
     }
 
+    /// That of a comparison: of the format whose spacings were asked for, else the result's, in this arithmetic.
+    pub(crate) fn asked(request: &Request, result: DType, narrow: bool) -> Grid {
+        let grid = Grid::of(request.spacing.unwrap_or(result));
+        // f64's spacings, of numbers that f32 holds. f8e8m0 has 2^-127 as well, whose exponent is that of f32's zero.
+        if narrow { Grid { min_exponent: grid.min_exponent.max(-127), max_exponent: grid.max_exponent.min(127), ..grid } } else { grid }
+    }
+
     /// The ends of the binades, as numbers.
     pub(crate) fn binades<T: Real>(&self) -> [T; 2] {
         [self.min_exponent, self.max_exponent].map(|e| T::from_f64(exp2(e)))
@@ -193,7 +200,7 @@ impl<T: Real> Rule<T> {
     pub(crate) fn new(request: &Request, result: DType) -> Rule<T> {
         // Infinity times a reference of 0 would be NaN, and its bound the largest number.
         let [rtol, atol] = [request.rtol, request.atol].map(|x| T::from_f64(x).smaller(T::MAX));
-        let grid = Grid::of(request.spacing.unwrap_or(result));
+        let grid = Grid::asked(request, result, T::NARROW);
         Rule { rtol, atol, base: request.by_binade.then(|| grid.binades()), nonfinite: request.nonfinite, grid, all: request.all }
     }
 

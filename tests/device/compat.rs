@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 use hipverify::device::Layout;
 use hipverify::dtype::{Bf16, DType, Element, F4x2, F8E4M3, F8E5M2, F16, I4x2, Scalar};
 use hipverify::fill::FillUniformRand;
-use hipverify::verify::{Explain, Judge, Metric, NonFinite, Options, Report, Thresholds, Tolerance, Value, Warning};
+use hipverify::verify::{Explain, Judge, Metric, NonFinite, Options, Report, Thresholds, Tolerance, Value, Verdict, Warning};
 use hipverify::verify::{absolute_threshold, gpu_reduce_max, gpu_verify, gpu_verify_with, relative_threshold};
 use hipverify::{Device, DeviceMem, Error, Stream};
 
@@ -498,5 +498,17 @@ fn displaced_references(device: &Device) -> Result<()> {
         ensure!(found.power == expected.power && found.verdict == expected.verdict, "{found}\n{expected}");
         ensure!([found.power.found.len(), found.power.missed.len()] == [found_of, missed_of], "{found}");
     }
+    // Spacings of f64, whose binades f32 does not have, of zeros among others.
+    let relu: Vec<f32> = (0..2000u16).map(|i| if i % 3 == 0 { f32::from(i) } else { 0.0 }).collect();
+    let report = |device: &Device| -> Result<Report> {
+        let (a, r) = (
+            DeviceMem::from_slice(device, &relu.iter().map(|x| f64::from(*x)).collect::<Vec<_>>())?,
+            DeviceMem::from_slice(device, &relu)?,
+        );
+        let options = Options::default().power(true).thresholds(Thresholds::OFF.with_epsilon(41.0)?, Judge::Thresholds);
+        Ok(gpu_verify_with(&a, &r, &Tolerance::exact(), &options)?)
+    };
+    let (found, expected) = (report(device)?, report(&Device::host())?);
+    ensure!(found.power == expected.power && found.verdict == Verdict::Pass && expected.verdict == Verdict::Pass, "{found}\n{expected}");
     Ok(())
 }

@@ -86,6 +86,22 @@ fn errors_of_one_size_by_binade_are_those_of_the_largest_element() {
 }
 
 /// What a part says is what the whole would say: the part fails only where any continuation does.
+/// Spacings of f64, of numbers and zeros that are compared in f32.
+#[test]
+fn displacements_of_zeros_are_judged_by_wider_spacings() {
+    let device = Device::host();
+    let relu: Vec<f32> = (0..64u16).map(|i| if i % 3 == 0 { f32::from(i * 37 % 64) + 0.5 } else { 0.0 }).collect();
+    let wide: Vec<f64> = relu.iter().map(|x| f64::from(*x)).collect();
+    let (result, reference) = (DeviceMem::from_slice(&device, &wide).unwrap(), DeviceMem::from_slice(&device, &relu).unwrap());
+    for limit in [1.0, 41.0, 1e14] {
+        let thresholds = Thresholds::OFF.with_epsilon(limit).unwrap();
+        let options = Options::default().power(true).level(Level::All).thresholds(thresholds, Judge::Thresholds);
+        let report =
+            gpu_verify_with(&result.tensor(&[8, 8]).unwrap(), &reference.tensor(&[8, 8]).unwrap(), &Tolerance::exact(), &options).unwrap();
+        assert_eq!((report.verdict, displaced(&report.power.found).len()), (Verdict::Pass, 4), "{limit}\n{report}");
+    }
+}
+
 /// Numbers of which only the reference's format, or the result's, has the spacing that the rule goes by.
 #[test]
 fn displacements_are_judged_by_the_spacing_of_the_result() {
