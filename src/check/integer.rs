@@ -1,7 +1,8 @@
-//! Products of integers: additions modulo 2^32 are exact in any order, so that a result is right where it is equal, and nowhere else.
+//! Products of integers: additions modulo 2^32 are exact in any order, so that a result in 32 bits is right where it is equal, and nowhere else. Of results in floats, as dequantised ones are,
+//! only what follows the sum is rounded.
 
 use super::copied::Copied;
-use super::problem::Problem;
+use super::problem::{Problem, Product};
 use super::{Check, CheckReport, Checked};
 use crate::device::{DeviceMem, TensorRef};
 use crate::dtype::{DType, Overflow};
@@ -55,6 +56,41 @@ pub(super) fn run(check: &Check<'_>) -> Result<Checked> {
     // Nor is it by who looks for the mismatches again.
     let magnitudes = DeviceMem::from_slice(problem.device(), &vec![0.0; exact.len()])?;
     Ok(Checked { report, exact, magnitudes, overflow: check.overflow })
+}
+
+/// What is rounded of a sum that is exact in i32, for each element: |alpha Σab| + |beta C| + |bias|.
+///
+/// # Errors
+/// When a sum is beyond i32: it has wrapped around before it became a float.
+pub(super) fn magnitudes_of_sums(problem: &Problem<'_>, shape: &[usize]) -> Result<DeviceMem<f64>> {
+    let made = |problem: &Problem<'_>| problem.exact(Accumulate::F64.into(), shape)?.to_vec();
+    let Some(product) = problem.product() else {
+        let sums = within_i32(made(problem)?)?;
+        return DeviceMem::from_slice(problem.device(), &sums.into_iter().map(f64::abs).collect::<Vec<_>>());
+    };
+    let alone = Product { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: Epilogue::None, ..product.clone() };
+    // An alpha of 0 takes nothing of the operands.
+    let mut sums = if product.alpha == 0.0 { vec![0.0; shape.iter().product()] } else { within_i32(made(&problem.with(alone.clone()))?)? };
+    sums.iter_mut().for_each(|sum| *sum = (product.alpha * *sum).abs());
+    for added in
+        [Product { beta: product.beta, c: product.c.clone(), ..alone.clone() }, Product { bias: product.bias.clone(), ..alone.clone() }]
+    {
+        if added.c.is_some() || added.bias.is_some() {
+            let with = made(&problem.with(Product { alpha: 0.0, ..added }))?;
+            sums.iter_mut().zip(with).for_each(|(sum, x)| *sum += x.abs());
+        }
+    }
+    DeviceMem::from_slice(problem.device(), &sums)
+}
+
+fn within_i32(sums: Vec<f64>) -> Result<Vec<f64>> {
+    match sums.iter().find(|sum| !(-BEYOND..BEYOND).contains(*sum)) {
+        Some(sum) => Err(Error::Unsupported {
+            what: format!("a sum of {sum} in an accumulator of i32, which it is beyond"),
+            by: "a check".to_owned(),
+        }),
+        None => Ok(sums),
+    }
 }
 
 /// What is taken for granted, in words.

@@ -205,7 +205,8 @@ impl<'a> Check<'a> {
         self
     }
 
-    /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, or f64 where an operand is f64. With a
+    /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, f64 where an operand is f64, or i32 where both are integers of 8 bits
+    /// and fewer. In i32 sums are exact; they are rounded as they become f32, and by what follows: the bound scales with |alpha Σab| + |beta C| + |bias| then. With a
     /// [chip](Check::arch) either may have been at work: the looser bound counts. Tensor cores that accumulate in f16 are among the chip's where this is f16.
     pub fn accumulator(mut self, dtype: DType) -> Check<'a> {
         self.accumulator = Some(dtype);
@@ -312,7 +313,9 @@ impl<'a> Check<'a> {
         self.expect_earlier()?;
         let shape = self.result.shape();
         let reads = self.reads(&models);
-        let (reference, scales) = (self.problem.exact(reads, shape)?, self.problem.magnitudes(reads, shape)?);
+        let reference = self.problem.exact(reads, shape)?;
+        let scales =
+            if self.sums_in_i32() { integer::magnitudes_of_sums(&self.problem, shape)? } else { self.problem.magnitudes(reads, shape)? };
         let exact = [&reference.tensor(shape)?, &scales.tensor(shape)?];
         let exactness = match self.arch.filter(|_| self.bit_exact) {
             Some(arch) => Some(exact::search(&self.problem, (&self.result, self.overflow), arch, &models, self.parts)?),
@@ -404,9 +407,21 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
+    /// Whether sums are exact in an accumulator of i32, and become f32 for what follows them.
+    fn sums_in_i32(&self) -> bool {
+        let bits = self.problem.dtypes().map(|dtype| dtype.int_format().map(|format| format.bits));
+        let up_to = |most: u32| bits.iter().all(|bits| bits.is_some_and(|bits| bits <= most));
+        let floats = self.result.dtype().float_format().is_some();
+        floats && (self.accumulator.is_none() && up_to(8) || self.accumulator == Some(DType::I32) && up_to(16))
+    }
+
     /// The models that may have been at work, of a problem that can be checked.
     fn models(&self) -> Result<Vec<Model>> {
         self.expect_fit()?;
+        if self.sums_in_i32() {
+            // Matrix cores add integers exactly: a chip tells nothing more.
+            return Ok(Vec::new());
+        }
         self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes(), self.accumulator))
     }
 
@@ -438,7 +453,10 @@ impl<'a> Check<'a> {
         let some = || some_mismatches([&self.result, reference, magnitudes], (bound, self.overflow), cause::SAMPLE);
         let wide = if self.problem.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 };
         let accumulator = self.accumulator.unwrap_or(wide);
-        if explained && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)? {
+        if explained
+            && !self.sums_in_i32()
+            && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)?
+        {
             return Ok(None);
         }
         let compared = self.compared(report, [reference, magnitudes], bound)?;
@@ -558,8 +576,13 @@ impl<'a> Check<'a> {
     fn bound_of(&self, models: &[Model], confidence: Confidence) -> Result<Bound> {
         let mut loosest = Bound::EXACT;
         for (unit, accumulator) in self.units(models)? {
-            let (after, terms) = (self.problem.roundings_after(accumulator), self.problem.padded_terms(unit.group));
-            let mut sum = Sum { parts: self.parts, after, ..Sum::new(unit, terms) };
+            let after = self.problem.roundings_after(accumulator);
+            // Sums in i32 are exact, and so are those of their parts: one rounding makes them f32.
+            let (terms, parts) = match self.sums_in_i32() {
+                true => (1, if self.parts_dtype.is_some() { self.parts } else { 1 }),
+                false => (self.problem.padded_terms(unit.group), self.parts),
+            };
+            let mut sum = Sum { parts, after, ..Sum::new(unit, terms) };
             if let Some(stored) = self.parts_dtype {
                 let stored = arithmetic::of_format(stored)?;
                 (sum.parts_roundoff, sum.parts_underflow) = (stored.roundoff, stored.underflow / 2.0);
@@ -585,6 +608,9 @@ impl<'a> Check<'a> {
 
     /// The units that may have been at work, each with the format of its accumulator.
     fn units(&self, models: &[Model]) -> Result<Vec<(Unit, DType)>> {
+        if self.sums_in_i32() {
+            return Ok(vec![(Unit::F32, DType::F32)]);
+        }
         let mut units: Vec<_> = arithmetic::unconverted(models).map(|model| (arithmetic::of_model(model), model.accumulator())).collect();
         let wide = self.problem.dtypes().contains(&DType::F64);
         match self.accumulator {
@@ -608,6 +634,7 @@ impl<'a> Check<'a> {
             (None, Some(dtype)) => format!("sums in {dtype}"),
             (None, None) => format!("sums in {}", if wide { DType::F64 } else { DType::F32 }),
         };
+        let adds = if self.sums_in_i32() { "sums in i32, exact, then f32".to_owned() } else { adds };
         let parts = match (self.parts, self.parts_dtype) {
             (1, _) => String::new(),
             (parts, None) => format!(", {parts} parts of k"),

@@ -191,7 +191,8 @@ impl<'a> Problem<'a> {
         counts.filter_map(|(_, epilogue)| Some(self.with(Product { epilogue, ..self.product()?.clone() }))).collect()
     }
 
-    fn with(&self, product: Product<'a>) -> Problem<'a> {
+    /// The problem with another product of the same operands.
+    pub(super) fn with(&self, product: Product<'a>) -> Problem<'a> {
         Problem { operands: self.operands.clone(), kind: Kind::Gemm(product) }
     }
 

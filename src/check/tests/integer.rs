@@ -119,3 +119,47 @@ fn without_alpha_operands_are_not_read() {
     let turned = Check::gemm(&b, &a, &d).transpose_a(true).transpose_b(true).alpha(0.0).beta(3.0, &c).run().unwrap();
     assert_eq!(turned.verdict(), Verdict::Pass, "{turned}");
 }
+
+/// A dequantised result: the sum in i32, one conversion, and what follows in f32.
+#[test]
+fn sums_in_i32_that_become_floats_are_exact() {
+    let [m, n, k] = [6, 10, 4096];
+    let (a, b) = (whole(m * k, [-127, 127], 1), whole(k * n, [-127, 127], 2));
+    let sum = |i: usize| (0..k).map(|x| a[i / n * k + x] * b[x * n + i % n]).sum::<i64>();
+    let (c, bias) = (numbers::<F16>(m * n, [-40.0, 40.0], 3), numbers::<f32>(n, [-40.0, 40.0], 4));
+    let (c_values, bias_values) = (c.to_vec().unwrap(), bias.to_vec().unwrap());
+    let (a, b) = (tensor::<i8>(&a), tensor::<i8>(&b));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let (c, bias) = (c.tensor(&[m, n]).unwrap(), bias.tensor(&[n]).unwrap());
+    // alpha is no f32.
+    let alpha = 0.0013;
+    let dequantised = |off: i64| -> Vec<f32> {
+        let of = |i: usize| (sum(i) + if i == 17 { off } else { 0 }) as f32 * alpha as f32 + c_values[i].to_f32() + bias_values[i % n];
+        (0..m * n).map(of).collect()
+    };
+    let of = |d: &[f32], accumulator: Option<DType>| {
+        let d = DeviceMem::from_slice(&Device::host(), d).unwrap();
+        let d = d.tensor(&[m, n]).unwrap();
+        let check = Check::gemm(&a, &b, &d).alpha(alpha).beta(1.0, &c).bias(&bias).arch(Arch::Gfx90a);
+        accumulator.map_or(check.clone(), |dtype| Check { arch: None, ..check }.accumulator(dtype)).run().unwrap()
+    };
+    let report = of(&dequantised(0), None);
+    assert_eq!(report.verdict(), Verdict::Pass, "{report}");
+    assert!(report.to_string().contains("i8 by i8, sums in i32, exact, then f32"), "{report}");
+    assert_eq!(of(&dequantised(0), Some(DType::I32)).report.bound, report.report.bound, "as if it were said");
+    let off = of(&dequantised(1), None);
+    assert_eq!((off.verdict(), off.report.mismatches), (Verdict::Fail, 1), "an integer off by one\n{off}");
+    assert_eq!(of(&dequantised(60), Some(DType::F32)).verdict(), Verdict::Pass, "an accumulator that rounds may lose as much");
+}
+
+#[test]
+fn sums_beyond_i32_do_not_become_floats() {
+    let k = 140_000;
+    let (a, d) = (tensor::<i8>(&vec![-128; k]), DeviceMem::from_slice(&Device::host(), &[2293760000.0f32]).unwrap());
+    let (row, column, d) = (a.tensor(&[1, k]).unwrap(), a.tensor(&[k, 1]).unwrap(), d.tensor(&[1, 1]).unwrap());
+    let error = Check::gemm(&row, &column, &d).run().unwrap_err().to_string();
+    assert!(error.contains("a sum of 2293760000 in an accumulator of i32"), "{error}");
+    assert_eq!(Check::gemm(&row, &column, &d).accumulator(DType::F32).run().unwrap().verdict(), Verdict::Pass, "in f32");
+    let error = Check::gemm(&row, &column, &d).accumulator(DType::U32).run().unwrap_err().to_string();
+    assert!(error.contains("an accumulator whose error is bounded"), "{error}");
+}
