@@ -434,7 +434,7 @@ struct VerifyOperand {
     u32 dtype;
     u32 rank;  // 0: dense
     u32 align; // bytes to which every row, if dense inside, is aligned: 1 to 16
-    u32 padding;
+    u32 unused;
 };
 
 // hip/verify/pack.hip, which has the words.
@@ -450,7 +450,7 @@ struct VerifyPack {
     u32 narrow;      // whether tiles have 16 columns
     u32 across;      // tiles along the last dimension
     u32 tiles;
-    u32 padding;
+    u32 unused;
     u8 *to; // aligned to 16 bytes
 };
 

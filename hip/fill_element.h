@@ -1,6 +1,7 @@
 // The definition of every generator, element by element: the same as `src/fill/element.rs`, and the parameters of
 // `src/fill/params.rs`.
 #pragma once
+#include "any.h"
 #include "fill_math.h"
 #include "philox.h"
 
@@ -215,13 +216,7 @@ __device__ inline bool overlaid(const FillParams &p, Format f, u64 index, u64 &b
 
 // The memory index of an element.
 __device__ inline u64 place_of(const FillParams &p, u64 index) {
-    if (p.flags & CONTIGUOUS) return p.offset + index;
-    i64 at = (i64)p.offset;
-    for (u32 d = p.rank; d-- > 0;) {
-        at += (i64)(index % p.shape[d]) * p.strides[d];
-        index /= p.shape[d];
-    }
-    return (u64)at;
+    return (u64)any_place(index, p.flags & CONTIGUOUS ? 0 : p.rank, (i64)p.offset, p.shape, p.strides);
 }
 
 // Writes one element. In passes over EVEN and ODD places nobody else writes to a packed element's byte.

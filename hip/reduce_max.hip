@@ -30,7 +30,10 @@ __device__ inline Patterns patterns_of(u32 dtype) {
     return p;
 }
 
-struct MaxShared { u64 largest, nans, infinities; };
+struct MaxShared {
+    u64 largest, nans, infinities;
+    u32 last;
+};
 
 // One element that may be anything.
 __device__ inline double take_element(MaxShared &s, u32 dtype, u64 bits) {
@@ -50,15 +53,13 @@ __device__ inline void end(const MaxParams &p, MaxShared &s, double largest) {
         if (s.largest) atomicMax(&w.largest, s.largest);
         if (s.nans) atomicAdd(&w.nans, s.nans);
         if (s.infinities) atomicAdd(&w.infinities, s.infinities);
-        __threadfence();
-        if (atomicAdd(&w.blocks_done, 1ull) == gridDim.x - 1) {
-            __threadfence();
-            p.result->largest = f64_of(atomicExch(&w.largest, 0ull));
-            p.result->nans = atomicExch(&w.nans, 0ull);
-            p.result->infinities = atomicExch(&w.infinities, 0ull);
-            w.blocks_done = 0;
-            __threadfence_system();
-        }
+    }
+    if (last_block(w.blocks_done, s.last) && threadIdx.x == 0) {
+        p.result->largest = f64_of(atomicExch(&w.largest, 0ull));
+        p.result->nans = atomicExch(&w.nans, 0ull);
+        p.result->infinities = atomicExch(&w.infinities, 0ull);
+        w.blocks_done = 0;
+        fence_system();
     }
 }
 

@@ -255,7 +255,7 @@ fn operand(tensor: &TensorRef<'_>) -> Result<VerifyOperand> {
         dtype: tensor.dtype() as u32,
         rank,
         align: 1 << align_log,
-        padding: 0,
+        unused: 0,
     })
 }
 

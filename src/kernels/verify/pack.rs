@@ -98,7 +98,7 @@ impl Packing {
             narrow: u32::from(narrow),
             across: across as u32,
             tiles: tiles as u32,
-            padding: 0,
+            unused: 0,
             to,
         };
         (&self.kernel, self.kernel.grid_for(tiles * u64::from(super::BLOCK)), params)
