@@ -1,10 +1,10 @@
-// Pass A of large tensors of two formats of 8 bits that have a zero (`BYTE`), without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: each has a code in shared memory once
-// it was examined, and is not examined again.
+// Pass A of large tensors of two formats of 8 bits that have a zero (`BYTE`), without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: once a pair was examined, it has a code in
+// shared memory and is not examined again.
 #pragma once
 #include "verify/values.h"
 
 // The codes of pairs, of BITS bits: that a pair is finite and beyond none of the maxima; with two bits also whether it passes. A word has the codes of one pattern of the result and of all patterns of the
-// reference that have the same lowest bits. Which of both is the same in neighbouring lanes, these read different banks.
+// reference that have the same lowest bits. Neighbouring lanes read different banks whether they share the result's pattern or the reference's.
 template <u32 BITS> struct PairCodes {
     enum { PASSES = 1, FAILS = 2, IN_WORD = 32 / BITS, LOW = BITS + 2, TURN = 2, WORDS = 256 << LOW, SHIFTS = 32 - BITS };
     static constexpr u32 LOWEST = ((1 << LOW) - 1) * 0x01010101u;
