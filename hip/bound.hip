@@ -1,7 +1,7 @@
-// Elements against a bound of their own: the kernels of `verify::bound`, whose `host.rs` and `rule.rs` are the definition.
+// Compares each element with its own bound: the kernels of `verify::bound`, whose `host.rs` and `rule.rs` are the definition.
 //
 //   bound_tiles     a block takes a tile of elements: counts, the largest error over bound, a histogram
-//   bound_ratios    error over bound of each of some elements, for those of a tile that are to be named
+//   bound_ratios    error over bound of single elements, for those of a tile that are to be named
 #include <hip/hip_runtime.h>
 
 #include "any.h"
@@ -21,14 +21,14 @@ __device__ inline double limit_of(const BoundParams &p, double r, u64 index) {
     if (p.rule.floor == infinity()) return infinity();
     const double before = fma(p.rule.gamma, element(p.s, p.s_at, index), fma(p.rule.relative, fabs(r), p.rule.floor));
     if (!(before >= 0.0)) return 0.0;
-    // Rounding is monotone, so that the exponent is none too small; infinite where the sum is.
+    // Rounding is monotone, so the exponent is not too small; the result is infinite if the sum is.
     const double binade = f64_of(bits_of(fabs(r) + before) & 0x7ff0000000000000ull);
     const double rounding = p.rule.half_step > 0.0 ? p.rule.half_step * (binade > p.rule.least ? binade : p.rule.least) : 0.0;
-    // -0 neither: an error divided by it would be negative.
+    // Not -0 either: an error divided by it would be negative.
     return before + rounding + 0.0;
 }
 
-// Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
+// Error over bound of an element; up to 1 passes. If something is not finite, the ratio is 0 where the result is right, and otherwise infinite.
 __device__ inline double ratio_of(const BoundRule &p, double a, double r, double limit) {
     const bool saturated = (p.beyond & BOUND_AS_LARGEST) && fabs(a) == p.largest && (a < 0.0) == (r < 0.0);
     if (is_nan(r)) return is_nan(a) || !p.nan ? 0.0 : infinity();
@@ -41,14 +41,14 @@ __device__ inline double ratio_of(const BoundRule &p, double a, double r, double
     return quotient < infinity() ? quotient : infinity();
 }
 
-// The bin of a ratio: 0 for 0, then (2^(i - 33), 2^(i - 32)] with all that is smaller or larger in the outermost.
+// The bin of a ratio: 0 for 0, then (2^(i - 33), 2^(i - 32)]; the outermost bins include everything smaller or larger.
 __device__ inline u32 bin_of(double ratio) {
     if (ratio == 0.0) return 0;
     const i32 bin = (i32)((bits_of(ratio) - 1) >> 52) - 1023 + 33;
     return bin < 1 ? 1 : bin > (i32)BOUND_BINS - 1 ? BOUND_BINS - 1 : bin;
 }
 
-// The largest of what the threads of a block have.
+// The largest values of the threads of a block.
 struct Shared {
     u64 ratio, power; // patterns of f64, which are ordered as the numbers are
     u32 counts[BOUND_COUNTS];
@@ -60,7 +60,7 @@ __device__ inline void observe(Shared &s, const BoundParams &p, u64 index) {
     const double limit = limit_of(p, r, index);
     const double ratio = ratio_of(p.rule, a, r, limit);
     const bool counts = !is_nan(r) && !is_infinite(r) && r != 0.0;
-    // An infinite result, or a saturated one, passes: nothing is known of its size.
+    // An infinite or saturated result passes: nothing is known about its size.
     const bool overflows = counts && fabs(r) + limit >= p.rule.overflow;
     const bool zero_passes = counts && fabs(r) <= limit;
     const bool conditions[] = {ratio > 1.0, counts, zero_passes, is_nan(a), is_nan(r), is_infinite(a), is_infinite(r), overflows && !zero_passes};
