@@ -1,4 +1,4 @@
-//! A cache on disk of what hipRTC has compiled: without it, all kernels take minutes in every new process.
+//! A cache on disk of what hipRTC has compiled: without it, all kernels take about a minute and a half in every new process.
 //!
 //! `HIPVERIFY_CACHE_DIR` names the folder (`off` keeps nothing); the default is `hipverify` in `XDG_CACHE_HOME`, or else in `~/.cache`. An entry
 //! is a file with the inputs (source, headers, options, versions) and the compiled image; its name is a hash of the
