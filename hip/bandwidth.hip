@@ -1,4 +1,4 @@
-// What the memory of a GPU can do: the ceilings that other kernels are measured against.
+// The memory bandwidth of a GPU: the ceilings to which the speeds of other kernels are compared.
 #include <hip/hip_runtime.h>
 #include "platform.h"
 
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(512) read_two(ReadTwo p) {
         for (int k = 0; k < DEPTH; k++)
             if (i + k * step < whole) seen |= x[k].x ^ x[k].y ^ x[k].z ^ x[k].w ^ y[k].x ^ y[k].y ^ y[k].z ^ y[k].w;
     }
-    // Both blocks hold zeros: nothing is written, but compilers cannot know.
+    // Both blocks hold zeros, so nothing is written, but compilers cannot know that.
     if (seen) *p.never = seen;
 }
 

@@ -23,15 +23,15 @@ __device__ inline Limits limits_of(const BoundParams &p, double r, u64 index) {
     if (rule.floor == infinity()) return {infinity(), infinity()};
     const double before = fma(rule.gamma, element(p.s, p.s_at, index), fma(rule.relative, fabs(r), rule.floor));
     if (!(before >= 0.0)) return {0.0, 0.0};
-    // Rounding is monotone, so that the exponent is none too small.
+    // Rounding is monotone, so the exponent is not too small.
     const double binade = f64_of(bits_of(fabs(r) + before) & 0x7ff0000000000000ull);
     const double held = binade < rule.least ? rule.least : binade > rule.most ? rule.most : binade;
     const double rounding = rule.half_step > 0.0 ? rule.half_step * held : 0.0;
-    // -0 neither: an error divided by it would be negative.
+    // Not -0 either: an error divided by it would be negative.
     return {before, before + rounding + 0.0};
 }
 
-// Error over bound of an element; up to 1 passes. What is not finite is 0 where it is right, and else infinite.
+// Error over bound of an element; up to 1 passes. If something is not finite, the ratio is 0 where the result is right, and otherwise infinite.
 __device__ inline double ratio_of(const BoundRule &p, double a, double r, Limits limits) {
     const double limit = limits.after;
     const bool saturated = (p.beyond & BOUND_AS_LARGEST) && fabs(a) == p.largest && (a < 0.0) == (r < 0.0);
@@ -64,7 +64,7 @@ __device__ inline void observe(Shared &s, const BoundParams &p, u64 index) {
     const Limits limits = limits_of(p, r, index);
     const double ratio = ratio_of(p.rule, a, r, limits);
     const bool counts = !is_nan(r) && !is_infinite(r) && r != 0.0;
-    // An infinite result, or a saturated one, passes: nothing is known of its size.
+    // An infinite or saturated result passes: nothing is known about its size.
     const bool overflows = counts && fabs(r) + limits.before >= p.rule.overflow;
     const bool zero_passes = counts && fabs(r) <= limits.after;
     const bool conditions[] = {ratio > 1.0, counts, zero_passes, is_nan(a), is_nan(r), is_infinite(a), is_infinite(r), overflows && !zero_passes};

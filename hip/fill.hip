@@ -1,17 +1,17 @@
 // Fill: every generator in every format. `src/fill/params.rs` makes the parameters and says which kernel takes them; results
 // equal the host's bit for bit and do not depend on the grid.
 //
-//   fill_uniform_<dtype>  uniform floats without overlay, contiguous, not starting in mid-byte; the fast one
+//   fill_uniform_<dtype>  uniform floats without special values and sparsity, contiguous, not starting inside a byte; the fast one
 //   fill_drawn_<bits>     whole, subnormal and normal numbers that take 32 bits of data each, under the same conditions; see fill_drawn.h
 //   fill_general          everything but CRAND
 //   fill_crand            CRAND
 //
-// Targets are aligned to their element; 16-byte stores where they are aligned to 16 bytes.
+// Targets are aligned to their element; those aligned to 16 bytes get 16-byte stores.
 #include <hip/hip_runtime.h>
 #include "fill_drawn.h"
 
 #define THREADS 256
-// Of the uniform kernels, and how many vectors of 16 bytes each thread makes between two tests of the loop's end.
+// For the uniform kernels: threads of a block, and vectors of 16 bytes that each thread makes between two tests of the loop's end.
 #define UNIFORM_THREADS 512
 #define PER_THREAD 4
 
@@ -62,8 +62,8 @@ template <u32 DTYPE> __device__ inline u32 encode_bytes(float x, float y) {
 #endif
 }
 
-// How a uniform number comes from its draw: by the definition, which knows signs; the same in fewer instructions; these without
-// the clamps.
+// How a uniform number is computed from its draw: by the definition, which includes signs; the same in fewer instructions; and the latter
+// without the clamps.
 enum : u32 { GENERAL, CLAMPED, INSIDE };
 
 // The shortest form that gives the same numbers. Results increase with the draw, so the first and the last one, u = `least` and
@@ -84,8 +84,8 @@ __device__ inline float middle_of_16(u32 word, u32 place) {
 // 2^15 + 2^8 u, exactly, in one instruction.
 __device__ inline float middle_of_8(u32 word, u32 place) { return f32_of(__byte_perm(word, 0x47000080u, 0x7504u | place << 4)); }
 
-// Whether a draw of 8 bits can go without the subtraction of 2^15: when a - 2^15 b / 2^8 is a float. One of the two differences
-// is exact in any case and so tells.
+// Whether a draw of 8 bits needs no subtraction of 2^15: if a - 2^15 b / 2^8 is a float. One of the two differences
+// is always exact and therefore decides.
 __device__ inline bool shifts_exactly(float a, float b) {
     const double shifted = (double)a - 128.0 * (double)b;
     return (double)(float)shifted == shifted && shifted + 128.0 * (double)b == (double)a && (double)a - shifted == 128.0 * (double)b;
@@ -176,8 +176,8 @@ template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inlin
     constexpr u32 tile_vectors = threads * per_thread;
     u8 *start = target + p.offset * bits / 8;
     const u64 bytes = (p.count * bits + 7) / 8;
-    // What takes whole stores, in tiles without a test of the end, unless a thread makes one vector, which is long: beside it the test is nothing. All vectors of a tile agree in the upper half of their
-    // numbers, and with it in most of the first two rounds of Philox.
+    // The vectors that take whole stores are made in tiles without a test of the end, except if a thread makes a single vector, which takes so long that the test costs nothing in comparison. All vectors of a tile have
+    // the same upper half of their numbers, and therefore share most of the first two rounds of Philox.
     const u64 whole = (u64)start % 16 == 0 ? (bits > 4 ? bytes / 16 : p.count / 32) : 0;
     const u64 tiles = per_thread == 1 ? 0 : whole / tile_vectors;
     for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
@@ -197,7 +197,7 @@ template <u32 bits, u32 threads, u32 per_thread, typename MAKE> __device__ inlin
         u64 here = bytes - vector * 16;
         here = here > 16 ? 16 : here;
         if (bits == 4 && vector * 32 + here * 2 > p.count) {
-            // The last byte is shared with an element that stays.
+            // The last byte is shared with an element that must not change.
             here -= 1;
             store(start, 4, p.count - 1, (here < 8 ? low : high) >> (here % 8 * 8) & 0xf);
         }
@@ -261,11 +261,11 @@ template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline void fill_drawn
 
 template <u32 BITS, u32 DTYPE> __device__ inline void fill_drawn(const FillParams &p, u8 *target) {
     if (p.kind != NORMAL) fill_drawn_as<BITS, DTYPE, false>(p, target);
-    // Of wide integers normal numbers are computed in f64, by `fill_general`.
+    // Normal numbers of wide integers are computed in f64, by `fill_general`.
     else if constexpr (BITS < 32 || DTYPE != ANY_INTEGER) fill_drawn_as<BITS, DTYPE, true>(p, target);
 }
 
-// Which of three the format is.
+// Which of three kinds the format is.
 template <u32 BITS, u32 FIRST, u32 SECOND> __device__ inline void fill_drawn_either(const Fill &fill) {
     const FillParams &p = fill.params;
     if (format_at(p.dtype).specials == INTEGER) return fill_drawn<BITS, ANY_INTEGER>(p, fill.target);
@@ -301,8 +301,8 @@ __device__ inline void any_elements(const FillParams &p, Format f, u64 from, u32
     half[0] = low, half[1] = high;
 }
 
-// The generators are long and in the code once: a unit of work is a vector of 16 bytes or a single element, which is one that lies apart, or shares its
-// byte with an element that stays.
+// The generators are long and therefore in the code once. A unit of work is a vector of 16 bytes, or a single element if that lies apart or shares its
+// byte with an element that must not change.
 extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
     const FillParams &p = fill.params;
     u8 *const target = fill.target;
@@ -336,7 +336,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_general(Fill fill) {
     }
 }
 
-// The C library's generator; see `src/fill/crand.rs`. One block makes CRAND_RUN outputs: it jumps to its place by
+// The C library's generator; see `src/fill/crand.rs`. One block makes CRAND_RUN outputs: it jumps to its position by
 // x^n modulo x^31 - x^28 - 1, then steps 30 numbers at a time, since
 // r(i) = r(i-31) + r(i-34) + ... + r(i-58) + r(i-30) reaches back at least 30.
 enum : u32 { CRAND_RUN = 1u << 14, CRAND_SKIP = 341, CRAND_STEP = 30, CRAND_RING = 128 };
@@ -364,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(64) fill_crand(FillCrand fill) {
             const u32 shift = (u32)(n >> bit & 1);
             if (lane < 2 * CRAND_ORDER) {
                 u32 sum = 0;
-                // Below zero the index wraps and is too large.
+                // An index below zero wraps around and is too large.
 #pragma unroll 1
                 for (u32 i = 0; i < CRAND_ORDER; i++) {
                     const u32 j = lane - shift - i;

@@ -2,10 +2,10 @@
 // definition is `integer`, `normal` and `plain_element` in fill_element.h; here its branches are taken outside the loop.
 //
 //   for each sixteen bytes:
-//       for each block of Philox in them, which are 1, 2, 4 or 8:
+//       for each of the 1, 2, 4 or 8 blocks of Philox in them:
 //           four numbers, encoded and packed
 //
-// Preconditions, which `Launch::of` in `src/kernels/fill.rs` keeps: contiguous, nothing laid over, no period, at most 2^32 - 1 outcomes of a draw, and
+// Preconditions, which `Launch::of` in `src/kernels/fill.rs` keeps: contiguous, no special values or sparsity, no period, at most 2^32 - 1 outcomes of a draw, and
 // normal numbers that are computed in f32.
 #pragma once
 #include "fill_element.h"
@@ -13,7 +13,7 @@
 // Formats that are known at run time only: F32 or TF32, a float of at most 8 bits, an integer.
 enum : u32 { FLOAT_32 = 100, SMALL_FLOAT = 101, ANY_INTEGER = 102 };
 
-// What a loop over blocks needs of the parameters, in registers.
+// The parameters that a loop over blocks needs, in registers.
 struct Drawn {
     Format format;
     u32 count, rejected; // a draw whose lower half is below `rejected` is drawn again
@@ -57,8 +57,8 @@ template <u32 DTYPE> __device__ inline void normal_pair(const Drawn &d, u32 magn
     second = encode_drawn<DTYPE>(d.format, clamped(fmaf(radius * angle.sin, d.b, d.a), d.least, d.most));
 }
 
-// The whole number that one of `count` outcomes stands for. It fits 32 bits in every format that is taken here, floats among them: they hold every
-// whole number up to 2^24 at most.
+// The whole number that one of `count` outcomes stands for. It fits 32 bits in every format that is handled here, including floats, which hold every
+// whole number up to at most 2^24.
 template <u32 DTYPE> __device__ inline u32 whole_number(const Drawn &d, u32 drawn) {
     const u32 value = drawn >= d.half ? 0 - (d.low + (drawn - d.half)) : d.low + drawn;
     if constexpr (DTYPE == ANY_INTEGER) return value;
@@ -71,7 +71,7 @@ __device__ inline u32 subnormal_number(const Format &f, u32 drawn) {
 
 // Replaces the draws that are rejected. One copy of the loop over attempts; elements are selected, not indexed, so that they stay in registers.
 __device__ inline void draw_again(const FillParams &p, const Drawn &d, u64 block, Four &four) {
-    // Made again, since this is rare: held for it, the words would cost registers.
+    // Computed again, since this is rare: keeping the words for it would cost registers.
     const Words w = block_of(p, block, DATA);
 #pragma unroll 1
     for (u32 k = 0; k < 4; k++) {
@@ -120,7 +120,7 @@ template <u32 BITS, u32 DTYPE, bool IS_NORMAL> __device__ inline uint4 drawn_vec
     } else {
         constexpr u32 mask = (1u << BITS) - 1, blocks = 32 / BITS;
         u64 low = 0, high = 0;
-        // A block's four elements enter from above: after the last block the first one's have arrived at the low end.
+        // The four elements of a block are shifted in from above: after the last block, those of the first one are at the low end.
 #pragma unroll 1
         for (u32 block = 0; block < blocks; block++) {
             const Four x = four_of<DTYPE, IS_NORMAL>(p, d, vector * blocks + block);

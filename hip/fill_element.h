@@ -44,7 +44,7 @@ __device__ inline u64 draw(const FillParams &p, u64 index, u32 width, Source &so
 
 __device__ inline bool is_wide(u32 dtype) { return dtype == F64 || (format_at(dtype).specials == INTEGER && format_at(dtype).bits >= 32); }
 
-// Never with a NaN, nor with zeros of different signs, of which the comparisons in Rust would keep x.
+// Never called with a NaN, or with zeros of different signs, for which the comparisons in Rust would keep x.
 __device__ inline float clamped(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 
 __device__ inline double clamped(double x, double low, double high) {
@@ -84,7 +84,7 @@ __device__ inline u64 below(const FillParams &p, u64 index, Source &source) {
             value = __umul64hi(word, count);
             rest = word * count;
         }
-        // The division is for the few words that may be too many.
+        // The division is only for the few words that may be rejected.
         if (rest >= count) return value;
         if (rest >= (narrow ? (1ull << 32) % count : (0 - count) % count)) return value;
         word = half_of(block_of(p, index, DATA | attempt), false);
@@ -163,7 +163,7 @@ __device__ inline u64 special(u32 flags, Format f, u32 word) {
     return bits << f.pad_bits;
 }
 
-// The bits of an element that is neither CRAND nor overlaid. What is long is there once: drawing an outcome, and encoding.
+// The bits of an element that is neither of CRAND nor a special or sparse one. The long parts are in the code once: drawing an outcome, and encoding.
 __device__ inline u64 plain_element(const FillParams &p, Format f, u64 index, Source &source) {
     double x;
     switch (p.kind) {
@@ -188,11 +188,11 @@ __device__ inline u64 plain_element(const FillParams &p, Format f, u64 index, So
     case NORMAL: x = normal(p, index, source); break;
     default: x = fixed(p, index);
     }
-    // An infinity that was asked for stays one.
+    // An infinity that the caller requested stays infinite.
     return encode_any(f, x, false, p.kind != CONSTANT && p.kind != DIAGONAL && p.kind != CHECKERBOARD);
 }
 
-// Whether something is laid over the element, and what.
+// Whether a special value or sparsity replaces the element, and by what.
 __device__ inline bool overlaid(const FillParams &p, Format f, u64 index, u64 &bits) {
     if (p.flags & SPARSE) {
         const u64 group = index / 4;
@@ -219,7 +219,7 @@ __device__ inline u64 place_of(const FillParams &p, u64 index) {
     return (u64)any_place(index, p.flags & CONTIGUOUS ? 0 : p.rank, (i64)p.offset, p.shape, p.strides);
 }
 
-// Writes one element. In passes over EVEN and ODD places nobody else writes to a packed element's byte.
+// Writes one element. In passes over EVEN and ODD indices no other thread writes to a packed element's byte.
 __device__ inline void store(u8 *target, u32 width, u64 at, u64 bits) {
     switch (width) {
     case 64: ((u64 *)target)[at] = bits; break;

@@ -1,4 +1,4 @@
-// Logarithm, sine and cosine from IEEE operations alone: `src/fill/math.rs` again, bit for bit.
+// Logarithm, sine and cosine from IEEE operations alone: the same as `src/fill/math.rs`, bit for bit.
 #pragma once
 #include "formats.h"
 
@@ -53,10 +53,10 @@ __device__ inline double ln64(double x) {
     return fma(e, 0.6931471803691238, fma(e, 1.9082149292705877e-10, ln_m));
 }
 
-// Correctly rounded. HIP's own is not where ROCm 5's runtime compiles it.
+// Correctly rounded. HIP's own function is not, when ROCm 5's hipRTC compiles it.
 __device__ inline float sqrt32(float x) {
 #if defined(__AMDGCN__)
-    // The instruction is off by one place at most. Of the numbers on both sides, rounding takes the one whose product with the root says that x is not between: LLVM's expansion.
+    // The instruction is off by at most one unit in the last place. The products of the root with its two neighbours tell which of the three numbers is the rounded one, as in LLVM's expansion.
     const float root = __builtin_amdgcn_sqrtf(x), down = f32_of(bits_of(root) - 1), up = f32_of(bits_of(root) + 1);
     const float above_down = fmaf(-down, root, x), above_up = fmaf(-up, root, x);
     const float at_most = above_down <= 0 ? down : root;

@@ -13,7 +13,7 @@
 
 #include "abi.h"
 
-// Every function is inlined: a call needs a stack, in scratch memory, and registers for the worst callee. hipcc did so by itself up to ROCm 6.3.
+// Every function is inlined: a call needs a stack in scratch memory, and registers for the largest callee. Up to ROCm 6.3 hipcc inlined all of them by itself.
 #if defined(__AMDGCN__)
 #undef __device__
 #define __device__ __attribute__((device, always_inline))
@@ -36,7 +36,7 @@ enum : u32 {
 };
 #undef FORMAT
 
-// Which patterns are no finite numbers; see `Specials`. INTEGER marks formats that are no floats.
+// Which patterns are not finite numbers; see `Specials`. INTEGER marks formats that are not floats.
 enum : u32 { IEEE = 0, SINGLE_NAN = 1, NEGATIVE_ZERO_NAN = 2, FINITE = 3, E8M0 = 4, INTEGER = 5 };
 
 struct Format {
@@ -94,7 +94,7 @@ __device__ inline float f16_to_f32(u32 bits) {
 }
 __device__ inline u32 f32_to_f16(float x) {
 #if defined(__AMDGCN__)
-    // Else clang joins the conversion with an fma that makes x (v_fma_mixlo_f16), whatever -ffp-contract says, and GPUs may round that once.
+    // Otherwise clang merges the conversion with an fma that computes x (v_fma_mixlo_f16), whatever -ffp-contract says, and GPUs may round that once.
     asm("" : "+v"(x));
 #endif
     union { u16 bits; _Float16 half; } u;
@@ -103,8 +103,8 @@ __device__ inline u32 f32_to_f16(float x) {
 }
 #endif
 
-// The value of a pattern of a float format no wider than f32: the fields are moved to their places in an f32, and one exact
-// multiplication corrects the bias, of subnormals too.
+// The value of a pattern of a float format no wider than f32: the fields are moved to their positions in an f32, and one exact
+// multiplication corrects the bias, also for subnormals.
 __device__ inline float decode_small(Format f, u32 bits) {
     bits >>= f.pad_bits;
     const u32 magnitude_bits = f.exponent_bits + f.mantissa_bits;
@@ -130,13 +130,13 @@ __device__ inline i64 decode_int(Format f, u64 bits) {
 __device__ constexpr bool is_u64(Format f) { return f.specials == INTEGER && f.bits == 64 && !f.mantissa_bits; }
 __device__ inline double int_to_f64(Format f, u64 bits) { return is_u64(f) ? (double)bits : (double)decode_int(f, bits); }
 
-// A number of any integer format: i64 and u64 have none in common that holds both.
+// A number of any integer format. No integer type holds both i64 and u64.
 struct Whole {
     u64 size;
     bool negative;
     Whole() = default;
     __device__ Whole(u64 size_, bool negative_) : size(size_), negative(negative_) {}
-    // Of any format but u64.
+    // For any format except u64.
     __device__ Whole(i64 x) : size(x < 0 ? 0 - (u64)x : (u64)x), negative(x < 0) {}
     __device__ explicit operator double() const { return negative ? -(double)size : (double)size; }
 };
@@ -220,14 +220,14 @@ __device__ inline u64 encode_float(Format f, double x, bool toward_zero, bool sa
     if (f.mantissa_bits == 52) return saturate && magnitude == infinity ? bits - 1 : bits;
     if (magnitude > infinity) return f.specials == FINITE ? 0 : with_sign(f, nan_of(f), negative);
     if (magnitude == infinity) return with_sign(f, beyond(f, saturate), negative);
-    // f64 subnormals lie far below half of every other format's least number: without normalising them they still vanish.
+    // f64 subnormals are far below half of every other format's least number: they become 0 even without being normalised.
     const u64 fraction = magnitude & ((1ull << 52) - 1);
     const i32 field = (i32)(magnitude >> 52);
     const u64 significand = field ? fraction | 1ull << 52 : fraction;
     return with_sign(f, round_to<u64>(f, significand, field ? field - 1023 : -1022, 52, toward_zero, saturate), negative);
 }
 
-// As above from f32, in 32-bit words. Not for F64 and F8E8M0, which reach below f32's normal numbers.
+// The same from f32, in 32-bit words. Not for F64 and F8E8M0, which have numbers below f32's normal numbers.
 __device__ inline u32 encode_float32(Format f, float x, bool toward_zero, bool saturate) {
     const u32 bits = bits_of(x);
     const bool negative = bits >> 31;
@@ -240,7 +240,7 @@ __device__ inline u32 encode_float32(Format f, float x, bool toward_zero, bool s
     return (u32)with_sign(f, round_to<u32>(f, significand, field ? field - 127 : -126, 23, toward_zero, saturate), negative);
 }
 
-// Not of u64.
+// Not for u64.
 __device__ inline i64 largest_int(Format f) {
     if (f.exponent_bits) return 1;
     return f.mantissa_bits ? (i64)((1ull << (f.bits - 1)) - 1) : (i64)((1ull << f.bits) - 1);
@@ -291,8 +291,8 @@ template <u32 DTYPE> __device__ inline u32 encode_in_range(float x) {
     } else return (u32)encode_from_f32<DTYPE>(x);
 }
 
-// The same with a float format known at run time only, of at most 16 bits and not E8M0. Below its normal numbers, adding a power of two whose last place
-// is the format's least number rounds; above, rounding happens where the lost bits are cut. Both carry into the next binade by themselves.
+// The same with a float format known at run time only, of at most 16 bits and not E8M0. Below its normal numbers, adding a power of two whose last bit
+// is the format's least number rounds; above, rounding happens where the excess bits are cut off. Both carry into the next binade without further steps.
 __device__ inline u32 encode_within(const Format &f, float x) {
     const u32 bits = bits_of(x), magnitude = bits & 0x7fffffffu, drop = 23 - f.mantissa_bits;
     const i32 least = 1 - f.bias; // of the normal numbers: 2^least

@@ -1,17 +1,17 @@
-// The arithmetic of the matrix cores in plain device code, which any GPU runs; equal bit for bit to the models of the Rust
+// The arithmetic of matrix cores and tensor cores in plain device code, which any GPU runs; equal bit for bit to the models of the Rust
 // crate (`matrix_core`), which say where the rules come from. Needs IEEE denormals and no contraction.
 //
 // A rule is a struct of static functions:
 //   `load`              element `index` of an operand as f32; rules of one format ignore the one that is given
 //   Input               a prepared input: `prepare` does what the hardware does to it first
-//   Wide, `wide`        what an input is computed with
-//   `accept`            what the hardware does to the C of an instruction; the rules of tensor cores, whose widths are known at run time, ask `rule` here and in `row`
+//   Wide, `wide`        the type that inputs are computed in, and the conversion to it
+//   `accept`            what the hardware does to the C of an instruction; for tensor cores, whose widths are known at run time, `rule` decides here and in `row`
 //   `canonical`         a result, with the one NaN of the hardware
-//   GROUP, `row`        GROUP products join an accumulator together: `row` adds one group to N accumulators,
+//   GROUP, `row`        GROUP products are added to an accumulator at once: `row` adds one group to N accumulators,
 //                       c[j] += a[k] * b[k][j]
 //   EACH                rows and columns of C that a thread of a GEMM should hold
 //   LONG                whether row<false> takes many instructions for each accumulator
-//   WATCHES, `tame`     whether inputs and accumulators of known extent allow the short form, row<true>
+//   WATCHES, `tame`     whether inputs and accumulators of known range allow the short form, row<true>
 #pragma once
 
 #include "formats.h"
@@ -32,14 +32,14 @@ template <u32 DTYPE> struct MatrixCore16 : MatrixCore {
     static __device__ inline float load(const void *from, u64 index, u32) { return decode_to_f32<DTYPE>(((const u16 *)from)[index]); }
     // The exponent of a power of two of which every number with these bits of a magnitude, or a larger one, is a multiple.
     static __device__ inline i32 quantum(u32 least) {
-        if (least == 0) return 200; // nothing but zeros
+        if (least == 0) return 200; // all are zeros
         const i32 exponent = (i32)(least >> 23) - 127;
         const i32 last = DTYPE == F16 ? exponent - 10 : exponent - 7, lowest = DTYPE == F16 ? -24 : -133;
         return last > lowest ? last : lowest;
     }
 };
 
-// All, f32: a chain of fused multiply-adds.
+// All chips, f32: a chain of fused multiply-adds.
 struct MatrixCoreF32 : MatrixCore {
     static constexpr int GROUP = 1;
     typedef float Input;
@@ -54,8 +54,8 @@ struct MatrixCoreF32 : MatrixCore {
     }
 };
 
-// gfx90a, f16: FA(c, FA(FA(p0, p1), FA(p2, p3))). Products of flushed f16 numbers are multiples of 2^-48, so that no product
-// or sum can be subnormal; being exact, they may come fused with the first addition.
+// gfx90a, f16: FA(c, FA(FA(p0, p1), FA(p2, p3))). Products of flushed f16 numbers are multiples of 2^-48, so no product
+// or sum can be subnormal; since they are exact, they may be fused with the first addition.
 struct Gfx90aF16 : MatrixCore16<F16> {
     static constexpr int GROUP = 4;
     typedef float Wide;
@@ -73,8 +73,8 @@ struct Gfx90aF16 : MatrixCore16<F16> {
 };
 
 // gfx90a, bf16_1k and bf16: the same tree over four or two products, each step flushed. Where all products and accumulators
-// are multiples of a normal number, nothing can be subnormal; where no product overflows, they may come fused. f16 inputs are
-// converted first, to nearest (F16) or cut off (F16_CUT).
+// are multiples of a normal number, nothing can be subnormal; if no product overflows, they may be fused. f16 inputs are
+// converted first, to nearest (F16) or by truncation (F16_CUT).
 enum : u32 { F16_CUT = CUT | F16 };
 template <int PRODUCTS> struct Gfx90aBf16 : MatrixCore16<BF16> {
     static constexpr int GROUP = PRODUCTS;
@@ -151,7 +151,7 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
         error = lower - (sum - upper);
     }
 
-    // c and the products rounded at each step: right where each sum is exact, and for infinities and NaN.
+    // c and the products, rounded at each step: right if each sum is exact, and for infinities and NaN.
     static __device__ inline double plainly(float c, const double *a, const double *b) {
         double sum = (double)c;
 #pragma unroll
@@ -179,7 +179,7 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
             double column[PRODUCTS];
 #pragma unroll
             for (int k = 0; k < PRODUCTS; ++k) column[k] = b[k][j];
-            // An exact zero is +0, which a negative sum that bf16 products leave below f32's least number is not.
+            // An exact zero is +0. A negative sum of bf16 products below f32's least number is not an exact zero.
             if (!TAME) c[j] = exactly(c[j], a, column);
             else if (PRODUCTS == 4) c[j] = (float)plainly(c[j], a, column) + 0.0f;
             else c[j] = (float)(plainly(c[j], a, column) + 0.0);
@@ -187,10 +187,10 @@ template <int PRODUCTS> struct Gfx908 : MatrixCore16<PRODUCTS == 4 ? F16 : BF16>
     }
 };
 
-// Factors of sums that go by exponents. One rule serves all formats, which are known at run time: what differs is in the preparation.
+// Factors of sums that are aligned by exponents. One rule serves all formats, which are known at run time: they differ only in the preparation.
 //
 // An input is a word: sign in bit 31, a significand with 12 fraction bits (two more than any format has) in bits 16 to 30, and
-// a biased exponent below; the sum of two such exponents tells zeros, infinities and NaN by itself.
+// a biased exponent below; the sum of two such exponents alone tells whether there is a zero, an infinity or a NaN.
 struct MatrixCoreWords : MatrixCore {
     static constexpr bool LONG = true;
     static constexpr int EACH = 4;
@@ -234,15 +234,15 @@ struct MatrixCoreWords : MatrixCore {
 };
 
 // gfx942: products truncated at 24 fraction bits below the largest exponent among them, c and their sum rounded down, the
-// total normalised and rounded down at 31 fraction bits, then rounded. HALVES: even and odd products apart first.
+// total normalised and rounded down at 31 fraction bits, then rounded. HALVES: even and odd products are summed separately first.
 template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
     static constexpr int GROUP = PRODUCTS;
     // Sums of two exponents: below NOTHING a factor is zero, from LARGE on a product may be infinite or NaN.
     static constexpr i32 NOTHING = -300, LARGE = 127;
-    // Fraction bits: of truncated products, and of their sum beside a larger c.
+    // Fraction bits: of truncated products, and of their sum when c is larger.
     static constexpr i32 F = 24, KEEP = 32;
 
-    // Whether something is infinite (a product from 2^128 on is) or NaN; then `sum` is the IEEE sum of all that is.
+    // Whether something is infinite (a product of 2^128 or more is) or NaN; then `sum` is the IEEE sum of all such values.
     template <int N> static __device__ inline bool special(float c, const u32 *a, const u32 (*b)[N], int j, float &sum) {
         bool nan = false, above = false, below = false;
 #pragma unroll
@@ -275,7 +275,7 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
         if (bits >> 31) significand = -significand;
         if (HALVES && e_c < e - 25) significand = 0;
         else if (!finite) return c;
-        // A factor where a shift to the left is meant: C++17 does not define that of a negative number.
+        // A multiplication in place of a left shift, which C++17 does not define for negative numbers.
         constexpr i64 SCALE = (i64)1 << (KEEP - F);
         const i64 c_units = (significand * 2 >> least_of(e - e_c, 31)) * SCALE;
         const i64 total = (units * SCALE >> least_of(e - top, 63)) + c_units;
@@ -314,18 +314,18 @@ template <int PRODUCTS, bool HALVES> struct Gfx942 : MatrixCoreWords {
 };
 
 // Tensor cores: c and the products of a group truncated at `bits` fraction bits below the largest exponent among them, added and rounded toward zero
-// to f32 with `fraction` bits; where these are 10, to f16 and to nearest even. Zeros have the exponent `zero`.
+// to f32 with `fraction` bits; if these are 10, to f16 and to nearest even. Zeros have the exponent `zero`.
 template <int PRODUCTS> struct TensorCore : MatrixCoreWords {
     static constexpr int GROUP = PRODUCTS;
-    // The factors of a large group fill the registers, and each element's sum of them is in the code once.
+    // The factors of a large group fill the registers, so the sum for an element is in the code once.
     static constexpr int EACH = PRODUCTS > 16 ? 1 : PRODUCTS > 8 ? 2 : 4;
-    // From here on a sum of two exponents has an infinity or a NaN, and from the second on a NaN.
+    // From the first number on, a sum of two exponents contains an infinity or a NaN, and from the second on a NaN.
     static constexpr i32 SPECIAL = 2000, NANS = 7000;
 
     static __device__ inline bool in_f16(const TensorCoreRule &rule) { return rule.fraction == 10; }
     static __device__ inline float canonical(float x) { return x != x ? f32_of(0x7fffffffu) : x; }
     static __device__ inline float accept(const TensorCoreRule &rule, float c) { return in_f16(rule) ? f16_to_f32(f32_to_f16(c)) : c; }
-    // A significand with FROM fraction bits, cut to `bits` and `down` more.
+    // A significand with FROM fraction bits, truncated to `bits` fraction bits and by `down` more.
     template <int FROM> static __device__ inline u32 cut(i32 bits, u32 significand, i32 down) {
         return (significand << larger(bits - FROM, 0)) >> least_of(down + larger(FROM - bits, 0), 31);
     }
@@ -337,7 +337,7 @@ template <int PRODUCTS> struct TensorCore : MatrixCoreWords {
         return kept + (rest > tie || (rest == tie && (kept & 1)));
     }
 
-    // The IEEE sum of what is infinite or NaN.
+    // The IEEE sum of the values that are infinite or NaN.
     template <int N> static __device__ inline float special(float c, const u32 *a, const u32 (*b)[N], int j, int first, int step) {
         bool nan = c != c, above = c > 3.40282347e+38f, below = c < -3.40282347e+38f;
 #pragma unroll
@@ -379,7 +379,7 @@ template <int PRODUCTS> struct TensorCore : MatrixCoreWords {
             const i32 sign = (i32)(a[k] ^ b[k][j]) >> 31;
             units += (size ^ sign) - sign;
         }
-        // What is zero after rounding is +0, and what the accumulator has not is infinite.
+        // A result that is zero after rounding is +0, and one beyond the accumulator's format is infinite.
         const u64 size = (u64)(units < 0 ? -units : units);
         const i32 unit = top - rule.bits, last = larger(63 - (i32)__clzll((i64)(size | 1)) + unit, lowest) - rule.fraction;
         const i32 down = larger(last - unit, 0);
@@ -394,11 +394,11 @@ template <int PRODUCTS> struct TensorCore : MatrixCoreWords {
     }
 };
 
-// mma.sync of fp8 on Hopper: two chained sums of f16 products from zero, of which the first has the first two of each four, and c added to that.
+// mma.sync of fp8 on Hopper: two chained sums of f16 products from zero, the first one over the first two of each four products; then c is added.
 struct EmulatedFp8 : TensorCore<16> {
     static constexpr int GROUP = 32;
     static constexpr int EACH = 1;
-    // As f16 holds it: subnormal e4m3 numbers are normal there.
+    // As an f16 number: subnormal e4m3 numbers are normal there.
     static __device__ inline u32 wide(u32 x) {
         const i32 exponent = (i32)(x & 0xffff) - BIAS;
         const u32 significand = x >> 16 & 0x7fff;
@@ -408,7 +408,7 @@ struct EmulatedFp8 : TensorCore<16> {
         return (x & 0x80000000u) | significand << (16 + up) | (u32)(exponent - up + BIAS);
     }
     template <bool TAME, int N> static __device__ inline void row(const TensorCoreRule &rule_, float (&c)[N], const u32 *a, const u32 (*b)[N]) {
-        // That of f16 products: as a constant it saves registers.
+        // The rule for f16 products: as a constant it saves registers.
         TensorCoreRule rule = rule_;
         rule.bits = 25;
 #pragma unroll

@@ -1,6 +1,6 @@
 // The real matrix instructions, through the compiler's builtins: gfx908, gfx90a and gfx942. Elsewhere this file is empty.
 //
-// mfma_<instruction>: one wavefront a block issues a chain of the instruction. A, B, C and D are images of the register file,
+// mfma_<instruction>: the one wavefront of a block issues a chain of the instruction. A, B, C and D are images of the register file,
 // word r * 64 + lane: register r of each lane. `matrix_core` in the Rust crate says which element lies where.
 //
 // mfma_gemm_*: C += A * B, row-major, by chains of one instruction; a wavefront computes a tile of C.

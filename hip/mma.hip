@@ -1,6 +1,6 @@
-// NVIDIA's matrix instructions, as PTX: what tensor cores deliver. Elsewhere this file is empty.
+// NVIDIA's matrix instructions, as PTX: what tensor cores compute. Elsewhere this file is empty.
 //
-// mma_<shape>_<C>_<A>_<B>: one warp a block issues a chain of the instruction. A, B, C and D are images of the register file, word r * 32 + lane: register r of
+// mma_<shape>_<C>_<A>_<B>: the one warp of a block issues a chain of the instruction. A, B, C and D are images of the register file, word r * 32 + lane: register r of
 // each lane. `matrix_core::Mma` in the Rust crate says which element lies where.
 #include <hip/hip_runtime.h>
 
@@ -24,7 +24,7 @@ template <int N> struct Fragment {
 
 // Accumulators of f32 are registers of that type in PTX.
 #define ACCUMULATOR_F32(C) "+f"(C[0]), "+f"(C[1]), "+f"(C[2]), "+f"(C[3])
-// The statement for so many registers of A, of B, of C and D.
+// The statement for the given numbers of registers of A, B, and C and D.
 #define ISSUE_4_2_4(PTX)                                                                                                                      \
     asm volatile(PTX " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                                                                 \
                  : ACCUMULATOR_F32(f)                                                                                                         \

@@ -1,14 +1,14 @@
-// C += A * B through the models of matrix_core.h: each element walks k upward in groups, as a chain of instructions does.
+// C += A * B through the models of matrix_core.h: each element takes the products in groups of ascending k, as a chain of instructions does.
 #include <hip/hip_runtime.h>
 
 #include "matrix_core.h"
 
 namespace {
-// Of k at a time: a multiple of the group.
+// How much of k is taken at a time: a multiple of the group.
 template <typename RULE> constexpr int DEPTH_OF = RULE::GROUP > 16 ? RULE::GROUP : 16;
 constexpr int THREADS = 256;
 
-// Each row of accumulators takes the place of the one before. With it a loop over rows has its code once, and all subscripts are constant.
+// Moves each row of accumulators to the position of the one before. So a loop over rows has its code once, and all subscripts are constant.
 template <int EACH> __device__ inline void shift(float (&acc)[EACH][EACH]) {
 #pragma unroll
     for (int i = 1; i < EACH; ++i) {
@@ -17,7 +17,7 @@ template <int EACH> __device__ inline void shift(float (&acc)[EACH][EACH]) {
     }
 }
 
-// The same, and the first row goes to the end: after EACH times all are where they were.
+// The same, and the first row goes to the end: after EACH times all rows are back at their positions.
 template <int EACH> __device__ inline void rotate(float (&acc)[EACH][EACH]) {
     float first[EACH];
 #pragma unroll
@@ -43,12 +43,12 @@ struct Span {
     static __device__ inline u32 most(u32 x, u32 y) { return x > y ? x : y; }
 };
 
-// What is known of the accumulators of a thread: all are multiples of 2^unit, and of magnitude `bound` at most.
+// The state of a thread's accumulators: all are multiples of 2^unit, and at most `bound` in magnitude.
 struct Extent {
     i32 unit;
     double bound;
 
-    // By the accumulators as they are: the largest magnitude, and the last bit of the smallest one's significand.
+    // From the values of the accumulators: the largest magnitude, and the last bit of the smallest one's significand.
     template <int EACH> __device__ inline void measure(const float (&acc)[EACH][EACH]) {
         u32 most = 0, least = 0;
 #pragma unroll
@@ -65,7 +65,7 @@ struct Extent {
         const i32 last = least == 0 ? 200 : (field ? field : 1) - 150;
         unit = last > unit ? last : unit;
     }
-    // `bound` is left to the first tile that asks for it.
+    // The first tile that needs `bound` computes it.
     template <int EACH> __device__ inline void start(float (&acc)[EACH][EACH]) {
         unit = 200;
         bound = (double)f32_of(0x7f800000u);
@@ -82,11 +82,11 @@ struct Extent {
             rotate(acc);
         }
     }
-    // Whether the next tile allows the short form; what it leaves is accounted for.
+    // Whether the next tile allows the short form; updates the state for the accumulators after that tile.
     template <typename RULE, int EACH> __device__ inline bool tame(const Span &span, const float (&acc)[EACH][EACH]) {
         const float most_a = f32_of(span.word[1]), most_b = f32_of(span.word[3]);
         const i32 now = RULE::quantum(0u - span.word[0]) + RULE::quantum(0u - span.word[2]);
-        // A little more than the sum of all magnitudes, for what rounding to f32 adds.
+        // A little more than the sum of all magnitudes, to include what rounding to f32 adds.
         const double added = (double)most_a * (double)most_b * DEPTH_OF<RULE>;
         bool short_form = RULE::tame(now < unit ? now : unit, (bound + added) * 1.00001, most_a, most_b);
         if (!short_form) {
@@ -100,7 +100,7 @@ struct Extent {
     }
 };
 
-// Rows 4 apart in parts (2, where a thread has no more), so that the lanes of a wavefront read neighbouring words.
+// Rows in parts that are 4 apart (2, if a thread has no more), so that the lanes of a wavefront read neighbouring words.
 template <int EACH> __device__ inline int place(int t, int i) {
     constexpr int TOGETHER = EACH < 4 ? EACH : 4;
     return i / TOGETHER * (16 * TOGETHER) + t * TOGETHER + i % TOGETHER;
@@ -127,7 +127,7 @@ __device__ inline void tile(const TensorCoreRule &rule, float (&acc)[EACH][EACH]
             for (int j = 0; j < EACH; ++j) b[k][j] = RULE::wide(b_tile[g + k][place<EACH>(across, j)]);
         }
         if constexpr (RULE::LONG && !TAME) {
-            // Many instructions for each element: beside them those that move accumulators are few.
+            // Each element takes many instructions; in comparison, those that move accumulators are few.
 #pragma unroll 1
             for (int i = 0; i < EACH; ++i) {
                 tile_row<RULE, TAME>(rule, acc[0], a_tile + g, place<EACH>(down, i), b);
@@ -162,7 +162,7 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
     if constexpr (RULE::WATCHES) extent.start(acc);
     for (u32 k0 = 0; k0 < p.k; k0 += DEPTH) {
         Span span = {{0, 0, 0, 0}};
-        // Where the format is known at run time, loads wait for each other anyway.
+        // If the format is known only at run time, loads wait for each other anyway.
 #pragma unroll (RULE::EACH > 4 ? DEPTH * TILE / THREADS : 1)
         for (int s = 0; s < DEPTH * TILE / THREADS; ++s) {
             const int x = s * THREADS + t;
@@ -192,7 +192,7 @@ template <typename RULE> __device__ inline void run(const ModelGemm &p) {
         const int depth = p.k - k0 < DEPTH ? (int)(p.k - k0) : DEPTH;
         if constexpr (RULE::WATCHES) {
             for (int w = 0; w < THREADS / warpSize; ++w) span.join(spans[w]);
-            // One lane that has to go the long way would take its wavefront both ways.
+            // If one lane needed the long form, its wavefront would have to execute both forms.
             if (__all(extent.tame<RULE>(span, acc))) {
                 tile<RULE, true>(p.rule, acc, a_tile, b_tile, down, across, depth);
             } else {

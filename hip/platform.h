@@ -2,7 +2,7 @@
 #pragma once
 #include "formats.h"
 
-// NVIDIA's GPUs fault where a load does not begin at a multiple of its size; AMD's load from any byte. Tests with AddressSanitizer take what is made for NVIDIA's, which runs nowhere else without
+// NVIDIA's GPUs fault if a load does not begin at a multiple of its size; AMD's load from any byte. Tests with AddressSanitizer use NVIDIA's variants, which otherwise run only on
 // such a GPU.
 #if defined(__CUDACC__) || defined(__SANITIZE_ADDRESS__)
 constexpr bool LIKE_NVIDIA = true;
@@ -10,7 +10,7 @@ constexpr bool LIKE_NVIDIA = true;
 constexpr bool LIKE_NVIDIA = false;
 #endif
 
-// Copies of a table in shared memory that all lanes read. On NVIDIA's GPUs each lane reads one of its own, in its own bank: no bank conflicts. On AMD's that much LDS would halve the occupancy. The
+// Copies of a table in shared memory that all lanes read. On NVIDIA's GPUs each lane reads one of its own, in its own bank: no bank conflicts. On AMD's GPUs that much LDS would halve the occupancy. The
 // AddressSanitizer build has enough copies to tell lanes apart.
 #if defined(__CUDACC__)
 constexpr u32 TABLE_COPIES = 32;
@@ -18,8 +18,8 @@ constexpr u32 TABLE_COPIES = 32;
 constexpr u32 TABLE_COPIES = LIKE_NVIDIA ? 4 : 1;
 #endif
 
-// Reads global memory, at an address that compilers cannot tell from one of shared memory: what is loaded from either is slower, and on AMD's GPUs a wait for shared memory would be
-// one for all that is on its way. Nothing writes there meanwhile.
+// Reads global memory, at an address that compilers cannot tell from one of shared memory. A load that may be from either is slower, and on AMD's GPUs a wait for shared memory would then also
+// wait for all outstanding loads. Nothing may write there meanwhile.
 #if defined(__AMDGCN__)
 #define GLOBAL_MEMORY __attribute__((address_space(1)))
 #else
@@ -49,7 +49,7 @@ __device__ inline uint4 load16(const u8 *at) {
 }
 
 #if defined(__CUDA_ARCH__)
-// Addresses of shared memory as numbers of 32 bits, in which an instruction may make them.
+// Addresses of shared memory as 32-bit numbers, which single instructions can compute.
 __device__ inline u32 shared_offset(const void *at) { return (u32)__cvta_generic_to_shared(at); }
 __device__ inline const void *shared_address(u32 offset) { return __cvta_shared_to_generic(offset); }
 #endif
@@ -57,7 +57,7 @@ __device__ inline const void *shared_address(u32 offset) { return __cvta_shared_
 // An address of shared memory, in bytes.
 #if defined(__CUDA_ARCH__)
 typedef u32 SharedAddress;
-// Made once: the compiler would make it anew, which takes long, wherever it is needed.
+// Computed once: the compiler would compute it again wherever it is needed, which takes long.
 __device__ inline SharedAddress shared_address_of(const void *at) { u32 address; asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(shared_offset(at))); return address; }
 template <typename T> __device__ inline T &shared_at(SharedAddress at) { return *(T *)const_cast<void *>(shared_address(at)); }
 #else
@@ -65,7 +65,7 @@ typedef u8 *SharedAddress;
 __device__ inline SharedAddress shared_address_of(void *at) { return (u8 *)at; }
 template <typename T> __device__ inline T &shared_at(SharedAddress at) { return *(T *)at; }
 #endif
-// Shared memory of `bytes` beyond what a kernel of NVIDIA's may declare, which a launch gives; of AMD's none.
+// Shared memory of `bytes` that a launch provides, since it is more than a kernel may declare on NVIDIA's GPUs; none on AMD's.
 #if defined(__CUDACC__)
 extern __shared__ uint4 dynamic_shared[];
 #define SHARED_ON_NVIDIA(name, bytes) const SharedAddress name = shared_address_of(dynamic_shared)
@@ -75,8 +75,8 @@ extern __shared__ uint4 dynamic_shared[];
 #define SHARED_ON_NVIDIA(name, bytes) const SharedAddress name = nullptr
 #endif
 // Copies BYTES (4, 8 or 16) from global to shared memory, both aligned to as many, without waiting: a thread's copies up to `end_copies` are a group, and `wait_for_copies` waits for all groups but the last
-// PENDING. Only NVIDIA's GPUs do so without a register for what is on its way; elsewhere they are copied at once. By way of the L1 cache: past it (`.cg`) each half of a sector is asked for by itself, and all
-// metrics of f32 reach 0.88 of an H100's read ceiling where they reach 0.95 so.
+// PENDING. Only NVIDIA's GPUs do so without registers for outstanding copies; elsewhere the bytes are copied at once. The copies go through the L1 cache: past it (`.cg`) each half of a sector is requested separately, and all
+// metrics of f32 reach only 0.88 of an H100's read ceiling instead of 0.95.
 template <u32 BYTES> __device__ inline void copy_async(SharedAddress to, const u8 *from) {
 #if defined(__CUDA_ARCH__)
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(BYTES) : "memory");
@@ -96,23 +96,23 @@ template <u32 PENDING> __device__ inline void wait_for_copies() {
 #endif
 }
 
-// Marks a function that only a rare branch calls. nvcc, if it inlined it, would give the loop around the branch fewer registers and more instructions. On AMD's GPUs everything is inlined: a call needs a
-// stack, in scratch memory.
+// Marks a function that only a rare branch calls. If nvcc inlined it, the loop around the branch would get fewer registers and more instructions. On AMD's GPUs everything is inlined: a call needs a
+// stack in scratch memory.
 #if defined(__CUDACC__)
 #define OUT_OF_LINE __noinline__
 #else
 #define OUT_OF_LINE
 #endif
 
-// How many threads a block has at most. The second number asks NVIDIA's compiler for so many blocks a processor; AMD's reads it
-// otherwise.
+// The largest number of threads of a block. The second number asks NVIDIA's compiler for that many blocks per processor; AMD's compiler gives it
+// another meaning.
 #if defined(__CUDACC__)
 #define BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
 #else
 #define BOUNDS(threads, blocks) __launch_bounds__(threads)
 #endif
 
-// At most so many vector registers where they and the accumulation registers are apart: two wavefronts a SIMD have 128 each. What does not fit goes to accumulation
+// The largest number of vector registers on chips on which these and the accumulation registers are separate: with two wavefronts per SIMD, each has 128. What does not fit goes to accumulation
 // registers, which nothing else uses.
 #if defined(__AMDGCN__) && defined(__gfx908__)
 #define VECTOR_REGISTERS(n) __attribute__((amdgpu_num_vgpr(n)))
@@ -120,14 +120,14 @@ template <u32 PENDING> __device__ inline void wait_for_copies() {
 #define VECTOR_REGISTERS(n)
 #endif
 
-// A kernel's only parameter, where it lies. clang copies a struct to scratch memory when it loses track of it.
+// A kernel's only parameter, at its original address. clang copies a struct to scratch memory when it loses track of it.
 #if defined(__AMDGCN__)
 #define PARAMETER(p) (*(const decltype(p) *)__builtin_amdgcn_kernarg_segment_ptr())
 #else
 #define PARAMETER(p) p
 #endif
 
-// A part of the parameter, to be read here. clang would read it before all loops, and keep it in registers for branches that are hardly taken.
+// A part of the parameter that is read here. clang would otherwise read it before all loops, and keep it in registers for branches that are hardly ever taken.
 #if defined(__AMDGCN__)
 template <typename T> __device__ inline const T &read_here(const T &part) {
     const __attribute__((address_space(4))) T *at = (const __attribute__((address_space(4))) T *)&part;
@@ -140,11 +140,11 @@ template <typename T> __device__ inline const T &read_here(const T &part) { retu
 
 // Orders a thread's memory accesses before and after, for all threads of the device or for the host too.
 #if defined(__CUDA_ARCH__)
-// __threadfence() orders more, those of all threads among each other, and takes longer.
+// __threadfence() also orders the accesses of all threads among each other, and takes longer.
 __device__ inline void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ inline void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
-// Tells a block whether it is the last that comes here. What all blocks wrote before is visible to it then. A thread's fences hold for what a
-// barrier has shown it.
+// Tells a block whether it is the last one to arrive here. Everything that all blocks wrote before is then visible to it. A thread's fences also cover what a
+// barrier has made visible to it.
 __device__ inline bool last_block(u64 &done, u32 &shared) {
     __syncthreads();
     if (threadIdx.x == 0) {

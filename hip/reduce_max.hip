@@ -1,7 +1,7 @@
-// The largest magnitude of a tensor, with counts of NaN and infinities: bit for bit what `gpu_reduce_max` makes on the host.
+// The largest magnitude of a tensor, with counts of NaN and infinities: bit for bit what `gpu_reduce_max` computes on the host.
 //
 // Dense tensors are reduced as patterns: the magnitude bits of a float format are ordered as its numbers are, with infinities and
-// NaN on top, so that integer maxima decide and one check per load finds what is not finite.
+// NaN on top. So integer maxima decide, and one check per load finds values that are not finite.
 #include <hip/hip_runtime.h>
 #include "any.h"
 #include "platform.h"
@@ -11,7 +11,7 @@
 template <bool LONG> struct WordOf { typedef u32 word; };
 template <> struct WordOf<true> { typedef u64 word; };
 
-// What makes up a format, in patterns of 64 bits at most.
+// The description of a format, for patterns of at most 64 bits.
 struct Patterns {
     u64 magnitude; // bits that order numbers of one sign
     u64 special;   // least magnitude that is not finite; ~0 when there is none
@@ -68,7 +68,7 @@ __device__ inline void begin(MaxShared &s) {
     __syncthreads();
 }
 
-// How patterns are ordered: floats by their magnitude bits, fnuz floats likewise but for the pattern that is NaN, integers by value.
+// How patterns are ordered: floats by their magnitude bits (fnuz floats too, except for the pattern that is NaN), integers by value.
 enum Order { MAGNITUDE, FNUZ, SIGNED_INTEGERS, UNSIGNED_INTEGERS };
 
 // Two 16-bit lanes in a word.
@@ -86,7 +86,7 @@ __device__ inline u32 least2(u32 a, u32 b) { return __builtin_bit_cast(u32, __bu
 #endif
 __device__ inline u32 larger_half(u32 x) { return x >> 16 > (x & 0xffff) ? x >> 16 : x & 0xffff; }
 
-// The extremes of patterns of BITS, in words of their size or, where they are short, two to a word. `low` serves signed integers.
+// The extremes of patterns of BITS bits, in words of their size or, if they are short, two to a word. `low` serves signed integers.
 template <int BITS, Order ORDER> struct Lanes {
     typedef typename WordOf<BITS == 64>::word Word;
     Word top, low;
@@ -189,12 +189,12 @@ template <int BITS, Order ORDER> __device__ inline void reduce(const MaxParams &
             largest = y > largest ? y : largest;
         }
     }
-    // The rest, less than a tile.
+    // The rest, which is less than a tile.
     for (u64 i = tiles * tile * PER + (u64)blockIdx.x * blockDim.x + threadIdx.x; i < p.n; i += (u64)gridDim.x * blockDim.x) {
         const double y = take_element(s, p.tensor.dtype, any_load(p.x, p.tensor.dtype, (i64)i));
         largest = y > largest ? y : largest;
     }
-    // Only what was seen: e8m0 has no zero to begin with.
+    // Only values that occurred: e8m0 has no zero to begin with.
     double y = 0;
     if (seen) y = ORDER == SIGNED_INTEGERS ? (double)all.largest() : any_decode(p.tensor.dtype, all.largest());
     end(p, s, y > largest ? y : largest);
@@ -210,7 +210,7 @@ template <int BITS> __device__ inline void reduce(const MaxParams &p) {
     else reduce<BITS, MAGNITUDE>(p, s);
 }
 
-// Registers for all loads of a tile at once: full processors would have too few.
+// Registers for all loads of a tile at once: with the largest number of threads on a processor there would be too few.
 extern "C" __global__ void BOUNDS(512, 3) reduce_max_8(MaxParams p) { reduce<8>(p); }
 extern "C" __global__ void __launch_bounds__(512) reduce_max_16(MaxParams p) { reduce<16>(p); }
 extern "C" __global__ void __launch_bounds__(512) reduce_max_32(MaxParams p) { reduce<32>(p); }

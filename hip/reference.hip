@@ -1,5 +1,5 @@
 // The references of the Rust crate (`reference`): every element adds its products in the stated order, from zero. Each thread
-// walks its elements from the first product to the last, so the bits depend on nothing but the operands.
+// takes its elements' products from the first to the last, so the bits depend only on the operands.
 //
 //   reference_widen     operands of any format and layout become dense arrays of what the sums compute with
 //   reference_<sum>     the sums, as f64
@@ -12,10 +12,10 @@
 namespace {
 constexpr int THREADS = 256;
 
-// The products of one element, one after the other. All lanes walk in step.
+// The products of one element, one after the other. All lanes advance together.
 struct Walk {
     const ReferenceSums &p;
-    u64 left, source, other; // products to come; offsets of the channel
+    u64 left, source, other; // remaining products; offsets of the channel
     u64 source_offset[3], other_offset[3];
     u32 at[3], channel;
     i32 base[3];
@@ -35,7 +35,7 @@ struct Walk {
         update_places();
     }
 
-    // Constant subscripts keep all this in registers.
+    // With constant subscripts all of this stays in registers.
     template <int d> __device__ inline void move(u32 to) {
         at[d] = to;
         const i32 scaled = base[d] + (i32)to * p.step[d];
@@ -54,14 +54,14 @@ struct Walk {
     __device__ inline u64 source_at() const { return source + source_place; }
     __device__ inline u64 other_at() const { return other + other_place; }
 
-    // One step along a dimension of the window, or back to its start: false.
+    // One step along a dimension of the window; returns false after stepping back to its start.
     template <int d> __device__ inline bool advance() {
         const bool more = at[d] + 1 < p.window[d];
         if (more || at[d] != 0) move<d>(more ? at[d] + 1 : 0);
         return more;
     }
 
-    // The next position of the window; whether it begins again.
+    // Advances to the next position of the window; returns whether the window begins again.
     __device__ inline bool turn() {
         const bool again = !(advance<2>() || advance<1>() || advance<0>());
         update_places();
@@ -84,13 +84,13 @@ struct Walk {
     }
 };
 
-// What a thread adds up: N elements along the dimension `rows`, of which `valid` are there, with the first one's offsets.
+// What a thread sums up: N elements along the dimension `rows`, `valid` of which exist, with the offsets of the first one.
 template <int N> struct Part {
     u64 to = 0, source = 0, other = 0;
     i32 base[3] = {0, 0, 0};
     u32 valid = 1;
 
-    // The divisions are long: one copy of them. `base` moves up by one each time, so that its subscripts are constant.
+    // The divisions are long, so there is one copy of them. `base` moves up by one each time, so its subscripts are constant.
     __device__ inline Part(const ReferenceSums &p, u64 index) {
 #pragma unroll 1
         for (int d = 5; d >= 0; --d) {
@@ -110,8 +110,8 @@ template <int N> struct Part {
     }
 };
 
-// Products are loaded into the last places of a group, a few at a time: the code that walks is long and so is there for those few only, and all
-// subscripts are constant. Before the next ones, those of the `loaded` that lie there move down, as a binary counter carries: SIZE of them, where
+// Products are loaded into the last positions of a group, a few at a time: the code that advances is long and therefore exists for only those few, and all
+// subscripts are constant. Before the next products are loaded, those already there move down as a binary counter carries: SIZE of them, if
 // `loaded` is an odd multiple of SIZE.
 template <int SIZE, typename WIDE, int GROUP, int N> __device__ inline void move_down(int loaded, WIDE (&a)[GROUP], WIDE (&b)[GROUP][N]) {
     if constexpr (SIZE < GROUP) {
@@ -167,7 +167,7 @@ template <typename SUM, int N> __device__ inline void run(const ReferenceSums &p
 }
 } // namespace
 
-// Two kernels: one element a thread, and several that share their source; of tensor cores, whose rules take long to compile, the first.
+// Two kernels: one element per thread, and several elements that share their source. Tensor cores, whose rules take long to compile, have only the first.
 #define PLAIN(NAME, SUM) \
     extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_one(ReferenceSums p) { run<SUM<1>, 1>(p); } \
     extern "C" __global__ void __launch_bounds__(THREADS) reference_##NAME##_rows(ReferenceSums p) { run<SUM<8>, 8>(p); }
@@ -224,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) reference_finish(Reference
     for (u64 i = (u64)blockIdx.x * THREADS + threadIdx.x; i < p.count; i += grid) {
         double x = p.sums[i];
         if (p.single) x = (double)(float)x;
-        // As in BLAS an alpha of 0 takes nothing of A and B, infinities included.
+        // As in BLAS, with an alpha of 0 nothing of A and B counts, not even infinities.
         if (p.scaled) x = p.alpha == 0 ? 0 : x * p.alpha;
         if (p.c) {
             const double more = p.beta * p.c[i % p.area];

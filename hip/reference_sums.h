@@ -1,10 +1,10 @@
 // How the products of N results are added up, all from zero. A sum takes GROUP products at a time: factor a[k] of each
-// meets b[k][i] for result i. Where the last group is short, it is filled up with zeros.
+// is multiplied by b[k][i] for result i. If the last group is short, it is filled up with zeros.
 #pragma once
 
 #include "matrix_core.h"
 
-// What plain sums, which take one product at a time, have in common.
+// The common part of plain sums, which take one product at a time.
 template <typename T, int N> struct PlainSum {
     static constexpr int GROUP = 1;
     typedef T Input;
@@ -55,7 +55,7 @@ template <int N> struct SumGroups4 : PlainSum<double, N> {
 #pragma unroll
         for (int i = 0; i < N; ++i) group[i] = 0.0;
     }
-    // Both roundings of a sum of two f32 numbers, to f64 and to f32, give the f32 sum.
+    // Rounding the sum of two f32 numbers first to f64 and then to f32 gives the f32 sum.
     __device__ inline void join(int i) {
         this->acc[i] = (double)(float)(this->acc[i] + (double)(float)group[i]);
         group[i] = 0.0;

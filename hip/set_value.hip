@@ -9,6 +9,6 @@ extern "C" __global__ void __launch_bounds__(256) set_value(SetValue p) {
     const uint4 value = make_uint4(p.pattern[0], p.pattern[1], p.pattern[2], p.pattern[3]);
     uint4 *target = (uint4 *)p.target;
     for (u64 i = first; i < whole; i += step) target[i] = value;
-    // The last bytes, at most 15: one thread each.
+    // The last bytes, at most 15, are written by one thread each.
     if (first < p.bytes % 16) p.target[whole * 16 + first] = (u8)(p.pattern[first / 4] >> (first % 4 * 8));
 }

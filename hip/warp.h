@@ -1,4 +1,4 @@
-// What lanes do together, and how each platform counts and compares at least cost. A subgroup is 32 neighbouring threads of a block: a wavefront on NVIDIA,
+// Cross-lane operations, and how each platform counts and compares at the lowest cost. A subgroup is 32 neighbouring threads of a block: a wavefront on NVIDIA,
 // half of one on AMD's CDNA. Results never depend on which it is.
 #pragma once
 #include "formats.h"
@@ -10,7 +10,7 @@ __device__ inline u32 lane_of() { return threadIdx.x % SUBGROUP; }
 // Orders what the lanes of a subgroup wrote to shared memory before what they read after it.
 __device__ inline void subgroup_barrier() {
 #if defined(__AMDGCN__)
-    // Wavefronts go in step: only the compiler must not reorder.
+    // The lanes of a wavefront run in lockstep: it is enough that the compiler does not reorder.
     __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "wavefront");
     __builtin_amdgcn_wave_barrier();
 #else
@@ -18,10 +18,10 @@ __device__ inline void subgroup_barrier() {
 #endif
 }
 
-// Makes the compiler read shared memory again that other threads change. Not `volatile`: LLVM would no longer see whose address it is.
+// Makes the compiler read shared memory again that other threads change. Not `volatile`: LLVM would no longer see that the address is one of shared memory.
 __device__ inline void compiler_barrier() { asm volatile("" ::: "memory"); }
 
-// Makes a number before what follows. LLVM would move it behind a branch that does not use it, and keep what it is made of in registers meanwhile.
+// Computes a number before the code that follows. LLVM would otherwise move the computation behind a branch that does not use the number, and keep its operands in registers meanwhile.
 #if defined(__AMDGCN__)
 __device__ inline void make_now(float &x) { asm volatile("" : "+v"(x)); }
 __device__ inline void make_now(double &x) { asm volatile("" : "+v"(x)); }
@@ -31,7 +31,7 @@ __device__ inline void make_now(u32 &x) { x = __builtin_amdgcn_readfirstlane(x);
 template <typename T> __device__ inline void make_now(T &) {}
 #endif
 
-// The same number, of which the compiler knows nothing: it would keep conditions on it, which hardly any thread needs again, in registers.
+// The same number, made opaque to the compiler, which would otherwise keep conditions on it in registers, although hardly any thread needs them again.
 #if defined(__CUDA_ARCH__)
 __device__ inline float unknown(float x) { asm volatile("" : "+f"(x)); return x; }
 #elif defined(__AMDGCN__)
@@ -40,14 +40,14 @@ __device__ inline float unknown(float x) { asm volatile("" : "+v"(x)); return x;
 __device__ inline float unknown(float x) { return x; }
 #endif
 
-// Nobody reads what a register holds. LLVM would keep it for the lanes that a branch leaves out.
+// Marks the contents of a register as unused. LLVM would otherwise keep them for the lanes that a branch leaves out.
 #if defined(__AMDGCN__)
 __device__ inline void discard(u32 &x) { asm volatile("" : "=v"(x)); }
 #else
 __device__ inline void discard(u32 &) {}
 #endif
 
-// Bits of `low`, and of `high` above them, from bit `by` on: by the lowest five bits of it.
+// The word that begins at bit `by` (its lowest five bits) of `low` with `high` above it.
 #if defined(__CUDA_ARCH__)
 __device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return __funnelshift_r(low, high, by); }
 #elif defined(__AMDGCN__)
@@ -59,7 +59,7 @@ __device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return (u32)(((u64
 // Whether the condition holds in any lane of the wavefront. All of its lanes must be there.
 __device__ inline bool wavefront_any(bool x) { return __any(x); }
 
-// The votes of a subgroup, a bit a lane.
+// The votes of a subgroup, one bit per lane.
 __device__ inline u32 subgroup_votes(bool x) { return (u32)((u64)__ballot(x) >> (threadIdx.x % warpSize / SUBGROUP * SUBGROUP)); }
 
 __device__ inline u32 subgroup_sum(u32 x) {
@@ -81,14 +81,14 @@ __device__ inline float one_if_greater(float x, float y) { float one; asm("set.g
 __device__ inline float one_if_at_most(float x, float y) { float one; asm("set.le.f32.f32 %0, %1, %2;" : "=f"(one) : "f"(x), "f"(y)); return one; }
 #endif
 
-// Counts in how many threads conditions hold, up to MOST comparisons of f32 of each thread before `carry`, or 2^24 others. AMD's scalar unit counts the bits of a comparison's mask beside the vector unit: there the count is the
-// wavefront's, whose lanes must be there together each time. NVIDIA's comparison of two floats makes 1.0 in one instruction, whose pattern is 127 x 2^23, and an instruction adds two patterns: their sum
-// tells up to 511 of them apart. Other conditions are predicates, which add to a float.
+// Counts in how many threads conditions hold, up to MOST comparisons of f32 of each thread before `carry`, or 2^24 others. AMD's scalar unit counts the bits of a comparison's mask in parallel with the vector unit: there the count is that of the
+// wavefront, all lanes of which must take part each time. On NVIDIA's GPUs one instruction compares two floats and gives 1.0, whose pattern is 127 x 2^23, and one instruction adds two such patterns: the sum
+// distinguishes up to 511 of them. Other conditions are predicates, which add to a float.
 struct LaneCount {
     enum { MOST = 511 };
     u32 count;
 #if defined(__CUDA_ARCH__)
-    u32 ones; // the sum of their patterns
+    u32 ones; // the sum of the patterns of 1.0
     float part;
     __device__ void clear() { count = ones = 0, part = 0; }
     __device__ void add(bool x) { if (x) part += 1.0f; }

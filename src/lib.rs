@@ -24,14 +24,14 @@
 //!
 //! ## The layers of this crate
 //!
-//! From the top down; each uses some of those below it and none above (CONTRIBUTING.md has the picture, and which uses which):
+//! From the top down; each layer uses some of the layers below it and none above (CONTRIBUTING.md has the picture, and says which layer uses which):
 //!
 //! | layer | what it is |
 //! |---|---|
 //! | `cli` | the program, feature `cli` |
-//! | [`suite`] | cases, what came out of them, and the replay of published measurements; uses only what is public |
-//! | [`check`] | the result of a GEMM or convolution judged from its operands |
-//! | [`bandwidth`] | what a device's memory can do |
+//! | [`suite`] | cases, their outcomes, and the replay of published measurements; uses only public items |
+//! | [`check`] | judges the result of a GEMM or convolution from its operands |
+//! | [`bandwidth`] | the memory bandwidth of a device |
 //! | [`verify`] | the comparison, its metrics and its report |
 //! | `files` | tensor files, feature `files` |
 //! | [`fill`] | test data, a function of seed, stream and index alone |

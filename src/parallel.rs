@@ -1,6 +1,6 @@
-//! Tasks on all cores. Tasks are closures behind `dyn`, so that rayon's code is compiled once here, and not for each of its uses: it would be a sixth of the library's.
+//! Tasks on all cores. Tasks are closures behind `dyn`, so that rayon's code is compiled once here and not for each use, which would be a sixth of the library's code.
 //!
-//! Which core runs a task, and when, shows in no result: tasks are of fixed size, and what they return comes back in their order.
+//! No result depends on which core runs a task, and when: tasks have a fixed size, and their results are returned in their order.
 
 use rayon::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -10,12 +10,12 @@ pub(crate) fn threads() -> usize {
     rayon::current_num_threads()
 }
 
-/// Runs `task` for each number below `count`. A panic of one is that of the caller, once those that run have ended.
+/// Runs `task` for each number below `count`. If one panics, the caller panics once the running tasks have ended.
 pub(crate) fn for_each(count: usize, task: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(task);
 }
 
-/// What `task` makes of each number below `count`, in ascending order.
+/// The results of `task` for each number below `count`, in ascending order.
 pub(crate) fn map<R: Send>(count: usize, task: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let mut results: Vec<Option<R>> = (0..count).map(|_| None).collect();
     chunks_mut(&mut results, 1, |i, result| result[0] = Some(task(i)));

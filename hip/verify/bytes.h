@@ -1,10 +1,10 @@
-// Pass A of large tensors of two formats of 8 bits that have a zero (`BYTE`), without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: each has a code in shared memory once
-// it was examined, and is not examined again.
+// Pass A of large tensors of two formats of 8 bits that have a zero (`BYTE`), without histograms. What a pair adds to counts and maxima follows from its two patterns, of which there are 65,536 pairs: once a pair was examined, it has a code in
+// shared memory and is not examined again.
 #pragma once
 #include "verify/values.h"
 
-// The codes of pairs, of BITS bits: that a pair is finite and beyond none of the maxima; with two bits also whether it passes. A word has the codes of one pattern of the result and of all patterns of the
-// reference that have the same lowest bits. Which of both is the same in neighbouring lanes, these read different banks.
+// The codes of pairs, of BITS bits: a code says that a pair is finite and exceeds none of the maxima; with two bits also whether it passes. A word has the codes of one pattern of the result and of all patterns of the
+// reference that have the same lowest bits. Neighbouring lanes read different banks whether they share the result's pattern or the reference's.
 template <u32 BITS> struct PairCodes {
     enum { PASSES = 1, FAILS = 2, IN_WORD = 32 / BITS, LOW = BITS + 2, TURN = 2, WORDS = 256 << LOW, SHIFTS = 32 - BITS };
     static constexpr u32 LOWEST = ((1 << LOW) - 1) * 0x01010101u;
@@ -17,7 +17,7 @@ template <u32 BITS> struct PairCodes {
     static __device__ u32 result_of(u32 word) { return (word & 0xff) ^ word >> 8 << TURN; }
     static __device__ u32 reference_of(u32 word, u32 shift) { return shift << 3 | word >> 8; }
 
-    // The codes of E pairs, the first in the lowest bits; of their patterns, a byte each.
+    // The codes of E pairs, the first in the lowest bits, from their patterns, a byte each.
     template <int E> static __device__ u32 find(const u32 *codes, const u32 (&a)[E / 4], const u32 (&r)[E / 4]) {
         u32 found = 0;
 #pragma unroll
@@ -34,7 +34,7 @@ template <u32 BITS> struct PairCodes {
     // The word in column and row i of four, a byte each.
     static __device__ const u32 *at(const u32 *codes, u32 columns, u32 rows, u32 i) {
 #if defined(__CUDA_ARCH__)
-        // 4 x of 16 bits, by one instruction; two elements share the one before.
+        // 4 x the 16-bit number, by one instruction; two elements share the instruction before.
         return (const u32 *)shared_address(__dp2a_lo(__byte_perm(columns, rows, i < 2 ? 0x5140 : 0x7362), i % 2 ? 0x400u : 4u, shared_offset(codes)));
 #elif defined(__AMDGCN__)
         return codes + __builtin_amdgcn_perm(rows, columns, 0x0c0c0400 + 0x101 * i);
@@ -44,14 +44,14 @@ template <u32 BITS> struct PairCodes {
     }
     // The lowest bits of E codes.
     template <int E> static __device__ u32 lowest() { return (BITS == 2 ? 0x55555555u : ~0u) >> (32 - BITS * E); }
-    // The lowest bits of those that are none.
+    // The lowest bits of those that are missing.
     template <int E> static __device__ u32 missing(u32 codes) { return ~(BITS == 2 ? codes | codes >> 1 : codes) & lowest<E>(); }
 };
 
-// What is counted of an element, in the lower half of its number in the table, which a number of 8 bits leaves zero: one addition of an element counts both.
+// What is counted of an element is in the lower half of its number in the table, which is zero for a number of 8 bits: one addition counts both.
 struct Counted {
     enum : u32 { ZERO = 1, ZERO_PASSES = 1 << 8, ALL = 0xffff };
-    // To the numbers of a table, by all threads of a block; a barrier before and after.
+    // Adds it to the numbers of a table. Called by all threads of a block, with a barrier before and after.
     template <u32 COPIES> static __device__ void add_to(Numbers<COPIES> &numbers, const Rule<float> &rule) {
         float *table = &numbers.of[0][0][0];
         for (u32 i = threadIdx.x; i < sizeof(numbers.of) / sizeof(float); i += blockDim.x) {
@@ -62,7 +62,7 @@ struct Counted {
     static __device__ float number(float x) { return f32_of(bits_of(x) & ~ALL); }
 };
 
-// What a block knows of pairs, and how it learns. A code may be given by any block, whether the pair occurs or not: the maxima that it is held against go to the workspace, so that those in the end are no
+// The codes of a block, and how it obtains them. Any block may give a code, whether the pair occurs or not: the maxima with which it compares the pair go to the workspace, so the final maxima are not
 // smaller.
 template <class Pairs, bool ALL> struct KnownPairs {
     enum { E = Pairs::FROM_LOAD, BITS = ALL ? 1 : 2 };
@@ -72,7 +72,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
     const Pairs &pairs;
     Shared &s;
     const Rule<float> &rule;
-    u32 examined; // how often this subgroup has
+    u32 examined; // how often this subgroup has examined a pair
 
     // A finite pair.
     struct Pair {
@@ -96,7 +96,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
         }
         return beyond;
     }
-    // Updates the block's maxima by a pair of each lane, and by those that other blocks have found. All lanes of a wavefront.
+    // Updates the block's maxima by one pair of each lane, and by the maxima that other blocks have found. Called by all lanes of a wavefront.
     __device__ void update(const Pair &x) {
         if (!wavefront_any(is_beyond(x))) return;
         VerifyWorkspace &w = *p.workspace;
@@ -116,8 +116,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
     }
     __device__ static u32 code_of(const Pair &x) { return BITS == 1 || x.d <= x.bound ? Codes::PASSES : Codes::FAILS; }
 
-    // Examines those of E pairs that have no code, `index` the first: updates the maxima by them, and gives them codes. Zeros, which pass, take the place of those that are not there or not finite. All lanes
-    // of a wavefront, a pair of each at a time.
+    // Examines those of E pairs from `index` on that have no code: updates the maxima by them, and gives them codes. Zeros, which pass, replace pairs that are absent or not finite. Called by all lanes
+    // of a wavefront, for one pair of each lane at a time.
     __device__ void examine(u64 index, u32 (&a)[E / 4], u32 (&r)[E / 4], u32 &codes) {
         const u32 there = index < pairs.n ? (u32)(pairs.n - index < E ? pairs.n - index : E) : 0;
         u32 replaced = there < E ? Codes::template lowest<E>() << BITS * there : 0;
@@ -142,7 +142,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
                 atomicOr(&s.codes[Codes::word_of(of_a, of_r)], code_of(pair) << Codes::shift_of(of_r));
                 codes |= code_of(pair) << at;
             }
-            // After 1, 2, 4, ... times.
+            // After 1, 2, 4, ... examinations.
             examined += 1;
             make_now(examined);
             if (examined & (examined - 1)) continue;
@@ -155,13 +155,13 @@ template <class Pairs, bool ALL> struct KnownPairs {
         if (ALL)
 #pragma unroll
             for (int k = 0; k < E / 4; k++) {
-                // Four bits, each made a byte. Of all formats of `BYTE` the pattern 0 is zero.
+                // Four bits, each widened to a byte. In all formats of `BYTE` the pattern 0 is zero.
                 const u32 keep = ~(((replaced >> 4 * k & 0xf) * 0x00204081u & 0x01010101u) * 0xff);
                 a[k] &= keep, r[k] &= keep;
             }
     }
 
-    // The codes of E pairs, `index` the first, and with all metrics their numbers. All lanes of a wavefront.
+    // The codes of E pairs from `index` on, and with all metrics their numbers. Called by all lanes of a wavefront.
     template <int WA, int WR> __device__ u32 take(u64 index, const u32 (&words_a)[WA], const u32 (&words_r)[WR], float (&a)[E], float (&r)[E]) {
         u32 of_a[E / 4], of_r[E / 4];
         pairs.x.decoder.template patterns<E>(words_a, of_a);
@@ -174,7 +174,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
         return codes;
     }
 
-    // A subgroup gives codes to pairs of its own, 32 of each part that all subgroups take together, and tells all blocks. A large grid takes all pairs at once.
+    // A subgroup gives codes to its own share of the pairs, 32 of each part that all subgroups take together, and publishes them to all blocks. A large grid takes all pairs in one turn.
     __device__ void tell() {
         const u32 groups = gridDim.x * (blockDim.x / SUBGROUP), group = blockIdx.x * (blockDim.x / SUBGROUP) + threadIdx.x / SUBGROUP;
 #pragma unroll 1
@@ -189,7 +189,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
             if (shift == 0) atomicOr(&p.workspace->codes[word], s.codes[word]);
         }
     }
-    // A subgroup takes over a part of what all blocks were told; others of the block do likewise.
+    // A subgroup takes over a part of the published codes; the other subgroups of the block take the other parts.
     __device__ void learn() {
 #pragma unroll 8
         for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) {
@@ -199,7 +199,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
     }
 };
 
-// What all metrics but the maxima are made of, of numbers with what is `Counted` of them.
+// Adds to counts and sums, which all metrics except the maxima are made of; the numbers include what is `Counted`.
 template <int E, int ACCUMULATORS>
 __device__ inline void add_counted(const Rule<float> &rule, float (&a)[E], float (&r)[E], u32 (&counts)[4], LaneCount &mismatches, Sums<float, ACCUMULATORS> &sums) {
     float differences[E], d[E], m[E], bound[E];
@@ -279,7 +279,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     Histograms<float, false> none(bins, rule);
     publish(*p.workspace, s, v, counts, none, p.nonfinite_equal != 0);
     if (!ends_last(p, s.last)) return;
-    // Before the values, which tell the host that nobody writes the workspace any more.
+    // Before the values are written, which tells the host that nothing writes the workspace any more.
     for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
     finish<ALL>(p, pairs, s, ONE_AHEAD ? SUBGROUP * E : 0);
 }

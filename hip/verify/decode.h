@@ -1,21 +1,21 @@
-// From words of memory to numbers, E elements at a time, by the width of their format; formats of one width are told apart by branches that all threads take
-// together. Values are exact; NaN and infinities come as such.
+// Decodes words of memory to numbers, E elements at a time, by the width of their format; formats of one width are told apart by branches that all threads take
+// together. Values are exact; NaN and infinities stay what they are.
 #pragma once
 #include "any.h"
 #include "warp.h"
 
-// What formats an operand of a kernel may have, its KIND: those of a width in bits, of which 8 holds all up to 8; the same where shared memory is short (SPARE); those of 8 bits that have a zero
+// The formats that an operand of a kernel may have, its KIND: those of a width in bits, where 8 includes all up to 8; the same if shared memory is scarce (SPARE); those of 8 bits that have a zero
 // (BYTE; with one copy of their numbers, ONE_COPY); any; or ONLY + a format.
 constexpr u32 BYTE = 9, SPARE = 10, ONE_COPY = 11, ANY = 0, ONLY = 128;
 __host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE || kind == SPARE || kind == ONE_COPY ? 8 : kind; }
 
-// What a kernel's operands of up to 8 bits have in shared memory: the numbers of all patterns of their formats, so that one load decodes an element. With one copy each operand has a table of its
-// own. With several, interleaved so that each is in banks of its own, both share one table: operands of one format all copies of it, others half of the copies each.
+// The tables in shared memory for a kernel's operands of up to 8 bits: the numbers of all patterns of their formats, so that one load decodes an element. With one copy, each operand has its own
+// table. With several copies, which are interleaved so that each has its own banks, both operands share one table: operands of one format share all copies, and operands of two formats have half of the copies each.
 __host__ __device__ constexpr u32 copies_of(u32 kind) { return kind == ANY || kind == ONE_COPY ? 1 : kind == SPARE ? (TABLE_COPIES + 1) / 2 : width_of(kind) == 8 ? TABLE_COPIES : 0; }
 template <u32 COPIES> struct Numbers {
     enum { TABLES = COPIES == 1 ? 2 : 1 };
     float of[TABLES][256][COPIES];
-    // By all threads of a block; a barrier has to follow.
+    // Called by all threads of a block; a barrier has to follow.
     __device__ void prepare(u32 first, u32 second) {
         const bool of_first = format_at(first).bits <= 8, of_second = format_at(second).bits <= 8;
         for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
@@ -42,12 +42,12 @@ __device__ inline u32 spread(u32 x) {
     return (x | x << 4) & 0x0f0f0f0fu;
 }
 
-// The formats of both operands, as far as a kernel is told by one branch for E pairs: all numbers of 16 bits are of one format, those of 32 and 64 bits floats. Others need a branch for each operand.
+// The formats of both operands, as far as one branch for E pairs tells them: all 16-bit numbers are of one format, and those of 32 and 64 bits are floats. Other formats need a branch for each operand.
 enum Formats : u32 { WITH_F16, WITH_BF16, OTHERS };
 
 // An operand's format, of KIND.
 template <u32 KIND> struct Decoder {
-    // How many bits it has at least, and at most.
+    // The smallest and the largest number of bits that it has.
     static constexpr u32 WIDTH = width_of(KIND), LEAST = WIDTH > 8 || KIND == BYTE || KIND == ONE_COPY ? WIDTH : 4, MOST = WIDTH ? WIDTH : 64;
     static constexpr bool SMALL = WIDTH == 8 || WIDTH == ANY;
     const float *table; // see `Numbers`
@@ -57,17 +57,17 @@ template <u32 KIND> struct Decoder {
 
     // Whether the format is among these.
     __device__ bool among(Formats formats) const { return dtype == (WIDTH == 16 ? (formats == WITH_F16 ? F16 : BF16) : WIDTH == 32 ? F32 : WIDTH == 64 ? F64 : dtype) && WIDTH != ANY; }
-    // What it is, known when a kernel is compiled unless it may be one of OTHERS.
+    // The format, which is known when a kernel is compiled unless it may be one of OTHERS.
     template <Formats FORMATS> __device__ u32 format() const {
         if (FORMATS == OTHERS || SMALL) return dtype;
         return WIDTH == 16 ? (FORMATS == WITH_F16 ? F16 : BF16) : WIDTH == 32 ? F32 : F64;
     }
 
-    // That of the pattern in a byte of a word.
+    // The number of the pattern in a byte of a word.
     __device__ float number_of(u32 word, u32 byte) const {
         enum { COPIES = copies_of(KIND) };
 #if defined(__CUDA_ARCH__)
-        // 4 COPIES x byte + where the copy is, by one instruction.
+        // 4 COPIES x byte + the offset of the copy, by one instruction.
         return *(const float *)shared_address(__dp4a(word, (u32)(4 * COPIES) << (8 * byte), shared_offset(table + copy)));
 #else
         return table[(word >> (8 * byte) & 0xff) * COPIES + copy];
@@ -79,13 +79,13 @@ template <u32 KIND> struct Decoder {
 #pragma unroll
         for (int k = 0; k < E / 4; k++) bytes[k] = w[k];
         if (bits == 4) {
-            compiler_barrier(); // or it would be made for all formats
+            compiler_barrier(); // otherwise it would be computed for all formats
 #pragma unroll
             for (int k = 0; k < E / 4; k++) bytes[k] = spread(w[k / 2] >> (16 * (k % 2)) & 0xffff);
         }
     }
 
-    // Drops the first E elements: whole words, or with 4 bits the lower half of the only one.
+    // Drops the first E elements: whole words, or with 4 bits the lower half of the only word.
     template <int E, int W> __device__ void skip(u32 (&w)[W]) const {
         const u32 by = E * bits;
 #pragma unroll
@@ -102,7 +102,7 @@ template <u32 KIND> struct Decoder {
 #pragma unroll
             for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W]);
             if (dtype == TF32) {
-                compiler_barrier(); // or it would be made for all formats
+                compiler_barrier(); // otherwise it would be computed for all formats
 #pragma unroll
                 for (int i = 0; i < E; i++) x[i] = f32_of(w[i % W] & ~0x1fffu);
             }

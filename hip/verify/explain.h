@@ -1,5 +1,5 @@
 // Pass B: reads both tensors again, given the values: where each maximum is first, the largest distance in ulps, the smallest tolerances that would pass, and the first
-// mismatches. Subgroups take tiles in ascending order, so that the first element that one finds is its first.
+// mismatches. Each subgroup takes tiles in ascending order, so the first element that it finds is the first one among its elements.
 #pragma once
 #include "any.h"
 #include "verify/ulps.h"
@@ -19,21 +19,21 @@ __device__ inline bool wanted(const VerifyParams &p) {
     return ((p.judge & JUDGE_ELEMENTS) && !elements) || ((p.judge & JUDGE_THRESHOLDS) && !thresholds);
 }
 
-// What the threads of a block share.
+// The shared memory of a block.
 struct ExplainShared {
     u64 passing[2]; // patterns of f64
     u64 ulps;
     u64 first[MAXIMA]; // inverted
     alignas(16) VerifyFarthest farthest[8]; // a compiler may write both numbers of one together
     u64 worst[MAXIMA + 1]; // indices
-    u64 first_tile; // with mismatches, inverted
+    u64 first_tile; // the first one with mismatches, inverted
     u32 last;
 };
 
 // What a subgroup searches for; the same in all of its lanes.
 template <typename T> struct Search {
-    ScaledMaxima<T> maxima; // just below the maxima; none once one is found
-    T passing[2], atol;      // smallest tolerances so far, and what goes with that rtol: no limit once no rtol is enough
+    ScaledMaxima<T> maxima; // just below the maxima; no limit for a maximum that was found
+    T passing[2], atol;      // smallest tolerances so far, and the atol that belongs to that rtol: no limit once no rtol is enough
     VerifyFarthest farthest; // inverted index
     u32 pending;             // metrics whose maximum the row that is being read has
     __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
@@ -42,7 +42,7 @@ template <typename T> struct Search {
             const u32 metric = RELATIVE + k;
             const double m = p.workspace->values.maxima[metric];
             typename Real<T>::Bits least, pattern = ScaledMaxima<T>::pattern(rule, metric, by_binade(rule, metric, m), least);
-            // A quotient may be subnormal, and the number before it far below it where it is not scaled.
+            // A quotient may be subnormal; if it is not scaled, the number before it is then far below it.
             if (metric != EPSILON) pattern = ScaledMaxima<T>::pattern((double)below(m));
             else maxima.least = least, pattern = pattern == NO_LIMIT<T> ? bits_of(Real<T>::max()) : pattern - (pattern > 0);
             if (m > 0) maxima.set(k, pattern);
@@ -56,19 +56,19 @@ template <typename T> struct Search {
         if (k == ABSOLUTE) maxima.absolute = Real<T>::of(NO_LIMIT<T>);
         else maxima.set(k - RELATIVE, NO_LIMIT<T>);
     }
-    // Ends a row: its parts are not read in the order of their elements, so that a maximum is looked for up to the end.
+    // Ends a row: its parts are not read in the order of their elements, so the search for a maximum continues up to the end of the row.
     __device__ void end_row() {
 #pragma unroll
         for (u32 k = 0; k < MAXIMA; k++)
             if (pending >> k & 1) found(k);
         pending = 0;
     }
-    // Whether a pair needs larger tolerances than those that were found to be needed.
+    // Whether a pair needs larger tolerances than those found so far.
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
         return !within(distance(a, r), rule.bound(passing[0], m, atol)) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
     }
-    // The same of E pairs, for all that may. Of two numbers the sign of the difference is exact. Bounds that overflow pass all but infinite differences: the first of these is a maximum, which is
-    // examined anyway, and no tolerance is enough for any.
+    // The same for E pairs; true if any of them may need larger ones. The sign of the difference of two numbers is exact. Bounds that overflow pass all differences except infinite ones: the first infinite difference is a maximum, which is
+    // examined anyway, and no tolerance is enough for infinite differences.
     template <int E> __device__ void test(AnyNegative<T> &more, const Rule<T> &rule, const T (&d)[E], const T (&m)[E]) const {
         T base[E];
 #pragma unroll
@@ -82,7 +82,7 @@ template <typename T> struct Search {
             more.add(Real<T>::fused(rule.rtol, base[i], passing[1]) - d[i]);
         }
     }
-    // What other subgroups have found of the maxima that grow.
+    // Takes over what other subgroups have found for the maxima that grow.
     __device__ void refresh(const ExplainShared &s, const Rule<T> &rule) {
         compiler_barrier();
         const T rtol = (T)f64_of(s.passing[0]);
@@ -123,7 +123,7 @@ template <class Arith> __device__ inline void passing_tolerances(const Rule<type
     least_of[1] = (double)least(d - rule.rtol * rule.base(m), [&](T t) { return within(distance(a, r), rule.bound(rule.rtol, m, t)); });
 }
 
-// Takes what a lane has found to its subgroup and block. All lanes of a subgroup.
+// Passes on what a lane has found to its subgroup and block. Called by all lanes of a subgroup.
 template <typename T>
 __device__ inline void join_found(const VerifyParams &p, ExplainShared &s, Search<T> &search, const u64 (&first)[MAXIMA], VerifyFarthest farthest, const double (&passing)[2]) {
     const u32 lane = lane_of();
@@ -152,7 +152,7 @@ __device__ inline void join_found(const VerifyParams &p, ExplainShared &s, Searc
     subgroup_barrier();
 }
 
-// Examines E pairs, some of which may be what is searched for.
+// Examines E pairs, some of which may be what the search is for.
 template <class Pairs>
 __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 index,
                                const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E]) {
@@ -242,9 +242,9 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
     const u64 all = p.workspace->values.counts[MISMATCHES], count = all < p.listed ? all : p.listed;
     VerifyExplanation &out = p.result->explanation;
     u64 listed = 0;
-    // There are as many, unless someone has written the tensors since they were counted.
+    // There are that many, unless the tensors were written after they were counted.
     for (u64 tile = ~p.workspace->first_tile; listed < count && tile < pairs.tiles; tile++) {
-        // The next tile that has some.
+        // The next tile that has mismatches.
         const u32 ahead = subgroup_votes(tile + lane_of() < pairs.tiles && p.mismatches[tile + lane_of()]);
         if (!ahead) {
             tile += SUBGROUP - 1;
@@ -270,7 +270,7 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
     if (lane_of() == 0) out.listed = listed < count ? listed : count;
 }
 
-// Writes the explanation, by the block that ends last.
+// Writes the explanation; called by the block that ends last.
 template <class Pairs> __device__ inline void write_explanation(const VerifyParams &p, ExplainShared &s, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
     VerifyWorkspace &w = *p.workspace;
     VerifyExplanation &out = p.result->explanation;

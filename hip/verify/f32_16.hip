@@ -1,4 +1,4 @@
-// Pairs that f32 holds, integers of up to 16 bits included, by their widths: 16 bits, and 32.
+// Pairs that f32 holds, including integers of up to 16 bits, by their widths: 16 and 32 bits.
 #include "verify/kernels.h"
 
 VERIFY(f32_16_16, Pairs<InF32, 16, 16, 8, 8, ROWS_LOADED>)

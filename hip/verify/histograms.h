@@ -1,18 +1,18 @@
-// Histograms: pairs that differ, by the relative difference, the epsilon difference and the ratio to the tolerance. What is done does not depend on the data.
+// Histograms: pairs that differ, by the relative difference, the epsilon difference and the ratio to the tolerance. The work does not depend on the data.
 //
 //   for each of the three values d / x of a pair:
 //       e = about log2 (d / x), the difference of their patterns: linear between powers of two, so that it is off by up to 0.087
-//       field = below[e] + whether d / x rounds to more than last[e]   no e has ends of two bins: the largest number of one
-//       counter += 16^field                                            eight fields of 4 bits; every E pairs they are added to fields of 8 bits, and those rarely to the block's bins
+//       field = below[e] + whether d / x rounds to more than last[e]   no e has the ends of two bins: last[e] is the largest number of one
+//       counter += 16^field                                            eight fields of 4 bits; after every E pairs they are added to fields of 8 bits, and these, rarely, to the block's bins
 //   pairs near the ends of the range: quotients and comparisons with all ends        (rare)
 //
-// The test of a quotient against the largest number of a bin is that of maxima.h against a maximum.
+// A quotient is tested against the largest number of a bin as maxima.h tests it against a maximum.
 #pragma once
 #include "platform.h"
 #include "verify/maxima.h"
 
 enum { BY_RELATIVE, BY_EPSILON, BY_RATIO, KINDS };
-// The first bin of each with a field; bins of quotients that are 0 have none.
+// The first bin of each histogram that has a field; bins of quotients that are 0 have none.
 __device__ constexpr u32 first_bin(u32 h) { return h == BY_RELATIVE ? 1 : h == BY_EPSILON ? 10 : 16; }
 __device__ constexpr u32 fields_of(u32 h) { return h == BY_RELATIVE ? 8 : h == BY_EPSILON ? 5 : 7; }
 DEVICE_DATA const double ENDS[KINDS][7] = {{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0}, {1.5, 2.5, 10.5, 100.5}, {0.1, 0.5, 1, 2, 10, 100}};
@@ -27,7 +27,7 @@ template <typename T> __device__ inline T up_to(double x) {
     return Real<T>::of(bits_of(t) - ((double)t > x));
 }
 
-// The bin of a pair that differs, by its exact value, in loops: nothing of it is worth registers where it is rare; of the relative difference for references that are not small.
+// The bin of a pair that differs, by its exact value. It loops, since rare code should not take registers; for the relative difference the reference is not small.
 template <typename T> __device__ inline u32 exact_bin(const Rule<T> &rule, u32 h, T d, T m) {
     u32 field = 0;
     if (h == BY_EPSILON) {
@@ -83,7 +83,7 @@ template <typename T> struct HistogramsShared {
     }
 };
 
-// Beyond these nothing is told of the logarithms of d and x: remainders may underflow, quotients round to 0 or overflow.
+// Outside these limits the logarithms of d and x decide nothing: remainders may underflow, and quotients may round to 0 or overflow.
 template <typename T> struct HistogramRange;
 template <> struct HistogramRange<float> {
     static __device__ float least_d() { return exp2_f32(-100); }
@@ -96,7 +96,7 @@ template <> struct HistogramRange<double> {
     static __device__ double most() { return exp2_f64(60); }
 };
 
-// A thread's counters, if they are ON.
+// A thread's counters, present if ON.
 template <typename T, bool ON> struct Histograms {
     struct Shared {};
     __device__ Histograms(Shared &, const Rule<T> &) {}
@@ -128,7 +128,7 @@ template <typename T> struct Histograms<T, true> {
     }
     // Whether a number is below `least`, and not 0.
     static __device__ bool below(T x, T least) { return bits_of(x) - 1 < bits_of(least) - 1; }
-    // E finite pairs with these measures. All lanes of a wavefront.
+    // Counts E finite pairs with these values. Called by all lanes of a wavefront.
     template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E]) {
         static_assert(E <= 8, "fields of 4 bits");
         u32 some[KINDS] = {0, 0, 0};
@@ -145,7 +145,7 @@ template <typename T> struct Histograms<T, true> {
             some[BY_RELATIVE] += (u32)large << field<BY_RELATIVE>(rule, d[i], m[i]);
             some[BY_EPSILON] += (u32)differs << field<BY_EPSILON>(rule, d[i], rule.binade(m[i]));
             some[BY_RATIO] += (u32)differs << field<BY_RATIO>(rule, d[i], bound[i]);
-            // Few tables are read at once: each takes registers.
+            // Only a few tables are read at once, because each takes registers.
             if (i % 2) compiler_barrier();
         }
         if (wavefront_any(doubt)) {
@@ -166,7 +166,7 @@ template <typename T> struct Histograms<T, true> {
         }
     }
 
-    // Adds the counters to the block's bins. All lanes of a subgroup.
+    // Adds the counters to the block's bins. Called by all lanes of a subgroup.
     __device__ void share() {
 #pragma unroll
         for (u32 h = 0; h < KINDS; h++) {
@@ -186,7 +186,7 @@ template <typename T> struct Histograms<T, true> {
         }
     }
 
-    // Adds all to the workspace's bins, by all threads of a block.
+    // Adds the block's bins to those of the workspace. Called by all threads of a block.
     __device__ void publish(u64 *bins) {
         share();
         __syncthreads();

@@ -1,13 +1,13 @@
 // Where the elements of an operand lie, and how N neighbours of them are loaded.
 //
-//   rows      dense along the innermost dimension, as all of a dense tensor is: by vectors of up to 16 bytes, or by words that are shifted together
-//   strided   the elements of a row at equal distances: one load each
-//   others    in more than one row, or beyond the end of the tensor: one after the other
+//   rows      dense along the innermost dimension, like all of a dense tensor: by vectors of up to 16 bytes, or by words that are shifted together
+//   strided   the elements of a row at equal distances: one load for each
+//   others    elements in more than one row, or beyond the end of the tensor: one after the other
 #pragma once
 #include "platform.h"
 #include "verify/decode.h"
 
-// By 2^64 / divisor, rounded up, of a number below 2^63.
+// Divides a number below 2^63, by means of 2^64 / divisor, rounded up.
 struct Division { u64 quotient, rest; };
 __device__ inline Division divide(u64 x, u64 divisor, u64 reciprocal) {
     const u64 quotient = __umul64hi(x, reciprocal), rest = x - quotient * divisor;
@@ -16,7 +16,7 @@ __device__ inline Division divide(u64 x, u64 divisor, u64 reciprocal) {
     return {quotient - above, above ? rest + divisor : rest};
 }
 
-// How many elements from the base an element of n lies, and how many are left from there to the end of its row.
+// The distance of element n from the base, in elements, and how many elements remain from there to the end of its row.
 __device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, u64 &left) {
     const VerifyOperand &p = read_here(operand);
     left = n - index;
@@ -33,10 +33,10 @@ __device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, 
 }
 
 constexpr u32 THREADS = 256; // of a block
-constexpr u32 QUAD_STEP = 16 * THREADS; // quads of a thread are as far apart in shared memory
+constexpr u32 QUAD_STEP = 16 * THREADS; // the distance between the quads of a thread in shared memory
 
 template <u32 KIND, int N> struct Operand {
-    // Words that N elements of the widest format take, and one more where they may be shifted.
+    // Words that N elements of the widest format take, and one more if they may have to be shifted.
     enum { WORDS = N * Decoder<KIND>::MOST / 32, SHIFTED = LIKE_NVIDIA || Decoder<KIND>::LEAST == 4, LOADED_WORDS = WORDS + SHIFTED };
     typedef u32 Words[LOADED_WORDS];
     const VerifyOperand &p;
@@ -47,7 +47,7 @@ template <u32 KIND, int N> struct Operand {
     struct Row {
         u64 end, address;
     };
-    // That of an element of n.
+    // The address of element n.
     __device__ Row row_of(u64 index, u64 n, u64 start) const {
         const VerifyOperand &p = read_here(this->p);
         const u32 bits = decoder.bits;
@@ -56,18 +56,18 @@ template <u32 KIND, int N> struct Operand {
         const u64 end = index + left, address = address_of((i64)((u64)shift + start * (u64)p.inner));
         if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address};
         if (vectors()) return {end, address};
-        // Words: one more than the elements take.
+        // One word more than the elements take.
         const u32 log = __ffs((int)bits) - 1;
         const i64 safe = ((p.end - p.base) * 8 >> log) - (64 >> log) - shift;
         return {safe < (i64)end ? (u64)(safe > 0 ? safe : 0) : end, address};
     }
 
     __device__ bool nibbles() const { return Decoder<KIND>::LEAST == 4 && decoder.bits == 4; }
-    // The address of what lies `elements` from an address, or from the base.
+    // The address at a distance of `elements` from an address, or from the base.
     __device__ u64 advanced(u64 address, i64 elements) const { return address + (u64)(nibbles() ? elements : elements * (i64)(decoder.bits / 8)); }
     __device__ u64 address_of(i64 elements) const { return advanced(nibbles() ? 2 * (u64)p.base : (u64)p.base, elements); }
 
-    // Whether every row is dense and N elements, 4 bytes or more, are loaded at once: by NVIDIA's GPUs where rows are as aligned as these are large, up to 16 bytes.
+    // Whether every row is dense and N elements, 4 bytes or more, are loaded at once. NVIDIA's GPUs need rows that are aligned to the size of the N elements, up to 16 bytes.
     __device__ bool vectors() const {
         const VerifyOperand &p = read_here(this->p);
         const u32 bytes = N * decoder.bits / 8;
@@ -95,7 +95,7 @@ template <u32 KIND, int N> struct Operand {
     __device__ const u8 *vector_at(u64 address) const { return (const u8 *)(nibbles() ? address / 2 : address); }
     __device__ void load_vector(u64 address, Words &w) const { together(vector_at(address), w); }
 
-    // N elements of a row, from the one on that lies `offset` elements behind that of the address; by how many bits they are to be shifted. Nothing waits for what is loaded.
+    // Loads N elements of a row, beginning `offset` elements after the element at the address, and returns by how many bits they have to be shifted. Nothing waits for the loads.
     __device__ u32 load(u32 offset, u64 address, Words &w) const {
         const i64 inner = read_here(p).inner;
         if (vectors()) load_vector(advanced(address, offset), w);
@@ -103,7 +103,7 @@ template <u32 KIND, int N> struct Operand {
         else if (SHIFTED) return words(advanced(address, offset), w);
         return 0;
     }
-    // Words at multiples of 4 bytes, with one more if elements do not begin at such: `shift` moves them by as many bits as this returns.
+    // Words at multiples of 4 bytes, with one more if the elements do not begin at such a multiple: `shift` moves them by the number of bits that this returns.
     __device__ u32 words(u64 address, Words &w) const {
         const u64 bit = address * (nibbles() ? 4 : 8);
         const u8 *at = (const u8 *)(bit / 32 * 4);
@@ -114,7 +114,7 @@ template <u32 KIND, int N> struct Operand {
         return by;
     }
 
-    // By way of shared memory (`ring.h`), where N elements have QUADS of 16 bytes, and one more word if they may be shifted there: not formats of 32 bits and more, which hardly lie at other addresses than multiples of 4.
+    // Copies to shared memory (`ring.h`), where N elements take QUADS of 16 bytes, and one more word if they may have to be shifted: not for formats of 32 bits and more, which hardly ever lie at addresses other than multiples of 4.
     static constexpr u32 QUADS = (WORDS + 3) / 4;
     static constexpr bool SHORT = Decoder<KIND>::LEAST < 32;
     static __device__ constexpr u32 word_at(u32 i) { return i / 4 * QUAD_STEP + i % 4 * 4; }
@@ -128,7 +128,7 @@ template <u32 KIND, int N> struct Operand {
         for (u32 i = 0; i + 4 <= WORDS; i += 4)
             if (bytes >= 16 && 4 * i < bytes) copy_async<16>(quads + word_at(i), at + 4 * i);
     }
-    // Neighbours that lie anywhere, from the last multiple of 4 bytes before, which is at the address, on: `by` is how many bits lie between, and `more` where the word goes that is shifted into the last.
+    // Neighbours at any address, from the last multiple of 4 bytes before them on, which is the address given: `by` is the number of bits between the two, and `more` is the destination of the word that is shifted into the last one.
     __device__ void copy_words(u64 address, u32 by, SharedAddress quads, SharedAddress more) const {
         const u8 *at = vector_at(address);
         const u32 bits = N * decoder.bits;
@@ -137,8 +137,8 @@ template <u32 KIND, int N> struct Operand {
             if (32 * i < bits) copy_async<4>(quads + word_at(i), at + 4 * i);
         if (by) copy_async<4>(bits == 32 * WORDS ? more : quads + word_at(bits / 32), at + bits / 8);
     }
-    // Whether the elements of a row are copied so, and the address to do it from, which is moved back by as many bits as this returns.
-    // Not where a load is less than a word: it would begin inside one.
+    // Whether the elements of a row are copied this way, and the address to copy from, which is moved back by the number of bits that this returns.
+    // Not if a load is less than a word: it would begin inside a word.
     __device__ bool by_words() const { return read_here(p).inner == 1 && !vectors() && N * decoder.bits >= 32 && (SHORT || read_here(p).align >= 4); }
     __device__ u32 align_down(u64 &address) const {
         if (!SHORT) return 0;
@@ -171,7 +171,7 @@ template <u32 KIND, int N> struct Operand {
             for (u32 i = 0; i < WORDS; i++) w[i] = (u32)(((u64)w[i + 1] << 32 | w[i]) >> by);
     }
 
-    // N elements of a row whose elements are `inner` apart.
+    // N elements of a row with a distance of `inner` between them.
     __device__ void strided(const u8 *at, i64 inner, Words &w) const {
         const u32 bits = decoder.bits;
         const i64 step = inner * (i64)(bits / 8);
@@ -205,7 +205,7 @@ template <u32 KIND, int N> struct Operand {
             }
     }
 
-    // Puts the bits of element e to their place in words of zeros.
+    // Puts the bits of element e in their position in words of zeros.
     __device__ void put(u32 e, u64 x, Words &w) const {
         const u32 bit = e * decoder.bits, word = bit / 32;
 #pragma unroll
@@ -220,7 +220,7 @@ template <u32 KIND, int N> struct Operand {
         return element(offset(index, index + 1, left));
     }
 
-    // The bits of the element at a place.
+    // The bits of the element at a position in memory.
     __device__ u64 element(i64 at) const {
         const VerifyOperand &p = read_here(this->p);
         if (nibbles()) return p.base[at >> 1] >> (4 * (at & 1)) & 0xf;

@@ -1,18 +1,18 @@
 // The current maxima: how an element is tested against them, and how they are updated.
 //
 // For a quotient d / x and its maximum M: d / x rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M
-// (the remainder of a division is), so that the sign of fma(h, x, fma(M, x, -d)) tells. Equal quotients never fire, so data in which all elements have the same error cost nothing. Three steps, each
-// for what fires in the one before:
+// (the remainder of a division is), so the sign of fma(h, x, fma(M, x, -d)) decides. For equal quotients the test is never positive, so data in which all elements have the same error cost nothing. There are three steps, each
+// for elements for which the step before was positive:
 //
-//   filter   M and h from a table by the binade of the reference, which says zero where a remainder may underflow
-//   test     d, M and h scaled by a power of two, so that no remainder underflows. In f64, of which a table would be too large, it is the first
+//   filter   M and h from a table by the binade of the reference, which has zeros where a remainder may underflow
+//   test     d, M and h scaled by a power of two, so that no remainder underflows. In f64, for which a table would be too large, it is the first step
 //   check    a division, and an update of the maxima
 #pragma once
 #include "verify/ring.h"
 
 enum { QUOTIENTS = MAXIMA - RELATIVE };
 
-// A maximum as what elements are tested against, patterns both: nothing exceeds an infinite one.
+// The limit that elements are tested against, from a maximum; both are patterns. Nothing exceeds an infinite maximum.
 template <typename T> __device__ inline typename Real<T>::Bits limit_of(typename Real<T>::Bits maximum) { return maximum < Real<T>::EXPONENT ? maximum : NO_LIMIT<T>; }
 
 // The largest number of the arithmetic that is at most x >= 0, as such a pattern.
@@ -23,20 +23,20 @@ template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(dou
     return bits_of(t) - ((double)t > x);
 }
 
-// A maximum as it is tested against: that of the epsilon difference by binade.
+// A maximum in the form in which elements are tested against it: that of the epsilon difference is by binade.
 template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 metric, double x) { return metric == EPSILON ? x * pow2(-rule.mantissa_bits) : x; }
 
-// What the filter knows of the maxima, as patterns. They only grow, so that an old one makes the filter positive more often, never less.
+// The maxima as the filter uses them, as patterns. They only grow, so an old one makes the filter positive more often, never less.
 template <typename T> struct FilterTable {};
 template <> struct FilterTable<float> {
-    // By the exponent field of a reference: the maximum of its relative differences, and the largest difference that is no new maximum, of the absolute and of the epsilon difference.
+    // By the exponent field of a reference: the maximum of its relative differences; and the largest difference that is neither a new maximum of the absolute nor of the epsilon difference.
     struct alignas(8) Allowed { u32 relative, difference; };
     Allowed allowed[256];
     u32 ratio, half_relative, half_ratio;
     u64 current[MAXIMA]; // the maxima in f64
     // Below it the remainder of a division may underflow: the product of two numbers is at most 2^48 times that of their last places.
     static __device__ float tiny() { return exp2_f32(48 - 149); }
-    // By all lanes of a subgroup, after an update of `current`.
+    // Called by all lanes of a subgroup, after an update of `current`.
     __device__ void update(const Rule<float> &rule);
 };
 
@@ -47,7 +47,7 @@ template <typename T> struct SharedMaxima : FilterTable<T> {
     alignas(16) Bits maximum[QUOTIENTS], half[QUOTIENTS];
     Bits absolute; // not scaled
     Bits least;    // see `ScaledMaxima::least`
-    // 0 where half of the distance would underflow: a test that is positive more often. Nothing is beyond an infinite maximum anyway.
+    // 0 where half of the distance would underflow, which makes the test positive more often. Nothing exceeds an infinite maximum anyway.
     static __device__ Bits half_of(Bits maximum) {
         const Bits exponent = maximum & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
         return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
@@ -61,9 +61,9 @@ __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> 
 #pragma unroll 1
     for (u32 exponent = lane_of(); exponent < 256; exponent += SUBGROUP) {
         const float least = Real<float>::of(exponent * Real<float>::UNIT);
-        // References above 1e-3 are held against the smaller maximum, others of that binade as well; subnormal ones against none, which every difference exceeds.
+        // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Subnormal references are compared with 0, which every difference exceeds.
         const float relative = exponent >= bits_of(Real<float>::small()) / Real<float>::UNIT ? old : exponent ? all : 0;
-        // Where a remainder may underflow every difference is beyond, too.
+        // Where a remainder may underflow, every difference is positive, too.
         if ((exponent && relative * least < tiny()) || (!infinite && most * rule.bound(least) < tiny())) continue;
         atomicMax(&allowed[exponent].relative, limit_of<float>(bits_of(relative)));
         atomicMax(&allowed[exponent].difference, pattern_up_to<float>(Real<double>::smaller(epsilon * (double)rule.binade(least), absolute)));
@@ -76,7 +76,7 @@ __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> 
     subgroup_barrier();
 }
 
-// Whether any of several numbers, a b + c among them, is negative: their signs, in one word. That of a NaN (infinity times 0) may be either: it costs a check at most.
+// Whether any of several numbers, such as a b + c, is negative: collects their signs in one word. The sign of a NaN (infinity times 0) may be either; at most it costs an exact check.
 template <typename T> struct AnyNegative {
     u32 signs = 0;
     __device__ void add(T x) { signs |= (u32)(bits_of(x) >> (8 * sizeof(T) - 32)); }
@@ -84,13 +84,13 @@ template <typename T> struct AnyNegative {
     __device__ bool any() const { return (i32)signs < 0; }
 };
 
-// Differences may be so small that their remainders underflow: all is scaled.
+// Differences may be so small that their remainders underflow, so everything is scaled.
 template <typename T> struct ScaledMaxima {
     typedef typename Real<T>::Bits Bits;
     T maximum[QUOTIENTS], half[QUOTIENTS];
     T absolute; // not scaled
-    // The least binade that the epsilon difference is tested by. Where references are about zero and results are not, a scaled maximum overflows. It is CAP then, and CAP x `least` is the largest difference from such a
-    // reference: exactly what others like it have to exceed, and no more than what those of other binades have to.
+    // The least binade that the epsilon difference is tested by. If references are about zero and results are not, a scaled maximum overflows. It is then CAP, and CAP x `least` is the largest difference from such a
+    // reference: exactly what other such differences have to exceed, and no more than what those of other binades have to exceed.
     Bits least;
     static constexpr Bits CAP = (Bits)(2 * Real<T>::BIAS) * Real<T>::UNIT; // 2^BIAS
     __device__ void read(const SharedMaxima<T> &s, const Rule<T> &rule) {
@@ -107,7 +107,7 @@ template <typename T> struct ScaledMaxima {
         const double scaled = x * (double)Real<T>::scale_up();
         return scaled > (double)Real<T>::max() ? bits_of(Real<T>::max()) : pattern_up_to<T>(scaled);
     }
-    // That of a quotient, with the least binade that goes with it.
+    // The pattern for a quotient, with the least binade that belongs to it.
     __device__ static Bits pattern(const Rule<T> &rule, u32 metric, double x, Bits &least) {
         const Bits scaled = pattern(x);
         least = rule.lowest;
@@ -118,7 +118,7 @@ template <typename T> struct ScaledMaxima {
     // Tests an element against all maxima. The sign of the reference is ignored.
     __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
         const T m = Real<T>::abs(reference), scaled = -d * Real<T>::scale_up();
-        // An element with a large reference is tested against the smaller of both relative maxima, which is that of such elements. Its half serves both: with a smaller one the test is positive more often.
+        // An element with a large reference is tested against the smaller of both relative maxima, which is the one of such elements. Its half distance serves both: with a smaller one the test is positive more often.
         const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
         const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
         if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
@@ -128,7 +128,7 @@ template <typename T> struct ScaledMaxima {
     }
 };
 
-// What a thread tests every element by: where there is no table, by the maxima themselves.
+// What a thread tests every element with. If there is no table, these are the maxima themselves.
 template <typename T> struct Filter : ScaledMaxima<T> {
     static constexpr bool TABLE = false;
     __device__ const ScaledMaxima<T> &scaled(const SharedMaxima<T> &, const Rule<T> &) const { return *this; }
@@ -145,7 +145,7 @@ template <> struct Filter<float> {
     }
     float ratio, half_relative, half_ratio;
 #if defined(__CUDA_ARCH__)
-    u32 table; // where it is in shared memory, which would be worked out for each E elements
+    u32 table; // its address in shared memory, which would otherwise be computed again for each E elements
     __device__ FilterTable<float>::Allowed allowed(const SharedMaxima<float> &, float reference) const {
         return *(const FilterTable<float>::Allowed *)shared_address(table + (bits_of(reference) >> 20 & 0x7f8));
     }
@@ -165,10 +165,10 @@ template <> struct Filter<float> {
         const float m = Real<float>::abs(reference);
         beyond.add(half_ratio, bound, Real<float>::fused(ratio, bound, -d));
         beyond.add(Real<float>::of(x.difference) - d);
-        // No branch: all numbers of the table are asked for before the first is there.
+        // No branch, so that all numbers of the table are requested before the first one arrives.
         const float rest = Real<float>::fused(half_relative, m, Real<float>::fused(Real<float>::of(x.relative), m, -d));
 #if defined(__CUDA_ARCH__)
-        // By the number that is counted, too: no predicate. Of zero the rest is -d.
+        // Uses the number that is counted as well, so no predicate is needed. For zero the rest is -d.
         beyond.add(one_if_at_most(m, 0), Real<float>::max(), rest);
 #else
         beyond.add(zero ? 0 : rest);
@@ -186,7 +186,7 @@ template <typename T> __device__ inline void metrics_of(const Rule<T> &rule, T d
     value[RATIO] = (double)Real<T>::quotient(d, rule.bound(m));
 }
 
-// Updates what elements are tested against by a maximum, a pattern of f64.
+// Updates the limits for elements by a maximum, a pattern of f64.
 template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, const Rule<T> &rule, u32 metric, u64 maximum) {
     if constexpr (Filter<T>::TABLE) atomicMax(&s.current[metric], maximum);
     if (metric == ABSOLUTE) {
@@ -200,7 +200,7 @@ template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, 
     atomicMax(&s.half[metric - RELATIVE], SharedMaxima<T>::half_of(scaled));
 }
 
-// Updates the maxima by E pairs for which the filter was positive, with atomic max. All lanes of a wavefront.
+// Updates the maxima by E pairs for which the filter was positive, with atomic max. Called by all lanes of a wavefront.
 template <typename T, typename N, int E>
 __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Filter<T> &filter, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
     const auto &maxima = filter.scaled(s, rule);
@@ -234,7 +234,7 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         mine = lane == k ? x : mine;
     }
     if (lane < MAXIMA) {
-        // What other blocks have found comes back, so that each checks some elements only.
+        // This returns what other blocks have found, so each block makes few exact checks.
         const u64 before = atomicMax(&workspace[lane], mine);
         update_maximum(s, rule, lane, before > mine ? before : mine);
     }

@@ -1,4 +1,4 @@
-// The rule for one pair of elements: d = |a - r|, m = |r|, and what is made of them. T is the arithmetic of d and m, float or double; N that of the elements, T or
+// The rule for one pair of elements: d = |a - r|, m = |r|, and the metrics of both. T is the arithmetic of d and m, float or double; N that of the elements, T or
 // exact integers.
 #pragma once
 #include "formats.h"
@@ -34,7 +34,7 @@ template <> struct Real<double> {
     static __device__ double scale_up() { return exp2_f64(110); }
 };
 
-// The pattern of a limit that nothing exceeds: what is made of it is a NaN without a sign. Infinity less infinity, or times 0, is a NaN whose sign is the processor's choice.
+// The pattern of a limit that nothing exceeds: a NaN, which makes the result of every test a NaN without a sign. (Infinity minus infinity, or times 0, would be a NaN whose sign the processor chooses.)
 template <typename T> constexpr typename Real<T>::Bits NO_LIMIT = Real<T>::EXPONENT | Real<T>::UNIT >> 1;
 
 template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::abs(x) <= Real<T>::max(); }
@@ -48,7 +48,7 @@ __device__ inline u64 magnitude(u64 x) { return x; }
 __device__ inline u64 magnitude(Whole x) { return x.size; }
 // A number whose magnitude is the distance.
 template <typename T> __device__ inline T difference(T a, T r) { return a - r; }
-// Between u64 and a negative number it may be beyond u64, and is the largest u64 then.
+// For a u64 and a negative number it may be beyond u64, and is then the largest u64.
 __device__ inline u64 difference(Whole a, Whole r) {
     const u64 sum = a.size + r.size;
     return a.negative == r.negative ? (a.size > r.size ? a.size - r.size : r.size - a.size) : sum < a.size ? ~0ull : sum;
@@ -63,21 +63,21 @@ template <typename T> struct Rule {
     T rtol, atol;
     Bits lowest, highest; // binades of the result's format
     i32 mantissa_bits;
-    bool clamp; // whether a bound by the given tolerances may overflow, and is MAX then
+    bool clamp; // whether a bound by the given tolerances may overflow; it is then MAX
     bool by_binade; // whether rtol multiplies the binade of m, and not m
     __device__ explicit Rule(const VerifyParams &p)
         : rtol(sizeof(T) == 4 ? (T)p.rtol_f32 : (T)p.rtol), atol(sizeof(T) == 4 ? (T)p.atol_f32 : (T)p.atol), lowest(bits_of((T)pow2(p.min_exponent))), highest(bits_of((T)pow2(p.max_exponent))),
           mantissa_bits(p.mantissa_bits), clamp(p.clamp != 0), by_binade(p.by_binade != 0) {}
     // What rtol multiplies.
     __device__ T base(T m) const { return by_binade ? binade(m) : m; }
-    // By any tolerances: those that a search tries may overflow where the given ones do not.
+    // By any tolerances: bounds by those that a search tries may overflow although bounds by the given ones do not.
     __device__ T bound(T rtol_, T m, T atol_) const { return Real<T>::smaller(Real<T>::fused(rtol_, base(m), atol_), Real<T>::max()); }
     __device__ T bound(T m) const { return bound(rtol, m, atol); }
-    // The bounds of E finite pairs; PLAIN: where they are neither by binade nor clamped.
+    // The bounds of E finite pairs. PLAIN: they are neither by binade nor clamped.
     template <bool PLAIN = false, typename N, int E> __device__ void bounds(const N (&r)[E], T (&bound)[E]) const {
 #pragma unroll
         for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, (T)magnitude(r[i]), atol);
-        // Here, since both are the same for all threads: other rules pay a branch each for E elements.
+        // Tested here, since both are the same for all threads: the other rules pay one branch each for E elements.
         if (!PLAIN && by_binade)
 #pragma unroll
             for (int i = 0; i < E; i++) bound[i] = Real<T>::fused(rtol, binade((T)magnitude(r[i])), atol);
@@ -92,7 +92,7 @@ template <typename T> struct Rule {
     }
     // 2^e, e the exponent of m held within the result's format; a sign is ignored.
     __device__ T binade(T m) const { return binade_from(lowest, m); }
-    // At least `least`, a pattern, which is no binade of the format if it is above `lowest`.
+    // At least `least`, a pattern; if that is above `lowest`, it is not a binade of the format.
     __device__ T binade_from(Bits least, T m) const {
         Bits x = bits_of(m) & Real<T>::EXPONENT;
         x = x < least ? least : x;
@@ -101,7 +101,7 @@ template <typename T> struct Rule {
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.
     __device__ double epsilons(T d, T m) const {
         const i32 e = (i32)(bits_of(binade(m)) / Real<T>::UNIT) - Real<T>::BIAS;
-        // The shorter form where it is exact: a second factor, the same for all, would be kept in registers.
+        // The shorter form if it is exact: a second factor, the same for all elements, would be kept in registers.
         return sizeof(T) == 4 ? (double)d * pow2(mantissa_bits - e) : (double)d * pow2(-e) * pow2(mantissa_bits);
     }
 };

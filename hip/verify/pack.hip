@@ -1,14 +1,14 @@
-// Packs a range of a tensor whose neighbours along the last dimension lie far apart, as those of a transposed one: its elements without gaps, in the order of their indices.
+// Packs a range of a tensor whose neighbours along the last dimension lie far apart, such as a transposed one: writes its elements without gaps, in the order of their indices.
 //
-// Of all dimensions J has the smallest stride. A row has the elements of one index of J, and of one of each dimension before it: the last dimension, `inner` elements, `middles` times.
-//   each block, a tile at a time: neighbouring rows x neighbours along the last dimension (columns)
-//       read it, neighbouring lanes in neighbouring rows: nearest in memory
-//       write it, neighbouring lanes in neighbouring columns: next to each other
-// Where words of W short elements are aligned on both sides, they are read and written: W x W elements are W words, which a thread transposes.
+// J is the dimension with the smallest stride. A row has the elements with one index of J, and one index of each dimension before it: the last dimension, `inner` elements, `middles` times.
+//   each block takes one tile after the other: neighbouring rows x neighbours along the last dimension (columns)
+//       read it with neighbouring lanes in neighbouring rows, which are nearest in memory
+//       write it with neighbouring lanes in neighbouring columns, which are adjacent in the packed tensor
+// If words of W short elements are aligned on both sides, whole words are read and written: W x W elements are W words, which a thread transposes.
 #include <hip/hip_runtime.h>
 #include "verify/layout.h"
 
-// A tile, counted in squares of W x W elements, and what a thread has of it: EACH squares of a row of them.
+// A tile, counted in squares of W x W elements, and a thread's part of it: EACH squares of one row of squares.
 template <u32 W_, u32 COLUMNS_LOG, u32 EACH_> struct Tile {
     enum { W = W_, EACH = EACH_, COLUMNS = 1 << COLUMNS_LOG, ROWS = THREADS * EACH / COLUMNS, COLUMN_STEP = THREADS / ROWS, ROW_STEP = THREADS / COLUMNS };
     static_assert(ROWS <= THREADS && ROW_STEP % W == 0, "a thread reads in one row, and writes rows that are whole squares apart");
@@ -18,7 +18,7 @@ template <u32 W_, u32 COLUMNS_LOG, u32 EACH_> struct Tile {
     __device__ Tile(const VerifyPack &p, u32 tile) {
         const u32 below = tile / p.across, middle = below % p.middles, down = below / p.middles;
         row = p.first_row / W * W + (u64)down * (ROWS * W);
-        // Tiles that are read or written at the same time begin in different columns: strides that are powers of two would send them all to one channel of the memory.
+        // Tiles that are read or written at the same time begin in different columns: otherwise strides that are powers of two would send all of them to one memory channel.
         column = ((tile + down) % p.across) * (COLUMNS * W);
         index = row * p.row + (u64)middle * p.inner + column;
     }
@@ -42,10 +42,10 @@ __device__ inline void transpose(u32 (&x)[4]) {
     exchange_bytes(x[0], x[1]), exchange_bytes(x[2], x[3]);
 }
 
-// A tile in shared memory, by columns of squares, each with the first rows of all squares, then the second ones. Something lies between columns, so that neighbours begin in different banks.
+// A tile in shared memory, by columns of squares; each column has the first rows of all squares, then the second rows. There is padding between columns, so that neighbours begin in different banks.
 template <typename X, class Tile> struct Shared { X x[Tile::COLUMNS][Tile::ROWS * Tile::W + (sizeof(X) < 4 ? 4 / sizeof(X) : 1)]; };
 
-// X holds an element, or W of them; of 4 bits one in memory has two.
+// X holds an element, or W of them; with 4 bits, one X in memory has two elements.
 template <u32 BITS, bool WHOLE, typename X, class Tile> __device__ inline void read(const VerifyPack &p, const Tile &tile, Shared<X, Tile> &shared) {
     enum { W = Tile::W };
     const u32 row = threadIdx.x % Tile::ROWS, first = threadIdx.x / Tile::ROWS;
@@ -58,7 +58,7 @@ template <u32 BITS, bool WHOLE, typename X, class Tile> __device__ inline void r
         const bool there = WHOLE || (first + k * Tile::COLUMN_STEP) * W < columns;
 #pragma unroll
         for (u32 w = 0; w < W; w++) {
-            // The first of all elements in place of one that is not there: no branches between the loads.
+            // The first of all elements is read in place of an absent one, so that there are no branches between the loads.
             const i64 from = there ? at + w * p.from.inner : p.from.offset;
             if (BITS == 4) x[k][w] = (X)(p.from.base[from >> 1] >> (4 * (from & 1)) & 0xf);
             else x[k][w] = *(const X *)(p.from.base + from * (i64)(BITS / 8));
@@ -86,7 +86,7 @@ template <u32 BITS, bool WHOLE, typename X, class Tile> __device__ inline void w
         const u32 row = first + k * Tile::ROW_STEP, slot = first % W * Tile::ROWS + first / W + k * (Tile::ROW_STEP / W);
         if (!WHOLE && !(there && row >= begin && row < end)) continue;
         if (BITS > 4) ((X *)p.to)[to / W] = shared.x[column][slot];
-        // Every second lane stores two: rows have an even number.
+        // Every second lane stores two elements: the rows have an even number of them.
         else if (column % 2 == 0) p.to[to / 2] = (u8)(shared.x[column][slot] | shared.x[column + 1][slot] << 4);
     }
 }

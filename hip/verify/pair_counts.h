@@ -1,4 +1,4 @@
-// Pass A of two formats of 4 bits: how often each of the 256 pairs of patterns occurs tells everything. All sums are exact, and so their order is free: differences are
+// Pass A of two formats of 4 bits: everything follows from how often each of the 256 pairs of patterns occurs. All sums are exact, so their order does not matter: differences are
 // multiples of 1/2 up to 15.
 #pragma once
 #include "any.h"
@@ -9,14 +9,14 @@ constexpr u32 PATTERN_PAIRS = 256;
 
 struct PairCountsShared {
     union {
-        // Each lane has counters of its own, in a bank of its own: lanes never wait for each other, whatever the data.
+        // Each lane has its own counters, in its own bank: lanes never wait for each other, whatever the data.
         u32 counts[PATTERN_PAIRS][SUBGROUP];
         double finals[SUMS][FINAL_ACCUMULATORS];
     };
     u32 last;
 };
 
-// Counts four pairs, each a byte that has the result's pattern below the reference's. A byte and a lane are the bits of the counter's offset.
+// Counts four pairs, each a byte with the result's pattern in the lower half and the reference's in the upper. The byte and the lane are the bits of the counter's offset.
 __device__ inline void count(PairCountsShared &s, u32 pairs) {
     static_assert(sizeof(s.counts[0]) == 1 << 7, "the bits of a byte come after those of a lane");
 #pragma unroll
@@ -48,7 +48,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
     for_parts<true, true>(pairs, loads, tiles, decode, use, [](u32) {});
 }
 
-// Adds what `count` pairs of these numbers are to the workspace, and their sums to the final accumulators of a thread.
+// Adds `count` pairs of these numbers to the workspace, and their sums to the final accumulators of a thread.
 __device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, const Rule<float> &rule, u64 count, float a, float r) {
     VerifyWorkspace &w = *p.workspace;
     const float difference[1] = {a - r}, reference[1] = {r};
@@ -76,7 +76,7 @@ __device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, c
     s.finals[2][threadIdx.x] = times * y, s.finals[3][threadIdx.x] = times * (y * y);
 }
 
-// By blocks of as many threads as there are pairs of patterns.
+// For blocks with as many threads as there are pairs of patterns.
 template <class Pairs> __device__ inline void make_values_by_counting(const VerifyParams &p) {
     __shared__ PairCountsShared s;
     const u32 t = threadIdx.x, groups = blockDim.x / SUBGROUP, group = t / SUBGROUP;
@@ -95,7 +95,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     for (u32 i = 0; i < SUBGROUP; i++) sum += s.counts[t][(t + i) % SUBGROUP];
     if (sum) atomicAdd(&w.pairs[t], (u64)sum);
     if (!ends_last(p, s.last)) return;
-    // Zeros stood for what is not there.
+    // Zeros stood for elements that do not exist.
     const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
     if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.x.dtype, t % 16), number<float>(p.y.dtype, t / 16));

@@ -1,22 +1,22 @@
-// How a comparison goes through two tensors: the arithmetic of a pair, the way of a thread through a tile, and how it gets its next E pairs.
+// How a comparison traverses two tensors: the arithmetic of a pair, the path of a thread through a tile, and how the thread gets its next E pairs.
 #pragma once
 #include "any.h"
 #include "verify/layout.h"
 #include "verify/sums.h"
 
-// N is what elements are decoded to, D what their differences are, T what is computed with. A wide integer's difference is exact before it becomes a T.
+// N is the type that elements are decoded to, D that of their differences, T the type of the arithmetic. The difference of wide integers is exact (at most 2^64 - 1) before it becomes a T.
 struct InF32 { typedef float N, D, T; static constexpr bool EXACT = false; };
 struct InF64 { typedef double N, D, T; static constexpr bool EXACT = false; };
 struct InWhole { typedef Whole N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
 
-// An element of an array in registers, which have no addresses.
+// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript.
 template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
     X y = x[0];
 #pragma unroll
     for (u32 i = 1; i < E; i++) y = i == at ? x[i] : y;
     return y;
 }
-// clang 19 would choose between addresses of doubles, and give them some: not of what an instruction has made. clang 15 does well without.
+// For doubles, clang 19 would select between addresses, and put the array in memory for that. It does not do so with the result of an inline instruction. clang 15 does not need this.
 #if defined(__AMDGCN__) && __clang_major__ > 15
 template <int E> __device__ inline double pick(const double (&x)[E], u32 at) {
     double y = x[0];
@@ -29,7 +29,7 @@ template <int E> __device__ inline double pick(const double (&x)[E], u32 at) {
     return y;
 }
 #endif
-// Nor of structs: field by field.
+// Structs are selected field by field, for the same reason.
 template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     Whole y = x[0];
 #pragma unroll
@@ -37,21 +37,21 @@ template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     return y;
 }
 
-// Whether E numbers are finite: by their sum, which may also be infinite where they are large.
+// Whether E numbers are finite, judged by their sum, which may also be infinite if the numbers are large.
 template <typename T, int E> __device__ inline bool all_finite(const T (&x)[E]) {
     T sum = x[0];
 #pragma unroll
     for (int i = 1; i < E; i++) sum += x[i];
     return Real<T>::abs(sum) <= Real<T>::max();
 }
-// The same, and updates a maximum by their magnitudes: it is not to be used if they are not.
+// The same; also updates a maximum by their magnitudes, which must not be used if the numbers are not all finite.
 template <typename T, int E> __device__ inline bool max_if_finite(T &largest, const T (&x)[E]) {
 #pragma unroll
     for (int i = 0; i < E; i++) largest = Real<T>::larger(magnitude(x[i]), largest);
     return all_finite(x);
 }
 #if defined(__CUDA_ARCH__)
-// By a maximum that is NaN where one of both is: no further instruction for each number. Of these alone: differences of finite numbers may be infinite, and `largest` with them.
+// By a maximum that is NaN if one of both numbers is: no further instruction for each number. Only the given numbers decide: `largest` may be infinite, since differences of finite numbers may be.
 template <int E> __device__ inline bool max_if_finite(float &largest, const float (&x)[E]) {
     float most;
     asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(most) : "f"(x[0]), "f"(x[1]));
@@ -68,8 +68,8 @@ template <int E> __device__ inline bool max_if_finite(double &largest, const u64
     return true;
 }
 
-// A thread's way through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that what a
-// wavefront loads lies together, or FOR_SUMS what their definition gives a lane, which is more than N where formats differ.
+// A thread's path through a tile, N elements of each of LOADS rows of it at a time. Neighbouring lanes have neighbouring parts of a row: N elements each, so that the elements that a
+// wavefront loads are contiguous; or, FOR_SUMS, the elements that the definition of the sums gives a lane, which are more than N if the widths of the formats differ.
 template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     u32 row, parts_log, steps;
     u32 size_log; // of a tile's elements
@@ -81,18 +81,18 @@ template <int N, int LOADS, bool FOR_SUMS> struct Walk {
     static __device__ u32 log_of(u32 x) { return __ffs((int)x) - 1; }
     // Where a thread begins in a tile.
     __device__ u64 start(u64 tile) const { return (tile << size_log) + lane_of() * (row / SUBGROUP); }
-    // How far from there one of its loads from that tile on begins: the same for all threads.
+    // The distance from there at which a load begins, counted from that tile on: the same for all threads.
     __device__ u32 offset(u32 load) const { return (load >> parts_log) * (LOADS * row) + (load & ((1u << parts_log) - 1)) * N; }
 };
 
-// The rows of both tensors that a thread is in. The addresses are those that the thread's first element (`start`) would have in these rows; a load `until` elements behind it, or further, leaves one of them.
+// The current rows of a thread in both tensors. The addresses are those that the thread's first element (`start`) would have in these rows; a load `until` or more elements after it leaves one of them.
 struct Rows {
     u64 address_x, address_y;
     u32 until;
 };
 
-// Operands x and y are result and reference, the one of the narrower format first: so one kernel serves both orders.
-// N neighbouring pairs are a load; LOADS of them, a row of the tile apart, are made together. E pairs are taken at a time: a part of one load, one load after the other, or all of several.
+// Operands x and y are result and reference, the one with the narrower format first, so that one kernel serves both orders.
+// A load has N neighbouring pairs; LOADS loads, one row of the tile apart, are issued together. E pairs are taken at a time: a part of one load, one load after the other, or all of several loads.
 template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool FOR_SUMS = false> struct Pairs {
     typedef Arith_ Arith;
     typedef typename Arith::N N;
@@ -103,10 +103,10 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     static_assert((LOADS == 1 || E == LOADED || PARTS == 1) && E % ACCUMULATORS == 0, "an element's accumulator is that of its place in E");
     // Whether a format may have up to 8 bits.
     static constexpr bool SMALL_X = Decoder<X>::SMALL, SMALL_Y = Decoder<Y>::SMALL;
-    // A lane's elements of a tile, at most. Where one format is known at run time only, the other may be the narrower.
+    // The largest number of a lane's elements in a tile. If one format is known only at run time, the other one may be narrower.
     static constexpr u32 LEAST = Decoder<X>::LEAST < Decoder<Y>::LEAST ? Decoder<X>::LEAST : Decoder<Y>::LEAST, IN_TILE = 128 / LEAST * TILE_ROWS;
-    // As many pairs as the first pass takes at a time with all metrics, and the second. AMD's GPUs, at two wavefronts a SIMD, have 128 registers for a thread, which formats that are
-    // known at run time, or that differ in width, need more of.
+    // The number of pairs that the first pass takes at a time with all metrics, and the second pass. On AMD's GPUs, with two wavefronts per SIMD, a thread has 128 registers; formats that are
+    // known only at run time, or that differ in width, need more of them for each pair.
     enum { AT_A_TIME = LIKE_NVIDIA || FROM_LOAD <= 4 ? FROM_LOAD : FROM_LOAD / 2 };
     typedef Pairs<Arith, X, Y, LOADED, LIKE_NVIDIA ? E : AT_A_TIME, LIKE_NVIDIA && PARTS == 1 ? LOADS : 1, true> All;
     typedef Pairs<Arith, X, Y, LOADED, AT_A_TIME> Explained;
@@ -119,8 +119,8 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
-    const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also where none has 16 bits). Two, since nvcc would make a table of branches of one
-    // What the threads of a block share. Only operands of up to 8 bits have numbers there.
+    const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also if none has 16 bits). Two flags, since nvcc would turn a single variable into a jump table
+    // The shared memory of a block. Only operands of up to 8 bits have numbers there.
     struct Shared {
         Numbers<(SMALL_X ? copies_of(X) : copies_of(Y))> numbers;
         static __device__ u32 first(const VerifyParams &p) { return SMALL_X ? p.x.dtype : p.y.dtype; }
@@ -133,7 +133,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.x.rank == 0 && p.y.rank == 0),
           with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
-    // Whether common formats are decoded behind a branch of their own. On AMD's GPUs scalar branches cost no vector instruction, and another decoder registers.
+    // Whether common formats are decoded behind their own branch. On AMD's GPUs scalar branches cost no vector instruction, while another decoder would cost registers.
     enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<X>::WIDTH == 16 || Decoder<Y>::WIDTH == 16 };
     // Whether bounds are one fma.
     __device__ bool plain(const VerifyParams &p) const { return COMMON && !(p.clamp | p.by_binade); }
@@ -147,7 +147,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         return {index, exchanged() ? of_y : of_x, exchanged() ? of_x : of_y};
     }
 
-    // Elements that all blocks of all launches take, with those that are not there and those that a run begins with.
+    // The number of elements that all blocks of all launches take, including absent elements and the zeros that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
         const u64 groups = blockDim.x / SUBGROUP, taken_runs = (runs + groups - 1) / groups * groups;
         return (taken_runs << (run_log + walk.size_log)) + taken_runs * before_a_run;
@@ -155,7 +155,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
 
     // Whether words may have to be shifted.
     enum { SHIFTED = OfX::SHIFTED || OfY::SHIFTED };
-    // What the pairs of all loads are in memory, read in ascending order; zeros at first.
+    // The words of all pairs of a thread's loads, read in ascending order; zeros at first.
     struct Words {
         typename OfX::Words x[LOADS] = {};
         typename OfY::Words y[LOADS] = {};
@@ -165,12 +165,12 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         __device__ Words(const Pairs &p, u64 start)
             : rows{p.x.advanced(p.x.address_of(p.x.p.offset), (i64)start), p.y.advanced(p.y.address_of(p.y.p.offset), (i64)start), p.dense ? until(p.n, start) : 0} {}
     };
-    // The least distance from `start` at which a load ends behind `end`.
+    // The least distance from `start` at which a load ends after `end`.
     static __device__ u32 until(u64 end, u64 start) {
         const i64 loads = (i64)(end - start) - LOADED + 1;
         return loads <= 0 ? 0 : loads < 1u << 31 ? (u32)loads : 1u << 31;
     }
-    // A load of a thread that begins at `start`. All lanes of a wavefront, so that they take branches together. Without NOW `shift` has to follow before pairs are taken.
+    // One load of a thread that begins at `start`. Called by all lanes of a wavefront, so that they take branches together. Without NOW, `shift` has to be called before pairs are taken.
     template <bool NOW> __device__ void load(u64 start, u32 load, Words &w) const {
         for (auto &row : w.x)
             for (u32 &x : row) discard(x);
@@ -191,7 +191,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         for (int k = 0; k < LOADS; k++) load_row(start, offset + k * walk.row, leaves, w, k);
         if (NOW) shift(w);
     }
-    // Load k, whose row may be another one, of any kind.
+    // Load k, which may be in another row, of any kind.
     __device__ void load_row(u64 start, u32 offset, bool leaves, Words &w, int k) const {
         const u64 index = start + offset;
         if (leaves && index < n) w.rows = rows_of(index, start);
@@ -208,7 +208,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         const auto row_y = y.row_of(index, n, start);
         return {row_x.address, row_y.address, until(row_x.end < row_y.end ? row_x.end : row_y.end, start)};
     }
-    // Moves the first element of unaligned rows to the first bit: waits for the loads.
+    // Moves the first element of unaligned rows to the first bit; this waits for the loads.
     __device__ void shift(Words &w) const {
         if constexpr (SHIFTED)
             if (!vectors)
@@ -237,7 +237,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 for (u32 i = 0; i < sizeof(w.y[0]) / 4; i++) w.y[k][i] = w.y[k + 1][i];
             }
     }
-    // How far the next E are from these.
+    // The distance of the next E pairs from these.
     __device__ u32 part_step() const { return LOADS == 1 ? E : walk.row; }
 
     template <Formats FORMATS> __device__ void decode(const Words &w, u64 index, N (&a)[E], N (&r)[E]) const {
@@ -256,8 +256,8 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 if (index + e >= n) a[e] = r[e] = 0;
     }
 
-    // The E pairs at `index`, the first of the words, which `shift` may have to shift, their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets those that are not
-    // finite; zeros stand for them, and for elements from n on. All lanes of a wavefront.
+    // Decodes the E pairs at `index`, the first ones in the words (which `shift` may have to shift), their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets the pairs that are not
+    // finite; zeros stand for them, and for elements from n on. Called by all lanes of a wavefront.
     template <bool LARGEST, class Shift, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&a)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
         if (with_f16) {
             decode<WITH_F16>(w, index, a, r);
@@ -286,7 +286,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
             a[i] = replaced ? 0 : a[i], r[i] = replaced ? 0 : r[i], d[i] = replaced ? 0 : d[i];
             bound[i] = replaced ? bound_of_zero : bound[i];
         };
-        // One place after the other, since hardly any wavefront has two that are not finite.
+        // One position after the other, since hardly any wavefront has two pairs that are not finite.
         if constexpr (sizeof(N) == 4) {
 #pragma unroll
             for (int i = 0; i < E; i++) {
@@ -296,7 +296,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
                 replace_if(i, nonfinite);
             }
         } else {
-            // Of wider numbers, which take more registers, a lane's first in each turn.
+            // For wider numbers, which take more registers: each lane's first such pair in each turn.
             u32 odd;
             do {
                 N of_a = 0, of_r = 0;
@@ -314,7 +314,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     }
 };
 
-// The loads of a thread, one after the other, to registers: `next` begins one, and nothing waits for it before its pairs are decoded. `ring.h` has those of NVIDIA's GPUs where there is much to compute.
+// The loads of a thread to registers, one after the other: `next` begins one, and nothing waits for it before its pairs are decoded. For kernels that compute much, `ring.h` has the loads of NVIDIA's GPUs.
 template <class Pairs> struct Loads {
     const Pairs &pairs;
     const u64 start;
@@ -325,9 +325,9 @@ template <class Pairs> struct Loads {
     __device__ void shift() { pairs.shift(words); }
 };
 
-// A thread's parts of `tiles` tiles: `decode(index)` gets the words of each, of which the next E pairs, those at `index`, come first; `use(index)` follows, and `end_tile(i)` the last
-// of each tile. AHEAD: the next words are on their way while pairs are used, and zeros are decoded before the first, at `pairs.n`; LATER: `decode` shifts unaligned ones,
-// if all of a load are taken at once, which hides the loads' latency and needs registers. All lanes of a wavefront.
+// Goes through a thread's parts of `tiles` tiles. For each part, `decode(index)` is called when the next E pairs, those at `index`, come first in the words; then `use(index)`; and after the last part
+// of each tile `end_tile(i)`. AHEAD: the next words are being loaded while pairs are used, and zeros are decoded before the first ones, at `pairs.n`. LATER: `decode` shifts unaligned words,
+// if all of a load are taken at once; this hides the latency of the loads and needs registers. Called by all lanes of a wavefront.
 template <bool AHEAD, bool LATER, class Pairs, class Loads, class Decode, class Use, class EndTile>
 __device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, Decode decode, Use use, EndTile end_tile) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !(LATER && PARTS == 1) };
@@ -350,7 +350,7 @@ __device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, De
     }
 }
 
-// Pairs E at a time, `take(index, a, r, d, bound)`, with their differences, by which `largest` is updated if LARGEST. See `for_parts` and `Pairs::take`.
+// Calls `take(index, a, r, d, bound)` for E pairs at a time, with their differences, by which `largest` is updated if LARGEST. See `for_parts` and `Pairs::take`.
 template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class Loads, class OnNonfinite, class Take, class EndTile>
 __device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<typename Pairs::T> &rule, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
     enum { E = Pairs::E };
@@ -362,7 +362,7 @@ __device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<ty
     for_parts<AHEAD, LATER>(pairs, loads, tiles, decode, [&](u64 index) { take(index, a, r, d, bound); }, end_tile);
 }
 
-// Tells a block whether it is the last of all launches of a pass. What all blocks wrote before is visible to it then.
+// Tells a block whether it is the last one of all launches of a pass. Everything that all blocks wrote before is then visible to it.
 __device__ inline bool ends_last(const VerifyParams &p, u32 &shared) {
     u64 &done = p.workspace->blocks_done;
     if (!last_block(done, shared)) return false;

@@ -1,20 +1,20 @@
-// Loads by way of shared memory, on NVIDIA's GPUs, which copy there without registers for what is on its way: as much as hides the memory's latency, which one load ahead in registers does not.
+// Loads through shared memory on NVIDIA's GPUs, which copy to it without registers for outstanding loads. So enough loads are outstanding to hide the memory's latency; one load ahead in registers is not enough.
 //
-//   a ring has STAGES stages; a thread reads only what it has copied itself, so that it waits for no other
-//   each thread, a load at a time:
-//       wait until the next is there, take it to registers
-//       begin the load STAGES - 1 ahead of it, to the stage of the one that was taken before
+//   a ring has STAGES stages; a thread reads only what it has copied itself, so it waits for no other thread
+//   each thread, for one load after the other:
+//       wait until the load has arrived, take it to registers
+//       begin the load that is STAGES - 1 ahead of it, to the stage of the load taken before
 //
-// AMD's GPUs hold more threads, and copy by way of registers: they load one ahead (`Loads`).
+// AMD's GPUs hold more threads, and copy through registers: they load one ahead (`Loads`).
 #pragma once
 #include "abi.h"
 #include "verify/pairs.h"
 
-// Where loads go to.
+// The destination of a load.
 template <class Pairs> struct Stage {
     enum : u32 {
         QUADS_X = Pairs::OfX::QUADS, QUADS = QUADS_X + Pairs::OfY::QUADS,
-        // Words of 4 bytes after the quads: two that are shifted into the last ones, and by how much.
+        // Words of 4 bytes after the quads: two that are shifted into the last quads, and the number of bits.
         MORE = Pairs::OfX::SHORT || Pairs::OfY::SHORT ? 3 : 0, LOAD_BYTES = THREADS * (16 * QUADS + 4 * MORE), BYTES = Pairs::LOADS * LOAD_BYTES
     };
     SharedAddress quads, words; // of a thread
@@ -35,9 +35,9 @@ template <class Pairs> struct RingLoads {
     u32 taken;
     const u32 end; // the distance from `start` at which the loads end
     const bool words_x, words_y; // rows that are copied by words, see `by_words`
-    const bool copied; // whether rows are, as vectors or by words: both, or none
-    u32 shift_x, shift_y; // how many bits before the elements of the rows words begin
-    u32 vectors, copies; // loads nearer than this are vectors in the rows, or copied
+    const bool copied; // whether rows are copied, as vectors or by words: those of both operands, or none
+    u32 shift_x, shift_y; // the number of bits by which the words of the rows begin before their elements
+    u32 vectors, copies; // loads nearer than this are vectors inside the rows; are copied
     Words words;
     __device__ RingLoads(const Pairs &pairs_, SharedAddress ring_, u64 tile, u32 tiles)
         : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), quads(ring + 16 * threadIdx.x), next_stage(0), before(LAST), taken(0), end(pairs.walk.offset(tiles * pairs.walk.steps)),
@@ -46,7 +46,7 @@ template <class Pairs> struct RingLoads {
         for (u32 i = 0; i + 1 < STAGES; i++) begin(i, stage(i * Stage<Pairs>::BYTES));
     }
     __device__ Stage<Pairs> stage(u32 distance) const { return {quads + distance, ring + 4 * threadIdx.x + distance}; }
-    // After `words.rows` are others.
+    // Called after `words.rows` has changed.
     __device__ void enter_rows() {
         const u32 last = (LOADS - 1) * pairs.walk.row, inside = words.rows.until > last ? words.rows.until - last : 0;
         copies = !copied ? 0 : inside < end ? inside : end;
@@ -83,13 +83,13 @@ template <class Pairs> struct RingLoads {
         else pairs.y.copy_vector(y, to.quads_y(k));
         put_shifts(shift_x | shift_y << 8, k, to);
     }
-    // Load k, whose row may be another one, of any kind.
+    // Load k, which may be in another row, of any kind.
     __device__ void begin_row(u32 offset, int k, const Stage<Pairs> &to) {
         const u64 index = start + offset;
         if (offset >= words.rows.until && index < pairs.n) words.rows = pairs.rows_of(index, start), enter_rows();
         const bool in_row = offset < words.rows.until;
         if (in_row && copied) return copy(offset, k, to);
-        // Others are waited for.
+        // The loads of other rows are waited for.
         typename Pairs::OfX::Words x;
         typename Pairs::OfY::Words y;
         if (in_row) {
@@ -125,6 +125,6 @@ template <class Pairs> struct RingLoads {
 
 template <bool FIRST, class A, class B> struct Choose { typedef A Type; };
 template <class A, class B> struct Choose<false, A, B> { typedef B Type; };
-// Where there is much to compute: loads that are on their way meanwhile. In registers `for_parts` has to begin them one ahead.
+// The loads for kernels that compute much: they arrive during the computation. With loads to registers, `for_parts` has to begin them one ahead.
 template <class Pairs> using LoadsAhead = typename Choose<LIKE_NVIDIA, RingLoads<Pairs>, Loads<Pairs>>::Type;
 constexpr bool ONE_AHEAD = !LIKE_NVIDIA;

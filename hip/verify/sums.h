@@ -6,7 +6,7 @@
 constexpr u32 FINAL_ACCUMULATORS = 256, PARTIAL_LOG = 4;
 static_assert(TILE_LANES == SUBGROUP && PARTIAL_TILES == 1 << PARTIAL_LOG);
 
-// Whether squares were added in f32 without losing any to its range, given the sum of what was squared.
+// Whether squares were added in f32 without underflow or overflow, given the sum of the numbers that were squared.
 __device__ inline bool precise_sum(float plain, float squares) { return (squares >= 7.5231638e-37f && squares <= Real<float>::max()) || plain == 0; }
 __device__ inline bool precise_sum(double, double) { return true; }
 
@@ -45,7 +45,7 @@ template <typename T, int ACCUMULATORS> struct Sums {
         return all;
     }
     // Sum s of the tile in lane 8 s. Lanes are joined by halving, four sums at once: in the first step each half of the subgroup keeps two of them, in the
-    // second each quarter one.
+    // second each quarter keeps one.
     __device__ double join() const {
         double total[SUMS];
 #pragma unroll
@@ -67,9 +67,9 @@ template <int ACCUMULATORS> struct WideSum {
 #pragma unroll
         for (int j = 0; j < ACCUMULATORS; j++) sum[j] = 0;
     }
-    // Of x², if `squared`, or of x.
+    // The sum of x² if `squared`, otherwise of x.
     __device__ void add(int j, double x, bool squared) { sum[j] = squared ? Real<double>::fused(x, x, sum[j]) : sum[j] + x; }
-    // That of the tile, in all lanes.
+    // The sum of the tile, in all lanes.
     __device__ double join() const {
         double x = join_accumulators(sum);
         for (u32 step = SUBGROUP / 2; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP);
@@ -84,7 +84,7 @@ struct TileSums {
     __device__ void set(u32 tile, double x) {
         if (lane_of() % 8 == 0) of[tile][lane_of() / 8] = x;
     }
-    // Of 2^log tiles, all of which are set, to `partial` if there is such a run. All lanes of a wavefront.
+    // Joins the sums of 2^log tiles, all of which are set, and writes them to `partial` if the run exists. Called by all lanes of a wavefront.
     __device__ void join(u32 log, bool there, double *partial) {
         const u32 sum = lane_of() % SUMS, pair = lane_of() / SUMS;
         subgroup_barrier();
@@ -99,7 +99,7 @@ struct TileSums {
     }
 };
 
-// Joins the final accumulators by halving, to the first of each sum; by all threads of a block.
+// Joins the final accumulators by halving, into the first one of each sum. Called by all threads of a block.
 __device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
     const u32 t = threadIdx.x;
     for (u32 half = FINAL_ACCUMULATORS / 2; half > 0; half /= 2) {
@@ -112,7 +112,7 @@ __device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
 // Joins the sums of all runs of 2^log tiles; one block of FINAL_ACCUMULATORS threads. Neighbouring threads read the runs of a partial sum and join them as a tree; partial sum i is added
 // to final accumulator i mod FINAL_ACCUMULATORS, which has one thread; these are joined by halving.
 __device__ inline void join_runs(const double *partials, u64 runs, u32 log, double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
-    // Several runs are under way together, two sums at a time. All threads take as many turns.
+    // Several runs are processed together, two sums at a time. All threads take the same number of turns.
     enum { AHEAD = 8 };
     const u32 leaves_log = PARTIAL_LOG - log, leaves = 1u << leaves_log, t = threadIdx.x;
     for (u32 i = t; i < SUMS * FINAL_ACCUMULATORS; i += blockDim.x) finals[i / FINAL_ACCUMULATORS][i % FINAL_ACCUMULATORS] = 0;

@@ -3,9 +3,9 @@
 #include "any.h"
 #include "verify/maxima.h"
 
-// A pattern's place in the order of its format.
+// A pattern's ordinal in its format.
 __device__ inline i64 ordinal(Format f, u64 bits) {
-    // Half of the numbers of u64 are below 0 here: only distances matter.
+    // Half of the numbers of u64 are below 0 here, which is right because only distances matter.
     if (f.specials == INTEGER) return is_u64(f) ? (i64)(bits ^ 1ull << 63) : decode_int(f, bits);
     if (f.specials == E8M0) return (i64)(bits & 0xff);
     const u32 width = f.exponent_bits + f.mantissa_bits;
@@ -19,21 +19,21 @@ __device__ inline bool wide_integers(const VerifyParams &p) {
     return a.specials == INTEGER && r.specials == INTEGER && (a.bits >= 32 || r.bits >= 32);
 }
 
-// Steps of the result's format from a to r; a wide integer's distance is that of the numbers.
+// Steps of the result's format from a to r; for wide integers the difference of the numbers.
 template <class Arith> __device__ inline double ulps_between(const VerifyParams &p, Format f, u64 bits_a, typename Arith::N a, typename Arith::N r) {
     if (Arith::EXACT || wide_integers(p)) return (double)distance(a, r);
     const i64 x = ordinal(f, bits_a), y = ordinal(f, encode_any(f, (double)r, false, true));
     return (double)(x > y ? (u64)x - (u64)y : (u64)y - (u64)x);
 }
 
-// Tests whether a pair is further apart than the maximum of the subgroup, and at least as far as that of all. Numbers are scaled so that those of the result's format, least
-// subnormal included, have patterns of T that are evenly spaced: the distance of patterns is then that in ulps, but for the rounding of the reference to the result's format. A
-// pair that is k ulps apart has patterns that are k - 1/2 ulps apart or more, also where a scaled reference is subnormal and rounded to half-way between two numbers.
+// Tests whether a pair is further apart than the maximum of the subgroup, and at least as far as the maximum of all. Numbers are scaled so that those of the result's format, including the least
+// subnormal, have patterns of T that are evenly spaced: the distance of patterns is then that in ulps, except for the rounding of the reference to the result's format. A
+// pair that is k ulps apart has patterns that are at least k - 1/2 ulps apart, also if a scaled reference is subnormal and rounded to a point half-way between two numbers.
 template <typename T> struct UlpTest {
     typedef typename Real<T>::Bits Bits;
-    const bool integers, exact; // `exact`: wide ones, whose distance is that of the numbers
+    const bool integers, exact; // `exact`: wide integers, whose distance is the difference of the numbers
     const bool whole_words, half_step; // of 64 bits; whether the least number is half a step from the next
-    const i32 shift; // where the last bit of a result's number is in its pattern
+    const i32 shift; // the position of the last bit of a result's number in its pattern
     const T scale;
     const Bits largest;
     T low, high; // of integers
@@ -46,7 +46,7 @@ template <typename T> struct UlpTest {
         high = exact ? Real<T>::max() : (T)(is_u64(f) ? 18446744073709551616.0 : (double)largest_int(f));
         low = exact ? -Real<T>::max() : f.mantissa_bits ? (T)-pow2(f.bits - 1) : 0;
     }
-    // The maxima to test against: of the subgroup, and of all.
+    // The maxima to test against: of the subgroup, and of all subgroups.
     __device__ void set(u64 own, u64 elsewhere) {
         const double mine = f64_of(own), others = f64_of(elsewhere), reach = (mine >= others ? mine + 1 : others) - 0.5;
         // Wide integers are not exact in f64.

@@ -1,4 +1,4 @@
-// Pass A: reads both tensors once and makes values: counts, largest magnitudes, maxima of the metrics, sums, histograms. README.md says why it is right.
+// Pass A: reads both tensors once and computes values: counts, largest magnitudes, maxima of the metrics, sums, histograms. README.md says why it is right.
 #pragma once
 #include "verify/maxima.h"
 #include "verify/histograms.h"
@@ -8,7 +8,7 @@ enum { ORDINARY, ZERO, NOT_A_NUMBER, PLUS, MINUS, CLASSES };
 __device__ inline u32 class_of(Whole x) { return x.size == 0 ? ZERO : ORDINARY; }
 template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
 
-// What the threads of a block share.
+// The shared memory of a block.
 template <typename T, u32 CODES = 1> struct ValuesShared {
     SharedMaxima<T> maxima;
     // A block reads fewer than 2^32 elements in a launch.
@@ -16,9 +16,9 @@ template <typename T, u32 CODES = 1> struct ValuesShared {
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
     u32 last;
-    // See bytes.h: patterns of the largest |a|, |r| and d, and codes of pairs.
+    // Patterns of the largest |a|, |r| and d, and codes of pairs; see bytes.h.
     u32 largest[3];
-    // The final accumulators are the last block's, when all runs are done.
+    // The final accumulators, used by the last block when all runs are done.
     union {
         double finals[SUMS][FINAL_ACCUMULATORS];
         struct {
@@ -28,7 +28,7 @@ template <typename T, u32 CODES = 1> struct ValuesShared {
     };
 };
 
-// What a thread keeps.
+// The state of a thread.
 template <class Arith> struct Values {
     typedef typename Arith::N N;
     typedef typename Arith::T T;
@@ -63,9 +63,9 @@ template <class Arith> __device__ inline void add_nonfinite(u32 *classes, Values
     v.largest_r = Real<T>::larger(is_finite(r) ? (T)magnitude(r) : 0, v.largest_r);
 }
 
-// Adds to the counts how many pairs have these classes.
+// Adds the number of pairs of these classes to the counts.
 __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool nonfinite_equal) {
-    // The counts of a class, of results; those of references follow.
+    // The counts of a class for results; those for references follow.
     const u32 count_of[CLASSES] = {COUNTS, ZEROS_A, NANS_A, PLUS_A, MINUS_A};
     if (a != ORDINARY) atomicAdd(&counts[count_of[a]], pairs);
     if (r != ORDINARY) atomicAdd(&counts[count_of[r] + 1], pairs);
@@ -74,7 +74,7 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     if (r == ZERO) atomicAdd(&counts[NONFINITE_ZEROS_R], pairs);
 }
 
-// E finite pairs; counts have their largest difference in `v` already, all metrics find it with the other maxima. The maxima of `filter` may be older than those of the block.
+// Takes E finite pairs. With counts, their largest difference is already in `v`; with all metrics, it is found with the other maxima. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS>
 __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
@@ -112,7 +112,7 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
     if constexpr (sizeof(T) == 4 && Pairs::IN_TILE + E > LaneCount::MOST) v.carry();
 }
 
-// The sums of a tile in f64, where f32 has no range for its squares: all is read again for each. Returns sum s in lane 8 s.
+// The sums of a tile in f64, for a tile whose squares are out of f32's range: everything is read again for each sum. Returns sum s in lane 8 s.
 template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 tile) {
     enum { E = Pairs::E };
     typedef typename Pairs::N N;
@@ -135,10 +135,10 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, co
     return total;
 }
 
-// Makes the sums of those tiles of a run anew that are not precise, a bit each: where f32 may have no range for the squares. After the run, since it takes registers. All lanes of a wavefront.
+// Computes again the sums of those tiles of a run that are not precise (one bit for each tile), because squares may be out of f32's range. Done after the run, since it takes registers. Called by all lanes of a wavefront.
 template <class Pairs> __device__ inline void replace_sums(const Pairs &pairs, const Rule<typename Pairs::T> &rule, u64 first_tile, u32 imprecise, TileSums &tiles) {
     while (wavefront_any(imprecise)) {
-        // The other subgroup of a wavefront may have none left.
+        // The other subgroup of a wavefront may have no such tile left.
         const u32 tile = imprecise ? __ffs((int)imprecise) - 1 : 0;
         const double x = wide_sums(pairs, rule, first_tile + tile);
         if (imprecise) tiles.set(tile, x);
@@ -146,7 +146,7 @@ template <class Pairs> __device__ inline void replace_sums(const Pairs &pairs, c
     }
 }
 
-// Adds what a block has found to the workspace. `counts`: a thread's part of them.
+// Adds what a block has found to the workspace. `counts` is a thread's part of the counts.
 template <class Arith, u32 CODES, bool HISTOGRAMS>
 __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T, CODES> &s, const Values<Arith> &v, const u32 (&counts)[4], Histograms<typename Arith::T, HISTOGRAMS> &histograms,
                                bool nonfinite_equal) {
@@ -171,7 +171,7 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
 }
 
-// Writes the values, by the block that ends last. `zeros`: pairs of zeros that stood for what is not there and for pairs that are not finite. Of `finals` the first are the sums.
+// Writes the values; called by the block that ends last. `zeros`: the number of pairs of zeros that stood for absent elements and for pairs that are not finite. The first of `finals` are the sums.
 template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u64 zeros, const double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
     VerifyWorkspace &w = *p.workspace;
     VerifyValues &out = w.values;
@@ -190,7 +190,7 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u
     if (t == 0) p.result->valued = 1;
 }
 
-// The end of pass A, by the block that ends last. A run begins with `before_a_run` elements that are not there.
+// The end of pass A; called by the block that ends last. A run begins with `before_a_run` elements that do not exist.
 template <bool ALL, class Pairs, class Shared> __device__ inline void finish(const VerifyParams &p, const Pairs &pairs, Shared &s, u32 before_a_run) {
     if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals);
     write_values<ALL>(p, ALL ? pairs.taken(p.run_log, before_a_run) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, s.finals);
@@ -214,7 +214,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Values<typename Pairs::Arith> v;
     v.clear();
-    // All lanes of a wavefront make every step: zeros stand for what lies beyond the end.
+    // All lanes of a wavefront make every step: zeros stand for elements beyond the end.
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
         const u64 run = first + group;
@@ -225,7 +225,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         if (ALL) filter.read(s.maxima, rule);
         const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
         const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
-            // Bounds that are made here, and not with the decoded pairs, take fewer registers, and branches of their own.
+            // Bounds that are computed here, and not with the decoded pairs, take fewer registers but need their own branches.
             T bound[E];
             if (LIKE_NVIDIA && !HISTOGRAMS)
 #pragma unroll
@@ -241,7 +241,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 sums.clear(), filter.read(s.maxima, rule);
             }
         };
-        // Where there is much to compute, words are loaded ahead. Histograms need the registers that it takes to shift later.
+        // If there is much to compute, words are loaded ahead. Histograms need the registers that shifting later would take.
         typedef typename Choose<ALL, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, 1u << p.run_log);
         for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);

@@ -1,10 +1,10 @@
-//! Whether a code object is whole: the runtime is told no length and reads as far as the headers say, so they have to be followed first.
+//! Whether a code object is complete: the runtime gets no length and reads as far as the headers say, so the headers have to be followed first.
 //!
-//! What goes in is the bytes of a file that may be anything. What is accepted: an ELF object of 64 bits whose tables, segments and sections lie in the file;
+//! The input is the bytes of any file. Accepted are: a 64-bit ELF object whose tables, segments and sections lie in the file;
 //! clang's bundle of such objects (LLVM, "Clang Offload Bundler"), compressed or not; NVIDIA's fat binary by the size in its header. What the code inside does is
-//! no concern here.
+//! not checked.
 
-/// A reason why the bytes are no whole code object, if there is one.
+/// Why the bytes are not a complete code object, if they are not.
 pub(crate) fn check(image: &[u8]) -> Result<(), String> {
     let file = Bytes(image);
     let checked = match image {
@@ -19,7 +19,7 @@ pub(crate) fn check(image: &[u8]) -> Result<(), String> {
 
 const BUNDLE: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 
-/// The type of a section that takes no bytes of its file.
+/// The type of a section that takes no bytes in its file.
 const NO_BITS: u64 = 8;
 
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ impl<'a> Bytes<'a> {
         Some(())
     }
 
-    /// After the magic number: how many, and for each offset, size, and a name with its length.
+    /// After the magic number: the number of entries, and for each of them its offset, size, and a name with its length.
     fn bundle(self) -> Option<()> {
         let mut at = BUNDLE.len() as u64 + 8;
         for _ in 0..self.number::<8>(at - 8)? {
@@ -85,7 +85,7 @@ impl<'a> Bytes<'a> {
         self.part(0, size).map(|_| ())
     }
 
-    /// Bytes 6 and 7 are the size of the header, the next eight that of what follows.
+    /// Bytes 6 and 7 are the size of the header, the next eight the size of the rest.
     fn fat_binary(self) -> Option<()> {
         self.part(self.number::<2>(6)?, self.number::<8>(8)?).map(|_| ())
     }

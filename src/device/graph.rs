@@ -1,7 +1,7 @@
 //! Graphs: work that is recorded once from a stream and launched again and again.
 //!
-//! What a graph touches is borrowed for as long as the graph lives: a recording takes references that outlive the closure it is made
-//! in. Kernels of the caller's own ([`Module::launch_raw`](super::Module::launch_raw)) and comparisons
+//! Everything that a graph uses is borrowed for as long as the graph lives: a recording takes references that outlive the closure in which it is
+//! made. The caller's kernels ([`Module::launch_raw`](super::Module::launch_raw)) and comparisons
 //! ([`VerifyPlan::record`](crate::verify::VerifyPlan::record)) can be recorded. Copies, events and waits cannot: they
 //! return an error on a stream that is being captured, on every device. On the host device the recorded comparisons run when the graph is launched.
 
@@ -19,7 +19,7 @@ type Step<'env> = Box<dyn Fn() + Send + Sync + 'env>;
 /// Something that a graph keeps until it is gone and its last launch is over.
 pub(super) type Kept = Box<dyn fmt::Debug + Send + Sync>;
 
-/// Tells the recording of one graph from those of others.
+/// Distinguishes the recording of one graph from the recordings of others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecordingId(Arc<()>);
 
@@ -45,7 +45,7 @@ pub struct Graph<'env> {
     id: RecordingId,
     hip: Option<HipGraph>,
     steps: Vec<Step<'env>>,
-    /// On the host, where no launch outlives its call; on a GPU the runtime's graph has it.
+    /// On the host, where no launch outlives its call; on a GPU the runtime's graph keeps these.
     _kept: Vec<Kept>,
 }
 
@@ -62,10 +62,10 @@ impl fmt::Debug for Graph<'_> {
 }
 
 impl Stream {
-    /// Records what `f` enqueues on this stream, without running it, as a graph. Also gives what `f` returns.
+    /// Records what `f` enqueues on this stream, without running it, as a graph. Also returns what `f` returns.
     ///
-    /// Waits for what the stream holds before. Other streams are not part of the recording and work as always; the memory and the
-    /// kernels that the recorded work needs are best made before.
+    /// Waits for earlier work of the stream first. Other streams are not part of the recording and work as usual. Allocate the memory and load the
+    /// kernels that the recorded work needs before the recording.
     ///
     /// ```
     /// use hipverify::verify::{Options, Tolerance, VerifyPlan};
@@ -116,7 +116,7 @@ impl<'env> Capture<'_, 'env> {
         &self.id
     }
 
-    /// Keeps something until the graph is gone and its last launch is over, or, where there will be no graph, until the recording is.
+    /// Keeps something until the graph is gone and its last launch is over or, if the recording gives no graph, until the recording is gone.
     pub(crate) fn keep(&self, kept: impl fmt::Debug + Send + Sync + 'static) {
         self.kept.borrow_mut().push(Box::new(kept));
     }
@@ -143,7 +143,7 @@ impl Graph<'_> {
         self.hip.as_ref().map_or(Ok(()), HipGraph::wait)
     }
 
-    /// Enqueues everything that was recorded on `stream`, which may be another one than it was recorded from. Launches of one graph
+    /// Enqueues everything that was recorded on `stream`, which need not be the stream that it was recorded from. Launches of one graph
     /// never overlap: if the last one was on another stream, this call waits for it. The graph is borrowed exclusively, since a launch
     /// writes what [`Recorded::report`](crate::verify::Recorded::report) reads.
     ///

@@ -2,8 +2,8 @@
 //!
 //! The block is cut into 8-byte little-endian words, the last one padded with zeros. Word i becomes
 //! `scramble(word ^ (i + 1) * 0x9e3779b97f4a7c15)`, where `scramble` is the finalizer of SplitMix64; the hash is the sum of
-//! these modulo 2^64, plus the length, scrambled once more. A sum has no order, so threads and grids do not show.
-//! It finds accidents, not attackers.
+//! these modulo 2^64, plus the length, scrambled once more. A sum does not depend on the order, so threads and grids make no difference.
+//! The hash detects accidental differences; it is not cryptographic.
 
 use crate::parallel;
 
@@ -40,7 +40,7 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
     parallel::map(bytes.len().div_ceil(CHUNK), of_chunk).into_iter().fold(0, u64::wrapping_add)
 }
 
-/// The contribution of a word, `place` counted from 1.
+/// The contribution of a word; `place` is its index, counted from 1.
 fn term(word: u64, place: u64) -> u64 {
     scramble(word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -16,12 +16,12 @@ pub(crate) struct HostAlloc {
     bytes: usize,
 }
 
-/// A vector of so many zeros, or an error. A tensor may have more elements than any memory holds, which all lie in one place of its own.
+/// A vector of this many zeros, or an error. A tensor may have more elements than any memory holds, if they all share one address.
 pub(crate) fn zeros<T: Zeroable>(count: usize) -> Result<Vec<T>> {
     blocks(count, count.saturating_mul(size_of::<T>()))
 }
 
-/// The same, for what takes so many bytes.
+/// The same, for this many bytes.
 fn blocks<T: Zeroable>(count: usize, bytes: usize) -> Result<Vec<T>> {
     let fail = |()| Error::OutOfMemory { device: name(), bytes, reason: "the allocator has no such block".to_owned() };
     bytemuck::allocation::try_zeroed_vec(count).map_err(fail)

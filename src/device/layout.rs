@@ -103,7 +103,7 @@ impl Layout {
         at as usize
     }
 
-    /// The coordinates of logical element `index`. Past the last element they start over, and where there are no elements they are of no use; this does not panic.
+    /// The coordinates of logical element `index`. Past the last element they start over; if there are no elements they are meaningless. This does not panic.
     pub fn coordinates(&self, mut index: usize) -> Vec<usize> {
         // Reports have many coordinates: no division where none is needed, and collected, since glibc's calloc is slower than its malloc.
         let coordinate = |&extent: &usize| {
@@ -145,12 +145,12 @@ impl Layout {
         dims
     }
 
-    /// That no two elements lie in one place, so that each can be written.
+    /// Checks that no two elements share an address, so that each can be written.
     ///
     /// # Errors
-    /// When two do; of more than 65536 elements also when one dimension does not step over what those of smaller strides span, as those of interleaved tensors that are distinct may not.
+    /// When two elements do. With more than 65536 elements also when a dimension does not step over everything that the dimensions of smaller strides span, which can be the case for interleaved tensors although their elements are distinct.
     pub(crate) fn expect_distinct(&self) -> Result<()> {
-        /// Elements of which each is looked at.
+        /// Up to this many elements, each one is examined.
         const MOST: usize = 1 << 16;
         if self.elements == 0 || self.is_contiguous() || self.steps_over() {
             return Ok(());
@@ -164,7 +164,7 @@ impl Layout {
         if places.windows(2).all(|pair| pair[0] != pair[1]) { Ok(()) } else { fail("elements to be written must not overlap") }
     }
 
-    /// Whether each dimension steps over everything that those of smaller strides span: enough, but not necessary, for elements that are distinct.
+    /// Whether each dimension steps over everything that the dimensions of smaller strides span: sufficient, but not necessary, for distinct elements.
     fn steps_over(&self) -> bool {
         let mut dims: Vec<(usize, usize)> = self.strides.iter().map(|s| s.unsigned_abs()).zip(self.shape.iter().copied()).collect();
         dims.retain(|d| d.1 > 1);
@@ -205,7 +205,7 @@ fn invalid(what: &'static str, value: String, limit: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// By each element where there are few, else by what is enough for elements that are distinct.
+    /// By each element if there are few, otherwise by the sufficient condition for distinct elements.
     #[test]
     fn elements_are_distinct_or_not() {
         for (shape, strides, error, reason) in [

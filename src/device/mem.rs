@@ -36,10 +36,10 @@ impl DeviceBytes {
         Ok(DeviceBytes { device: device.clone(), alloc, bytes })
     }
 
-    /// Allocates `bytes` bytes in the order of a stream's work, and frees them likewise: neither waits for the GPU. Where the runtime cannot
+    /// Allocates `bytes` bytes in the order of a stream's work, and frees them in that order too; neither waits for the GPU. If the runtime cannot
     /// do that, as [`new`](DeviceBytes::new).
     ///
-    /// The block may be used like any other; another stream that uses it waits for this one first. Only kernels of one's own do not know:
+    /// The block may be used like any other; another stream that uses it waits for this one first. Only your own kernels do not wait:
     /// launch them on this stream, or wait for it before.
     ///
     /// # Errors
@@ -53,7 +53,7 @@ impl DeviceBytes {
     }
 
     /// Replaces the block by one of `bytes` bytes; the contents are not kept. The old block is freed first, so that
-    /// a buffer can grow to more than half of the memory; when the new one cannot be had, an empty block is left.
+    /// a buffer can grow to more than half of the memory; if the new one cannot be allocated, an empty block is left.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`].

@@ -1,7 +1,7 @@
 //! Devices and the memory that lives on them.
 //!
 //! A [`Device`] is the host (this machine's cores, always there) or a GPU driven through the HIP runtime. Every type of this
-//! module works the same on both; what differs is told by [`Device::name`] and [`Device::why`], never by behaviour:
+//! module works the same on both; the differences are in [`Device::name`] and [`Device::why`], not in the behaviour:
 //! the same operation on the same data gives the same bits.
 
 mod code_object;
@@ -39,8 +39,8 @@ use crate::error::{Error, Result};
 use crate::parallel;
 use std::sync::{Arc, OnceLock};
 
-/// What drives a device. Closed and private: a public trait would promise backends from outside, which could not keep the
-/// promise of equal bits.
+/// What drives a device. Closed and private: a public trait would allow other backends, which could not guarantee
+/// equal bits.
 #[derive(Debug)]
 pub(crate) enum Backend {
     /// The cores of this machine.
@@ -57,8 +57,8 @@ struct Inner {
 
 /// A place where data live and kernels run. Cheap to clone; clones are the same device.
 ///
-/// Operations on a GPU, drops of what lives there included, make it the current device of the calling thread (`hipSetDevice`) and leave it so. Code of
-/// the same thread that relies on the current device sets its own again afterwards.
+/// Operations on a GPU, including drops of objects there, make it the current device of the calling thread (`hipSetDevice`), and it stays so. Code of
+/// the same thread that relies on the current device has to set its own again afterwards.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 
@@ -81,10 +81,10 @@ impl Device {
         HOST.get_or_init(|| Device(Arc::new(Inner { backend: Backend::Host, why: "asked for".to_owned() }))).clone()
     }
 
-    /// The first GPU, else the host. [`why`](Device::why) tells how that came about.
+    /// The first GPU (AMD's come before NVIDIA's), or the host if there is none. [`why`](Device::why) says why it was chosen.
     ///
     /// # Errors
-    /// A GPU that is there but fails to start is an error, not a reason to fall back.
+    /// A GPU that is found but fails to start is an error, not a reason to fall back; so is a runtime that fails to count its devices, if no other has a GPU.
     pub fn best() -> Result<Device> {
         Ok(match hip::best()? {
             Ok(gpu) => Device::gpu(gpu, "the first GPU"),
@@ -133,7 +133,7 @@ impl Device {
         }
     }
 
-    /// A name for people: `host, 2 threads`, or the GPU's number, name and architecture.
+    /// A descriptive name: `host, 2 threads`, or the GPU's number, name and architecture.
     pub fn name(&self) -> String {
         match self.backend() {
             Backend::Host => host::name(),
@@ -149,7 +149,7 @@ impl Device {
         }
     }
 
-    /// Units that run blocks of a kernel on their own: compute units, multiprocessors, or the host's threads.
+    /// Units that run blocks of a kernel independently: compute units, multiprocessors, or the host's threads.
     pub fn multiprocessors(&self) -> usize {
         match self.backend() {
             Backend::Host => parallel::threads(),
@@ -173,7 +173,7 @@ impl Device {
         }
     }
 
-    /// Why this device was chosen: `asked for`, or what stood in the way of a better one; and which runtimes were there and would not do.
+    /// Why this device was chosen: `asked for`, or what prevented a better one; and which runtimes were found and could not be used.
     pub fn why(&self) -> &str {
         &self.0.why
     }

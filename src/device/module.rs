@@ -1,4 +1,4 @@
-//! Kernels of the caller's own, to be put under test.
+//! The caller's kernels, to be tested.
 
 use super::code_object;
 use super::hip::{Code, HipDevice, launch};
@@ -31,7 +31,7 @@ impl Module {
     /// [`Error::Compile`] when the runtime refuses it; [`Error::Unsupported`] on the host device.
     ///
     /// # Safety
-    /// `image` is a whole code object: the runtime reads as far as its headers say, and is told no length.
+    /// `image` is a complete code object: the runtime reads as far as its headers say, and gets no length.
     pub unsafe fn load(device: &Device, image: &[u8]) -> Result<Module> {
         // SAFETY: the caller promises a whole code object.
         Module::of(device, |gpu| unsafe { Code::load(gpu, "module", image.to_vec().into()) })
@@ -41,13 +41,13 @@ impl Module {
     /// linker names: declare them `extern "C"`.
     ///
     /// # Errors
-    /// [`Error::Compile`] with the compiler's words; [`Error::Unsupported`] on the host device.
+    /// [`Error::Compile`] with the compiler's output; [`Error::Unsupported`] on the host device.
     pub fn compile(device: &Device, name: &str, source: &str) -> Result<Module> {
         Module::of(device, |gpu| Code::compile(gpu, name, source))
     }
 
-    /// As [`compile`](Module::compile), with the compiler's options as given (`-O3`, `-DTILE=16`, `-I...`) and no others but the architecture: that of
-    /// [`compile`](Module::compile) has those of this crate's own kernels, `-ffp-contract=off` among them.
+    /// As [`compile`](Module::compile), with the compiler's options as given (`-O3`, `-DTILE=16`, `-I...`) and no others except the architecture.
+    /// [`compile`](Module::compile) uses the options of this crate's own kernels, such as `-ffp-contract=off`.
     ///
     /// # Errors
     /// As there.
@@ -55,11 +55,11 @@ impl Module {
         Module::of(device, |gpu| Code::compile_with(gpu, name, source, options))
     }
 
-    /// Loads a code object from a file (called `name` in messages) that may be another one, or cut: an ELF file, a bundle of clang's or a fat binary of NVIDIA's,
-    /// whose headers lead nowhere outside of it.
+    /// Loads a code object from a file (called `name` in messages) that may be of another kind, or truncated. Accepted are an ELF file, a bundle of clang or a fat binary of NVIDIA
+    /// whose headers do not point outside the file.
     ///
     /// # Errors
-    /// [`Error::File`] when it is none of these or is not whole; those of [`load`](Module::load).
+    /// [`Error::File`] when it is none of these or is incomplete; those of [`load`](Module::load).
     ///
     /// # Safety
     /// If its headers are those of a code object, a compiler has made it: what its sections hold (symbols, notes, code) is not checked, and the runtime trusts it.

@@ -1,8 +1,8 @@
 //! Who may use a stream: operations, any number at a time, or one recording.
 //!
-//! An operation never waits for a recording that has begun, which refuses it, and not for one that is about to begin either. That is what a
-//! read-write lock does not promise: there a reader may wait behind a writer that waits. An operation on one stream may have to wait for
-//! another stream, and two of them with two recordings about to begin would wait in a circle.
+//! An operation never waits for a recording that has begun (it is refused), nor for one that is about to begin. A
+//! read-write lock does not guarantee that: there a reader may wait behind a waiting writer. An operation on one stream may have to wait for
+//! another stream; two such operations and two recordings about to begin would then deadlock.
 
 use crate::device::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::device::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub(crate) struct RecordingLock {
     state: Mutex<State>,
-    /// Told when the last operation is over.
+    /// Notified when the last operation is over.
     idle: Condvar,
 }
 
@@ -20,7 +20,7 @@ struct State {
     recording: bool,
 }
 
-/// An operation under way: no recording begins as long as it lives.
+/// An operation in progress: no recording begins as long as it lives.
 #[derive(Debug)]
 #[must_use = "a recording may begin when it is dropped"]
 pub(crate) struct Operation<'a> {
@@ -53,7 +53,7 @@ impl RecordingLock {
         Some(started)
     }
 
-    /// Ends the recording by `stop`, which nothing can use the stream before.
+    /// Ends the recording by `stop`; nothing can use the stream before that.
     pub(crate) fn end<R>(&self, stop: impl FnOnce() -> R) -> R {
         let mut state = self.state();
         let stopped = stop();

@@ -1,11 +1,11 @@
-//! Device memory that somebody else owns.
+//! Device memory that other code owns.
 
 use super::{AsTensor, Device, Layout, TensorRef};
 use crate::dtype::Element;
 use crate::error::Result;
 use std::marker::PhantomData;
 
-/// A borrowed buffer of `len` units of type `T`: what a Rust ML project has as a pointer and a length.
+/// A borrowed buffer of `len` units of type `T`: for projects that have a pointer and a length.
 ///
 /// It reads as a tensor wherever a [`DeviceMem`](super::DeviceMem) does. To have such memory written, see
 /// [`TensorMut::from_raw`](super::TensorMut::from_raw).

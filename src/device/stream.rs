@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// An ordered queue of work. On the host device work is done when the call returns; what a stream refuses while it is
 /// [captured](Stream::capture) it refuses there, too.
 ///
-/// Streams run beside each other; operations that take no stream wait for the work of all of them first.
+/// Streams run concurrently; operations that take no stream first wait for the work of all streams.
 #[derive(Clone, Debug)]
 pub struct Stream {
     device: Device,
@@ -20,7 +20,7 @@ pub struct Stream {
 
 #[derive(Clone, Debug)]
 enum Queue {
-    /// The host's, which does all work at once: whether it is being recorded, which its clones share.
+    /// A stream of the host, which does all work immediately. Its clones share whether it is being recorded.
     Host(Arc<RecordingLock>),
     Hip(Arc<HipStream>),
 }
@@ -43,7 +43,7 @@ impl Stream {
         Ok(Stream { device: device.clone(), queue })
     }
 
-    /// A stream that somebody else owns: a `hipStream_t` (a `cudaStream_t` on NVIDIA), null for the null stream. It is not
+    /// A stream that other code owns: a `hipStream_t` (a `cudaStream_t` on NVIDIA), null for the null stream. It is not
     /// destroyed on drop.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Stream {
     }
 }
 
-/// A recording of a host stream under way, which ends when this is dropped.
+/// A recording of a host stream in progress, which ends when this is dropped.
 pub(super) struct HostRecording<'a>(&'a RecordingLock);
 
 impl Drop for HostRecording<'_> {

@@ -32,7 +32,7 @@ unsafe impl Sync for TensorRef<'_> {}
 unsafe impl Send for TensorMut<'_> {}
 
 impl<'a> TensorRef<'a> {
-    /// A tensor over memory that somebody else owns. No bytes may have any address, also a null one.
+    /// A tensor over memory that other code owns. An empty memory may have any address, also null.
     ///
     /// # Errors
     /// When the layout reaches beyond `bytes`, or a null pointer is said to have bytes.
@@ -132,14 +132,14 @@ impl<'a> TensorRef<'a> {
         unsafe { std::slice::from_raw_parts(self.slice_start().as_ptr(), self.bytes) }
     }
 
-    /// Where a slice of the memory begins: no bytes may come with a null pointer, which a slice may not have.
+    /// Where a slice of the memory begins: an empty memory may have a null pointer, which a slice may not have.
     fn slice_start(&self) -> NonNull<u8> {
         NonNull::new(self.ptr.cast_mut()).unwrap_or(NonNull::dangling())
     }
 }
 
 impl<'a> TensorMut<'a> {
-    /// A tensor to be written, over memory that somebody else owns. No bytes may have any address, also a null one.
+    /// A tensor to be written, over memory that other code owns. An empty memory may have any address, also null.
     ///
     /// # Errors
     /// When the layout reaches beyond `bytes`, or a null pointer is said to have bytes.
@@ -218,8 +218,8 @@ impl<T: AsTensor + ?Sized> AsTensor for Box<T> {
     }
 }
 
-/// What a builder that keeps its tensors takes: a reference to what can be read as a tensor, or a [`TensorRef`], which lives as long as the borrow of
-/// its memory, not of a variable that holds it.
+/// What builders that keep their tensors take: a reference to something that can be read as a tensor, or a [`TensorRef`]. The latter lives as long as the borrow of
+/// its memory, not only as long as the borrow of a variable that holds it.
 ///
 /// ```
 /// use hipverify::check::Check;
@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(kept(&written).shape(), [2, 2]);
     }
 
-    /// What C libraries give for an empty buffer, and a slice may not have.
+    /// What C libraries use for an empty buffer, and a slice may not have.
     #[test]
     fn null_pointers_have_no_bytes() {
         let (device, flat) = (Device::host(), || Layout::flat(0));

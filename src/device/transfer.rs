@@ -1,6 +1,6 @@
 //! Copies that overlap other work. For copies that wait, see [`DeviceMem::copy_from_slice`].
 //!
-//! Two shapes, both sound whatever is leaked or panics: a [`Transfer`] owns both ends and gives them back when the copy is
+//! There are two kinds, both sound even if something is leaked or panics: a [`Transfer`] owns both buffers and returns them when the copy is
 //! done; a [`Scope`] borrows them and ends with a wait.
 
 use super::mem::{Alloc, same_length};
@@ -88,7 +88,7 @@ impl<T: Element> Drop for Transfer<T> {
     }
 }
 
-/// Copies that borrow their ends until the scope is over; see [`Stream::scope`].
+/// Copies that borrow their buffers until the scope is over; see [`Stream::scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     stream: &'scope Stream,
@@ -159,7 +159,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// Makes a copy of the host device, under the conditions of a GPU's: no units are no copy.
+/// Makes a copy on the host device, under the same conditions as on a GPU: without units there is no copy.
 fn on_host(stream: &Stream, units: usize, copy: impl FnOnce() -> Result<()>) -> Result<()> {
     let _open = if units > 0 { Some(stream.not_recording("a copy")?) } else { None };
     copy()
@@ -168,7 +168,7 @@ fn on_host(stream: &Stream, units: usize, copy: impl FnOnce() -> Result<()>) -> 
 /// Enqueues a copy to the device.
 ///
 /// # Safety
-/// Until the stream has been waited for, both ends stay alive, nothing writes `source`, and nothing but work on this stream uses `target`.
+/// Until the stream has been waited for, both ends stay alive, nothing writes `source`, and only work on this stream uses `target`.
 unsafe fn copy_in<T: Element>(target: &mut DeviceMem<T>, source: &[T], stream: &Stream) -> Result<()> {
     stream.device().expect_same(target.device(), "the target")?;
     same_length("units copied to the device", target.len(), source.len())?;

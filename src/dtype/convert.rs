@@ -68,7 +68,7 @@ pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Formats of one byte, by way of binary16 where the CPU decodes that.
+/// Formats of one byte, through binary16 if the CPU can decode that.
 fn decode_by_f16<S: Small>(bytes: &[u8], out: &mut [f32]) {
     let mut halves = [[0u8; 2]; CHUNK];
     for (bytes, out) in bytes.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
@@ -93,7 +93,7 @@ fn each<O>(bytes: &[u8], out: &mut [O], f: impl Fn(u64) -> O) {
     }
 }
 
-/// Decodes the first `out.len()` elements of `bytes`; exact but for 64-bit integers beyond 2^53, which round to nearest even.
+/// Decodes the first `out.len()` elements of `bytes`; exact except for 64-bit integers beyond 2^53, which round to nearest even.
 pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
     let bytes = prefix(dtype, bytes, out.len());
     match dtype {

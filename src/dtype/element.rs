@@ -12,9 +12,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A storage unit of a tensor: one element, or two where the format is packed.
+/// A storage unit of a tensor: one element, or two if the format is packed.
 ///
-/// Sealed: the device code knows these types and no others.
+/// Sealed: the device code supports only these types.
 pub trait Element: Pod + Send + Sync + std::fmt::Debug + PartialEq + sealed::Sealed + 'static {
     /// The format of the elements.
     const DTYPE: DType;
@@ -99,7 +99,7 @@ newtypes! {
     F8E8M0(u8) = F8E8M0, scalar;
     /// Two signed 4-bit integers, the first in the low nibble.
     I4x2(u8) = I4, packed;
-    /// The raw byte of a truth value: true unless 0. Rust's `bool` is no plain data.
+    /// The raw byte of a truth value: true unless 0. Rust's `bool` is not plain data.
     Bool(u8) = Bool, scalar;
 }
 

@@ -3,8 +3,8 @@
 /// How a value that lies between two neighbours of a format is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Rounding {
-    /// To the nearer neighbour, a tie to the one with an even significand (IEEE 754 roundTiesToEven). Where both are odd, that
-    /// is, in e8m0, whose significand is always 1, a tie goes to the larger, as IEEE 754 says for one-digit precision.
+    /// To the nearer neighbour, a tie to the one with an even significand (IEEE 754 roundTiesToEven). In e8m0 the
+    /// significand is always 1, so both are odd; there a tie goes to the larger one, as IEEE 754 says for one-digit precision.
     #[default]
     NearestEven,
     /// Toward zero, that is, by truncation.
@@ -22,7 +22,7 @@ pub enum Overflow {
     Saturate,
 }
 
-/// Which bit patterns do not stand for finite numbers.
+/// The bit patterns that do not stand for finite numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Specials {
     /// The largest exponent holds infinities and NaNs.
@@ -132,7 +132,7 @@ impl FloatFormat {
         }
     }
 
-    /// The exact value of a bit pattern; bits outside the format are ignored. The payload of a NaN is kept by f64 alone.
+    /// The exact value of a bit pattern; bits outside the format are ignored. Only f64 keeps the payload of a NaN.
     pub fn decode(&self, bits: u64) -> f64 {
         if self.mantissa_bits == 52 {
             return f64::from_bits(bits);
@@ -164,9 +164,9 @@ impl FloatFormat {
 
     /// The bit pattern of `value`, rounded once. Subnormals are rounded as IEEE 754 says (gradual underflow).
     ///
-    /// A NaN becomes the format's quiet NaN without payload (with the sign where the format has one to keep), f64 keeps it
-    /// as it is; formats without NaN give +0 for it. A value that rounds to zero keeps its sign where the format has a negative
-    /// zero. e8m0 has neither sign nor zero: it encodes |value|, and what is below 2^-127, zero included, becomes 2^-127.
+    /// A NaN becomes the format's quiet NaN without payload (with its sign if the format's NaN has one); f64 keeps the NaN
+    /// unchanged; formats without NaN give +0 for it. A value that rounds to zero keeps its sign where the format has a negative
+    /// zero. e8m0 has neither sign nor zero: it encodes |value|, and values below 2^-127, including zero, become 2^-127.
     pub fn encode(&self, value: f64, rounding: Rounding, overflow: Overflow) -> u64 {
         if self.mantissa_bits == 52 {
             return encode_f64(value, overflow);

@@ -1,11 +1,11 @@
-//! Every number format, a row each: the one list of formats of the Rust code.
+//! Every number format, one row for each: the only list of formats in the Rust code.
 //!
-//! The device code has its own, `hip/formats_table.h`, which a test holds against this one. A new format is a row in both, its Rust type in
+//! The device code has its own, `hip/formats_table.h`, which a test compares with this one. A new format is a row in both, its Rust type in
 //! `element.rs`, its loops in `convert.rs` and, if it has more than 8 bits, its decoding in `hip/verify/decode.h`.
 
 use super::{FloatFormat, IntFormat, Specials};
 
-/// What a row says beside its variant and number.
+/// What a row says in addition to its variant and number.
 pub(super) struct Row {
     pub name: &'static str,
     pub bits: usize,
@@ -107,7 +107,7 @@ formats! {
     /// OCP fp6 e3m2, one element in the low 6 bits of a byte: finite values only, largest 28.
     F6E3M2 = 10, "f6e3m2", 8, float(FloatFormat { specials: Specials::None, ..ieee(3, 2) }), None, Some("F6_E3M2"),
         ["fp6_e3m2", "float6_e3m2fn", "f6_e3m2", "e3m2"];
-    /// OCP fp4 e2m1, two elements a byte, the first in the low nibble: finite values only, largest 6.
+    /// OCP fp4 e2m1, two elements per byte, the first in the low nibble: finite values only, largest 6.
     F4E2M1 = 11, "f4e2m1", 4, float(FloatFormat { specials: Specials::None, ..ieee(2, 1) }), None, Some("F4"),
         ["fp4", "f4", "fp4_e2m1", "float4_e2m1fn", "e2m1"];
     /// OCP e8m0: a power of two from 2^-127 to 2^127, or NaN (0xff); unsigned, without a zero.
@@ -123,7 +123,7 @@ formats! {
     I32 = 16, "i32", 32, signed(32), Some("i4"), Some("I32"), ["int32"];
     /// Signed 64-bit integer.
     I64 = 17, "i64", 64, signed(64), Some("i8"), Some("I64"), ["int64"];
-    /// Signed 4-bit integer, two's complement, two elements a byte, the first in the low nibble.
+    /// Signed 4-bit integer, two's complement, two elements per byte, the first in the low nibble.
     I4 = 18, "i4", 4, signed(4), None, None, ["int4"];
     /// A truth value in a byte: 0 is false and counts as 0, anything else is true and counts as 1.
     Bool = 19, "bool", 8, Kind::Int(IntFormat { bits: 8, signed: false, truth: true }), Some("b1"), Some("BOOL"), ["boolean", "bool_"];

@@ -2,11 +2,11 @@
 //!
 //! [`DType`] names a storage format at run time, [`Element`] ties a Rust type to it at compile time.
 //! [`FloatFormat`] describes a floating-point format by its fields; its `decode` and `encode` are the
-//! definition of every conversion in the crate, written to be read. Fast paths (vectorised host loops,
+//! definition of every conversion in the crate, in its most readable form. Fast paths (vectorised host loops,
 //! device code) are tested against it, pattern by pattern.
 //!
 //! Everything here is pure: no device, no I/O. Limits: formats are at most 64 bits wide, and every float format's numbers are f64
-//! numbers, which is why f64 is the currency of conversions.
+//! numbers, so conversions go through f64.
 //!
 //! ```
 //! use hipverify::dtype::{DType, Overflow, Rounding, next_up, spacing, ulp_distance};
@@ -151,7 +151,7 @@ impl DType {
         bytes[index * w..index * w + w].copy_from_slice(&bits.to_le_bytes()[..w]);
     }
 
-    /// The value of a bit pattern. Exact for every format but `i64` and `u64`, where magnitudes above 2^53 round to nearest even.
+    /// The value of a bit pattern. Exact for every format except `i64` and `u64`, where magnitudes above 2^53 round to nearest even.
     pub fn decode(self, bits: u64) -> f64 {
         match &self.row().kind {
             Kind::Float(f) => f.decode(bits),

@@ -16,16 +16,16 @@ pub const BLOCK: usize = 32;
 /// The e8m0 code that makes a whole block NaN.
 const NAN_SCALE: u8 = 0xff;
 
-/// How the scale of a block follows from the largest magnitude of its values, m. With E the exponent of the largest power of two among the element values and M the largest of
+/// How the scale of a block is computed from the largest magnitude of its values, m. With E the exponent of the largest power of two among the element values and M the largest of
 /// these: each rule gives 2^e, with e held within -127 and 127.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ScaleRule {
-    /// `floor`, the specification's: e = floor(log2 m) - E. Of what then lies between M and 2^(E + 1), M is made.
+    /// `floor`, the specification's: e = floor(log2 m) - E. Scaled values between M and 2^(E + 1) then become M.
     #[default]
     Floor,
-    /// `rceil`, as NVIDIA's cuBLAS and Transformer Engine do: e = ceil(log2(m / M)), of the exact quotient. Nothing saturates, unless e is held.
+    /// `rceil`, as NVIDIA's cuBLAS and Transformer Engine do: e = ceil(log2(m / M)), of the exact quotient. Nothing saturates, unless e was limited.
     Rceil,
-    /// `even`, as AMD's AITER and Quark do: `floor` of m that was first rounded to as many fraction bits as the elements have, halves upward.
+    /// `even`, as AMD's AITER and Quark do: `floor` of m after m was rounded to as many fraction bits as the elements have, halves upward.
     Even,
 }
 
@@ -130,7 +130,7 @@ impl MxFormat {
     /// A NaN scale makes its whole block NaN. NaN and infinite elements (fp8) stay what they are.
     ///
     /// # Errors
-    /// [`Error::Length`] when `out` is not whole blocks or a slice has not the length that goes with it.
+    /// [`Error::Length`] when `out` is not whole blocks, or a slice does not have the corresponding length.
     pub fn decode(self, elements: &[u8], scales: &[u8], out: &mut [f64]) -> Result<()> {
         self.check(out.len(), elements.len(), scales.len())?;
         decode_f64(self.element, elements, out);
@@ -149,11 +149,11 @@ impl MxFormat {
     /// are v / scale, rounded to nearest even and saturated. (So the largest values of a block may saturate: with e4m3
     /// elements they lie in [256, 512) and those above 448 become 448.)
     ///
-    /// What the specification leaves open: a block of zeros gets the scale 2^-127; a block with a NaN or an infinity gets
+    /// Where the specification leaves a choice: a block of zeros gets the scale 2^-127; a block with a NaN or an infinity gets
     /// the NaN scale and zero elements; int8 elements stay in [-127, 127], so that negation is exact.
     ///
     /// # Errors
-    /// [`Error::Length`] when `values` is not whole blocks or a slice has not the length that goes with it.
+    /// [`Error::Length`] when `values` is not whole blocks, or a slice does not have the corresponding length.
     pub fn encode(self, values: &[f64], elements: &mut [u8], scales: &mut [u8]) -> Result<()> {
         self.encode_blocks(ScaleRule::Floor, values, elements, scales)
     }

@@ -2,14 +2,14 @@
 
 use super::DType;
 
-/// In which arithmetic numbers of two formats are compared.
+/// The arithmetic in which numbers of two formats are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PairArithmetic {
-    /// Both formats are exact in f32, and differences of integers as well.
+    /// f32: both formats are exact in it, and differences of integers as well.
     F32,
-    /// One is f64, or a float meets a wide integer.
+    /// f64: one format is f64, or one is a float and the other a wide integer.
     F64,
-    /// Both are integers, one of them wide.
+    /// Exact integers: both formats are integers, and one of them is wide.
     I64,
 }
 

@@ -17,7 +17,7 @@ pub fn spacing(dtype: DType, value: f64) -> f64 {
     exp2(exponent.clamp(f.min_exponent(), f.max_exponent()) - f.mantissa_bits as i32)
 }
 
-/// The index of a bit pattern in the order of its format, its ordinal: consecutive numbers have consecutive ordinals, both zeros have
+/// The ordinal of a bit pattern, its index in the order of its format: consecutive numbers have consecutive ordinals, both zeros have
 /// ordinal 0, negative numbers negative ones, infinities follow the largest finite number. `None` for NaN.
 ///
 /// The distance of two numbers in ulps is the difference of their ordinals.

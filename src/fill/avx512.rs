@@ -1,9 +1,9 @@
-//! Uniform data, 32-bit integers and constants near the speed of memory, with AVX-512: random bits, numbers and their encoding
-//! without leaving registers, whole cache lines past the caches.
+//! Uniform data, 32-bit integers and constants at nearly the speed of memory, with AVX-512: random bits, numbers and their encoding
+//! stay in registers, and whole cache lines are written past the caches.
 //!
 //! All of it works on streams of blocks: a block's 16 random bytes become 16 bytes of the tensor, in place. So a format is a
 //! function from a vector of 4 blocks to a vector, and [`stream`] is the loop around it. What does not fit this pattern
-//! (4-bit formats, other generators, the last few elements) is done by `blocks.rs`, the definition of both is `element.rs`.
+//! (4-bit formats, other generators, the last few elements) is done by `blocks.rs`. The definition of both is `element.rs`.
 
 use super::element::{element, uniform_from};
 use super::params::{FillParams, flag, kind};
@@ -13,19 +13,19 @@ use crate::simd::{InstructionSet, array};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
-/// Bytes that one turn of the loop makes: four vectors of 8 blocks, enough to hide what a multiplication takes.
+/// Bytes that one turn of the loop makes: four vectors of 8 blocks, enough to hide the latency of a multiplication.
 const TURN: usize = 4 * 8 * 16;
 
-/// Draws beyond what `count` divides are one in 2^32 / `count`; above this count there are too many to repair one by one.
+/// One in 2^32 / `count` draws may have to be rejected; above this count there are too many to repair one by one.
 const MOST_INTEGERS: u64 = 1 << 20;
 
-/// How a uniform number comes from u: without a test of the ends, where no draw passes them; clamped; clamped, with a sign.
+/// How a uniform number is computed from u: without a test of the ends, if no draw exceeds them; clamped; clamped, with a sign.
 type Form = u8;
 const PLAIN: Form = 0;
 const CLAMPED: Form = 1;
 const SIGNED: Form = 2;
 
-/// What this module can do.
+/// The fills that this module can do.
 pub(super) enum Stream {
     F64(Form),
     F32(Form),
@@ -39,7 +39,7 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// How to fill, if this module does.
+    /// How to fill, if this module can.
     pub(super) fn new(set: InstructionSet, p: &FillParams, dtype: DType) -> Option<Stream> {
         if !set.has_vbmi() || p.special_below > 0 || p.flags & flag::SPARSE != 0 {
             return None;
@@ -110,7 +110,7 @@ impl Stream {
     }
 }
 
-/// The cheapest form that gives the numbers of the definition. They rise with the draw, so that the first and the last tell
+/// The cheapest form that gives the numbers of the definition. They rise with the draw, so the first and the last one tell
 /// whether any is clamped.
 fn form(p: &FillParams, dtype: DType) -> Form {
     if p.flags & flag::SIGNED != 0 {

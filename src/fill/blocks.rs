@@ -1,5 +1,5 @@
 //! Any generator in any format on the host, [`WINDOW`] elements at a time: random words, numbers and encoded elements each in a
-//! loop that the compiler vectorises, then what lies over them. `element.rs` is the definition.
+//! loop that the compiler vectorises, then special values and sparsity. `element.rs` is the definition.
 //!
 //! Windows start at multiples of their length, so that their random words are whole blocks.
 
@@ -17,7 +17,7 @@ use std::ops::Range;
 /// Elements of a window.
 pub(super) const WINDOW: usize = 512;
 
-/// What one thread fills with.
+/// The buffers that one thread fills with.
 pub(super) struct Blocks<'a> {
     p: &'a FillParams,
     dtype: DType,
@@ -27,9 +27,9 @@ pub(super) struct Blocks<'a> {
     singles: [f32; WINDOW],
     doubles: [f64; WINDOW],
     bytes: [u8; 8 * WINDOW],
-    /// The C library's generator, before the output of this number.
+    /// The C library's generator, before the output with this index.
     crand: Option<(u64, Outputs)>,
-    /// All windows are like the one that was made.
+    /// All windows equal the one that was made.
     constant: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The bytes of the elements from `start`, a multiple of [`WINDOW`], on; those past the last element mean nothing.
+    /// The bytes of the elements from `start`, a multiple of [`WINDOW`], on; those past the last element are meaningless.
     pub(super) fn window(&mut self, start: u64) -> &[u8] {
         if self.constant {
             return &self.bytes;
@@ -257,7 +257,7 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// Cuts a window into runs along the last dimension: `visit` gets the places in the window and the coordinates of the first.
+/// Cuts a window into runs along the last dimension: `visit` gets the positions in the window and the coordinates of the first one.
 pub(super) fn rows(p: &FillParams, start: u64, mut visit: impl FnMut(Range<usize>, &[u64])) {
     let rank = p.rank as usize;
     let mut coordinates = [0; super::params::MAX_RANK];

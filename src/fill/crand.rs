@@ -1,12 +1,12 @@
-//! The C library's `rand()` as glibc defines it, with jumps to any place of the sequence.
+//! The C library's `rand()` as glibc defines it, with jumps to any position of the sequence.
 //!
 //! r(i) = r(i-3) + r(i-31) mod 2^32, started from the minimal standard generator (16807), the first 310 numbers dropped; the
 //! output is r(i) / 2 rounded down. The recurrence is linear, so the state n steps ahead is a combination of the first 31
-//! numbers, with the coefficients of x^n modulo x^31 - x^28 - 1: a few dozen squarings lead anywhere.
+//! numbers, with the coefficients of x^n modulo x^31 - x^28 - 1: a few dozen squarings reach any position.
 
 /// How many numbers determine all that follow.
 pub(crate) const ORDER: usize = hipverify_sys::abi::CRAND_ORDER as usize;
-/// Where the first output stands in the sequence whose first numbers are [`State::first`].
+/// The position of the first output in the sequence whose first numbers are [`State::first`].
 const SKIP: u64 = 341;
 
 /// A seeded generator.

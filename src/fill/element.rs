@@ -18,7 +18,7 @@ pub(super) const SPECIAL: u32 = 1 << 24;
 pub(super) const SPARSE: u32 = 2 << 24;
 const LAST_ATTEMPT: u32 = (1 << 24) - 1;
 
-/// Which two of four elements 2:4 sparsity keeps, a bit for each: one of the six pairs, four bits each.
+/// Which two of four elements 2:4 sparsity keeps: the six possible pairs, as four bits each.
 #[inline(always)]
 pub(super) fn kept(word: u32) -> u32 {
     let pair = (u64::from(word) * 6) >> 32;
@@ -40,7 +40,7 @@ pub(super) fn element(p: &FillParams, dtype: DType, index: u64) -> u64 {
     }
 }
 
-/// What lies over element `index`: a zero of 2:4 sparsity, or a special value.
+/// What replaces element `index`: a zero of 2:4 sparsity, or a special value.
 pub(super) fn overlaid(p: &FillParams, dtype: DType, index: u64) -> Option<u64> {
     if p.flags & flag::SPARSE != 0 && kept(draw(p, index / 4, 32, SPARSE) as u32) >> (index % 4) & 1 == 0 {
         return Some(0);
@@ -56,7 +56,7 @@ pub(super) fn overlaid(p: &FillParams, dtype: DType, index: u64) -> Option<u64> 
     None
 }
 
-/// How numbers of this kind meet an infinity: one that arises saturates, one that was asked for stays. Asked-for numbers are never beyond the format otherwise.
+/// How generated infinities are handled: one that arises saturates, one that the caller requested stays infinite. Requested numbers are otherwise never beyond the format.
 pub(super) fn overflow(kind: u32) -> Overflow {
     let asked = matches!(kind, kind::CONSTANT | kind::DIAGONAL | kind::CHECKERBOARD);
     if asked { Overflow::Ieee } else { Overflow::Saturate }
@@ -125,7 +125,7 @@ pub(super) fn clamp64(x: f64, low: f64, high: f64) -> f64 {
 }
 
 /// An unbiased number from 0 to `int_count` - 1: the high half of the product of a random word and the count, drawn again
-/// where the low half says that the word is one of the few too many (Lemire's method).
+/// if the low half says that the word has to be rejected (Lemire's method).
 pub(super) fn below(p: &FillParams, index: u64) -> u64 {
     let count = p.int_count;
     let narrow = count != 0 && count <= 0xffff_ffff;

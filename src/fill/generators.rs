@@ -10,14 +10,14 @@ pub trait Generator {
     /// The generator as data.
     fn spec(&self) -> FillSpec;
 
-    /// Replaces about `rate` (0 to 1) of the elements by special values: every kind that the format has is as likely as any
-    /// other: zero, infinity, NaN with a random payload, each with a random sign where the format has one.
+    /// Replaces about `rate` (0 to 1) of the elements by special values. Zero, infinity and NaN with a random payload, as far as the format has them, are
+    /// equally likely, each with a random sign if the format has signs.
     fn with_specials(&self, rate: f64) -> FillSpec {
         FillSpec { special_rate: rate, ..self.spec() }
     }
 
     /// Zeroes two of each four neighbours along the last dimension, the pair chosen at random for each four: 2:4 structured
-    /// sparsity. It is laid over special values, so that the pattern always holds.
+    /// sparsity. It is applied after special values, so the pattern always holds.
     fn sparse_2_4(&self) -> FillSpec {
         FillSpec { sparse: true, ..self.spec() }
     }
@@ -74,7 +74,7 @@ generator! {
     /// Integer formats: the whole numbers of [min, max], both ends included, each exactly as likely as the others.
     ///
     /// Float formats: min + u (max - min), where u is the middle of one of 2^n equal parts of [0, 1): n is 52 for f64, 23 for
-    /// f32 and tf32, 16 for 16-bit formats and 8 for narrower ones. So no draw is an end, but rounding to the format may
+    /// f32 and tf32, 16 for 16-bit formats and 8 for narrower ones. So no u is 0 or 1, but rounding to the format may
     /// give either end, never anything beyond: the range is closed. Zero appears only where rounding makes it.
     FillUniformRand(random):
         /// Uniform on [min, max].
@@ -96,7 +96,7 @@ generator! {
         /// The value; infinities and NaN only where the format has them.
         (value: f64) => Pattern::Constant { value };
 
-    /// These numbers again and again: element i is number i mod n of them, rounded to the format. They are written by the host; a GPU gets a copy.
+    /// A repeated list of n numbers: element i is number i mod n, rounded to the format. The host writes them, and a GPU gets a copy.
     FillValues(fixed):
         /// The numbers, at least one; infinities and NaN only where the format has them.
         (values: Vec<f64>) => Pattern::Values { values };
@@ -136,7 +136,7 @@ generator! {
         /// The range has no parameters.
         () => Pattern::Uniform { min: -0.5, max: 0.5 };
 
-    /// Uniform away from zero: on [near, far] with a random sign. Ends as [`FillUniformRand`] has them.
+    /// Uniform away from zero: on [near, far] with a random sign. The ends are as for [`FillUniformRand`].
     FillBounce(random):
         /// Magnitudes from `near` to `far`, 0 < near <= far.
         (near: f64, far: f64) => Pattern::Bounce { near, far };
@@ -152,15 +152,15 @@ generator! {
     /// exceed the 2^d (d the accumulator's digits, at most 24) that it counts to exactly, operand A holds zeros: it is
     /// non-zero only where the sum of its coordinates is a multiple of `period` = ceil(K / safe), with
     /// safe = floor(2^d / (max_a max_b)). Along any dimension of A that leaves at most ceil(K / period) <= safe products. Fill A with its real shape:
-    /// of a flat buffer only the last dimension of the data is known to keep the bound.
+    /// in a flat buffer, only the last dimension of the data is guaranteed to keep the bound.
     FillExactProduct(random):
         /// A product of length `k` of operands up to `max_a` and `max_b`; `operand` says which of the two this tensor is.
         (k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: Operand) =>
             Pattern::Exact { k, max_a, max_b, accumulator, operand };
 
-    /// The C library's `rand()` after `srand(seed)`, one call an element in logical order, as published experiments used it.
+    /// The C library's `rand()` after `srand(seed)`, one call for each element in logical order, as published experiments used it.
     ///
-    /// Element i is `(float)((max - min) * (double)rand() / 2147483647.0) + (float)min`, the sum in f32, cut off toward zero to
+    /// Element i is `(float)((max - min) * (double)rand() / 2147483647.0) + (float)min`, the sum in f32, truncated toward zero to
     /// formats narrower than f32. `srand(0)` is `srand(1)`. The stream is ignored; the seed must fit 32 bits.
     FillCRand(random):
         /// Numbers from `min` to `max`.

@@ -1,7 +1,7 @@
 //! Fill on the host device: all cores, tasks of a fixed size.
 //!
-//! Contiguous data go by `avx512.rs` as far as it goes and by `blocks.rs` for the rest; data with strides by `blocks.rs`, each
-//! element to its place.
+//! Contiguous data are made by `avx512.rs` as far as it can, and the rest by `blocks.rs`. Data with strides are made by `blocks.rs`, and each
+//! element is written to its address.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Stream;
@@ -12,13 +12,13 @@ use crate::dtype::DType;
 use crate::parallel;
 use crate::simd::InstructionSet;
 
-/// Elements of one task. A multiple of what a turn of the vector loop makes, so that every task starts with one.
+/// Elements of one task. A multiple of what one turn of the vector loop makes, so that every task begins with a whole turn.
 const TASK: usize = 1 << 16;
 
-/// Tensors of so many bytes are written past the caches: read again from the start they would not be found there anyway.
+/// Tensors of at least this many bytes are written past the caches: when they are read again from the start, they would not be in the caches anyway.
 const PAST_CACHES: usize = 1 << 23;
 
-/// How the whole of a contiguous fill is computed.
+/// How a contiguous fill is computed.
 struct Plan<'a> {
     set: InstructionSet,
     p: &'a FillParams,
@@ -99,7 +99,7 @@ impl Plan<'_> {
     }
 }
 
-/// Memory that several threads write, each its own elements.
+/// Memory that several threads write, each thread its own elements.
 #[derive(Clone, Copy)]
 struct Shared(*mut u8);
 

@@ -5,7 +5,7 @@ use super::math::sin_cos64;
 use super::params::{FillParams, flag};
 use crate::simd::{InstructionSet, Task, array, each};
 
-/// Makes a [`Task`] of a function: `$name` takes the instructions to use, then the arguments of `$body`, which must be inlined always.
+/// Makes a [`Task`] of a function: `$name` takes the instruction set, then the arguments of `$body`, which must always be inlined.
 macro_rules! for_each_set {
     ($(#[$doc:meta])* fn $name:ident = $body:ident($($arg:ident: $ty:ty),*)) => {
         $(#[$doc])*
@@ -102,7 +102,7 @@ fn normal_f64_body(p: &FillParams, words: &[u32], out: &mut [f64]) {
     });
 }
 
-/// The product of draw `i` and `count`, as (what it says, what is left).
+/// The product of draw `i` and `count`, as (upper half: the number, lower half: the remainder).
 #[inline(always)]
 fn product(count: u64, words: &[u32], i: usize) -> (u64, u64) {
     let word = u64::from(words[2 * i]) | u64::from(words[2 * i + 1]) << 32;
@@ -111,7 +111,7 @@ fn product(count: u64, words: &[u32], i: usize) -> (u64, u64) {
 }
 
 for_each_set! {
-    /// Numbers below `count` from 32 bits each or, beyond 2^32, from 64; whether any draw may be one too many.
+    /// Numbers below `count` from 32 bits each or, beyond 2^32, from 64; returns whether any draw may have to be rejected.
     fn below = below_body(count: u64, words: &'a [u32], out: &'a mut [u64], doubtful: &'a mut bool)
 }
 
@@ -134,7 +134,7 @@ fn below_body(count: u64, words: &[u32], out: &mut [u64], doubtful: &mut bool) {
     *doubtful = least < count;
 }
 
-/// Whether draw `i` may be one too many.
+/// Whether draw `i` may have to be rejected.
 pub(super) fn is_doubtful(count: u64, words: &[u32], i: usize) -> bool {
     if count != 0 && count <= 0xffff_ffff {
         (u64::from(words[i]) * count) & 0xffff_ffff < count

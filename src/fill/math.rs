@@ -1,6 +1,6 @@
 //! Logarithm, sine and cosine from IEEE operations alone, so that every machine computes the same bits.
 //!
-//! The series are those of Taylor, on arguments small enough that a few terms do: no fitted constants. Every operation is
+//! Taylor series on arguments that are small enough for a few terms; there are no fitted constants. Every operation is
 //! one rounding (`mul_add` where fused). Errors, measured over the arguments that the generators use: [`ln32`] and the f32
 //! sine and cosine below 2 ulp of the result (of 1 for small sines), [`ln64`] and the f64 ones the same in f64.
 

@@ -1,21 +1,21 @@
 //! Generators: data as a function of (seed, stream, index) alone.
 //!
 //! A [`Generator`] fills a [`DeviceMem`] ([`DeviceMem::fill`]) or any tensor ([`fill()`]). Element i depends on the seed, the
-//! stream and its logical (row-major) index, not on the device, the number of threads, the strides or how a tensor is cut, and
+//! stream and its logical (row-major) index. It does not depend on the device, the number of threads, the strides or how a tensor is cut, and
 //! has the same bits everywhere. Padding between strided elements keeps its contents.
 //!
 //! | for | use |
 //! |---|---|
 //! | ordinary random data | [`FillUniformRand`], [`FillUniformRandInteger`], [`FillNormalRand`], [`FillHpl`] |
 //! | no cancellation, or none of the small numbers that make relative errors large | [`FillBounce`] |
-//! | to see an indexing mistake | [`FillSequential`], [`FillMonotonic`], [`FillDiagonal`], [`FillCheckerboard`] |
+//! | to detect an indexing mistake | [`FillSequential`], [`FillMonotonic`], [`FillDiagonal`], [`FillCheckerboard`] |
 //! | results without rounding, hence without tolerance | [`FillExactProduct`] |
-//! | hard numbers | [`FillSubnormal`], [`Generator::with_specials`] |
-//! | to repeat others | [`FillSin`], [`FillCos`], [`FillCRand`], [`FillValues`], [`FillSpec::named_range`] |
+//! | difficult numbers | [`FillSubnormal`], [`Generator::with_specials`] |
+//! | to repeat published experiments | [`FillSin`], [`FillCos`], [`FillCRand`], [`FillValues`], [`FillSpec::named_range`] |
 //! | a sparse operand | [`Generator::sparse_2_4`] |
 //!
 //! The random numbers are those of Philox4x32-10, keyed by the seed; `docs/fill.md` has the mapping from index to bits.
-//! They are for tests: nothing here is fit for cryptography.
+//! They are for tests, not for cryptography.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

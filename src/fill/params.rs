@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use bytemuck::Zeroable;
 pub(crate) use hipverify_sys::abi::{self, FillFlag as flag, FillKind as kind, FillParams};
 
-/// Most dimensions of a tensor that can be filled.
+/// The largest number of dimensions of a tensor that can be filled.
 pub(crate) const MAX_RANK: usize = abi::MAX_RANK as usize;
 
 /// The C library's state for CRAND.
@@ -90,7 +90,7 @@ impl Format {
         if self.has_zero { Ok(()) } else { Err(invalid(what, self.dtype, "it needs a format that has a zero".to_owned())) }
     }
 
-    /// The whole numbers of which each is exactly a number of the format.
+    /// The range of whole numbers that the format represents exactly.
     fn whole(&self) -> (i128, i128) {
         match (self.dtype.float_format(), self.dtype.int_format()) {
             (_, Some(i)) => (i.min(), i.max()),

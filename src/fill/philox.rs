@@ -1,6 +1,6 @@
 //! Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw ("Parallel random numbers: as easy as 1, 2, 3", 2011).
 //!
-//! [`block`] is the definition; [`words`] computes many consecutive blocks: by `avx512.rs` where it may, else 16 at a time in
+//! [`block`] is the definition; [`words`] computes many consecutive blocks: by `avx512.rs` if the processor has it, otherwise 16 at a time in
 //! a form that the compiler vectorises: every 32-bit word sits in a 64-bit lane, whose upper half may hold any bits until the
 //! end because the 32x32 multiply ignores it.
 
@@ -33,7 +33,7 @@ pub(super) fn block(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [c0, c1, c2, c3]
 }
 
-/// The words of block `first`, a multiple of 32, and those that follow, for `purpose`: whole runs of 32 blocks, whose numbers agree in
+/// The words of block `first`, a multiple of 32, and of the blocks after it, for `purpose`: whole runs of 32 blocks, whose numbers agree in
 /// the upper half.
 pub(super) fn words(set: InstructionSet, p: &FillParams, purpose: u32, first: u64, out: &mut [u32]) {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! What a generator is as data, and the text form that programs take.
+//! A generator as data, and the text form that programs accept.
 
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub(crate) enum Pattern {
     Values { values: Vec<f64> },
 }
 
-/// A generator as data: a pattern, its seed and stream, and what is laid over it.
+/// A generator as data: a pattern, its seed and stream, special values and sparsity.
 ///
 /// It has a text form, which `FromStr` reads and `Display` writes:
 ///
@@ -45,7 +45,7 @@ pub(crate) enum Pattern {
 ///            monotonic:INIT,STEP   sin   cos   hpl   bounce:NEAR,FAR   subnormal
 ///            exact:K,MAX_A,MAX_B,ACCUMULATOR,a|b       ACCUMULATOR is a dtype, a or b the operand
 ///            crand:MIN,MAX  crand:RANGE                seed is the argument of srand
-///            values:V,V,...                            these numbers, again and again
+///            values:V,V,...                            these numbers, repeated
 /// RANGE      r0 = -1,1   r1 = -10,10   r4 = 1,5   r5 = 5,10
 /// ```
 ///
@@ -82,7 +82,7 @@ impl FillSpec {
         RANGES.iter().find(|r| r.0 == name).map(|r| (r.1, r.2))
     }
 
-    /// The range [min, max) that uniform numbers are from; `None` for other patterns, and for numbers among which special ones are strewn.
+    /// The range [min, max) that uniform numbers are from; `None` for other patterns, and for data with special values.
     ///
     /// ```
     /// use hipverify::fill::FillSpec;
@@ -139,7 +139,7 @@ impl std::str::FromStr for FillSpec {
     }
 }
 
-/// Why a text is no whole number that an argument takes.
+/// Why a text is not a whole number that an argument accepts.
 fn not_whole(text: &str, error: &ParseIntError, range: &str) -> String {
     match error.kind() {
         IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => format!("`{text}` is not in {range}"),

@@ -1,4 +1,4 @@
-//! A list of numbers, repeated. Kernels have no place for one: the host writes the elements, and a GPU gets a copy of the memory.
+//! A repeated list of numbers. The parameters of kernels have no room for a list: the host writes the elements, and a GPU gets a copy of the memory.
 
 use super::element::overlaid;
 use super::params::FillParams;
@@ -11,7 +11,7 @@ use crate::parallel;
 /// Elements of one task.
 const TASK: usize = 1 << 16;
 
-/// Fills a tensor whose format and layout `p` was checked for; of `p` only what lies over the numbers counts.
+/// Fills a tensor whose format and layout `p` was checked for; only the special values and sparsity of `p` count.
 pub(super) fn fill(p: &FillParams, values: &[f64], tensor: &mut TensorMut<'_>) -> Result<()> {
     let (dtype, layout) = (tensor.as_ref().dtype(), tensor.as_ref().layout().clone());
     // They were checked: none but infinities is beyond the format.
@@ -37,7 +37,7 @@ pub(super) fn fill(p: &FillParams, values: &[f64], tensor: &mut TensorMut<'_>) -
     unsafe { upload(gpu, &memory, tensor.as_mut_ptr()) }
 }
 
-/// The elements: pattern i mod n, unless something lies over it.
+/// The elements: pattern i mod n, unless a special value or sparsity replaces it.
 struct Elements<'a> {
     p: &'a FillParams,
     patterns: &'a [u64],

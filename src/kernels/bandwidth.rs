@@ -1,4 +1,4 @@
-//! Launches of hip/bandwidth.hip: the ceilings that other kernels are measured against.
+//! Launches of hip/bandwidth.hip: the ceilings to which the speeds of other kernels are compared.
 
 use crate::device::hip::{HipStream, Kernel};
 use crate::error::Result;

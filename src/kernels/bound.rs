@@ -10,7 +10,7 @@ use std::ops::Range;
 
 const BINS: usize = BOUND_BINS as usize;
 
-/// All that does not depend on what is launched, for the elements of a range.
+/// The parameters that do not depend on the kernel, for the elements of a range.
 fn params(tensors: [&TensorRef<'_>; 3], rule: &BoundRule, range: Range<usize>) -> Result<BoundParams> {
     let [a, r, s] = tensors;
     Ok(BoundParams {
@@ -27,7 +27,7 @@ fn params(tensors: [&TensorRef<'_>; 3], rule: &BoundRule, range: Range<usize>) -
     })
 }
 
-/// What each tile of result, reference and magnitudes holds, and the histogram of all.
+/// The counts and maxima of each tile of result, reference and magnitudes, and the histogram of all tiles.
 ///
 /// # Safety
 /// The tensors lie on `gpu` and have the same shape.
@@ -56,10 +56,10 @@ pub(crate) unsafe fn tiles(
     Ok((found, histogram))
 }
 
-/// Error over bound of some elements.
+/// Error over bound for a range of elements.
 ///
 /// # Safety
-/// The tensors lie on `gpu` and have the same shape, of which the range holds elements.
+/// The tensors are on `gpu` and have the same shape; the range lies inside it and is not empty.
 pub(crate) unsafe fn ratios(
     gpu: &'static HipDevice,
     tensors: [&TensorRef<'_>; 3],

@@ -1,11 +1,11 @@
-//! Fill on a GPU: which kernel of `hip/fill.hip`, with how many threads, on what.
+//! Fill on a GPU: chooses the kernel of `hip/fill.hip`, its grid and its parameters.
 
 use crate::device::hip::{HipDevice, Kernel};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{CRAND_ORDER, Fill, FillCrand, FillFlag as flag, FillKind as kind, FillParams};
 
-/// What fills a tensor besides its parameters.
+/// The inputs of a fill in addition to its parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passes<'a> {
     /// The format that the parameters number.
@@ -59,8 +59,8 @@ struct Launch {
     kernel: &'static str,
     /// Threads in a block.
     threads: u32,
-    /// Blocks that have something to do. Kernels stride over the grid, so that any smaller number from 1 on gives the same
-    /// result: as many as the GPU holds at once is best.
+    /// Blocks that have work. Kernels stride over the grid, so any smaller number from 1 on gives the same
+    /// result; as many as the GPU holds at once are best.
     blocks: u64,
 }
 
@@ -85,7 +85,7 @@ impl Launch {
     }
 }
 
-/// The kernel for whole vectors of 16 bytes, where there is one, and the threads of its blocks.
+/// The kernel for whole vectors of 16 bytes, if there is one, and the threads of its blocks.
 fn fast_kernel(p: &FillParams, dtype: DType) -> Option<(&'static str, u32)> {
     match p.kind {
         kind::UNIFORM => Some((uniform_kernel(dtype)?, 512)),

@@ -1,4 +1,4 @@
-//! The hash of a block of memory, where it lies; [`device::hash`](crate::device::hash) has the definition.
+//! The hash of a block of memory, computed on its device; [`device::hash`](crate::device::hash) has the definition.
 
 use crate::device::hip::{HipAlloc, Kernel};
 use crate::device::{Alloc, DeviceBytes, DeviceMem, hash};

@@ -13,8 +13,8 @@
 //! })?;
 //! ```
 //!
-//! With a stream of the caller's, [`Stream::hip`](crate::device::Stream::hip) takes the place of the queue and nothing waits. The host's
-//! version of a kernel lies in the layer that defines what it computes; small ones (`hash`, `set_value`) are methods written here.
+//! With a stream of the caller, [`Stream::hip`](crate::device::Stream::hip) takes the place of the queue and nothing waits. The host's
+//! version of a kernel is in the layer that defines what it computes; small ones (`hash`, `set_value`) are methods written here.
 
 pub(crate) mod bandwidth;
 pub(crate) mod bound;
@@ -36,7 +36,7 @@ use hipverify_sys::abi::{self, AnyTensor};
 /// Dimensions of a layout that the device code takes, after merging.
 const RANK: usize = abi::MAX_RANK as usize;
 
-/// The dimensions of a layout, without those that continue each other; none when it is dense.
+/// The dimensions of a layout after merging dimensions that continue each other; none if it is dense.
 struct Merged {
     rank: u32,
     extents: [u64; RANK],
@@ -65,13 +65,13 @@ impl Merged {
     }
 }
 
-/// A tensor for kernels that take any.
+/// A tensor for kernels that accept any format and layout.
 fn any_tensor(dtype: DType, layout: &Layout) -> Result<AnyTensor> {
     let Merged { rank, extents, strides } = Merged::of(layout)?;
     Ok(AnyTensor { extents, strides, offset: layout.offset() as i64, rank, dtype: dtype as u32 })
 }
 
-/// Where a tensor begins, if it is contiguous and aligned to 16 bytes.
+/// The address of a tensor, if it is contiguous and aligned to 16 bytes.
 fn dense_address(tensor: &TensorRef<'_>) -> Option<*const u8> {
     let bits = tensor.layout().offset() * tensor.dtype().bits();
     let first = tensor.as_ptr().wrapping_add(bits / 8);

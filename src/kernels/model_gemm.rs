@@ -15,11 +15,11 @@ pub(crate) struct ModelKernel {
     pub name: &'static str,
     /// Rows and columns of C that a block computes: sixteen times EACH of the kernel's rule.
     pub tile: usize,
-    /// What the kernels of tensor cores ask.
+    /// The parameters that the kernels of tensor cores need.
     pub rule: TensorCoreRule,
 }
 
-/// C += A * B with C m x n; A and B have the formats of the kernel, which `dtypes` numbers where it serves several.
+/// C += A * B with C m x n; A and B have the formats of the kernel, whose numbers are `dtypes` if it serves several.
 ///
 /// # Safety
 /// * `kernel` is one of hip/model_gemm.hip, with its own tile;

@@ -6,9 +6,9 @@ use crate::device::hip::{HipAlloc, HipDevice, Kernel, PinnedAlloc};
 use crate::error::Result;
 use hipverify_sys::abi::{MaxParams, MaxResult, MaxWorkspace};
 
-/// What the kernels work in and where they leave their result.
+/// The workspace and the result of the kernels.
 struct Workspace {
-    /// Zeroed before the first launch; each leaves it zeroed.
+    /// Zeroed before the first launch; each launch leaves it zeroed.
     scratch: HipAlloc,
     result: PinnedAlloc,
 }
@@ -21,7 +21,7 @@ impl Workspace {
     }
 }
 
-/// The largest finite magnitude of a tensor on `gpu`, which has elements, and how many of them are not finite.
+/// The largest finite magnitude of a tensor on `gpu`, which must have elements, and how many of them are not finite.
 pub(crate) fn reduce_max(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<MaxResult> {
     let bits = tensor.dtype().bits();
     // The kernel for any layout adds the offset itself.

@@ -6,14 +6,14 @@ use crate::device::{TensorMut, TensorRef};
 use crate::error::{Error, Result};
 use hipverify_sys::abi::{ReferenceFinish, ReferenceSums, ReferenceWiden};
 
-/// What becomes of the elements of an operand.
+/// How the elements of an operand are converted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Widening {
     /// f64, rather than 32-bit words.
     pub double: bool,
     /// Magnitudes below count as +0.
     pub least: f64,
-    /// Without sign, and at least so much where it is not 0.
+    /// Without sign, and at least this much if it is not 0.
     pub magnitude: Option<f64>,
     /// What a matrix core does to an input; one of [`Prepare`](hipverify_sys::abi::Prepare).
     pub prepare: u32,
@@ -49,7 +49,7 @@ pub(crate) fn widen(device: &'static HipDevice, t: &TensorRef<'_>, how: Widening
     Ok(block)
 }
 
-/// The two kernels of a sum: one element a thread, or `several` along the dimension `rows`.
+/// The two kernels of a sum: one element per thread, or `several` along the dimension `rows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SumKernels {
     pub one: &'static str,
@@ -57,10 +57,10 @@ pub(crate) struct SumKernels {
     pub several: u64,
 }
 
-/// Threads of a multiprocessor below which a thread takes one element only.
+/// With fewer threads than this for a multiprocessor, a thread takes only one element.
 const BUSY: u64 = 1024;
 
-/// The sums of a plan, as f64. Fills its addresses and the count in.
+/// The sums of a plan, as f64. Fills in its addresses and the count.
 ///
 /// # Safety
 /// * the operands hold what the kernels compute with, as [`widen`] leaves it;
@@ -92,12 +92,12 @@ pub(crate) unsafe fn sums(
     Ok(result)
 }
 
-/// What happens to sums on their way to the result; see `Gemm`.
+/// The operations between sums and the result; see `Gemm`.
 #[derive(Debug)]
 pub(crate) struct Finishing {
     pub alpha: f64,
     pub beta: f64,
-    /// f64 values; element i adds number i modulo theirs.
+    /// f64 values; element i adds value i modulo their number.
     pub c: Option<HipAlloc>,
     /// f64 values, likewise.
     pub bias: Option<HipAlloc>,
@@ -107,7 +107,7 @@ pub(crate) struct Finishing {
     pub single: bool,
 }
 
-/// Rounds sums into a tensor on `device`. False, and nothing done, for formats of less than a byte: neighbours share one.
+/// Rounds sums into a tensor on `device`. Returns false, and does nothing, for formats of less than a byte, in which neighbours share a byte.
 pub(crate) fn finish(device: &'static HipDevice, sums: &HipAlloc, what: &Finishing, to: &mut TensorMut<'_>) -> Result<bool> {
     // SAFETY: `extern "C" __global__ void reference_finish(ReferenceFinish p)` for blocks of 256 threads.
     const FINISH: Kernel<ReferenceFinish> = unsafe { Kernel::new("reference.hip", "reference_finish", 256) };

@@ -1,4 +1,4 @@
-//! Launches of hip/verify/: the two passes of a comparison. What is asked, and what the results mean, belongs to `verify`.
+//! Launches of hip/verify/: the two passes of a comparison. The question, and the meaning of the results, belong to `verify`.
 //!
 //! A comparison needs scratch memory: 36 bytes for each tile of the sums, and 16 for each block of threads. Idle workspaces belong to the
 //! device, so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernels write themselves: one
@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 /// Threads of a block.
 const BLOCK: u32 = 256;
-/// Elements for each thread that fits the device from which on a tensor is large: on an H200 and an MI250X 2^20 and more.
+/// A tensor is large from this many elements for each thread that fits the device: on an H200 and an MI250X from 2^20 elements and more.
 const MANY: u64 = 16;
 /// Threads that take a tile together.
 const SUBGROUP: u64 = TILE_LANES as u64;
 
-/// A pair of tensors, and what is to be found of it.
+/// A pair of tensors, and what is to be computed for it.
 ///
 /// It is *valid* for a device when both tensors lie there, have the same shape and at least one element, and at most `MAX_LISTED` mismatches
 /// are to be listed.
@@ -38,7 +38,7 @@ pub(crate) struct Question<'a> {
     pub result: &'a TensorRef<'a>,
     pub reference: &'a TensorRef<'a>,
     pub first_pass: FirstPass,
-    /// All that does not depend on the tensors' places and the launch; the rest is filled in here.
+    /// The parameters that do not depend on the tensors' addresses and the launch; the rest is filled in here.
     pub params: VerifyParams,
 }
 
@@ -48,13 +48,13 @@ impl<'a> Question<'a> {
         if self.swapped() { [self.reference, self.result] } else { [self.result, self.reference] }
     }
 
-    /// Whether the reference is the first.
+    /// Whether the reference is the first operand.
     fn swapped(&self) -> bool {
         names::swapped([self.result.dtype(), self.reference.dtype()])
     }
 }
 
-/// The kernels of both passes and how they are launched: at once, or, where tensors are packed, for a range of elements after the other.
+/// The kernels of both passes and how they are launched: once, or, if tensors are packed, once for each range of elements.
 struct Launch {
     values: Pass,
     explain: Pass,
@@ -67,7 +67,7 @@ struct Launch {
     range: u64,
 }
 
-/// A pass over both tensors. More blocks of one kernel than of the other may fit the device: so each has its own grid and its own runs.
+/// A pass over both tensors. Different numbers of blocks of the two kernels may fit the device, so each pass has its own grid and its own runs.
 struct Pass {
     kernel: Loaded<VerifyParams>,
     grid: u32,
@@ -76,8 +76,8 @@ struct Pass {
 }
 
 impl Pass {
-    /// The first pass, for launches of so many tiles: in long runs, which leave few sums to join. Counts have no sums: in short runs, so that what all subgroups read at a time lies near
-    /// together and they end together. With two tiles for sixteen an H200 counts 2^28 elements of f16 at 0.91 of its read ceiling for 0.79, of f32 at 0.95 for 0.87.
+    /// The first pass, for launches of this many tiles. It takes long runs, which leave few sums to join. Counts have no sums and take short runs, so that the elements that all subgroups read at a time are near
+    /// each other, and subgroups end together. With runs of two tiles instead of sixteen, an H200 counts 2^28 elements of f16 at 0.91 instead of 0.79 of its read ceiling, and of f32 at 0.95 instead of 0.87.
     fn values(kernel: Loaded<VerifyParams>, tiles: u64, first_pass: FirstPass) -> Pass {
         let subgroups = kernel.grid_for(u64::MAX) * BLOCK / TILE_LANES;
         let most = if first_pass == FirstPass::Counts { 2 } else { PARTIAL_TILES };
@@ -85,7 +85,7 @@ impl Pass {
         Pass { grid: kernel.grid_for(tiles.div_ceil(1 << run_log) * SUBGROUP), kernel, run_log }
     }
 
-    /// The second pass, tile by tile: which subgroup takes which makes no difference, and so none is idle for long.
+    /// The second pass, tile by tile: any subgroup may take any tile, so none is idle for long.
     fn explain(kernel: Loaded<VerifyParams>, tiles: u64) -> Pass {
         Pass { grid: kernel.grid_for(tiles * SUBGROUP), kernel, run_log: 0 }
     }
@@ -111,13 +111,13 @@ impl Step<'_> {
 }
 
 impl Launch {
-    /// Compares tensors where they lie.
+    /// Compares tensors in place, without packing.
     fn in_place(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
         let Question { result, reference, first_pass, .. } = question;
         Launch::of(gpu, [result.dtype(), reference.dtype()], result.elements(), *first_pass)
     }
 
-    /// Packs tensors first where that pays.
+    /// Packs tensors first if that is faster.
     fn packing(gpu: &'static HipDevice, question: &Question<'_>) -> Result<Launch> {
         let [x, y] = question.operands();
         let packings = [Packing::of(gpu, x)?, Packing::of(gpu, y)?];
@@ -160,7 +160,7 @@ impl Launch {
         Ok(launch)
     }
 
-    /// Elements that a block takes at a time: as many runs as it has subgroups. Two launches must not share one.
+    /// Elements that a block takes at a time: as many runs as it has subgroups. Two launches must not share such a part.
     fn taken_by_a_block(&self) -> u64 {
         (self.tile << self.values.run_log) * (u64::from(BLOCK) / SUBGROUP)
     }
@@ -176,12 +176,12 @@ impl Launch {
         self.steps(&self.values, params, to, false)
     }
 
-    /// The same of the second. What it has found lies anywhere: where tensors are packed, it is read where it lies, by a block that takes no run.
+    /// The same for the second pass. The elements that it has found may be anywhere: if tensors are packed, a block that takes no run reads these elements in the original tensors.
     fn explain_steps(&self, params: VerifyParams, to: [*mut u8; 2]) -> impl Iterator<Item = Step<'_>> {
         self.steps(&self.explain, params, to, self.packings.iter().any(Option::is_some))
     }
 
-    /// Launches for a range after the other; `reads`: and one that takes no elements.
+    /// One launch for each range; with `reads`, also one that takes no elements.
     fn steps<'a>(&'a self, pass: &'a Pass, params: VerifyParams, to: [*mut u8; 2], reads: bool) -> impl Iterator<Item = Step<'a>> {
         let run = self.tile << pass.run_log;
         let last = VerifyParams { first_run: self.elements.div_ceil(run), ..params };
@@ -216,8 +216,8 @@ fn tile(dtypes: [DType; 2]) -> usize {
     (TILE_ROWS * TILE_LANES) as usize * (128 / dtypes[0].bits().min(dtypes[1].bits()))
 }
 
-/// How many tiles a subgroup takes in a row in the first pass, as a power of two, at most `most`: as many as leave no more than a tenth of the subgroups idle.
-/// Which it is changes no result.
+/// The number of tiles that a subgroup takes in a row in the first pass, a power of two up to `most`: the largest that leaves at most a tenth of the subgroups idle.
+/// It does not change any result.
 fn run_log(tiles: usize, subgroups: usize, most: u32) -> u32 {
     let idle = |log: &u32| {
         let runs = tiles.div_ceil(1 << log);
@@ -277,7 +277,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Makes the values of all questions: their first passes are enqueued, then waited for once.
+    /// Computes the values of all questions: enqueues all first passes, then waits once.
     ///
     /// # Safety
     /// Each question is [valid](Question) for `gpu`.
@@ -309,7 +309,7 @@ impl<'a> Batch<'a> {
         Ok(batch)
     }
 
-    /// Explains those that are wanted, whatever their questions say: the second passes are enqueued, then waited for once.
+    /// Explains the selected ones, regardless of what their questions say: enqueues the second passes, then waits once.
     pub(crate) fn explain(&mut self, wanted: &[bool]) -> Result<()> {
         if !wanted.contains(&true) {
             return Ok(());
@@ -336,7 +336,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// What was found, in the order of the questions. Of explanations only those are there that were [made](Self::explain).
+    /// The outcomes, in the order of the questions. Only explanations that were [made](Self::explain) are included.
     pub(crate) fn results(&self) -> impl Iterator<Item = &VerifyResult> {
         // SAFETY: `values` and `explain` have waited for the passes that they launched, and need the batch exclusively for others.
         self.comparisons.iter().map(|(_, workspace)| unsafe { workspace.result() })

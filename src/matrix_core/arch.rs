@@ -16,17 +16,17 @@ pub enum Arch {
     Sm70,
     /// Turing: T4.
     Sm75,
-    /// Ampere: A100, and those of compute capability 8.6, such as A2, A10 and A40.
+    /// Ampere: A100, and GPUs of compute capability 8.6, such as A2, A10 and A40.
     Sm80,
     /// Ada: L4, L40S.
     Sm89,
     /// Hopper: H100, H200.
     Sm90,
-    /// Blackwell: B200, and of compute capability 12.0 the RTX PRO 6000.
+    /// Blackwell: B200, and the RTX PRO 6000 of compute capability 12.0.
     Sm100,
 }
 
-/// Who makes a GPU, and so whose instructions it has.
+/// The maker of a GPU, which determines its instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vendor {
     /// AMD: matrix cores, mfma instructions.
@@ -82,7 +82,7 @@ impl Arch {
         }
     }
 
-    /// What multiplies matrices there: `matrix cores` or `tensor cores`.
+    /// The name of its matrix units: `matrix cores` or `tensor cores`.
     pub const fn units(self) -> &'static str {
         match self.vendor() {
             Vendor::Amd => "matrix cores",

@@ -62,7 +62,7 @@ macro_rules! instructions {
         static TABLE: &[Spec] = &[$(Spec {
             old: stringify!($name), new: $new, m: $m, n: $n, k: $k, blocks: $blocks, arithmetic: $arithmetic, on: $on,
         }),*];
-        /// One constructor an instruction, named as gfx908 and gfx90a spell it; what only gfx942 has, as that spells it.
+        /// One constructor for each instruction, named as gfx908 and gfx90a spell it, or as gfx942 spells it if only gfx942 has it.
         ///
         /// Whether `arch` has the instruction is checked by [`Mfma::run`]; [`Mfma::by_name`] checks at once.
         impl Mfma {
@@ -124,7 +124,7 @@ instructions! {
 }
 
 impl Mfma {
-    /// The instructions of an architecture: none of NVIDIA's, whose instructions are others.
+    /// The instructions of an architecture; empty for NVIDIA's, which have other instructions ([`Mma`](super::Mma)).
     pub fn all(arch: Arch) -> impl Iterator<Item = Mfma> {
         TABLE.iter().filter(move |s| s.on.contains(&arch)).map(move |spec| Mfma { arch, spec, keep: None })
     }

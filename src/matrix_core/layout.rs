@@ -1,7 +1,7 @@
 //! Which lane and register of a wavefront holds which element, both ways; and the modifiers that move elements.
 //!
 //! From AMD's instruction set guides. A wavefront has 64 lanes. A and B put M (N) rows (columns) of a block in consecutive
-//! lanes, block after block, and fill the wavefront with further groups of k; what is left of k lies in one lane, packed in
+//! lanes, block after block, and fill the wavefront with further groups of k; the rest of k is in one lane, packed in
 //! ascending order. C and D hold columns in consecutive lanes; each lane has four rows in consecutive registers (f64: one).
 
 use super::Mfma;
@@ -17,9 +17,9 @@ pub enum Operand {
     A,
     /// The right factor, K x N.
     B,
-    /// What is added, M x N.
+    /// The accumulator that is added, M x N.
     C,
-    /// The result, M x N, laid out as C.
+    /// The result, M x N, with the layout of C.
     D,
 }
 
@@ -34,7 +34,7 @@ pub struct Coordinate {
     pub column: usize,
 }
 
-/// A place in the registers of a wavefront.
+/// A position in the registers of a wavefront.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// The lane, 0 to 63.
@@ -50,7 +50,7 @@ pub struct Slot {
 pub struct Modifiers {
     /// `cbsz`: one block of A serves 2^cbsz blocks.
     pub cbsz: u32,
-    /// `abid`: which of these blocks of A that is.
+    /// `abid`: the number of that block of A among these.
     pub abid: u32,
     /// `blgp`: for 32-bit accumulators, the pattern by which lanes of B are taken: 0 as they are; 1 and 2 the first and second 32
     /// lanes twice; 3 rotated down by 16; 4 to 7 the first to fourth 16 lanes four times. For f64, bits 0, 1 and 2 negate A, B and C.
@@ -123,7 +123,7 @@ impl Mfma {
         (outer + self.m() * (block + self.blocks() * (k / each)), k % each)
     }
 
-    /// The element at a place; `None` where the operand has none, or for a bit that no element begins at.
+    /// The element at a position; `None` if the operand has none there, or if no element begins at that bit.
     pub fn element(self, operand: Operand, slot: Slot) -> Option<Coordinate> {
         let bits = self.bits(operand);
         let position = slot.register * 32 + slot.bit;
@@ -183,7 +183,7 @@ impl Mfma {
         Coordinate { block, ..at }
     }
 
-    /// The element of B that is multiplied in place of element `at`: what the lane that `blgp` names holds in the same place.
+    /// The element of B that is multiplied in place of element `at`: what the lane that `blgp` selects holds at the same position.
     pub(super) fn b_source(self, modifiers: Modifiers, at: Coordinate) -> Option<Coordinate> {
         let slot = self.slot(Operand::B, at)?;
         let lane = match modifiers.blgp {

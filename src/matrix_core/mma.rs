@@ -1,4 +1,4 @@
-//! NVIDIA's `mma.sync` instructions: names, shapes, formats, registers, and what they deliver.
+//! NVIDIA's `mma.sync` instructions: names, shapes, formats, registers, and their results.
 
 use super::{Arch, Input, Model, Operand, Slot, gemm_tile};
 use crate::dtype::{DType, Overflow, Rounding};
@@ -23,7 +23,7 @@ pub struct Mma {
 }
 
 impl Mma {
-    /// The instructions of an architecture that this crate has kernels and models of: none of AMD's and of Volta, whose instruction has other registers.
+    /// The instructions of an architecture for which this crate has kernels and models; empty for AMD's, and for Volta, whose instruction has other registers.
     pub fn all(arch: Arch) -> impl Iterator<Item = Mma> {
         use Input::{Bf16, E4m3E4m3, E4m3E5m2, E5m2E4m3, E5m2E5m2, F16, Tf32};
         let turing = [(F16, 8, DType::F32), (F16, 8, DType::F16)];
@@ -105,7 +105,7 @@ impl Mma {
     /// The model of its arithmetic.
     ///
     /// # Errors
-    /// None are known: every instruction of the list has one.
+    /// None: every instruction of the list has a model.
     pub fn model(self) -> Result<Model> {
         let model = Model::new(self.arch, self.input)?;
         // On Hopper the instruction of fp8 is an emulation; others are what the default is.
@@ -144,7 +144,7 @@ impl Mma {
     }
 
     /// Where an element lies; `None` outside the operand. From the figures of the PTX ISA: with groups of four lanes, a group has a row of A, C and D, or a
-    /// column of B; each of its lanes has as many neighbours in k as a register holds, and the next register the row 8 below (A, C, D), then k further on.
+    /// column of B; each of its lanes has as many neighbours in k as a register holds; the next register has the row 8 below (A, C, D), the one after that continues in k.
     pub fn slot(self, operand: Operand, row: usize, column: usize) -> Option<Slot> {
         let (rows, columns) = self.shape(operand);
         if row >= rows || column >= columns {
@@ -204,7 +204,7 @@ impl Mma {
         Ok(narrowed(tc, &d))
     }
 
-    /// How many tiles these matrices are.
+    /// The number of tiles in these matrices.
     pub(crate) fn tiles(self, steps: usize, a: &[u8], b: &[u8], c: &[u8]) -> Result<usize> {
         let bytes = |operand| {
             let (rows, columns) = self.shape(operand);

@@ -5,7 +5,7 @@ use super::{Arch, Input, Rule, Vendor};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
-/// The arithmetic of a matrix instruction with f32 accumulators, or of one of NVIDIA's with f16 accumulators.
+/// The arithmetic of a matrix instruction with f32 accumulators, or of an NVIDIA instruction with f16 accumulators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Model {
     arch: Arch,
@@ -13,12 +13,12 @@ pub struct Model {
     rule: Rule,
 }
 
-/// Fraction bits kept by default where the sources give 52, 32 and 31.
+/// Fraction bits kept by default; the sources give 52, 32 and 31.
 pub(crate) const KEEP: u32 = 32;
 
 impl Model {
     /// The arithmetic of `arch` for `input`, in its default variant and with the group of the instructions with the larger K. `xf32` and `tf32` are one
-    /// format, and either name serves; the model has the architecture's own.
+    /// format, and either name is accepted; the model has the architecture's name.
     ///
     /// # Errors
     /// When the architecture has no such instruction; the message lists the formats that it has.
@@ -99,7 +99,7 @@ impl Model {
         }
     }
 
-    /// fp8 on Hopper by `mma.sync`, which compilers emulate with f16 instructions ([`Rule::Emulated`]), where the default is `wgmma`.
+    /// fp8 on Hopper by `mma.sync`, which compilers emulate with f16 instructions ([`Rule::Emulated`]); the default is `wgmma`.
     ///
     /// # Errors
     /// When the model is of anything else.
@@ -132,7 +132,7 @@ impl Model {
         Ok(Model { rule, ..self })
     }
 
-    /// The same arithmetic with A and B exchanged: where their formats differ, so do the least exponents of their numbers.
+    /// The same arithmetic with A and B exchanged: if their formats differ, the least exponents of their numbers differ as well.
     pub(crate) const fn exchanged(self) -> Model {
         Model { input: self.input.exchanged(), ..self }
     }
@@ -172,7 +172,7 @@ impl Model {
         self.rule
     }
 
-    /// Products that join the accumulator together; K is padded with zeros to a multiple of it.
+    /// Products that are added to the accumulator at once; K is padded with zeros to a multiple of it.
     pub const fn group(self) -> usize {
         match self.rule {
             Rule::Fma => 1,
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// The one NaN of the results: of AMD's instructions the quiet one without a payload, since no source says which it is; NVIDIA's has all bits but the
+    /// The one NaN of the results. For AMD's instructions it is the quiet NaN without a payload, since no source says which NaN it is; NVIDIA's has all bits except the
     /// sign set.
     pub const fn nan(self) -> f32 {
         match self.arch.vendor() {
@@ -206,7 +206,7 @@ impl Model {
 
     /// What the hardware (or, for `f16_as_bf16`, the library around it) does to one input before it multiplies: flushes
     /// subnormals and -0 to +0 (gfx90a f16, bf16), clears the low fraction bits (xf32, tf32: a NaN
-    /// that has no others is an infinity then), converts (f16 to bf16). Doing it twice is the same as doing it once.
+    /// with no other fraction bits then is an infinity), converts (f16 to bf16). Doing it twice is the same as doing it once.
     pub fn prepare_one(self, x: f32) -> f32 {
         let bits = x.to_bits();
         let flush = |x: f32, least: f32| if x.abs() < least { 0.0 } else { x };
@@ -231,8 +231,8 @@ impl Model {
         }
     }
 
-    /// What becomes of the C that an instruction is given: gfx90a turns a subnormal or zero C into +0 for f16 and bf16. Where accumulators are f16, it is
-    /// rounded to that, if it is anything else.
+    /// What the hardware does to the C of an instruction: gfx90a turns a subnormal or zero C into +0 for f16 and bf16. If accumulators are f16, a C that is not an f16 number is
+    /// rounded to f16.
     pub fn accept_c(self, c: f32) -> f32 {
         match self.rule {
             Rule::Tree { .. } if c.abs() < f32::MIN_POSITIVE => 0.0,
@@ -247,7 +247,7 @@ const fn truncated(group: usize, bits: u32, zero: i32, accumulator: Accumulator)
     Rule::Truncated { group, bits, zero, accumulator }
 }
 
-/// Volta's rule, which Turing has beside its own.
+/// Volta's rule, which Turing has in addition to its own.
 const VOLTA: Rule = truncated(4, 23, -131, Accumulator::F32);
 
 /// Hopper's rule for f16 and bf16.
@@ -268,7 +268,7 @@ impl std::fmt::Display for Model {
 }
 
 impl Model {
-    /// What this model has unlike the default of its architecture and input: as names have it, and in words.
+    /// How this model differs from the default of its architecture and input: as in names, and in words.
     pub(crate) fn variants(self) -> Vec<(String, String)> {
         let mut variants = Vec::new();
         let default = Self::default_rule(self.arch, self.input);

@@ -1,4 +1,4 @@
-//! The rules written to be read: one output element, one group at a time.
+//! The rules in their most readable form: one output element, one group at a time.
 //!
 //! Slow, and the definition of every fast path: [`gemm_tile`](super::gemm_tile) gives the bits of [`gemm`].
 
@@ -182,7 +182,7 @@ fn products(a: &[f32], b: &[f32], fa: &FloatFormat, fb: &FloatFormat) -> Vec<Pro
     a.iter().zip(b).map(one).collect()
 }
 
-/// The IEEE sum of the products and of c where one of them is infinite or NaN.
+/// The IEEE sum of the products and c, if one of them is infinite or NaN.
 fn special_sum(products: &[Product], c: Option<f32>) -> Option<f32> {
     let terms = || products.iter().map(|p| p.value).chain(c.map(f64::from));
     terms().any(|t| !t.is_finite()).then(|| terms().filter(|t| !t.is_finite()).sum::<f64>() as f32)
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// An exact accumulator that knows nothing of floating point but the meaning of its bits: a two's complement integer in
+    /// An exact accumulator that does no floating-point arithmetic: a two's complement integer in
     /// units of 2^-640.
     #[derive(Clone)]
     struct Wide([u64; 20]);

@@ -1,8 +1,8 @@
-//! How products join the accumulator.
+//! How products are added to the accumulator.
 
 use crate::dtype::DType;
 
-/// How the products of a group join the accumulator c. `RN32` rounds to f32, nearest even.
+/// How the products of a group are added to the accumulator c. `RN32` rounds to f32, nearest even.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
@@ -34,7 +34,7 @@ pub enum Rule {
         keep: u32,
     },
     /// Tensor cores: c and the products of a group, each truncated toward zero at `bits` fraction bits below the largest exponent among them,
-    /// added exactly and rounded as the accumulator says. An exponent of a product is the sum of its factors', not below those of their formats'
+    /// added exactly and rounded as the accumulator says. The exponent of a product is the sum of its factors' exponents, which are not below those of their formats'
     /// least normal numbers; zeros have the exponent `zero`.
     Truncated {
         /// Products in a group: 4, 8, 16 or 32.
@@ -43,18 +43,18 @@ pub enum Rule {
         bits: u32,
         /// The exponent of a zero.
         zero: i32,
-        /// What c and the result are.
+        /// The format of c and the result, and the rounding to it.
         accumulator: Accumulator,
     },
-    /// `mma.sync` of fp8 on Hopper, which has no such instruction: groups of 32 converted to f16, of which those with k mod 4 below 2 and then the
-    /// others are added by two chained sums of 16 from zero, as [`Rule::Truncated`] has it for f16; c is added last, rounded to nearest even.
+    /// `mma.sync` of fp8 on Hopper, which has no such instruction: groups of 32 are converted to f16. The products with k mod 4 below 2, and then the
+    /// others, are added by two chained sums of 16 from zero, as by [`Rule::Truncated`] for f16; c is added last, rounded to nearest even.
     Emulated {
-        /// What c and the result are.
+        /// The format of c and the result, and the rounding to it.
         accumulator: Accumulator,
     },
 }
 
-/// What a tensor core accumulates in, and how it rounds a sum to that. Sums beyond the format's largest number become infinite, however they round.
+/// What a tensor core accumulates in, and how it rounds a sum to that. Sums beyond the format's largest number become infinite in either rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Accumulator {

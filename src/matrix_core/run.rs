@@ -5,14 +5,14 @@ use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 
 impl Mfma {
-    /// D = A * B + C: what a chain of this instruction delivers, each D the next C.
+    /// D = A * B + C: the result of a chain of this instruction, in which each D is the next C.
     ///
     /// Row-major, block after block: A is blocks x M x K', B blocks x K' x N, C blocks x M x N, where K' is any multiple of
     /// [`Mfma::k`]; the first instruction takes the first columns of A.
     ///
     /// # Errors
-    /// When the architecture lacks the instruction, for wrong formats, and for lengths that do not fit; the message says what
-    /// would.
+    /// When the architecture lacks the instruction, for wrong formats, and for lengths that do not fit; the message says which
+    /// ones fit.
     pub fn run<A: Scalar, B: Scalar, C: Scalar>(self, a: &[A], b: &[B], c: &[C]) -> Result<Vec<C>> {
         self.run_with(Modifiers::default(), a, b, c)
     }

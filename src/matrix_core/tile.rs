@@ -6,9 +6,9 @@ use crate::simd::InstructionSet;
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major with leading dimensions `lda`, `ldb`, `ldc`.
 ///
 /// A and B hold exact values of the model's input formats, widened to f32. They may have gone through [`Model::prepare`]
-/// (faster) or not. C is what the first instruction of a chain is given and receives what the last one delivers: K is walked
-/// upward in groups of [`Model::group`], the last of which is padded with zeros. With `k` zero, C is only taken and given
-/// back, as an instruction would that multiplies zeros.
+/// (faster) or not. C is the input of the first instruction of a chain and receives the result of the last one: the products are
+/// taken in groups of [`Model::group`], in ascending k, and the last group is padded with zeros. If `k` is zero, C is changed as by
+/// an instruction that multiplies zeros.
 ///
 /// Runs on the calling thread. [`naive::gemm`] gives the same bits.
 ///
@@ -23,7 +23,7 @@ pub fn gemm_tile(model: Model, m: usize, n: usize, k: usize, a: &[f32], lda: usi
     fast::gemm(model, &mut fast::Problem { m, n, k, a, lda, b, ldb, c, ldc, first: true }, InstructionSet::best());
 }
 
-/// [`gemm_tile`] of a C that an earlier call began, with a multiple of the group: the bits of one call for all products. What an instruction does to the C that it is given is
+/// Continues a [`gemm_tile`] after an earlier call, whose k was a multiple of the group: gives the bits of one call for all products. What an instruction does to its input C is
 /// not done again.
 #[allow(clippy::too_many_arguments)] // The shape of a GEMM.
 pub(crate) fn gemm_tile_onward(

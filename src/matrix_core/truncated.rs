@@ -1,4 +1,4 @@
-//! The sums of tensor cores written to be read, in integers: [`Rule::Truncated`] and [`Rule::Emulated`].
+//! The sums of tensor cores in their most readable form, in integers: [`Rule::Truncated`] and [`Rule::Emulated`].
 
 use super::rule::{Accumulator, Rule};
 use crate::dtype::{DType, FloatFormat};
@@ -16,7 +16,7 @@ pub(super) fn step(rule: Rule, formats: (&FloatFormat, &FloatFormat), c: f32, a:
     }
 }
 
-/// Two sums of f16 products, of which the second begins with the first, and c added to them.
+/// Two sums of f16 products, the second of which begins with the result of the first; then c is added.
 fn emulated(accumulator: Accumulator, c: f32, a: &[f32], b: &[f32]) -> f32 {
     let half = DType::F16.float_format().map_or(-14, FloatFormat::min_exponent);
     let zero = if accumulator == Accumulator::F16 { -21 } else { -133 };
@@ -36,7 +36,7 @@ fn emulated(accumulator: Accumulator, c: f32, a: &[f32], b: &[f32]) -> f32 {
 /// Fraction bits of the significands of numbers here; those of products are twice as many.
 const FRACTION: i32 = 23;
 
-/// What a fused sum of products and an accumulator is made by.
+/// The parameters of a fused sum of products and an accumulator.
 struct Sum {
     /// The least exponents of A's and B's numbers.
     least: (i32, i32),

@@ -9,7 +9,7 @@ use crate::matrix_core::{Arch, Input, Model, Rule};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Accumulate {
-    /// An f64 accumulator, one fused multiply-add a product. For inputs of at most 26 significant bits the product is exact.
+    /// An f64 accumulator, one fused multiply-add per product. For inputs of at most 26 significant bits the product is exact.
     F64,
     /// An f64 accumulator, rounded to f32 after every product.
     F64Rounded,
@@ -20,7 +20,7 @@ pub enum Accumulate {
     Groups4,
     /// An f32 accumulator; product and sum are rounded separately.
     F32,
-    /// An f32 accumulator, one fused multiply-add a product.
+    /// An f32 accumulator, one fused multiply-add per product.
     F32Fma,
     /// The matrix core of an architecture.
     MatrixCore(Model),
@@ -51,7 +51,7 @@ impl std::fmt::Display for Accumulate {
     }
 }
 
-/// `gfx942:f16`, and of a variant `gfx942:f16:group4` or `gfx942:f16:keep31`, or both in this order.
+/// `gfx942:f16`; for a variant `gfx942:f16:group4` or `gfx942:f16:keep31`, or both suffixes in this order.
 fn core_name(model: Model) -> String {
     let variants = model.variants().into_iter().map(|(name, _)| format!(":{name}")).collect::<String>();
     format!("{}:{}{variants}", model.arch(), model.input())
@@ -103,8 +103,8 @@ impl From<Model> for Arithmetic {
 }
 
 impl Arithmetic {
-    /// The exact arithmetic on the operands as this one reads them: f64, with subnormal inputs as +0 where this takes them so, as gfx90a's f16 and bf16 instructions do. What
-    /// `f16_as_bf16` converts is taken as it was before.
+    /// The exact arithmetic on the operands as this one reads them: f64, with subnormal inputs as +0 if this arithmetic reads them so, as gfx90a's f16 and bf16 instructions do. Operands that
+    /// `f16_as_bf16` converts are taken unconverted.
     pub const fn exact(self) -> Arithmetic {
         let flushed = match self.accumulate {
             Accumulate::MatrixCore(model) => {
@@ -115,8 +115,8 @@ impl Arithmetic {
         Arithmetic { accumulate: Accumulate::F64, flush_subnormals: self.flush_subnormals || flushed }
     }
 
-    /// What a magnitude of an operand counts at least in an error bound, where it is not 0: gfx942 and tensor cores align products by exponents that do not go below the
-    /// least of the format.
+    /// The least value that a non-zero magnitude of an operand counts as in an error bound: gfx942 and tensor cores align products by exponents that do not go below the
+    /// least exponent of the format.
     pub(crate) fn least_magnitude(self, dtype: DType) -> f64 {
         let aligned = match self.accumulate {
             Accumulate::MatrixCore(model) => match model.rule() {
@@ -149,7 +149,7 @@ impl Arithmetic {
         Ok(Arithmetic { accumulate, flush_subnormals })
     }
 
-    /// That tensors of these formats can be its operands.
+    /// Checks that tensors of these formats can be its operands.
     ///
     /// # Errors
     /// [`Error::WrongDType`] when they cannot.

@@ -1,6 +1,6 @@
 //! The inner loop of every reference: `C += A·B` for one tile, each output element in its own fixed order.
 //!
-//! A [`Chain`] says how one product joins the accumulator. K ascends; different outputs sit in different SIMD lanes,
+//! A [`Chain`] says how one product is added to the accumulator. K ascends; different outputs sit in different SIMD lanes,
 //! so no sum is ever split and the bits do not depend on the tile, the CPU or the thread. [`naive`] is the definition.
 
 use super::lanes::{Lanes, Number};
@@ -26,12 +26,12 @@ pub(crate) trait Chain: Copy + Sync {
     fn tile(self, shape: Shape, a: &[Self::Element], b: &[Self::Element], c: &mut [Self::Element]);
 }
 
-/// How one product joins the accumulator.
+/// How one product is added to the accumulator.
 pub(crate) trait Step: Copy + Sync {
     type Element: Number;
     /// Whether [`fourth`](Step::fourth) acts.
     const FOURTH: bool = false;
-    /// Whether every four products (and what is left at the end) are summed apart, from zero, and then [`join`](Step::join).
+    /// Whether every four products (and the rest at the end) are summed separately, from zero, and then [`join`](Step::join).
     const GROUPED: bool = false;
     /// One product.
     ///
@@ -46,7 +46,7 @@ pub(crate) trait Step: Copy + Sync {
     unsafe fn fourth<V: Lanes<Element = Self::Element>>(acc: V) -> V {
         acc
     }
-    /// The sum of a group joins the accumulator.
+    /// Adds the sum of a group to the accumulator.
     ///
     /// # Safety
     /// As for [`Lanes`].
@@ -89,7 +89,7 @@ macro_rules! steps {
 }
 
 steps! {
-    /// f64, one fused operation a product (for inputs of at most 26 bits the product is exact anyway).
+    /// f64, one fused operation per product (for inputs of at most 26 bits the product is exact anyway).
     F64(f64), |acc, a, b| a.fma(b, acc);
     /// f64, rounded to f32 after every product.
     Rounded(f64), |acc, a, b| a.fma(b, acc).to_single();
@@ -100,7 +100,7 @@ steps! {
     FourApart(f64), |acc, a, b| a.fma(b, acc), join |acc, group| acc.add(group.to_single()).to_single();
     /// f32, product and sum rounded separately.
     F32(f32), |acc, a, b| acc.add(a.mul(b));
-    /// f32, one fused operation a product.
+    /// f32, one fused operation per product.
     F32Fma(f32), |acc, a, b| a.fma(b, acc);
 }
 

@@ -43,18 +43,18 @@ pub struct Conv {
 }
 
 impl Conv {
-    /// A convolution whose products are taken channels first.
+    /// A convolution whose products are taken in the order with channels first.
     pub fn new(param: ConvParam, direction: Direction, arithmetic: impl Into<Arithmetic>) -> Conv {
         Conv { param, direction, arithmetic: arithmetic.into(), order: KOrder::ChannelsFirst, through_f32: false }
     }
 
-    /// Takes the products in that order.
+    /// Takes the products in this order.
     pub fn order(mut self, order: KOrder) -> Conv {
         self.order = order;
         self
     }
 
-    /// Rounds accumulators to f32 before they are rounded to the format of the result, as programs do that keep them in f32.
+    /// Rounds accumulators to f32 before they are rounded to the format of the result, like programs that keep them in f32.
     pub fn through_f32(mut self) -> Conv {
         self.through_f32 = true;
         self
@@ -126,7 +126,7 @@ impl Conv {
         operand::write(to, &sums)
     }
 
-    /// That tensors have the shapes of this convolution, and are on one device.
+    /// Checks that tensors have the shapes of this convolution, and are on one device.
     pub(crate) fn expect_shapes(&self, first: &TensorRef<'_>, second: &TensorRef<'_>, to: &TensorRef<'_>) -> Result<()> {
         to.device().expect_same(first.device(), "the first operand")?;
         to.device().expect_same(second.device(), "the second operand")?;

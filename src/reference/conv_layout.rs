@@ -3,7 +3,7 @@
 use super::lattice::Strides;
 use crate::error::{Error, Result};
 
-/// The part that a tensor plays in a convolution.
+/// The role of a tensor in a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Axes n, g, c and space (d, h, w).
@@ -46,7 +46,7 @@ enum Axis {
 /// The order of a tensor's axes in memory, without gaps: `ngchw`, `nhwgc`, `gkyxc`, CK's `GNDHWC` and so on.
 ///
 /// Any order is allowed. A name without a group axis (`nchw`, `kyxc`, CK's `NWC`) gets one: before the channels of an image,
-/// first in a filter. Of one group, which changes no place in memory, a tensor has no such axis then ([`ConvParam::named_shape`](super::ConvParam::named_shape)).
+/// first in a filter. If there is only one group, the axis changes no address, and such a tensor does not have it ([`ConvParam::named_shape`](super::ConvParam::named_shape)).
 #[derive(Clone, Debug)]
 pub struct ConvLayout {
     role: Role,
@@ -123,7 +123,7 @@ impl ConvLayout {
         self.axes.iter().map(|&axis| extent(axis, outer, groups, channels, space)).collect()
     }
 
-    /// The same without the axis of one group that the name lacks.
+    /// The same without the group axis if the name lacks it and there is one group.
     pub(crate) fn named_shape(&self, outer: usize, groups: usize, channels: usize, space: [usize; 3]) -> Vec<usize> {
         let named = |axis: &&Axis| **axis != Axis::Group || self.names_group || groups != 1;
         self.axes.iter().filter(named).map(|&axis| extent(axis, outer, groups, channels, space)).collect()
@@ -155,7 +155,7 @@ fn extent(axis: Axis, outer: usize, groups: usize, channels: usize, space: [usiz
     }
 }
 
-/// Layouts are equal where elements lie in the same places, whatever their names: `nchw` is `ngchw`.
+/// Layouts are equal if elements have the same addresses, whatever the names: `nchw` is `ngchw`.
 impl PartialEq for ConvLayout {
     fn eq(&self, other: &ConvLayout) -> bool {
         (self.role, &self.axes) == (other.role, &other.axes)

@@ -113,10 +113,10 @@ impl ConvParam {
         Ok(ConvParam { sizes, output, layouts })
     }
 
-    /// The same convolution with tensors laid out otherwise.
+    /// The same convolution with other layouts.
     ///
     /// # Errors
-    /// When a name is no layout of its tensor or has another number of spatial dimensions.
+    /// When a name is not a layout of its tensor or has another number of spatial dimensions.
     pub fn with_layouts(mut self, input: &str, filter: &str, output: &str) -> Result<ConvParam> {
         for (slot, (role, name)) in self.layouts.iter_mut().zip([(Role::Input, input), (Role::Filter, filter), (Role::Output, output)]) {
             let layout = ConvLayout::parse(role, name)?;
@@ -132,7 +132,7 @@ impl ConvParam {
         Ok(self)
     }
 
-    /// The same convolution of another number of images.
+    /// The same convolution with another number of images.
     ///
     /// # Errors
     /// As [`new`](ConvParam::new).

@@ -16,7 +16,7 @@ pub(crate) struct Convolution<'a> {
     pub inside: bool,
 }
 
-/// Convolves; every element of `to` that the result has is written.
+/// Convolves; writes every element of `to` that belongs to the result.
 ///
 /// The operands are (input, filter) forward, (output, filter) for backward data, (input, output) for backward weight.
 pub(crate) fn convolve<S, C, O>(

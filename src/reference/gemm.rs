@@ -34,7 +34,7 @@ pub enum Epilogue {
 }
 
 impl Epilogue {
-    /// That there are numbers between the limits of a clamp.
+    /// Checks that there are numbers between the limits of a clamp.
     pub(crate) fn expect_valid(self) -> Result<()> {
         match self {
             Epilogue::Clamp { low, high } if low.is_nan() || high.is_nan() || low > high => {
@@ -136,7 +136,7 @@ impl<'a> Gemm<'a> {
         self
     }
 
-    /// What happens last.
+    /// The last operation.
     pub fn epilogue(mut self, epilogue: Epilogue) -> Gemm<'a> {
         self.epilogue = epilogue;
         self
@@ -150,9 +150,9 @@ impl<'a> Gemm<'a> {
         self.compute(&a.as_tensor(), &b.as_tensor(), d, false)
     }
 
-    /// Computes what a bound of the error of each element is a small multiple of, accumulated in f64: |alpha| Σ|a||b| + |beta C| + |bias|; the epilogue takes no part.
+    /// Computes |alpha| Σ|a||b| + |beta C| + |bias| for each element, accumulated in f64: a bound of the element's error is a small multiple of it. The epilogue is not included.
     ///
-    /// Operands are read as the arithmetic reads them ([`Arithmetic::exact`]). For gfx942's matrix cores, whose truncation goes by exponents, subnormal ones count as the
+    /// Operands are read as the arithmetic reads them ([`Arithmetic::exact`]). For gfx942's matrix cores and for tensor cores, which align products by exponents, subnormal operands count as the
     /// least normal number of their format.
     ///
     /// # Errors
@@ -190,12 +190,12 @@ impl<'a> Gemm<'a> {
         self.finish(&product, c, values, magnitudes, d)
     }
 
-    /// That operands, C and the bias have the shapes that D asks for, and lie on its device.
+    /// Checks that operands, C and the bias have the shapes that D requires, and are on its device.
     pub(crate) fn expect_shapes(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<()> {
         self.shapes(a, b, d).map(drop)
     }
 
-    /// The product, and C with whether the batch shares it, where it is added.
+    /// The product; and C, if it is added, with whether the batch shares it.
     fn shapes(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<(Product, Option<(&TensorRef<'a>, bool)>)> {
         let product = self.product(a, b, d)?;
         for (tensor, name) in [(&self.c, "C"), (&self.bias, "the bias")] {

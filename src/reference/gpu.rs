@@ -1,4 +1,4 @@
-//! The references on a GPU: operands widened, summed and rounded there, nothing but the operands ever leaving the host.
+//! The references on a GPU: operands are widened, summed and rounded there.
 
 use super::accumulate::Arithmetic;
 use super::operand::First;
@@ -13,7 +13,7 @@ use hipverify_sys::abi::{Epilogue, Prepare, ReferenceSums};
 /// Sums to be formed on a GPU from two operands that live there.
 pub(crate) struct Family<'a> {
     pub arithmetic: Arithmetic,
-    /// The operands' magnitudes rather than themselves, each at least so much where it is not 0.
+    /// The magnitudes of the operands instead of the operands, each at least this much if it is not 0.
     pub magnitudes: Option<[f64; 2]>,
     pub plan: ReferenceSums,
     pub first: First,
@@ -78,7 +78,7 @@ pub(crate) fn fetch(sums: &HipAlloc) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Rounds sums to the format of the result, in it, `single` ones by way of f32; on the host where elements share a byte.
+/// Rounds sums to the format of the result and writes them, `single` ones through f32; on the host if elements share a byte.
 pub(crate) fn write(gpu: &'static HipDevice, sums: &HipAlloc, single: bool, to: &mut TensorMut<'_>) -> Result<()> {
     let finishing = Finishing { alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: (Epilogue::NO_EPILOGUE, 0.0, 0.0), single };
     if finish(gpu, sums, &finishing, to)? {

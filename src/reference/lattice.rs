@@ -1,7 +1,7 @@
 //! Convolutions as families of matrix products, whatever the layouts: which element meets which.
 //!
 //! Sizes are per group, spatial extents are padded with ones to three dimensions. Nothing is materialised: operands are
-//! gathered tile by tile, and what lies outside the image is zero.
+//! gathered tile by tile, and positions outside the image are zero.
 
 use super::lanes::Number;
 use super::tiles::Products;
@@ -17,7 +17,7 @@ pub(crate) struct Strides {
     pub space: [usize; 3],
 }
 
-/// A convolution with the places of its elements.
+/// A convolution with the addresses of its elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Lattice {
     pub images: usize,
@@ -49,7 +49,7 @@ pub enum Direction {
     BackwardWeight,
 }
 
-/// In which order the products of one output element are added.
+/// The order in which the products of one output element are added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum KOrder {
     /// Forward (c, z, y, x); backward data (k, z, y, x). Backward weight always takes (n, z, y, x) of the output.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernels;
 use crate::matrix_core::{Arch, Mfma};
 
-/// The instruction that [`mfma_gemm`] chains on `arch` for A and B of `dtype`; its [`model`](Mfma::model) says what comes out.
+/// The instruction that [`mfma_gemm`] chains on `arch` for A and B of `dtype`; its [`model`](Mfma::model) describes the result.
 ///
 /// # Errors
 /// When `dtype` is neither f16 nor bf16.
@@ -26,8 +26,8 @@ pub fn mfma_gemm_instruction(arch: Arch, dtype: DType) -> Result<Mfma> {
 /// C (m x n) += A (m x k) * B (k x n), row-major, by the matrix cores of the GPU that holds the buffers: every element is one
 /// chain of the instruction that [`mfma_gemm_instruction`] names, k ascending, the last one padded with zeros.
 ///
-/// It is there to be held against [`model_gemm`](super::model_gemm), which gives the same bits on any device if the model is
-/// right (but for the sign of zeros, which may depend on where a chain is cut). It is written for that, not for speed.
+/// It is for comparison with [`model_gemm`](super::model_gemm), which gives the same bits on any device if the model is
+/// right (except for the sign of zeros, which may depend on where a chain is cut). It is written for that, not for speed.
 ///
 /// # Errors
 /// On anything but a gfx908, gfx90a or gfx942; for formats, lengths or devices that do not fit; a failed launch.

@@ -6,12 +6,12 @@ use crate::error::{Error, Result};
 use crate::kernels::mfma::issue;
 use crate::matrix_core::{Arch, Coordinate, Mfma, Operand};
 
-/// D of one instruction, as the matrix cores of `device` deliver it: what [`Mfma::run_bytes`] computes by its model.
+/// D of one instruction, as the matrix cores of `device` compute it: what [`Mfma::run_bytes`] computes by its model.
 ///
 /// A is M x K, B is K x N, C and D are M x N; row-major, block after block, in the instruction's formats.
 ///
 /// # Errors
-/// When the device is no GPU of the instruction's architecture, a matrix has another length, or the launch fails.
+/// When the device is not a GPU of the instruction's architecture, a matrix has another length, or the launch fails.
 pub fn mfma_issue(device: &Device, mfma: Mfma, a: &[u8], b: &[u8], c: &[u8]) -> Result<Vec<u8>> {
     let arch = device.arch().filter(|_| device.kind() == DeviceKind::Amd).and_then(|a| a.parse::<Arch>().ok());
     if arch != Some(mfma.arch()) {
@@ -61,7 +61,7 @@ fn registers(mfma: Mfma, operand: Operand, t: DType, matrix: &[u8]) -> Vec<u8> {
     image
 }
 
-/// The reverse of [`registers`].
+/// The inverse of [`registers`].
 fn matrix(mfma: Mfma, operand: Operand, t: DType, image: &[u8]) -> Vec<u8> {
     let mut matrix = vec![0; image.len()];
     for (index, element) in matrix.chunks_exact_mut(t.unit_bytes()).enumerate() {

@@ -1,15 +1,15 @@
-//! A matrix instruction of NVIDIA's on the real hardware.
+//! One of NVIDIA's matrix instructions on the real hardware.
 
 use crate::device::{Device, DeviceBytes, DeviceKind};
 use crate::error::{Error, Result};
 use crate::kernels::mma::issue;
 use crate::matrix_core::{Arch, Mma, Operand};
 
-/// D of a chain of `steps` instructions for each of several tiles, as the tensor cores of `device` deliver it: what [`Mma::run_bytes`], which takes the same
+/// D of a chain of `steps` instructions for each of several tiles, as the tensor cores of `device` compute it: what [`Mma::run_bytes`], which takes the same
 /// matrices, computes by its model.
 ///
 /// # Errors
-/// When the device is no GPU of the instruction's architecture, lengths do not fit each other, or the launch fails.
+/// When the device is not a GPU of the instruction's architecture, lengths do not fit each other, or the launch fails.
 pub fn mma_issue(device: &Device, mma: Mma, steps: usize, a: &[u8], b: &[u8], c: &[u8]) -> Result<Vec<u8>> {
     let arch = device.arch().filter(|_| device.kind() == DeviceKind::Nvidia).and_then(|a| a.parse::<Arch>().ok());
     if arch != Some(mma.arch()) {
@@ -58,7 +58,7 @@ fn registers(mma: Mma, operand: Operand, matrices: &[u8]) -> Vec<u8> {
     moved(mma, operand, matrices, true)
 }
 
-/// The reverse of [`registers`].
+/// The inverse of [`registers`].
 fn matrices(mma: Mma, operand: Operand, images: &[u8]) -> Vec<u8> {
     moved(mma, operand, images, false)
 }

@@ -2,13 +2,13 @@
 //!
 //! [`Gemm`] and [`Conv`] compute each element by an [`Arithmetic`]: an accumulator (f64, f32, the compromises of published
 //! validators, or the matrix or tensor core of an architecture) that takes the products in a documented order. Tensors may have any
-//! format and any strides; sums of |a||b| come on request. Work is cut into tiles and spread over all cores and SIMD lanes, but
+//! format and any strides; sums of |a||b| are available on request. Work is cut into tiles and spread over all cores and SIMD lanes, but
 //! every element keeps its own sequence, so results are the same bits on every machine and for any number of threads.
 //! [`naive`] holds the same definitions element by element.
 //!
 //! On a GPU operands are widened, summed and rounded where they live, each element by one thread; the bits are the same. The
-//! device code has every mode but the variants of gfx942 that keep 52 or 31 bits. Limits: operands are widened to f32 or f64 in memory first, and sums
-//! take 8 bytes an element until they are rounded.
+//! device code has every mode except the variants of gfx942 that keep 52 or 31 bits. Limits: operands are widened to f32 or f64 in memory first, and sums
+//! take 8 bytes per element until they are rounded.
 
 mod accumulate;
 mod chain;

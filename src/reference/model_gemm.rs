@@ -14,8 +14,8 @@ const ROWS: usize = 16;
 /// C (m x n) += A (m x k) * B (k x n) by the arithmetic of `model`, row-major; see [`gemm_tile`], whose bits this gives on
 /// every device.
 ///
-/// On a GPU the model runs as plain device code, so that any GPU will do; it has all models, of gfx942
-/// those that keep 32 bits. The host runs every model, on all cores.
+/// On a GPU the model runs as plain device code, on any GPU. The device code has all models, but for gfx942
+/// only those that keep 32 bits. The host runs every model, on all cores.
 ///
 /// # Errors
 /// Wrong formats or lengths, buffers on different devices, a model that the device code lacks, or a failed launch.

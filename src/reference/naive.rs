@@ -1,4 +1,4 @@
-//! The references written to be read: one result, one product at a time.
+//! The references in their most readable form: one result, one product at a time.
 //!
 //! Slow, and the definition of the fast paths, which the tests compare with it bit by bit.
 

@@ -48,7 +48,7 @@ impl Operands {
         Ok(Operands::Double(one(a)?, one(b)?))
     }
 
-    /// The operands without signs; what is not 0 counts at least as much as given.
+    /// The operands without signs; a magnitude that is not 0 counts as at least the given number.
     pub(crate) fn magnitudes(self, least: [f64; 2]) -> Operands {
         fn absolute<T: Number + PartialOrd>(mut v: Vec<T>, least: T) -> Vec<T> {
             let raised = |x: T| if x > T::default() && x < least { least } else { x };
@@ -143,7 +143,7 @@ pub(crate) fn round_to_f32(values: &mut [f64]) {
     change(values, |v| f64::from(v as f32));
 }
 
-/// Writes `values` in logical order, rounded once, nearest even, IEEE overflow. NaN has one pattern: which one arithmetic gives
+/// Writes `values` in logical order, rounded once, nearest even, IEEE overflow. NaN is written as one pattern, since the one that arithmetic gives
 /// depends on the machine.
 pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
     let dtype = t.as_ref().dtype();

@@ -18,11 +18,11 @@ pub(crate) struct Sum {
     pub double: bool,
     /// One of [`Prepare`].
     pub prepare: u32,
-    /// Zeros but for tensor cores.
+    /// Zeros, except for tensor cores.
     pub rule: TensorCoreRule,
 }
 
-/// What kernels of other rules do not look at.
+/// Kernels of other rules ignore these.
 const NO_RULE: TensorCoreRule = TensorCoreRule { bits: 0, zero: 0, fraction: 0 };
 
 macro_rules! sum {
@@ -89,7 +89,7 @@ pub(crate) fn has_device_code(of: Model) -> bool {
     model(of).is_some()
 }
 
-/// The device code of a rule of tensor cores: a kernel for each size of groups, of one element a thread.
+/// The device code of a rule of tensor cores: one kernel for each size of groups, with one element per thread.
 fn tensor_core(rule: Rule) -> Option<(Sum, ModelKernel)> {
     macro_rules! of {
         ($name:literal, $tile:literal, $rule:expr) => {{
@@ -136,7 +136,7 @@ fn signed(what: &'static str, sizes: [usize; 3]) -> Result<[i32; 3]> {
 }
 
 impl Lattice {
-    /// The sums of a convolution. The source is what padding surrounds: the input, or for backward data the output.
+    /// The sums of a convolution. The source is the operand that padding surrounds: the input, or for backward data the output.
     pub(crate) fn plan(&self, direction: Direction, order: KOrder, inside: bool) -> Result<ReferenceSums> {
         for d in 0..3 {
             // The device code's positions are 32-bit; the largest is the end of the last window.

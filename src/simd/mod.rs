@@ -1,4 +1,4 @@
-//! Instruction sets: found once, and a loop compiled for each of them.
+//! Instruction sets: detected once, with a loop compiled for each of them.
 //!
 //! A loop is a [`Task`], a struct with its arguments and one method in plain Rust, written so that the compiler turns it into vector code.
 //! [`InstructionSet::run`] is
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! Invariant: an [`InstructionSet`] other than `Plain` exists only where the processor has it, since [`InstructionSet::all`] alone makes them.
-//! So there is one source for all sets, and the variants cannot differ but by the compiler's fault; `mul_add` is the only fused operation, and
-//! gives the same bits with and without an instruction for it.
+//! So there is one source for all sets, and the variants can differ only through a fault of the compiler. `mul_add` is the only fused operation, and
+//! it gives the same bits with and without an instruction for it.
 //!
-//! Loops over several slices are [`each`] or [`pairs`], and small arrays are made by [`array`]: the closures of std's `zip`, `from_fn` and `map` of arrays are functions
-//! apart, which only LTO puts into a loop, and LTO takes a quarter of a release build's time. What [`each`] is given has to be short: a long closure stays a function,
-//! compiled for any processor. A loop with a long body counts indices.
+//! Loops over several slices are [`each`] or [`pairs`], and small arrays are made by [`array`]: the closures of std's `zip`, `from_fn` and `map` of arrays are separate
+//! functions, which only LTO inlines into a loop, and LTO takes a quarter of a release build's time. The closure of [`each`] has to be short: a long closure stays a function
+//! that is compiled for any processor. A loop with a long body counts indices.
 //!
 //! Limits: what the compiler vectorizes is the outermost loop without calls, branches and early exits. A task that shows up in a profile
 //! should be looked at with `cargo rustc --release --lib -- -C remark=loop-vectorize`.
@@ -49,7 +49,7 @@ pub(crate) trait Task {
 }
 
 impl InstructionSet {
-    /// Those that this processor has, best first; the last is the plain one.
+    /// The sets that this processor has, best first; the last one is the plain one.
     #[inline]
     pub(crate) fn all() -> &'static [InstructionSet] {
         static FOUND: OnceLock<Vec<InstructionSet>> = OnceLock::new();
@@ -69,7 +69,7 @@ impl InstructionSet {
         })
     }
 
-    /// The best that this processor has.
+    /// The best set of this processor.
     #[inline]
     pub(crate) fn best() -> InstructionSet {
         InstructionSet::all()[0]
@@ -146,8 +146,8 @@ pub(crate) fn pairs<X: Copy, Y: Copy>(xs: &[X], ys: &[Y], mut f: impl FnMut(X, Y
     }
 }
 
-/// Asks for memory that is read before long, so that it is on its way meanwhile. Into L2: what asks for L1 waits where more is on its way than the few lines that
-/// L1 keeps track of (on Zen 4 half of the time of comparisons of 16 bits).
+/// Prefetches memory that is read soon. Into L2: a prefetch into L1 waits if more lines are outstanding than the few that
+/// L1 keeps track of (on Zen 4 this was half of the time of comparisons of 16 bits).
 #[inline]
 pub(crate) fn prefetch(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]

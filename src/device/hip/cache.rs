@@ -1,9 +1,9 @@
-//! What hipRTC has compiled, kept on disk: all kernels take it minutes, for every new process.
+//! A cache on disk of what hipRTC has compiled: without it, all kernels take about a minute and a half in every new process.
 //!
-//! `HIPVERIFY_CACHE_DIR` names the folder (`off` keeps nothing), else it is `hipverify` in `XDG_CACHE_HOME`, else in `~/.cache`. An entry
-//! is a file that holds what it was made from (source, headers, options, versions) and what came of it; its name is a hash of the
-//! former. It is written beside its place and renamed, so that nobody reads half of one, and whatever is not whole or was made from
-//! something else is compiled anew and replaced. Nothing here fails: without a cache, compilation takes its time.
+//! `HIPVERIFY_CACHE_DIR` names the folder (`off` keeps nothing); the default is `hipverify` in `XDG_CACHE_HOME`, or else in `~/.cache`. An entry
+//! is a file with the inputs (source, headers, options, versions) and the compiled image; its name is a hash of the
+//! inputs. It is written under another name and renamed, so that no process reads half of it. An entry that is incomplete or was made from
+//! other inputs is compiled again and replaced. Nothing here fails: without a cache, everything is compiled.
 
 use super::HipDevice;
 use crate::device::hash::hash_of;
@@ -20,7 +20,7 @@ const MAGIC: &[u8; 8] = b"hipvfy\0\x01";
 /// Magic, length of the origin, length of the image, hash of both.
 const HEAD: usize = 32;
 
-/// The place of one compiled file.
+/// The location of one compiled file.
 pub(super) struct Entry {
     path: PathBuf,
     /// Everything that the image depends on.
@@ -28,7 +28,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The place of `source` compiled for `device`; `None` without a cache.
+    /// The location of `source` compiled for `device`; `None` without a cache.
     pub(super) fn of(device: &HipDevice, source: &Source) -> Option<Entry> {
         let folder = folder(|name| std::env::var_os(name))?;
         let runtime = device.runtime();
@@ -55,7 +55,7 @@ impl Entry {
         Entry { path: folder.join(format!("{label}-{:016x}.bin", hash_of(&origin))), origin }
     }
 
-    /// The image, if there is a whole one that was made from just this.
+    /// The image, if there is a complete one that was made from exactly this.
     pub(super) fn read(&self) -> Option<Vec<u8>> {
         let mut bytes = fs::read(&self.path).ok()?;
         let head = self.head(bytes.get(HEAD + self.origin.len()..)?);
@@ -96,7 +96,7 @@ impl Entry {
     }
 }
 
-/// The folder of the cache; `None` when there is to be none, or no home for it.
+/// The folder of the cache; `None` if it is off, or if there is no home directory.
 fn folder(env: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     if let Some(named) = set("HIPVERIFY_CACHE_DIR") {

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and in words why there is none.
+//! Which GPUs there are, and the reasons if there is none.
 
 use super::{HipDevice, check, lock};
 use crate::error::{Error, Result};
@@ -17,14 +17,14 @@ struct Found<R = &'static Runtime> {
 /// How many GPUs a platform has.
 enum Count<R> {
     Gpus(R, usize),
-    /// And why.
+    /// None, with the reason.
     None(String),
-    /// Nobody knows.
+    /// The count failed.
     Failed(Error),
 }
 
 impl<R: Copy> Found<R> {
-    /// A count that fails is an error where there is no GPU of another platform, which it is no reason to withhold.
+    /// A count that fails is an error only if there is no GPU of another platform: it must not hide such a GPU.
     fn of(counts: impl IntoIterator<Item = Count<R>>) -> Result<Found<R>> {
         let (mut found, mut failed) = (Found { gpus: Vec::new(), reasons: Vec::new() }, None);
         for count in counts {
@@ -64,7 +64,7 @@ fn count(kind: &str, runtime: &'static Runtime) -> Count<&'static Runtime> {
     Count::None(format!("{kind} runtime {name} found, but {why}{}", also_tried(runtime)))
 }
 
-/// Which other libraries were there, for the end of a sentence: `; also tried /opt/rocm/lib/libamdhip64.so.7: it has no device (...)`.
+/// Which other libraries were found, for the end of a sentence: `; also tried /opt/rocm/lib/libamdhip64.so.7: it has no device (...)`.
 pub(crate) fn also_tried(runtime: &Runtime) -> String {
     runtime.tried().iter().map(|attempt| format!("; also tried {attempt}")).collect()
 }

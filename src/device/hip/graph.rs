@@ -15,11 +15,11 @@ pub(crate) struct HipGraph {
     device: &'static HipDevice,
     graph: hipGraph_t,
     exec: hipGraphExec_t,
-    /// Where it was launched last.
+    /// The stream of the last launch.
     last: Option<Arc<HipStream>>,
     /// What its launches use.
     kept: Vec<Kept>,
-    /// Whether a wait for a launch has failed: what launches use may not be as they leave it.
+    /// Whether a wait for a launch has failed: what launches use may then not be in the state in which they leave it.
     failed: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ unsafe impl Send for HipGraph {}
 // SAFETY: `wait`, all that a shared graph can do, calls no function on the graph's handles.
 unsafe impl Sync for HipGraph {}
 
-/// A recording under way. Dropped before its end, it is thrown away.
+/// A recording in progress. If it is dropped before its end, it is discarded.
 pub(crate) struct Recording<'a> {
     stream: &'a Arc<HipStream>,
     /// What the stream had [accepted](HipStream::accepted) before.

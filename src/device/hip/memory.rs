@@ -14,7 +14,7 @@ pub(crate) struct HipAlloc {
     device: &'static HipDevice,
     ptr: *mut c_void,
     bytes: usize,
-    /// The stream that allocated it and will free it, in their order; else hipMalloc and hipFree do.
+    /// The stream in whose order it was allocated and will be freed; without one, hipMalloc and hipFree are used.
     stream: Option<Arc<HipStream>>,
 }
 
@@ -44,7 +44,7 @@ impl HipAlloc {
         Ok(HipAlloc { device, ptr, bytes, stream: None })
     }
 
-    /// A block that is allocated and freed in the order of a stream's work, where the device can do that; else as [`new`](Self::new).
+    /// A block that is allocated and freed in the order of a stream's work if the device can do that, otherwise as by [`new`](Self::new).
     ///
     /// The device says whether it can. The functions alone say nothing: HIP 5.2 has them and they succeed on devices without memory
     /// pools, but the stream that they were called on is never destroyed afterwards: hipStreamDestroy does not return.
@@ -96,7 +96,7 @@ impl HipAlloc {
         })
     }
 
-    /// Copies from another block, on this GPU or another one of the same runtime or of another, and waits.
+    /// Copies from another block, on this GPU or on any other, also one of another runtime, and waits.
     pub(crate) fn copy_from(&mut self, source: &HipAlloc) -> Result<()> {
         self.same_size(source.bytes)?;
         let (from, to) = (source.device, self.device);
@@ -209,7 +209,7 @@ impl PinnedAlloc {
         Ok(PinnedAlloc { device, ptr, bytes })
     }
 
-    /// Where the device writes, too.
+    /// The address, for writes of the device too.
     pub(crate) fn ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }

@@ -1,7 +1,7 @@
 //! The HIP backend: GPUs driven through `hipverify-sys`.
 //!
-//! A [`HipDevice`] is opened once and lives as long as the program, with its loaded modules and one stream of its own, the
-//! queue. What blocks the caller (copies, `set_zero`, every operation without a stream) runs on the queue by
+//! A [`HipDevice`] is opened once and lives as long as the program, with its loaded modules and its own stream, the
+//! queue. Everything that blocks the caller (copies, `set_zero`, every operation without a stream) runs on the queue by
 //! [`HipDevice::blocking`], which first waits for all streams of this crate that still have work: so a blocking operation
 //! comes after everything that was enqueued before it, on whatever stream, although streams are created non-blocking and
 //! the runtime itself orders nothing.
@@ -35,7 +35,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stream::RawStream;
 
-/// A GPU. There is one value for each, so that its address is its identity.
+/// A GPU. There is exactly one value for each GPU, so its address is its identity.
 #[derive(Debug)]
 pub(crate) struct HipDevice {
     runtime: &'static Runtime,
@@ -125,7 +125,7 @@ impl HipDevice {
         self.warp
     }
 
-    /// What operations have left for the next ones.
+    /// What operations have kept for later ones.
     pub(crate) fn workspaces(&self) -> &pool::Pool {
         &self.workspaces
     }
@@ -176,7 +176,7 @@ impl HipDevice {
         check(self.runtime, call, error)
     }
 
-    /// After an error that is expected here and told to nobody.
+    /// Called after an error that is expected and not reported.
     fn clear_last_error(&self) {
         clear_last_error(self.runtime);
     }
@@ -191,8 +191,8 @@ impl HipDevice {
         self.blocking_until(&mut (), |(), queue| work(queue).map(|()| None), |()| false)
     }
 
-    /// As [`blocking`](Self::blocking), for work whose last operation, which `work` returns, tells itself when it has ended: `ready` is
-    /// asked for a short while before the runtime is.
+    /// As [`blocking`](Self::blocking), for work whose last operation, which `work` returns, signals its end itself: `ready` is
+    /// polled for a short time before the runtime is asked.
     pub(crate) fn blocking_until<S>(
         &'static self,
         state: &mut S,
@@ -211,7 +211,7 @@ impl HipDevice {
         done.and(waited)
     }
 
-    /// Waits for every stream that has work, but those that are being captured.
+    /// Waits for every stream that has work, except those that are being captured.
     pub(crate) fn wait_for_streams(&self) -> Result<()> {
         self.wait_for_streams_where(RawStream::is_busy)
     }
@@ -221,12 +221,12 @@ impl HipDevice {
         self.wait_for_streams_where(|s| !ptr::eq(s, stream) && s.is_busy())
     }
 
-    /// Before `stream` uses memory: waits for other streams that have just allocated some. Rarely is there such a stream.
+    /// Called before `stream` uses memory: waits for other streams that have just allocated some, which is rare.
     pub(crate) fn wait_for_allocations(&self, stream: &RawStream) -> Result<()> {
         self.wait_for_streams_where(|s| !ptr::eq(s, stream) && s.has_fresh_memory())
     }
 
-    /// Waits for all of them, also when one has an error: what they use may be freed next. The first error is the result.
+    /// Waits for all of them, even if one has an error, because what they use may be freed next. Returns the first error.
     fn wait_for_streams_where(&self, chosen: impl Fn(&RawStream) -> bool) -> Result<()> {
         let mut waited = Ok(());
         for stream in self.streams.queues(chosen) {
@@ -236,7 +236,7 @@ impl HipDevice {
     }
 }
 
-/// A number that a device tells of itself; 0 where it tells a negative one.
+/// A number that a device reports about itself; 0 if it reports a negative one.
 fn attribute_of(runtime: &Runtime, ordinal: c_int, attribute: hipDeviceAttribute_t) -> Result<u32> {
     let mut value = 0;
     // SAFETY: the pointer is valid for a write.

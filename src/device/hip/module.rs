@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex};
 /// Functions of kernels and how many of their blocks a multiprocessor holds at a time, by name and block size.
 type Kernels = HashMap<(&'static str, u32), (Function, u32)>;
 
-/// A loaded module and the functions that were asked of it.
+/// A loaded module and the functions that were looked up in it.
 #[derive(Debug)]
 pub(crate) struct Code {
     device: &'static HipDevice,
     module: hipModule_t,
-    /// AMD's runtime keeps the address and reads the image again when functions are asked for.
+    /// AMD's runtime keeps the address and reads the image again when functions are looked up.
     image: Cow<'static, [u8]>,
     functions: Mutex<HashMap<String, Function>>,
-    /// Of our kernels those that were asked of it.
+    /// This crate's kernels that were looked up in it.
     kernels: Mutex<Kernels>,
 }
 
@@ -43,7 +43,7 @@ impl Code {
     /// Loads a code object.
     ///
     /// # Safety
-    /// `image` is a whole code object: the runtime is told no length, and reads as far as the image's headers say.
+    /// `image` is a complete code object: the runtime gets no length, and reads as far as the image's headers say.
     pub(crate) unsafe fn load(device: &'static HipDevice, what: &str, image: Cow<'static, [u8]>) -> Result<Code> {
         device.enter()?;
         let mut module = ptr::null_mut();
@@ -66,7 +66,7 @@ impl Code {
         unsafe { Code::load(device, name, image.into()) }
     }
 
-    /// As [`compile`](Code::compile), with the caller's options and none of ours.
+    /// As [`compile`](Code::compile), with only the caller's options.
     pub(crate) fn compile_with(device: &'static HipDevice, name: &str, source: &str, options: &[&str]) -> Result<Code> {
         device.enter()?;
         let image = device.runtime().rtc().and_then(|rtc| kernels::compile_with(rtc, name, source, device.arch(), options));
@@ -80,7 +80,7 @@ impl Code {
         image.map_err(|e| Error::Compile { kernel: name.to_owned(), arch: device.arch().to_owned(), log: e.to_string() })
     }
 
-    /// As [`compile`](Code::compile), for one of our files: what was compiled is kept on disk, see [`cache`](super::cache).
+    /// As [`compile`](Code::compile), for one of this crate's files: the compiled image is kept on disk, see [`cache`](super::cache).
     fn compile_once(device: &'static HipDevice, source: &kernels::Source) -> Result<Code> {
         device.enter()?;
         let Some(entry) = Entry::of(device, source) else { return Code::compile(device, source.name, source.text) };
@@ -156,7 +156,7 @@ impl HipDevice {
     }
 }
 
-/// What was compiled ahead of time, or where the runtime refuses that what is compiled now. If both fail, the error has both reasons.
+/// The image compiled ahead of time or, if the runtime refuses it, one that is compiled now. If both fail, the error has both reasons.
 fn or_compiled<T>(loaded: Result<T>, compile: Option<impl FnOnce() -> Result<T>>) -> Result<T> {
     // Any other error is not about the image.
     let (Err(Error::Compile { kernel, arch, log }), Some(compile)) = (&loaded, compile) else { return loaded };
@@ -166,7 +166,7 @@ fn or_compiled<T>(loaded: Result<T>, compile: Option<impl FnOnce() -> Result<T>>
     })
 }
 
-/// One of our kernels: where it is, which struct of `hip/abi.h` it takes by value, and its block size.
+/// One of this crate's kernels: its file and name, the struct of `hip/abi.h` that it takes by value, and its block size.
 pub(crate) struct Kernel<P> {
     file: &'static str,
     name: &'static str,
@@ -189,7 +189,7 @@ impl<P: Zeroable> Kernel<P> {
         Kernel { shared: bytes, ..self }
     }
 
-    /// The kernel on a device. Asked of the runtime once: its answers take as long as a short launch.
+    /// The kernel on a device. The runtime is asked only once, since an answer takes as long as a short launch.
     pub(crate) fn load(&self, device: &'static HipDevice) -> Result<Loaded<P>> {
         let code = device.code(self.file)?;
         let key = (self.name, self.block);
@@ -260,7 +260,7 @@ impl<P: Zeroable> Loaded<P> {
         unsafe { launch(&self.code, self.function, stream, [grid, 1, 1], [self.block, 1, 1], self.shared, list) }
     }
 
-    /// Blocks for a grid-stride kernel over `threads` threads' worth of work: enough to fill the GPU once, and no more.
+    /// Blocks for a grid-stride kernel over `threads` threads' worth of work: at most as many as fill the GPU once.
     pub(crate) fn grid_for(&self, threads: u64) -> u32 {
         let full = self.blocks.saturating_mul(self.code.device.multiprocessors());
         let needed = threads.div_ceil(u64::from(self.block));

@@ -6,14 +6,14 @@
 use crate::device::sync::{Mutex, MutexGuard, PoisonError};
 use std::any::Any;
 
-/// Idle workspaces of a device, whatever their types; at most [`Pool::MOST`] in all.
+/// Idle workspaces of a device, of any types; at most [`Pool::MOST`] in total.
 #[derive(Debug)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl Pool {
-    /// As many as one call compares at once, mostly. A program that needs more at a time allocates the rest each time.
+    /// As many as one call usually compares at once. A program that needs more allocates the rest each time.
     pub(crate) const MOST: usize = 64;
 
     pub(crate) fn new() -> Pool {
@@ -29,7 +29,7 @@ impl Pool {
         workspace.downcast().ok().map(|workspace| *workspace)
     }
 
-    /// Keeps a workspace, which nothing uses any more, for the next [`take`](Pool::take). A full pool gives up the one that it holds longest.
+    /// Keeps a workspace that nothing uses any more for the next [`take`](Pool::take). A full pool drops the one that it has held longest.
     pub(crate) fn put<W: Any + Send>(&self, workspace: W) {
         let mut idle = self.lock();
         let oldest = (idle.len() >= Pool::MOST).then(|| idle.remove(0));

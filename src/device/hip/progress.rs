@@ -1,12 +1,12 @@
-//! How far a stream has come, counted without asking the runtime.
+//! The progress of a stream, counted without asking the runtime.
 //!
 //! An operation is counted twice, before it is enqueued and after; a wait that began at a count `n` and has succeeded raises `finished` to `n`.
-//! Invariant: once an operation has been enqueued, `finished < enqueued` until a wait that began after that has succeeded. With one count a
+//! Invariant: once an operation has been enqueued, `finished < enqueued` until a wait that began after that has succeeded. With a single count, a
 //! wait of another thread that begins between the count and the call would mark work as done that it has not seen.
 
 use crate::device::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of operations that were enqueued and that a wait has seen the end of. Two numbers and not a flag: while one thread waits, the stream
+/// The numbers of operations that were enqueued, and that a wait has seen completed. Two numbers and not a flag: while one thread waits, the stream
 /// must look busy to the others.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
@@ -60,12 +60,12 @@ impl Progress {
         self.reach(last.0);
     }
 
-    /// Whether something was enqueued that no wait has seen the end of.
+    /// Whether something was enqueued that no wait has seen completed.
     pub(crate) fn is_busy(&self) -> bool {
         self.finished.load(Ordering::Acquire) < self.enqueued()
     }
 
-    /// Whether memory was allocated that no wait has seen the end of.
+    /// Whether memory was allocated by an operation that no wait has seen completed.
     pub(crate) fn has_fresh_memory(&self) -> bool {
         self.finished.load(Ordering::Acquire) < self.allocated.load(Ordering::Acquire)
     }

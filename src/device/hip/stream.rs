@@ -22,7 +22,7 @@ pub(crate) struct RawStream {
     handle: hipStream_t,
     owned: bool,
     progress: Progress,
-    /// How many operations the runtime has taken: so many must a recording hold.
+    /// How many operations the runtime has accepted: a recording must hold that many.
     accepted: AtomicU64,
     /// How often the end of work was seen without the runtime.
     unasked: AtomicU32,
@@ -46,7 +46,7 @@ impl HipStream {
         Ok(HipStream::wrap(device, handle, true))
     }
 
-    /// A stream of somebody else's; null is the null stream.
+    /// A stream that the caller owns; null is the null stream.
     ///
     /// # Safety
     /// The stream belongs to this device and outlives the value.
@@ -101,7 +101,7 @@ impl RawStream {
         self.progress.last(call)
     }
 
-    /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this one has come so far.
+    /// As [`enqueue`](Self::enqueue), for an allocation: other streams may use the memory only when this stream has completed it.
     pub(super) fn allocate(&self, call: impl FnOnce(hipStream_t) -> hipError_t) -> hipError_t {
         self.accept(self.progress.allocating(|| call(self.handle)))
     }
@@ -126,7 +126,7 @@ impl RawStream {
         self.recording.operation().filter(|_| !self.is_captured_by_others())
     }
 
-    /// What the runtime says, which others may have told to record.
+    /// What the runtime says: other code may have started a recording.
     pub(crate) fn is_captured_by_others(&self) -> bool {
         let Some(ask) = self.device.api().hipStreamIsCapturing else { return false };
         let mut status = hipStreamCaptureStatus::hipStreamCaptureStatusNone;
@@ -146,7 +146,7 @@ impl RawStream {
         self.synchronize_entered()
     }
 
-    /// Waits whatever went wrong before, for memory that is about to be freed or given back.
+    /// Waits regardless of earlier errors, for memory that is about to be freed or returned.
     pub(crate) fn fence(&self) -> Result<()> {
         let Some(_operation) = self.recording.operation() else {
             // What was enqueued before the recording was waited for then.
@@ -171,13 +171,13 @@ impl RawStream {
     }
 
     /// As [`synchronize_entered`](Self::synchronize_entered), for work whose last operation touches no memory once `ready` says so. Runtimes take microseconds to
-    /// notice the end of short work; it is looked for here as long as short work takes. Faults, and what takes longer, are the runtime's
-    /// to tell. Now and then it is asked anyway: it keeps what it knows of finished work until then (ROCm a batch of commands for each stream, a signal for each).
+    /// notice the end of short work, so it is polled here for as long as short work takes. Faults, and work that takes longer, are left to the runtime
+    /// to tell. From time to time it is asked anyway: until then it keeps its records of finished work (ROCm a batch of commands for each stream, a signal for each).
     pub(super) fn synchronize_when(&self, last: &LastOf, ready: impl Fn() -> bool) -> Result<()> {
         const SHORT: Duration = Duration::from_micros(100);
-        /// How often it is asked for what costs little before the clock is.
+        /// How often the cheap test is made before the clock is read.
         const EAGER: usize = 64;
-        /// At the latest after so many ends that it was not asked about.
+        /// At the latest after this many ends about which the runtime was not asked.
         const UNASKED: u32 = 256;
         let start = Instant::now();
         while start.elapsed() < SHORT {

@@ -9,7 +9,7 @@ use crate::dtype::{DType, FloatFormat, Specials};
 pub(super) trait Small {
     /// Its description.
     const F: FloatFormat;
-    /// How many bytes one storage unit has.
+    /// The number of bytes of one storage unit.
     type Raw: Raw;
 }
 
@@ -81,12 +81,12 @@ const fn magnitude_mask(f: &FloatFormat) -> u32 {
     (1 << (f.exponent_bits + f.mantissa_bits)) - 1
 }
 
-/// How far the sign bit of the format (its pad dropped) is from that of f32.
+/// The distance between the sign bit of the format (without its pad) and that of f32.
 const fn sign_shift(f: &FloatFormat) -> u32 {
     31 - f.exponent_bits - f.mantissa_bits
 }
 
-/// Whether the exponents are those of f32, so that its subnormals are this format's as well.
+/// Whether the exponents are those of f32, so that the subnormals of f32 are subnormals of this format as well.
 const fn f32_exponents(f: &FloatFormat) -> bool {
     f.exponent_bits == 8 && f.bias == 127
 }
@@ -127,8 +127,8 @@ pub(super) const fn f16_scale<S: Small>() -> f32 {
     f32::from_bits(((127 + exponent) as u32) << 23)
 }
 
-/// A format of at most 8 bits as binary16: the value over [`f16_scale`], where the exponent fields coincide and the
-/// subnormals need no care. Works on 16-bit lanes, twice as many at a time as [`decode`].
+/// A format of at most 8 bits as binary16: the value divided by [`f16_scale`], for which the exponent fields coincide and
+/// subnormals need no special treatment. Works on 16-bit lanes, twice as many at a time as [`decode`].
 #[inline(always)]
 pub(super) fn f16_bits<S: Small>(code: u8) -> u16 {
     let f = const { &S::F };

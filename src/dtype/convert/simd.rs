@@ -76,7 +76,7 @@ vectorized! {
 }
 
 /// Decodes binary16 with the CPU's own instruction and multiplies by `scale`; returns how many elements it did: all whole
-/// groups of 8, or none where the CPU has no such instruction.
+/// groups of 8, or none if the CPU has no such instruction.
 pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
     #[cfg(target_arch = "x86_64")]
     {

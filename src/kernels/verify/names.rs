@@ -7,7 +7,7 @@ use crate::dtype::{DType, PairArithmetic};
 /// A kernel: its file, its name.
 pub(super) type Name = (&'static str, &'static str);
 
-/// What the first pass makes; each is a kernel of its own.
+/// What the first pass computes; each has its own kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstPass {
     /// Counts, largest magnitudes and the largest absolute difference.
@@ -33,7 +33,7 @@ pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass) -> Name {
     }
 }
 
-/// The kernel of the first pass for large tensors, if it is another: `make_values_of_bytes` pays where a block meets pairs again and again.
+/// The kernel of the first pass for large tensors, if it is a different one: `make_values_of_bytes` is faster if a block meets the same pairs again and again.
 pub(super) fn values_of_many(dtypes: [DType; 2], first_pass: FirstPass) -> Option<Name> {
     let file = "verify/f32_8.hip";
     match first_pass {
@@ -44,7 +44,7 @@ pub(super) fn values_of_many(dtypes: [DType; 2], first_pass: FirstPass) -> Optio
     }
 }
 
-/// What a kernel of [`values`], [`values_of_many`] or [`explanation`] needs for loads that are on their way, in bytes of shared memory: see `hip/verify/ring.h`. The others load to registers.
+/// The shared memory, in bytes, that a kernel of [`values`], [`values_of_many`] or [`explanation`] needs for outstanding loads: see `hip/verify/ring.h`. The others load to registers.
 pub(super) fn ring_bytes(name: &str) -> u32 {
     let in_registers = name == "verify_values_f32_4_4" || (name.starts_with("verify_counts_") && name != "verify_counts_f32_byte_byte");
     if in_registers { 0 } else { RING_BYTES }
@@ -82,7 +82,7 @@ macro_rules! names {
     };
 }
 
-/// Formats that f32 holds have kernels by their widths, of which all up to 8 bits are one; of the others those of two 64-bit formats. A kernel takes the narrower format first.
+/// Formats that f32 holds have kernels by their widths, where all formats of up to 8 bits count as one width; among the others, pairs of two 64-bit formats have their own. A kernel takes the narrower format first.
 fn names(dtypes: [DType; 2]) -> Names {
     let [x, y] = in_order(dtypes);
     match (PairArithmetic::of(x, y), [x, y].map(width)) {
@@ -124,7 +124,7 @@ macro_rules! counts_and_all {
     };
 }
 
-/// Some pairs have kernels of their own for counts and for all metrics: with less to tell apart they are faster.
+/// Some pairs have their own kernels for counts and for all metrics, which are faster because they distinguish fewer cases.
 fn faster(dtypes: [DType; 2]) -> Option<(&'static str, [&'static str; 2])> {
     let [x, y] = in_order(dtypes);
     match (PairArithmetic::of(x, y), [x, y].map(DType::bits)) {

@@ -1,5 +1,5 @@
-//! Launches of hip/verify/pack.hip. A tensor whose neighbours along the last dimension lie far apart, as those of a transposed one, is
-//! compared from packed copies, a range of elements after the other: scratch memory is bounded.
+//! Launches of hip/verify/pack.hip. A tensor whose neighbours along the last dimension lie far apart, such as a transposed one, is
+//! compared from packed copies, one range of elements after the other, so that scratch memory is bounded.
 
 use super::{Merged, operand};
 use crate::device::TensorRef;
@@ -10,11 +10,11 @@ use std::ops::Range;
 
 /// Bytes of a packed range for each multiprocessor, at most.
 const RANGE: u64 = 1 << 20;
-/// Fewer elements for each multiprocessor are compared where they lie: one launch takes less time than two.
+/// Tensors with fewer elements for each multiprocessor are compared in place: one launch takes less time than two.
 const FEWEST: u64 = 1 << 12;
-/// What the memory delivers at least, in bytes: neighbours that are nearer share it.
+/// The smallest transfer of the memory, in bytes: neighbours that are closer share it.
 const SECTOR: u64 = 32;
-/// Rows that a range has at least: neighbours in them share what the memory delivers.
+/// The smallest number of rows of a range: neighbours in them share a transfer of the memory.
 const ROWS: u64 = 16;
 
 /// How a tensor is packed; hip/verify/pack.hip has the words.
@@ -27,7 +27,7 @@ pub(super) struct Packing {
     most: u64,
 }
 
-/// What the kernel has to know of a tensor's dimensions.
+/// The dimensions of a tensor as the kernel needs them.
 #[derive(Clone, Copy)]
 struct Dimensions {
     /// Elements of a row.
@@ -39,7 +39,7 @@ struct Dimensions {
 }
 
 impl Packing {
-    /// `None` where a tensor is compared where it lies.
+    /// `None` if a tensor is compared in place.
     pub(super) fn of(gpu: &'static HipDevice, tensor: &TensorRef<'_>) -> Result<Option<Packing>> {
         let bits = tensor.dtype().bits() as u64;
         let most = u64::from(gpu.multiprocessors()) * RANGE * 8 / bits;
@@ -104,7 +104,7 @@ impl Packing {
         (&self.kernel, self.kernel.grid_for(tiles * u64::from(super::BLOCK)), params)
     }
 
-    /// The whole tensor as kernels see it that read no other elements than those of a range, which were packed to `to`.
+    /// The whole tensor for kernels that read only the elements of a range, which were packed to `to`.
     pub(super) fn packed(&self, range: &Range<u64>, to: *mut u8) -> VerifyOperand {
         VerifyOperand {
             base: to,
@@ -118,7 +118,7 @@ impl Packing {
     }
 }
 
-/// `None` unless packing brings what lies far apart together.
+/// `None` unless packing brings distant neighbours together.
 fn dimensions(tensor: &TensorRef<'_>) -> Result<Option<Dimensions>> {
     let (layout, bits) = (tensor.layout(), tensor.dtype().bits() as u64);
     let Merged { rank, extents, strides } = Merged::of(layout)?;
@@ -151,7 +151,7 @@ impl Ranges {
         Ok(Ranges([HipAlloc::new(gpu, 0)?, HipAlloc::new(gpu, 0)?]))
     }
 
-    /// Allocates so many bytes for each, and a little more, so that sizes which grow slowly share it.
+    /// Allocates this many bytes for each tensor, and a little more, so that slowly growing sizes need no new allocation.
     pub(super) fn reserve(&mut self, gpu: &'static HipDevice, bytes: [usize; 2]) -> Result<()> {
         self.0.iter_mut().zip(bytes).try_for_each(|(block, bytes)| super::workspace::grow(gpu, block, bytes.next_multiple_of(16 << 20)))
     }

@@ -1,4 +1,4 @@
-//! The memory that the kernels of one comparison work in, and the result that they write for the host.
+//! The workspace of the kernels of one comparison, and the result that they write for the host.
 
 use super::{Launch, Pass, Question, operand};
 use crate::device::hip::{HipAlloc, HipDevice, HipStream, PinnedAlloc};
@@ -11,7 +11,7 @@ use std::mem::offset_of;
 /// The scratch memory of one comparison.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    /// Zeroed before the first comparison; each pass leaves it zeroed, but for the values.
+    /// Zeroed before the first comparison; each pass leaves it zeroed, except for the values.
     scratch: HipAlloc,
     partials: HipAlloc,
     mismatches: HipAlloc,
@@ -19,7 +19,7 @@ pub(crate) struct Workspace {
     result: PinnedAlloc,
 }
 
-/// Where a result says how far it is.
+/// The word in which a result states its progress.
 const VALUED: usize = offset_of!(VerifyResult, valued);
 const EXPLAINED: usize = offset_of!(VerifyResult, explained);
 
@@ -54,7 +54,7 @@ impl Workspace {
         sizes.iter().zip(launch.needs()).all(|(size, need)| *size >= need)
     }
 
-    /// What the kernel of a pass takes.
+    /// The parameters of the kernel of a pass.
     pub(super) fn params(&self, question: &Question<'_>, pass: &Pass) -> Result<VerifyParams> {
         let [x, y] = question.operands();
         Ok(VerifyParams {
@@ -112,7 +112,7 @@ impl Workspace {
         found
     }
 
-    /// Before a launch: its result is not there.
+    /// Called before a launch: marks its result as absent.
     pub(super) fn mark_unwritten(&mut self) {
         // SAFETY: `&mut self` excludes other readers and writers, and no kernel writes it: it has not been launched, or has been waited for.
         let result = unsafe { self.result.as_mut_slice() };

@@ -1,8 +1,8 @@
 //! Exact sums, rounded once. Three ways, from fast to slow; all give the same bits:
 //!
-//! * tame data: every f64 sum is exact, so that plain f64 arithmetic and one conversion do;
-//! * else plain f64 arithmetic with a bound on its error: where both ends of the interval round to the same f32, that is it;
-//! * else error-free transformations in f64, and rounding to odd before the conversion to f32.
+//! * tame data: every f64 sum is exact, so plain f64 arithmetic and one conversion suffice;
+//! * otherwise plain f64 arithmetic with a bound on its error: if both ends of the interval round to the same f32, that is the result;
+//! * otherwise error-free transformations in f64, and rounding to odd before the conversion to f32.
 
 use super::{COLUMNS, DEPTH, Lane, Span};
 
@@ -117,7 +117,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 }
 
 /// The exact sum of `sum`, `error` (at most half a spacing of `sum`) and `c`, rounded once to f32; an exact zero is +0.
-/// `plain` is the same sum rounded any way, for the NaN or infinity that it may be.
+/// `plain` is the same sum with any rounding, for the case that it is NaN or infinite.
 #[inline(always)]
 fn finish(sum: f64, error: f64, c: f64, plain: f64) -> f32 {
     let (high, l) = two_sum(sum, c);

@@ -1,4 +1,4 @@
-//! The fused sums of gfx942, in 64-bit integers. Branches on data keep it scalar.
+//! The fused sums of gfx942, in 64-bit integers. Branches on data prevent vector code.
 
 use super::super::{Model, naive};
 use super::Lane;
@@ -10,7 +10,7 @@ const F: i32 = 24;
 /// Fraction bits of the sum before the last rounding.
 const F2: u32 = 31;
 
-/// What both rules need to know of their model.
+/// The parameters of their model that both rules need.
 struct Shape {
     model: Model,
     keep: i32,

@@ -1,8 +1,8 @@
 //! The vectorised GEMM.
 //!
 //! One blocked loop serves all models: a panel of B and a few rows of A are copied to the stack (prepared, padded with
-//! zeros, widened), so that the inner loop sees nothing but full groups. A [`Lane`] is the rule for one output element; the
-//! loop over the columns of a panel becomes vector code where the rule has no branches. It is compiled for every instruction set; all give the
+//! zeros, widened), so that the inner loop has only full groups. A [`Lane`] is the rule for one output element; the
+//! loop over the columns of a panel becomes vector code if the rule has no branches. It is compiled for every instruction set; all give the
 //! same bits, those of [`naive`](super::naive).
 
 mod exact;
@@ -61,13 +61,13 @@ pub(super) fn gemm(model: Model, p: &mut Problem, set: InstructionSet) {
 trait Lane {
     /// Products of a group.
     const GROUP: usize;
-    /// What inputs are computed with.
+    /// The type that inputs are computed in.
     type Wide: Copy + Default + From<f32>;
     /// Whether [`Lane::tame`] depends on the data.
     fn watches(&self) -> bool {
         false
     }
-    /// Whether a pass over inputs of these spans, from accumulators `acc`, may take the short cut of this rule.
+    /// Whether a pass over inputs of these spans, from accumulators `acc`, may take the short form of this rule.
     fn tame(&self, _a: Span, _b: Span, _acc: &[[f32; COLUMNS]]) -> bool {
         true
     }

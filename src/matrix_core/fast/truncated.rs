@@ -1,7 +1,7 @@
 //! The sums of tensor cores, in f64 without branches, so that the columns of a panel become the lanes of vectors.
 //!
 //! A product is exact in f64, and so is one scaled by a power of two. Truncated terms are whole numbers of units, at most 33 of them, each below 2^28:
-//! their sum is exact as well. An infinity or NaN passes through all of it as IEEE 754 has it, since scaling and truncation leave it what it is.
+//! their sum is exact as well. An infinity or NaN passes through all of this as IEEE 754 defines it, since scaling and truncation do not change it.
 
 use super::super::Accumulator;
 use super::{COLUMNS, Lane, Model};
@@ -28,7 +28,7 @@ struct Sum {
     fraction: i32,
     /// Rounds to nearest.
     nearest: bool,
-    /// What a result is infinite from.
+    /// The magnitude from which on a result is infinite.
     beyond: f64,
 }
 
