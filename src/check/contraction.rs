@@ -19,7 +19,7 @@
 
 use super::copied::Copied;
 use super::integer;
-use super::problem::{Kind, Problem, on_host};
+use super::problem::{Kind, Problem};
 use crate::device::host::zeros;
 use crate::device::{DeviceMem, Layout, TensorRef};
 use crate::dtype::DType;
@@ -336,7 +336,7 @@ const TASKS: usize = 1024;
 
 /// The norm of each row, on the host; what is not 0 counts at least so much.
 fn norms(tensor: &TensorRef<'_>, axis: Axis, least: f64) -> Result<Vec<f64>> {
-    let (bytes, dtype, layout) = (on_host(tensor)?, tensor.dtype(), tensor.layout());
+    let (bytes, dtype, layout) = (tensor.fetch()?, tensor.dtype(), tensor.layout());
     let Axis { extent, inner, .. } = axis;
     let norm = |row: usize| {
         let (outer, at) = (row / inner, row % inner);

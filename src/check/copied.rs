@@ -1,6 +1,5 @@
 //! Dense copies of tensors on their device: some positions of an axis, zeros in some places, multiplied by a number, or rounded to a format.
 
-use super::problem::on_host;
 use crate::device::host::zeros;
 use crate::device::{DeviceBytes, DeviceMem, Layout, TensorRef};
 use crate::dtype::{DType, FloatFormat, Overflow, Rounding};
@@ -83,16 +82,14 @@ impl Copied {
         source: impl Fn(usize) -> Option<usize>,
         changed: impl Fn(usize, u64) -> u64,
     ) -> Result<Copied> {
-        let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), on_host(tensor)?);
+        let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), tensor.fetch()?);
         let elements = shape.iter().product();
         let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
         let mut bytes = zeros(size)?;
         for (i, index) in (0..elements).filter_map(|i| Some((i, source(i)?))) {
             dtype.store_bits(&mut bytes, i, changed(i, dtype.load_bits(&from, layout.index(index))));
         }
-        let mut memory = DeviceBytes::new(tensor.device(), size)?;
-        memory.copy_from_slice(&bytes)?;
-        Ok(Copied { bytes: memory, dtype, shape })
+        Ok(Copied { bytes: DeviceBytes::from_slice(tensor.device(), &bytes)?, dtype, shape })
     }
 
     /// The copy.

@@ -4,7 +4,7 @@ use super::copied::Copied;
 use super::corner::{Corner, index_of};
 use super::epilogue::{After, Operands};
 use super::order::Order;
-use super::problem::{Problem, on_host};
+use super::problem::Problem;
 use crate::device::TensorRef;
 use crate::dtype::{Overflow, Rounding};
 use crate::error::Result;
@@ -92,7 +92,7 @@ fn without_products(problem: &Problem<'_>, (result, overflow): (&TensorRef<'_>, 
 /// Whether A and B hold numbers alone.
 fn all_finite(problem: &Problem<'_>) -> Result<bool> {
     for operand in &problem.operands {
-        let (bytes, dtype, layout) = (on_host(operand)?, operand.dtype(), operand.layout());
+        let (bytes, dtype, layout) = (operand.fetch()?, operand.dtype(), operand.layout());
         if !(0..operand.elements()).all(|i| dtype.decode(dtype.load_bits(&bytes, layout.index(i))).is_finite()) {
             return Ok(false);
         }
@@ -229,7 +229,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn of(result: &'a TensorRef<'a>, overflow: Overflow) -> Result<Found<'a>> {
-        Ok(Found { bytes: on_host(result)?, result, overflow })
+        Ok(Found { bytes: result.fetch()?, result, overflow })
     }
 
     /// The elements of a leading part whose bits are not those of the sums with what follows them, rounded once; shapes are those of the part and of all of the

@@ -52,7 +52,7 @@ use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
 use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound_with, some_mismatches};
 use crate::verify::{Mutation, NonFinite, Options, Tolerance, Verdict, expect_earlier, gpu_verify_with, gpu_verify_with_earlier};
 use copied::Copied;
-use problem::{Kind, Problem, Product, on_host};
+use problem::{Kind, Problem, Product};
 
 /// Products of the last step of a kernel's loop over k, the fewest that are usual: whether a result without them would pass is part of a report.
 const TILE: usize = 16;
@@ -427,7 +427,7 @@ impl<'a> Check<'a> {
 
     /// Whether nearly all elements beyond their bounds are no numbers, in the result or in the exact one: of a result that is bit-exact that is what the chip makes of these operands.
     fn chip_differs(&self, report: &BoundReport, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<bool> {
-        let (result, exact) = (on_host(&self.result)?, on_host(reference)?);
+        let (result, exact) = (self.result.fetch()?, reference.fetch()?);
         let value =
             |tensor: &TensorRef<'_>, bytes: &[u8], i| tensor.dtype().decode(tensor.dtype().load_bits(bytes, tensor.layout().index(i)));
         let mut numbers = 0;
@@ -506,7 +506,7 @@ impl<'a> Check<'a> {
 
     /// The exact result, with the result's own numbers where these are infinite, or NaN, or the largest, and rightly so; `None` where there are none.
     fn where_it_differs(&self, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<Option<Copied>> {
-        let (dtype, layout, bytes) = (self.result.dtype(), self.result.layout(), on_host(&self.result)?);
+        let (dtype, layout, bytes) = (self.result.dtype(), self.result.layout(), self.result.fetch()?);
         let largest = dtype.float_format().map_or(f64::INFINITY, |format| format.max_finite());
         let value = |i| dtype.decode(dtype.load_bits(&bytes, layout.index(i)));
         let beyond = |x: f64| !x.is_finite() || self.overflow == Overflow::Saturate && x.abs() == largest;
@@ -526,7 +526,7 @@ impl<'a> Check<'a> {
             let passes = self.judged(earlier, exact, bound)?.passed();
             return Ok((report.with_mutation(Mutation::Earlier, passes), None));
         }
-        let (result, old) = (on_host(&self.result)?, on_host(earlier)?);
+        let (result, old) = (self.result.fetch()?, earlier.fetch()?);
         let bits = |tensor: &TensorRef<'_>, bytes: &[u8], index| tensor.dtype().load_bits(bytes, tensor.layout().index(index));
         let mut stale = 0;
         each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| {

@@ -2,14 +2,12 @@
 
 use super::copied::Copied;
 use super::order::Order;
-use crate::device::hip::download;
-use crate::device::{Backend, Device, DeviceKind, DeviceMem, TensorMut, TensorRef};
+use crate::device::{Device, DeviceKind, DeviceMem, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
 use crate::parallel;
 use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, KOrder, has_device_code};
-use std::borrow::Cow;
 
 /// The operands, and how the result follows from them.
 #[derive(Clone, Debug)]
@@ -242,7 +240,7 @@ impl<'a> Problem<'a> {
             return self.parts_on_device(model, order, shape);
         }
         let [a, b] = &self.operands;
-        let bytes = [on_host(a)?, on_host(b)?];
+        let bytes = [a.fetch()?, b.fetch()?];
         let copy = |bytes, t: &TensorRef<'_>| TensorRef::from_host_bytes(bytes, t.dtype(), t.layout().clone());
         let operands = [copy(&bytes[0], a)?, copy(&bytes[1], b)?];
         Problem { operands, kind: self.kind.clone() }.parts_on_device(model, order, shape)
@@ -286,20 +284,7 @@ fn tiles(model: Model, [m, n, k]: [usize; 3], a: &[f32], b: &[f32], c: &mut [f32
 
 /// The values of a tensor in logical order, as f32.
 pub(super) fn values(tensor: &TensorRef<'_>) -> Result<Vec<f32>> {
-    let bytes = on_host(tensor)?;
+    let bytes = tensor.fetch()?;
     let (dtype, layout) = (tensor.dtype(), tensor.layout());
     Ok((0..tensor.elements()).map(|i| dtype.decode(dtype.load_bits(&bytes, layout.index(i))) as f32).collect())
-}
-
-/// The memory of a tensor, on the host.
-pub(super) fn on_host<'a>(tensor: &TensorRef<'a>) -> Result<Cow<'a, [u8]>> {
-    match tensor.device().backend() {
-        Backend::Host => Ok(Cow::Borrowed(tensor.host_bytes())),
-        Backend::Hip(gpu) => {
-            let mut bytes = vec![0; tensor.byte_size()];
-            // SAFETY: a tensor's memory is readable by its device.
-            unsafe { download(gpu, tensor.as_ptr(), &mut bytes)? };
-            Ok(Cow::Owned(bytes))
-        }
-    }
 }

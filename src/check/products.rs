@@ -1,6 +1,6 @@
 //! The products of single elements, read from the operands in the host's memory: as they should be, or as a kernel reads them that takes one for another.
 
-use super::problem::{Kind, Problem, on_host};
+use super::problem::{Kind, Problem};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::Result;
@@ -35,7 +35,7 @@ pub(super) struct Values<'a> {
 impl<'a> Values<'a> {
     pub(super) fn of(tensor: &'a TensorRef<'a>, flush: bool) -> Result<Values<'a>> {
         let least = tensor.dtype().float_format().filter(|_| flush).map_or(0.0, |f| f.min_normal());
-        Ok(Values { bytes: on_host(tensor)?, dtype: tensor.dtype(), layout: tensor.layout(), least })
+        Ok(Values { bytes: tensor.fetch()?, dtype: tensor.dtype(), layout: tensor.layout(), least })
     }
 
     /// The element at a logical index.

@@ -52,6 +52,26 @@ impl DeviceBytes {
         Ok(DeviceBytes { device: stream.device().clone(), alloc: Alloc::Hip(HipAlloc::new_on(hip, bytes)?), bytes })
     }
 
+    /// Allocates a block and fills it from host memory.
+    ///
+    /// # Errors
+    /// As [`DeviceBytes::new`], or a failed transfer.
+    pub fn from_slice(device: &Device, source: &[u8]) -> Result<DeviceBytes> {
+        let mut block = DeviceBytes::new(device, source.len())?;
+        block.copy_from_slice(source)?;
+        Ok(block)
+    }
+
+    /// The contents as a vector.
+    ///
+    /// # Errors
+    /// A failed transfer.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut out = vec![0; self.bytes];
+        self.copy_to_slice(&mut out)?;
+        Ok(out)
+    }
+
     /// Replaces the block by one of `bytes` bytes; the contents are not kept. The old block is freed first, so that
     /// a buffer can grow to more than half of the memory; if the new one cannot be allocated, an empty block is left.
     ///

@@ -13,6 +13,7 @@ pub(crate) mod host;
 mod layout;
 mod mem;
 mod module;
+mod on_host;
 mod pinned;
 mod recording;
 mod slice;

@@ -1,5 +1,6 @@
 //! Borrowed tensors: what operations read and write.
 
+use super::mem::whole;
 use super::{Device, DeviceMem, Layout};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, Result};
@@ -69,6 +70,23 @@ impl<'a> TensorRef<'a> {
     pub fn from_host_bytes(bytes: &'a [u8], dtype: DType, layout: Layout) -> Result<TensorRef<'a>> {
         // SAFETY: the slice is valid, initialised and unchanged for 'a.
         unsafe { TensorRef::from_raw(&Device::host(), bytes.as_ptr(), bytes.len(), dtype, layout) }
+    }
+
+    /// A dense row-major tensor over values in host memory, on the host device; nothing is copied.
+    ///
+    /// ```
+    /// use hipverify::TensorRef;
+    /// use hipverify::verify::{Tolerance, gpu_verify};
+    /// let (result, reference) = ([1.0f32, 2.0, 3.0, 4.0], [1.0f32, 2.0, 3.0, 4.5]);
+    /// let (result, reference) = (TensorRef::from_slice(&result, &[2, 2])?, TensorRef::from_slice(&reference, &[2, 2])?);
+    /// assert!(!gpu_verify(&result, &reference, &Tolerance::exact())?.passed());
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the shape has another number of elements than the slice (packed formats: one less is fine).
+    pub fn from_slice<T: Element>(values: &'a [T], shape: &[usize]) -> Result<TensorRef<'a>> {
+        TensorRef::from_host_bytes(bytemuck::cast_slice(values), T::DTYPE, whole::<T>(values.len(), shape)?)
     }
 
     /// Another tensor in the same memory: a part, rows in another order, dimensions exchanged. The layout counts from the memory's beginning.
@@ -161,6 +179,15 @@ impl<'a> TensorMut<'a> {
     pub fn from_host_bytes(bytes: &'a mut [u8], dtype: DType, layout: Layout) -> Result<TensorMut<'a>> {
         // SAFETY: the slice is valid, initialised and exclusively borrowed for 'a.
         unsafe { TensorMut::from_raw(&Device::host(), bytes.as_mut_ptr(), bytes.len(), dtype, layout) }
+    }
+
+    /// A dense row-major tensor to be written, over values in host memory, on the host device.
+    ///
+    /// # Errors
+    /// As [`TensorRef::from_slice`].
+    pub fn from_slice<T: Element>(values: &'a mut [T], shape: &[usize]) -> Result<TensorMut<'a>> {
+        let layout = whole::<T>(values.len(), shape)?;
+        TensorMut::from_host_bytes(bytemuck::cast_slice_mut(values), T::DTYPE, layout)
     }
 
     /// The tensor for reading, as long as nothing writes it: a clone of what this gives keeps the borrow of `self`.

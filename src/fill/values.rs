@@ -2,10 +2,9 @@
 
 use super::element::overlaid;
 use super::params::FillParams;
-use crate::device::hip::{download, upload};
-use crate::device::{Backend, Layout, TensorMut};
+use crate::device::{Layout, TensorMut};
 use crate::dtype::{DType, Overflow, Rounding};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::parallel;
 
 /// Elements of one task.
@@ -17,24 +16,7 @@ pub(super) fn fill(p: &FillParams, values: &[f64], tensor: &mut TensorMut<'_>) -
     // They were checked: none but infinities is beyond the format.
     let patterns: Vec<u64> = values.iter().map(|v| dtype.encode(*v, Rounding::NearestEven, Overflow::Ieee)).collect();
     let elements = Elements { p, patterns: &patterns, dtype };
-    let device = tensor.as_ref().device().clone();
-    let gpu = match device.backend() {
-        Backend::Host => {
-            elements.write(&layout, tensor.host_bytes_mut());
-            return Ok(());
-        }
-        Backend::Hip(gpu) => gpu,
-    };
-    // What lies between the elements is written back as it was.
-    let bytes = dtype.bytes_for(layout.end()).unwrap_or(usize::MAX);
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(bytes).map_err(|e| Error::OutOfMemory { device: "the host".to_owned(), bytes, reason: e.to_string() })?;
-    memory.resize(bytes, 0);
-    // SAFETY: the layout was checked to end within the tensor's memory, which its device may read and write, and which is borrowed exclusively.
-    unsafe { download(gpu, tensor.as_ref().as_ptr(), &mut memory)? };
-    elements.write(&layout, &mut memory);
-    // SAFETY: `memory` is as long as what the layout was checked to span of the tensor's memory, which is borrowed exclusively.
-    unsafe { upload(gpu, &memory, tensor.as_mut_ptr()) }
+    tensor.change(|memory| elements.write(&layout, memory))
 }
 
 /// The elements: pattern i mod n, unless a special value or sparsity replaces it.

@@ -23,10 +23,7 @@ pub fn mfma_issue(device: &Device, mfma: Mfma, a: &[u8], b: &[u8], c: &[u8]) -> 
         if matrix.len() != expected {
             return Err(Error::Length { what, expected, found: matrix.len() });
         }
-        let image = registers(mfma, operand, t, matrix);
-        let mut memory = DeviceBytes::new(device, image.len())?;
-        memory.copy_from_slice(&image)?;
-        Ok(memory)
+        DeviceBytes::from_slice(device, &registers(mfma, operand, t, matrix))
     };
     let (a, b) = (upload(Operand::A, ta, a, "bytes of A")?, upload(Operand::B, tb, b, "bytes of B")?);
     let c = upload(Operand::C, tc, c, "bytes of C")?;
@@ -35,9 +32,7 @@ pub fn mfma_issue(device: &Device, mfma: Mfma, a: &[u8], b: &[u8], c: &[u8]) -> 
     // SAFETY: hip/mfma.hip has a kernel of this name for each instruction of the device's architecture; A, B and C are its register images for
     // one step, and D has the size of C.
     unsafe { issue(&name, 1, &a, &b, &c, &mut d)? };
-    let mut image = vec![0; d.byte_size()];
-    d.copy_to_slice(&mut image)?;
-    Ok(matrix(mfma, Operand::D, tc, &image))
+    Ok(matrix(mfma, Operand::D, tc, &d.to_vec()?))
 }
 
 /// 32-bit words of a register: one for each lane.

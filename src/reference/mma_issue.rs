@@ -16,20 +16,13 @@ pub fn mma_issue(device: &Device, mma: Mma, steps: usize, a: &[u8], b: &[u8], c:
         return Err(Error::Unsupported { what: format!("{mma} of {}", mma.arch()), by: device.name() });
     }
     let tiles = mma.tiles(steps, a, b, c)?;
-    let upload = |operand, matrices: &[u8]| -> Result<DeviceBytes> {
-        let images = registers(mma, operand, matrices);
-        let mut memory = DeviceBytes::new(device, images.len())?;
-        memory.copy_from_slice(&images)?;
-        Ok(memory)
-    };
+    let upload = |operand, matrices: &[u8]| DeviceBytes::from_slice(device, &registers(mma, operand, matrices));
     let (a, b, c) = (upload(Operand::A, a)?, upload(Operand::B, b)?, upload(Operand::C, c)?);
     let mut d = DeviceBytes::new(device, c.byte_size())?;
     // SAFETY: hip/mma.hip has a kernel of this name for each instruction of `Mma::all`; `tiles` has found so many matrices, whose register images have the
     // matrices' sizes, and D has the size of C.
     unsafe { issue(&mma.kernel(), [tiles, steps], &a, &b, &c, &mut d)? };
-    let mut images = vec![0; d.byte_size()];
-    d.copy_to_slice(&mut images)?;
-    Ok(matrices(mma, Operand::D, &images))
+    Ok(matrices(mma, Operand::D, &d.to_vec()?))
 }
 
 /// Where element `index` of a matrix lies in the image of its registers: bytes from the start.

@@ -3,9 +3,8 @@
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
-use crate::device::hip::{download, upload};
 use crate::device::host::zeros;
-use crate::device::{Backend, Layout, TensorMut, TensorRef};
+use crate::device::{Layout, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -109,17 +108,7 @@ fn read<T: Number + Zeroable>(
     decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
     from: impl Fn(f64) -> T + Sync,
 ) -> Result<Vec<T>> {
-    let fetched;
-    let bytes = match t.device().backend() {
-        Backend::Host => t.host_bytes(),
-        Backend::Hip(gpu) => {
-            let mut bytes = zeros(t.byte_size())?;
-            // SAFETY: a tensor's memory is readable by its device.
-            unsafe { download(gpu, t.as_ptr(), &mut bytes)? };
-            fetched = bytes;
-            &fetched
-        }
-    };
+    let bytes = t.fetch()?;
     let (dtype, layout) = (t.dtype(), t.layout());
     let mut out = zeros::<T>(layout.elements())?;
     let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
@@ -127,7 +116,7 @@ fn read<T: Number + Zeroable>(
         let start = |element: usize| dtype.bytes_for(layout.offset() + element).unwrap_or(usize::MAX);
         parallel::chunks_mut(&mut out, CHUNK, |i, part| decode(dtype, &bytes[start(i * CHUNK)..], part));
     } else {
-        let one = |i: usize| from(dtype.decode(dtype.load_bits(bytes, layout.index(i))));
+        let one = |i: usize| from(dtype.decode(dtype.load_bits(&bytes, layout.index(i))));
         parallel::chunks_mut(&mut out, CHUNK, |i, part| (i * CHUNK..).zip(part).for_each(|(i, v)| *v = one(i)));
     }
     Ok(out)
@@ -151,19 +140,7 @@ pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
     if layout.elements() != values.len() {
         return Err(Error::Length { what: "elements of the result", expected: values.len(), found: layout.elements() });
     }
-    let gpu = match t.as_ref().device().backend() {
-        Backend::Host => {
-            encode(dtype, &layout, values, t.host_bytes_mut());
-            return Ok(());
-        }
-        Backend::Hip(gpu) => *gpu,
-    };
-    let mut bytes = zeros(t.as_ref().byte_size())?;
-    // SAFETY: a tensor's memory is readable by its device.
-    unsafe { download(gpu, t.as_ref().as_ptr(), &mut bytes)? };
-    encode(dtype, &layout, values, &mut bytes);
-    // SAFETY: the tensor is borrowed exclusively and has this many bytes.
-    unsafe { upload(gpu, &bytes, t.as_mut_ptr()) }
+    t.change(|bytes| encode(dtype, &layout, values, bytes))
 }
 
 fn encode(dtype: DType, layout: &Layout, values: &[f64], bytes: &mut [u8]) {

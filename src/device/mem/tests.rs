@@ -82,6 +82,8 @@ fn sizes_that_do_not_fit_are_errors() {
 
 #[test]
 fn blocks_of_bytes_are_tensors_of_any_format() {
+    let copied = DeviceBytes::from_slice(&Device::host(), &[1, 2, 3]).unwrap();
+    assert_eq!((copied.byte_size(), copied.to_vec().unwrap()), (3, vec![1, 2, 3]));
     let mut block = DeviceBytes::new(&Device::host(), 12).unwrap();
     // SAFETY: the block has 12 bytes, and nothing else uses them meanwhile.
     unsafe { block.as_mut_ptr().copy_from([1u8; 12].as_ptr(), 12) };

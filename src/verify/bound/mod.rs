@@ -196,16 +196,8 @@ impl<'a> Comparison<'a> {
 /// The bits of one element, wherever it lies.
 fn bits(tensor: &TensorRef<'_>, index: usize) -> Result<u64> {
     let (dtype, at) = (tensor.dtype(), tensor.layout().index(index));
-    match tensor.device().backend() {
-        Backend::Host => Ok(dtype.load_bits(tensor.host_bytes(), at)),
-        Backend::Hip(gpu) => {
-            let (first, within) = (at / dtype.per_unit() * dtype.unit_bytes(), at % dtype.per_unit());
-            let mut bytes = vec![0; dtype.unit_bytes()];
-            // SAFETY: the layout keeps the element, and the unit that holds it, inside the tensor's memory, which its device may read.
-            unsafe { crate::device::hip::download(gpu, tensor.as_ptr().wrapping_add(first), &mut bytes)? };
-            Ok(dtype.load_bits(&bytes, within))
-        }
-    }
+    let (first, within) = (at / dtype.per_unit() * dtype.unit_bytes(), at % dtype.per_unit());
+    Ok(dtype.load_bits(&tensor.fetch_part(first..first + dtype.unit_bytes())?, within))
 }
 
 /// That a format has a bound at all.

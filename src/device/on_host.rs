@@ -1,0 +1,55 @@
+//! The memory of tensors for code that runs on the host: as it is where the host has it, copied where a GPU has.
+
+use super::hip::{download, upload};
+use super::host::zeros;
+use super::{Backend, TensorMut, TensorRef};
+use crate::error::Result;
+use std::borrow::Cow;
+use std::ops::Range;
+
+impl<'a> TensorRef<'a> {
+    /// All of the memory, which the layout indexes.
+    ///
+    /// # Errors
+    /// When the host has no memory for a copy, or the device reports an error.
+    pub(crate) fn fetch(&self) -> Result<Cow<'a, [u8]>> {
+        self.fetch_part(0..self.byte_size())
+    }
+
+    /// These bytes of it.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    ///
+    /// # Panics
+    /// When they are not all in the memory.
+    pub(crate) fn fetch_part(&self, bytes: Range<usize>) -> Result<Cow<'a, [u8]>> {
+        assert!(bytes.start <= bytes.end && bytes.end <= self.byte_size(), "bytes {bytes:?} of {}", self.byte_size());
+        match self.device().backend() {
+            Backend::Host => Ok(Cow::Borrowed(&self.host_bytes()[bytes])),
+            Backend::Hip(gpu) => {
+                let mut copy = zeros(bytes.len())?;
+                // SAFETY: a tensor's device may read all of its memory, in which these bytes are.
+                unsafe { download(gpu, self.as_ptr().wrapping_add(bytes.start), &mut copy)? };
+                Ok(Cow::Owned(copy))
+            }
+        }
+    }
+}
+
+impl TensorMut<'_> {
+    /// Changes the memory. What `change` leaves as it is, padding between rows among it, stays.
+    ///
+    /// # Errors
+    /// As [`TensorRef::fetch`].
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut [u8])) -> Result<()> {
+        let Backend::Hip(gpu) = *self.as_ref().device().backend() else {
+            change(self.host_bytes_mut());
+            return Ok(());
+        };
+        let mut bytes = self.as_ref().fetch()?.into_owned();
+        change(&mut bytes);
+        // SAFETY: the tensor's device may write all of its memory, which has as many bytes and is borrowed exclusively.
+        unsafe { upload(gpu, &bytes, self.as_mut_ptr()) }
+    }
+}
