@@ -9,6 +9,8 @@ mod failed_cases;
 mod golden;
 #[path = "cli/input.rs"]
 mod input;
+#[path = "cli/messages.rs"]
+mod messages;
 #[path = "cli/operands.rs"]
 mod operands;
 #[path = "cli/screen.rs"]
@@ -1392,7 +1394,12 @@ rule = { rms = 1e-5 }
         ("suite run linear.toml --device host --filter gemm/1", 0, "PASS 1 of 1 cases as expected", "a program finds C and the bias"),
         ("suite run linear.toml --device host --filter gemm/2", 2, "ended with exit status: 1", "another beta"),
         ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
-        ("suite run mine.toml --device host", 1, "hipverify suite run mine.toml --filter =strict", "a failure says how to run it alone"),
+        (
+            "suite run mine.toml --device host",
+            1,
+            "hipverify suite run mine.toml --device host --filter =strict",
+            "a failure says how to run it alone",
+        ),
         ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
         ("suite list", 0, "smoke 45 cases", "suites without a file"),
         ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
@@ -1485,7 +1492,7 @@ fn crashes_and_hangs_are_the_failure_of_their_case() {
         "crash crash the process ended with signal: 9 (SIGKILL)",
         "timeout hang it did not end within 1 s",
         "ended with exit status: 3: no such GPU",
-        "hipverify suite run moody.toml --filter =hang",
+        "hipverify suite run moody.toml --device host --filter =hang",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
