@@ -224,6 +224,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_the_program_lists_its_commands() {
+        let page = include_str!("../../docs/program.md");
+        let listed: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ").map(|(name, _)| name)).collect();
+        let program = Program::command();
+        let commands: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(listed[..commands.len().min(listed.len())], commands, "in the order of the help");
+    }
+
+    #[test]
     fn every_help_has_an_example_and_says_where_more_is() {
         let program = command();
         program.clone().debug_assert();

@@ -147,9 +147,10 @@ mod tests {
     /// Elements of a range in row-major order, whatever the layout, from bytes 0x10, 0x32, ... of which the i-th 4-bit element is i modulo 16.
     #[test]
     fn elements_lie_one_after_the_other() {
-        let storage: Vec<u8> = (0..16).map(|i| (2 * i) % 16 | ((2 * i + 1) % 16) << 4).collect();
+        let storage: Vec<u8> = (0..16).map(|i| (2 * i % 16) + 16 * ((2 * i + 1) % 16)).collect();
         let strided = |shape: &[usize], strides: &[isize], offset| Layout::strided(shape, strides, offset).unwrap();
-        let cases: [(DType, Layout, Range<usize>, &[u8], bool, &str); 12] = [
+        type Case<'a> = (DType, Layout, Range<usize>, &'a [u8], bool, &'a str);
+        let cases: [Case<'_>; 12] = [
             (DType::U8, strided(&[16], &[1], 0), 0..16, &storage, true, "all of the storage"),
             (DType::U8, strided(&[4], &[1], 3), 0..4, &storage[3..7], true, "a view at an offset, and no more of the storage"),
             (DType::U8, strided(&[2, 2], &[2, 1], 3), 1..3, &storage[4..6], true, "a part of one"),
