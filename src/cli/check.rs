@@ -182,15 +182,7 @@ impl Args {
             None => check.run().map(|report| Found::Whole(Box::new(report))),
         };
         progress.finish_and_clear();
-        found.map_err(|e| match e {
-            // A number of a flag, which is no file's fault.
-            Error::InvalidArgument { .. } => e.into(),
-            Error::Unsupported { .. } if common.may_mean_tf32(tensors) => {
-                let dtypes = ["tf32", "tf32"].into_iter().chain(paths[2..].iter().map(|_| "-")).collect::<Vec<_>>().join(",");
-                anyhow::anyhow!("{e}; f32 words that tensor cores take as tf32 are read so by --dtype {dtypes}")
-            }
-            e => anyhow::Error::new(e).context(paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
-        })
+        found.map_err(|e| common.told(e, paths, tensors))
     }
 }
 
@@ -220,6 +212,21 @@ impl Found {
 }
 
 impl Common {
+    /// An error with the files that it is about, and a hint where a flag helps.
+    fn told(&self, e: Error, paths: &[&Path], tensors: &[TensorRef<'_>]) -> anyhow::Error {
+        let files = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        match e {
+            // A number of a flag, which is no file's fault.
+            Error::InvalidArgument { .. } => e.into(),
+            Error::Unsupported { .. } if self.may_mean_tf32(tensors) => {
+                let dtypes: Vec<&str> = ["tf32", "tf32"].into_iter().chain(paths.iter().skip(2).map(|_| "-")).collect();
+                let dtypes = dtypes.join(",");
+                anyhow::anyhow!("{}: {e}; f32 words that tensor cores take as tf32 are read so by --dtype {dtypes}", files())
+            }
+            e => anyhow::Error::new(e).context(files()),
+        }
+    }
+
     /// Whether operands are f32 where tensor cores take such words as tf32 alone.
     fn may_mean_tf32(&self, tensors: &[TensorRef<'_>]) -> bool {
         let takes_tf32 = |arch: Arch| arch.vendor() == Vendor::Nvidia && Model::formats(arch).any(|dtype| dtype == DType::Tf32);

@@ -111,7 +111,10 @@ fn errors_name_what_is_wrong_and_what_is_missing() {
             "the result of A, transposed [16, 4], by B, transposed [8, 16]: shape [4, 8] does not match [4, 8]",
         ),
         ("check gemm a.npy a.npy d.npy", "operand B: shape [8, 16] does not match [16, 4]"),
-        ("check gemm a.npy b.npy d.npy --arch sm_80", "are read so by --dtype tf32,tf32,-"),
+        (
+            "check gemm a.npy b.npy d.npy --arch sm_80",
+            "a.npy, b.npy, d.npy: a check of f32 by f32 on the tensor cores of sm_80 is not supported",
+        ),
         ("golden check a.npy a.npy", "a.npy: not a file of golden results, which are text"),
     ] {
         if line.contains("--transpose") {
@@ -122,6 +125,10 @@ fn errors_name_what_is_wrong_and_what_is_missing() {
     }
     let run = folder.run("check gemm a.npy b.npy d.npy --arch sm_80 --dtype tf32,tf32,-");
     assert!(run.code <= 1 && run.err.is_empty(), "what the hint says can be done: {}", run.err);
+    folder.refused(
+        "check gemm a.npy b.npy d.npy --arch sm_80",
+        "; f32 words that tensor cores take as tf32 are read so by --dtype tf32,tf32,-",
+    );
     let run = folder.run("check gemm a.npy b.npy d.npy --arch gfx90a");
     assert!(!run.err.contains("tf32"), "{}", run.err);
 }
