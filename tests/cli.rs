@@ -9,6 +9,8 @@ mod failed_cases;
 mod golden;
 #[path = "cli/input.rs"]
 mod input;
+#[path = "cli/messages.rs"]
+mod messages;
 #[path = "cli/operands.rs"]
 mod operands;
 #[path = "cli/screen.rs"]
@@ -459,7 +461,7 @@ fn tensors_are_matched_by_name() {
     let starts = |prefix: &str| run.out.lines().any(|l| l.split_whitespace().collect::<Vec<_>>().join(" ").starts_with(prefix));
     for line in [
         "PASS bias f32 [2] 0 0 %",
-        "FAIL weight f32 [2,2] 1 25.00 % 1 0.25",
+        "FAIL weight f32 [2,2] 1 25 % 1 0.25",
         "FAIL gone only in r.safetensors",
         "FAIL new only in a.safetensors",
         "FAIL 1 of 4 tensors agree, 1 differ, 1 only in r.safetensors, 1 only in a.safetensors",
@@ -948,12 +950,12 @@ fn inspect_shows_range_and_classes() {
         "min -8 at [4]",
         "max 8 at [7]",
         "least |x| 1e-40 at [2]",
-        "zero 2 25.00 % 1 with sign",
-        "subnormal 1 12.50 %",
-        "normal 3 37.50 %",
-        "inf 1 12.50 %",
-        "nan 1 12.50 %",
-        "below zero 1 12.50 %",
+        "zero 2 25 % 1 with sign",
+        "subnormal 1 12.5 %",
+        "normal 3 37.5 %",
+        "inf 1 12.5 %",
+        "nan 1 12.5 %",
+        "below zero 1 12.5 %",
         "first non-finite at [5]",
     ] {
         assert!(lines.iter().any(|l| l == line), "{line} in:\n{}", run.out);
@@ -1392,7 +1394,12 @@ rule = { rms = 1e-5 }
         ("suite run linear.toml --device host --filter gemm/1", 0, "PASS 1 of 1 cases as expected", "a program finds C and the bias"),
         ("suite run linear.toml --device host --filter gemm/2", 2, "ended with exit status: 1", "another beta"),
         ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
-        ("suite run mine.toml --device host", 1, "hipverify suite run mine.toml --filter =strict", "a failure says how to run it alone"),
+        (
+            "suite run mine.toml --device host",
+            1,
+            "hipverify suite run mine.toml --device host --filter =strict",
+            "a failure says how to run it alone",
+        ),
         ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
         ("suite list", 0, "smoke 45 cases", "suites without a file"),
         ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
@@ -1485,7 +1492,7 @@ fn crashes_and_hangs_are_the_failure_of_their_case() {
         "crash crash the process ended with signal: 9 (SIGKILL)",
         "timeout hang it did not end within 1 s",
         "ended with exit status: 3: no such GPU",
-        "hipverify suite run moody.toml --filter =hang",
+        "hipverify suite run moody.toml --device host --filter =hang",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

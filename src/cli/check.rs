@@ -3,12 +3,12 @@
 use super::compare::{painted, place};
 use super::input::{InputArgs, only};
 use super::problem::{ConvFlags, GemmFlags};
-use super::{Outcome, screen};
+use super::{EXIT_CODES, Outcome, screen};
 use crate::check::{Check, CheckReport, FreivaldsReport};
 use crate::device::{Device, DeviceBytes, TensorRef};
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::matrix_core::Arch;
+use crate::matrix_core::{Arch, Model, Vendor};
 use crate::verify::Verdict;
 use crate::verify::bound::Confidence;
 use anyhow::{Result, bail, ensure};
@@ -38,9 +38,7 @@ enum What {
 
 const AFTER: &str = "\
 Element i passes when |result - r| <= E + h, with E = gamma * S + relative * |r| + floor, r the exact result and S = sum of |a||b|, both made from the \
-operands, and h half of the spacing of the result's format at |r| + E, where the result was rounded to it; docs/tolerances.md derives the factors.
-
-Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
+operands, and h half of the spacing of the result's format at |r| + E, where the result was rounded to it; docs/tolerances.md derives the factors.";
 
 const GEMM: &str = "\
 Examples:
@@ -56,7 +54,7 @@ Examples, of 2 images of 8 x 8 with 4 channels, 16 filters of 3 x 3, padding 1:
 
 /// What follows the flags in the help.
 fn after(examples: &str) -> String {
-    format!("{AFTER}\n\n{examples}")
+    format!("{AFTER}\n\n{EXIT_CODES}\n\n{examples}")
 }
 
 #[derive(Debug, clap::Args)]
@@ -97,7 +95,7 @@ struct Common {
     /// It gives the largest number of the result's format for what is beyond that, as conversions with __HIP_SATFINITE do; infinities are wrong then
     #[arg(long, help_heading = "Kernel")]
     saturate: bool,
-    /// An earlier output of the kernel, of other operands, or what lay in its memory: would it pass as well, and is it what a failure holds?
+    /// An earlier output of the kernel, from other operands or from its buffer. Reports whether it would pass too, and how much of a failure equals it
     #[arg(long, value_name = "FILE")]
     earlier: Option<PathBuf>,
     /// How sure the bound is, for all elements together
@@ -184,11 +182,7 @@ impl Args {
             None => check.run().map(|report| Found::Whole(Box::new(report))),
         };
         progress.finish_and_clear();
-        found.map_err(|e| match e {
-            // A number of a flag, which is no file's fault.
-            Error::InvalidArgument { .. } => e.into(),
-            e => anyhow::Error::new(e).context(paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")),
-        })
+        found.map_err(|e| common.told(e, paths, tensors))
     }
 }
 
@@ -218,6 +212,27 @@ impl Found {
 }
 
 impl Common {
+    /// An error with the files that it is about, and a hint where a flag helps.
+    fn told(&self, e: Error, paths: &[&Path], tensors: &[TensorRef<'_>]) -> anyhow::Error {
+        let files = || paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+        match e {
+            // A number of a flag, which is no file's fault.
+            Error::InvalidArgument { .. } => e.into(),
+            Error::Unsupported { .. } if self.may_mean_tf32(tensors) => {
+                let dtypes: Vec<&str> = ["tf32", "tf32"].into_iter().chain(paths.iter().skip(2).map(|_| "-")).collect();
+                let dtypes = dtypes.join(",");
+                anyhow::anyhow!("{}: {e}; f32 words that tensor cores take as tf32 are read so by --dtype {dtypes}", files())
+            }
+            e => anyhow::Error::new(e).context(files()),
+        }
+    }
+
+    /// Whether operands are f32 where tensor cores take such words as tf32 alone.
+    fn may_mean_tf32(&self, tensors: &[TensorRef<'_>]) -> bool {
+        let takes_tf32 = |arch: Arch| arch.vendor() == Vendor::Nvidia && Model::formats(arch).any(|dtype| dtype == DType::Tf32);
+        self.arch.is_some_and(takes_tf32) && tensors.iter().take(2).all(|tensor| tensor.dtype() == DType::F32)
+    }
+
     /// What is known of the kernel.
     fn known<'a>(&self, mut check: Check<'a>) -> Check<'a> {
         if let Some(arch) = self.arch {

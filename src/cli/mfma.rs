@@ -7,7 +7,7 @@ use super::screen::{self, DIM, Table};
 use crate::dtype::DType;
 use crate::files::{Format, Output, TensorFile, check, write};
 use crate::matrix_core::{Arch, Mfma, Mma, Modifiers, Operand, Vendor};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
 /// The flags of `mfma`.
@@ -221,16 +221,8 @@ fn operand(instruction: Instruction, operand: Operand, file: &TensorFile) -> Res
         Operand::C | Operand::D => format!("{rows} x {columns}"),
     };
     ensure!(ok && fits, "{}: shape {found:?} is no {operand:?} of {}, which takes {lead}{wanted}", tensor.label(), instruction.name());
-    let (dtype, layout) = (loaded.dtype(), loaded.layout());
-    if layout.is_contiguous() {
-        return Ok(Data { dtype, bytes: loaded.bytes().to_vec(), k });
-    }
-    let size = dtype.bytes_for(layout.elements()).context("the size of the tensor")?;
-    let mut bytes = vec![0; size];
-    for i in 0..layout.elements() {
-        dtype.store_bits(&mut bytes, i, dtype.load_bits(loaded.bytes(), layout.index(i)));
-    }
-    Ok(Data { dtype, bytes, k })
+    let bytes = loaded.dense(0..loaded.layout().elements()).into_owned();
+    Ok(Data { dtype: loaded.dtype(), bytes, k })
 }
 
 /// An operand in row-major order.

@@ -34,17 +34,22 @@ use std::process::ExitCode;
 
 /// Tells whether a low-precision GPU kernel is right.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(version, max_term_width = 100, after_help = after())]
 struct Program {
     #[command(subcommand)]
     command: Command,
 }
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
-Files must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE are respected.
+/// What commands that judge end with.
+const EXIT_CODES: &str =
+    "Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.";
 
-Example: hipverify demo";
+/// What follows the flags in the program's help.
+fn after() -> String {
+    format!(
+        "{EXIT_CODES}\nFiles must not change while the program reads them. NO_COLOR and CLICOLOR_FORCE are respected.\n\nExample: hipverify demo"
+    )
+}
 
 /// The end of every help: where more is to be read about a command.
 fn foot(command: &str) -> &'static str {
@@ -70,11 +75,11 @@ enum Command {
     Golden(golden::Args),
     /// Writes a tensor file from a generator
     Fill(fill::Args),
-    /// Writes tensors in another format or container, or out of MX blocks
+    /// Writes tensors in another format or container, into MX blocks or out of them
     Convert(convert::Args),
     /// Computes a reference for a GEMM or a convolution with a stated arithmetic
     Reference(reference::Args),
-    /// Computes what a matrix instruction of MI100, MI200 or MI300 delivers, bit for bit
+    /// Computes what a matrix instruction of an AMD or NVIDIA chip delivers, bit for bit
     Mfma(mfma::Args),
     /// Lists the devices that open, and why others do not
     Devices(devices::Args),
@@ -216,6 +221,16 @@ mod tests {
         for page in pages.iter().flat_map(|foot| foot.split([' ', ',']).filter(|word| word.starts_with("docs/"))) {
             assert!(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(page).exists(), "{page}");
         }
+    }
+
+    #[test]
+    fn the_page_of_the_program_lists_its_commands() {
+        let page = include_str!("../../docs/program.md");
+        let listed: Vec<&str> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ").map(|(name, _)| name)).collect();
+        let program = Program::command();
+        let commands: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+        assert_eq!(listed[..commands.len().min(listed.len())], commands, "in the order of the help");
     }
 
     #[test]

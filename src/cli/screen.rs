@@ -3,7 +3,7 @@
 pub(super) use crate::suite::report::plain;
 
 use crate::suite::report::is_format;
-pub(super) use crate::verify::{grouped as count, short as number};
+pub(super) use crate::verify::{grouped as count, percent, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use std::io::{IsTerminal, Write};
@@ -20,29 +20,6 @@ pub(super) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(super) const WARN: Style = AnsiColor::Yellow.on_default().bold();
 /// Headings and units, which the eye may skip.
 pub(super) const DIM: Style = Style::new().dimmed();
-
-/// Without zeros at the end of a fraction.
-fn trimmed(s: &str) -> &str {
-    if s.contains('.') { s.trim_end_matches('0').trim_end_matches('.') } else { s }
-}
-
-/// A share in percent that never shows 0 for some and never 100 for not all.
-pub(super) fn percent(part: u64, whole: u64) -> String {
-    if part == 0 || whole == 0 {
-        return "0 %".to_owned();
-    }
-    if part == whole {
-        return "100 %".to_owned();
-    }
-    let p = 100.0 * part as f64 / whole as f64;
-    if p > 99.99 {
-        return "99.99+ %".to_owned();
-    }
-    // Two significant digits, never in scientific notation.
-    let decimals = if p < 0.01 { (1.0 - p.log10().floor()) as usize } else { 2 };
-    let text = format!("{p:.decimals$}");
-    if p < 0.01 { format!("{} %", trimmed(&text)) } else { format!("{text} %") }
-}
 
 /// A size in bytes for people.
 pub(super) fn bytes(n: u64) -> String {
@@ -260,12 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_and_sizes_for_people() {
-        for (part, whole, words) in
-            [(0, 5, "0 %"), (5, 5, "100 %"), (1, 3, "33.33 %"), (1, 16_777_216, "0.000006 %"), (16_777_215, 16_777_216, "99.99+ %")]
-        {
-            assert_eq!(percent(part, whole), words);
-        }
+    fn counts_and_sizes_for_people() {
         assert_eq!([0, 1, 2000].map(|n| counted(n, "tensor")), ["0 tensors", "1 tensor", "2,000 tensors"]);
         assert_eq!((bytes(1023), bytes(64 << 20)), ("1023 B".to_owned(), "64.0 MiB".to_owned()));
     }

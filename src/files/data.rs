@@ -62,6 +62,25 @@ impl Loaded<'_> {
         self.layout
     }
 
+    /// These elements, numbered in row-major order, one after the other in whole storage units from the first on. They are a part of [`bytes`](Loaded::bytes) where
+    /// they lie there so, else a copy; bits of the last unit that no element of the range has are 0.
+    ///
+    /// # Panics
+    /// As a slice does, for a range that is not within the tensor's elements.
+    pub fn dense(&self, range: Range<usize>) -> Cow<'_, [u8]> {
+        let (dtype, layout, elements) = (self.dtype, self.layout, range.len());
+        assert!(range.start <= range.end && range.end <= layout.elements(), "range {range:?} of {} elements", layout.elements());
+        let length = dtype.bytes_for(elements).unwrap_or(usize::MAX);
+        // A view that is contiguous may begin anywhere in its storage.
+        let at = layout.offset() + range.start;
+        if layout.is_contiguous() && at.is_multiple_of(dtype.per_unit()) && elements.is_multiple_of(dtype.per_unit()) {
+            return Cow::Borrowed(&self.bytes[at / dtype.per_unit() * dtype.unit_bytes()..][..length]);
+        }
+        let mut out = vec![0; length];
+        range.enumerate().for_each(|(i, index)| dtype.store_bits(&mut out, i, dtype.load_bits(&self.bytes, layout.index(index))));
+        Cow::Owned(out)
+    }
+
     /// The tensor, on the host device.
     pub fn view(&self) -> Result<TensorRef<'_>> {
         TensorRef::from_host_bytes(&self.bytes, self.dtype, self.layout.clone())
@@ -119,4 +138,43 @@ fn pack4(data: &[u8], dtype: DType) -> Result<Vec<u8>, String> {
         ));
     }
     Ok(data.chunks(2).map(|pair| pair[0] & 0xf | pair.get(1).map_or(0, |b| b << 4)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements of a range in row-major order, whatever the layout, from bytes 0x10, 0x32, ... of which the i-th 4-bit element is i modulo 16.
+    #[test]
+    fn elements_lie_one_after_the_other() {
+        let storage: Vec<u8> = (0..16).map(|i| (2 * i % 16) + 16 * ((2 * i + 1) % 16)).collect();
+        let strided = |shape: &[usize], strides: &[isize], offset| Layout::strided(shape, strides, offset).unwrap();
+        type Case<'a> = (DType, Layout, Range<usize>, &'a [u8], bool, &'a str);
+        let cases: [Case<'_>; 12] = [
+            (DType::U8, strided(&[16], &[1], 0), 0..16, &storage, true, "all of the storage"),
+            (DType::U8, strided(&[4], &[1], 3), 0..4, &storage[3..7], true, "a view at an offset, and no more of the storage"),
+            (DType::U8, strided(&[2, 2], &[2, 1], 3), 1..3, &storage[4..6], true, "a part of one"),
+            (DType::F16, strided(&[2], &[1], 3), 0..2, &storage[6..10], true, "an offset in elements of two bytes"),
+            (DType::F16, strided(&[2, 2], &[1, 2], 1), 0..4, &[0x54, 0x76, 0xdc, 0xfe, 0x98, 0xba, 0x10, 0x32], false, "transposed"),
+            (DType::U8, strided(&[3], &[0], 2), 0..3, &[0x54; 3], false, "one element, thrice"),
+            (DType::F4E2M1, strided(&[8], &[1], 4), 0..8, &storage[2..6], true, "4-bit elements from a whole byte on"),
+            (DType::F4E2M1, strided(&[4], &[1], 3), 0..4, &[0x43, 0x65], false, "from the middle of a byte on"),
+            (DType::F4E2M1, strided(&[6], &[1], 2), 1..5, &[0x43, 0x65], false, "a part that begins in the middle of one"),
+            (
+                DType::F4E2M1,
+                strided(&[3], &[1], 2),
+                0..3,
+                &[0x32, 0x04],
+                false,
+                "an odd number: the next element of the storage is no part of it",
+            ),
+            (DType::F4E2M1, strided(&[2, 3], &[1, 2], 1), 0..6, &[0x31, 0x25, 0x64], false, "4-bit elements, transposed"),
+            (DType::U8, strided(&[0], &[1], 0), 0..0, &[], true, "nothing"),
+        ];
+        for (dtype, layout, range, expected, borrowed, reason) in cases {
+            let loaded = Loaded { bytes: Cow::Borrowed(&storage), dtype, layout: &layout };
+            let found = loaded.dense(range);
+            assert_eq!((&*found, matches!(found, Cow::Borrowed(_))), (expected, borrowed), "{dtype} {layout:?}: {reason}");
+        }
+    }
 }

@@ -472,7 +472,7 @@ impl File<'_> {
 
     fn raw(&self) -> Result<Tensor, String> {
         let bytes = raw_size(self.options)?;
-        let (Some(dtype), Some(shape)) = (self.options.dtype, self.options.shape) else { return Err(NEEDS_BOTH.to_owned()) };
+        let (Some(dtype), Some(shape)) = (self.options.dtype, self.options.shape) else { return Err(lacking(self.options)) };
         let found = self.source.as_ref().len();
         if found != bytes {
             return Err(format!("shape {shape:?} of {dtype} takes {bytes} bytes, the file holds {}", self.source.at_least(found)));
@@ -483,14 +483,22 @@ impl File<'_> {
     }
 }
 
-const NEEDS_BOTH: &str = "not an .npy, .npz, .safetensors or .pt file; raw data need --dtype and --shape";
+/// What raw data need that the options lack.
+fn lacking(options: &ReadOptions<'_>) -> String {
+    let needed = match (options.dtype, options.shape) {
+        (Some(_), None) => "--shape as well as --dtype",
+        (None, Some(_)) => "--dtype as well as --shape",
+        _ => "--dtype and --shape",
+    };
+    format!("not an .npy, .npz, .safetensors or .pt file; raw data need {needed}")
+}
 
 /// What a .pt file is that is no archive.
 const NO_TORCH: &str = "not a zip archive, which PyTorch writes since 1.6: truncated, or older (`torch.save` writes it anew)";
 
 /// Bytes of a raw file.
 fn raw_size(options: &ReadOptions<'_>) -> Result<usize, String> {
-    let (Some(dtype), Some(shape)) = (options.dtype, options.shape) else { return Err(NEEDS_BOTH.to_owned()) };
+    let (Some(dtype), Some(shape)) = (options.dtype, options.shape) else { return Err(lacking(options)) };
     let layout = Layout::contiguous(shape).map_err(|e| e.to_string())?;
     let bytes = dtype.bytes_for(layout.elements()).filter(|&b| b <= isize::MAX as usize);
     bytes.ok_or_else(|| format!("shape {shape:?} of {dtype} exceeds the address space"))

@@ -268,6 +268,7 @@ impl<'a> Gemm<'a> {
             [batch, m, n] => (batch, m, n),
             _ => return Err(no_matrix("D", d)),
         };
+        self.expect_product(a.shape(), b.shape(), d.shape())?;
         let k = match (a.shape(), self.transposed.0) {
             ([.., _, k], false) | ([.., k, _], true) => *k,
             _ => return Err(no_matrix("operand A", a)),
@@ -281,6 +282,22 @@ impl<'a> Gemm<'a> {
         };
         let (a_at, b_at) = (strides(self.transposed.0, shared.0, a_rows), strides(self.transposed.1, shared.1, b_rows));
         Ok(Product { batch, m, n, k, a_at, b_at })
+    }
+
+    /// That D has the rows of A and the columns of B, where both fit each other: then it is D that does not fit.
+    fn expect_product(&self, a: &[usize], b: &[usize], d: &[usize]) -> Result<()> {
+        let rows_and_columns = |shape: &[usize], transposed: bool| match *shape {
+            [.., rows, columns] => Some(if transposed { (columns, rows) } else { (rows, columns) }),
+            _ => None,
+        };
+        let operands = (rows_and_columns(a, self.transposed.0), rows_and_columns(b, self.transposed.1));
+        let (Some((m, k)), Some((rows, n))) = operands else { return Ok(()) };
+        if k != rows || d.ends_with(&[m, n]) {
+            return Ok(());
+        }
+        let transposed = |is: bool| if is { "transposed " } else { "" };
+        let what = format!("the result of A, {}{a:?}, by B, {}{b:?}", transposed(self.transposed.0), transposed(self.transposed.1));
+        Err(Error::Shape { what, expected: [&d[..d.len() - 2], &[m, n]].concat(), found: d.to_vec() })
     }
 }
 

@@ -249,7 +249,8 @@ fn shapes_that_do_not_fit_are_errors() {
     };
     assert!(run(&[2, 3], &[3, 2]).is_ok());
     assert!(run(&[2, 3], &[2, 3]).unwrap_err().to_string().contains("operand B: shape [2, 3] does not match [3, 2]"));
-    assert!(run(&[3, 2], &[2, 3]).unwrap_err().to_string().contains("operand A"));
+    let message = "the result of A, [3, 2], by B, [2, 3]: shape [2, 2] does not match [3, 3]";
+    assert_eq!(run(&[3, 2], &[2, 3]).unwrap_err().to_string(), message, "A and B fit each other");
     let message = "operand A cannot be of shape [6]: a matrix has two dimensions, a batch of them three";
     assert_eq!(run(&[6], &[2, 3]).unwrap_err().to_string(), message);
     let c = Conv::new("1 1 1 1 1 2 4 1 1 0 0".parse().unwrap(), Direction::Forward, Accumulate::F64);

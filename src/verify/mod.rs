@@ -54,6 +54,8 @@ pub use plan::{Pending, Recorded, VerifyPlan};
 pub use power::{Mutation, Power};
 pub use profile::{Computation, Limits, Profile};
 pub use progress::Progress;
+#[cfg(feature = "cli")]
+pub(crate) use render::percent;
 pub use render::{apart, grouped, short};
 pub use report::{Classes, Location, Metrics, Report, Value, Verdict, Warning, Worst};
 pub use rule::NonFinite;

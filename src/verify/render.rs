@@ -47,11 +47,16 @@ pub fn apart(pair: [f64; 2], digits: usize) -> [String; 2] {
     (digits..17).map(with).find(|[a, b]| a != b).unwrap_or_else(|| with(17))
 }
 
-/// A share in percent with two digits, or as many more as tell it from all.
-fn percent(part: u64, whole: u64) -> String {
+/// A share in percent: two decimals, of small shares two digits, without zeros at the end, and never 0 for some or 100 for not all.
+pub(crate) fn percent(part: u64, whole: u64) -> String {
+    if part == 0 || whole == 0 {
+        return "0 %".to_owned();
+    }
     let share = 100.0 * part as f64 / whole as f64;
-    let text = (2..6).map(|digits| short(share, digits)).find(|text| text != "100" || part == whole);
-    text.unwrap_or_else(|| "above 99.99".to_owned())
+    let decimals = if share < 0.01 { (1.0 - share.log10().floor()) as usize } else { 2 };
+    let text = |decimals: usize| format!("{share:.decimals$}").trim_end_matches('0').trim_end_matches('.').to_owned();
+    let found = if part == whole { Some("100".to_owned()) } else { (decimals..=decimals + 2).map(text).find(|text| text != "100") };
+    format!("{} %", found.unwrap_or_else(|| ">99.99".to_owned()))
 }
 
 /// The shortest decimal at least `x` with at most four digits: what one types to make a comparison pass.
@@ -169,7 +174,7 @@ impl Report {
         write!(f, "{verdict}  ")?;
         match (self.judge, self.mismatches) {
             (Judge::Elements, 0) => f.write_str(&agree(self.elements))?,
-            (Judge::Elements, n) => write!(f, "{} differ ({percent} %)", share(n))?,
+            (Judge::Elements, n) => write!(f, "{} differ ({percent})", share(n))?,
             (Judge::Thresholds | Judge::Both, n) => {
                 let with = if self.judge == Judge::Both { "elements and " } else { "" };
                 write!(f, "by {with}metrics {}", self.vector())?;
@@ -183,7 +188,7 @@ impl Report {
                 // Not "differ" in front of a PASS: the tolerance of elements was not what counted.
                 match n {
                     0 => write!(f, "; {}", agree(self.elements))?,
-                    n => write!(f, "; {} beyond the tolerance ({percent} %)", share(n))?,
+                    n => write!(f, "; {} beyond the tolerance ({percent})", share(n))?,
                 }
             }
         }
@@ -195,8 +200,8 @@ impl Report {
         if self.reference_dtype != self.result_dtype {
             write!(f, " against {}", self.reference_dtype)?;
         }
-        let of = if self.by_binade { " of the binade" } else { "" };
-        write!(f, "   rtol {}{of} atol {}", short(self.rtol, 4), short(self.atol, 4))
+        let comma = if self.by_binade { "," } else { "" };
+        write!(f, "   rtol {}{}{comma} atol {}", short(self.rtol, 4), self.of_binade(), short(self.atol, 4))
     }
 
     /// The metrics beside the verdict vector that are above their thresholds: name, value, threshold.
@@ -296,17 +301,24 @@ impl Report {
         }
     }
 
+    /// What rtol is a multiple of, where that is not |r|: a number of one of both is none of the other.
+    fn of_binade(&self) -> &'static str {
+        if self.by_binade { " of the binade" } else { "" }
+    }
+
     /// The smallest tolerances that pass.
     fn passing_line(&self, rtol: f64, atol: f64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let option = |name: &str, x: f64, other: &str| match x.is_finite() {
-            true => format!("{name} {} ({other} as it is)", rounded_up(x)),
-            false => format!("no {name} ({other} as it is)"),
-        };
         // A tolerance is rounded to the pair's arithmetic, of which these are numbers: one that passes may be the larger number.
         let finite_mismatch = self.mismatches > 0 && (atol > self.atol || rtol > self.rtol);
-        let (rtol, atol) = (option("rtol", rtol, "atol"), option("atol", atol, "rtol"));
-        let (label, text) = if finite_mismatch { ("would pass", "with") } else { ("margin", "would still pass with") };
-        write!(f, "\n  {label:<LABEL$}{text} {rtol} or {atol}")?;
+        let options = [("rtol", rtol, self.of_binade(), "atol"), ("atol", atol, "", "rtol")];
+        let (some, none): (Vec<_>, Vec<_>) = options.into_iter().partition(|(_, x, ..)| x.is_finite());
+        let with = |(name, x, of, other): &(&str, f64, &str, &str)| format!("{name} {}{of} ({other} as it is)", rounded_up(*x));
+        let some: Vec<String> = some.iter().map(with).collect();
+        let none: Vec<String> = none.iter().map(|(name, .., other)| format!("not with any {name} ({other} as it is)")).collect();
+        let found = if some.is_empty() { None } else { Some(format!("with {}", some.join(" or "))) };
+        let text = found.into_iter().chain(none).collect::<Vec<_>>().join(", ");
+        let (label, would) = if finite_mismatch { ("would pass", "") } else { ("margin", "would still pass ") };
+        write!(f, "\n  {label:<LABEL$}{would}{text}")?;
         if self.nonfinite_pairs > 0 && self.mismatches > 0 {
             write!(f, ", finite pairs only")?;
         }

@@ -153,7 +153,7 @@ impl Tolerance {
     ///
     /// An outlier of the reference changes the mean by its share of the sum, where [`derived`](Tolerance::derived) takes all of it. The 1024 stands
     /// for sums of unknown length, and for inputs that matrix cores flush (2^-14, the least normal number of f16). Accumulators of a smaller format
-    /// do not pass, and are not meant to. With an integer format nothing but equality does. `docs/tolerances.md` has what it catches.
+    /// do not pass, and are not meant to. With an integer format nothing but equality does, nor where both formats are f8e8m0: scales of MX blocks are not sums. `docs/tolerances.md` has what it catches.
     ///
     /// ```
     /// use hipverify::{DType, verify::Tolerance};
@@ -162,9 +162,14 @@ impl Tolerance {
     /// assert_eq!(t.atol(3.0), 3.0 * 2f64.powi(-12) + 2f64.powi(-150));
     /// ```
     pub fn rounding(result: DType, reference: DType, accumulations: usize) -> Tolerance {
+        let exact = Tolerance { derived: true, ..Tolerance::exact() };
+        // Powers of two are scales of blocks: half a spacing would let each be twice or half what it should be, which no sum rounds away.
+        if (result, reference) == (DType::F8E8M0, DType::F8E8M0) {
+            return exact;
+        }
         let accumulator = accumulator(result);
         let (Some(a), Some(r), Some(sum)) = (result.float_format(), reference.float_format(), accumulator.float_format()) else {
-            return Tolerance { derived: true, ..Tolerance::exact() };
+            return exact;
         };
         let by_binade = a.unit_roundoff() > sum.unit_roundoff();
         let (steps, least) = if by_binade { (16.0, 0.0) } else { (8.0, a.min_positive()) };
@@ -306,6 +311,26 @@ mod tests {
         for tolerance in [Tolerance::new(-0.0, -0.0).unwrap(), Tolerance::scaled(-0.0, -0.0, Scale::Rms).unwrap()] {
             assert_eq!([tolerance.rtol(), tolerance.atol(1.0)].map(f64::to_bits), [0; 2], "{tolerance:?}");
         }
+    }
+
+    /// Scales of MX blocks: a spacing of their format is a factor of two.
+    #[test]
+    fn scales_of_blocks_have_to_be_equal() {
+        let scales =
+            |bits: [u8; 4]| DeviceMem::<crate::dtype::F8E8M0>::from_slice(&Device::host(), &bits.map(crate::dtype::F8E8M0)).unwrap();
+        let tolerance = Tolerance::rounding(DType::F8E8M0, DType::F8E8M0, 4096);
+        assert_eq!((tolerance.rtol(), tolerance.atol(9.0), tolerance.is_derived()), (0.0, 0.0, true));
+        let reference = scales([127, 120, 130, 1]);
+        for (result, mismatches, reason) in
+            [([127, 120, 130, 1], 0, "the same"), ([127, 121, 130, 1], 1, "one is doubled"), ([126, 119, 129, 0], 4, "all are halved")]
+        {
+            let report = gpu_verify(&scales(result), &reference, &tolerance).unwrap();
+            assert_eq!((report.mismatches, report.passed()), (mismatches, mismatches == 0), "{reason}");
+        }
+        let same = gpu_verify(&reference, &reference, &tolerance).unwrap();
+        assert_eq!(same.verdict, crate::verify::Verdict::Pass, "and a pass is one to trust");
+        assert!(Tolerance::rounding(DType::F8E8M0, DType::F32, 1).rtol() >= 0.5, "against wider numbers a result is rounded");
+        assert_eq!(Tolerance::rounding_of_products(DType::F8E8M0, DType::F8E8M0, 1, 9).rtol(), 0.0);
     }
 
     #[test]

@@ -45,7 +45,7 @@ fn failed_cases_are_kept_whole() {
         (&failed[1].into(), &16.into(), &"a.safetensors".into())
     );
     let command = text(&folder, "kept/gemm+16x16x64+bf16/command.txt");
-    assert_eq!(command, "hipverify suite run s.toml --filter =gemm/16x16x64/bf16\n");
+    assert_eq!(command, "hipverify suite run s.toml --device host --filter =gemm/16x16x64/bf16\n");
     let report = text(&folder, "kept/gemm+16x16x64+bf16/report.txt");
     assert!(report.starts_with("fail  gemm/16x16x64/bf16   expected: pass\n") && report.contains("elements differ"), "{report}");
 
@@ -134,7 +134,7 @@ fn failing_sizes_shrink_to_the_smallest() {
     let run = folder.run("suite shrink s.toml gemm/60x33x9 --device host");
     let said = run.lines().join("\n");
     assert_eq!(run.code, 0, "{said} {}", run.err);
-    let command = "hipverify suite run s.toml --set gemm.size=1x1x7 --filter =gemm/1x1x7";
+    let command = "hipverify suite run s.toml --set gemm.size=1x1x7 --device host --filter =gemm/1x1x7";
     assert!(said.contains("size 1x1x7 of 60x33x9, after") && said.contains("no number of it can be one less"), "{said}");
     assert!(said.contains("fail 1 of 1 elements differ") && said.contains(command), "{said}");
     assert!(run.err.contains("1/200"), "progress: {}", run.err);

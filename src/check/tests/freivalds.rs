@@ -273,10 +273,10 @@ fn what_random_vectors_cannot_check_is_an_error() {
     let param: ConvParam = "1 1 1 1 1 3 8 1 1 0 0".parse().unwrap();
     for (check, words) in [
         (Check::gemm(&a, &a, &d), "operand B"),
-        (Check::gemm(&a, &b, &d), "operand B"),
+        (Check::gemm(&a, &b, &d), "the result of A, [2, 3], by B, [3, 2]: shape [2, 3] does not match [2, 2]"),
         (Check::gemm(&a, &b, &x), "a matrix has two dimensions"),
         (Check::conv(param, Direction::Forward, &x, &x, &x), "Input in layout"),
-        (Check::gemm(&a, &d, &d).transpose_b(true).epilogue(Epilogue::Relu), "operand B"),
+        (Check::gemm(&a, &d, &d).transpose_b(true).epilogue(Epilogue::Relu), "the result of A, [2, 3], by B, transposed [2, 3]"),
     ] {
         let error = check.freivalds(2).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

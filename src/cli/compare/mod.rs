@@ -15,14 +15,15 @@ mod tolerance;
 pub(super) use output::painted;
 pub(super) use rules::count_rules;
 
-use super::Outcome;
 use super::apart::expect_apart;
 use super::input::{InputArgs, Place, named, whole};
+use super::{EXIT_CODES, Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
+use crate::dtype::DType;
 use crate::error::Error;
 use crate::files::{Loaded, Tensor, TensorFile, label};
 use crate::suite::record::Details;
-use crate::verify::{Explain, NonFinite, Options, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
+use crate::verify::{Explain, NonFinite, Options, Profile, Report, Tolerance, Verdict, gpu_verify_with, gpu_verify_with_earlier};
 use anyhow::{Context, Result, bail, ensure};
 use beside::Beside;
 use extra::ExtraArgs;
@@ -34,7 +35,7 @@ use tolerance::{Rules, ToleranceArgs};
 
 /// The flags of `compare`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER, override_usage = USAGE)]
+#[command(after_help = after(), override_usage = USAGE)]
 pub(super) struct Args {
     /// What is to be judged, and what it should be, in any number format: .npy, .npz, .safetensors, .pt, an index of shards, a folder of these, raw
     /// data; `-` is standard input. With --reference all are to be judged, as one
@@ -52,7 +53,7 @@ pub(super) struct Args {
     /// The tensor of REFERENCE, where its name is not that of --tensor
     #[arg(long, value_name = "NAME", requires = "tensor", help_heading = "Input")]
     reference_tensor: Option<String>,
-    /// An earlier output of the kernel, of other inputs or what lay in its memory: would it pass as well, and is a failure that?
+    /// An earlier output of the kernel, from other inputs or from its buffer. Reports whether it would pass too, and whether a failure equals it
     #[arg(long, value_name = "FILE")]
     earlier: Option<PathBuf>,
     /// Show histograms of relative difference, of difference in epsilons, and of difference to tolerance
@@ -82,20 +83,24 @@ const USAGE: &str = "\
 hipverify compare [OPTIONS] <RESULT> <REFERENCE>
        hipverify compare [OPTIONS] <RESULT>... --reference <REFERENCE>...";
 
-const AFTER: &str = "\
+const RULE: &str = "\
 Element i passes when |result - reference| <= rtol * |reference| + atol. Without tolerance flags they are \
 what rounding explains: rtol = u(result) + u(reference) + 16 u(A) with u half an epsilon and A the accumulator, f32 (f64 for results of f64), times the \
 binade of |reference| (for results of f32 and f64 8 u(A), times |reference|), atol = max(N, 1024) * u(A) * mean|reference| plus half the least positive number \
-of the reference's format (for results of f32 and f64 of theirs as well), for N of --accumulations; integers must be equal. docs/tolerances.md has what that catches.
+of the reference's format (for results of f32 and f64 of theirs as well), for N of --accumulations; integers must be equal. docs/tolerances.md has what that catches.";
 
-Exit codes: 0 pass, 1 mismatch, 2 no verdict (bad input or usage, a device that failed), 3 a pass that is not to be trusted.
-
+const EXAMPLES: &str = "\
 Examples:
   hipverify compare result.npy reference.npy
   hipverify compare result.safetensors reference.safetensors --include '*.weight' --rule '*.norm.*:rtol=1e-2' --junit junit.xml
   hipverify compare rank0.safetensors rank1.safetensors --reference model-*.safetensors
   hipverify compare result.bin reference.npy --dtype f16,- --shape 128,256 --accumulations 4096
   hipverify compare result.bin reference.bin --dtype f16,f32 --shape 128,256";
+
+/// What follows the flags in the help.
+fn after() -> String {
+    format!("{RULE}\n\n{EXIT_CODES}\n\n{EXAMPLES}")
+}
 
 /// What a run compares with, the same for all tensors.
 struct Setting {
@@ -118,11 +123,17 @@ impl Setting {
         report.map_err(|e| if is_unfit(&e) { anyhow::Error::new(e).context(file.label()) } else { e.into() })
     }
 
-    /// The largest error of the baseline of a tensor, where there is one.
-    fn baseline_error(&self, name: &str, reference: &TensorRef<'_>, nonfinite: NonFinite) -> Result<Option<f64>> {
+    /// The largest error of the baseline of a tensor, a result of such a format, where there is one.
+    fn baseline_error(&self, name: &str, result: DType, reference: &TensorRef<'_>, nonfinite: NonFinite) -> Result<Option<f64>> {
         let Some(baseline) = &self.baseline else { return Ok(None) };
         let file = baseline.tensor(name)?;
         let (tensor, label) = (file.load()?, file.label());
+        // Its error is a measure for what another kernel does in the same format; of a coarser one it would pass nearly anything.
+        ensure!(
+            tensor.dtype() == result,
+            "the baseline, {label}: is {}, and the result {result}: a baseline has the format of the result",
+            tensor.dtype()
+        );
         let mut copy = None;
         let tensor = place(&self.device, &tensor, &mut copy)?;
         let options = Options::counts().explain(Explain::Never).nonfinite(nonfinite);
@@ -146,15 +157,35 @@ struct Case {
     verdict: CaseVerdict,
     /// What happened to pairs that are not finite, where tensors were compared.
     nonfinite: NonFinite,
+    /// What of the rule is to be told beside the report.
+    told: Told,
     /// Pictures for a page.
     details: Option<Details>,
     time: Duration,
+}
+
+impl Case {
+    /// A tensor that was not compared.
+    fn new(name: &str, verdict: CaseVerdict) -> Case {
+        let (nonfinite, told) = (NonFinite::Fail, Told::default());
+        Case { name: name.to_owned(), verdict, nonfinite, told, details: None, time: Duration::ZERO }
+    }
+}
+
+/// What of a rule is to be told beside the report of a tensor that was judged by it.
+#[derive(Debug, Default)]
+struct Told {
+    /// The threshold that a baseline made, with its error.
+    baseline: Option<String>,
+    /// The profile that took 1 for the length of sums, which nobody gave.
+    one_term: Option<Profile>,
 }
 
 /// What one comparison gives: the report, a picture for the screen, pictures for a page.
 struct Compared {
     report: Report,
     nonfinite: NonFinite,
+    told: Told,
     picture: String,
     details: Option<Details>,
 }
@@ -194,9 +225,11 @@ impl Args {
         self.check_files()?;
         self.check_outputs()?;
         output::begin(self)?;
-        match self.judge() {
+        let mut pair = None;
+        match self.judge(&mut pair) {
             Ok((cases, picture)) => {
                 self.tolerance.unused(cases.iter().map(|case| case.name.as_str()));
+                tell_one_term(&cases);
                 if !self.outputs().any(|(_, path)| path.as_os_str() == "-") {
                     output::show(self, &cases, &picture)?;
                 }
@@ -206,9 +239,8 @@ impl Args {
             }
             Err(e) => {
                 // Machines are told as well; an old JUnit file or page would be taken for this run's.
-                output::failure(self, &e)?;
-                let (name, verdict) = ("compare".to_owned(), CaseVerdict::Failed(format!("{e:#}")));
-                html::write(self, &[Case { name, verdict, nonfinite: NonFinite::Fail, details: None, time: Duration::ZERO }])?;
+                output::failure(self, &e, pair.as_deref())?;
+                html::write(self, &[Case::new("compare", CaseVerdict::Failed(format!("{e:#}")))])?;
                 Err(e)
             }
         }
@@ -267,8 +299,8 @@ impl Args {
         expect_apart(self.outputs(), self.inputs().chain(self.tolerance.rules.as_deref()))
     }
 
-    /// Opens the files and compares; with a picture, if one is asked for.
-    fn judge(&self) -> Result<(Vec<Case>, String)> {
+    /// Opens the files and compares; with a picture, if one is asked for. `pair` gets the name of the tensor, once it is known, where there is one on each side.
+    fn judge(&self, pair: &mut Option<String>) -> Result<(Vec<Case>, String)> {
         // Before the files are read: a tolerance that is none, a device that is not there.
         let rules = self.tolerance.rules()?;
         let device = Device::open(&self.device)?;
@@ -293,11 +325,12 @@ impl Args {
         let started = Instant::now();
         let watch = Watch::new(bytes(a) + bytes(b));
         let name = if a.name().is_empty() { b.name() } else { a.name() }.to_owned();
+        *pair = Some(name.clone());
         let report = self.compare(&name, a, b, &setting, &watch);
         drop(watch);
-        let Compared { report, nonfinite, picture, details } = report?;
+        let Compared { report, nonfinite, told, picture, details } = report?;
         let verdict = CaseVerdict::Compared(Box::new(report));
-        Ok((vec![Case { name, verdict, nonfinite, details, time: started.elapsed() }], picture))
+        Ok((vec![Case { name, verdict, nonfinite, told, details, time: started.elapsed() }], picture))
     }
 
     /// The two tensors to compare, where there is no choice; `None` where tensors are to be matched by name.
@@ -328,23 +361,23 @@ impl Args {
         let mut cases = Vec::new();
         for b in reference.tensors() {
             let started = Instant::now();
-            let (mut details, mut nonfinite) = (None, NonFinite::Fail);
+            let (mut details, mut nonfinite, mut told) = (None, NonFinite::Fail, Told::default());
             let verdict = match results.get(b.name()) {
                 None => CaseVerdict::Only(Side::Reference, b.path().to_owned()),
                 Some(a) if both_empty(a, b) => CaseVerdict::Empty,
                 Some(a) => match self.compare(b.name(), a, b, setting, &watch) {
                     Ok(compared) => {
-                        (details, nonfinite) = (compared.details, compared.nonfinite);
+                        (details, nonfinite, told) = (compared.details, compared.nonfinite, compared.told);
                         CaseVerdict::Compared(Box::new(compared.report))
                     }
                     Err(e) => CaseVerdict::Failed(format!("{e:#}")),
                 },
             };
-            cases.push(Case { name: b.name().to_owned(), verdict, nonfinite, details, time: started.elapsed() });
+            cases.push(Case { told, nonfinite, details, time: started.elapsed(), ..Case::new(b.name(), verdict) });
         }
         for a in result.tensors().iter().filter(|a| !references.contains_key(a.name())) {
             let verdict = CaseVerdict::Only(Side::Result, a.path().to_owned());
-            cases.push(Case { name: a.name().to_owned(), verdict, nonfinite: NonFinite::Fail, details: None, time: Duration::ZERO });
+            cases.push(Case::new(a.name(), verdict));
         }
         drop(watch);
         if cases.iter().all(|case| matches!(case.verdict, CaseVerdict::Empty)) {
@@ -371,7 +404,7 @@ impl Args {
         let baseline = if rule.wants_baseline() {
             // Whatever the error is, what happens to pairs that are not finite is the same.
             let any = rule.limits(result.dtype(), reference.dtype(), Some(0.0))?;
-            setting.baseline_error(name, &b, self.tolerance.options(any.options(Options::counts())).nonfinite)?
+            setting.baseline_error(name, result.dtype(), &b, self.tolerance.options(any.options(Options::counts())).nonfinite)?
         } else {
             None
         };
@@ -383,7 +416,19 @@ impl Args {
         let picture = self.extra.write(&result, &reference, &report, options.nonfinite)?;
         let details = || Details::new(&result.view()?, &reference.view()?, &report, options.nonfinite);
         let details = self.html.as_ref().map(|_| details()).transpose()?;
-        Ok(Compared { report, nonfinite: options.nonfinite, picture, details })
+        let one_term = rule.takes_one_term().filter(|_| result.dtype().float_format().is_some());
+        let told = Told { baseline: baseline.map(|_| limits.derivation), one_term };
+        Ok(Compared { report, nonfinite: options.nonfinite, told, picture, details })
+    }
+}
+
+/// Tells that sums were taken to have one term, where a tolerance grows with their length and no length was given: it is far too narrow for others.
+fn tell_one_term(cases: &[Case]) {
+    let mut profiles: Vec<Profile> = cases.iter().filter_map(|case| case.told.one_term).collect();
+    profiles.sort_by_key(|profile| profile.name());
+    profiles.dedup();
+    for profile in profiles {
+        screen::note(&format!("note: profile {profile}: K = 1 was taken for the length of sums; --accumulations gives it"));
     }
 }
 

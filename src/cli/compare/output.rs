@@ -17,7 +17,10 @@ pub(super) fn show(args: &Args, cases: &[Case], picture: &str) -> Result<()> {
         return screen::print_json(&document(args, cases, None));
     }
     let mut text = match cases {
-        [Case { verdict: CaseVerdict::Compared(report), .. }] => painted(&report.to_string(), report.verdict),
+        [Case { verdict: CaseVerdict::Compared(report), told, .. }] => {
+            let baseline = told.baseline.as_ref().map_or(String::new(), |text| format!("\n  baseline   {text}"));
+            painted(&(report.to_string() + &baseline), report.verdict)
+        }
         _ => table(args, cases),
     };
     text += picture;
@@ -134,6 +137,9 @@ fn table(args: &Args, cases: &[Case]) -> String {
                 }
                 if let Some(cause) = &report.cause {
                     out += &format!("\n      cause: {cause}");
+                }
+                if let Some(baseline) = &case.told.baseline {
+                    out += &format!("\n      baseline: {baseline}");
                 }
             }
         }
@@ -358,13 +364,14 @@ pub(super) fn begin(args: &Args) -> Result<()> {
     args.junit.as_deref().map_or(Ok(()), |path| junit::begin(path, &args.title(), COMMAND))
 }
 
-/// Tells machines that there is no verdict.
-pub(super) fn failure(args: &Args, error: &anyhow::Error) -> Result<()> {
+/// Tells machines that there is no verdict; `pair` is the name of the tensor, where the error is that of the only one.
+pub(super) fn failure(args: &Args, error: &anyhow::Error, pair: Option<&str>) -> Result<()> {
     let reason = format!("{error:#}");
     if let Some(path) = &args.junit {
         junit::failure(path, &args.title(), COMMAND, &reason)?;
     }
-    if args.json { screen::print_json(&document(args, &[], Some(reason))) } else { Ok(()) }
+    let cases: Vec<Case> = pair.map(|name| Case::new(name, CaseVerdict::Failed(reason.clone()))).into_iter().collect();
+    if args.json { screen::print_json(&document(args, &cases, Some(reason))) } else { Ok(()) }
 }
 
 /// Whether a tensor is a failure for a test: an untrusted pass only is where that was asked for, or the tolerance was not given.

@@ -54,6 +54,12 @@ impl NamedRule {
         self.rule.profile == Some(Profile::FlashAttention) && self.rule.baseline_error.is_none()
     }
 
+    /// The profile, where its tolerance grows with the length of sums, takes 1 for that, and none is given.
+    pub(super) fn takes_one_term(&self) -> Option<Profile> {
+        let one = |profile: &Profile| matches!(profile, Profile::RocBlas | Profile::HipDnn | Profile::BenchDnn | Profile::Ck2026);
+        self.rule.profile.filter(one).filter(|_| self.rule.accumulations.is_none())
+    }
+
     /// What it demands of a result against a reference. `baseline` is the error of one that was compared.
     pub(in crate::cli) fn limits(&self, result: DType, reference: DType, baseline: Option<f64>) -> crate::Result<Limits> {
         self.rule.limits(result, reference, &known(baseline))

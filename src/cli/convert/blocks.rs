@@ -1,6 +1,6 @@
 //! The elements of a tensor as MX blocks, and how many of them the blocks could not hold.
 
-use super::values::{Counts, TASK, dense, numbers, overflows};
+use super::values::{Counts, TASK, numbers, overflows};
 use crate::cli::output::zeros;
 use crate::dtype::DType;
 use crate::dtype::mx::{BLOCK, MxFormat, ScaleRule};
@@ -34,7 +34,7 @@ impl Quantisation {
         let found = parallel::map(parts.len(), |task| {
             let first = task * TASK;
             let length = TASK.min(layout.elements() - first);
-            let values = numbers(from.dtype(), &dense(from.bytes(), from.dtype(), layout, first, length), length);
+            let values = numbers(from.dtype(), &from.dense(first..first + length), length);
             self.encode(&values, &mut parts[task].lock().unwrap_or_else(PoisonError::into_inner))
         });
         drop(parts);

@@ -1,7 +1,6 @@
 //! The elements of a tensor in another format, and how many of them the format could not hold.
 
 use crate::cli::output::zeros;
-use crate::device::Layout;
 use crate::dtype::convert::{decode_f64, decode_whole, encode_from_f64};
 use crate::dtype::mx::{BLOCK, MxFormat};
 use crate::dtype::{DType, Overflow, Rounding, spacing};
@@ -127,7 +126,7 @@ impl Conversion<'_> {
         parallel::chunks_mut(&mut out, bytes, |task, out| {
             let first = task * TASK;
             let elements = TASK.min(layout.elements() - first);
-            let dense = dense(from.bytes(), dtype, layout, first, elements);
+            let dense = from.dense(first..first + elements);
             let found = match mx {
                 None => Ok(self.encode(dtype, &dense, elements, out)),
                 Some((format, scales)) => self.decode_mx(format, &dense, &scales[first / BLOCK..][..elements / BLOCK], out),
@@ -224,18 +223,6 @@ fn odd(value: i128) -> f64 {
     let sticky = u128::from(kept << drop != magnitude);
     let near = ((kept | sticky) << drop) as f64;
     if value < 0 { -near } else { near }
-}
-
-/// So many elements from `first` on, in row-major order, one after the other.
-pub(super) fn dense<'a>(bytes: &'a [u8], dtype: DType, layout: &Layout, first: usize, elements: usize) -> std::borrow::Cow<'a, [u8]> {
-    let at = layout.offset() + first;
-    let length = dtype.bytes_for(elements).unwrap_or(usize::MAX);
-    if layout.is_contiguous() && at.is_multiple_of(dtype.per_unit()) {
-        return bytes[at / dtype.per_unit() * dtype.unit_bytes()..][..length].into();
-    }
-    let mut out = vec![0; length];
-    (0..elements).for_each(|i| dtype.store_bits(&mut out, i, dtype.load_bits(bytes, layout.index(first + i))));
-    out.into()
 }
 
 #[cfg(test)]

@@ -138,10 +138,11 @@ impl Golden {
     /// Reads a file.
     pub(super) fn read(path: &Path) -> Result<Golden> {
         let read = || -> Result<Golden> {
-            let mut text = String::new();
-            File::open(path)?.take(MOST + 1).read_to_string(&mut text)?;
-            ensure!(text.len() as u64 <= MOST, "more than {MOST} bytes, the limit of a file of golden results");
-            Golden::parse(&text)
+            let mut bytes = Vec::new();
+            File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
+            ensure!(bytes.len() as u64 <= MOST, "more than {MOST} bytes, the limit of a file of golden results");
+            let Ok(text) = std::str::from_utf8(&bytes) else { bail!("not a file of golden results, which are text") };
+            Golden::parse(text)
         };
         read().with_context(|| path.display().to_string())
     }

@@ -111,6 +111,8 @@ struct Found {
     tensors: BTreeMap<String, Entry>,
     /// Names that there are, and that were not asked for.
     left_out: BTreeSet<String>,
+    /// Whether the one tensor has the name of its file, for lack of its own.
+    named_by_file: bool,
 }
 
 impl Source {
@@ -157,7 +159,7 @@ impl Source {
             let entry = Entry::of(&tensor.load()?.view()?, self.input.max_memory);
             tensors.insert(name, entry.map_err(|reason| Error::File { path: tensor.label(), reason })?);
         }
-        Ok(Found { arch: "any".to_owned(), device: None, tensors, left_out: BTreeSet::new() })
+        Ok(Found { arch: "any".to_owned(), device: None, tensors, left_out: BTreeSet::new(), named_by_file: file.nameless() })
     }
 
     fn of_suite(&self, suite: &Suite) -> Result<Found> {
@@ -182,7 +184,7 @@ impl Source {
         let left_out = suite.cases.iter().filter(|case| !selected.contains(case.name.as_str())).map(|case| case.name.clone()).collect();
         // `gfx90a:sramecc+:xnack-`: the features do not change what is computed.
         let arch = device.arch().map_or("host", |arch| arch.split(':').next().unwrap_or(arch)).to_owned();
-        Ok(Found { arch, device: Some(device.name()), tensors, left_out })
+        Ok(Found { arch, device: Some(device.name()), tensors, left_out, named_by_file: false })
     }
 }
 

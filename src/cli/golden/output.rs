@@ -33,6 +33,16 @@ impl Findings {
         self.recorded.tensors.get(name).or(self.found.tensors.get(name)).map_or(String::new(), Entry::kind)
     }
 
+    /// The name that is missing and the one that is new, where a file's name alone may have changed.
+    fn renamed(&self) -> Option<(&str, &str)> {
+        let names = |wanted: State| self.states.iter().filter(move |(_, state)| *state == wanted).map(|(name, _)| name.as_str());
+        let (missing, new) = (names(State::Missing).collect::<Vec<_>>(), names(State::New).collect::<Vec<_>>());
+        match (missing.as_slice(), new.as_slice()) {
+            ([was], [is]) if self.found.named_by_file => Some((was, is)),
+            _ => None,
+        }
+    }
+
     /// A row for each tensor that does not agree, and one for all.
     pub(super) fn shown(&self, golden: &Path) -> String {
         let mut table = screen::Table::new(&["", "", "", ""]);
@@ -40,6 +50,10 @@ impl Findings {
             table.row(vec!["FAIL".to_owned(), name.clone(), self.kind(name), state.reason().unwrap_or_default().to_owned()]);
         }
         let mut text: String = table.lines().iter().skip(1).map(|line| format!("  {BAD}{line}{BAD:#}\n")).collect();
+        if let Some((was, is)) = self.renamed() {
+            let [was, is] = [was, is].map(screen::plain);
+            text += &format!("  note: a tensor without a name has that of its file: `{was}` may be `{is}`, from a file of another name\n");
+        }
         let (all, agree, same) = (self.states.len(), self.count(State::agrees), self.count(|state| *state == State::Same));
         let hidden = (all - agree).saturating_sub(screen::MOST_ROWS);
         if hidden > 0 {

@@ -113,7 +113,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
 impl WorkerArgs {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let (suite, device) = (self.source.open()?, Device::open(&self.device)?);
+        let (suite, device) = (self.source.open()?.on(&self.device), Device::open(&self.device)?);
         let suite = match &self.save_on_failure {
             Some(folder) => suite.saving(Saving::within(folder, self.save_limit)),
             None => suite,
@@ -147,7 +147,9 @@ impl Args {
     }
 
     fn run_suite(&self, selection: &Selection, file: Option<&Path>) -> Result<Outcome> {
+        // A case whose process died is told by this one, which does not know on which of several devices.
         let suite = self.source.open()?;
+        let suite = if let [device] = self.device.as_slice() { suite.on(device) } else { suite };
         if let (Some(path), None) = (file, &self.resume) {
             ResultFile::discard(path)?;
         }
@@ -180,6 +182,13 @@ impl Args {
         if path.extension().is_some_and(|e| e == "jsonl") {
             return Ok(Some(path.clone()));
         }
+        // A folder may be called like a file, but not by accident.
+        let flag = if self.resume.is_some() { "--resume" } else { "--results" };
+        ensure!(
+            path.extension().is_none() || path.is_dir() || path.as_os_str().to_string_lossy().ends_with(std::path::is_separator),
+            "{flag} {0}: results go to a file whose name ends in .jsonl, or into a folder; for a new folder of that name give {0}/",
+            path.display()
+        );
         std::fs::create_dir_all(path).with_context(|| path.display().to_string())?;
         if let Some(shard) = selection.shard {
             let whole = path.join("results.jsonl");

@@ -41,7 +41,7 @@ Example: hipverify suite shrink my-kernels.toml gemm/130x70x250/f16/mine";
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let (file, suite) = (self.source.file()?, self.source.open()?);
+        let (file, suite) = (self.source.file()?, self.source.open()?.on(&self.device));
         let case = named(&suite, &self.case)?;
         let Some((_, size)) = case.size() else { bail!("`{}` has no size to be made smaller", case.name) };
         let trials = Trials::new(self)?;
@@ -53,7 +53,7 @@ impl Args {
         let (mut number, mut last) = (0, first.clone());
         let found = smallest(size, self.trials as usize, &mut |size| {
             let Ok((smaller, case)) = with_size(&file, &self.source.suite, case, size) else { return Ok(Trial::NoSize) };
-            let result = trials.run(&smaller, &case)?;
+            let result = trials.run(&smaller.on(&self.device), &case)?;
             let same = Failure::of(&result).as_ref() == Some(&failure);
             number += 1;
             screen::note(&format!("{number:>4}/{:<4}{size}   {}", self.trials, result.outcome.word()));

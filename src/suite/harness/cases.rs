@@ -36,6 +36,8 @@ pub struct Suite {
     pub(crate) kernels: Kernels,
     /// Keys that were given other values.
     sets: Vec<String>,
+    /// Where it runs, as a command line has it; nothing where that is the default.
+    device: Option<String>,
     pub(crate) saving: Option<Saving>,
     /// What runs of the study have in common.
     pub(crate) shared: Arc<Shared>,
@@ -221,7 +223,7 @@ impl Suite {
         }
         let (name, description) = (file.name.clone(), file.description.clone());
         let (source, fingerprint, sets) = (source.to_owned(), hash.text(), file.sets.clone());
-        Ok(Suite { name, description, source, cases, fingerprint, kernels, sets, saving: None, shared: Arc::default() })
+        Ok(Suite { name, description, source, cases, fingerprint, kernels, sets, device: None, saving: None, shared: Arc::default() })
     }
 
     /// The case of that name.
@@ -242,11 +244,19 @@ impl Suite {
         Suite { saving: Some(saving), ..self }
     }
 
+    /// The same suite on a device of the command line, which the [command](Suite::command) of a case names.
+    #[cfg(feature = "cli")]
+    #[must_use]
+    pub(crate) fn on(self, device: &str) -> Suite {
+        Suite { device: (device != "best").then(|| device.to_owned()), ..self }
+    }
+
     /// The command line that runs a case alone.
     #[must_use]
     pub fn command(&self, case: &Case) -> String {
         let sets: String = self.sets.iter().map(|set| format!(" --set {}", quoted(set))).collect();
-        format!("hipverify suite run {}{sets} --filter {}", quoted(&self.source), quoted(&format!("={}", case.name)))
+        let device = self.device.as_ref().map_or(String::new(), |device| format!(" --device {}", quoted(device)));
+        format!("hipverify suite run {}{sets}{device} --filter {}", quoted(&self.source), quoted(&format!("={}", case.name)))
     }
 }
 
@@ -504,7 +514,7 @@ fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: &[DType]) -> Result<Vec<Fi
     let seed: u64 = of("seed").number("1", WANTED_SEED)?;
     let parts: Vec<&str> = match of("data").text("") {
         "" => inputs.iter().copied().map(usual_data).collect(),
-        text => text.split(" | ").collect(),
+        text => text.split('|').map(str::trim).collect(),
     };
     if parts.len() != 1 && parts.len() != inputs.len() {
         let [found, inputs] = [parts.len(), inputs.len()];

@@ -6,7 +6,6 @@ use super::problem::Problem;
 use super::process;
 use super::tail::Tail;
 use super::tensor_files::{description, file_name, names_a_file_of_the_case, write_inputs};
-use crate::dtype::DType;
 use crate::files::{ReadOptions, TensorFile};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -100,23 +99,8 @@ fn read(path: &Path, launch: &mut Launch<'_>) -> Result<(), KernelError> {
         let (shape, expected) = (loaded.layout().shape(), launch.output_shape());
         return Err(format!("{name} is {found}{shape:?} where {wanted}{expected:?} is wanted").into());
     }
-    let layout = loaded.layout();
-    if layout.is_contiguous() {
-        let start = wanted_bytes(loaded.dtype(), layout.offset());
-        let end = start + wanted_bytes(loaded.dtype(), layout.elements());
-        return Ok(launch.write_bytes(&loaded.bytes()[start..end])?);
-    }
-    // NumPy's transposed arrays: elements in their logical order.
-    let mut bytes = vec![0; wanted_bytes(loaded.dtype(), layout.elements())];
-    for i in 0..layout.elements() {
-        loaded.dtype().store_bits(&mut bytes, i, loaded.dtype().load_bits(loaded.bytes(), layout.index(i)));
-    }
-    Ok(launch.write_bytes(&bytes)?)
-}
-
-/// Bytes of so many elements of a tensor that fits memory.
-fn wanted_bytes(dtype: DType, elements: usize) -> usize {
-    dtype.bytes_for(elements).unwrap_or(usize::MAX)
+    // In row-major order, as NumPy's transposed arrays are not.
+    Ok(launch.write_bytes(&loaded.dense(0..loaded.layout().elements()))?)
 }
 
 #[cfg(all(test, unix))]

@@ -295,10 +295,14 @@ fn tables(source: &Source<'_>, kind: Kind, value: &Spanned<DeValue<'_>>, default
                 settings.push(Setting { key, ..default.clone() });
             }
         }
-        let name = settings.iter().find_map(|s| match (&s.value, s.key.name) {
-            (Value::One(name), "name") => Some(name.clone()),
+        let named = settings.iter().find_map(|s| match (&s.value, s.key.name) {
+            (Value::One(name), "name") => Some((name.clone(), &s.line)),
             _ => None,
         });
+        if let Some((_, line)) = named.as_ref().filter(|(name, _)| name.trim().is_empty()) {
+            return Err(line.error("`name` is empty: it is the first part of the names of cases"));
+        }
+        let name = named.map(|(name, _)| name);
         out.push(Table { kind, name: name.unwrap_or(kind.name().to_owned()), settings, line: source.line(value) });
     }
     Ok(out)

@@ -91,12 +91,17 @@ fn the_headline_says_what_was_judged() {
 #[test]
 fn shares_are_100_percent_only_where_they_are_all() {
     for (part, whole, text) in [
-        (1, 4, "25"),
-        (3, 98_304, "0.0031"),
-        (996, 1000, "99.6"),
-        (99_996, 100_000, "99.996"),
-        (4, 4, "100"),
-        (999_999_999, 1_000_000_000, "above 99.99"),
+        (1, 4, "25 %"),
+        (3, 98_304, "0.0031 %"),
+        (996, 1000, "99.6 %"),
+        (99_996, 100_000, "99.996 %"),
+        (4, 4, "100 %"),
+        (0, 4, "0 %"),
+        (0, 0, "0 %"),
+        (1, 3, "33.33 %"),
+        (1, 8, "12.5 %"),
+        (1, 16_777_216, "0.000006 %"),
+        (999_999_999, 1_000_000_000, ">99.99 %"),
     ] {
         assert_eq!(percent(part, whole), text, "{part} of {whole}");
     }
@@ -143,7 +148,7 @@ fn passing_tolerances_say_whether_they_are_needed() {
             0.0,
             &always,
             "would pass",
-            "with no rtol (atol as it is) or atol 0.5 (rtol as it is)",
+            "with atol 0.5 (rtol as it is), not with any rtol (atol as it is)",
             "no multiple of 0",
         ),
         (
@@ -213,4 +218,28 @@ fn a_pass_has_a_margin() {
     let text = |atol| report(&[0.1], &[0.0], atol, &options).to_string();
     assert!(text(0.1).contains("  margin     would still pass with"), "{}", text(0.1));
     assert!(text(0.09).contains("  would pass with"), "{}", text(0.09));
+}
+
+/// By binade rtol is another number than that of |r|, which a flag takes: whoever passes this one back must see that.
+#[test]
+fn tolerances_by_binade_say_so() {
+    let host = Device::host();
+    let [a, r] = [[1.0f32, 3.5], [1.0f32, 3.0]].map(|x| DeviceMem::from_slice(&host, &x).unwrap());
+    let text = |rtol: f64| gpu_verify_with(&a, &r, &Tolerance::new(rtol, 1e-5).unwrap().by_binade(), &always()).unwrap().to_string();
+    for (rtol, headline, line) in [
+        (0.125, "   rtol 0.125 of the binade, atol 1e-5\n", "  would pass with rtol 0.25 of the binade (atol as it is) or atol "),
+        (
+            0.5,
+            "   rtol 0.5 of the binade, atol 1e-5\n",
+            "  margin     would still pass with rtol 0.25 of the binade (atol as it is) or atol 0 ",
+        ),
+    ] {
+        assert!(text(rtol).contains(headline) && text(rtol).contains(line), "{}", text(rtol));
+    }
+    let of_magnitude = gpu_verify_with(&a, &r, &Tolerance::new(0.125, 1e-5).unwrap(), &always()).unwrap().to_string();
+    assert!(of_magnitude.contains("   rtol 0.125 atol 1e-5\n") && !of_magnitude.contains("binade"), "{of_magnitude}");
+}
+
+fn always() -> Options {
+    Options::default().explain(Explain::Always)
 }

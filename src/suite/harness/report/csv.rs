@@ -2,6 +2,7 @@
 //! so that no name takes another's place.
 
 use super::comparison::Comparison;
+use super::document::plain;
 use super::numbers::numbers;
 use super::run::Run;
 use crate::suite::record::CaseResult;
@@ -88,8 +89,14 @@ fn line<'a>(out: &mut dyn Write, cells: impl Iterator<Item = &'a str>) -> io::Re
     write!(out, "{}\r\n", quoted.join(","))
 }
 
+/// A cell without what a terminal would obey, as in the other reports; lines and tabs stay, which a quoted cell may have.
 fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    let kept = |c: char| matches!(c, '\n' | '\t');
+    let cell: String = cell
+        .split_inclusive(kept)
+        .map(|part| part.strip_suffix(kept).map_or(plain(part), |text| plain(text) + &part[text.len()..]))
+        .collect();
+    if cell.contains([',', '"', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 
 #[cfg(test)]
@@ -122,6 +129,21 @@ mod tests {
         );
         assert!(lines[2].starts_with("\"two, \"\"three\"\"\nfour\",pass,"), "{}", lines[2]);
         assert_eq!(written(|out| runs(out, &[&run, &run])).len(), 7, "the cases of both");
+    }
+
+    /// A program's output may be anything.
+    #[test]
+    fn nothing_in_a_cell_moves_the_cursor() {
+        for (cell, written) in [
+            ("plain, ä", "\"plain, ä\""),
+            ("a\u{1b}[31mb\u{7}", "a\\u{1b}[31mb\\u{7}"),
+            ("one\r\n\ttwo\u{9b}", "\"one\\r\n\ttwo\\u{9b}\""),
+            ("\u{202e}ssap", "\\u{202e}ssap"),
+            ("\n", "\"\n\""),
+            ("", ""),
+        ] {
+            assert_eq!(quoted(cell), written, "{cell:?}");
+        }
     }
 
     #[test]
