@@ -284,7 +284,7 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
     // Where the result's own rounding hides what single elements would show.
     let evidence = format!("{words}: that leaves {:.2} of the root mean square error", best.left);
     let most_is_gone = best.left <= 0.5 && s.elements.len() >= 64;
-    most_is_gone.then(|| CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None })
+    most_is_gone.then_some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None })
 }
 
 /// What became of the operands, and everything that does nearly as well, such as `rounded to f16 or tf32`.

@@ -1,7 +1,7 @@
 //! Why a check failed: what [`Diagnosis`](crate::verify::Diagnosis) tells from the result and the reference alone, and more, since the operands are known.
 //!
 //! ```text
-//! the diagnosis of result and reference, where values or places alone show it: zeros, NaN, rows further on ...
+//! the diagnosis of result and reference, where values or places alone show it: zeros, NaN, the first row everywhere ...
 //! otherwise
 //!     sample = some of the mismatches, with all their products
 //!     for each hypothesis: what would a kernel with this mistake give, exactly?

@@ -17,7 +17,7 @@ const LEAST: usize = 8;
 /// How far the singular values of wrong terms lie above the next one, and those of rounding.
 const GAP: f64 = 8.0;
 
-/// The errors are a matrix of low rank.
+/// The errors are a matrix of low rank, which the mismatches are made of.
 pub(super) fn low_rank(s: &Sample) -> Option<Hit> {
     if !s.varies() {
         return None;
