@@ -10,19 +10,19 @@ pub(super) fn unless_refuted(s: &Sample<'_>, found: CheckCause) -> CheckCause {
     let Some(diagnosis) = &found.compared else { return found };
     let possible = match diagnosis.cause {
         Cause::Terms { rank } => rank <= s.problem.terms(),
-        Cause::AccumulatedIn { format } => is_small_enough(s, format),
+        Cause::AccumulatedIn { format } => is_of_that_size(s, format),
         Cause::Share { .. } => is_no_factor(s),
         _ => true,
     };
     if possible { found } else { from(&Diagnosis { cause: Cause::Unknown, explained: 0, ..diagnosis.clone() }) }
 }
 
-/// Whether sums in this format make errors as large, at most twice, as those in another order have other partial sums. Errors of elements within their
-/// bounds, which are not in the sample, are no less than 0.
-fn is_small_enough(s: &Sample<'_>, format: DType) -> bool {
+/// Whether sums in this format make errors as large, within a factor of 2, as those in another order have other partial sums. Errors of elements within
+/// their bounds, which are not in the sample, are no less than 0, and no larger than those in it.
+fn is_of_that_size(s: &Sample<'_>, format: DType) -> bool {
     let (errors, _) = in_steps(s, format);
     let square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64;
-    (s.share * square).sqrt() <= 2.0
+    (s.share * square).sqrt() <= 2.0 && square.sqrt() >= 0.5
 }
 
 /// Whether errors are other than a multiple of the sums. Missing terms are independent of the others, so that errors follow the whole by their share only.

@@ -4,16 +4,18 @@ use super::{CheckCause, Element, Sample};
 use crate::check::problem::Kind;
 use crate::check::products::{Products, Read};
 use crate::dtype::{DType, Overflow, Rounding, spacing};
-use crate::reference::{Epilogue, Lattice};
+use crate::reference::{Direction, Epilogue, Lattice};
 
 /// The first hypothesis that explains the sample.
 pub(super) fn first(s: &Sample<'_>) -> Option<CheckCause> {
     follows(s)
         .or_else(|| terms(s))
         .or_else(|| window(s))
+        .or_else(|| flipped_gradient(s))
         .or_else(|| parameters(s))
         .or_else(|| reads(s))
         .or_else(|| formats(s))
+        .or_else(|| flushed(s))
         .or_else(|| stale_tiles(s))
         .or_else(|| accumulators(s))
 }
@@ -116,6 +118,24 @@ fn window(s: &Sample<'_>) -> Option<CheckCause> {
     })
 }
 
+/// The gradient of a filter, with the positions of the filter in the opposite order.
+fn flipped_gradient(s: &Sample<'_>) -> Option<CheckCause> {
+    let Kind::Conv(param, direction @ Direction::BackwardWeight) = &s.problem.kind else { return None };
+    let lattice = param.lattice();
+    let (strides, extents) = (lattice.filter_at.space, lattice.filter);
+    if extents.iter().product::<usize>() < 2 {
+        return None;
+    }
+    let opposite = |index: usize| {
+        (0..3).fold(index, |at, d| {
+            let position = index / strides[d].max(1) % extents[d];
+            at + (extents[d] - 1 - position) * strides[d] - position * strides[d]
+        })
+    };
+    let of = |e: &Element| sum(&s.source.of_conv(opposite(e.index), &lattice, *direction), |_, a, b| a * b);
+    s.explained("filter", || "the gradient of the filter is flipped".to_owned(), of)
+}
+
 /// A convolution of other parameters.
 fn parameters(s: &Sample<'_>) -> Option<CheckCause> {
     let Kind::Conv(param, direction) = &s.problem.kind else { return None };
@@ -164,39 +184,129 @@ fn reads(s: &Sample<'_>) -> Option<CheckCause> {
     shifted(true).or_else(|| shifted(false))
 }
 
-/// Operands in another format.
-fn formats(s: &Sample<'_>) -> Option<CheckCause> {
-    let operands = s.problem.dtypes();
+/// How factors become numbers of a format.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Conversion {
+    /// To the nearest one, and to the even one of two.
+    Rounded,
+    /// The same, but to the one farther from zero of two.
+    RoundedAway,
+    /// Toward zero: low bits are cut off.
+    Truncated,
+}
+
+impl Conversion {
+    fn of(self, format: DType, x: f64) -> f64 {
+        let to = |way: Rounding| format.decode(format.encode(x, way, Overflow::Saturate));
+        match self {
+            Conversion::Rounded => to(Rounding::NearestEven),
+            Conversion::Truncated => to(Rounding::TowardZero),
+            Conversion::RoundedAway => {
+                let (nearest, below) = (to(Rounding::NearestEven), to(Rounding::TowardZero));
+                if nearest == below && 2.0 * (x - below).abs() == spacing(format, x) { 2.0 * x - below } else { nearest }
+            }
+        }
+    }
+
+    fn words(self) -> &'static str {
+        if self == Conversion::Truncated { "truncated" } else { "rounded" }
+    }
+}
+
+/// What units and kernels make of operands: tf32 and bf16 are the upper bits of f32, which some of them cut off.
+const CONVERSIONS: [(DType, Conversion); 10] = [
+    (DType::F16, Conversion::Rounded),
+    (DType::Tf32, Conversion::Rounded),
+    (DType::Tf32, Conversion::RoundedAway),
+    (DType::Tf32, Conversion::Truncated),
+    (DType::Bf16, Conversion::Rounded),
+    (DType::Bf16, Conversion::Truncated),
+    (DType::F8E4M3, Conversion::Rounded),
+    (DType::F8E5M2, Conversion::Rounded),
+    (DType::F8E4M3Fnuz, Conversion::Rounded),
+    (DType::F8E5M2Fnuz, Conversion::Rounded),
+];
+
+/// Which operands are converted.
+const SIDES: [&str; 3] = ["operands are", "A is", "B is"];
+
+/// Operands in another format, and how well that explains the elements.
+struct Converted {
+    format: DType,
+    how: Conversion,
+    side: usize,
+    /// The cause, if it explains most elements one by one.
+    found: Option<CheckCause>,
+    /// The share of the root mean square error that is left.
+    left: f64,
+}
+
+/// Each way to convert operands that have more digits.
+fn converted(s: &Sample<'_>) -> Vec<Converted> {
     let digits = |d: DType| d.float_format().map_or(0, |f| f.mantissa_bits);
-    let finest = operands.map(digits).into_iter().max().unwrap_or(0);
-    let round = |d: DType, x: f64| d.decode(d.encode(x, Rounding::NearestEven, Overflow::Saturate));
-    let mut nearest: Option<(f64, String)> = None;
-    for format in [DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M2, DType::F8E4M3Fnuz, DType::F8E5M2Fnuz] {
-        if digits(format) >= finest {
-            continue;
-        }
-        for (which, name) in [([true, true], "operands are"), ([true, false], "A is"), ([false, true], "B is")] {
-            let of = |e: &Element| {
-                let part = |yes: bool, x: f64| if yes { round(format, x) } else { x };
-                s.follows(e, sum(&e.products, |_, a, b| part(which[0], a) * part(which[1], b)))
-            };
-            let words = || format!("{name} rounded to {format} first");
-            let found = s.explained("operands_in", words, of);
-            if found.is_some() {
-                return found;
-            }
-            let left = s.left_by(of);
-            if nearest.as_ref().is_none_or(|(least, _)| left < *least) {
-                nearest = Some((left, words()));
-            }
-        }
+    let finest = s.problem.dtypes().map(digits).into_iter().max().unwrap_or(0);
+    let coarser = CONVERSIONS.into_iter().filter(|&(format, _)| digits(format) < finest);
+    let of_conversion = |(format, how): (DType, Conversion)| {
+        let sums: Vec<[f64; 3]> = s.elements.iter().map(|e| sums_of_converted(&e.products, |x| how.of(format, x))).collect();
+        let expected: Vec<[f64; 3]> = s.elements.iter().zip(sums).map(|(e, of)| of.map(|sum| s.follows(e, sum))).collect();
+        [0, 1, 2].map(|side| {
+            let numbers: Vec<f64> = expected.iter().map(|of| of[side]).collect();
+            Converted { format, how, side, found: s.explained_by("operands_in", &numbers), left: s.left_of(&numbers) }
+        })
+    };
+    coarser.flat_map(of_conversion).collect()
+}
+
+/// The sums of products with both factors converted, those of A alone, and those of B alone.
+fn sums_of_converted(p: &Products, convert: impl Fn(f64) -> f64) -> [f64; 3] {
+    p.a.iter().zip(&p.b).fold([0.0; 3], |[both, first, second], (&a, &b)| {
+        let (x, y) = (convert(a), convert(b));
+        [both + x * y, first + x * b, second + a * y]
+    })
+}
+
+/// How much more of the errors may be left by formats that are named beside the best one.
+const ALIKE: f64 = 1.05;
+
+/// Operands in another format: of all that explain the elements, the one that leaves least of the errors, and those that cannot be told from it, as f16 and
+/// tf32 have the same digits.
+fn formats(s: &Sample<'_>) -> Option<CheckCause> {
+    let mut candidates = converted(s);
+    if candidates.iter().any(|c| c.found.is_some()) {
+        candidates.retain(|c| c.found.is_some());
+    }
+    // The first of equal ones: where B has the format's numbers already, both operands are named and not A alone.
+    let best = candidates.iter().min_by(|a, b| a.left.total_cmp(&b.left))?;
+    let words = format!("{} {} first", SIDES[best.side], names(&candidates, best));
+    if let Some(found) = &best.found {
+        return Some(CheckCause { evidence: format!("{words}: {}", found.evidence), ..found.clone() });
     }
     // Where the result's own rounding hides what single elements would show.
-    if let Some((left, words)) = nearest.filter(|(left, _)| *left <= 0.5 && s.elements.len() >= 64) {
-        let evidence = format!("{words}: that leaves {left:.2} of the root mean square error");
-        return Some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None });
+    let evidence = format!("{words}: that leaves {:.2} of the root mean square error", best.left);
+    let most_is_gone = best.left <= 0.5 && s.elements.len() >= 64;
+    most_is_gone.then_some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None })
+}
+
+/// What became of the operands, and everything that does nearly as well, such as `rounded to f16 or tf32`.
+fn names(candidates: &[Converted], best: &Converted) -> String {
+    let explained = |c: &Converted| c.found.as_ref().map_or(0, |found| found.explained);
+    let is_alike = |c: &&Converted| c.side == best.side && c.left <= ALIKE * best.left && 100 * explained(c) >= 99 * explained(best);
+    let mut alike: Vec<(&str, DType)> = candidates.iter().filter(is_alike).map(|c| (c.how.words(), c.format)).collect();
+    alike.sort_by_key(|(how, _)| *how != best.how.words());
+    alike.dedup();
+    let mut text = String::new();
+    let mut before = "";
+    for (how, format) in alike {
+        let joint = if text.is_empty() { "" } else { " or " };
+        text += &if how == before { format!("{joint}{format}") } else { format!("{joint}{how} to {format}") };
+        before = how;
     }
-    let least = operands.map(|d| d.float_format().map_or(0.0, |f| f.min_normal()));
+    text
+}
+
+/// Subnormal operands as zeros.
+fn flushed(s: &Sample<'_>) -> Option<CheckCause> {
+    let least = s.problem.dtypes().map(|d| d.float_format().map_or(0.0, |f| f.min_normal()));
     let keep = |least: f64, x: f64| if x.abs() < least { 0.0 } else { x };
     let flushed = |e: &Element| s.follows(e, sum(&e.products, |_, a, b| keep(least[0], a) * keep(least[1], b)));
     s.explained("operands_flushed", || "subnormal operands are taken as zeros".to_owned(), flushed)

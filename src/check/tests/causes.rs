@@ -295,3 +295,122 @@ fn a_factor_beside_c_is_no_share_of_the_terms() {
         assert_eq!(report.cause.as_ref().map(|cause| cause.kind), Some("unknown"), "{factor}\n{report}");
     }
 }
+
+/// Operands in f32, of which tensor cores keep the upper bits: f16 has as many digits as tf32, but not its range.
+#[test]
+fn operands_in_tf32_and_bf16_are_told_from_f16() {
+    let [m, n, k] = [32, 48, 64];
+    let cut = |mask: u32| move |x: f32| f32::from_bits(x.to_bits() & mask);
+    let away = |x: f32| f32::from_bits((x.to_bits() + 0x1000) & 0xffff_e000);
+    type Convert<'a> = &'a dyn Fn(f32) -> f32;
+    let rows: [(f32, Convert<'_>, &str); 8] = [
+        (1.0, &away, "operands are rounded to f16 or tf32 first: "),
+        (1.0, &|x| through::<F16>(f64::from(x)) as f32, "operands are rounded to f16 or tf32 first: "),
+        (1048576.0, &away, "operands are rounded to tf32 first: "),
+        (1.0, &cut(0xffff_e000), "operands are truncated to tf32 first: "),
+        (1048576.0, &cut(0xffff_e000), "operands are truncated to tf32 first: "),
+        (1.0, &|x| through::<Bf16>(f64::from(x)) as f32, "operands are rounded to bf16 first: "),
+        (1.0, &cut(0xffff_0000), "operands are truncated to bf16 first: "),
+        (1.0, &|x| through::<F8E4M3>(f64::from(x)) as f32, "operands are rounded to f8e4m3 first: "),
+    ];
+    for (scale, convert, words) in rows {
+        let (a, b) = (numbers::<f32>(m * k, [-scale, scale], 1), numbers::<f32>(k * n, [-1.0, 1.0], 2));
+        let converted = |of: &DeviceMem<f32>| of.to_vec().unwrap().iter().map(|&x| f64::from(convert(x))).collect::<Vec<f64>>();
+        let (x, y) = (converted(&a), converted(&b));
+        let d: Vec<f32> = (0..m * n).map(|i| (0..k).map(|l| x[i / n * k + l] * y[l * n + i % n]).sum::<f64>() as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+        let found = Check::gemm(&a, &b, &d).run().unwrap().cause.unwrap();
+        assert!(found.evidence.starts_with(words), "{scale}: {words}\n{found:?}");
+    }
+}
+
+/// OCP and fnuz formats have the same digits and other smallest numbers: where the result shows these, the right one is named, and else both.
+#[test]
+fn formats_with_the_same_digits_are_told_apart_or_both_named() {
+    let [m, n, k] = [48, 64, 128];
+    for seed in 0..4 {
+        let (a, b) = (numbers::<F16>(m * k, [-0.25, 0.25], 10 + seed), numbers::<F16>(k * n, [-0.25, 0.25], 20 + seed));
+        let (x, y) = (wide(&a), wide(&b));
+        let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let cause = |convert: fn(f64) -> f64| {
+            let sum = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * convert(y[l * n + j])).sum::<f64>();
+            let d: Vec<F16> = (0..m * n).map(|i| F16::from_f64(sum(i / n, i % n))).collect();
+            let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+            Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap().evidence
+        };
+        for (found, words) in [
+            (cause(through::<F8E4M3>), "B is rounded to f8e4m3 first: "),
+            (cause(through::<F8E4M3Fnuz>), "B is rounded to f8e4m3fnuz first: "),
+            (cause(through::<F8E5M2>), "B is rounded to f8e5m2 or f8e5m2fnuz first: "),
+            (cause(through::<F8E5M2Fnuz>), "B is rounded to f8e5m2 or f8e5m2fnuz first: "),
+        ] {
+            assert!(found.starts_with(words), "{words}, {seed}: {found}");
+        }
+    }
+}
+
+/// Sums in f16, stored as bf16, have errors of a few roundings to bf16: sums in bf16 have far larger ones.
+#[test]
+fn errors_that_are_too_small_refute_a_narrow_accumulator() {
+    let [m, n, k] = [64, 96, 200];
+    for seed in 0..3 {
+        let (a, b) = (numbers::<Bf16>(m * k, [-1.0, 1.0], 10 + seed), numbers::<Bf16>(k * n, [-1.0, 1.0], 20 + seed));
+        let [x, y] = [&a, &b].map(|of| of.to_vec().unwrap().iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
+        let sum = |i: usize, j: usize| (0..k).fold(0.0, |sum, l| through::<F16>(sum + x[i * k + l] * y[l * n + j]));
+        let d: Vec<Bf16> = (0..m * n).map(|i| Bf16::from_f64(sum(i / n, i % n))).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+        let report = Check::gemm(&a, &b, &d).run().unwrap();
+        let found = report.cause.as_ref().unwrap();
+        assert!(!found.evidence.contains("bf16"), "{report}");
+    }
+}
+
+/// A function that nobody asked for shows without the operands, in products and convolutions alike.
+#[test]
+fn a_relu_that_was_not_asked_for_is_named() {
+    let host = Device::host();
+    let words = "\n  cause      zeros where the reference is negative: a ReLU that the reference does not have: ";
+    let [m, n, k] = [24, 20, 64];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (left, right) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let relu = |right: Vec<f32>| DeviceMem::from_slice(&host, &right.iter().map(|x| x.max(0.0)).collect::<Vec<f32>>()).unwrap();
+    let d = relu(product::<f32>(&Gemm::new(Accumulate::F32), &left, &right, [m, n]).to_vec().unwrap());
+    let report = Check::gemm(&left, &right, d.tensor(&[m, n]).unwrap()).run().unwrap();
+    assert!(report.to_string().contains(words), "{report}");
+    assert_eq!(report.cause.unwrap().kind, "epilogue");
+
+    let param: ConvParam = "2 1 2 4 3 3 3 6 8 1 1 1 1 1 1 1 1".parse().unwrap();
+    let (x, w) = (numbers::<F16>(2 * 3 * 6 * 8, [-1.0, 1.0], 1), numbers::<F16>(4 * 3 * 3 * 3, [-1.0, 1.0], 2));
+    let mut y = DeviceMem::<f32>::new(&host, 2 * 4 * 6 * 8).unwrap();
+    Conv::new(param.clone(), Direction::Forward, Accumulate::F64).run(&x, &w, &mut y.tensor_mut(&[2 * 4 * 6 * 8]).unwrap()).unwrap();
+    let y = relu(y.to_vec().unwrap());
+    let report = Check::conv(param, Direction::Forward, &x, &w, &y).run().unwrap();
+    assert!(report.to_string().contains(words), "{report}");
+}
+
+/// The gradient of a filter is the result of a convolution: what is flipped there is where the numbers lie.
+#[test]
+fn a_flipped_gradient_of_a_filter_is_named() {
+    let host = Device::host();
+    for (param, [input, filter, output]) in [
+        ("2 1 2 4 3 3 3 6 8 1 1 1 1 1 1 1 1", ["gnchw", "gkcyx", "gnkhw"]),
+        ("2 2 2 3 4 2 3 7 6 1 2 2 1 1 0 1 1", ["gnchw", "gkcyx", "gnkhw"]),
+        ("1 1 3 4 5 3 9 1 1 1 1", ["gncw", "gkcx", "gnkw"]),
+    ] {
+        let param: ConvParam = param.parse().unwrap();
+        let param = param.with_layouts(input, filter, output).unwrap();
+        let conv = Conv::new(param.clone(), Direction::BackwardWeight, Accumulate::F64);
+        let [first, second, result] = conv.roles().map(|role| param.elements(role));
+        let (x, g) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
+        let mut w = DeviceMem::<f32>::new(&host, result).unwrap();
+        conv.run(&x, &g, &mut w.tensor_mut(&[result]).unwrap()).unwrap();
+        let mut w = w.to_vec().unwrap();
+        w.chunks_exact_mut(param.filter_space().iter().product()).for_each(<[f32]>::reverse);
+        let w = DeviceMem::from_slice(&host, &w).unwrap();
+        let report = Check::conv(param.clone(), Direction::BackwardWeight, &x, &g, &w).run().unwrap();
+        assert!(report.to_string().contains("\n  cause      the gradient of the filter is flipped: "), "{report}");
+        assert_eq!(report.cause.unwrap().kind, "filter");
+    }
+}

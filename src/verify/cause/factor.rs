@@ -1,6 +1,7 @@
 //! Causes that change every element alike: a factor, an offset, both, of the tensor or of each of its rows or columns.
 
 use super::sample::Sample;
+use super::values::by_sign;
 use super::{Cause, Hit, most};
 use crate::dtype::DType;
 
@@ -10,8 +11,8 @@ const FITTED: usize = 8;
 /// Least factor of a line: results that follow their references less are others.
 const LEAST_FACTOR: f64 = 0.05;
 
-/// Factors that mistakes are known to make.
-const NAMES: [(f64, &str); 19] = [
+/// Factors that formats of 8 bits make, of operands on the way to floats of at most 32 bits.
+const OF_FP8: [(f64, &str); 8] = [
     (240.0 / 224.0, "240/224: limits of fp8"),
     (224.0 / 240.0, "224/240: limits of fp8"),
     (448.0 / 240.0, "448/240: limits of OCP and fnuz e4m3"),
@@ -20,6 +21,12 @@ const NAMES: [(f64, &str); 19] = [
     (0.5, "OCP patterns read as fnuz, or a factor of 1/2 too many"),
     (4.0, "both operands fnuz, read as OCP"),
     (0.25, "both operands OCP, read as fnuz"),
+];
+
+/// Factors that other mistakes are known to make.
+const NAMES: [(f64, &str); 13] = [
+    (2.0, "a term added twice"),
+    (0.5, "a factor of 1/2 too many"),
     (8.0, "sqrt(64), or 2^3"),
     (0.125, "1/sqrt(64), or 2^-3"),
     (16.0, "sqrt(256), or 2^4"),
@@ -41,16 +48,17 @@ pub(super) fn negated(s: &Sample) -> Option<Hit> {
 
 /// One factor, one offset, or both for all mismatches.
 pub(super) fn uniform(s: &Sample) -> Option<Hit> {
-    if s.wrong.len() < FITTED {
+    // Any factor, and any constant, fits references that are all the same.
+    if s.wrong.len() < FITTED || !s.varies() {
         return None;
     }
     let hit = |line: Line, cause: Cause| {
         let explained = s.explained(|i| line.at(s.reference[i]))?;
         Some(Hit { cause, explained })
     };
-    let varies = s.varies();
     let factor = median(ratios(s));
-    let scaled = || hit(Line { factor, offset: 0.0 }, Cause::Scaled { by: factor, name: name(factor, s) });
+    let scaled =
+        || hit(Line { factor, offset: 0.0 }, Cause::Scaled { by: factor, name: of_negative(factor, s).or_else(|| name(factor, s)) });
     let by = median(s.wrong.iter().map(|&i| s.result[i] - s.reference[i]).collect());
     let offset = || hit(Line { factor: 1.0, offset: by }, Cause::Offset { by });
     let affine = || {
@@ -62,7 +70,7 @@ pub(super) fn uniform(s: &Sample) -> Option<Hit> {
         }
     };
     let scaled = if is_factor(s, factor) { scaled() } else { None };
-    scaled.or_else(|| if varies { offset().or_else(affine) } else { None })
+    scaled.or_else(offset).or_else(affine)
 }
 
 /// Whether a factor is more than biased rounding makes, a few steps of the result's format.
@@ -96,11 +104,23 @@ fn median(mut numbers: Vec<f64>) -> f64 {
     if numbers.is_empty() { f64::NAN } else { *numbers.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }
 
+/// That a factor is one of negative elements alone, as a function with another slope there makes it.
+fn of_negative(factor: f64, s: &Sample) -> Option<&'static str> {
+    let negative = s.wrong.iter().filter(|&&i| s.reference[i] < 0.0).count();
+    let all = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(0.0)).count();
+    // A factor next to 0 or 1 leaves the smallest within the tolerance.
+    let named = most(negative, s.wrong.len()) && 2 * negative > all && by_sign(s);
+    let leaky = factor > 0.0 && factor < 1.0;
+    named.then_some(if leaky { "negative elements only, as by a leaky ReLU" } else { "negative elements only" })
+}
+
 /// The name of a factor, which rounding may have changed a little.
 fn name(factor: f64, s: &Sample) -> Option<&'static str> {
     let unit = |dtype: DType| dtype.float_format().map_or(1e-3, |f| f.unit_roundoff());
     let near = (4.0 * unit(s.dtypes[0]).max(unit(s.dtypes[1]))).min(1e-3);
-    NAMES.iter().find(|(known, _)| (factor.abs() / known - 1.0).abs() <= near).map(|(_, name)| *name)
+    let fp8 = s.dtypes[0].float_format().is_some_and(|f| f.mantissa_bits <= 23);
+    let names = OF_FP8.iter().filter(|_| fp8).chain(&NAMES);
+    names.into_iter().find(|(known, _)| (factor.abs() / known - 1.0).abs() <= near).map(|(_, name)| *name)
 }
 
 /// A straight line.

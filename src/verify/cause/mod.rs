@@ -62,6 +62,11 @@ pub enum Cause {
         /// That format.
         format: DType,
     },
+    /// Zeros where the reference is negative, and nowhere else: a ReLU.
+    Rectified {
+        /// The largest result, where references beyond it became that.
+        limit: Option<f64>,
+    },
     /// One pattern everywhere.
     Unwritten {
         /// Its value.
@@ -80,6 +85,11 @@ pub enum Cause {
     },
     /// The patterns are right with their bytes in the opposite order.
     BytesSwapped,
+    /// What the low bits of whole numbers are in a format that is too narrow for them.
+    Wrapped {
+        /// That format.
+        format: DType,
+    },
     /// Rounded toward zero.
     Truncated,
     /// Halves rounded to the odd neighbour.
@@ -239,14 +249,16 @@ fn beyond_chance((part, of): (usize, usize), chance: f64, alternatives: usize) -
 }
 
 /// Hypotheses in the order of what they assume: the value alone, rounding, one number fitted, another index, many numbers fitted, statistics.
-const HYPOTHESES: [fn(&Sample) -> Option<Hit>; 17] = [
+const HYPOTHESES: [fn(&Sample) -> Option<Hit>; 19] = [
     values::not_finite,
     values::saturated,
     values::flushed,
+    values::rectified,
     values::unwritten,
     earlier::stale,
     earlier::added,
     values::read_as,
+    values::wrapped,
     precision::truncated,
     precision::ties,
     precision::through,

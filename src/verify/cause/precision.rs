@@ -189,12 +189,12 @@ impl Noise {
         (4.5..12.0).contains(&self.kurtosis) && (0.4..0.65).contains(&self.halves)
     }
 
-    /// Whether they are as large as those of running sums of 2 to 16,384 terms that are rounded to a format: its unit roundoff times the root of a sixth of
-    /// the number, `Budget::accumulated`.
+    /// Whether they are as large as those of running sums of 16 to 16,384 terms that are rounded to a format: its unit roundoff times the root of a sixth of
+    /// the number, `Budget::accumulated`. The last rounding of sums in more bits makes errors as of 2 terms, and these bits add to them.
     fn fits_sums_in(&self, format: DType) -> bool {
         let unit = format.float_format().map_or(0.0, |f| f.unit_roundoff());
         let of = |terms: f64| unit * (terms / 6.0).sqrt();
-        (of(2.0)..of(16384.0)).contains(&self.relative)
+        (of(16.0)..of(16384.0)).contains(&self.relative)
     }
 
     /// Whether they can be called rounding.

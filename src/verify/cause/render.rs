@@ -15,11 +15,13 @@ impl Cause {
             Cause::Overflowed => "overflowed",
             Cause::Saturated { .. } => "saturated",
             Cause::Flushed { .. } => "flushed",
+            Cause::Rectified { .. } => "epilogue",
             Cause::Unwritten { .. } => "unwritten",
             Cause::Stale => "stale",
             Cause::AddedToEarlier => "added_to_earlier",
             Cause::ReadAs { .. } => "read_as",
             Cause::BytesSwapped => "bytes_swapped",
+            Cause::Wrapped { .. } => "wrapped",
             Cause::Truncated => "truncated",
             Cause::TiesOtherWay => "ties",
             Cause::Through { .. } => "through",
@@ -39,6 +41,45 @@ impl Cause {
             Cause::Terms { .. } => "terms",
             Cause::Share { .. } => "share",
             Cause::LowPrecision { .. } => "low_precision",
+        }
+    }
+
+    /// Whether values, or places that no mistake in the operands has, show it by themselves: what was multiplied could tell less of it.
+    /// Columns in another order are not among these, as the gradient of a filter that is flipped has them.
+    pub(crate) fn needs_no_operands(self) -> bool {
+        match self {
+            Cause::ReferenceNotFinite
+            | Cause::NotANumber
+            | Cause::Overflowed
+            | Cause::Saturated { .. }
+            | Cause::Flushed { .. }
+            | Cause::Rectified { .. }
+            | Cause::Unwritten { .. }
+            | Cause::Stale
+            | Cause::AddedToEarlier
+            | Cause::ReadAs { .. }
+            | Cause::BytesSwapped
+            | Cause::Wrapped { .. }
+            | Cause::Truncated
+            | Cause::TiesOtherWay
+            | Cause::Through { .. }
+            | Cause::Negated
+            | Cause::Transposed
+            | Cause::Repeated { .. } => true,
+            Cause::Unknown
+            | Cause::IntermediateIn { .. }
+            | Cause::AccumulatedIn { .. }
+            | Cause::Scaled { .. }
+            | Cause::Offset { .. }
+            | Cause::Affine { .. }
+            | Cause::BySlice { .. }
+            | Cause::Shifted { .. }
+            | Cause::Exchanged { .. }
+            | Cause::Reversed { .. }
+            | Cause::Permuted
+            | Cause::Terms { .. }
+            | Cause::Share { .. }
+            | Cause::LowPrecision { .. } => false,
         }
     }
 }
@@ -85,8 +126,12 @@ impl Diagnosis {
             Cause::NotANumber => write!(f, "NaN: 0/0, inf - inf, or memory that was not written"),
             Cause::Overflowed => write!(f, "overflow: infinities, and what follows from them"),
             Cause::Saturated { limit, format: Some(format) } => write!(f, "saturated at {}, the limit of {format}", short(limit, 7)),
-            Cause::Saturated { limit, format: None } => write!(f, "saturated at {}", short(limit, 7)),
+            Cause::Saturated { limit, format: None } => write!(f, "clamped at {}", short(limit, 7)),
             Cause::Flushed { format } => write!(f, "subnormal numbers of {format} flushed to zero"),
+            Cause::Rectified { limit } => {
+                let beyond = limit.map_or(String::new(), |limit| format!(", and {} where it is larger", short(limit, 7)));
+                write!(f, "zeros where the reference is negative{beyond}: a ReLU that the reference does not have")
+            }
             Cause::Unwritten { value: 0.0, .. } => write!(f, "zeros: not written, or products with zeros"),
             Cause::Unwritten { value, bits } => {
                 let digits = self.dtype.unit_bytes() * 2;
@@ -96,6 +141,9 @@ impl Diagnosis {
             Cause::AddedToEarlier => write!(f, "added to the earlier output"),
             Cause::ReadAs { format } => write!(f, "patterns of {format}, read as {}", self.dtype),
             Cause::BytesSwapped => write!(f, "bytes in the opposite order"),
+            Cause::Wrapped { format } => {
+                write!(f, "wrapped around in {format}: the low {} bits of whole numbers beyond its ends", format.bits())
+            }
             Cause::Truncated => write!(f, "truncated to {}, not rounded", self.dtype),
             Cause::TiesOtherWay => write!(f, "halves rounded to the odd neighbour"),
             Cause::Through { format } => {

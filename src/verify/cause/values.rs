@@ -2,8 +2,8 @@
 
 use super::region::Region;
 use super::sample::Sample;
-use super::{Cause, Hit, most, most_of};
-use crate::dtype::{DType, spacing};
+use super::{Cause, Hit, beyond_chance, most, most_of};
+use crate::dtype::{DType, IntFormat, Overflow, Rounding, spacing};
 use std::collections::BTreeSet;
 
 /// Formats through which values pass on their way to a result, the coarsest first.
@@ -86,16 +86,20 @@ fn at_largest(s: &Sample) -> Option<Hit> {
         a.abs() == limit && r.abs() > limit && a.is_sign_negative() == r.is_sign_negative()
     };
     let explained = most_of(&s.wrong, at_limit)?;
-    let named = format_of_limit(limit, s.dtypes[0]);
+    let named = format_of_limit(limit, s);
     let enough = explained >= 8 && s.varies() || named.is_some_and(|format| format == s.dtypes[0] || explained >= AT_LIMIT);
     (enough && limit > 0.0).then_some(Hit { cause: Cause::Saturated { limit, format: named }, explained })
 }
 
-/// The format that has this limit, the result's own first. Integers pass through no float formats: 6 is the largest f4e2m1, and nothing special to them.
-fn format_of_limit(limit: f64, result: DType) -> Option<DType> {
-    let small = [DType::F16, DType::F8E4M3, DType::F8E4M3Fnuz, DType::F8E5M2, DType::F6E2M3, DType::F6E3M2, DType::F4E2M1];
+/// The format that has this limit, the result's own first. Integers pass through no float formats. The limits of formats below 8 bits are numbers as any
+/// clamp may have, such as the 6 of ReLU6: they tell the format where all results are numbers of it.
+fn format_of_limit(limit: f64, s: &Sample) -> Option<DType> {
+    let result = s.dtypes[0];
+    let holds = |d: DType, x: f64| d.decode(d.encode(x, Rounding::NearestEven, Overflow::Saturate)) == x;
+    let narrow = [DType::F6E2M3, DType::F6E3M2, DType::F4E2M1].into_iter().filter(|&d| s.result.iter().all(|&x| holds(d, x)));
+    let small = [DType::F16, DType::F8E4M3, DType::F8E4M3Fnuz, DType::F8E5M2].into_iter().chain(narrow);
     let largest = |d: DType| d.float_format().map_or_else(|| d.int_format().map_or(0.0, |i| i.max() as f64), |f| f.max_finite());
-    let small = small.into_iter().filter(|_| result.int_format().is_none());
+    let small = small.filter(|_| result.int_format().is_none());
     std::iter::once(result).chain(small).chain(QUANTIZED).find(|&d| largest(d) == limit)
 }
 
@@ -112,6 +116,30 @@ pub(super) fn flushed(s: &Sample) -> Option<Hit> {
     let format = std::iter::once(s.dtypes[0]).chain([DType::F16, DType::F32]).find(flushes)?;
     // Where every result is 0, nothing was seen to survive.
     s.result.iter().any(|a| *a != 0.0).then_some(Hit { cause: Cause::Flushed { format }, explained })
+}
+
+/// The chance that all negative references, and no others, were hit by something that has nothing to do with their signs: below this it is a function.
+const BY_SIGN: f64 = 1e-3;
+
+/// Zeros where the reference is negative, and results at their largest where it is larger than that.
+pub(super) fn rectified(s: &Sample) -> Option<Hit> {
+    let largest = s.result.iter().fold(0.0, |m: f64, a| m.max(*a));
+    let zero = |i: usize| s.result[i] == 0.0 && s.reference[i] < 0.0;
+    let above = |i: usize| s.result[i] == largest && s.reference[i] > largest;
+    let explained = most_of(&s.wrong, |i| zero(i) || above(i))?;
+    let clamped = s.wrong.iter().filter(|&&i| above(i)).count();
+    let lost = s.wrong.iter().any(|&i| s.result[i] == 0.0 && s.reference[i] > 0.0);
+    let negative: Vec<usize> = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(0.0)).collect();
+    most_of(&negative, zero)?;
+    let limit = (clamped >= AT_LIMIT).then_some(largest);
+    (!lost && clamped < explained && by_sign(s)).then_some(Hit { cause: Cause::Rectified { limit }, explained })
+}
+
+/// Whether so many negative references among the mismatches are no chance: a reference is negative with the share of these in all.
+pub(super) fn by_sign(s: &Sample) -> bool {
+    let negative = s.wrong.iter().filter(|&&i| s.reference[i] < 0.0).count();
+    let share = (0..s.len()).filter(|&i| s.reference[i] < 0.0).count() as f64 / s.len() as f64;
+    share < 1.0 && share.powf(negative as f64) < BY_SIGN
 }
 
 /// Every mismatch holds one pattern.
@@ -156,4 +184,27 @@ pub(super) fn read_as(s: &Sample) -> Option<Hit> {
     let swapped = |bits: u64| bits.swap_bytes() >> (64 - 8 * bytes);
     let mut hits = others.filter_map(|format| hit(Cause::ReadAs { format }, format, &|bits| bits));
     hits.next().or_else(|| if bytes > 1 { hit(Cause::BytesSwapped, dtype, &swapped) } else { None })
+}
+
+/// Mismatches are whole numbers modulo the numbers that an integer format has: that of the result, or a narrower one on the way.
+pub(super) fn wrapped(s: &Sample) -> Option<Hit> {
+    let own = s.dtypes[0];
+    let formats: Vec<DType> = std::iter::once(own).chain(QUANTIZED).filter(|d| d.int_format().is_some_and(|int| !int.truth)).collect();
+    let hits = formats.iter().enumerate().filter_map(|(before, &format)| {
+        let int = format.int_format()?;
+        let beyond = |r: f64| r < int.min() as f64 || r > int.max() as f64;
+        let from = |i: usize, j: usize| beyond(s.reference[j]) && s.explains(i, wrap(int, s.reference[j]));
+        let explained = most_of(&s.wrong, |i| from(i, i))?;
+        let chance = s.chance(from);
+        let clear = beyond_chance((explained, s.wrong.len()), chance, before + 1);
+        clear.then_some(Hit { cause: Cause::Wrapped { format }, explained })
+    });
+    hits.max_by_key(|hit| hit.explained)
+}
+
+/// The number of this format whose distance from the nearest whole number is a multiple of how many numbers the format has.
+fn wrap(int: IntFormat, x: f64) -> f64 {
+    let numbers = 2f64.powi(int.bits as i32);
+    let low = x.round().rem_euclid(numbers);
+    if low > int.max() as f64 { low - numbers } else { low }
 }
