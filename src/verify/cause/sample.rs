@@ -211,15 +211,7 @@ fn read(tensor: &TensorRef<'_>, start: usize, end: usize) -> Result<Option<Vec<u
     if to - from > SPAN {
         return Ok(None);
     }
-    match tensor.device().backend() {
-        Backend::Host => Ok(Some(patterns(tensor.host_bytes(), 0))),
-        Backend::Hip(gpu) => {
-            let mut bytes = vec![0; to - from];
-            // SAFETY: `from..to` lies within the tensor's memory, which is valid for reads by its device, this one.
-            unsafe { crate::device::hip::download(gpu, tensor.as_ptr().add(from), &mut bytes)? };
-            Ok(Some(patterns(&bytes, low)))
-        }
-    }
+    Ok(Some(patterns(&tensor.fetch_part(from..to)?, low)))
 }
 
 /// The least and the largest memory index of a run of elements, or a range that holds them.
