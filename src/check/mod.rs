@@ -26,6 +26,7 @@ mod copied;
 mod corner;
 mod epilogue;
 mod exact;
+mod failure;
 mod freivalds;
 mod integer;
 mod one_by_one;
@@ -35,6 +36,7 @@ mod products;
 mod report;
 mod rows;
 mod shortened;
+mod worth;
 
 #[cfg(test)]
 mod tests;
@@ -44,18 +46,14 @@ pub use exact::Exactness;
 pub use freivalds::FreivaldsReport;
 pub use report::{CheckFailed, CheckReport};
 
-use crate::device::{AsTensor, DeviceMem, IntoTensor, Layout, TensorRef};
+use crate::device::{AsTensor, DeviceMem, IntoTensor, TensorRef};
 use crate::dtype::{DType, Overflow};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
-use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound_with, some_mismatches};
-use crate::verify::{Mutation, NonFinite, Options, Tolerance, Verdict, expect_earlier, gpu_verify_with, gpu_verify_with_earlier};
-use copied::Copied;
+use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound_with};
+use crate::verify::{Verdict, expect_earlier};
 use problem::{Kind, Problem, Product};
-
-/// Products of the last step of a kernel's loop over k, the fewest that are usual: whether a result without them would pass is part of a report.
-const TILE: usize = 16;
 
 /// A result held against its bounds.
 struct Compared {
@@ -371,13 +369,6 @@ impl<'a> Check<'a> {
         gpu_verify_bound_with(result, reference, magnitudes, bound, self.overflow)
     }
 
-    /// Whether every element beyond its bound is the largest number of a format with infinity, where the exact result is, or may be, beyond it.
-    fn would_saturate(&self, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<bool> {
-        let may = self.overflow == Overflow::Ieee && self.result.dtype().float_format().is_some_and(|format| format.has_infinity());
-        let saturating = || Check { overflow: Overflow::Saturate, ..self.clone() }.judged(&self.result, exact, bound);
-        Ok(may && saturating()?.passed())
-    }
-
     fn expect_earlier(&self) -> Result<()> {
         self.earlier.as_ref().map_or(Ok(()), |earlier| expect_earlier(&self.result, earlier))
     }
@@ -423,148 +414,6 @@ impl<'a> Check<'a> {
             return Ok(Vec::new());
         }
         self.arch.map_or(Ok(Vec::new()), |arch| arithmetic::models(arch, self.problem.dtypes(), self.accumulator))
-    }
-
-    /// Whether nearly all elements beyond their bounds are no numbers, in the result or in the exact one: of a result that is bit-exact that is what the chip makes of these operands.
-    fn chip_differs(&self, report: &BoundReport, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<bool> {
-        let (result, exact) = (self.result.fetch()?, reference.fetch()?);
-        let value =
-            |tensor: &TensorRef<'_>, bytes: &[u8], i| tensor.dtype().decode(tensor.dtype().load_bits(bytes, tensor.layout().index(i)));
-        let mut numbers = 0;
-        each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| {
-            numbers += u64::from(value(&self.result, &result, i).is_finite() && value(reference, &exact, i).is_finite());
-        })?;
-        Ok(20 * numbers <= report.mismatches)
-    }
-
-    /// The likely cause of a failure: what single values and places tell, else what the operands do, else statistics.
-    /// None where the worst case explains it and sums do lose as much: products that are lost in rounding look like missing ones.
-    fn find_cause(
-        &self,
-        report: &BoundReport,
-        [reference, magnitudes]: [&TensorRef<'_>; 2],
-        reads: Arithmetic,
-        bound: &Bound,
-        explained: bool,
-    ) -> Result<Option<CheckCause>> {
-        if self.would_saturate([reference, magnitudes], bound)? {
-            return Ok(Some(cause::saturated(&self.result, report.mismatches)));
-        }
-        let some = || some_mismatches([&self.result, reference, magnitudes], (bound, self.overflow), cause::SAMPLE);
-        let wide = if self.problem.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 };
-        let accumulator = self.accumulator.unwrap_or(wide);
-        if explained
-            && !self.sums_in_i32()
-            && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)?
-        {
-            return Ok(None);
-        }
-        let compared = self.compared(report, [reference, magnitudes], bound)?;
-        if compared.as_ref().is_some_and(CheckCause::needs_no_operands) {
-            return Ok(compared);
-        }
-        let share = report.mismatches as f64 / report.elements as f64;
-        cause::find(&self.problem, self.result.shape(), reads, *bound, (&some()?, share), compared)
-    }
-
-    /// The cause that a comparison with the exact result names, by a tolerance like the bounds of the first mismatches.
-    fn compared(&self, report: &BoundReport, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<Option<CheckCause>> {
-        let relative = bound.by_coefficients().relative;
-        let around: Vec<f64> =
-            report.first.iter().map(|e| (e.bound - relative * e.reference.abs()).max(0.0)).filter(|x| x.is_finite()).collect();
-        let atol = around.iter().sum::<f64>() / around.len().max(1) as f64;
-        let Ok(tolerance) = Tolerance::new(relative, atol) else { return Ok(None) };
-        let shape = self.problem.matrices(self.result.shape());
-        let view = |tensor: &TensorRef<'a>| match tensor.layout().is_contiguous() {
-            true => tensor.view(Layout::strided(&shape, Layout::contiguous(&shape)?.strides(), tensor.layout().offset())?),
-            false => Ok(tensor.clone()),
-        };
-        let result = view(&self.result)?;
-        let reference = self.where_it_differs(exact, bound)?;
-        let reference = reference.as_ref().map_or(Ok(exact[0].clone()), Copied::tensor)?;
-        let flat = reference.view(Layout::contiguous(result.shape())?)?;
-        let options = Options::default().nonfinite(NonFinite::EqualWhenSame);
-        let report = match &self.earlier {
-            Some(earlier) if earlier.layout().is_contiguous() == self.result.layout().is_contiguous() => {
-                gpu_verify_with_earlier(&result, &flat, &view(earlier)?, &tolerance, &options)?
-            }
-            _ => gpu_verify_with(&result, &flat, &tolerance, &options)?,
-        };
-        let Some(found) = report.cause else { return Ok(None) };
-        if result.shape() == self.result.shape() {
-            return Ok(Some(cause::from(&found)));
-        }
-        // Places are those of the result as it is: what lies along its own dimensions, and where.
-        let reference = reference.view(Layout::contiguous(self.result.shape())?)?;
-        let own = gpu_verify_with(&self.result, &reference, &tolerance, &options)?;
-        let placed = match own.cause {
-            Some(own) => found.placed(own),
-            None => found,
-        };
-        Ok(Some(cause::from(&placed)))
-    }
-
-    /// The exact result, with the result's own numbers where these are infinite, or NaN, or the largest, and rightly so; `None` where there are none.
-    fn where_it_differs(&self, [reference, magnitudes]: [&TensorRef<'_>; 2], bound: &Bound) -> Result<Option<Copied>> {
-        let (dtype, layout, bytes) = (self.result.dtype(), self.result.layout(), self.result.fetch()?);
-        let largest = dtype.float_format().map_or(f64::INFINITY, |format| format.max_finite());
-        let value = |i| dtype.decode(dtype.load_bits(&bytes, layout.index(i)));
-        let beyond = |x: f64| !x.is_finite() || self.overflow == Overflow::Saturate && x.abs() == largest;
-        let mut right: Vec<bool> = (0..self.result.elements()).map(|i| beyond(value(i))).collect();
-        if !right.contains(&true) {
-            return Ok(None);
-        }
-        each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| right[i] = false)?;
-        Copied::replaced(reference, |i| right[i].then(|| value(i))).map(Some)
-    }
-
-    /// Adds to the report of a pass whether the earlier output would pass as well; of a failure, counts the elements beyond their bounds that hold it.
-    fn with_earlier(&self, report: BoundReport, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<(BoundReport, Option<u64>)> {
-        let Some(earlier) = &self.earlier else { return Ok((report, None)) };
-        let [reference, magnitudes] = exact;
-        if report.passed() {
-            let passes = self.judged(earlier, exact, bound)?.passed();
-            return Ok((report.with_mutation(Mutation::Earlier, passes), None));
-        }
-        let (result, old) = (self.result.fetch()?, earlier.fetch()?);
-        let bits = |tensor: &TensorRef<'_>, bytes: &[u8], index| tensor.dtype().load_bits(bytes, tensor.layout().index(index));
-        let mut stale = 0;
-        each_mismatch([&self.result, reference, magnitudes], (bound, self.overflow), |i| {
-            stale += u64::from(bits(&self.result, &result, i) == bits(earlier, &old, i));
-        })?;
-        Ok((report, Some(stale)))
-    }
-
-    /// Adds to the report of a pass at how many elements the sum is beyond a clamp.
-    fn with_clamped(&self, report: BoundReport, reference: &TensorRef<'_>, reads: Arithmetic) -> Result<BoundReport> {
-        let (shape, options) = (reference.shape(), Options::counts().nonfinite(NonFinite::EqualWhenSame));
-        let mut clamped = 0;
-        for open in if report.passed() { self.problem.without_limits() } else { Vec::new() } {
-            let exact = open.exact(reads, shape)?;
-            clamped += gpu_verify_with(&exact.tensor(shape)?, reference, &Tolerance::exact(), &options)?.mismatches;
-        }
-        Ok(report.with_clamped(clamped))
-    }
-
-    /// Adds to the report of a pass whether a result without the last products of its sums would pass as well.
-    fn with_shortened(&self, report: BoundReport, against: [&TensorRef<'_>; 2], reads: Arithmetic, bound: &Bound) -> Result<BoundReport> {
-        let by = match self.problem.terms() % TILE {
-            0 => TILE,
-            rest => rest,
-        };
-        if report.verdict != Verdict::Pass {
-            return Ok(report);
-        }
-        let shape = against[0].shape();
-        let Some(exact) = shortened::exact(&self.problem, by, reads, shape)? else { return Ok(report) };
-        let [reference, magnitudes] = against;
-        // Operands may have nothing but zeros there.
-        if gpu_verify_bound_with(&exact.tensor(shape)?, reference, magnitudes, &Bound::EXACT, Overflow::Ieee)?.passed() {
-            return Ok(report);
-        }
-        let rounded = Copied::rounded(&exact, shape, self.result.dtype(), self.overflow)?;
-        let passes = self.judged(&rounded.tensor()?, against, bound)?.passed();
-        Ok(report.with_mutation(Mutation::Shortened(by), passes))
     }
 
     /// How inputs are read: models of one chip and format agree on that.

@@ -6,12 +6,14 @@ mod freivalds;
 mod integer;
 mod saturation;
 
+use super::worth::TILE;
 use super::*;
-use crate::device::{Device, DeviceMem};
+use crate::device::{Device, DeviceMem, Layout};
 use crate::dtype::{Bf16, F8E4M3, F8E4M3Fnuz, F8E5M2, F16, Overflow, Rounding, Scalar, Tf32};
 use crate::fill::FillUniformRand;
 use crate::matrix_core::{Input, Rule, gemm_tile};
 use crate::reference::{Conv, Gemm, KOrder};
+use crate::verify::Mutation;
 
 /// Uniform numbers of a format.
 fn numbers<T: Scalar>(n: usize, [low, high]: [f32; 2], stream: u32) -> DeviceMem<T> {

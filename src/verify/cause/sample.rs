@@ -4,7 +4,7 @@
 //! element, and the last one. Which they are depends on the shape and the report alone.
 
 use super::most_of;
-use crate::device::{Backend, TensorRef};
+use crate::device::TensorRef;
 use crate::dtype::{DType, spacing};
 use crate::error::Result;
 use crate::verify::options::Request;
