@@ -131,7 +131,8 @@ fn make(kind: Kind, [da, dr]: [DType; 2]) -> [Vec<u8>; 2] {
 
 /// A tensor on the device that repeats `made` up to `n` elements.
 fn upload(device: &Device, dtype: DType, made: &[u8], n: usize) -> Result<DeviceMem<u8>, Error> {
-    let bytes: Vec<u8> = made.iter().copied().cycle().take(dtype.bytes_for(n).unwrap_or(0)).collect();
+    let mut bytes = vec![0; dtype.bytes_for(n).unwrap_or(0)];
+    bytes.chunks_mut(made.len()).for_each(|part| part.copy_from_slice(&made[..part.len()]));
     DeviceMem::from_slice(device, &bytes)
 }
 

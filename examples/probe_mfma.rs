@@ -10,7 +10,7 @@
 use hipverify::device::{Device, DeviceKind, DeviceMem};
 use hipverify::dtype::{Bf16, F16, Scalar};
 use hipverify::fill::FillUniformRand;
-use hipverify::matrix_core::{Arch, Arithmetic, Mfma, Mma};
+use hipverify::matrix_core::{Arch, InstructionKind, Mfma, Mma};
 use hipverify::reference::{mfma_gemm, mfma_gemm_instruction, model_gemm};
 use hipverify::suite::{MfmaProbe, MmaProbe, ProbeAnswer};
 
@@ -89,7 +89,7 @@ fn ask(device: &Device, mfma: Mfma) -> anyhow::Result<()> {
     } else {
         println!("  {mfma}: {}", matches.join(" = "));
     }
-    if matches!(mfma.arithmetic(), Arithmetic::F32(_) | Arithmetic::F64) {
+    if matches!(mfma.arithmetic(), InstructionKind::F32(_) | InstructionKind::F64) {
         println!("    {subnormals}");
     }
     Ok(())

@@ -5,7 +5,7 @@
 //! products run when `HIPVERIFY_LONG_TESTS` is 1.
 
 use hipverify::matrix_core::Arch;
-use hipverify::suite::replay::{Configuration, Kernel, Metrics, Replay, Variant};
+use hipverify::suite::replay::{Configuration, Kernel, Replay, StudyMetrics, Variant};
 use std::collections::BTreeMap;
 
 /// Products of a configuration that the ordinary run still takes.
@@ -77,7 +77,7 @@ fn columns(line: &str) -> Vec<&str> {
 
 /// Whether a measured line lies between the extremes: equal elements, largest and mean differences. The largest difference in
 /// spacings is left out: spacings shrink towards zero, so the farthest value need not be the most spacings away.
-fn lies_between(line: &str, nearest: &Metrics, farthest: &Metrics) -> bool {
+fn lies_between(line: &str, nearest: &StudyMetrics, farthest: &StudyMetrics) -> bool {
     let numbers = |l: &str| -> Vec<f64> { l.split_whitespace().map(|w| w.trim_matches(['(', ')']).parse().unwrap_or(f64::NAN)).collect() };
     let (measured, low, high) = (numbers(line), numbers(&nearest.to_string()), numbers(&farthest.to_string()));
     // Largest and mean absolute, largest and mean relative difference.

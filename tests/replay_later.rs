@@ -4,9 +4,9 @@
 
 use hipverify::Device;
 use hipverify::matrix_core::Arch;
-use hipverify::suite::replay::{Configuration, Kernel, Metrics, Replay, Validator, Variant};
+use hipverify::suite::replay::{Configuration, Kernel, Replay, StudyMetrics, Validator, Variant};
 
-fn run(name: &str, range: &str, validator: Validator, variant: Variant) -> Metrics {
+fn run(name: &str, range: &str, validator: Validator, variant: Variant) -> StudyMetrics {
     let configuration = Configuration::named(&format!("conv2d_host_validation_f16_fwd_CHECK_{name}_f16")).unwrap();
     let (range, device) = (range.parse().unwrap(), Device::host());
     Replay { configuration, range, seed: 1, arch: Arch::Gfx908, kernel: Kernel::Xdlops, validator, variant, device }.run().unwrap().metrics
@@ -36,7 +36,8 @@ fn it_agrees_with_the_matrix_cores_where_both_take_the_same_order() {
 fn beside_spacings_it_changes_nothing_about_the_f32_kernel() {
     for name in ["KCYX_NCHW_NKHW5", "PADDING2"] {
         let [first, later] = [Variant::First, Variant::Later].map(|v| run(name, "r0", Validator::Gpu, v));
-        let fixed = |m: &Metrics| (m.elements, m.exact, m.one + m.more, m.unknown, m.max_abs, m.mean_abs, m.max_rel, m.mean_rel, m.rms);
+        let fixed =
+            |m: &StudyMetrics| (m.elements, m.exact, m.one + m.more, m.unknown, m.max_abs, m.mean_abs, m.max_rel, m.mean_rel, m.rms);
         assert_eq!(fixed(&first), fixed(&later), "{name}");
         assert!(later.exact < later.elements, "{name}");
     }

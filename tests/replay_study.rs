@@ -5,7 +5,7 @@
 
 use hipverify::Device;
 use hipverify::matrix_core::Arch;
-use hipverify::suite::replay::{Configuration, Histograms, Kernel, Metrics, Range, Replay, Validator, Variant};
+use hipverify::suite::replay::{Configuration, Kernel, Range, Replay, StudyHistograms, StudyMetrics, Validator, Variant};
 
 /// The first layer of ResNet-50, a 7x7 filter with stride 2, as the study has it.
 const CONFIGURATION: &str = "padding_kernel_gemmK_CHECK_RESNET50_F16_CONFIG1";
@@ -15,7 +15,7 @@ fn device() -> Device {
     Device::open(&std::env::var("HIPVERIFY_REPLAY_DEVICE").unwrap_or("host".to_owned())).unwrap()
 }
 
-fn run(batch: usize, variant: Variant) -> Metrics {
+fn run(batch: usize, variant: Variant) -> StudyMetrics {
     let configuration = Configuration { batch, ..Configuration::named(CONFIGURATION).unwrap() };
     let range: Range = "r0".parse().unwrap();
     let (arch, kernel, validator) = (Arch::Gfx90a, Kernel::Xdlops, Validator::Cpu);
@@ -41,7 +41,7 @@ fn prints_as(value: f64, text: &str) -> bool {
     scientific(value) == scientific(text.parse().unwrap())
 }
 
-fn check(found: &Histograms, published: &Published) {
+fn check(found: &StudyHistograms, published: &Published) {
     assert_eq!(found.relative, published.relative);
     assert_eq!(found.epsilon, published.epsilon);
     assert!(published.zero.is_none_or(|zero| zero == found.zero), "{} zero references", found.zero);

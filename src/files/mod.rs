@@ -76,7 +76,7 @@ impl Default for ReadOptions<'_> {
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
-    kind: Kind,
+    kind: FileKind,
     /// Whether one of the files is raw data.
     raw: bool,
     tensors: Vec<Tensor>,
@@ -87,7 +87,7 @@ pub struct TensorFile {
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum FileKind {
     /// One array without a name.
     Npy,
     /// An archive of named arrays.
@@ -200,16 +200,16 @@ impl TensorFile {
         let files = paths.iter().map(|path| TensorFile::list(path, options)).collect::<Result<Vec<_>>>()?;
         let raw = files.iter().any(TensorFile::has_raw);
         let tensors = folder::join(files).map_err(|reason| failed(label(paths), reason))?;
-        let file = TensorFile { path: first.clone(), kind: Kind::Several, raw, tensors, left_out: Vec::new() };
+        let file = TensorFile { path: first.clone(), kind: FileKind::Several, raw, tensors, left_out: Vec::new() };
         file.chosen(options).map_err(|reason| failed(label(paths), reason))
     }
 
     /// The tensors of a file or a folder, all of them.
     fn list(path: &Path, options: &ReadOptions<'_>) -> Result<TensorFile> {
         let found = if path.is_dir() {
-            folder::read(path, options).map(|tensors| (Kind::Folder, tensors))
+            folder::read(path, options).map(|tensors| (FileKind::Folder, tensors))
         } else if folder::is_index(path) {
-            folder::read_index(path, options).map(|tensors| (Kind::Sharded, tensors))
+            folder::read_index(path, options).map(|tensors| (FileKind::Sharded, tensors))
         } else {
             read(path, options)
         };
@@ -217,8 +217,8 @@ impl TensorFile {
     }
 
     /// A file with these tensors.
-    fn new(path: &Path, (kind, tensors): (Kind, Vec<Tensor>)) -> TensorFile {
-        TensorFile { path: path.to_owned(), kind, raw: kind == Kind::Raw, tensors, left_out: Vec::new() }
+    fn new(path: &Path, (kind, tensors): (FileKind, Vec<Tensor>)) -> TensorFile {
+        TensorFile { path: path.to_owned(), kind, raw: kind == FileKind::Raw, tensors, left_out: Vec::new() }
     }
 
     /// Reads bytes in memory as [`open`](TensorFile::open) reads a file of that name. The file need not exist.
@@ -257,13 +257,13 @@ impl TensorFile {
     }
 
     /// What kind of file it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> FileKind {
         self.kind
     }
 
     /// Whether the file holds one tensor without a name.
     pub fn nameless(&self) -> bool {
-        matches!(self.kind, Kind::Npy | Kind::Raw)
+        matches!(self.kind, FileKind::Npy | FileKind::Raw)
     }
 
     /// Whether it is raw data, or one of several files is: what the options' shape is for.
@@ -290,17 +290,17 @@ impl TensorFile {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for FileKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Kind::Npy => "npy",
-            Kind::Npz => "npz",
-            Kind::Safetensors => "safetensors",
-            Kind::Torch => "PyTorch",
-            Kind::Raw => "raw",
-            Kind::Sharded => "sharded safetensors",
-            Kind::Folder => "folder",
-            Kind::Several => "several files",
+            FileKind::Npy => "npy",
+            FileKind::Npz => "npz",
+            FileKind::Safetensors => "safetensors",
+            FileKind::Torch => "PyTorch",
+            FileKind::Raw => "raw",
+            FileKind::Sharded => "sharded safetensors",
+            FileKind::Folder => "folder",
+            FileKind::Several => "several files",
         })
     }
 }
@@ -331,16 +331,16 @@ fn enumerate(names: &[String]) -> String {
 }
 
 /// The kind of a single file, by its first bytes and its name.
-fn kind(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> Kind {
+fn kind(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> FileKind {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     if bytes.starts_with(npy::MAGIC) || extension == "npy" {
-        Kind::Npy
+        FileKind::Npy
     } else if npz::MAGICS.iter().any(|m| bytes.starts_with(m)) || matches!(extension.as_str(), "npz" | "pt" | "pth") {
-        Kind::Npz
+        FileKind::Npz
     } else if extension == "safetensors" || options.shape.is_none() && safetensors::looks_like(bytes) {
-        Kind::Safetensors
+        FileKind::Safetensors
     } else {
-        Kind::Raw
+        FileKind::Raw
     }
 }
 
@@ -353,27 +353,27 @@ fn wanted(bytes: &[u8], path: &Path, options: &ReadOptions<'_>) -> u64 {
         return MAGIC;
     }
     match kind(bytes, path, options) {
-        Kind::Npy => npy::Header::wanted(bytes),
-        Kind::Safetensors => safetensors::wanted(bytes),
+        FileKind::Npy => npy::Header::wanted(bytes),
+        FileKind::Safetensors => safetensors::wanted(bytes),
         // The list of members is at the end.
-        Kind::Npz => u64::MAX,
+        FileKind::Npz => u64::MAX,
         _ => raw_size(options).map_or(0, |bytes| bytes as u64 + 1),
     }
 }
 
 /// Reads a single file.
-fn read(path: &Path, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), String> {
+fn read(path: &Path, options: &ReadOptions<'_>) -> Result<(FileKind, Vec<Tensor>), String> {
     let source = Source::open(path, options, |bytes| wanted(bytes, path, options))?;
     read_source(path, source, options)
 }
 
-fn read_source(path: &Path, source: Source, options: &ReadOptions<'_>) -> Result<(Kind, Vec<Tensor>), String> {
+fn read_source(path: &Path, source: Source, options: &ReadOptions<'_>) -> Result<(FileKind, Vec<Tensor>), String> {
     let kind = kind(source.as_ref(), path, options);
     let file = File { path: path.into(), source, options };
     let (kind, tensors) = match kind {
-        Kind::Npy => (kind, vec![file.npy()?]),
-        Kind::Npz => file.archive()?,
-        Kind::Safetensors => (kind, file.safetensors()?),
+        FileKind::Npy => (kind, vec![file.npy()?]),
+        FileKind::Npz => file.archive()?,
+        FileKind::Safetensors => (kind, file.safetensors()?),
         _ => (kind, vec![file.raw()?]),
     };
     distinct(&tensors)?;
@@ -416,7 +416,7 @@ impl File<'_> {
     }
 
     /// A zip archive: of arrays, or PyTorch's.
-    fn archive(&self) -> Result<(Kind, Vec<Tensor>), String> {
+    fn archive(&self) -> Result<(FileKind, Vec<Tensor>), String> {
         let of_torch = self.path.extension().is_some_and(|e| e.eq_ignore_ascii_case("pt") || e.eq_ignore_ascii_case("pth"));
         if of_torch && !npz::MAGICS.iter().any(|m| self.source.as_ref().starts_with(m)) {
             return Err(NO_TORCH.to_owned());
@@ -426,14 +426,14 @@ impl File<'_> {
         {
             let names = (0..archive.len()).map(|index| archive.name(index)).collect::<Result<Vec<_>, _>>()?;
             if torch::folder(&names).is_some() {
-                return Ok((Kind::Torch, torch::read(self, &mut archive, &names)?));
+                return Ok((FileKind::Torch, torch::read(self, &mut archive, &names)?));
             }
         }
         let mut tensors = Vec::with_capacity(archive.len());
         for index in 0..archive.len() {
             tensors.extend(self.member(&mut archive, index)?);
         }
-        Ok((Kind::Npz, tensors))
+        Ok((FileKind::Npz, tensors))
     }
 
     /// One array of an archive; none for a folder, which archives made of folders have beside its files. What is wrong with it concerns no other one.

@@ -273,7 +273,7 @@ fn folders_and_shards_are_one_file() {
     put(root, "tree/notes.txt", b"nothing");
     let tree = open(&root.join("tree")).unwrap();
     let names: Vec<&str> = tree.tensors().iter().map(Tensor::name).collect();
-    assert_eq!((tree.kind(), names), (Kind::Folder, vec!["b/x", "bad", "layer/w"]));
+    assert_eq!((tree.kind(), names), (FileKind::Folder, vec!["b/x", "bad", "layer/w"]));
     assert_eq!(values(&tree.tensors()[2]), [1.0]);
     assert!(reason(&tree.tensors()[1]).contains("not an .npy file"), "one damaged file does not spoil the others");
     std::fs::create_dir_all(root.join("model")).unwrap();
@@ -351,7 +351,7 @@ fn bad_files_say_what_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let f4 = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}";
     let nameless = put(folder.path(), "no-extension", &[8u64.to_le_bytes().as_slice(), b"{} ", &[b' '; 5]].concat());
-    assert_eq!(open(&nameless).unwrap().kind(), Kind::Safetensors);
+    assert_eq!(open(&nameless).unwrap().kind(), FileKind::Safetensors);
     for (name, bytes, words) in [
         ("short.npy", npy(f4, &[0; 11]), "truncated: shape [3] of 4-byte elements takes 12 bytes, the file holds 11"),
         ("long.npy", npy(f4, &[0; 24]), "the file holds 24 (several arrays in one .npy?)"),

@@ -1,6 +1,6 @@
 //! The generators, one type each, under the names that HIP kernel authors know.
 
-use super::spec::{FillSpec, Operand, Pattern};
+use super::spec::{FillSpec, Pattern, ProductOperand};
 use crate::dtype::DType;
 
 /// A source of tensor data: a function of (seed, stream, logical index) alone.
@@ -155,7 +155,7 @@ generator! {
     /// in a flat buffer, only the last dimension of the data is guaranteed to keep the bound.
     FillExactProduct(random):
         /// A product of length `k` of operands up to `max_a` and `max_b`; `operand` says which of the two this tensor is.
-        (k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: Operand) =>
+        (k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: ProductOperand) =>
             Pattern::Exact { k, max_a, max_b, accumulator, operand };
 
     /// The C library's `rand()` after `srand(seed)`, one call for each element in logical order, as published experiments used it.

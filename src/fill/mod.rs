@@ -38,7 +38,7 @@ pub use generators::{
     FillSequential, FillSin, FillSubnormal, FillUniformRand, FillUniformRandInteger, FillValues, Generator,
 };
 use spec::Pattern;
-pub use spec::{FillSpec, Operand};
+pub use spec::{FillSpec, ProductOperand};
 
 use crate::device::{Backend, DeviceMem, TensorMut};
 use crate::dtype::Element;

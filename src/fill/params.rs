@@ -3,7 +3,7 @@
 //! [`kernel_params`] checks a generator against a format and a layout and reduces it to [`FillParams`] of `hip/abi.h`.
 
 use super::crand;
-use super::spec::{FillSpec, Operand, Pattern};
+use super::spec::{FillSpec, Pattern, ProductOperand};
 use crate::device::Layout;
 use crate::dtype::{DType, Overflow, Rounding, Specials, next_down, next_up};
 use crate::error::{Error, Result};
@@ -334,7 +334,7 @@ fn subnormal(p: &mut FillParams, dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn exact(p: &mut FillParams, format: &Format, k: u64, max: [u64; 2], accumulator: DType, operand: Operand) -> Result<()> {
+fn exact(p: &mut FillParams, format: &Format, k: u64, max: [u64; 2], accumulator: DType, operand: ProductOperand) -> Result<()> {
     let limit = u64::try_from(Format::of(accumulator).whole().1).unwrap_or(0).min(1 << 24);
     let overflows = max[0].checked_mul(max[1]).is_none_or(|m| m > limit);
     if k == 0 || max.contains(&0) || overflows {
@@ -346,7 +346,7 @@ fn exact(p: &mut FillParams, format: &Format, k: u64, max: [u64; 2], accumulator
         ));
     }
     let safe = limit / (max[0] * max[1]);
-    let (largest, period) = if operand == Operand::A { (max[0], k.div_ceil(safe)) } else { (max[1], 1) };
+    let (largest, period) = if operand == ProductOperand::A { (max[0], k.div_ceil(safe)) } else { (max[1], 1) };
     let (least, most) = format.whole();
     if i128::from(largest) > most {
         return Err(invalid("largest value", largest, format!("{} holds every whole number only up to {most}", format.dtype)));

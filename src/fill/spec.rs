@@ -6,7 +6,7 @@ use std::num::{IntErrorKind, ParseIntError};
 
 /// Which operand of an exact product a tensor is; see [`FillExactProduct`](super::FillExactProduct).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operand {
+pub enum ProductOperand {
     /// The one that carries the zeros that keep long sums exact.
     A,
     /// The dense one.
@@ -27,7 +27,7 @@ pub(crate) enum Pattern {
     Cos,
     Bounce { near: f64, far: f64 },
     Subnormal,
-    Exact { k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: Operand },
+    Exact { k: u64, max_a: u64, max_b: u64, accumulator: DType, operand: ProductOperand },
     CRand { min: f64, max: f64 },
     Values { values: Vec<f64> },
 }
@@ -204,8 +204,8 @@ fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
         "exact" => {
             count(5)?;
             let operand = match arguments[4] {
-                "a" => Operand::A,
-                "b" => Operand::B,
+                "a" => ProductOperand::A,
+                "b" => ProductOperand::B,
                 other => return Err(format!("operand `{other}` is neither a nor b")),
             };
             let accumulator = arguments[3].parse().map_err(|e: Error| e.to_string())?;
@@ -244,7 +244,7 @@ impl std::fmt::Display for FillSpec {
             Pattern::Bounce { near, far } => write!(f, "bounce:{near},{far}"),
             Pattern::Subnormal => f.write_str("subnormal"),
             Pattern::Exact { k, max_a, max_b, accumulator, operand } => {
-                let operand = if *operand == Operand::A { 'a' } else { 'b' };
+                let operand = if *operand == ProductOperand::A { 'a' } else { 'b' };
                 write!(f, "exact:{k},{max_a},{max_b},{accumulator},{operand}")
             }
             Pattern::CRand { min, max } => write!(f, "crand:{min},{max}"),

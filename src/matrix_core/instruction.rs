@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 
 /// What an instruction multiplies and accumulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Arithmetic {
+pub enum InstructionKind {
     /// Floats accumulated in f32, by a [`Model`].
     F32(Input),
     /// f64 by fused multiply-adds in ascending k.
@@ -26,7 +26,7 @@ pub(super) struct Spec {
     pub n: usize,
     pub k: usize,
     pub blocks: usize,
-    pub arithmetic: Arithmetic,
+    pub arithmetic: InstructionKind,
     on: &'static [Arch],
 }
 
@@ -79,7 +79,7 @@ macro_rules! instructions {
     };
 }
 
-use Arithmetic::{F32 as F, F64, I8};
+use InstructionKind::{F32 as F, F64, I8};
 
 instructions! {
     f32_32x32x1f32 "f32_32x32x1_2b_f32" 32 32 1 x 2 F(Input::F32), ALL;
@@ -202,10 +202,10 @@ impl Mfma {
     }
 
     /// What is multiplied and accumulated.
-    pub fn arithmetic(self) -> Arithmetic {
+    pub fn arithmetic(self) -> InstructionKind {
         match self.spec.arithmetic {
             // What gfx90a calls bf16_1k is gfx942's only bf16.
-            Arithmetic::F32(Input::Bf16K) if self.arch == Gfx942 => Arithmetic::F32(Input::Bf16),
+            InstructionKind::F32(Input::Bf16K) if self.arch == Gfx942 => InstructionKind::F32(Input::Bf16),
             other => other,
         }
     }
@@ -213,7 +213,7 @@ impl Mfma {
     /// The model of the arithmetic where the accumulator is f32; `None` for f64 and i8, and where the architecture lacks the
     /// instruction.
     pub fn model(self) -> Option<Model> {
-        let Arithmetic::F32(input) = self.arithmetic() else { return None };
+        let InstructionKind::F32(input) = self.arithmetic() else { return None };
         let model = Model::new(self.arch, input).ok()?.for_k(self.spec.k);
         self.keep.map_or(Some(model), |keep| model.with_kept_bits(keep).ok())
     }
@@ -221,12 +221,12 @@ impl Mfma {
     /// The formats of A, B and of C and D.
     pub const fn dtypes(self) -> (DType, DType, DType) {
         match self.spec.arithmetic {
-            Arithmetic::F32(input) => {
+            InstructionKind::F32(input) => {
                 let (a, b) = input.dtypes();
                 (a, b, DType::F32)
             }
-            Arithmetic::F64 => (DType::F64, DType::F64, DType::F64),
-            Arithmetic::I8 => (DType::I8, DType::I8, DType::I32),
+            InstructionKind::F64 => (DType::F64, DType::F64, DType::F64),
+            InstructionKind::I8 => (DType::I8, DType::I8, DType::I32),
         }
     }
 }

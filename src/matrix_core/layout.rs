@@ -160,7 +160,7 @@ impl Mfma {
     /// # Errors
     /// Names the field, its value and its range.
     pub fn check_modifiers(self, modifiers: Modifiers) -> Result<Modifiers> {
-        use super::{Arithmetic, Input};
+        use super::{Input, InstructionKind};
         let range = |what, value: u32, most: u32| {
             if value <= most {
                 return Ok(());
@@ -169,11 +169,11 @@ impl Mfma {
         };
         let plain = matches!(
             self.arithmetic(),
-            Arithmetic::F64 | Arithmetic::F32(Input::Xf32 | Input::Fp8Fp8 | Input::Fp8Bf8 | Input::Bf8Fp8 | Input::Bf8Bf8)
+            InstructionKind::F64 | InstructionKind::F32(Input::Xf32 | Input::Fp8Fp8 | Input::Fp8Bf8 | Input::Bf8Fp8 | Input::Bf8Bf8)
         );
         range("cbsz", modifiers.cbsz, if plain { 0 } else { self.blocks().ilog2() })?;
         range("abid", modifiers.abid, (1 << modifiers.cbsz) - 1)?;
-        range("blgp", modifiers.blgp, if plain && self.arithmetic() != Arithmetic::F64 { 0 } else { 7 })?;
+        range("blgp", modifiers.blgp, if plain && self.arithmetic() != InstructionKind::F64 { 0 } else { 7 })?;
         Ok(modifiers)
     }
 

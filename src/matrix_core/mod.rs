@@ -34,7 +34,7 @@ mod truncated;
 
 pub use arch::{Arch, Vendor};
 pub use input::Input;
-pub use instruction::{Arithmetic, Mfma};
+pub use instruction::{InstructionKind, Mfma};
 pub use layout::{Coordinate, Modifiers, Operand, Slot};
 pub use mma::Mma;
 pub(crate) use model::KEEP;

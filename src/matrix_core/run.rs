@@ -1,6 +1,6 @@
 //! Running an instruction, or a chain of them, on matrices.
 
-use super::{Arithmetic, Coordinate, Mfma, Modifiers, gemm_tile};
+use super::{Coordinate, InstructionKind, Mfma, Modifiers, gemm_tile};
 use crate::dtype::{DType, Scalar};
 use crate::error::{Error, Result};
 
@@ -66,7 +66,7 @@ impl Mfma {
         length("bytes of D", d.len(), c.1.len())?;
         let shape = Chain { mfma, modifiers, steps };
         match mfma.arithmetic() {
-            Arithmetic::F32(_) => {
+            InstructionKind::F32(_) => {
                 let model = mfma.model().ok_or_else(|| Error::Unsupported { what: "a model".into(), by: mfma.to_string() })?;
                 let value = |(t, bytes): (DType, &[u8]), i| t.decode(t.load_bits(bytes, i)) as f32;
                 let c: Vec<f32> = (0..count(tc, c.1)).map(|i| value((tc, c.1), i)).collect();
@@ -74,7 +74,7 @@ impl Mfma {
                 let result = shape.run(|i| value((ta, a.1), i), |i| value((tb, b.1), i), c, block);
                 d.copy_from_slice(bytemuck::cast_slice(&result));
             }
-            Arithmetic::F64 => {
+            InstructionKind::F64 => {
                 let value = |bytes: &[u8], i, negate: u32| {
                     let x = f64::from_bits(DType::F64.load_bits(bytes, i));
                     if modifiers.blgp & negate != 0 { -x } else { x }
@@ -90,7 +90,7 @@ impl Mfma {
                 let result = shape.run(|i| value(a.1, i, 1), |i| value(b.1, i, 2), c, block);
                 d.copy_from_slice(bytemuck::cast_slice(&result));
             }
-            Arithmetic::I8 => {
+            InstructionKind::I8 => {
                 let value = |bytes: &[u8], i: usize| i32::from(bytes[i] as i8);
                 let c: Vec<i32> = (0..count(tc, c.1)).map(|i| DType::I32.load_bits(c.1, i) as i32).collect();
                 let block = |a: &[i32], b: &[i32], c: &mut [i32]| {

@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::Result;
-use crate::matrix_core::{Arithmetic, Input, Mfma, Model, Modifiers, gemm_tile};
+use crate::matrix_core::{Input, InstructionKind, Mfma, Model, Modifiers, gemm_tile};
 use crate::reference::mfma_issue;
 
 /// One output element: c plus the products of `a` and `b` (zeros where they are shorter than K).
@@ -101,8 +101,8 @@ impl MfmaProbe {
         let mut d = vec![0u8; self.c.len()];
         mfma.run_bytes(Modifiers::default(), (ta, &self.a), (tb, &self.b), (tc, &self.c), &mut d)?;
         let (own, input) = match (mfma.model(), mfma.arithmetic()) {
-            (Some(model), Arithmetic::F32(input)) => (model, input),
-            (_, Arithmetic::F64) => return Ok(vec![ProbeAnswer { name: "f64 fma, ascending k".to_owned(), d }]),
+            (Some(model), InstructionKind::F32(input)) => (model, input),
+            (_, InstructionKind::F64) => return Ok(vec![ProbeAnswer { name: "f64 fma, ascending k".to_owned(), d }]),
             _ => return Ok(vec![ProbeAnswer { name: "i32, exact modulo 2^32".to_owned(), d }]),
         };
         let mut answers = vec![ProbeAnswer { name: own.to_string(), d }];

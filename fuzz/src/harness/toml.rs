@@ -1,7 +1,7 @@
 //! What users write in TOML: rules for tensors, golden results, suites of cases.
 
 use super::kind;
-use hipverify::suite::{Kernels, Suite, SuiteFile, Value};
+use hipverify::suite::{Kernels, KeyValue, Suite, SuiteFile};
 
 /// The most cases of a suite that are made: the limit on memory is meant for what is read.
 const CASES: usize = 256;
@@ -44,10 +44,10 @@ pub(super) fn suites(input: &[u8]) -> u64 {
 
 /// How many cases the tables make; each of the study's configurations counts. `None` where that overflows.
 fn cases(file: &SuiteFile) -> Option<usize> {
-    let values = |value: &Value| match value {
-        Value::One(word) if word == "all" => 128,
-        Value::List(list) => list.len(),
-        Value::One(_) | Value::Numbers(_) | Value::Texts(_) | Value::Tables(_) => 1,
+    let values = |value: &KeyValue| match value {
+        KeyValue::One(word) if word == "all" => 128,
+        KeyValue::List(list) => list.len(),
+        KeyValue::One(_) | KeyValue::Numbers(_) | KeyValue::Texts(_) | KeyValue::Tables(_) => 1,
     };
     let of_table = |table: &hipverify::suite::Table| {
         let axes = table.settings.iter().filter(|setting| setting.key.name != "groups");

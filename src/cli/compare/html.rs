@@ -4,7 +4,7 @@ use super::{Args, Case, CaseVerdict};
 use crate::files::replace;
 use crate::suite::quoted;
 use crate::suite::record::{CaseOutcome, CaseResult, Expected, RunHeader, SCHEMA};
-use crate::suite::report::{Format, Run, View};
+use crate::suite::report::{ReportFormat, Run, View};
 use crate::verify::{Report, Verdict, grouped};
 use anyhow::Result;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,7 +28,7 @@ pub(super) fn write(args: &Args, cases: &[Case]) -> Result<()> {
     };
     let results = cases.iter().map(|case| result(case, cases.len() > 1)).collect::<Result<_>>()?;
     let run = Run::new("compare", header, results)?;
-    Ok(replace(path, |out| View::Run(&run).write(Format::Html, out))?)
+    Ok(replace(path, |out| View::Run(&run).write(ReportFormat::Html, out))?)
 }
 
 fn report(case: &Case) -> Option<&Report> {

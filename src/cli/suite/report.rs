@@ -3,7 +3,7 @@
 use super::super::apart::expect_apart;
 use super::{Outcome, files_of_results, run_of};
 use crate::files::replace;
-use crate::suite::report::{Format, Run, View};
+use crate::suite::report::{ReportFormat, Run, View};
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 
@@ -74,7 +74,7 @@ impl Args {
         })
     }
 
-    fn format(&self) -> Format {
+    fn format(&self) -> ReportFormat {
         let named = || match self.output.extension().and_then(std::ffi::OsStr::to_str) {
             Some("md") => Drawn::Markdown,
             Some("csv") => Drawn::Csv,
@@ -83,11 +83,11 @@ impl Args {
             _ => Drawn::Text,
         };
         match self.format.unwrap_or_else(named) {
-            Drawn::Text => Format::Text,
-            Drawn::Markdown => Format::Markdown,
-            Drawn::Csv => Format::Csv,
-            Drawn::Json => Format::Json,
-            Drawn::Html => Format::Html,
+            Drawn::Text => ReportFormat::Text,
+            Drawn::Markdown => ReportFormat::Markdown,
+            Drawn::Csv => ReportFormat::Csv,
+            Drawn::Json => ReportFormat::Json,
+            Drawn::Html => ReportFormat::Html,
         }
     }
 }

@@ -175,7 +175,7 @@ fn content(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{Kind, ReadOptions, TensorFile};
+    use crate::files::{FileKind, ReadOptions, TensorFile};
     use std::io::Write;
 
     /// An archive as PyTorch writes it, with a storage of four numbers.
@@ -244,7 +244,7 @@ mod tests {
         ] {
             let file = open(&dictionary("w", value), &data).unwrap();
             let found: Vec<&str> = file.tensors().iter().map(Tensor::name).collect();
-            assert_eq!((file.kind(), found), (Kind::Torch, names.to_vec()), "{reason}");
+            assert_eq!((file.kind(), found), (FileKind::Torch, names.to_vec()), "{reason}");
             let loaded = file.tensors()[0].load().unwrap();
             let values: Vec<f64> =
                 (0..4).map(|i| DType::F32.decode(DType::F32.load_bits(loaded.bytes(), loaded.layout().index(i)))).collect();

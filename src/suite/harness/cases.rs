@@ -1,9 +1,9 @@
 //! The cases of a suite: every combination of the values of a table's axes, checked, each with a name that stays the same.
 
 use super::epilogue::{GemmEpilogue, TERMS};
-use super::file::{Line, Setting, SuiteFile, Table, Value};
+use super::file::{KeyValue, Line, Setting, SuiteFile, Table};
 use super::kernel::{Entries, Kernel, Kernels};
-use super::keys::Kind;
+use super::keys::TableKind;
 use super::operators::{Operator, Steps};
 use super::problem::{Method, Problem, Product, direction};
 use super::record::Expected;
@@ -291,10 +291,10 @@ fn combinations(table: &Table, left: usize) -> Result<Vec<Choice<'_>>> {
         .iter()
         .filter(|s| !matches!(s.key.name, "name" | "groups" | "limits"))
         .map(|setting| match &setting.value {
-            Value::One(value) if value == "all" && setting.key.name == "configuration" => (setting, study::names(), true),
-            Value::One(value) => (setting, vec![value.as_str()], false),
-            Value::List(list) => (setting, list.iter().map(String::as_str).collect(), true),
-            Value::Numbers(_) | Value::Texts(_) | Value::Tables(_) => (setting, Vec::new(), false),
+            KeyValue::One(value) if value == "all" && setting.key.name == "configuration" => (setting, study::names(), true),
+            KeyValue::One(value) => (setting, vec![value.as_str()], false),
+            KeyValue::List(list) => (setting, list.iter().map(String::as_str).collect(), true),
+            KeyValue::Numbers(_) | KeyValue::Texts(_) | KeyValue::Tables(_) => (setting, Vec::new(), false),
         })
         .collect();
     let count = expanded.iter().try_fold(1usize, |n, (_, values, _)| n.checked_mul(values.len()).filter(|&n| n <= left));
@@ -341,8 +341,8 @@ impl TableReader<'_> {
             },
         };
         let work = match self.table.kind {
-            Kind::Study => Work::Study(Box::new(study::Study::new(&of)?)),
-            Kind::Gemm | Kind::Conv | Kind::Operator => Work::Tensors(Box::new(self.tensors(&of)?)),
+            TableKind::Study => Work::Study(Box::new(study::Study::new(&of)?)),
+            TableKind::Gemm | TableKind::Conv | TableKind::Operator => Work::Tensors(Box::new(self.tensors(&of)?)),
         };
         let limits = self.limits(&work)?;
         let table = self.table.name.clone();
@@ -402,14 +402,14 @@ impl TableReader<'_> {
     }
 
     fn problem<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Problem> {
-        if self.table.kind == Kind::Operator {
+        if self.table.kind == TableKind::Operator {
             return Ok(Problem::Operator(Box::new(Operator::new(of)?)));
         }
         let size = match of("size").text("") {
             "" => return Err(of("size").error("`size` is missing")),
             text => text.to_owned(),
         };
-        if self.table.kind != Kind::Conv {
+        if self.table.kind != TableKind::Conv {
             let product = Product::parse(&size, of("layout").text("nn")).map_err(|e| of("size").error(e))?;
             return Ok(Problem::Gemm(product, GemmEpilogue::new(of)?));
         }
@@ -446,7 +446,7 @@ impl TableReader<'_> {
 
     fn list(&self, key: &str) -> Vec<String> {
         let found = self.table.settings.iter().find(|s| s.key.name == key);
-        found.map_or(Vec::new(), |s| if let Value::List(list) = &s.value { list.clone() } else { Vec::new() })
+        found.map_or(Vec::new(), |s| if let KeyValue::List(list) = &s.value { list.clone() } else { Vec::new() })
     }
 
     fn limits(&self, work: &Work) -> Result<Vec<(String, f64)>> {
@@ -455,7 +455,7 @@ impl TableReader<'_> {
             Work::Study(_) => &study::METRICS,
         };
         let Some((setting, limits)) = self.table.settings.iter().find_map(|s| match &s.value {
-            Value::Numbers(limits) => Some((s, limits)),
+            KeyValue::Numbers(limits) => Some((s, limits)),
             _ => None,
         }) else {
             return Ok(Vec::new());

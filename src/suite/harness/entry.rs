@@ -1,6 +1,6 @@
 //! The kernels that a suite file describes: a table `[kernels.NAME]`, checked as far as it can be without a problem.
 
-use super::file::{Line, Setting, Value};
+use super::file::{KeyValue, Line, Setting};
 use super::keys::{KERNEL, LAUNCH};
 use super::module::{Expression, Initial, LaunchLine, LaunchPlan};
 use crate::error::{Error, Result};
@@ -94,10 +94,12 @@ impl KernelEntry {
             return Ok(KernelEntry::Program(ProgramEntry { command: table.list("command"), folder: folder.to_owned() }));
         }
         let code = match (&first.value, first.key.name) {
-            (Value::One(path), "source") => Code::Source(path.clone()),
-            (Value::Texts(objects), _) => Code::Objects(objects.clone()),
-            (Value::One(path), _) => Code::Object(path.clone()),
-            (Value::List(_) | Value::Numbers(_) | Value::Tables(_), key) => return Err(first.line.error(format!("`{key}` takes a path"))),
+            (KeyValue::One(path), "source") => Code::Source(path.clone()),
+            (KeyValue::Texts(objects), _) => Code::Objects(objects.clone()),
+            (KeyValue::One(path), _) => Code::Object(path.clone()),
+            (KeyValue::List(_) | KeyValue::Numbers(_) | KeyValue::Tables(_), key) => {
+                return Err(first.line.error(format!("`{key}` takes a path")));
+            }
         };
         let source = matches!(code, Code::Source(_));
         if !source {
@@ -137,9 +139,9 @@ impl Entry<'_> {
     /// The value of a key as a list; empty without it.
     fn list(&self, key: &str) -> Vec<String> {
         match self.setting(key).map(|s| &s.value) {
-            Some(Value::List(list)) => list.clone(),
-            Some(Value::One(one)) => vec![one.clone()],
-            Some(Value::Numbers(_) | Value::Texts(_) | Value::Tables(_)) | None => Vec::new(),
+            Some(KeyValue::List(list)) => list.clone(),
+            Some(KeyValue::One(one)) => vec![one.clone()],
+            Some(KeyValue::Numbers(_) | KeyValue::Texts(_) | KeyValue::Tables(_)) | None => Vec::new(),
         }
     }
 
@@ -161,7 +163,7 @@ impl Entry<'_> {
     }
 
     fn launches(&self) -> Result<Vec<LaunchLine>> {
-        let Some(Setting { value: Value::Tables(tables), line, .. }) = self.setting("launches") else { return Ok(vec![self.launch()?]) };
+        let Some(Setting { value: KeyValue::Tables(tables), line, .. }) = self.setting("launches") else { return Ok(vec![self.launch()?]) };
         if let Some(other) = self.settings.iter().find(|s| LAUNCH.iter().any(|key| key.name == s.key.name)) {
             return Err(other.line.error(format!("{} has `launches`, so `{}` belongs into their tables", self.title, other.key.name)));
         }

@@ -5,7 +5,7 @@
 //! keys keep the order of the file, those of `[defaults]` after a table's own.
 
 use super::entry::KernelEntry;
-use super::keys::{self, KERNEL, Key, Kind, TOP, Takes, suggestion};
+use super::keys::{self, KERNEL, Key, TOP, TableKind, Takes, suggestion};
 use crate::error::{Error, Result};
 use crate::matrix_core::Arch;
 use crate::reference::Arithmetic;
@@ -35,7 +35,7 @@ pub struct SuiteFile {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     /// What its cases compute.
-    pub kind: Kind,
+    pub kind: TableKind,
     /// The first part of their names.
     pub name: String,
     /// Its keys, with those of `[defaults]`.
@@ -50,14 +50,14 @@ pub struct Setting {
     /// The key.
     pub key: &'static Key,
     /// The value.
-    pub value: Value,
+    pub value: KeyValue,
     /// Where it stands.
     pub line: Line,
 }
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum KeyValue {
     /// One value, as text.
     One(String),
     /// A list of values, as text.
@@ -126,7 +126,7 @@ impl SuiteFile {
 
     fn checked(self, path: &Path) -> Result<SuiteFile> {
         if self.tables.is_empty() {
-            let kinds = Kind::ALL.map(|kind| format!("[[{}]]", kind.name())).join(" ");
+            let kinds = TableKind::ALL.map(|kind| format!("[[{}]]", kind.name())).join(" ");
             return Err(Error::File { path: path.display().to_string(), reason: format!("has no table of cases; known: {kinds}") });
         }
         let mut names = BTreeMap::new();
@@ -192,14 +192,14 @@ impl<'a> Reader<'a> {
         let document = in_order(document.get_ref());
         let mut top = Vec::new();
         for (key, value) in &document {
-            if matches!(&**key.get_ref(), "defaults" | "kernels") || Kind::ALL.iter().any(|kind| kind.name() == &**key.get_ref()) {
+            if matches!(&**key.get_ref(), "defaults" | "kernels") || TableKind::ALL.iter().any(|kind| kind.name() == &**key.get_ref()) {
                 continue;
             }
-            let others = Kind::ALL.iter().map(|kind| kind.name()).chain(["defaults", "kernels"]);
+            let others = TableKind::ALL.iter().map(|kind| kind.name()).chain(["defaults", "kernels"]);
             top.push(setting(&source, key, value, |name| TOP.iter().find(|k| k.name == name), TOP.iter().map(|k| k.name).chain(others))?);
         }
         for Setting { value, line, .. } in top.iter().filter(|s| s.key.name == "include") {
-            let Value::List(files) = value else { continue };
+            let KeyValue::List(files) = value else { continue };
             let folder = path.parent().unwrap_or(Path::new(""));
             for file in files.iter().map(|file| folder.join(file)) {
                 if !file.is_file() {
@@ -212,8 +212,8 @@ impl<'a> Reader<'a> {
         let included = self.chain.len() > 1;
         for Setting { key, value, .. } in top {
             match (key.name, value) {
-                ("name", Value::One(name)) if !included => self.suite.name = name,
-                ("description", Value::One(text)) if !included => self.suite.description = text,
+                ("name", KeyValue::One(name)) if !included => self.suite.name = name,
+                ("description", KeyValue::One(text)) if !included => self.suite.description = text,
                 _ => {}
             }
         }
@@ -222,7 +222,7 @@ impl<'a> Reader<'a> {
             None => Vec::new(),
         };
         for (key, value) in &document {
-            if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == &**key.get_ref()) {
+            if let Some(kind) = TableKind::ALL.into_iter().find(|kind| kind.name() == &**key.get_ref()) {
                 self.suite.tables.extend(tables(&source, kind, value, &defaults)?);
             } else if &**key.get_ref() == "kernels" {
                 kernels(&source, value)?.into_iter().try_for_each(|(name, entry, line)| self.add_kernel(name, entry, line))?;
@@ -266,7 +266,7 @@ fn table_of<'a, 'i>(source: &Source<'_>, value: &'a Spanned<DeValue<'i>>, what: 
 
 /// `[defaults]`: keys of any kind of table.
 fn defaults(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<Setting>> {
-    let known = || Kind::ALL.iter().flat_map(|kind| kind.keys()).filter(|key| key.name != "name");
+    let known = || TableKind::ALL.iter().flat_map(|kind| kind.keys()).filter(|key| key.name != "name");
     let mut names: Vec<&str> = known().map(|key| key.name).collect();
     names.sort_unstable();
     names.dedup();
@@ -278,7 +278,7 @@ fn defaults(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<Set
 }
 
 /// `[[gemm]]` and its like.
-fn tables(source: &Source<'_>, kind: Kind, value: &Spanned<DeValue<'_>>, defaults: &[Setting]) -> Result<Vec<Table>> {
+fn tables(source: &Source<'_>, kind: TableKind, value: &Spanned<DeValue<'_>>, defaults: &[Setting]) -> Result<Vec<Table>> {
     let wrong = || source.line(value).error(format!("cases stand in tables of their own: [[{}]]", kind.name()));
     let DeValue::Array(array) = value.get_ref() else { return Err(wrong()) };
     let mut out = Vec::new();
@@ -296,7 +296,7 @@ fn tables(source: &Source<'_>, kind: Kind, value: &Spanned<DeValue<'_>>, default
             }
         }
         let named = settings.iter().find_map(|s| match (&s.value, s.key.name) {
-            (Value::One(name), "name") => Some((name.clone(), &s.line)),
+            (KeyValue::One(name), "name") => Some((name.clone(), &s.line)),
             _ => None,
         });
         if let Some((_, line)) = named.as_ref().filter(|(name, _)| name.trim().is_empty()) {
@@ -340,14 +340,14 @@ fn settings(source: &Source<'_>, table: &DeTable<'_>, keys: &'static [Key]) -> R
 }
 
 /// A list of tables with these keys; `None` for anything else.
-fn tables_of(source: &Source<'_>, value: &DeValue<'_>, keys: &'static [Key]) -> Result<Option<Value>> {
+fn tables_of(source: &Source<'_>, value: &DeValue<'_>, keys: &'static [Key]) -> Result<Option<KeyValue>> {
     let DeValue::Array(array) = value else { return Ok(None) };
     let mut tables = Vec::new();
     for value in array.iter() {
         let DeValue::Table(table) = value.get_ref() else { return Ok(None) };
         tables.push(settings(source, table, keys)?);
     }
-    Ok(Some(Value::Tables(tables)))
+    Ok(Some(KeyValue::Tables(tables)))
 }
 
 /// A key with its value, where the key is known and takes that value.
@@ -365,20 +365,20 @@ fn setting<'k>(
     };
     let found = match (known.takes, value.get_ref()) {
         (Takes::Axis | Takes::List | Takes::Extents, DeValue::Array(list)) => {
-            list.iter().map(|v| text(v.get_ref())).collect::<Option<Vec<_>>>().map(Value::List)
+            list.iter().map(|v| text(v.get_ref())).collect::<Option<Vec<_>>>().map(KeyValue::List)
         }
-        (Takes::Rule, DeValue::Array(list)) => list.iter().map(|v| rule(v.get_ref())).collect::<Option<Vec<_>>>().map(Value::List),
-        (Takes::Rule, one) => rule(one).map(Value::One),
-        (Takes::Numbers, DeValue::Table(table)) => by_name(table, number).map(Value::Numbers),
-        (Takes::Paths, DeValue::Table(table)) => by_name(table, string).filter(|paths| !paths.is_empty()).map(Value::Texts),
-        (Takes::Paths, one) => string(one).map(Value::One),
-        (Takes::Axis | Takes::One | Takes::Extents, one) => text(one).map(Value::One),
+        (Takes::Rule, DeValue::Array(list)) => list.iter().map(|v| rule(v.get_ref())).collect::<Option<Vec<_>>>().map(KeyValue::List),
+        (Takes::Rule, one) => rule(one).map(KeyValue::One),
+        (Takes::Numbers, DeValue::Table(table)) => by_name(table, number).map(KeyValue::Numbers),
+        (Takes::Paths, DeValue::Table(table)) => by_name(table, string).filter(|paths| !paths.is_empty()).map(KeyValue::Texts),
+        (Takes::Paths, one) => string(one).map(KeyValue::One),
+        (Takes::Axis | Takes::One | Takes::Extents, one) => text(one).map(KeyValue::One),
         (Takes::Tables(keys), value) => tables_of(source, value, keys)?,
         (Takes::List | Takes::Numbers, _) => None,
     };
     match found {
-        Some(Value::List(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
-        Some(Value::Tables(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
+        Some(KeyValue::List(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
+        Some(KeyValue::Tables(list)) if list.is_empty() => Err(line.error(format!("`{name}` is an empty list"))),
         Some(value) => Ok(Setting { key: known, value, line }),
         None => Err(line.error(format!("`{name}` takes {}: {}", takes(known.takes), known.about))),
     }
@@ -467,10 +467,10 @@ pub fn schema() -> serde_json::Value {
         json!({ "type": "object", "additionalProperties": false, "properties": keys.map(property).collect::<Map<_, _>>() })
     }
     let mut properties: Map<String, Json> = TOP.iter().map(property).collect();
-    for kind in Kind::ALL {
+    for kind in TableKind::ALL {
         properties.insert(kind.name().to_owned(), json!({ "type": "array", "items": table(&mut kind.keys()) }));
     }
-    let mut of_any = Kind::ALL.into_iter().flat_map(Kind::keys).filter(|key| key.name != "name");
+    let mut of_any = TableKind::ALL.into_iter().flat_map(TableKind::keys).filter(|key| key.name != "name");
     properties.insert("defaults".to_owned(), table(&mut of_any));
     properties.insert("kernels".to_owned(), json!({ "type": "object", "additionalProperties": table(&mut keys::KERNEL.iter()) }));
     json!({

@@ -42,7 +42,7 @@ const fn one(name: &'static str, about: &'static str) -> Key {
 
 /// What the cases of a table compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum TableKind {
     /// Matrix products.
     Gemm,
     /// Convolutions and their gradients.
@@ -53,18 +53,18 @@ pub enum Kind {
     Study,
 }
 
-impl Kind {
+impl TableKind {
     /// Every kind.
-    pub const ALL: [Kind; 4] = [Kind::Gemm, Kind::Conv, Kind::Operator, Kind::Study];
+    pub const ALL: [TableKind; 4] = [TableKind::Gemm, TableKind::Conv, TableKind::Operator, TableKind::Study];
 
     /// The name of its tables, as in `[[gemm]]`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Kind::Gemm => "gemm",
-            Kind::Conv => "conv",
-            Kind::Operator => "operator",
-            Kind::Study => "study",
+            TableKind::Gemm => "gemm",
+            TableKind::Conv => "conv",
+            TableKind::Operator => "operator",
+            TableKind::Study => "study",
         }
     }
 
@@ -72,9 +72,9 @@ impl Kind {
     #[must_use]
     pub const fn size_key(self) -> Option<&'static str> {
         match self {
-            Kind::Gemm | Kind::Conv => Some("size"),
-            Kind::Operator => Some("shape"),
-            Kind::Study => None,
+            TableKind::Gemm | TableKind::Conv => Some("size"),
+            TableKind::Operator => Some("shape"),
+            TableKind::Study => None,
         }
     }
 
@@ -82,10 +82,10 @@ impl Kind {
     #[must_use]
     pub const fn own_keys(self) -> &'static [Key] {
         match self {
-            Kind::Gemm => &GEMM,
-            Kind::Conv => &CONV,
-            Kind::Operator => &OPERATOR,
-            Kind::Study => &STUDY,
+            TableKind::Gemm => &GEMM,
+            TableKind::Conv => &CONV,
+            TableKind::Operator => &OPERATOR,
+            TableKind::Study => &STUDY,
         }
     }
 
@@ -93,9 +93,9 @@ impl Kind {
     #[must_use]
     pub const fn shared_keys(self) -> &'static [&'static [Key]] {
         match self {
-            Kind::Gemm | Kind::Conv => &[&TABLE, &TENSORS, &PRODUCTS],
-            Kind::Operator => &[&TABLE, &TENSORS],
-            Kind::Study => &[&TABLE],
+            TableKind::Gemm | TableKind::Conv => &[&TABLE, &TENSORS, &PRODUCTS],
+            TableKind::Operator => &[&TABLE, &TENSORS],
+            TableKind::Study => &[&TABLE],
         }
     }
 

@@ -1,6 +1,6 @@
 //! Keys of a suite file that a command line gives other values: `size=3x1x5`, `gemm.size=3x1x5`.
 
-use super::file::{Setting, SuiteFile, Table, Value};
+use super::file::{KeyValue, Setting, SuiteFile, Table};
 use super::keys::{Takes, suggestion};
 use crate::error::{Error, Result};
 use std::collections::BTreeSet;
@@ -36,9 +36,9 @@ impl SuiteFile {
             }
             found = true;
             match t.settings.iter_mut().find(|s| s.key.name == name) {
-                Some(Setting { value: list @ Value::List(_), .. }) => *list = Value::List(vec![value.to_owned()]),
-                Some(setting) => setting.value = Value::One(value.to_owned()),
-                None => t.settings.push(Setting { key, value: Value::One(value.to_owned()), line: t.line.clone() }),
+                Some(Setting { value: list @ KeyValue::List(_), .. }) => *list = KeyValue::List(vec![value.to_owned()]),
+                Some(setting) => setting.value = KeyValue::One(value.to_owned()),
+                None => t.settings.push(Setting { key, value: KeyValue::One(value.to_owned()), line: t.line.clone() }),
             }
         }
         if !found {

@@ -6,7 +6,7 @@ use super::record::MetricValue;
 use crate::device::Device;
 use crate::error::Result;
 use crate::matrix_core::Arch;
-use crate::suite::replay::{Configuration, Kernel, Metrics, Outcome, Range, Replay, Shared, Validator, Variant, configurations};
+use crate::suite::replay::{Configuration, Kernel, Outcome, Range, Replay, Shared, StudyMetrics, Validator, Variant, configurations};
 use std::sync::OnceLock;
 
 /// The names of the 14 numbers of a line, in its order.
@@ -118,7 +118,7 @@ pub(crate) fn metrics(outcome: &Outcome, limits: &[(String, f64)]) -> Vec<Metric
     out
 }
 
-fn values(m: &Metrics) -> [f64; 14] {
+fn values(m: &StudyMetrics) -> [f64; 14] {
     let (epsilon, val, kern) = m.max_epsilon;
     let [epsilon, val, kern, max_abs] = [epsilon, val, kern, m.max_abs].map(f64::from);
     let counts = [m.elements, m.exact, m.one, m.more, m.unknown].map(|n| n as f64);

@@ -36,7 +36,7 @@ const RELATIVE: [f64; 7] = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0];
 
 /// What one comparison of the study prints, with its histograms.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Metrics {
+pub struct StudyMetrics {
     /// Elements.
     pub elements: u64,
     /// Elements that are equal.
@@ -65,12 +65,12 @@ pub struct Metrics {
     /// Root mean square of the differences over the largest magnitude.
     pub rms: f64,
     /// The histograms.
-    pub histograms: Histograms,
+    pub histograms: StudyHistograms,
 }
 
 /// The study's two histograms; spacings are the usual ones, and the relative one skips values of at most 0.001.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Histograms {
+pub struct StudyHistograms {
     /// 0, (0, 1e-6), [1e-6, 1e-5) ... [0.1, 1), 1 and more.
     pub relative: [u64; 9],
     /// Unequal elements whose reference is zero.
@@ -88,7 +88,7 @@ pub struct Histograms {
 pub(crate) struct Accumulator {
     variant: Variant,
     spacing: Spacing,
-    metrics: Metrics,
+    metrics: StudyMetrics,
     largest: u16,
     sum_abs: f64,
     sum_rel: f64,
@@ -101,7 +101,7 @@ impl Accumulator {
             Variant::First | Variant::Second => Spacing::Below,
             Variant::Accumulate4 | Variant::Later => Spacing::Above,
         };
-        let metrics = Metrics {
+        let metrics = StudyMetrics {
             elements: 0,
             exact: 0,
             one: 0,
@@ -115,7 +115,7 @@ impl Accumulator {
             values_of_max_rel_old: variant != Variant::First,
             mean_rel: 0.0,
             rms: 0.0,
-            histograms: Histograms::default(),
+            histograms: StudyHistograms::default(),
         };
         Accumulator { variant, spacing, metrics, largest: 0, sum_abs: 0.0, sum_rel: 0.0, sum_squares: 0.0 }
     }
@@ -179,7 +179,7 @@ impl Accumulator {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Metrics {
+    pub(crate) fn finish(mut self) -> StudyMetrics {
         let n = self.metrics.elements as f64;
         let differ = self.metrics.exact < self.metrics.elements;
         self.metrics.mean_abs = self.sum_abs / n;
@@ -212,7 +212,7 @@ fn scientific(value: f64) -> String {
     }
 }
 
-impl std::fmt::Display for Metrics {
+impl std::fmt::Display for StudyMetrics {
     /// The study's line: elements, (equal, one, more, unknown), largest difference in spacings with both values,
     /// largest and mean absolute, largest relative (all, and above 0.001, since the second set of runs with both values), mean relative, RMS.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -240,7 +240,7 @@ impl std::fmt::Display for Metrics {
     }
 }
 
-impl Histograms {
+impl StudyHistograms {
     /// Both tables as text, with shares of `elements`.
     pub fn table(&self, elements: u64) -> String {
         let names = ["0", "(0, 1e-6)", "[1e-6, 1e-5)", "[1e-5, 1e-4)", "[1e-4, 1e-3)", "[1e-3, 1e-2)", "[1e-2, 0.1)", "[0.1, 1)", ">= 1"];

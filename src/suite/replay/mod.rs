@@ -8,7 +8,7 @@ mod split;
 mod table;
 
 pub use config::{Configuration, Kernel, Range, Validator, Variant};
-pub use metrics::{Histograms, Metrics};
+pub use metrics::{StudyHistograms, StudyMetrics};
 pub use run::{Orders, Outcome, Replay};
 #[cfg(feature = "suite")]
 pub(crate) use shared::Shared;

@@ -1,7 +1,7 @@
 //! The computation: kernel and validator side by side, a slab of images at a time.
 
 use super::config::{Configuration, Kernel, Range, Validator, Variant};
-use super::metrics::{Accumulator, Metrics};
+use super::metrics::{Accumulator, StudyMetrics};
 use super::shared::{Computed, Shared, Source};
 use super::split;
 use crate::device::{Device, DeviceMem, Layout, TensorRef};
@@ -37,7 +37,7 @@ pub struct Replay {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The metrics; where the order is not fixed, those of partial sums added in ascending order.
-    pub metrics: Metrics,
+    pub metrics: StudyMetrics,
     /// Where partial sums are added in any order: the metrics with every element as near to the validator, and as far from
     /// it, as the orders allow.
     pub orders: Option<Orders>,
@@ -49,9 +49,9 @@ pub struct Orders {
     /// Partial sums.
     pub parts: usize,
     /// Every element as near to the validator's as it can get.
-    pub nearest: Metrics,
+    pub nearest: StudyMetrics,
     /// Every element as far from it as it can get.
-    pub farthest: Metrics,
+    pub farthest: StudyMetrics,
 }
 
 /// Output elements that are computed before they are compared.

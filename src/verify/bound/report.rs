@@ -55,9 +55,9 @@ pub struct BoundReport {
     /// Elements beyond their bound.
     pub mismatches: u64,
     /// NaNs and infinities of the result.
-    pub result: NonFinite,
+    pub result: NonFiniteCounts,
     /// NaNs and infinities of the reference.
-    pub reference: NonFinite,
+    pub reference: NonFiniteCounts,
     /// The first element with the largest ratio; `None` when no element differs.
     pub worst: Option<BoundedElement>,
     /// The first elements beyond their bound.
@@ -90,14 +90,14 @@ pub struct BoundReport {
 /// Values that are not finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct NonFinite {
+pub struct NonFiniteCounts {
     /// NaNs.
     pub nans: u64,
     /// Infinities of either sign.
     pub infinities: u64,
 }
 
-impl NonFinite {
+impl NonFiniteCounts {
     /// All of them.
     fn total(&self) -> u64 {
         self.nans + self.infinities
@@ -117,7 +117,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         count(BoundCount::BOUND_ZERO_PASSES),
         count(BoundCount::BOUND_OVERFLOWS),
     );
-    let reference = NonFinite { nans: count(BoundCount::BOUND_NANS_R), infinities: count(BoundCount::BOUND_INFINITIES_R) };
+    let reference = NonFiniteCounts { nans: count(BoundCount::BOUND_NANS_R), infinities: count(BoundCount::BOUND_INFINITIES_R) };
     let verdict = if mismatches == 0 { Verdict::Pass } else { Verdict::Fail };
     let worst = tiles.iter().position(|t| t.ratio == ratio).filter(|_| ratio > 0.0);
     let worst = worst.map(|tile| found(comparison, tile, 1, |r| r == ratio)).transpose()?;
@@ -136,7 +136,7 @@ pub(super) fn report(comparison: &Comparison<'_>, bound: &Bound) -> Result<Bound
         verdict,
         elements: result.elements(),
         mismatches,
-        result: NonFinite { nans: count(BoundCount::BOUND_NANS_A), infinities: count(BoundCount::BOUND_INFINITIES_A) },
+        result: NonFiniteCounts { nans: count(BoundCount::BOUND_NANS_A), infinities: count(BoundCount::BOUND_INFINITIES_A) },
         reference,
         worst: worst.and_then(|mut found| found.pop()),
         first,
@@ -318,7 +318,7 @@ impl BoundReport {
 
     /// Why a pass says nothing, where zeros would pass too.
     fn why_untrusted(&self) -> String {
-        let NonFinite { nans, infinities } = self.reference;
+        let NonFiniteCounts { nans, infinities } = self.reference;
         match (self.nonzero, nans + infinities) {
             (0, 0) => "the exact result is zero everywhere: the check says nothing".to_owned(),
             (0, _) => "no element of the exact result is finite and not zero: the check says nothing".to_owned(),

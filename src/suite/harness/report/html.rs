@@ -255,7 +255,7 @@ mod tests {
                 (case.reasons, case.groups) = (vec![name.to_owned()], vec![name.to_owned()]);
             }
             let mut out = Vec::new();
-            View::Run(&run).write(crate::suite::report::Format::Html, &mut out).unwrap();
+            View::Run(&run).write(crate::suite::report::ReportFormat::Html, &mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
         let plain = page("x").matches('<').count();
@@ -274,7 +274,7 @@ mod tests {
         let (old, new) = (samples::run("old", 3), samples::run("new", 2));
         for (view, lengths) in [(View::Run(&old), vec![1, 1, 1]), (View::Comparison { old: &old, new: &new }, vec![2, 2, 2])] {
             let mut out = Vec::new();
-            view.write(crate::suite::report::Format::Html, &mut out).unwrap();
+            view.write(crate::suite::report::ReportFormat::Html, &mut out).unwrap();
             let page = String::from_utf8(out).unwrap();
             let details = page.split("id=\"details\">\n").nth(1).unwrap().split("</script>").next().unwrap();
             let found: Vec<usize> = details.lines().map(|line| serde_json::from_str::<Vec<CaseResult>>(line).unwrap().len()).collect();

@@ -41,7 +41,7 @@ pub enum View<'a> {
 
 /// How a report is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReportFormat {
     /// A screen of text.
     Text,
     /// Markdown of bounded length, for a pull request or the summary of a CI step.
@@ -65,13 +65,13 @@ impl View<'_> {
     ///
     /// # Errors
     /// What `out` returns.
-    pub fn write(&self, format: Format, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write(&self, format: ReportFormat, out: &mut dyn Write) -> io::Result<()> {
         match format {
-            Format::Text => out.write_all(document::text(&self.document(ON_A_SCREEN)).as_bytes()),
-            Format::Markdown => out.write_all(document::markdown(&self.document(IN_MARKDOWN)).as_bytes()),
-            Format::Csv => self.csv(out),
-            Format::Json => self.json(out),
-            Format::Html => html::write(self, out),
+            ReportFormat::Text => out.write_all(document::text(&self.document(ON_A_SCREEN)).as_bytes()),
+            ReportFormat::Markdown => out.write_all(document::markdown(&self.document(IN_MARKDOWN)).as_bytes()),
+            ReportFormat::Csv => self.csv(out),
+            ReportFormat::Json => self.json(out),
+            ReportFormat::Html => html::write(self, out),
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let runs = [old.clone(), new.clone()];
         for view in [View::Run(&old), View::Comparison { old: &old, new: &new }, View::Trend(&runs)] {
             let mut out = Vec::new();
-            view.write(Format::Markdown, &mut out).unwrap();
+            view.write(ReportFormat::Markdown, &mut out).unwrap();
             let length = String::from_utf8(out).unwrap().chars().count();
             assert!(length < 65_536, "{length}");
         }

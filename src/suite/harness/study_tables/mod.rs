@@ -14,7 +14,7 @@ use super::report::Run;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::matrix_core::Arch;
-use crate::suite::replay::{Configuration, Histograms, Kernel, Range, Replay, Validator, Variant};
+use crate::suite::replay::{Configuration, Kernel, Range, Replay, StudyHistograms, Validator, Variant};
 use published::{BETTER, Combination, Printed, RANGES, TABLES, WORST};
 use std::fmt::Write as _;
 
@@ -347,13 +347,13 @@ pub fn histograms(device: &Device, worst: bool) -> Result<String> {
     Ok(out)
 }
 
-fn computed(configuration: Configuration, variant: Variant, device: &Device) -> Result<Histograms> {
+fn computed(configuration: Configuration, variant: Variant, device: &Device) -> Result<StudyHistograms> {
     let range = "r0".parse::<Range>()?;
     let (arch, kernel, validator) = (Arch::Gfx90a, Kernel::Xdlops, Validator::Cpu);
     Ok(Replay { configuration, range, seed: 1, arch, kernel, validator, variant, device: device.clone() }.run()?.metrics.histograms)
 }
 
-fn histogram(printed: &Printed, found: &Histograms) -> String {
+fn histogram(printed: &Printed, found: &StudyHistograms) -> String {
     let mut out = line(printed.name, ["published", "computed", "difference"].map(str::to_owned));
     let mut count = |name: &str, published: u64, found: u64| {
         let difference = if published == found { "=".to_owned() } else { format!("{:+}", i128::from(found) - i128::from(published)) };
