@@ -101,7 +101,7 @@ impl Checked {
 ///
 /// Bounds are those of direct sums: an element is made of its own products, in any order and any parts. Winograd's convolution, Strassen's product and FFTs have errors that scale with the norms of
 /// tiles, so that a right result of theirs may fail, for example beside zeros of an image. Compare it with a reference by a tolerance that is made of the tensor's norm, such as
-/// [`Tolerance::rounding`].
+/// [`Tolerance::rounding`](crate::verify::Tolerance::rounding).
 #[derive(Clone, Debug)]
 pub struct Check<'a> {
     problem: Problem<'a>,
