@@ -83,7 +83,7 @@ struct Common {
     /// It ran on the matrix cores of this chip: gfx908 (MI100), gfx90a (MI200), gfx942 (MI300), sm_70 (V100), sm_75 (T4), sm_80 (A100), sm_89 (L40S), sm_90 (H100, H200) or sm_100 (B200); also says whether it is bit-exact
     #[arg(long, help_heading = "Kernel")]
     arch: Option<Arch>,
-    /// The format of its accumulator, where that is not f32 (f64 for f64 operands) or a matrix or tensor core's; f16 with --arch is also for tensor cores that accumulate in f16
+    /// The format of its accumulator, where that is not f32 (f64 for f64 operands, i32 for integers of up to 8 bits) or a matrix or tensor core's; f16 with --arch is also for tensor cores that accumulate in f16
     #[arg(long, value_name = "DTYPE", help_heading = "Kernel")]
     accumulate: Option<DType>,
     /// It cut K into so many parts
