@@ -101,11 +101,17 @@ fn ring_without_a_barrier(target: &Target) -> Result<()> {
 
 /// A strict comparison made non-strict: elements at their bound.
 fn bound_that_equality_exceeds(target: &Target) -> Result<()> {
-    Mutant { file: "bound.hip", from: "fabs(r) <= limit;", to: "fabs(r) < limit;", trials: "bound::zeros" }.check(target)
+    Mutant { file: "bound.hip", from: "fabs(r) <= limits.after;", to: "fabs(r) < limits.after;", trials: "bound::zeros" }.check(target)
 }
 
 fn overflow_that_equality_does_not_reach(target: &Target) -> Result<()> {
-    Mutant { file: "bound.hip", from: "limit >= p.rule.overflow;", to: "limit > p.rule.overflow;", trials: "bound::overflow" }.check(target)
+    Mutant {
+        file: "bound.hip",
+        from: "limits.before >= p.rule.overflow;",
+        to: "limits.before > p.rule.overflow;",
+        trials: "bound::overflow",
+    }
+    .check(target)
 }
 
 fn tile_of_bounds_past_the_end(target: &Target) -> Result<()> {
