@@ -204,7 +204,8 @@ impl<'a> Check<'a> {
     }
 
     /// The accumulator is of this format and takes one product at a time, in any order. If nothing is said: f32, f64 where an operand is f64, or i32 where both are integers of 8 bits
-    /// and fewer. In i32 sums are exact; they are rounded as they become f32, and by what follows: the bound scales with |alpha Σab| + |beta C| + |bias| then. With a
+    /// and fewer. In i32 sums are exact; they are rounded as they become f32, and by what follows: the bound scales with |alpha Σab| + |beta C| + |bias| then, or with Σ|a||b| for
+    /// parts that are [stored as floats](Check::split_k). With a
     /// [chip](Check::arch) either may have been at work: the looser bound counts. Tensor cores that accumulate in f16 are among the chip's where this is f16.
     pub fn accumulator(mut self, dtype: DType) -> Check<'a> {
         self.accumulator = Some(dtype);
@@ -312,8 +313,11 @@ impl<'a> Check<'a> {
         let shape = self.result.shape();
         let reads = self.reads(&models);
         let reference = self.problem.exact(reads, shape)?;
-        let scales =
-            if self.sums_in_i32() { integer::magnitudes_of_sums(&self.problem, shape)? } else { self.problem.magnitudes(reads, shape)? };
+        // Parts that are added as floats may be larger than the sum.
+        let scales = match self.sums_in_i32() && self.parts_dtype.is_none() {
+            true => integer::magnitudes_of_sums(&self.problem, shape)?,
+            false => self.problem.magnitudes(reads, shape)?,
+        };
         let exact = [&reference.tensor(shape)?, &scales.tensor(shape)?];
         let exactness = match self.arch.filter(|_| self.bit_exact) {
             Some(arch) => Some(exact::search(&self.problem, (&self.result, self.overflow), arch, &models, self.parts)?),
@@ -426,7 +430,7 @@ impl<'a> Check<'a> {
         let mut loosest = Bound::EXACT;
         for (unit, accumulator) in self.units(models)? {
             let after = self.problem.roundings_after(accumulator);
-            // Sums in i32 are exact, and so are those of their parts: one rounding makes them f32.
+            // Sums in i32 are exact, and so are those of their parts, unless these are stored as floats: one rounding makes them f32.
             let (terms, parts) = match self.sums_in_i32() {
                 true => (1, if self.parts_dtype.is_some() { self.parts } else { 1 }),
                 false => (self.problem.padded_terms(unit.group), self.parts),

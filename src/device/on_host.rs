@@ -8,12 +8,14 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 impl<'a> TensorRef<'a> {
-    /// All of the memory, which the layout indexes.
+    /// The memory that the layout indexes, from its beginning on.
     ///
     /// # Errors
     /// When the host has no memory for a copy, or the device reports an error.
     pub(crate) fn fetch(&self) -> Result<Cow<'a, [u8]>> {
-        self.fetch_part(0..self.byte_size())
+        // That of a small view may be a part of a large buffer.
+        let end = self.dtype().bytes_for(self.layout().end()).unwrap_or(usize::MAX);
+        self.fetch_part(0..end.min(self.byte_size()))
     }
 
     /// These bytes of it.
@@ -38,7 +40,7 @@ impl<'a> TensorRef<'a> {
 }
 
 impl TensorMut<'_> {
-    /// Changes the memory. What `change` leaves as it is, padding between rows among it, stays.
+    /// Changes the memory that the layout indexes. What `change` leaves as it is, padding between rows among it, stays.
     ///
     /// # Errors
     /// As [`TensorRef::fetch`].
@@ -49,7 +51,7 @@ impl TensorMut<'_> {
         };
         let mut bytes = self.as_ref().fetch()?.into_owned();
         change(&mut bytes);
-        // SAFETY: the tensor's device may write all of its memory, which has as many bytes and is borrowed exclusively.
+        // SAFETY: the tensor's device may write all of its memory, which begins with these bytes and is borrowed exclusively.
         unsafe { upload(gpu, &bytes, self.as_mut_ptr()) }
     }
 }

@@ -1,4 +1,4 @@
-//! A repeated list of numbers. The parameters of kernels have no room for a list: the host writes the elements, and a GPU gets a copy of the memory.
+//! A repeated list of numbers. The parameters of kernels cannot hold a list: the host writes the elements, and a GPU gets a copy of the memory.
 
 use super::element::overlaid;
 use super::params::FillParams;

@@ -251,7 +251,7 @@ fn converted(s: &Sample<'_>) -> Vec<Converted> {
         let expected: Vec<[f64; 3]> = s.elements.iter().zip(sums).map(|(e, of)| of.map(|sum| s.follows(e, sum))).collect();
         [0, 1, 2].map(|side| {
             let numbers: Vec<f64> = expected.iter().map(|of| of[side]).collect();
-            Converted { format, how, side, found: s.explained_by("operands_in", &numbers), left: s.left_of(&numbers) }
+            Converted { format, how, side, found: s.explained_by("operands_in", |i, _| numbers[i]), left: s.left_of(&numbers) }
         })
     };
     coarser.flat_map(of_conversion).collect()

@@ -188,10 +188,16 @@ impl Sample<'_> {
 
     /// The cause, if what a kernel with this mistake gives explains most of the elements.
     fn explained(&self, kind: &'static str, words: impl FnOnce() -> String, expected: impl Fn(&Element) -> f64) -> Option<CheckCause> {
+        let found = self.explained_by(kind, |_, e| expected(e))?;
+        Some(CheckCause { evidence: format!("{}: {}", words(), found.evidence), ..found })
+    }
+
+    /// The same without words for the mistake, of what it gives for the element of a number.
+    fn explained_by(&self, kind: &'static str, expected: impl Fn(usize, &Element) -> f64) -> Option<CheckCause> {
         let all = self.elements.len();
         let (mut explained, mut zeros) = (0, 0);
         for (i, e) in self.elements.iter().enumerate() {
-            let x = expected(e);
+            let x = expected(i, e);
             zeros += usize::from(x == 0.0);
             explained += usize::from(self.explains(e, x));
             if 20 * (i + 1 - explained) > all {
@@ -199,20 +205,6 @@ impl Sample<'_> {
             }
         }
         (20 * zeros < 19 * all).then(|| CheckCause {
-            kind,
-            evidence: format!("{}: {explained} of {all} mismatches that were sampled", words()),
-            mismatches: all,
-            explained,
-            compared: None,
-        })
-    }
-
-    /// The same of numbers that are computed already, one for each element; the words are left to whoever chooses among several.
-    fn explained_by(&self, kind: &'static str, expected: &[f64]) -> Option<CheckCause> {
-        let all = self.elements.len();
-        let explained = self.elements.iter().zip(expected).filter(|&(e, &x)| self.explains(e, x)).count();
-        let zeros = expected.iter().filter(|x| **x == 0.0).count();
-        (20 * explained >= 19 * all && 20 * zeros < 19 * all).then(|| CheckCause {
             kind,
             evidence: format!("{explained} of {all} mismatches that were sampled"),
             mismatches: all,

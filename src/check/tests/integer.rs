@@ -152,6 +152,23 @@ fn sums_in_i32_that_become_floats_are_exact() {
     assert_eq!(of(&dequantised(60), Some(DType::F32)).verdict(), Verdict::Pass, "an accumulator that rounds may lose as much");
 }
 
+/// Large parts of opposite signs, each rounded as it becomes f32: of the sum that is left more is lost than its own rounding.
+#[test]
+fn parts_of_integers_that_are_stored_as_floats_may_be_larger_than_their_sum() {
+    let (k, part) = (8192, 4096);
+    let sign = |x: usize| if x < part { 1 } else { -1 };
+    let a: Vec<i64> = (0..k).map(|x| sign(x) * if x % 2 == 0 { 127 } else { 125 }).collect();
+    let b: Vec<i64> = (0..k).map(|x| if x == k - 1 { 124 } else { 127 }).collect();
+    let sums = [0..part, part..k].map(|range| range.map(|x| a[x] * b[x]).sum::<i64>());
+    let added = sums[0] as f32 + sums[1] as f32;
+    assert!(sums[0] > 1 << 24 && f64::from(added) != (sums[0] + sums[1]) as f64, "a part is rounded: {sums:?}");
+    let (a, b, d) = (tensor::<i8>(&a), tensor::<i8>(&b), DeviceMem::from_slice(&Device::host(), &[added]).unwrap());
+    let (row, column, d) = (a.tensor(&[1, k]).unwrap(), b.tensor(&[k, 1]).unwrap(), d.tensor(&[1, 1]).unwrap());
+    let check = Check::gemm(&row, &column, &d);
+    assert!(check.clone().split_k(2, Some(DType::F32)).run().unwrap().passed());
+    assert_eq!(check.split_k(2, None).run().unwrap().verdict(), Verdict::Fail, "parts in i32 lose nothing");
+}
+
 #[test]
 fn sums_beyond_i32_do_not_become_floats() {
     let k = 140_000;
