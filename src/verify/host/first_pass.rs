@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::filter::Filter;
-use super::measure::{Add, Classified, Classify, Nonfinite, Quotients, RUN, TileSums};
+use super::measure::{Add, Classified, Classify, Quotients, RUN, TileSums, Differences};
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -21,80 +21,81 @@ pub(super) trait Worker {
     fn values(&self) -> Values;
 }
 
-/// Blocks that are measured with checks for non-finite pairs after one that has some: they rarely come alone.
+/// Blocks in which non-finite pairs are left out after one that has some: they rarely come alone.
 const CAREFUL: usize = 64;
 
-/// The worker of f32 and f64.
-pub(super) struct Floats<'a, T> {
+/// Both sides of a block, and what sums, quotients and histograms are made of.
+struct Blocks<'a, T> {
     result: Side<'a, T>,
     reference: Side<'a, T>,
     set: InstructionSet,
     rule: Rule<T>,
+    /// The next blocks for which non-finite pairs are left out at once.
+    careful: usize,
+    /// |a - r| and |r|, when all metrics are wanted; zeros for pairs that are not finite.
+    d: Box<[T; BLOCK]>,
+    m: Box<[T; BLOCK]>,
+}
+
+impl<T: Number> Blocks<'_, T> {
+    /// Reads a block. Returns what was found of the pairs whose difference is finite, and how many they are; `values` takes the others.
+    fn read<const ALL: bool>(&mut self, start: usize, count: usize, filter: Filter<T>, values: &mut Values) -> (Classified<T::Bits>, u64) {
+        let (result, reference) = (self.result.block(start, count), self.reference.block(start, count));
+        let (set, rule, d, m) = (self.set, self.rule, &mut *self.d, &mut *self.m);
+        if self.careful == 0 {
+            let found = set.run(Classify::<T, ALL, false> { result, reference, rule, filter, d, m });
+            if found.difference < T::INFINITE {
+                return (found, count as u64);
+            }
+        }
+        let found = set.run(Classify::<T, ALL, true> { result, reference, rule, filter, d, m });
+        let left_out = BLOCK as u64 - found.taken.into();
+        self.careful = if left_out > 0 { CAREFUL } else { self.careful.saturating_sub(1) };
+        if left_out > 0 {
+            let largest = set.run(Differences { result, reference });
+            for column in (0..RUN).filter(|column| largest[*column] >= T::INFINITE) {
+                for i in (column..BLOCK).step_by(RUN).filter(|i| !(result[*i] - reference[*i]).finite()) {
+                    (d[i], m[i]) = values.observe(&rule, result[i], reference[i]);
+                }
+            }
+        }
+        (found, count as u64 - left_out)
+    }
+
+    /// Adds the block to the accumulators of its tile.
+    fn add<W: Number>(&self, to: &mut Accumulators<W>, vector: usize) {
+        self.set.run(Add { to, d: &self.d, m: &self.m, vector });
+    }
+}
+
+/// The worker of f32 and f64.
+pub(super) struct Floats<'a, T> {
+    blocks: Blocks<'a, T>,
     /// V of the sums.
     vector: usize,
     /// The maximum of the epsilon difference is d / 2^e here.
     values: Values,
     filter: Filter<T>,
-    careful: usize,
-    /// The pairs of a block with zeros for those that are not finite.
-    finite: [Box<[T; BLOCK]>; 2],
-    d: Box<[T; BLOCK]>,
-    m: Box<[T; BLOCK]>,
 }
 
 impl<'a, T: Number> Floats<'a, T> {
     pub(super) fn new(result: &TensorRef<'a>, reference: &TensorRef<'a>, request: &Request, set: InstructionSet) -> Floats<'a, T> {
-        let vector = sums::vector_width(result.dtype(), reference.dtype());
         let rule = Rule::new(request, result.dtype());
         let values = Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY };
+        let zeros = || Box::new([T::ZERO; BLOCK]);
         Floats {
-            result: Side::new(result),
-            reference: Side::new(reference),
-            set,
-            rule,
-            vector,
+            blocks: Blocks { result: Side::new(result), reference: Side::new(reference), set, rule, careful: 0, d: zeros(), m: zeros() },
+            vector: sums::vector_width(result.dtype(), reference.dtype()),
             filter: Filter::new(&rule, &values.maxima),
             values,
-            careful: 0,
-            finite: std::array::from_fn(|_| Box::new([T::ZERO; BLOCK])),
-            d: Box::new([T::ZERO; BLOCK]),
-            m: Box::new([T::ZERO; BLOCK]),
         }
     }
 
-    /// Measures a block; `d` and `m` hold |a - r| and |r| then, when all metrics are wanted.
-    fn block(&mut self, start: usize, count: usize) {
-        if self.rule.all { self.measure::<true>(start, count) } else { self.measure::<false>(start, count) }
-    }
-
+    /// Measures a block: counts, maxima, histograms.
     fn measure<const ALL: bool>(&mut self, start: usize, count: usize) {
-        if self.careful > 0 {
-            self.result.prefetch_in_place(start);
-            self.reference.prefetch_in_place(start);
-        }
-        let [result, reference] = [self.result.block(start, count), self.reference.block(start, count)];
-        let (set, rule, filter, d, m) = (self.set, self.rule, self.filter, &mut *self.d, &mut *self.m);
-        let mut classify = |result, reference| set.run(Classify::<T, ALL> { result, reference, rule, filter, d, m });
-        if self.careful == 0 {
-            let found = classify(result, reference);
-            if found.difference < T::INFINITE {
-                return self.take::<ALL>(found, count as u64);
-            }
-            self.careful = CAREFUL;
-        }
-        self.careful -= 1;
-        let runs = set.run(Nonfinite { pairs: [result, reference], finite: self.finite.each_mut().map(|x| &mut **x) });
-        let found = classify(&self.finite[0], &self.finite[1]);
-        if runs != 0 {
-            self.careful = CAREFUL;
-        }
-        let nonfinite = observe_nonfinite(runs, &rule, result, reference, &mut self.values);
-        self.take::<ALL>(found, count as u64 - nonfinite);
-    }
-
-    /// Takes the counts of a block of `finite` pairs, and its maxima if they may exceed those so far.
-    fn take<const ALL: bool>(&mut self, found: Classified<T::Bits>, finite: u64) {
-        let values = &mut self.values;
+        let Floats { blocks, values, filter, .. } = self;
+        let (found, pairs) = blocks.read::<ALL>(start, count, *filter, values);
+        let (set, rule, d, m) = (blocks.set, blocks.rule, &*blocks.d, &*blocks.m);
         let wide = |bits: T::Bits| T::from_bits(bits).wide();
         values.mismatches += found.mismatches.into();
         for side in 0..2 {
@@ -104,71 +105,62 @@ impl<'a, T: Number> Floats<'a, T> {
         if !ALL {
             return;
         }
-        values.zero_passes += finite - found.zeros_fail.into();
+        values.zero_passes += pairs - found.zeros_fail.into();
         for side in 0..2 {
-            values.zeros[side] += finite - found.nonzero[side].into();
+            values.zeros[side] += pairs - found.nonzero[side].into();
         }
-        if self.filter.fired(found.signs) {
-            values.join_maxima(self.set.run(Quotients { d: &self.d, m: &self.m, rule: self.rule }));
-            self.filter = Filter::new(&self.rule, &values.maxima);
+        if filter.fired(found.signs) {
+            values.join_maxima(set.run(Quotients { d, m, rule }));
+            *filter = Filter::new(&rule, &values.maxima);
         }
         if let Some(to) = &mut values.histograms {
-            self.set.run(Bins { to, d: &self.d, m: &self.m, rule: self.rule });
+            set.run(Bins { to, d, m, rule });
         }
     }
 
     /// The sums of a tile for which T has no range: |a - r| and |r| again, added in f64.
     fn wide_sums(&mut self, start: usize, count: usize) -> Sums {
-        let mut acc = empty::<f64>();
-        for at in (start..start + count).step_by(BLOCK) {
-            let count = BLOCK.min(start + count - at);
-            let pairs = [self.result.block(at, count), self.reference.block(at, count)];
-            self.set.run(Nonfinite { pairs, finite: self.finite.each_mut().map(|x| &mut **x) });
-            let ([result, reference], d, m) = (&self.finite, &mut *self.d, &mut *self.m);
-            self.set.run(Classify::<T, true> { result, reference, rule: self.rule, filter: self.filter, d, m });
-            self.set.run(Add { to: &mut acc, d, m, vector: self.vector });
+        let (mut acc, mut counted) = (empty::<f64>(), Values::EMPTY);
+        for (at, count) in blocks_of(start, count) {
+            self.blocks.read::<true>(at, count, self.filter, &mut counted);
+            self.blocks.add(&mut acc, self.vector);
         }
-        self.set.run(TileSums { of: &acc, accumulators: ACCUMULATORS.min(self.vector) }).unwrap_or_default()
+        self.tile_sums(&acc).unwrap_or_default()
+    }
+
+    fn tile_sums<W: Number>(&self, of: &Accumulators<W>) -> Option<Sums> {
+        self.blocks.set.run(TileSums { of, accumulators: ACCUMULATORS.min(self.vector) })
     }
 }
 
 impl<T: Number> Worker for Floats<'_, T> {
     fn tile(&mut self, start: usize, count: usize) -> Sums {
-        let mut acc = empty::<T>();
-        for at in (start..start + count).step_by(BLOCK) {
-            self.block(at, BLOCK.min(start + count - at));
-            if self.rule.all {
-                self.set.run(Add { to: &mut acc, d: &self.d, m: &self.m, vector: self.vector });
-            }
-        }
-        if !self.rule.all {
+        if !self.blocks.rule.all {
+            blocks_of(start, count).for_each(|(at, count)| self.measure::<false>(at, count));
             return [0.0; SUMS];
         }
-        self.set.run(TileSums { of: &acc, accumulators: ACCUMULATORS.min(self.vector) }).unwrap_or_else(|| self.wide_sums(start, count))
+        let mut acc = empty::<T>();
+        for (at, count) in blocks_of(start, count) {
+            self.measure::<true>(at, count);
+            self.blocks.add(&mut acc, self.vector);
+        }
+        self.tile_sums(&acc).unwrap_or_else(|| self.wide_sums(start, count))
     }
 
     fn values(&self) -> Values {
         let mut values = self.values;
         let epsilon = &mut values.maxima[Metric::Epsilon as usize];
-        *epsilon = self.rule.epsilons(*epsilon);
+        *epsilon = self.blocks.rule.epsilons(*epsilon);
         values
     }
 }
 
-fn empty<T: Number>() -> Accumulators<T> {
-    [[T::ZERO; sums::LINE]; SUMS]
+/// Begin and size of the blocks of a tile.
+fn blocks_of(start: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
+    let end = start + count;
+    (start..end).step_by(BLOCK).map(move |at| (at, BLOCK.min(end - at)))
 }
 
-/// Takes the pairs of a block that are not finite, one by one, from the runs that have some; tells how many there are.
-fn observe_nonfinite<T: Number>(mut runs: u32, rule: &Rule<T>, a: &[T; BLOCK], r: &[T; BLOCK], values: &mut Values) -> u64 {
-    let mut pairs = 0;
-    while runs != 0 {
-        let run = runs.trailing_zeros() as usize * RUN;
-        for i in (run..run + RUN).filter(|&i| !(a[i].finite() && r[i].finite())) {
-            values.observe(rule, a[i], r[i]);
-            pairs += 1;
-        }
-        runs &= runs - 1;
-    }
-    pairs
+fn empty<T: Number>() -> Accumulators<T> {
+    [[T::ZERO; sums::LINE]; SUMS]
 }

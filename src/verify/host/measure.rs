@@ -8,13 +8,14 @@ use crate::verify::rule::Rule;
 use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, LINE, Sums};
 use crate::verify::values::Maxima;
 
-/// Counts and largest magnitudes of a block of finite pairs, and whether a quotient may exceed its maximum. Where `difference` is finite, the pairs are.
-pub(super) struct Classify<'a, T, const ALL: bool> {
+/// Counts and largest magnitudes of a block, and whether a quotient may exceed its maximum. Pairs whose difference is not finite are left out: a side
+/// that is not finite, and finite numbers whose difference overflows. Without `LEAVE_OUT` nothing but `difference` is right where there are such pairs.
+pub(super) struct Classify<'a, T, const ALL: bool, const LEAVE_OUT: bool> {
     pub result: &'a [T; BLOCK],
     pub reference: &'a [T; BLOCK],
     pub rule: Rule<T>,
     pub filter: Filter<T>,
-    /// |a - r| and |r|, when `ALL`.
+    /// |a - r| and |r|, when `ALL`; zeros for pairs that are left out.
     pub d: &'a mut [T; BLOCK],
     pub m: &'a mut [T; BLOCK],
 }
@@ -22,6 +23,8 @@ pub(super) struct Classify<'a, T, const ALL: bool> {
 /// What [`Classify`] found. Counts are in the type that vector loops count in; patterns are those of magnitudes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Classified<B> {
+    /// Pairs that were not left out, with `LEAVE_OUT`.
+    pub taken: B,
     pub mismatches: B,
     /// Elements at which a result of zero would not pass.
     pub zeros_fail: B,
@@ -32,34 +35,50 @@ pub(super) struct Classified<B> {
     pub signs: Signs<B>,
 }
 
-impl<T: Number, const ALL: bool> Task for Classify<'_, T, ALL> {
+impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> Task for Classify<'_, T, ALL, LEAVE_OUT> {
     type Output = Classified<T::Bits>;
     #[inline(always)]
     fn run(self) -> Classified<T::Bits> {
+        self.count::<false>()
+    }
+    #[inline(always)]
+    fn run_avx512(self) -> Classified<T::Bits> {
+        self.count::<true>()
+    }
+}
+
+impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> Classify<'_, T, ALL, LEAVE_OUT> {
+    #[inline(always)]
+    fn count<const AVX512: bool>(self) -> Classified<T::Bits> {
         let (rule, filter) = (self.rule, self.filter);
-        let [none, one] = T::none_and_one();
+        let (none, one) = (T::Bits::default(), T::one::<AVX512>());
         // Separate variables, which the compiler keeps in registers.
-        let (mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none);
+        let (mut taken, mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none, none);
         let (mut difference, mut largest_a, mut largest_r) = (none, none, none);
         let mut signs = Signs::default();
         for i in 0..BLOCK {
             let (a, r) = (self.result[i], self.reference[i]);
-            let (d, m) = ((a - r).magnitude(), r.magnitude());
+            let d = (a - r).magnitude();
+            let finite = !LEAVE_OUT || d.bits() < T::INFINITE;
+            let d = if finite { d } else { T::ZERO };
+            let n = if finite { a.magnitude() } else { T::ZERO };
+            let m = if finite { r.magnitude() } else { T::ZERO };
             let bound = rule.bound(rule.rtol, m, rule.atol);
+            taken += if finite { one } else { none };
             mismatches += if d > bound { one } else { none };
             difference = T::larger_bits(difference, d.bits());
-            largest_a = T::larger_bits(largest_a, a.magnitude().bits());
+            largest_a = T::larger_bits(largest_a, n.bits());
             largest_r = T::larger_bits(largest_r, m.bits());
             if ALL {
                 zeros_fail += if m > bound { one } else { none };
-                nonzero_a += if a.magnitude() > T::ZERO { one } else { none };
+                nonzero_a += if n > T::ZERO { one } else { none };
                 nonzero_r += if m > T::ZERO { one } else { none };
                 filter.test(&mut signs, d, m, bound);
                 self.d[i] = d;
                 self.m[i] = m;
             }
         }
-        Classified { mismatches, zeros_fail, nonzero: [nonzero_a, nonzero_r], largest: [largest_a, largest_r], difference, signs }
+        Classified { taken, mismatches, zeros_fail, nonzero: [nonzero_a, nonzero_r], largest: [largest_a, largest_r], difference, signs }
     }
 }
 
@@ -128,32 +147,24 @@ impl<T: Number> Task for TileSums<'_, T> {
 /// Elements of which one maximum tells whether they are looked at one by one.
 pub(super) const RUN: usize = 32;
 
-/// Which runs of [`RUN`] elements have a pair that is not finite: a bit for each run. Zeros stand for these pairs in `finite`.
-pub(super) struct Nonfinite<'a, T> {
-    pub pairs: [&'a [T; BLOCK]; 2],
-    pub finite: [&'a mut [T; BLOCK]; 2],
+/// The largest pattern of |a - r| of every 32nd element, from each of the first 32 on. Those that are not finite have the largest.
+pub(super) struct Differences<'a, T> {
+    pub result: &'a [T; BLOCK],
+    pub reference: &'a [T; BLOCK],
 }
 
-impl<T: Number> Task for Nonfinite<'_, T> {
-    type Output = u32;
+impl<T: Number> Task for Differences<'_, T> {
+    type Output = [T::Bits; RUN];
     #[inline(always)]
-    fn run(self) -> u32 {
-        let ([a, r], [finite_a, finite_r]) = (self.pairs, self.finite);
-        let larger = |i: usize| a[i].magnitude().bits().max(r[i].magnitude().bits());
-        for i in 0..BLOCK {
-            let finite = larger(i) < T::INFINITE;
-            finite_a[i] = if finite { a[i] } else { T::ZERO };
-            finite_r[i] = if finite { r[i] } else { T::ZERO };
-        }
-        let mut found = 0;
-        for run in 0..BLOCK / RUN {
-            let mut most = T::Bits::default();
-            for i in run * RUN..(run + 1) * RUN {
-                most = most.max(larger(i));
+    fn run(self) -> [T::Bits; RUN] {
+        let mut largest = [T::Bits::default(); RUN];
+        for row in (0..BLOCK).step_by(RUN) {
+            for column in 0..RUN {
+                let d = (self.result[row + column] - self.reference[row + column]).magnitude();
+                largest[column] = T::larger_bits(largest[column], d.bits());
             }
-            found |= u32::from(most >= T::INFINITE) << run;
         }
-        found
+        largest
     }
 }
 

@@ -16,9 +16,12 @@ pub(super) trait Number: Real + bytemuck::Pod {
     const SCALE: Self;
     /// Half of the distance from 1 to the next number.
     const HALF_SPACING: f64;
-    /// What a vector loop adds to a counter. The second is hidden from the compiler, which would make three instructions of such a sum where two do.
-    fn none_and_one() -> [Self::Bits; 2] {
-        [Self::Bits::default(), black_box(Self::Bits::from(true))]
+    /// What a vector loop adds to a counter where a condition holds. AVX-512 adds a number under a mask, in one instruction; but of a number that the
+    /// compiler knows to be 1 it makes two, so it is hidden there. AVX2 subtracts the condition itself, which it can if the number is known.
+    #[inline(always)]
+    fn one<const AVX512: bool>() -> Self::Bits {
+        let one = Self::Bits::from(true);
+        if AVX512 { black_box(one) } else { one }
     }
     fn decode(dtype: DType, bytes: &[u8], out: &mut [Self]);
     /// Ordinals of the formats whose numbers this type has.

@@ -27,13 +27,6 @@ impl<'a, T: Number> Side<'a, T> {
         Side { reader: Reader::new(tensor), dtype: tensor.dtype(), numbers: Box::new(Block([T::ZERO; BLOCK])) }
     }
 
-    /// For numbers in place that are read more than once: asks for what [`block`](Side::block) would for others.
-    pub(super) fn prefetch_in_place(&self, start: usize) {
-        if self.dtype == T::DTYPE {
-            self.reader.prefetch(start + AHEAD, BLOCK);
-        }
-    }
-
     /// The numbers of `count` elements from element `start`: in place where they are numbers already.
     pub(super) fn block(&mut self, start: usize, count: usize) -> &[T; BLOCK] {
         // What is decoded is read in short bursts, of which processors foresee little.
