@@ -3,7 +3,9 @@
 //! ```text
 //! first pass, by all workers, for each partial sum, tile, block of 1024 elements:
 //!     a, r = the block as numbers of the pair's arithmetic        side, gather
-//!     d = |a - r|, m = |r|; counts; may a quotient exceed its maximum?   measure, filter
+//!     d = |a - r|, m = |r|, zeros where d is not finite
+//!     pairs whose d is not finite, one by one                     first_pass, rule
+//!     counts; may a quotient exceed its maximum?                  measure, filter
 //!     if so: the maxima of the block, with divisions
 //!     add d, d^2, m, m^2 to the accumulators of the tile
 //!     histograms, if asked for                                    bins
