@@ -366,6 +366,20 @@ impl AnyRule {
         }
     }
 
+    /// The error metrics of a finite pair.
+    fn metrics(&self, a: Value, r: Value) -> Maxima {
+        match (self, a, r) {
+            (AnyRule::F32(rule), ..) => {
+                let [a, r] = [a, r].map(|x| x.to_f64() as f32);
+                rule.metrics((a - r).magnitude(), r.magnitude())
+            }
+            (AnyRule::Int(rule), Value::Int(a), Value::Int(r)) => rule.metrics(distance(a, r), magnitude(r)),
+            (AnyRule::F64(rule), ..) => rule.metrics((a.to_f64() - r.to_f64()).magnitude(), r.to_f64().magnitude()),
+            // Only two integers have the integers' rule.
+            (AnyRule::Int(_), ..) => [f64::NAN; Metric::MAXIMA],
+        }
+    }
+
     /// Difference, ratio, and whether the pair is a mismatch.
     pub(super) fn judge(&self, a: Value, r: Value) -> (f64, f64, bool) {
         match (self, a, r) {
@@ -397,6 +411,12 @@ pub(super) fn mismatches([result, reference]: [DType; 2], request: &Request) -> 
     // Ratios are not wanted.
     let rule = AnyRule::new([result, reference], &Request { all: false, ..*request });
     move |[a, r]| rule.judge(Value::of(result, a), Value::of(reference, r)).2
+}
+
+/// Gives the error metrics of a pair of patterns of finite numbers.
+pub(super) fn metrics([result, reference]: [DType; 2], request: &Request) -> impl Fn([u64; 2]) -> Maxima {
+    let rule = AnyRule::new([result, reference], &Request { all: true, ..*request });
+    move |[a, r]| rule.metrics(Value::of(result, a), Value::of(reference, r))
 }
 
 impl Values {

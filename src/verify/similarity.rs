@@ -23,7 +23,10 @@ impl Similarity {
     /// Of the sums of a comparison, and those with result and reference exchanged: there Σr² is Σa².
     pub(crate) fn of([_, sum_dd, _, sum_rr]: Sums, [.., sum_aa]: Sums) -> Similarity {
         let (a, r) = (sum_aa.sqrt(), sum_rr.sqrt());
-        let cosine_distance = if a == 0.0 || r == 0.0 {
+        let cosine_distance = if sum_dd == f64::INFINITY {
+            // A difference overflowed, and nothing is known of the angle.
+            f64::NAN
+        } else if a == 0.0 || r == 0.0 {
             f64::from(u8::from(a != r))
         } else {
             // |a - r|² = (|a| - |r|)² + 2 |a| |r| (1 - cos).
@@ -57,6 +60,8 @@ mod tests {
             assert!((found.squared_difference - squared).abs() <= 1e-15 * squared, "{reason}: {}", found.squared_difference);
         }
         let overflow = Similarity::of([0.0, f64::INFINITY, 0.0, f64::INFINITY], [0.0, f64::INFINITY, 0.0, 1.0]);
+        let difference = Similarity::of([0.0, f64::INFINITY, 0.0, 4.0], [0.0, f64::INFINITY, 0.0, 4.0]);
+        assert!(difference.cosine.is_nan() && difference.cosine_distance.is_nan(), "an overflow of one difference tells no angle: {difference:?}");
         assert!(overflow.cosine.is_nan() && overflow.squared_difference == f64::INFINITY, "no threshold is met: {overflow:?}");
     }
 }

@@ -117,13 +117,13 @@ impl Suite {
     }
 
     fn run_kernel(&self, case: &Case, tensors: &Tensors, device: &Device) -> Result<Ran, KernelError> {
-        let inputs = inputs(tensors, device)?;
+        let mut inputs = inputs(tensors, device)?;
         let hashes = inputs.iter().map(|(_, guard)| guard.hash()).collect::<Result<Vec<u64>>>()?;
         let stream = Stream::new(device)?;
-        let run = |poison| -> Result<(Guard, Used), KernelError> {
+        let run = |inputs: &[(&'static str, Guard)], poison| -> Result<(Guard, Used), KernelError> {
             let mut output = Guard::new(device, tensors.dtypes[1], &tensors.problem.output())?;
             output.poison(poison)?;
-            let mut launch = Launch::new(case, &inputs, &mut output, poison);
+            let mut launch = Launch::new(case, inputs, &mut output, poison);
             let ended = tensors.kernel.run(&tensors.problem, &mut launch, &self.kernels, &stream);
             // Whatever was enqueued before a failure uses the buffers too.
             let synchronized = stream.synchronize();
@@ -132,8 +132,12 @@ impl Suite {
             synchronized?;
             Ok((output, used))
         };
-        let runs = [run(Poison::Finite)?, run(Poison::Nan)?];
-        let findings = findings(&inputs, &hashes, &runs, tensors.repeatable)?;
+        let first = run(&inputs, Poison::Finite)?;
+        let mut changed = restore(&mut inputs, tensors, &hashes)?;
+        let second = run(&inputs, Poison::Nan)?;
+        changed.extend(restore(&mut inputs, tensors, &hashes)?);
+        let runs = [first, second];
+        let findings = findings(&inputs, &changed, &runs, tensors.repeatable)?;
         let zeroed = runs.iter().any(|(_, used)| used.zeroed);
         Ok(Ran { inputs, outputs: runs.map(|(output, _)| output), zeroed, findings })
     }
@@ -225,8 +229,25 @@ fn inputs(tensors: &Tensors, device: &Device) -> Result<Vec<(&'static str, Guard
     shapes.into_iter().zip(&tensors.data).map(filled).collect()
 }
 
+/// Fills the inputs that a run has changed again, so that the second run, the reference and what is saved have the data of the case. Returns their names.
+fn restore(inputs: &mut [(&'static str, Guard)], tensors: &Tensors, hashes: &[u64]) -> Result<Vec<&'static str>> {
+    let mut changed = Vec::new();
+    for (((name, guard), spec), before) in inputs.iter_mut().zip(&tensors.data).zip(hashes) {
+        let after = guard.hash()?;
+        if after == *before {
+            continue;
+        }
+        fill(&mut guard.tensor_mut()?, spec)?;
+        // Otherwise its zones were written.
+        if guard.hash()? != after || guard.check()?.is_none() {
+            changed.push(*name);
+        }
+    }
+    Ok(changed)
+}
+
 /// What the kernel did beside its result.
-fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], runs: &[(Guard, Used); 2], repeatable: bool) -> Result<Vec<Finding>> {
+fn findings(inputs: &[(&'static str, Guard)], changed: &[&str], runs: &[(Guard, Used); 2], repeatable: bool) -> Result<Vec<Finding>> {
     let mut out = Vec::new();
     let named = inputs.iter().map(|(name, guard)| (*name, guard)).chain(runs.iter().map(|(output, _)| ("result", output)));
     let workspaces = runs.iter().flat_map(|(_, used)| &used.workspaces).map(|guard| ("workspace", guard));
@@ -235,11 +256,8 @@ fn findings(inputs: &[(&'static str, Guard)], hashes: &[u64], runs: &[(Guard, Us
             out.push(red_zone(name, red.side, red.offset, red.bytes));
         }
     }
-    for ((name, guard), before) in inputs.iter().zip(hashes) {
-        // A zone that was written changes the hash as well, and was told.
-        if guard.hash()? != *before && !out.iter().any(|f: &Finding| f.buffer == *name) {
-            out.push(finding(FindingKind::InputChanged, name, None, format!("the input `{name}` was changed")));
-        }
+    for (name, _) in inputs.iter().filter(|(name, _)| changed.contains(name)) {
+        out.push(finding(FindingKind::InputChanged, name, None, format!("the input `{name}` was changed")));
     }
     let [(first, used), (second, _)] = runs;
     // Results that are the same bits cannot hold two poisons.

@@ -35,6 +35,11 @@ impl<T: Number> Over<T> {
         // 0 where it would underflow: then the test fires more often.
         Over { maximum, half: T::from_f64(maximum.binade().wide() * T::HALF_SPACING) }
     }
+
+    /// With the largest number for an infinite maximum, whose product with zero would have any sign.
+    fn finite(self) -> Over<T> {
+        Over { maximum: self.maximum.smaller(T::MAX), ..self }
+    }
 }
 
 /// The conditions for all metrics that are quotients.
@@ -71,8 +76,8 @@ impl<T: Number> Filter<T> {
             binades[0] = binades[0].plus(binades[0]);
         }
         Filter {
-            relative: over(Metric::Relative),
-            relative_old: over(Metric::RelativeOld),
+            relative: over(Metric::Relative).finite(),
+            relative_old: over(Metric::RelativeOld).finite(),
             ratio: over(Metric::Ratio),
             epsilon: floor(epsilon * T::SCALE.wide()),
             binades,
@@ -95,7 +100,8 @@ impl<T: Number> Filter<T> {
 
     /// Whether a tested pair may exceed a maximum.
     pub(super) fn fired(&self, signs: Signs<T::Bits>) -> bool {
-        // An infinite maximum times a bound of zero has any sign, and nothing exceeds it.
+        // An infinite maximum times a bound of zero has any sign, and nothing exceeds it. With the largest number in its place every difference would
+        // fire where bounds are zero.
         signs.others >= T::SIGN || signs.ratio >= T::SIGN && self.ratio.maximum.finite()
     }
 }

@@ -195,16 +195,20 @@ impl OffBy {
         } else {
             0
         };
+        // e² may be infinite.
+        let squares = if sum_rr == 0.0 { 0.0 } else { e * e * sum_rr };
         let values = Values {
             mismatches: finite_mismatches + changed,
             nonfinite_pairs: nonfinite(values),
             nonfinite_mismatches: changed,
             max_magnitude: [(1.0 + error).abs() * max, max],
             maxima: maxima(e * max, e, max, &rule),
-            sums: [e * sum_r, e * e * sum_rr, sum_r, sum_rr],
+            sums: [e * sum_r, squares, sum_r, sum_rr],
             ..Values::EMPTY
         };
-        let others = Values { mismatches: values.mismatches + u64::from(!counted && lower_binade_fails(e, max, &rule)), ..values };
+        // Nobody has counted the elements of that binade.
+        let of_lower_binade = if !counted && lower_binade_fails(e, max, &rule) { u64::MAX / 2 } else { 0 };
+        let others = Values { mismatches: values.mismatches + of_lower_binade, ..values };
         OffBy { others: with_epsilon_of_lower_binade(others, e, max, &rule), values, uncounted }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::dtype::{DType, Overflow, Rounding, from_ordinal, ordinal};
 use crate::verify::options::{Judged, Request};
-use crate::verify::rule::{NonFinite, Rule, least, mismatches};
-use crate::verify::values::Values;
+use crate::verify::rule::{NonFinite, least, metrics, mismatches};
+use crate::verify::values::{Maxima, Values};
 
 /// By how many numbers the largest element has to be off to fail: the result's pattern is made and judged by the rule, everything else agrees.
 pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: [DType; 2], elements: usize) -> Option<u64> {
@@ -12,16 +12,16 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
     let encoded = |x: f64| reference.encode(x, Rounding::NearestEven, Overflow::Saturate);
     let right = [max, -max].map(encoded).into_iter().find(|&bits| reference.decode(bits).abs() == max)?;
     let start = ordinal(result, result.encode(reference.decode(right), Rounding::NearestEven, Overflow::Saturate))?;
-    let mismatch = mismatches([result, reference], request);
+    let (mismatch, metrics) = (mismatches([result, reference], request), metrics([result, reference], request));
     let at = |steps: u64| {
         let steps = i128::from(steps);
         from_ordinal(result, if start < 0 { start - steps } else { start + steps })
     };
     // There is no result beyond the last number of the format; that counts as a failure, so that the search ends.
-    let rule = Rule::<f64>::new(request, result);
     let fails = |steps: u64| {
         let Some(bits) = at(steps) else { return true };
-        let values = one_off(result.decode(bits), reference.decode(right), mismatch([bits, right]), values, (request, &rule));
+        let numbers = [result.decode(bits), reference.decode(right)];
+        let values = one_off(numbers, mismatch([bits, right]), || metrics([bits, right]), values, request);
         !Judged::of(&values, request, elements).passed
     };
     let steps = least(1, u64::MAX, fails);
@@ -29,7 +29,7 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
 }
 
 /// The values of a comparison in which all elements agree but the largest one, which is `a` for `r`; what is not finite in the reference is the same in the result.
-fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, (request, rule): (&Request, &Rule<f64>)) -> Values {
+fn one_off([a, r]: [f64; 2], mismatch: bool, metrics: impl Fn() -> Maxima, values: &Values, request: &Request) -> Values {
     let (d, max) = ((a - r).abs(), r.abs());
     let [.., sum_r, sum_rr] = values.sums;
     let nonfinite = super::nonfinite(values);
@@ -43,7 +43,7 @@ fn one_off(a: f64, r: f64, mismatch: bool, values: &Values, (request, rule): (&R
         nonfinite_pairs: nonfinite,
         nonfinite_mismatches: others,
         max_magnitude: [a.abs().max(max), max],
-        maxima: super::maxima(d, d / max, max, rule),
+        maxima: metrics(),
         sums: [d, d * d, sum_r, sum_rr],
         ..Values::EMPTY
     }
