@@ -189,6 +189,36 @@ impl fmt::Display for FreivaldsReport {
             (n, _) => write!(f, "{} of {rows} differ", grouped(n))?,
         }
         write!(f, "   by Freivalds' check with {} vector{}", self.vectors, plural(self.vectors))?;
+        self.warnings(f)?;
+        let [ratio, threshold, norm] = [self.worst_ratio, self.threshold, self.norm].map(|x| short(x, 3));
+        write!(f, "\n  {:<LABEL$}{}   {ratio} x ", "worst", self.worst_place)?;
+        match self.threshold.is_nan() {
+            true => write!(f, "bound, by element: operands of this row are not finite")?,
+            false => write!(f, "threshold   threshold {threshold}   norm of the row {norm}")?,
+        }
+        write!(
+            f,
+            "\n  {:<LABEL$}an error of a row of 4 thresholds is missed with a probability of {}",
+            "power",
+            short(self.missed(4.0), 2)
+        )?;
+        write!(f, ", a correct result fails with at most {}", short(self.false_alarm, 2))?;
+        if self.would_saturate {
+            let words = "the largest number stands where the exact result overflows: it would pass of a kernel that saturates";
+            write!(f, "\n  {:<LABEL$}{words} (--saturate, `Check::saturates`)", "cause")?;
+        }
+        if self.one_by_one > 0 {
+            let elements = grouped(self.one_by_one);
+            write!(f, "\n  {:<LABEL$}{elements} elements judged by their own bounds: infinities, NaN, saturated ones", "one by one")?;
+        }
+        write!(f, "\n  {:<LABEL$}{}; {}", "checked", self.problem, self.arithmetic)?;
+        write!(f, "\n  {:<LABEL$}{}", "device", self.device)
+    }
+}
+
+impl FreivaldsReport {
+    /// Why the verdict may say less than it seems to.
+    fn warnings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.earlier_passes == Some(true) {
             write!(
                 f,
@@ -216,28 +246,6 @@ impl fmt::Display for FreivaldsReport {
             write!(f, "\n  {:<LABEL$}{rows} too many infinities, NaN or saturated elements to be judged one by one", "warning")?;
             write!(f, ": only a check without vectors (`Check::run`, a larger --max-work) judges them")?;
         }
-        let [ratio, threshold, norm] = [self.worst_ratio, self.threshold, self.norm].map(|x| short(x, 3));
-        write!(f, "\n  {:<LABEL$}{}   {ratio} x ", "worst", self.worst_place)?;
-        match self.threshold.is_nan() {
-            true => write!(f, "bound, by element: operands of this row are not finite")?,
-            false => write!(f, "threshold   threshold {threshold}   norm of the row {norm}")?,
-        }
-        write!(
-            f,
-            "\n  {:<LABEL$}an error of a row of 4 thresholds is missed with a probability of {}",
-            "power",
-            short(self.missed(4.0), 2)
-        )?;
-        write!(f, ", a correct result fails with at most {}", short(self.false_alarm, 2))?;
-        if self.would_saturate {
-            let words = "the largest number stands where the exact result overflows: it would pass of a kernel that saturates";
-            write!(f, "\n  {:<LABEL$}{words} (--saturate, `Check::saturates`)", "cause")?;
-        }
-        if self.one_by_one > 0 {
-            let elements = grouped(self.one_by_one);
-            write!(f, "\n  {:<LABEL$}{elements} elements judged by their own bounds: infinities, NaN, saturated ones", "one by one")?;
-        }
-        write!(f, "\n  {:<LABEL$}{}; {}", "checked", self.problem, self.arithmetic)?;
-        write!(f, "\n  {:<LABEL$}{}", "device", self.device)
+        Ok(())
     }
 }

@@ -92,7 +92,6 @@ impl<'a> Bytes<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

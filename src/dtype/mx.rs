@@ -359,14 +359,13 @@ mod tests {
                 for i in 0..BLOCK {
                     format.element().store_bits(&mut elements, i, (first + i) as u64);
                 }
-                for scale in [0u8, 1, 126, 127, 128, 254] {
-                    for (i, v) in decode(format, &elements, scale).into_iter().enumerate() {
-                        let unit = if format == MxFormat::INT8 { 1.0 / 64.0 } else { 1.0 };
-                        let element = format.element().decode(format.element().load_bits(&elements, i));
-                        // Undone by the reciprocal, so nothing was rounded.
-                        let back = v / 2f64.powi(i32::from(scale) - 127) / unit;
-                        assert!(back == element || back.is_nan() && element.is_nan(), "{format} {element} scale {scale}: {v}");
-                    }
+                let decoded = |scale| decode(format, &elements, scale).into_iter().enumerate().map(move |(i, v)| (scale, i, v));
+                for (scale, i, v) in [0u8, 1, 126, 127, 128, 254].into_iter().flat_map(decoded) {
+                    let unit = if format == MxFormat::INT8 { 1.0 / 64.0 } else { 1.0 };
+                    let element = format.element().decode(format.element().load_bits(&elements, i));
+                    // Undone by the reciprocal, so nothing was rounded.
+                    let back = v / 2f64.powi(i32::from(scale) - 127) / unit;
+                    assert!(back == element || back.is_nan() && element.is_nan(), "{format} {element} scale {scale}: {v}");
                 }
             }
         }

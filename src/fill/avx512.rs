@@ -179,24 +179,7 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
                 a[i] = _mm512_mask_ternarylogic_epi32::<XOR>(_mm512_mul_epu32(word_2, m1), UPPER, word_0, k0[round]);
                 b[i] = _mm512_mask_ternarylogic_epi32::<XOR>(_mm512_mul_epu32(word_0, m0), UPPER, word_2, k1[round]);
             }
-            // Left alone the compiler computes one vector after the other, whose multiplications then wait for each other,
-            // and turns the exchange into a slower permutation.
-            let ([a0, a1, a2, a3], [b0, b1, b2, b3]) = (&mut a, &mut b);
-            // SAFETY: no instruction.
-            unsafe {
-                asm!(
-                    "/* {} {} {} {} {} {} {} {} */",
-                    inout(zmm_reg) * a0,
-                    inout(zmm_reg) * a1,
-                    inout(zmm_reg) * a2,
-                    inout(zmm_reg) * a3,
-                    inout(zmm_reg) * b0,
-                    inout(zmm_reg) * b1,
-                    inout(zmm_reg) * b2,
-                    inout(zmm_reg) * b3,
-                    options(nomem, nostack, preserves_flags)
-                );
-            }
+            in_registers(&mut a, &mut b);
         }
         let lines = turn.as_chunks_mut::<64>().0;
         for i in 0..4 {
@@ -209,6 +192,28 @@ fn stream<const PAST: bool>(p: &FillParams, purpose: u32, first: u64, out: &mut 
     if PAST {
         // Other threads see what was written, as after any store.
         _mm_sfence();
+    }
+}
+
+/// Vectors that the compiler has to compute before what follows, and knows nothing of. Left alone it computes one vector after the
+/// other, whose multiplications then wait for each other, and turns the exchange into a slower permutation.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,fma")]
+fn in_registers([a0, a1, a2, a3]: &mut [__m512i; 4], [b0, b1, b2, b3]: &mut [__m512i; 4]) {
+    // SAFETY: no instruction.
+    unsafe {
+        asm!(
+            "/* {} {} {} {} {} {} {} {} */",
+            inout(zmm_reg) * a0,
+            inout(zmm_reg) * a1,
+            inout(zmm_reg) * a2,
+            inout(zmm_reg) * a3,
+            inout(zmm_reg) * b0,
+            inout(zmm_reg) * b1,
+            inout(zmm_reg) * b2,
+            inout(zmm_reg) * b3,
+            options(nomem, nostack, preserves_flags)
+        );
     }
 }
 

@@ -156,115 +156,134 @@ fn place(p: &mut FillParams, spec: &FillSpec, layout: &Layout) -> Result<()> {
 }
 
 fn pattern(p: &mut FillParams, spec: &FillSpec, format: Format) -> Result<()> {
-    let dtype = format.dtype;
-    let round = |v: f64| if is_wide(dtype) { v } else { f64::from(v as f32) };
     match spec.pattern {
         Pattern::Uniform { min, max } => {
             ordered(min, max)?;
             let (min, max) = (format.holds("min", min)?, format.holds("max", max)?);
-            if dtype.is_int() { integers(p, format.whole(), min, max)? } else { uniform(p, &format, min, max)? }
+            if format.dtype.is_int() { integers(p, format.whole(), min, max) } else { uniform(p, &format, min, max) }
         }
-        Pattern::Bounce { near, far } => {
-            format.negatives("bounce")?;
-            ordered(near, far)?;
-            if near <= 0.0 {
-                return Err(invalid("near", near, "it must be above 0".to_owned()));
-            }
-            let far = format.holds("far", far)?;
-            p.flags |= flag::SIGNED;
-            if dtype.is_int() {
-                integers(p, format.whole(), near, far)?;
-                p.int_count *= 2;
-            } else {
-                uniform(p, &format, near, far)?;
-            }
-        }
-        Pattern::Integers { min, max } => {
-            let (least, most) = format.whole();
-            if min > max {
-                return Err(swapped(min, max));
-            }
-            if i128::from(min) < least || i128::from(max) > most {
-                let limit = format!("{dtype} holds every whole number only from {least} to {most}");
-                return Err(invalid("range", format!("[{min}, {max}]"), limit));
-            }
-            p.kind = kind::INTEGERS;
-            p.int_low = min;
-            p.int_count = max.abs_diff(min).wrapping_add(1);
-        }
-        Pattern::Normal { mean, sigma } => {
-            format.negatives("normal")?;
-            if !sigma.is_finite() || sigma < 0.0 {
-                return Err(invalid("sigma", sigma, "it must be finite and not negative".to_owned()));
-            }
-            p.kind = kind::NORMAL;
-            (p.a, p.b) = (round(format.holds("mean", mean)?), round(format.holds("sigma", sigma)?));
-            (p.low, p.high) = (format.least, format.largest);
-        }
+        Pattern::Bounce { near, far } => bounce(p, &format, near, far),
+        Pattern::Integers { min, max } => whole_numbers(p, &format, min, max),
+        Pattern::Normal { mean, sigma } => normal(p, &format, mean, sigma),
         Pattern::Constant { value } => {
             p.kind = kind::CONSTANT;
             p.a = constant(&format, value)?;
+            Ok(())
         }
         // Kernels have no place for them: see `values.rs`.
-        Pattern::Values { ref values } => {
-            if values.is_empty() {
-                return Err(invalid("values", "an empty list", "at least one number is needed".to_owned()));
-            }
-            values.iter().try_for_each(|&value| constant(&format, value).map(drop))?;
+        Pattern::Values { ref values } if values.is_empty() => {
+            Err(invalid("values", "an empty list", "at least one number is needed".to_owned()))
         }
-        Pattern::Sequential { dim } => {
-            format.zero("sequential")?;
-            if dim as u64 >= u64::from(p.rank) {
-                return Err(invalid("dim", dim, format!("the tensor has {} dimensions, counted from 0", p.rank)));
-            }
-            p.kind = kind::SEQUENTIAL;
-            p.dim = dim as u32;
-        }
-        Pattern::Diagonal { value } => {
-            format.zero("diagonal")?;
-            if p.rank < 2 {
-                return Err(invalid("rank", p.rank, "a diagonal needs at least 2 dimensions".to_owned()));
-            }
-            p.kind = kind::DIAGONAL;
-            p.a = constant(&format, value)?;
-        }
+        Pattern::Values { ref values } => values.iter().try_for_each(|&value| constant(&format, value).map(drop)),
+        Pattern::Sequential { dim } => sequential(p, &format, dim),
+        Pattern::Diagonal { value } => diagonal(p, &format, value),
         Pattern::Checkerboard { value } => {
             format.negatives("checkerboard")?;
             p.kind = kind::CHECKERBOARD;
             p.a = constant(&format, value)?;
-            constant(&format, -value)?;
+            constant(&format, -value).map(drop)
         }
-        Pattern::Monotonic { init, step } => {
-            let init = format.holds("init", init)?;
-            if !step.is_finite() {
-                return Err(invalid("step", step, "it must be finite".to_owned()));
-            }
-            if !format.has_zero && step < 0.0 {
-                format.negatives("monotonic")?;
-            }
-            p.kind = kind::MONOTONIC;
-            (p.a, p.b) = (init, step);
-        }
+        Pattern::Monotonic { init, step } => monotonic(p, &format, init, step),
         Pattern::Sin | Pattern::Cos => {
             format.negatives("sin or cos")?;
             p.kind = if spec.pattern == Pattern::Sin { kind::SIN } else { kind::COS };
+            Ok(())
         }
-        Pattern::Subnormal => subnormal(p, dtype)?,
-        Pattern::Exact { k, max_a, max_b, accumulator, operand } => exact(p, &format, k, [max_a, max_b], accumulator, operand)?,
-        Pattern::CRand { min, max } => {
-            ordered(min, max)?;
-            format.zero("crand")?;
-            let (min, max) = (format.holds("min", min)?, format.holds("max", max)?);
-            if max > f64::from(f32::MAX) || min < -f64::from(f32::MAX) {
-                return Err(invalid("range", format!("[{min}, {max}]"), format!("crand computes in f32, up to {:e}", f32::MAX)));
-            }
-            if spec.seed > u64::from(u32::MAX) {
-                return Err(invalid("seed", spec.seed, format!("srand takes at most {}", u32::MAX)));
-            }
-            p.kind = kind::CRAND;
-            (p.a, p.b) = (f64::from(min as f32), max - min);
-        }
+        Pattern::Subnormal => subnormal(p, format.dtype),
+        Pattern::Exact { k, max_a, max_b, accumulator, operand } => exact(p, &format, k, [max_a, max_b], accumulator, operand),
+        Pattern::CRand { min, max } => crand(p, &format, spec.seed, min, max),
     }
+}
+
+fn bounce(p: &mut FillParams, format: &Format, near: f64, far: f64) -> Result<()> {
+    format.negatives("bounce")?;
+    ordered(near, far)?;
+    if near <= 0.0 {
+        return Err(invalid("near", near, "it must be above 0".to_owned()));
+    }
+    let far = format.holds("far", far)?;
+    p.flags |= flag::SIGNED;
+    if !format.dtype.is_int() {
+        return uniform(p, format, near, far);
+    }
+    integers(p, format.whole(), near, far)?;
+    p.int_count *= 2;
+    Ok(())
+}
+
+/// In any format that holds each whole number up to the ends.
+fn whole_numbers(p: &mut FillParams, format: &Format, min: i64, max: i64) -> Result<()> {
+    let (least, most) = format.whole();
+    if min > max {
+        return Err(swapped(min, max));
+    }
+    if i128::from(min) < least || i128::from(max) > most {
+        let limit = format!("{} holds every whole number only from {least} to {most}", format.dtype);
+        return Err(invalid("range", format!("[{min}, {max}]"), limit));
+    }
+    p.kind = kind::INTEGERS;
+    p.int_low = min;
+    p.int_count = max.abs_diff(min).wrapping_add(1);
+    Ok(())
+}
+
+fn normal(p: &mut FillParams, format: &Format, mean: f64, sigma: f64) -> Result<()> {
+    format.negatives("normal")?;
+    if !sigma.is_finite() || sigma < 0.0 {
+        return Err(invalid("sigma", sigma, "it must be finite and not negative".to_owned()));
+    }
+    let round = |v: f64| if is_wide(format.dtype) { v } else { f64::from(v as f32) };
+    p.kind = kind::NORMAL;
+    (p.a, p.b) = (round(format.holds("mean", mean)?), round(format.holds("sigma", sigma)?));
+    (p.low, p.high) = (format.least, format.largest);
+    Ok(())
+}
+
+fn sequential(p: &mut FillParams, format: &Format, dim: usize) -> Result<()> {
+    format.zero("sequential")?;
+    if dim as u64 >= u64::from(p.rank) {
+        return Err(invalid("dim", dim, format!("the tensor has {} dimensions, counted from 0", p.rank)));
+    }
+    p.kind = kind::SEQUENTIAL;
+    p.dim = dim as u32;
+    Ok(())
+}
+
+fn diagonal(p: &mut FillParams, format: &Format, value: f64) -> Result<()> {
+    format.zero("diagonal")?;
+    if p.rank < 2 {
+        return Err(invalid("rank", p.rank, "a diagonal needs at least 2 dimensions".to_owned()));
+    }
+    p.kind = kind::DIAGONAL;
+    p.a = constant(format, value)?;
+    Ok(())
+}
+
+fn monotonic(p: &mut FillParams, format: &Format, init: f64, step: f64) -> Result<()> {
+    let init = format.holds("init", init)?;
+    if !step.is_finite() {
+        return Err(invalid("step", step, "it must be finite".to_owned()));
+    }
+    if !format.has_zero && step < 0.0 {
+        format.negatives("monotonic")?;
+    }
+    p.kind = kind::MONOTONIC;
+    (p.a, p.b) = (init, step);
+    Ok(())
+}
+
+fn crand(p: &mut FillParams, format: &Format, seed: u64, min: f64, max: f64) -> Result<()> {
+    ordered(min, max)?;
+    format.zero("crand")?;
+    let (min, max) = (format.holds("min", min)?, format.holds("max", max)?);
+    if max > f64::from(f32::MAX) || min < -f64::from(f32::MAX) {
+        return Err(invalid("range", format!("[{min}, {max}]"), format!("crand computes in f32, up to {:e}", f32::MAX)));
+    }
+    if seed > u64::from(u32::MAX) {
+        return Err(invalid("seed", seed, format!("srand takes at most {}", u32::MAX)));
+    }
+    p.kind = kind::CRAND;
+    (p.a, p.b) = (f64::from(min as f32), max - min);
     Ok(())
 }
 

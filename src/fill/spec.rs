@@ -118,11 +118,11 @@ impl std::str::FromStr for FillSpec {
         let bad = |limit: String| Error::InvalidArgument { what: "generator", value: text.to_owned(), limit };
         let mut parts = text.split('/');
         let head = parts.next().unwrap_or_default();
-        let (name, arguments) = match head.split_once(':') {
-            Some((name, rest)) => (name, rest.split(',').map(str::trim).collect::<Vec<_>>()),
-            None => (head, Vec::new()),
+        let arguments = match head.split_once(':') {
+            Some((name, rest)) => Arguments { name, texts: rest.split(',').map(str::trim).collect() },
+            None => Arguments { name: head, texts: Vec::new() },
         };
-        let pattern = pattern(name, &arguments).map_err(|reason| bad(format!("{reason}; {KNOWN}")))?;
+        let pattern = pattern(&arguments).map_err(|reason| bad(format!("{reason}; {KNOWN}")))?;
         let mut spec = FillSpec::new(pattern);
         for option in parts {
             let (key, value) = option.split_once('=').unwrap_or((option, ""));
@@ -147,69 +147,74 @@ fn not_whole(text: &str, error: &ParseIntError, range: &str) -> String {
     }
 }
 
-fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
-    let count = |n: usize| {
-        if arguments.len() == n { Ok(()) } else { Err(format!("`{name}` takes {n} arguments, found {}", arguments.len())) }
-    };
-    let float = |i: usize| -> Result<f64, String> {
-        let text = arguments.get(i).copied().unwrap_or_default();
-        text.parse().map_err(|_| format!("`{text}` is not a number"))
-    };
-    let whole = |i: usize| -> Result<u64, String> {
-        let text = arguments.get(i).copied().unwrap_or_default();
-        text.parse().map_err(|e| not_whole(text, &e, "0 to 2^64-1"))
-    };
-    let signed = |i: usize| -> Result<i64, String> {
-        let text = arguments.get(i).copied().unwrap_or_default();
-        text.parse().map_err(|e| not_whole(text, &e, "-2^63 to 2^63-1"))
-    };
-    let range = || -> Result<(f64, f64), String> {
-        if let [one] = arguments
-            && let Some(range) = FillSpec::named_range(one)
-        {
-            return Ok(range);
+/// What follows the name of a pattern.
+struct Arguments<'a> {
+    name: &'a str,
+    texts: Vec<&'a str>,
+}
+
+impl<'a> Arguments<'a> {
+    /// As many as the pattern takes.
+    fn exactly<const N: usize>(&self) -> Result<[&'a str; N], String> {
+        self.texts.as_slice().try_into().map_err(|_| format!("`{}` takes {N} arguments, found {}", self.name, self.texts.len()))
+    }
+
+    fn floats<const N: usize>(&self) -> Result<[f64; N], String> {
+        let mut out = [0.0; N];
+        for (to, text) in out.iter_mut().zip(self.exactly::<N>()?) {
+            *to = float(text)?;
         }
-        count(2)?;
-        Ok((float(0)?, float(1)?))
-    };
-    let one = || count(1).and_then(|()| float(0));
-    Ok(match name {
-        "uniform" => range().map(|(min, max)| Pattern::Uniform { min, max })?,
-        "crand" => range().map(|(min, max)| Pattern::CRand { min, max })?,
+        Ok(out)
+    }
+
+    /// Two ends, or the name of a range.
+    fn range(&self) -> Result<(f64, f64), String> {
+        let named = if let [one] = self.texts[..] { FillSpec::named_range(one) } else { None };
+        named.map_or_else(|| self.floats().map(|[min, max]| (min, max)), Ok)
+    }
+}
+
+fn float(text: &str) -> Result<f64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number"))
+}
+
+fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|e| not_whole(text, &e, "0 to 2^64-1"))
+}
+
+fn signed(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|e| not_whole(text, &e, "-2^63 to 2^63-1"))
+}
+
+fn pattern(of: &Arguments) -> Result<Pattern, String> {
+    Ok(match of.name {
+        "uniform" => of.range().map(|(min, max)| Pattern::Uniform { min, max })?,
+        "crand" => of.range().map(|(min, max)| Pattern::CRand { min, max })?,
         "int" => {
-            count(2)?;
-            Pattern::Integers { min: signed(0)?, max: signed(1)? }
+            let [min, max] = of.exactly()?;
+            Pattern::Integers { min: signed(min)?, max: signed(max)? }
         }
-        "normal" => {
-            count(2)?;
-            Pattern::Normal { mean: float(0)?, sigma: float(1)? }
-        }
-        "constant" => Pattern::Constant { value: one()? },
-        "values" if arguments.is_empty() => return Err("`values` takes at least one number".to_owned()),
-        "values" => Pattern::Values { values: (0..arguments.len()).map(float).collect::<Result<_, _>>()? },
-        "diagonal" => Pattern::Diagonal { value: one()? },
-        "checkerboard" => Pattern::Checkerboard { value: one()? },
+        "normal" => of.floats().map(|[mean, sigma]| Pattern::Normal { mean, sigma })?,
+        "constant" => of.floats().map(|[value]| Pattern::Constant { value })?,
+        "values" if of.texts.is_empty() => return Err("`values` takes at least one number".to_owned()),
+        "values" => Pattern::Values { values: of.texts.iter().map(|text| float(text)).collect::<Result<_, _>>()? },
+        "diagonal" => of.floats().map(|[value]| Pattern::Diagonal { value })?,
+        "checkerboard" => of.floats().map(|[value]| Pattern::Checkerboard { value })?,
         "sequential" => {
-            count(1)?;
-            Pattern::Sequential { dim: whole(0)? as usize }
+            let [dim] = of.exactly()?;
+            Pattern::Sequential { dim: whole(dim)? as usize }
         }
-        "monotonic" => {
-            count(2)?;
-            Pattern::Monotonic { init: float(0)?, step: float(1)? }
-        }
-        "bounce" => {
-            count(2)?;
-            Pattern::Bounce { near: float(0)?, far: float(1)? }
-        }
+        "monotonic" => of.floats().map(|[init, step]| Pattern::Monotonic { init, step })?,
+        "bounce" => of.floats().map(|[near, far]| Pattern::Bounce { near, far })?,
         "exact" => {
-            count(5)?;
-            let operand = match arguments[4] {
+            let [k, max_a, max_b, accumulator, operand] = of.exactly()?;
+            let operand = match operand {
                 "a" => ProductOperand::A,
                 "b" => ProductOperand::B,
                 other => return Err(format!("operand `{other}` is neither a nor b")),
             };
-            let accumulator = arguments[3].parse().map_err(|e: Error| e.to_string())?;
-            Pattern::Exact { k: whole(0)?, max_a: whole(1)?, max_b: whole(2)?, accumulator, operand }
+            let accumulator = accumulator.parse().map_err(|e: Error| e.to_string())?;
+            Pattern::Exact { k: whole(k)?, max_a: whole(max_a)?, max_b: whole(max_b)?, accumulator, operand }
         }
         bare => {
             let found = match bare {
@@ -222,7 +227,7 @@ fn pattern(name: &str, arguments: &[&str]) -> Result<Pattern, String> {
                     None => return Err(format!("unknown pattern `{other}`")),
                 },
             };
-            count(0)?;
+            let [] = of.exactly()?;
             found
         }
     })

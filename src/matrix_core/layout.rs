@@ -208,16 +208,12 @@ mod tests {
             for operand in [Operand::A, Operand::B, Operand::C, Operand::D] {
                 let (rows, columns) = mfma.shape(operand);
                 let mut seen = std::collections::HashSet::new();
-                for block in 0..mfma.blocks() {
-                    for row in 0..rows {
-                        for column in 0..columns {
-                            let at = Coordinate { block, row, column };
-                            let slot = mfma.slot(operand, at).unwrap();
-                            assert!(slot.lane < 64 && slot.register < mfma.registers(operand), "{mfma} {operand:?} {at:?} {slot:?}");
-                            assert!(seen.insert(slot), "{mfma} {operand:?}: {slot:?} twice");
-                            assert_eq!(mfma.element(operand, slot), Some(at), "{mfma} {operand:?}");
-                        }
-                    }
+                for i in 0..mfma.blocks() * rows * columns {
+                    let at = Coordinate { block: i / columns / rows, row: i / columns % rows, column: i % columns };
+                    let slot = mfma.slot(operand, at).unwrap();
+                    assert!(slot.lane < 64 && slot.register < mfma.registers(operand), "{mfma} {operand:?} {at:?} {slot:?}");
+                    assert!(seen.insert(slot), "{mfma} {operand:?}: {slot:?} twice");
+                    assert_eq!(mfma.element(operand, slot), Some(at), "{mfma} {operand:?}");
                 }
             }
         }

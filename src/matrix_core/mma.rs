@@ -299,30 +299,34 @@ mod tests {
         }
     }
 
-    /// The PTX ISA says for element i of a lane's fragment which row and column it is: groupID is lane / 4, threadID_in_group lane % 4.
+    /// Row and column of element i of a lane's fragment, as the PTX ISA has them: groupID is lane / 4, threadID_in_group lane % 4.
+    fn place_in_the_ptx_isa(operand: Operand, bits: usize, k: usize, lane: usize, i: usize) -> (usize, usize) {
+        let (group, thread) = (lane / 4, lane % 4);
+        match (operand, bits, k) {
+            (Operand::A, 16, 16) => {
+                let row = if i < 2 || (4..6).contains(&i) { group } else { group + 8 };
+                (row, thread * 2 + (i & 1) + if i >= 4 { 8 } else { 0 })
+            }
+            (Operand::A, 16, _) => (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1)),
+            (Operand::A, 32, _) => (if i.is_multiple_of(2) { group } else { group + 8 }, thread + if i >= 2 { 4 } else { 0 }),
+            (Operand::A, ..) => {
+                let row = if i < 4 || (8..12).contains(&i) { group } else { group + 8 };
+                (row, thread * 4 + (i & 3) + if i >= 8 { 16 } else { 0 })
+            }
+            (Operand::B, 16, _) => (thread * 2 + (i & 1) + if i >= 2 { 8 } else { 0 }, group),
+            (Operand::B, 32, _) => (thread + if i == 1 { 4 } else { 0 }, group),
+            (Operand::B, ..) => (thread * 4 + (i & 3) + if i >= 4 { 16 } else { 0 }, group),
+            (Operand::C | Operand::D, ..) => (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1)),
+        }
+    }
+
     #[test]
     fn registers_are_those_of_the_ptx_isa() {
         for mma in Mma::all(Arch::Sm90) {
             for operand in [Operand::A, Operand::B, Operand::C, Operand::D] {
                 let (per, mut seen) = (32 / mma.bits(operand), HashSet::new());
                 for (lane, i) in (0..32).flat_map(|lane| (0..mma.registers(operand) * per).map(move |i| (lane, i))) {
-                    let (group, thread) = (lane / 4, lane % 4);
-                    let (row, column) = match (operand, mma.bits(operand), mma.k()) {
-                        (Operand::A, 16, 16) => {
-                            let row = if i < 2 || (4..6).contains(&i) { group } else { group + 8 };
-                            (row, thread * 2 + (i & 1) + if i >= 4 { 8 } else { 0 })
-                        }
-                        (Operand::A, 16, _) => (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1)),
-                        (Operand::A, 32, _) => (if i % 2 == 0 { group } else { group + 8 }, thread + if i >= 2 { 4 } else { 0 }),
-                        (Operand::A, ..) => {
-                            let row = if i < 4 || (8..12).contains(&i) { group } else { group + 8 };
-                            (row, thread * 4 + (i & 3) + if i >= 8 { 16 } else { 0 })
-                        }
-                        (Operand::B, 16, _) => (thread * 2 + (i & 1) + if i >= 2 { 8 } else { 0 }, group),
-                        (Operand::B, 32, _) => (thread + if i == 1 { 4 } else { 0 }, group),
-                        (Operand::B, ..) => (thread * 4 + (i & 3) + if i >= 4 { 16 } else { 0 }, group),
-                        (Operand::C | Operand::D, ..) => (if i < 2 { group } else { group + 8 }, thread * 2 + (i & 1)),
-                    };
+                    let (row, column) = place_in_the_ptx_isa(operand, mma.bits(operand), mma.k(), lane, i);
                     let expected = Slot { lane, register: i / per, bit: i % per * mma.bits(operand) };
                     assert_eq!(mma.slot(operand, row, column), Some(expected), "{mma} {operand:?} [{row}][{column}]");
                     assert!(seen.insert((row, column)), "{mma} {operand:?} [{row}][{column}] twice");

@@ -199,6 +199,12 @@ impl Model {
         }
     }
 
+    /// `x`, or [that NaN](Model::nan) for a NaN.
+    #[inline(always)]
+    pub(super) fn with_its_nan(self, x: f32) -> f32 {
+        if x.is_nan() { self.nan() } else { x }
+    }
+
     /// Whether [`Model::prepare`] can change an input at all.
     pub const fn prepares(self) -> bool {
         matches!(self.rule, Rule::Tree { .. }) || matches!(self.input, Input::Xf32 | Input::Tf32)

@@ -35,7 +35,7 @@ pub fn dot(model: Model, c: f32, a: &[f32], b: &[f32]) -> f32 {
         };
         acc = step(model, acc, &padded(a), &padded(b));
     }
-    if acc.is_nan() { model.nan() } else { acc }
+    model.with_its_nan(acc)
 }
 
 /// One group: the accumulator after `c` and the products of prepared inputs.

@@ -38,24 +38,35 @@ impl Mfma {
     /// # Errors
     /// As [`Mfma::run_with`].
     pub fn run_bytes(self, modifiers: Modifiers, a: (DType, &[u8]), b: (DType, &[u8]), c: (DType, &[u8]), d: &mut [u8]) -> Result<()> {
-        let mfma = self.checked()?;
-        let modifiers = mfma.check_modifiers(modifiers)?;
-        let (ta, tb, tc) = mfma.dtypes();
+        let chain = self.checked()?.chain(modifiers, a, b, c, d.len())?;
+        let (a, b, c) = (a.1, b.1, c.1);
+        match chain.mfma.arithmetic() {
+            InstructionKind::F32(_) => d.copy_from_slice(bytemuck::cast_slice(&chain.f32s(a, b, c)?)),
+            InstructionKind::F64 => d.copy_from_slice(bytemuck::cast_slice(&chain.f64s(a, b, c))),
+            InstructionKind::I8 => d.copy_from_slice(bytemuck::cast_slice(&chain.integers(a, b, c))),
+        }
+        Ok(())
+    }
+
+    /// The chain that takes these operands, whose formats and lengths it checks.
+    fn chain(self, modifiers: Modifiers, a: (DType, &[u8]), b: (DType, &[u8]), c: (DType, &[u8]), bytes_of_d: usize) -> Result<Chain> {
+        let modifiers = self.check_modifiers(modifiers)?;
+        let (ta, tb, tc) = self.dtypes();
         for (operand, expected, found) in [("A", ta, a.0), ("B", tb, b.0), ("C", tc, c.0)] {
             // xf32 instructions take f32 words.
             if found != expected && (expected, found) != (DType::Tf32, DType::F32) {
-                let what = format!("{operand} of {mfma}");
+                let what = format!("{operand} of {self}");
                 return Err(Error::WrongDType { what, expected: expected.to_string(), found: found.to_string() });
             }
         }
-        let count = |t: DType, bytes: &[u8]| bytes.len() / t.unit_bytes();
-        let (m, n, k, blocks) = (mfma.m(), mfma.n(), mfma.k(), mfma.blocks());
-        let steps = count(ta, a.1) / (blocks * m * k);
-        if steps == 0 || count(ta, a.1) != steps * blocks * m * k {
+        let (m, n, k, blocks) = (self.m(), self.n(), self.k(), self.blocks());
+        let elements = count(ta, a.1);
+        let steps = elements / (blocks * m * k);
+        if steps == 0 || elements != steps * blocks * m * k {
             return Err(Error::InvalidArgument {
                 what: "elements of A",
-                value: count(ta, a.1).to_string(),
-                limit: format!("for {mfma}, {blocks} x {m} x K where K is a multiple of {k}"),
+                value: elements.to_string(),
+                limit: format!("for {self}, {blocks} x {m} x K where K is a multiple of {k}"),
             });
         }
         let length = |what, found: usize, expected: usize| {
@@ -63,47 +74,13 @@ impl Mfma {
         };
         length("elements of B", count(tb, b.1), steps * blocks * k * n)?;
         length("elements of C", count(tc, c.1), blocks * m * n)?;
-        length("bytes of D", d.len(), c.1.len())?;
-        let shape = Chain { mfma, modifiers, steps };
-        match mfma.arithmetic() {
-            InstructionKind::F32(_) => {
-                let model = mfma.model().ok_or_else(|| Error::Unsupported { what: "a model".into(), by: mfma.to_string() })?;
-                let value = |(t, bytes): (DType, &[u8]), i| t.decode(t.load_bits(bytes, i)) as f32;
-                let c: Vec<f32> = (0..count(tc, c.1)).map(|i| value((tc, c.1), i)).collect();
-                let block = |a: &[f32], b: &[f32], c: &mut [f32]| gemm_tile(model, m, n, k, a, k, b, n, c, n);
-                let result = shape.run(|i| value((ta, a.1), i), |i| value((tb, b.1), i), c, block);
-                d.copy_from_slice(bytemuck::cast_slice(&result));
-            }
-            InstructionKind::F64 => {
-                let value = |bytes: &[u8], i, negate: u32| {
-                    let x = f64::from_bits(DType::F64.load_bits(bytes, i));
-                    if modifiers.blgp & negate != 0 { -x } else { x }
-                };
-                let c: Vec<f64> = (0..count(tc, c.1)).map(|i| value(c.1, i, 4)).collect();
-                let shape = Chain { modifiers: Modifiers::default(), ..shape };
-                let block = |a: &[f64], b: &[f64], c: &mut [f64]| {
-                    for (ij, c) in c.iter_mut().enumerate() {
-                        let dot = (0..k).fold(*c, |acc, x| a[ij / n * k + x].mul_add(b[x * n + ij % n], acc));
-                        *c = if dot.is_nan() { f64::NAN } else { dot };
-                    }
-                };
-                let result = shape.run(|i| value(a.1, i, 1), |i| value(b.1, i, 2), c, block);
-                d.copy_from_slice(bytemuck::cast_slice(&result));
-            }
-            InstructionKind::I8 => {
-                let value = |bytes: &[u8], i: usize| i32::from(bytes[i] as i8);
-                let c: Vec<i32> = (0..count(tc, c.1)).map(|i| DType::I32.load_bits(c.1, i) as i32).collect();
-                let block = |a: &[i32], b: &[i32], c: &mut [i32]| {
-                    for (ij, c) in c.iter_mut().enumerate() {
-                        *c = (0..k).fold(*c, |acc, x| acc.wrapping_add(a[ij / n * k + x] * b[x * n + ij % n]));
-                    }
-                };
-                let result = shape.run(|i| value(a.1, i), |i| value(b.1, i), c, block);
-                d.copy_from_slice(bytemuck::cast_slice(&result));
-            }
-        }
-        Ok(())
+        length("bytes of D", bytes_of_d, c.1.len())?;
+        Ok(Chain { mfma: self, modifiers, steps })
     }
+}
+
+fn count(t: DType, bytes: &[u8]) -> usize {
+    bytes.len() / t.unit_bytes()
 }
 
 /// A chain of one instruction.
@@ -115,6 +92,47 @@ struct Chain {
 }
 
 impl Chain {
+    fn f32s(self, a: &[u8], b: &[u8], c: &[u8]) -> Result<Vec<f32>> {
+        let mfma = self.mfma;
+        let model = mfma.model().ok_or_else(|| Error::Unsupported { what: "a model".into(), by: mfma.to_string() })?;
+        let (ta, tb, tc) = mfma.dtypes();
+        let (m, n, k) = (mfma.m(), mfma.n(), mfma.k());
+        let value = |t: DType, bytes: &[u8], i| t.decode(t.load_bits(bytes, i)) as f32;
+        let c: Vec<f32> = (0..count(tc, c)).map(|i| value(tc, c, i)).collect();
+        let block = |a: &[f32], b: &[f32], c: &mut [f32]| gemm_tile(model, m, n, k, a, k, b, n, c, n);
+        Ok(self.run(|i| value(ta, a, i), |i| value(tb, b, i), c, block))
+    }
+
+    /// Modifiers only negate operands here.
+    fn f64s(self, a: &[u8], b: &[u8], c: &[u8]) -> Vec<f64> {
+        let (n, k) = (self.mfma.n(), self.mfma.k());
+        let value = |bytes: &[u8], i, negate: u32| {
+            let x = f64::from_bits(DType::F64.load_bits(bytes, i));
+            if self.modifiers.blgp & negate != 0 { -x } else { x }
+        };
+        let c: Vec<f64> = (0..count(DType::F64, c)).map(|i| value(c, i, 4)).collect();
+        let block = |a: &[f64], b: &[f64], c: &mut [f64]| {
+            for (ij, c) in c.iter_mut().enumerate() {
+                let dot = (0..k).fold(*c, |acc, x| a[ij / n * k + x].mul_add(b[x * n + ij % n], acc));
+                *c = if dot.is_nan() { f64::NAN } else { dot };
+            }
+        };
+        let plain = Chain { modifiers: Modifiers::default(), ..self };
+        plain.run(|i| value(a, i, 1), |i| value(b, i, 2), c, block)
+    }
+
+    fn integers(self, a: &[u8], b: &[u8], c: &[u8]) -> Vec<i32> {
+        let (n, k) = (self.mfma.n(), self.mfma.k());
+        let value = |bytes: &[u8], i: usize| i32::from(bytes[i] as i8);
+        let c: Vec<i32> = (0..count(DType::I32, c)).map(|i| DType::I32.load_bits(c, i) as i32).collect();
+        let block = |a: &[i32], b: &[i32], c: &mut [i32]| {
+            for (ij, c) in c.iter_mut().enumerate() {
+                *c = (0..k).fold(*c, |acc, x| acc.wrapping_add(a[ij / n * k + x] * b[x * n + ij % n]));
+            }
+        };
+        self.run(|i| value(a, i), |i| value(b, i), c, block)
+    }
+
     /// Feeds the operands, as the modifiers arrange them, to `multiply`, which adds A * B to C for one block of one instruction.
     fn run<T: Copy + Default>(
         self,

@@ -5,7 +5,7 @@
 use super::accumulate::Accumulate;
 use super::conv_layout::Role;
 use super::conv_param::ConvParam;
-use super::lattice::{Direction, KOrder};
+use super::lattice::{Direction, KOrder, Lattice, Strides};
 use crate::matrix_core;
 
 /// The sum of `products` in their order, from zero. The factors are exact values of the input formats.
@@ -49,33 +49,11 @@ pub fn conv_products(
     inside: bool,
     operands: (&[f64], &[f64]),
 ) -> Vec<Vec<(f64, f64)>> {
-    let l = param.lattice();
-    let ranges =
-        |space: [usize; 3]| (0..space[0]).flat_map(move |z| (0..space[1]).flat_map(move |y| (0..space[2]).map(move |x| [z, y, x])));
-    let place = |at: &super::lattice::Strides, outer: usize, group: usize, channel: usize, p: [usize; 3]| {
-        outer * at.outer + group * at.group + channel * at.channel + (0..3).map(|d| p[d] * at.space[d]).sum::<usize>()
-    };
-    // Input position = output position · stride + filter position · dilation - padding.
-    let input_position = |o: [usize; 3], t: [usize; 3]| -> Option<[usize; 3]> {
-        let mut i = [0; 3];
-        for d in 0..3 {
-            i[d] = (o[d] * l.stride[d] + t[d] * l.dilation[d]).checked_sub(l.padding[d]).filter(|&i| i < l.input[d])?;
-        }
-        Some(i)
-    };
-    // The inverse, where there is one.
-    let output_position = |i: [usize; 3], t: [usize; 3]| -> Option<[usize; 3]> {
-        let mut o = [0; 3];
-        for d in 0..3 {
-            let steps = (i[d] + l.padding[d]).checked_sub(t[d] * l.dilation[d])?;
-            o[d] = Some(steps / l.stride[d]).filter(|&o| steps.is_multiple_of(l.stride[d]) && o < l.output[d])?;
-        }
-        Some(o)
-    };
-    let sequence = |channels: usize| -> Vec<(usize, [usize; 3])> {
+    let l = &param.lattice();
+    let sequence = |channels: usize| -> Vec<(usize, Position)> {
         match order {
-            KOrder::ChannelsFirst => (0..channels).flat_map(|c| ranges(l.filter).map(move |t| (c, t))).collect(),
-            KOrder::ChannelsLast => ranges(l.filter).flat_map(|t| (0..channels).map(move |c| (c, t))).collect(),
+            KOrder::ChannelsFirst => channels_and_positions(channels, l.filter).collect(),
+            KOrder::ChannelsLast => positions(l.filter).flat_map(|t| (0..channels).map(move |c| (c, t))).collect(),
         }
     };
     let (a, b) = operands;
@@ -88,28 +66,27 @@ pub fn conv_products(
     for g in 0..l.groups {
         match direction {
             Direction::Forward => {
-                for (n, k, o) in (0..l.images).flat_map(|n| (0..l.k).flat_map(move |k| ranges(l.output).map(move |o| (n, k, o)))) {
+                for (n, k, o) in elements(l.images, l.k, l.output) {
                     let products = sequence(l.c).into_iter().filter_map(|(c, t)| {
-                        let x = input_position(o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
+                        let x = input_position(l, o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
                         (x.is_some() || !inside).then(|| (b[place(&l.filter_at, k, g, c, t)], x.unwrap_or(0.0)))
                     });
                     out[place(&l.output_at, n, g, k, o)] = products.collect();
                 }
             }
             Direction::BackwardData => {
-                for (n, c, i) in (0..l.images).flat_map(|n| (0..l.c).flat_map(move |c| ranges(l.input).map(move |i| (n, c, i)))) {
+                for (n, c, i) in elements(l.images, l.c, l.input) {
                     let products = sequence(l.k).into_iter().filter_map(|(k, t)| {
-                        let y = output_position(i, t).map(|o| a[place(&l.output_at, n, g, k, o)]);
+                        let y = output_position(l, i, t).map(|o| a[place(&l.output_at, n, g, k, o)]);
                         (y.is_some() || !inside).then(|| (b[place(&l.filter_at, k, g, c, t)], y.unwrap_or(0.0)))
                     });
                     out[place(&l.input_at, n, g, c, i)] = products.collect();
                 }
             }
             Direction::BackwardWeight => {
-                for (k, c, t) in (0..l.k).flat_map(|k| (0..l.c).flat_map(move |c| ranges(l.filter).map(move |t| (k, c, t)))) {
-                    let positions = (0..l.images).flat_map(|n| ranges(l.output).map(move |o| (n, o)));
-                    let products = positions.filter_map(|(n, o)| {
-                        let x = input_position(o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
+                for (k, c, t) in elements(l.k, l.c, l.filter) {
+                    let products = channels_and_positions(l.images, l.output).filter_map(|(n, o)| {
+                        let x = input_position(l, o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
                         (x.is_some() || !inside).then(|| (b[place(&l.output_at, n, g, k, o)], x.unwrap_or(0.0)))
                     });
                     out[place(&l.filter_at, k, g, c, t)] = products.collect();
@@ -118,4 +95,44 @@ pub fn conv_products(
         }
     }
     out
+}
+
+/// z, y, x.
+type Position = [usize; 3];
+
+fn positions(space: [usize; 3]) -> impl Iterator<Item = Position> {
+    (0..space[0]).flat_map(move |z| (0..space[1]).flat_map(move |y| (0..space[2]).map(move |x| [z, y, x])))
+}
+
+/// Of each channel, or each image, all positions.
+fn channels_and_positions(channels: usize, space: [usize; 3]) -> impl Iterator<Item = (usize, Position)> {
+    (0..channels).flat_map(move |c| positions(space).map(move |p| (c, p)))
+}
+
+/// The elements of a group of a tensor.
+fn elements(outer: usize, channels: usize, space: [usize; 3]) -> impl Iterator<Item = (usize, usize, Position)> {
+    (0..outer).flat_map(move |n| channels_and_positions(channels, space).map(move |(c, p)| (n, c, p)))
+}
+
+fn place(at: &Strides, outer: usize, group: usize, channel: usize, p: Position) -> usize {
+    outer * at.outer + group * at.group + channel * at.channel + (0..3).map(|d| p[d] * at.space[d]).sum::<usize>()
+}
+
+/// Input position = output position · stride + filter position · dilation - padding.
+fn input_position(l: &Lattice, o: Position, t: Position) -> Option<Position> {
+    let mut i = [0; 3];
+    for d in 0..3 {
+        i[d] = (o[d] * l.stride[d] + t[d] * l.dilation[d]).checked_sub(l.padding[d]).filter(|&i| i < l.input[d])?;
+    }
+    Some(i)
+}
+
+/// The inverse, where there is one.
+fn output_position(l: &Lattice, i: Position, t: Position) -> Option<Position> {
+    let mut o = [0; 3];
+    for d in 0..3 {
+        let steps = (i[d] + l.padding[d]).checked_sub(t[d] * l.dilation[d])?;
+        o[d] = Some(steps / l.stride[d]).filter(|&o| steps.is_multiple_of(l.stride[d]) && o < l.output[d])?;
+    }
+    Some(o)
 }

@@ -135,23 +135,34 @@ fn signed(what: &'static str, sizes: [usize; 3]) -> Result<[i32; 3]> {
     Ok(extents(what, sizes)?.map(|n| n as i32))
 }
 
+/// Outermost three dimensions and space.
+fn strides(head: [usize; 3], space: [usize; 3]) -> [u64; 6] {
+    wide([head[0], head[1], head[2], space[0], space[1], space[2]])
+}
+
+fn result(head: [usize; 3], space: [usize; 3]) -> Result<[u32; 6]> {
+    extents("an extent of the result", [head[0], head[1], head[2], space[0], space[1], space[2]])
+}
+
+/// What positions of the filter and of the result are multiplied by, and what is subtracted.
+struct Steps {
+    stride: [i32; 3],
+    dilation: [i32; 3],
+    padding: [i32; 3],
+}
+
+/// Strides of no dimensions of space.
+const NO_SPACE: [usize; 3] = [0; 3];
+
 impl Lattice {
     /// The sums of a convolution. The source is the operand that padding surrounds: the input, or for backward data the output.
     pub(crate) fn plan(&self, direction: Direction, order: KOrder, inside: bool) -> Result<ReferenceSums> {
-        for d in 0..3 {
-            // The device code's positions are 32-bit; the largest is the end of the last window.
-            let last =
-                (self.output[d] - 1).saturating_mul(self.stride[d]).saturating_add((self.filter[d] - 1).saturating_mul(self.dilation[d]));
-            extent("an extent of the padded input", last.saturating_add(self.input[d]).saturating_add(self.padding[d]), 0)?;
-        }
-        let (i, f, o) = (&self.input_at, &self.filter_at, &self.output_at);
-        let with = |head: [usize; 3], space: [usize; 3]| wide([head[0], head[1], head[2], space[0], space[1], space[2]]);
-        let dims = |head: [usize; 3], space: [usize; 3]| {
-            extents("an extent of the result", [head[0], head[1], head[2], space[0], space[1], space[2]])
+        self.positions_fit()?;
+        let steps = Steps {
+            stride: signed("stride", self.stride)?,
+            dilation: signed("dilation", self.dilation)?,
+            padding: signed("padding", self.padding)?,
         };
-        let (stride, dilation, padding) =
-            (signed("stride", self.stride)?, signed("dilation", self.dilation)?, signed("padding", self.padding)?);
-        let none = [0; 3];
         let common = ReferenceSums {
             window: extents("an extent of the filter", self.filter)?,
             divide: [1; 3],
@@ -161,59 +172,84 @@ impl Lattice {
             rows: 2,
             ..Zeroable::zeroed()
         };
-        Ok(match direction {
-            Direction::Forward => ReferenceSums {
-                extent: dims([self.images, self.groups, self.k], self.output)?,
-                to_at: with([o.outer, o.group, o.channel], o.space),
-                source_at: with([i.outer, i.group, 0], none),
-                other_at: with([0, f.group, f.outer], none),
-                base_step: stride,
-                base_add: padding.map(|p| -p),
-                step: dilation,
-                positions: extents("an extent of the input", self.input)?,
-                source_space: wide(i.space),
-                other_space: wide(f.space),
-                channels: extent("channels", self.c, 0)?,
-                source_channel: i.channel as u64,
-                other_channel: f.channel as u64,
-                ..common
-            },
-            Direction::BackwardData => ReferenceSums {
-                extent: dims([self.images, self.groups, self.c], self.input)?,
-                to_at: with([i.outer, i.group, i.channel], i.space),
-                source_at: with([o.outer, o.group, 0], none),
-                other_at: with([0, f.group, f.channel], none),
-                base_step: [1; 3],
-                base_add: padding,
-                step: dilation.map(|d| -d),
-                divide: stride.map(|s| s as u32),
-                positions: extents("an extent of the output", self.output)?,
-                source_space: wide(o.space),
-                other_space: wide(f.space),
-                channels: extent("channels", self.k, 0)?,
-                source_channel: o.channel as u64,
-                other_channel: f.outer as u64,
-                ..common
-            },
-            Direction::BackwardWeight => ReferenceSums {
-                extent: dims([self.groups, self.k, self.c], self.filter)?,
-                to_at: with([f.group, f.outer, f.channel], f.space),
-                source_at: with([i.group, 0, i.channel], none),
-                other_at: with([o.group, o.channel, 0], none),
-                base_step: dilation,
-                base_add: padding.map(|p| -p),
-                step: stride,
-                window: extents("an extent of the output", self.output)?,
-                positions: extents("an extent of the input", self.input)?,
-                source_space: wide(i.space),
-                other_space: wide(o.space),
-                channels: extent("images", self.images, 0)?,
-                source_channel: i.outer as u64,
-                other_channel: o.outer as u64,
-                channels_last: 0,
-                rows: 1,
-                ..common
-            },
+        match direction {
+            Direction::Forward => self.plan_forward(steps, common),
+            Direction::BackwardData => self.plan_backward_data(steps, common),
+            Direction::BackwardWeight => self.plan_backward_weight(steps, common),
+        }
+    }
+
+    /// The device code's positions are 32-bit; the largest is the end of the last window.
+    fn positions_fit(&self) -> Result<()> {
+        for d in 0..3 {
+            let last =
+                (self.output[d] - 1).saturating_mul(self.stride[d]).saturating_add((self.filter[d] - 1).saturating_mul(self.dilation[d]));
+            extent("an extent of the padded input", last.saturating_add(self.input[d]).saturating_add(self.padding[d]), 0)?;
+        }
+        Ok(())
+    }
+
+    fn plan_forward(&self, Steps { stride, dilation, padding }: Steps, common: ReferenceSums) -> Result<ReferenceSums> {
+        let (i, f, o) = (&self.input_at, &self.filter_at, &self.output_at);
+        Ok(ReferenceSums {
+            extent: result([self.images, self.groups, self.k], self.output)?,
+            to_at: strides([o.outer, o.group, o.channel], o.space),
+            source_at: strides([i.outer, i.group, 0], NO_SPACE),
+            other_at: strides([0, f.group, f.outer], NO_SPACE),
+            base_step: stride,
+            base_add: padding.map(|p| -p),
+            step: dilation,
+            positions: extents("an extent of the input", self.input)?,
+            source_space: wide(i.space),
+            other_space: wide(f.space),
+            channels: extent("channels", self.c, 0)?,
+            source_channel: i.channel as u64,
+            other_channel: f.channel as u64,
+            ..common
+        })
+    }
+
+    fn plan_backward_data(&self, Steps { stride, dilation, padding }: Steps, common: ReferenceSums) -> Result<ReferenceSums> {
+        let (i, f, o) = (&self.input_at, &self.filter_at, &self.output_at);
+        Ok(ReferenceSums {
+            extent: result([self.images, self.groups, self.c], self.input)?,
+            to_at: strides([i.outer, i.group, i.channel], i.space),
+            source_at: strides([o.outer, o.group, 0], NO_SPACE),
+            other_at: strides([0, f.group, f.channel], NO_SPACE),
+            base_step: [1; 3],
+            base_add: padding,
+            step: dilation.map(|d| -d),
+            divide: stride.map(|s| s as u32),
+            positions: extents("an extent of the output", self.output)?,
+            source_space: wide(o.space),
+            other_space: wide(f.space),
+            channels: extent("channels", self.k, 0)?,
+            source_channel: o.channel as u64,
+            other_channel: f.outer as u64,
+            ..common
+        })
+    }
+
+    fn plan_backward_weight(&self, Steps { stride, dilation, padding }: Steps, common: ReferenceSums) -> Result<ReferenceSums> {
+        let (i, f, o) = (&self.input_at, &self.filter_at, &self.output_at);
+        Ok(ReferenceSums {
+            extent: result([self.groups, self.k, self.c], self.filter)?,
+            to_at: strides([f.group, f.outer, f.channel], f.space),
+            source_at: strides([i.group, 0, i.channel], NO_SPACE),
+            other_at: strides([o.group, o.channel, 0], NO_SPACE),
+            base_step: dilation,
+            base_add: padding.map(|p| -p),
+            step: stride,
+            window: extents("an extent of the output", self.output)?,
+            positions: extents("an extent of the input", self.input)?,
+            source_space: wide(i.space),
+            other_space: wide(o.space),
+            channels: extent("images", self.images, 0)?,
+            source_channel: i.outer as u64,
+            other_channel: o.outer as u64,
+            channels_last: 0,
+            rows: 1,
+            ..common
         })
     }
 }

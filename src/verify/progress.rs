@@ -94,7 +94,6 @@ impl<'a> Meter<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{Explain, Options, Scale, Tolerance, gpu_verify_with};
     use super::*;

@@ -88,32 +88,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
     let mut table =
         Table::new(&["", "tensor", "dtype", "shape", ">differ", ">share", ">max abs", ">max rel", ">RMS", ">x tolerance", "at"]);
     let shown = shown(cases);
-    for case in &shown {
-        let mut row = vec![word(&case.verdict).to_owned(), screen::shortened(&screen::plain(&case.name), LONGEST_NAME)];
-        if let CaseVerdict::Compared(r) = &case.verdict {
-            let worst = |m: Metric| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
-            let dtypes = if r.result_dtype == r.reference_dtype {
-                r.result_dtype.to_string()
-            } else {
-                format!("{} against {}", r.result_dtype, r.reference_dtype)
-            };
-            row.extend([
-                dtypes,
-                screen::shape(&r.shape),
-                screen::count(r.mismatches),
-                screen::percent(r.mismatches, r.elements as u64),
-                worst(Metric::Absolute),
-                worst(Metric::Relative),
-                r.metrics.as_ref().map_or("-".to_owned(), |m| screen::number(m.rms, 3)),
-                worst(Metric::Ratio),
-                r.worst(Metric::Ratio)
-                    .filter(|_| r.mismatches > 0)
-                    .and_then(|w| w.at.as_ref())
-                    .map_or(String::new(), |l| screen::place(&l.coordinates)),
-            ]);
-        }
-        table.row(row);
-    }
+    shown.iter().for_each(|case| table.row(row(case)));
     if let Some(width) = screen::width() {
         LEAST_WANTED.iter().for_each(|column| table.narrow(width, column));
     }
@@ -125,25 +100,7 @@ fn table(args: &Args, cases: &[Case]) -> String {
         };
         let style = style(of(&case.verdict));
         let verdict = word(&case.verdict);
-        out += &format!("{style}{verdict}{style:#}{}", &line[verdict.len()..]);
-        match &case.verdict {
-            CaseVerdict::Only(_, path) => out += &format!("  only in {}", screen::plain(&path.display().to_string())),
-            CaseVerdict::Empty => out += "  no elements",
-            CaseVerdict::Failed(reason) => out += &format!("  {}", screen::plain(reason)),
-            CaseVerdict::Compared(report) => {
-                let warning = report.warnings().first().map(|warning| format!("warning: {warning}"));
-                for note in warning.into_iter().chain(not_finite(report)) {
-                    out += &format!("\n{WARN}      {note}{WARN:#}");
-                }
-                if let Some(cause) = &report.cause {
-                    out += &format!("\n      cause: {cause}");
-                }
-                if let Some(baseline) = &case.told.baseline {
-                    out += &format!("\n      baseline: {baseline}");
-                }
-            }
-        }
-        out.push('\n');
+        out += &format!("{style}{verdict}{style:#}{}{}\n", &line[verdict.len()..], notes(case));
     }
     let hidden = cases.len() - shown.len();
     if hidden > 0 {
@@ -155,6 +112,56 @@ fn table(args: &Args, cases: &[Case]) -> String {
         );
     }
     out + &summary(args, cases)
+}
+
+/// The cells of a tensor: only its verdict and name where it was not compared.
+fn row(case: &Case) -> Vec<String> {
+    let mut row = vec![word(&case.verdict).to_owned(), screen::shortened(&screen::plain(&case.name), LONGEST_NAME)];
+    if let CaseVerdict::Compared(r) = &case.verdict {
+        let worst = |m: Metric| r.worst(m).map_or("0".to_owned(), |w| screen::number(w.value, 3));
+        let dtypes = if r.result_dtype == r.reference_dtype {
+            r.result_dtype.to_string()
+        } else {
+            format!("{} against {}", r.result_dtype, r.reference_dtype)
+        };
+        row.extend([
+            dtypes,
+            screen::shape(&r.shape),
+            screen::count(r.mismatches),
+            screen::percent(r.mismatches, r.elements as u64),
+            worst(Metric::Absolute),
+            worst(Metric::Relative),
+            r.metrics.as_ref().map_or("-".to_owned(), |m| screen::number(m.rms, 3)),
+            worst(Metric::Ratio),
+            r.worst(Metric::Ratio)
+                .filter(|_| r.mismatches > 0)
+                .and_then(|w| w.at.as_ref())
+                .map_or(String::new(), |l| screen::place(&l.coordinates)),
+        ]);
+    }
+    row
+}
+
+/// What follows the cells of a tensor: why it was not compared, or lines of their own.
+fn notes(case: &Case) -> String {
+    let report = match &case.verdict {
+        CaseVerdict::Only(_, path) => return format!("  only in {}", screen::plain(&path.display().to_string())),
+        CaseVerdict::Empty => return "  no elements".to_owned(),
+        CaseVerdict::Failed(reason) => return format!("  {}", screen::plain(reason)),
+        CaseVerdict::Compared(report) => report,
+    };
+    let mut out = String::new();
+    let warning = report.warnings().first().map(|warning| format!("warning: {warning}"));
+    for note in warning.into_iter().chain(not_finite(report)) {
+        out += &format!("\n{WARN}      {note}{WARN:#}");
+    }
+    if let Some(cause) = &report.cause {
+        out += &format!("\n      cause: {cause}");
+    }
+    if let Some(baseline) = &case.told.baseline {
+        out += &format!("\n      baseline: {baseline}");
+    }
+    out
 }
 
 /// What has a row: all, or of many first those that decide the exit code.

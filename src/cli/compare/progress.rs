@@ -150,7 +150,6 @@ pub(super) fn bytes(tensor: &Tensor) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::verify::{Explain, Options, Tolerance, gpu_verify_with};

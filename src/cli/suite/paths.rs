@@ -11,7 +11,6 @@ pub(super) fn is_of_a_shard(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -151,9 +151,7 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                 for r in 0..height {
                     pack::<L>(model, &p.a[(i0 + r) * p.lda + k0..][..depth], &mut rows[r][..padded]);
                     acc[r][..columns].copy_from_slice(&p.c[(i0 + r) * p.ldc + j0..][..columns]);
-                    if p.first && k0 == 0 {
-                        acc[r] = array(|j| model.accept_c(acc[r][j]));
-                    }
+                    acc[r] = accepted(model, acc[r], p.first && k0 == 0);
                 }
                 let from_a = |r: usize| &p.a[(i0 + r) * p.lda + k0..][..depth];
                 let span_a = if lane.watches() { Span::of((0..height).map(from_a)) } else { nothing };
@@ -165,11 +163,17 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                 }
                 for r in 0..height {
                     let c = &mut p.c[(i0 + r) * p.ldc + j0..][..columns];
-                    each(c, &acc[r], |c, acc| *c = if acc.is_nan() { model.nan() } else { *acc });
+                    each(c, &acc[r], |c, acc| *c = model.with_its_nan(*acc));
                 }
             }
         }
     }
+}
+
+/// A row of C as the first instruction of a chain takes it; others take what that gave.
+#[inline(always)]
+fn accepted(model: Model, row: [f32; COLUMNS], first: bool) -> [f32; COLUMNS] {
+    if first { array(|j| model.accept_c(row[j])) } else { row }
 }
 
 /// All groups of a panel.

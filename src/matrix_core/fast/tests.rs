@@ -68,23 +68,21 @@ fn every_instruction_set_gives_the_naive_bits() {
     let mut d = Dice(1);
     for model in Model::all() {
         let (ta, tb) = model.input().dtypes();
-        for (ka, make_a) in KINDS {
-            for (kb, make_b) in KINDS {
-                let (m, n, k) = (5, 19, [1, 3, 16, 37, 150][d.below(5) as usize]);
-                let (lda, ldb, ldc) = (k + 2, n + 1, n + 3);
-                let a: Vec<f32> = (0..m * lda).map(|_| make_a(&mut d, ta)).collect();
-                let b: Vec<f32> = (0..k * ldb).map(|_| make_b(&mut d, tb)).collect();
-                let c: Vec<f32> = (0..m * ldc).map(|_| accumulator(&mut d)).collect();
-                let mut expected = c.clone();
-                naive::gemm(model, m, n, k, &a, lda, &b, ldb, &mut expected, ldc);
-                for set in InstructionSet::all() {
-                    let mut found = c.clone();
-                    gemm(model, &mut Problem { m, n, k, a: &a, lda, b: &b, ldb, c: &mut found, ldc, first: true }, *set);
-                    for (i, (f, e)) in found.iter().zip(&expected).enumerate() {
-                        let (row, column) = (i / ldc, i % ldc);
-                        let same = f.to_bits() == e.to_bits();
-                        assert!(same, "{model}, {set:?}, A {ka}, B {kb}, k {k}, [{row}, {column}]: {f:e}, naive {e:e}");
-                    }
+        for ((ka, make_a), (kb, make_b)) in KINDS.into_iter().flat_map(|a| KINDS.map(|b| (a, b))) {
+            let (m, n, k) = (5, 19, [1, 3, 16, 37, 150][d.below(5) as usize]);
+            let (lda, ldb, ldc) = (k + 2, n + 1, n + 3);
+            let a: Vec<f32> = (0..m * lda).map(|_| make_a(&mut d, ta)).collect();
+            let b: Vec<f32> = (0..k * ldb).map(|_| make_b(&mut d, tb)).collect();
+            let c: Vec<f32> = (0..m * ldc).map(|_| accumulator(&mut d)).collect();
+            let mut expected = c.clone();
+            naive::gemm(model, m, n, k, &a, lda, &b, ldb, &mut expected, ldc);
+            for set in InstructionSet::all() {
+                let mut found = c.clone();
+                gemm(model, &mut Problem { m, n, k, a: &a, lda, b: &b, ldb, c: &mut found, ldc, first: true }, *set);
+                for (i, (f, e)) in found.iter().zip(&expected).enumerate() {
+                    let (row, column) = (i / ldc, i % ldc);
+                    let same = f.to_bits() == e.to_bits();
+                    assert!(same, "{model}, {set:?}, A {ka}, B {kb}, k {k}, [{row}, {column}]: {f:e}, naive {e:e}");
                 }
             }
         }

@@ -63,7 +63,6 @@ fn hash_of_file(path: &Path) -> io::Result<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{Kernels, SuiteFile};
     use super::*;

@@ -148,7 +148,6 @@ impl Map {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::device::{Device, DeviceMem};

@@ -159,7 +159,6 @@ fn code(name: &str, entry: &ModuleEntry, plan: &FittedPlan) -> Vec<Fact> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{Kernels, Suite, SuiteFile};
 

@@ -38,7 +38,6 @@ pub mod study_tables;
 mod tail;
 mod tensor_files;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 #[cfg(feature = "suite-tests")]
 mod trials;

@@ -97,7 +97,6 @@ fn wait_for_the_end() {
 }
 
 #[cfg(all(test, unix))]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

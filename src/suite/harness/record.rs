@@ -355,7 +355,6 @@ mod optional_number {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -275,7 +275,6 @@ pub fn write_results(path: &Path, run: &Run) -> Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::suite::record::SCHEMA;

@@ -207,7 +207,6 @@ fn folder_name(case: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{file::SuiteFile, kernel::Kernels};
     use super::*;

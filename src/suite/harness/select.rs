@@ -202,7 +202,6 @@ impl std::str::FromStr for Shard {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{Kernels, SuiteFile};
     use super::*;

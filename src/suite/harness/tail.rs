@@ -58,7 +58,6 @@ fn keep(bytes: &mut Vec<u8>, piece: &[u8]) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -116,7 +116,6 @@ impl<K: PartialEq, V> Memo<K, V> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::{Kernel, Replay, Validator, Variant};
     use super::*;

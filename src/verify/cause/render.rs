@@ -117,9 +117,25 @@ fn factor(by: f64) -> String {
     format!("{text} {sign} {}", short((by - whole).abs(), 1))
 }
 
+fn rectified(limit: Option<f64>) -> String {
+    let beyond = limit.map_or(String::new(), |limit| format!(", and {} where it is larger", short(limit, 7)));
+    format!("zeros where the reference is negative{beyond}: a ReLU that the reference does not have")
+}
+
+fn slice(rows: bool) -> &'static str {
+    if rows { "row" } else { "column" }
+}
+
+fn fitted(factor: bool, offset: bool) -> &'static str {
+    match (factor, offset) {
+        (true, true) => "a factor and an offset",
+        (false, true) => "an offset",
+        _ => "a factor",
+    }
+}
+
 impl Diagnosis {
     fn what(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rank = self.shape.len();
         match self.cause {
             Cause::Unknown => write!(f, "unknown"),
             Cause::ReferenceNotFinite => write!(f, "the reference is not finite"),
@@ -128,15 +144,9 @@ impl Diagnosis {
             Cause::Saturated { limit, format: Some(format) } => write!(f, "saturated at {}, the limit of {format}", short(limit, 7)),
             Cause::Saturated { limit, format: None } => write!(f, "clamped at {}", short(limit, 7)),
             Cause::Flushed { format } => write!(f, "subnormal numbers of {format} flushed to zero"),
-            Cause::Rectified { limit } => {
-                let beyond = limit.map_or(String::new(), |limit| format!(", and {} where it is larger", short(limit, 7)));
-                write!(f, "zeros where the reference is negative{beyond}: a ReLU that the reference does not have")
-            }
+            Cause::Rectified { limit } => f.write_str(&rectified(limit)),
             Cause::Unwritten { value: 0.0, .. } => write!(f, "zeros: not written, or products with zeros"),
-            Cause::Unwritten { value, bits } => {
-                let digits = self.dtype.unit_bytes() * 2;
-                write!(f, "not written, or one value for all: {} (0x{bits:0digits$x})", short(value, 7))
-            }
+            Cause::Unwritten { value, bits } => write!(f, "not written, or one value for all: {}", self.pattern(value, bits)),
             Cause::Stale => write!(f, "the earlier output: not written"),
             Cause::AddedToEarlier => write!(f, "added to the earlier output"),
             Cause::ReadAs { format } => write!(f, "patterns of {format}, read as {}", self.dtype),
@@ -152,14 +162,10 @@ impl Diagnosis {
             Cause::IntermediateIn { format } => {
                 write!(f, "an intermediate value in {format}: relative errors reach the unit roundoff of {format}, and not more")
             }
-            Cause::AccumulatedIn { format } if format == self.dtype => {
-                write!(f, "accumulated in {format}: errors of the size and the spread of those of a running sum that is rounded to it")
-            }
             Cause::AccumulatedIn { format } => {
-                write!(
-                    f,
-                    "accumulated in {format}: results are numbers of {format}, with the errors of a running sum that is rounded to it"
-                )
+                let results = format!("results are numbers of {format}, with the errors");
+                let seen = if format == self.dtype { "errors of the size and the spread of those" } else { &results };
+                write!(f, "accumulated in {format}: {seen} of a running sum that is rounded to it")
             }
             Cause::Negated => write!(f, "negated"),
             Cause::Scaled { by, name: Some(name) } => write!(f, "scaled by {} ({name})", short(by, 5)),
@@ -167,28 +173,15 @@ impl Diagnosis {
             Cause::Offset { by } => write!(f, "{} added to each element", short(by, 5)),
             Cause::Affine { factor: by, offset } => write!(f, "{} times the reference, plus {}", factor(by), short(offset, 5)),
             Cause::BySlice { rows, factor, offset } => {
-                let what = match (factor, offset) {
-                    (true, true) => "a factor and an offset",
-                    (false, true) => "an offset",
-                    _ => "a factor",
-                };
-                write!(f, "{what} for each {}: a sum, a mean, a scale or a bias is wrong", if rows { "row" } else { "column" })
+                write!(f, "{} for each {}: a sum, a mean, a scale or a bias is wrong", fitted(factor, offset), slice(rows))
             }
             Cause::Transposed => write!(f, "the last two dimensions exchanged"),
-            // Not along one dimension.
-            Cause::Shifted { dimension, by } if by.unsigned_abs() >= self.shape[dimension] => {
-                let elements = by.unsigned_abs() * self.shape[dimension + 1..].iter().product::<usize>();
-                write!(f, "shifted by {elements} elements")
-            }
-            Cause::Shifted { dimension, by } => {
-                let name = if rank > 2 { format!("in dimension {dimension}") } else { dimension_name(rank, dimension, by.abs() > 1) };
-                write!(f, "shifted by {} {name}", by.abs())
-            }
+            Cause::Shifted { dimension, by } => write!(f, "shifted by {}", self.distance(dimension, by.unsigned_abs())),
             Cause::Exchanged { mask: 1 } => write!(f, "neighbouring columns exchanged"),
             Cause::Exchanged { mask } => write!(f, "columns j and j ^ {mask} exchanged"),
             Cause::Reversed { rows: false } => write!(f, "the opposite order, of all elements"),
             Cause::Reversed { rows: true } => write!(f, "the opposite order, within each row"),
-            Cause::Repeated { rows } => write!(f, "the first {} everywhere", if rows { "row" } else { "column" }),
+            Cause::Repeated { rows } => write!(f, "the first {} everywhere", slice(rows)),
             Cause::Permuted => write!(f, "the right values in another order"),
             Cause::Terms { rank } => {
                 let terms = if rank == 1 { "1 term of the sums is" } else { &format!("{rank} terms of the sums are") };
@@ -198,12 +191,29 @@ impl Diagnosis {
                 let what = if twice { "added twice" } else { "missing" };
                 write!(f, "{} % of the terms of the sums {what}, by the variance of the errors", short(100.0 * share, 2))
             }
-            Cause::LowPrecision { bits } => {
-                // Errors of right sums scale with their magnitudes, and such a tolerance with what is left of them.
-                let or = if self.derived { ", or sums that cancel (`check`, from the operands, tells which)" } else { "" };
-                write!(f, "sums or operands of few bits{or}: errors like noise of 2^-{} of the reference, root mean square", short(bits, 3))
-            }
+            Cause::LowPrecision { bits } => f.write_str(&self.noise(bits)),
         }
+    }
+
+    fn noise(&self, bits: f64) -> String {
+        // Errors of right sums scale with their magnitudes, and such a tolerance with what is left of them.
+        let or = if self.derived { ", or sums that cancel (`check`, from the operands, tells which)" } else { "" };
+        format!("sums or operands of few bits{or}: errors like noise of 2^-{} of the reference, root mean square", short(bits, 3))
+    }
+
+    /// A value with the bits that stand for it in memory.
+    fn pattern(&self, value: f64, bits: u64) -> String {
+        format!("{} (0x{bits:0digits$x})", short(value, 7), digits = self.dtype.unit_bytes() * 2)
+    }
+
+    /// In elements where it leads out of the dimension.
+    fn distance(&self, dimension: usize, by: usize) -> String {
+        let rank = self.shape.len();
+        if by >= self.shape[dimension] {
+            return format!("{} elements", by * self.shape[dimension + 1..].iter().product::<usize>());
+        }
+        let name = if rank > 2 { format!("in dimension {dimension}") } else { dimension_name(rank, dimension, by > 1) };
+        format!("{by} {name}")
     }
 }
 

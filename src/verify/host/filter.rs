@@ -135,6 +135,22 @@ mod tests {
         filter.fired(signs)
     }
 
+    /// The metrics of a pair as maxima, with one of them lower by anything, from the next value below on.
+    fn lower_maxima(own: Maxima, metric: Metric, m: f32) -> impl Iterator<Item = Maxima> {
+        let value = own[metric as usize];
+        let below = if metric == Metric::Epsilon { value.next_down() } else { f64::from((value as f32).next_down()) };
+        let lower = [below, 0.999 * value, value / 3.0, 0.0].into_iter().filter(move |lower| (0.0..value).contains(lower));
+        lower.map(move |lower| {
+            let mut maxima = own;
+            maxima[metric as usize] = lower;
+            if metric == Metric::Relative && m > f32::SMALL {
+                // The maximum of larger references is not above that of all.
+                maxima[Metric::RelativeOld as usize] = lower;
+            }
+            maxima
+        })
+    }
+
     /// Each metric of each pair, by formats with binades from 2^-126 and from 2^-6: fires when a maximum is lower by anything, and
     /// not when all maxima are those of the pair.
     #[test]
@@ -142,33 +158,21 @@ mod tests {
         let numbers = numbers();
         for (dtype, [rtol, atol]) in [(DType::F32, [1e-3, 1e-3]), (DType::F32, [1e-3, 0.0]), (DType::F8E4M3, [0.0, 0.1])] {
             let rule = Rule::<f32>::new(&Request { rtol, atol, ..REQUEST }, dtype);
-            for &d in &numbers {
-                for &m in &numbers {
-                    let mut own = rule.metrics(d, m);
-                    own[Metric::Epsilon as usize] = rule.binades_apart(d, m, rule.binades());
-                    for metric in [Metric::Relative, Metric::RelativeOld, Metric::Epsilon, Metric::Ratio] {
-                        let own_value = own[metric as usize];
-                        let below =
-                            if metric == Metric::Epsilon { own_value.next_down() } else { f64::from((own_value as f32).next_down()) };
-                        for lower in
-                            [below, 0.999 * own_value, own_value / 3.0, 0.0].into_iter().filter(|lower| (0.0..own_value).contains(lower))
-                        {
-                            let mut maxima = own;
-                            maxima[metric as usize] = lower;
-                            if metric == Metric::Relative && m > f32::SMALL {
-                                // The maximum of larger references is not above that of all.
-                                maxima[Metric::RelativeOld as usize] = lower;
-                            }
-                            assert!(
-                                fires(&rule, &maxima, d, m),
-                                "{dtype} {rtol} {atol}: {d:e} from {m:e} has {metric:?} {own_value:e}, more than {lower:e}"
-                            );
-                        }
+            for (d, m) in numbers.iter().flat_map(|&d| numbers.iter().map(move |&m| (d, m))) {
+                let mut own = rule.metrics(d, m);
+                own[Metric::Epsilon as usize] = rule.binades_apart(d, m, rule.binades());
+                for metric in [Metric::Relative, Metric::RelativeOld, Metric::Epsilon, Metric::Ratio] {
+                    for maxima in lower_maxima(own, metric, m) {
+                        let [value, lower] = [own, maxima].map(|metrics| metrics[metric as usize]);
+                        assert!(
+                            fires(&rule, &maxima, d, m),
+                            "{dtype} {rtol} {atol}: {d:e} from {m:e} has {metric:?} {value:e}, more than {lower:e}"
+                        );
                     }
-                    // Of scaled numbers that overflow, and of the least ones, more fire.
-                    let plain = (1e-20..1e20).contains(&d) && (m == 0.0 || (2e-3..1e20).contains(&m));
-                    assert!(!(plain && fires(&rule, &own, d, m)), "{dtype} {rtol} {atol}: {d:e} from {m:e}, whose metrics are the maxima");
                 }
+                // Of scaled numbers that overflow, and of the least ones, more fire.
+                let plain = (1e-20..1e20).contains(&d) && (m == 0.0 || (2e-3..1e20).contains(&m));
+                assert!(!(plain && fires(&rule, &own, d, m)), "{dtype} {rtol} {atol}: {d:e} from {m:e}, whose metrics are the maxima");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::filter::Filter;
-use super::measure::{Add, Classified, Classify, Quotients, RUN, TileSums, Differences};
+use super::measure::{Add, Classified, Classify, Differences, Quotients, RUN, TileSums};
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;

@@ -158,10 +158,11 @@ impl<T: Number> Task for Differences<'_, T> {
     #[inline(always)]
     fn run(self) -> [T::Bits; RUN] {
         let mut largest = [T::Bits::default(); RUN];
-        for row in (0..BLOCK).step_by(RUN) {
+        let (result, reference) = (self.result.as_chunks::<RUN>().0, self.reference.as_chunks::<RUN>().0);
+        for row in 0..BLOCK / RUN {
+            let (a, r) = (&result[row], &reference[row]);
             for column in 0..RUN {
-                let d = (self.result[row + column] - self.reference[row + column]).magnitude();
-                largest[column] = T::larger_bits(largest[column], d.bits());
+                largest[column] = T::larger_bits(largest[column], (a[column] - r[column]).magnitude().bits());
             }
         }
         largest
@@ -194,16 +195,22 @@ fn add<T: Number, W: Number, const L: usize, const TURNS: usize>(sums: &mut [W; 
             for turn in 0..TURNS {
                 let numbers: [[T; L]; TOGETHER] = array(|k| x[(row * LANES + lane + k) * TURNS + turn]);
                 for k in 0..TOGETHER {
-                    for j in 0..L {
-                        // Exact: W is T, or f64.
-                        let x = W::from_f64(numbers[k][j].wide());
-                        s[k][j] = s[k][j].plus(x);
-                        q[k][j] = x.fused(x, q[k][j]);
-                    }
+                    add_numbers(&mut s[k], &mut q[k], &numbers[k]);
                 }
             }
         }
         each(&mut sums[lane..lane + TOGETHER], &s, |to, s| *to = *s);
         each(&mut squares[lane..lane + TOGETHER], &q, |to, q| *to = *q);
+    }
+}
+
+/// A number to each accumulator.
+#[inline(always)]
+fn add_numbers<T: Number, W: Number, const L: usize>(sums: &mut [W; L], squares: &mut [W; L], numbers: &[T; L]) {
+    for j in 0..L {
+        // Exact: W is T, or f64.
+        let x = W::from_f64(numbers[j].wide());
+        sums[j] = sums[j].plus(x);
+        squares[j] = x.fused(x, squares[j]);
     }
 }

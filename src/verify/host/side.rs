@@ -62,8 +62,9 @@ mod tests {
                 let mut side = Side::<f64>::new(&tensor);
                 for (start, count) in [(BLOCK, BLOCK), (2 * BLOCK, 77)] {
                     let block = side.block(start, count);
+                    let expected = |i| if i < count { dtype.decode(dtype.load_bits(&bytes[shift..], start + i)) } else { 0.0 };
                     for (i, found) in block.iter().enumerate() {
-                        let expected = if i < count { dtype.decode(dtype.load_bits(&bytes[shift..], start + i)) } else { 0.0 };
+                        let expected: f64 = expected(i);
                         assert_eq!(found.to_bits(), expected.to_bits(), "{dtype}, {count} elements, {i}: {found}");
                     }
                 }

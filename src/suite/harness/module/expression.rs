@@ -272,7 +272,6 @@ impl Fraction {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -233,7 +233,6 @@ pub(crate) enum Buffer {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::super::cases::Work;
     use super::super::super::epilogue::GemmEpilogue;

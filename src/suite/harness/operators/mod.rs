@@ -30,7 +30,6 @@ mod predicates;
 mod shape;
 mod steps;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 pub(crate) use steps::Steps;

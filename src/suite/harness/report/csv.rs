@@ -100,7 +100,6 @@ fn quoted(cell: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::suite::record::MetricValue;

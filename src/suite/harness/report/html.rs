@@ -238,7 +238,6 @@ fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::suite::report::samples;

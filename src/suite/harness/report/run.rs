@@ -134,7 +134,6 @@ impl Run {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::suite::report::samples;

@@ -36,7 +36,6 @@ pub(crate) fn schema() -> serde_json::Value {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -218,7 +218,6 @@ impl std::str::FromStr for Rule {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

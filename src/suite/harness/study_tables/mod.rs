@@ -386,7 +386,6 @@ fn histogram(printed: &Printed, found: &StudyHistograms) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::published::ALL;
     use super::*;
