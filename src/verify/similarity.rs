@@ -61,7 +61,10 @@ mod tests {
         }
         let overflow = Similarity::of([0.0, f64::INFINITY, 0.0, f64::INFINITY], [0.0, f64::INFINITY, 0.0, 1.0]);
         let difference = Similarity::of([0.0, f64::INFINITY, 0.0, 4.0], [0.0, f64::INFINITY, 0.0, 4.0]);
-        assert!(difference.cosine.is_nan() && difference.cosine_distance.is_nan(), "an overflow of one difference tells no angle: {difference:?}");
+        assert!(
+            difference.cosine.is_nan() && difference.cosine_distance.is_nan(),
+            "an overflow of one difference tells no angle: {difference:?}"
+        );
         assert!(overflow.cosine.is_nan() && overflow.squared_difference == f64::INFINITY, "no threshold is met: {overflow:?}");
     }
 }
