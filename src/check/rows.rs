@@ -115,7 +115,9 @@ impl Check<'_> {
             // Operands that are not finite leave neither.
             let linear = sums.of(row).iter().all(|d| d.is_finite()) && (threshold.is_finite() || !bounded);
             let needed = if linear { overflowed[row] } else { n };
-            let (nonzero, zeros_pass) = (linear && norm > 0.0, !linear || norm <= threshold);
+            // Of the exact row as well: a wrong result may be larger than what zeros are judged by.
+            let size = norm.min(sums.norm_of_exact(row));
+            let (nonzero, zeros_pass) = (linear && norm > 0.0, !linear || size <= threshold);
             let threshold = if linear { threshold } else { f64::NAN };
             Row { ratio: 0.0, threshold, norm, left_out: needed > 0, linear, needed, nonzero, zeros_pass }
         };
@@ -136,25 +138,26 @@ impl Check<'_> {
         Ok(Found { rows, singles: singles.len() as u64, undecided, not_finite })
     }
 
-    /// D·X - alpha·A·(B·X) - beta·C·X - bias·X.
+    /// D·X, and alpha·A·(B·X) + beta·C·X + bias·X.
     fn sums(&self, contraction: &Contraction<'_, '_>, result: &TensorRef<'_>, reads: Arithmetic, vectors: usize) -> Result<Sums> {
         let n = contraction.extent();
         let mut memory = DeviceMem::<f64>::new(self.problem.device(), n * vectors)?;
         memory.fill(&FillNormalRand::new(0.0, 1.0).seed(SEED))?;
         let x = memory.tensor(&[n, vectors])?;
-        let mut differences = contraction.of_result(result, &x)?;
+        let of_result = contraction.of_result(result, &x)?;
+        let mut exact = vec![0.0; of_result.len()];
         let alpha = self.problem.product().map_or(1.0, |product| product.alpha);
         // An alpha of 0 takes nothing of the operands, infinities included.
         if alpha != 0.0 {
-            let exact = contraction.of_exact(reads, &x)?;
-            differences.iter_mut().zip(exact).for_each(|(d, e)| *d -= alpha * e);
+            exact.iter_mut().zip(contraction.of_exact(reads, &x)?).for_each(|(exact, e)| *exact = alpha * e);
         }
         for (tensor, factor) in self.added()? {
             let more = contraction.of_result(&tensor, &x)?;
             // A matrix serves every one of a batch, and a bias every row.
-            differences.iter_mut().enumerate().for_each(|(i, d)| *d -= factor * more[i % more.len()]);
+            exact.iter_mut().enumerate().for_each(|(i, e)| *e += factor * more[i % more.len()]);
         }
-        Ok(Sums { differences, x: memory.to_vec()?, vectors })
+        let differences = of_result.iter().zip(&exact).map(|(d, e)| d - e).collect();
+        Ok(Sums { differences, exact, x: memory.to_vec()?, vectors })
     }
 
     /// C and the bias, as a matrix of one row, with their factors.
@@ -198,6 +201,8 @@ fn threshold(bound: &Bound, [added, d]: [f64; 2], n: usize, lambda: f64, roundin
 struct Sums {
     /// What is left of each row and vector, rows first.
     differences: Vec<f64>,
+    /// What was to be expected of them, with 0 for elements that are not finite.
+    exact: Vec<f64>,
     /// The vectors, elements first.
     x: Vec<f64>,
     vectors: usize,
@@ -206,6 +211,12 @@ struct Sums {
 impl Sums {
     fn of(&self, row: usize) -> &[f64] {
         &self.differences[row * self.vectors..][..self.vectors]
+    }
+
+    /// The norm of the exact row, estimated: its products with normal numbers have its square as their mean square.
+    fn norm_of_exact(&self, row: usize) -> f64 {
+        let exact = &self.exact[row * self.vectors..][..self.vectors];
+        (exact.iter().map(|e| e * e).sum::<f64>() / self.vectors as f64).sqrt()
     }
 
     /// The largest norm of a vector.

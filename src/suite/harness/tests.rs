@@ -369,20 +369,45 @@ fn kernels_that_misbehave_are_found_out() {
     };
     let changes_input: Misdeed = |_, _, launch| {
         let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
-        // SAFETY: element 3 of the 64 of the second input, which is not read until the case is over.
+        // SAFETY: element 3 of the 64 of the second input, which nobody reads meanwhile.
         unsafe { input.add(3).write_unaligned(7.0) }
+    };
+    let writes_behind_input: Misdeed = |_, _, launch| {
+        let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
+        // SAFETY: the first 4 bytes of the zone behind the 64 elements of the second input.
+        unsafe { input.add(64).write_unaligned(7.0) }
+    };
+    let both: Misdeed = |_, _, launch| {
+        let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
+        // SAFETY: as for each of them.
+        [3, 64].into_iter().for_each(|at| unsafe { input.add(at).write_unaligned(7.0) });
     };
     for (misdeed, expected) in [
         (unwritten, vec![(FindingKind::Unwritten, "result", Some(36))]),
         (repeats_not, vec![(FindingKind::NotRepeatable, "result", Some(20))]),
-        // The second run computes with what the first has left: its row 0 of B differs, and so do all results of column 3.
-        (changes_input, vec![(FindingKind::InputChanged, "b", None), (FindingKind::NotRepeatable, "result", Some(12))]),
+        // The second run has the data of the case again.
+        (changes_input, vec![(FindingKind::InputChanged, "b", None)]),
+        (writes_behind_input, vec![(FindingKind::RedZone, "b", Some(256))]),
+        (both, vec![(FindingKind::RedZone, "b", Some(256)), (FindingKind::InputChanged, "b", None)]),
     ] {
         let result = with_kernel(misdeed, "");
         let found: Vec<_> = result.findings.iter().map(|f| (f.kind, f.buffer.as_str(), f.offset)).collect();
         assert_eq!(found, expected, "{result:?}");
         assert!(!result.ok && result.outcome == CaseOutcome::Fail);
     }
+    let before_the_product = Kernels::default().with("mine", |launch, _| {
+        let input = launch.input(0).tensor()?.as_ptr().cast_mut().cast::<f32>();
+        // SAFETY: the first of the 64 elements of the first input, which nobody reads meanwhile.
+        unsafe { input.write_unaligned(7.0) };
+        let (a, b) = (launch.input(0).to_vec::<f32>()?, launch.input(1).to_vec::<f32>()?);
+        let element = |i: usize| (0..8).map(|k| a[i / 8 * 8 + k] * b[k * 8 + i % 8]).sum();
+        launch.write(&(0..64).map(element).collect::<Vec<f32>>())?;
+        Ok(())
+    });
+    let suite = suite("[[gemm]]\nsize = '8x8x8'\ntype = 'f32'\nkernel = 'mine'", before_the_product).unwrap();
+    let result = suite.execute(&suite.cases[0], &Device::host());
+    let mismatches = result.metrics.iter().find(|m| m.name == "mismatches").map(|m| m.value);
+    assert_eq!(mismatches, Some(8.0), "row 0 is the product of other data than the case's: {result:?}");
 }
 
 #[test]

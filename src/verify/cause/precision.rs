@@ -58,6 +58,11 @@ pub(super) fn through(s: &Sample) -> Option<Hit> {
         return None;
     }
     let format = coarser.into_iter().find(|&d| finite.iter().all(|&i| holds(d, s.result[i])))?;
+    // Numbers of fewer bits, such as whole numbers, are none that were rounded to it: half of those are odd in their last place.
+    let odd = finite.iter().filter(|&&i| format.encode(s.result[i], Rounding::NearestEven, Overflow::Saturate) & 1 == 1);
+    if odd.count() * 8 < finite.len() {
+        return None;
+    }
     let others = (0..s.len()).filter(|&i| s.result[i].is_finite());
     let references = finite.iter().filter(|&&i| holds(format, s.reference[i])).count();
     if 2 * references > finite.len() || others.clone().filter(|&i| !holds(format, s.result[i])).count() * 20 > s.len() {
@@ -86,7 +91,9 @@ pub(super) fn few_bits(s: &Sample) -> Option<Hit> {
     if let Some(format) = intermediate(s) {
         return Some(Hit::of_all(Cause::IntermediateIn { format }));
     }
-    let narrow = s.dtypes[0].float_format().is_some_and(|f| f.mantissa_bits <= 10);
+    // Numbers that all have an even last place were not rounded to this format.
+    let odd = s.wrong.iter().filter(|&&i| s.bits[i] & 1 == 1).count();
+    let narrow = s.dtypes[0].float_format().is_some_and(|f| f.mantissa_bits <= 10) && odd * 8 >= s.wrong.len();
     let of_sums = || narrow && noise.is_of_sums() && noise.fits_sums_in(s.dtypes[0]) && is_even(s);
     match () {
         _ if !noise.is_small() => None,

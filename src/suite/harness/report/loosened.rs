@@ -86,7 +86,7 @@ fn limit(old: &MetricValue, new: &[MetricValue]) -> Option<Loosened> {
     larger(format!("limit of {}", old.name), old.limit?, now.unwrap_or(f64::INFINITY))
 }
 
-/// The numbers that a rule judges elements by, and where they stand in a report. Those of metrics are the limits of these.
+/// The numbers that a rule judges elements by, and where they stand in a report; of rtol also what it multiplies. Those of metrics are the limits of these.
 const OF_ELEMENTS: [(&str, &str); 3] = [("rtol", "/rtol"), ("atol", "/atol"), ("allowed mismatches", "/allowed_mismatches")];
 
 /// The numbers that a check judges elements by.
@@ -112,8 +112,17 @@ fn rule(old: &Value, new: &Value) -> Vec<Loosened> {
         [_, "bounds"] if zero(old, OF_ELEMENTS) && !zero(new, OF_BOUNDS) => other(),
         [_, "bounds"] => Vec::new(),
         [_, "thresholds"] => other(),
-        _ => OF_ELEMENTS.iter().filter_map(number).collect(),
+        _ => of_magnitude([old, new]).into_iter().chain(OF_ELEMENTS.iter().filter_map(number)).collect(),
     }
+}
+
+/// That rtol multiplies |r| where it multiplied the binade of |r|, up to half as much, and is more than half of what it was. (If it is more than that, it is told as a number as well.)
+fn of_magnitude(reports: [&Value; 2]) -> Option<Loosened> {
+    let [was, is] = reports.map(|report| report["by_binade"].as_bool().unwrap_or(false));
+    let [old, new] = reports.map(|report| report.get("rtol").and_then(|rtol| number::deserialize(rtol).ok()));
+    let (old, new): (f64, f64) = (old?, new?);
+    let word = |rtol, of| Demand::Word(format!("{} {of}", short(rtol, 4)));
+    (was && !is && 2.0 * new > old).then(|| Loosened { name: "rtol".to_owned(), old: word(old, "of the binade"), new: word(new, "of |r|") })
 }
 
 /// That one check takes a kernel for one that saturates, and the other one does not.
@@ -145,6 +154,8 @@ mod tests {
     fn what_is_demanded_less_is_named_with_both_values() {
         let plain = |limit| case(limit, None, Expected::Pass);
         let by = |judge, rtol, allowed, rms| case(None, report(judge, rtol, allowed, rms), Expected::Pass);
+        let binade =
+            |rtol: f64| case(None, Some(json!({ "judge": "Elements", "rtol": rtol, "atol": 0.0, "by_binade": true })), Expected::Pass);
         let check = |gamma: f64, floor: f64| {
             let bound = json!({ "gamma": gamma, "relative": 0.0, "floor": floor });
             case(None, Some(json!({ "report": { "bound": bound } })), Expected::Pass)
@@ -165,6 +176,9 @@ mod tests {
             (by("Elements", 1e-3, 0, 1.0), by("Elements", 0.5, 7, 2.0), "rtol 0.001 -> 0.5; allowed mismatches 0 -> 7"),
             (by("Elements", 1e-3, 0, 1.0), by("Elements", 1e-3 * (1.0 + 1e-12), 0, 1.0), ""),
             (by("Elements", 0.5, 0, 1.0), by("Elements", 1e-3, 0, 1.0), ""),
+            (binade(1e-3), by("Elements", 9e-4, 0, 1.0), "rtol 0.001 of the binade -> 0.0009 of |r|"),
+            (binade(1e-3), by("Elements", 5e-4, 0, 1.0), ""),
+            (by("Elements", 1e-3, 0, 1.0), binade(1e-3), ""),
             // Thresholds are limits of the metrics; tolerances of elements count where these do.
             (by("Thresholds", 1e-3, 0, 1.0), by("Thresholds", 0.5, 0, 2.0), ""),
             (by("Both", 1e-3, 0, 1.0), by("Thresholds", 0.5, 0, 2.0), "what is judged both -> thresholds"),
