@@ -514,3 +514,24 @@ fn operands_that_are_not_read_may_be_infinite() {
     let check = Check::gemm(&a, &b, &d).alpha(0.0).beta(2.0, &c);
     assert_eq!((check.run().unwrap().verdict(), check.freivalds(8).unwrap().verdict), (Verdict::Pass, Verdict::Pass));
 }
+
+/// Where zeros would pass beside the exact result, twice that result earns no trust either, though its own norm is beyond the threshold.
+#[test]
+fn a_result_of_twice_the_size_is_not_trusted_where_the_right_one_is_not() {
+    let (k, n) = (160, 256);
+    let mut telling = 0;
+    for stream in 0..8 {
+        let (a, b) = (numbers::<F8E4M3>(k, [-1.0, 1.0], 2 * stream), numbers::<F8E4M3>(k * n, [-1.0, 1.0], 2 * stream + 1));
+        let (a, b) = (a.tensor(&[1, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let right: DeviceMem<f32> = product(&Gemm::new(Accumulate::F64), &a, &b, [1, n]);
+        let twice = DeviceMem::from_slice(&Device::host(), &right.to_vec().unwrap().iter().map(|x| 2.0 * x).collect::<Vec<_>>()).unwrap();
+        let [right, twice] = [&right, &twice].map(|d| {
+            let d = d.tensor(&[1, n]).unwrap();
+            Check::gemm(&a, &b, &d).arch(Arch::Sm90).freivalds(8).unwrap()
+        });
+        assert_ne!(right.verdict, Verdict::Fail);
+        assert!(right.verdict == Verdict::Pass || twice.verdict != Verdict::Pass, "stream {stream}: {twice}");
+        telling += usize::from(right.verdict == Verdict::Untrusted && twice.norm > twice.threshold);
+    }
+    assert!(telling > 0, "thresholds of this hardware lie between both norms");
+}

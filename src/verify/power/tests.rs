@@ -484,3 +484,24 @@ fn a_pass_that_could_not_have_been_a_failure_is_untrusted() {
         }
     }
 }
+
+/// What is decided by elements that nobody has counted, by sums that overflow, by f32's rounding.
+#[test]
+fn what_a_rule_allows_is_not_more_than_it_would() {
+    let device = Device::host();
+    let by_binade = Tolerance::new(0.3, 0.0).unwrap().by_binade();
+    let one = Options::default().allow_mismatches(AllowedMismatches::new(0.0, 1).unwrap());
+    let r = DeviceMem::from_slice(&device, &[1.0f64, 0.95, 0.95, 0.95, 0.95, 0.95, 0.95, 0.95]).unwrap();
+    let power = gpu_verify_with(&r, &r, &by_binade, &one).unwrap().power;
+    assert!(!power.missed.contains(&Mutation::Scaled(0.72)), "seven elements of the lower binade fail, of which one may: {power:?}");
+
+    let thresholds = Options::default().thresholds(Thresholds::new(1.0, 1.0, 1.0).unwrap(), Judge::Thresholds);
+    let zeros = DeviceMem::from_slice(&device, &[0.0f64; 4]).unwrap();
+    let power = gpu_verify_with(&zeros, &zeros, &Tolerance::exact(), &thresholds).unwrap().power;
+    assert_eq!(power.smallest_error, Some(f64::INFINITY), "zeros are never off");
+
+    let tenth = Options::default().thresholds(Thresholds::new(f64::INFINITY, f64::INFINITY, 0.1).unwrap(), Judge::Thresholds);
+    let r = DeviceMem::from_slice(&device, &[F16::from_f64(1060.0 / 1024.0)]).unwrap();
+    let power = gpu_verify_with(&r, &r, &Tolerance::exact(), &tenth.power(true)).unwrap().power;
+    assert_eq!(power.smallest_ulps, Some(106), "106 / 1060 is more than 0.1 in f32");
+}
