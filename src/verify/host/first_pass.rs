@@ -32,7 +32,7 @@ struct Blocks<'a, T> {
     rule: Rule<T>,
     /// The next blocks for which non-finite pairs are left out at once.
     careful: usize,
-    /// |a - r| and |r|, when all metrics are wanted; zeros for pairs that are not finite.
+    /// |a - r| and |r|, when all metrics are wanted; zeros where a side is not finite.
     d: Box<[T; BLOCK]>,
     m: Box<[T; BLOCK]>,
 }

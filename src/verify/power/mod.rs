@@ -159,6 +159,9 @@ fn smallest_error(passes: impl Fn(f64) -> Option<bool>) -> Option<f64> {
     (smallest == 0.0 || passes(smallest.next_down()).is_some()).then_some(smallest)
 }
 
+/// Mismatches that nobody has counted: more than any rule allows.
+const MANY: u64 = u64::MAX / 2;
+
 /// What is known of a comparison of (1 + error)·r with r.
 struct OffBy {
     /// Where the largest element decides alone.
@@ -180,7 +183,7 @@ impl OffBy {
         let zeros_fail = if request.all { finite.saturating_sub(values.zero_passes) } else { 0 };
         // Zeros were tried, but where only the result is not finite; errors of other sizes were tried nowhere.
         let counted = e == 1.0 && request.all;
-        let uncounted = if counted { values.nonfinite_pairs - nonfinite(values) } else { u64::MAX / 2 };
+        let uncounted = if counted { values.nonfinite_pairs - nonfinite(values) } else { MANY };
         let (finite_mismatches, uncounted) = match within {
             true if request.by_binade && e >= 1.0 => (zeros_fail, uncounted),
             true => (0, 0),
@@ -207,7 +210,7 @@ impl OffBy {
             ..Values::EMPTY
         };
         // Nobody has counted the elements of that binade.
-        let of_lower_binade = if !counted && lower_binade_fails(e, max, &rule) { u64::MAX / 2 } else { 0 };
+        let of_lower_binade = if !counted && lower_binade_fails(e, max, &rule) { MANY } else { 0 };
         let others = Values { mismatches: values.mismatches + of_lower_binade, ..values };
         OffBy { others: with_epsilon_of_lower_binade(others, e, max, &rule), values, uncounted }
     }
