@@ -286,7 +286,7 @@ fn sprinkled<T: Scalar>(device: &Device, edge: usize, step: usize, error: f64) -
 
 /// One such pair among 1000 equal ones, at a generous tolerance; under [`NonFinite::Fail`] and [`NonFinite::EqualWhenSame`].
 fn nonfinite(device: &Device, a: f64, r: f64, passes: [bool; 2]) -> Result<()> {
-    for at in [0, 500, 999] {
+    for at in [0, 999] {
         let [mut result, mut reference, mut others] = [1.0, 1.0, 2.0].map(|x| vec![x; 1000]);
         (result[at], reference[at], others[at]) = (a, r, r);
         let [result, reference, others] = [result, reference, others].map(|x| numbers::<f32>(device, &x));
@@ -359,7 +359,7 @@ fn nothing_is_an_error(device: &Device) -> Result<()> {
 
 /// Sizes around every block, vector and segment: a wrong last element is the only mismatch and has its index.
 fn tails(device: &Device) -> Result<()> {
-    let sizes = [1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 256, 257, 511, 513, 1000, 1023, 1025, 4095, 4097];
+    let sizes = [1, 3, 15, 16, 17, 31, 33, 63, 65, 127, 129, 255, 256, 257, 1023, 1025, 4095, 4097];
     for n in sizes.into_iter().chain([large(device) + 3]) {
         last_element::<f32>(device, n)?;
         last_element::<F16>(device, n)?;

@@ -50,11 +50,11 @@ mutants! {
     StandIn64 last_tile_dropped: "verify/pairs.h",
         "tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log)"
         => "tiles(p.n >> walk.size_log)", NUMBERS;
-    StandIn64 zeros_before_a_run_counted: "verify/pairs.h", " + taken_runs * before_a_run" => "", NUMBERS;
+    Asked zeros_before_a_run_counted: "verify/pairs.h", " + taken_runs * before_a_run" => "", NUMBERS;
     /// Of formats of 4 bits.
     StandIn64 patterns_exchanged: "verify/pair_counts.h", "(a[i] & low) | (r[i] & low) << 4" => "(r[i] & low) | (a[i] & low) << 4", PAIRS;
     StandIn64 product_and_sum_of_a_square_split: "verify/sums.h", "Real<T>::fused(d, d, sum[1][j])" => "d * d + sum[1][j]", NUMBERS;
-    StandIn64 partial_sums_joined_in_another_order: "verify/sums.h",
+    Asked partial_sums_joined_in_another_order: "verify/sums.h",
         "u32 step = 4; step > 0; step /= 2"
         => "u32 step = 1; step < 8; step *= 2", NUMBERS;
     StandIn64 read_past_the_end: "verify/pairs.h", "e < LOADED && index + e < n" => "e < LOADED", NUMBERS;
@@ -63,18 +63,18 @@ mutants! {
     /// Both halves of a wavefront of 64 are told apart as lanes of one subgroup.
     StandIn64 lanes_of_the_wavefront: "warp.h", "threadIdx.x % SUBGROUP; }" => "threadIdx.x % warpSize; }", NUMBERS;
     StandIn64 index_of_the_worst_is_the_next: "verify/explain.h", "s.worst[t] = ~w.first[t]" => "s.worst[t] = ~w.first[t] + 1", NUMBERS;
-    StandIn64 smallest_atol_not_raised: "verify/explain.h", "base[i], passing[1]) - d[i]" => "base[i], passing[1]) + d[i]", NUMBERS;
+    Asked smallest_atol_not_raised: "verify/explain.h", "base[i], passing[1]) - d[i]" => "base[i], passing[1]) + d[i]", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
-    StandIn64 largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
+    Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
     /// Those of 4-bit formats, which may begin within a byte.
     StandIn64 words_shifted_by_half: "verify/layout.h", "| w[i]) >> by)" => "| w[i]) >> by / 2)", PAIRS;
-    StandIn64 ranks_of_mismatches_from_one: "verify/explain.h", "votes & ((1u << lane_of()) - 1)" => "votes & ((2u << lane_of()) - 1)", NUMBERS;
-    StandIn64 distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
+    Asked ranks_of_mismatches_from_one: "verify/explain.h", "votes & ((1u << lane_of()) - 1)" => "votes & ((2u << lane_of()) - 1)", NUMBERS;
+    Asked distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
     /// References that are half-way only where they are scaled.
     StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= steps;" => "> steps;", "same_bits::distances";
     /// 0 / 0, where a bound is 0.
-    StandIn64 ratios_of_equal_pairs: "verify/pair_counts.h", "if (d[0] > 0) {" => "{", PAIRS;
-    StandIn64 explanation_without_its_flag: "verify/explain.h", "if (t == 0) p.result->explained = 1;" => "", ENQUEUED;
+    Asked ratios_of_equal_pairs: "verify/pair_counts.h", "if (d[0] > 0) {" => "{", PAIRS;
+    Asked explanation_without_its_flag: "verify/explain.h", "if (t == 0) p.result->explained = 1;" => "", ENQUEUED;
     StandIn64 explained_whatever_the_verdict: "verify/explain.h",
         "if (p.explain != EXPLAIN_ON_FAILURE) return"
         => "return true; if (false) return", ENQUEUED;
