@@ -30,7 +30,11 @@ const ASAN_OPTIONS: &[&str] = &[
     // Variables would move from the stack of their thread to memory of the runtime's, MiBs for each of thousands of threads.
     "detect_stack_use_after_return=0",
     // Freed blocks of the host need not be kept: kernels have theirs from the stand-in, which keeps them itself.
-    "quarantine_size_mb=8",
+    "quarantine_size_mb=0",
+    "thread_local_quarantine_size_kb=0",
+    // What the host allocates is not what is looked for: who allocated it need not be known, nor what it holds.
+    "malloc_context_size=0",
+    "max_malloc_fill_size=0",
     // Tests ask for more memory than there is.
     "allocator_may_return_null=1",
 ];

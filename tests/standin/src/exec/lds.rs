@@ -8,6 +8,7 @@
 use super::block::Clocks;
 use crate::asan;
 use crate::finding::Finding;
+use std::cell::RefCell;
 
 /// What a block has, in bytes: on AMD's GPUs, and on those of NVIDIA's that kernels for AddressSanitizer are made for (`LIKE_NVIDIA`).
 fn capacity() -> usize {
@@ -80,9 +81,20 @@ const ALIGN: usize = 1024;
 #[repr(align(1024))]
 struct Aligned([u8; ALIGN]);
 
+thread_local! {
+    /// What blocks of earlier launches had: marks take many times the bytes of the memory, and AddressSanitizer as long for them as for all else that a short launch does.
+    static POOL: RefCell<Vec<Lds>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Lds {
-    pub(super) fn new() -> Lds {
-        Lds { memory: Vec::new().into_boxed_slice(), bytes: Vec::new(), variables: Vec::new(), end: RED_ZONE, used: 0 }
+    /// One that was given back on this thread of the host, or a new one; for its first block it is cleared as for any other.
+    pub(super) fn take() -> Lds {
+        let new = || Lds { memory: Vec::new().into_boxed_slice(), bytes: Vec::new(), variables: Vec::new(), end: RED_ZONE, used: 0 };
+        POOL.with_borrow_mut(Vec::pop).unwrap_or_else(new)
+    }
+
+    pub(super) fn give_back(self) {
+        POOL.with_borrow_mut(|pool| pool.push(self));
     }
 
     /// As new, for another block.

@@ -164,7 +164,7 @@ impl<'a> Scheduler<'a> {
             let wavefronts = self.wavefronts.len() + self.wavefronts_of_a_block();
             self.wavefronts.resize_with(wavefronts, Wavefront::default);
         }
-        let mut lds = state.blocks[slot].take().map_or_else(Lds::new, |block| block.lds);
+        let mut lds = state.blocks[slot].take().map_or_else(Lds::take, |block| block.lds);
         lds.clear();
         state.blocks[slot] = Some(Block::new(index, threads, self.launch.wavefront, lds));
         drop(state);
@@ -331,7 +331,7 @@ impl<'a> Scheduler<'a> {
         state.found((slot, thread), finding);
     }
 
-    /// Ends the fibres that are left after a finding.
+    /// Ends the fibres that are left after a finding, and keeps what the next launch can use.
     fn abandon(&mut self) {
         for mut fibre in self.fibres.drain(..).flatten().flatten() {
             if !fibre.routine.done() {
@@ -340,5 +340,6 @@ impl<'a> Scheduler<'a> {
             }
             fibre.routine.into_stack().give_back();
         }
+        self.state.borrow_mut().blocks.drain(..).flatten().for_each(|block| block.lds.give_back());
     }
 }
