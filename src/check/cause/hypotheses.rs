@@ -110,12 +110,43 @@ fn sum(p: &Products, change: impl Fn(usize, f64, f64) -> f64) -> f64 {
 fn window(s: &Sample<'_>) -> Option<CheckCause> {
     let window = s.window().filter(|&window| window > 1)?;
     let flipped = |e: &Element| sum(&e.products, |i, a, _| a * e.products.b[i / window * window + (window - 1 - i % window)]);
-    let without = |tap: usize| move |e: &Element| sum(&e.products, |i, a, b| if i % window == tap { 0.0 } else { a * b });
-    s.explained("filter", || "the filter is flipped".to_owned(), flipped).or_else(|| {
-        let missing =
-            |tap: usize, name: &str| s.explained("terms", || format!("the {name} position of the filter is missing"), without(tap));
-        missing(window - 1, "last").or_else(|| missing(0, "first"))
+    s.explained("filter", || "the filter is flipped".to_owned(), flipped).or_else(|| missing_position(s, window))
+}
+
+/// A position of the filter that is missing in every channel.
+fn missing_position(s: &Sample<'_>, window: usize) -> Option<CheckCause> {
+    let Kind::Conv(param, _) = &s.problem.kind else { return None };
+    // What all channels add at each position, so that a position takes one subtraction.
+    let at_positions = |e: &Element| {
+        let mut sums = vec![0.0; window];
+        e.products.a.iter().zip(&e.products.b).enumerate().for_each(|(i, (a, b))| sums[i % window] += a * b);
+        sums
+    };
+    let sums: Vec<Vec<f64>> = s.elements.iter().map(at_positions).collect();
+    // The ends first: loops miss these.
+    [window - 1, 0].into_iter().chain(1..window - 1).find_map(|position| {
+        let found = s.explained_by("terms", |i, e| e.total() - sums[i][position])?;
+        let name = match position {
+            0 => "the first position".to_owned(),
+            last if last == window - 1 => "the last position".to_owned(),
+            _ => format!("position {:?}", coordinates(position, param.filter_space())),
+        };
+        Some(CheckCause { evidence: format!("{name} of the filter is missing: {}", found.evidence), ..found })
     })
+}
+
+fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
+    let mut at: Vec<usize> = extents
+        .iter()
+        .rev()
+        .map(|extent| {
+            let coordinate = index % extent;
+            index /= extent;
+            coordinate
+        })
+        .collect();
+    at.reverse();
+    at
 }
 
 /// The gradient of a filter, with the positions of the filter in the opposite order.

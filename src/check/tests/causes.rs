@@ -197,7 +197,8 @@ fn mistakes_of_convolutions_are_named() {
         type Sum<'a> = &'a dyn Fn(&[(f64, f64)]) -> f64;
         let plain: Sum<'_> = &|p| p.iter().map(|(f, x)| f * x).sum();
         let flipped: Sum<'_> = &|p| (0..p.len()).map(|i| p[i / window * window + window - 1 - i % window].0 * p[i].1).sum();
-        let without_tap: Sum<'_> = &|p| p.iter().enumerate().filter(|(i, _)| i % window != window - 1).map(|(_, (f, x))| f * x).sum();
+        let without_tap =
+            |tap: usize, p: &[(f64, f64)]| p.iter().enumerate().filter(|(i, _)| i % window != tap).map(|(_, (f, x))| f * x).sum();
         let without_channel: Sum<'_> = &|p| p[..p.len() - window].iter().map(|(f, x)| f * x).sum();
         let narrow: Sum<'_> = &|p| p.iter().map(|(f, x)| through::<Bf16>(*f) * through::<Bf16>(*x)).sum();
         let first_tile: Sum<'_> = &|p| p[..2].iter().map(|(f, x)| f * x).sum();
@@ -210,7 +211,14 @@ fn mistakes_of_convolutions_are_named() {
         if window > 1 {
             assert_eq!(products[0].len(), k);
             rows.push(("the filter is flipped", products.iter().map(|p| flipped(p)).collect()));
-            rows.push(("the last position of the filter is missing", products.iter().map(|p| without_tap(p)).collect()));
+            for (tap, words) in [
+                (window - 1, "the last position of the filter is missing"),
+                (0, "the first position of the filter is missing"),
+                (1, "position [0, 1] of the filter is missing"),
+                (4, "position [2, 0] of the filter is missing"),
+            ] {
+                rows.push((words, products.iter().map(|p| without_tap(tap, p)).collect()));
+            }
             rows.push(("the last 6 products of each sum are missing", products.iter().map(|p| without_channel(p)).collect()));
         }
         for (words, d) in rows {
