@@ -28,12 +28,9 @@ fn follows(s: &Sample<'_>) -> Option<CheckCause> {
     let product = s.problem.product()?;
     let (alpha, beta) = (s.alpha, s.beta);
     let (with_c, with_bias, last) = (product.c.is_some(), product.bias.is_some(), s.last != Epilogue::None);
-    let mistakes: [(bool, &'static str, &str, Formula<'_>); 14] = [
+    let mistakes: [(bool, &'static str, &str, Formula<'_>); 13] = [
         (with_bias, "bias", "the bias is missing", &|e| s.last_of(alpha * e.total() + beta * e.c)),
         (with_bias, "bias", "the bias is added twice", &|e| s.last_of(alpha * e.total() + beta * e.c + 2.0 * e.bias)),
-        (with_bias, "bias", "the bias is that of rows, not of columns", &|e| {
-            s.last_of(alpha * e.total() + beta * e.c + s.source.bias(s.source.place(e.index).0))
-        }),
         (with_c, "c", "C is missing", &|e| s.last_of(alpha * e.total() + e.bias)),
         (with_c && beta != 1.0, "c", "C is added without beta", &|e| s.last_of(alpha * e.total() + e.c + e.bias)),
         (with_c, "c", "beta C is added twice", &|e| s.last_of(alpha * e.total() + 2.0 * beta * e.c + e.bias)),
@@ -52,6 +49,17 @@ fn follows(s: &Sample<'_>) -> Option<CheckCause> {
         .iter()
         .filter(|(applies, ..)| *applies)
         .find_map(|(_, kind, words, formula)| s.explained(kind, || (*words).to_owned(), formula))
+        .or_else(|| bias_of_rows(s))
+}
+
+/// The bias, added by rows. Of more rows than columns only the first have one: in the others a kernel adds what lies behind the bias, which says nothing.
+fn bias_of_rows(s: &Sample<'_>) -> Option<CheckCause> {
+    let numbers = s.problem.product()?.bias.as_ref()?.elements();
+    let row = |e: &Element| s.source.place(e.index).0;
+    let expected = |e: &Element| s.last_of(s.alpha * e.total() + s.beta * e.c + s.source.bias(row(e)));
+    let found = s.explained_in("bias", |e| row(e) < numbers, |_, e| expected(e))?;
+    let part = if s.elements.iter().all(|e| row(e) < numbers) { String::new() } else { format!(", in the first {numbers} rows") };
+    Some(CheckCause { evidence: format!("the bias is that of rows, not of columns{part}: {}", found.evidence), ..found })
 }
 
 /// Depths of tiles of k.

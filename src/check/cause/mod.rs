@@ -194,17 +194,28 @@ impl Sample<'_> {
 
     /// The same without words for the mistake, of what it gives for the element of a number.
     fn explained_by(&self, kind: &'static str, expected: impl Fn(usize, &Element) -> f64) -> Option<CheckCause> {
-        let all = self.elements.len();
-        let (mut explained, mut zeros) = (0, 0);
-        for (i, e) in self.elements.iter().enumerate() {
+        self.explained_in(kind, |_| true, expected)
+    }
+
+    /// The same of the elements that the mistake says something about.
+    fn explained_in(
+        &self,
+        kind: &'static str,
+        is_judged: impl Fn(&Element) -> bool,
+        expected: impl Fn(usize, &Element) -> f64,
+    ) -> Option<CheckCause> {
+        let all = self.elements.iter().filter(|e| is_judged(e)).count();
+        let (mut explained, mut missed, mut zeros) = (0, 0, 0);
+        for (i, e) in self.elements.iter().enumerate().filter(|(_, e)| is_judged(e)) {
             let x = expected(i, e);
             zeros += usize::from(x == 0.0);
-            explained += usize::from(self.explains(e, x));
-            if 20 * (i + 1 - explained) > all {
+            let is_explained = self.explains(e, x);
+            (explained, missed) = (explained + usize::from(is_explained), missed + usize::from(!is_explained));
+            if 20 * missed > all {
                 return None;
             }
         }
-        (20 * zeros < 19 * all).then(|| CheckCause {
+        (all >= LEAST && 20 * zeros < 19 * all).then(|| CheckCause {
             kind,
             evidence: format!("{explained} of {all} mismatches that were sampled"),
             mismatches: all,

@@ -422,3 +422,23 @@ fn a_flipped_gradient_of_a_filter_is_named() {
         assert_eq!(report.cause.unwrap().kind, "filter");
     }
 }
+
+/// A kernel that adds the bias by rows reads beyond it where there are more rows than columns: those rows hold what lies there, and the others tell.
+#[test]
+fn a_bias_of_rows_is_named_where_there_are_more_rows_than_columns() {
+    let [n, k] = [16, 64];
+    for (m, last) in [(64, Epilogue::None), (64, Epilogue::Relu), (256, Epilogue::None)] {
+        let (a, b, memory) =
+            (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2), numbers::<F16>(m, [-4.0, 4.0], 3));
+        let (x, y, v) = (wide(&a), wide(&b), wide(&memory));
+        let function = |x: f64| if last == Epilogue::Relu { x.max(0.0) } else { x };
+        let sum = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum::<f64>();
+        let d: Vec<f32> = (0..m * n).map(|i| function(sum(i / n, i % n) + v[i / n]) as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let bias = DeviceMem::from_slice(&Device::host(), &memory.to_vec().unwrap()[..n]).unwrap();
+        let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+        let found = Check::gemm(&a, &b, &d).bias(&bias).epilogue(last).run().unwrap().cause.unwrap();
+        assert!(found.evidence.starts_with("the bias is that of rows, not of columns, in the first 16 rows: "), "{m}: {found:?}");
+        assert_eq!((found.kind, found.mismatches), ("bias", found.explained), "{found:?}");
+    }
+}
