@@ -442,3 +442,29 @@ fn a_bias_of_rows_is_named_where_there_are_more_rows_than_columns() {
         assert_eq!((found.kind, found.mismatches), ("bias", found.explained), "{found:?}");
     }
 }
+
+/// Sums in f32 that are rounded to bf16 after each tile of 64 products have errors as large as sums in f16 that are rounded at each step. Their digits tell, where nothing follows.
+#[test]
+fn sums_rounded_by_tiles_are_not_those_of_a_finer_format() {
+    let [m, n, k] = [64, 64, 1024];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (x, y) = (wide(&a), wide(&b));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let sum = |i: usize, exchanged: bool| {
+        let tile = |t: usize| (64 * t..64 * t + 64).map(|l| x[i / n * k + l] * y[l * n + i % n]).sum::<f64>();
+        (0..k / 64).fold(0.0, |sum, t| through::<Bf16>(sum + tile(t ^ usize::from(exchanged))))
+    };
+    let of = |alpha: f64, exchanged: bool| {
+        let d: Vec<f32> = (0..m * n).map(|i| (alpha * sum(i, exchanged)) as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).alpha(alpha).run().unwrap().cause.unwrap()
+    };
+    for alpha in [1.0, 1.5] {
+        let found = of(alpha, false);
+        assert!(found.evidence.starts_with("sums are in bf16, rounded at each of 16 steps: "), "{alpha}: {found:?}");
+    }
+    let found = of(1.0, true);
+    assert!(!found.evidence.contains("f16 make"), "digits that f16 has are all zero\n{found:?}");
+    let found = of(1.5, true);
+    assert!(found.evidence.starts_with("errors as sums in f16 make them, or in bf16 with fewer roundings: "), "{found:?}");
+}
