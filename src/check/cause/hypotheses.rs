@@ -278,6 +278,8 @@ struct Converted {
     found: Option<CheckCause>,
     /// The share of the root mean square error that is left.
     left: f64,
+    /// The same of what no constant and no factor explains.
+    left_beside_line: f64,
 }
 
 /// Each way to convert operands that have more digits.
@@ -290,7 +292,8 @@ fn converted(s: &Sample<'_>) -> Vec<Converted> {
         let expected: Vec<[f64; 3]> = s.elements.iter().zip(sums).map(|(e, of)| of.map(|sum| s.follows(e, sum))).collect();
         [0, 1, 2].map(|side| {
             let numbers: Vec<f64> = expected.iter().map(|of| of[side]).collect();
-            Converted { format, how, side, found: s.explained_by("operands_in", |i, _| numbers[i]), left: s.left_of(&numbers) }
+            let found = s.explained_by("operands_in", |i, _| numbers[i]);
+            Converted { format, how, side, found, left: s.left_of(&numbers), left_beside_line: s.left_beside_line(&numbers) }
         })
     };
     coarser.flat_map(of_conversion).collect()
@@ -307,6 +310,9 @@ fn sums_of_converted(p: &Products, convert: impl Fn(f64) -> f64) -> [f64; 3] {
 /// How much more of the errors may be left by formats that are named beside the best one.
 const ALIKE: f64 = 1.05;
 
+/// How much of the errors may be left by a format that is the cause.
+const MOST_LEFT: f64 = 0.5;
+
 /// Operands in another format: of all that explain the elements, the one that leaves least of the errors, and those that cannot be told from it, as f16 and
 /// tf32 have the same digits.
 fn formats(s: &Sample<'_>) -> Option<CheckCause> {
@@ -316,13 +322,17 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
     }
     // The first of equal ones: where B has the format's numbers already, both operands are named and not A alone.
     let best = candidates.iter().min_by(|a, b| a.left.total_cmp(&b.left))?;
+    // Low bits that are cut off take nearly the same from every sum of one sign. So does a bias, and a factor.
+    if best.left_beside_line > MOST_LEFT {
+        return None;
+    }
     let words = format!("{} {} first", SIDES[best.side], names(&candidates, best));
     if let Some(found) = &best.found {
         return Some(CheckCause { evidence: format!("{words}: {}", found.evidence), ..found.clone() });
     }
     // Where the result's own rounding hides what single elements would show.
     let evidence = format!("{words}: that leaves {:.2} of the root mean square error", best.left);
-    let most_is_gone = best.left <= 0.5 && s.elements.len() >= 64;
+    let most_is_gone = best.left <= MOST_LEFT && s.elements.len() >= 64;
     most_is_gone.then_some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None })
 }
 

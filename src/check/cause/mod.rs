@@ -238,6 +238,18 @@ impl Sample<'_> {
         if left.is_finite() { left } else { f64::INFINITY }
     }
 
+    /// The same share of what is left of the errors, and of what is expected of them, where a constant and a factor of the references are taken out of both.
+    fn left_beside_line(&self, expected: &[f64]) -> f64 {
+        let beside = |value: &dyn Fn(usize, &Element) -> f64| {
+            let of = |(i, e): (usize, &Element)| (e.reference, value(i, e) - e.reference);
+            beside_line(&self.elements.iter().enumerate().map(of).collect::<Vec<(f64, f64)>>())
+        };
+        let (errors, predicted) = (beside(&|_, e| e.result), beside(&|i, _| expected[i]));
+        let left = errors.iter().zip(&predicted).map(|(e, p)| (e - p) * (e - p)).sum::<f64>();
+        let left = (left / errors.iter().map(|e| e * e).sum::<f64>()).sqrt();
+        if left.is_finite() { left } else { f64::INFINITY }
+    }
+
     /// Whether it is a convolution, and the positions of its window where its filter is an operand.
     fn window(&self) -> Option<usize> {
         match &self.problem.kind {
@@ -245,6 +257,15 @@ impl Sample<'_> {
             _ => None,
         }
     }
+}
+
+/// What the straight line of least squares leaves of the second of each pair.
+fn beside_line(pairs: &[(f64, f64)]) -> Vec<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), pair| (x + pair.0 / n, y + pair.1 / n));
+    let (common, square) = pairs.iter().fold((0.0, 0.0), |(c, q), pair| (c + (pair.0 - x) * (pair.1 - y), q + (pair.0 - x) * (pair.0 - x)));
+    let factor = if square > 0.0 { common / square } else { 0.0 };
+    pairs.iter().map(|pair| pair.1 - y - factor * (pair.0 - x)).collect()
 }
 
 /// That all elements beyond their bounds are as they are where the kernel saturates.

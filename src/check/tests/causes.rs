@@ -468,3 +468,36 @@ fn sums_rounded_by_tiles_are_not_those_of_a_finer_format() {
     let found = of(1.5, true);
     assert!(found.evidence.starts_with("errors as sums in f16 make them, or in bf16 with fewer roundings: "), "{found:?}");
 }
+
+/// Low bits that are cut off make sums of positive products smaller by nearly the same. So does a constant, and a bias that is nearly one.
+#[test]
+fn a_constant_below_positive_sums_is_no_truncated_operand() {
+    let [m, n, k] = [48, 64, 256];
+    let (a, b, bias) = (numbers::<F16>(m * k, [0.0, 1.0], 1), numbers::<F16>(k * n, [0.0, 1.0], 2), numbers::<F16>(n, [0.15, 0.25], 3));
+    let (x, y, v) = (wide(&a), wide(&b), wide(&bias));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let cut = |x: f64| f64::from(f32::from_bits((x as f32).to_bits() & 0xffff_0000));
+    let sum = |i: usize, of: &dyn Fn(f64) -> f64| (0..k).map(|l| of(x[i / n * k + l]) * y[l * n + i % n]).sum::<f64>();
+    let whole: Vec<f64> = (0..m * n).map(|i| sum(i, &|x| x)).collect();
+    let truncated: Vec<f64> = (0..m * n).map(|i| sum(i, &cut)).collect();
+    let loss = whole.iter().zip(&truncated).map(|(x, y)| x - y).sum::<f64>() / (m * n) as f64;
+    type Made<'a> = &'a dyn Fn(usize) -> f64;
+    fn of<T: Scalar>(made: Made<'_>, n: usize) -> DeviceMem<T> {
+        let encode = |i: usize| T::from_bits64(T::DTYPE.encode(made(i), Rounding::NearestEven, Overflow::Ieee));
+        DeviceMem::from_slice(&Device::host(), &(0..n).map(encode).collect::<Vec<T>>()).unwrap()
+    }
+    let missing: Made<'_> = &|i| whole[i] - loss;
+    let factor: Made<'_> = &|i| whole[i] * (1.0 - loss / 64.0);
+    for (made, kind, reason) in
+        [(missing, "offset", "a constant"), (factor, "scaled", "a factor"), (&|i| truncated[i], "operands_in", "no constant")]
+    {
+        let d = of::<f32>(made, m * n);
+        let found = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap();
+        assert_eq!(found.kind, kind, "{reason}: {found:?}");
+    }
+    for (made, reason) in [(&(|i: usize| whole[i]) as Made<'_>, "missing"), (&|i| whole[i] + 2.0 * v[i % n], "added twice")] {
+        let d = of::<F16>(made, m * n);
+        let found = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).bias(&bias).run().unwrap().cause;
+        assert_ne!(found.as_ref().map(|found| found.kind), Some("operands_in"), "{reason}: {found:?}");
+    }
+}
