@@ -501,3 +501,25 @@ fn a_constant_below_positive_sums_is_no_truncated_operand() {
         assert_ne!(found.as_ref().map(|found| found.kind), Some("operands_in"), "{reason}: {found:?}");
     }
 }
+
+/// Rows of sizes from 1 to 2^-46: what one bound for all of them would take for right is told as well, and nothing else.
+#[test]
+fn causes_are_those_of_the_elements_beyond_their_bounds() {
+    let [m, n, k] = [24, 32, 64];
+    let scale = |i: usize| 2f32.powi(-2 * i as i32);
+    let a: Vec<f32> = numbers::<f32>(m * k, [-1.0, 1.0], 1).to_vec().unwrap().iter().enumerate().map(|(i, x)| x * scale(i / k)).collect();
+    let a = DeviceMem::from_slice(&Device::host(), &a).unwrap();
+    let b = numbers::<f32>(k * n, [-1.0, 1.0], 2);
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let right = product::<f32>(&Gemm::new(Accumulate::F64), &a, &b, [m, n]).to_vec().unwrap();
+    let of = |wrong: &dyn Fn(usize, f32) -> f32| {
+        let d: Vec<f32> = right.iter().enumerate().map(|(i, &x)| wrong(i, x)).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap()
+    };
+    for (report, kind) in [(of(&|_, x| -x), "negated"), (of(&|i, x| if i / n < 2 || i / n == 20 { 0.0 } else { x }), "unwritten")] {
+        let (found, all) = (report.cause.clone().unwrap(), report.report.mismatches as usize);
+        assert_eq!((found.kind, found.mismatches, found.explained), (kind, all, all), "{report}");
+        assert!(all >= if kind == "negated" { m * n - 8 } else { 3 * n }, "{report}");
+    }
+}

@@ -107,7 +107,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 /// That a factor is one of negative elements alone, as a function with another slope there makes it.
 fn of_negative(factor: f64, s: &Sample) -> Option<&'static str> {
     let negative = s.wrong.iter().filter(|&&i| s.reference[i] < 0.0).count();
-    let all = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(0.0)).count();
+    let all = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(i, 0.0)).count();
     // A factor next to 0 or 1 leaves the smallest within the tolerance.
     let named = most(negative, s.wrong.len()) && 2 * negative > all && by_sign(s);
     let leaky = factor > 0.0 && factor < 1.0;
