@@ -4,6 +4,7 @@
 //! element, and the last one. Which they are depends on the shape and the report alone.
 
 use super::most_of;
+use super::region::Region;
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, spacing};
 use crate::error::Result;
@@ -190,6 +191,15 @@ impl Sample {
             Allowance::Tolerance(rule) => rule.bound(rule.rtol, x.abs(), rule.atol),
             Allowance::Bound(rule, magnitudes) => rule.bound(x, magnitudes[position]),
         }
+    }
+
+    /// Elements that pass, or that rounding explains, of those among which the mismatches lie; finite ones.
+    pub(super) fn passing(&self) -> Vec<usize> {
+        let (region, mut at) = (Region::around(self), vec![0; self.shape.len()]);
+        let mut wrong = self.wrong.iter().peekable();
+        let passes = |i: &usize| wrong.next_if(|&w| w == i).is_none();
+        let finite = |i: &usize| self.result[*i].is_finite() && self.reference[*i].is_finite();
+        (0..self.len()).filter(passes).filter(finite).filter(|&i| region.holds(self, i, &mut at)).collect()
     }
 
     /// Whether the references of the mismatches differ by more than rounding does. Of a constant, hypotheses that fit numbers are all true.
