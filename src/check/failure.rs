@@ -8,7 +8,7 @@ use crate::dtype::{DType, Overflow};
 use crate::error::Result;
 use crate::reference::Arithmetic;
 use crate::verify::bound::{Bound, BoundReport, each_mismatch, some_mismatches};
-use crate::verify::{NonFinite, Options, Tolerance, gpu_verify_with, gpu_verify_with_earlier};
+use crate::verify::diagnose_by_bound;
 
 impl<'a> Check<'a> {
     /// Whether every element beyond its bound is the largest number of a format with infinity, where the exact result is, or may be, beyond it.
@@ -58,37 +58,28 @@ impl<'a> Check<'a> {
         cause::find(&self.problem, self.result.shape(), reads, *bound, (&some()?, share), compared)
     }
 
-    /// The cause that a comparison with the exact result names, by a tolerance like the bounds of the first mismatches.
+    /// The cause that a comparison with the exact result names, each element by its bound.
     fn compared(&self, report: &BoundReport, exact: [&TensorRef<'_>; 2], bound: &Bound) -> Result<Option<CheckCause>> {
-        let relative = bound.by_coefficients().relative;
-        let around: Vec<f64> =
-            report.first.iter().map(|e| (e.bound - relative * e.reference.abs()).max(0.0)).filter(|x| x.is_finite()).collect();
-        let atol = around.iter().sum::<f64>() / around.len().max(1) as f64;
-        let Ok(tolerance) = Tolerance::new(relative, atol) else { return Ok(None) };
+        let interesting: Vec<usize> = report.first.first().into_iter().chain(&report.worst).map(|element| element.index).collect();
+        let reference = self.where_it_differs(exact, bound)?;
+        let reference = reference.as_ref().map_or(Ok(exact[0].clone()), Copied::tensor)?;
+        let diagnosed = |result: &TensorRef<'_>, earlier: Option<&TensorRef<'_>>| {
+            let [reference, magnitudes] = [&reference, exact[1]].map(|tensor| tensor.view(Layout::contiguous(result.shape())?));
+            diagnose_by_bound([result, &reference?], earlier, (&magnitudes?, bound, self.overflow), &interesting)
+        };
         let shape = self.problem.matrices(self.result.shape());
         let view = |tensor: &TensorRef<'a>| match tensor.layout().is_contiguous() {
             true => tensor.view(Layout::strided(&shape, Layout::contiguous(&shape)?.strides(), tensor.layout().offset())?),
             false => Ok(tensor.clone()),
         };
         let result = view(&self.result)?;
-        let reference = self.where_it_differs(exact, bound)?;
-        let reference = reference.as_ref().map_or(Ok(exact[0].clone()), Copied::tensor)?;
-        let flat = reference.view(Layout::contiguous(result.shape())?)?;
-        let options = Options::default().nonfinite(NonFinite::EqualWhenSame);
-        let report = match &self.earlier {
-            Some(earlier) if earlier.layout().is_contiguous() == self.result.layout().is_contiguous() => {
-                gpu_verify_with_earlier(&result, &flat, &view(earlier)?, &tolerance, &options)?
-            }
-            _ => gpu_verify_with(&result, &flat, &tolerance, &options)?,
-        };
-        let Some(found) = report.cause else { return Ok(None) };
+        let alike = self.earlier.as_ref().filter(|earlier| earlier.layout().is_contiguous() == self.result.layout().is_contiguous());
+        let Some(found) = diagnosed(&result, alike.map(view).transpose()?.as_ref())? else { return Ok(None) };
         if result.shape() == self.result.shape() {
             return Ok(Some(cause::from(&found)));
         }
         // Places are those of the result as it is: what lies along its own dimensions, and where.
-        let reference = reference.view(Layout::contiguous(self.result.shape())?)?;
-        let own = gpu_verify_with(&self.result, &reference, &tolerance, &options)?;
-        let placed = match own.cause {
+        let placed = match diagnosed(&self.result, None)? {
             Some(own) => found.placed(own),
             None => found,
         };

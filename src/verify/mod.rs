@@ -45,6 +45,7 @@ mod workspaces;
 mod tests;
 
 pub use budget::Budget;
+pub(crate) use cause::diagnose_by_bound;
 pub use cause::{Cause, Diagnosis, Region};
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;

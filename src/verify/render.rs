@@ -4,7 +4,8 @@ use super::budget::Budget;
 use super::cause::Diagnosis;
 use super::options::Judge;
 use super::power::{Mutation, Power};
-use super::report::{Location, Report, Value, Verdict, Warning, Worst};
+use super::report::{Classes, Location, Report, Value, Verdict, Warning, Worst};
+use super::rule::NonFinite;
 use super::values::Metric;
 use std::fmt;
 
@@ -128,6 +129,9 @@ impl fmt::Display for Warning {
 }
 
 const LABEL: usize = 11;
+
+/// What else would pass where both sides are not finite.
+const ALIKE: &str = "where NaN and infinities match their like (--equal-nonfinite, `NonFinite::EqualWhenSame`)";
 
 /// That so many elements agree.
 fn agree(elements: usize) -> String {
@@ -317,12 +321,40 @@ impl Report {
         let none: Vec<String> = none.iter().map(|(name, .., other)| format!("not with any {name} ({other} as it is)")).collect();
         let found = if some.is_empty() { None } else { Some(format!("with {}", some.join(" or "))) };
         let text = found.into_iter().chain(none).collect::<Vec<_>>().join(", ");
-        let (label, would) = if finite_mismatch { ("would pass", "") } else { ("margin", "would still pass ") };
-        write!(f, "\n  {label:<LABEL$}{would}{text}")?;
-        if self.nonfinite_pairs > 0 && self.mismatches > 0 {
-            write!(f, ", finite pairs only")?;
+        let (label, would) = match self.nonfinite_mismatch() {
+            _ if finite_mismatch => ("would pass", ""),
+            true => ("margin", "finite pairs would still pass "),
+            false => ("margin", "would still pass "),
+        };
+        if !self.nonfinite_mismatch() {
+            return write!(f, "\n  {label:<LABEL$}{would}{text}");
         }
-        Ok(())
+        let fail = self.nonfinite == NonFinite::Fail;
+        let only = if finite_mismatch { ", finite pairs only" } else { "" };
+        match (self.are_alike(), self.are_of_one_class()) {
+            (true, true) if fail && !finite_mismatch => write!(f, "\n  {:<LABEL$}{ALIKE}", "would pass"),
+            (true, true) if fail => write!(f, "\n  {label:<LABEL$}{would}{text} {ALIKE}"),
+            (true, true) => write!(f, "\n  {label:<LABEL$}{would}{text}"),
+            (true, false) if fail => write!(f, "\n  {label:<LABEL$}{would}{text}{only}; the others may pass {ALIKE}"),
+            _ => write!(f, "\n  {label:<LABEL$}{would}{text}{only}"),
+        }
+    }
+
+    /// Whether pairs that are not finite may be among the mismatches.
+    fn nonfinite_mismatch(&self) -> bool {
+        self.nonfinite_pairs > 0 && self.mismatches > 0
+    }
+
+    /// Whether both sides have as many of each class that is not finite, in the same elements.
+    fn are_alike(&self) -> bool {
+        let classes = |c: &Classes| [c.nans, c.positive_infinities, c.negative_infinities];
+        classes(&self.result) == classes(&self.reference) && self.result.nonfinite() == self.nonfinite_pairs
+    }
+
+    /// Whether that is one class: of several, other ones may stand beside each other.
+    fn are_of_one_class(&self) -> bool {
+        let c = &self.result;
+        [c.nans, c.positive_infinities, c.negative_infinities].contains(&c.nonfinite())
     }
 
     /// What roundings explain of the error, where it is one of all elements.

@@ -4,6 +4,7 @@ use super::cause::Diagnosis;
 use super::histogram::Histograms;
 use super::options::{Judge, Judged, Request, Thresholds, quotient};
 use super::power::{Effect, Mutation, Power};
+use super::rule::NonFinite;
 use super::similarity::Similarity;
 use super::values::{Found, Metric, Outcome};
 use crate::device::TensorRef;
@@ -145,6 +146,9 @@ pub struct Report {
     pub allowed_mismatches: u64,
     /// Pairs in which a side is not finite.
     pub nonfinite_pairs: u64,
+    /// What became of them.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub(crate) nonfinite: NonFinite,
     /// Classes of the result's values.
     pub result: Classes,
     /// Classes of the reference's values.
@@ -343,6 +347,7 @@ impl Report {
             mismatches: values.mismatches,
             allowed_mismatches: request.allowed.of(result.elements()),
             nonfinite_pairs: values.nonfinite_pairs,
+            nonfinite: request.nonfinite,
             result: classes(0),
             reference: classes(1),
             result_max: values.max_magnitude[0],

@@ -28,12 +28,9 @@ fn follows(s: &Sample<'_>) -> Option<CheckCause> {
     let product = s.problem.product()?;
     let (alpha, beta) = (s.alpha, s.beta);
     let (with_c, with_bias, last) = (product.c.is_some(), product.bias.is_some(), s.last != Epilogue::None);
-    let mistakes: [(bool, &'static str, &str, Formula<'_>); 14] = [
+    let mistakes: [(bool, &'static str, &str, Formula<'_>); 13] = [
         (with_bias, "bias", "the bias is missing", &|e| s.last_of(alpha * e.total() + beta * e.c)),
         (with_bias, "bias", "the bias is added twice", &|e| s.last_of(alpha * e.total() + beta * e.c + 2.0 * e.bias)),
-        (with_bias, "bias", "the bias is that of rows, not of columns", &|e| {
-            s.last_of(alpha * e.total() + beta * e.c + s.source.bias(s.source.place(e.index).0))
-        }),
         (with_c, "c", "C is missing", &|e| s.last_of(alpha * e.total() + e.bias)),
         (with_c && beta != 1.0, "c", "C is added without beta", &|e| s.last_of(alpha * e.total() + e.c + e.bias)),
         (with_c, "c", "beta C is added twice", &|e| s.last_of(alpha * e.total() + 2.0 * beta * e.c + e.bias)),
@@ -52,6 +49,17 @@ fn follows(s: &Sample<'_>) -> Option<CheckCause> {
         .iter()
         .filter(|(applies, ..)| *applies)
         .find_map(|(_, kind, words, formula)| s.explained(kind, || (*words).to_owned(), formula))
+        .or_else(|| bias_of_rows(s))
+}
+
+/// The bias, added by rows. Of more rows than columns only the first have one: in the others a kernel adds what lies behind the bias, which says nothing.
+fn bias_of_rows(s: &Sample<'_>) -> Option<CheckCause> {
+    let numbers = s.problem.product()?.bias.as_ref()?.elements();
+    let row = |e: &Element| s.source.place(e.index).0;
+    let expected = |e: &Element| s.last_of(s.alpha * e.total() + s.beta * e.c + s.source.bias(row(e)));
+    let found = s.explained_in("bias", |e| row(e) < numbers, |_, e| expected(e))?;
+    let part = if s.elements.iter().all(|e| row(e) < numbers) { String::new() } else { format!(", in the first {numbers} rows") };
+    Some(CheckCause { evidence: format!("the bias is that of rows, not of columns{part}: {}", found.evidence), ..found })
 }
 
 /// Depths of tiles of k.
@@ -110,12 +118,43 @@ fn sum(p: &Products, change: impl Fn(usize, f64, f64) -> f64) -> f64 {
 fn window(s: &Sample<'_>) -> Option<CheckCause> {
     let window = s.window().filter(|&window| window > 1)?;
     let flipped = |e: &Element| sum(&e.products, |i, a, _| a * e.products.b[i / window * window + (window - 1 - i % window)]);
-    let without = |tap: usize| move |e: &Element| sum(&e.products, |i, a, b| if i % window == tap { 0.0 } else { a * b });
-    s.explained("filter", || "the filter is flipped".to_owned(), flipped).or_else(|| {
-        let missing =
-            |tap: usize, name: &str| s.explained("terms", || format!("the {name} position of the filter is missing"), without(tap));
-        missing(window - 1, "last").or_else(|| missing(0, "first"))
+    s.explained("filter", || "the filter is flipped".to_owned(), flipped).or_else(|| missing_position(s, window))
+}
+
+/// A position of the filter that is missing in every channel.
+fn missing_position(s: &Sample<'_>, window: usize) -> Option<CheckCause> {
+    let Kind::Conv(param, _) = &s.problem.kind else { return None };
+    // What all channels add at each position, so that a position takes one subtraction.
+    let at_positions = |e: &Element| {
+        let mut sums = vec![0.0; window];
+        e.products.a.iter().zip(&e.products.b).enumerate().for_each(|(i, (a, b))| sums[i % window] += a * b);
+        sums
+    };
+    let sums: Vec<Vec<f64>> = s.elements.iter().map(at_positions).collect();
+    // The ends first: loops miss these.
+    [window - 1, 0].into_iter().chain(1..window - 1).find_map(|position| {
+        let found = s.explained_by("terms", |i, e| e.total() - sums[i][position])?;
+        let name = match position {
+            0 => "the first position".to_owned(),
+            last if last == window - 1 => "the last position".to_owned(),
+            _ => format!("position {:?}", coordinates(position, param.filter_space())),
+        };
+        Some(CheckCause { evidence: format!("{name} of the filter is missing: {}", found.evidence), ..found })
     })
+}
+
+fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
+    let mut at: Vec<usize> = extents
+        .iter()
+        .rev()
+        .map(|extent| {
+            let coordinate = index % extent;
+            index /= extent;
+            coordinate
+        })
+        .collect();
+    at.reverse();
+    at
 }
 
 /// The gradient of a filter, with the positions of the filter in the opposite order.
@@ -239,6 +278,8 @@ struct Converted {
     found: Option<CheckCause>,
     /// The share of the root mean square error that is left.
     left: f64,
+    /// The same of what no constant and no factor explains.
+    left_beside_line: f64,
 }
 
 /// Each way to convert operands that have more digits.
@@ -251,7 +292,8 @@ fn converted(s: &Sample<'_>) -> Vec<Converted> {
         let expected: Vec<[f64; 3]> = s.elements.iter().zip(sums).map(|(e, of)| of.map(|sum| s.follows(e, sum))).collect();
         [0, 1, 2].map(|side| {
             let numbers: Vec<f64> = expected.iter().map(|of| of[side]).collect();
-            Converted { format, how, side, found: s.explained_by("operands_in", |i, _| numbers[i]), left: s.left_of(&numbers) }
+            let found = s.explained_by("operands_in", |i, _| numbers[i]);
+            Converted { format, how, side, found, left: s.left_of(&numbers), left_beside_line: s.left_beside_line(&numbers) }
         })
     };
     coarser.flat_map(of_conversion).collect()
@@ -268,6 +310,9 @@ fn sums_of_converted(p: &Products, convert: impl Fn(f64) -> f64) -> [f64; 3] {
 /// How much more of the errors may be left by formats that are named beside the best one.
 const ALIKE: f64 = 1.05;
 
+/// How much of the errors may be left by a format that is the cause.
+const MOST_LEFT: f64 = 0.5;
+
 /// Operands in another format: of all that explain the elements, the one that leaves least of the errors, and those that cannot be told from it, as f16 and
 /// tf32 have the same digits.
 fn formats(s: &Sample<'_>) -> Option<CheckCause> {
@@ -277,13 +322,17 @@ fn formats(s: &Sample<'_>) -> Option<CheckCause> {
     }
     // The first of equal ones: where B has the format's numbers already, both operands are named and not A alone.
     let best = candidates.iter().min_by(|a, b| a.left.total_cmp(&b.left))?;
+    // Low bits that are cut off take nearly the same from every sum of one sign. So does a bias, and a factor.
+    if best.left_beside_line > MOST_LEFT {
+        return None;
+    }
     let words = format!("{} {} first", SIDES[best.side], names(&candidates, best));
     if let Some(found) = &best.found {
         return Some(CheckCause { evidence: format!("{words}: {}", found.evidence), ..found.clone() });
     }
     // Where the result's own rounding hides what single elements would show.
     let evidence = format!("{words}: that leaves {:.2} of the root mean square error", best.left);
-    let most_is_gone = best.left <= 0.5 && s.elements.len() >= 64;
+    let most_is_gone = best.left <= MOST_LEFT && s.elements.len() >= 64;
     most_is_gone.then_some(CheckCause { kind: "operands_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None })
 }
 
@@ -335,34 +384,62 @@ fn stale_tiles(s: &Sample<'_>) -> Option<CheckCause> {
     None
 }
 
-/// Sums in few bits: bit for bit where products are taken one by one in ascending k, else by the size of the errors.
+/// Sums in few bits: bit for bit where products are taken in ascending k, else by the size of the errors.
 fn accumulators(s: &Sample<'_>) -> Option<CheckCause> {
-    for format in [DType::Bf16, DType::F16] {
-        let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
-        let fused = |e: &Element| e.products.a.iter().zip(&e.products.b).fold(0.0, |sum, (a, b)| round(a * b + sum));
-        let separate = |e: &Element| e.products.a.iter().zip(&e.products.b).fold(0.0, |sum, (a, b)| round(round(a * b) + sum));
-        let words = || format!("sums are in {format}, rounded at each of {} steps", s.problem.terms());
-        let found = s
-            .explained("accumulated_in", words, |e| s.follows(e, fused(e)))
-            .or_else(|| s.explained("accumulated_in", words, |e| s.follows(e, separate(e))));
-        if found.is_some() {
-            return found;
-        }
-        let Some(ratio) = size_of_errors(s, format) else { continue };
-        if (0.8..1.25).contains(&ratio) && may_hold(s, format) {
-            let evidence =
-                format!("errors as sums in {format} make them: their root mean square is {ratio:.2} of what its roundings add up to");
-            return Some(CheckCause { kind: "accumulated_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None });
-        }
+    [DType::Bf16, DType::F16].into_iter().find_map(|format| rounded_in_tiles(s, format).or_else(|| by_size(s, format)))
+}
+
+/// Sums that are rounded to this format after each product, or after each tile of k, whose own sum may be rounded before it is added.
+fn rounded_in_tiles(s: &Sample<'_>, format: DType) -> Option<CheckCause> {
+    let k = s.problem.terms();
+    let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
+    TILES.into_iter().filter(|&tile| tile == 1 || tile < k).find_map(|tile| {
+        let sum = |e: &Element, rounded: bool| {
+            let tiles = e.products.a.chunks(tile).zip(e.products.b.chunks(tile));
+            tiles.fold(0.0, |sum, (a, b)| {
+                let part = a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+                round(sum + if rounded { round(part) } else { part })
+            })
+        };
+        let words = || format!("sums are in {format}, rounded at each of {} steps", k.div_ceil(tile));
+        [false, true].into_iter().find_map(|rounded| s.explained("accumulated_in", words, |e| s.follows(e, sum(e, rounded))))
+    })
+}
+
+/// Errors as large as those of sums that are rounded to this format at each step.
+fn by_size(s: &Sample<'_>, format: DType) -> Option<CheckCause> {
+    let ratio = size_of_errors(s, format).filter(|ratio| (0.8..1.25).contains(ratio))?;
+    // Fewer roundings to a coarser format make as large errors. Its numbers tell, where they show.
+    let or_coarser = match format {
+        DType::F16 if !shows_digits(s, DType::Bf16) => ", or in bf16 with fewer roundings",
+        DType::F16 if holds(s, DType::Bf16) => return None,
+        _ => "",
+    };
+    if is_followed(s) || holds(s, format) {
+        let evidence = format!(
+            "errors as sums in {format} make them{or_coarser}: their root mean square is {ratio:.2} of what its roundings add up to"
+        );
+        return Some(CheckCause { kind: "accumulated_in", evidence, mismatches: s.elements.len(), explained: 0, compared: None });
     }
     None
 }
 
-/// Whether results may be sums in this format: where nothing follows the sums, and the result's format has more digits, they are numbers of it.
-fn may_hold(s: &Sample<'_>, format: DType) -> bool {
+/// Whether anything follows the sums, so that results are no numbers of the accumulator.
+fn is_followed(s: &Sample<'_>) -> bool {
+    s.alpha != 1.0 || s.elements.iter().any(|e| e.bias != 0.0 || s.beta * e.c != 0.0)
+}
+
+/// Whether results that are sums in more digits than this format's are no numbers of it: nothing follows, and the last rounding leaves more.
+fn shows_digits(s: &Sample<'_>, format: DType) -> bool {
+    let digits = |d: DType| d.float_format().map_or(0, |f| f.mantissa_bits);
+    !is_followed(s) && s.bound.rounding.is_none_or(|last| digits(last) > digits(format))
+}
+
+/// Whether results are numbers of this format.
+fn holds(s: &Sample<'_>, format: DType) -> bool {
     let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
     let held = s.elements.iter().filter(|e| round(e.result) == e.result).count();
-    s.alpha != 1.0 || s.elements.iter().any(|e| e.bias != 0.0 || s.beta * e.c != 0.0) || 20 * held >= 19 * s.elements.len()
+    20 * held >= 19 * s.elements.len()
 }
 
 /// The errors of elements, and their references, over the root mean square error that sums have which are rounded to this format at each step.

@@ -194,17 +194,28 @@ impl Sample<'_> {
 
     /// The same without words for the mistake, of what it gives for the element of a number.
     fn explained_by(&self, kind: &'static str, expected: impl Fn(usize, &Element) -> f64) -> Option<CheckCause> {
-        let all = self.elements.len();
-        let (mut explained, mut zeros) = (0, 0);
-        for (i, e) in self.elements.iter().enumerate() {
+        self.explained_in(kind, |_| true, expected)
+    }
+
+    /// The same of the elements that the mistake says something about.
+    fn explained_in(
+        &self,
+        kind: &'static str,
+        is_judged: impl Fn(&Element) -> bool,
+        expected: impl Fn(usize, &Element) -> f64,
+    ) -> Option<CheckCause> {
+        let all = self.elements.iter().filter(|e| is_judged(e)).count();
+        let (mut explained, mut missed, mut zeros) = (0, 0, 0);
+        for (i, e) in self.elements.iter().enumerate().filter(|(_, e)| is_judged(e)) {
             let x = expected(i, e);
             zeros += usize::from(x == 0.0);
-            explained += usize::from(self.explains(e, x));
-            if 20 * (i + 1 - explained) > all {
+            let is_explained = self.explains(e, x);
+            (explained, missed) = (explained + usize::from(is_explained), missed + usize::from(!is_explained));
+            if 20 * missed > all {
                 return None;
             }
         }
-        (20 * zeros < 19 * all).then(|| CheckCause {
+        (all >= LEAST && 20 * zeros < 19 * all).then(|| CheckCause {
             kind,
             evidence: format!("{explained} of {all} mismatches that were sampled"),
             mismatches: all,
@@ -227,6 +238,18 @@ impl Sample<'_> {
         if left.is_finite() { left } else { f64::INFINITY }
     }
 
+    /// The same share of what is left of the errors, and of what is expected of them, where a constant and a factor of the references are taken out of both.
+    fn left_beside_line(&self, expected: &[f64]) -> f64 {
+        let beside = |value: &dyn Fn(usize, &Element) -> f64| {
+            let of = |(i, e): (usize, &Element)| (e.reference, value(i, e) - e.reference);
+            beside_line(&self.elements.iter().enumerate().map(of).collect::<Vec<(f64, f64)>>())
+        };
+        let (errors, predicted) = (beside(&|_, e| e.result), beside(&|i, _| expected[i]));
+        let left = errors.iter().zip(&predicted).map(|(e, p)| (e - p) * (e - p)).sum::<f64>();
+        let left = (left / errors.iter().map(|e| e * e).sum::<f64>()).sqrt();
+        if left.is_finite() { left } else { f64::INFINITY }
+    }
+
     /// Whether it is a convolution, and the positions of its window where its filter is an operand.
     fn window(&self) -> Option<usize> {
         match &self.problem.kind {
@@ -234,6 +257,15 @@ impl Sample<'_> {
             _ => None,
         }
     }
+}
+
+/// What the straight line of least squares leaves of the second of each pair.
+fn beside_line(pairs: &[(f64, f64)]) -> Vec<f64> {
+    let n = pairs.len() as f64;
+    let (x, y) = pairs.iter().fold((0.0, 0.0), |(x, y), pair| (x + pair.0 / n, y + pair.1 / n));
+    let (common, square) = pairs.iter().fold((0.0, 0.0), |(c, q), pair| (c + (pair.0 - x) * (pair.1 - y), q + (pair.0 - x) * (pair.0 - x)));
+    let factor = if square > 0.0 { common / square } else { 0.0 };
+    pairs.iter().map(|pair| pair.1 - y - factor * (pair.0 - x)).collect()
 }
 
 /// That all elements beyond their bounds are as they are where the kernel saturates.

@@ -197,7 +197,8 @@ fn mistakes_of_convolutions_are_named() {
         type Sum<'a> = &'a dyn Fn(&[(f64, f64)]) -> f64;
         let plain: Sum<'_> = &|p| p.iter().map(|(f, x)| f * x).sum();
         let flipped: Sum<'_> = &|p| (0..p.len()).map(|i| p[i / window * window + window - 1 - i % window].0 * p[i].1).sum();
-        let without_tap: Sum<'_> = &|p| p.iter().enumerate().filter(|(i, _)| i % window != window - 1).map(|(_, (f, x))| f * x).sum();
+        let without_tap =
+            |tap: usize, p: &[(f64, f64)]| p.iter().enumerate().filter(|(i, _)| i % window != tap).map(|(_, (f, x))| f * x).sum();
         let without_channel: Sum<'_> = &|p| p[..p.len() - window].iter().map(|(f, x)| f * x).sum();
         let narrow: Sum<'_> = &|p| p.iter().map(|(f, x)| through::<Bf16>(*f) * through::<Bf16>(*x)).sum();
         let first_tile: Sum<'_> = &|p| p[..2].iter().map(|(f, x)| f * x).sum();
@@ -210,7 +211,14 @@ fn mistakes_of_convolutions_are_named() {
         if window > 1 {
             assert_eq!(products[0].len(), k);
             rows.push(("the filter is flipped", products.iter().map(|p| flipped(p)).collect()));
-            rows.push(("the last position of the filter is missing", products.iter().map(|p| without_tap(p)).collect()));
+            for (tap, words) in [
+                (window - 1, "the last position of the filter is missing"),
+                (0, "the first position of the filter is missing"),
+                (1, "position [0, 1] of the filter is missing"),
+                (4, "position [2, 0] of the filter is missing"),
+            ] {
+                rows.push((words, products.iter().map(|p| without_tap(tap, p)).collect()));
+            }
             rows.push(("the last 6 products of each sum are missing", products.iter().map(|p| without_channel(p)).collect()));
         }
         for (words, d) in rows {
@@ -412,5 +420,106 @@ fn a_flipped_gradient_of_a_filter_is_named() {
         let report = Check::conv(param.clone(), Direction::BackwardWeight, &x, &g, &w).run().unwrap();
         assert!(report.to_string().contains("\n  cause      the gradient of the filter is flipped: "), "{report}");
         assert_eq!(report.cause.unwrap().kind, "filter");
+    }
+}
+
+/// A kernel that adds the bias by rows reads beyond it where there are more rows than columns: those rows hold what lies there, and the others tell.
+#[test]
+fn a_bias_of_rows_is_named_where_there_are_more_rows_than_columns() {
+    let [n, k] = [16, 64];
+    for (m, last) in [(64, Epilogue::None), (64, Epilogue::Relu), (256, Epilogue::None)] {
+        let (a, b, memory) =
+            (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2), numbers::<F16>(m, [-4.0, 4.0], 3));
+        let (x, y, v) = (wide(&a), wide(&b), wide(&memory));
+        let function = |x: f64| if last == Epilogue::Relu { x.max(0.0) } else { x };
+        let sum = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * y[l * n + j]).sum::<f64>();
+        let d: Vec<f32> = (0..m * n).map(|i| function(sum(i / n, i % n) + v[i / n]) as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let bias = DeviceMem::from_slice(&Device::host(), &memory.to_vec().unwrap()[..n]).unwrap();
+        let (a, b, d) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), d.tensor(&[m, n]).unwrap());
+        let found = Check::gemm(&a, &b, &d).bias(&bias).epilogue(last).run().unwrap().cause.unwrap();
+        assert!(found.evidence.starts_with("the bias is that of rows, not of columns, in the first 16 rows: "), "{m}: {found:?}");
+        assert_eq!((found.kind, found.mismatches), ("bias", found.explained), "{found:?}");
+    }
+}
+
+/// Sums in f32 that are rounded to bf16 after each tile of 64 products have errors as large as sums in f16 that are rounded at each step. Their digits tell, where nothing follows.
+#[test]
+fn sums_rounded_by_tiles_are_not_those_of_a_finer_format() {
+    let [m, n, k] = [64, 64, 1024];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (x, y) = (wide(&a), wide(&b));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let sum = |i: usize, exchanged: bool| {
+        let tile = |t: usize| (64 * t..64 * t + 64).map(|l| x[i / n * k + l] * y[l * n + i % n]).sum::<f64>();
+        (0..k / 64).fold(0.0, |sum, t| through::<Bf16>(sum + tile(t ^ usize::from(exchanged))))
+    };
+    let of = |alpha: f64, exchanged: bool| {
+        let d: Vec<f32> = (0..m * n).map(|i| (alpha * sum(i, exchanged)) as f32).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).alpha(alpha).run().unwrap().cause.unwrap()
+    };
+    for alpha in [1.0, 1.5] {
+        let found = of(alpha, false);
+        assert!(found.evidence.starts_with("sums are in bf16, rounded at each of 16 steps: "), "{alpha}: {found:?}");
+    }
+    let found = of(1.0, true);
+    assert!(!found.evidence.contains("f16 make"), "digits that f16 has are all zero\n{found:?}");
+    let found = of(1.5, true);
+    assert!(found.evidence.starts_with("errors as sums in f16 make them, or in bf16 with fewer roundings: "), "{found:?}");
+}
+
+/// Low bits that are cut off make sums of positive products smaller by nearly the same. So does a constant, and a bias that is nearly one.
+#[test]
+fn a_constant_below_positive_sums_is_no_truncated_operand() {
+    let [m, n, k] = [48, 64, 256];
+    let (a, b, bias) = (numbers::<F16>(m * k, [0.0, 1.0], 1), numbers::<F16>(k * n, [0.0, 1.0], 2), numbers::<F16>(n, [0.15, 0.25], 3));
+    let (x, y, v) = (wide(&a), wide(&b), wide(&bias));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let cut = |x: f64| f64::from(f32::from_bits((x as f32).to_bits() & 0xffff_0000));
+    let sum = |i: usize, of: &dyn Fn(f64) -> f64| (0..k).map(|l| of(x[i / n * k + l]) * y[l * n + i % n]).sum::<f64>();
+    let whole: Vec<f64> = (0..m * n).map(|i| sum(i, &|x| x)).collect();
+    let truncated: Vec<f64> = (0..m * n).map(|i| sum(i, &cut)).collect();
+    let loss = whole.iter().zip(&truncated).map(|(x, y)| x - y).sum::<f64>() / (m * n) as f64;
+    type Made<'a> = &'a dyn Fn(usize) -> f64;
+    fn of<T: Scalar>(made: Made<'_>, n: usize) -> DeviceMem<T> {
+        let encode = |i: usize| T::from_bits64(T::DTYPE.encode(made(i), Rounding::NearestEven, Overflow::Ieee));
+        DeviceMem::from_slice(&Device::host(), &(0..n).map(encode).collect::<Vec<T>>()).unwrap()
+    }
+    let missing: Made<'_> = &|i| whole[i] - loss;
+    let factor: Made<'_> = &|i| whole[i] * (1.0 - loss / 64.0);
+    for (made, kind, reason) in
+        [(missing, "offset", "a constant"), (factor, "scaled", "a factor"), (&|i| truncated[i], "operands_in", "no constant")]
+    {
+        let d = of::<f32>(made, m * n);
+        let found = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap();
+        assert_eq!(found.kind, kind, "{reason}: {found:?}");
+    }
+    for (made, reason) in [(&(|i: usize| whole[i]) as Made<'_>, "missing"), (&|i| whole[i] + 2.0 * v[i % n], "added twice")] {
+        let d = of::<F16>(made, m * n);
+        let found = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).bias(&bias).run().unwrap().cause;
+        assert_ne!(found.as_ref().map(|found| found.kind), Some("operands_in"), "{reason}: {found:?}");
+    }
+}
+
+/// Rows of sizes from 1 to 2^-46: what one bound for all of them would take for right is told as well, and nothing else.
+#[test]
+fn causes_are_those_of_the_elements_beyond_their_bounds() {
+    let [m, n, k] = [24, 32, 64];
+    let scale = |i: usize| 2f32.powi(-2 * i as i32);
+    let a: Vec<f32> = numbers::<f32>(m * k, [-1.0, 1.0], 1).to_vec().unwrap().iter().enumerate().map(|(i, x)| x * scale(i / k)).collect();
+    let a = DeviceMem::from_slice(&Device::host(), &a).unwrap();
+    let b = numbers::<f32>(k * n, [-1.0, 1.0], 2);
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let right = product::<f32>(&Gemm::new(Accumulate::F64), &a, &b, [m, n]).to_vec().unwrap();
+    let of = |wrong: &dyn Fn(usize, f32) -> f32| {
+        let d: Vec<f32> = right.iter().enumerate().map(|(i, &x)| wrong(i, x)).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap()
+    };
+    for (report, kind) in [(of(&|_, x| -x), "negated"), (of(&|i, x| if i / n < 2 || i / n == 20 { 0.0 } else { x }), "unwritten")] {
+        let (found, all) = (report.cause.clone().unwrap(), report.report.mismatches as usize);
+        assert_eq!((found.kind, found.mismatches, found.explained), (kind, all, all), "{report}");
+        assert!(all >= if kind == "negated" { m * n - 8 } else { 3 * n }, "{report}");
     }
 }

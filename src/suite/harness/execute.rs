@@ -8,7 +8,7 @@
 use super::case_report::CaseReport;
 use super::case_text;
 use super::cases::{Case, Suite, Tensors, Work};
-use super::guard::{Guard, Poison, Unwritten};
+use super::guard::{Guard, Poison, RedZone, Unwritten};
 use super::kernel::{KernelError, Launch, Used};
 use super::record::{CaseOutcome, CaseResult, Details, Finding, FindingKind, MetricValue, Side};
 use super::saving::CaseTensors;
@@ -249,12 +249,12 @@ fn restore(inputs: &mut [(&'static str, Guard)], tensors: &Tensors, hashes: &[u6
 /// What the kernel did beside its result.
 fn findings(inputs: &[(&'static str, Guard)], changed: &[&str], runs: &[(Guard, Used); 2], repeatable: bool) -> Result<Vec<Finding>> {
     let mut out = Vec::new();
-    let named = inputs.iter().map(|(name, guard)| (*name, guard)).chain(runs.iter().map(|(output, _)| ("result", output)));
-    let workspaces = runs.iter().flat_map(|(_, used)| &used.workspaces).map(|guard| ("workspace", guard));
-    for (name, guard) in named.chain(workspaces) {
-        if let Some(red) = guard.check()? {
-            out.push(red_zone(name, red.side, red.offset, red.bytes));
-        }
+    // Both runs have the same inputs, and each a result and workspaces of its own.
+    let in_runs = || runs.iter().zip([" in the first run", " in the second run"]);
+    let results = in_runs().map(|((output, _), run)| ("result", output, run));
+    let workspaces = in_runs().flat_map(|((_, used), run)| used.workspaces.iter().map(move |guard| ("workspace", guard, run)));
+    for (name, guard, run) in inputs.iter().map(|(name, guard)| (*name, guard, "")).chain(results).chain(workspaces) {
+        out.extend(guard.written()?.into_iter().map(|red| red_zone(name, red, run)));
     }
     for (name, _) in inputs.iter().filter(|(name, _)| changed.contains(name)) {
         out.push(finding(FindingKind::InputChanged, name, None, format!("the input `{name}` was changed")));
@@ -308,8 +308,8 @@ fn finding(kind: FindingKind, buffer: &str, offset: Option<i64>, message: String
     Finding { kind, buffer: buffer.to_owned(), side: None, offset, message }
 }
 
-fn red_zone(name: &str, side: Side, offset: i64, bytes: u64) -> Finding {
+fn red_zone(name: &str, RedZone { side, offset, bytes }: RedZone, run: &str) -> Finding {
     let place = if side == Side::Before { "before" } else { "after" };
-    let message = format!("{bytes} bytes {place} `{name}` were written, the first at byte {offset} of it");
+    let message = format!("{bytes} bytes {place} `{name}` were written{run}, the first at byte {offset} of it");
     Finding { side: Some(side), ..finding(FindingKind::RedZone, name, Some(offset), message) }
 }

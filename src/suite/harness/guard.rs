@@ -175,16 +175,22 @@ impl Guard {
     /// # Errors
     /// A failed comparison.
     pub fn check(&self) -> Result<Option<RedZone>> {
+        Ok(self.written()?.into_iter().next())
+    }
+
+    /// Each zone that was written, the one before the tensor first.
+    pub(crate) fn written(&self) -> Result<Vec<RedZone>> {
         let expected = self.pattern.tensor(&[ZONE])?;
         let options = Options::counts().first(1).cause(false);
+        let mut written = Vec::new();
         for (side, at, start) in [(Side::Before, 0, -(ZONE as i64)), (Side::After, ZONE + self.bytes, self.bytes as i64)] {
             let zone = self.memory.strided(Layout::strided(&[ZONE], &[1], at)?)?;
             let report = gpu_verify_with(&zone, &expected, &Tolerance::exact(), &options)?;
             if let Some(first) = report.first.first() {
-                return Ok(Some(RedZone { side, offset: start + first.index as i64, bytes: report.mismatches }));
+                written.push(RedZone { side, offset: start + first.index as i64, bytes: report.mismatches });
             }
         }
-        Ok(None)
+        Ok(written)
     }
 
     /// A hash of the tensor with its zones: equal for equal contents.

@@ -410,6 +410,19 @@ fn kernels_that_misbehave_are_found_out() {
     assert_eq!(mismatches, Some(8.0), "row 0 is the product of other data than the case's: {result:?}");
 }
 
+/// What either run wrote on either side of its result is a finding of its own, which names the run.
+#[test]
+fn every_zone_of_every_run_is_told() {
+    let both_sides = |address: *mut f32, run: usize, _: &mut Launch<'_>| {
+        // SAFETY: beside the 64 elements of the result, which lies between two zones of 16 KiB.
+        [-1, 64].into_iter().skip(run).for_each(|at| unsafe { address.offset(at).write_unaligned(1e30) });
+    };
+    let messages: Vec<String> = with_kernel(both_sides, "").findings.into_iter().map(|finding| finding.message).collect();
+    let expected = [("before", "first", -4), ("after", "first", 256), ("after", "second", 256)];
+    let words = |(place, run, byte)| format!("4 bytes {place} `result` were written in the {run} run, the first at byte {byte} of it");
+    assert_eq!(messages, expected.map(words));
+}
+
 #[test]
 fn the_run_that_fails_is_the_one_that_is_told() {
     let zeros = |address: *mut f32, run: usize, _: &mut Launch<'_>| {

@@ -76,6 +76,11 @@ impl ElementRule {
         ratio(&self.0, a, r, s)
     }
 
+    /// How far a result may lie from the reference `r` with the magnitude `s`.
+    pub(crate) fn bound(&self, r: f64, s: f64) -> f64 {
+        limits(&self.0, r, s).after
+    }
+
     /// Whether a result may stand for any number beyond its format: it is not finite, or the largest number where that does.
     pub(crate) fn overflowed(&self, a: f64) -> bool {
         !a.is_finite() || self.saturates() && a.abs() == self.0.largest

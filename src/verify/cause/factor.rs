@@ -3,7 +3,8 @@
 use super::sample::Sample;
 use super::values::by_sign;
 use super::{Cause, Hit, most};
-use crate::dtype::DType;
+use crate::dtype::{DType, spacing};
+use std::collections::BTreeMap;
 
 /// Fewest mismatches from which a number may be fitted.
 const FITTED: usize = 8;
@@ -54,11 +55,20 @@ pub(super) fn uniform(s: &Sample) -> Option<Hit> {
     }
     let hit = |line: Line, cause: Cause| {
         let explained = s.explained(|i| line.at(s.reference[i]))?;
-        Some(Hit { cause, explained })
+        is_followed(s, explained, |_| Some(line)).then_some(Hit { cause, explained })
     };
     let factor = median(ratios(s));
-    let scaled =
-        || hit(Line { factor, offset: 0.0 }, Cause::Scaled { by: factor, name: of_negative(factor, s).or_else(|| name(factor, s)) });
+    let scaled = || {
+        let line = Line { factor, offset: 0.0 };
+        match of_negative(factor, s) {
+            None => hit(line, Cause::Scaled { by: factor, name: name(factor, s) }),
+            name => {
+                let explained = s.explained(|i| line.at(s.reference[i]))?;
+                let followed = is_followed(s, explained, |i| Some(line).filter(|_| s.reference[i] < 0.0));
+                followed.then_some(Hit { cause: Cause::Scaled { by: factor, name }, explained })
+            }
+        }
+    };
     let by = median(s.wrong.iter().map(|&i| s.result[i] - s.reference[i]).collect());
     let offset = || hit(Line { factor: 1.0, offset: by }, Cause::Offset { by });
     let affine = || {
@@ -71,6 +81,32 @@ pub(super) fn uniform(s: &Sample) -> Option<Hit> {
     };
     let scaled = if is_factor(s, factor) { scaled() } else { None };
     scaled.or_else(offset).or_else(affine)
+}
+
+/// Whether elements that pass follow their line, where one is claimed for them, as the mismatches do of which so many are explained: the largest of many errors of one sign
+/// are alike as well. Those tell that the line moves beyond the tolerance and out of reach of one rounding, but not beyond the numbers that there are.
+fn is_followed(s: &Sample, explained: usize, line: impl Fn(usize) -> Option<Line>) -> bool {
+    let largest = largest(s.dtypes[0]);
+    let (mut telling, mut follow) = (0, 0);
+    for i in s.passing() {
+        let Some(line) = line(i) else { continue };
+        let (a, r) = (s.result[i], s.reference[i]);
+        let expected = line.at(r);
+        let least = s.allowed(i, r).max(spacing(s.dtypes[0], r) / 2.0);
+        if (expected - r).abs() > least && expected.abs() <= largest {
+            telling += 1;
+            follow += usize::from((a - expected).abs() < (a - r).abs());
+        }
+    }
+    most(explained + follow, s.wrong.len() + telling)
+}
+
+/// The largest magnitude that a format has on both sides of 0.
+fn largest(dtype: DType) -> f64 {
+    match dtype.int_format() {
+        Some(int) => int.max() as f64,
+        None => dtype.float_format().map_or(f64::INFINITY, |f| f.max_finite()),
+    }
 }
 
 /// Whether a factor is more than biased rounding makes, a few steps of the result's format.
@@ -107,7 +143,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 /// That a factor is one of negative elements alone, as a function with another slope there makes it.
 fn of_negative(factor: f64, s: &Sample) -> Option<&'static str> {
     let negative = s.wrong.iter().filter(|&&i| s.reference[i] < 0.0).count();
-    let all = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(0.0)).count();
+    let all = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(i, 0.0)).count();
     // A factor next to 0 or 1 leaves the smallest within the tolerance.
     let named = most(negative, s.wrong.len()) && 2 * negative > all && by_sign(s);
     let leaky = factor > 0.0 && factor < 1.0;
@@ -172,7 +208,8 @@ pub(super) fn by_slice(s: &Sample) -> Option<Hit> {
     for (factor, offset) in [(true, false), (false, true), (true, true)] {
         for rows in [true, false] {
             let slices = if rows { &of_rows } else { &of_columns };
-            if let Some(explained) = fitted(s, slices, factor, offset) {
+            let slice = |i: usize| if rows { s.index(i) / columns } else { s.index(i) % columns };
+            if let Some(explained) = fitted(s, slices, slice, (factor, offset)) {
                 return Some(Hit { cause: Cause::BySlice { rows, factor, offset }, explained });
             }
         }
@@ -180,8 +217,8 @@ pub(super) fn by_slice(s: &Sample) -> Option<Hit> {
     None
 }
 
-/// How many mismatches a line for each slice explains, if most.
-fn fitted(s: &Sample, slices: &[Vec<usize>], factor: bool, offset: bool) -> Option<usize> {
+/// How many mismatches a line for each slice explains, if most, and if the others of these slices follow it; `number` is that of an element's slice.
+fn fitted(s: &Sample, slices: &[Vec<usize>], number: impl Fn(usize) -> usize, (factor, offset): (bool, bool)) -> Option<usize> {
     // Where slices have hardly more elements than numbers are fitted, a fit says nothing.
     let least = if factor && offset { 8 } else { 4 };
     let judged: Vec<&Vec<usize>> = slices.iter().filter(|slice| slice.len() >= least).collect();
@@ -195,16 +232,18 @@ fn fitted(s: &Sample, slices: &[Vec<usize>], factor: bool, offset: bool) -> Opti
         (false, _) => Some(Line::parallel(s, slice)),
         (true, false) => Some(Line::through_zero(s, slice)).filter(|line| is_factor(s, line.factor)),
     };
-    let (mut explained, mut missed) = (0, 0);
+    let (mut explained, mut missed, mut lines) = (0, 0, BTreeMap::new());
     for slice in judged {
         let line = line(slice)?;
+        lines.insert(number(slice[0]), line);
         let of_slice = slice.iter().filter(|&&i| s.explains(i, line.at(s.reference[i]))).count();
         (explained, missed) = (explained + of_slice, missed + slice.len() - of_slice);
         if missed > s.wrong.len() / 20 {
             return None;
         }
     }
-    most(explained, s.wrong.len()).then_some(explained)
+    let right = most(explained, s.wrong.len()) && is_followed(s, explained, |i| lines.get(&number(i)).copied());
+    right.then_some(explained)
 }
 
 /// The mismatches of each row and of each column.

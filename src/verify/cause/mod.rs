@@ -31,12 +31,13 @@ mod tests;
 pub use region::Region;
 
 use super::Report;
+use super::bound::Bound;
 use super::options::{Explain, Request};
 use super::values::Metric;
 use crate::device::TensorRef;
-use crate::dtype::DType;
+use crate::dtype::{DType, Overflow};
 use crate::error::Result;
-use sample::Sample;
+use sample::{Criterion, Sample};
 
 /// What is likely to have gone wrong. `docs/causes.md` has what each means, and what to check next.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -341,5 +342,18 @@ pub(super) fn diagnose(
     }
     let worst = [Metric::Ratio, Metric::Absolute].into_iter().find_map(|metric| report.worst(metric)?.at.as_ref());
     let interesting: Vec<usize> = report.first.first().into_iter().chain(worst).map(|at| at.index).collect();
-    Ok(Diagnosis::of(&Sample::fetch(both, earlier, request, &interesting)?))
+    Ok(Diagnosis::of(&Sample::fetch(both, earlier, Criterion::Tolerance(request), &interesting)?))
+}
+
+/// The cause of what is beyond bounds of elements, for each of which a tensor has the magnitude; `None` where no element is that was looked at, which are those around `interesting` ones in large tensors.
+///
+/// # Errors
+/// Whatever the device reports when elements are copied, and where the result's format has no bounds.
+pub(crate) fn diagnose_by_bound(
+    both: [&TensorRef<'_>; 2],
+    earlier: Option<&TensorRef<'_>>,
+    (magnitudes, bound, overflow): (&TensorRef<'_>, &Bound, Overflow),
+    interesting: &[usize],
+) -> Result<Option<Diagnosis>> {
+    Ok(Diagnosis::of(&Sample::fetch(both, earlier, Criterion::Bound(magnitudes, bound, overflow), interesting)?))
 }

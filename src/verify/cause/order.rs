@@ -54,7 +54,7 @@ fn confirmed(s: &Sample, map: &Map, tried: usize) -> Option<Hit> {
 fn holds_everywhere(s: &Sample, map: &Map) -> bool {
     let source = |i: usize| map.source(s, s.index(i)).and_then(|index| s.position(index)).map(|j| s.reference[j]);
     let elements: Vec<usize> = (0..s.len()).collect();
-    most_of(&elements, |i| source(i).is_none_or(|r| (s.result[i] - r).abs() <= s.slack(r))).is_some()
+    most_of(&elements, |i| source(i).is_none_or(|r| (s.result[i] - r).abs() <= s.slack(i, r))).is_some()
 }
 
 /// Where a result's value comes from.
@@ -154,14 +154,14 @@ pub(super) fn permuted(s: &Sample) -> Option<Hit> {
     if s.wrong.len() < 8 * LEAST {
         return None;
     }
-    most_of(&s.wrong, |i| (s.result[i] - s.reference[i]).abs() > 4.0 * s.slack(s.reference[i]))?;
+    most_of(&s.wrong, |i| (s.result[i] - s.reference[i]).abs() > 4.0 * s.slack(i, s.reference[i]))?;
     let sorted = |of: &[f64]| {
-        let mut values: Vec<f64> = s.wrong.iter().map(|&i| of[i]).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
+        let mut positions = s.wrong.clone();
+        positions.sort_unstable_by(|&i, &j| of[i].total_cmp(&of[j]));
+        positions
     };
     let (a, r) = (sorted(&s.result), sorted(&s.reference));
-    let near = |(a, r): (&f64, &f64)| (a - r).abs() <= s.slack(*r);
+    let near = |(&i, &j): (&usize, &usize)| (s.result[i] - s.reference[j]).abs() <= s.slack(j, s.reference[j]);
     let explained = a.iter().zip(&r).filter(|&pair| near(pair)).count();
     // Numbers as dense as the slack is wide fit any others.
     let by_chance = a.iter().zip(r.iter().skip(1)).filter(|&pair| near(pair)).count();

@@ -42,10 +42,15 @@ impl Region {
         if s.wrong.is_empty() || s.wrong.len() as f64 > SMALL * s.len() as f64 {
             return None;
         }
-        Region::boxed(s).or_else(|| Region::periodic(s))
+        let fits = |(region, inside): &(Region, usize), least: usize| {
+            let (inside, wrong) = (*inside as f64, s.wrong.len());
+            (inside <= SMALL * s.len() as f64 && wrong as f64 >= DENSE * inside && wrong >= least).then(|| region.clone())
+        };
+        fits(&Region::boxed(s), 1).or_else(|| lanes(s).iter().find_map(|found| fits(found, 4)))
     }
 
-    fn boxed(s: &Sample) -> Option<Region> {
+    /// The least box that holds the mismatches, and how many elements it holds.
+    fn boxed(s: &Sample) -> (Region, usize) {
         let whole = |positions: &mut dyn Iterator<Item = usize>| {
             let mut ranges = vec![[usize::MAX, 0]; s.shape.len()];
             let mut at = vec![0; s.shape.len()];
@@ -61,45 +66,59 @@ impl Region {
         for ((range, seen), &extent) in ranges.iter_mut().zip(&seen).zip(&s.shape) {
             *range = [if range[0] == seen[0] { 0 } else { range[0] }, if range[1] == seen[1] { extent - 1 } else { range[1] }];
         }
+        let region = Region::Box { ranges, shape: s.shape.clone() };
         let mut at = vec![0; s.shape.len()];
-        let inside = (0..s.len()).filter(|&i| {
-            s.coordinates(s.index(i), &mut at);
-            ranges.iter().zip(&at).all(|([low, high], c)| (low..=high).contains(&c))
-        });
-        let inside = inside.count() as f64;
-        let fits = inside <= SMALL * s.len() as f64 && s.wrong.len() as f64 >= DENSE * inside;
-        fits.then(|| Region::Box { ranges, shape: s.shape.clone() })
+        let inside = (0..s.len()).filter(|&i| region.holds(s, i, &mut at)).count();
+        (region, inside)
     }
 
-    /// The run of lanes that holds all mismatches and the fewest other elements.
-    fn periodic(s: &Sample) -> Option<Region> {
-        let columns = s.columns();
-        let mut at = vec![0; s.shape.len()];
-        let coordinates: Vec<usize> = (0..s.len())
-            .map(|i| {
-                s.coordinates(s.index(i), &mut at);
-                at.last().copied().unwrap_or(0)
-            })
-            .collect();
-        let index: Vec<usize> = (0..s.len()).map(|i| s.index(i)).collect();
-        let dimension = (s.shape.len() > 1).then(|| s.shape.len() - 1);
-        let found = |coordinates: &[usize], extent: usize, dimension: Option<usize>| {
-            let wrong: Vec<usize> = s.wrong.iter().map(|&i| coordinates[i]).collect();
-            let step = wrong.iter().fold(0, |g, c| gcd(g, c.abs_diff(wrong[0])));
-            let periods = std::iter::once(step).chain(GROUPS).filter(|&p| p > 1 && 2 * p <= extent);
-            let lanes = |period: usize| {
-                let lanes = wrong.iter().map(|c| c % period);
-                let (first, last) = (lanes.clone().min()?, lanes.max()?);
-                let inside = coordinates.iter().filter(|&c| (first..=last).contains(&(c % period))).count();
-                Some((inside, Region::Periodic { dimension, period, first, last, rank: s.shape.len() }))
-            };
-            // The fewest elements, and of groups that hold as many the smallest.
-            let (inside, region) = periods.filter_map(lanes).min_by_key(|(inside, _)| *inside)?;
-            let fits = inside as f64 <= SMALL * s.len() as f64 && wrong.len() as f64 >= DENSE * inside as f64 && wrong.len() > 3;
-            fits.then_some(region)
-        };
-        found(&coordinates, columns, dimension).or_else(|| found(&index, s.elements(), None))
+    /// Where the mismatches lie, however large that is: the box or the lanes that hold fewest other elements.
+    pub(super) fn around(s: &Sample) -> Region {
+        let (region, inside) = Region::boxed(s);
+        let fewer = lanes(s).into_iter().filter(|(_, of_lanes)| *of_lanes < inside).min_by_key(|(_, inside)| *inside);
+        fewer.map_or(region, |(lanes, _)| lanes)
     }
+
+    /// Whether an element lies in it; `at` takes its coordinates.
+    pub(super) fn holds(&self, s: &Sample, position: usize, at: &mut [usize]) -> bool {
+        let index = s.index(position);
+        s.coordinates(index, at);
+        match self {
+            Region::Box { ranges, .. } => ranges.iter().zip(&*at).all(|([low, high], c)| (low..=high).contains(&c)),
+            Region::Periodic { dimension, period, first, last, .. } => {
+                let c = dimension.map_or(index, |d| at[d]);
+                (*first..=*last).contains(&(c % period))
+            }
+        }
+    }
+}
+
+/// The runs of lanes that hold all mismatches and the fewest other elements, of columns and of all elements, and how many they hold.
+fn lanes(s: &Sample) -> Vec<(Region, usize)> {
+    let columns = s.columns();
+    let mut at = vec![0; s.shape.len()];
+    let coordinates: Vec<usize> = (0..s.len())
+        .map(|i| {
+            s.coordinates(s.index(i), &mut at);
+            at.last().copied().unwrap_or(0)
+        })
+        .collect();
+    let index: Vec<usize> = (0..s.len()).map(|i| s.index(i)).collect();
+    let dimension = (s.shape.len() > 1).then(|| s.shape.len() - 1);
+    let found = |coordinates: &[usize], extent: usize, dimension: Option<usize>| {
+        let wrong: Vec<usize> = s.wrong.iter().map(|&i| coordinates[i]).collect();
+        let step = wrong.iter().fold(0, |g, c| gcd(g, c.abs_diff(wrong[0])));
+        let periods = std::iter::once(step).chain(GROUPS).filter(|&p| p > 1 && 2 * p <= extent);
+        let lanes = |period: usize| {
+            let lanes = wrong.iter().map(|c| c % period);
+            let (first, last) = (lanes.clone().min()?, lanes.max()?);
+            let inside = coordinates.iter().filter(|&c| (first..=last).contains(&(c % period))).count();
+            Some((Region::Periodic { dimension, period, first, last, rank: s.shape.len() }, inside))
+        };
+        // The fewest elements, and of groups that hold as many the smallest.
+        periods.filter_map(lanes).min_by_key(|(_, inside)| *inside)
+    };
+    [found(&coordinates, columns, dimension), found(&index, s.elements(), None)].into_iter().flatten().collect()
 }
 
 fn gcd(a: usize, b: usize) -> usize {

@@ -4,9 +4,11 @@
 //! element, and the last one. Which they are depends on the shape and the report alone.
 
 use super::most_of;
+use super::region::Region;
 use crate::device::TensorRef;
-use crate::dtype::{DType, spacing};
+use crate::dtype::{DType, Overflow, spacing};
 use crate::error::Result;
+use crate::verify::bound::{Bound, ElementRule};
 use crate::verify::options::Request;
 use crate::verify::rule::{Rule, mismatches};
 
@@ -19,6 +21,23 @@ const SPAN: usize = 1 << 26;
 
 /// Mismatches that are held against chance, and positions of each.
 const DRAWS: usize = 64;
+
+/// What elements are judged by.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Criterion<'a> {
+    /// The tolerance of a comparison.
+    Tolerance(&'a Request),
+    /// Bounds of their own, which scale with these magnitudes, of a kernel that does this where it overflows.
+    Bound(&'a TensorRef<'a>, &'a Bound, Overflow),
+}
+
+/// How far an element may lie from a number.
+#[derive(Clone, Debug)]
+enum Allowance {
+    Tolerance(Rule<f64>),
+    /// With the magnitude of each element.
+    Bound(ElementRule, Vec<f64>),
+}
 
 /// Elements of a result and its reference.
 #[derive(Clone, Debug)]
@@ -41,7 +60,7 @@ pub(super) struct Sample {
     pub beyond_rounding: bool,
     /// Whether the tolerance was derived from formats and the length of sums.
     pub derived: bool,
-    rule: Rule<f64>,
+    allowance: Allowance,
 }
 
 impl Sample {
@@ -49,9 +68,13 @@ impl Sample {
     pub(super) fn fetch(
         [result, reference]: [&TensorRef<'_>; 2],
         earlier: Option<&TensorRef<'_>>,
-        request: &Request,
+        criterion: Criterion<'_>,
         interesting: &[usize],
     ) -> Result<Sample> {
+        let allowance = match criterion {
+            Criterion::Tolerance(request) => Allowance::Tolerance(Rule::new(request, result.dtype())),
+            Criterion::Bound(_, bound, overflow) => Allowance::Bound(ElementRule::new(bound, result.dtype(), overflow)?, Vec::new()),
+        };
         let mut sample = Sample {
             shape: if result.shape().is_empty() { vec![1] } else { result.shape().to_vec() },
             dtypes: [result.dtype(), reference.dtype()],
@@ -62,14 +85,24 @@ impl Sample {
             earlier: earlier.map(|_| Vec::new()),
             wrong: Vec::new(),
             beyond_rounding: false,
-            derived: request.derived,
-            rule: Rule::new(request, result.dtype()),
+            derived: matches!(criterion, Criterion::Tolerance(request) if request.derived),
+            allowance,
         };
         let mut reference_bits = Vec::new();
         for (start, end) in windows(result.elements(), interesting) {
             let (Some(a), Some(r)) = (read(result, start, end)?, read(reference, start, end)?) else { continue };
-            if let (Some(tensor), Some(patterns)) = (earlier, &mut sample.earlier) {
-                let Some(found) = read(tensor, start, end)? else { continue };
+            let before = earlier.map(|tensor| read(tensor, start, end)).transpose()?;
+            let scales = match criterion {
+                Criterion::Tolerance(_) => Some(Vec::new()),
+                Criterion::Bound(tensor, ..) => {
+                    read(tensor, start, end)?.map(|bits| bits.iter().map(|&x| tensor.dtype().decode(x)).collect())
+                }
+            };
+            let (Some(scales), false) = (scales, before == Some(None)) else { continue };
+            if let Allowance::Bound(_, magnitudes) = &mut sample.allowance {
+                magnitudes.extend(scales);
+            }
+            if let (Some(Some(found)), Some(patterns)) = (before, &mut sample.earlier) {
                 patterns.extend(found);
             }
             sample.runs.push((start, sample.bits.len()));
@@ -78,7 +111,14 @@ impl Sample {
         }
         sample.result = sample.bits.iter().map(|&bits| result.dtype().decode(bits)).collect();
         sample.reference = reference_bits.iter().map(|&bits| reference.dtype().decode(bits)).collect();
-        (sample.wrong, sample.beyond_rounding) = sample.wrong(&reference_bits, request);
+        (sample.wrong, sample.beyond_rounding) = match (criterion, &sample.allowance) {
+            (Criterion::Tolerance(request), _) => sample.wrong(&reference_bits, request),
+            (_, Allowance::Bound(rule, magnitudes)) => {
+                let fails = |&i: &usize| rule.ratio(sample.result[i], sample.reference[i], magnitudes[i]) > 1.0;
+                ((0..sample.len()).filter(fails).collect(), false)
+            }
+            (Criterion::Bound(..), Allowance::Tolerance(_)) => (Vec::new(), false),
+        };
         Ok(sample)
     }
 
@@ -139,18 +179,34 @@ impl Sample {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// How far a result that should be `x` may be from it: what the tolerance allows, and a unit in the last place of the result's format.
-    pub(super) fn slack(&self, x: f64) -> f64 {
-        let tolerance = self.rule.bound(self.rule.rtol, x.abs(), self.rule.atol);
+    /// How far the result at a position, if it should be `x`, may be from it: what the tolerance or its bound allows, and a unit in the last place of the result's format.
+    pub(super) fn slack(&self, position: usize, x: f64) -> f64 {
         let rounding = spacing(self.dtypes[0], x) + self.dtypes[1].float_format().map_or(0.0, |f| f.unit_roundoff() * x.abs());
-        tolerance.max(rounding)
+        self.allowed(position, x).max(rounding)
+    }
+
+    /// What the tolerance or its bound alone allows.
+    pub(super) fn allowed(&self, position: usize, x: f64) -> f64 {
+        match &self.allowance {
+            Allowance::Tolerance(rule) => rule.bound(rule.rtol, x.abs(), rule.atol),
+            Allowance::Bound(rule, magnitudes) => rule.bound(x, magnitudes[position]),
+        }
+    }
+
+    /// Elements that pass, or that rounding explains, of those among which the mismatches lie; finite ones.
+    pub(super) fn passing(&self) -> Vec<usize> {
+        let (region, mut at) = (Region::around(self), vec![0; self.shape.len()]);
+        let mut wrong = self.wrong.iter().peekable();
+        let passes = |i: &usize| wrong.next_if(|&w| w == i).is_none();
+        let finite = |i: &usize| self.result[*i].is_finite() && self.reference[*i].is_finite();
+        (0..self.len()).filter(passes).filter(finite).filter(|&i| region.holds(self, i, &mut at)).collect()
     }
 
     /// Whether the references of the mismatches differ by more than rounding does. Of a constant, hypotheses that fit numbers are all true.
     pub(super) fn varies(&self) -> bool {
         let Some(&middle) = self.wrong.get(self.wrong.len() / 2) else { return false };
         let r = self.reference[middle];
-        let slack = 8.0 * self.slack(r);
+        let slack = 8.0 * self.slack(middle, r);
         self.wrong.iter().any(|&i| (self.reference[i] - r).abs() > slack)
     }
 
@@ -158,7 +214,7 @@ impl Sample {
     pub(super) fn explains(&self, position: usize, expected: f64) -> bool {
         let a = self.result[position];
         let off = (a - expected).abs();
-        off <= self.slack(expected) && off <= (a - self.reference[position]).abs() / 4.0
+        off <= self.slack(position, expected) && off <= (a - self.reference[position]).abs() / 4.0
     }
 
     /// The chance that something holds for a mismatch and a position that has nothing to do with it: for how many of some positions it does, the geometric
@@ -256,7 +312,7 @@ mod tests {
         let bytes: Vec<u8> = (0..elements).map(|i| (i % 251) as u8).collect();
         let tensor = TensorRef::from_host_bytes(&bytes, DType::U8, Layout::contiguous(&[elements]).unwrap()).unwrap();
         let request = Request::new(&Options::default(), DType::U8, &crate::verify::Tolerance::exact(), 0.0);
-        let sample = Sample::fetch([&tensor, &tensor], None, &request, &[elements / 2]).unwrap();
+        let sample = Sample::fetch([&tensor, &tensor], None, Criterion::Tolerance(&request), &[elements / 2]).unwrap();
         assert_eq!(sample.len(), 3 * WINDOW);
         for position in [0, 1, WINDOW - 1, WINDOW, 2 * WINDOW - 1, 2 * WINDOW, 3 * WINDOW - 1] {
             let index = sample.index(position);

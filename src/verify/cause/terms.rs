@@ -72,7 +72,7 @@ fn leaves_little(s: &Sample, block: &[Vec<usize>], errors: &[Vec<f64>], axes: &[
             left.iter_mut().zip(axis).for_each(|(x, a)| *x -= along * a);
         }
         for ((i, e), left) in positions.iter().zip(errors).zip(left).filter(|((i, _), _)| wrong.contains(i)) {
-            let near = roundings(s) * s.slack(s.reference[*i]);
+            let near = roundings(s) * s.slack(*i, s.reference[*i]);
             mismatches += 1;
             explained += usize::from(left.abs() <= near && left.abs() <= e.abs() / 2.0);
         }

@@ -129,7 +129,7 @@ pub(super) fn rectified(s: &Sample) -> Option<Hit> {
     let explained = most_of(&s.wrong, |i| zero(i) || above(i))?;
     let clamped = s.wrong.iter().filter(|&&i| above(i)).count();
     let lost = s.wrong.iter().any(|&i| s.result[i] == 0.0 && s.reference[i] > 0.0);
-    let negative: Vec<usize> = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(0.0)).collect();
+    let negative: Vec<usize> = (0..s.len()).filter(|&i| s.reference[i] < -s.slack(i, 0.0)).collect();
     most_of(&negative, zero)?;
     let limit = (clamped >= AT_LIMIT).then_some(largest);
     (!lost && clamped < explained && by_sign(s)).then_some(Hit { cause: Cause::Rectified { limit }, explained })
@@ -168,14 +168,14 @@ pub(super) fn read_as(s: &Sample) -> Option<Hit> {
         return None;
     }
     let hit = |cause: Cause, format: DType, read: &dyn Fn(u64) -> u64| {
-        let near = |r: f64| s.slack(r).max(spacing(format, r));
+        let near = |i: usize| s.slack(i, s.reference[i]).max(spacing(format, s.reference[i]));
         let right = |i: usize| {
             let (x, r) = (format.decode(read(s.bits[i])), s.reference[i]);
             let off = (x - r).abs();
-            off <= near(r) && off <= (s.result[i] - r).abs() / 2.0
+            off <= near(i) && off <= (s.result[i] - r).abs() / 2.0
         };
         // What is next to 0 says nothing: most patterns are, in a format of a wider range.
-        let telling = s.wrong.iter().filter(|&&i| s.reference[i].abs() > 2.0 * near(s.reference[i])).count();
+        let telling = s.wrong.iter().filter(|&&i| s.reference[i].abs() > 2.0 * near(i)).count();
         let explained = most_of(&s.wrong, right)?;
         (2 * telling > s.wrong.len()).then_some(Hit { cause, explained })
     };

@@ -205,3 +205,65 @@ fn nearly_constant_references_tell_no_factor() {
         assert_eq!(kind(&found), "unknown", "{found:?}");
     }
 }
+
+/// Errors of one sign, of which the largest are beyond the tolerance: these are about as large as the tolerance is, and so alike. The elements that pass have no such constant, and no such factor.
+#[test]
+fn a_tail_of_errors_of_one_sign_is_no_constant() {
+    let n = 64 * 512;
+    let (reference, spread) = (numbers(n, 8), numbers(n, 9));
+    let tail = |i: usize| 1.3e-2 * ((spread[i] + 1.0) / 2.0).powi(8);
+    let of = |made: &dyn Fn(f64, usize) -> f64| (0..n).map(|i| made(reference[i], i)).collect::<Vec<f64>>();
+    let [low, high] = [Tolerance::new(0.0, 1e-2).unwrap(), Tolerance::new(1e-2, 0.0).unwrap()];
+    for (result, tolerance, reason) in [
+        (of(&|r, i| r + tail(i)), low, "added"),
+        (of(&|r, i| r * (1.0 + tail(i))), high, "multiplied"),
+        (of(&|r, i| if r < 0.0 { r * (1.0 + tail(i)) } else { r }), high, "of negative numbers"),
+    ] {
+        for shape in [[512, 64], [8, 4096]] {
+            let found = cause_of_bytes(&bytes(&result, DType::F32), DType::F32, &reference, &shape, &tolerance);
+            assert_eq!(kind(&found), "unknown", "{reason}: {found:?}");
+        }
+    }
+}
+
+/// Numbers of one binade that are all rounded up: their errors are alike up to a unit in the last place, and a tenth of them is beyond 0.9 of it.
+#[test]
+fn roundings_of_one_sign_are_no_constant() {
+    let ulp = f64::from(f32::EPSILON) * 8192.0;
+    let reference: Vec<f64> = numbers(64 * 64, 8).iter().map(|x| round(1.5 + 0.49 * x, DType::F32)).collect();
+    let result: Vec<f64> = reference.iter().map(|x| (x / ulp).ceil() * ulp).collect();
+    let tolerance = Tolerance::new(0.0, 0.9 * ulp).unwrap();
+    for shape in [[64, 64], [8, 512]] {
+        let found = cause_of_bytes(&bytes(&result, DType::F16), DType::F16, &reference, &shape, &tolerance);
+        assert_eq!(kind(&found), "unknown", "{found:?}");
+    }
+}
+
+/// Constants and factors are those of all elements, or of a region, also where many pass by a tolerance that is as large as they are.
+#[test]
+fn constants_and_factors_of_a_part_are_named() {
+    let (rows, columns) = (64, 96);
+    let n = rows * columns;
+    let reference: Vec<f64> = numbers(n, 8).iter().map(|x| round(4.0 * x, DType::F32)).collect();
+    let noise = numbers(n, 9);
+    let tolerance = Tolerance::new(1e-2, 1e-3).unwrap();
+    let part = |inside: &dyn Fn(usize, usize) -> bool, f: &dyn Fn(f64) -> f64| {
+        let of = |i: usize| if inside(i / columns, i % columns) { f(reference[i]) } else { reference[i] };
+        (0..n).map(|i| of(i) * (1.0 + 1e-3 * noise[i])).collect::<Vec<f64>>()
+    };
+    for (result, expected) in [
+        (part(&|_, _| true, &|x| x + 0.015), "offset"),
+        (part(&|_, _| true, &|x| 1.02 * x), "scaled"),
+        (part(&|_, _| true, &|x| 1.05 * x + 0.02), "affine"),
+        (part(&|i, _| i < 20, &|x| x + 0.5), "offset"),
+        (part(&|i, _| i < 50, &|x| x + 0.5), "offset"),
+        (part(&|i, j| i > 10 && j < 90, &|x| 1.5 * x), "scaled"),
+        (part(&|_, j| j % 16 == 3, &|x| x - 0.25), "offset"),
+        (part(&|_, j| j % 16 < 12, &|x| 1.25 * x), "scaled"),
+        (part(&|i, _| i < 50, &|x| 1.5 * x - 0.25), "affine"),
+        (part(&|_, _| true, &|x| if x < 0.0 { 0.01 * x } else { x }), "scaled"),
+    ] {
+        let found = cause_of_bytes(&bytes(&result, DType::F32), DType::F32, &reference, &[rows, columns], &tolerance);
+        assert_eq!(kind(&found), expected, "{found:?}");
+    }
+}
