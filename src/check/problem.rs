@@ -33,7 +33,8 @@ pub(super) struct Product<'a> {
     pub c: Option<TensorRef<'a>>,
     pub bias: Option<TensorRef<'a>>,
     pub epilogue: Epilogue,
-    pub scales: [Scale<'a>; 2],
+    /// In a box, as most products have none.
+    pub scales: Box<[Scale<'a>; 2]>,
     /// Where the operands are multiplied by their scales already, what the bound has to know of that.
     pub applied: Option<Applied>,
 }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 1 scale along n elements              one block of n
-//! n                                     blocks of 1
+//! n                                     blocks of 1, but not along k
 //! s                                     blocks of b >= 16, the only one of
 //!                                           n / s, if s divides n
 //!                                           a power of two b with ceil(n / b) = s
@@ -23,6 +23,9 @@ const SHORTEST: usize = 16;
 
 /// What the tensors are called in errors, by operand.
 const NAMES: [(&str, &str); 2] = [("scale of A", "A"), ("scale of B", "B")];
+
+/// Where the length of blocks is said, by operand.
+const FLAGS: [&str; 2] = ["--scale-block-a, `Check::scale_block_a`", "--scale-block-b, `Check::scale_block_b`"];
 
 /// The scales of one operand, as they are given.
 #[derive(Clone, Debug, Default)]
@@ -94,13 +97,16 @@ impl Blocks {
             let of_matrix = from_last <= 2;
             let said = block.filter(|_| of_matrix).map(|block| block[2 - from_last]);
             match (lengths_of(n, s, said).as_slice(), said) {
+                // Not in use, and what scales of rows look like that lie as the transposed operand.
+                (&[1], None) if from_last == k_axis && n > 1 => {
+                    let limit = format!("{s} scales along k, one for each of {n} elements of {name}, have to be said");
+                    return fail(format!("{limit} ({})", FLAGS[which]));
+                }
                 // A batch has one matrix of scales, or one for each of its own.
                 (&[length], _) if of_matrix || s == 1 || s == n => lengths.push(length),
                 (&[one, other], _) if of_matrix => {
-                    let flag = ["--scale-block-a, `Check::scale_block_a`", "--scale-block-b, `Check::scale_block_b`"][which];
-                    return fail(format!(
-                        "{s} scales along {n} elements of {name} may be of blocks of {one} or of {other}: say which ({flag})"
-                    ));
+                    let limit = format!("{s} scales along {n} elements of {name} may be of blocks of {one} or of {other}: say which");
+                    return fail(format!("{limit} ({})", FLAGS[which]));
                 }
                 (_, Some(length)) if length > 0 => {
                     let needed = n.div_ceil(length);

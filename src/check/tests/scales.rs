@@ -51,6 +51,14 @@ enum Scales {
     Transposed,
     /// One block of A has another one.
     OneWrong,
+    // Of B alone:
+    Squared,
+    Inverse,
+    FirstBlock,
+    BlockBefore,
+    // Of both:
+    NoneAtAll,
+    InverseOfBoth,
 }
 
 /// Where a kernel multiplies by scales.
@@ -100,9 +108,18 @@ impl Scaled {
                 return scales[which].values[flat % columns * rows + flat / columns];
             }
             Scales::OneWrong if which == 0 && at == [0, 0] => return 1.25 * scales[0].values[0],
+            Scales::NoneAtAll => return 1.0,
+            Scales::FirstBlock if which == 1 => at[k_axis] = 0,
+            Scales::BlockBefore if which == 1 => at[k_axis] = at[k_axis].saturating_sub(1),
             _ => {}
         }
-        scales[which].values[at[0] * columns + at[1]]
+        let scale = scales[which].values[at[0] * columns + at[1]];
+        match taken {
+            Scales::Squared if which == 1 => scale * scale,
+            Scales::Inverse if which == 1 => 1.0 / scale,
+            Scales::InverseOfBoth => 1.0 / scale,
+            _ => scale,
+        }
     }
 
     /// Whether scales do not change along k.
@@ -153,7 +170,9 @@ impl Scaled {
 fn problems() -> Vec<(&'static str, Scaled)> {
     let (e4m3, e5m2, e2m1) = (DType::F8E4M3, DType::F8E5M2, DType::F4E2M1);
     let (f32, e8m0) = (DType::F32, DType::F8E8M0);
-    let rows: [(&str, [DType; 2], DType, [usize; 3], [[usize; 2]; 2]); 10] = [
+    // Name, formats of A and B, format of their scales, m, n and k, blocks of A and of B.
+    type Row = (&'static str, [DType; 2], DType, [usize; 3], [[usize; 2]; 2]);
+    let rows: [Row; 10] = [
         ("per tensor", [e4m3, e4m3], f32, [9, 14, 300], [[9, 300], [300, 14]]),
         ("rows and columns", [e4m3, e5m2], f32, [17, 12, 256], [[1, 256], [256, 1]]),
         ("1x128 and 128x128", [e4m3, e4m3], f32, [6, 260, 512], [[1, 128], [128, 128]]),
@@ -226,6 +245,12 @@ fn mistakes_of_one_operand_are_named() {
         (Scales::NextBlock, "each block of k has the scale of the next one, of B"),
         (Scales::Transposed, "rows and columns are exchanged of the scales of B"),
         (Scales::NoneOfB, "the scale of B is missing"),
+        (Scales::NoneAtAll, "the scales of A and B are missing"),
+        (Scales::Squared, "the scale of B is applied twice"),
+        (Scales::Inverse, "B is divided by its scale"),
+        (Scales::InverseOfBoth, "A and B are divided by their scales"),
+        (Scales::FirstBlock, "all of k is scaled by the first scale along k of B"),
+        (Scales::BlockBefore, "each block of k has the scale of the one before, of B"),
     ] {
         let result = problem.result(DType::F32, &problem.kernel(Where::RunsFused, taken));
         let report = problem.check(&result).run().unwrap();
@@ -430,20 +455,21 @@ fn runs_that_are_shorter_than_a_group_are_added_one_by_one() {
     }
 }
 
-#[test]
-fn shapes_of_scales_say_one_length_of_blocks_or_are_refused() {
+/// A of [256, 512], B of [512, 384] and a result of zeros.
+fn operands() -> [Stored; 3] {
     let [m, n, k] = [256, 384, 512];
-    let (a, b, d) = (
-        Stored::new(DType::F8E4M3, &[m, k], &vec![1.0; m * k]),
-        Stored::new(DType::F8E4M3, &[k, n], &vec![1.0; k * n]),
-        Stored::new(DType::F32, &[m, n], &vec![0.0; m * n]),
-    );
-    let check = || Check::gemm(a.tensor(), b.tensor(), d.tensor());
+    let of = |dtype, shape: [usize; 2], x| Stored::new(dtype, &shape, &vec![x; shape[0] * shape[1]]);
+    [of(DType::F8E4M3, [m, k], 1.0), of(DType::F8E4M3, [k, n], 1.0), of(DType::F32, [m, n], 0.0)]
+}
+
+#[test]
+fn shapes_of_scales_say_the_lengths_of_blocks() {
+    let [a, b, d] = operands();
     for (shape, block, words) in [
         (vec![1], None, "of A f32 all"),
         (vec![1, 1, 1], None, "of A f32 all"),
         (vec![256, 1], None, "of A f32 1x512"),
-        (vec![1, 512], None, "of A f32 256x1"),
+        (vec![1, 512], Some([256, 1]), "of A f32 256x1"),
         (vec![256, 4], None, "of A f32 1x128"),
         (vec![2, 4], None, "of A f32 128x128"),
         (vec![256, 16], None, "of A f32 1x32"),
@@ -452,55 +478,44 @@ fn shapes_of_scales_say_one_length_of_blocks_or_are_refused() {
         (vec![2, 1], Some([200, 512]), "of A f32 200x512"),
     ] {
         let scale = Stored::new(DType::F32, &shape, &vec![1.0; shape.iter().product()]);
-        let check = block.into_iter().fold(check().scale_a(scale.tensor()), Check::scale_block_a);
+        let check = Check::gemm(a.tensor(), b.tensor(), d.tensor()).scale_a(scale.tensor());
+        let check = block.into_iter().fold(check, Check::scale_block_a);
         assert!(check.arithmetic().contains(words), "{words}: {}", check.arithmetic());
         assert!(check.bound().is_ok(), "{words}");
     }
+}
+
+#[test]
+fn scales_that_do_not_fit_are_refused() {
+    let [a, b, d] = operands();
+    let check = || Check::gemm(a.tensor(), b.tensor(), d.tensor());
     let usual = "A of shape [256, 512] has scales of shape [1], [256, 1], [256, 4] (blocks of 1x128), [2, 4] (blocks of 128x128), [256, 16] (blocks of 1x32) or [256, 32] (blocks of 1x16)";
-    for (of_a, shape, dtype, block, words) in [
-        (true, vec![256], DType::F32, None, usual),
-        (
-            true,
-            vec![4, 256],
-            DType::F32,
-            None,
-            "scale of A cannot be of shape [4, 256]: A of shape [256, 512] has scales of shape [1], [256, 1]",
-        ),
-        (true, vec![256, 700], DType::F32, None, usual),
-        (true, vec![256, 7], DType::F32, None, usual),
-        (
-            false,
-            vec![512, 384, 1],
-            DType::F32,
-            None,
-            "B of shape [512, 384] has scales of shape [1], [1, 384], [4, 384] (blocks of 128x1), [4, 3]",
-        ),
-        (
-            false,
-            vec![4, 2],
-            DType::F32,
-            None,
-            "2 scales along 384 elements of B may be of blocks of 192 or of 256: say which (--scale-block-b",
-        ),
-        (false, vec![4, 2], DType::F32, Some([128, 128]), "blocks of 128 along 384 elements of B have 3 scales, not 2"),
-        (false, vec![4, 2], DType::F32, Some([0, 128]), "scale of B cannot be of shape [4, 2]"),
-        (
-            true,
-            vec![1],
-            DType::I32,
-            None,
-            "scale of A: expected dtype a floating-point format, or u8 that holds the codes of f8e8m0, found i32",
-        ),
+    let usual_of_b = "B of shape [512, 384] has scales of shape [1], [1, 384], [4, 384] (blocks of 128x1), [4, 3]";
+    let [of_a, of_b] = [false, true];
+    for (which, shape, block, words) in [
+        (of_a, vec![256], None, usual),
+        (of_a, vec![4, 256], None, "scale of A cannot be of shape [4, 256]: A of shape [256, 512] has scales of shape [1], [256, 1]"),
+        (of_a, vec![256, 700], None, usual),
+        (of_a, vec![256, 7], None, usual),
+        (of_a, vec![1, 512], None, "512 scales along k, one for each of 512 elements of A, have to be said (--scale-block-a"),
+        (of_b, vec![512, 384], None, "512 scales along k, one for each of 512 elements of B, have to be said (--scale-block-b"),
+        (of_b, vec![512, 384, 1], None, usual_of_b),
+        (of_b, vec![4, 2], None, "2 scales along 384 elements of B may be of blocks of 192 or of 256: say which (--scale-block-b"),
+        (of_b, vec![4, 2], Some([128, 128]), "blocks of 128 along 384 elements of B have 3 scales, not 2"),
+        (of_b, vec![4, 2], Some([0, 128]), "scale of B cannot be of shape [4, 2]"),
     ] {
-        let scale = Stored::new(dtype, &shape, &vec![1.0; shape.iter().product()]);
-        let check = if of_a { check().scale_a(scale.tensor()) } else { check().scale_b(scale.tensor()) };
-        let check = block.into_iter().fold(check, if of_a { Check::scale_block_a } else { Check::scale_block_b });
+        let scale = Stored::new(DType::F32, &shape, &vec![1.0; shape.iter().product()]);
+        let check = if which == of_a { check().scale_a(scale.tensor()) } else { check().scale_b(scale.tensor()) };
+        let check = block.into_iter().fold(check, if which == of_a { Check::scale_block_a } else { Check::scale_block_b });
         for text in [check.run().unwrap_err(), check.bound().unwrap_err(), check.freivalds(2).unwrap_err()].map(|e| e.to_string()) {
             assert!(text.contains(words), "{words}\n{text}");
         }
     }
     let text = check().scale_block_a([1, 128]).run().unwrap_err().to_string();
     assert!(text.contains("scale of A cannot be by blocks of 1x128: blocks are those of scales"), "{text}");
+    let whole = Stored::new(DType::I32, &[1], &[1.0]);
+    let text = check().scale_a(whole.tensor()).run().unwrap_err().to_string();
+    assert_eq!(text, "scale of A: expected dtype a floating-point format, or u8 that holds the codes of f8e8m0, found i32");
 }
 
 #[test]
