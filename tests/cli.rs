@@ -13,6 +13,8 @@ mod input;
 mod messages;
 #[path = "cli/operands.rs"]
 mod operands;
+#[path = "cli/scales.rs"]
+mod scales;
 #[path = "cli/screen.rs"]
 mod screen;
 #[path = "cli/study.rs"]

@@ -125,6 +125,10 @@ impl<'p, 'a> Contraction<'p, 'a> {
         }
         let (axis, which, of_operand, of_result) = match &problem.kind {
             Kind::Gemm(product) => {
+                if product.is_scaled() {
+                    let what = format!("{}, with scales of the operands", problem.name(result.shape()));
+                    return Err(Error::Unsupported { what, by: "Freivalds' check; the check without vectors takes them".to_owned() });
+                }
                 if product.epilogue != Epilogue::None {
                     return Err(Error::Unsupported {
                         what: format!("{}, with an epilogue", problem.name(result.shape())),

@@ -1,7 +1,7 @@
 //! Dense copies of tensors on their device: some positions of an axis, zeros in some places, multiplied by a number, or rounded to a format.
 
 use crate::device::host::zeros;
-use crate::device::{DeviceBytes, DeviceMem, Layout, TensorRef};
+use crate::device::{Device, DeviceBytes, DeviceMem, Layout, TensorRef};
 use crate::dtype::{DType, FloatFormat, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::reference::{Accumulate, Epilogue, Gemm};
@@ -47,6 +47,11 @@ impl Copied {
     /// The whole tensor of f64, with other numbers where there are some for the logical index.
     pub(super) fn replaced(tensor: &TensorRef<'_>, by: impl Fn(usize) -> Option<f64>) -> Result<Copied> {
         Copied::of(tensor, tensor.shape().to_vec(), Some, |i, bits| by(i).map_or(bits, f64::to_bits))
+    }
+
+    /// A tensor of f64 with these values.
+    pub(super) fn of_values(device: &Device, shape: &[usize], values: &[f64]) -> Result<Copied> {
+        Ok(Copied { bytes: DeviceBytes::from_slice(device, bytemuck::cast_slice(values))?, dtype: DType::F64, shape: shape.to_vec() })
     }
 
     /// The whole tensor times a number: the product is rounded to f32, and then to the format.

@@ -28,7 +28,7 @@ pub struct Exactness {
     pub tried: usize,
     /// The model that comes nearest, such as `gfx90a f16`; exact where nothing differs. Where alpha is 0 it may be that nothing is taken of A and B: words that say so.
     pub model: Option<String>,
-    /// The order of products with which it does.
+    /// The order of products with which it does; without a model it may say why none was tried.
     pub order: Option<String>,
     /// Elements whose bits differ from that model's.
     pub differing: usize,
@@ -46,6 +46,11 @@ impl Exactness {
 #[cfg(feature = "serde")]
 fn name<S: serde::Serializer>(arch: &Arch, s: S) -> std::result::Result<S::Ok, S::Error> {
     s.collect_str(arch)
+}
+
+/// What is said where models are not tried, and why.
+pub(super) fn not_tried(arch: Arch, why: &str) -> Exactness {
+    Exactness { arch, tried: 0, model: None, order: Some(why.to_owned()), differing: 0, first: None }
 }
 
 /// Tries models and orders, with each order of what follows the sum: on a corner first, then on all of it those that agree there. An alpha of 0 comes before all that.

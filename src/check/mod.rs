@@ -24,17 +24,20 @@ mod cause;
 mod contraction;
 mod copied;
 mod corner;
+mod dequantised;
 mod epilogue;
 mod exact;
 mod failure;
 mod freivalds;
 mod integer;
+mod misscaled;
 mod one_by_one;
 mod order;
 mod problem;
 mod products;
 mod report;
 mod rows;
+mod scales;
 mod shortened;
 mod worth;
 
@@ -53,6 +56,7 @@ use crate::matrix_core::{Arch, Model};
 use crate::reference::{Accumulate, Arithmetic, ConvParam, Direction, Epilogue};
 use crate::verify::bound::{Bound, BoundReport, Confidence, Sum, Unit, each_mismatch, gpu_verify_bound_with};
 use crate::verify::{Verdict, expect_earlier};
+use dequantised::Dequantised;
 use problem::{Kind, Problem, Product};
 
 /// A result held against its bounds.
@@ -122,8 +126,7 @@ pub struct Check<'a> {
 impl<'a> Check<'a> {
     /// D = A·B: shapes are those of [`reference::Gemm`](crate::reference::Gemm).
     pub fn gemm(a: impl IntoTensor<'a>, b: impl IntoTensor<'a>, result: impl IntoTensor<'a>) -> Check<'a> {
-        let product = Product { transposed: [false; 2], alpha: 1.0, beta: 0.0, c: None, bias: None, epilogue: Epilogue::None };
-        Check::of(Problem { operands: [a.into_tensor(), b.into_tensor()], kind: Kind::Gemm(product) }, result.into_tensor())
+        Check::of(Problem { operands: [a.into_tensor(), b.into_tensor()], kind: Kind::Gemm(Product::new()) }, result.into_tensor())
     }
 
     /// A convolution; operands and result have the roles of [`reference::Conv`](crate::reference::Conv), one dimension or the shapes of the parameters.
@@ -190,6 +193,29 @@ impl<'a> Check<'a> {
     /// Adds a vector to every row.
     pub fn bias(self, bias: impl IntoTensor<'a>) -> Check<'a> {
         self.with_product("a bias", false, |p| p.bias = Some(bias.into_tensor()))
+    }
+
+    /// A is multiplied by these scales, element by element: one scale is of a block of A. The tensor has A's dimensions, in the order in which A is given, and along each of them 1 scale, one for each
+    /// element, or one for each block; `[1]` has the scale of all. Lengths of blocks that the extents do not say are those of [`scale_block_a`](Check::scale_block_a). `u8` holds the codes of `f8e8m0`.
+    ///
+    /// The bound is for kernels that multiply in f32 (or the accumulator's format, if that has more digits) anywhere between operands and result: operands, products, the sums of blocks, or whole sums.
+    pub fn scale_a(self, scales: impl IntoTensor<'a>) -> Check<'a> {
+        self.with_product("scales", false, |p| p.scales[0].tensor = Some(scales.into_tensor()))
+    }
+
+    /// The same of B.
+    pub fn scale_b(self, scales: impl IntoTensor<'a>) -> Check<'a> {
+        self.with_product("scales", false, |p| p.scales[1].tensor = Some(scales.into_tensor()))
+    }
+
+    /// Rows and columns, as A is given, of a block that has one scale; the last ones of a row or column may be shorter.
+    pub fn scale_block_a(self, block: [usize; 2]) -> Check<'a> {
+        self.with_product("scales", false, |p| p.scales[0].block = Some(block))
+    }
+
+    /// The same of B.
+    pub fn scale_block_b(self, block: [usize; 2]) -> Check<'a> {
+        self.with_product("scales", false, |p| p.scales[1].block = Some(block))
     }
 
     /// What happens last.
@@ -264,7 +290,12 @@ impl<'a> Check<'a> {
             self.expect_fit()?;
             return integer::expect_exact(&self.problem, self.result.dtype(), self.overflow).map(|()| Bound::EXACT);
         }
-        self.bound_of(&self.models()?, self.confidence)
+        let models = self.models()?;
+        if self.problem.is_scaled() {
+            let copies = Dequantised::of(&self.problem, self.reads(&models))?;
+            return copies.check(self)?.bound_of(&models, self.confidence);
+        }
+        self.bound_of(&models, self.confidence)
     }
 
     /// Checks.
@@ -310,21 +341,35 @@ impl<'a> Check<'a> {
         }
         let models = self.models()?;
         self.expect_earlier()?;
-        let shape = self.result.shape();
         let reads = self.reads(&models);
-        let reference = self.problem.exact(reads, shape)?;
+        if self.problem.is_scaled() {
+            return self.checked_with_scales(&models, reads);
+        }
+        self.held_against(&models, reads, self.magnitudes(reads)?)
+    }
+
+    /// What bounds scale with.
+    fn magnitudes(&self, reads: Arithmetic) -> Result<DeviceMem<f64>> {
+        let shape = self.result.shape();
         // Parts that are added as floats may be larger than the sum.
-        let scales = match self.sums_in_i32() && self.parts_dtype.is_none() {
-            true => integer::magnitudes_of_sums(&self.problem, shape)?,
-            false => self.problem.magnitudes(reads, shape)?,
-        };
-        let exact = [&reference.tensor(shape)?, &scales.tensor(shape)?];
+        match self.sums_in_i32() && self.parts_dtype.is_none() {
+            true => integer::magnitudes_of_sums(&self.problem, shape),
+            false => self.problem.magnitudes(reads, shape),
+        }
+    }
+
+    /// Checks against the exact result of operands that are read so, by bounds of these magnitudes.
+    fn held_against(&self, models: &[Model], reads: Arithmetic, magnitudes: DeviceMem<f64>) -> Result<Checked> {
+        let shape = self.result.shape();
+        let reference = self.problem.exact(reads, shape)?;
+        let exact = [&reference.tensor(shape)?, &magnitudes.tensor(shape)?];
         let exactness = match self.arch.filter(|_| self.bit_exact) {
-            Some(arch) => Some(exact::search(&self.problem, (&self.result, self.overflow), arch, &models, self.parts)?),
+            Some(arch) if self.problem.applied().is_some() => Some(exact::not_tried(arch, "the models here take no scales")),
+            Some(arch) => Some(exact::search(&self.problem, (&self.result, self.overflow), arch, models, self.parts)?),
             None => None,
         };
         let bit_exact = exactness.as_ref().is_some_and(Exactness::is_exact);
-        let compared = self.compare(&models, exact, bit_exact)?;
+        let compared = self.compare(models, exact, bit_exact)?;
         let Compared { report, bound, confidence, within_worst_case, beyond_probable, explained } = compared;
         let report = self.with_clamped(report, exact[0], reads)?;
         let report = self.with_shortened(report, exact, reads, &bound)?;
@@ -333,7 +378,7 @@ impl<'a> Check<'a> {
             (Verdict::Fail, Some(exactness)) if self.cause && bit_exact && self.chip_differs(&report, exact, &bound)? => {
                 Some(cause::of_chip(exactness, report.mismatches))
             }
-            (Verdict::Fail, _) if self.cause => self.find_cause(&report, exact, reads, &bound, explained)?,
+            (Verdict::Fail, _) if self.cause => self.as_multiplied().find_cause(&report, exact, reads, &bound, explained)?,
             _ => None,
         };
         let report = CheckReport {
@@ -347,7 +392,7 @@ impl<'a> Check<'a> {
             cause,
             exactness,
         };
-        Ok(Checked { report, exact: reference, magnitudes: scales, overflow: self.overflow })
+        Ok(Checked { report, exact: reference, magnitudes, overflow: self.overflow })
     }
 
     /// Compares the result with exact result and magnitudes. What is beyond a bound with a confidence is judged by the worst case where it is what the chip gives, bit for bit.
@@ -393,6 +438,12 @@ impl<'a> Check<'a> {
         if integers && self.result.dtype().int_format().is_some() && !integer::applies(&self.problem, &self.result) {
             let (what, expected) = ("the result of a product of integers".to_owned(), "i32 or u32".to_owned());
             return Err(Error::WrongDType { what, expected, found: self.result.dtype().to_string() });
+        }
+        if self.problem.is_scaled() && (self.sums_in_i32() || integers && self.result.dtype().int_format().is_some()) {
+            let what = "scales of operands that are summed in integers".to_owned();
+            let by = "a check; --accumulate f32 (`Check::accumulator`) judges a result in floats by sums in f32, whose bound is looser"
+                .to_owned();
+            return Err(Error::Unsupported { what, by });
         }
         let most = self.problem.terms().max(1);
         if self.parts > most {
@@ -440,21 +491,20 @@ impl<'a> Check<'a> {
                 let stored = arithmetic::of_format(stored)?;
                 (sum.parts_roundoff, sum.parts_underflow) = (stored.roundoff, stored.underflow / 2.0);
             }
-            let mut bound = sum.bound(confidence, self.result.elements());
+            let elements = self.result.elements();
+            let applied = self.problem.applied();
+            // Scales may be applied to the sum of each run of k in which they are constant, or anywhere else.
+            let by_runs = applied.map_or(Bound::EXACT, |applied| applied.by_runs(sum).bound(confidence, elements));
+            let mut bound = looser(sum.bound(confidence, elements), by_runs);
             let scalar = self.problem.scalar_error(accumulator);
             bound.gamma += if scalar > 0.0 { scalar * (1.0 + bound.gamma) } else { 0.0 };
-            // What underflow has lost is multiplied by alpha; what it loses after that is within the slack of the first product.
+            // What underflow has lost is multiplied by alpha, and by scales; what it loses after that is within the slack of the first product.
             bound.floor *= self.problem.product().map_or(1.0, |product| product.alpha.abs().max(1.0));
+            bound.floor *= applied.map_or(1.0, |applied| applied.largest);
             if !arithmetic::holds(self.result.dtype(), accumulator) {
                 bound = bound.rounded_to(self.result.dtype())?;
             }
-            let bound = bound.against(DType::F64, terms)?;
-            loosest = Bound {
-                gamma: bound.gamma.max(loosest.gamma),
-                relative: bound.relative.max(loosest.relative),
-                floor: bound.floor.max(loosest.floor),
-                rounding: bound.rounding.or(loosest.rounding),
-            };
+            loosest = looser(bound.against(DType::F64, terms)?, loosest);
         }
         Ok(loosest)
     }
@@ -494,6 +544,17 @@ impl<'a> Check<'a> {
             (parts, Some(dtype)) => format!(", {parts} parts of k added in {dtype}"),
         };
         let beyond = if self.overflow == Overflow::Saturate { ", saturating" } else { "" };
-        format!("{a} by {b}, {adds}{parts}{beyond}")
+        let scales = self.problem.scales_in_words();
+        format!("{a} by {b}{scales}, {adds}{parts}{beyond}")
+    }
+}
+
+/// The larger of two coefficients each.
+fn looser(one: Bound, other: Bound) -> Bound {
+    Bound {
+        gamma: one.gamma.max(other.gamma),
+        relative: one.relative.max(other.relative),
+        floor: one.floor.max(other.floor),
+        rounding: one.rounding.or(other.rounding),
     }
 }

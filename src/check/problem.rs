@@ -1,7 +1,9 @@
 //! What is computed: a GEMM or a convolution, its exact result, its magnitudes, and what the models of matrix cores make of it.
 
 use super::copied::Copied;
+use super::dequantised::Applied;
 use super::order::Order;
+use super::scales::{Blocks, Scale};
 use crate::device::{Device, DeviceKind, DeviceMem, TensorMut, TensorRef};
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
@@ -22,7 +24,7 @@ pub(super) enum Kind<'a> {
     Conv(ConvParam, Direction),
 }
 
-/// A GEMM: D = epilogue(alpha·A·B + beta·C + bias).
+/// A GEMM: D = epilogue(alpha·A·B + beta·C + bias), where A and B may have scales.
 #[derive(Clone, Debug)]
 pub(super) struct Product<'a> {
     pub transposed: [bool; 2],
@@ -31,9 +33,37 @@ pub(super) struct Product<'a> {
     pub c: Option<TensorRef<'a>>,
     pub bias: Option<TensorRef<'a>>,
     pub epilogue: Epilogue,
+    /// In a box, as most products have none.
+    pub scales: Box<[Scale<'a>; 2]>,
+    /// Where the operands are multiplied by their scales already, what the bound has to know of that.
+    pub applied: Option<Applied>,
 }
 
-impl Product<'_> {
+impl<'a> Product<'a> {
+    /// A·B.
+    pub(super) fn new() -> Product<'a> {
+        Product {
+            transposed: [false; 2],
+            alpha: 1.0,
+            beta: 0.0,
+            c: None,
+            bias: None,
+            epilogue: Epilogue::None,
+            scales: Default::default(),
+            applied: None,
+        }
+    }
+
+    /// Whether operands are still to be multiplied by scales.
+    pub(super) fn is_scaled(&self) -> bool {
+        self.applied.is_none() && self.scales.iter().any(|scale| scale.tensor.is_some() || scale.block.is_some())
+    }
+
+    /// The blocks of A (0) or B (1), of this shape, that have scales of their own.
+    pub(super) fn blocks(&self, which: usize, operand: &[usize]) -> Result<Option<Blocks>> {
+        self.scales[which].blocks(which, operand, self.k_axis(which))
+    }
+
     /// The reference of this arithmetic.
     fn gemm(&self, arithmetic: Arithmetic) -> Gemm<'_> {
         let mut gemm = Gemm::new(arithmetic).transpose_a(self.transposed[0]).transpose_b(self.transposed[1]).alpha(self.alpha);
@@ -44,6 +74,18 @@ impl Product<'_> {
             gemm = gemm.bias(bias);
         }
         gemm.epilogue(self.epilogue)
+    }
+
+    /// That scales lie on the operands' device, and that their shapes say which elements they are of.
+    fn expect_scales(&self, operands: [&TensorRef<'_>; 2]) -> Result<()> {
+        if self.applied.is_some() {
+            return Ok(());
+        }
+        for ((which, operand), name) in operands.into_iter().enumerate().zip(["the scale of A", "the scale of B"]) {
+            self.scales[which].tensor.as_ref().map_or(Ok(()), |scale| operand.device().expect_same(scale.device(), name))?;
+            self.blocks(which, operand.shape())?;
+        }
+        Ok(())
     }
 
     /// The axis of k of A (0) or B (1), counted from the last axis, which is 1.
@@ -62,8 +104,30 @@ impl<'a> Problem<'a> {
         self.operands[0].device()
     }
 
+    /// The formats of the operands as the kernel has them.
     pub(super) fn dtypes(&self) -> [DType; 2] {
-        [self.operands[0].dtype(), self.operands[1].dtype()]
+        self.applied().map_or([self.operands[0].dtype(), self.operands[1].dtype()], |applied| applied.stored)
+    }
+
+    /// Where operands are multiplied by their scales already, what the bound has to know of that.
+    pub(super) fn applied(&self) -> Option<&Applied> {
+        self.product().and_then(|product| product.applied.as_ref())
+    }
+
+    /// `, scales of A f32 1x128, of B f8e8m0 32x1`; nothing where there are none, or they do not fit.
+    pub(super) fn scales_in_words(&self) -> String {
+        let Some(product) = self.product() else { return String::new() };
+        let of = |(which, name): (usize, &str)| {
+            let blocks = product.blocks(which, self.operands[which].shape()).ok()??;
+            Some(format!("of {name} {} {}", product.scales[which].format()?, blocks.words()))
+        };
+        let words: Vec<String> = [(0, "A"), (1, "B")].into_iter().filter_map(of).collect();
+        if words.is_empty() { String::new() } else { format!(", scales {}", words.join(", ")) }
+    }
+
+    /// Whether operands are still to be multiplied by scales.
+    pub(super) fn is_scaled(&self) -> bool {
+        self.product().is_some_and(Product::is_scaled)
     }
 
     /// Products of one element, padding of a convolution included.
@@ -100,14 +164,16 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// By how much more than its unit roundoff the accumulator's format misses alpha or beta, relative to it: where they are beyond its normal numbers.
+    /// What counts in full, relative to S: by how much more than its unit roundoff the accumulator's format misses alpha or beta where they are beyond its normal numbers; and scales.
     pub(super) fn scalar_error(&self, accumulator: DType) -> f64 {
         let (Kind::Gemm(p), Some(format)) = (&self.kind, accumulator.float_format()) else { return 0.0 };
         let error = |x: f64| {
             let rounded = accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee));
             if x == 0.0 { 0.0 } else { ((rounded - x) / x).abs() - format.unit_roundoff() }
         };
-        error(p.alpha).max(p.c.as_ref().map_or(0.0, |_| error(p.beta))).max(0.0)
+        let scalars = error(p.alpha).max(p.c.as_ref().map_or(0.0, |_| error(p.beta))).max(0.0);
+        let scales = p.applied.as_ref().map_or(0.0, |applied| applied.error(accumulator));
+        scalars + scales + scalars * scales
     }
 
     /// `gemm of 64 x 128 by 128 x 32`, or the convolution.
@@ -125,7 +191,10 @@ impl<'a> Problem<'a> {
     pub(super) fn expect_shapes(&self, result: &TensorRef<'_>) -> Result<()> {
         let [a, b] = &self.operands;
         match &self.kind {
-            Kind::Gemm(product) => product.gemm(Accumulate::F64.into()).expect_shapes(a, b, result),
+            Kind::Gemm(product) => {
+                product.gemm(Accumulate::F64.into()).expect_shapes(a, b, result)?;
+                product.expect_scales([a, b])
+            }
             Kind::Conv(param, direction) => Conv::new(param.clone(), *direction, Accumulate::F64).expect_shapes(a, b, result),
         }
     }

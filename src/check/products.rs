@@ -38,6 +38,11 @@ impl<'a> Values<'a> {
         Ok(Values { bytes: tensor.fetch()?, dtype: tensor.dtype(), layout: tensor.layout(), least })
     }
 
+    /// The words of a tensor read as ones of another format of the same width.
+    pub(super) fn read_as(tensor: &'a TensorRef<'a>, dtype: DType) -> Result<Values<'a>> {
+        Ok(Values { dtype, ..Values::of(tensor, false)? })
+    }
+
     /// The element at a logical index.
     pub(super) fn at(&self, index: usize) -> f64 {
         let x = self.dtype.decode(self.dtype.load_bits(&self.bytes, self.layout.index(index)));

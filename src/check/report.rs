@@ -112,8 +112,9 @@ impl fmt::Display for CheckReport {
 
 impl fmt::Display for Exactness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Some(model), Some(order)) = (&self.model, &self.order) else {
-            return write!(f, "not tried: no model of this chip could run");
+        let (model, order) = match (&self.model, &self.order) {
+            (Some(model), Some(order)) => (model, order),
+            (_, why) => return write!(f, "not tried: {}", why.as_deref().unwrap_or("no model of this chip could run")),
         };
         if self.is_exact() {
             return write!(f, "yes: {model}, {order}");

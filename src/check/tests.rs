@@ -5,6 +5,7 @@ mod epilogue;
 mod freivalds;
 mod integer;
 mod saturation;
+mod scales;
 
 use super::worth::TILE;
 use super::*;

@@ -1,8 +1,9 @@
 //! `hipverify check`: a verdict on the result of a GEMM or a convolution, from its operands alone.
 
 use super::compare::{painted, place};
-use super::input::{InputArgs, only};
+use super::input::{InputArgs, Source, only};
 use super::problem::{ConvFlags, GemmFlags};
+use super::scales::ScaleFlags;
 use super::{EXIT_CODES, Outcome, screen};
 use crate::check::{Check, CheckReport, FreivaldsReport};
 use crate::device::{Device, DeviceBytes, TensorRef};
@@ -44,6 +45,7 @@ const GEMM: &str = "\
 Examples:
   hipverify check gemm a.npy b.npy result.npy --arch gfx90a
   hipverify check gemm a.npy b.npy result.npy --transpose-b --alpha 0.5 --c c.npy --bias bias.npy --relu
+  hipverify check gemm a.safetensors b.safetensors result.npy --transpose-b --scale-a scales.safetensors:a --scale-b scales.safetensors:b
   hipverify check gemm a.bin b.bin result.bin --dtype bf16,bf16,f32 --shape 512,1024 --shape 1024,256 --shape 512,256";
 
 const CONV: &str = "\
@@ -61,6 +63,8 @@ fn after(examples: &str) -> String {
 struct GemmArgs {
     #[command(flatten)]
     gemm: GemmFlags,
+    #[command(flatten)]
+    scales: ScaleFlags,
     /// What is to be judged, [batch x] m x n
     result: PathBuf,
     #[command(flatten)]
@@ -125,10 +129,11 @@ impl Args {
     pub(super) fn run(&self) -> Result<Outcome> {
         let (common, files) = match &self.what {
             What::Gemm(args) => (&args.common, args.files()),
-            What::Conv(args) => (&args.common, vec![&*args.conv.first, &*args.conv.second, &*args.result]),
+            What::Conv(args) => (&args.common, [&args.conv.first, &args.conv.second, &args.result].map(|path| Source::of(path)).to_vec()),
         };
-        let files: Vec<&Path> = files.into_iter().chain(common.earlier.as_deref()).collect();
-        let report = match self.report(common, &files) {
+        let sources: Vec<Source<'_>> = files.into_iter().chain(common.earlier.as_deref().map(Source::of)).collect();
+        let files: Vec<&Path> = sources.iter().map(|source| source.path).collect();
+        let report = match self.report(common, &sources, &files) {
             Ok(report) => report,
             Err(e) => {
                 if common.json {
@@ -149,10 +154,10 @@ impl Args {
         })
     }
 
-    fn report(&self, common: &Common, paths: &[&Path]) -> Result<Found> {
+    fn report(&self, common: &Common, sources: &[Source<'_>], paths: &[&Path]) -> Result<Found> {
         let confidence = if common.worst_case { Confidence::WorstCase } else { Confidence::new(common.confidence)? };
         let device = Device::open(&common.device)?;
-        let files = common.input.open_each(paths)?;
+        let files = common.input.open_sources(sources)?;
         let loaded = files.iter().map(|file| Ok(only(file)?.load()?)).collect::<Result<Vec<_>>>()?;
         let mut copies: Vec<Option<DeviceBytes>> = files.iter().map(|_| None).collect();
         let tensors: Vec<TensorRef<'_>> =
@@ -246,14 +251,17 @@ impl Common {
 }
 
 impl GemmArgs {
-    /// A, B, the result, then C and the bias where they are given.
-    fn files(&self) -> Vec<&Path> {
-        [&*self.gemm.a, &*self.gemm.b, &*self.result].into_iter().chain(self.gemm.addends()).collect()
+    /// A, B, the result, then C, the bias and scales where they are given.
+    fn files(&self) -> Vec<Source<'_>> {
+        let operands = [&*self.gemm.a, &*self.gemm.b, &*self.result].into_iter();
+        operands.chain(self.gemm.addends()).map(Source::of).chain(self.scales.sources()).collect()
     }
 
     fn check<'a>(&self, tensors: &'a [TensorRef<'a>]) -> Result<Check<'a>> {
-        let ([a, b, result, addends @ ..], gemm) = (tensors, &self.gemm) else { bail!("A, B and RESULT are needed") };
+        let ([a, b, result, rest @ ..], gemm) = (tensors, &self.gemm) else { bail!("A, B and RESULT are needed") };
+        let (addends, scales) = rest.split_at(gemm.addends().count().min(rest.len()));
         let check = Check::gemm(a, b, result).transpose_a(gemm.transpose_a).transpose_b(gemm.transpose_b).alpha(gemm.alpha);
+        let check = self.scales.of(check, scales);
         let (c, bias) = gemm.c_and_bias(addends);
         let check = c.into_iter().fold(check, |check, c| check.beta(gemm.beta, c));
         Ok(bias.into_iter().fold(check, Check::bias).epilogue(gemm.epilogue()))
@@ -277,7 +285,7 @@ struct Document<'a> {
     /// pass, untrusted, fail, error.
     verdict: String,
     passed: bool,
-    /// Operands and result, then C, the bias and the earlier output.
+    /// Operands and result, then C, the bias, scales and the earlier output.
     files: Vec<String>,
     /// Why there is no verdict.
     #[serde(skip_serializing_if = "Option::is_none")]

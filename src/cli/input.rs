@@ -98,6 +98,36 @@ pub(super) struct Place {
     pub noun: &'static str,
 }
 
+/// A file of which a command reads one tensor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    pub path: &'a Path,
+    /// The tensor's name, where it is given with the file.
+    pub tensor: Option<&'a str>,
+    /// Whether it is no operand or result: a lone --dtype is not for it.
+    pub beside: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn of(path: &'a Path) -> Source<'a> {
+        Source { path, tensor: None, beside: false }
+    }
+
+    /// `FILE[:TENSOR]`, beside the operands.
+    pub(super) fn beside(text: &'a str) -> Source<'a> {
+        let (path, tensor) = file_and_tensor(text);
+        Source { path, tensor, beside: true }
+    }
+}
+
+/// A file, and the tensor behind the last colon: unless there is a file of the whole name.
+pub(super) fn file_and_tensor(text: &str) -> (&Path, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((path, tensor)) if !Path::new(text).exists() && !path.is_empty() => (Path::new(path), Some(tensor)),
+        _ => (Path::new(text), None),
+    }
+}
+
 /// What a flag gives for a file: one value is for all, else there is one for each.
 fn of_file<'a, T>(flag: &str, values: &'a [OwnOr<T>], Place { which, of, noun }: Place) -> Result<Option<&'a T>> {
     let value = match values.len() {
@@ -189,8 +219,21 @@ impl InputArgs {
 
     /// Opens each of several files that the command reads one tensor of.
     pub(super) fn open_each(&self, paths: &[&Path]) -> Result<Vec<TensorFile>> {
-        let open = |(i, path): (usize, &&Path)| self.open(path, i, paths.len());
-        let files: Vec<TensorFile> = paths.iter().enumerate().map(open).collect::<Result<_>>()?;
+        self.open_sources(&paths.iter().map(|path| Source::of(path)).collect::<Vec<_>>())
+    }
+
+    /// The same of files that may name their tensor, and of some that lie beside the operands.
+    pub(super) fn open_sources(&self, sources: &[Source<'_>]) -> Result<Vec<TensorFile>> {
+        let open = |(which, source): (usize, &Source<'_>)| {
+            let (paths, place) = ([source.path.to_owned()], Place { which, of: sources.len(), noun: "file" });
+            let dtype = if source.beside && self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, place)?.copied() };
+            let mut file = self.read(&paths, place, dtype, source.tensor)?;
+            if source.tensor.is_none() {
+                self.choose(&mut file);
+            }
+            Ok(file)
+        };
+        let files: Vec<TensorFile> = sources.iter().enumerate().map(open).collect::<Result<_>>()?;
         self.check_used(&files.iter().collect::<Vec<_>>())?;
         Ok(files)
     }

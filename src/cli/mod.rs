@@ -21,6 +21,7 @@ mod pattern;
 mod problem;
 mod reference;
 mod replay;
+mod scales;
 mod screen;
 mod signals;
 mod stats;

@@ -45,7 +45,8 @@ impl Epilogue {
         }
     }
 
-    fn apply(self, x: f64) -> f64 {
+    /// What becomes of a result.
+    pub(crate) fn apply(self, x: f64) -> f64 {
         match self {
             Epilogue::None => x,
             Epilogue::Relu => {

@@ -2,7 +2,7 @@
 
 use crate::suite::tests;
 use crate::target::Target;
-use crate::tensors::Owned;
+use crate::tensors::{Owned, elements, encode};
 use anyhow::{Result, ensure};
 use hipverify::check::Check;
 use hipverify::device::{Device, Layout};
@@ -11,7 +11,7 @@ use hipverify::matrix_core::{Arch, Input, Model};
 use hipverify::reference::{Accumulate, Conv, ConvParam, Direction, Gemm};
 
 tests! {
-    Gpus: random_vectors_over_products, random_vectors_over_convolutions, causes_of_failures, formats_of_results, corners_of_results,
+    Gpus: random_vectors_over_products, random_vectors_over_convolutions, scales_of_operands, causes_of_failures, formats_of_results, corners_of_results,
         models_of_rarer_kinds;
 }
 
@@ -48,6 +48,42 @@ fn random_vectors_over_products(target: &Target) -> Result<()> {
             gemm.run(&a.view(), &b.view(), &mut d.view_mut())?;
             let (a, b, d) = (a.view(), b.view(), d.view());
             Ok(text(&Check::gemm(&a, &b, &d).transpose_b(transposed).alpha(alpha).beta(0.5, &c).bias(&bias).freivalds(5)?))
+        })?;
+    }
+    Ok(())
+}
+
+/// Operands of packed and of whole bytes, in a batch and transposed, with scales of several formats; passes, and a failure by scales that are missing.
+fn scales_of_operands(target: &Target) -> Result<()> {
+    let [batch, m, n, k] = [2, 6, 10, 64];
+    for (dtype, of_scales, [rows, columns], start) in [
+        (DType::F8E4M3, DType::F32, [1, 64], "PASS  120 elements"),
+        (DType::F4E2M1, DType::F8E8M0, [1, 16], "PASS  120 elements"),
+        (DType::F4E2M1, DType::F8E4M3, [2, 32], "FAIL"),
+    ] {
+        same(target, start, |device| {
+            let owned = |dtype, shape: &[usize], seed| Owned::numbers(device, dtype, &dense(shape)?, seed, false);
+            let scales = |shape: &[usize], seed| match of_scales {
+                DType::F32 => owned(DType::F32, shape, seed),
+                // From 256 to 416 in e4m3, from 2^-7 to 2^-1 in e8m0.
+                narrow => Owned::new(device, narrow, &dense(shape)?, &elements(narrow, shape.iter().product(), |i| 0x78 + i as u64 % 7)),
+            };
+            let (a, b) = (owned(dtype, &[batch, m, k], 1)?, owned(dtype, &[n, k], 2)?);
+            let (sa, sb) = (scales(&[1, m / rows, k / columns], 3)?, scales(&[n / rows, k / columns], 4)?);
+            let check = |d: &Owned| {
+                let (a, b, sa, sb, d) = (a.view(), b.view(), sa.view(), sb.view(), d.view());
+                let check = Check::gemm(&a, &b, &d).transpose_b(true).scale_a(&sa).scale_b(&sb);
+                check.scale_block_a([rows, columns]).scale_block_b([rows, columns]).checked()
+            };
+            let mut d = owned(DType::F32, &[batch, m, n], 5)?;
+            if start == "FAIL" {
+                Gemm::new(Accumulate::F32).transpose_b(true).run(&a.view(), &b.view(), &mut d.view_mut())?;
+            } else {
+                let exact = check(&d)?.exact().to_vec()?;
+                let bits = elements(DType::F32, exact.len(), |i| encode(DType::F32, exact[i]));
+                d = Owned::new(device, DType::F32, &dense(&[batch, m, n])?, &bits)?;
+            }
+            Ok(text(&check(&d)?.report))
         })?;
     }
     Ok(())

@@ -290,6 +290,12 @@ pub(super) fn of_chip(exactness: &Exactness, mismatches: u64) -> CheckCause {
     CheckCause { kind: "chip", evidence, mismatches: mismatches as usize, explained: mismatches as usize, compared: None }
 }
 
+/// That a mistake with scales gives the elements beyond their bounds, so many of those that were sampled.
+pub(super) fn of_scales(mistake: &str, explained: usize, sampled: usize) -> CheckCause {
+    let evidence = format!("{mistake}: {explained} of {sampled} mismatches that were sampled");
+    CheckCause { kind: "scale", evidence, mismatches: sampled, explained, compared: None }
+}
+
 /// What a comparison of result and reference tells, in a report's words.
 pub(super) fn from(diagnosis: &Diagnosis) -> CheckCause {
     CheckCause {

@@ -5,7 +5,7 @@ mod values;
 
 use super::Outcome;
 use super::apart::expect_apart;
-use super::input::{InputArgs, only};
+use super::input::{InputArgs, file_and_tensor, only};
 use super::output::OutputArgs;
 use super::screen::{self, count, counted};
 use crate::dtype::mx::{BLOCK, MxFormat, ScaleRule};
@@ -67,7 +67,7 @@ const TOLD: usize = 20;
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let scales = self.scales.as_deref().map(split);
+        let scales = self.scales.as_deref().map(file_and_tensor);
         let files = 1 + usize::from(scales.is_some());
         let reads = [Some(&*self.from), scales.map(|(path, _)| path)];
         let scales_out = self.write_scales.as_deref().map(|path| ("--write-scales", path));
@@ -155,14 +155,6 @@ fn scales_shape(elements: &Tensor) -> Result<Vec<usize>> {
         _ => bail!("{}: shape {shape:?}: the last dimension of an MX tensor is a multiple of {BLOCK}", elements.label()),
     }
     Ok(shape)
-}
-
-/// A file, and the tensor behind the last colon: unless there is a file of the whole name.
-fn split(text: &str) -> (&Path, Option<&str>) {
-    match text.rsplit_once(':') {
-        Some((path, tensor)) if !Path::new(text).exists() && !path.is_empty() => (Path::new(path), Some(tensor)),
-        _ => (Path::new(text), None),
-    }
 }
 
 /// The scales of an MX tensor in row-major order, one to each block.

@@ -195,7 +195,7 @@ impl Sum {
     }
 
     /// Products of the longest part: kernels cut k at a multiple of their tile, of up to 64 products.
-    fn longest_part(&self) -> usize {
+    pub(crate) fn longest_part(&self) -> usize {
         const TILE: usize = 64;
         match self.parts {
             0 | 1 => self.terms,

@@ -1,0 +1,190 @@
+//! Mistakes with scales as the cause of a failure: for some of the elements beyond their bounds, what a kernel with each mistake would give, from their own products.
+//!
+//! A mistake explains an element as in the other [hypotheses](super::cause): the result is within twice its bound of what the mistake gives, and at least four times closer to that than to the exact result.
+//! The first one that explains 95 % of the sample is the cause.
+
+use super::problem::{Problem, Product};
+use super::products::{Products, Source};
+use super::scales::Blocks;
+use super::{Check, CheckCause, Checked, cause};
+use crate::error::Result;
+use crate::parallel;
+use crate::verify::bound::some_mismatches;
+
+/// Fewest mismatches that tell a cause.
+const LEAST: usize = 4;
+/// Products of all elements that are sampled.
+const PRODUCTS: usize = 1 << 22;
+
+/// What is taken in the place of an operand's scale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Right,
+    /// 1.
+    One,
+    /// Its square.
+    Square,
+    /// Its inverse.
+    Inverse,
+    /// That of the first block of k.
+    First,
+    /// That of the next block of k; of the last block its own.
+    Next,
+    /// That of the block before; of the first block its own.
+    Before,
+    /// What lies there if rows and columns of the scales are exchanged in memory.
+    Transposed,
+    /// What lies there of the other operand's scales.
+    Other,
+}
+
+/// The mistakes of one operand, and the words before and after its name.
+const MISTAKES: [(Taken, &str, &str); 8] = [
+    (Taken::One, "the scale of ", " is missing"),
+    (Taken::Square, "the scale of ", " is applied twice"),
+    (Taken::Inverse, "", " is divided by its scale"),
+    (Taken::First, "all of k is scaled by the first scale along k of ", ""),
+    (Taken::Next, "each block of k has the scale of the next one, of ", ""),
+    (Taken::Before, "each block of k has the scale of the one before, of ", ""),
+    (Taken::Transposed, "rows and columns are exchanged of the scales of ", ""),
+    (Taken::Other, "", " has the scales of the other operand"),
+];
+
+/// The scales of an operand.
+struct Scales {
+    blocks: Blocks,
+    values: Vec<f64>,
+}
+
+impl Scales {
+    /// The factor of the element of a logical index.
+    fn factor(&self, element: usize, k_axis: usize, taken: Taken, other: Option<&Scales>) -> f64 {
+        let (at, last) = (self.blocks.index(element), self.blocks.along(k_axis) - 1);
+        let along_k = |block: &dyn Fn(usize) -> usize| {
+            self.values[self.blocks.index_by(element, |axis, own| if axis == k_axis { block(own) } else { own })]
+        };
+        match taken {
+            Taken::Right => self.values[at],
+            Taken::One => 1.0,
+            Taken::Square => self.values[at] * self.values[at],
+            Taken::Inverse => 1.0 / self.values[at],
+            Taken::First => along_k(&|_| 0),
+            Taken::Next => along_k(&|own| (own + 1).min(last)),
+            Taken::Before => along_k(&|own: usize| own.saturating_sub(1)),
+            Taken::Transposed => {
+                let (rows, columns) = (self.blocks.along(2), self.blocks.along(1));
+                let (matrix, at) = (at / (rows * columns), at % (rows * columns));
+                self.values[matrix * rows * columns + at % columns * rows + at / columns]
+            }
+            Taken::Other => other.and_then(|other| other.values.get(at)).copied().unwrap_or(f64::NAN),
+        }
+    }
+}
+
+/// An element of the sample.
+struct Element {
+    index: usize,
+    result: f64,
+    exact: f64,
+    products: Products,
+    /// What is added to alpha times the sum.
+    added: f64,
+    added_magnitude: f64,
+}
+
+/// What a failure of scaled operands is held against.
+struct Sample<'a> {
+    problem: &'a Problem<'a>,
+    product: &'a Product<'a>,
+    shape: &'a [usize],
+    scales: [Option<Scales>; 2],
+    elements: Vec<Element>,
+}
+
+/// The mistake with scales that explains a failure; `None` if none does.
+pub(super) fn find(check: &Check<'_>, checked: &Checked) -> Result<Option<CheckCause>> {
+    let Some(s) = Sample::of(check, checked)? else { return Ok(None) };
+    let all = s.elements.len();
+    for (taken, words) in mistakes([s.scales[0].is_some(), s.scales[1].is_some()]) {
+        let explained = parallel::map(all, |i| s.explains(i, taken, checked)).into_iter().filter(|yes| *yes).count();
+        if 20 * explained >= 19 * all {
+            return Ok(Some(cause::of_scales(&words, explained, all)));
+        }
+    }
+    Ok(None)
+}
+
+/// What is taken of either operand in each mistake, of operands that have scales, and its words.
+fn mistakes(scaled: [bool; 2]) -> Vec<([Taken; 2], String)> {
+    let mut mistakes = Vec::new();
+    for (taken, before, after) in MISTAKES {
+        let words = |name: &str| format!("{before}{name}{after}");
+        if scaled[0] {
+            mistakes.push(([taken, Taken::Right], words("A")));
+        }
+        if scaled[1] {
+            mistakes.push(([Taken::Right, taken], words("B")));
+        }
+        if scaled == [true; 2] && matches!(taken, Taken::One | Taken::Inverse) {
+            let words = if taken == Taken::One { "the scales of A and B are missing" } else { "A and B are divided by their scales" };
+            mistakes.push(([taken; 2], words.to_owned()));
+        }
+    }
+    mistakes
+}
+
+impl<'a> Sample<'a> {
+    /// Some of the elements beyond their bounds; `None` where there are too few.
+    fn of(check: &'a Check<'_>, checked: &Checked) -> Result<Option<Sample<'a>>> {
+        let (problem, shape) = (&check.problem, check.result.shape());
+        let Some(product) = problem.product() else { return Ok(None) };
+        let against = [&check.result, &checked.exact().tensor(shape)?, &checked.magnitudes.tensor(shape)?];
+        let most = (PRODUCTS / problem.terms().max(1)).min(cause::SAMPLE);
+        let found = some_mismatches(against, (&checked.report.report.bound, check.overflow), most)?;
+        if found.len() < LEAST {
+            return Ok(None);
+        }
+        let mut scales = [None, None];
+        for (which, scales) in scales.iter_mut().enumerate() {
+            let values = product.scales[which].values()?;
+            *scales = product.blocks(which, problem.operands[which].shape())?.map(|blocks| Scales { blocks, values });
+        }
+        let (source, exact) = (Source::of(problem, shape, false)?, checked.exact().to_vec()?);
+        let element = |&(index, result): &(usize, f64)| {
+            let (c, bias) = (product.beta * source.c(index), source.bias(source.place(index).1));
+            let products = source.right(index);
+            Element { index, result, exact: exact[index], products, added: c + bias, added_magnitude: c.abs() + bias.abs() }
+        };
+        let elements = found.iter().map(element).collect();
+        Ok(Some(Sample { problem, product, shape, scales, elements }))
+    }
+
+    /// Whether a kernel that takes these for scales gives the element of a number, nearly.
+    fn explains(&self, number: usize, taken: [Taken; 2], checked: &Checked) -> bool {
+        let e = &self.elements[number];
+        let factors = [0, 1].map(|which| self.factors(which, e.index, taken[which]));
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        for (k, (a, b)) in e.products.a.iter().zip(&e.products.b).enumerate() {
+            let product = a * factors[0][k] * b * factors[1][k];
+            sum += product;
+            magnitude += product.abs();
+        }
+        let expected = self.product.epilogue.apply(self.product.alpha * sum + e.added);
+        let magnitude = self.product.alpha.abs() * magnitude + e.added_magnitude;
+        let off = (e.result - expected).abs();
+        off <= 2.0 * checked.report.report.bound.of(magnitude, expected) && off <= (e.result - e.exact).abs() / 4.0
+    }
+
+    /// The factors of an operand along k, for an element of the result.
+    fn factors(&self, which: usize, index: usize, taken: Taken) -> Vec<f64> {
+        let k = self.problem.terms();
+        let (Some(scales), [.., m, n]) = (&self.scales[which], self.shape) else { return vec![1.0; k] };
+        let (number, k_axis) = ([index / n % m, index % n][which], self.product.k_axis(which));
+        let operand = &self.problem.operands[which];
+        let columns = operand.shape().last().copied().unwrap_or(1);
+        // A matrix without a batch serves all.
+        let matrix = index / (m * n) * [m, n][which] * k % operand.elements().max(1);
+        let at = |x: usize| matrix + if k_axis == 1 { number * columns + x } else { x * columns + number };
+        (0..k).map(|x| scales.factor(at(x), k_axis, taken, self.scales[1 - which].as_ref())).collect()
+    }
+}
