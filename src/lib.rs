@@ -9,6 +9,7 @@
 //! [docs/nvidia.md]: https://docs.rs/crate/hipverify/latest/source/docs/nvidia.md
 //! [docs/operators.md]: https://docs.rs/crate/hipverify/latest/source/docs/operators.md
 //! [docs/program.md]: https://docs.rs/crate/hipverify/latest/source/docs/program.md
+//! [docs/program.md#scaled-operands]: https://docs.rs/crate/hipverify/latest/source/docs/program.md#scaled-operands
 //! [docs/program.md#without-a-reference]: https://docs.rs/crate/hipverify/latest/source/docs/program.md#without-a-reference
 //! [docs/reading-a-report.md]: https://docs.rs/crate/hipverify/latest/source/docs/reading-a-report.md
 //! [docs/reference.md]: https://docs.rs/crate/hipverify/latest/source/docs/reference.md
