@@ -182,11 +182,15 @@ impl InputArgs {
 
     /// As [`open`](Self::open), of the second file, which lies beside the one that patterns and a lone --dtype are for: where its tensor is named with it, patterns have no part in that.
     pub(super) fn open_beside(&self, path: &Path, tensor: Option<&str>) -> Result<TensorFile> {
-        let (paths, place) = ([path.to_owned()], Place { which: 1, of: 2, noun: "file" });
-        let dtype = if self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, place)?.copied() };
-        let mut file = self.read(&paths, place, dtype, tensor)?;
-        if tensor.is_none() {
-            self.choose(&mut file);
+        self.open_source(Source { path, tensor, beside: true }, Place { which: 1, of: 2, noun: "file" })
+    }
+
+    fn open_source(&self, source: Source<'_>, place: Place) -> Result<TensorFile> {
+        let dtype = if source.beside && self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, place)?.copied() };
+        let mut file = self.read(&[source.path.to_owned()], place, dtype, source.tensor)?;
+        match source.tensor {
+            Some(name) => named("the tensor", name, &[&file])?,
+            None => self.choose(&mut file),
         }
         Ok(file)
     }
@@ -224,15 +228,8 @@ impl InputArgs {
 
     /// The same of files that may name their tensor, and of some that lie beside the operands.
     pub(super) fn open_sources(&self, sources: &[Source<'_>]) -> Result<Vec<TensorFile>> {
-        let open = |(which, source): (usize, &Source<'_>)| {
-            let (paths, place) = ([source.path.to_owned()], Place { which, of: sources.len(), noun: "file" });
-            let dtype = if source.beside && self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, place)?.copied() };
-            let mut file = self.read(&paths, place, dtype, source.tensor)?;
-            if source.tensor.is_none() {
-                self.choose(&mut file);
-            }
-            Ok(file)
-        };
+        let place = |which| Place { which, of: sources.len(), noun: "file" };
+        let open = |(which, source): (usize, &Source<'_>)| self.open_source(*source, place(which));
         let files: Vec<TensorFile> = sources.iter().enumerate().map(open).collect::<Result<_>>()?;
         self.check_used(&files.iter().collect::<Vec<_>>())?;
         Ok(files)

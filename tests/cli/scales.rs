@@ -78,6 +78,7 @@ fn scales_that_do_not_fit_are_refused() {
         ("--scale-block-a 1x32", "--scale-a"),
         ("--scale-a absent.npy", "absent.npy: No such file"),
         ("--scale-a sb.npz:v", "no tensor `v`; there are: tensor"),
+        ("--scale-a sa.npy:v", "the tensor v: no tensor of sa.npy has a name"),
         ("--scale-a i8.npy", "scale of A: expected dtype a floating-point format, or u8 that holds the codes of f8e8m0, found i8"),
         ("--scale-a sa.npy --freivalds", "with scales of the operands is not supported by Freivalds' check"),
     ] {
