@@ -76,7 +76,7 @@ impl Check<'_> {
         };
         let mut checked = scaled.held_against(models, exact, magnitudes)?;
         if self.cause && checked.report.verdict() == Verdict::Fail {
-            checked.report.cause = misscaled::find(self, &checked)?.or(checked.report.cause);
+            checked.report.cause = misscaled::find(self, &checked, reads.exact().flush_subnormals)?.or(checked.report.cause);
         }
         Ok(checked)
     }

@@ -28,8 +28,10 @@ pub struct Exactness {
     pub tried: usize,
     /// The model that comes nearest, such as `gfx90a f16`; exact where nothing differs. Where alpha is 0 it may be that nothing is taken of A and B: words that say so.
     pub model: Option<String>,
-    /// The order of products with which it does; without a model it may say why none was tried.
+    /// The order of products with which it does.
     pub order: Option<String>,
+    /// Why no model was tried, where that is not for want of one that could run.
+    pub not_tried: Option<String>,
     /// Elements whose bits differ from that model's.
     pub differing: usize,
     /// The first of them.
@@ -48,9 +50,13 @@ fn name<S: serde::Serializer>(arch: &Arch, s: S) -> std::result::Result<S::Ok, S
     s.collect_str(arch)
 }
 
+fn none(arch: Arch) -> Exactness {
+    Exactness { arch, tried: 0, model: None, order: None, not_tried: None, differing: 0, first: None }
+}
+
 /// What is said where models are not tried, and why.
 pub(super) fn not_tried(arch: Arch, why: &str) -> Exactness {
-    Exactness { arch, tried: 0, model: None, order: Some(why.to_owned()), differing: 0, first: None }
+    Exactness { not_tried: Some(why.to_owned()), ..none(arch) }
 }
 
 /// Tries models and orders, with each order of what follows the sum: on a corner first, then on all of it those that agree there. An alpha of 0 comes before all that.
@@ -61,7 +67,7 @@ pub(super) fn search(
     models: &[Model],
     parts: usize,
 ) -> Result<Exactness> {
-    let none = Exactness { arch, tried: 0, model: None, order: None, differing: 0, first: None };
+    let none = none(arch);
     if problem.product().is_none_or(|product| product.alpha != 0.0) {
         return of_products(problem, result, models, parts, none);
     }

@@ -101,9 +101,9 @@ struct Sample<'a> {
     elements: Vec<Element>,
 }
 
-/// The mistake with scales that explains a failure; `None` if none does.
-pub(super) fn find(check: &Check<'_>, checked: &Checked) -> Result<Option<CheckCause>> {
-    let Some(s) = Sample::of(check, checked)? else { return Ok(None) };
+/// The mistake with scales that explains a failure, of a kernel that takes subnormal operands as zeros or not; `None` if none does.
+pub(super) fn find(check: &Check<'_>, checked: &Checked, flush: bool) -> Result<Option<CheckCause>> {
+    let Some(s) = Sample::of(check, checked, flush)? else { return Ok(None) };
     let all = s.elements.len();
     for (taken, words) in mistakes([s.scales[0].is_some(), s.scales[1].is_some()]) {
         let explained = parallel::map(all, |i| s.explains(i, taken, checked)).into_iter().filter(|yes| *yes).count();
@@ -135,7 +135,7 @@ fn mistakes(scaled: [bool; 2]) -> Vec<([Taken; 2], String)> {
 
 impl<'a> Sample<'a> {
     /// Some of the elements beyond their bounds; `None` where there are too few.
-    fn of(check: &'a Check<'_>, checked: &Checked) -> Result<Option<Sample<'a>>> {
+    fn of(check: &'a Check<'_>, checked: &Checked, flush: bool) -> Result<Option<Sample<'a>>> {
         let (problem, shape) = (&check.problem, check.result.shape());
         let Some(product) = problem.product() else { return Ok(None) };
         let against = [&check.result, &checked.exact().tensor(shape)?, &checked.magnitudes.tensor(shape)?];
@@ -149,7 +149,7 @@ impl<'a> Sample<'a> {
             let values = product.scales[which].values()?;
             *scales = product.blocks(which, problem.operands[which].shape())?.map(|blocks| Scales { blocks, values });
         }
-        let (source, exact) = (Source::of(problem, shape, false)?, checked.exact().to_vec()?);
+        let (source, exact) = (Source::of(problem, shape, flush)?, checked.exact().to_vec()?);
         let element = |&(index, result): &(usize, f64)| {
             let (c, bias) = (product.beta * source.c(index), source.bias(source.place(index).1));
             let products = source.right(index);

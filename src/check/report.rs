@@ -112,9 +112,8 @@ impl fmt::Display for CheckReport {
 
 impl fmt::Display for Exactness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (model, order) = match (&self.model, &self.order) {
-            (Some(model), Some(order)) => (model, order),
-            (_, why) => return write!(f, "not tried: {}", why.as_deref().unwrap_or("no model of this chip could run")),
+        let (Some(model), Some(order)) = (&self.model, &self.order) else {
+            return write!(f, "not tried: {}", self.not_tried.as_deref().unwrap_or("no model of this chip could run"));
         };
         if self.is_exact() {
             return write!(f, "yes: {model}, {order}");

@@ -50,7 +50,9 @@ fn scales_are_read_from_files_of_every_kind() {
     }
     let (code, v) = folder.json(&format!("{check} --scale-a sa.npy --scale-b sb.npz:tensor --arch sm_89 --json"));
     assert_eq!((code, &v["verdict"], &v["files"][4]), (0, &"pass".into(), &"sb.npz".into()), "{v}");
-    assert_eq!(v["check"]["exactness"]["model"], serde_json::Value::Null);
+    let exactness = &v["check"]["exactness"];
+    assert_eq!((&exactness["model"], &exactness["order"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!(exactness["not_tried"], "the models here take no scales");
     // A lone --dtype is that of operands and results; several are in the order of the files.
     assert_eq!(
         folder
