@@ -26,7 +26,12 @@ fn main() {
         (Arch::Gfx90a, Input::Bf16K),
         (Arch::Gfx90a, Input::F32),
         (Arch::Gfx942, Input::F16),
+        (Arch::Gfx942, Input::Bf16),
+        (Arch::Gfx942, Input::Xf32),
         (Arch::Gfx942, Input::Fp8Fp8),
+        (Arch::Sm80, Input::F16),
+        (Arch::Sm90, Input::F16),
+        (Arch::Sm90, Input::Fp8Fp8),
     ] {
         let Ok(model) = Model::new(arch, input) else { continue };
         report(model, "uniform in [-1, 1]", rounds, ceiling, uniform(1.0));

@@ -5,13 +5,25 @@
 //! * otherwise error-free transformations in f64, and rounding to odd before the conversion to f32.
 
 use super::{COLUMNS, DEPTH, Lane, Span};
+use crate::simd::array;
 
 /// [`Rule::Exact`](super::Rule::Exact) of four f16 or two bf16 products.
 pub(super) struct Exact<const GROUP: usize>;
 
 impl<const GROUP: usize> Lane for Exact<GROUP> {
     const GROUP: usize = GROUP;
-    type Wide = f64;
+    type A = f64;
+    type B = [f64; COLUMNS];
+
+    #[inline(always)]
+    fn a(&self, x: f32) -> f64 {
+        f64::from(x)
+    }
+
+    #[inline(always)]
+    fn b(&self, x: &[f32; COLUMNS]) -> [f64; COLUMNS] {
+        array(|j| f64::from(x[j]))
+    }
 
     #[inline(always)]
     fn watches(&self) -> bool {
@@ -39,32 +51,10 @@ impl<const GROUP: usize> Lane for Exact<GROUP> {
     }
 
     #[inline(always)]
-    fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
-        if TAME {
-            return (plain::<GROUP, FMA>(c, a, b) + 0.0) as f32;
-        }
-        if GROUP == 2 {
-            let (sum, error) = two_sum(a[0] * b(0), a[1] * b(1));
-            return finish(sum, error, f64::from(c), sum + f64::from(c));
-        }
-        // Products of f16 numbers are multiples of 2^-48 below 2^33. Cut at 2^-10, the upper parts of four of them add exactly
-        // (below 2^35) and so do the lower ones (below 2^-8).
-        const CUT: f64 = 1.5 * (1u64 << 42) as f64;
-        let p = [a[0] * b(0), a[1] * b(1), a[2] * b(2), a[3] * b(3)];
-        let high = [(p[0] + CUT) - CUT, (p[1] + CUT) - CUT, (p[2] + CUT) - CUT, (p[3] + CUT) - CUT];
-        let low = [p[0] - high[0], p[1] - high[1], p[2] - high[2], p[3] - high[3]];
-        let high = (high[0] + high[1]) + (high[2] + high[3]);
-        let low = (low[0] + low[1]) + (low[2] + low[3]);
-        // Where |high| < |low| the sum is exact, and the error zero, for both are small multiples of 2^-48.
-        let sum = high + low;
-        finish(sum, low - (sum - high), f64::from(c), ((p[0] + p[1]) + (p[2] + p[3])) + f64::from(c))
-    }
-
-    #[inline(always)]
     fn row<const FMA: bool, const TAME: bool>(&self, c: &mut [f32; COLUMNS], a: &[f64], b: &[[f64; COLUMNS]], most: f64) {
         if TAME {
             for (j, c) in c.iter_mut().enumerate() {
-                *c = self.step::<FMA, TAME>(*c, a, |k| b[k][j]);
+                *c = (plain::<GROUP, FMA>(*c, a, |k| b[k][j]) + 0.0) as f32;
             }
             return;
         }
@@ -85,9 +75,31 @@ impl<const GROUP: usize> Lane for Exact<GROUP> {
             *c = rounded;
         } else {
             for (j, c) in c.iter_mut().enumerate() {
-                *c = self.step::<FMA, false>(*c, a, |k| b[k][j]);
+                *c = Self::element(*c, a, |k| b[k][j]);
             }
         }
+    }
+}
+
+impl<const GROUP: usize> Exact<GROUP> {
+    /// Any element, by error-free transformations.
+    #[inline(always)]
+    fn element(c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
+        if GROUP == 2 {
+            let (sum, error) = two_sum(a[0] * b(0), a[1] * b(1));
+            return finish(sum, error, f64::from(c), sum + f64::from(c));
+        }
+        // Products of f16 numbers are multiples of 2^-48 below 2^33. Cut at 2^-10, the upper parts of four of them add exactly
+        // (below 2^35) and so do the lower ones (below 2^-8).
+        const CUT: f64 = 1.5 * (1u64 << 42) as f64;
+        let p = [a[0] * b(0), a[1] * b(1), a[2] * b(2), a[3] * b(3)];
+        let high = [(p[0] + CUT) - CUT, (p[1] + CUT) - CUT, (p[2] + CUT) - CUT, (p[3] + CUT) - CUT];
+        let low = [p[0] - high[0], p[1] - high[1], p[2] - high[2], p[3] - high[3]];
+        let high = (high[0] + high[1]) + (high[2] + high[3]);
+        let low = (low[0] + low[1]) + (low[2] + low[3]);
+        // Where |high| < |low| the sum is exact, and the error zero, for both are small multiples of 2^-48.
+        let sum = high + low;
+        finish(sum, low - (sum - high), f64::from(c), ((p[0] + p[1]) + (p[2] + p[3])) + f64::from(c))
     }
 }
 

@@ -1,138 +1,128 @@
-//! The fused sums of gfx942, in 64-bit integers. Branches on data prevent vector code.
+//! The fused sums of gfx942.
+//!
+//! Terms are whole numbers: 16 truncated products at most, each below 2^26, then multiplied by 2^8 for the bits that the hardware keeps when it aligns their sum,
+//! and c, below 2^33. They are exact in f64, and so are their sums. Infinities and NaN are found by their exponents, and left to the naive rule.
 
 use super::super::{Model, naive};
-use super::Lane;
-use crate::dtype::{DType, FloatFormat};
-use crate::simd::array;
+use super::scaled::{self, LARGE, One, Row, exponent, larger, power, reciprocal, two_to};
+use super::{COLUMNS, Lane};
+use crate::simd::{array, each};
 
 /// Fraction bits of products and of c below their exponents.
 const F: i32 = 24;
 /// Fraction bits of the sum before the last rounding.
-const F2: u32 = 31;
+const F2: i32 = 31;
+/// The exponent of a sum without products: less than any other, and that of a power of two that f64 has.
+const NOTHING: i32 = -512;
 
-/// The parameters of their model that both rules need.
-struct Shape {
+/// [`Rule::Fused`](super::Rule::Fused) of `EACH` products or, with two `PARTS` of as many, [`Rule::FusedHalves`](super::Rule::FusedHalves).
+pub(super) struct Fused<const EACH: usize, const PARTS: usize> {
     model: Model,
+    /// Fraction bits that the sum of products keeps when it is aligned to a larger c.
     keep: i32,
-    least_a: i32,
-    least_b: i32,
+    /// The least exponents of A's and B's numbers.
+    least: [i32; 2],
 }
 
-impl Shape {
-    fn new(model: Model, keep: u32) -> Shape {
+/// Sums in units of 2^(top - F), where `top` is the largest exponent of their products.
+#[derive(Clone, Copy)]
+struct Sums {
+    units: [f64; COLUMNS],
+    top: [i32; COLUMNS],
+}
+
+impl<const EACH: usize, const PARTS: usize> Fused<EACH, PARTS> {
+    pub(super) fn new(model: Model, keep: u32) -> Self {
         let (a, b) = model.input().dtypes();
-        let least = |d: DType| d.float_format().map_or(-126, FloatFormat::min_exponent);
-        Shape { model, keep: keep as i32, least_a: least(a), least_b: least(b) }
+        Fused { model, keep: keep as i32, least: [scaled::least(a), scaled::least(b)] }
     }
 
-    /// Products k = first, first + stride ... truncated at F bits below the largest exponent: (units, exponent), or units of 0
-    /// and the least exponent without a non-zero product.
+    /// The sums of one part of the products, each truncated.
     #[inline(always)]
-    fn truncated<const GROUP: usize>(&self, p: &[f64; GROUP], e: &[i32; GROUP], first: usize, stride: usize) -> (i64, i32) {
-        let mut top = NOTHING;
-        for k in (first..GROUP).step_by(stride) {
-            top = top.max(if p[k] == 0.0 { NOTHING } else { e[k] });
+    fn part(a: &[One], b: &[Row], part: usize) -> Sums {
+        let mut sums = Sums { units: [0.0; COLUMNS], top: [NOTHING; COLUMNS] };
+        let index = |i: usize| i * PARTS + part;
+        scaled::raise::<EACH>(&mut sums.top, a, b, index);
+        let mut scale = [0.0; COLUMNS];
+        // A larger exponent is one of numbers that the naive rule adds.
+        each(&mut scale, &sums.top, |scale, top| *scale = two_to(F - (*top).min(LARGE)));
+        scaled::add::<EACH>(&mut sums.units, &scale, a, b, index);
+        sums
+    }
+
+    /// Both rounded down at the larger exponent, and added.
+    #[inline(always)]
+    fn joined(x: &Sums, y: &Sums) -> Sums {
+        let mut sums = *x;
+        for j in 0..COLUMNS {
+            let top = x.top[j].max(y.top[j]).min(LARGE);
+            sums.units[j] = (x.units[j] * two_to(x.top[j] - top)).floor() + (y.units[j] * two_to(y.top[j] - top)).floor();
+            sums.top[j] = x.top[j].max(y.top[j]);
         }
-        let scale = power(F - top);
-        let mut units = 0;
-        for k in (first..GROUP).step_by(stride) {
-            units += (p[k] * scale) as i64;
-        }
-        (units, top)
+        sums
     }
 
     /// The sum of products plus c: aligned, rounded down, added, normalised, rounded down, rounded to f32.
     #[inline(always)]
-    fn add(&self, (units, e_dot): (i64, i32), c: f32, drop_low: bool) -> f32 {
-        if e_dot == NOTHING {
-            return c + 0.0;
-        }
-        let e_c = exponent(f64::from(c), -126);
-        let e = e_dot.max(e_c);
-        let c = if drop_low && e_c < e - F - 1 { 0.0 } else { f64::from(c) };
+    fn plus<const FMA: bool>(&self, units: f64, top: i32, c: f32) -> f32 {
+        let e_c = exponent(c, -126);
+        let e = top.max(e_c);
+        let c = if PARTS > 1 && e_c < e - F - 1 { 0.0 } else { f64::from(c) };
         let spare = self.keep - F;
-        let aligned = (units << spare) >> (e - e_dot).min(63);
-        let total = aligned + (((c * power(F - e)).floor() as i64) << spare);
-        let excess = (63 - F2).saturating_sub(total.unsigned_abs().leading_zeros());
-        ((total >> excess) as f64 * power(excess as i32 + e - self.keep)) as f32
+        // A total of zero is +0; a total that is too small for f32 keeps its sign.
+        let (units, c) = ((units * two_to(spare + top - e)).floor() + 0.0, (c * two_to(F - e)).floor());
+        let total = if FMA { c.mul_add(two_to(spare), units) } else { c * two_to(spare) + units };
+        let excess = larger(power(total) * two_to(-F2), 1.0);
+        ((total * reciprocal(excess)).floor() * (excess * two_to(e - self.keep))) as f32
     }
 
-    /// The same group by the naive rule, for infinities and NaN.
+    /// Column `j` by the naive rule.
     #[cold]
-    fn special<const GROUP: usize>(&self, c: f32, a: &[f64], b: &[f64; GROUP]) -> f32 {
-        let a: Vec<f32> = a.iter().map(|x| *x as f32).collect();
-        let b: Vec<f32> = b.iter().map(|x| *x as f32).collect();
-        naive::step(self.model, c, &a, &b)
+    fn naive(&self, c: f32, a: &[One], b: &[Row], j: usize) -> f32 {
+        let a: [f32; 16] = array(|k| a.get(k).map_or(0.0, One::value));
+        let b: [f32; 16] = array(|k| b.get(k).map_or(0.0, |b| b.value(j)));
+        naive::step(self.model, c, &a[..Self::GROUP], &b[..Self::GROUP])
+    }
+}
+
+impl<const EACH: usize, const PARTS: usize> Lane for Fused<EACH, PARTS> {
+    const GROUP: usize = EACH * PARTS;
+    type A = One;
+    type B = Row;
+
+    #[inline(always)]
+    fn a(&self, x: f32) -> One {
+        One::new(x, self.least[0])
     }
 
     #[inline(always)]
-    fn group<const GROUP: usize>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64, halves: bool) -> f32 {
-        let b: [f64; GROUP] = array(b);
-        let p: [f64; GROUP] = array(|k| a[k] * b[k]);
-        let finite = |x: f64| x.abs() < (1u128 << 127) as f64 * 2.0;
-        if !(p.iter().all(|p| finite(*p)) && c.is_finite()) {
-            return self.special(c, a, &b);
+    fn b(&self, x: &[f32; COLUMNS]) -> Row {
+        Row::new(x, self.least[1])
+    }
+
+    #[inline(always)]
+    fn row<const FMA: bool, const TAME: bool>(&self, c: &mut [f32; COLUMNS], a: &[One], b: &[Row], _most: f64) {
+        let mut sums = Self::part(a, b, 0);
+        if PARTS > 1 {
+            sums = Self::joined(&sums, &Self::part(a, b, 1));
         }
-        let e: [i32; GROUP] = array(|k| exponent(a[k], self.least_a) + exponent(b[k], self.least_b));
-        if !halves {
-            return self.add(self.truncated(&p, &e, 0, 1), c, false);
+        let (before, mut large) = (*c, i32::MIN);
+        for j in 0..COLUMNS {
+            large = large.max(sums.top[j]).max(exponent_of_c(before[j]));
+            c[j] = self.plus::<FMA>(sums.units[j], sums.top[j], before[j]);
         }
-        let (even, odd) = (self.truncated(&p, &e, 0, 2), self.truncated(&p, &e, 1, 2));
-        let top = even.1.max(odd.1);
-        let align = |s: (i64, i32)| s.0 >> (top - s.1).min(63);
-        self.add((align(even) + align(odd), top), c, true)
+        if large >= LARGE {
+            for j in 0..COLUMNS {
+                if sums.top[j].max(exponent_of_c(before[j])) >= LARGE {
+                    c[j] = self.naive(before[j], a, b, j);
+                }
+            }
+        }
     }
 }
 
-/// Less than every exponent.
-const NOTHING: i32 = -512;
-
-/// 2^e for a normal power, -1022 <= e <= 1023.
+/// [`LARGE`] or more for infinities and NaN alone.
 #[inline(always)]
-fn power(e: i32) -> f64 {
-    f64::from_bits(((e + 1023) as u64) << 52)
-}
-
-/// floor(log2 |x|), not below `least`.
-#[inline(always)]
-fn exponent(x: f64, least: i32) -> i32 {
-    ((x.to_bits() >> 52 & 0x7ff) as i32 - 1023).max(least)
-}
-
-/// [`Rule::Fused`](super::Rule::Fused) of four or eight.
-pub(super) struct Fused<const GROUP: usize>(Shape);
-
-impl<const GROUP: usize> Fused<GROUP> {
-    pub(super) fn new(model: Model, keep: u32) -> Self {
-        Fused(Shape::new(model, keep))
-    }
-}
-
-impl<const GROUP: usize> Lane for Fused<GROUP> {
-    const GROUP: usize = GROUP;
-    type Wide = f64;
-
-    #[inline(always)]
-    fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
-        self.0.group::<GROUP>(c, a, b, false)
-    }
-}
-
-/// [`Rule::FusedHalves`](super::Rule::FusedHalves).
-pub(super) struct Halves(Shape);
-
-impl Halves {
-    pub(super) fn new(model: Model, keep: u32) -> Self {
-        Halves(Shape::new(model, keep))
-    }
-}
-
-impl Lane for Halves {
-    const GROUP: usize = 16;
-    type Wide = f64;
-
-    #[inline(always)]
-    fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f64], b: impl Fn(usize) -> f64) -> f32 {
-        self.0.group::<16>(c, a, b, true)
-    }
+fn exponent_of_c(c: f32) -> i32 {
+    exponent(c, 0) - 1
 }

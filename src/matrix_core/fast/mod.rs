@@ -1,13 +1,14 @@
 //! The vectorised GEMM.
 //!
 //! One blocked loop serves all models: a panel of B and a few rows of A are copied to the stack (prepared, padded with
-//! zeros, widened), so that the inner loop has only full groups. A [`Lane`] is the rule for one output element; the
+//! zeros, widened), so that the inner loop has only full groups. A [`Lane`] is the rule for a row of output elements; the
 //! loop over the columns of a panel becomes vector code if the rule has no branches. It is compiled for every instruction set; all give the
 //! same bits, those of [`naive`](super::naive).
 
 mod exact;
 mod fused;
 mod rounded;
+mod scaled;
 mod truncated;
 
 use super::{Input, Model, Rule};
@@ -44,9 +45,9 @@ pub(super) fn gemm(model: Model, p: &mut Problem, set: InstructionSet) {
         Rule::Tree { .. } => dispatch(&rounded::Tree::<2> { f16 }, model, p, set),
         Rule::Exact { group: 4 } => dispatch(&exact::Exact::<4>, model, p, set),
         Rule::Exact { .. } => dispatch(&exact::Exact::<2>, model, p, set),
-        Rule::Fused { group: 4, keep } => dispatch(&fused::Fused::<4>::new(model, keep), model, p, set),
-        Rule::Fused { keep, .. } => dispatch(&fused::Fused::<8>::new(model, keep), model, p, set),
-        Rule::FusedHalves { keep } => dispatch(&fused::Halves::new(model, keep), model, p, set),
+        Rule::Fused { group: 4, keep } => dispatch(&fused::Fused::<4, 1>::new(model, keep), model, p, set),
+        Rule::Fused { keep, .. } => dispatch(&fused::Fused::<8, 1>::new(model, keep), model, p, set),
+        Rule::FusedHalves { keep } => dispatch(&fused::Fused::<8, 2>::new(model, keep), model, p, set),
         Rule::Truncated { group, bits, zero, accumulator } => match group {
             4 => dispatch(&truncated::Truncated::<4>::new(model, bits, zero, accumulator), model, p, set),
             8 => dispatch(&truncated::Truncated::<8>::new(model, bits, zero, accumulator), model, p, set),
@@ -57,12 +58,16 @@ pub(super) fn gemm(model: Model, p: &mut Problem, set: InstructionSet) {
     }
 }
 
-/// The rule for one output element.
+/// The rule for a row of output elements.
 trait Lane {
     /// Products of a group.
     const GROUP: usize;
-    /// The type that inputs are computed in.
-    type Wide: Copy + Default + From<f32>;
+    /// An input of A as the rule computes with it.
+    type A: Copy;
+    /// A row of a panel of B, likewise.
+    type B: Copy;
+    fn a(&self, x: f32) -> Self::A;
+    fn b(&self, x: &[f32; COLUMNS]) -> Self::B;
     /// Whether [`Lane::tame`] depends on the data.
     fn watches(&self) -> bool {
         false
@@ -71,17 +76,10 @@ trait Lane {
     fn tame(&self, _a: Span, _b: Span, _acc: &[[f32; COLUMNS]]) -> bool {
         true
     }
-    /// One group of products `a[k] * b(k)`. `FMA`: whether the machine has fused multiply-adds, on which the result does not
-    /// depend. `TAME`: what [`Lane::tame`] said.
-    fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[Self::Wide], b: impl Fn(usize) -> Self::Wide) -> f32;
-    /// [`Lane::step`] for a row of output elements. No input of the pass gives a larger product than `most`, where the rule
+    /// Adds one group of products `a[k] * b[k]` to `c`. `FMA`: whether the machine has fused multiply-adds, on which the result does not
+    /// depend. `TAME`: what [`Lane::tame`] said. No input of the pass gives a larger product than `most`, where the rule
     /// [watches](Lane::watches).
-    #[inline(always)]
-    fn row<const FMA: bool, const TAME: bool>(&self, c: &mut [f32; COLUMNS], a: &[Self::Wide], b: &[[Self::Wide; COLUMNS]], _most: f64) {
-        for (j, c) in c.iter_mut().enumerate() {
-            *c = self.step::<FMA, TAME>(*c, a, |k| b[k][j]);
-        }
-    }
+    fn row<const FMA: bool, const TAME: bool>(&self, c: &mut [f32; COLUMNS], a: &[Self::A], b: &[Self::B], most: f64);
 }
 
 /// The smallest non-zero and the largest magnitude of some inputs.
@@ -115,7 +113,7 @@ fn dispatch<L: Lane>(lane: &L, model: Model, p: &mut Problem, set: InstructionSe
     }
 }
 
-/// The whole GEMM. `FMA` as for [`Lane::step`].
+/// The whole GEMM. `FMA` as for [`Lane::row`].
 struct Blocked<'a, 'p, L, const FMA: bool> {
     lane: &'a L,
     model: Model,
@@ -133,8 +131,8 @@ impl<L: Lane, const FMA: bool> Task for Blocked<'_, '_, L, FMA> {
 #[inline(always)]
 fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
     let nothing = Span { least: 0.0, most: 0.0 };
-    let mut panel = [[L::Wide::default(); COLUMNS]; DEPTH];
-    let mut rows = [[L::Wide::default(); DEPTH]; ROWS];
+    let mut panel = [lane.b(&[0.0; COLUMNS]); DEPTH];
+    let mut rows = [[lane.a(0.0); DEPTH]; ROWS];
     for k0 in (0..p.k).step_by(DEPTH) {
         let depth = DEPTH.min(p.k - k0);
         let padded = depth.next_multiple_of(L::GROUP);
@@ -142,14 +140,18 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
             let columns = COLUMNS.min(p.n - j0);
             let from_b = |k: usize| if k < depth { &p.b[(k0 + k) * p.ldb + j0..][..columns] } else { &[] };
             for (k, row) in panel[..padded].iter_mut().enumerate() {
-                pack::<L>(model, from_b(k), row);
+                let mut prepared = [0.0; COLUMNS];
+                each(&mut prepared, from_b(k), |to, x| *to = model.prepare_one(*x));
+                *row = lane.b(&prepared);
             }
             let span_b = if lane.watches() { Span::of((0..depth).map(from_b)) } else { nothing };
             for i0 in (0..p.m).step_by(ROWS) {
                 let height = ROWS.min(p.m - i0);
                 let mut acc = [[0.0f32; COLUMNS]; ROWS];
                 for r in 0..height {
-                    pack::<L>(model, &p.a[(i0 + r) * p.lda + k0..][..depth], &mut rows[r][..padded]);
+                    let (head, tail) = rows[r][..padded].split_at_mut(depth);
+                    each(head, &p.a[(i0 + r) * p.lda + k0..][..depth], |to, x| *to = lane.a(model.prepare_one(*x)));
+                    tail.fill(lane.a(0.0));
                     acc[r][..columns].copy_from_slice(&p.c[(i0 + r) * p.ldc + j0..][..columns]);
                     acc[r] = accepted(model, acc[r], p.first && k0 == 0);
                 }
@@ -181,8 +183,8 @@ fn accepted(model: Model, row: [f32; COLUMNS], first: bool) -> [f32; COLUMNS] {
 fn pass<L: Lane, const FMA: bool, const TAME: bool>(
     lane: &L,
     acc: &mut [[f32; COLUMNS]; ROWS],
-    rows: &[[L::Wide; DEPTH]; ROWS],
-    panel: &[[L::Wide; COLUMNS]],
+    rows: &[[L::A; DEPTH]; ROWS],
+    panel: &[L::B],
     most: f64,
 ) {
     for (g, b) in panel.chunks_exact(L::GROUP).enumerate() {
@@ -190,14 +192,6 @@ fn pass<L: Lane, const FMA: bool, const TAME: bool>(
             lane.row::<FMA, TAME>(&mut acc[r], &rows[r][g * L::GROUP..][..L::GROUP], b, most);
         }
     }
-}
-
-/// Prepares and widens `from` into `to`, the rest of which becomes zero.
-#[inline(always)]
-fn pack<L: Lane>(model: Model, from: &[f32], to: &mut [L::Wide]) {
-    let (head, tail) = to.split_at_mut(from.len());
-    each(head, from, |to, x| *to = L::Wide::from(model.prepare_one(*x)));
-    tail.fill(L::Wide::default());
 }
 
 #[cfg(test)]

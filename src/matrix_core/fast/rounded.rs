@@ -1,17 +1,29 @@
 //! Rules whose every step is an f32 operation: fma chains and trees.
 
 use super::{COLUMNS, Lane, Span};
+use crate::simd::each;
 
 /// [`Rule::Fma`](super::Rule::Fma).
 pub(super) struct Chain;
 
 impl Lane for Chain {
     const GROUP: usize = 1;
-    type Wide = f32;
+    type A = f32;
+    type B = [f32; COLUMNS];
 
     #[inline(always)]
-    fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f32], b: impl Fn(usize) -> f32) -> f32 {
-        a[0].mul_add(b(0), c)
+    fn a(&self, x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn b(&self, x: &[f32; COLUMNS]) -> [f32; COLUMNS] {
+        *x
+    }
+
+    #[inline(always)]
+    fn row<const FMA: bool, const TAME: bool>(&self, c: &mut [f32; COLUMNS], a: &[f32], b: &[[f32; COLUMNS]], _most: f64) {
+        each(c, &b[0], |c, b| *c = a[0].mul_add(*b, *c));
     }
 }
 
@@ -25,7 +37,18 @@ pub(super) struct Tree<const GROUP: usize> {
 
 impl<const GROUP: usize> Lane for Tree<GROUP> {
     const GROUP: usize = GROUP;
-    type Wide = f32;
+    type A = f32;
+    type B = [f32; COLUMNS];
+
+    #[inline(always)]
+    fn a(&self, x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
+    fn b(&self, x: &[f32; COLUMNS]) -> [f32; COLUMNS] {
+        *x
+    }
 
     #[inline(always)]
     fn watches(&self) -> bool {
@@ -43,13 +66,15 @@ impl<const GROUP: usize> Lane for Tree<GROUP> {
     }
 
     #[inline(always)]
-    fn step<const FMA: bool, const TAME: bool>(&self, c: f32, a: &[f32], b: impl Fn(usize) -> f32) -> f32 {
+    fn row<const FMA: bool, const TAME: bool>(&self, c: &mut [f32; COLUMNS], a: &[f32], b: &[[f32; COLUMNS]], _most: f64) {
         let f = flush::<TAME>;
-        let pair = |k: usize| {
-            // Tame products are exact in f32, so that a fused multiply-add rounds the sum just as the addition does.
-            if TAME && FMA { a[k].mul_add(b(k), a[k + 1] * b(k + 1)) } else { f(f(a[k] * b(k)) + f(a[k + 1] * b(k + 1))) }
-        };
-        f(c + if GROUP == 2 { pair(0) } else { f(pair(0) + pair(2)) })
+        for (j, c) in c.iter_mut().enumerate() {
+            let pair = |k: usize| {
+                // Tame products are exact in f32, so that a fused multiply-add rounds the sum just as the addition does.
+                if TAME && FMA { a[k].mul_add(b[k][j], a[k + 1] * b[k + 1][j]) } else { f(f(a[k] * b[k][j]) + f(a[k + 1] * b[k + 1][j])) }
+            };
+            *c = f(*c + if GROUP == 2 { pair(0) } else { f(pair(0) + pair(2)) });
+        }
     }
 }
 
