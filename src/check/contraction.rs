@@ -21,8 +21,9 @@ use super::copied::Copied;
 use super::integer;
 use super::problem::{Kind, Problem};
 use crate::device::host::zeros;
+use crate::device::reader::{self, Reader};
 use crate::device::{DeviceMem, Layout, TensorRef};
-use crate::dtype::DType;
+use crate::dtype::{DType, convert};
 use crate::error::{Error, Result};
 use crate::parallel;
 use crate::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, Epilogue, Gemm, Role};
@@ -335,25 +336,94 @@ fn contracted(tensor: &TensorRef<'_>, axis: Axis, x: &TensorRef<'_>, arithmetic:
     Ok(to)
 }
 
-/// In how many tasks norms are made, at most.
+/// Elements that are decoded at once.
+const BLOCK: usize = 1 << 12;
+/// In how many tasks the norms of dense rows are made, at most.
 const TASKS: usize = 1024;
 
-/// The norm of each row, on the host; what is not 0 counts at least so much.
+/// The norm of each row, on the host; what is not 0 counts at least so much. Squares are added in ascending order.
 fn norms(tensor: &TensorRef<'_>, axis: Axis, least: f64) -> Result<Vec<f64>> {
-    let (bytes, dtype, layout) = (tensor.fetch()?, tensor.dtype(), tensor.layout());
-    let Axis { extent, inner, .. } = axis;
-    let norm = |row: usize| {
-        let (outer, at) = (row / inner, row % inner);
-        let value = |j: usize| magnitude(dtype, dtype.load_bits(&bytes, layout.index((outer * extent + j) * inner + at)), least);
-        (0..extent).map(|j| value(j) * value(j)).sum::<f64>().sqrt()
-    };
+    let bytes = reader::dense(tensor)?;
+    let dense = TensorRef::from_host_bytes(&bytes, tensor.dtype(), Layout::contiguous(&[tensor.elements()])?)?;
+    let squares = || Squares { reader: Reader::new(&dense), dtype: tensor.dtype(), least, numbers: [0.0; BLOCK] };
+    let Axis { outer, extent, inner } = axis;
     let mut norms = zeros(axis.rows())?;
-    let rows = axis.rows().div_ceil(TASKS).max(1);
-    parallel::chunks_mut(&mut norms, rows, |task, part| (task * rows..).zip(part).for_each(|(row, to)| *to = norm(row)));
+    if inner == 1 {
+        let rows = outer.div_ceil(TASKS).max(1);
+        parallel::chunks_mut(&mut norms, rows, |task, part| {
+            let mut squares = squares();
+            for (row, norm) in (task * rows..).zip(part) {
+                for first in (0..extent).step_by(BLOCK) {
+                    squares.of(row * extent + first, BLOCK.min(extent - first)).iter().for_each(|x| *norm += x);
+                }
+            }
+        });
+    } else {
+        // Rows that lie side by side: each task adds up a block of them.
+        let blocks = inner.div_ceil(BLOCK);
+        let block = |number: usize| {
+            let (outer, first) = (number / blocks, number % blocks * BLOCK);
+            let (mut squares, mut sums) = (squares(), vec![0.0; BLOCK.min(inner - first)]);
+            for j in 0..extent {
+                let more = squares.of((outer * extent + j) * inner + first, sums.len());
+                sums.iter_mut().zip(more).for_each(|(sum, x)| *sum += x);
+            }
+            sums
+        };
+        norms = parallel::map(outer * blocks, block).concat();
+    }
+    norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
     Ok(norms)
 }
 
-fn magnitude(dtype: DType, bits: u64, least: f64) -> f64 {
-    let x = dtype.decode(bits).abs();
-    if x > 0.0 && x < least { least } else { x }
+/// Squares of a tensor's elements.
+struct Squares<'a> {
+    reader: Reader<'a>,
+    dtype: DType,
+    least: f64,
+    numbers: [f64; BLOCK],
+}
+
+impl Squares<'_> {
+    /// Those of `count` elements, at most [`BLOCK`], from element `first`.
+    fn of(&mut self, first: usize, count: usize) -> &[f64] {
+        let (numbers, least) = (&mut self.numbers[..count], self.least);
+        convert::decode_f64(self.dtype, self.reader.read(first, count), numbers);
+        for x in &mut *numbers {
+            let magnitude = if *x != 0.0 && x.abs() < least { least } else { x.abs() };
+            *x = magnitude * magnitude;
+        }
+        numbers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, DeviceBytes};
+
+    #[test]
+    fn norms_are_those_of_the_elements() {
+        let host = Device::host();
+        for (outer, extent, inner) in [(3, 10_001, 1), (2, 3, 5), (1, 3, 9001), (4, 0, 1), (2, 0, 3)] {
+            let elements = outer * extent * inner;
+            for dtype in [DType::F4E2M1, DType::F8E4M3, DType::F16, DType::F32] {
+                let bytes: Vec<u8> = (0..dtype.bytes_for(elements).unwrap()).map(|i| (i * 37 % 59) as u8).collect();
+                let bytes = DeviceBytes::from_slice(&host, &bytes).unwrap();
+                let tensor = bytes.tensor(dtype, Layout::contiguous(&[elements]).unwrap()).unwrap();
+                let least = 0.75;
+                let found = norms(&tensor, Axis { outer, extent, inner }, least).unwrap();
+                assert_eq!(found.len(), outer * inner);
+                for (row, norm) in found.iter().enumerate() {
+                    let square = |j: usize| {
+                        let index = (row / inner * extent + j) * inner + row % inner;
+                        let x = dtype.decode(dtype.load_bits(tensor.host_bytes(), index)).abs();
+                        if x == 0.0 { 0.0 } else { x.max(least).powi(2) }
+                    };
+                    let sum = (0..extent).fold(0.0, |sum, j| sum + square(j));
+                    assert_eq!(*norm, sum.sqrt(), "{dtype}, [{outer}, {extent}, {inner}], row {row}");
+                }
+            }
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Dense copies of tensors on their device: some positions of an axis, zeros in some places, multiplied by a number, or rounded to a format.
 
 use crate::device::host::zeros;
-use crate::device::{Device, DeviceBytes, DeviceMem, Layout, TensorRef};
+use crate::device::{Device, DeviceBytes, DeviceMem, Layout, TensorRef, reader};
 use crate::dtype::{DType, FloatFormat, Overflow, Rounding};
 use crate::error::{Error, Result};
 use crate::reference::{Accumulate, Epilogue, Gemm};
@@ -20,16 +20,31 @@ impl Copied {
         let mut shape = tensor.shape().to_vec();
         let extent = std::mem::replace(&mut shape[axis], positions.len());
         let inner: usize = shape[axis + 1..].iter().product();
-        let source = |i: usize| {
-            let (outer, at) = (i / (inner * positions.len()), i / inner % positions.len());
-            Some((outer * extent + positions[at]) * inner + i % inner)
-        };
-        Copied::of(tensor, shape, source, |_, bits| bits)
+        let (dtype, outer) = (tensor.dtype(), shape[..axis].iter().product::<usize>());
+        if dtype.bits() < 8 {
+            let source = |i: usize| {
+                let (outer, at) = (i / (inner * positions.len()), i / inner % positions.len());
+                Some((outer * extent + positions[at]) * inner + i % inner)
+            };
+            return Copied::of(tensor, shape, source, |_, bits| bits);
+        }
+        let (from, row) = (reader::dense(tensor)?, inner * dtype.unit_bytes());
+        let (mut bytes, mut to) = (zeros(outer * positions.len() * row)?, 0);
+        for outer in 0..outer {
+            // Neighbours are copied together: orders of k have long or short runs of them.
+            for run in positions.chunk_by(|one, next| one + 1 == *next) {
+                let (at, length) = ((outer * extent + run[0]) * row, run.len() * row);
+                bytes[to..to + length].copy_from_slice(&from[at..at + length]);
+                to += length;
+            }
+        }
+        Ok(Copied { bytes: DeviceBytes::from_slice(tensor.device(), &bytes)?, dtype, shape })
     }
 
     /// The whole tensor.
     pub(super) fn whole(tensor: &TensorRef<'_>) -> Result<Copied> {
-        Copied::of(tensor, tensor.shape().to_vec(), Some, |_, bits| bits)
+        let bytes = DeviceBytes::from_slice(tensor.device(), &reader::dense(tensor)?)?;
+        Ok(Copied { bytes, dtype: tensor.dtype(), shape: tensor.shape().to_vec() })
     }
 
     /// The whole tensor, with zeros where `zero` says so of the logical index.
@@ -87,12 +102,12 @@ impl Copied {
         source: impl Fn(usize) -> Option<usize>,
         changed: impl Fn(usize, u64) -> u64,
     ) -> Result<Copied> {
-        let (dtype, layout, from) = (tensor.dtype(), tensor.layout(), tensor.fetch()?);
+        let (dtype, from) = (tensor.dtype(), reader::dense(tensor)?);
         let elements = shape.iter().product();
         let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "an operand", elements, unit_bytes: dtype.unit_bytes() })?;
         let mut bytes = zeros(size)?;
         for (i, index) in (0..elements).filter_map(|i| Some((i, source(i)?))) {
-            dtype.store_bits(&mut bytes, i, changed(i, dtype.load_bits(&from, layout.index(index))));
+            dtype.store_bits(&mut bytes, i, changed(i, dtype.load_bits(&from, index)));
         }
         Ok(Copied { bytes: DeviceBytes::from_slice(tensor.device(), &bytes)?, dtype, shape })
     }
@@ -100,5 +115,38 @@ impl Copied {
     /// The copy.
     pub(super) fn tensor(&self) -> Result<TensorRef<'_>> {
         self.bytes.tensor(self.dtype, Layout::contiguous(&self.shape)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gathered_positions_come_in_their_order() {
+        let (host, shape) = (Device::host(), [2, 5, 3]);
+        for dtype in [DType::F4E2M1, DType::F8E4M3, DType::F16, DType::F64] {
+            let bytes: Vec<u8> = (0..dtype.bytes_for(30).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
+            let bytes = DeviceBytes::from_slice(&host, &bytes).unwrap();
+            // As it lies, and with its planes and columns exchanged.
+            for strides in [[15, 3, 1], [1, 6, 2]] {
+                let tensor = bytes.tensor(dtype, Layout::strided(&shape, &strides, 0).unwrap()).unwrap();
+                let bits = |t: &TensorRef<'_>, at: [usize; 3], shape: [usize; 3]| {
+                    dtype.load_bits(t.host_bytes(), t.layout().index((at[0] * shape[1] + at[1]) * shape[2] + at[2]))
+                };
+                for positions in [&[0, 1, 2, 3, 4][..], &[3, 4, 0], &[4, 3, 2, 1, 0], &[1, 1], &[]] {
+                    let copy = Copied::gathered(&tensor, 2, positions).unwrap();
+                    let copy = copy.tensor().unwrap();
+                    assert_eq!(copy.shape(), [2, positions.len(), 3]);
+                    for (outer, (number, &position), inner) in
+                        (0..2).flat_map(|o| positions.iter().enumerate().flat_map(move |p| (0..3).map(move |i| (o, p, i))))
+                    {
+                        let (found, from) =
+                            (bits(&copy, [outer, number, inner], [2, positions.len(), 3]), bits(&tensor, [outer, position, inner], shape));
+                        assert_eq!(found, from, "{dtype}, strides {strides:?}, positions {positions:?}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -9,10 +9,17 @@ use crate::device::TensorRef;
 use crate::dtype::{Overflow, Rounding};
 use crate::error::Result;
 use crate::matrix_core::{Arch, Model};
+use crate::parallel;
 use std::borrow::Cow;
 
-/// Rows and columns of the corner on which models and orders are tried first; of a convolution channels and positions.
+/// Rows and columns of the corner on which models and orders are tried first, at most; of a convolution channels and positions.
 const CORNER: [usize; 2] = [16, 64];
+/// Products of the corner, unless it has few elements: some twenty orders are tried, and a core adds a few billion products a second.
+const PRODUCTS: usize = 1 << 25;
+const FEW: usize = 32;
+
+/// Elements that are held against the result in one task.
+const TASK: usize = 1 << 14;
 
 /// In the place of a model where alpha is 0.
 const NO_PRODUCT: &str = "alpha is 0: nothing is taken of A and B";
@@ -111,6 +118,15 @@ fn all_finite(problem: &Problem<'_>) -> Result<bool> {
     Ok(true)
 }
 
+/// The corner's size for sums of so many products.
+fn corner_of(terms: usize) -> [usize; 2] {
+    let [mut rows, mut columns] = CORNER;
+    while rows * columns > FEW && (rows * columns).saturating_mul(terms) > PRODUCTS {
+        if rows > 2 { rows /= 2 } else { columns /= 2 }
+    }
+    [rows, columns]
+}
+
 /// Models and orders of products, each with what follows the sum.
 fn of_products(
     problem: &Problem<'_>,
@@ -121,7 +137,7 @@ fn of_products(
 ) -> Result<Exactness> {
     let (orders, shape) = (problem.orders(parts), result.shape().to_vec());
     let found_values = Found::of(result, overflow)?;
-    let (corner, all) = (Corner::of(problem, &shape, CORNER)?, shape.last().copied().unwrap_or(1));
+    let (corner, all) = (Corner::of(problem, &shape, corner_of(problem.terms()))?, shape.last().copied().unwrap_or(1));
     let copies = corner.as_ref().map(Corner::operands).transpose()?;
     let (part, part_shape, whole) = match (&corner, &copies) {
         (Some(corner), Some([a, b])) => {
@@ -248,14 +264,15 @@ impl<'a> Found<'a> {
     fn differing(&self, sums: &[f32], [part, whole]: [&[usize]; 2], operands: &Operands, after: After) -> Vec<usize> {
         let (dtype, layout) = (self.result.dtype(), self.result.layout());
         let all = whole.last().copied().unwrap_or(1);
-        let differs = |(i, &sum): (usize, &f32)| {
+        let differs = |i: usize| {
             let index = index_of(i, part, whole);
-            let value = operands.apply(after, sum, index, all);
+            let value = operands.apply(after, sums[i], index, all);
             let found = dtype.load_bits(&self.bytes, layout.index(index));
             let expected = dtype.encode(f64::from(value), Rounding::NearestEven, self.overflow);
             let nan = value.is_nan() && dtype.decode(found).is_nan();
             (found != expected && !nan).then_some(index)
         };
-        sums.iter().enumerate().filter_map(differs).collect()
+        let tasks = sums.len().div_ceil(TASK);
+        parallel::map(tasks, |task| (task * TASK..sums.len().min((task + 1) * TASK)).filter_map(differs).collect::<Vec<_>>()).concat()
     }
 }

@@ -4,8 +4,8 @@ use super::copied::Copied;
 use super::dequantised::Applied;
 use super::order::Order;
 use super::scales::{Blocks, Scale};
-use crate::device::{Device, DeviceKind, DeviceMem, TensorMut, TensorRef};
-use crate::dtype::{DType, Overflow, Rounding};
+use crate::device::{Device, DeviceKind, DeviceMem, TensorMut, TensorRef, reader};
+use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
 use crate::parallel;
@@ -353,7 +353,7 @@ fn tiles(model: Model, [m, n, k]: [usize; 3], a: &[f32], b: &[f32], c: &mut [f32
 
 /// The values of a tensor in logical order, as f32.
 pub(super) fn values(tensor: &TensorRef<'_>) -> Result<Vec<f32>> {
-    let bytes = tensor.fetch()?;
-    let (dtype, layout) = (tensor.dtype(), tensor.layout());
-    Ok((0..tensor.elements()).map(|i| dtype.decode(dtype.load_bits(&bytes, layout.index(i))) as f32).collect())
+    let (bytes, mut values) = (reader::dense(tensor)?, vec![0.0; tensor.elements()]);
+    convert::decode_f64(tensor.dtype(), &bytes, &mut values);
+    Ok(values.into_iter().map(|x| x as f32).collect())
 }

@@ -15,6 +15,7 @@ mod mem;
 mod module;
 mod on_host;
 mod pinned;
+pub(crate) mod reader;
 mod recording;
 mod slice;
 mod stream;

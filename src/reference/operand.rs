@@ -4,7 +4,7 @@ use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
 use super::lanes::Number;
 use crate::device::host::zeros;
-use crate::device::{Layout, TensorMut, TensorRef};
+use crate::device::{Layout, TensorMut, TensorRef, reader};
 use crate::dtype::{DType, Overflow, Rounding, convert};
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -92,9 +92,9 @@ fn operand<T: Number + PartialOrd + Zeroable>(
     t: &TensorRef<'_>,
     flush: bool,
     decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
-    from: impl Fn(f64) -> T + Sync,
+    from: impl Fn(f64) -> T,
 ) -> Result<Vec<T>> {
-    let mut values = read(t, decode, &from)?;
+    let mut values = read(t, decode)?;
     if let (true, Some(format)) = (flush, t.dtype().float_format()) {
         let least = from(format.min_normal());
         change(&mut values, |v| if v.magnitude() < least { T::default() } else { v });
@@ -103,28 +103,17 @@ fn operand<T: Number + PartialOrd + Zeroable>(
 }
 
 /// The elements in logical order.
-fn read<T: Number + Zeroable>(
-    t: &TensorRef<'_>,
-    decode: impl Fn(DType, &[u8], &mut [T]) + Sync,
-    from: impl Fn(f64) -> T + Sync,
-) -> Result<Vec<T>> {
+fn read<T: Number + Zeroable>(t: &TensorRef<'_>, decode: impl Fn(DType, &[u8], &mut [T]) + Sync) -> Result<Vec<T>> {
     let bytes = t.fetch()?;
-    let (dtype, layout) = (t.dtype(), t.layout());
-    let mut out = zeros::<T>(layout.elements())?;
-    let whole_units = layout.offset().is_multiple_of(dtype.per_unit());
-    if layout.is_contiguous() && whole_units {
-        let start = |element: usize| dtype.bytes_for(layout.offset() + element).unwrap_or(usize::MAX);
-        parallel::chunks_mut(&mut out, CHUNK, |i, part| decode(dtype, &bytes[start(i * CHUNK)..], part));
-    } else {
-        let one = |i: usize| from(dtype.decode(dtype.load_bits(&bytes, layout.index(i))));
-        parallel::chunks_mut(&mut out, CHUNK, |i, part| (i * CHUNK..).zip(part).for_each(|(i, v)| *v = one(i)));
-    }
+    let host = TensorRef::from_host_bytes(&bytes, t.dtype(), t.layout().clone())?;
+    let mut out = zeros::<T>(t.elements())?;
+    reader::blocks(&host, &mut out, |bytes, part| decode(t.dtype(), bytes, part));
     Ok(out)
 }
 
 /// The values of a tensor as f64, in logical order.
 pub(crate) fn read_f64(t: &TensorRef<'_>) -> Result<Vec<f64>> {
-    read(t, convert::decode_f64, |v| v)
+    read(t, convert::decode_f64)
 }
 
 /// Rounds f64 values to f32, nearest even.

@@ -87,6 +87,7 @@ impl<const EACH: usize, const PARTS: usize> Fused<EACH, PARTS> {
 
 impl<const EACH: usize, const PARTS: usize> Lane for Fused<EACH, PARTS> {
     const GROUP: usize = EACH * PARTS;
+    const LONG: bool = true;
     type A = One;
     type B = Row;
 

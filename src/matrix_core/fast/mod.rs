@@ -62,6 +62,8 @@ pub(super) fn gemm(model: Model, p: &mut Problem, set: InstructionSet) {
 trait Lane {
     /// Products of a group.
     const GROUP: usize;
+    /// Whether a row takes long. Short ones are faster if their number is a constant, even if some of them are not needed.
+    const LONG: bool = false;
     /// An input of A as the rule computes with it.
     type A: Copy;
     /// A row of a panel of B, likewise.
@@ -159,9 +161,9 @@ fn blocked<L: Lane, const FMA: bool>(lane: &L, model: Model, p: &mut Problem) {
                 let span_a = if lane.watches() { Span::of((0..height).map(from_a)) } else { nothing };
                 let most = f64::from(span_a.most) * f64::from(span_b.most);
                 if lane.tame(span_a, span_b, &acc) {
-                    pass::<L, FMA, true>(lane, &mut acc, &rows, &panel[..padded], most);
+                    pass::<L, FMA, true>(lane, &mut acc, &rows, height, &panel[..padded], most);
                 } else {
-                    pass::<L, FMA, false>(lane, &mut acc, &rows, &panel[..padded], most);
+                    pass::<L, FMA, false>(lane, &mut acc, &rows, height, &panel[..padded], most);
                 }
                 for r in 0..height {
                     let c = &mut p.c[(i0 + r) * p.ldc + j0..][..columns];
@@ -178,17 +180,18 @@ fn accepted(model: Model, row: [f32; COLUMNS], first: bool) -> [f32; COLUMNS] {
     if first { array(|j| model.accept_c(row[j])) } else { row }
 }
 
-/// All groups of a panel.
+/// All groups of a panel, for `height` rows at least.
 #[inline(always)]
 fn pass<L: Lane, const FMA: bool, const TAME: bool>(
     lane: &L,
     acc: &mut [[f32; COLUMNS]; ROWS],
     rows: &[[L::A; DEPTH]; ROWS],
+    height: usize,
     panel: &[L::B],
     most: f64,
 ) {
     for (g, b) in panel.chunks_exact(L::GROUP).enumerate() {
-        for r in 0..ROWS {
+        for r in 0..if L::LONG { height } else { ROWS } {
             lane.row::<FMA, TAME>(&mut acc[r], &rows[r][g * L::GROUP..][..L::GROUP], b, most);
         }
     }

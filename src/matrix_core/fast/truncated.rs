@@ -105,6 +105,7 @@ impl Sum {
 
 impl<const GROUP: usize> Lane for Truncated<GROUP> {
     const GROUP: usize = GROUP;
+    const LONG: bool = true;
     type A = One;
     type B = Row;
 
@@ -126,6 +127,7 @@ impl<const GROUP: usize> Lane for Truncated<GROUP> {
 
 impl Lane for Emulated {
     const GROUP: usize = 32;
+    const LONG: bool = true;
     type A = One;
     type B = Row;
 

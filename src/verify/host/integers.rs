@@ -1,9 +1,9 @@
 //! Pairs of integer formats of which one is wide: exact, one element after the other.
 
 use super::first_pass::Worker;
-use super::gather::Reader;
 use super::side::BLOCK;
 use crate::device::TensorRef;
+use crate::device::reader::Reader;
 use crate::dtype::{DType, convert};
 use crate::verify::histogram::{self, BINS};
 use crate::verify::options::Request;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! first pass, by all workers, for each partial sum, tile, block of 1024 elements:
-//!     a, r = the block as numbers of the pair's arithmetic        side, gather
+//!     a, r = the block as numbers of the pair's arithmetic        side
 //!     d = |a - r|, m = |r|, zeros where d is not finite
 //!     pairs whose d is not finite, one by one                     first_pass, rule
 //!     counts; may a quotient exceed its maximum?                  measure, filter
@@ -23,7 +23,6 @@
 mod bins;
 mod filter;
 mod first_pass;
-mod gather;
 mod integers;
 mod max;
 mod measure;
@@ -127,7 +126,7 @@ impl<'a> Partials<'a> {
     fn share<W, R: Send>(&self, worker: impl Fn() -> W + Sync, take: impl Fn(&mut W, usize) + Sync, end: impl Fn(W) -> R + Sync) -> Vec<R> {
         let partials = self.count();
         let workers = parallel::threads().min(partials);
-        // Long runs keep workers out of each other's pages, and panels of rows whole (see `gather`); short ones even out the load.
+        // Long runs keep workers out of each other's pages, and panels of rows whole (see `device::reader`); short ones even out the load.
         let run = (partials / (16 * workers)).clamp(1, 64);
         let next = AtomicUsize::new(0);
         let work = |_: usize| {

@@ -1,8 +1,8 @@
 //! One tensor of a comparison, read block by block as numbers.
 
-use super::gather::Reader;
 use super::number::Number;
 use crate::device::TensorRef;
+use crate::device::reader::Reader;
 use crate::dtype::DType;
 
 /// Elements that are decoded and measured at a time: whole rows of [`sums`](crate::verify::sums) for every format, and small enough that

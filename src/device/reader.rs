@@ -1,8 +1,12 @@
 //! Elements of a tensor in logical order, whatever its layout.
 
-use crate::device::TensorRef;
+use super::TensorRef;
+use super::host::zeros;
 use crate::dtype::DType;
+use crate::error::{Error, Result};
+use crate::parallel;
 use crate::simd::{each, prefetch};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Bytes that the rows of a panel have next to each other in memory: two cache lines, since each column is in a page of its own, whose address takes as long to find as the second line.
@@ -10,6 +14,51 @@ const SHARED: usize = 128;
 /// A panel has at most so many bytes, and is made for reads of so many elements: for fewer it is too much work.
 const PANEL: usize = 4 << 20;
 const LEAST: usize = 256;
+
+/// Elements that are read at once where a whole tensor is; even, so that packed elements do not share a byte.
+pub(crate) const BLOCK: usize = 1 << 14;
+
+/// Calls `each` with the elements of a tensor on the host in logical order, on all cores: a block of `out`, and the dense bytes of as many elements.
+pub(crate) fn blocks<T: Send>(tensor: &TensorRef<'_>, out: &mut [T], each: impl Fn(&[u8], &mut [T]) + Sync) {
+    debug_assert_eq!(out.len(), tensor.elements());
+    // A few long tasks for each thread: where rows are read in panels, each task has its own.
+    let task = out.len().div_ceil(8 * parallel::threads()).next_multiple_of(BLOCK).max(BLOCK);
+    parallel::chunks_mut(out, task, |number, part| {
+        let (mut reader, mut start) = (Reader::new(tensor), number * task);
+        for block in part.chunks_mut(BLOCK) {
+            each(reader.read(start, block.len()), block);
+            start += block.len();
+        }
+    });
+}
+
+/// The elements of a tensor on any device in logical order without gaps, on the host. They are borrowed where they lie so.
+pub(crate) fn dense<'a>(tensor: &'a TensorRef<'_>) -> Result<Cow<'a, [u8]>> {
+    let (bytes, dtype, layout) = (tensor.fetch()?, tensor.dtype(), tensor.layout());
+    let (elements, bits) = (layout.elements(), dtype.bits());
+    let first = layout.offset() * bits;
+    if layout.is_contiguous() && first.is_multiple_of(8) {
+        let range = first / 8..(first + elements * bits).div_ceil(8);
+        return Ok(match bytes {
+            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[range]),
+            Cow::Owned(bytes) => Cow::Owned(bytes[range].to_vec()),
+        });
+    }
+    let size = dtype.bytes_for(elements).ok_or(Error::SizeOverflow { what: "a dense copy", elements, unit_bytes: dtype.unit_bytes() })?;
+    let mut out = zeros::<u8>(size)?;
+    let host = TensorRef::from_host_bytes(&bytes, dtype, layout.clone())?;
+    let block = BLOCK * bits / 8;
+    let task = size.div_ceil(8 * parallel::threads()).next_multiple_of(block).max(block);
+    parallel::chunks_mut(&mut out, task, |number, part| {
+        let (mut reader, mut start) = (Reader::new(&host), number * task / block * BLOCK);
+        for part in part.chunks_mut(block) {
+            let count = BLOCK.min(elements - start);
+            part.copy_from_slice(reader.read(start, count));
+            start += count;
+        }
+    });
+    Ok(Cow::Owned(out))
+}
 
 /// Reads runs of consecutive logical elements as dense bytes.
 ///
@@ -240,6 +289,14 @@ mod tests {
             let layout = Layout::strided(shape, strides, offset).unwrap();
             let bytes: Vec<u8> = (0..dtype.bytes_for(layout.end()).unwrap()).map(|i| (i * 37 % 251) as u8).collect();
             let tensor = TensorRef::from_host_bytes(&bytes, dtype, layout.clone()).unwrap();
+            let expected: Vec<u64> = (0..layout.elements()).map(|i| dtype.load_bits(&bytes, layout.index(i))).collect();
+            let dense = dense(&tensor).unwrap();
+            assert!(expected.iter().enumerate().all(|(i, bits)| dtype.load_bits(&dense, i) == *bits), "{reason}, {dtype}: dense");
+            let mut found = vec![0; expected.len()];
+            blocks(&tensor, &mut found, |bytes, block| {
+                block.iter_mut().enumerate().for_each(|(i, bits)| *bits = dtype.load_bits(bytes, i));
+            });
+            assert_eq!(found, expected, "{reason}, {dtype}: in blocks");
             let mut reader = Reader::new(&tensor);
             for &(start, count) in parts {
                 let read = reader.read(start, count);
@@ -266,6 +323,17 @@ mod tests {
             let parts = [(0, 1024), (1024, 1024), (elements - 700, 700), (299, 300), (5, 8)];
             // Of less than 3 rows of 300 there are fewer.
             check(shape, strides, offset, &parts.map(|(start, count)| (start, count.min(elements.saturating_sub(start)))), reason);
+        }
+    }
+
+    #[test]
+    fn whole_tensors_are_read_in_tasks_of_blocks() {
+        for (shape, strides, offset, reason) in [
+            (&[3, 20_001][..], &[20_003, 1][..], 3, "long rows with padding"),
+            (&[3, 20_001], &[1, 3], 0, "columns"),
+            (&[0, 4], &[4, 1], 0, "no element"),
+        ] {
+            check(shape, strides, offset, &[], reason);
         }
     }
 
