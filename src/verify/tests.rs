@@ -278,7 +278,7 @@ fn every_pair_of_formats_equals_its_reference_implementation() {
 fn tolerances_at_their_ends_equal_the_reference_implementation() {
     for (rtol, atol) in [(0.0, 0.0), (0.5, 0.0), (0.0, 2.0), (1e30, 0.0), (1e39, 0.0), (1e-300, 1e300), (0.0, 1e-45), (f64::MAX, f64::MAX)]
     {
-        for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I64] {
+        for dtype in [DType::F64, DType::F32, DType::F16, DType::Bf16, DType::F8E4M3, DType::I8, DType::I32, DType::I64] {
             for data in [Data::Patterns, Data::Near, Data::Sparse] {
                 for by_binade in [false, true] {
                     check(dtype, dtype, 1500, data, &Request { rtol, atol, by_binade, histograms: true, ..REQUEST });

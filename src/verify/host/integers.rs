@@ -1,4 +1,4 @@
-//! Pairs of integer formats of which one is wide: exact, one element after the other.
+//! Pairs of integer formats of which one has 64 bits: exact, one element after the other.
 
 use super::first_pass::Worker;
 use super::side::BLOCK;

@@ -72,7 +72,16 @@ pub(crate) fn compare_by(
             Outcome { values, explanation }
         }};
     }
+    // f64 holds integers of up to 32 bits and their differences: whole numbers are exact in its loops as well.
+    let wider = |t: &TensorRef<'_>| t.dtype().bits() > 32;
     match PairArithmetic::of(result.dtype(), reference.dtype()) {
+        PairArithmetic::I64 if wider(result) || wider(reference) => {
+            both_passes!(integers::Integers::new(result, reference, request), |values| second_pass::Integers::new(
+                tensors.clone(),
+                request,
+                values
+            ))
+        }
         PairArithmetic::F32 => {
             both_passes!(first_pass::Floats::<f32>::new(result, reference, request, set), |values| second_pass::Floats::<f32>::new(
                 tensors.clone(),
@@ -81,7 +90,7 @@ pub(crate) fn compare_by(
                 set
             ))
         }
-        PairArithmetic::F64 => {
+        PairArithmetic::F64 | PairArithmetic::I64 => {
             both_passes!(first_pass::Floats::<f64>::new(result, reference, request, set), |values| second_pass::Floats::<f64>::new(
                 tensors.clone(),
                 request,
@@ -89,11 +98,6 @@ pub(crate) fn compare_by(
                 set
             ))
         }
-        PairArithmetic::I64 => both_passes!(integers::Integers::new(result, reference, request), |values| second_pass::Integers::new(
-            tensors.clone(),
-            request,
-            values
-        )),
     }
 }
 

@@ -79,6 +79,13 @@ impl<'a, T: Number> Floats<'a, T> {
         }
     }
 
+    /// The formats by which ordinals are counted. Of two integer formats with f64 the numbers themselves are the ordinals, as in i32: one of the formats has 32 bits.
+    fn counted(&self) -> [DType; 2] {
+        let dtypes = self.tensors.each_ref().map(TensorRef::dtype);
+        let whole = T::DTYPE == DType::F64 && dtypes.iter().all(|dtype| dtype.is_int());
+        if whole { [DType::I32; 2] } else { dtypes }
+    }
+
     /// Whether T holds the ordinals of the result's format exactly; those of 64-bit integers it does not.
     fn exact_ordinals(&self) -> bool {
         ![DType::I64, DType::U64].contains(&self.tensors[0].dtype())
@@ -129,7 +136,7 @@ impl<'a, T: Number> Floats<'a, T> {
 impl<T: Number> Worker for Floats<'_, T> {
     fn block(&mut self, start: usize, count: usize) {
         let (search, exact) = (self.search(), self.exact_ordinals());
-        let [da, dr] = self.tensors.each_ref().map(TensorRef::dtype);
+        let [da, dr] = self.counted();
         let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
         let all = self.rule.all;
         let mut matters = self.set.run(Matters { result: a, reference: r, search, all }) || all && !exact;
