@@ -4,13 +4,16 @@
 //! element to its last, and blocks are joined in order.
 
 use crate::device::TensorRef;
-use crate::dtype::convert;
+use crate::device::reader::{self, Reader};
+use crate::dtype::{DType, convert};
 use crate::parallel;
 use serde::Serialize;
 use std::borrow::Cow;
 
 /// Elements of a block; even, so that packed elements start at a byte.
 const BLOCK: usize = 1 << 16;
+/// Elements that a thread takes one after the other, at most.
+const TASK: usize = 64 * BLOCK;
 
 /// Exponents of f64: 2^-1074 to 2^1023.
 const EXPONENTS: usize = 2098;
@@ -86,30 +89,26 @@ impl Stats {
     /// Reads a tensor on the host device; `done` is told how many elements were read.
     pub(super) fn of(tensor: &TensorRef<'_>, done: impl Fn(usize) + Sync) -> Stats {
         let elements = tensor.elements();
-        let batch = BLOCK * 4 * parallel::threads();
+        let task_size = (elements / parallel::threads()).next_multiple_of(BLOCK).clamp(BLOCK, TASK);
+        let batch = task_size * parallel::threads();
         let mut all = Stats::new();
-        // Some blocks at a time, so that memory does not grow with the tensor.
+        // Some tasks at a time, so that memory does not grow with the tensor.
         for start in (0..elements).step_by(batch) {
             let end = elements.min(start + batch);
-            let block = |at: usize| Stats::block(tensor, at, BLOCK.min(elements - at));
-            let parts = parallel::map((end - start).div_ceil(BLOCK), |i| block(start + i * BLOCK));
-            parts.iter().for_each(|part| all.join(part));
+            let task = |first: usize| {
+                let (mut reader, end) = (Reader::new(tensor), end.min(first + task_size));
+                let blocks = (first..end).step_by(BLOCK);
+                blocks.map(|at| Stats::block(tensor.dtype(), &mut reader, at, BLOCK.min(end - at))).collect::<Vec<_>>()
+            };
+            let parts = parallel::map((end - start).div_ceil(task_size), |i| task(start + i * task_size));
+            parts.iter().flatten().for_each(|part| all.join(part));
             done(end - start);
         }
         all
     }
 
-    fn block(tensor: &TensorRef<'_>, start: usize, length: usize) -> Stats {
-        let dtype = tensor.dtype();
-        let gathered;
-        let bytes = if let Some(bytes) = in_place(tensor, start, length) {
-            bytes
-        } else {
-            let mut copy = vec![0; (length * dtype.bits()).div_ceil(8)];
-            gather(tensor, start, length, &mut copy);
-            gathered = copy;
-            &gathered[..]
-        };
+    fn block(dtype: DType, reader: &mut Reader<'_>, start: usize, length: usize) -> Stats {
+        let bytes = reader.read(start, length);
         let mut values = vec![0.0; length];
         convert::decode_f64(dtype, bytes, &mut values);
         let least_normal = dtype.float_format().map_or(0.0, |f| f.min_normal());
@@ -235,50 +234,11 @@ fn exponent(v: f64) -> i32 {
 /// All elements in logical order: where they lie, if they lie so, else a copy of at most `max_memory` bytes.
 pub(super) fn dense<'a>(tensor: &'a TensorRef<'_>, max_memory: u64) -> Result<Cow<'a, [u8]>, String> {
     let (dtype, elements) = (tensor.dtype(), tensor.elements());
-    if let Some(bytes) = in_place(tensor, 0, elements) {
-        return Ok(Cow::Borrowed(bytes));
-    }
     let what = || format!("shape {:?} of {dtype} in row-major order needs a copy", tensor.layout().shape());
-    let bytes = dtype.bytes_for(elements).filter(|&bytes| bytes as u64 <= max_memory);
-    let bytes = bytes.ok_or_else(|| format!("{} of more than {max_memory} bytes, the limit of --max-memory", what()))?;
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes).map_err(|e| format!("{} of {bytes} bytes: {e}", what()))?;
-    copy.resize(bytes, 0);
-    gather(tensor, 0, elements, &mut copy);
-    Ok(Cow::Owned(copy))
-}
-
-/// Elements `start..start + length` in logical order, if they lie so and fill whole bytes.
-fn in_place<'a>(tensor: &'a TensorRef<'_>, start: usize, length: usize) -> Option<&'a [u8]> {
-    let (layout, bits) = (tensor.layout(), tensor.dtype().bits());
-    if length == 0 {
-        return Some(&[]);
+    if !tensor.layout().is_contiguous() && dtype.bytes_for(elements).is_none_or(|bytes| bytes as u64 > max_memory) {
+        return Err(format!("{} of more than {max_memory} bytes, the limit of --max-memory", what()));
     }
-    if !layout.is_contiguous() {
-        return None;
-    }
-    let first = (layout.offset() + start) * bits;
-    (first.is_multiple_of(8) && (length * bits).is_multiple_of(8)).then(|| &tensor.host_bytes()[first / 8..][..length * bits / 8])
-}
-
-/// Copies elements `start..start + length`, at least one, in logical order to `out`.
-fn gather(tensor: &TensorRef<'_>, start: usize, length: usize, out: &mut [u8]) {
-    let (dtype, layout, bytes) = (tensor.dtype(), tensor.layout(), tensor.host_bytes());
-    let mut at = layout.coordinates(start);
-    let mut index = layout.index(start) as isize;
-    for i in 0..length {
-        dtype.store_bits(out, i, dtype.load_bits(bytes, index as usize));
-        // The next coordinates, as an odometer turns.
-        for ((c, &extent), &stride) in at.iter_mut().zip(layout.shape()).zip(layout.strides()).rev() {
-            *c += 1;
-            index += stride;
-            if *c < extent {
-                break;
-            }
-            index -= stride * extent as isize;
-            *c = 0;
-        }
-    }
+    reader::dense(tensor).map_err(|e| format!("{}: {e}", what()))
 }
 
 #[cfg(test)]

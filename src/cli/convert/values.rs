@@ -82,6 +82,10 @@ pub(super) fn overflows(to: DType, value: f64) -> bool {
         return whole < int.min() || whole > int.max();
     }
     let Some(format) = to.float_format() else { return false };
+    // Most are not; e8m0 has no negative number.
+    if value.abs() <= format.max_finite() && (value >= 0.0 || to != DType::F8E8M0) {
+        return false;
+    }
     if format.has_infinity() || format.has_nan() {
         return !to.decode(to.encode(value, Rounding::NearestEven, Overflow::Ieee)).is_finite();
     }
