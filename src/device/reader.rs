@@ -36,6 +36,9 @@ pub(crate) fn blocks<T: Send>(tensor: &TensorRef<'_>, out: &mut [T], each: impl 
 pub(crate) fn dense<'a>(tensor: &'a TensorRef<'_>) -> Result<Cow<'a, [u8]>> {
     let (bytes, dtype, layout) = (tensor.fetch()?, tensor.dtype(), tensor.layout());
     let (elements, bits) = (layout.elements(), dtype.bits());
+    if elements == 0 {
+        return Ok(Cow::Borrowed(&[]));
+    }
     let first = layout.offset() * bits;
     if layout.is_contiguous() && first.is_multiple_of(8) && (elements * bits).is_multiple_of(8) {
         let range = first / 8..first / 8 + elements * bits / 8;
