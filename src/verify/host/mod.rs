@@ -76,10 +76,11 @@ pub(crate) fn compare_by(
     let wider = |t: &TensorRef<'_>| t.dtype().bits() > 32;
     match PairArithmetic::of(result.dtype(), reference.dtype()) {
         PairArithmetic::I64 if wider(result) || wider(reference) => {
-            both_passes!(integers::Integers::new(result, reference, request), |values| second_pass::Integers::new(
+            both_passes!(integers::Integers::new(result, reference, request, set), |values| second_pass::Integers::new(
                 tensors.clone(),
                 request,
-                values
+                values,
+                set
             ))
         }
         PairArithmetic::F32 => {

@@ -79,7 +79,7 @@ impl<'a, T: Number> Floats<'a, T> {
         }
     }
 
-    /// The formats by which ordinals are counted. Of two integer formats with f64 the numbers themselves are the ordinals, as in i32: one of the formats has 32 bits.
+    /// The formats by which ordinals are counted. Of two integer formats with f64 the numbers themselves are the ordinals, as in i32: one of the formats has 32 bits, or more and small numbers.
     fn counted(&self) -> [DType; 2] {
         let dtypes = self.tensors.each_ref().map(TensorRef::dtype);
         let whole = T::DTYPE == DType::F64 && dtypes.iter().all(|dtype| dtype.is_int());
@@ -88,7 +88,7 @@ impl<'a, T: Number> Floats<'a, T> {
 
     /// Whether T holds the ordinals of the result's format exactly; those of 64-bit integers it does not.
     fn exact_ordinals(&self) -> bool {
-        ![DType::I64, DType::U64].contains(&self.tensors[0].dtype())
+        ![DType::I64, DType::U64].contains(&self.counted()[0])
     }
 
     /// The distance of the ordinals of element `i` of the block.
@@ -250,19 +250,21 @@ impl<T: Number> Task for Farthest<'_, T> {
     }
 }
 
-/// The worker of wide integers.
+/// The worker of integers where one format has 64 bits; blocks of small numbers are left to the one of f64.
 pub(super) struct Integers<'a> {
     tensors: [TensorRef<'a>; 2],
     pairs: Pairs<'a>,
+    floats: Floats<'a, f64>,
     rule: IntRule,
     maxima: Maxima,
     explanation: Explanation,
 }
 
 impl<'a> Integers<'a> {
-    pub(super) fn new(tensors: [TensorRef<'a>; 2], request: &Request, values: &Values) -> Integers<'a> {
+    pub(super) fn new(tensors: [TensorRef<'a>; 2], request: &Request, values: &Values, set: InstructionSet) -> Integers<'a> {
         Integers {
             pairs: Pairs::new(&tensors[0], &tensors[1]),
+            floats: Floats::new(tensors.clone(), request, values, set),
             tensors,
             rule: IntRule::new(request),
             maxima: values.maxima,
@@ -273,6 +275,9 @@ impl<'a> Integers<'a> {
 
 impl Worker for Integers<'_> {
     fn block(&mut self, start: usize, count: usize) {
+        if self.pairs.are_small(start, count) {
+            return self.floats.block(start, count);
+        }
         for (i, (a, r)) in self.pairs.read(start, count).enumerate().filter(|(_, (a, r))| a != r) {
             let (d, m) = (distance(a, r), magnitude(r));
             let metrics = self.rule.metrics(d, m);
@@ -302,6 +307,8 @@ impl Worker for Integers<'_> {
     }
 
     fn explanation(self) -> Explanation {
-        self.explanation
+        let mut explanation = self.explanation;
+        explanation.join(&self.floats.explanation());
+        explanation
     }
 }
