@@ -57,17 +57,7 @@ impl Sum {
         Sum { least, bits: bits as i32, zero, fraction: accumulator.fraction(), nearest: f16, beyond }
     }
 
-    #[inline(always)]
-    fn a(&self, x: f32) -> One {
-        One::new(x, self.least[0])
-    }
-
-    #[inline(always)]
-    fn b(&self, x: &[f32; COLUMNS]) -> Row {
-        Row::new(x, self.least[1])
-    }
-
-    /// Adds the products `a[k] * b[k]` with these k to `c`.
+    /// Adds the N products `a[k] * b[k]` with `k = index(0), index(1)` and so on to `c`.
     #[inline(always)]
     fn add<const N: usize>(&self, c: &mut [f32; COLUMNS], a: &[One], b: &[Row], index: impl Fn(usize) -> usize + Copy) {
         let (mut top, mut scale, mut sum) = ([0; COLUMNS], [0.0; COLUMNS], [0.0; COLUMNS]);
@@ -111,12 +101,12 @@ impl<const GROUP: usize> Lane for Truncated<GROUP> {
 
     #[inline(always)]
     fn a(&self, x: f32) -> Self::A {
-        self.0.a(x)
+        One::new(x, self.0.least[0])
     }
 
     #[inline(always)]
     fn b(&self, x: &[f32; COLUMNS]) -> Self::B {
-        self.0.b(x)
+        Row::new(x, self.0.least[1])
     }
 
     #[inline(always)]
@@ -133,12 +123,12 @@ impl Lane for Emulated {
 
     #[inline(always)]
     fn a(&self, x: f32) -> Self::A {
-        self.sum.a(x)
+        One::new(x, self.sum.least[0])
     }
 
     #[inline(always)]
     fn b(&self, x: &[f32; COLUMNS]) -> Self::B {
-        self.sum.b(x)
+        Row::new(x, self.sum.least[1])
     }
 
     #[inline(always)]
