@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Elements that are made; longer tensors repeat them.
 const MADE: usize = 1 << 20;
 
-const PAIRS: [(DType, DType); 16] = [
+const PAIRS: [(DType, DType); 18] = [
     (DType::F64, DType::F64),
     (DType::F32, DType::F32),
     (DType::F16, DType::F16),
@@ -32,6 +32,8 @@ const PAIRS: [(DType, DType); 16] = [
     (DType::F4E2M1, DType::F4E2M1),
     (DType::I8, DType::I8),
     (DType::I32, DType::I32),
+    (DType::I8, DType::I32),
+    (DType::I32, DType::I64),
 ];
 
 /// Kinds of data.

@@ -5,9 +5,9 @@
 #include "warp.h"
 
 // The formats that an operand of a kernel may have, its KIND: those of a width in bits, where 8 includes all up to 8; the same if shared memory is scarce (SPARE); those of 8 bits that have a zero
-// (BYTE; with one copy of their numbers, ONE_COPY); any; or ONLY + a format.
-constexpr u32 BYTE = 9, SPARE = 10, ONE_COPY = 11, ANY = 0, ONLY = 128;
-__host__ __device__ constexpr u32 width_of(u32 kind) { return kind >= ONLY ? format_of(kind - ONLY).bits : kind == BYTE || kind == SPARE || kind == ONE_COPY ? 8 : kind; }
+// (BYTE; with one copy of their numbers, ONE_COPY); or any.
+constexpr u32 BYTE = 9, SPARE = 10, ONE_COPY = 11, ANY = 0;
+__host__ __device__ constexpr u32 width_of(u32 kind) { return kind == BYTE || kind == SPARE || kind == ONE_COPY ? 8 : kind; }
 
 // The tables in shared memory for a kernel's operands of up to 8 bits: the numbers of all patterns of their formats, so that one load decodes an element. With one copy, each operand has its own
 // table. With several copies, which are interleaved so that each has its own banks, both operands share one table: operands of one format share all copies, and operands of two formats have half of the copies each.
@@ -53,7 +53,7 @@ template <u32 KIND> struct Decoder {
     const float *table; // see `Numbers`
     u32 copy, dtype, bits;
     __device__ Decoder(const float *table_, u32 copy_, u32 run_time)
-        : table(table_), copy(copy_), dtype(KIND >= ONLY ? KIND - ONLY : run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
+        : table(table_), copy(copy_), dtype(run_time), bits(LEAST == MOST ? MOST : format_at(run_time).bits) {}
 
     // Whether the format is among these.
     __device__ bool among(Formats formats) const { return dtype == (WIDTH == 16 ? (formats == WITH_F16 ? F16 : BF16) : WIDTH == 32 ? F32 : WIDTH == 64 ? F64 : dtype) && WIDTH != ANY; }

@@ -27,8 +27,15 @@ template <> struct Real<double> {
     static __device__ double small() { return 1e-3; }
     static __device__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
     static __device__ double abs(double x) { return fabs(x); }
+#if defined(__AMDGCN__)
+    // One instruction.
+    static __device__ double larger(double x, double y) { return fmax(x, y); }
+    static __device__ double smaller(double x, double y) { return fmin(x, y); }
+#else
+    // NVIDIA's GPUs have no such instruction, and functions that care about NaN take longer.
     static __device__ double larger(double x, double y) { return x > y ? x : y; }
     static __device__ double smaller(double x, double y) { return x < y ? x : y; }
+#endif
     static __device__ double quotient(double a, double b) { return __ddiv_rn(a, b); }
     static __device__ double of(u64 x) { return f64_of(x); }
     static __device__ double scale_up() { return exp2_f64(110); }
@@ -46,6 +53,14 @@ __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(
 template <typename T> __device__ inline T magnitude(T x) { return Real<T>::abs(x); }
 __device__ inline u64 magnitude(u64 x) { return x; }
 __device__ inline u64 magnitude(Whole x) { return x.size; }
+// Keeps the number of the largest magnitude; only the magnitude of what is kept may be used.
+template <typename T> __device__ inline void keep_larger(T &largest, T x) { largest = Real<T>::larger(magnitude(x), largest); }
+#if defined(__CUDA_ARCH__)
+// A comparison takes magnitudes without an instruction for each, but a choice does not.
+__device__ inline void keep_larger(double &largest, double x) { largest = magnitude(x) > magnitude(largest) ? x : largest; }
+#endif
+__device__ inline void keep_larger(double &largest, u64 x) { largest = Real<double>::larger((double)x, largest); }
+__device__ inline void keep_larger(double &largest, Whole x) { keep_larger(largest, magnitude(x)); }
 // A number whose magnitude is the distance.
 template <typename T> __device__ inline T difference(T a, T r) { return a - r; }
 // For a u64 and a negative number it may be beyond u64, and is then the largest u64.

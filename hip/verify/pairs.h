@@ -44,10 +44,10 @@ template <typename T, int E> __device__ inline bool all_finite(const T (&x)[E]) 
     for (int i = 1; i < E; i++) sum += x[i];
     return Real<T>::abs(sum) <= Real<T>::max();
 }
-// The same; also updates a maximum by their magnitudes, which must not be used if the numbers are not all finite.
+// The same; also updates `largest` by them (see `keep_larger`), which must not be used if the numbers are not all finite.
 template <typename T, int E> __device__ inline bool max_if_finite(T &largest, const T (&x)[E]) {
 #pragma unroll
-    for (int i = 0; i < E; i++) largest = Real<T>::larger(magnitude(x[i]), largest);
+    for (int i = 0; i < E; i++) keep_larger(largest, x[i]);
     return all_finite(x);
 }
 #if defined(__CUDA_ARCH__)
@@ -64,7 +64,7 @@ template <int E> __device__ inline bool max_if_finite(float &largest, const floa
 template <int E> __device__ inline bool all_finite(const u64 (&)[E]) { return true; }
 template <int E> __device__ inline bool max_if_finite(double &largest, const u64 (&x)[E]) {
 #pragma unroll
-    for (int i = 0; i < E; i++) largest = Real<double>::larger((double)x[i], largest);
+    for (int i = 0; i < E; i++) keep_larger(largest, x[i]);
     return true;
 }
 

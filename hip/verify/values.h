@@ -33,7 +33,7 @@ template <class Arith> struct Values {
     typedef typename Arith::N N;
     typedef typename Arith::T T;
     LaneCount mismatches, zero_passes, zeros_a, zeros_r;
-    T largest_a, largest_r, largest_d;
+    T largest_a, largest_r, largest_d; // see `keep_larger`
     __device__ void clear() {
         mismatches.clear(), zero_passes.clear(), zeros_a.clear(), zeros_r.clear();
         largest_a = largest_r = largest_d = 0;
@@ -59,8 +59,8 @@ template <class Arith> struct Values {
 template <class Arith> __device__ inline void add_nonfinite(u32 *classes, Values<Arith> &v, typename Arith::N a, typename Arith::N r) {
     typedef typename Arith::T T;
     atomicAdd(&classes[class_of(a) * CLASSES + class_of(r)], 1u);
-    v.largest_a = Real<T>::larger(is_finite(a) ? (T)magnitude(a) : 0, v.largest_a);
-    v.largest_r = Real<T>::larger(is_finite(r) ? (T)magnitude(r) : 0, v.largest_r);
+    if (is_finite(a)) keep_larger(v.largest_a, a);
+    if (is_finite(r)) keep_larger(v.largest_r, r);
 }
 
 // Adds the number of pairs of these classes to the counts.
@@ -86,8 +86,8 @@ __device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T
 #pragma unroll
     for (int i = 0; i < E; i++) {
         v.add_passes(differences[i], d[i], bound[i]);
-        v.largest_a = Real<T>::larger((T)magnitude(a[i]), v.largest_a);
-        v.largest_r = Real<T>::larger(m[i], v.largest_r);
+        keep_larger(v.largest_a, a[i]);
+        keep_larger(v.largest_r, r[i]);
     }
     if constexpr (ALL) {
         // Histograms need the registers.
@@ -159,7 +159,7 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
     }
 #pragma unroll
     for (int k = 0; k < 3; k++) {
-        const u64 x = subgroup_max(bits_of((double)largest[k]));
+        const u64 x = subgroup_max(bits_of((double)magnitude(largest[k])));
         if (lane_of() == 0) atomicMax(&s.magnitudes[k], x);
     }
     histograms.publish(w.bins);

@@ -158,6 +158,7 @@ fn formats_of_4_bits(target: &Target) -> Result<()> {
     for dtypes in [[DType::F4E2M1, DType::F64], [DType::I64, DType::I4]] {
         Case::new(dtypes, 3_001).check(target, 500)?;
         Case::new(dtypes, 3_001).shift(1).check(target, 500)?;
+        Case::new(dtypes, 3_001).options(Options::counts()).check(target, 500)?;
     }
     Ok(())
 }

@@ -24,12 +24,11 @@ pub(super) fn values(dtypes: [DType; 2], first_pass: FirstPass) -> Name {
     if dtypes.map(DType::bits) == [4; 2] {
         return ("verify/f32_8.hip", "verify_values_f32_4_4");
     }
-    let any = names(dtypes);
-    let (file, [counts, all]) = faster(dtypes).unwrap_or((any.file, [any.counts, any.all]));
+    let Names { file, counts, all, histograms, .. } = names(dtypes);
     match first_pass {
         FirstPass::Counts => (file, counts),
         FirstPass::All => (file, all),
-        FirstPass::Histograms => (any.file, any.histograms),
+        FirstPass::Histograms => (file, histograms),
     }
 }
 
@@ -61,7 +60,7 @@ pub(super) fn explanation(dtypes: [DType; 2]) -> Name {
     (file, explain)
 }
 
-/// The kernels for any pair of formats.
+/// The kernels of a pair of formats.
 struct Names {
     file: &'static str,
     counts: &'static str,
@@ -72,31 +71,54 @@ struct Names {
 
 macro_rules! names {
     ($file:literal, $name:literal) => {
+        names!($file, $name, $name)
+    };
+    // Histograms and explanations by kernels of another name.
+    ($file:literal, $name:literal, $others:literal) => {
         Names {
             file: $file,
             counts: concat!("verify_counts_", $name),
             all: concat!("verify_all_", $name),
-            histograms: concat!("verify_histograms_", $name),
-            explain: concat!("verify_explain_", $name),
+            histograms: concat!("verify_histograms_", $others),
+            explain: concat!("verify_explain_", $others),
         }
     };
 }
 
-/// Formats that f32 holds have kernels by their widths, where all formats of up to 8 bits count as one width; among the others, pairs of two 64-bit formats have their own. A kernel takes the narrower format first.
+macro_rules! all_by_histograms {
+    ($file:literal, $name:literal) => {{
+        let names = names!($file, $name);
+        Names { counts: names.histograms, all: names.histograms, ..names }
+    }};
+}
+
+/// Kernels are by the widths of both formats, where all formats of up to 8 bits count as one width. A kernel takes the narrower format first.
 fn names(dtypes: [DType; 2]) -> Names {
     let [x, y] = in_order(dtypes);
     match (PairArithmetic::of(x, y), [x, y].map(width)) {
+        // Formats without special cases are faster.
+        (PairArithmetic::F32, [8, 16]) if is_byte(x) => names!("verify/f32_8.hip", "f32_byte_16", "f32_8_16"),
         (PairArithmetic::F32, [8, 8]) => names!("verify/f32_8.hip", "f32_8_8"),
         (PairArithmetic::F32, [8, 16]) => names!("verify/f32_8.hip", "f32_8_16"),
         (PairArithmetic::F32, [8, _]) => names!("verify/f32_8.hip", "f32_8_32"),
         (PairArithmetic::F32, [16, 16]) => names!("verify/f32_16.hip", "f32_16_16"),
         (PairArithmetic::F32, [16, _]) => names!("verify/f32_16.hip", "f32_16_32"),
         (PairArithmetic::F32, _) => names!("verify/f32_16.hip", "f32_32_32"),
-        (PairArithmetic::I64, [64, 64]) => names!("verify/integers.hip", "whole_64_64"),
-        (PairArithmetic::I64, [_, 64]) => names!("verify/integers.hip", "whole_any"),
+        // The kernels of histograms make everything: for pairs that are too rare for their own ones.
+        (PairArithmetic::I64, [8, 64]) if !is_byte(x) => all_by_histograms!("verify/integers.hip", "whole_any"),
+        (_, [8, _]) if !is_byte(x) => all_by_histograms!("verify/f64.hip", "f64_any"),
+        (PairArithmetic::I64, [8, 64]) => names!("verify/integers.hip", "whole_byte_64", "whole_any"),
+        (PairArithmetic::I64, [16, 64]) => names!("verify/integers.hip", "whole_16_64", "whole_any"),
+        (PairArithmetic::I64, [32, 64]) => names!("verify/integers.hip", "whole_32_64", "whole_any"),
+        (PairArithmetic::I64, [64, _]) => names!("verify/integers.hip", "whole_64_64"),
         // Differences of integers of up to 32 bits are exact in f64.
-        (_, [64, 64]) => names!("verify/f64.hip", "f64_64_64"),
-        _ => names!("verify/f64.hip", "f64_any"),
+        (_, [8, 32]) => names!("verify/f64.hip", "f64_byte_32", "f64_any"),
+        (_, [16, 32]) => names!("verify/f64.hip", "f64_16_32", "f64_any"),
+        (_, [32, 32]) => names!("verify/f64.hip", "f64_32_32"),
+        (_, [8, _]) => names!("verify/f64.hip", "f64_byte_64", "f64_any"),
+        (_, [16, _]) => names!("verify/f64.hip", "f64_16_64", "f64_any"),
+        (_, [32, _]) => names!("verify/f64.hip", "f64_32_64", "f64_any"),
+        _ => names!("verify/f64.hip", "f64_64_64"),
     }
 }
 
@@ -116,23 +138,4 @@ fn in_order(mut dtypes: [DType; 2]) -> [DType; 2] {
 /// By which kernels are chosen.
 fn width(dtype: DType) -> usize {
     dtype.bits().max(8)
-}
-
-macro_rules! counts_and_all {
-    ($file:literal, $name:literal) => {
-        Some(($file, [concat!("verify_counts_", $name), concat!("verify_all_", $name)]))
-    };
-}
-
-/// Some pairs have their own kernels for counts and for all metrics, which are faster because they distinguish fewer cases.
-fn faster(dtypes: [DType; 2]) -> Option<(&'static str, [&'static str; 2])> {
-    let [x, y] = in_order(dtypes);
-    match (PairArithmetic::of(x, y), [x, y].map(DType::bits)) {
-        (PairArithmetic::F32, [8, 16]) if is_byte(x) => counts_and_all!("verify/f32_8.hip", "f32_byte_16"),
-        (PairArithmetic::F32, _) => None,
-        (_, [32, 32]) => counts_and_all!("verify/f64.hip", "f64_32_32"),
-        (_, [32, 64]) if [x, y] == [DType::F32, DType::F64] => counts_and_all!("verify/f64.hip", "f64_f32_f64"),
-        (_, [16, 64]) if y == DType::F64 => counts_and_all!("verify/f64.hip", "f64_16_f64"),
-        _ => None,
-    }
 }

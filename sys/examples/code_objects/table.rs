@@ -36,8 +36,8 @@ pub(crate) fn cell(target: &str, kernel: &str, code: &Code, registers: Option<u6
 struct Pair {
     /// Counts, all metrics, ...
     values: String,
-    /// Whether elements are compared in f64.
-    double: bool,
+    /// Whether elements are compared in f64, or as exact integers.
+    wide: bool,
     /// Whether both are formats of 8 bits with kernels of their own.
     bytes: bool,
     /// Whether counts of 8 or 16 bits load two rows on NVIDIA's GPUs: all but those with an operand of 32 bits, or of any format up to 8.
@@ -55,9 +55,9 @@ impl Pair {
         match self.bits[0].min(self.bits[1]) {
             64 if many => (4, 4),
             64 => (2, 2),
-            32 if many && !self.double => (8, 8),
+            32 if many && !self.wide => (8, 8),
             32 => (4, 4),
-            16 if self.double => (4, 4),
+            8 | 16 if self.wide => (if self.bits.contains(&64) { 4 } else { 8 }, 4),
             8 if self.bytes => {
                 // See the end of f32_8.hip.
                 let loaded = 8 << u32::from(counts) << u32::from(nvidia);
@@ -76,13 +76,11 @@ fn pair(kernel: &str) -> Option<Pair> {
     let [_, values, arithmetic, a, r] = kernel.split('_').collect::<Vec<_>>()[..] else { return None };
     let bits = |of: &str| match of {
         "byte" => Some(8),
-        "f64" => Some(64),
-        "f32" => Some(32),
         width => width.parse().ok(),
     };
     Some(Pair {
         values: values.to_owned(),
-        double: arithmetic == "f64",
+        wide: arithmetic != "f32",
         bytes: [a, r] == ["byte"; 2],
         rows: ![a, r].iter().any(|width| ["8", "32"].contains(width)),
         bits: [bits(a)?, bits(r)?],
@@ -152,7 +150,7 @@ AMD's targets anew and compares.
 
 A cell is `instructions / registers / KB`: instructions that a lane issues for an element on the shortest way around the loop for dense tensors (vector instructions
 on AMD's targets, beside which loads are issued; all on NVIDIA's), vector registers, and all of the kernel's code. What is said of a width is said of its format with the shortest way.
-`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width.
+`*` marks more than 128 registers or 24 KB, `-` where the loop cannot be told: explanations, kernels for any width, or with loads of 4 bytes.
 
 The budget of an element is what the chip issues while its memory delivers the bytes of one pair:
 
