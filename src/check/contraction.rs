@@ -186,7 +186,11 @@ impl<'p, 'a> Contraction<'p, 'a> {
     pub(super) fn place(&self, row: usize) -> String {
         match &self.problem.kind {
             Kind::Gemm(_) => match self.result.shape() {
-                [_, m, _] => format!("matrix {}, row {}", row / m, row % m),
+                [batch @ .., m, _] if !batch.is_empty() => {
+                    let at = Layout::contiguous(batch).map(|batch| batch.coordinates(row / m)).unwrap_or_default();
+                    let at: Vec<String> = at.iter().map(usize::to_string).collect();
+                    format!("matrix {}, row {}", at.join(", "), row % m)
+                }
                 _ => format!("row {row}"),
             },
             Kind::Conv(param, direction) => {

@@ -65,7 +65,7 @@ struct GemmArgs {
     gemm: GemmFlags,
     #[command(flatten)]
     scales: ScaleFlags,
-    /// What is to be judged, [batch x] m x n
+    /// What is to be judged, [batch x ...] m x n
     result: PathBuf,
     #[command(flatten)]
     common: Common,

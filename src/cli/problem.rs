@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// A GEMM: alpha A B + beta C + bias.
 #[derive(Debug, clap::Args)]
 pub(super) struct GemmFlags {
-    /// A, [batch x] m x k
+    /// A, [batch x ...] m x k
     pub(super) a: PathBuf,
-    /// B, [batch x] k x n
+    /// B, [batch x ...] k x n
     pub(super) b: PathBuf,
     /// A is k x m
     #[arg(long)]

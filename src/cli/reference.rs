@@ -162,16 +162,19 @@ impl Reference<'_> {
             Reference::Gemm { transposed, c, .. } => (transposed, c),
         };
         let matrix = |name: &str, t: &TensorRef<'_>| match *t.shape() {
-            [rows, columns] | [_, rows, columns] => Ok([rows, columns]),
+            [.., rows, columns] => Ok([rows, columns]),
             _ => bail!("operand {name}: shape {:?} is no matrix, nor a batch of them", t.shape()),
         };
         let (a_extents, b_extents) = (matrix("A", a)?, matrix("B", b)?);
         let (m, n) = (a_extents[usize::from(transposed[0])], b_extents[usize::from(!transposed[1])]);
-        let batch = [Some(a), Some(b), *c].into_iter().flatten().find_map(|t| match *t.shape() {
-            [batch, _, _] => Some(batch),
-            _ => None,
+        // One matrix serves a batch, whether it has dimensions of extent 1 or none.
+        let batches =
+            [Some(a), Some(b), *c].into_iter().flatten().filter_map(|t| t.shape().split_last_chunk::<2>()).map(|(batch, _)| batch);
+        let batch = batches.reduce(|one, other| match one.iter().all(|&extent| extent == 1) {
+            true if other.len() >= one.len() || other.iter().any(|&extent| extent != 1) => other,
+            _ => one,
         });
-        Ok(batch.into_iter().chain([m, n]).collect())
+        Ok([batch.unwrap_or_default(), &[m, n]].concat())
     }
 
     /// Computes the result, as `dtype`, to the host's memory.

@@ -65,8 +65,8 @@ impl Epilogue {
 
 /// A reference GEMM.
 ///
-/// A is `[m, k]`, B `[k, n]`, C and D `[m, n]`, the bias `[n]`; with a batch dimension in front of A, B, C and D, or of D and
-/// some of the others, which the batch then shares. A transposed operand is `[k, m]` or `[n, k]`.
+/// A is `[m, k]`, B `[k, n]`, C and D `[m, n]`, the bias `[n]`. Dimensions of D in front of these are a batch; A, B and C have the same ones, or none, or ones of
+/// extent 1, and are then one matrix for the whole batch. A transposed operand is `[k, m]` or `[n, k]`.
 ///
 /// Each element is accumulated over ascending k by the [`Arithmetic`], from zero. What follows is done in f64, each operation
 /// rounded: times alpha (if it is not 1), plus beta times C (if beta is not 0), plus the bias, then the epilogue; then one
@@ -203,7 +203,7 @@ impl<'a> Gemm<'a> {
             tensor.as_ref().map_or(Ok(()), |t| d.device().expect_same(t.device(), name))?;
         }
         let c = match &self.c {
-            Some(c) if self.beta != 0.0 => Some((c, matrix(c, "C", product.batch, (product.m, product.n))?)),
+            Some(c) if self.beta != 0.0 => Some((c, matrix(c, "C", d, (product.m, product.n))?)),
             _ => None,
         };
         if let Some(bias) = self.bias.as_ref().filter(|b| b.shape() != [product.n]) {
@@ -264,11 +264,7 @@ impl<'a> Gemm<'a> {
     fn product(&self, a: &TensorRef<'_>, b: &TensorRef<'_>, d: &TensorRef<'_>) -> Result<Product> {
         d.device().expect_same(a.device(), "A")?;
         d.device().expect_same(b.device(), "B")?;
-        let (batch, m, n) = match *d.shape() {
-            [m, n] => (1, m, n),
-            [batch, m, n] => (batch, m, n),
-            _ => return Err(no_matrix("D", d)),
-        };
+        let [ref batch @ .., m, n] = *d.shape() else { return Err(no_matrix("D", d)) };
         self.expect_product(a.shape(), b.shape(), d.shape())?;
         let k = match (a.shape(), self.transposed.0) {
             ([.., _, k], false) | ([.., k, _], true) => *k,
@@ -276,13 +272,13 @@ impl<'a> Gemm<'a> {
         };
         let a_rows = if self.transposed.0 { (k, m) } else { (m, k) };
         let b_rows = if self.transposed.1 { (n, k) } else { (k, n) };
-        let shared = (matrix(a, "A", batch, a_rows)?, matrix(b, "B", batch, b_rows)?);
+        let shared = (matrix(a, "A", d, a_rows)?, matrix(b, "B", d, b_rows)?);
         let strides = |transposed: bool, shared: bool, rows: (usize, usize)| {
             let outer = if shared { 0 } else { rows.0 * rows.1 };
             if transposed { [outer, 1, rows.1] } else { [outer, rows.1, 1] }
         };
         let (a_at, b_at) = (strides(self.transposed.0, shared.0, a_rows), strides(self.transposed.1, shared.1, b_rows));
-        Ok(Product { batch, m, n, k, a_at, b_at })
+        Ok(Product { batch: batch.iter().product(), m, n, k, a_at, b_at })
     }
 
     /// That D has the rows of A and the columns of B, where both fit each other: then it is D that does not fit.
@@ -304,19 +300,25 @@ impl<'a> Gemm<'a> {
 
 /// The error of a tensor that is neither a matrix nor a batch of them.
 fn no_matrix(what: &'static str, t: &TensorRef<'_>) -> Error {
-    let limit = "a matrix has two dimensions, a batch of them three".to_owned();
+    let limit = "a matrix has two dimensions, a batch of them more".to_owned();
     Error::InvalidArgument { what, value: format!("of shape {:?}", t.shape()), limit }
 }
 
-/// Checks the shape of an operand; whether the batch shares one matrix.
-fn matrix(t: &TensorRef<'_>, name: &str, batch: usize, rows: (usize, usize)) -> Result<bool> {
-    if t.shape() == [rows.0, rows.1] {
-        return Ok(true);
+/// Checks the shape of an operand of D; whether the batch shares one matrix.
+fn matrix(t: &TensorRef<'_>, name: &str, d: &TensorRef<'_>, rows: (usize, usize)) -> Result<bool> {
+    let batch = &d.shape()[..d.shape().len() - 2];
+    let own = [batch, &[rows.0, rows.1]].concat();
+    if let [of_own @ .., m, n] = t.shape()
+        && (*m, *n) == rows
+    {
+        if of_own.iter().all(|&extent| extent == 1) {
+            return Ok(true);
+        }
+        if of_own == batch {
+            return Ok(false);
+        }
     }
-    if t.shape() == [batch, rows.0, rows.1] {
-        return Ok(false);
-    }
-    let expected = if batch == 1 { vec![rows.0, rows.1] } else { vec![batch, rows.0, rows.1] };
+    let expected = if batch.iter().all(|&extent| extent == 1) { vec![rows.0, rows.1] } else { own };
     Err(Error::Shape { what: format!("operand {name}"), expected, found: t.shape().to_vec() })
 }
 

@@ -188,6 +188,32 @@ fn alpha_beta_bias_and_epilogues_are_applied_in_order() {
 }
 
 #[test]
+fn a_batch_of_several_dimensions_is_one_of_their_product() {
+    let [m, n, k] = [3, 4, 5];
+    let (a, b, one) = (noise(6 * m * k, 3), noise(6 * k * n, 4), noise(k * n, 5));
+    let own = gemm(&Gemm::new(Accumulate::F32), (&a, &[2, 3, m, k]), (&b, &[2, 3, k, n]), &[2, 3, m, n]);
+    assert_eq!(own, gemm(&Gemm::new(Accumulate::F32), (&a, &[6, m, k]), (&b, &[6, k, n]), &[6, m, n]));
+    let shared = gemm(&Gemm::new(Accumulate::F32), (&a, &[6, m, k]), (&one, &[k, n]), &[6, m, n]);
+    for shape in [&[k, n][..], &[1, k, n], &[1, 1, k, n]] {
+        assert_eq!(gemm(&Gemm::new(Accumulate::F32), (&a, &[2, 3, m, k]), (&one, shape), &[2, 3, m, n]), shared, "{shape:?}");
+    }
+    let host = Device::host();
+    let (a, b, mut d) = (
+        DeviceMem::from_slice(&host, &a).unwrap(),
+        DeviceMem::from_slice(&host, &b).unwrap(),
+        DeviceMem::<f32>::new(&host, 6 * m * n).unwrap(),
+    );
+    for (b, shape) in [(&b, [3, 2, k, n]), (&b, [6, 1, k, n])] {
+        let error = Gemm::new(Accumulate::F32).run(
+            &a.tensor(&[2, 3, m, k]).unwrap(),
+            &b.tensor(&shape).unwrap(),
+            &mut d.tensor_mut(&[2, 3, m, n]).unwrap(),
+        );
+        assert_eq!(error.unwrap_err().to_string(), format!("operand B: shape {shape:?} does not match [2, 3, {k}, {n}]"));
+    }
+}
+
+#[test]
 fn magnitudes_and_flushes() {
     let tiny = F16::from_bits(0x0200);
     let a = [F16::from_f32(-2.0), tiny];
@@ -251,7 +277,7 @@ fn shapes_that_do_not_fit_are_errors() {
     assert!(run(&[2, 3], &[2, 3]).unwrap_err().to_string().contains("operand B: shape [2, 3] does not match [3, 2]"));
     let message = "the result of A, [3, 2], by B, [2, 3]: shape [2, 2] does not match [3, 3]";
     assert_eq!(run(&[3, 2], &[2, 3]).unwrap_err().to_string(), message, "A and B fit each other");
-    let message = "operand A cannot be of shape [6]: a matrix has two dimensions, a batch of them three";
+    let message = "operand A cannot be of shape [6]: a matrix has two dimensions, a batch of them more";
     assert_eq!(run(&[6], &[2, 3]).unwrap_err().to_string(), message);
     let c = Conv::new("1 1 1 1 1 2 4 1 1 0 0".parse().unwrap(), Direction::Forward, Accumulate::F64);
     let error = c.run(&a, &d, &mut DeviceMem::<f32>::new(&host, 3).unwrap().tensor_mut(&[3]).unwrap()).unwrap_err().to_string();

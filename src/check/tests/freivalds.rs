@@ -245,6 +245,14 @@ fn batches_and_layouts_of_products() {
     let found = check(&DeviceMem::from_slice(&host, &wrong).unwrap());
     assert_eq!((found.failing, &*found.worst_place), (1, "matrix 1, row 4"), "{found}");
 
+    // Of two dimensions, and in full as well.
+    let wrong = DeviceMem::from_slice(&host, &wrong).unwrap();
+    let (left, wrong) = (a.tensor(&[batch, 1, m, k]).unwrap(), wrong.tensor(&[batch, 1, m, n]).unwrap());
+    let check = Check::gemm(&left, &right, &wrong).transpose_b(true).alpha(0.5).beta(3.0, &c).bias(&bias).arch(Arch::Gfx90a);
+    assert_eq!(check.freivalds(8).unwrap().worst_place, "matrix 1, 0, row 4");
+    let report = check.run().unwrap();
+    assert_eq!((report.report.mismatches, &*report.report.first[0].coordinates), (1, &[1, 0, 4, 2][..]), "{report}");
+
     // The matrix's columns lie behind each other, and there are gaps.
     let values = d.to_vec().unwrap();
     let mut memory = vec![f32::NAN; 2 * (m + 1) * n];
