@@ -241,8 +241,8 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 sums.clear(), filter.read(s.maxima, rule);
             }
         };
-        // If there is much to compute, words are loaded ahead. Histograms need the registers that shifting later would take.
-        typedef typename Choose<ALL, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
+        // If there is much to compute, words are loaded ahead; in f64 there always is. Histograms need the registers that shifting later would take.
+        typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, 1u << p.run_log);
         for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         if constexpr (ALL) {
