@@ -11,7 +11,7 @@ use hipverify::fill::{FillSpec, fill};
 use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduce_max, gpu_verify_with};
 
 tests! {
-    Gpus: every_pair_of_formats, formats_of_4_bits, kinds_of_data_by_several_tolerances,
+    Gpus: every_pair_of_formats, formats_of_4_bits, formats_of_two_widths, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, infinite_elements, bounds_beyond_the_largest_number,
         sums_without_range_beside_others, quotients_at_the_ends_of_the_range, distances_next_to_half_an_ulp,
         padded_transposed_and_reversed_layouts, rows_of_every_format, large_tensors_of_bytes;
@@ -159,6 +159,34 @@ fn formats_of_4_bits(target: &Target) -> Result<()> {
         Case::new(dtypes, 3_001).check(target, 500)?;
         Case::new(dtypes, 3_001).shift(1).check(target, 500)?;
         Case::new(dtypes, 3_001).options(Options::counts()).check(target, 500)?;
+    }
+    Ok(())
+}
+
+/// Pairs that are compared in f64 or as whole numbers have kernels by both widths.
+fn formats_of_two_widths(target: &Target) -> Result<()> {
+    use DType::{F8E5M2, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    let pairs = [
+        [I8, I32],
+        [U32, U8],
+        [I16, I32],
+        [F16, U32],
+        [F8E5M2, F64],
+        [F64, F16],
+        [I32, F32],
+        [I32, F64],
+        [F32, I64],
+        [I8, U64],
+        [I64, U16],
+        [I32, I64],
+    ];
+    for (i, dtypes) in pairs.into_iter().enumerate() {
+        for options in [Options::counts(), Options::default(), Options::default().histograms(true)] {
+            Case::new(dtypes, 333 + i).shift(i % 2).options(options).check(target, 20)?;
+        }
+        Case::new(dtypes, 1_101).check(target, 20)?;
+        let rows = Layout::strided(&[11, 101], &[104, 1], 3)?;
+        compare_rows(target, dtypes, &rows, &[Options::counts(), Options::default()])?;
     }
     Ok(())
 }
