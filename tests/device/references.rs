@@ -12,7 +12,7 @@ use hipverify::reference::{Accumulate, Arithmetic, Conv, ConvParam, Direction, E
 use hipverify::{DeviceMem, Error};
 
 tests! {
-    Gpus: operands_of_every_format, results_of_every_format_after_alpha_beta_bias_and_epilogue, gemm_of_every_shape_and_transposition,
+    Gpus: operands_of_every_format, results_of_every_format_after_alpha_beta_bias_and_epilogue, gemm_of_every_shape_and_transposition, batches_of_two_dimensions,
         strided_operands_and_enough_results_for_several_a_thread, every_direction_order_and_arithmetic, every_matrix_core_on_every_format_it_takes, magnitudes_of_every_matrix_core,
         arithmetics_that_the_device_code_lacks_are_refused;
     Host: a_convolution_gives_each_operand_its_own_format;
@@ -111,6 +111,19 @@ fn gemm_of_every_shape_and_transposition(target: &Target) -> Result<()> {
                 })?;
             }
         }
+    }
+    Ok(())
+}
+
+fn batches_of_two_dimensions(target: &Target) -> Result<()> {
+    let layout = Layout::strided(&[2, 3, 9, 6], &[300, 90, 8, 1], 2)?;
+    for (b_shape, c_shape) in [(&[2, 3, 20, 6][..], &[9, 6][..]), (&[20, 6], &[2, 3, 9, 6]), (&[1, 1, 20, 6], &[1, 1, 9, 6])] {
+        same(target, &format!("{b_shape:?}, {c_shape:?}"), (DType::F32, &layout), |device, to| {
+            let a = Owned::numbers(device, DType::F16, &dense(&[2, 3, 9, 20]), 1, false)?;
+            let b = Owned::numbers(device, DType::F16, &dense(b_shape), 2, false)?;
+            let c = Owned::numbers(device, DType::Bf16, &dense(c_shape), 3, false)?;
+            Ok(Gemm::new(Accumulate::F32).beta(0.7, &c.view()).run(&a.view(), &b.view(), to)?)
+        })?;
     }
     Ok(())
 }
