@@ -122,7 +122,7 @@ fn batches_of_two_dimensions(target: &Target) -> Result<()> {
             let a = Owned::numbers(device, DType::F16, &dense(&[2, 3, 9, 20]), 1, false)?;
             let b = Owned::numbers(device, DType::F16, &dense(b_shape), 2, false)?;
             let c = Owned::numbers(device, DType::Bf16, &dense(c_shape), 3, false)?;
-            Ok(Gemm::new(Accumulate::F32).beta(0.7, &c.view()).run(&a.view(), &b.view(), to)?)
+            Ok(Gemm::new(Accumulate::F32).beta(0.7, c.view()).run(&a.view(), &b.view(), to)?)
         })?;
     }
     Ok(())
