@@ -187,8 +187,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// That operands, C and the bias have the shapes that such a result asks for, and lie on its device.
+    /// That there is a result, and that operands, C and the bias have the shapes that it asks for, and lie on its device.
     pub(super) fn expect_shapes(&self, result: &TensorRef<'_>) -> Result<()> {
+        if result.elements() == 0 {
+            let limit = "a check of nothing is not a pass; give a result with at least one element".to_owned();
+            return Err(Error::InvalidArgument { what: "elements", value: "0".to_owned(), limit });
+        }
         let [a, b] = &self.operands;
         match &self.kind {
             Kind::Gemm(product) => {

@@ -528,8 +528,10 @@ fn what_cannot_be_checked_is_an_error() {
     let host = Device::host();
     let x = DeviceMem::from_slice(&host, &[1.0f32; 4]).unwrap();
     let integers = DeviceMem::from_slice(&host, &[1i32; 4]).unwrap();
+    let nothing = x.strided(Layout::strided(&[1 << 32, 1 << 32, 0, 2], &[0, 0, 2, 1], 0).unwrap()).unwrap();
     let (x, integers) = (x.tensor(&[2, 2]).unwrap(), integers.tensor(&[2, 2]).unwrap());
     for (check, words) in [
+        (Check::gemm(&nothing, &x, &nothing), "elements cannot be 0: a check of nothing is not a pass"),
         (Check::gemm(&x, &x, &integers), "floating-point format, found i32"),
         (Check::gemm(&x, &x, &x).accumulator(DType::I32), "an accumulator whose error is bounded"),
         (Check::gemm(&x, &x, &x).accumulator(DType::F8E8M0), "a floating-point format with a sign"),

@@ -170,10 +170,7 @@ impl Reference<'_> {
         // One matrix serves a batch, whether it has dimensions of extent 1 or none.
         let batches =
             [Some(a), Some(b), *c].into_iter().flatten().filter_map(|t| t.shape().split_last_chunk::<2>()).map(|(batch, _)| batch);
-        let batch = batches.reduce(|one, other| match one.iter().all(|&extent| extent == 1) {
-            true if other.len() >= one.len() || other.iter().any(|&extent| extent != 1) => other,
-            _ => one,
-        });
+        let batch = batches.max_by_key(|batch| (batch.iter().any(|&extent| extent != 1), batch.len()));
         Ok([batch.unwrap_or_default(), &[m, n]].concat())
     }
 

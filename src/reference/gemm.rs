@@ -278,7 +278,9 @@ impl<'a> Gemm<'a> {
             if transposed { [outer, 1, rows.1] } else { [outer, rows.1, 1] }
         };
         let (a_at, b_at) = (strides(self.transposed.0, shared.0, a_rows), strides(self.transposed.1, shared.1, b_rows));
-        Ok(Product { batch: batch.iter().product(), m, n, k, a_at, b_at })
+        // Other extents of a result without elements may have no product.
+        let batch = if d.elements() == 0 { 0 } else { batch.iter().product() };
+        Ok(Product { batch, m, n, k, a_at, b_at })
     }
 
     /// That D has the rows of A and the columns of B, where both fit each other: then it is D that does not fit.

@@ -134,7 +134,7 @@ proptest! {
 fn gemm(g: &Gemm<'_>, a: (&[F16], &[usize]), b: (&[F16], &[usize]), shape: &[usize]) -> Vec<f64> {
     let host = Device::host();
     let (am, bm) = (DeviceMem::from_slice(&host, a.0).unwrap(), DeviceMem::from_slice(&host, b.0).unwrap());
-    let mut d = DeviceMem::<f64>::new(&host, shape.iter().product()).unwrap();
+    let mut d = DeviceMem::<f64>::new(&host, Layout::contiguous(shape).unwrap().elements()).unwrap();
     g.run(&am.tensor(a.1).unwrap(), &bm.tensor(b.1).unwrap(), &mut d.tensor_mut(shape).unwrap()).unwrap();
     d.to_vec().unwrap()
 }
@@ -203,7 +203,7 @@ fn a_batch_of_several_dimensions_is_one_of_their_product() {
         DeviceMem::from_slice(&host, &b).unwrap(),
         DeviceMem::<f32>::new(&host, 6 * m * n).unwrap(),
     );
-    for (b, shape) in [(&b, [3, 2, k, n]), (&b, [6, 1, k, n])] {
+    for shape in [[3, 2, k, n], [6, 1, k, n]] {
         let error = Gemm::new(Accumulate::F32).run(
             &a.tensor(&[2, 3, m, k]).unwrap(),
             &b.tensor(&shape).unwrap(),
@@ -282,6 +282,14 @@ fn shapes_that_do_not_fit_are_errors() {
     let c = Conv::new("1 1 1 1 1 2 4 1 1 0 0".parse().unwrap(), Direction::Forward, Accumulate::F64);
     let error = c.run(&a, &d, &mut DeviceMem::<f32>::new(&host, 3).unwrap().tensor_mut(&[3]).unwrap()).unwrap_err().to_string();
     assert!(error.contains("Input in layout gnwc"), "{error}");
+}
+
+#[test]
+fn a_batch_of_no_elements_may_have_extents_without_a_product() {
+    let huge = 1 << (usize::BITS / 2);
+    let a = noise(6, 3);
+    assert!(gemm(&Gemm::new(Accumulate::F32), (&[], &[huge, huge, 0, 3]), (&a, &[3, 2]), &[huge, huge, 0, 2]).is_empty());
+    assert!(gemm(&Gemm::new(Accumulate::F32), (&a, &[2, 3]), (&[], &[huge, huge, 3, 0]), &[huge, huge, 2, 0]).is_empty());
 }
 
 /// More elements than any memory holds, of a tensor that has one.
