@@ -357,7 +357,7 @@ constexpr u32 MAX_LISTED = 64;
 constexpr u32 TILE_ROWS = 16;
 // Lanes of a row, each with as many elements as 16 bytes of the narrower format hold.
 constexpr u32 TILE_LANES = 32;
-// Bytes of shared memory that a launch gives to a block on NVIDIA's GPUs for loads that are on their way: of all metrics, histograms, explanations, and counts of large tensors of bytes.
+// Bytes of shared memory that a launch gives to a block on NVIDIA's GPUs for loads that are on their way: of all kernels but counts in f32, except those of large tensors of bytes, and but two formats of 4 bits.
 constexpr u32 RING_BYTES = 49152;
 // Tiles of a partial sum.
 constexpr u32 PARTIAL_TILES = 16;

@@ -2,10 +2,8 @@
 // Rust crate, which define them. Compiled by hipcc, hipRTC and nvcc; needs IEEE denormals and no contraction of a*b+c.
 //
 //   decode_to_f32<DTYPE>(bits)    exact; F64 and integers above 24 bits round to nearest even
-//   decode_to_f64<DTYPE>(bits)    exact; I64 and U64 round to nearest even
-//   encode_from_f32<DTYPE>(x)     nearest even, saturating, unless asked otherwise
-//   encode_from_f64<DTYPE>(x)
-//   encode_any(dtype, x, ...)     the same with a format known at run time only
+//   encode_from_f32<DTYPE>(x)     nearest even, saturating
+//   encode_any(dtype, x, ...)     from f64, with a format known at run time only; toward zero or to infinity if asked
 //   encode_in_range, encode_within   short forms for generated numbers
 //
 // Bits are zero-extended. A NaN loses its payload, except in F64 and F32.
@@ -156,13 +154,6 @@ template <u32 DTYPE> __device__ inline float decode_to_f32(u64 bits) {
     else return decode_small(f, (u32)bits);
 }
 
-template <u32 DTYPE> __device__ inline double decode_to_f64(u64 bits) {
-    constexpr Format f = format_of(DTYPE);
-    if constexpr (DTYPE == F64) return f64_of(bits);
-    else if constexpr (f.specials == INTEGER) return int_to_f64(f, bits);
-    else return (double)decode_to_f32<DTYPE>(bits);
-}
-
 __device__ inline u64 largest_of(Format f) {
     const u64 ones = (1ull << (f.exponent_bits + f.mantissa_bits)) - 1;
     if (f.specials == IEEE) return ones - (1ull << f.mantissa_bits);
@@ -228,16 +219,16 @@ __device__ inline u64 encode_float(Format f, double x, bool toward_zero, bool sa
 }
 
 // The same from f32, in 32-bit words. Not for F64 and F8E8M0, which have numbers below f32's normal numbers.
-__device__ inline u32 encode_float32(Format f, float x, bool toward_zero, bool saturate) {
+__device__ inline u32 encode_float32(Format f, float x) {
     const u32 bits = bits_of(x);
     const bool negative = bits >> 31;
     const u32 magnitude = bits & 0x7fffffffu;
     const u32 infinity = 0xffu << 23;
     if (magnitude > infinity) return f.specials == FINITE ? 0 : (u32)with_sign(f, nan_of(f), negative);
-    if (magnitude == infinity) return (u32)with_sign(f, beyond(f, saturate), negative);
+    if (magnitude == infinity) return (u32)with_sign(f, beyond(f, true), negative);
     const i32 field = (i32)(magnitude >> 23);
     const u32 significand = field ? (magnitude & 0x7fffffu) | 0x800000u : magnitude;
-    return (u32)with_sign(f, round_to<u32>(f, significand, field ? field - 127 : -126, 23, toward_zero, saturate), negative);
+    return (u32)with_sign(f, round_to<u32>(f, significand, field ? field - 127 : -126, 23, false, true), negative);
 }
 
 // Not for u64.
@@ -268,15 +259,11 @@ __device__ inline u64 encode_any(u32 dtype, double x, bool toward_zero = false, 
     return encode_any(format_at(dtype), x, toward_zero, saturate);
 }
 
-template <u32 DTYPE> __device__ inline u64 encode_from_f64(double x, bool toward_zero = false, bool saturate = true) {
-    return encode_any(format_of(DTYPE), x, toward_zero, saturate);
-}
-
-template <u32 DTYPE> __device__ inline u64 encode_from_f32(float x, bool toward_zero = false, bool saturate = true) {
+template <u32 DTYPE> __device__ inline u64 encode_from_f32(float x) {
     constexpr Format f = format_of(DTYPE);
-    if constexpr (DTYPE == F32) return saturate && (bits_of(x) & 0x7fffffffu) == 0x7f800000u ? bits_of(x) - 1 : bits_of(x);
-    else if constexpr (f.specials == INTEGER || DTYPE == F64 || DTYPE == F8E8M0) return encode_any(f, (double)x, toward_zero, saturate);
-    else return encode_float32(f, x, toward_zero, saturate);
+    if constexpr (DTYPE == F32) return (bits_of(x) & 0x7fffffffu) == 0x7f800000u ? bits_of(x) - 1 : bits_of(x);
+    else if constexpr (f.specials == INTEGER || DTYPE == F64 || DTYPE == F8E8M0) return encode_any(f, (double)x, false, true);
+    else return encode_float32(f, x);
 }
 
 // A finite x within the format's range, nearest even: the short form for generated numbers.

@@ -33,6 +33,14 @@ template <typename T> __device__ inline T load(const u8 *at) {
     return *(const GLOBAL_MEMORY Anywhere *)at;
 #endif
 }
+// Reads a number that other blocks may be changing, and does so each time; nothing waits for it before it is used.
+template <typename T> __device__ inline T load_again(const T *at) {
+#if defined(__AMDGCN__)
+    return __hip_atomic_load(at, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+#else
+    return *(const volatile T *)at;
+#endif
+}
 // 16 bytes that will not be needed again.
 __device__ inline uint4 load16(const u8 *at) {
 #if defined(__CUDACC__)
@@ -156,14 +164,22 @@ __device__ inline bool last_block(u64 &done, u32 &shared) {
     return shared;
 }
 #else
-__device__ inline void fence_device() { __threadfence(); }
 __device__ inline void fence_system() { __threadfence_system(); }
+#if defined(__AMDGCN__)
+__device__ inline void release_to_device() { __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent"); }
+__device__ inline void acquire_from_device() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
+#else
+__device__ inline void release_to_device() { __threadfence(); }
+__device__ inline void acquire_from_device() { __threadfence(); }
+#endif
+// Each wavefront writes back what it has written: a barrier does not wait for its stores. Only the last block reads what others wrote.
 __device__ inline bool last_block(u64 &done, u32 &shared) {
-    fence_device();
+    release_to_device();
     __syncthreads();
     if (threadIdx.x == 0) shared = atomicAdd(&done, 1ull) == gridDim.x - 1;
     __syncthreads();
-    fence_device();
-    return shared;
+    const bool last = shared;
+    if (last) acquire_from_device();
+    return last;
 }
 #endif

@@ -39,6 +39,7 @@ __device__ inline float unknown(float x) { asm volatile("" : "+v"(x)); return x;
 #else
 __device__ inline float unknown(float x) { return x; }
 #endif
+__device__ inline double unknown(double x) { return x; }
 
 // Marks the contents of a register as unused. LLVM would otherwise keep them for the lanes that a branch leaves out.
 #if defined(__AMDGCN__)

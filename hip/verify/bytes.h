@@ -67,7 +67,11 @@ struct Counted {
 template <class Pairs, bool ALL> struct KnownPairs {
     enum { E = Pairs::FROM_LOAD, BITS = ALL ? 1 : 2 };
     typedef PairCodes<BITS> Codes;
-    typedef ValuesShared<float, Codes::WORDS> Shared;
+    struct Aside {
+        u32 codes[Codes::WORDS];
+        u32 largest[3]; // patterns of the largest |a|, |r| and d
+    };
+    typedef ValuesShared<float, ALL, Aside> Shared;
     const VerifyParams &p;
     const Pairs &pairs;
     Shared &s;
@@ -86,7 +90,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
         const float largest[3] = {magnitude(x.a), x.m, x.d};
         bool beyond = false;
 #pragma unroll
-        for (int k = 0; k < 3; k++) beyond |= largest[k] > f32_of(s.largest[k]);
+        for (int k = 0; k < 3; k++) beyond |= largest[k] > f32_of(s.aside.largest[k]);
         if constexpr (ALL) {
             Filter<float> filter;
             AnyNegative<float> quotients;
@@ -102,10 +106,10 @@ template <class Pairs, bool ALL> struct KnownPairs {
         VerifyWorkspace &w = *p.workspace;
         const u64 a = subgroup_max(bits_of(magnitude(x.a))), m = subgroup_max(bits_of(x.m)), d = subgroup_max(bits_of(x.d));
         const u32 lane = lane_of(), mine = (u32)(lane == 0 ? a : lane == 1 ? m : d);
-        if (lane < 3 && mine > s.largest[lane]) {
+        if (lane < 3 && mine > s.aside.largest[lane]) {
             const u64 before = atomicMax(lane < 2 ? &w.magnitudes[lane] : &w.maxima[ABSOLUTE], bits_of((double)f32_of(mine)));
             const u32 others = bits_of((float)f64_of(before));
-            atomicMax(&s.largest[lane], others > mine ? others : mine);
+            atomicMax(&s.aside.largest[lane], others > mine ? others : mine);
         }
         if constexpr (ALL) {
             const float a[1] = {x.a}, r[1] = {x.r}, d[1] = {x.d}, bound[1] = {x.bound};
@@ -130,8 +134,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
             const bool finite = is_finite(x) && is_finite(y), taken = pending && finite;
             if (pending && !finite) {
                 atomicAdd(&s.classes[class_of(x) * CLASSES + class_of(y)], 1u);
-                if (is_finite(x)) atomicMax(&s.largest[0], bits_of(magnitude(x)));
-                if (is_finite(y)) atomicMax(&s.largest[1], bits_of(magnitude(y)));
+                if (is_finite(x)) atomicMax(&s.aside.largest[0], bits_of(magnitude(x)));
+                if (is_finite(y)) atomicMax(&s.aside.largest[1], bits_of(magnitude(y)));
                 replaced |= 1u << at;
             }
             pending &= pending - 1;
@@ -139,7 +143,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
             const Pair pair(rule, taken ? x : 0, taken ? y : 0);
             update(pair);
             if (taken) {
-                atomicOr(&s.codes[Codes::word_of(of_a, of_r)], code_of(pair) << Codes::shift_of(of_r));
+                atomicOr(&s.aside.codes[Codes::word_of(of_a, of_r)], code_of(pair) << Codes::shift_of(of_r));
                 codes |= code_of(pair) << at;
             }
             // After 1, 2, 4, ... examinations.
@@ -147,7 +151,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
             make_now(examined);
             if (examined & (examined - 1)) continue;
             tell(), learn();
-            const u32 known = Codes::template find<E>(s.codes, a, r);
+            const u32 known = Codes::template find<E>(s.aside.codes, a, r);
             codes |= known;
             pending &= Codes::template missing<E>(known);
         }
@@ -166,7 +170,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
         u32 of_a[E / 4], of_r[E / 4];
         pairs.x.decoder.template patterns<E>(words_a, of_a);
         pairs.y.decoder.template patterns<E>(words_r, of_r);
-        u32 codes = Codes::template find<E>(s.codes, of_a, of_r);
+        u32 codes = Codes::template find<E>(s.aside.codes, of_a, of_r);
         if (wavefront_any(Codes::template missing<E>(codes) || index + E > pairs.n)) examine(index, of_a, of_r, codes);
         if (ALL)
 #pragma unroll
@@ -183,18 +187,24 @@ template <class Pairs, bool ALL> struct KnownPairs {
             const float x = result(Codes::result_of(word)), y = reference(Codes::reference_of(word, shift));
             if (is_finite(x) && is_finite(y)) {
                 const Pair pair(rule, x, y);
-                if (!is_beyond(pair)) atomicOr(&s.codes[word], code_of(pair) << shift);
+                if (!is_beyond(pair)) atomicOr(&s.aside.codes[word], code_of(pair) << shift);
             }
             subgroup_barrier();
-            if (shift == 0) atomicOr(&p.workspace->codes[word], s.codes[word]);
+            if (shift == 0) atomicOr(&p.workspace->codes[word], s.aside.codes[word]);
         }
     }
     // A subgroup takes over a part of the published codes; the other subgroups of the block take the other parts.
     __device__ void learn() {
-#pragma unroll 8
-        for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) {
-            const u32 told = *(volatile const u32 *)&p.workspace->codes[i];
-            if (told & ~s.codes[i]) atomicOr(&s.codes[i], told);
+        enum { AT_ONCE = 8 };
+        static_assert(Codes::WORDS % (AT_ONCE * FINAL_ACCUMULATORS) == 0);
+#pragma unroll 1
+        for (u32 first = threadIdx.x; first < Codes::WORDS; first += AT_ONCE * blockDim.x) {
+            u32 told[AT_ONCE];
+#pragma unroll
+            for (u32 i = 0; i < AT_ONCE; i++) told[i] = load_again(&p.workspace->codes[first + i * blockDim.x]);
+#pragma unroll
+            for (u32 i = 0; i < AT_ONCE; i++)
+                if (told[i] & ~s.aside.codes[first + i * blockDim.x]) atomicOr(&s.aside.codes[first + i * blockDim.x], told[i]);
         }
     }
 };
@@ -269,11 +279,11 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
             }
         };
         for_parts<ONE_AHEAD, ONE_AHEAD>(pairs, loads, 1u << p.run_log, decode, use, end_tile);
-        if (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
+        if constexpr (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
     __syncthreads();
     Values<InF32> v;
-    v.largest_a = f32_of(s.largest[0]), v.largest_r = f32_of(s.largest[1]), v.largest_d = f32_of(s.largest[2]);
+    v.largest_a = f32_of(s.aside.largest[0]), v.largest_r = f32_of(s.aside.largest[1]), v.largest_d = f32_of(s.aside.largest[2]);
     counts[0] += mismatches.own();
     typename Histograms<float, false>::Shared bins;
     Histograms<float, false> none(bins, rule);

@@ -19,24 +19,14 @@ __device__ inline bool wanted(const VerifyParams &p) {
     return ((p.judge & JUDGE_ELEMENTS) && !elements) || ((p.judge & JUDGE_THRESHOLDS) && !thresholds);
 }
 
-// The shared memory of a block.
-struct ExplainShared {
-    u64 passing[2]; // patterns of f64
-    u64 ulps;
-    u64 first[MAXIMA]; // inverted
-    alignas(16) VerifyFarthest farthest[8]; // a compiler may write both numbers of one together
-    u64 worst[MAXIMA + 1]; // indices
-    u64 first_tile; // the first one with mismatches, inverted
-    u32 last;
-};
-
-// What a subgroup searches for; the same in all of its lanes.
+// What a subgroup searches for: in shared memory, since hardly any pair is tested for it. Its first lane changes it.
 template <typename T> struct Search {
-    ScaledMaxima<T> maxima; // just below the maxima; no limit for a maximum that was found
-    T passing[2], atol;      // smallest tolerances so far, and the atol that belongs to that rtol: no limit once no rtol is enough
-    VerifyFarthest farthest; // inverted index
-    u32 pending;             // metrics whose maximum the row that is being read has
-    __device__ explicit Search(const VerifyParams &p, const Rule<T> &rule) : maxima{}, passing{0, 0}, atol(rule.atol), farthest{0, 0}, pending(0) {
+    ScaledMaxima<T> maxima;  // just below the maxima; no limit for a maximum that was found
+    UlpTest<T> ulps;
+    alignas(16) VerifyFarthest farthest; // inverted index; a compiler may write both numbers together
+    u64 row;                 // of a tile, the last one with a pair that was tested
+    u32 pending;             // metrics whose maximum this row has
+    __device__ Search(const VerifyParams &p, const Rule<T> &rule, Format format_a) : maxima{}, ulps(p, format_a), farthest{0, 0}, row(NOWHERE), pending(0) {
 #pragma unroll
         for (u32 k = 0; k < QUOTIENTS; k++) {
             const u32 metric = RELATIVE + k;
@@ -51,21 +41,56 @@ template <typename T> struct Search {
         maxima.absolute = below(p.workspace->values.maxima[ABSOLUTE]);
         if (!(maxima.absolute >= 0)) found(ABSOLUTE);
     }
-    __device__ static T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
+    static __device__ T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
     __device__ void found(u32 k) {
         if (k == ABSOLUTE) maxima.absolute = Real<T>::of(NO_LIMIT<T>);
         else maxima.set(k - RELATIVE, NO_LIMIT<T>);
     }
-    // Ends a row: its parts are not read in the order of their elements, so the search for a maximum continues up to the end of the row.
-    __device__ void end_row() {
+    // Begins to test pairs of another row, whose parts are not read in the order of their elements: the search for a maximum ends with the row that has it. `elsewhere`: the most ulps that were found.
+    __device__ void enter_row(u64 now, u64 elsewhere) {
 #pragma unroll
         for (u32 k = 0; k < MAXIMA; k++)
             if (pending >> k & 1) found(k);
-        pending = 0;
+        row = now, pending = 0;
+        ulps.set(farthest.ulps, elsewhere);
     }
-    // Whether a pair needs larger tolerances than those found so far.
+};
+
+// The shared memory of a block.
+template <typename T> struct ExplainShared {
+    u64 passing[2]; // patterns of f64
+    u64 ulps, own_ulps; // of all blocks, as far as this one knows; of this one
+    u64 first[MAXIMA]; // inverted
+    u64 worst[MAXIMA + 1]; // indices
+    u64 first_tile; // the first one with mismatches, inverted
+    u32 last;
+    alignas(16) u32 searches[THREADS / SUBGROUP][sizeof(Search<T>) / 4]; // those of the subgroups
+
+    __device__ Search<T> &search(u32 subgroup) { return *(Search<T> *)searches[subgroup]; }
+    __device__ Search<T> &search() { return search(threadIdx.x / SUBGROUP); }
+    // Takes over what other blocks have found: the maxima that grow, and the first of the others if it is before all that this block reads next, from element `begin` on. Called by all threads of a block, between barriers.
+    __device__ void learn(const VerifyWorkspace &w, u64 begin) {
+        const u32 t = threadIdx.x;
+        if (t >= 3 + MAXIMA) return;
+        u64 &known = t < 2 ? passing[t] : t == 2 ? ulps : first[t - 3];
+        const u64 found = load_again(t < 2 ? &w.passing[t] : t == 2 ? &w.ulps : &w.first[t - 3]);
+        if (found > known && (t < 3 || ~found < begin)) known = found;
+    }
+};
+
+// The smallest tolerances that pass all pairs examined so far.
+template <typename T> struct Passing {
+    T rtol, of_rtol, atol; // `of_rtol`: the atol that belongs to that rtol; no limit once no rtol is enough
+    __device__ Passing(const ExplainShared<T> &s, const Rule<T> &rule) {
+        compiler_barrier();
+        const T found = (T)f64_of(s.passing[0]);
+        const bool enough = found <= Real<T>::max();
+        rtol = enough ? found : 0, of_rtol = enough ? rule.atol : Real<T>::of(NO_LIMIT<T>);
+        atol = (T)f64_of(s.passing[1]);
+    }
+    // Whether a pair needs larger ones.
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
-        return !within(distance(a, r), rule.bound(passing[0], m, atol)) || !within(distance(a, r), rule.bound(rule.rtol, m, passing[1]));
+        return !within(distance(a, r), rule.bound(rtol, m, of_rtol)) || !within(distance(a, r), rule.bound(rule.rtol, m, atol));
     }
     // The same for E pairs; true if any of them may need larger ones. The sign of the difference of two numbers is exact. Bounds that overflow pass all differences except infinite ones: the first infinite difference is a maximum, which is
     // examined anyway, and no tolerance is enough for infinite differences.
@@ -78,18 +103,74 @@ template <typename T> struct Search {
             for (int i = 0; i < E; i++) base[i] = rule.binade(m[i]);
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            more.add(Real<T>::fused(passing[0], base[i], atol) - d[i]);
-            more.add(Real<T>::fused(rule.rtol, base[i], passing[1]) - d[i]);
+            more.add(Real<T>::fused(rtol, base[i], of_rtol) - d[i]);
+            more.add(Real<T>::fused(rule.rtol, base[i], atol) - d[i]);
         }
     }
-    // Takes over what other subgroups have found for the maxima that grow.
-    __device__ void refresh(const ExplainShared &s, const Rule<T> &rule) {
-        compiler_barrier();
-        const T rtol = (T)f64_of(s.passing[0]);
-        const bool enough = rtol <= Real<T>::max();
-        passing[0] = enough ? rtol : 0, atol = enough ? rule.atol : Real<T>::of(NO_LIMIT<T>);
-        passing[1] = (T)f64_of(s.passing[1]);
+};
+
+// For each binade of references, the largest difference that can be nothing that the search is for: a conservative filter, which hardly any pair passes. The search only ends or demands more, so an old limit is a small one.
+// Zero is apart. So are, in f32, powers of two: two numbers below one are as far from it as one number above.
+template <class Arith> struct DifferenceLimits {
+    typedef typename Arith::T T;
+    typedef typename Real<T>::Bits Bits;
+    static constexpr u32 EXPONENTS = Real<T>::EXPONENT / Real<T>::UNIT + 1;
+    static constexpr bool POWERS = sizeof(T) == 4;
+    T limit[POWERS ? 2 * EXPONENTS : EXPONENTS];
+    // Twice the exponent, and one more between powers of two; or the exponent, and for zero the last one, which no finite number has.
+    static __device__ u32 binade_of(float m) { return bits_of(m) / Real<T>::UNIT + (bits_of(m) + (u32)(Real<T>::UNIT - 1)) / (u32)Real<T>::UNIT; }
+    static __device__ u32 binade_of(double m) { return m == 0 ? EXPONENTS - 1 : (u32)(bits_of(m) / Real<T>::UNIT); }
+    // Products are rounded, and what is found may be equal to its maximum.
+    static __device__ double just_below(double x) { return bits_of(x) > 8 ? f64_of(bits_of(x) - 8) : 0; }
+
+    // Called by all threads of a block, between barriers: what the block has found lies before all that it reads next.
+    __device__ void update(const VerifyParams &p, ExplainShared<T> &s, const Rule<T> &rule) {
+        const Passing<T> passing(s, rule);
+        UlpTest<T> ulps = s.search().ulps;
+        ulps.set(s.own_ulps, s.ulps);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < sizeof(limit) / sizeof(T); i += blockDim.x) {
+            const Bits power = (Bits)(POWERS ? i / 2 : i) * Real<T>::UNIT, first = POWERS ? power + i % 2 : power ? power : 1, last = POWERS && i % 2 == 0 ? power : power + (Real<T>::UNIT - 1);
+            const bool zero = !POWERS && i == EXPONENTS - 1;
+            limit[i] = Real<T>::of(pattern_up_to<T>(limit_between(p, s, rule, passing, ulps, zero ? 0 : Real<T>::of(first), zero ? 0 : Real<T>::of(last))));
+        }
     }
+    // All differences that the search is for, from references from `low` to `high`, are larger. What a difference is compared with grows with the reference, but for distances in ulps.
+    static __device__ double limit_between(const VerifyParams &p, const ExplainShared<T> &s, const Rule<T> &rule, const Passing<T> &passing, const UlpTest<T> &ulps, T low, T high) {
+        double least = f64_of(Real<double>::EXPONENT);
+        const auto is_for = [&](u32 metric, T unit, double times = 1) {
+            compiler_barrier(); // otherwise all maxima are kept in registers, through the loop
+            // A quotient is rounded to its maximum from somewhere above the number before it. (That of infinity is MAX.)
+            const double maximum = p.workspace->values.maxima[metric], from = metric == EPSILON ? Real<double>::smaller(maximum, Real<double>::max()) : (double)Search<T>::below(maximum);
+            if (maximum > 0 && !s.first[metric]) least = Real<double>::smaller(just_below(from * ((double)unit * times)), least);
+        };
+        is_for(ABSOLUTE, 1);
+        if (high > 0) is_for(RELATIVE, low);
+        if (high > Real<T>::small()) is_for(RELATIVE_OLD, Real<T>::larger(low, Real<T>::small()));
+        is_for(EPSILON, rule.binade(low), pow2(-rule.mantissa_bits));
+        is_for(RATIO, rule.bound(low));
+        if (!p.all) return least;
+        // A difference that needs larger tolerances exceeds the bound. That of wide integers does before it is rounded.
+        const auto exceeds = [&](T bound) { least = Real<double>::smaller(Arith::EXACT ? just_below((double)bound) : (double)bound, least); };
+        if (is_finite(passing.of_rtol)) exceeds(rule.bound(passing.rtol, low, passing.of_rtol));
+        exceeds(rule.bound(rule.rtol, low, passing.atol));
+        return Real<double>::smaller(just_below(ulps.least_difference(low, high)), least);
+    }
+};
+
+// A thread's way to the limits.
+template <class Arith> struct Limit {
+    typedef typename Arith::T T;
+    typedef DifferenceLimits<Arith> Limits;
+#if defined(__CUDA_ARCH__)
+    const SharedAddress table;
+    __device__ explicit Limit(const Limits &limits) : table(shared_address_of(limits.limit)) {}
+    __device__ T of(T m) const { return shared_at<const T>(table + (u32)sizeof(T) * Limits::binade_of(m)); }
+#else
+    const Limits &table;
+    __device__ explicit Limit(const Limits &limits) : table(limits) {}
+    __device__ T of(T m) const { return table.limit[Limits::binade_of(m)]; }
+#endif
 };
 
 // The least non-negative number that passes; infinite when none does. Passing is monotone; `near` is where the search begins.
@@ -125,21 +206,20 @@ template <class Arith> __device__ inline void passing_tolerances(const Rule<type
 
 // Passes on what a lane has found to its subgroup and block. Called by all lanes of a subgroup.
 template <typename T>
-__device__ inline void join_found(const VerifyParams &p, ExplainShared &s, Search<T> &search, const u64 (&first)[MAXIMA], VerifyFarthest farthest, const double (&passing)[2]) {
+__device__ inline void join_found(const VerifyParams &p, ExplainShared<T> &s, const u64 (&first)[MAXIMA], VerifyFarthest farthest, const double (&passing)[2]) {
     const u32 lane = lane_of();
+    Search<T> &search = s.search();
 #pragma unroll
     for (u32 k = 0; k < MAXIMA; k++) {
         const u64 x = subgroup_max(first[k]);
-        if (x) search.pending |= 1u << k;
-        if (x && lane == 0) atomicMax(&s.first[k], x);
+        if (x && lane == 0) search.pending |= 1u << k, atomicMax(&s.first[k], x), atomicMax(&p.workspace->first[k], x);
     }
     const u64 ulps = subgroup_max(farthest.ulps), index = subgroup_max(farthest.ulps == ulps ? farthest.index : 0);
-    if (ulps > search.farthest.ulps || (ulps == search.farthest.ulps && index > search.farthest.index)) {
+    if (lane == 0 && (ulps > search.farthest.ulps || (ulps == search.farthest.ulps && index > search.farthest.index))) {
         search.farthest = {ulps, index};
-        if (lane == 0) {
-            const u64 before = atomicMax(&p.workspace->ulps, ulps);
-            atomicMax(&s.ulps, before > ulps ? before : ulps);
-        }
+        const u64 before = atomicMax(&p.workspace->ulps, ulps);
+        atomicMax(&s.ulps, before > ulps ? before : ulps);
+        atomicMax(&s.own_ulps, ulps);
     }
 #pragma unroll
     for (int k = 0; k < 2; k++) {
@@ -154,7 +234,7 @@ __device__ inline void join_found(const VerifyParams &p, ExplainShared &s, Searc
 
 // Examines E pairs, some of which may be what the search is for.
 template <class Pairs>
-__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, u64 index,
+__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Passing<typename Pairs::T> &known, const Rule<typename Pairs::T> &rule, u64 index,
                                const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E]) {
     typedef typename Pairs::T T;
     u64 first[MAXIMA] = {};
@@ -174,61 +254,74 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         if (!p.all) continue;
         const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(~at).bits_a, x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
-        if (!search.needs_more(rule, x, y, m)) continue;
+        if (!known.needs_more(rule, x, y, m)) continue;
         double mine[2];
         passing_tolerances<typename Pairs::Arith>(rule, x, y, mine);
 #pragma unroll
         for (int k = 0; k < 2; k++) passing[k] = Real<double>::larger(mine[k], passing[k]);
     }
-    join_found(p, s, search, first, farthest, passing);
-    search.refresh(s, rule);
+    join_found(p, s, first, farthest, passing);
+}
+
+// Tests E pairs of which at least one of the wavefront is beyond its limit, and examines them if need be. Called by all lanes of a wavefront.
+template <class Pairs>
+__device__ inline void test(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 index, const typename Pairs::N (&a)[Pairs::E],
+                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::T (&d)[Pairs::E], const typename Pairs::T (&m)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E]) {
+    typedef typename Pairs::T T;
+    enum { E = Pairs::E };
+    Search<T> &search = s.search();
+    const Passing<T> passing(s, rule);
+    const u64 row = index / (SUBGROUP * Pairs::LOADED);
+    const bool another = row != search.row;
+    if (wavefront_any(another)) {
+        subgroup_barrier();
+        if (another && lane_of() == 0) search.enter_row(row, s.ulps);
+        subgroup_barrier();
+    }
+    AnyNegative<T> beyond;
+    bool further = false;
+#pragma unroll
+    for (int i = 0; i < E; i++) {
+        const T reference = unknown((T)r[i]);
+        search.maxima.test(beyond, rule, d[i], reference, bound[i], reference == 0);
+    }
+    if (p.all) {
+        further = search.ulps.any_reached(a, r);
+        if constexpr (Pairs::Arith::EXACT)
+#pragma unroll
+            for (int i = 0; i < E; i++) further |= passing.needs_more(rule, a[i], r[i], m[i]);
+        else passing.test(beyond, rule, d, m);
+    }
+    if (wavefront_any(further || beyond.any())) examine(p, pairs, s, passing, rule, index, a, r);
 }
 
 // A thread's part of a run of tiles, and whether each tile has mismatches.
 template <class Pairs>
-__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared &s, Search<typename Pairs::T> &search, const Rule<typename Pairs::T> &rule, UlpTest<typename Pairs::T> &ulps, u64 run) {
+__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared<typename Pairs::T> &s, const DifferenceLimits<typename Pairs::Arith> &limits, const Rule<typename Pairs::T> &rule, u64 run) {
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
     enum { E = Pairs::E };
     static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
-    const u32 in_row = pairs.walk.row / SUBGROUP;
     bool mismatch = false;
     T largest = 0;
-    search.refresh(s, rule);
-    bool examined = true;
+    const Limit<typename Pairs::Arith> limit(limits);
     const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E], const T (&bound)[E]) {
-        // At the beginning of a row of the tile.
-        if (index % in_row == 0 && examined) {
-            search.end_row();
-            ulps.set(search.farthest.ulps, s.ulps);
-            examined = false;
-        }
         T d[E], m[E];
         AnyNegative<T> beyond;
         rule.magnitudes(differences, r, d, m);
-        bool hot = false;
 #pragma unroll
         for (int i = 0; i < E; i++) {
             mismatch |= !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
-            search.maxima.test(beyond, rule, d[i], (T)r[i], bound[i], m[i] == 0);
+            beyond.add(limit.of(m[i]) - d[i]);
         }
-        if (p.all) {
-            hot = ulps.any_reached(a, r);
-            if constexpr (Pairs::Arith::EXACT)
-#pragma unroll
-                for (int i = 0; i < E; i++) hot |= search.needs_more(rule, a[i], r[i], m[i]);
-            else search.test(beyond, rule, d, m);
-        }
-        if (wavefront_any(hot || beyond.any())) {
-            examine(p, pairs, s, search, rule, index, a, r);
-            examined = true;
-        }
+        if (!wavefront_any(beyond.any())) return;
+        const VerifyParams &again = read_here(p);
+        test(again, pairs, s, Rule<T>(again), index, a, r, d, m, bound);
     };
     const auto end_tile = [&](u32 i) {
         const u64 tile = (run << p.run_log) + i;
         const bool any = subgroup_votes(mismatch) != 0;
         mismatch = false;
-        search.refresh(s, rule);
         if (lane_of() || tile >= pairs.tiles) return;
         p.mismatches[tile] = any;
         if (any) atomicMax(&s.first_tile, ~tile);
@@ -271,7 +364,7 @@ template <class Pairs> __device__ inline void list_mismatches(const VerifyParams
 }
 
 // Writes the explanation; called by the block that ends last.
-template <class Pairs> __device__ inline void write_explanation(const VerifyParams &p, ExplainShared &s, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
+template <class Pairs> __device__ inline void write_explanation(const VerifyParams &p, ExplainShared<typename Pairs::T> &s, const Pairs &pairs, const Rule<typename Pairs::T> &rule) {
     VerifyWorkspace &w = *p.workspace;
     VerifyExplanation &out = p.result->explanation;
     const u32 t = threadIdx.x;
@@ -302,8 +395,9 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
         if (blockIdx.x == 0 && threadIdx.x == 0) p.result->explained = 2;
         return;
     }
-    __shared__ ExplainShared s;
+    __shared__ ExplainShared<T> s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    __shared__ DifferenceLimits<typename Pairs::Arith> limits;
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
     numbers.prepare(p);
@@ -311,19 +405,30 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
-    Search<T> search(p, rule);
-    UlpTest<T> ulps(p, format_at(pairs.dtype_a));
+    if (lane_of() == 0) s.search() = Search<T>(p, rule, format_at(pairs.dtype_a));
+    u32 turn = 1;
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) explain_run(p, pairs, ring, s, search, rule, ulps, first + group);
-    if (lane_of() == 0) s.farthest[group] = search.farthest;
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups, turn++) {
+        // In turns 1, 2, 4, ...: what is found becomes rare.
+        if ((turn & (turn - 1)) == 0) {
+            __syncthreads();
+            s.learn(*p.workspace, first << p.run_log << pairs.walk.size_log);
+            __syncthreads();
+            const VerifyParams &again = read_here(p);
+            limits.update(again, s, Rule<T>(again));
+            __syncthreads();
+        }
+        explain_run(p, pairs, ring, s, limits, rule, first + group);
+    }
     __syncthreads();
-    if (threadIdx.x < MAXIMA && s.first[threadIdx.x]) atomicMax(&p.workspace->first[threadIdx.x], s.first[threadIdx.x]);
     if (threadIdx.x == 0) {
         if (s.first_tile) atomicMax(&p.workspace->first_tile, s.first_tile);
         VerifyFarthest most = {0, 0};
         if (p.first_run) most = p.farthest[blockIdx.x];
-        for (u32 g = 0; g < groups; g++)
-            if (s.farthest[g].ulps > most.ulps || (s.farthest[g].ulps == most.ulps && s.farthest[g].index > most.index)) most = s.farthest[g];
+        for (u32 g = 0; g < groups; g++) {
+            const VerifyFarthest x = s.search(g).farthest;
+            if (x.ulps > most.ulps || (x.ulps == most.ulps && x.index > most.index)) most = x;
+        }
         p.farthest[blockIdx.x] = most;
     }
     if (ends_last(p, s.last)) write_explanation(p, s, pairs, rule);

@@ -175,34 +175,24 @@ template <u32 KIND, int N> struct Operand {
     __device__ void strided(const u8 *at, i64 inner, Words &w) const {
         const u32 bits = decoder.bits;
         const i64 step = inner * (i64)(bits / 8);
-        if constexpr (Decoder<KIND>::MOST >= 64)
-            if (bits == 64) {
+        enum { LEAST = Decoder<KIND>::LEAST, MOST = Decoder<KIND>::MOST };
+        if constexpr (MOST >= 64)
+            if (bits == 64) gather<u64>(at, step, w);
+        if constexpr (MOST >= 32 && LEAST <= 32)
+            if (bits == 32) gather<u32>(at, step, w);
+        if constexpr (MOST >= 16 && LEAST <= 16)
+            if (bits == 16) gather<u16>(at, step, w);
+        if constexpr (LEAST <= 8)
+            if (bits == 8) gather<u8>(at, step, w);
+    }
+    template <typename X> static __device__ void gather(const u8 *at, i64 step, Words &w) {
 #pragma unroll
-                for (u32 e = 0; e < N; e++) {
-                    const u64 x = ::load<u64>(at + e * step);
-                    w[2 * e] = (u32)x, w[2 * e + 1] = (u32)(x >> 32);
-                }
-            }
-        if constexpr (Decoder<KIND>::MOST >= 32 && Decoder<KIND>::LEAST <= 32)
-            if (bits == 32) {
-#pragma unroll
-                for (u32 e = 0; e < N; e++) w[e] = ::load<u32>(at + e * step);
-            }
-        if constexpr (Decoder<KIND>::MOST >= 16 && Decoder<KIND>::LEAST <= 16)
-            if (bits == 16) {
-#pragma unroll
-                for (u32 e = 0; e < N; e += 2) w[e / 2] = ::load<u16>(at + e * step) | (u32)::load<u16>(at + (e + 1) * step) << 16;
-            }
-        if constexpr (Decoder<KIND>::LEAST <= 8)
-            if (bits == 8) {
-#pragma unroll
-                for (u32 e = 0; e < N; e += 4) {
-                    u32 x = 0;
-#pragma unroll
-                    for (u32 i = 0; i < 4 && e + i < N; i++) x |= (u32)::load<u8>(at + (e + i) * step) << (8 * i);
-                    w[e / 4] = x;
-                }
-            }
+        for (u32 e = 0; e < N; e++) {
+            const u64 x = ::load<X>(at + e * step);
+            const u32 bit = e * 8 * sizeof(X), word = bit / 32;
+            w[word] = bit % 32 ? w[word] | (u32)x << bit % 32 : (u32)x;
+            if constexpr (sizeof(X) == 8) w[word + 1] = (u32)(x >> 32);
+        }
     }
 
     // Puts the bits of element e in their position in words of zeros.

@@ -11,10 +11,14 @@ struct PairCountsShared {
     union {
         // Each lane has its own counters, in its own bank: lanes never wait for each other, whatever the data.
         u32 counts[PATTERN_PAIRS][SUBGROUP];
-        double finals[SUMS][FINAL_ACCUMULATORS];
+        // When all is counted.
+        struct {
+            double finals[SUMS][FINAL_ACCUMULATORS];
+            u32 last;
+        };
     };
-    u32 last;
 };
+static_assert(sizeof(PairCountsShared) <= 32768, "two blocks on a compute unit");
 
 // Counts four pairs, each a byte with the result's pattern in the lower half and the reference's in the upper. The byte and the lane are the bits of the counter's offset.
 __device__ inline void count(PairCountsShared &s, u32 pairs) {
@@ -49,7 +53,7 @@ template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, Pa
 }
 
 // Adds `count` pairs of these numbers to the workspace, and their sums to the final accumulators of a thread.
-__device__ inline void add_counted(const VerifyParams &p, PairCountsShared &s, const Rule<float> &rule, u64 count, float a, float r) {
+__device__ inline void add_pairs(const VerifyParams &p, PairCountsShared &s, const Rule<float> &rule, u64 count, float a, float r) {
     VerifyWorkspace &w = *p.workspace;
     const float difference[1] = {a - r}, reference[1] = {r};
     float d[1], m[1], bound[1];
@@ -98,7 +102,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     // Zeros stood for elements that do not exist.
     const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
-    if (count) add_counted(p, s, Rule<float>(p), count, number<float>(p.x.dtype, t % 16), number<float>(p.y.dtype, t / 16));
+    if (count) add_pairs(p, s, Rule<float>(p), count, number<float>(p.x.dtype, t % 16), number<float>(p.y.dtype, t / 16));
     join_finals(s.finals);
-    write_values<true>(p, 0, s.finals);
+    write_values<true>(p, 0, s);
 }

@@ -31,11 +31,11 @@ template <class Arith> __device__ inline double ulps_between(const VerifyParams 
 // pair that is k ulps apart has patterns that are at least k - 1/2 ulps apart, also if a scaled reference is subnormal and rounded to a point half-way between two numbers.
 template <typename T> struct UlpTest {
     typedef typename Real<T>::Bits Bits;
-    const bool integers, exact; // `exact`: wide integers, whose distance is the difference of the numbers
-    const bool whole_words, half_step; // of 64 bits; whether the least number is half a step from the next
-    const i32 shift; // the position of the last bit of a result's number in its pattern
-    const T scale;
-    const Bits largest;
+    bool integers, exact; // `exact`: wide integers, whose distance is the difference of the numbers
+    bool whole_words, half_step; // of 64 bits; whether the least number is half a step from the next
+    i32 shift; // the position of the last bit of a result's number in its pattern
+    T scale;
+    Bits largest;
     T low, high; // of integers
     T limit; // integers
     Bits steps;
@@ -56,10 +56,21 @@ template <typename T> struct UlpTest {
     }
     // A result is not beyond the largest number of its format.
     __device__ bool reached(T a, T r) const {
-        const Bits x = bits_of(Real<T>::abs(a) * scale), z = bits_of(Real<T>::abs(r) * scale), y = z < largest ? z : largest, apart = x > y ? x - y : y - x;
+        const Bits x = bits_of(Real<T>::abs(a) * scale), y = capped(bits_of(Real<T>::abs(r) * scale)), apart = x > y ? x - y : y - x;
         const bool opposite = (bits_of(a) ^ bits_of(r)) >> (8 * sizeof(T) - 1);
         return (opposite ? x + y : apart) >= steps;
     }
+    // At most the difference of a pair with a reference from `low` to `high`, both without a sign, that is reached. As a function of patterns numbers are convex: the numbers `steps` apart that differ least are those next to y = steps / 2,
+    // of opposite signs for y < steps. That a scaled reference is rounded changes it by less than the number of pattern 1.
+    __device__ double least_difference(T low, T high) const {
+        if (integers) return (double)limit;
+        const Bits least = capped(bits_of(low * scale)), most = capped(bits_of(high * scale)), half = steps / 2, y = half < least ? least : half > most ? most : half;
+        const Bits x = y > steps ? y - steps : steps - y;
+        if (x >= Real<T>::EXPONENT) return f64_of(Real<double>::EXPONENT);
+        const double of_x = (double)Real<T>::of(x), of_y = (double)Real<T>::of(y), d = (y > steps ? of_y - of_x : of_y + of_x) - (double)Real<T>::of(1);
+        return d > 0 ? d / (double)scale : 0;
+    }
+    __device__ Bits capped(Bits x) const { return x < largest ? x : largest; }
     // Of E pairs.
     template <int E> __device__ bool any_reached(const T (&a)[E], const T (&r)[E]) const {
         bool any = false;

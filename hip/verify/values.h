@@ -8,24 +8,27 @@ enum { ORDINARY, ZERO, NOT_A_NUMBER, PLUS, MINUS, CLASSES };
 __device__ inline u32 class_of(Whole x) { return x.size == 0 ? ZERO : ORDINARY; }
 template <typename T> __device__ inline u32 class_of(T x) { return is_finite(x) ? (x == 0 ? ZERO : ORDINARY) : x != x ? NOT_A_NUMBER : x > 0 ? PLUS : MINUS; }
 
-// The shared memory of a block.
-template <typename T, u32 CODES = 1> struct ValuesShared {
+// What a block shares for all metrics; ASIDE is what a kernel needs besides, until all runs are done.
+template <typename T, bool ALL, class Aside> struct MetricsShared {
     SharedMaxima<T> maxima;
+    union {
+        double finals[SUMS][FINAL_ACCUMULATORS]; // of the last block, when all runs are done
+        struct {
+            TileSums tiles[FINAL_ACCUMULATORS / SUBGROUP];
+            Aside aside;
+        };
+    };
+};
+// Counts need none of it: with less shared memory, more blocks fit on AMD's compute units.
+template <typename T, class Aside> struct MetricsShared<T, false, Aside> { Aside aside; };
+
+// The shared memory of a block.
+template <typename T, bool ALL, class Aside> struct ValuesShared : MetricsShared<T, ALL, Aside> {
     // A block reads fewer than 2^32 elements in a launch.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
     u32 last;
-    // Patterns of the largest |a|, |r| and d, and codes of pairs; see bytes.h.
-    u32 largest[3];
-    // The final accumulators, used by the last block when all runs are done.
-    union {
-        double finals[SUMS][FINAL_ACCUMULATORS];
-        struct {
-            TileSums tiles[FINAL_ACCUMULATORS / SUBGROUP];
-            u32 codes[CODES];
-        };
-    };
 };
 
 // The state of a thread.
@@ -75,8 +78,8 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
 }
 
 // Takes E finite pairs. With counts, their largest difference is already in `v`; with all metrics, it is found with the other maxima. The maxima of `filter` may be older than those of the block.
-template <class Pairs, bool ALL, bool HISTOGRAMS>
-__device__ inline void add(const VerifyParams &p, ValuesShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
+template <class Pairs, bool ALL, bool HISTOGRAMS, class Shared>
+__device__ inline void add(const VerifyParams &p, Shared &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
                            Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
@@ -147,8 +150,8 @@ template <class Pairs> __device__ inline void replace_sums(const Pairs &pairs, c
 }
 
 // Adds what a block has found to the workspace. `counts` is a thread's part of the counts.
-template <class Arith, u32 CODES, bool HISTOGRAMS>
-__device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::T, CODES> &s, const Values<Arith> &v, const u32 (&counts)[4], Histograms<typename Arith::T, HISTOGRAMS> &histograms,
+template <class Arith, class Shared, bool HISTOGRAMS>
+__device__ inline void publish(VerifyWorkspace &w, Shared &s, const Values<Arith> &v, const u32 (&counts)[4], Histograms<typename Arith::T, HISTOGRAMS> &histograms,
                                bool nonfinite_equal) {
     typedef typename Arith::T T;
     const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
@@ -171,8 +174,8 @@ __device__ inline void publish(VerifyWorkspace &w, ValuesShared<typename Arith::
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
 }
 
-// Writes the values; called by the block that ends last. `zeros`: the number of pairs of zeros that stood for absent elements and for pairs that are not finite. The first of `finals` are the sums.
-template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u64 zeros, const double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
+// Writes the values; called by the block that ends last. `zeros`: the number of pairs of zeros that stood for absent elements and for pairs that are not finite. The first of the final accumulators are the sums.
+template <bool ALL, class Shared> __device__ inline void write_values(const VerifyParams &p, u64 zeros, const Shared &s) {
     VerifyWorkspace &w = *p.workspace;
     VerifyValues &out = w.values;
     const u32 t = threadIdx.x;
@@ -180,7 +183,9 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u
     if (t < 2) out.magnitudes[t] = f64_of(w.magnitudes[t]);
     if (t < MAXIMA) out.maxima[t] = f64_of(w.maxima[t]);
     if (t < HISTOGRAM_BINS) out.histograms[t] = w.bins[t];
-    if (t < SUMS) out.sums[t] = ALL ? finals[t][0] : 0;
+    if constexpr (ALL) {
+        if (t < SUMS) out.sums[t] = s.finals[t][0];
+    } else if (t < SUMS) out.sums[t] = 0;
     __syncthreads();
     for (u32 i = t; i < sizeof(VerifyValues) / 8; i += blockDim.x) ((u64 *)&p.result->values)[i] = ((const u64 *)&out)[i];
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
@@ -192,8 +197,8 @@ template <bool ALL> __device__ inline void write_values(const VerifyParams &p, u
 
 // The end of pass A; called by the block that ends last. A run begins with `before_a_run` elements that do not exist.
 template <bool ALL, class Pairs, class Shared> __device__ inline void finish(const VerifyParams &p, const Pairs &pairs, Shared &s, u32 before_a_run) {
-    if (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals);
-    write_values<ALL>(p, ALL ? pairs.taken(p.run_log, before_a_run) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, s.finals);
+    if constexpr (ALL) join_runs(p.partials, pairs.runs, p.run_log, s.finals);
+    write_values<ALL>(p, ALL ? pairs.taken(p.run_log, before_a_run) - p.n + p.workspace->counts[NONFINITE_PAIRS] : 0, s);
 }
 
 template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_values(const VerifyParams &p) {
@@ -201,15 +206,15 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     typedef typename Pairs::N N;
     typedef typename Pairs::D D;
     enum { E = Pairs::E, AHEAD = ALL && ONE_AHEAD };
-    __shared__ ValuesShared<T> s;
-    __shared__ typename Histograms<T, HISTOGRAMS>::Shared bins;
+    __shared__ ValuesShared<T, ALL, typename Histograms<T, HISTOGRAMS>::Shared> s;
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     numbers.prepare(p);
     const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
-    Histograms<T, HISTOGRAMS> histograms(bins, rule);
+    if (HISTOGRAMS) __syncthreads(); // their tables are written over the zeros
+    Histograms<T, HISTOGRAMS> histograms(s.aside, rule);
     __syncthreads();
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
     Values<typename Pairs::Arith> v;
@@ -222,7 +227,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         Filter<T> filter;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
-        if (ALL) filter.read(s.maxima, rule);
+        if constexpr (ALL) filter.read(s.maxima, rule);
         const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
         const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
             // Bounds that are computed here, and not with the decoded pairs, take fewer registers but need their own branches.
@@ -241,7 +246,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
                 sums.clear(), filter.read(s.maxima, rule);
             }
         };
-        // If there is much to compute, words are loaded ahead; in f64 there always is. Histograms need the registers that shifting later would take.
+        // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take.
         typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, 1u << p.run_log);
         for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);

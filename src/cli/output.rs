@@ -1,6 +1,6 @@
 //! Flags that say where a tensor is written, and in what container.
 
-use crate::device::Layout;
+use crate::device::{Layout, host};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::files::{Format, Output, check, write};
@@ -38,11 +38,5 @@ impl OutputArgs {
 pub(super) fn zeros(dtype: DType, shape: &[usize]) -> Result<Vec<u8>> {
     let elements = Layout::contiguous(shape)?.elements();
     let bytes = dtype.bytes_for(elements).filter(|&b| b <= isize::MAX as usize);
-    let bytes = bytes.ok_or(Error::SizeOverflow { what: "tensor", elements, unit_bytes: dtype.unit_bytes() })?;
-    let mut data = Vec::new();
-    let no_memory =
-        |e: std::collections::TryReserveError| Error::OutOfMemory { device: "the host".to_owned(), bytes, reason: e.to_string() };
-    data.try_reserve_exact(bytes).map_err(no_memory)?;
-    data.resize(bytes, 0);
-    Ok(data)
+    host::zeros(bytes.ok_or(Error::SizeOverflow { what: "tensor", elements, unit_bytes: dtype.unit_bytes() })?)
 }
