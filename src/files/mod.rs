@@ -263,7 +263,7 @@ impl TensorFile {
 
     /// Whether the file holds one tensor without a name.
     pub fn nameless(&self) -> bool {
-        matches!(self.kind, FileKind::Npy | FileKind::Raw)
+        matches!(&self.tensors[..], [one] if one.name.is_empty())
     }
 
     /// Whether it is raw data, or one of several files is: what the options' shape is for.

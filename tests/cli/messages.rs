@@ -2,13 +2,18 @@
 
 use super::{Folder, f32s, npy_f32, safetensors};
 
-/// The one tensor of a .pt file, `rows` x `columns` of f16, which begins at element `offset` of the storage.
-fn torch_view(folder: &Folder, name: &str, storage: &[u8], offset: u8, [rows, columns]: [u8; 2]) {
+/// The opcodes of a tensor, `rows` x `columns` of f16, which begins at element `offset` of the storage.
+fn torch_view(offset: u8, [rows, columns]: [u8; 2]) -> Vec<u8> {
+    let mut opcodes = b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nHalfStorage\nX\x01\0\0\x000NNtQ".to_vec();
+    opcodes.extend([b'K', offset, b'K', rows, b'K', columns, 0x86, b'K', columns, b'K', 1, 0x86]);
+    opcodes.extend(b"tR");
+    opcodes
+}
+
+/// A .pt file of these opcodes, with one storage.
+fn torch_file(folder: &Folder, name: &str, opcodes: &[&[u8]], storage: &[u8]) {
     use std::io::Write;
-    let mut pickle =
-        b"\x80\x02}X\x01\0\0\0wctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nHalfStorage\nX\x01\0\0\x000NNtQ".to_vec();
-    pickle.extend([b'K', offset, b'K', rows, b'K', columns, 0x86, b'K', columns, b'K', 1, 0x86]);
-    pickle.extend(b"tRs.");
+    let pickle = [b"\x80\x02", &opcodes.concat()[..], b"."].concat();
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
     for (member, bytes) in [("data.pkl", &*pickle), ("byteorder", b"little"), ("data/0", storage), ("version", b"3\n")] {
@@ -34,7 +39,7 @@ fn views_of_a_storage_are_read_from_where_they_begin() {
         file[file.len() - bytes..].to_vec()
     };
     let (other, a) = (data("other.npy", 256), data("a.npy", 512));
-    torch_view(&folder, "a.pt", &[&other[..], &a, &other].concat(), 128, [32, 8]);
+    torch_file(&folder, "a.pt", &[b"}X\x01\0\0\0w", &torch_view(128, [32, 8]), b"s"], &[&other[..], &a, &other].concat());
     let d = |a: &str, out: &str| {
         let run = folder.run(&format!("mfma --arch gfx908 --instr f32_32x32x8f16 {a} b.npy -o {out}"));
         assert_eq!(run.code, 0, "{a}: {}", run.err);
@@ -43,6 +48,37 @@ fn views_of_a_storage_are_read_from_where_they_begin() {
     assert_eq!(d("a.pt", "of_view.npy"), d("a.npy", "of_file.npy"));
     assert_eq!(folder.run("convert a.pt converted.npy").code, 0);
     assert_eq!(data("converted.npy", 512), a);
+}
+
+/// `torch.save(x, "bare.pt")` gives the tensor no name: it is compared with any other one, as that of an .npy file is.
+#[test]
+fn a_bare_tensor_needs_no_name() {
+    let folder = Folder::new();
+    for line in ["fill w.npy --dtype f16 --shape 2,4", "fill w.safetensors --dtype f16 --shape 2,4 --name w"] {
+        assert_eq!(folder.run(line).code, 0, "{line}");
+    }
+    let file = std::fs::read(folder.path("w.npy")).unwrap();
+    let (storage, one) = (&file[file.len() - 16..], torch_view(0, [2, 4]));
+    torch_file(&folder, "bare.pt", &[&one], storage);
+    torch_file(&folder, "list.pt", &[b"](", &one, &one, b"e"], storage);
+    torch_file(&folder, "other.pt", &[&one], &storage.iter().rev().copied().collect::<Vec<u8>>());
+    for line in [
+        "compare bare.pt w.npy",
+        "compare bare.pt w.safetensors",
+        "compare w.safetensors bare.pt",
+        "compare w.safetensors bare.pt --tensor w",
+        "compare list.pt bare.pt --tensor 0",
+        "compare bare.pt w.npy --earlier other.pt",
+        "golden record g.toml bare.pt",
+        "golden check g.toml bare.pt",
+    ] {
+        let run = folder.run(&format!("{line}{}", if line.starts_with("compare") { " --rtol 0 --atol 0" } else { "" }));
+        assert_eq!(run.code, 0, "{line}: {}{}", run.out, run.err);
+    }
+    let golden = std::fs::read_to_string(folder.path("g.toml")).unwrap();
+    assert!(golden.contains("\nbare = {") || golden.contains("\n\"bare\" = {"), "{golden}");
+    folder.refused("compare list.pt bare.pt", "list.pt has 2 tensors, bare.pt has one without a name; choose one with --tensor");
+    folder.refused("compare bare.pt w.npy --tensor x", "--tensor x: no tensor of bare.pt, w.npy has a name");
 }
 
 /// The error of a baseline is a measure for a result of its own format; the report says how large it was.
