@@ -7,6 +7,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What the data of a tensor mean: format, shape, order.
 #[derive(Debug)]
@@ -34,8 +35,8 @@ pub(super) enum Order {
 pub(super) enum Place {
     /// In the file, as they are.
     File(Source, Range<usize>),
-    /// In an archive's member.
-    Member(npz::Member),
+    /// In an archive's member, which may be the memory of other tensors, too.
+    Member(Arc<npz::Member>, Range<usize>),
 }
 
 /// A tensor's data, read: those of the file, or a copy.
@@ -92,7 +93,7 @@ impl Numbers {
     pub(super) fn load<'a>(&'a self, place: &'a Place, max_memory: u64, checksums: bool) -> Result<Loaded<'a>, String> {
         let bytes = match place {
             Place::File(source, range) => Cow::Borrowed(&source.as_ref()[range.clone()]),
-            Place::Member(member) => member.load(max_memory, checksums)?,
+            Place::Member(member, part) => member.load(part.clone(), max_memory, checksums)?,
         };
         let copied = if self.order == Order::Packed6 { bytes.len() / 3 * 4 } else { bytes.len() };
         let bytes = match self.order {

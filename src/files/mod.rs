@@ -162,7 +162,7 @@ impl Tensor {
         if self.name.is_empty() { path.to_string() } else { format!("{path}, tensor `{}`", self.name) }
     }
 
-    /// The data. A copy that has to be made lives as long as what is returned.
+    /// The data. A copy that has to be made lives as long as what is returned, one of compressed memory that tensors share as long as the tensors.
     ///
     /// # Errors
     /// [`Error::File`] where the type is not supported, the data are damaged, or a copy exceeds [`ReadOptions::max_memory`].
@@ -455,9 +455,8 @@ impl File<'_> {
             Ok(found) => found,
             Err(reason) => return Ok(unreadable(reason)),
         };
-        let content = header
-            .numbers(self.options.dtype)
-            .and_then(|numbers| Ok((numbers, Place::Member(archive.member(index, header.data, size - header.data)?))));
+        let content =
+            header.numbers(self.options.dtype).and_then(|numbers| Ok((numbers, Place::Member(archive.member(index)?, header.data..size))));
         Ok(Some(self.tensor(name, header.descr.text, header.shape, content)))
     }
 

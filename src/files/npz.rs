@@ -1,5 +1,5 @@
 //! Zip archives: the container of .npz files. Stored members are used where they lie; deflated ones are inflated when they are asked for, one
-//! after the other, into memory of their own size.
+//! after the other, into memory of their own size. What several tensors are views of is checked and inflated once.
 //!
 //! Nothing that an archive claims is believed: sizes are limits, and memory is used as data come.
 
@@ -7,6 +7,8 @@ use super::source::Source;
 use std::borrow::Cow;
 use std::io::{Cursor, Read};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use zip::{CompressionMethod, ZipArchive};
 
 /// The first bytes of an archive with members, and of an empty one.
@@ -20,19 +22,23 @@ const MOST_SHRUNK: u64 = 1032;
 pub(super) struct Archive {
     source: Source,
     zip: ZipArchive<Cursor<Source>>,
+    /// Bytes of members that were inflated and are kept.
+    kept: Arc<AtomicU64>,
 }
 
-/// A part of a member of an archive: data behind its header.
+/// A member of an archive. Tensors that are views of it share it.
 #[derive(Debug)]
 pub(super) struct Member {
     archive: Archive,
     index: usize,
-    /// Where the member lies in the file, if it is stored.
+    /// How long it is, as it claims.
+    size: usize,
+    /// Where it lies in the file, if it is stored.
     stored: Option<Range<usize>>,
-    /// Where the data begin in the member.
-    header: usize,
-    /// How long they are.
-    bytes: usize,
+    /// The checksum of what lies there, once it was computed.
+    checksum: OnceLock<u32>,
+    /// What was inflated and is kept, as there are other tensors that want it.
+    inflated: OnceLock<Vec<u8>>,
 }
 
 impl Archive {
@@ -42,7 +48,7 @@ impl Archive {
         if zip.has_duplicate_names() {
             return Err("two members of the archive have the same name".to_owned());
         }
-        Ok(Archive { source, zip })
+        Ok(Archive { source, zip, kept: Arc::default() })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -71,10 +77,11 @@ impl Archive {
         }
     }
 
-    /// The data of a member behind `header` bytes.
-    pub(super) fn member(&mut self, index: usize, header: usize, bytes: usize) -> Result<Member, String> {
-        let stored = self.stored(index)?;
-        Ok(Member { archive: self.clone(), index, stored, header, bytes })
+    /// A member, to load parts of it.
+    pub(super) fn member(&mut self, index: usize) -> Result<Arc<Member>, String> {
+        let (size, _) = self.start(index, |_| 0)?;
+        let (size, stored) = (size as usize, self.stored(index)?);
+        Ok(Arc::new(Member { archive: self.clone(), index, size, stored, checksum: OnceLock::new(), inflated: OnceLock::new() }))
     }
 
     /// Where a member lies; `None` where it is deflated.
@@ -117,35 +124,66 @@ impl std::fmt::Debug for Archive {
 }
 
 impl Member {
-    /// The data: where they lie, or inflated. A checksum is that of the whole member, its header included; inflating always verifies it.
-    pub(super) fn load(&self, max_memory: u64, checksums: bool) -> Result<Cow<'_, [u8]>, String> {
+    /// How long it is, as it claims.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// A part of the data: where they lie, or inflated. A checksum is that of the whole member; inflating always verifies it.
+    pub(super) fn load(self: &Arc<Member>, part: Range<usize>, max_memory: u64, checksums: bool) -> Result<Cow<'_, [u8]>, String> {
         let mut zip = self.archive.zip.clone();
-        let Some(range) = &self.stored else { return self.inflate(&mut zip, max_memory).map(Cow::Owned) };
-        let bytes = &self.archive.source.as_ref()[range.clone()];
+        let Some(stored) = &self.stored else { return self.inflated(&mut zip, part, max_memory) };
+        let bytes = &self.archive.source.as_ref()[stored.clone()];
         if checksums {
             let expected = zip.by_index_raw(self.index).map_err(|e| e.to_string())?.crc32();
-            let found = crc32fast::hash(bytes);
+            let found = *self.checksum.get_or_init(|| crc32fast::hash(bytes));
             if found != expected {
                 return Err(format!("its checksum is {found:08x}, the archive says {expected:08x}: damaged (--no-crc reads it as it is)"));
             }
         }
-        let data = bytes.get(self.header..self.header + self.bytes);
-        data.map(Cow::Borrowed).ok_or_else(|| format!("it holds {} bytes, {} are needed", bytes.len(), self.header + self.bytes))
+        let needed = part.end;
+        bytes.get(part).map(Cow::Borrowed).ok_or_else(|| format!("it holds {} bytes, {needed} are needed", bytes.len()))
     }
 
-    fn inflate(&self, zip: &mut ZipArchive<Cursor<Source>>, max_memory: u64) -> Result<Vec<u8>, String> {
-        if self.bytes as u64 > max_memory {
-            return Err(format!("{} bytes to inflate, more than {max_memory}, the limit of --max-memory", self.bytes));
+    /// A part of a deflated member. The whole is kept while other tensors are views of it, as long as the archive keeps no more than `max_memory`.
+    fn inflated(
+        self: &Arc<Member>,
+        zip: &mut ZipArchive<Cursor<Source>>,
+        part: Range<usize>,
+        max_memory: u64,
+    ) -> Result<Cow<'_, [u8]>, String> {
+        let more = |kept: u64| kept.checked_add(self.size as u64).filter(|&kept| kept <= max_memory);
+        let kept = &self.archive.kept;
+        let keep = self.inflated.get().is_none()
+            && Arc::strong_count(self) > 1
+            && kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        if keep {
+            let whole = self.inflate(zip, 0..self.size, max_memory)?;
+            // Another thread may have been faster; its copy is the same.
+            let _ = self.inflated.set(whole);
+        }
+        match self.inflated.get() {
+            Some(whole) => whole.get(part).map(Cow::Borrowed).ok_or_else(|| format!("it holds {} bytes only", self.size)),
+            None => self.inflate(zip, part, max_memory).map(Cow::Owned),
+        }
+    }
+
+    fn inflate(&self, zip: &mut ZipArchive<Cursor<Source>>, part: Range<usize>, max_memory: u64) -> Result<Vec<u8>, String> {
+        let (bytes, behind) = (part.len(), self.size.saturating_sub(part.end) as u64);
+        if bytes as u64 > max_memory {
+            return Err(format!("{bytes} bytes to inflate, more than {max_memory}, the limit of --max-memory"));
         }
         let mut entry = zip.by_index(self.index).map_err(|e| e.to_string())?;
-        std::io::copy(&mut entry.by_ref().take(self.header as u64), &mut std::io::sink()).map_err(|e| e.to_string())?;
+        let skip = |entry: &mut dyn Read, bytes| std::io::copy(&mut entry.take(bytes), &mut std::io::sink()).map_err(|e| e.to_string());
+        let before = skip(&mut entry, part.start as u64)?;
         // Address space for what is claimed, which the limit allows; memory is used as data come.
         let mut out = Vec::new();
-        out.try_reserve_exact(self.bytes + 1).map_err(|e| format!("{} bytes to inflate: {e}", self.bytes))?;
-        // A byte more, to see the end and with it the checksum.
-        entry.take(self.bytes as u64 + 1).read_to_end(&mut out).map_err(|e| e.to_string())?;
-        if out.len() != self.bytes {
-            return Err(format!("it claims {} bytes of data and holds {}", self.bytes, out.len()));
+        out.try_reserve_exact(bytes).map_err(|e| format!("{bytes} bytes to inflate: {e}"))?;
+        entry.by_ref().take(bytes as u64).read_to_end(&mut out).map_err(|e| e.to_string())?;
+        // A byte more than there should be, to see the end and with it the checksum.
+        let found = before + out.len() as u64 + skip(&mut entry, behind + 1)?;
+        if found != self.size as u64 || out.len() != bytes {
+            return Err(format!("it claims {} bytes and holds {found}", self.size));
         }
         Ok(out)
     }

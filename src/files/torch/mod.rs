@@ -5,13 +5,14 @@
 mod pickle;
 
 use super::data::{Numbers, Order, Place};
-use super::npz::Archive;
+use super::npz::{Archive, Member};
 use super::{File, Tensor};
 use crate::device::Layout;
 use crate::dtype::DType;
 use pickle::{Pickle, Storage, Strided, Value};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most values that are examined, and bytes of their names: a container that holds another one many times, again and again, has no end otherwise.
 const MOST_NAMED: usize = 1 << 27;
@@ -58,7 +59,7 @@ pub(super) fn read(file: &File<'_>, archive: &mut Archive, names: &[String]) -> 
         if size > limit {
             return Err(format!("{name} has {size} bytes, more than {limit}; --max-memory and {MAX_PICKLE} are the limits"));
         }
-        Ok(Some(archive.member(index, 0, size as usize)?.load(limit, file.options.checksums)?.into_owned()))
+        Ok(Some(archive.member(index)?.load(0..size as usize, limit, file.options.checksums)?.into_owned()))
     };
     let big_endian = text(archive, "byteorder")?.is_some_and(|order| order == b"big");
     let pickle = text(archive, "data.pkl")?.ok_or("no data.pkl")?;
@@ -68,10 +69,11 @@ pub(super) fn read(file: &File<'_>, archive: &mut Archive, names: &[String]) -> 
     found.collect(&pickle.root, String::new(), 0).map_err(|e| format!("data.pkl: {e}"))?;
     let found = found.tensors;
     let mut tensors = Vec::with_capacity(found.len());
+    let mut memory = Memory { archive, members: HashMap::new() };
     for (name, tensor) in found {
         let member = members.get(format!("{folder}data/{}", tensor.storage.key).as_str()).copied();
         let stored = tensor.dtype.as_deref().unwrap_or(&tensor.storage.class).to_owned();
-        let content = content(file, archive, member, &tensor, big_endian);
+        let content = content(file, &mut memory, member, &tensor, big_endian);
         tensors.push(file.tensor(name, stored, tensor.shape.clone(), content));
     }
     Ok(tensors)
@@ -135,10 +137,28 @@ impl Found<'_> {
     }
 }
 
+/// The members of an archive that tensors lie in.
+struct Memory<'a> {
+    archive: &'a mut Archive,
+    members: HashMap<usize, Arc<Member>>,
+}
+
+impl Memory<'_> {
+    /// A member by its index, the same for all tensors.
+    fn member(&mut self, index: usize) -> Result<Arc<Member>, String> {
+        if let Some(member) = self.members.get(&index) {
+            return Ok(member.clone());
+        }
+        let member = self.archive.member(index)?;
+        self.members.insert(index, member.clone());
+        Ok(member)
+    }
+}
+
 /// What a tensor's memory means, and where it is.
 fn content(
     file: &File<'_>,
-    archive: &mut Archive,
+    memory: &mut Memory<'_>,
     member: Option<usize>,
     tensor: &Strided,
     big_endian: bool,
@@ -159,17 +179,29 @@ fn content(
     }
     let layout = Layout::strided(&shape, &strides, offset).map_err(|e| e.to_string())?;
     let index = member.ok_or_else(|| format!("its memory, data/{}, is not in the archive", tensor.storage.key))?;
-    let (size, _) = archive.start(index, |_| 0)?;
-    let needed = dtype.bytes_for(layout.end()).filter(|&bytes| bytes as u64 <= size);
-    needed.ok_or_else(|| format!("it reaches beyond its memory, data/{} of {size} bytes", tensor.storage.key))?;
+    let member = memory.member(index)?;
+    let size = member.size();
+    let needed = dtype.bytes_for(layout.end()).filter(|&bytes| bytes <= size);
+    let end = needed.ok_or_else(|| format!("it reaches beyond its memory, data/{} of {size} bytes", tensor.storage.key))?;
     // Strides may show the same memory many times: four bytes can be as many elements as there are numbers.
     let max_memory = file.options.max_memory;
-    let shown = dtype.bytes_for(layout.elements()).filter(|&bytes| bytes as u64 <= size.max(max_memory));
+    let shown = dtype.bytes_for(layout.elements()).filter(|&bytes| bytes as u64 <= max_memory.max(size as u64));
     shown.ok_or_else(|| {
         format!("shape {shape:?} of {dtype} repeats {size} bytes of memory to more than {max_memory}, the limit of --max-memory")
     })?;
     let order = if big_endian && dtype.unit_bytes() > 1 { Order::BigEndian(dtype.unit_bytes()) } else { Order::Ours };
-    Ok((Numbers { dtype, layout, order }, Place::Member(archive.member(index, 0, size as usize)?)))
+    let (layout, first) = from_its_first_byte(dtype, layout)?;
+    Ok((Numbers { dtype, layout, order }, Place::Member(member, first..end)))
+}
+
+/// The layout without what lies before its elements, and how many bytes that is: a copy of a view is none of the whole memory.
+fn from_its_first_byte(dtype: DType, layout: Layout) -> Result<(Layout, usize), String> {
+    let backwards = layout.strides().iter().any(|&stride| stride < 0);
+    let before = if backwards { 0 } else { layout.offset() - layout.offset() % dtype.per_unit() };
+    // A tensor without elements may begin anywhere.
+    let bytes = if layout.elements() == 0 { 0 } else { before / dtype.per_unit() * dtype.unit_bytes() };
+    let layout = Layout::strided(layout.shape(), layout.strides(), layout.offset() - before).map_err(|e| e.to_string())?;
+    Ok((layout, bytes))
 }
 
 #[cfg(test)]
@@ -184,16 +216,21 @@ mod tests {
     }
 
     fn open_within(max_memory: u64, pickle: &[u8], data: &[u8]) -> crate::Result<TensorFile> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("model.pt");
-        let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
-        let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
-        for (name, bytes) in [("data.pkl", pickle), ("byteorder", b"little"), ("data/0", data), ("version", b"3\n")] {
+        read(archive(zip::CompressionMethod::Stored, "little", pickle, data), max_memory)
+    }
+
+    fn read(archive: Vec<u8>, max_memory: u64) -> crate::Result<TensorFile> {
+        TensorFile::from_bytes("model.pt".as_ref(), archive, &ReadOptions { max_memory, ..ReadOptions::default() })
+    }
+
+    fn archive(method: zip::CompressionMethod, order: &str, pickle: &[u8], data: &[u8]) -> Vec<u8> {
+        let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        let options = zip::write::SimpleFileOptions::default().compression_method(method);
+        for (name, bytes) in [("data.pkl", pickle), ("byteorder", order.as_bytes()), ("data/0", data), ("version", b"3\n")] {
             zip.start_file(format!("archive/{name}"), options).unwrap();
             zip.write_all(bytes).unwrap();
         }
-        zip.finish().unwrap();
-        TensorFile::open(&path, &ReadOptions { max_memory, ..ReadOptions::default() })
+        zip.finish().unwrap().into_inner()
     }
 
     /// The opcodes of a tensor of 2 x 2 elements, as `torch.save` writes them.
@@ -338,6 +375,40 @@ mod tests {
                 (words, file) => assert!(file.as_ref().unwrap_err().to_string().contains(words), "{file:?}"),
             }
         }
+    }
+
+    /// Memory that tensors share is checked, and inflated, once for all of them; a copy in another order is one of the view alone.
+    #[test]
+    fn memory_that_tensors_share_is_read_once() {
+        use zip::CompressionMethod::{Deflated, Stored};
+        let numbers: Vec<f32> = (0..16384u16).map(f32::from).collect();
+        let views: Vec<u8> = (0..8).flat_map(|i| tensor("FloatStorage", 4 * i, [2, 1])).collect();
+        let pickle = dictionary("w", &[b"](", &views[..], b"e"].concat());
+        let (little, big): (Vec<u8>, Vec<u8>) =
+            (numbers.iter().flat_map(|v| v.to_le_bytes()).collect(), numbers.iter().flat_map(|v| v.to_be_bytes()).collect());
+        for (method, order, data, max_memory, shared, reason) in [
+            (Stored, "little", &little, 16 << 10, true, "where it lies"),
+            (Deflated, "little", &little, 64 << 10, true, "inflated once"),
+            (Deflated, "little", &little, (64 << 10) - 1, false, "too large to be kept"),
+            (Stored, "big", &big, 16 << 10, false, "copies of views"),
+        ] {
+            let file = read(archive(method, order, &pickle, data), max_memory).unwrap();
+            let loaded: Vec<_> = file.tensors().iter().map(|t| t.load().unwrap()).collect();
+            let members = || file.tensors().iter().map(|t| if let Ok((_, Place::Member(member, _))) = &t.content { member } else { panic!() });
+            assert!(members().is_sorted_by(|a, b| Arc::ptr_eq(a, b)), "{reason}");
+            assert_eq!(loaded.len(), 8);
+            for (i, found) in loaded.iter().enumerate() {
+                let expected: Vec<u8> = numbers[4 * i..4 * i + 4].iter().flat_map(|v| v.to_le_bytes()).collect();
+                assert_eq!(found.bytes(), expected, "{reason}: tensor {i}");
+                let distance = found.bytes().as_ptr().addr().wrapping_sub(loaded[0].bytes().as_ptr().addr());
+                assert!(!shared || distance == 16 * i, "{reason}: tensor {i} is a copy");
+            }
+        }
+        let mut damaged = archive(Stored, "little", &pickle, &little);
+        let at = damaged.windows(16).position(|w| w == &little[1024..1040]).unwrap();
+        damaged[at] ^= 1;
+        let file = read(damaged, 1 << 20).unwrap();
+        assert!(file.tensors().iter().all(|t| t.load().is_err_and(|e| e.to_string().contains("its checksum is"))), "each of them");
     }
 
     /// A file of some thousand bytes is no tensors of gigabytes.
