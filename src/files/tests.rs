@@ -388,6 +388,34 @@ fn bad_files_say_what_is_wrong() {
     assert_eq!((file.has_raw(), file.tensors()[0].shape()), (false, &[3][..]), "its own shape");
 }
 
+/// A file whose header and data contradict each other is not written, and what was there stays.
+#[test]
+fn bytes_that_are_not_those_of_the_shape_are_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (good, huge) = ([7; 1024], [1 << 40, 1 << 40]);
+    for (format, extension) in [(Format::Npy, "npy"), (Format::Npz, "npz"), (Format::Safetensors, "safetensors"), (Format::Raw, "raw")] {
+        let path = put(folder.path(), &format!("x.{extension}"), b"what was there");
+        for (dtype, shape, bytes, words) in [
+            (DType::F32, &[257][..], &good[..], "shape [257] of f32 takes 1028 bytes, 1024 are given"),
+            (DType::F32, &[255], &good, "shape [255] of f32 takes 1020 bytes, 1024 are given"),
+            (DType::F32, &[2, 128], &good[1..], "shape [2, 128] of f32 takes 1024 bytes, 1023 are given"),
+            (DType::F4E2M1, &[2046], &good, "shape [2046] of f4e2m1 takes 1023 bytes, 1024 are given"),
+            (DType::F6E2M3, &[1024], &good[..768], "shape [1024] of f6e2m3 takes 1024 bytes, 768 are given"),
+            (DType::F32, &huge, &[], "its number of elements overflows"),
+            (DType::F64, &[1 << 61], &[], "shape [2305843009213693952] of f64 exceeds the address space"),
+            (DType::F32, &[0, 3], &[0; 4], "shape [0, 3] of f32 takes 0 bytes, 4 are given"),
+        ] {
+            let e = write(&path, format, &Output { name: "x", dtype, shape, bytes }).unwrap_err().to_string();
+            assert!(e.contains(words) && e.contains(extension), "{e}");
+            assert_eq!(std::fs::read(&path).unwrap(), b"what was there", "{extension} {shape:?}");
+        }
+        for (shape, bytes) in [(&[256][..], &good[..]), (&[], &good[..4]), (&[1 << 40, 0, 1 << 40], &[])] {
+            write(&path, format, &Output { name: "x", dtype: DType::F32, shape, bytes }).unwrap();
+        }
+        assert!(check(&path, format, DType::F32, &huge).is_err(), "{extension}: before the data are made");
+    }
+}
+
 #[test]
 fn writing_refuses_what_cannot_be_named() {
     let folder = tempfile::tempdir().unwrap();

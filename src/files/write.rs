@@ -2,6 +2,7 @@
 
 use super::target::{Unfinished, direct, fail, replace};
 use super::{npy, safetensors};
+use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::borrow::Cow;
@@ -18,7 +19,7 @@ pub struct Output<'a> {
     pub dtype: DType,
     /// The extents.
     pub shape: &'a [usize],
-    /// The elements.
+    /// The elements in whole storage units: as many bytes as the shape takes.
     pub bytes: &'a [u8],
 }
 
@@ -66,10 +67,17 @@ impl std::str::FromStr for Format {
 /// Writes a tensor. An existing file is replaced, and only by a complete one; `-` is standard output.
 ///
 /// # Errors
-/// [`Error::File`] when the format has no name for the dtype, or the file cannot be written.
+/// [`Error::File`] when the bytes are not as many as the shape takes, the format has no name for the dtype, or the file cannot be written.
 pub fn write(path: &Path, format: Format, tensor: &Output<'_>) -> Result<()> {
     let Output { name, dtype, shape, bytes } = *tensor;
-    write_each(path, format, &[Heading { name, dtype, shape }], &mut |_| Ok(Cow::Borrowed(bytes)))
+    let heading = Heading { name, dtype, shape };
+    let failed = |reason: String| Error::File { path: path.display().to_string(), reason };
+    // Before the file is touched: a pipe would have the header of a tensor that does not follow.
+    let ((_, needed), given) = (heading.size().map_err(failed)?, bytes.len());
+    if given != needed {
+        return Err(failed(format!("shape {shape:?} of {dtype} takes {needed} bytes, {given} are given")));
+    }
+    write_each(path, format, &[heading], &mut |_| Ok(Cow::Borrowed(bytes)))
 }
 
 /// A tensor among those to write: all but its elements.
@@ -81,6 +89,16 @@ pub(crate) struct Heading<'a> {
     pub dtype: DType,
     /// The extents.
     pub shape: &'a [usize],
+}
+
+impl Heading<'_> {
+    /// How many elements there are, and how many bytes they take.
+    fn size(&self) -> Result<(usize, usize), String> {
+        let Heading { dtype, shape, .. } = *self;
+        let elements = Layout::contiguous(shape).map_err(|e| e.to_string())?.elements();
+        let bytes = dtype.bytes_for(elements).filter(|&bytes| bytes <= isize::MAX as usize);
+        bytes.map(|bytes| (elements, bytes)).ok_or_else(|| format!("shape {shape:?} of {dtype} exceeds the address space"))
+    }
 }
 
 /// Writes several tensors to a file, as [`write()`] does; `bytes` gives the elements of the one of that number, when they are written.
@@ -138,6 +156,7 @@ pub(crate) fn check_each(path: &Path, format: Format, tensors: &[Heading<'_>]) -
 
 /// The bytes before the data of all tensors; of an archive, whose members have their own, nothing.
 fn file_header(format: Format, tensors: &[Heading<'_>]) -> Result<Vec<u8>, String> {
+    tensors.iter().try_for_each(|tensor| tensor.size().map(drop))?;
     match (format, tensors) {
         (Format::Npy, [one]) => npy_header(one),
         (Format::Raw, [_]) => Ok(Vec::new()),
@@ -158,8 +177,9 @@ fn npy_header(tensor: &Heading<'_>) -> Result<Vec<u8>, String> {
 
 fn safetensors_header(tensors: &[Heading<'_>]) -> Result<Vec<u8>, String> {
     let mut entries = Vec::new();
-    for &Heading { name, dtype, shape } in tensors {
-        let elements = shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).unwrap_or(0);
+    for tensor in tensors {
+        let &Heading { name, dtype, shape } = tensor;
+        let (elements, unpacked) = tensor.size()?;
         if name == safetensors::METADATA {
             return Err(format!("a tensor cannot be called `{name}`: .safetensors has its metadata by that name"));
         }
@@ -170,7 +190,7 @@ fn safetensors_header(tensors: &[Heading<'_>]) -> Result<Vec<u8>, String> {
             let names = supported(DType::safetensors_name);
             format!("the safetensors format has no name for {dtype}; it has: {names}; write .raw instead")
         })?;
-        let bytes = if is_fp6(dtype) { elements / 4 * 3 } else { dtype.bytes_for(elements).unwrap_or(0) };
+        let bytes = if is_fp6(dtype) { elements / 4 * 3 } else { unpacked };
         entries.push((name, label, shape, bytes));
     }
     Ok(safetensors::header(&entries))
