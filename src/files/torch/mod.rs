@@ -9,7 +9,8 @@ use super::npz::{Archive, Member};
 use super::{File, Tensor};
 use crate::device::Layout;
 use crate::dtype::DType;
-use pickle::{Pickle, Storage, Strided, Value};
+use pickle::{Object, Pickle, Storage, Strided, Value};
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -65,29 +66,41 @@ pub(super) fn read(file: &File<'_>, archive: &mut Archive, names: &[String]) -> 
     let pickle = text(archive, "data.pkl")?.ok_or("no data.pkl")?;
     let limit = file.options.max_memory.min(MOST_LISTED * pickle.len() as u64);
     let pickle = pickle::read(&pickle).map_err(|e| format!("data.pkl: {e}"))?;
-    let mut found = Found { pickle: &pickle, named: 0, memory: 0, limit, tensors: Vec::new() };
+    let mut found = Found { pickle: &pickle, with_tensors: OnceCell::new(), named: 0, memory: 0, limit, tensors: Vec::new() };
     found.collect(&pickle.root, String::new(), 0).map_err(|e| format!("data.pkl: {e}"))?;
     let found = found.tensors;
     let mut tensors = Vec::with_capacity(found.len());
     let mut memory = Memory { archive, members: HashMap::new() };
     for (name, tensor) in found {
+        let tensor = match tensor {
+            Ok(tensor) => tensor,
+            Err(object) => {
+                tensors.push(file.tensor(name, object.class.to_string(), Vec::new(), Err(refusal(&object))));
+                continue;
+            }
+        };
         let member = members.get(format!("{folder}data/{}", tensor.storage.key).as_str()).copied();
-        let stored = tensor.dtype.as_deref().unwrap_or(&tensor.storage.class).to_owned();
+        let stored = tensor.dtype.as_ref().unwrap_or(&tensor.storage.class).to_string();
         let content = content(file, &mut memory, member, &tensor, big_endian);
         tensors.push(file.tensor(name, stored, tensor.shape.clone(), content));
     }
     Ok(tensors)
 }
 
+/// A tensor, or an object with some in it that cannot be read.
+type Listed = Result<Rc<Strided>, Rc<Object>>;
+
 /// The tensors of a pickle, with their names.
 struct Found<'a> {
     pickle: &'a Pickle,
+    /// [`Pickle::with_tensors`], once that is wanted.
+    with_tensors: OnceCell<Vec<bool>>,
     /// Values that were examined, and bytes of their names.
     named: usize,
     /// What the tensors take without their data, and the most.
     memory: u64,
     limit: u64,
-    tensors: Vec<(String, Rc<Strided>)>,
+    tensors: Vec<(String, Listed)>,
 }
 
 impl Found<'_> {
@@ -99,7 +112,7 @@ impl Found<'_> {
         }
         let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
         match value {
-            Value::Tensor(tensor) => self.add(name, tensor)?,
+            Value::Tensor(tensor) => self.add(name, Ok(tensor.clone()))?,
             Value::Tuple(items) | Value::List(items) => {
                 for (i, item) in self.pickle.containers[*items].iter().enumerate() {
                     self.collect(item, below(&i.to_string()), depth + 1)?;
@@ -115,16 +128,28 @@ impl Found<'_> {
                     self.collect(&pair[1], below(&key), depth + 1)?;
                 }
             }
+            Value::Object(object) => {
+                let with_tensors = self.with_tensors.get_or_init(|| self.pickle.with_tensors());
+                if object.class.makes_tensors() || with_tensors[object.parts] {
+                    self.add(name.clone(), Err(object.clone()))?;
+                }
+                self.collect(&Value::Dict(object.pairs), name, depth)?;
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn add(&mut self, name: String, tensor: &Rc<Strided>) -> Result<(), String> {
-        let Storage { class, key } = &*tensor.storage;
+    fn add(&mut self, name: String, tensor: Listed) -> Result<(), String> {
         // Shape and strides stand in the tensor and in its layout; class and key in messages, too.
-        let each = size_of::<Tensor>() + name.len() + 3 * size_of_val(&*tensor.shape) + 2 * class.len() + key.len();
-        self.memory += each as u64;
+        let words = match &tensor {
+            Ok(tensor) => {
+                let Storage { class, key } = &*tensor.storage;
+                3 * size_of_val(&*tensor.shape) + 2 * tensor.dtype.as_ref().unwrap_or(class).length() + key.len()
+            }
+            Err(object) => 2 * object.class.length(),
+        };
+        self.memory += (size_of::<Tensor>() + name.len() + words) as u64;
         if self.memory > self.limit {
             let count = self.tensors.len() + 1;
             return Err(format!(
@@ -132,7 +157,7 @@ impl Found<'_> {
                 self.limit
             ));
         }
-        self.tensors.push((name, tensor.clone()));
+        self.tensors.push((name, tensor));
         Ok(())
     }
 }
@@ -155,6 +180,31 @@ impl Memory<'_> {
     }
 }
 
+/// Why what an object holds cannot be read.
+fn refusal(object: &Object) -> String {
+    let class = &object.class;
+    if class.makes_tensors() {
+        return format!("what {class} makes is not supported");
+    }
+    format!("an object of class {class} with tensors in it is not supported; save these in a dictionary, such as that of state_dict()")
+}
+
+/// The format of a tensor's memory, and how many numbers make an element.
+fn elements(tensor: &Strided) -> Result<(DType, usize), String> {
+    let Some(dtype) = &tensor.dtype else {
+        let class = &tensor.storage.class;
+        let known = STORAGES.iter().find(|s| s.0 == &*class.name && matches!(&*class.module, "torch" | "torch.storage"));
+        return known.map(|s| (s.1, s.2)).ok_or_else(|| format!("storage {class} is not supported"));
+    };
+    let known = match (&*dtype.module, &*dtype.name) {
+        ("torch", "float4_e2m1fn_x2") => Some((DType::F4E2M1, 2)),
+        // PyTorch's own types of less than a byte take a byte each, and mean nothing yet.
+        ("torch", name) => name.parse().ok().filter(|dtype: &DType| dtype.bits() >= 8).map(|dtype| (dtype, 1)),
+        _ => None,
+    };
+    known.ok_or_else(|| format!("dtype {dtype} is not supported"))
+}
+
 /// What a tensor's memory means, and where it is.
 fn content(
     file: &File<'_>,
@@ -166,15 +216,25 @@ fn content(
     if let Some(reason) = &tensor.unlike_memory {
         return Err(reason.clone());
     }
-    let class = tensor.storage.class.rsplit('.').next().unwrap_or_default();
-    let named = tensor.dtype.as_deref().and_then(|name| name.rsplit('.').next()?.parse().ok()).map(|dtype: DType| (dtype, 1));
-    let known = named.or_else(|| STORAGES.iter().find(|s| s.0 == class).map(|s| (s.1, s.2)));
-    let (dtype, parts) = known.ok_or_else(|| format!("storage {} is not supported", tensor.storage.class))?;
+    let (dtype, parts) = elements(tensor)?;
     let (mut shape, mut strides, mut offset) = (tensor.shape.clone(), tensor.strides.clone(), tensor.offset);
     if parts > 1 {
         let scaled = strides.iter().map(|&s| s.checked_mul(parts as isize)).collect::<Option<Vec<_>>>().zip(offset.checked_mul(parts));
         (strides, offset) = scaled.ok_or("its strides overflow")?;
         shape.push(parts);
+        strides.push(1);
+    }
+    if dtype.bits() < 8
+        && let Some(&step) = tensor.strides.last()
+    {
+        // Both elements of a byte belong to the last dimension, which is as long again.
+        let bytes = tensor.shape.last().copied().unwrap_or(1);
+        if step != 1 && bytes > 1 {
+            return Err(format!("its elements lie two a byte, and bytes {step} apart in its last dimension; save x.contiguous()"));
+        }
+        shape.truncate(tensor.shape.len() - 1);
+        strides.truncate(tensor.shape.len() - 1);
+        shape.push(bytes.saturating_mul(parts));
         strides.push(1);
     }
     let layout = Layout::strided(&shape, &strides, offset).map_err(|e| e.to_string())?;
@@ -290,16 +350,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_tensor_is_refused_by_its_name() {
+    fn damaged_pickles_say_what_is_wrong() {
         for (value, words) in [
-            (&b"cos\nsystem\nX\x02\0\0\0id\x85R"[..], "class os.system is not one of tensors and containers"),
-            (b"cbuiltins\neval\n", "class builtins.eval is not"),
-            (b"ctorch\nload\n", "class torch.load is not"),
-            (b"X\x02\0\0\0osX\x06\0\0\0system\x93", "class os.system is not"),
-            (b"(i__main__\nX\n", "opcode 0x69 is not"),
-            (b"ccollections\nOrderedDict\n)\x81", "opcode 0x81 is not"),
-            (b"ccollections\nOrderedDict\nK\x01\x85R", "a call of collections.OrderedDict with arguments that are not a tensor's"),
-            (b"K\x01K\x02b", "opcode BUILD of what is no dictionary"),
+            (&b"(i__main__\nX\n"[..], "opcode 0x69 is not"),
+            (b"cos\nsystem\nK\x01R", "a call with arguments that are no tuple"),
+            (b"K\x01)R", "a call of what is no function"),
+            (b"K\x01K\x02b", "attributes of what is no object"),
+            (b"}(K\x01u", "a key without a value"),
+            (b"]K\x01K\x02s", "pairs of what is no dictionary"),
+            (b"}K\x01a", "items of what is no list"),
+            (b"\x8d\xff\xff\xff\xff\xff\xff\xff\xff", "18446744073709551615 bytes at byte"),
             (b"h\x07", "memo 7 was not written"),
             (b"r\xff\xff\xff\xff", "memo 4294967295 of a pickle of"),
             (b"X\xff\xff\xff\xff", "4294967295 bytes at byte"),
@@ -319,6 +379,120 @@ mod tests {
             let error = file.tensors()[0].load().unwrap_err().to_string();
             assert!(error.contains(words), "{words}: {error}");
         }
+    }
+
+    /// `{"w": tensor, "o": value}`.
+    fn beside(value: &[u8]) -> Vec<u8> {
+        let one = tensor("FloatStorage", 0, [2, 1]);
+        [b"\x80\x02}X\x01\0\0\0w", &one[..], b"sX\x01\0\0\0o", value, b"s."].concat()
+    }
+
+    /// Nothing is executed, and no tensor is passed over in silence: one in an object that is not known is an error of its own.
+    #[test]
+    fn objects_beside_tensors_are_names() {
+        let one = tensor("FloatStorage", 0, [2, 1]);
+        let with = |before: &[u8], behind: &[u8]| [before, &one, behind].concat();
+        let parameter = |behind: &[u8]| with(b"ctorch._utils\n_rebuild_parameter_with_state\n(", behind);
+        let of_type = |inner: &[u8]| [b"ctorch._tensor\n_rebuild_from_type_v2\n(", inner, b"cmy\nSubclass\n"].concat();
+        let storage = b"((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\x000NNtQK\0K\x04\x85K\x01\x85t";
+        let subclass = [&of_type(b"ctorch._utils\n_rebuild_tensor_v2\n"), &storage[..], b"}tR"].concat();
+        let endless = [&of_type(b"ctorch._tensor\n_rebuild_from_type_v2\n"), &storage[..], b"}tR"].concat();
+        let sparse = with(b"ctorch._utils\n_rebuild_sparse_tensor\nctorch\nsparse_coo\n", b"\x85\x86R");
+        for (value, names, words) in [
+            (&b"ctorch\nSize\nK\x02K\x03\x86\x85R"[..], &["w"][..], ""),
+            (b"ctorch\ndevice\nX\x04\0\0\0cudaK\0\x86R", &["w"], ""),
+            (b"ctorch\ncomplex64\n", &["w"], ""),
+            (b"c_codecs\nencode\nX\x01\0\0\0aX\x06\0\0\0latin1\x86R", &["w"], ""),
+            (b"cos\nsystem\nX\x02\0\0\0id\x85R", &["w"], ""),
+            (b"X\x02\0\0\0osX\x06\0\0\0system\x93)R", &["w"], ""),
+            (b"c__builtin__\ngetattr\ncos\npath\nX\x04\0\0\0join\x86R)R", &["w"], ""),
+            (b"c__builtin__\nset\n](K\x01K\x02e\x85R", &["w"], ""),
+            (b"\x8f(K\x01K\x02\x90", &["w"], ""),
+            (b"(K\x01K\x02\x91", &["w"], ""),
+            (b"\x8e\x02\0\0\0\0\0\0\0ab", &["w"], ""),
+            (b"\x8b\x09\0\0\0\0\0\0\0\0\0\0\0\x01", &["w"], ""),
+            (b"cnumpy\ndtype\nX\x02\0\0\0f8\x89\x88\x87R(K\x03X\x01\0\0\0<NNNtb", &["w"], ""),
+            (b"cmy\nNode\n)\x81q\x50}X\x04\0\0\0selfh\x50sb", &["w"], ""),
+            (b"cmy\nNode\n)}X\x01\0\0\0aK\x01s\x92", &["w"], ""),
+            (&with(b"ccollections\ndefaultdict\nc__builtin__\nlist\n\x85R(X\x01\0\0\0k", b"u"), &["w", "o.k"], ""),
+            (&with(b"cmy\nOrdered\n)Rq\x50(X\x01\0\0\0k", b"u}X\x01\0\0\0vK\x01sb"), &["w", "o.k"], ""),
+            (&parameter(b"\x88ccollections\nOrderedDict\n)R}tR"), &["w", "o"], ""),
+            (&subclass, &["w", "o"], ""),
+            (&endless, &["w", "o"], "what torch._tensor._rebuild_from_type_v2 makes is not supported"),
+            (&sparse, &["w", "o"], "what torch._utils._rebuild_sparse_tensor makes is not supported"),
+            (b"ctorch._utils\n_rebuild_meta_tensor_no_storage\n)R", &["w", "o"], "_rebuild_meta_tensor_no_storage makes is not"),
+            (b"cnumpy.core.multiarray\n_reconstruct\n)R", &["w", "o"], "what numpy.core.multiarray._reconstruct makes is not supported"),
+            (&with(b"cmy\nNet\n)\x81}X\x01\0\0\0p", b"sb"), &["w", "o"], "an object of class my.Net with tensors in it is not supported"),
+            (&with(b"cmy\nNet\n]q\x50\x85Rq\x510h\x50", b"a0h\x51"), &["w", "o"], "an object of class my.Net with tensors in it"),
+            (&with(b"ccollections\ndeque\n)R(", b"e"), &["w", "o"], "an object of class collections.deque with tensors"),
+        ] {
+            let file = open(&beside(value), &[0; 16]).unwrap();
+            let found: Vec<&str> = file.tensors().iter().map(Tensor::name).collect();
+            assert_eq!(found, names, "{}", value.escape_ascii());
+            match (words, file.tensors().last().unwrap().load()) {
+                ("", loaded) => assert_eq!(loaded.unwrap().bytes(), [0; 16]),
+                (words, loaded) => assert!(loaded.as_ref().is_err_and(|e| e.to_string().contains(words)), "{words}: {loaded:?}"),
+            }
+        }
+    }
+
+    /// Objects in objects, and ones that share what they hold, take no longer than the pickle is long.
+    #[test]
+    fn many_objects_are_read_in_one_pass() {
+        let n = 100_000;
+        let class = b"cmy\nNode\nq\x500";
+        let nested = [&class[..], &b"h\x50".repeat(n), b")", &b"R\x85".repeat(n)].concat();
+        let list = [b"](", &b"K\x01".repeat(n)[..], b"eq\x510"].concat();
+        let sharing = [&class[..], &list, b"](", &b"h\x50h\x51\x85R".repeat(n), b"e"].concat();
+        for value in [nested, sharing] {
+            assert_eq!(open(&beside(&value), &[0; 16]).unwrap().tensors().len(), 1);
+        }
+    }
+
+    /// `torch.float4_e2m1fn_x2` is a byte of two elements, the first in the low bits.
+    #[test]
+    fn four_bit_elements_double_the_last_dimension() {
+        let four = |shape: &[i64], strides: &[i64], offset: u8| {
+            let storage = b"((X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\x000NNtQK".to_vec();
+            let behind = b"\x89ccollections\nOrderedDict\n)Rctorch\nfloat4_e2m1fn_x2\ntR";
+            let head = b"ctorch._utils\n_rebuild_tensor_v3\n";
+            dictionary("w", &[&head[..], &storage, &[offset], &tuple(shape), &tuple(strides), behind].concat())
+        };
+        let data: Vec<u8> = (0..8u8).map(|i| (2 * i) | ((2 * i + 1) << 4)).collect();
+        for (shape, strides, offset, expected) in [
+            (&[2, 4][..], &[4, 1][..], 0, Ok((vec![2, 8], (0..16).collect::<Vec<u64>>()))),
+            (&[2, 2], &[4, 1], 2, Ok((vec![2, 4], vec![4, 5, 6, 7, 12, 13, 14, 15]))),
+            (&[3, 1], &[2, 9], 1, Ok((vec![3, 2], vec![2, 3, 6, 7, 10, 11]))),
+            (&[], &[], 3, Ok((vec![2], vec![6, 7]))),
+            (&[2, 0], &[0, 1], 0, Ok((vec![2, 0], vec![]))),
+            (&[4, 2], &[1, 4], 0, Err("bytes 4 apart in its last dimension; save x.contiguous()")),
+            (&[2, 5], &[4, 1], 0, Err("it reaches beyond its memory, data/0 of 8 bytes")),
+        ] {
+            let file = open(&four(shape, strides, offset), &data).unwrap();
+            let found = file.tensors()[0].load().map_err(|e| e.to_string());
+            match (found, expected) {
+                (Ok(found), Ok((extents, patterns))) => {
+                    let dense = found.dense(0..patterns.len());
+                    let bits: Vec<u64> = (0..patterns.len()).map(|i| DType::F4E2M1.load_bits(&dense, i) & 0xf).collect();
+                    assert_eq!(
+                        (found.dtype(), found.layout().shape(), bits),
+                        (DType::F4E2M1, &extents[..], patterns.iter().map(|p| p & 0xf).collect())
+                    );
+                    assert_eq!(file.tensors()[0].shape(), shape.iter().map(|&n| n as usize).collect::<Vec<_>>());
+                }
+                (Err(found), Err(words)) => assert!(found.contains(words), "{found}"),
+                (found, _) => panic!("{shape:?}: {found:?}"),
+            }
+        }
+        let other = [
+            &b"ctorch._utils\n_rebuild_tensor_v3\n((X\x07\0\0\0storagectorch.storage\nUntypedStorage\nX\x01\0\0\x000NNtQK\0"[..],
+            &tuple(&[4]),
+            &tuple(&[1]),
+            b"\x89Nctorch\nint4\ntR",
+        ]
+        .concat();
+        let e = open(&dictionary("w", &other), &data).unwrap().tensors()[0].load().unwrap_err().to_string();
+        assert!(e.contains("dtype torch.int4 is not supported"), "{e}");
     }
 
     /// PyTorch writes the memory of `x.conj()` and of the imaginary part of it as it is, and says beside it that its values are others.
@@ -394,7 +568,8 @@ mod tests {
         ] {
             let file = read(archive(method, order, &pickle, data), max_memory).unwrap();
             let loaded: Vec<_> = file.tensors().iter().map(|t| t.load().unwrap()).collect();
-            let members = || file.tensors().iter().map(|t| if let Ok((_, Place::Member(member, _))) = &t.content { member } else { panic!() });
+            let members =
+                || file.tensors().iter().map(|t| if let Ok((_, Place::Member(member, _))) = &t.content { member } else { panic!() });
             assert!(members().is_sorted_by(|a, b| Arc::ptr_eq(a, b)), "{reason}");
             assert_eq!(loaded.len(), 8);
             for (i, found) in loaded.iter().enumerate() {

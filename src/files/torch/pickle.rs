@@ -1,5 +1,5 @@
-//! Pickles as PyTorch writes them, read without executing anything: a stack, a memo, tensors and containers. An opcode or class beyond that is an error that
-//! names it.
+//! Pickles as PyTorch writes them, read without executing anything: a stack, a memo, tensors and containers. A class is a name here; what it or a function would make of its arguments,
+//! apart from tensors, is an object that holds them. An opcode beyond these is an error that names it.
 
 use crate::files::npy::MAX_DIMENSIONS;
 use std::rc::Rc;
@@ -22,17 +22,34 @@ pub(super) enum Value {
     Tuple(usize),
     List(usize),
     Dict(usize),
-    /// A class or a function, by module and name.
-    Class(Rc<str>),
+    Class(Rc<Class>),
+    Object(Rc<Object>),
     Storage(Rc<Storage>),
     Tensor(Rc<Strided>),
+}
+
+/// A class or a function, by name. Both names are those of the pickle's texts, which a few bytes may name again and again.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) module: Rc<str>,
+    pub(super) name: Rc<str>,
+}
+
+/// What a class that means nothing here would make.
+#[derive(Debug)]
+pub(super) struct Object {
+    pub(super) class: Rc<Class>,
+    /// The container of arguments, items and attributes.
+    pub(super) parts: usize,
+    /// The container of keys and values in turn that it holds as a dictionary does.
+    pub(super) pairs: usize,
 }
 
 /// Memory that tensors share.
 #[derive(Debug)]
 pub(super) struct Storage {
     /// The class, such as `torch.FloatStorage`.
-    pub(super) class: Rc<str>,
+    pub(super) class: Rc<Class>,
     /// The name of its file.
     pub(super) key: Rc<str>,
 }
@@ -45,7 +62,7 @@ pub(super) struct Strided {
     pub(super) shape: Vec<usize>,
     pub(super) strides: Vec<isize>,
     /// The element type, where the storage does not say.
-    pub(super) dtype: Option<Rc<str>>,
+    pub(super) dtype: Option<Rc<Class>>,
     /// Why its values are not those in memory, such as those of a lazy conjugate.
     pub(super) unlike_memory: Option<String>,
 }
@@ -90,14 +107,17 @@ impl<'a> Machine<'a> {
                 let bytes = self.array::<4>()?;
                 self.stack.push(Value::Int(i32::from_le_bytes(bytes).into()));
             }
-            0x8a => self.long()?,
+            0x8a => self.long(1)?,
+            0x8b => self.long(4)?,
             b'G' => {
                 self.take(8)?;
                 self.stack.push(Value::Other);
             }
             b'X' => self.text(4)?,
             0x8c => self.text(1)?,
+            0x8d => self.text(8)?,
             b'B' | b'T' => self.skipped(4)?,
+            0x8e | 0x96 => self.skipped(8)?,
             b'C' | b'U' => self.skipped(1)?,
             b'q' => self.put(1)?,
             b'r' => self.put(4)?,
@@ -107,8 +127,16 @@ impl<'a> Machine<'a> {
             b'c' => self.global()?,
             0x93 => self.stack_global()?,
             b'Q' => self.persistent()?,
-            b'R' => self.reduce()?,
-            b'b' => self.build()?,
+            b'R' | 0x81 => self.call()?, // REDUCE, NEWOBJ
+            0x92 => {
+                let named = self.pop()?;
+                self.call()?;
+                self.attributes(named)?;
+            }
+            b'b' => {
+                let state = self.pop()?;
+                self.attributes(state)?;
+            }
             _ => return self.container(opcode),
         }
         Ok(())
@@ -117,14 +145,14 @@ impl<'a> Machine<'a> {
     fn container(&mut self, opcode: u8) -> Result<(), String> {
         match opcode {
             b')' => self.hold(Vec::new(), Value::Tuple),
-            b']' => self.hold(Vec::new(), Value::List),
+            b']' | 0x8f => self.hold(Vec::new(), Value::List), // a set is a list here
             b'}' => self.hold(Vec::new(), Value::Dict),
             0x85..=0x87 => {
                 let from = self.stack.len().checked_sub(usize::from(opcode - 0x84)).ok_or("the stack is empty")?;
                 let items = self.stack.split_off(from);
                 self.hold(items, Value::Tuple);
             }
-            b't' => {
+            b't' | 0x91 => {
                 let items = self.since_mark()?;
                 self.hold(items, Value::Tuple);
             }
@@ -132,7 +160,7 @@ impl<'a> Machine<'a> {
                 let item = self.pop()?;
                 self.extend(vec![item])?;
             }
-            b'e' => {
+            b'e' | 0x90 => {
                 let items = self.since_mark()?;
                 self.extend(items)?;
             }
@@ -181,8 +209,8 @@ impl<'a> Machine<'a> {
     }
 
     /// Two's complement of any length; beyond 64 bits it is no size of a tensor.
-    fn long(&mut self) -> Result<(), String> {
-        let length = self.number(1)?;
+    fn long(&mut self, length: usize) -> Result<(), String> {
+        let length = self.number(length)?;
         let bytes = self.take(length)?;
         let negative = bytes.last().is_some_and(|b| b & 0x80 != 0);
         let mut full = [if negative { 0xff } else { 0 }; 8];
@@ -251,16 +279,22 @@ impl<'a> Machine<'a> {
     fn extend(&mut self, items: Vec<Value>) -> Result<(), String> {
         match self.stack.last() {
             Some(Value::List(list)) => self.containers[*list].extend(items),
+            Some(Value::Object(object)) => self.containers[object.parts].extend(items),
             _ => return Err("items of what is no list".to_owned()),
         }
         Ok(())
     }
 
     fn insert(&mut self, items: Vec<Value>) -> Result<(), String> {
-        match self.stack.last() {
-            Some(Value::Dict(dict)) if items.len().is_multiple_of(2) => self.containers[*dict].extend(items),
+        let pairs = match self.stack.last() {
+            Some(Value::Dict(dict)) => *dict,
+            Some(Value::Object(object)) => object.pairs,
             _ => return Err("pairs of what is no dictionary".to_owned()),
+        };
+        if !items.len().is_multiple_of(2) {
+            return Err("a key without a value".to_owned());
         }
+        self.containers[pairs].extend(items);
         Ok(())
     }
 
@@ -272,27 +306,17 @@ impl<'a> Machine<'a> {
     }
 
     fn global(&mut self) -> Result<(), String> {
-        let (module, name) = (self.line()?, self.line()?);
-        self.class(module, name)
+        let (module, name) = (self.line()?.into(), self.line()?.into());
+        self.stack.push(Value::Class(Rc::new(Class { module, name })));
+        Ok(())
     }
 
     fn stack_global(&mut self) -> Result<(), String> {
         match (self.pop()?, self.pop()?) {
-            (Value::Text(name), Value::Text(module)) => self.class(&module, &name),
-            _ => Err("a class without a name".to_owned()),
+            (Value::Text(name), Value::Text(module)) => self.stack.push(Value::Class(Rc::new(Class { module, name }))),
+            _ => return Err("a class without a name".to_owned()),
         }
-    }
-
-    /// A class is only a name here; what is not one of tensors and containers is refused at once.
-    fn class(&mut self, module: &str, name: &str) -> Result<(), String> {
-        let full = format!("{module}.{name}");
-        let dtype = module == "torch" && name.parse::<crate::dtype::DType>().is_ok();
-        let storage = matches!(module, "torch" | "torch.storage") && name.ends_with("Storage");
-        if dtype || storage || [REBUILD_2, REBUILD_3, PARAMETER, ORDERED].contains(&full.as_str()) {
-            self.stack.push(Value::Class(full.into()));
-            return Ok(());
-        }
-        Err(format!("class {full} is not one of tensors and containers"))
+        Ok(())
     }
 
     /// `('storage', class, key, device, elements)`.
@@ -308,34 +332,58 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn reduce(&mut self) -> Result<(), String> {
-        let (Value::Tuple(arguments), Value::Class(class)) = (self.pop()?, self.pop()?) else {
-            return Err("a call of what is no function".to_owned());
+    /// What a call of a class or a function makes: a tensor, a dictionary, or an object.
+    fn call(&mut self) -> Result<(), String> {
+        let (arguments, function) = (self.pop()?, self.pop()?);
+        let Value::Tuple(items) = arguments else { return Err("a call with arguments that are no tuple".to_owned()) };
+        let class = match &function {
+            Value::Class(class) => class.clone(),
+            // Something that was looked up in a class, or made.
+            Value::Object(object) => object.class.clone(),
+            _ => return Err("a call of what is no function".to_owned()),
         };
-        let value = match (&*class, &self.containers[arguments][..]) {
-            (ORDERED, []) => {
-                self.hold(Vec::new(), Value::Dict);
-                return Ok(());
+        let named = matches!(function, Value::Class(_));
+        if named && self.containers[items].is_empty() && (&*class.module, &*class.name) == ("collections", "OrderedDict") {
+            self.hold(Vec::new(), Value::Dict);
+        } else if named && let Some(tensor) = self.rebuilt(&class, items)? {
+            self.stack.push(tensor);
+        } else {
+            let parts = self.containers.len();
+            self.containers.extend([vec![function, arguments], Vec::new()]);
+            self.stack.push(Value::Object(Rc::new(Object { class, parts, pairs: parts + 1 })));
+        }
+        Ok(())
+    }
+
+    /// The tensor that one of PyTorch's functions makes of these arguments; none for other functions and for other arguments.
+    fn rebuilt(&self, function: &Class, arguments: usize) -> Result<Option<Value>, String> {
+        let arguments = &self.containers[arguments][..];
+        Ok(Some(match (&*function.module, &*function.name, arguments) {
+            (UTILS, "_rebuild_parameter" | "_rebuild_parameter_with_state", [data @ (Value::Tensor(_) | Value::Object(_)), ..]) => {
+                data.clone()
             }
-            (PARAMETER, [data @ Value::Tensor(_), ..]) => data.clone(),
-            (REBUILD_2, [Value::Storage(storage), offset, shape, strides, rest @ ..]) => {
+            (UTILS, "_rebuild_tensor_v2", [Value::Storage(storage), offset, shape, strides, rest @ ..]) => {
                 let metadata = rest.get(REBUILD_2_METADATA..).unwrap_or_default();
                 self.tensor(storage, [offset, shape, strides], None, metadata)?
             }
-            (REBUILD_3, [Value::Storage(storage), offset, shape, strides, _, _, Value::Class(dtype), metadata @ ..]) => {
+            (UTILS, "_rebuild_tensor_v3", [Value::Storage(storage), offset, shape, strides, _, _, Value::Class(dtype), metadata @ ..]) => {
                 self.tensor(storage, [offset, shape, strides], Some(dtype.clone()), metadata)?
             }
-            _ => return Err(format!("a call of {class} with arguments that are not a tensor's")),
-        };
-        self.stack.push(value);
-        Ok(())
+            // A tensor that has attributes or a class of its own. Its function is one of the above: another one of this kind could hold the next, without end.
+            ("torch._tensor", "_rebuild_from_type_v2", [Value::Class(inner), _, Value::Tuple(arguments), ..])
+                if &*inner.module == UTILS =>
+            {
+                return self.rebuilt(inner, *arguments);
+            }
+            _ => return Ok(None),
+        }))
     }
 
     fn tensor(
         &self,
         storage: &Rc<Storage>,
         [offset, shape, strides]: [&Value; 3],
-        dtype: Option<Rc<str>>,
+        dtype: Option<Rc<Class>>,
         metadata: &[Value],
     ) -> Result<Value, String> {
         // A few bytes copy shape and strides once more.
@@ -370,22 +418,76 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Attributes of a dictionary, such as the versions of modules, say nothing about tensors.
-    fn build(&mut self) -> Result<(), String> {
-        self.pop()?;
+    /// Attributes of what is on the stack, or arguments that have names. Those of a dictionary, such as the versions of modules, say nothing about tensors.
+    fn attributes(&mut self, attributes: Value) -> Result<(), String> {
         match self.stack.last() {
-            Some(Value::Dict(_)) => Ok(()),
-            _ => Err("opcode BUILD of what is no dictionary".to_owned()),
+            Some(Value::Dict(_)) => {}
+            Some(Value::Object(object)) => self.containers[object.parts].push(attributes),
+            _ => return Err("attributes of what is no object".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+impl Class {
+    /// Bytes of the name.
+    pub(super) fn length(&self) -> usize {
+        self.module.len() + 1 + self.name.len()
+    }
+
+    /// Whether what it makes is a tensor, though none that is known here, such as a sparse one; NumPy's arrays are tensors, too.
+    pub(super) fn makes_tensors(&self) -> bool {
+        match self.module.split('.').next() {
+            Some("torch") => self.name.starts_with("_rebuild_"),
+            Some("numpy") => &*self.name == "_reconstruct",
+            _ => false,
         }
     }
 }
 
-const REBUILD_2: &str = "torch._utils._rebuild_tensor_v2";
-const REBUILD_3: &str = "torch._utils._rebuild_tensor_v3";
-/// Where its metadata are behind the strides: behind requires_grad and backward_hooks.
+impl std::fmt::Display for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.module, self.name)
+    }
+}
+
+impl Pickle {
+    /// Which containers hold a tensor, memory of one or what makes one, or lead to such a container.
+    pub(super) fn with_tensors(&self) -> Vec<bool> {
+        let mut found = vec![false; self.containers.len()];
+        // From tensors outwards, so that each container is seen once, whatever holds what.
+        let mut holders = vec![Vec::new(); self.containers.len()];
+        for (holder, items) in self.containers.iter().enumerate() {
+            for item in items {
+                found[holder] |= match item {
+                    Value::Tensor(_) | Value::Storage(_) => true,
+                    Value::Object(object) => object.class.makes_tensors(),
+                    _ => false,
+                };
+                let inside = match item {
+                    Value::Tuple(at) | Value::List(at) | Value::Dict(at) => [Some(*at), None],
+                    Value::Object(object) => [Some(object.parts), Some(object.pairs)],
+                    _ => [None, None],
+                };
+                inside.into_iter().flatten().for_each(|at| holders[at].push(holder));
+            }
+        }
+        let mut new: Vec<usize> = (0..found.len()).filter(|&at| found[at]).collect();
+        while let Some(at) = new.pop() {
+            for &holder in &holders[at] {
+                if !std::mem::replace(&mut found[holder], true) {
+                    new.push(holder);
+                }
+            }
+        }
+        found
+    }
+}
+
+/// The module of the functions that make tensors of their memory.
+const UTILS: &str = "torch._utils";
+/// Where the metadata of `_rebuild_tensor_v2` are behind the strides: behind requires_grad and backward_hooks.
 const REBUILD_2_METADATA: usize = 2;
-const PARAMETER: &str = "torch._utils._rebuild_parameter";
-const ORDERED: &str = "collections.OrderedDict";
 
 fn number(value: &Value) -> Result<i64, String> {
     match value {
