@@ -1,7 +1,7 @@
 //! Elements of a tensor in logical order, whatever its layout.
 
-use super::TensorRef;
 use super::host::zeros;
+use super::{Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -92,16 +92,12 @@ struct Panel {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(tensor: &TensorRef<'a>) -> Reader<'a> {
-        let layout = tensor.layout();
-        let dims = layout.collapsed();
-        Reader {
-            bytes: tensor.host_bytes(),
-            dtype: tensor.dtype(),
-            offset: layout.offset(),
-            dims,
-            scratch: Vec::new(),
-            panel: Panel::default(),
-        }
+        Reader::of(tensor.host_bytes(), tensor.dtype(), tensor.layout())
+    }
+
+    /// Reads elements that lie in `bytes`, which have to reach as far as the layout.
+    pub(crate) fn of(bytes: &'a [u8], dtype: DType, layout: &Layout) -> Reader<'a> {
+        Reader { bytes, dtype, offset: layout.offset(), dims: layout.collapsed(), scratch: Vec::new(), panel: Panel::default() }
     }
 
     /// The bytes of `count` elements from logical element `start`; both inside the tensor. Packed elements start at a low nibble.
@@ -289,7 +285,6 @@ impl Strided<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Layout;
 
     /// Reads parts of a tensor of this layout, in formats of each size.
     fn check(shape: &[usize], strides: &[isize], offset: usize, parts: &[(usize, usize)], reason: &str) {

@@ -1,13 +1,11 @@
 //! The elements of a tensor as MX blocks, and how many of them the blocks could not hold.
 
-use super::values::{Counts, TASK, numbers, overflows};
+use super::values::{Counts, by_task, numbers, overflows};
 use crate::cli::output::zeros;
 use crate::dtype::DType;
 use crate::dtype::mx::{BLOCK, MxFormat, ScaleRule};
 use crate::error::Result;
 use crate::files::Loaded;
-use crate::parallel;
-use std::sync::{Mutex, PoisonError};
 
 /// To what, and how.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +27,7 @@ impl Quantisation {
     pub(super) fn run(&self, from: &Loaded<'_>) -> Result<Blocks> {
         let (layout, to) = (from.layout(), self.format.element());
         let mut elements = zeros(to, layout.shape())?;
-        let bytes = to.bytes_for(TASK).unwrap_or(usize::MAX);
-        let parts: Vec<Mutex<&mut [u8]>> = elements.chunks_mut(bytes).map(Mutex::new).collect();
-        let found = parallel::map(parts.len(), |task| {
-            let first = task * TASK;
-            let length = TASK.min(layout.elements() - first);
-            let values = numbers(from.dtype(), &from.dense(first..first + length), length);
-            self.encode(&values, &mut parts[task].lock().unwrap_or_else(PoisonError::into_inner))
-        });
-        drop(parts);
+        let found = by_task(from, to, &mut elements, |_, count, dense, out| self.encode(&numbers(from.dtype(), dense, count), out));
         let (mut scales, mut counts) = (Vec::new(), Counts::default());
         for part in found {
             let (codes, some) = part?;

@@ -10,7 +10,33 @@ use crate::parallel;
 use std::sync::{Mutex, PoisonError};
 
 /// Elements of one task: whole bytes, and whole blocks of MX formats.
-pub(super) const TASK: usize = 1 << 14;
+const TASK: usize = 1 << 14;
+
+/// The most elements that are copied at once where they do not lie one after the other: several rows that share cache lines.
+const RUN: usize = 64 * TASK;
+
+/// Calls `task` on all cores with the elements of a tensor in row-major order, [`TASK`] of them at a time: with the number of the first, how many there are, their bytes, and the part of
+/// `out` that they become. Returns what it returned, in this order.
+pub(super) fn by_task<T: Send>(
+    from: &Loaded<'_>,
+    to: DType,
+    out: &mut [u8],
+    task: impl Fn(usize, usize, &[u8], &mut [u8]) -> T + Sync,
+) -> Vec<T> {
+    let elements = from.layout().elements();
+    let run = (elements / (8 * parallel::threads())).next_multiple_of(TASK).clamp(TASK, RUN);
+    let bytes = |dtype: DType, elements| dtype.bytes_for(elements).unwrap_or(usize::MAX);
+    let parts: Vec<Mutex<&mut [u8]>> = out.chunks_mut(bytes(to, run)).map(Mutex::new).collect();
+    let found = parallel::map(parts.len(), |number| {
+        let (first, end) = (number * run, elements.min((number + 1) * run));
+        let dense = from.dense(first..end);
+        let mut out = parts[number].lock().unwrap_or_else(PoisonError::into_inner);
+        let pairs = dense.chunks(bytes(from.dtype(), TASK)).zip(out.chunks_mut(bytes(to, TASK)));
+        let starts = (first..end).step_by(TASK);
+        starts.zip(pairs).map(|(start, (dense, out))| task(start, TASK.min(end - start), dense, out)).collect::<Vec<T>>()
+    });
+    found.into_iter().flatten().collect()
+}
 
 /// What became of the elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,24 +151,15 @@ impl Conversion<'_> {
         let (dtype, layout) = (from.dtype(), from.layout());
         let mx = self.scales.map(|scales| Ok((MxFormat::new(dtype)?, scales))).transpose()?;
         let mut out = zeros(self.to, layout.shape())?;
-        let total = Mutex::new(Ok(Counts::default()));
-        let bytes = self.to.bytes_for(TASK).unwrap_or(usize::MAX);
-        parallel::chunks_mut(&mut out, bytes, |task, out| {
-            let first = task * TASK;
-            let elements = TASK.min(layout.elements() - first);
-            let dense = from.dense(first..first + elements);
-            let found = match mx {
-                None => Ok(self.encode(dtype, &dense, elements, out)),
-                Some((format, scales)) => self.decode_mx(format, &dense, &scales[first / BLOCK..][..elements / BLOCK], out),
-            };
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            match (&mut *total, found) {
-                (Ok(total), Ok(counts)) => total.add(counts),
-                (Ok(_), Err(e)) => *total = Err(e),
-                (Err(_), _) => {}
-            }
+        let found = by_task(from, self.to, &mut out, |first, elements, dense, out| match mx {
+            None => Ok(self.encode(dtype, dense, elements, out)),
+            Some((format, scales)) => self.decode_mx(format, dense, &scales[first / BLOCK..][..elements / BLOCK], out),
         });
-        Ok((out, total.into_inner().unwrap_or_else(PoisonError::into_inner)?))
+        let mut total = Counts::default();
+        for counts in found {
+            total.add(counts?);
+        }
+        Ok((out, total))
     }
 
     /// Encodes elements that lie one after the other.
