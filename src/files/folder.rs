@@ -4,9 +4,12 @@
 //! as the folder that the index lies in. In a list, where shards of one model may come in other cuts, a tensor keeps its own
 //! name, and only one that has none is called as its file. A name that two tensors have is an error.
 
+use super::npz::MAGICS;
 use super::safetensors::Pairs;
 use super::{ReadOptions, Tensor, TensorFile};
 use std::collections::{BTreeMap, HashSet, btree_map};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 /// How deep folders are read: links may make circles.
@@ -16,6 +19,18 @@ const MAX_DEPTH: usize = 16;
 pub(crate) fn is_tensor_file(path: &Path) -> bool {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     matches!(extension.as_str(), "npy" | "npz" | "safetensors" | "pt" | "pth") || is_index(path)
+}
+
+/// Whether a file of a folder is a zip archive by another name, as PyTorch's checkpoints are by .bin and .ckpt.
+fn is_checkpoint(path: &Path) -> bool {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    // A pipe would have to be waited for.
+    if !matches!(extension.as_str(), "bin" | "ckpt") || !path.is_file() {
+        return false;
+    }
+    let mut start = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && MAGICS.contains(&&start[..])
 }
 
 /// How the name of an index of shards ends.
@@ -72,7 +87,11 @@ fn read_shard(folder: &Path, file: &Path, options: &ReadOptions<'_>) -> Result<B
 /// The tensors of all files below a folder, by the files' names. An index stands for its shards.
 pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tensor>, String> {
     let mut files = Vec::new();
-    list(folder, 0, &mut files)?;
+    list(folder, 0, is_tensor_file, &mut files)?;
+    if files.is_empty() {
+        // Not beside others: published models often have the same tensors once more in such files.
+        list(folder, 0, is_checkpoint, &mut files)?;
+    }
     files.sort();
     let (indices, mut files): (Vec<PathBuf>, Vec<PathBuf>) = files.into_iter().partition(|path| is_index(path));
     let mut tensors = Vec::new();
@@ -91,7 +110,7 @@ pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tenso
         tensors.extend(found.into_iter().map(|tensor| named(&stem, tensor)));
     }
     if tensors.is_empty() {
-        return Err("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth".to_owned());
+        return Err("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth, or zip archives called .bin or .ckpt".to_owned());
     }
     super::distinct(&tensors)?;
     Ok(tensors)
@@ -130,8 +149,8 @@ pub(super) fn join(files: Vec<TensorFile>) -> Result<Vec<Tensor>, String> {
     Ok(tensors)
 }
 
-/// The tensor files below a folder, and indices of shards.
-fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
+/// The files below a folder that are wanted.
+fn list(folder: &Path, depth: usize, wanted: fn(&Path) -> bool, files: &mut Vec<PathBuf>) -> Result<(), String> {
     if depth > MAX_DEPTH {
         return Err(format!("{}: more than {MAX_DEPTH} folders deep", folder.display()));
     }
@@ -139,8 +158,8 @@ fn list(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Str
     for entry in std::fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
         if path.is_dir() {
-            list(&path, depth + 1, files)?;
-        } else if is_tensor_file(&path) {
+            list(&path, depth + 1, wanted, files)?;
+        } else if wanted(&path) {
             files.push(path);
         }
     }

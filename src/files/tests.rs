@@ -311,7 +311,28 @@ fn folders_and_shards_are_one_file() {
     write_each(&root.join("model/second.safetensors"), Format::Safetensors, &both, &mut |_| Ok(vec![0; 4].into())).unwrap();
     assert_eq!(names(root.join("model/two.safetensors.index.json")), ["b", "w"], "what a shard has besides");
     std::fs::create_dir_all(root.join("none")).unwrap();
-    assert!(open(&root.join("none")).unwrap_err().to_string().ends_with("a folder without tensors: .npy, .npz, .safetensors, .pt, .pth"));
+    assert!(open(&root.join("none")).unwrap_err().to_string().contains("a folder without tensors: .npy, .npz, "));
+}
+
+/// Checkpoints by other names than .pt, in a folder that has nothing else.
+#[test]
+fn checkpoints_have_several_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", &1f32.to_le_bytes());
+    let archive = zip(&[("w.npy", &one)], zip::CompressionMethod::Stored);
+    for (name, bytes) in [
+        ("pytorch_model-1.bin", &archive[..]),
+        ("last.CKPT", &archive),
+        ("raw.bin", &[0; 64]),
+        ("short.bin", b"PK"),
+        ("notes.zip", &archive),
+    ] {
+        put(folder.path(), name, bytes);
+    }
+    let names = || open(folder.path()).unwrap().tensors().iter().map(|t| t.name().to_owned()).collect::<Vec<_>>();
+    assert_eq!(names(), ["last/w", "pytorch_model-1/w"]);
+    put(folder.path(), "w.npy", &one);
+    assert_eq!(names(), ["w"], "beside others they are the same tensors once more");
 }
 
 /// Of two tensors of one name only one would be looked at.
