@@ -10,7 +10,7 @@
 mod kernel;
 mod simd;
 
-use super::{DType, Overflow, Rounding, ordinal};
+use super::{DType, Overflow, Rounding};
 use kernel::Small;
 use std::marker::PhantomData;
 
@@ -215,22 +215,16 @@ pub(crate) fn encode_from_f64(dtype: DType, values: &[f64], rounding: Rounding, 
     }
 }
 
-fn saturated_ordinal(dtype: DType, bits: u64) -> i32 {
-    ordinal(dtype, bits).unwrap_or(0).clamp(i128::from(i32::MIN), i128::from(i32::MAX)) as i32
-}
-
-/// The ordinal in `dtype` of each finite value rounded to nearest even into `dtype` with [`Overflow::Saturate`]; any number for
-/// a value that is not finite. For floats and integers of at most 32 bits; ordinals of wider formats saturate. `values` and `out` have the
-/// same length.
+/// The ordinal in `dtype`, a float of at most 32 bits, of each finite value rounded to nearest even into `dtype` with [`Overflow::Saturate`]; any number for
+/// a value that is not finite. `values` and `out` have the same length.
 pub(crate) fn ordinals_from_f32(dtype: DType, values: &[f32], out: &mut [i32]) {
     match dtype {
         DType::F32 => simd::map(values, out, |v| kernel::ordinal_f32(v.to_bits())),
         _ => with_small!(
             dtype,
             S => simd::map(values, out, |v| kernel::ordinal::<S>(kernel::encode::<S, false, true>(v))),
-            _ => simd::map(values, out, |v| {
-                saturated_ordinal(dtype, dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Saturate))
-            })
+            // Ordinals of other formats are in no f32.
+            _ => {}
         ),
     }
 }

@@ -29,7 +29,7 @@ fn measure([da, dr]: [DType; 2], [a, r]: [u64; 2], request: &Request, values: &m
     let rounded = if da == dr { r } else { da.encode(dr.decode(r), Rounding::NearestEven, Overflow::Saturate) };
     let (x, y) = (da.decode(a), dr.decode(r));
     let finite = x.is_finite() && y.is_finite();
-    let ulps = if finite && request.all { ulp_distance(da, a, rounded).unwrap_or(0) as f64 } else { 0.0 };
+    let ulps = if finite && x != y && request.all { ulp_distance(da, a, rounded).unwrap_or(0) as f64 } else { 0.0 };
     let relative = |d: f64, m: f64, small: bool| (!small).then_some(d / m);
     match PairArithmetic::of(da, dr) {
         PairArithmetic::F32 => {

@@ -99,12 +99,14 @@ fn encoding_from_f32_matches_the_definition() {
                 assert_eq!(got, want, "{dtype} {rounding:?} {overflow:?} of {v:e} ({:#x}): {got:#x}, not {want:#x}", v.to_bits());
             }
         }
+        if dtype.is_int() || dtype == DType::F64 {
+            continue;
+        }
         let mut ordinals = vec![0i32; inputs.len()];
         ordinals_from_f32(dtype, &inputs, &mut ordinals);
         for (&got, &v) in ordinals.iter().zip(&inputs).filter(|(_, v)| v.is_finite()) {
             let bits = dtype.encode(f64::from(v), Rounding::NearestEven, Overflow::Saturate);
-            let want = ordinal(dtype, bits).unwrap_or(0).clamp(i128::from(i32::MIN), i128::from(i32::MAX));
-            assert_eq!(i128::from(got), want, "{dtype}: ordinal of {v:e}");
+            assert_eq!(Some(i128::from(got)), ordinal(dtype, bits), "{dtype}: ordinal of {v:e}");
         }
     }
 }

@@ -12,7 +12,7 @@ use super::integers::Pairs;
 use super::number::{Number, ordinals};
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
-use crate::dtype::{DType, Overflow, Rounding, exp2, ulp_distance};
+use crate::dtype::{DType, exp2};
 use crate::simd::{InstructionSet, Task};
 use crate::verify::options::Request;
 use crate::verify::rule::{IntRule, Rule, distance, magnitude};
@@ -86,31 +86,16 @@ impl<'a, T: Number> Floats<'a, T> {
         if whole { [DType::I32; 2] } else { dtypes }
     }
 
-    /// Whether T holds the ordinals of the result's format exactly; those of 64-bit integers it does not.
-    fn exact_ordinals(&self) -> bool {
-        ![DType::I64, DType::U64].contains(&self.counted()[0])
-    }
-
     /// The distance of the ordinals of element `i` of the block.
-    fn steps(&self, i: usize) -> f64 {
+    fn ulps(&self, i: usize) -> f64 {
         let ulps: u64 = T::ulps(self.ordinals[0][i], self.ordinals[1][i]).into();
         ulps as f64
-    }
-
-    fn ulps(&self, i: usize, found: &Found) -> f64 {
-        let [da, dr] = self.tensors.each_ref().map(TensorRef::dtype);
-        let [a, r] = found.bits;
-        if self.exact_ordinals() {
-            return self.steps(i);
-        }
-        let rounded = da.encode(dr.decode(r), Rounding::NearestEven, Overflow::Saturate);
-        ulp_distance(da, a, rounded).unwrap_or(0) as f64
     }
 
     /// Takes element `i` of a block, which differs.
     fn observe(&mut self, index: usize, i: usize, d: T, m: T, exceeds: bool) {
         let found = found(&self.tensors, index);
-        let ulps = if self.rule.all { self.ulps(i, &found) } else { 0.0 };
+        let ulps = if self.rule.all { self.ulps(i) } else { 0.0 };
         let passing = if exceeds { self.rule.passing(d, m) } else { [0.0; 2] };
         self.explanation.observe(found, &self.maxima, &self.rule.metrics(d, m), ulps, passing);
     }
@@ -119,12 +104,12 @@ impl<'a, T: Number> Floats<'a, T> {
     fn scan(&mut self, start: usize, count: usize) {
         // Copied: a block may lie in memory of the sides.
         let (a, r) = (*self.result.block(start, count), *self.reference.block(start, count));
-        let (all, exact) = (self.rule.all, self.exact_ordinals());
+        let all = self.rule.all;
         let mut search = self.search();
         for i in (0..count).filter(|&i| a[i] != r[i] && a[i].finite() && r[i].finite()) {
             let (d, m) = ((a[i] - r[i]).magnitude(), r[i].magnitude());
             let exceeds = all && search.exceeds(d, m);
-            let farther = all && (!exact || self.steps(i) > self.explanation.ulps);
+            let farther = all && self.ulps(i) > self.explanation.ulps;
             if exceeds || farther || d > search.absolute || all && search.may_have_a_maximum(d, m) {
                 self.observe(start + i, i, d, m, exceeds);
                 search = self.search();
@@ -135,14 +120,20 @@ impl<'a, T: Number> Floats<'a, T> {
 
 impl<T: Number> Worker for Floats<'_, T> {
     fn block(&mut self, start: usize, count: usize) {
-        let (search, exact) = (self.search(), self.exact_ordinals());
+        let search = self.search();
         let [da, dr] = self.counted();
-        let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
         let all = self.rule.all;
-        let mut matters = self.set.run(Matters { result: a, reference: r, search, all }) || all && !exact;
+        let [of_a, of_r] = &mut self.ordinals;
+        let words = [DType::I64, DType::U64].contains(&da);
+        if all && words {
+            self.result.word_ordinals(start, count, of_a);
+        }
+        let (a, r) = (self.result.block(start, count), self.reference.block(start, count));
+        let mut matters = self.set.run(Matters { result: a, reference: r, search, all });
         if all {
-            let [of_a, of_r] = &mut self.ordinals;
-            ordinals(self.set, da, da, a, of_a);
+            if !words {
+                ordinals(self.set, da, da, a, of_a);
+            }
             ordinals(self.set, da, dr, r, of_r);
             let farthest: u64 = self.set.run(Farthest { result: a, reference: r, ordinals: [of_a, of_r] }).into();
             matters |= farthest as f64 > self.explanation.ulps;
@@ -228,7 +219,7 @@ impl<T: Number> Task for Matters<'_, T> {
     }
 }
 
-/// The largest distance of ordinals in a block, over finite pairs.
+/// The largest distance of ordinals in a block, over finite pairs that differ: f64 does not tell all integers of 64 bits apart.
 struct Farthest<'a, T: Number> {
     result: &'a [T; BLOCK],
     reference: &'a [T; BLOCK],
@@ -244,7 +235,7 @@ impl<T: Number> Task for Farthest<'_, T> {
         for i in 0..BLOCK {
             let (a, r) = (self.result[i], self.reference[i]);
             let finite = a.magnitude().bits().max(r.magnitude().bits()) < T::INFINITE;
-            farthest = farthest.max(if finite { T::ulps(x[i], y[i]) } else { T::Bits::default() });
+            farthest = farthest.max(if finite & (a != r) { T::ulps(x[i], y[i]) } else { T::Bits::default() });
         }
         farthest
     }

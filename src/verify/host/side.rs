@@ -1,9 +1,10 @@
 //! One tensor of a comparison, read block by block as numbers.
 
-use super::number::Number;
+use super::number::{Number, word_ordinal};
 use crate::device::TensorRef;
 use crate::device::reader::Reader;
 use crate::dtype::DType;
+use crate::simd::each;
 
 /// Elements that are decoded and measured at a time: whole rows of [`sums`](crate::verify::sums) for every format, and small enough that
 /// everything made of them stays in the L1 cache.
@@ -44,6 +45,14 @@ impl<'a, T: Number> Side<'a, T> {
         T::decode(self.dtype, bytes, &mut numbers[..count]);
         numbers[count..].fill(T::ZERO);
         numbers
+    }
+
+    /// The ordinals of `count` elements from element `start`, of i64 or u64, and those of zeros after them: exact, where `T` is f64.
+    pub(super) fn word_ordinals(&mut self, start: usize, count: usize, out: &mut [T::Ordinal; BLOCK]) {
+        let words = self.reader.read(start, count).as_chunks().0;
+        let dtype = self.dtype;
+        each(&mut out[..count], words, |o, word| *o = T::cut(word_ordinal(dtype, u64::from_le_bytes(*word))));
+        out[count..].fill(T::cut(word_ordinal(dtype, 0)));
     }
 }
 

@@ -31,3 +31,40 @@ fn small_and_large_integers_take_turns() {
         }
     }
 }
+
+/// Against floats, whose ordinals are those of the integers that they are rounded to.
+#[test]
+fn distances_of_64_bits_are_exact_and_those_of_fewer_saturate() {
+    let n = 2500;
+    // References, and how far results are from them.
+    let cases: [(f64, &[i128], &str); 8] = [
+        (1000.0, &[0, 1, -2], "small numbers"),
+        (0.5, &[0, 1, 2], "a tie goes to even: 0"),
+        (1.5, &[0, 1, 2], "a tie goes to even: 2"),
+        (2f64.powi(52) + 1.0, &[0, 1, 5], "the last odd numbers of f64"),
+        (2f64.powi(60), &[0, 1, 513, -700], "results that f64 rounds, one to the reference itself"),
+        (2f64.powi(63), &[-1, 0, -4096], "beyond i64"),
+        (1e30, &[0, -1], "beyond every integer"),
+        (-7.0, &[0, 3, 9], "below those without sign"),
+    ];
+    for da in DType::ALL.into_iter().filter(|dtype| dtype.is_int()) {
+        let int = da.int_format().unwrap();
+        for dr in [DType::F64, DType::F32] {
+            for (value, differences, reason) in cases {
+                let (mut result, mut reference) = (vec![0; da.bytes_for(n).unwrap()], vec![0; dr.bytes_for(n).unwrap()]);
+                for i in 0..n {
+                    let near = value as i128 + differences[i * 7 % differences.len()] * i128::from(i % 5 != 4);
+                    da.store_bits(&mut result, i, near.clamp(int.min(), int.max()) as u64 & (u64::MAX >> (64 - da.bits())));
+                    dr.store_bits(&mut reference, i, dr.encode(value, Rounding::NearestEven, Overflow::Saturate));
+                }
+                let a = TensorRef::from_host_bytes(&result, da, Layout::flat(n)).unwrap();
+                let r = TensorRef::from_host_bytes(&reference, dr, Layout::flat(n)).unwrap();
+                let slow = naive(&a, &r, &REQUEST);
+                for set in InstructionSet::all() {
+                    let what = format!("{da} against {dr}, {reason}, {set:?}");
+                    assert_same(&host::compare_by(*set, &a, &r, &REQUEST, Meter::OFF), &slow, &what);
+                }
+            }
+        }
+    }
+}
