@@ -50,7 +50,7 @@ pub use cause::{Cause, Diagnosis, Region};
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;
 pub use options::{AllowedMismatches, Explain, Judge, Level, Options, Strict, Thresholds};
-pub use pairs::{Pair, each_pair};
+pub use pairs::{Pair, each_pair, fold_pairs};
 pub use plan::{Pending, Recorded, VerifyPlan};
 pub use power::{Mutation, Power};
 pub use profile::{Computation, Limits, Profile};

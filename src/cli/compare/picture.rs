@@ -3,15 +3,32 @@
 use std::io::{self, Write};
 
 /// Blocks of elements, the last dimension across, all others down.
-pub(super) struct Grid {
+#[derive(Clone, Copy)]
+struct Blocks {
     /// Rows and columns of the tensor.
     extents: [usize; 2],
     /// Elements of a block, down and across.
     block: [usize; 2],
     /// Blocks, down and across.
     blocks: [usize; 2],
+}
+
+/// The picture of a tensor.
+pub(super) struct Grid {
+    of: Blocks,
     /// The largest ratio of each block, row by row; not a number where a pair is not finite and does not pass. Finite numbers have an infinite ratio where the tolerance is 0.
     ratios: Vec<f64>,
+}
+
+/// What consecutive elements add to a [`Grid`].
+pub(super) struct Strip {
+    of: Blocks,
+    /// The blocks from this one on.
+    first: usize,
+    ratios: Vec<f64>,
+    /// The block of the next element, among `ratios`, and how many elements follow there: one division for all of them.
+    at: usize,
+    left: usize,
 }
 
 /// Colours by ratio: up to so much, this.
@@ -49,40 +66,41 @@ impl Grid {
         let extents = [elements.div_ceil(across.max(1)), across];
         let block = [0, 1].map(|i| extents[i].div_ceil(most[i]).max(1));
         let blocks = [0, 1].map(|i| extents[i].div_ceil(block[i]));
-        Grid { extents, block, blocks, ratios: vec![0.0; blocks[0] * blocks[1]] }
+        Grid { of: Blocks { extents, block, blocks }, ratios: vec![0.0; blocks[0] * blocks[1]] }
     }
 
-    /// Takes an element: its ratio, or none for a pair that is not finite and does not pass.
-    pub(super) fn add(&mut self, index: usize, ratio: Option<f64>) {
-        let (row, column) = (index / self.extents[1], index % self.extents[1]);
-        let cell = &mut self.ratios[row / self.block[0] * self.blocks[1] + column / self.block[1]];
-        *cell = match ratio {
-            Some(ratio) if !cell.is_nan() => cell.max(ratio),
-            _ => f64::NAN,
-        };
+    /// A strip of the elements from `index` on.
+    pub(super) fn strip(&self, index: usize) -> Strip {
+        Strip { of: self.of, first: self.of.find(index).0, ratios: Vec::new(), at: 0, left: 0 }
+    }
+
+    /// Takes the elements of a strip.
+    pub(super) fn join(&mut self, strip: &Strip) {
+        self.ratios[strip.first..].iter_mut().zip(&strip.ratios).for_each(|(mine, theirs)| *mine = larger(*mine, *theirs));
     }
 
     /// The class of a block: the index of its colour, or one more for what is not finite.
     fn class(&self, row: usize, column: usize) -> usize {
-        let ratio = self.ratios[row * self.blocks[1] + column];
+        let ratio = self.ratios[row * self.of.blocks[1] + column];
         COLOURS.iter().position(|(most, _)| ratio <= *most).unwrap_or(COLOURS.len())
     }
 
     /// The picture in characters, with the first row and column of each block at the edge.
     pub(super) fn text(&self) -> String {
-        let label = self.extents[0].to_string().len();
-        let mut out = format!("  {:label$}  [0, {}] in blocks of {} x {}\n", "", self.extents[1] - 1, self.block[0], self.block[1]);
-        for row in 0..self.blocks[0] {
-            let line: String = (0..self.blocks[1]).map(|column| SHADES.get(self.class(row, column)).copied().unwrap_or('!')).collect();
-            out += &format!("  {:>label$} |{line}|\n", row * self.block[0]);
+        let label = self.of.extents[0].to_string().len();
+        let mut out =
+            format!("  {:label$}  [0, {}] in blocks of {} x {}\n", "", self.of.extents[1] - 1, self.of.block[0], self.of.block[1]);
+        for row in 0..self.of.blocks[0] {
+            let line: String = (0..self.of.blocks[1]).map(|column| SHADES.get(self.class(row, column)).copied().unwrap_or('!')).collect();
+            out += &format!("  {:>label$} |{line}|\n", row * self.of.block[0]);
         }
         out + "  ratio to the tolerance: 0 ' '  to 0.5 .  to 1 :  to 10 +  to 100 #  above @  not finite !\n"
     }
 
     /// The picture as a PNG, with indices of rows and columns at its axes.
     pub(super) fn png(&self, out: &mut dyn Write) -> io::Result<()> {
-        let scale = (LEAST_SIZE / self.blocks[0].max(self.blocks[1])).max(1);
-        let [height, width] = [self.blocks[0] * scale, self.blocks[1] * scale];
+        let scale = (LEAST_SIZE / self.of.blocks[0].max(self.of.blocks[1])).max(1);
+        let [height, width] = [self.of.blocks[0] * scale, self.of.blocks[1] * scale];
         let mut canvas = Canvas::new(height + MARGIN[0], (width + MARGIN[1]).max(2 * MARGIN[1]));
         for y in 0..height {
             for x in 0..width {
@@ -91,12 +109,39 @@ impl Grid {
             }
         }
         for tick in 0..4 {
-            let [row, column] = self.blocks.map(|n| n * tick / 4);
-            canvas.number(row * self.block[0], row * scale, MARGIN[1] - 2, true);
-            canvas.number(column * self.block[1], height + 2, MARGIN[1] + column * scale, false);
+            let [row, column] = self.of.blocks.map(|n| n * tick / 4);
+            canvas.number(row * self.of.block[0], row * scale, MARGIN[1] - 2, true);
+            canvas.number(column * self.of.block[1], height + 2, MARGIN[1] + column * scale, false);
         }
         canvas.write(out)
     }
+}
+
+impl Blocks {
+    /// The row of blocks of an element, as the number of its first block, the block's column, and how many elements of the block lie in the element's row from it on.
+    fn find(&self, index: usize) -> (usize, usize, usize) {
+        let (row, column) = (index / self.extents[1], index % self.extents[1]);
+        let (across, inside) = (column / self.block[1], column % self.block[1]);
+        (row / self.block[0] * self.blocks[1], across, (self.block[1] - inside).min(self.extents[1] - column))
+    }
+}
+
+impl Strip {
+    /// Takes the next element, whose index is one more than that of the last one: its ratio, or none for a pair that is not finite and does not pass.
+    pub(super) fn add(&mut self, index: usize, ratio: Option<f64>) {
+        if self.left == 0 {
+            let (row, across, left) = self.of.find(index);
+            self.ratios.resize(row + self.of.blocks[1] - self.first, 0.0);
+            (self.at, self.left) = (row + across - self.first, left);
+        }
+        self.left -= 1;
+        self.ratios[self.at] = larger(self.ratios[self.at], ratio.unwrap_or(f64::NAN));
+    }
+}
+
+/// The larger ratio; what is not finite stays.
+fn larger(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }
 }
 
 /// Pixels.
@@ -166,6 +211,39 @@ impl Canvas {
 mod tests {
     use super::*;
 
+    fn add(grid: &mut Grid, index: usize, ratio: Option<f64>) {
+        let mut strip = grid.strip(index);
+        strip.add(index, ratio);
+        grid.join(&strip);
+    }
+
+    /// Strips of any length are that of all elements, and blocks have the elements that their bounds say.
+    #[test]
+    fn elements_lie_in_their_blocks_whatever_the_strips() {
+        for (shape, most) in
+            [(&[7, 10][..], [3, 4]), (&[100], [5, 5]), (&[3, 1], [2, 2]), (&[1, 9], [2, 2]), (&[2, 3, 4], [6, 4]), (&[], [1, 1])]
+        {
+            let n: usize = shape.iter().product();
+            let ratio = |i: usize| if i * 5 % 17 == 3 { None } else { Some((i * 7919 % 1000) as f64) };
+            for length in [1, 2, 7, n] {
+                let mut grid = Grid::new(shape, most);
+                for start in (0..n).step_by(length) {
+                    let mut strip = grid.strip(start);
+                    (start..n.min(start + length)).for_each(|i| strip.add(i, ratio(i)));
+                    grid.join(&strip);
+                }
+                let Blocks { extents, block, blocks } = grid.of;
+                let mut expected = vec![0.0; blocks[0] * blocks[1]];
+                for i in 0..n {
+                    let cell = &mut expected[i / extents[1] / block[0] * blocks[1] + i % extents[1] / block[1]];
+                    *cell = ratio(i).map_or(f64::NAN, |ratio| if cell.is_nan() { f64::NAN } else { cell.max(ratio) });
+                }
+                let bits = |ratios: &[f64]| ratios.iter().map(|x| if x.is_nan() { None } else { Some(x.to_bits()) }).collect::<Vec<_>>();
+                assert_eq!(bits(&grid.ratios), bits(&expected), "{shape:?} in at most {most:?}, strips of {length}");
+            }
+        }
+    }
+
     #[test]
     fn blocks_take_their_largest_ratio() {
         for (shape, most, blocks, index, at, reason) in [
@@ -177,9 +255,9 @@ mod tests {
             (&[], [9, 9], [1, 1], 0, (0, 0), "a scalar"),
         ] {
             let mut grid = Grid::new(shape, most);
-            assert_eq!(grid.blocks, blocks, "{reason}");
-            grid.add(index, Some(5.0));
-            grid.add(index, Some(2.0));
+            assert_eq!(grid.of.blocks, blocks, "{reason}");
+            add(&mut grid, index, Some(5.0));
+            add(&mut grid, index, Some(2.0));
             let all = (0..blocks[0]).flat_map(|row| (0..blocks[1]).map(move |column| (row, column)));
             let drawn: Vec<_> = all.filter(|&(row, column)| grid.class(row, column) > 0).collect();
             assert_eq!(drawn, [at], "{reason}");
@@ -191,10 +269,10 @@ mod tests {
     fn every_ratio_has_a_class() {
         for (ratio, class) in [(0.0, 0), (1e-9, 1), (0.5, 1), (1.0, 2), (1.01, 3), (10.0, 3), (99.0, 4), (1e300, 5), (f64::INFINITY, 5)] {
             let mut grid = Grid::new(&[1], [1, 1]);
-            grid.add(0, Some(ratio));
+            add(&mut grid, 0, Some(ratio));
             assert_eq!(grid.class(0, 0), class, "{ratio}");
-            grid.add(0, None);
-            grid.add(0, Some(ratio));
+            add(&mut grid, 0, None);
+            add(&mut grid, 0, Some(ratio));
             assert_eq!(grid.class(0, 0), COLOURS.len(), "not finite, beside {ratio}");
         }
     }
@@ -202,7 +280,7 @@ mod tests {
     #[test]
     fn pictures_have_their_colours_and_indices() {
         let mut grid = Grid::new(&[8, 8], [512, 512]);
-        grid.add(9, Some(50.0));
+        add(&mut grid, 9, Some(50.0));
         let mut file = Vec::new();
         grid.png(&mut file).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();

@@ -1,13 +1,12 @@
 //! Where and at which magnitudes a result errs: [`Details`] for the pictures of a report.
 //!
-//! Elements are seen one by one, on the host, in row-major order, so that the same tensors give the same bits everywhere. Of tensors with more than
-//! [`MOST`] elements a regular sample is seen: every n-th index of the outermost dimensions.
+//! Elements are seen on the host, in parts of a fixed size, whose sums are joined in row-major order, so that the same tensors give the same bits everywhere. Of tensors with
+//! more than [`MOST`] elements a regular sample is seen: every n-th index of the outermost dimensions.
 
 use super::record::{Band, Details, HeatMap};
 use crate::device::{AsTensor, DeviceKind, Layout, TensorRef};
 use crate::error::{Error, Result};
-use crate::verify::{NonFinite, Pair, Report, each_pair};
-use std::collections::BTreeMap;
+use crate::verify::{NonFinite, Pair, Report, fold_pairs};
 
 /// The most elements that are seen.
 const MOST: usize = 1 << 22;
@@ -38,7 +37,7 @@ fn sampled(
     report: &Report,
     nonfinite: NonFinite,
     most: usize,
-    wrong: impl Fn(&Pair, usize) -> bool,
+    wrong: impl Fn(&Pair, usize) -> bool + Sync,
 ) -> Result<Details> {
     if result.shape() != reference.shape() {
         return Err(Error::Shape { what: "the result".to_owned(), expected: reference.shape().to_vec(), found: result.shape().to_vec() });
@@ -46,22 +45,33 @@ fn sampled(
     let steps = steps(result.shape(), most);
     let [a, r] = [result, reference].map(|tensor| thinned(tensor, &steps));
     let (a, r) = (a?, r?);
-    let (mut bands, mut map) = (BTreeMap::<Option<i32>, Sums>::new(), Map::new(result.shape()));
-    each_pair(&a, &r, report, nonfinite, |pair| -> Result<()> {
-        let at: Vec<usize> = a.layout().coordinates(pair.index).iter().zip(&steps).map(|(i, step)| i * step).collect();
-        let index = at.iter().zip(result.shape()).fold(0, |index, (i, extent)| index * extent + i);
-        let mismatch = wrong(&pair, index);
-        // What has no magnitude is in no band.
-        if pair.reference.to_f64().is_finite() {
-            bands.entry(exponent(pair.reference.to_f64())).or_default().add(&pair, mismatch);
-        }
-        if let Some(map) = &mut map {
-            map.add(&at, mismatch);
-        }
+    let shape = result.shape();
+    let begin = |start: usize| {
+        let at: Vec<usize> = a.layout().coordinates(start).iter().zip(&steps).map(|(i, step)| i * step).collect();
+        (at, Part::new(shape))
+    };
+    let take = |(at, part): &mut (Vec<usize>, Part), pair: Pair| {
+        let index = at.iter().zip(shape).fold(0, |index, (i, extent)| index * extent + i);
+        part.add(&pair, at, wrong(&pair, index));
+        advance(at, shape, &steps);
+    };
+    let mut whole = Part::new(shape);
+    fold_pairs(&a, &r, report, nonfinite, begin, take, |(_, part)| -> Result<()> {
+        whole.join(part);
         Ok(())
     })?;
-    let magnitudes = bands.into_iter().map(|(exponent, sums)| sums.band(exponent)).collect();
-    Ok(Details { magnitudes, map: map.map(Map::finish) })
+    Ok(whole.details())
+}
+
+/// The coordinates of the next element of a sample, in row-major order; from the last one on they start over.
+fn advance(at: &mut [usize], shape: &[usize], steps: &[usize]) {
+    for ((at, extent), step) in at.iter_mut().zip(shape).zip(steps).rev() {
+        *at += step;
+        if *at < *extent {
+            return;
+        }
+        *at = 0;
+    }
 }
 
 /// For each dimension the distance of the indices that are seen: the outermost ones are thinned first.
@@ -86,13 +96,57 @@ fn thinned<'a>(tensor: &TensorRef<'a>, steps: &[usize]) -> Result<TensorRef<'a>>
     tensor.view(Layout::strided(&shape, &strides, layout.offset())?)
 }
 
-/// The e of 2^e <= |x| < 2^(e+1); nothing for 0.
-fn exponent(x: f64) -> Option<i32> {
-    (x != 0.0).then(|| libm::ilogb(x))
+/// The least e of 2^e <= |x| < 2^(e+1) of f64.
+const LEAST: i32 = -1074;
+/// As many magnitudes are there: 0, and those of the exponents up to 1023.
+const MAGNITUDES: usize = 1 + (1024 - LEAST) as usize;
+
+/// The magnitude of a finite number: 0 for 0, and one more for each exponent from the least on.
+fn magnitude(x: f64) -> usize {
+    if x == 0.0 { 0 } else { (libm::ilogb(x) - LEAST) as usize + 1 }
+}
+
+/// Some of the elements.
+struct Part {
+    /// By [`magnitude`].
+    bands: Vec<Sums>,
+    /// Nothing for tensors without two dimensions.
+    map: Option<Map>,
+}
+
+impl Part {
+    fn new(shape: &[usize]) -> Part {
+        Part { bands: vec![Sums::default(); MAGNITUDES], map: Map::new(shape) }
+    }
+
+    fn add(&mut self, pair: &Pair, at: &[usize], mismatch: bool) {
+        let reference = pair.reference.to_f64();
+        // What has no magnitude is in no band.
+        if reference.is_finite() {
+            self.bands[magnitude(reference)].add(pair, mismatch);
+        }
+        if let Some(map) = &mut self.map {
+            map.add(at, mismatch);
+        }
+    }
+
+    /// Takes the elements of the next part.
+    fn join(&mut self, next: Part) {
+        self.bands.iter_mut().zip(&next.bands).for_each(|(mine, theirs)| mine.join(theirs));
+        if let (Some(map), Some(theirs)) = (&mut self.map, &next.map) {
+            map.join(theirs);
+        }
+    }
+
+    fn details(self) -> Details {
+        let exponents = std::iter::once(None).chain((LEAST..).map(Some));
+        let bands = exponents.zip(self.bands).filter(|(_, sums)| sums.elements > 0);
+        Details { magnitudes: bands.map(|(exponent, sums)| sums.band(exponent)).collect(), map: self.map.map(Map::finish) }
+    }
 }
 
 /// What is known of the elements of one magnitude.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sums {
     elements: u64,
     mismatches: u64,
@@ -110,6 +164,13 @@ impl Sums {
         self.sum += error;
     }
 
+    fn join(&mut self, next: &Sums) {
+        self.elements += next.elements;
+        self.mismatches += next.mismatches;
+        self.max = self.max.max(next.max);
+        self.sum += next.sum;
+    }
+
     fn band(self, exponent: Option<i32>) -> Band {
         Band { exponent, elements: self.elements, mismatches: self.mismatches, max: self.max, mean: self.sum / self.elements as f64 }
     }
@@ -123,7 +184,6 @@ struct Map {
 }
 
 impl Map {
-    /// Nothing for tensors without two dimensions.
     fn new(shape: &[usize]) -> Option<Map> {
         let &[.., rows, columns] = shape else { return None };
         let extents = [rows as u64, columns as u64];
@@ -138,6 +198,13 @@ impl Map {
         if let Some((elements, mismatches)) = self.counts.get_mut(down * self.blocks[1] as usize + across) {
             *elements += 1;
             *mismatches += u64::from(mismatch);
+        }
+    }
+
+    fn join(&mut self, other: &Map) {
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            mine.0 += theirs.0;
+            mine.1 += theirs.1;
         }
     }
 
@@ -221,5 +288,35 @@ mod tests {
         let found = details(&pairs, &[6, 4], 12);
         assert_eq!((found.magnitudes[0].elements, found.magnitudes[0].mismatches), (12, 1));
         assert_eq!(found.map.unwrap().shares.iter().position(|&share| share == 1.0), Some(17));
+    }
+
+    /// More elements than a part has, in a shape whose rows end anywhere in parts.
+    #[test]
+    fn parts_are_joined_in_the_order_of_their_elements() {
+        let shape = [5, 301, 150];
+        let value = |i: usize| (1 << (i % 5)) as f32;
+        let pairs: Vec<(f32, f32)> = (0..5 * 301 * 150).map(|i| (value(i) + if i % 1009 == 7 { 0.5 } else { 0.125 }, value(i))).collect();
+        for most in [MOST, 150_000] {
+            let found = details(&pairs, &shape, most);
+            let step = steps(&shape, most)[0];
+            let seen: Vec<usize> = (0..pairs.len()).filter(|i| (i / (301 * 150)).is_multiple_of(step)).collect();
+            for (exponent, band) in found.magnitudes.iter().enumerate() {
+                let own: Vec<usize> = seen.iter().copied().filter(|i| i % 5 == exponent).collect();
+                let wrong = own.iter().filter(|&&i| i % 1009 == 7).count() as f64;
+                let mean = (0.125 * own.len() as f64 + 0.375 * wrong) / own.len() as f64;
+                assert_eq!(
+                    (band.exponent, band.elements, band.mismatches),
+                    (Some(exponent as i32), own.len() as u64, wrong as u64),
+                    "{most}"
+                );
+                assert_eq!((band.max, band.mean), (0.5, mean), "{most}");
+            }
+            let map = found.map.unwrap();
+            assert_eq!((map.blocks, map.block), ([31, 30], [10, 5]));
+            let of_first = |i: &usize| i / 150 % 301 < 10 && i % 150 < 5;
+            let first: Vec<usize> = seen.iter().copied().filter(of_first).collect();
+            let share = first.iter().filter(|&&i| i % 1009 == 7).count() as f64 / first.len() as f64;
+            assert_eq!(map.shares[0], share as f32, "{most}");
+        }
     }
 }

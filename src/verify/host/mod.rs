@@ -29,8 +29,10 @@ mod measure;
 mod number;
 mod second_pass;
 mod side;
+mod single;
 
 pub(crate) use max::reduce_max;
+pub(super) use single::each_pair;
 
 use super::options::{Explain, Request};
 use super::progress::Meter;
