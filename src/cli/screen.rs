@@ -6,6 +6,7 @@ use crate::suite::report::is_format;
 pub(super) use crate::verify::{grouped as count, percent, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -121,8 +122,12 @@ pub(super) fn shortened(name: &str, most: usize) -> String {
 
 /// A shape as `[2,3]`.
 pub(super) fn shape(extents: &[usize]) -> String {
-    let inner: Vec<String> = extents.iter().map(ToString::to_string).collect();
-    format!("[{}]", inner.join(","))
+    // One string for all extents: a list of mismatches has millions of lines.
+    let mut text = String::from("[");
+    for (i, extent) in extents.iter().enumerate() {
+        let _ = write!(text, "{}{extent}", if i == 0 { "" } else { "," });
+    }
+    text + "]"
 }
 
 /// A place as `[17, 4080]`.
