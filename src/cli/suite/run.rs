@@ -29,7 +29,7 @@ pub(super) struct Args {
     /// How many cases at a time, each in a process of its own; one a device if not given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Seconds after which a case has failed and its process is ended
+    /// Seconds after which a case has failed and its process is ended; to save its files takes none of them
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     timeout: Duration,
     /// Write the results, a line of JSON as soon as a case has ended: to a file (.jsonl), or into a folder, a file for each shard

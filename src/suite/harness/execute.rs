@@ -35,6 +35,14 @@ struct Found {
     tensors: Option<CaseTensors>,
 }
 
+/// A case that was computed in this process.
+pub(crate) struct Computed {
+    pub(crate) result: CaseResult,
+    pub(crate) report: Option<CaseReport>,
+    /// Where failed cases are kept.
+    tensors: Option<CaseTensors>,
+}
+
 /// What two runs of a kernel left.
 struct Ran {
     inputs: Vec<(&'static str, Guard)>,
@@ -48,11 +56,13 @@ impl Suite {
     /// Runs a case in this process. What keeps it from a verdict is part of the result.
     #[must_use]
     pub fn execute(&self, case: &Case, device: &Device) -> CaseResult {
-        self.judged(case, device).0
+        let mut computed = self.compute(case, device);
+        computed.result.reasons.extend(self.keep(case, &computed));
+        computed.result
     }
 
-    /// As [`execute`](Suite::execute), with the report where there was one.
-    pub(crate) fn judged(&self, case: &Case, device: &Device) -> (CaseResult, Option<CaseReport>) {
+    /// As [`execute`](Suite::execute), but that nothing is [kept](Suite::keep).
+    pub(crate) fn compute(&self, case: &Case, device: &Device) -> Computed {
         let started = Instant::now();
         let found = match &case.work {
             Work::Tensors(tensors) => self.compare(case, tensors, device),
@@ -71,13 +81,14 @@ impl Suite {
         };
         result.ok = case.expected.accepts(result.outcome) && result.findings.is_empty();
         result.seconds = started.elapsed().as_secs_f64();
-        if let (Some(saving), false) = (&self.saving, result.ok) {
-            let text = case_text::text(&result, report.as_ref(), &result.command);
-            if let Err(e) = saving.save_with(case, &result, &text, tensors.as_ref()) {
-                result.reasons.push(format!("its files were not saved: {e}"));
-            }
-        }
-        (result, report)
+        Computed { result, report, tensors }
+    }
+
+    /// Keeps the files of a case that did not end as expected, where the suite does. A sentence about what could not be kept.
+    pub(crate) fn keep(&self, case: &Case, computed: &Computed) -> Option<String> {
+        let Computed { result, report, tensors } = computed;
+        let saving = self.saving.as_ref().filter(|_| !result.ok)?;
+        saving.keep(case, result, &case_text::text(result, report.as_ref(), &result.command), tensors.as_ref())
     }
 
     /// The result of a case that ended in this way, without anything that a computation would have found.

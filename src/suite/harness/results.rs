@@ -117,7 +117,7 @@ fn kind(device: &str) -> &str {
 }
 
 /// Holds a file for this process until it is closed. Where a file system has no locks, two processes may write to it.
-fn held(path: &Path, file: &File) -> Result<()> {
+pub(crate) fn held(path: &Path, file: &File) -> Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => Err(fail(path, "another run writes to it")),
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),

@@ -4,7 +4,7 @@
 
 use super::cases::{Case, Suite};
 use super::record::{CaseOutcome, CaseResult};
-use super::worker::{Answer, Worker};
+use super::worker::{Silence, Worker};
 use crate::error::{Error, Result};
 use std::io::ErrorKind;
 use std::process::Command;
@@ -36,8 +36,11 @@ impl Runner<'_> {
     /// Runs the cases; `each` gets every result as soon as it is there.
     ///
     /// # Errors
-    /// When a worker does not start, or `each` fails.
+    /// When there is no device, a worker does not start, or `each` fails.
     pub fn run(&self, cases: &[&Case], each: &mut dyn FnMut(CaseResult) -> Result<()>) -> Result<()> {
+        if self.devices.is_empty() {
+            return Err(Error::Length { what: "devices of a run, at least", expected: 1, found: 0 });
+        }
         // Cases that share work go to one worker.
         let queue = Mutex::new(cases.chunk_by(|a, b| a.shares_with(b)));
         let stop = AtomicBool::new(false);
@@ -106,11 +109,13 @@ impl Runner<'_> {
     fn ask(&self, mut worker: Worker, case: &Case, device: &str) -> (CaseResult, Option<Worker>) {
         let (started, timeout) = (Instant::now(), case.timeout.unwrap_or(self.timeout));
         let (outcome, reason) = match worker.ask(&case.name, timeout) {
-            // After an error a GPU may refuse everything else of that process.
-            Answer::Result(result) if result.outcome == CaseOutcome::Error => return (*result, None),
-            Answer::Result(result) => return (*result, Some(worker)),
-            Answer::Died(how) => (CaseOutcome::Crash, how),
-            Answer::Late => (CaseOutcome::Timeout, format!("it did not end within {} s", timeout.as_secs_f64())),
+            Ok((result, able)) => {
+                // After an error a GPU may refuse everything else of that process.
+                let goes_on = able && result.outcome != CaseOutcome::Error;
+                return (result, goes_on.then_some(worker));
+            }
+            Err(Silence::Died(how)) => (CaseOutcome::Crash, how),
+            Err(Silence::Late) => (CaseOutcome::Timeout, format!("it did not end within {} s", timeout.as_secs_f64())),
         };
         let result = self.suite.ended(case, device, outcome, vec![reason]);
         (CaseResult { seconds: started.elapsed().as_secs_f64(), ..result }, None)

@@ -4,6 +4,7 @@
 
 use super::case_text;
 use super::cases::{Suite, quoted};
+use super::execute::Computed;
 use super::file::SuiteFile;
 use super::kernel::Kernels;
 use crate::device::{Device, DeviceKind};
@@ -75,7 +76,7 @@ impl Shared {
         if device.kind() == DeviceKind::Host && case.needs_gpu() {
             return Ok(Completion::ignored_with(format!("its kernel needs a GPU, and this is {device}")));
         }
-        let (result, report) = self.suite.judged(case, &device);
+        let Computed { result, report, .. } = self.suite.compute(case, &device);
         if result.ok {
             return Ok(Completion::Completed);
         }

@@ -1,4 +1,5 @@
-//! A process that computes cases for another one: names come in, results go out, a line each.
+//! A process that computes cases for another one: names come in, results go out, a line each. Behind each result comes a line that says what of the case's files could
+//! not be kept, `null` where all were or none were to be: a case's time ends with its result.
 //!
 //! Each message on the worker's standard output begins with the byte 0x1e, JSON's record separator: what kernels print stays apart from it. The first message is
 //! the [fingerprint](Suite::fingerprint) of the suite that it has read: a file that was changed meanwhile has other cases. A worker ends when its input does, and what it started ends with it ([`process`]), so that nothing outlives who asked.
@@ -28,7 +29,9 @@ impl Suite {
         for name in input.lines() {
             let name = name?;
             let case = cases.get(name.as_str()).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("no case `{name}`")))?;
-            send(&mut output, &self.execute(case, device))?;
+            let computed = self.compute(case, device);
+            send(&mut output, &computed.result)?;
+            send(&mut output, &self.keep(case, &computed))?;
         }
         Ok(())
     }
@@ -59,11 +62,12 @@ fn forward(mut output: impl BufRead, messages: &Sender<Vec<u8>>) {
     }
 }
 
-/// How a worker answered.
+/// How long a worker may take to keep the files of a case: gigabytes, on a disk that others use too.
+const KEEPING: Duration = Duration::from_secs(600);
+
+/// Why a worker gave no message.
 #[derive(Debug)]
-pub(crate) enum Answer {
-    /// With a result.
-    Result(Box<CaseResult>),
+pub(crate) enum Silence {
     /// It died.
     Died(String),
     /// Not in time; it was killed.
@@ -98,18 +102,32 @@ impl Worker {
         }
     }
 
-    /// Has a case computed.
-    pub(crate) fn ask(&mut self, case: &str, timeout: Duration) -> Answer {
+    /// Has a case computed. Its result, and whether the worker can go on.
+    pub(crate) fn ask(&mut self, case: &str, timeout: Duration) -> Result<(CaseResult, bool), Silence> {
         if writeln!(self.input, "{case}").and_then(|()| self.input.flush()).is_err() {
-            return Answer::Died(self.end());
+            return Err(Silence::Died(self.end()));
         }
-        match self.messages.recv_timeout(timeout) {
-            Ok(line) => match serde_json::from_slice(&line) {
-                Ok(result) => Answer::Result(Box::new(result)),
-                Err(e) => Answer::Died(format!("the process answered what is no result ({e})")),
-            },
-            Err(RecvTimeoutError::Timeout) => Answer::Late,
-            Err(RecvTimeoutError::Disconnected) => Answer::Died(self.end()),
+        let mut result: CaseResult = self.message(timeout)?;
+        let how = match self.message::<Option<String>>(KEEPING) {
+            Ok(note) => {
+                result.reasons.extend(note);
+                return Ok((result, true));
+            }
+            Err(Silence::Died(how)) => how,
+            Err(Silence::Late) => format!("that took more than {} s", KEEPING.as_secs()),
+        };
+        if !result.ok {
+            result.reasons.push(format!("its files may not have been saved: {how}"));
+        }
+        Ok((result, false))
+    }
+
+    /// The next message, which may take so long.
+    fn message<T: serde::de::DeserializeOwned>(&mut self, patience: Duration) -> Result<T, Silence> {
+        match self.messages.recv_timeout(patience) {
+            Ok(line) => serde_json::from_slice(&line).map_err(|e| Silence::Died(format!("the process answered what is no result ({e})"))),
+            Err(RecvTimeoutError::Timeout) => Err(Silence::Late),
+            Err(RecvTimeoutError::Disconnected) => Err(Silence::Died(self.end())),
         }
     }
 
@@ -146,4 +164,38 @@ impl Drop for Worker {
 
 fn words(status: ExitStatus) -> String {
     format!("the process ended with {status}")
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::record::CaseOutcome;
+    use super::super::{Kernels, SuiteFile};
+    use super::*;
+
+    /// The time of a case ends with its result; what a worker does afterwards is told, and a worker that ended is not asked again.
+    #[test]
+    fn a_result_is_there_before_its_files() {
+        let suite = Suite::new(&SuiteFile::parse("s.toml", "[[gemm]]\nsize = '1x1x1'").unwrap(), "s.toml", Kernels::default()).unwrap();
+        let result = serde_json::to_string(&suite.ended(&suite.cases[0], "host", CaseOutcome::Fail, Vec::new())).unwrap();
+        for (then, reasons, goes_on, reason) in [
+            ("sleep 2; say null", vec![], true, "kept, and longer than the case may take"),
+            ("say '\"no place\"'", vec!["no place"], true, "not kept"),
+            ("exit 3", vec!["its files may not have been saved: the process ended with exit status: 3"], false, "ended"),
+        ] {
+            let mut command = Command::new("sh");
+            command.args([
+                "-c",
+                &format!("say() {{ printf '\\036%s\\n' \"$1\"; }}; say '\"f\"'; read case; say \"$0\"; {then}; read end"),
+                &result,
+            ]);
+            let mut worker = Worker::start(command, Duration::from_secs(60), "f").unwrap();
+            let (found, able) = worker.ask("gemm", Duration::from_secs(1)).unwrap();
+            assert_eq!(
+                (found.outcome, found.reasons, able),
+                (CaseOutcome::Fail, reasons.into_iter().map(str::to_owned).collect(), goes_on),
+                "{reason}"
+            );
+        }
+    }
 }
