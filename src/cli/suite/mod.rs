@@ -54,7 +54,15 @@ pub(super) struct Sets {
 
 impl Sets {
     fn file(&self, suite: &str) -> Result<SuiteFile> {
-        let mut file = SuiteFile::find(suite)?;
+        self.applied(SuiteFile::find(suite)?)
+    }
+
+    /// A suite that comes with hipverify, whatever files there are.
+    fn embedded(&self, suite: &str) -> Result<SuiteFile> {
+        self.applied(SuiteFile::coming_with(suite).with_context(|| format!("{suite}: no suite that comes with hipverify"))??)
+    }
+
+    fn applied(&self, mut file: SuiteFile) -> Result<SuiteFile> {
         self.set.iter().try_for_each(|set| file.set(set))?;
         Ok(file)
     }
@@ -65,13 +73,18 @@ impl Sets {
 
     /// The files that a suite reads, as far as it names them; of one that cannot be read, its own.
     pub(super) fn reads(&self, suite: &str) -> Vec<PathBuf> {
-        self.file(suite).map_or_else(|_| vec![PathBuf::from(suite)], |file| file.inputs())
+        reads(suite, &self.file(suite))
     }
 
     /// Reads a suite.
     pub(super) fn open(&self, suite: &str) -> Result<Suite> {
         Ok(Suite::new(&self.file(suite)?, suite, Kernels::default())?)
     }
+}
+
+/// The files that a suite reads, as far as it names them; of one that could not be read, its own.
+fn reads(suite: &str, file: &Result<SuiteFile>) -> Vec<PathBuf> {
+    file.as_ref().map_or_else(|_| vec![PathBuf::from(suite)], SuiteFile::inputs)
 }
 
 /// A suite, with keys that have other values.
@@ -86,6 +99,11 @@ struct Source {
 impl Source {
     fn file(&self) -> Result<SuiteFile> {
         self.sets.file(&self.suite)
+    }
+
+    /// The suite of its [`file`](Source::file).
+    fn suite_of(&self, file: &SuiteFile) -> Result<Suite> {
+        Ok(Suite::new(file, &self.suite, Kernels::default())?)
     }
 
     fn open(&self) -> Result<Suite> {

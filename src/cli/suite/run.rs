@@ -8,7 +8,7 @@ use super::scratch::Scratch;
 use super::{Source, Which, junit};
 use crate::device::Device;
 use crate::suite::record::{CaseOutcome, CaseResult, RunHeader, SCHEMA};
-use crate::suite::{Case, ResultFile, Runner, Saving, Selection, Suite};
+use crate::suite::{Case, ResultFile, Runner, Saving, Selection, Suite, SuiteFile};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -76,11 +76,16 @@ pub(super) struct WorkerArgs {
     /// The most bytes of all tensors there
     #[arg(long, value_name = "BYTES", default_value = "1G", value_parser = size)]
     save_limit: u64,
+    /// Take the suite of that name that comes with hipverify, whatever files there are
+    #[arg(long)]
+    embedded: bool,
 }
 
 /// What processes that compute are started with: the suite, the folder for their files, and how many threads each may take.
 pub(super) struct Workers<'a> {
     pub(super) source: &'a Source,
+    /// Whether that is a suite that comes with hipverify. What is called like it may have been made since.
+    pub(super) embedded: bool,
     pub(super) sets: &'a [String],
     pub(super) saving: Option<&'a Saving>,
     pub(super) scratch: &'a Path,
@@ -92,7 +97,7 @@ impl Workers<'_> {
     pub(super) fn command(&self, program: &Path, device: &str) -> Command {
         let mut command = Command::new(program);
         command.args(["suite", "worker", &self.source.suite, "--device", device]).env("TMPDIR", self.scratch);
-        command.args(self.sets.iter().flat_map(|set| ["--set", set.as_str()]));
+        command.args(self.sets.iter().flat_map(|set| ["--set", set.as_str()])).args(self.embedded.then_some("--embedded"));
         if let Some(saving) = self.saving {
             command.arg("--save-on-failure").arg(saving.folder()).args(["--save-limit", &saving.limit().to_string()]);
         }
@@ -107,13 +112,15 @@ impl Workers<'_> {
 
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|d| !d.is_zero());
-    seconds.ok_or_else(|| "seconds, more than 0, are wanted".to_owned())
+    seconds.ok_or_else(|| "seconds, more than 0 and less than 2^64, are wanted".to_owned())
 }
 
 impl WorkerArgs {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let (suite, device) = (self.source.open()?.on(&self.device), Device::open(&self.device)?);
+        let source = &self.source;
+        let file = if self.embedded { source.sets.embedded(&source.suite) } else { source.file() }?;
+        let (suite, device) = (source.suite_of(&file)?.on(&self.device), Device::open(&self.device)?);
         let suite = match &self.save_on_failure {
             Some(folder) => suite.saving(Saving::within(folder, self.save_limit)),
             None => suite,
@@ -126,12 +133,18 @@ impl WorkerArgs {
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
+        ensure!(
+            self.junit.as_deref() != Some(Path::new("-")),
+            "--junit -: JUnit goes to a file, not to standard output, which has the verdict"
+        );
+        // Before anything is written, so that an output which is called like the suite is not taken for it.
+        let suite = self.source.file();
         let place = self.which.selection().and_then(|selection| Ok((self.file_of_results(&selection)?, selection)));
-        self.expect_apart(place.as_ref().ok().and_then(|(file, _)| file.as_deref()))?;
+        self.expect_apart(place.as_ref().ok().and_then(|(file, _)| file.as_deref()), &suite)?;
         // Where the suite cannot be read, nobody knows which files are part of it.
         let junit = self.junit.as_deref().filter(|path| path.extension().is_none_or(|e| e != "toml"));
         junit.map_or(Ok(()), |path| junit::begin(path, &self.source.suite))?;
-        let ended = place.and_then(|(file, selection)| self.run_suite(&selection, file.as_deref()));
+        let ended = place.and_then(|(file, selection)| self.run_suite(&suite?, &selection, file.as_deref()));
         match junit {
             Some(path) => ended.or_else(|e| junit::failure(path, &self.source.suite, &e).and(Err(e))),
             None => ended,
@@ -139,16 +152,16 @@ impl Args {
     }
 
     /// Refuses files that would be written over others.
-    fn expect_apart(&self, results: Option<&Path>) -> Result<()> {
-        let read = self.source.sets.reads(&self.source.suite);
+    fn expect_apart(&self, results: Option<&Path>, suite: &Result<SuiteFile>) -> Result<()> {
+        let read = super::reads(&self.source.suite, suite);
         let flag = if self.resume.is_some() { "--resume" } else { "--results" };
         let written = [(flag, results), ("--junit", self.junit.as_deref())];
         expect_apart(written.into_iter().filter_map(|(flag, path)| Some((flag, path?))), read.iter().map(PathBuf::as_path))
     }
 
-    fn run_suite(&self, selection: &Selection, file: Option<&Path>) -> Result<Outcome> {
+    fn run_suite(&self, suite_file: &SuiteFile, selection: &Selection, file: Option<&Path>) -> Result<Outcome> {
         // A case whose process died is told by this one, which does not know on which of several devices.
-        let suite = self.source.open()?;
+        let suite = self.source.suite_of(suite_file)?;
         let suite = if let [device] = self.device.as_slice() { suite.on(device) } else { suite };
         if let (Some(path), None) = (file, &self.resume) {
             ResultFile::discard(path)?;
@@ -167,7 +180,8 @@ impl Args {
         expect_chosen(&results, &cases)?;
         let done: HashSet<&str> = results.iter().map(|result| result.case.as_str()).collect();
         let left: Vec<&Case> = cases.iter().copied().filter(|case| !done.contains(case.name.as_str())).collect();
-        self.run_cases(&suite, &left, (&devices, jobs), (file, saving), &mut results)?;
+        let embedded = suite_file.is_of_no_file();
+        self.run_cases((&suite, embedded), &left, (&devices, jobs), (file, saving), &mut results)?;
         screen::print(&super::screen::summary(&suite, [cases.len(), resumed], &results, &header, started.elapsed()))?;
         if let Some(path) = &self.junit {
             junit::write(path, &header, &cases, &results)?;
@@ -227,7 +241,7 @@ impl Args {
 
     fn run_cases(
         &self,
-        suite: &Suite,
+        (suite, embedded): (&Suite, bool),
         cases: &[&Case],
         (devices, jobs): (&[(String, String)], usize),
         (mut file, saving): (Option<ResultFile>, Option<Saving>),
@@ -239,7 +253,8 @@ impl Args {
         let program = std::env::current_exe().context("the path of this program")?;
         // A process that is ended leaves its files behind: they go with this folder.
         let scratch = Scratch::new()?;
-        let workers = Workers { source: &self.source, sets: &self.source.sets.set, saving: saving.as_ref(), scratch: scratch.path(), jobs };
+        let sets = &self.source.sets.set;
+        let workers = Workers { source: &self.source, embedded, sets, saving: saving.as_ref(), scratch: scratch.path(), jobs };
         let worker = |device: &str| workers.command(&program, device);
         let runner = Runner { suite, devices, jobs, timeout: self.timeout, fail_fast: self.fail_fast, worker: &worker };
         let cost = |case: &Case| u64::try_from(case.cost()).unwrap_or(u64::MAX);

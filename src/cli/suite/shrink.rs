@@ -41,10 +41,11 @@ Example: hipverify suite shrink my-kernels.toml gemm/130x70x250/f16/mine";
 impl Args {
     /// Runs the command.
     pub(super) fn run(&self) -> Result<Outcome> {
-        let (file, suite) = (self.source.file()?, self.source.open()?.on(&self.device));
+        let file = self.source.file()?;
+        let suite = self.source.suite_of(&file)?.on(&self.device);
         let case = named(&suite, &self.case)?;
         let Some((_, size)) = case.size() else { bail!("`{}` has no size to be made smaller", case.name) };
-        let trials = Trials::new(self)?;
+        let trials = Trials::new(self, file.is_of_no_file())?;
         let first = trials.run(&suite, case)?;
         let Some(failure) = Failure::of(&first) else {
             bail!("`{}` does not fail: {} on {}", case.name, first.outcome.word(), first.device);
@@ -73,21 +74,24 @@ impl Args {
 /// What processes for single cases need.
 struct Trials<'a> {
     args: &'a Args,
+    /// Whether the suite comes with hipverify.
+    embedded: bool,
     program: PathBuf,
     scratch: Scratch,
     devices: [(String, String); 1],
 }
 
 impl<'a> Trials<'a> {
-    fn new(args: &'a Args) -> Result<Trials<'a>> {
+    fn new(args: &'a Args, embedded: bool) -> Result<Trials<'a>> {
         let program = std::env::current_exe().context("the path of this program")?;
         let scratch = Scratch::new()?;
-        Ok(Trials { args, program, scratch, devices: [(Device::open(&args.device)?.name(), args.device.clone())] })
+        Ok(Trials { args, embedded, program, scratch, devices: [(Device::open(&args.device)?.name(), args.device.clone())] })
     }
 
     /// Runs a case in a process of its own.
     fn run(&self, suite: &Suite, case: &Case) -> crate::Result<CaseResult> {
-        let workers = Workers { source: &self.args.source, sets: suite.sets(), saving: None, scratch: self.scratch.path(), jobs: 1 };
+        let (source, embedded, scratch) = (&self.args.source, self.embedded, self.scratch.path());
+        let workers = Workers { source, embedded, sets: suite.sets(), saving: None, scratch, jobs: 1 };
         let worker = |device: &str| workers.command(&self.program, device);
         let (devices, timeout) = (&self.devices, self.args.timeout);
         let runner = Runner { suite, devices, jobs: 1, timeout, fail_fast: false, worker: &worker };

@@ -118,6 +118,12 @@ impl SuiteFile {
         let kernels = self.kernels.values().flat_map(|entry| entry.files());
         self.files.iter().cloned().chain(kernels).filter(|path| path.is_file()).collect()
     }
+    /// Whether it was read from no file.
+    #[cfg(feature = "cli")]
+    pub(crate) fn is_of_no_file(&self) -> bool {
+        self.files.is_empty()
+    }
+
 
     fn empty(path: &Path) -> SuiteFile {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
