@@ -180,6 +180,14 @@ fn the_demo_shows_both_verdicts_and_leaves_its_files() {
     assert_eq!(folder.run("compare hipverify-demo/wrong.npy hipverify-demo/reference.npy").code, 1);
     folder.put("file", b"");
     folder.refused("demo file/below", "file/below");
+    for name in ["reference.npy", "right.npy", "wrong.npy"] {
+        std::fs::create_dir(folder.path("own")).unwrap();
+        folder.put(&format!("own/{name}"), b"my own");
+        folder.refused("demo own", &format!("own/{name}: is there already, and the demo writes over no file"));
+        let left: Vec<_> = std::fs::read_dir(folder.path("own")).unwrap().collect();
+        assert!(left.len() == 1 && std::fs::read(folder.path(&format!("own/{name}"))).unwrap() == b"my own", "{name}");
+        std::fs::remove_dir_all(folder.path("own")).unwrap();
+    }
 }
 
 #[test]

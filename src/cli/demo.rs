@@ -13,10 +13,13 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: hipverify demo a-folder")]
 pub(super) struct Args {
-    /// Where the files go; they stay, to be played with
+    /// Where the files go; they stay, to be played with. None that is there is written over
     #[arg(default_value = "hipverify-demo")]
     folder: PathBuf,
 }
+
+/// The files: the reference, a right result and a wrong one.
+const FILES: [&str; 3] = ["reference.npy", "right.npy", "wrong.npy"];
 
 const SHAPE: [usize; 2] = [256, 384];
 
@@ -28,6 +31,9 @@ impl Args {
     pub(super) fn run(&self) -> Result<Outcome> {
         let folder = &self.folder;
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        if let Some(there) = FILES.iter().map(|name| folder.join(name)).find(|path| path.exists()) {
+            bail!("{}: is there already, and the demo writes over no file: name another folder", there.display());
+        }
         let elements = SHAPE[0] * SHAPE[1];
         let mut reference = vec![0f32; elements];
         let layout = Layout::contiguous(&SHAPE)?;
