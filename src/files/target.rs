@@ -61,7 +61,8 @@ pub(super) fn direct(path: &Path) -> Option<io::Result<Box<dyn Write>>> {
 /// An error about a file, without the name of a temporary one: what names a path is told by its kind.
 pub(super) fn fail(path: &Path, e: &io::Error) -> Error {
     let reason = if e.get_ref().is_some() { io::Error::from(e.kind()).to_string() } else { e.to_string() };
-    Error::File { path: path.display().to_string(), reason }
+    let path = if path == Path::new("-") { "standard output".to_owned() } else { path.display().to_string() };
+    Error::File { path, reason }
 }
 
 /// A temporary file beside a target, which is removed unless it is finished.

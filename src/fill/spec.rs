@@ -1,5 +1,6 @@
 //! A generator as data, and the text form that programs accept.
 
+use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use std::num::{IntErrorKind, ParseIntError};
@@ -96,6 +97,23 @@ impl FillSpec {
             Pattern::Uniform { min, max } | Pattern::CRand { min, max } if self.special_rate == 0.0 => Some([min, max]),
             _ => None,
         }
+    }
+
+    /// That it can fill a tensor of this format and layout: what [`fill()`](super::fill()) asks before it begins.
+    ///
+    /// ```
+    /// use hipverify::device::Layout;
+    /// use hipverify::{DType, fill::FillSpec};
+    /// let spec: FillSpec = "uniform:1,-1".parse()?;
+    /// let error = spec.check(DType::F16, &Layout::contiguous(&[4, 8])?).unwrap_err();
+    /// assert_eq!(error.to_string(), "range cannot be [1, -1]: its first end must not exceed its second");
+    /// # Ok::<(), hipverify::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] when its parameters do not fit the format or the layout, or elements overlap.
+    pub fn check(&self, dtype: DType, layout: &Layout) -> Result<()> {
+        super::params::kernel_params(self, dtype, layout).map(drop)
     }
 
     /// The same generator with another seed.

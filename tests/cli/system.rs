@@ -51,12 +51,12 @@ fn a_full_disk_is_an_error() {
     folder.put("b.npy", &npy_f32(&[1.0, 9.0]));
     for (line, named) in [
         ("hipverify fill /dev/full --dtype f32 --shape 100000 --gen sin", "/dev/full"),
-        ("hipverify fill - --dtype f32 --shape 100000 --gen sin > /dev/full", "No space left"),
+        ("hipverify fill - --dtype f32 --shape 100000 --gen sin > /dev/full", "error: standard output: No space left"),
         ("hipverify compare a.npy b.npy --junit /dev/full", "/dev/full"),
         ("hipverify compare a.npy b.npy --diff /dev/full", "/dev/full"),
-        ("hipverify compare a.npy b.npy --json > /dev/full", "No space left"),
-        ("hipverify compare a.npy b.npy > /dev/full", "No space left"),
-        ("hipverify inspect a.npy > /dev/full", "No space left"),
+        ("hipverify compare a.npy b.npy --json > /dev/full", "error: standard output: No space left"),
+        ("hipverify compare a.npy b.npy > /dev/full", "error: standard output: No space left"),
+        ("hipverify inspect a.npy > /dev/full", "error: standard output: No space left"),
         // 4 KiB a file; as the signal is ignored, writing fails.
         ("trap '' XFSZ; ulimit -f 8; exec hipverify fill big.npy --dtype f32 --shape 100000 --gen sin", "big.npy"),
     ] {

@@ -114,10 +114,10 @@ impl Source {
 /// Which cases.
 #[derive(Debug, clap::Args)]
 struct Which {
-    /// Only cases whose name has this part, or is it after `=`; may be given several times
+    /// Only cases whose name has this part, or is it after `=`. Of several --filter one has to fit, and one of several --group as well
     #[arg(long, value_name = "PART", requires = "suite")]
     filter: Vec<String>,
-    /// Only cases of this group, or whose axis has this value, such as type=f16; may be given several times
+    /// Only cases of this group, or whose axis has this value, such as type=f16. Of several --group one has to fit, and one of several --filter as well
     #[arg(long, value_name = "GROUP", requires = "suite")]
     group: Vec<String>,
     /// Only the I-th of N shares of about the same cost; auto takes both from Slurm, Open MPI, PMI or a CI's matrix
@@ -222,7 +222,7 @@ impl List {
             Some(name) => {
                 let suite = self.sets.open(name)?;
                 let cases = self.which.selection()?.of(&suite)?;
-                cases.iter().map(|case| format!("{}\n", case.name)).collect()
+                cases.iter().map(|case| format!("{}\n", super::screen::plain(&case.name))).collect()
             }
             None => SuiteFile::embedded().map(about).collect::<Result<String>>()?,
         };

@@ -10,6 +10,7 @@ use super::record::Expected;
 use super::rule::{CaseRule, Rule};
 use super::saving::Saving;
 use super::{study, tensor_files};
+use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::fill::FillSpec;
@@ -336,7 +337,11 @@ impl TableReader<'_> {
         let timeout = match of("timeout").text("") {
             "" => None,
             text => match text.parse::<f64>().ok().and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|d| !d.is_zero()) {
-                None => return Err(of("timeout").error(format!("timeout cannot be {text}: it must be seconds, more than 0"))),
+                None => {
+                    return Err(
+                        of("timeout").error(format!("timeout cannot be {text}: it must be seconds, more than 0 and less than 2^64"))
+                    );
+                }
                 some => some,
             },
         };
@@ -366,9 +371,8 @@ impl TableReader<'_> {
         // A sum of products that may be no whole number is rounded in an integer result, and so is its reference.
         let reference_type = if output.int_format().is_none() || whole(&problem, input) { "f64" } else { output.name() };
         let rule = self.rule(of, &kernel)?;
-        let inputs: Vec<DType> = problem.inputs().iter().map(|(name, _)| problem.input_dtype(name, [input, output])).collect();
         let tensors = Tensors {
-            data: data(of, &inputs)?,
+            data: data(of, &problem, [input, output])?,
             problem,
             dtypes: [input, output],
             kernel,
@@ -509,24 +513,28 @@ fn usual_data(dtype: DType) -> &'static str {
     }
 }
 
-/// The generators of inputs of these formats, on streams of their own.
-fn data<'c>(of: &impl Fn(&str) -> Values<'c>, inputs: &[DType]) -> Result<Vec<FillSpec>> {
+/// The generators of a problem's inputs, on streams of their own, each of which can fill its tensor; `dtypes` are the formats of inputs and of the result.
+fn data<'c>(of: &impl Fn(&str) -> Values<'c>, problem: &Problem, dtypes: [DType; 2]) -> Result<Vec<FillSpec>> {
+    let inputs: Vec<_> = problem.inputs().into_iter().map(|(name, shape)| (name, problem.input_dtype(name, dtypes), shape)).collect();
     let seed: u64 = of("seed").number("1", WANTED_SEED)?;
     let parts: Vec<&str> = match of("data").text("") {
-        "" => inputs.iter().copied().map(usual_data).collect(),
+        "" => inputs.iter().map(|(_, dtype, _)| usual_data(*dtype)).collect(),
         text => text.split('|').map(str::trim).collect(),
     };
     if parts.len() != 1 && parts.len() != inputs.len() {
         let [found, inputs] = [parts.len(), inputs.len()];
         return Err(of("data").error(format!("data has {found} generators; it takes one, or one for each of the {inputs} inputs")));
     }
-    let spec = |stream: usize| -> Result<FillSpec> {
+    let spec = |(stream, (name, dtype, shape)): (usize, &(&str, DType, Vec<usize>))| -> Result<FillSpec> {
         let text = parts.get(stream).unwrap_or(&parts[0]);
         let spec: FillSpec = text.parse().map_err(|e: Error| of("data").error(e))?;
         let spec = if text.contains("/seed=") { spec } else { spec.seed(seed) };
-        Ok(if text.contains("/stream=") { spec } else { spec.stream(stream as u32) })
+        let spec = if text.contains("/stream=") { spec } else { spec.stream(stream as u32) };
+        let fits = Layout::contiguous(shape).and_then(|layout| spec.check(*dtype, &layout));
+        fits.map_err(|e| of("data").error(format!("data of `{name}`: {text}: {e}")))?;
+        Ok(spec)
     };
-    (0..inputs.len()).map(spec).collect()
+    inputs.iter().enumerate().map(spec).collect()
 }
 
 /// The value of a key in one case, and how to say that it is wrong.

@@ -17,7 +17,7 @@ use super::{metrics, study};
 use crate::device::{Device, Stream};
 use crate::error::Result;
 use crate::fill::fill;
-use crate::verify::{NonFinite, Options, Tolerance, Verdict, gpu_verify_with};
+use crate::verify::{NonFinite, Options, Tolerance, Verdict, gpu_verify_with, grouped};
 use std::time::Instant;
 
 /// What a case comes to, before it has a name and a device.
@@ -280,7 +280,7 @@ fn findings(inputs: &[(&'static str, Guard)], changed: &[&str], runs: &[(Guard, 
         // Small numbers added to a poison leave it as it is.
         let all = first.shape().iter().product::<usize>() as u64 == elements;
         let hint = if all { "; a kernel that adds to its result needs initial = \"zero\"" } else { "" };
-        let message = format!("{elements} elements of the result were not written, the first at index {index}{hint}");
+        let message = format!("{} elements of the result were not written, the first at index {index}{hint}", grouped(elements));
         out.push(finding(FindingKind::Unwritten, "result", offset, message));
     } else if repeatable && !out.iter().any(|f| f.buffer == "result") {
         let workspace = if used.workspaces.is_empty() { "" } else { "; its workspace held other bytes before" };
@@ -298,7 +298,7 @@ fn still_zero(result: &Guard, reference: &Guard) -> Result<Option<String>> {
     let missing = |&i: &usize| dtype.load_bits(&bytes, i) == 0 && reference_type.decode(reference_type.load_bits(&expected, i)) != 0.0;
     let mut found = (0..elements).filter(missing);
     let Some(first) = found.next() else { return Ok(None) };
-    let count = 1 + found.count();
+    let count = grouped(1 + found.count() as u64);
     Ok(Some(format!("{count} elements are the zero that they began with where the reference is not 0, the first at index {first}")))
 }
 
@@ -307,10 +307,11 @@ fn other_bits(first: &Guard, second: &Guard, byte: usize) -> Result<String> {
     let options = Options::counts().cause(false).nonfinite(NonFinite::EqualWhenSame);
     let report = gpu_verify_with(&second.tensor()?, &first.tensor()?, &Tolerance::exact(), &options)?;
     let index = byte.saturating_mul(8) / first.dtype().bits();
+    let [mismatches, elements] = [report.mismatches, report.elements as u64].map(grouped);
     let by = match report.worst_absolute {
         _ if report.mismatches == 0 => ", of the same values".to_owned(),
-        Some(worst) => format!("; {} of {} elements differ, finite ones by at most {:e}", report.mismatches, report.elements, worst.value),
-        None => format!("; {} of {} elements differ, in what is not finite", report.mismatches, report.elements),
+        Some(worst) => format!("; {mismatches} of {elements} elements differ, finite ones by at most {:e}", worst.value),
+        None => format!("; {mismatches} of {elements} elements differ, in what is not finite"),
     };
     Ok(format!("a second run gave other bits, the first at index {index}{by}"))
 }
@@ -321,6 +322,6 @@ fn finding(kind: FindingKind, buffer: &str, offset: Option<i64>, message: String
 
 fn red_zone(name: &str, RedZone { side, offset, bytes }: RedZone, run: &str) -> Finding {
     let place = if side == Side::Before { "before" } else { "after" };
-    let message = format!("{bytes} bytes {place} `{name}` were written{run}, the first at byte {offset} of it");
+    let message = format!("{} bytes {place} `{name}` were written{run}, the first at byte {offset} of it", grouped(bytes));
     Finding { side: Some(side), ..finding(FindingKind::RedZone, name, Some(offset), message) }
 }

@@ -180,7 +180,8 @@ impl<'a> Reader<'a> {
 
     fn include(&mut self, path: &Path) -> Result<()> {
         let fail = |e: std::io::Error| Error::File { path: path.display().to_string(), reason: e.to_string() };
-        let text = std::fs::read_to_string(path).map_err(fail)?;
+        let bytes = std::fs::read(path).map_err(fail)?;
+        let text = String::from_utf8(bytes).map_err(|e| not_utf8(path, &e))?;
         let whole = path.canonicalize().map_err(fail)?;
         if self.chain.contains(&whole) {
             return Err(Error::File { path: path.display().to_string(), reason: "includes itself".to_owned() });
@@ -253,6 +254,14 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 }
+/// What is wrong with a file that is no text.
+fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Error {
+    let (bytes, offset) = (error.as_bytes(), error.utf8_error().valid_up_to());
+    let line = bytes[..offset].iter().filter(|&&b| b == b'\n').count() + 1;
+    let line = Line { file: path.display().to_string(), line };
+    line.error(format!("is not UTF-8: the byte 0x{:02x} at offset {offset} of the file begins no character", bytes[offset]))
+}
+
 
 type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
 

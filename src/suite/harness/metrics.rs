@@ -2,7 +2,7 @@
 
 use super::record::MetricValue;
 use crate::verify::bound::BoundReport;
-use crate::verify::{Judge, Metric, Report};
+use crate::verify::{Judge, Metric, Report, grouped};
 
 /// The metrics of a comparison. Of each, less is better.
 pub(crate) const NAMES: [&str; 12] = [
@@ -70,7 +70,8 @@ pub(crate) fn of_check(check: &BoundReport, errors: &Report, limits: &[(String, 
 
 /// What is wrong with the elements of a check that fails, in a sentence.
 pub(crate) fn beyond_bounds(check: &BoundReport) -> Option<String> {
-    (check.mismatches > 0).then(|| format!("{} of {} elements are beyond their bounds", check.mismatches, check.elements))
+    (check.mismatches > 0)
+        .then(|| format!("{} of {} elements are beyond their bounds", grouped(check.mismatches), grouped(check.elements as u64)))
 }
 
 /// The thresholds that the verdict of a report rests on, by the names of their metrics.
@@ -92,13 +93,12 @@ fn thresholds(report: &Report) -> Vec<(&'static str, f64)> {
 /// What is wrong with the elements of a report that fails, in a sentence; metrics [tell themselves](beyond).
 pub(crate) fn differ(report: &Report) -> Option<String> {
     let by_elements = report.judge != Judge::Thresholds && report.mismatches > report.allowed_mismatches;
+    let [mismatches, elements, allowed] = [report.mismatches, report.elements as u64, report.allowed_mismatches].map(grouped);
     match (by_elements, report.nonfinite_pairs) {
-        (true, _) if report.allowed_mismatches > 0 => {
-            Some(format!("{} of {} elements differ, {} may", report.mismatches, report.elements, report.allowed_mismatches))
-        }
-        (true, _) => Some(format!("{} of {} elements differ", report.mismatches, report.elements)),
+        (true, _) if report.allowed_mismatches > 0 => Some(format!("{mismatches} of {elements} elements differ, {allowed} may")),
+        (true, _) => Some(format!("{mismatches} of {elements} elements differ")),
         (false, 0) => None,
-        (false, pairs) => Some(format!("{pairs} of {} pairs of elements are not finite", report.elements)),
+        (false, pairs) => Some(format!("{} of {elements} pairs of elements are not finite", grouped(pairs))),
     }
 }
 
@@ -111,7 +111,8 @@ pub(crate) fn see_finite_pairs_only(limits: &[(String, f64)]) -> bool {
 pub(crate) fn not_finite(report: &Report) -> String {
     format!(
         "{} of {} pairs of elements are not finite, and some of them differ: limits hold for finite ones",
-        report.nonfinite_pairs, report.elements
+        grouped(report.nonfinite_pairs),
+        grouped(report.elements as u64)
     )
 }
 
