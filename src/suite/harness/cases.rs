@@ -205,8 +205,10 @@ impl Suite {
     /// Makes the cases of a file. `source` is what a command line has to name to read it again.
     ///
     /// # Errors
-    /// [`Error::File`] with line and case, when a value is none of its key's, or values do not fit each other.
+    /// [`Error::File`] with line and case, when a value is none of its key's, or values do not fit each other; [`Error::InvalidArgument`] when one of `kernels` has the
+    /// name of another kernel.
     pub fn new(file: &SuiteFile, source: &str, kernels: Kernels) -> Result<Suite> {
+        kernels.expect_distinct(source, &file.kernels)?;
         let (mut cases, entries) = (Vec::new(), Entries::new(&file.kernels));
         let (mut names, mut hash) = (HashSet::new(), Fnv::new());
         for table in &file.tables {
@@ -252,9 +254,14 @@ impl Suite {
         Suite { device: (device != "best").then(|| device.to_owned()), ..self }
     }
 
-    /// The command line that runs a case alone.
+    /// The command line that runs a case alone; of a closure, which no other program has, a shell's comment that says so.
     #[must_use]
     pub fn command(&self, case: &Case) -> String {
+        if let Work::Tensors(tensors) = &case.work
+            && let Kernel::Closure(name) = &tensors.kernel
+        {
+            return format!("# {} of {}: the kernel `{name}` is a closure of the program that ran it", case.name, self.source);
+        }
         let sets: String = self.sets.iter().map(|set| format!(" --set {}", quoted(set))).collect();
         let device = self.device.as_ref().map_or(String::new(), |device| format!(" --device {}", quoted(device)));
         format!("hipverify suite run {}{sets}{device} --filter {}", quoted(&self.source), quoted(&format!("={}", case.name)))

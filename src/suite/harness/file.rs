@@ -5,10 +5,9 @@
 //! keys keep the order of the file, those of `[defaults]` after a table's own.
 
 use super::entry::KernelEntry;
+use super::kernel::comes_with_hipverify;
 use super::keys::{self, KERNEL, Key, TOP, TableKind, Takes, suggestion};
 use crate::error::{Error, Result};
-use crate::matrix_core::Arch;
-use crate::reference::Arithmetic;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -118,12 +117,12 @@ impl SuiteFile {
         let kernels = self.kernels.values().flat_map(|entry| entry.files());
         self.files.iter().cloned().chain(kernels).filter(|path| path.is_file()).collect()
     }
+
     /// Whether it was read from no file.
     #[cfg(feature = "cli")]
     pub(crate) fn is_of_no_file(&self) -> bool {
         self.files.is_empty()
     }
-
 
     fn empty(path: &Path) -> SuiteFile {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -254,6 +253,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 }
+
 /// What is wrong with a file that is no text.
 fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Error {
     let (bytes, offset) = (error.as_bytes(), error.utf8_error().valid_up_to());
@@ -261,7 +261,6 @@ fn not_utf8(path: &Path, error: &std::string::FromUtf8Error) -> Error {
     let line = Line { file: path.display().to_string(), line };
     line.error(format!("is not UTF-8: the byte 0x{:02x} at offset {offset} of the file begins no character", bytes[offset]))
 }
-
 
 type Entry<'a, 'i> = (&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
 
@@ -339,12 +338,6 @@ fn kernels(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Vec<(Str
         out.push((name.get_ref().to_string(), KernelEntry::new(name.get_ref(), &settings, folder, &line)?, line));
     }
     Ok(out)
-}
-
-/// Whether `kernel` has a meaning of its own for a name. A kernel of a file by that name would run in its place.
-fn comes_with_hipverify(name: &str) -> bool {
-    let name = name.split('@').next().unwrap_or(name);
-    name == "fma" || name.parse::<Arithmetic>().is_ok() || name.parse::<Arch>().is_ok()
 }
 
 /// The keys of a table, of these.

@@ -36,6 +36,8 @@ pub struct Guard {
     dtype: DType,
     layout: Layout,
     bytes: usize,
+    /// What messages call it.
+    name: &'static str,
 }
 
 /// Bytes of a red zone that were written.
@@ -99,13 +101,19 @@ impl Guard {
         let too_large = || Error::SizeOverflow { what: "a guarded tensor", elements: layout.elements(), unit_bytes: dtype.unit_bytes() };
         let bytes = dtype.bytes_for(layout.elements()).ok_or_else(too_large)?;
         let whole = bytes.checked_add(2 * ZONE).ok_or_else(too_large)?;
-        let mut guard = Guard { memory: DeviceMem::new(device, whole)?, pattern: DeviceMem::new(device, ZONE)?, dtype, layout, bytes };
+        let mut guard =
+            Guard { memory: DeviceMem::new(device, whole)?, pattern: DeviceMem::new(device, ZONE)?, dtype, layout, bytes, name: "guard" };
         let random = FillUniformRandInteger::new(0, 255).seed(0x7ed);
         guard.pattern.fill(&random)?;
         for at in [0, ZONE + guard.bytes] {
             fill(&mut guard.memory.strided_mut(Layout::strided(&[ZONE], &[1], at)?)?, &random)?;
         }
         Ok(guard)
+    }
+
+    /// The same with the name that messages call it by.
+    pub(crate) fn named(self, name: &'static str) -> Guard {
+        Guard { name, ..self }
     }
 
     /// The device.
@@ -250,7 +258,7 @@ impl Guard {
     /// When there are more or fewer, or a transfer fails.
     pub fn copy_from_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         if bytes.len() != self.bytes {
-            return Err(Error::Length { what: "bytes of a guarded tensor", expected: self.bytes, found: bytes.len() });
+            return Err(self.of_another_size("number of bytes", bytes.len()));
         }
         let mut whole = self.memory.to_vec()?;
         whole[ZONE..ZONE + bytes.len()].copy_from_slice(bytes);
@@ -275,14 +283,30 @@ impl Guard {
     /// When `T` is another format, there are more or fewer, or a transfer fails.
     pub fn copy_from_slice<T: Element>(&mut self, elements: &[T]) -> Result<()> {
         self.expect::<T>()?;
-        self.copy_from_bytes(bytemuck::cast_slice(elements))
+        let bytes = bytemuck::cast_slice(elements);
+        if bytes.len() != self.bytes {
+            return Err(self.of_another_size("number of elements", elements.len() * self.dtype.per_unit()));
+        }
+        self.copy_from_bytes(bytes)
+    }
+
+    /// That so many bytes or elements are not as many as it has.
+    fn of_another_size(&self, what: &'static str, found: usize) -> Error {
+        let Guard { name, dtype, bytes, .. } = self;
+        let (shape, elements) = (self.shape(), self.layout.elements());
+        let limit = format!("`{name}`, {dtype}{shape:?}, has {elements} elements in {bytes} bytes");
+        Error::InvalidArgument { what, value: found.to_string(), limit }
     }
 
     fn expect<T: Element>(&self) -> Result<()> {
         if T::DTYPE == self.dtype {
             return Ok(());
         }
-        Err(Error::WrongDType { what: "a guarded tensor".to_owned(), expected: self.dtype.to_string(), found: T::DTYPE.to_string() })
+        Err(Error::WrongDType {
+            what: format!("the elements of `{}`", self.name),
+            expected: self.dtype.to_string(),
+            found: T::DTYPE.to_string(),
+        })
     }
 
     /// The same tensor on another device.
@@ -372,7 +396,7 @@ mod tests {
         let mut guard = Guard::new(&Device::host(), DType::F16, &[3]).unwrap();
         let other = Guard::new(&Device::host(), DType::F16, &[2]).unwrap();
         for (error, words) in [
-            (guard.copy_from_bytes(&[0; 5]).unwrap_err(), "expected 6, found 5"),
+            (guard.copy_from_bytes(&[0; 5]).unwrap_err(), "number of bytes cannot be 5: `guard`, f16[3], has 3 elements in 6 bytes"),
             (guard.to_vec::<f32>().unwrap_err(), "expected dtype f16, found f32"),
             (guard.unwritten(&other).unwrap_err(), "[2]"),
             (Guard::new(&Device::host(), DType::F64, &[usize::MAX, 2]).unwrap_err(), "overflows"),

@@ -6,14 +6,15 @@ use super::entry::{KernelEntry, ProgramEntry};
 use super::epilogue::GemmEpilogue;
 use super::guard::{Guard, Poison};
 use super::module::{FittedPlan, ModuleKernel};
-use super::operators::Operator;
+use super::operators::{Operator, Steps};
 use super::problem::{Input, Method, Party, Problem};
 use crate::device::{Device, Stream, TensorMut};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::matrix_core::Arch;
 use crate::reference::Arithmetic;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// What a kernel may fail with.
@@ -35,29 +36,57 @@ type Closure = Arc<dyn Fn(&mut Launch<'_>, &Stream) -> Result<(), KernelError> +
 /// });
 /// ```
 #[derive(Clone, Default)]
-pub struct Kernels(BTreeMap<String, Closure>);
+pub struct Kernels(Vec<(String, Closure)>);
 
 impl std::fmt::Debug for Kernels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_set().entries(self.0.keys()).finish()
+        f.debug_set().entries(self.names()).finish()
     }
 }
 
 impl Kernels {
-    /// Adds a kernel. The closure enqueues its work on the stream, which is waited for, or does it before it returns.
+    /// Adds a kernel. The closure enqueues its work on the stream, which is waited for, or does it before it returns; a panic in it is an error of its case.
+    ///
+    /// [`Suite::new`](super::Suite::new) refuses a name that another kernel has: of this list, of the suite's file, or one that comes with hipverify, such as `fma`.
     #[must_use]
     pub fn with(
         mut self,
         name: &str,
         kernel: impl Fn(&mut Launch<'_>, &Stream) -> Result<(), KernelError> + Send + Sync + 'static,
     ) -> Kernels {
-        self.0.insert(name.to_owned(), Arc::new(kernel));
+        self.0.push((name.to_owned(), Arc::new(kernel)));
         self
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.0.iter().map(|(name, _)| name.as_str())
     }
+
+    fn get(&self, name: &str) -> Option<&Closure> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, kernel)| kernel)
+    }
+
+    /// Refuses a name that two kernels have, of which one would run in the other's place: names of this list, and the `described` ones of a suite's file.
+    pub(crate) fn expect_distinct(&self, file: &str, described: &BTreeMap<String, KernelEntry>) -> Result<()> {
+        let mut seen = HashSet::new();
+        for name in self.names() {
+            let other = match name {
+                _ if comes_with_hipverify(name) => "a kernel of that name comes with hipverify".to_owned(),
+                _ if described.contains_key(name) => format!("[kernels.{name}] of {file} is another kernel of that name"),
+                _ if !seen.insert(name) => "two closures have that name".to_owned(),
+                _ => continue,
+            };
+            return Err(Error::InvalidArgument { what: "the name of a closure", value: name.to_owned(), limit: other });
+        }
+        Ok(())
+    }
+}
+
+/// Whether `kernel` has a meaning of its own for a name. A kernel of a file or of a program by that name would run in its place.
+pub(crate) fn comes_with_hipverify(name: &str) -> bool {
+    let name = name.split('@').next().unwrap_or(name);
+    // Steps of an operator have the same names whatever its result.
+    name == "fma" || name.parse::<Arithmetic>().is_ok() || name.parse::<Arch>().is_ok() || Steps::parse(name, DType::F32).is_ok()
 }
 
 /// What a kernel is run with: the case, its inputs, the memory for its result, and workspaces where it asks for them.
@@ -91,40 +120,45 @@ impl<'a> Launch<'a> {
 
     /// The case.
     #[must_use]
-    pub fn case(&self) -> &Case {
+    pub fn case(&self) -> &'a Case {
         self.case
     }
 
     /// The operator of an `[[operator]]` case.
     #[must_use]
-    pub fn operator(&self) -> Option<&Operator> {
+    pub fn operator(&self) -> Option<&'a Operator> {
         self.case.operator()
     }
 
     /// Scalars, bias and activation of a `[[gemm]]` case.
     #[must_use]
-    pub fn gemm(&self) -> Option<&GemmEpilogue> {
+    pub fn gemm(&self) -> Option<&'a GemmEpilogue> {
         self.case.gemm()
     }
 
     /// The input of that number: A, B and those of [`GemmEpilogue`] of a GEMM, both operands of a convolution, those of [`Operator::inputs`].
     ///
     /// # Panics
-    /// When there are fewer: every problem has as many as its documentation says.
+    /// When there are fewer, with the names of those that there are: every problem has as many as its documentation says.
     #[must_use]
-    pub fn input(&self, number: usize) -> &Guard {
-        &self.inputs[number].1
+    #[track_caller]
+    pub fn input(&self, number: usize) -> &'a Guard {
+        let Some((_, guard)) = self.inputs.get(number) else {
+            let names = self.inputs.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            panic!("there is no input {number}: `{}` has {}, counted from 0: {names}", self.case.name, self.inputs.len());
+        };
+        guard
     }
 
     /// The input of that name, such as `c` or `bias`, where the case has it.
     #[must_use]
-    pub fn input_named(&self, name: &str) -> Option<&Guard> {
+    pub fn input_named(&self, name: &str) -> Option<&'a Guard> {
         self.inputs.iter().find(|(input, _)| *input == name).map(|(_, guard)| guard)
     }
 
     /// The inputs with their names.
     #[must_use]
-    pub fn inputs(&self) -> &[(&'static str, Guard)] {
+    pub fn inputs(&self) -> &'a [(&'static str, Guard)] {
         self.inputs
     }
 
@@ -174,7 +208,7 @@ impl<'a> Launch<'a> {
     /// # Errors
     /// When memory does not suffice.
     pub fn workspace(&mut self, bytes: usize) -> Result<TensorMut<'_>> {
-        let mut workspace = Guard::new(self.output.device(), DType::U8, &[bytes])?;
+        let mut workspace = Guard::new(self.output.device(), DType::U8, &[bytes])?.named("workspace");
         workspace.fill_bytes(self.poison.byte())?;
         let at = self.used.workspaces.len();
         self.used.workspaces.push(workspace);
@@ -241,7 +275,7 @@ impl Kernel {
             }
             None => {}
         }
-        Ok(kernels.0.contains_key(text).then(|| Kernel::Closure(text.to_owned())))
+        Ok(kernels.get(text).map(|_| Kernel::Closure(text.to_owned())))
     }
 
     /// Reads the value of `kernel` for sums of products whose inputs have this format.
@@ -271,12 +305,21 @@ impl Kernel {
             Kernel::Arithmetic { method, device } => Ok(compute(problem, *method, device.as_deref(), launch)?),
             Kernel::Command(entry) => command::run(entry, launch),
             Kernel::Module(module, plan) => module.run(plan, launch, stream),
-            Kernel::Closure(name) => match kernels.0.get(name) {
-                Some(kernel) => kernel(launch, stream),
+            Kernel::Closure(name) => match kernels.get(name) {
+                Some(kernel) => caught(name, || kernel(launch, stream)),
                 None => Err(format!("the kernel `{name}` is not in this program").into()),
             },
         }
     }
+}
+
+/// What a closure gives, and an error where it panics: the other cases go on. Of what it may have left half done only its buffers are used afterwards, which go with
+/// the failed run.
+fn caught(name: &str, kernel: impl FnOnce() -> Result<(), KernelError>) -> Result<(), KernelError> {
+    catch_unwind(AssertUnwindSafe(kernel)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        Err(format!("the kernel `{name}` panicked: {}", text.unwrap_or("without a message")).into())
+    })
 }
 
 /// Computes by an arithmetic, on another device where that is asked for.

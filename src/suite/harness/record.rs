@@ -52,7 +52,7 @@ pub struct CaseResult {
     pub groups: Vec<String>,
     /// The values of its axes, in the order of the suite.
     pub axes: Vec<(String, String)>,
-    /// The command line that runs this case alone.
+    /// The command line that runs this case alone; of a closure a comment that says that no other program can.
     pub command: String,
     /// The device that computed it.
     pub device: String,

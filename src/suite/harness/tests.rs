@@ -67,6 +67,21 @@ fn bad_files_are_refused_with_their_line() {
         ("[[gemm]]\nsize = '4x4x4'\ndata = 'gauss:0,1'", "unknown pattern `gauss`"),
         ("[[gemm]]\nsize = '4x4x4'\nexpected = 'maybe'", "expected cannot be maybe"),
         ("[[gemm]]\nsize = '4x4x4'\ntimeout = 0", "timeout cannot be 0"),
+        (
+            "[[gemm]]\nsize = '4x4x4'\ntimeout = 1e300",
+            "s.toml:3: case `gemm`: timeout cannot be 1e300: it must be seconds, more than 0 and less than 2^64",
+        ),
+        (
+            "[[gemm]]\nsize = '4x4x4'\ndata = ['uniform:-1,1', 'uniform:nan,1']",
+            "s.toml:3: case `gemm/uniform:nan,1`: data of `a`: uniform:nan,1: min cannot be NaN: it must be finite",
+        ),
+        ("[[gemm]]\nsize = '4x4x4'\ndata = 'sin | uniform:1,-1'", "data of `b`: uniform:1,-1: range cannot be [1, -1]"),
+        (
+            "[[gemm]]\nsize = '4x4x4'\ntype = 'i8'\ndata = 'uniform:0,1e3'",
+            "s.toml:4: case `gemm`: data of `a`: uniform:0,1e3: max cannot be 1000",
+        ),
+        ("[[gemm]]\nsize = '4x4x6'\ndata = 'sin/sparse24'", "s.toml:3: case `gemm`: data of `a`: sin/sparse24: last dimension cannot be 6"),
+        ("[kernels.native]\ncommand = ['x']\n", "s.toml:1: [kernels.native]: `native` is a kernel already"),
         ("[[conv]]\nsize = '1 1 1 1 1 9 4 1 1 0 0'", "s.toml:2: case `conv`: `size` = 1 1 1 1 1 9 4 1 1 0 0: window extent"),
         ("[[conv]]\nsize = '1 1 1 1 1 2 4 1 1 0 0'\nlayout = 'nhwgc'", "layout takes three"),
         ("[[conv]]\nsize = '1 1 1 1 1 2 4 1 1 0 0'\ndirection = 'bwd'", "fwd, bwd_data or bwd_weight"),
@@ -299,6 +314,92 @@ fn kernels_of_one_name_are_one_kernel() {
             Err(e) => assert!(!words.is_empty() && e.to_string().contains(words), "{reason}: {e}"),
         }
     }
+}
+
+#[test]
+fn closures_have_names_of_their_own() {
+    let file = "[kernels.theirs]\ncommand = ['k']\n[[gemm]]\nsize = '4x4x4'\n";
+    for (names, words) in [
+        (vec!["mine", "other"], ""),
+        (vec!["mine", "theirs"], "the name of a closure cannot be theirs: [kernels.theirs] of s.toml is another kernel of that name"),
+        (vec!["mine", "mine"], "the name of a closure cannot be mine: two closures have that name"),
+        (vec!["fma"], "the name of a closure cannot be fma: a kernel of that name comes with hipverify"),
+        (vec!["gfx90a"], "cannot be gfx90a"),
+        (vec!["gfx90a:bf16"], "cannot be gfx90a:bf16"),
+        (vec!["f64@gpu:1"], "cannot be f64@gpu:1"),
+        (vec!["native+short"], "cannot be native+short"),
+    ] {
+        let kernels = names.iter().fold(Kernels::default(), |kernels, name| kernels.with(name, |_, _| Ok(())));
+        let found = suite(file, kernels).map_or_else(|e| e.to_string(), |_| String::new());
+        assert!(found.is_empty() == words.is_empty() && found.contains(words), "{names:?}: {found}");
+    }
+}
+
+/// A kernel's mistakes in Rust are the error of its case, and the next case runs.
+#[test]
+fn closures_that_fail_say_why() {
+    for (kernel, reason) in [
+        (
+            (|_| panic!("no tile")) as fn(&mut Launch<'_>) -> std::result::Result<(), super::KernelError>,
+            "the kernel `mine` panicked: no tile",
+        ),
+        (|launch| panic!("no tile {}", launch.output_shape()[0]), "the kernel `mine` panicked: no tile 3"),
+        (|_| std::panic::panic_any(5), "the kernel `mine` panicked: without a message"),
+        (
+            |launch| Err(launch.input(9).dtype().to_string().into()),
+            "the kernel `mine` panicked: there is no input 9: `gemm/3x4x2` has 3, counted from 0: a, b, bias",
+        ),
+        (|launch| Ok(launch.write(&[0.0f32; 11])?), "number of elements cannot be 11: `result`, f32[3, 4], has 12 elements in 48 bytes"),
+        (|launch| Ok(launch.write(&[0.0f64; 12])?), "the elements of `result`: expected dtype f32, found f64"),
+        (|launch| Err(format!("{:?}", launch.input(1).to_vec::<f64>()?).into()), "the elements of `b`: expected dtype f32, found f64"),
+        (|launch| Ok(launch.write_bytes(&[0; 44])?), "number of bytes cannot be 44: `result`, f32[3, 4], has 12 elements in 48 bytes"),
+    ] {
+        let kernels = Kernels::default().with("mine", move |launch, _| kernel(launch));
+        let text = "[[gemm]]\nsize = ['3x4x2']\ntype = 'f32'\nbias = true\nkernel = 'mine'\n[[gemm]]\nname = 'next'\nsize = '4x4x4'\n";
+        let suite = suite(text, kernels).unwrap();
+        let results = suite.cases.iter().map(|case| suite.execute(case, &Device::host())).collect::<Vec<_>>();
+        assert_eq!(results[0].reasons, [reason]);
+        assert_eq!((results[0].outcome, results[1].outcome), (CaseOutcome::Error, CaseOutcome::Pass), "{reason}");
+        let command = "# gemm/3x4x2 of s.toml: the kernel `mine` is a closure of the program that ran it";
+        assert_eq!((results[0].command.as_str(), &results[1].command[..14]), (command, "hipverify suit"), "{reason}");
+    }
+}
+
+/// Inputs are lent for as long as the launch is: the result is written beside them.
+#[test]
+fn closures_read_and_write_at_a_time() {
+    let kernels = Kernels::default().with("mine", |launch, _| {
+        let (a, bias) = (launch.input(0), launch.input_named("bias").ok_or("no bias")?);
+        let (case, inputs) = (launch.case(), launch.inputs());
+        let output = launch.output()?.as_mut_ptr().cast::<f32>();
+        let value = a.to_vec::<f32>()?[0] * inputs[1].1.to_vec::<f32>()?[0] + bias.to_vec::<f32>()?[0];
+        assert_eq!(case.name, "gemm");
+        // SAFETY: the result is one f32 on the host, which only this closure has now.
+        unsafe { output.write(value) };
+        Ok(())
+    });
+    let suite = suite("[[gemm]]\nsize = '1x1x1'\ntype = 'f32'\nbias = true\nkernel = 'mine'", kernels).unwrap();
+    let result = suite.execute(&suite.cases[0], &Device::host());
+    assert!(result.ok, "{result:?}");
+}
+
+#[test]
+fn runs_without_a_device_are_refused() {
+    let suite = suite("[[gemm]]\nsize = '1x1x1'", Kernels::default()).unwrap();
+    let worker = |_: &str| std::process::Command::new("none");
+    let timeout = std::time::Duration::from_secs(1);
+    let runner = super::Runner { suite: &suite, devices: &[], jobs: 1, timeout, fail_fast: false, worker: &worker };
+    let error = runner.run(&[&suite.cases[0]], &mut |_| Ok(())).unwrap_err().to_string();
+    assert_eq!(error, "devices of a run, at least: expected 1, found 0");
+}
+
+#[test]
+fn files_that_are_no_text_are_refused_with_their_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.toml");
+    std::fs::write(&path, b"[[gemm]]\nsize = '4x4x4'\n# gr\xfc\xdfe\n").unwrap();
+    let error = SuiteFile::open(&path).unwrap_err().to_string();
+    assert!(error.ends_with("s.toml:3: is not UTF-8: the byte 0xfc at offset 28 of the file begins no character"), "{error}");
 }
 
 #[test]
