@@ -1,8 +1,8 @@
 //! How things look on the screen: colours, numbers, tables, progress.
 
-pub(super) use crate::suite::report::plain;
+pub(super) use crate::suite::report::{plain, shortened};
 
-use crate::suite::report::is_format;
+use crate::suite::report::{is_format, lined_up};
 pub(super) use crate::verify::{grouped as count, percent, short as number};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -53,10 +53,12 @@ fn write_out(text: &str) -> std::io::Result<bool> {
     write_to(anstream::stdout().lock(), text)
 }
 
+/// Writes to standard output.
 fn write_to(mut out: impl Write, text: &str) -> std::io::Result<bool> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        other => other.map(|()| true),
+        Err(e) => Err(std::io::Error::new(e.kind(), format!("standard output: {e}"))),
+        Ok(()) => Ok(true),
     }
 }
 
@@ -109,17 +111,6 @@ fn break_at(line: &str, width: usize, indent: usize) -> Option<usize> {
     last.or_else(|| spaces().next()).map(|(_, (at, _))| at)
 }
 
-/// A name of at most `most` characters: what is too long loses its middle.
-pub(super) fn shortened(name: &str, most: usize) -> String {
-    let length = name.chars().count();
-    if length <= most {
-        return name.to_owned();
-    }
-    let front = (most - 1) / 2;
-    let back = most - 1 - front;
-    name.chars().take(front).chain(['…']).chain(name.chars().skip(length - back)).collect()
-}
-
 /// A shape as `[2,3]`.
 pub(super) fn shape(extents: &[usize]) -> String {
     // One string for all extents: a list of mismatches has millions of lines.
@@ -166,14 +157,7 @@ impl Table {
 
     /// The lines, the headings first.
     pub(super) fn lines(&self) -> Vec<String> {
-        let width = |column: usize| self.rows.iter().filter_map(|r| r.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
-        let line = |row: &Vec<String>| {
-            let cells = row.iter().zip(&widths).zip(&self.right);
-            let padded = cells.map(|((cell, &w), &right)| if right { format!("{cell:>w$}") } else { format!("{cell:<w$}") });
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
-        self.rows.iter().map(line).collect()
+        lined_up(&self.rows, &self.right)
     }
 }
 
@@ -253,15 +237,6 @@ mod tests {
         t.row(vec!["a".into(), "1".into()]);
         t.row(vec!["weight".into(), "12345".into()]);
         assert_eq!(t.lines(), ["name        n", "a           1", "weight  12345"]);
-    }
-
-    #[test]
-    fn long_names_lose_their_middle() {
-        for (name, text) in
-            [("weight", "weight"), ("0123456789", "0123456789"), ("0123456789a", "0123…6789a"), ("ääääääääääää", "ääää…äääää")]
-        {
-            assert_eq!(shortened(name, 10), text);
-        }
     }
 
     #[test]

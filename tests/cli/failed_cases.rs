@@ -120,6 +120,66 @@ fn folders_of_failed_cases_are_bounded_and_not_mixed() {
     assert_eq!((run.code, files(&folder, "parts")), (1, vec!["shard-1-of-2".to_owned()]), "{}", run.err);
 }
 
+/// What a case's first reason leaves out: its cause, and what the kernel did beside its result. The program copies another input each time.
+#[test]
+#[cfg(unix)]
+fn every_reason_is_on_the_screen() {
+    let folder = Folder::new();
+    folder.put(
+        "s.toml",
+        b"[kernels.own]\ncommand = ['sh', '-c', 'if mkdir $PLACE; then cp a.npy result.npy; else cp b.npy result.npy; fi']\n\
+        [[gemm]]\nsize = '64x64x64'\ntype = 'f32'\ndata = 'constant:1 | constant:2'\nkernel = 'own'\nlimits = { rms = 0, max_abs = 0, max_rel = 0, max_eps = 0 }\n",
+    );
+    let place = folder.path("place");
+    let line = "suite run s.toml --device host --save-on-failure kept --results r.jsonl";
+    let run = folder.run_with(line, &[("PLACE", place.to_str().unwrap())]);
+    let lines: Vec<&str> = run.out.lines().skip_while(|line| !line.starts_with("fail ")).collect();
+    assert_eq!((run.code, lines[0]), (1, "fail      gemm   4,096 of 4,096 elements differ"), "{} {}", run.out, run.err);
+    let results = text(&folder, "r.jsonl");
+    let result: Value = serde_json::from_str(results.lines().nth(1).unwrap()).unwrap();
+    let reasons: Vec<&str> = result["reasons"].as_array().unwrap().iter().map(|reason| reason.as_str().unwrap()).collect();
+    let last = "a second run gave other bits, the first at index 0; 4,096 of 4,096 elements differ, finite ones by at most 1e0";
+    assert!(reasons.len() > 6 && reasons.last() == Some(&last), "{reasons:?}");
+    let cause = format!("cause: {}", result["report"]["cause"]["evidence"].as_str().unwrap());
+    let below = [reasons[1], reasons[2], &cause, last, &format!("and {} more", reasons.len() - 5)];
+    assert_eq!(lines[1..6], below.map(|reason| format!("          {reason}")), "{}", run.out);
+    assert!(lines[6].contains("suite run s.toml"), "{}", run.out);
+    // What the report says is not said twice.
+    let report = text(&folder, "kept/gemm/report.txt");
+    assert!(!report.lines().any(|line| line.trim() == reasons[0]) && report.contains(&format!("FAIL  {}", reasons[0])), "{report}");
+}
+
+/// A folder or a file that is called like a suite which comes with the program, made before or by the run itself.
+#[test]
+fn what_is_called_like_a_suite_is_not_taken_for_it() {
+    let line = "suite run smoke --device host --filter =exact/fma";
+    for more in ["--save-on-failure smoke", "--results smoke/", "--junit smoke"] {
+        let folder = Folder::new();
+        let run = folder.run(&format!("{line} {more}"));
+        assert!(run.code == 0 && folder.path("smoke").exists(), "{more}: {} {}", run.out, run.err);
+        let again = folder.run(line);
+        assert_eq!(
+            (again.code == 0, again.err.contains("smoke:1: ")),
+            (more != "--junit smoke", more == "--junit smoke"),
+            "{more}: {}",
+            again.err
+        );
+    }
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("mine")).unwrap();
+    folder.refused("suite run mine --device host", "mine: ");
+    folder.refused("suite run smoke --junit -", "--junit -: JUnit goes to a file, not to standard output");
+    folder.refused("suite run smoke --timeout 1e300", "seconds, more than 0 and less than 2^64, are wanted");
+}
+
+#[test]
+fn names_of_cases_cannot_paint() {
+    let folder = Folder::new();
+    folder.put("s.toml", b"[[gemm]]\nname = \"a\\u001b[31m\\u0001b\"\nsize = '4x4x4'\n");
+    let run = folder.run("suite list s.toml");
+    assert_eq!((run.code, run.out.as_str()), (0, "a\\u{1b}[31m\\u{1}b\n"), "{}", run.err);
+}
+
 /// Sums of more than 6 products overflow f16, 65504.
 const FAILS: &str = "[defaults]\ntype = 'f16'\ndata = 'constant:100'\n\
     [[gemm]]\nsize = ['60x33x9', '5x3x2']\n\

@@ -1,12 +1,19 @@
 //! What a run of a suite says at its end: one screen.
 
-use super::super::screen::{BAD, DIM, GOOD, Table, count, number, plain};
+use super::super::screen::{BAD, DIM, GOOD, Table, count, number, plain, shortened};
 use crate::suite::Suite;
 use crate::suite::record::{CaseOutcome, CaseResult, RunHeader};
+use crate::suite::report::why;
 use std::time::Duration;
 
 /// Cases that did not end as expected and are shown; there may be thousands.
 const SHOWN: usize = 8;
+
+/// Reasons of a case that are shown below its first one, but for those that always are.
+const REASONS: usize = 2;
+
+/// The most characters of each of them.
+const REASON: usize = 160;
 
 /// The screen; `resumed` of the results come from the run that was resumed.
 pub(super) fn summary(
@@ -33,13 +40,7 @@ pub(super) fn summary(
     );
     out += &by_table(results);
     for result in wrong.iter().take(SHOWN) {
-        let reason = result.why().first().map_or_else(String::new, |reason| plain(reason));
-        out += &format!(
-            "{BAD}{:<9}{BAD:#} {}   {reason}\n          {DIM}{}{DIM:#}\n",
-            result.outcome.word(),
-            plain(&result.case),
-            plain(&result.command)
-        );
+        out += &shown(result);
     }
     if wrong.len() > SHOWN {
         out += &format!("          and {} more\n", count((wrong.len() - SHOWN) as u64));
@@ -49,6 +50,31 @@ pub(super) fn summary(
         out += &format!("{DIM}resumed   {} of these {all} cases were computed by the run that was resumed{DIM:#}\n", count(resumed as u64));
     }
     out + &format!("{DIM}device    {}{DIM:#}\n", header.devices.join("; "))
+}
+
+/// A case that did not end as expected: its reasons, a line each, and the command that runs it again. Whatever else there is to say, the cause, what the kernel did beside
+/// its result, and the last reason, which may tell of files that were not saved, are shown.
+fn shown(result: &CaseResult) -> String {
+    let why = why(result);
+    let (first, others) = why.split_first().map_or(("", [].as_slice()), |(first, others)| (first.as_str(), others));
+    let mut out = format!("{BAD}{:<9}{BAD:#} {}   {}\n", result.outcome.word(), plain(&result.case), plain(first));
+    let mut line = |text: &str| out += &format!("          {}\n", plain(&shortened(text, REASON)));
+    let (mut room, mut left) = (REASONS, 0);
+    for (i, reason) in others.iter().enumerate() {
+        let found = result.findings.iter().any(|finding| finding.message == *reason);
+        if found || reason.starts_with("cause: ") || i + 1 == others.len() {
+            line(reason);
+        } else if room > 0 {
+            room -= 1;
+            line(reason);
+        } else {
+            left += 1;
+        }
+    }
+    if left > 0 {
+        line(&format!("and {left} more"));
+    }
+    out + &format!("          {DIM}{}{DIM:#}\n", plain(&result.command))
 }
 
 /// Which part of the suite a run is of; nothing where it is the whole: `3 of 12, --shard 1/4`.

@@ -74,20 +74,27 @@ fn text_entries(out: &mut String, title: &str, entries: &[Entry], more: usize) {
 
 fn text_table(out: &mut String, title: &str, headings: &[String], rows: &[Vec<String>], more: usize) {
     let bare = headings.iter().map(|h| h.trim_start_matches('>').to_owned()).collect();
-    let lines: Vec<Vec<String>> =
-        std::iter::once(bare).chain(rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect())).collect();
-    let width = |column: usize| lines.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(bare).chain(rows.iter().map(|row| row.iter().map(|cell| plain(cell)).collect())).collect();
+    let right: Vec<bool> = headings.iter().map(|heading| heading.starts_with('>')).collect();
     let _ = writeln!(out, "\n  {title}");
-    for row in &lines {
-        let cells = row.iter().zip(&widths).zip(headings);
-        let padded =
-            cells.map(|((cell, &w), heading)| if heading.starts_with('>') { format!("{cell:>w$}") } else { format!("{cell:<w$}") });
-        let _ = writeln!(out, "    {}", padded.collect::<Vec<_>>().join("  ").trim_end());
+    for line in lined_up(&rows, &right) {
+        let _ = writeln!(out, "    {line}");
     }
     if more > 0 {
         let _ = writeln!(out, "    and {more} more");
     }
+}
+
+/// The lines of a table whose columns are as wide as their widest cell, flush right where that is said: two spaces between them, no trailing space.
+pub(crate) fn lined_up(rows: &[Vec<String>], right: &[bool]) -> Vec<String> {
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..right.len()).map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).zip(right);
+        let padded = cells.map(|((cell, &w), &right)| if right { format!("{cell:>w$}") } else { format!("{cell:<w$}") });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
 }
 
 /// The document as Markdown, as GitHub and GitLab draw it.
@@ -166,21 +173,22 @@ pub(crate) fn is_format(c: char) -> bool {
     )
 }
 
-/// At most `most` characters: what is longer loses its middle.
-fn bounded(text: &str, most: usize) -> String {
+/// At most `most` characters, at least one: what is longer loses its middle.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     let length = text.chars().count();
     if length <= most {
         return text.to_owned();
     }
-    let half = most / 2;
-    text.chars().take(half).chain(['…']).chain(text.chars().skip(length - half)).collect()
+    let kept = most.saturating_sub(1);
+    let front = kept / 2;
+    text.chars().take(front).chain(['…']).chain(text.chars().skip(length - (kept - front))).collect()
 }
 
 /// Text that Markdown shows as it is. A space without width keeps `@name` from being a mention. What GitHub and GitLab make links of by themselves is parted: in
 /// addresses by a backslash; in `#1` and `GH-1`, which are looked for in what Markdown has become, by code.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
-    let text = plain(&bounded(text, SENTENCE));
+    let text = plain(&shortened(text, SENTENCE));
     for (at, c) in text.char_indices() {
         let (before, next) = (&text[..at], text[at + c.len_utf8()..].chars().next().unwrap_or(' '));
         match c {
@@ -203,7 +211,7 @@ fn ends_with(text: &str, letters: &str) -> bool {
 
 /// Text as code, between more backticks than it has in a row.
 fn code(text: &str) -> String {
-    let text = plain(&bounded(text, LONGEST));
+    let text = plain(&shortened(text, LONGEST));
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);
     let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
@@ -250,6 +258,20 @@ mod tests {
     }
 
     #[test]
+    fn long_names_lose_their_middle() {
+        for (name, most, text) in [
+            ("weight", 10, "weight"),
+            ("0123456789", 10, "0123456789"),
+            ("0123456789a", 10, "0123…6789a"),
+            ("0123456789", 9, "0123…6789"),
+            ("ääääääääääää", 10, "ääää…äääää"),
+            ("ab", 1, "…"),
+        ] {
+            assert_eq!(shortened(name, most), text);
+        }
+    }
+
+    #[test]
     fn names_mark_up_nothing() {
         for (name, text, as_code, reason) in [
             ("a|b", "a\\|b", "`a|b`", "a cell of a table"),
@@ -270,6 +292,6 @@ mod tests {
         }
         assert_eq!(plain("\u{1b}[31m"), "\\u{1b}[31m", "colours of a terminal");
         assert_eq!(code("a\u{202e}b"), "`a\\u{202e}b`", "a line that runs backwards");
-        assert_eq!(code(&"x".repeat(1000)).chars().count(), LONGEST + 3, "a name has a longest length");
+        assert_eq!(code(&"x".repeat(1000)).chars().count(), LONGEST + 2, "a name has a longest length");
     }
 }

@@ -15,10 +15,13 @@ mod run;
 mod samples;
 mod trend;
 
-#[cfg(feature = "cli")]
-pub(crate) use document::is_format;
 pub(crate) use document::plain;
 pub use run::Run;
+#[cfg(feature = "cli")]
+pub(crate) use {
+    document::{is_format, lined_up, shortened},
+    overview::why,
+};
 
 use comparison::{Change, Comparison};
 use std::io::{self, Write};

@@ -69,7 +69,7 @@ pub(super) fn entry(case: &CaseResult) -> Entry {
 }
 
 /// Why a case is not as expected; the likely cause is told as one.
-fn why(case: &CaseResult) -> Vec<String> {
+pub(crate) fn why(case: &CaseResult) -> Vec<String> {
     let evidence = case.report.as_ref().and_then(|report| report.pointer("/cause/evidence")).and_then(|text| text.as_str());
     let labelled = |reason: String| if evidence == Some(&reason) { format!("cause: {reason}") } else { reason };
     case.why().into_iter().map(labelled).collect()
