@@ -9,6 +9,7 @@
 //! | beta C is written first, then each part of k, times alpha, is added to it in memory | Tensile's split-k in a single buffer (`KernelWriterBetaOnly.py`, then atomic additions) |
 //! | an operand is multiplied by alpha first, and rounded to its format | attention in Triton (`06-fused-attention.py`: `q = (q * qk_scale).to(...)`) |
 
+use super::piece::Piece;
 use super::problem::{Product, values};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding};
@@ -126,13 +127,11 @@ impl Operands {
         orders
     }
 
-    /// What accumulators, or memory to which parts are added, start with, at each element of the leading part of this shape of a result with so many columns; zeros where there is no C.
-    pub(super) fn start(&self, after: After, shape: &[usize], all: usize) -> Vec<f32> {
+    /// What accumulators, or memory to which parts are added, start with, at each element of a piece of the result; zeros where there is no C.
+    pub(super) fn start(&self, after: After, piece: &Piece<'_>) -> Vec<f32> {
         let factor = if after == (After::Started { scaled: true }) { self.beta / self.alpha } else { self.beta };
-        let columns = shape.last().copied().unwrap_or(1);
-        let at = |i: usize| i / columns * all + i % columns;
-        let value = |i: usize| self.c.as_ref().map_or(0.0, |c| factor * c[at(i) % c.len()]);
-        (0..shape.iter().product()).map(value).collect()
+        let value = |i: usize| self.c.as_ref().map_or(0.0, |c| factor * c[piece.index_of(i) % c.len()]);
+        (0..piece.elements()).map(value).collect()
     }
 
     /// alpha times a part of k.
@@ -157,14 +156,7 @@ impl Operands {
                 Terms { sum, c, bias, alpha, beta }.narrow(fused, dtype)
             }
         };
-        match self.last {
-            Epilogue::None => x,
-            Epilogue::Relu if x < 0.0 => 0.0,
-            Epilogue::Relu => x,
-            Epilogue::Clamp { low, .. } if x < low as f32 => low as f32,
-            Epilogue::Clamp { high, .. } if x > high as f32 => high as f32,
-            Epilogue::Clamp { .. } => x,
-        }
+        self.last.apply(x.into()) as f32
     }
 }
 

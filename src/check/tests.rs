@@ -1,9 +1,9 @@
 mod bounds;
 mod causes;
-mod corner;
 mod epilogue;
 mod freivalds;
 mod integer;
+mod piece;
 mod saturation;
 mod scales;
 
@@ -327,7 +327,7 @@ fn where_a_result_departs_is_named() {
     let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
     let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
     let mut d = product::<F16>(&Gemm::new(Model::new(Arch::Gfx90a, Input::F16).unwrap()), &a, &b, [m, n]).to_vec().unwrap();
-    // Outside the corner that is tried first; and one ulp.
+    // Outside the piece that is tried first; and one ulp.
     d[18 * n + 70] = F16::from_bits(d[18 * n + 70].to_bits() ^ 1);
     let at = |d: &[F16]| {
         let d = DeviceMem::from_slice(&Device::host(), d).unwrap();

@@ -1,22 +1,29 @@
-//! Leading parts of results: their numbers are those of the whole result, and shapes may lack axes of extent 1.
+//! Pieces of results: their numbers are those of the whole result, and shapes may lack axes of extent 1.
 
-use super::super::corner::{Corner, index_of};
+use super::super::piece::Piece;
 use super::*;
 
-/// That the exact result of the corner is what the exact result of all has there.
-fn corner_of(check: &Check<'_>, most: [usize; 2]) -> [Vec<usize>; 2] {
+/// That the exact result of each piece is what the exact result of all has there, and that a piece has the element that it is made for; the shapes of the first piece and of all.
+fn pieces_of(check: &Check<'_>, most: [usize; 2]) -> [Vec<usize>; 2] {
     let shape = check.result.shape();
-    let corner = Corner::of(&check.problem, shape, most).unwrap().unwrap();
     let exact = |problem: &Problem<'_>, shape: &[usize]| problem.exact(Accumulate::F64.into(), shape).unwrap().to_vec().unwrap();
-    let (part, all) = (exact(&corner.problem, &corner.shape), exact(&check.problem, shape));
-    for (i, x) in part.iter().enumerate() {
-        assert_eq!(*x, all[index_of(i, &corner.shape, &corner.whole)], "{:?} of {:?}, element {i}", corner.shape, corner.whole);
+    let (all, last) = (exact(&check.problem, shape), check.result.elements() - 1);
+    for element in [0, 1, last / 7, last / 3, last / 2, last] {
+        let piece = Piece::with(&check.problem, shape, most, element).unwrap().unwrap();
+        let part = exact(&piece.problem, &piece.shape);
+        let indices: Vec<usize> = (0..piece.elements()).map(|i| piece.index_of(i)).collect();
+        assert!(indices.contains(&element), "{:?} of {:?} for element {element}", piece.shape, piece.whole);
+        for (x, index) in part.iter().zip(indices) {
+            assert_eq!(*x, all[index], "{:?} of {:?} for element {element}", piece.shape, piece.whole);
+        }
     }
-    [corner.shape, corner.whole]
+    let first = Piece::with(&check.problem, shape, most, 0).unwrap().unwrap();
+    assert_eq!(first.start, vec![0; first.whole.len()]);
+    [first.shape, first.whole]
 }
 
 #[test]
-fn the_corner_of_a_batch_is_that_of_its_first_matrix() {
+fn a_piece_of_a_batch_is_one_of_a_matrix() {
     let [batch, m, n, k] = [3, 20, 70, 32];
     let (a, b) = (numbers::<F16>(batch * m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
     let (a, b) = (a.tensor(&[batch, k, m]).unwrap(), b.tensor(&[k, n]).unwrap());
@@ -25,7 +32,7 @@ fn the_corner_of_a_batch_is_that_of_its_first_matrix() {
     let model = Model::new(Arch::Gfx908, Input::F16).unwrap();
     Gemm::new(model).transpose_a(true).run(&a, &b, &mut d.tensor_mut(&shape).unwrap()).unwrap();
     let right = d.to_vec().unwrap();
-    // Element (0, 5) is in the corner, (2, 19, 69) the last of all.
+    // Element (0, 5) is in the first piece, (2, 19, 69) the last of all.
     for (wrong, first) in [(None, None), (Some(5), Some(vec![0, 0, 5])), (Some(batch * m * n - 1), Some(vec![2, 19, 69]))] {
         let mut values = right.clone();
         wrong.into_iter().for_each(|i: usize| values[i] = f32::from_bits(values[i].to_bits() ^ 1));
@@ -34,14 +41,14 @@ fn the_corner_of_a_batch_is_that_of_its_first_matrix() {
         let check = Check::gemm(&a, &b, &d).transpose_a(true).arch(Arch::Gfx908);
         let exactness = check.run().unwrap().exactness.unwrap();
         assert_eq!((exactness.differing, exactness.first), (usize::from(wrong.is_some()), first));
-        assert_eq!(corner_of(&check, [16, 64]), [vec![1, 16, 64], shape.to_vec()]);
-        assert!(Corner::of(&check.problem, &shape, [20, 70]).unwrap().is_some_and(|corner| corner.shape == [1, 20, 70]));
-        assert!(Corner::of(&check.problem, &shape[1..], [20, 70]).unwrap().is_none(), "nothing is left out of one matrix");
+        assert_eq!(pieces_of(&check, [16, 64]), [vec![1, 16, 64], shape.to_vec()]);
+        assert!(Piece::with(&check.problem, &shape, [20, 70], 0).unwrap().is_some_and(|piece| piece.shape == [1, 20, 70]));
+        assert!(Piece::with(&check.problem, &shape[1..], [20, 70], 0).unwrap().is_none(), "nothing is left out of one matrix");
     }
 }
 
 #[test]
-fn the_corner_of_a_convolution_has_its_first_images_and_channels() {
+fn a_piece_of_a_convolution_has_some_images_and_channels_of_a_group() {
     let plain: ConvParam = "2 2 7 20 18 3 3 6 5 1 2 1 1 1 1 0 1".parse().unwrap();
     let moved = plain.clone().with_layouts("ngchw", "gkcyx", "nhwgk").unwrap();
     for param in [plain, moved] {
@@ -58,7 +65,7 @@ fn the_corner_of_a_convolution_has_its_first_images_and_channels() {
             // In the shapes of the layout, and in one dimension.
             let (xs, ys, ds) = (x.tensor(&first).unwrap(), y.tensor(&second).unwrap(), d.tensor(&result).unwrap());
             for check in [Check::conv(param.clone(), direction, &xs, &ys, &ds), Check::conv(param.clone(), direction, &x, &y, &d)] {
-                let [part, whole] = corner_of(&check, [16, 64]);
+                let [part, whole] = pieces_of(&check, [16, 64]);
                 assert_eq!(whole, result);
                 let letters = param.layout(roles[2]).to_string();
                 for (letter, extent) in extents.into_iter().chain([('g', 1)]) {
@@ -85,7 +92,7 @@ fn tensors_of_convolutions_may_lack_axes_of_extent_1() {
     let report = check.run().unwrap();
     assert!(report.passed() && report.exactness == flat.exactness && flat.exactness.is_some_and(|e| e.differing == 0), "{report}");
     assert_eq!((report.report.worst.map(|w| w.ratio), report.report.shape), (flat.report.worst.map(|w| w.ratio), vec![2, 5, 6, 6]));
-    assert_eq!(corner_of(&check, [2, 9]), [vec![1, 1, 2, 6, 6], vec![2, 1, 5, 6, 6]]);
+    assert_eq!(pieces_of(&check, [2, 9]), [vec![1, 1, 2, 6, 6], vec![2, 1, 5, 6, 6]]);
     assert!(check.freivalds(2).unwrap().passed());
     // Other orders of the axes are told, and so is the missing axis of more than one group.
     let turned = x.tensor(&[2, 8, 8, 3]).unwrap();
