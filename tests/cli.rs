@@ -1151,7 +1151,7 @@ fn results_are_checked_from_their_operands() {
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --max-work 1", 0, "PASS  6 elements within their bounds"),
         ("conv y.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data --freivalds 2", 1, "worst      g 0, n 0, w "),
         ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --arch gfx942", 0, "bit-exact  yes: gfx942 f16, channels first"),
-        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,nkw", 0, "convolution 1 1 1 1 1 3 8 1 1 0 0, Forward"),
+        ("conv x.npy w.npy y.npy --param 1,1,1,1,1,3,8,1,1,0,0 --layouts ncw,kcx,nkw", 0, "convolution 1 1 1 1 1 3 8 1 1 0 0, fwd"),
         ("conv y.npy w.npy x.npy --param 1,1,1,1,1,3,8,1,1,0,0 --direction bwd_data", 1, "FAIL"),
     ] {
         let run = folder.run(&format!("check {line}"));

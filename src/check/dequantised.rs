@@ -85,11 +85,14 @@ impl Check<'_> {
 impl<'a> Check<'a> {
     /// The check as causes are sought in: operands that are copies stand for themselves, and their formats are not those of the kernel's.
     pub(super) fn as_multiplied(&self) -> Check<'a> {
-        let wide = if self.problem.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 };
         match self.problem.product() {
             Some(product) if product.applied.is_some() => {
                 let product = Product { scales: Default::default(), applied: None, ..product.clone() };
-                Check { problem: self.problem.with(product), accumulator: Some(self.accumulator.unwrap_or(wide)), ..self.clone() }
+                Check {
+                    problem: self.problem.with(product),
+                    accumulator: Some(self.accumulator.unwrap_or(self.problem.accumulator())),
+                    ..self.clone()
+                }
             }
             _ => self.clone(),
         }

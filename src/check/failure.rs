@@ -4,7 +4,7 @@ use super::copied::Copied;
 use super::products::Values;
 use super::{Check, CheckCause, cause};
 use crate::device::{Layout, TensorRef};
-use crate::dtype::{DType, Overflow};
+use crate::dtype::Overflow;
 use crate::error::Result;
 use crate::reference::Arithmetic;
 use crate::verify::bound::{Bound, BoundReport, each_mismatch, some_mismatches};
@@ -42,8 +42,7 @@ impl<'a> Check<'a> {
             return Ok(Some(cause::saturated(&self.result, report.mismatches)));
         }
         let some = || some_mismatches([&self.result, reference, magnitudes], (bound, self.overflow), cause::SAMPLE);
-        let wide = if self.problem.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 };
-        let accumulator = self.accumulator.unwrap_or(wide);
+        let accumulator = self.accumulator.unwrap_or(self.problem.accumulator());
         if explained
             && !self.sums_in_i32()
             && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)?

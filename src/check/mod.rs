@@ -429,7 +429,7 @@ impl<'a> Check<'a> {
         }
         self.confidence.expect_valid()?;
         self.problem.expect_shapes(&self.result)?;
-        let (alpha, beta) = self.problem.product().map_or((1.0, 0.0), |product| (product.alpha, product.beta));
+        let (alpha, beta) = self.problem.scalars();
         if let Some((what, value)) = [("alpha", alpha), ("beta", beta)].into_iter().find(|(_, value)| !value.is_finite()) {
             return Err(Error::InvalidArgument { what, value: value.to_string(), limit: "it has to be finite".to_owned() });
         }
@@ -499,7 +499,7 @@ impl<'a> Check<'a> {
             let scalar = self.problem.scalar_error(accumulator);
             bound.gamma += if scalar > 0.0 { scalar * (1.0 + bound.gamma) } else { 0.0 };
             // What underflow has lost is multiplied by alpha, and by scales; what it loses after that is within the slack of the first product.
-            bound.floor *= self.problem.product().map_or(1.0, |product| product.alpha.abs().max(1.0));
+            bound.floor *= self.problem.scalars().0.abs().max(1.0);
             bound.floor *= applied.map_or(1.0, |applied| applied.largest);
             if !arithmetic::holds(self.result.dtype(), accumulator) {
                 bound = bound.rounded_to(self.result.dtype())?;
@@ -515,11 +515,9 @@ impl<'a> Check<'a> {
             return Ok(vec![(Unit::F32, DType::F32)]);
         }
         let mut units: Vec<_> = arithmetic::unconverted(models).map(|model| (arithmetic::of_model(model), model.accumulator())).collect();
-        let wide = self.problem.dtypes().contains(&DType::F64);
-        match self.accumulator {
-            Some(dtype) => units.push((arithmetic::of_format(dtype)?, dtype)),
-            None if units.is_empty() => units.push(if wide { (Unit::F64, DType::F64) } else { (Unit::F32, DType::F32) }),
-            None => {}
+        let unsaid = units.is_empty().then(|| self.problem.accumulator());
+        if let Some(dtype) = self.accumulator.or(unsaid) {
+            units.push((arithmetic::of_format(dtype)?, dtype));
         }
         Ok(units)
     }
@@ -530,12 +528,11 @@ impl<'a> Check<'a> {
         if integer::applies(&self.problem, &self.result) {
             return integer::arithmetic(&self.problem);
         }
-        let wide = [a, b].contains(&DType::F64);
         let adds = match (self.arch, self.accumulator) {
             (Some(arch), None) => format!("the {} of {arch}", arch.units()),
             (Some(arch), Some(dtype)) => format!("the {} of {arch} or sums in {dtype}", arch.units()),
             (None, Some(dtype)) => format!("sums in {dtype}"),
-            (None, None) => format!("sums in {}", if wide { DType::F64 } else { DType::F32 }),
+            (None, None) => format!("sums in {}", self.problem.accumulator()),
         };
         let adds = if self.sums_in_i32() { "sums in i32, exact, then f32".to_owned() } else { adds };
         let parts = match (self.parts, self.parts_dtype) {

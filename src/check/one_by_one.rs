@@ -79,7 +79,7 @@ pub(super) fn judged(
     let values = Values::of(result, false)?;
     let source = Source::of(problem, result.shape(), reads.exact().flush_subnormals)?;
     let least = problem.dtypes().map(|dtype| reads.least_magnitude(dtype));
-    let (alpha, beta) = problem.product().map_or((1.0, 0.0), |product| (product.alpha, product.beta));
+    let (alpha, beta) = problem.scalars();
     let at = |row: usize, position: usize| values.at(contraction.element(row, position));
     let places: Vec<(usize, usize)> = rows
         .iter()

@@ -125,6 +125,16 @@ impl<'a> Problem<'a> {
         if words.is_empty() { String::new() } else { format!(", scales {}", words.join(", ")) }
     }
 
+    /// The format in which floats are added where nothing is said: f64 where an operand is, else f32.
+    pub(super) fn accumulator(&self) -> DType {
+        if self.dtypes().contains(&DType::F64) { DType::F64 } else { DType::F32 }
+    }
+
+    /// alpha and beta; 1 and 0 of a convolution.
+    pub(super) fn scalars(&self) -> (f64, f64) {
+        self.product().map_or((1.0, 0.0), |product| (product.alpha, product.beta))
+    }
+
     /// Whether operands are still to be multiplied by scales.
     pub(super) fn is_scaled(&self) -> bool {
         self.product().is_some_and(Product::is_scaled)
@@ -183,7 +193,7 @@ impl<'a> Problem<'a> {
                 let extents: Vec<String> = result.iter().map(usize::to_string).collect();
                 format!("gemm of {}, k {}", extents.join(" x "), self.terms())
             }
-            Kind::Conv(param, direction) => format!("convolution {param}, {direction:?}"),
+            Kind::Conv(param, direction) => format!("convolution {param}, {}", word(*direction)),
         }
     }
 
@@ -342,6 +352,15 @@ impl<'a> Problem<'a> {
             }
             (Kind::Conv(..), _) => Err(Error::Unsupported { what: format!("the order {order}"), by: "convolutions".to_owned() }),
         }
+    }
+}
+
+/// The name of a direction, as flags and suites have it.
+fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Forward => "fwd",
+        Direction::BackwardData => "bwd_data",
+        Direction::BackwardWeight => "bwd_weight",
     }
 }
 

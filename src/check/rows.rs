@@ -146,7 +146,7 @@ impl Check<'_> {
         let x = memory.tensor(&[n, vectors])?;
         let of_result = contraction.of_result(result, &x)?;
         let mut exact = vec![0.0; of_result.len()];
-        let alpha = self.problem.product().map_or(1.0, |product| product.alpha);
+        let (alpha, _) = self.problem.scalars();
         // An alpha of 0 takes nothing of the operands, infinities included.
         if alpha != 0.0 {
             exact.iter_mut().zip(contraction.of_exact(reads, &x)?).for_each(|(exact, e)| *exact = alpha * e);
@@ -175,7 +175,7 @@ impl Check<'_> {
 
     /// For each row a bound of the norm of the magnitudes of what is added.
     fn magnitudes_of_rows(&self, contraction: &Contraction<'_, '_>, reads: Arithmetic) -> Result<Vec<f64>> {
-        let alpha = self.problem.product().map_or(1.0, |product| product.alpha);
+        let (alpha, _) = self.problem.scalars();
         let mut added: Vec<f64> = match alpha {
             0.0 => vec![0.0; contraction.rows()],
             _ => contraction.magnitudes(reads)?.into_iter().map(|x| alpha.abs() * x).collect(),

@@ -131,7 +131,8 @@ fn sample<'a>(
     if terms == 0 || mismatches.len().min(most) < least {
         return Ok(None);
     }
-    let (alpha, beta, last) = problem.product().map_or((1.0, 0.0, Epilogue::None), |p| (p.alpha, p.beta, p.epilogue));
+    let (alpha, beta) = problem.scalars();
+    let last = problem.product().map_or(Epilogue::None, |product| product.epilogue);
     let source = Source::of(problem, shape, reads.exact().flush_subnormals)?;
     let step = mismatches.len().div_ceil(most);
     let element = |&(index, result): &(usize, f64)| {
@@ -172,11 +173,7 @@ impl Sample<'_> {
 
     /// What the last function makes of a value.
     fn last_of(&self, x: f64) -> f64 {
-        match self.last {
-            Epilogue::None => x,
-            Epilogue::Relu => x.max(0.0),
-            Epilogue::Clamp { low, high } => x.clamp(low.min(high), high.max(low)),
-        }
+        self.last.apply(x)
     }
 
     /// Whether `expected` explains an element, and much better than its reference does.
