@@ -45,7 +45,7 @@ impl<'a> Check<'a> {
         let accumulator = self.accumulator.unwrap_or(self.problem.accumulator());
         if explained
             && !self.sums_in_i32()
-            && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, *bound, &some()?, accumulator)?
+            && cause::lost_in_rounding(&self.problem, self.result.shape(), reads, (*bound, self.overflow), &some()?, accumulator)?
         {
             return Ok(None);
         }
@@ -54,7 +54,7 @@ impl<'a> Check<'a> {
             return Ok(compared);
         }
         let share = report.mismatches as f64 / report.elements as f64;
-        cause::find(&self.problem, self.result.shape(), reads, *bound, (&some()?, share), compared)
+        cause::find(&self.problem, self.result.shape(), reads, (*bound, self.overflow), (&some()?, share), compared)
     }
 
     /// The cause that a comparison with the exact result names, each element by its bound.

@@ -11,6 +11,7 @@
 //!
 //! A mistake explains a mismatch that is within twice its bound of what the mistake gives, and at least four times closer to that than to the right result. Each hypothesis has a number of its own for each
 //! element, so that chance explains next to none: four mismatches are enough. What gives zeros nearly everywhere is left to the diagnosis, which calls them so.
+//! Of [32](LEAST_ROUNDED) mismatches what counts may also be that number rounded as the result is: the bound of a small format is mostly that rounding, which would hide an error of few bounds.
 //! `docs/causes.md` lists the hypotheses.
 
 mod fallback;
@@ -30,6 +31,8 @@ use crate::verify::{Diagnosis, grouped, short};
 pub(super) const SAMPLE: usize = 256;
 /// Fewest of them.
 const LEAST: usize = 4;
+/// Fewest mismatches that are held against rounded numbers: these are right by chance at up to half of the elements that are off by one spacing.
+const LEAST_ROUNDED: usize = 32;
 /// Products of all of them together.
 const PRODUCTS: usize = 1 << 22;
 
@@ -80,6 +83,7 @@ struct Sample<'a> {
     /// Mismatches in all, of so many elements.
     share: f64,
     bound: Bound,
+    overflow: Overflow,
     alpha: f64,
     beta: f64,
     last: Epilogue,
@@ -91,11 +95,11 @@ pub(super) fn find(
     problem: &Problem<'_>,
     shape: &[usize],
     reads: Arithmetic,
-    bound: Bound,
+    rule: (Bound, Overflow),
     (mismatches, share): (&[(usize, f64)], f64),
     compared: Option<CheckCause>,
 ) -> Result<Option<CheckCause>> {
-    let Some(s) = sample(problem, shape, reads, bound, (mismatches, LEAST), share)? else { return Ok(compared) };
+    let Some(s) = sample(problem, shape, reads, rule, (mismatches, LEAST), share)? else { return Ok(compared) };
     Ok(hypotheses::first(&s).or_else(|| compared.map(|found| fallback::unless_refuted(&s, found))))
 }
 
@@ -104,11 +108,11 @@ pub(super) fn lost_in_rounding(
     problem: &Problem<'_>,
     shape: &[usize],
     reads: Arithmetic,
-    bound: Bound,
+    rule: (Bound, Overflow),
     mismatches: &[(usize, f64)],
     accumulator: DType,
 ) -> Result<bool> {
-    let Some(s) = sample(problem, shape, reads, bound, (mismatches, 1), 1.0)? else { return Ok(false) };
+    let Some(s) = sample(problem, shape, reads, rule, (mismatches, 1), 1.0)? else { return Ok(false) };
     let round = |x: f64| accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee));
     let sum = |e: &Element, group: usize| {
         let groups = e.products.a.chunks(group).zip(e.products.b.chunks(group));
@@ -122,7 +126,7 @@ fn sample<'a>(
     problem: &'a Problem<'a>,
     shape: &'a [usize],
     reads: Arithmetic,
-    bound: Bound,
+    (bound, overflow): (Bound, Overflow),
     (mismatches, least): (&[(usize, f64)], usize),
     share: f64,
 ) -> Result<Option<Sample<'a>>> {
@@ -148,7 +152,7 @@ fn sample<'a>(
         Element { index, products, up_to, magnitude, c, bias, result, reference: 0.0 }
     };
     let elements: Vec<Element> = mismatches.iter().step_by(step).map(element).collect();
-    let mut sample = Sample { problem, source, elements, share, bound, alpha, beta, last };
+    let mut sample = Sample { problem, source, elements, share, bound, overflow, alpha, beta, last };
     let references: Vec<f64> = sample.elements.iter().map(|e| sample.follows(e, e.total())).collect();
     sample.elements.iter_mut().zip(references).for_each(|(e, r)| e.reference = r);
     Ok(Some(sample))
@@ -176,11 +180,17 @@ impl Sample<'_> {
         self.last.apply(x)
     }
 
-    /// Whether `expected` explains an element, and much better than its reference does.
-    fn explains(&self, e: &Element, expected: f64) -> bool {
-        let off = (e.result - expected).abs();
+    /// Whether `expected`, or what it is rounded to where that `may_round`, explains an element, and much better than its reference does.
+    fn explains(&self, e: &Element, expected: f64, may_round: bool) -> bool {
         let magnitude = self.alpha.abs() * e.magnitude + (self.beta * e.c).abs() + e.bias.abs();
-        off <= 2.0 * self.bound.of(magnitude, expected) && off <= (e.result - e.reference).abs() / 4.0
+        let explains = |x: f64| (e.result - x).abs() <= (e.result - e.reference).abs() / 4.0;
+        (e.result - expected).abs() <= 2.0 * self.bound.of(magnitude, expected)
+            && (explains(expected) || may_round && explains(self.rounded(expected)))
+    }
+
+    /// A number in the result's format, where results are rounded to it.
+    fn rounded(&self, x: f64) -> f64 {
+        self.bound.rounding.map_or(x, |dtype| dtype.decode(dtype.encode(x, Rounding::NearestEven, self.overflow)))
     }
 
     /// The cause, if what a kernel with this mistake gives explains most of the elements.
@@ -206,7 +216,7 @@ impl Sample<'_> {
         for (i, e) in self.elements.iter().enumerate().filter(|(_, e)| is_judged(e)) {
             let x = expected(i, e);
             zeros += usize::from(x == 0.0);
-            let is_explained = self.explains(e, x);
+            let is_explained = self.explains(e, x, all >= LEAST_ROUNDED);
             (explained, missed) = (explained + usize::from(is_explained), missed + usize::from(!is_explained));
             if 20 * missed > all {
                 return None;

@@ -147,6 +147,33 @@ fn mistakes_of_products_are_named() {
     }
 }
 
+/// What is missing is a few times as large as the rounding of the result, which hides it at most elements: it is named all the same.
+#[test]
+fn what_is_small_beside_the_last_rounding_is_named() {
+    let [m, n, k] = [64, 96, 256];
+    for seed in 0..3 {
+        let (a, b) = (numbers::<Bf16>(m * k, [-1.0, 1.0], 10 + seed), numbers::<Bf16>(k * n, [-1.0, 1.0], 20 + seed));
+        let (bias, c) = (numbers::<Bf16>(n, [-0.08, 0.08], 30 + seed), numbers::<Bf16>(m * n, [-0.08, 0.08], 40 + seed));
+        let [x, y, v, z] = [&a, &b, &bias, &c].map(|of| of.to_vec().unwrap().iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
+        // In f32, as a kernel adds.
+        let sum = |i: usize| (0..k).fold(0.0f32, |sum, l| sum + (x[i / n * k + l] * y[l * n + i % n]) as f32);
+        let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+        let of = |with: &dyn Fn(usize) -> f64| {
+            let d: Vec<Bf16> = (0..m * n).map(|i| Bf16::from_f64(f64::from(sum(i)) + with(i))).collect();
+            let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+            let check = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).bias(&bias).beta(1.0, c.tensor(&[m, n]).unwrap());
+            check.run().unwrap().cause.unwrap().evidence
+        };
+        for (found, words) in [
+            (of(&|i| z[i]), "the bias is missing: "),
+            (of(&|i| v[i % n]), "C is missing: "),
+            (of(&|i| z[i] + 2.0 * v[i % n]), "the bias is added twice: "),
+        ] {
+            assert!(found.starts_with(words), "{words}, {seed}: {found}");
+        }
+    }
+}
+
 /// What no operand is needed for is called as everywhere, and nothing is named without evidence.
 #[test]
 fn other_causes_are_those_of_a_comparison() {
