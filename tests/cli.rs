@@ -1106,6 +1106,7 @@ fn results_are_checked_from_their_operands() {
             "bit-exact  yes: sm_90 f16, accumulated in f16, k ascending",
         ),
         ("gemm a.npy b.npy d.npy --arch gfx908 --split-k 2 --split-k-in f16", 0, "2 parts of k added in f16"),
+        ("gemm a.npy b.npy d.npy --split-k-in bf16", 0, "sums in f32, stored in bf16"),
         ("gemm a.npy b.npy d.npy --accumulate bf16", 3, "a result of zeros would have passed"),
         ("gemm a.npy b.npy d.npy --alpha 1.01", 1, "the worst case does not explain this result either"),
         ("gemm a.npy b.npy d.npy --c c.npy --beta 0.5", 1, "FAIL"),

@@ -239,6 +239,7 @@ impl<'a> Check<'a> {
     }
 
     /// K was cut into so many parts (0 counts as 1), summed apart and then added: in the accumulator's format, or in the one that is given, as where parts are added in the result's memory.
+    /// Of one part that is the format to which the sum is rounded before alpha, C, the bias and the last function.
     pub fn split_k(mut self, parts: usize, stored: Option<DType>) -> Check<'a> {
         (self.parts, self.parts_dtype) = (parts.max(1), stored);
         self
@@ -536,7 +537,8 @@ impl<'a> Check<'a> {
         };
         let adds = if self.sums_in_i32() { "sums in i32, exact, then f32".to_owned() } else { adds };
         let parts = match (self.parts, self.parts_dtype) {
-            (1, _) => String::new(),
+            (1, None) => String::new(),
+            (1, Some(dtype)) => format!(", stored in {dtype}"),
             (parts, None) => format!(", {parts} parts of k"),
             (parts, Some(dtype)) => format!(", {parts} parts of k added in {dtype}"),
         };

@@ -93,8 +93,8 @@ struct Common {
     /// It cut K into so many parts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Kernel")]
     split_k: u32,
-    /// The format in which these are added, where that is not the accumulator's
-    #[arg(long, value_name = "DTYPE", requires = "split_k", help_heading = "Kernel")]
+    /// The format in which these are stored and added, where that is not the accumulator's; of one part: the format to which the sum is rounded before alpha, C and the bias
+    #[arg(long, value_name = "DTYPE", help_heading = "Kernel")]
     split_k_in: Option<DType>,
     /// It gives the largest number of the result's format for what is beyond that, as conversions with __HIP_SATFINITE do; infinities are wrong then
     #[arg(long, help_heading = "Kernel")]

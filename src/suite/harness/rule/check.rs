@@ -118,9 +118,6 @@ impl CheckRule {
         };
         let check = self.arch.into_iter().fold(check, Check::arch);
         let check = self.accumulate.into_iter().fold(check, Check::accumulator);
-        if self.split_k_in.is_some() && self.split_k.is_none() {
-            return Err(together("split_k_in is for split_k of 2 or more"));
-        }
         let check = check.saturates(self.saturate == Some(true));
         Ok(check.split_k(self.split_k.unwrap_or(1), self.split_k_in).confidence(self.confidence()?))
     }

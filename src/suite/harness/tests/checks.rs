@@ -177,7 +177,6 @@ fn what_cannot_be_checked_is_refused_when_it_is_read() {
         (format!("{gemm}rule = {{ check = true, accumulate = 'i8' }}"), "an accumulator whose error is bounded"),
         (format!("{gemm}rule = {{ check = true, split_k = 5 }}"), "split-k cannot be 5: at most 4"),
         (format!("{gemm}rule = {{ check = true, split_k = 0 }}"), "split_k: a whole number from 1 is wanted, not 0"),
-        (format!("{gemm}rule = {{ check = true, split_k_in = 'f16' }}"), "split_k_in is for split_k of 2 or more"),
         (format!("{gemm}rule = {{ check = true, confidence = 1 }}"), "confidence cannot be 1"),
         (format!("{gemm}rule = {{ check = true, confidence = 0.5, worst_case = true }}"), "confidence cannot be used with worst_case"),
         (format!("{gemm}rule = {{ check = false }}"), "check: true is wanted, not false"),
