@@ -15,6 +15,12 @@ pub(super) enum Read {
     AsTransposed,
     /// The matrix was transposed in memory, and is read as it was.
     Transposed,
+    /// The first matrix of a batch, for all of them.
+    FirstMatrix,
+    /// The next matrix of a batch; for the last one the first.
+    NextMatrix,
+    /// The matrix before it in a batch; for the first one the last.
+    MatrixBefore,
 }
 
 /// The factors of the products of an element, in ascending k: of a convolution channels first, padding as zeros.
@@ -102,12 +108,21 @@ impl<'a> Source<'a> {
             let values = &self.operands[which];
             let [.., rows, columns] = *values.layout.shape() else { return Vec::new() };
             // A matrix without a batch serves all.
-            let matrix = index / area * rows * columns % values.layout.elements().max(1);
+            let matrices = (values.layout.elements() / (rows * columns).max(1)).max(1);
+            let own = index / area;
+            let matrix = rows
+                * columns
+                * match reads[which] {
+                    Read::Right | Read::AsTransposed | Read::Transposed => own % matrices,
+                    Read::FirstMatrix => 0,
+                    Read::NextMatrix => (own + 1) % matrices,
+                    Read::MatrixBefore => (own + matrices - 1) % matrices,
+                };
             let at = |x: usize| {
                 let stored = if k_first { x * columns + number } else { number * columns + x };
                 matrix
                     + match reads[which] {
-                        Read::Right => stored,
+                        Read::Right | Read::FirstMatrix | Read::NextMatrix | Read::MatrixBefore => stored,
                         Read::AsTransposed => stored % columns * rows + stored / columns,
                         Read::Transposed => stored % rows * columns + stored / rows,
                     }

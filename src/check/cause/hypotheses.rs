@@ -4,6 +4,7 @@ use super::{CheckCause, Element, Sample};
 use crate::check::problem::Kind;
 use crate::check::products::{Products, Read};
 use crate::dtype::{DType, Overflow, Rounding, spacing};
+use crate::parallel;
 use crate::reference::{Direction, Epilogue, Lattice};
 
 /// The first hypothesis that explains the sample.
@@ -17,6 +18,7 @@ pub(super) fn first(s: &Sample<'_>) -> Option<CheckCause> {
         .or_else(|| formats(s))
         .or_else(|| flushed(s))
         .or_else(|| stale_tiles(s))
+        .or_else(|| ranges(s))
         .or_else(|| accumulators(s))
 }
 
@@ -50,6 +52,18 @@ fn follows(s: &Sample<'_>) -> Option<CheckCause> {
         .filter(|(applies, ..)| *applies)
         .find_map(|(_, kind, words, formula)| s.explained(kind, || (*words).to_owned(), formula))
         .or_else(|| bias_of_rows(s))
+        .or_else(|| rounded_before(s))
+}
+
+/// The sum, rounded to the result's format before anything else: what is stored, and read by the next kernel, or of one part of k.
+fn rounded_before(s: &Sample<'_>) -> Option<CheckCause> {
+    let format = s.bound.rounding.filter(|_| is_followed(s) || s.last != Epilogue::None)?;
+    let words = || {
+        format!(
+            "the sum is rounded to {format} before alpha, C, the bias or the last function (--split-k-in {format}, `Check::split_k`, or `split_k_in` in a suite's rule allows that)"
+        )
+    };
+    s.explained("intermediate_in", words, |e| s.follows(e, s.rounded(e.total())))
 }
 
 /// The bias, added by rows. Of more rows than columns only the first have one: in the others a kernel adds what lies behind the bias, which says nothing.
@@ -107,6 +121,36 @@ fn terms(s: &Sample<'_>) -> Option<CheckCause> {
         }
     }
     None
+}
+
+/// Fewest mismatches that tell one range of so many.
+const LEAST_FOR_RANGES: usize = 16;
+/// Cuts of k that are tried, at most: half a million ranges.
+const CUTS: usize = 1024;
+
+/// A range of products that begins and ends at any multiple of 16, as stream-K cuts k, is missing or added twice. Of several that explain the elements the one that leaves the least.
+fn ranges(s: &Sample<'_>) -> Option<CheckCause> {
+    let k = s.problem.terms();
+    let tile = 16 * k.div_ceil(16 * CUTS).max(1).next_power_of_two();
+    if s.elements.len() < LEAST_FOR_RANGES || k <= tile {
+        return None;
+    }
+    let cuts: Vec<usize> = (0..k).step_by(tile).chain([k]).collect();
+    let least = |found: Vec<(f64, CheckCause)>| found.into_iter().min_by(|one, other| one.0.total_cmp(&other.0));
+    let that_begin = |first: usize| {
+        // All of k is a factor of 0 or 2.
+        let ends = cuts[first + 1..].iter().filter(|&&to| first > 0 || to < k);
+        let ranges = ends.flat_map(|&to| [(to, -1.0, "missing"), (to, 1.0, "added twice")]);
+        let found = |(to, times, what): (usize, f64, &str)| {
+            let from = cuts[first];
+            let expected = |e: &Element| s.follows(e, e.total() + times * (e.up_to[to] - e.up_to[from]));
+            let found = s.explained("terms", || format!("products {from} to {} of each sum are {what}", to - 1), expected)?;
+            Some((s.left_by(expected), found))
+        };
+        least(ranges.filter_map(found).collect())
+    };
+    let found = parallel::map(cuts.len() - 1, that_begin).into_iter().flatten().collect();
+    least(found).map(|(_, cause)| cause)
 }
 
 /// The sum of products with changed factors.
@@ -207,20 +251,45 @@ fn reads(s: &Sample<'_>) -> Option<CheckCause> {
         };
         s.explained("terms", || words.to_owned(), move |e| s.follows(e, of(e)))
     };
-    if let Kind::Gemm(_) = &s.problem.kind {
-        for (which, name) in [(1, "B"), (0, "A")] {
-            for (read, words) in [(Read::AsTransposed, "is read as transposed"), (Read::Transposed, "is stored as transposed")] {
-                let mut reads = [Read::Right; 2];
-                reads[which] = read;
-                let of = |e: &Element| s.follows(e, sum(&s.source.of_gemm(e.index, reads), |_, a, b| a * b));
-                let found = s.explained("operand", || format!("{name} {words}"), of);
-                if found.is_some() {
-                    return found;
-                }
-            }
-        }
-    }
-    shifted(true).or_else(|| shifted(false))
+    otherwise_read(s).or_else(|| shifted(true)).or_else(|| shifted(false)).or_else(|| exchanged_factors(s))
+}
+
+/// Matrices of which one is read as another one, or another one of its batch.
+fn otherwise_read(s: &Sample<'_>) -> Option<CheckCause> {
+    const READS: [(Read, &str, &str); 5] = [
+        (Read::AsTransposed, "", " is read as transposed"),
+        (Read::Transposed, "", " is stored as transposed"),
+        (Read::FirstMatrix, "all of the batch take the first matrix of ", ""),
+        (Read::NextMatrix, "each of the batch takes the next matrix of ", ""),
+        (Read::MatrixBefore, "each of the batch takes the matrix before its own of ", ""),
+    ];
+    s.problem.product()?;
+    let is_batch = |which: usize| match s.problem.operands[which].shape() {
+        [batch @ .., _, _] => batch.iter().product::<usize>() > 1,
+        _ => false,
+    };
+    [(1, "B"), (0, "A")].into_iter().find_map(|(which, name)| {
+        let reads = if is_batch(which) { &READS[..] } else { &READS[..2] };
+        reads.iter().find_map(|(read, before, after)| {
+            let mut reads = [Read::Right; 2];
+            reads[which] = *read;
+            let of = |e: &Element| s.follows(e, sum(&s.source.of_gemm(e.index, reads), |_, a, b| a * b));
+            s.explained("operand", || format!("{before}{name}{after}"), of)
+        })
+    })
+}
+
+/// The factors of one operand in pairs, or runs of 2, 4 or 8 of them: the same sums whichever operand it is.
+fn exchanged_factors(s: &Sample<'_>) -> Option<CheckCause> {
+    s.problem.product()?;
+    let k = s.problem.terms();
+    [1, 2, 4, 8].into_iter().filter(|run| k.is_multiple_of(2 * run)).find_map(|run| {
+        let words = || match run {
+            1 => "factors of one operand are exchanged with their neighbours along k, as halves of bytes or words may be".to_owned(),
+            run => format!("runs of {run} factors of one operand are exchanged with their neighbours along k"),
+        };
+        s.explained("operand", words, |e| s.follows(e, sum(&e.products, |i, a, _| a * e.products.b[i ^ run])))
+    })
 }
 
 /// How factors become numbers of a format.

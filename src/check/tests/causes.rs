@@ -174,6 +174,94 @@ fn what_is_small_beside_the_last_rounding_is_named() {
     }
 }
 
+/// Parts of k that begin and end anywhere, and factors that meet others than their own.
+#[test]
+fn cuts_and_exchanges_of_k_are_named() {
+    let [m, n, k] = [24, 40, 1024];
+    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
+    let (x, y) = (wide(&a), wide(&b));
+    let (a, b) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap());
+    let of = |i: usize, from: usize, to: usize, exchanged: usize| {
+        (from..to).map(|l| x[i / n * k + l] * y[(l ^ exchanged) * n + i % n]).sum::<f64>()
+    };
+    type Made<'a> = &'a dyn Fn(usize) -> f64;
+    let mistakes: [(&str, &str, Made<'_>); 8] = [
+        ("products 640 to 1023 of each sum are missing", "terms", &|i| of(i, 0, 640, 0)),
+        ("products 0 to 591 of each sum are missing", "terms", &|i| of(i, 592, k, 0)),
+        ("products 144 to 207 of each sum are missing", "terms", &|i| of(i, 0, k, 0) - of(i, 144, 208, 0)),
+        ("products 144 to 207 of each sum are added twice", "terms", &|i| of(i, 0, k, 0) + of(i, 144, 208, 0)),
+        ("factors of one operand are exchanged with their neighbours along k, as halves of bytes", "operand", &|i| of(i, 0, k, 1)),
+        ("runs of 2 factors of one operand are exchanged", "operand", &|i| of(i, 0, k, 2)),
+        ("runs of 4 factors of one operand are exchanged", "operand", &|i| of(i, 0, k, 4)),
+        ("runs of 8 factors of one operand are exchanged", "operand", &|i| of(i, 0, k, 8)),
+    ];
+    for (words, kind, made) in mistakes {
+        // All of the result, and one tile of it.
+        for rows in [m, 8] {
+            let d: Vec<F16> = (0..m * n).map(|i| F16::from_f64(if i / n < rows { made(i) } else { of(i, 0, k, 0) })).collect();
+            let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+            let found = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap()).run().unwrap().cause.unwrap();
+            assert!(found.kind == kind && found.evidence.starts_with(words), "{words}, {rows} rows: {found:?}");
+        }
+    }
+}
+
+/// A kernel that keeps sums in the result's format is told what to say of itself, and passes if it does.
+#[test]
+fn sums_that_are_rounded_before_what_follows_are_named() {
+    let [m, n, k] = [64, 96, 256];
+    let (a, b) = (numbers::<Bf16>(m * k, [-1.0, 1.0], 1), numbers::<Bf16>(k * n, [-1.0, 1.0], 2));
+    let (bias, c) = (numbers::<Bf16>(n, [-4.0, 4.0], 3), numbers::<Bf16>(m * n, [-4.0, 4.0], 4));
+    let [x, y, v, z] = [&a, &b, &bias, &c].map(|of| of.to_vec().unwrap().iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
+    let sum = |i: usize| through::<Bf16>((0..k).map(|l| x[i / n * k + l] * y[l * n + i % n]).sum());
+    let (a, b, c) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), c.tensor(&[m, n]).unwrap());
+    type Made<'a> = &'a dyn Fn(usize) -> f64;
+    let alpha = 0.088388;
+    let rows: [(&str, Made<'_>); 3] = [("bias", &|i| sum(i) + v[i % n]), ("C", &|i| sum(i) + z[i]), ("alpha", &|i| alpha * sum(i))];
+    for (what, made) in rows {
+        let d: Vec<Bf16> = (0..m * n).map(|i| Bf16::from_f64(made(i))).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        let check = Check::gemm(&a, &b, d.tensor(&[m, n]).unwrap());
+        let check = match what {
+            "bias" => check.bias(&bias),
+            "C" => check.beta(1.0, &c),
+            _ => check.alpha(alpha),
+        };
+        let found = check.run().unwrap().cause.unwrap();
+        assert!(found.kind == "intermediate_in", "{what}: {found:?}");
+        assert!(found.evidence.starts_with("the sum is rounded to bf16 before alpha, C, the bias"), "{what}: {found:?}");
+        let declared = check.split_k(1, Some(DType::Bf16)).run().unwrap();
+        assert!(declared.passed() && declared.arithmetic.ends_with("sums in f32, stored in bf16"), "{what}\n{declared}");
+    }
+}
+
+#[test]
+fn other_matrices_of_a_batch_are_named() {
+    let [batch, m, n, k] = [4, 12, 20, 48];
+    let (a, b) = (numbers::<F16>(batch * m * k, [-1.0, 1.0], 1), numbers::<F16>(batch * k * n, [-1.0, 1.0], 2));
+    let (x, y) = (wide(&a), wide(&b));
+    let (a, b) = (a.tensor(&[2, 2, m, k]).unwrap(), b.tensor(&[2, 2, k, n]).unwrap());
+    let of = |from: [&dyn Fn(usize) -> usize; 2]| {
+        let element = |i: usize| {
+            let (number, row, column) = (i / (m * n), i / n % m, i % n);
+            let [first, second] = [0, 1].map(|which| from[which](number) % batch);
+            (0..k).map(|l| x[(first * m + row) * k + l] * y[(second * k + l) * n + column]).sum::<f64>()
+        };
+        let d: Vec<F16> = (0..batch * m * n).map(|i| F16::from_f64(element(i))).collect();
+        let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+        Check::gemm(&a, &b, d.tensor(&[2, 2, m, n]).unwrap()).run().unwrap().cause.unwrap()
+    };
+    let own: &dyn Fn(usize) -> usize = &|number| number;
+    for (found, words) in [
+        (of([own, &|_| 0]), "all of the batch take the first matrix of B: "),
+        (of([own, &|number| number + 1]), "each of the batch takes the next matrix of B: "),
+        (of([own, &|number| number + batch - 1]), "each of the batch takes the matrix before its own of B: "),
+        (of([&|_| 0, own]), "all of the batch take the first matrix of A: "),
+    ] {
+        assert!(found.kind == "operand" && found.evidence.starts_with(words), "{words}: {found:?}");
+    }
+}
+
 /// What no operand is needed for is called as everywhere, and nothing is named without evidence.
 #[test]
 fn other_causes_are_those_of_a_comparison() {
@@ -191,6 +279,7 @@ fn other_causes_are_those_of_a_comparison() {
     for (d, kind) in [
         (changed(&|_, _| 0.0), "unwritten"),
         (changed(&|_, x| 1.05 * x), "scaled"),
+        (changed(&|_, x| 2.0 * x), "scaled"),
         (changed(&|_, x| -x), "negated"),
         (changed(&|i, x| if i / n == 3 { f32::NAN } else { x }), "nan"),
         (changed(&|_, x| x + 0.5), "offset"),

@@ -56,6 +56,13 @@ enum Scales {
     Inverse,
     FirstBlock,
     BlockBefore,
+    NextAround,
+    BeforeAround,
+    NextInMemory,
+    BeforeInMemory,
+    NextBeside,
+    BeforeBeside,
+    StoredTransposed,
     // Of both:
     NoneAtAll,
     InverseOfBoth,
@@ -111,6 +118,18 @@ impl Scaled {
             Scales::NoneAtAll => return 1.0,
             Scales::FirstBlock if which == 1 => at[k_axis] = 0,
             Scales::BlockBefore if which == 1 => at[k_axis] = at[k_axis].saturating_sub(1),
+            Scales::NextAround if which == 1 => at[0] = (at[0] + 1) % rows,
+            Scales::BeforeAround if which == 1 => at[0] = (at[0] + rows - 1) % rows,
+            Scales::NextBeside if which == 1 => at[1] = (at[1] + 1) % columns,
+            Scales::BeforeBeside if which == 1 => at[1] = (at[1] + columns - 1) % columns,
+            Scales::NextInMemory | Scales::BeforeInMemory | Scales::StoredTransposed if which == 1 => {
+                let (flat, all) = (at[0] * columns + at[1], rows * columns);
+                return scales[1].values[match taken {
+                    Scales::NextInMemory => (flat + 1) % all,
+                    Scales::BeforeInMemory => (flat + all - 1) % all,
+                    _ => flat % rows * columns + flat / rows,
+                }];
+            }
             _ => {}
         }
         let scale = scales[which].values[at[0] * columns + at[1]];
@@ -240,7 +259,7 @@ fn wrong_scales_fail_and_are_named() {
 
 #[test]
 fn mistakes_of_one_operand_are_named() {
-    let problem = Scaled::new([DType::F8E4M3; 2], DType::F32, [8, 256, 512], [[8, 512], [128, 64]], 7);
+    let problem = Scaled::new([DType::F8E4M3; 2], DType::F32, [8, 256, 512], [[8, 512], [128, 32]], 7);
     for (taken, words) in [
         (Scales::NextBlock, "each block of k has the scale of the next one, of B"),
         (Scales::Transposed, "rows and columns are exchanged of the scales of B"),
@@ -251,12 +270,31 @@ fn mistakes_of_one_operand_are_named() {
         (Scales::InverseOfBoth, "A and B are divided by their scales"),
         (Scales::FirstBlock, "all of k is scaled by the first scale along k of B"),
         (Scales::BlockBefore, "each block of k has the scale of the one before, of B"),
+        (Scales::NextAround, "each block of k has the scale of the next one, the last that of the first, of B"),
+        (Scales::BeforeAround, "each block of k has the scale of the one before, the first that of the last, of B"),
+        (Scales::NextInMemory, "each block has the scale that is the next in memory, of B"),
+        (Scales::BeforeInMemory, "each block has the scale that is the one before in memory, of B"),
+        (Scales::NextBeside, "each block has the scale of the next one beside k, of B"),
+        (Scales::BeforeBeside, "each block has the scale of the one before beside k, of B"),
+        (Scales::StoredTransposed, "rows and columns are exchanged where the scales are stored, of B"),
     ] {
         let result = problem.result(DType::F32, &problem.kernel(Where::RunsFused, taken));
         let report = problem.check(&result).run().unwrap();
         assert!(report.to_string().contains(&format!("cause      {words}: ")), "{words}\n{report}");
         assert!(problem.check(&result).cause(false).run().unwrap().cause.is_none());
     }
+}
+
+/// fp4 with the halves of each byte of B exchanged: neighbours along k, if k is what lies along memory.
+#[test]
+fn exchanged_halves_of_bytes_are_named_beside_scales() {
+    let right = Scaled::new([DType::F4E2M1; 2], DType::F8E8M0, [32, 48, 128], [[1, 32], [32, 1]], 5);
+    let mut wrong = Scaled::new([DType::F4E2M1; 2], DType::F8E8M0, [32, 48, 128], [[1, 32], [32, 1]], 5);
+    wrong.b.values = (0..128 * 48).map(|i| right.b.values[((i / 48) ^ 1) * 48 + i % 48]).collect();
+    let result = right.result(DType::Bf16, &wrong.kernel(Where::Runs, Scales::Right));
+    let report = right.check(&result).run().unwrap();
+    let words = "cause      factors of one operand are exchanged with their neighbours along k, as halves of bytes or words may be: ";
+    assert!(report.to_string().contains(words), "{report}");
 }
 
 /// Scales in the place of alpha: the same elements pass, and the bound is a rounding or two wider.
