@@ -13,7 +13,7 @@ use hipverify::verify::{Explain, Level, NonFinite, Options, Tolerance, gpu_reduc
 tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, formats_of_two_widths, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, infinite_elements, bounds_beyond_the_largest_number,
-        sums_without_range_beside_others, quotients_at_the_ends_of_the_range, distances_next_to_half_an_ulp,
+        sums_without_range_beside_others, quotients_at_the_ends_of_the_range, distances_next_to_half_an_ulp, maxima_that_blocks_find_late,
         padded_transposed_and_reversed_layouts, rows_of_every_format, large_tensors_of_bytes;
     Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
@@ -550,6 +550,22 @@ fn large_tensors_of_bytes(target: &Target) -> Result<()> {
         compare_rows(target, [F8E5M2; 2], &Layout::strided(&shape, &strides, offset)?, &options[..2])?;
     }
     Ok(())
+}
+
+/// A maximum of one metric alone, of a small reference in its binade, when blocks know the others already; twice, each read by another of the stand-in's two blocks.
+fn maxima_that_blocks_find_late(target: &Target) -> Result<()> {
+    // What blocks of 8 subgroups read in a turn, each a tile of 2048 elements.
+    let (block, turn) = (8 * 2_048, 2 * 8 * 2_048);
+    let small = 2f64.powi(-6) * (1.0 + 2f64.powi(-7));
+    let pair = |i: usize| match i {
+        10 => [-1_000.0, 1_000.0],
+        11 => [1.9 * small + 0.9, 1.9 * small],
+        _ if i == 4 * turn + block + 7 || i == 5 * turn + 5 => [small + 0.5, small],
+        _ => [1.0; 2],
+    };
+    let n = 5 * turn + 1_000;
+    let [a, r] = [0, 1].map(|side| elements(DType::F32, n, |i| encode(DType::F32, pair(i)[side])));
+    Case::new([DType::F32; 2], n).tolerance([1e-3, 1.0]).compare(target, [&a, &r], "two equal relative differences")
 }
 
 /// So long that groups of threads take several parts of a tensor in a row, and that not all take as many.

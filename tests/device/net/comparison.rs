@@ -63,7 +63,12 @@ mutants! {
     /// Both halves of a wavefront of 64 are told apart as lanes of one subgroup.
     StandIn64 lanes_of_the_wavefront: "warp.h", "threadIdx.x % SUBGROUP; }" => "threadIdx.x % warpSize; }", NUMBERS;
     StandIn64 index_of_the_worst_is_the_next: "verify/explain.h", "s.worst[t] = ~w.first[t]" => "s.worst[t] = ~w.first[t] + 1", NUMBERS;
-    Asked smallest_atol_not_raised: "verify/explain.h", "base[i], passing[1]) - d[i]" => "base[i], passing[1]) + d[i]", NUMBERS;
+    /// The limit of a binade is that of its largest reference.
+    StandIn64 limits_of_the_largest_references: "verify/explain.h", "zero ? 0 : Real<T>::of(first), zero" => "zero ? 0 : Real<T>::of(last), zero", "same_bits::maxima_that";
+    Asked limits_without_ulps: "verify/explain.h",
+        "Real<double>::smaller(just_below(ulps.least_difference(low, high)), least)"
+        => "least", NUMBERS;
+    Asked smallest_atol_not_raised: "verify/explain.h", "base[i], atol) - d[i]" => "base[i], atol) + d[i]", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
     Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
     /// Those of 4-bit formats, which may begin within a byte.
