@@ -315,8 +315,9 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Sh
             beyond.add(limit.of(m[i]) - d[i]);
         }
         if (!wavefront_any(beyond.any())) return;
+        // On NVIDIA's GPUs the loop has the rule in registers.
         const VerifyParams &again = read_here(p);
-        test(again, pairs, s, Rule<T>(again), index, a, r, d, m, bound);
+        test(again, pairs, s, LIKE_NVIDIA ? rule : Rule<T>(again), index, a, r, d, m, bound);
     };
     const auto end_tile = [&](u32 i) {
         const u64 tile = (run << p.run_log) + i;

@@ -39,6 +39,7 @@ template <typename T> struct UlpTest {
     T low, high; // of integers
     T limit; // integers
     Bits steps;
+    bool ties, odd; // whether patterns show halves of an ulp; whether that many ulps are odd
     __device__ UlpTest(const VerifyParams &p, Format f)
         : integers(f.specials == INTEGER), exact(wide_integers(p)), whole_words(f.bits == 64), half_step(f.specials == E8M0),
           shift(integers ? 0 : Real<T>::DIGITS - 1 - (i32)f.mantissa_bits),
@@ -52,13 +53,18 @@ template <typename T> struct UlpTest {
         // Wide integers are not exact in f64.
         limit = (T)(whole_words && !exact ? reach - 4096 : reach);
         const double many = ceil(reach * pow2(shift));
-        steps = integers ? 0 : many < 4294967296.0 || sizeof(T) == 8 ? (Bits)many - (half_step ? (Bits)1 << (shift - 1) : 0) : ~(Bits)1;
+        const bool fits = many < 4294967296.0 || sizeof(T) == 8;
+        ties = fits && shift > 0 && !half_step, odd = ties && ((u64)(reach + 0.5) & 1);
+        steps = integers ? 0 : fits ? (Bits)many - (half_step ? (Bits)1 << (shift - 1) : 0) : ~(Bits)1;
     }
-    // A result is not beyond the largest number of its format.
+    // A result is not beyond the largest number of its format. A reference half-way between two numbers is rounded to the even one, which is k ulps from the result if that is even as k is; it is
+    // known to be half-way unless it may have been rounded when it was scaled.
     __device__ bool reached(T a, T r) const {
         const Bits x = bits_of(Real<T>::abs(a) * scale), y = capped(bits_of(Real<T>::abs(r) * scale)), apart = x > y ? x - y : y - x;
         const bool opposite = (bits_of(a) ^ bits_of(r)) >> (8 * sizeof(T) - 1);
-        return (opposite ? x + y : apart) >= steps;
+        const Bits distance = opposite ? x + y : apart;
+        const bool nearer = ties && y >= Real<T>::UNIT && ((x >> shift ^ (Bits)odd) & 1);
+        return distance >= steps + nearer;
     }
     // At most the difference of a pair with a reference from `low` to `high`, both without a sign, that is reached. As a function of patterns numbers are convex: the numbers `steps` apart that differ least are those next to y = steps / 2,
     // of opposite signs for y < steps. That a scaled reference is rounded changes it by less than the number of pattern 1.

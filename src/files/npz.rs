@@ -125,6 +125,7 @@ impl std::fmt::Debug for Archive {
 
 impl Member {
     /// How long it is, as it claims.
+    #[cfg(feature = "torch")]
     pub(super) fn size(&self) -> usize {
         self.size
     }

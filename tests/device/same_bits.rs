@@ -309,18 +309,28 @@ fn quotients_at_the_ends_of_the_range(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A reference just beyond half-way between two least numbers of the result's format, of which a wider format has more bits than are left when it is scaled.
+/// A reference just beyond half-way between two least numbers of the result's format, of which a wider format has more bits than are left when it is scaled; and references that are half-way.
 fn distances_next_to_half_an_ulp(target: &Target) -> Result<()> {
     let (n, u) = (1_024, DType::F16.float_format().map_or(0.0, |f| f.min_positive()));
-    // The first two are the largest of all other errors; the third is read in a row of a tile of its own, and 3 ulps away.
-    let pair = |i: usize| match i {
-        0 => [2.0 + 2f64.powi(-9), 2.0 - 2f64.powi(-10)],
-        1 => [2.0 * u, u],
-        256 => [18.0 * u, (20.5 + 2f64.powi(-18)) * u],
-        _ => [1.0; 2],
+    // The first two are the largest of all other errors, 2 ulps; the third, in units of the least number, is read in a row of a tile of its own.
+    let compare = |third: [f64; 2], why: &str| {
+        let pair = |i: usize| match i {
+            0 => [2.0 + 2f64.powi(-9), 2.0 - 2f64.powi(-10)],
+            1 => [2.0 * u, u],
+            256 => third.map(|x| x * u),
+            _ => [1.0; 2],
+        };
+        let [a, r] = [(0, DType::F16), (1, DType::F32)].map(|(side, dtype)| elements(dtype, n, |i| encode(dtype, pair(i)[side])));
+        Case::new([DType::F16, DType::F32], n).compare(target, [&a, &r], why)
     };
-    let [a, r] = [(0, DType::F16), (1, DType::F32)].map(|(side, dtype)| elements(dtype, n, |i| encode(dtype, pair(i)[side])));
-    Case::new([DType::F16, DType::F32], n).compare(target, [&a, &r], "one element 3 ulps away")
+    compare([18.0, 20.5 + 2f64.powi(-18)], "one element 3 ulps away")?;
+    // Half-way between two normal numbers, of which the even one is nearer to the result, or is not.
+    for below in [1_040.0, 1_041.0] {
+        compare([below + 3.0, below + 0.5], "a result above")?;
+        compare([below - 2.0, below + 0.5], "a result below")?;
+        compare([-below - 3.0, -below - 0.5], "negative numbers")?;
+    }
+    Ok(())
 }
 
 /// Data in which many elements tie with the worst, or come close to it.

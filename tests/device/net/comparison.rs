@@ -76,7 +76,9 @@ mutants! {
     Asked ranks_of_mismatches_from_one: "verify/explain.h", "votes & ((1u << lane_of()) - 1)" => "votes & ((2u << lane_of()) - 1)", NUMBERS;
     Asked distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
     /// References that are half-way only where they are scaled.
-    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= steps;" => "> steps;", "same_bits::distances";
+    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= steps + nearer;" => "> steps + nearer;", "same_bits::distances";
+    /// Where references are half-way, and are seen to be.
+    Asked halfway_references_rounded_to_odd: "verify/ulps.h", "^ (Bits)odd) & 1" => "^ (Bits)!odd) & 1", "same_bits::distances";
     /// 0 / 0, where a bound is 0.
     Asked ratios_of_equal_pairs: "verify/pair_counts.h", "if (d[0] > 0) {" => "{", PAIRS;
     Asked explanation_without_its_flag: "verify/explain.h", "if (t == 0) p.result->explained = 1;" => "", ENQUEUED;
