@@ -72,9 +72,9 @@ template <typename T> struct ExplainShared {
     __device__ void learn(const VerifyWorkspace &w, u64 begin) {
         const u32 t = threadIdx.x;
         if (t >= 3 + MAXIMA) return;
-        u64 &known = t < 2 ? passing[t] : t == 2 ? ulps : first[t - 3];
+        u64 &own = t < 2 ? passing[t] : t == 2 ? ulps : first[t - 3];
         const u64 found = load_again(t < 2 ? &w.passing[t] : t == 2 ? &w.ulps : &w.first[t - 3]);
-        if (found > known && (t < 3 || ~found < begin)) known = found;
+        if (found > own && (t < 3 || ~found < begin)) own = found;
     }
 };
 
@@ -109,14 +109,14 @@ template <typename T> struct Passing {
     }
 };
 
-// For each binade of references, the largest difference that can be nothing that the search is for: a conservative filter, which hardly any pair passes. The search only ends or demands more, so an old limit is a small one.
+// For each binade of references, the largest difference that can be nothing that the search is for: a conservative filter, which hardly any pair passes. The search only ends or demands more, so an old threshold is a small one.
 // Zero is apart. So are, in f32, powers of two: two numbers below one are as far from it as one number above.
-template <class Arith> struct DifferenceLimits {
+template <class Arith> struct DifferenceFilter {
     typedef typename Arith::T T;
     typedef typename Real<T>::Bits Bits;
     static constexpr u32 EXPONENTS = Real<T>::EXPONENT / Real<T>::UNIT + 1;
     static constexpr bool POWERS = sizeof(T) == 4;
-    T limit[POWERS ? 2 * EXPONENTS : EXPONENTS];
+    T threshold[POWERS ? 2 * EXPONENTS : EXPONENTS];
     // Twice the exponent, and one more between powers of two; or the exponent, and for zero the last one, which no finite number has.
     static __device__ u32 binade_of(float m) { return bits_of(m) / Real<T>::UNIT + (bits_of(m) + (u32)(Real<T>::UNIT - 1)) / (u32)Real<T>::UNIT; }
     static __device__ u32 binade_of(double m) { return m == 0 ? EXPONENTS - 1 : (u32)(bits_of(m) / Real<T>::UNIT); }
@@ -129,14 +129,14 @@ template <class Arith> struct DifferenceLimits {
         UlpTest<T> ulps = s.search().ulps;
         ulps.set(s.own_ulps, s.ulps);
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < sizeof(limit) / sizeof(T); i += blockDim.x) {
+        for (u32 i = threadIdx.x; i < sizeof(threshold) / sizeof(T); i += blockDim.x) {
             const Bits power = (Bits)(POWERS ? i / 2 : i) * Real<T>::UNIT, first = POWERS ? power + i % 2 : power ? power : 1, last = POWERS && i % 2 == 0 ? power : power + (Real<T>::UNIT - 1);
             const bool zero = !POWERS && i == EXPONENTS - 1;
-            limit[i] = Real<T>::of(pattern_up_to<T>(limit_between(p, s, rule, passing, ulps, zero ? 0 : Real<T>::of(first), zero ? 0 : Real<T>::of(last))));
+            threshold[i] = Real<T>::of(pattern_up_to<T>(threshold_between(p, s, rule, passing, ulps, zero ? 0 : Real<T>::of(first), zero ? 0 : Real<T>::of(last))));
         }
     }
     // All differences that the search is for, from references from `low` to `high`, are larger. What a difference is compared with grows with the reference, but for distances in ulps.
-    static __device__ double limit_between(const VerifyParams &p, const ExplainShared<T> &s, const Rule<T> &rule, const Passing<T> &passing, const UlpTest<T> &ulps, T low, T high) {
+    static __device__ double threshold_between(const VerifyParams &p, const ExplainShared<T> &s, const Rule<T> &rule, const Passing<T> &passing, const UlpTest<T> &ulps, T low, T high) {
         double least = f64_of(Real<double>::EXPONENT);
         const auto is_for = [&](u32 metric, T unit, double times = 1) {
             compiler_barrier(); // otherwise all maxima are kept in registers, through the loop
@@ -158,18 +158,18 @@ template <class Arith> struct DifferenceLimits {
     }
 };
 
-// A thread's way to the limits.
-template <class Arith> struct Limit {
+// A thread's access to it.
+template <class Arith> struct Thresholds {
     typedef typename Arith::T T;
-    typedef DifferenceLimits<Arith> Limits;
+    typedef DifferenceFilter<Arith> Table;
 #if defined(__CUDA_ARCH__)
     const SharedAddress table;
-    __device__ explicit Limit(const Limits &limits) : table(shared_address_of(limits.limit)) {}
-    __device__ T of(T m) const { return shared_at<const T>(table + (u32)sizeof(T) * Limits::binade_of(m)); }
+    __device__ explicit Thresholds(const Table &filter) : table(shared_address_of(filter.threshold)) {}
+    __device__ T of(T m) const { return shared_at<const T>(table + (u32)sizeof(T) * Table::binade_of(m)); }
 #else
-    const Limits &table;
-    __device__ explicit Limit(const Limits &limits) : table(limits) {}
-    __device__ T of(T m) const { return table.limit[Limits::binade_of(m)]; }
+    const Table &table;
+    __device__ explicit Thresholds(const Table &filter) : table(filter) {}
+    __device__ T of(T m) const { return table.threshold[Table::binade_of(m)]; }
 #endif
 };
 
@@ -234,7 +234,7 @@ __device__ inline void join_found(const VerifyParams &p, ExplainShared<T> &s, co
 
 // Examines E pairs, some of which may be what the search is for.
 template <class Pairs>
-__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Passing<typename Pairs::T> &known, const Rule<typename Pairs::T> &rule, u64 index,
+__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Passing<typename Pairs::T> &current, const Rule<typename Pairs::T> &rule, u64 index,
                                const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E]) {
     typedef typename Pairs::T T;
     u64 first[MAXIMA] = {};
@@ -254,7 +254,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         if (!p.all) continue;
         const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(~at).bits_a, x, y));
         if (ulps > farthest.ulps) farthest = {ulps, at};
-        if (!known.needs_more(rule, x, y, m)) continue;
+        if (!current.needs_more(rule, x, y, m)) continue;
         double mine[2];
         passing_tolerances<typename Pairs::Arith>(rule, x, y, mine);
 #pragma unroll
@@ -263,7 +263,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
     join_found(p, s, first, farthest, passing);
 }
 
-// Tests E pairs of which at least one of the wavefront is beyond its limit, and examines them if need be. Called by all lanes of a wavefront.
+// Tests E pairs of which at least one of the wavefront exceeds its threshold, and examines them if need be. Called by all lanes of a wavefront.
 template <class Pairs>
 __device__ inline void test(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 index, const typename Pairs::N (&a)[Pairs::E],
                             const typename Pairs::N (&r)[Pairs::E], const typename Pairs::T (&d)[Pairs::E], const typename Pairs::T (&m)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E]) {
@@ -297,14 +297,14 @@ __device__ inline void test(const VerifyParams &p, const Pairs &pairs, ExplainSh
 
 // A thread's part of a run of tiles, and whether each tile has mismatches.
 template <class Pairs>
-__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared<typename Pairs::T> &s, const DifferenceLimits<typename Pairs::Arith> &limits, const Rule<typename Pairs::T> &rule, u64 run) {
+__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared<typename Pairs::T> &s, const DifferenceFilter<typename Pairs::Arith> &filter, const Rule<typename Pairs::T> &rule, u64 run) {
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
     enum { E = Pairs::E };
     static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
     bool mismatch = false;
     T largest = 0;
-    const Limit<typename Pairs::Arith> limit(limits);
+    const Thresholds<typename Pairs::Arith> thresholds(filter);
     const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E], const T (&bound)[E]) {
         T d[E], m[E];
         AnyNegative<T> beyond;
@@ -312,7 +312,7 @@ __device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, Sh
 #pragma unroll
         for (int i = 0; i < E; i++) {
             mismatch |= !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
-            beyond.add(limit.of(m[i]) - d[i]);
+            beyond.add(thresholds.of(m[i]) - d[i]);
         }
         if (!wavefront_any(beyond.any())) return;
         // On NVIDIA's GPUs the loop has the rule in registers.
@@ -398,7 +398,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     }
     __shared__ ExplainShared<T> s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
-    __shared__ DifferenceLimits<typename Pairs::Arith> limits;
+    __shared__ DifferenceFilter<typename Pairs::Arith> filter;
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
     numbers.prepare(p);
@@ -416,10 +416,10 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
             s.learn(*p.workspace, first << p.run_log << pairs.walk.size_log);
             __syncthreads();
             const VerifyParams &again = read_here(p);
-            limits.update(again, s, Rule<T>(again));
+            filter.update(again, s, Rule<T>(again));
             __syncthreads();
         }
-        explain_run(p, pairs, ring, s, limits, rule, first + group);
+        explain_run(p, pairs, ring, s, filter, rule, first + group);
     }
     __syncthreads();
     if (threadIdx.x == 0) {

@@ -142,7 +142,7 @@ impl<'p, 'a> Contraction<'p, 'a> {
             }
             Kind::Conv(param, direction) => {
                 let (axis, which) = Vectors::of(param, *direction);
-                let roles = Conv::new(param.clone(), *direction, Accumulate::F64).roles();
+                let roles = direction.roles();
                 let of = |role: Role| Ok(Axis::of(&param.shape(role), position(param, role, axis)?));
                 (axis, which, of(roles[which])?, of(roles[2])?)
             }
@@ -190,7 +190,7 @@ impl<'p, 'a> Contraction<'p, 'a> {
                 _ => format!("row {row}"),
             },
             Kind::Conv(param, direction) => {
-                let role = Conv::new(param.clone(), *direction, Accumulate::F64).roles()[2];
+                let role = direction.roles()[2];
                 let axes: Vec<(char, usize)> = param.layout(role).to_string().chars().zip(param.shape(role)).collect();
                 let mut rest = row;
                 let mut at: Vec<String> = axes
@@ -296,7 +296,7 @@ fn with_last(param: &ConvParam, direction: Direction, axis: Vectors, extent: usi
         Vectors::InChannels => sizes.in_channels = extent,
         Vectors::Images => sizes.batch = extent,
     }
-    let result = Conv::new(param.clone(), direction, Accumulate::F64).roles()[2];
+    let result = direction.roles()[2];
     let layout = |role: Role| {
         let name = param.layout(role).to_string();
         // The axis is one of the result and of one operand.

@@ -426,10 +426,10 @@ mod tests {
     #[test]
     fn pieces_are_spread_over_the_result() {
         for elements in [1, 7, 1 << 20, usize::MAX] {
-            let places: Vec<usize> = (0..8).map(|number| spread(number, elements)).collect();
-            assert!(places[0] == 0 && places.iter().all(|place| *place < elements), "{elements}: {places:?}");
-            let near = |i: usize| places[..i].iter().any(|place| place.abs_diff(places[i]) < elements / 16);
-            assert!(elements < 16 || (1..8).all(|i| !near(i)), "{elements}: {places:?}");
+            let indices: Vec<usize> = (0..8).map(|number| spread(number, elements)).collect();
+            assert!(indices[0] == 0 && indices.iter().all(|index| *index < elements), "{elements}: {indices:?}");
+            let near = |i: usize| indices[..i].iter().any(|index| index.abs_diff(indices[i]) < elements / 16);
+            assert!(elements < 16 || (1..8).all(|i| !near(i)), "{elements}: {indices:?}");
         }
     }
 }

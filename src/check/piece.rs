@@ -5,7 +5,7 @@ use super::copied::Copied;
 use super::problem::{Kind, Problem, Product};
 use crate::device::{Layout, TensorRef};
 use crate::error::Result;
-use crate::reference::{Accumulate, Conv, ConvParam, ConvSizes, Direction};
+use crate::reference::{ConvParam, ConvSizes, Direction};
 
 /// The piece.
 pub(super) struct Piece<'a> {
@@ -112,7 +112,7 @@ fn of_convolution<'a>(
         Direction::BackwardWeight => (param.batch(), c, k),
     };
     let part = param.with_sizes(ConvSizes { groups: 1, batch, out_channels, in_channels, ..param.sizes() })?;
-    let [first, second, result] = Conv::new(param.clone(), direction, Accumulate::F64).roles();
+    let [first, second, result] = direction.roles();
     let (shape, whole) = (part.shape(result), param.shape(result));
     let start = start_of(element, &shape, &whole)?;
     let axes = param.layout(result).to_string();

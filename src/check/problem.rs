@@ -193,7 +193,7 @@ impl<'a> Problem<'a> {
                 let extents: Vec<String> = result.iter().map(usize::to_string).collect();
                 format!("gemm of {}, k {}", extents.join(" x "), self.terms())
             }
-            Kind::Conv(param, direction) => format!("convolution {param}, {}", word(*direction)),
+            Kind::Conv(param, direction) => format!("convolution {param}, {}", direction.name()),
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Problem<'a> {
     /// The shape of a result with the axes of space as one: of a convolution, whose channels and positions are rows and columns then.
     pub(super) fn matrices(&self, result: &[usize]) -> Vec<usize> {
         let Kind::Conv(param, direction) = &self.kind else { return result.to_vec() };
-        let role = Conv::new(param.clone(), *direction, Accumulate::F64).roles()[2];
+        let role = direction.roles()[2];
         let name = param.layout(role).to_string();
         let mut shape: Vec<usize> = Vec::new();
         let mut after_space = false;
@@ -352,15 +352,6 @@ impl<'a> Problem<'a> {
             }
             (Kind::Conv(..), _) => Err(Error::Unsupported { what: format!("the order {order}"), by: "convolutions".to_owned() }),
         }
-    }
-}
-
-/// The name of a direction, as flags and suites have it.
-fn word(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Forward => "fwd",
-        Direction::BackwardData => "bwd_data",
-        Direction::BackwardWeight => "bwd_weight",
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) struct ConvFlags {
     #[arg(long, value_name = "NUMBERS", required = true)]
     param: ConvParam,
     /// fwd, bwd_data or bwd_weight
-    #[arg(long, default_value = "fwd", value_parser = super::replay::direction)]
+    #[arg(long, default_value = "fwd")]
     pub(super) direction: Direction,
     /// Layouts of input, filter and output, such as nhwgc,gkyxc,nhwgk [default: gnhwc,gkyxc,gnhwk; in 1 or 3 dimensions accordingly]
     #[arg(long, value_name = "IN,FIL,OUT", value_delimiter = ',')]

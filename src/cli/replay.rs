@@ -87,7 +87,7 @@ pub(super) struct Args {
 #[derive(Debug, clap::Args)]
 struct Sizes {
     /// fwd, bwd_data or bwd_weight
-    #[arg(long, value_parser = direction)]
+    #[arg(long)]
     direction: Option<Direction>,
     /// Layout of the filter, such as gkcyx, gkyxc, gyxck
     #[arg(long, default_value = "gkcyx")]
@@ -142,23 +142,6 @@ struct Sizes {
     dilation_w: usize,
 }
 
-pub(super) fn direction(name: &str) -> Result<Direction, String> {
-    match name {
-        "fwd" => Ok(Direction::Forward),
-        "bwd_data" => Ok(Direction::BackwardData),
-        "bwd_weight" => Ok(Direction::BackwardWeight),
-        _ => Err("it must be fwd, bwd_data or bwd_weight".to_owned()),
-    }
-}
-
-fn name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Forward => "fwd",
-        Direction::BackwardData => "bwd_data",
-        Direction::BackwardWeight => "bwd_weight",
-    }
-}
-
 impl Sizes {
     fn configuration(&self) -> Result<Configuration> {
         let Some(direction) = self.direction else {
@@ -191,7 +174,7 @@ fn list() -> Result<String> {
     for c in configurations() {
         let order = if c.split() > 1 { "any order with xdlops" } else { "one order" };
         let gmacs = c.param()?.macs() as f64 / 1e9;
-        writeln!(text, "{:<64} {:<10} {:<7} {gmacs:>8.3} G products  {order}", c.name, name(c.direction), c.layouts[0])?;
+        writeln!(text, "{:<64} {:<10} {:<7} {gmacs:>8.3} G products  {order}", c.name, c.direction.name(), c.layouts[0])?;
     }
     Ok(text)
 }

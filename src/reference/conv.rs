@@ -65,14 +65,9 @@ impl Conv {
         &self.param
     }
 
-    /// The roles of the two operands and of the result: (input, filter) gives the output, (output, filter) the input for
-    /// backward data, (input, output) the filter for backward weight.
+    /// The roles of the two operands and of the result: those of its [direction](Direction::roles).
     pub fn roles(&self) -> [Role; 3] {
-        match self.direction {
-            Direction::Forward => [Role::Input, Role::Filter, Role::Output],
-            Direction::BackwardData => [Role::Output, Role::Filter, Role::Input],
-            Direction::BackwardWeight => [Role::Input, Role::Output, Role::Filter],
-        }
+        self.direction.roles()
     }
 
     /// Computes the result from both operands, in the order of [`roles`](Conv::roles). Axes of extent 1 may be missing, such as the

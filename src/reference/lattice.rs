@@ -3,8 +3,10 @@
 //! Sizes are per group, spatial extents are padded with ones to three dimensions. Nothing is materialised: operands are
 //! gathered tile by tile, and positions outside the image are zero.
 
+use super::Role;
 use super::lanes::Number;
 use super::tiles::Products;
+use crate::error::Error;
 use std::ops::Range;
 
 /// Strides of a tensor, in elements, outermost meaning first: image or output channel, group, channel, spatial.
@@ -47,6 +49,43 @@ pub enum Direction {
     BackwardData,
     /// Gradient of the filter from input and gradient of the output.
     BackwardWeight,
+}
+
+impl Direction {
+    /// All of them.
+    pub const ALL: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
+
+    /// The name in flags, suites and messages: `fwd`, `bwd_data`, `bwd_weight`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Forward => "fwd",
+            Direction::BackwardData => "bwd_data",
+            Direction::BackwardWeight => "bwd_weight",
+        }
+    }
+
+    /// The roles of the two operands and of the result: (input, filter) gives the output, (output, filter) the input for
+    /// backward data, (input, output) the filter for backward weight.
+    pub const fn roles(self) -> [Role; 3] {
+        match self {
+            Direction::Forward => [Role::Input, Role::Filter, Role::Output],
+            Direction::BackwardData => [Role::Output, Role::Filter, Role::Input],
+            Direction::BackwardWeight => [Role::Input, Role::Output, Role::Filter],
+        }
+    }
+}
+
+impl std::str::FromStr for Direction {
+    type Err = Error;
+
+    /// Reads a [`name`](Direction::name).
+    fn from_str(name: &str) -> Result<Direction, Error> {
+        Direction::ALL.into_iter().find(|direction| direction.name() == name).ok_or_else(|| Error::InvalidArgument {
+            what: "direction",
+            value: name.to_owned(),
+            limit: "it must be fwd, bwd_data or bwd_weight".to_owned(),
+        })
+    }
 }
 
 /// The order in which the products of one output element are added.

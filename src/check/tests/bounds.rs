@@ -129,9 +129,9 @@ fn channels_may_be_filled_up_with_zeros() {
     let report =
         Check::conv(param.clone(), Direction::Forward, &x, &w, &y).arch(Arch::Gfx908).confidence(Confidence::WorstCase).run().unwrap();
     assert!(report.passed(), "{report}");
-    let roundings = |param: &str, direction, accumulator: Option<DType>| {
+    let roundings = |param: &str, direction: Direction, accumulator: Option<DType>| {
         let param: ConvParam = param.parse().unwrap();
-        let [x, w, y] = Conv::new(param.clone(), direction, Accumulate::F64).roles().map(|role| param.elements(role));
+        let [x, w, y] = direction.roles().map(|role| param.elements(role));
         let (x, w, y) = (tensor::<F16>(&vec![1.0; x]), tensor::<F16>(&vec![1.0; w]), tensor::<f32>(&vec![1.0; y]));
         let check = Check::conv(param, direction, &x, &w, &y).confidence(Confidence::WorstCase);
         let check = accumulator.map_or(check.clone().arch(Arch::Gfx908), |dtype| check.accumulator(dtype));

@@ -302,7 +302,7 @@ fn mistakes_of_convolutions_are_named() {
     let host = Device::host();
     let param: ConvParam = "2 2 2 6 5 3 2 7 6 1 2 2 1 1 0 2 1".parse().unwrap();
     for (direction, k, window) in [(Direction::Forward, 30, 6), (Direction::BackwardData, 36, 6), (Direction::BackwardWeight, 0, 1)] {
-        let roles = Conv::new(param.clone(), direction, Accumulate::F64).roles();
+        let roles = direction.roles();
         let [first, second, _] = roles.map(|role| param.elements(role));
         let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
         // Factors as (second, first): the filter comes first.

@@ -53,11 +53,7 @@ const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData,
 
 /// Elements of a convolution's tensors.
 fn elements(param: &ConvParam, direction: Direction) -> [usize; 3] {
-    roles(param, direction).map(|role| param.elements(role))
-}
-
-fn roles(param: &ConvParam, direction: Direction) -> [Role; 3] {
-    Conv::new(param.clone(), direction, Accumulate::F64).roles()
+    direction.roles().map(|role| param.elements(role))
 }
 
 fn result<T: Scalar>(param: &ConvParam, direction: Direction, how: Accumulate, x: &DeviceMem<F16>, y: &DeviceMem<F16>) -> Vec<T> {
@@ -69,7 +65,7 @@ fn result<T: Scalar>(param: &ConvParam, direction: Direction, how: Accumulate, x
 
 /// The row of an element, by coordinates: those of the layout without the axis that vectors run over.
 fn row_of(param: &ConvParam, direction: Direction, axis: char, index: usize) -> usize {
-    let role = roles(param, direction)[2];
+    let role = direction.roles()[2];
     let (names, shape) = (param.layout(role).to_string(), param.shape(role));
     let at = Layout::contiguous(&shape).unwrap().coordinates(index);
     let rest = names.chars().zip(at).zip(shape).filter(|((name, _), _)| *name != axis);

@@ -57,7 +57,7 @@ fn a_piece_of_a_convolution_has_some_images_and_channels_of_a_group() {
             (Direction::BackwardData, [('n', 3), ('c', 16)]),
             (Direction::BackwardWeight, [('k', 16), ('c', 16)]),
         ] {
-            let roles = Conv::new(param.clone(), direction, Accumulate::F64).roles();
+            let roles = direction.roles();
             let [first, second, result] = roles.map(|role| param.shape(role));
             let count = |shape: &[usize]| shape.iter().product();
             let (x, y) = (numbers::<F16>(count(&first), [-1.0, 1.0], 1), numbers::<F16>(count(&second), [-1.0, 1.0], 2));

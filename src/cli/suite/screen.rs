@@ -59,13 +59,13 @@ fn shown(result: &CaseResult) -> String {
     let (first, others) = why.split_first().map_or(("", [].as_slice()), |(first, others)| (first.as_str(), others));
     let mut out = format!("{BAD}{:<9}{BAD:#} {}   {}\n", result.outcome.word(), plain(&result.case), plain(first));
     let mut line = |text: &str| out += &format!("          {}\n", plain(&shortened(text, REASON)));
-    let (mut room, mut left) = (REASONS, 0);
+    let (mut more, mut left) = (0, 0);
     for (i, reason) in others.iter().enumerate() {
         let found = result.findings.iter().any(|finding| finding.message == *reason);
         if found || reason.starts_with("cause: ") || i + 1 == others.len() {
             line(reason);
-        } else if room > 0 {
-            room -= 1;
+        } else if more < REASONS {
+            more += 1;
             line(reason);
         } else {
             left += 1;

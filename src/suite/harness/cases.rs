@@ -5,7 +5,7 @@ use super::file::{KeyValue, Line, Setting, SuiteFile, Table};
 use super::kernel::{Entries, Kernel, Kernels};
 use super::keys::TableKind;
 use super::operators::{Operator, Steps};
-use super::problem::{Method, Problem, Product, direction};
+use super::problem::{Method, Problem, Product};
 use super::record::Expected;
 use super::rule::{CaseRule, Rule};
 use super::saving::Saving;
@@ -430,7 +430,7 @@ impl TableReader<'_> {
         } else if !of("layout").text("").is_empty() {
             return Err(of("layout").error("layout takes three: of input, filter and output, such as nhwgc,gkyxc,nhwgk"));
         }
-        Ok(Problem::Conv(Box::new(param), direction(of("direction").text("fwd")).map_err(|e| of("direction").error(e))?))
+        Ok(Problem::Conv(Box::new(param), of("direction").text("fwd").parse().map_err(|e| of("direction").error(e))?))
     }
 
     /// The kernel under test and the arithmetic of its reference.

@@ -64,7 +64,7 @@ impl Tensors {
             }
             Problem::Conv(param, direction) => {
                 let [input, filter, output] = super::problem::ROLES.map(|role| param.layout(role).to_string());
-                out.push(fact("direction", super::problem::direction_name(*direction)));
+                out.push(fact("direction", direction.name()));
                 out.push(fact("layout", format!("{input},{filter},{output}")));
                 out.push(fact("FLOPs", format!("{}, padding included", param.flops())));
             }

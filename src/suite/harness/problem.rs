@@ -124,7 +124,7 @@ impl Problem {
                 operands.into_iter().chain(epilogue.inputs(p.result(), p.n)).collect()
             }
             Problem::Conv(param, direction) => {
-                let [first, second, _] = roles(*direction);
+                let [first, second, _] = direction.roles();
                 [first, second].map(|role| (role_name(role), param.shape(role))).to_vec()
             }
             Problem::Operator(operator) => operator.inputs(),
@@ -136,7 +136,7 @@ impl Problem {
     pub fn output(&self) -> Vec<usize> {
         match self {
             Problem::Gemm(p, _) => p.result(),
-            Problem::Conv(param, direction) => param.shape(roles(*direction)[2]),
+            Problem::Conv(param, direction) => param.shape(direction.roles()[2]),
             Problem::Operator(operator) => operator.output(),
         }
     }
@@ -145,7 +145,7 @@ impl Problem {
     pub(crate) fn buffer(&self, name: &str) -> Option<Buffer> {
         let role = || match self {
             Problem::Gemm(..) | Problem::Operator(_) => None,
-            Problem::Conv(_, direction) => Some(role_name(roles(*direction)[2])),
+            Problem::Conv(_, direction) => Some(role_name(direction.roles()[2])),
         };
         match self.inputs().iter().position(|(input, _)| *input == name) {
             Some(number) => Some(Buffer::Input(number)),
@@ -220,7 +220,7 @@ impl Problem {
             Problem::Conv(param, direction) => {
                 let layouts = [Role::Input, Role::Filter, Role::Output].map(|role| param.layout(role).to_string());
                 out.insert("kind".to_owned(), "conv".into());
-                out.insert("direction".to_owned(), direction_name(*direction).into());
+                out.insert("direction".to_owned(), direction.name().into());
                 out.insert("layout".to_owned(), layouts.join(",").into());
             }
             Problem::Operator(_) => drop(out.insert("kind".to_owned(), "operator".into())),
@@ -273,7 +273,7 @@ impl Problem {
     pub fn name(&self) -> String {
         match self {
             Problem::Gemm(p, epilogue) => format!("gemm of {:?} by {:?}{epilogue}", p.operand(0), p.operand(1)),
-            Problem::Conv(param, direction) => format!("convolution {param}, {}", direction_name(*direction)),
+            Problem::Conv(param, direction) => format!("convolution {param}, {}", direction.name()),
             Problem::Operator(operator) => operator.about(),
         }
     }
@@ -374,36 +374,10 @@ fn compute_operator(operator: &Operator, steps: &Steps, inputs: &[Input], output
 /// The tensors of a convolution, in the order in which its layouts are named.
 pub(crate) const ROLES: [Role; 3] = [Role::Input, Role::Filter, Role::Output];
 
-/// Both operands and the result, as [`Conv::roles`] has them.
-fn roles(direction: Direction) -> [Role; 3] {
-    match direction {
-        Direction::Forward => [Role::Input, Role::Filter, Role::Output],
-        Direction::BackwardData => [Role::Output, Role::Filter, Role::Input],
-        Direction::BackwardWeight => [Role::Input, Role::Output, Role::Filter],
-    }
-}
-
 fn role_name(role: Role) -> &'static str {
     match role {
         Role::Input => "input",
         Role::Filter => "filter",
         Role::Output => "output",
     }
-}
-
-const DIRECTIONS: [(&str, Direction); 3] =
-    [("fwd", Direction::Forward), ("bwd_data", Direction::BackwardData), ("bwd_weight", Direction::BackwardWeight)];
-
-/// The direction of that name.
-pub(crate) fn direction(name: &str) -> Result<Direction> {
-    DIRECTIONS.iter().find(|(n, _)| *n == name).map(|&(_, direction)| direction).ok_or_else(|| Error::InvalidArgument {
-        what: "direction",
-        value: name.to_owned(),
-        limit: "it must be fwd, bwd_data or bwd_weight".to_owned(),
-    })
-}
-
-/// The name of a direction.
-pub(crate) fn direction_name(direction: Direction) -> &'static str {
-    DIRECTIONS.iter().find(|&&(_, d)| d == direction).map_or("", |(name, _)| name)
 }

@@ -121,3 +121,20 @@ impl Runner<'_> {
         (CaseResult { seconds: started.elapsed().as_secs_f64(), ..result }, None)
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::{Kernels, Suite, SuiteFile};
+    use super::Runner;
+
+    #[test]
+    fn runs_without_a_device_are_refused() {
+        let suite = Suite::new(&SuiteFile::parse("s.toml", "[[gemm]]\nsize = '1x1x1'").unwrap(), "s.toml", Kernels::default()).unwrap();
+        let worker = |_: &str| std::process::Command::new("none");
+        let timeout = std::time::Duration::from_secs(1);
+        let runner = Runner { suite: &suite, devices: &[], jobs: 1, timeout, fail_fast: false, worker: &worker };
+        let error = runner.run(&[&suite.cases[0]], &mut |_| Ok(())).unwrap_err().to_string();
+        assert_eq!(error, "devices of a run, at least: expected 1, found 0");
+    }
+}

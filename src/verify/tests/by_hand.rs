@@ -203,3 +203,24 @@ fn distances_of_integers_that_f64_does_not_hold_are_exact() {
     assert_eq!(worst(Metric::Absolute), Some((256.0, BLOCK + 1)));
     assert_eq!(worst(Metric::Ulp), Some((383.0, 2 * BLOCK + 1)));
 }
+
+#[test]
+fn metrics_equal_hand_computed_values() {
+    let report = verify_f32(&[1.5, -2.0, 0.0, 3.0], &[1.0, -2.0, 0.0, 4.0], 0.0, 0.25);
+    let m = report.metrics.as_ref().unwrap();
+    assert_eq!((report.mismatches, report.elements), (2, 4));
+    assert_eq!(report.worst_absolute.as_ref().unwrap().value, 1.0);
+    assert_eq!(m.worst_relative.as_ref().unwrap().value, 0.5);
+    assert_eq!(m.worst_relative.as_ref().unwrap().at.as_ref().unwrap().index, 0);
+    assert_eq!(m.worst_epsilon.as_ref().unwrap().value, 0.5 * 8_388_608.0);
+    assert_eq!(m.worst_ratio.as_ref().unwrap().value, 4.0);
+    assert_eq!(m.mean_absolute, 1.5 / 4.0);
+    assert_eq!(m.rms, 1.25f64.sqrt() / (2.0 * 4.0));
+    assert_eq!((m.relative_l1, m.relative_linf), (1.5 / 7.0, 0.25));
+    assert_eq!(m.relative_l2, (1.25f64 / 21.0).sqrt());
+    assert_eq!((short(m.snr, 5), m.similarity), ("12.253".to_owned(), None));
+    // One step below 0.25: 0.25 + 0.24999999 rounds to the difference of 0.5.
+    assert_eq!((m.passing_rtol, m.passing_atol), (Some(f64::from(0.25f32.next_down())), Some(1.0)));
+    assert_eq!((report.result.zeros, report.reference.zeros), (1, 1));
+    assert_eq!(m.vector, [false, true, false]);
+}

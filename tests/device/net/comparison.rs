@@ -63,9 +63,9 @@ mutants! {
     /// Both halves of a wavefront of 64 are told apart as lanes of one subgroup.
     StandIn64 lanes_of_the_wavefront: "warp.h", "threadIdx.x % SUBGROUP; }" => "threadIdx.x % warpSize; }", NUMBERS;
     StandIn64 index_of_the_worst_is_the_next: "verify/explain.h", "s.worst[t] = ~w.first[t]" => "s.worst[t] = ~w.first[t] + 1", NUMBERS;
-    /// The limit of a binade is that of its largest reference.
-    StandIn64 limits_of_the_largest_references: "verify/explain.h", "zero ? 0 : Real<T>::of(first), zero" => "zero ? 0 : Real<T>::of(last), zero", "same_bits::maxima_that";
-    Asked limits_without_ulps: "verify/explain.h",
+    /// The threshold of a binade is that of its largest reference.
+    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "zero ? 0 : Real<T>::of(first), zero" => "zero ? 0 : Real<T>::of(last), zero", "same_bits::maxima_that";
+    Asked thresholds_without_ulps: "verify/explain.h",
         "Real<double>::smaller(just_below(ulps.least_difference(low, high)), least)"
         => "least", NUMBERS;
     Asked smallest_atol_not_raised: "verify/explain.h", "base[i], atol) - d[i]" => "base[i], atol) + d[i]", NUMBERS;
