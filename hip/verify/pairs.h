@@ -9,26 +9,19 @@ struct InF32 { typedef float N, D, T; static constexpr bool EXACT = false; };
 struct InF64 { typedef double N, D, T; static constexpr bool EXACT = false; };
 struct InWhole { typedef Whole N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
 
-// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript.
+// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript. clang 19 would select between addresses, and put the array in memory for that; not for the result of an inline instruction.
 template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
     X y = x[0];
 #pragma unroll
-    for (u32 i = 1; i < E; i++) y = i == at ? x[i] : y;
-    return y;
-}
-// For doubles, clang 19 would select between addresses, and put the array in memory for that. It does not do so with the result of an inline instruction. clang 15 does not need this.
-#if defined(__AMDGCN__) && __clang_major__ > 15
-template <int E> __device__ inline double pick(const double (&x)[E], u32 at) {
-    double y = x[0];
-#pragma unroll
     for (u32 i = 1; i < E; i++) {
-        double other = x[i];
+        X other = x[i];
+#if defined(__AMDGCN__) && __clang_major__ > 15
         asm("" : "+v"(other));
+#endif
         y = i == at ? other : y;
     }
     return y;
 }
-#endif
 // Structs are selected field by field, for the same reason.
 template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
     Whole y = x[0];
