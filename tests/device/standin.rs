@@ -45,14 +45,18 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// Makes the stand-in the HIP runtime of this process, with devices of these architectures, others where AddressSanitizer checks kernels.
+    /// Makes the stand-in the HIP runtime of this process, with devices of these architectures, others where AddressSanitizer checks kernels, or machine code is run.
     ///
     /// # Safety
     /// The process has one thread.
-    pub unsafe fn choose(devices: &str, sanitized: &str) -> Result<StandIn> {
+    pub unsafe fn choose(devices: &str, sanitized: &str, machine_code: &str) -> Result<StandIn> {
         let (path, standin) = (library()?, StandIn::open()?);
         standin.preload()?;
-        let devices = if standin.sanitized() { sanitized } else { devices };
+        let devices = match () {
+            _ if StandIn::runs_machine_code() => machine_code,
+            _ if standin.sanitized() => sanitized,
+            _ => devices,
+        };
         let settings = [
             ("HIPVERIFY_HIP_LIBRARY", path.as_os_str()),
             // What is compiled for the stand-in is of no use to other runs.
@@ -86,6 +90,11 @@ impl StandIn {
     /// Whether AddressSanitizer checks kernels.
     pub fn sanitized(&self) -> bool {
         !self.text(c"sanitizer").is_empty()
+    }
+
+    /// Whether the machine code of images is run, not what the host's compiler makes of their source.
+    pub fn runs_machine_code() -> bool {
+        std::env::var("HIPVERIFY_STANDIN_EXECUTE").is_ok_and(|how| how == "machine-code")
     }
 
     /// The functions of the library.

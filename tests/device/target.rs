@@ -17,6 +17,9 @@ const STANDIN_DEVICES: &str = "gfx90a,gfx1100,gfx908,gfx942,gfx90a,gfx1100";
 /// Those whose kernels AddressSanitizer checks, likewise.
 const SANITIZED_DEVICES: &str = "gfx942,gfx1100,gfx908,gfx90a,gfx942,gfx1100";
 
+/// Those whose machine code is run, with `HIPVERIFY_STANDIN_EXECUTE=machine-code`: what hipcc was asked for when this was built.
+const MACHINE_CODE_DEVICES: &str = "gfx90a,gfx908";
+
 /// Set in the process that [`real_gpu_opens`] starts.
 const PROBE: &str = "HIPVERIFY_TEST_PROBE";
 
@@ -26,8 +29,10 @@ pub struct Target {
     pub device: Device,
     /// It is the stand-in's.
     standin: bool,
-    /// It is the first of its wavefront size.
+    /// It is the first of its wavefront size, or the first whose machine code is run.
     first: bool,
+    /// The machine code that AMD's compiler made of the kernels is run.
+    machine_code: bool,
     /// There is one of its architecture before it.
     repeated: bool,
     /// AddressSanitizer checks its kernels.
@@ -39,7 +44,10 @@ impl Target {
     pub fn label(&self) -> String {
         match self.device.arch() {
             None => "host".to_owned(),
-            Some(arch) => format!("{}, wavefront {}", arch.split(':').next().unwrap_or(arch), self.device.wavefront()),
+            Some(arch) => {
+                let how = if self.machine_code { ", machine code" } else { "" };
+                format!("{}, wavefront {}{how}", arch.split(':').next().unwrap_or(arch), self.device.wavefront())
+            }
         }
     }
 
@@ -61,7 +69,7 @@ impl Target {
         match on {
             On::Gpus => self.is_gpu() && self.first,
             On::Sweeps => self.runs(On::Gpus) && (!self.standin || self.device.wavefront() == 64),
-            On::Compiling => self.runs(On::Gpus) && self.device.kind() == DeviceKind::Amd,
+            On::Compiling => self.runs(On::Gpus) && self.device.kind() == DeviceKind::Amd && !self.machine_code,
             On::Nvidia => self.device.kind() == DeviceKind::Nvidia,
             On::All => self.first,
             On::MatrixCores => self.matrix_cores().is_some() && !self.repeated,
@@ -71,7 +79,7 @@ impl Target {
             On::StandIn64 | On::Asked => self.runs(On::StandIn) && self.device.wavefront() == 64,
             On::StandIn32 => self.runs(On::StandIn) && self.device.wavefront() == 32,
             On::AddressSanitizer => self.repeated && self.sanitized,
-            On::StandInMatrixCores => self.standin && !self.sanitized && self.runs(On::MatrixCores),
+            On::StandInMatrixCores => self.standin && !self.sanitized && !self.machine_code && self.runs(On::MatrixCores),
             On::Host => !self.is_gpu(),
         }
     }
@@ -118,7 +126,7 @@ impl Machine {
         let standin = match chosen || requires("amd") || real_gpu_opens()? {
             true => None,
             // SAFETY: the caller promises that the process has one thread.
-            false => Some(unsafe { StandIn::choose(STANDIN_DEVICES, SANITIZED_DEVICES)? }),
+            false => Some(unsafe { StandIn::choose(STANDIN_DEVICES, SANITIZED_DEVICES, MACHINE_CODE_DEVICES)? }),
         };
         let ignored = standin.as_ref().and_then(StandIn::obstacle).map(Arc::from);
         if let Some(reason) = ignored.as_ref().filter(|_| requires("standin")) {
@@ -139,11 +147,12 @@ fn targets(devices: Vec<Device>, standin: Option<&StandIn>) -> Vec<Target> {
     let mut targets: Vec<Target> = Vec::new();
     for device in devices {
         let sanitized = standin.is_some_and(StandIn::sanitized);
+        let machine_code = standin.is_some() && device.kind() == DeviceKind::Amd && StandIn::runs_machine_code();
         let standin = standin.is_some() && device.kind() == DeviceKind::Amd;
         let before: Vec<&Target> = targets.iter().filter(|t| standin && t.standin).collect();
         let first = before.iter().all(|t| t.device.wavefront() != device.wavefront());
         let repeated = before.iter().any(|t| t.device.arch() == device.arch());
-        targets.push(Target { device, standin, first, repeated, sanitized });
+        targets.push(Target { device, standin, first, repeated, sanitized, machine_code });
     }
     targets
 }

@@ -2,8 +2,9 @@
 
 use crate::devices::{self, Device};
 use crate::exec::{self, Launch};
-use crate::finding::{self, Kind};
+use crate::finding::{self, Finding, Kind};
 use crate::library::{Found, Kernel, Library};
+use crate::machine;
 use crate::state::{SUCCESS, state};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -65,13 +66,14 @@ impl Launched {
     /// Runs the kernel, and says how it failed.
     pub(crate) fn run(&self) -> c_int {
         *state().kernels.entry((self.kernel.name.clone(), self.device.wavefront)).or_default() += 1;
-        let result = exec::run(&Launch {
+        let launch = Launch {
             name: &self.kernel.name,
             entry: self.kernel.entry,
             lane: self.library.lane,
             own: self.library.own,
             path: &self.library.path,
             arguments: &self.arguments,
+            sizes: &self.kernel.sizes,
             blocks: self.blocks,
             threads: self.threads,
             dynamic_shared: self.dynamic_shared,
@@ -80,7 +82,14 @@ impl Launched {
             resident: (devices::multiprocessors() * devices::occupancy()) as usize,
             seed: SEED.get().unwrap_or_else(|| devices::number("HIPVERIFY_STANDIN_SEED", 1)),
             steps: devices::number("HIPVERIFY_STANDIN_STEPS", 2_000_000_000),
-        });
+        };
+        let result = match self.kernel.object {
+            None if machine::is_asked() => {
+                Err(Finding::launch(format!("kernel {}, there is no machine code of it for {}", launch.name, launch.arch)))
+            }
+            None => exec::run(&launch),
+            Some(object) => machine::run(object, &launch).map_err(|reason| Finding::launch(format!("kernel {}, {reason}", launch.name))),
+        };
         let Err(found) = result else { return SUCCESS };
         let mut all = finding::all();
         // The first of each kernel.

@@ -17,6 +17,7 @@
 //! | `HIPVERIFY_STANDIN_SEED` | another order in which threads run |
 //! | `HIPVERIFY_STANDIN_BREAK`, `..._BREAK_FROM`, `..._BREAK_TO` | device code is broken on purpose: see `broken.rs` |
 //! | `HIPVERIFY_STANDIN_SANITIZE` | `address`: AddressSanitizer checks memory instead of the executor, see `asan.rs` |
+//! | `HIPVERIFY_STANDIN_EXECUTE` | `machine-code`: of kernels in images of hipcc the machine code is run, see `machine/mod.rs` |
 //! | `HIPVERIFY_STANDIN_STEPS` | basic blocks after which a launch is taken for endless, 2 thousand millions by default |
 //! | `HIPVERIFY_STANDIN_EAGER` | if it is set, kernels are executed when they are launched, and what comes before them on their stream |
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code, 0 every call; code -1: it never returns |
@@ -32,6 +33,7 @@ mod finding;
 mod graph;
 mod launch;
 mod library;
+mod machine;
 mod memory;
 mod memory_map;
 mod module;

@@ -1,6 +1,7 @@
 //! Libraries of kernels, as `compile` makes them: loaded once and never unloaded.
 
 use crate::exec::{Entry, Lane, table};
+use crate::machine::Object;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
@@ -12,6 +13,8 @@ pub(crate) struct Kernel {
     pub(crate) entry: Entry,
     /// Sizes of its parameters.
     pub(crate) sizes: Vec<usize>,
+    /// The code object whose machine code is run in place of `entry`.
+    pub(crate) object: Option<&'static Object>,
 }
 
 pub(crate) struct Library {
@@ -62,7 +65,7 @@ impl Library {
             while let (false, Some(run)) = ((*entry).name.is_null(), (*entry).run) {
                 let name = CStr::from_ptr((*entry).name).to_string_lossy().into_owned();
                 let sizes = std::slice::from_raw_parts((*entry).sizes, (*entry).count).to_vec();
-                kernels.push(Kernel { name, entry: run, sizes });
+                kernels.push(Kernel { name, entry: run, sizes, object: None });
                 entry = entry.add(1);
             }
             Ok(Library { path: path.to_owned(), kernels, own: (from, to), lane })

@@ -3,7 +3,8 @@
 use crate::compile::{Checks, Compiler};
 use crate::devices;
 use crate::launch::Launched;
-use crate::library::{Found, Library};
+use crate::library::{Found, Kernel, Library};
+use crate::machine::{self, Object};
 use crate::state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op, Program, SUCCESS, state};
 use crate::transform::Transformed;
 use crate::{asan, broken, current, enqueue, export, put, text};
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A kernel file of `hip/`, compiled ahead of time; the architecture "" is any other.
 struct Built {
@@ -107,6 +108,8 @@ pub(crate) enum Code {
 #[derive(Clone)]
 pub(crate) struct Module {
     code: Vec<Code>,
+    /// Where its machine code is to be run.
+    object: Option<&'static Object>,
     device: c_int,
     /// Where the image is, how many bytes of it are known, and a hash of them.
     image: (usize, usize, u64),
@@ -115,7 +118,8 @@ pub(crate) struct Module {
 impl Module {
     fn new(image: *const u8) -> Option<Module> {
         let (at, size) = (image as usize, known_bytes(image));
-        Some(Module { code: code(image)?, device: current(), image: (at, size, hash(at, size)) })
+        let object = machine_code(image).inspect_err(|reason| eprintln!("a code object cannot be run: {reason}")).ok()?;
+        Some(Module { code: code(image)?, object, device: current(), image: (at, size, hash(at, size)) })
     }
 
     /// Whether the image is still what was loaded.
@@ -172,6 +176,49 @@ fn code(image: *const u8) -> Option<Vec<Code>> {
     built(arch).map(|b| Some(Code::Compiled(Library::open(Path::new(b.library)).ok()?))).collect()
 }
 
+/// The same kernel, whose machine code is run.
+fn with_object((library, kernel): Found, object: &'static Object) -> Found {
+    let kernel = Kernel { name: kernel.name.clone(), entry: kernel.entry, sizes: kernel.sizes.clone(), object: Some(object) };
+    (library, Box::leak(Box::new(kernel)))
+}
+
+/// The object in an image of hipcc, where `HIPVERIFY_STANDIN_EXECUTE` asks for its machine code. Each is loaded once.
+fn machine_code(image: *const u8) -> Result<Option<&'static Object>, String> {
+    static LOADED: Mutex<Vec<((usize, String), &'static Object)>> = Mutex::new(Vec::new());
+    if !machine::is_asked() {
+        return Ok(None);
+    }
+    // SAFETY: every image has at least 16 bytes.
+    let head = unsafe { std::slice::from_raw_parts(image, 16) };
+    if !head.starts_with(b"__CLANG_OFFLOAD_") {
+        return Ok(None);
+    }
+    let key = (image as usize, devices::get(current()).base_arch().to_owned());
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, object)) = loaded.iter().find(|(known, _)| *known == key) {
+        return Ok(Some(object));
+    }
+    // SAFETY: it is an image of hipcc, whose bundle has a head that says how long it is.
+    let object: &'static Object = Box::leak(Box::new(Object::load(unsafe { bundle(image) }, &key.1)?));
+    loaded.push((key, object));
+    Ok(Some(object))
+}
+
+/// The bytes of a bundle.
+///
+/// # Safety
+/// `image` is the address of a whole bundle.
+unsafe fn bundle<'a>(image: *const u8) -> &'a [u8] {
+    // SAFETY: the head and the table are there, and all objects that the table names.
+    let number = |at: usize| unsafe { image.add(at).cast::<u64>().read_unaligned() } as usize;
+    let (mut at, mut end) = (32, 32);
+    for _ in 0..number(24) {
+        (at, end) = (at + 24 + number(at + 16), end.max(number(at) + number(at + 8)));
+    }
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(image, end.max(at)) }
+}
+
 export! {
     fn hipModuleLoadData(module: *mut usize, image: *const u8) {
         let Some(loaded) = Module::new(image) else { return 200 }; // hipErrorInvalidImage
@@ -208,6 +255,7 @@ export! {
             Code::Source(source) => source.kernel(&name),
         });
         let Some(found) = found else { return NOT_FOUND };
+        let found = loaded.object.filter(|object| object.has(&name)).map_or(found, |object| with_object(found, object));
         let mut s = state();
         let handle = s.handle();
         s.functions.insert(handle, (found, loaded.device));

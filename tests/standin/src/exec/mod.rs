@@ -20,6 +20,7 @@ mod state;
 mod tests;
 
 pub(crate) use callbacks::{address_error, table};
+pub(crate) use matrix::multiply;
 pub(crate) use scheduler::run;
 
 use std::ffi::c_void;
@@ -38,8 +39,9 @@ pub(crate) struct Launch<'a> {
     pub(crate) path: &'a Path,
     /// The library's own memory: code, constants and variables.
     pub(crate) own: (usize, usize),
-    /// Arguments, in memory that is aligned for all of them.
+    /// Arguments, in memory that is aligned for all of them, and how many bytes each has.
     pub(crate) arguments: &'a [Vec<u128>],
+    pub(crate) sizes: &'a [usize],
     pub(crate) blocks: [u32; 3],
     pub(crate) threads: [u32; 3],
     pub(crate) dynamic_shared: usize,
@@ -64,7 +66,7 @@ impl Launch<'_> {
 }
 
 /// The index in three dimensions of a number that counts x first.
-fn split(number: u64, extents: [u32; 3]) -> [u32; 3] {
+pub(crate) fn split(number: u64, extents: [u32; 3]) -> [u32; 3] {
     let [x, y] = [u64::from(extents[0]), u64::from(extents[1])];
     [(number % x) as u32, (number / x % y) as u32, (number / x / y) as u32]
 }

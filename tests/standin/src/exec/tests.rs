@@ -48,6 +48,7 @@ fn execute(library: &'static Library, case: &Case, seed: u64) -> Result<Vec<u32>
         own: library.own,
         path: &library.path,
         arguments: &[vec![x as u128]],
+        sizes: &[8],
         blocks: [case.blocks, 1, 1],
         threads: [case.threads, 1, 1],
         dynamic_shared: 64,
