@@ -191,19 +191,11 @@ impl<'p, 'a> Contraction<'p, 'a> {
             },
             Kind::Conv(param, direction) => {
                 let role = direction.roles()[2];
-                let axes: Vec<(char, usize)> = param.layout(role).to_string().chars().zip(param.shape(role)).collect();
-                let mut rest = row;
-                let mut at: Vec<String> = axes
-                    .iter()
-                    .rev()
-                    .filter(|(letter, _)| *letter != self.axis.letter())
-                    .map(|&(letter, extent)| {
-                        let here = rest % extent;
-                        rest /= extent;
-                        format!("{letter} {here}")
-                    })
-                    .collect();
-                at.reverse();
+                let names = param.layout(role).to_string();
+                let (letters, extents): (Vec<char>, Vec<usize>) =
+                    names.chars().zip(param.shape(role)).filter(|(letter, _)| *letter != self.axis.letter()).unzip();
+                let at = Layout::contiguous(&extents).map(|rows| rows.coordinates(row)).unwrap_or_default();
+                let at: Vec<String> = letters.iter().zip(at).map(|(letter, coordinate)| format!("{letter} {coordinate}")).collect();
                 at.join(", ")
             }
         }

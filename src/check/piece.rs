@@ -3,7 +3,7 @@
 
 use super::copied::Copied;
 use super::problem::{Kind, Problem, Product};
-use crate::device::{Layout, TensorRef};
+use crate::device::{Layout, TensorRef, coordinates_from_last};
 use crate::error::Result;
 use crate::reference::{ConvParam, ConvSizes, Direction};
 
@@ -51,10 +51,10 @@ impl<'a> Piece<'a> {
 
     /// The index in all of the result of an element of the piece.
     pub(super) fn index_of(&self, element: usize) -> usize {
-        let (mut rest, mut index, mut step) = (element, 0, 1);
-        for ((&part, &start), &whole) in self.shape.iter().zip(&self.start).zip(&self.whole).rev() {
-            index += (start + rest % part) * step;
-            rest /= part;
+        let coordinates = coordinates_from_last(element, self.shape.iter().rev().copied());
+        let (mut index, mut step) = (0, 1);
+        for ((coordinate, start), whole) in coordinates.zip(self.start.iter().rev()).zip(self.whole.iter().rev()) {
+            index += (start + coordinate) * step;
             step *= whole;
         }
         index

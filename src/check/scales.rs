@@ -14,7 +14,7 @@
 //! Otherwise the caller says it. A tensor of one element is the scale of all. What is multiplied is in [`dequantised`](super::dequantised).
 
 use super::products::Values;
-use crate::device::TensorRef;
+use crate::device::{TensorRef, coordinates_from_last};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -125,11 +125,12 @@ impl Blocks {
 
     /// The same where another block is taken along an axis, counted from the last axis, which is 1.
     pub(super) fn index_by(&self, element: usize, other: impl Fn(usize, usize) -> usize) -> usize {
-        let (mut rest, mut index, mut step) = (element, 0, 1);
-        for (from_last, axis) in (0..self.operand.len()).rev().enumerate() {
-            index += other(from_last + 1, rest % self.operand[axis] / self.lengths[axis]) * step;
-            rest /= self.operand[axis];
-            step *= self.scales[axis];
+        let coordinates = coordinates_from_last(element, self.operand.iter().rev().copied());
+        let blocks = coordinates.zip(self.lengths.iter().rev()).map(|(coordinate, length)| coordinate / length);
+        let (mut index, mut step) = (0, 1);
+        for (from_last, (block, scales)) in (1..).zip(blocks.zip(self.scales.iter().rev())) {
+            index += other(from_last, block) * step;
+            step *= scales;
         }
         index
     }

@@ -93,28 +93,16 @@ impl Layout {
     ///
     /// # Panics
     /// When there is no such element, as a slice does: `index` must be less than [`elements`](Layout::elements).
-    pub fn index(&self, mut index: usize) -> usize {
+    pub fn index(&self, index: usize) -> usize {
         assert!(index < self.elements, "element {index} of a layout of shape {:?}, which has {}", self.shape, self.elements);
-        let mut at = self.offset as isize;
-        for (&stride, &extent) in self.strides.iter().zip(&self.shape).rev() {
-            at += (index % extent) as isize * stride;
-            index /= extent;
-        }
-        at as usize
+        let from_last = coordinates_from_last(index, self.shape.iter().rev().copied());
+        from_last.zip(self.strides.iter().rev()).fold(self.offset as isize, |at, (c, stride)| at + c as isize * stride) as usize
     }
 
     /// The coordinates of logical element `index`. Past the last element they start over; if there are no elements they are meaningless. This does not panic.
-    pub fn coordinates(&self, mut index: usize) -> Vec<usize> {
-        // Reports have many coordinates: no division where none is needed, and collected, since glibc's calloc is slower than its malloc.
-        let coordinate = |&extent: &usize| {
-            if index < extent {
-                return std::mem::take(&mut index);
-            }
-            let c = index % extent.max(1);
-            index /= extent.max(1);
-            c
-        };
-        let mut at: Vec<usize> = self.shape.iter().rev().map(coordinate).collect();
+    pub fn coordinates(&self, index: usize) -> Vec<usize> {
+        // Collected, since glibc's calloc is slower than its malloc.
+        let mut at: Vec<usize> = coordinates_from_last(index, self.shape.iter().rev().copied()).collect();
         at.reverse();
         at
     }
@@ -186,6 +174,19 @@ impl Layout {
         }
         Some((low, high))
     }
+}
+
+/// The coordinates of a row-major index, from the last axis to the first, as the extents come. Past the last element they start over; an extent of 0 counts as 1.
+pub(crate) fn coordinates_from_last(mut index: usize, extents: impl IntoIterator<Item = usize>) -> impl Iterator<Item = usize> {
+    extents.into_iter().map(move |extent| {
+        // Reports have many coordinates: no division where none is needed.
+        if index < extent {
+            return std::mem::take(&mut index);
+        }
+        let coordinate = index % extent.max(1);
+        index /= extent.max(1);
+        coordinate
+    })
 }
 
 fn count(shape: &[usize]) -> Result<usize> {

@@ -27,6 +27,7 @@ pub use event::Event;
 pub(crate) use graph::RecordingId;
 pub use graph::{Capture, Graph};
 pub use layout::Layout;
+pub(crate) use layout::coordinates_from_last;
 pub(crate) use mem::Alloc;
 pub use mem::{DeviceBytes, DeviceMem};
 pub use module::{Grid, Module};

@@ -1,7 +1,7 @@
 //! Elements of a tensor in logical order, whatever its layout.
 
 use super::host::zeros;
-use super::{Layout, TensorRef};
+use super::{Layout, TensorRef, coordinates_from_last};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::parallel;
@@ -195,14 +195,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Where a row begins.
-    fn row_start(&self, mut row: usize) -> isize {
-        let Some((_, outer)) = self.dims.split_last() else { return self.offset as isize };
-        let mut at = self.offset as isize;
-        for &(extent, step) in outer.iter().rev() {
-            at += (row % extent) as isize * step;
-            row /= extent;
-        }
-        at
+    fn row_start(&self, row: usize) -> isize {
+        let outer = self.dims.split_last().map_or(&[][..], |(_, outer)| outer).iter().rev();
+        let coordinates = coordinates_from_last(row, outer.clone().map(|&(extent, _)| extent));
+        coordinates.zip(outer).fold(self.offset as isize, |at, (coordinate, &(_, step))| at + coordinate as isize * step)
     }
 
     fn gather(&mut self, start: usize, count: usize) -> &[u8] {

@@ -3,6 +3,7 @@
 use super::{CheckCause, Element, Sample};
 use crate::check::problem::Kind;
 use crate::check::products::{Products, Read};
+use crate::device::Layout;
 use crate::dtype::{DType, Overflow, Rounding, spacing};
 use crate::parallel;
 use crate::reference::{Direction, Epilogue, Lattice};
@@ -168,6 +169,7 @@ fn window(s: &Sample<'_>) -> Option<CheckCause> {
 /// A position of the filter that is missing in every channel.
 fn missing_position(s: &Sample<'_>, window: usize) -> Option<CheckCause> {
     let Kind::Conv(param, _) = &s.problem.kind else { return None };
+    let filter = Layout::contiguous(param.filter_space()).ok()?;
     // What all channels add at each position, so that a position takes one subtraction.
     let at_positions = |e: &Element| {
         let mut sums = vec![0.0; window];
@@ -181,24 +183,10 @@ fn missing_position(s: &Sample<'_>, window: usize) -> Option<CheckCause> {
         let name = match position {
             0 => "the first position".to_owned(),
             last if last == window - 1 => "the last position".to_owned(),
-            _ => format!("position {:?}", coordinates(position, param.filter_space())),
+            _ => format!("position {:?}", filter.coordinates(position)),
         };
         Some(CheckCause { evidence: format!("{name} of the filter is missing: {}", found.evidence), ..found })
     })
-}
-
-fn coordinates(mut index: usize, extents: &[usize]) -> Vec<usize> {
-    let mut at: Vec<usize> = extents
-        .iter()
-        .rev()
-        .map(|extent| {
-            let coordinate = index % extent;
-            index /= extent;
-            coordinate
-        })
-        .collect();
-    at.reverse();
-    at
 }
 
 /// The gradient of a filter, with the positions of the filter in the opposite order.

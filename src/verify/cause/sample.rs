@@ -5,7 +5,7 @@
 
 use super::most_of;
 use super::region::Region;
-use crate::device::TensorRef;
+use crate::device::{TensorRef, coordinates_from_last};
 use crate::dtype::{DType, Overflow, spacing};
 use crate::error::Result;
 use crate::verify::bound::{Bound, ElementRule};
@@ -167,11 +167,9 @@ impl Sample {
     }
 
     /// The coordinates of an element of the tensor, into `out`.
-    pub(super) fn coordinates(&self, mut index: usize, out: &mut [usize]) {
-        for (c, &extent) in out.iter_mut().zip(&self.shape).rev() {
-            *c = index % extent;
-            index /= extent;
-        }
+    pub(super) fn coordinates(&self, index: usize, out: &mut [usize]) {
+        let from_last = coordinates_from_last(index, self.shape.iter().rev().copied());
+        out.iter_mut().rev().zip(from_last).for_each(|(out, coordinate)| *out = coordinate);
     }
 
     /// The extent of the last dimension.
