@@ -18,7 +18,7 @@ use super::rows::{self, Found};
 use crate::dtype::Overflow;
 use crate::error::{Error, Result};
 use crate::verify::bound::Confidence;
-use crate::verify::{Verdict, grouped, short};
+use crate::verify::{LABEL, Verdict, grouped, short};
 use std::fmt;
 
 /// What Freivalds' check found. `Display` draws it on one screen.
@@ -170,9 +170,6 @@ impl Check<'_> {
         Contraction::of(&self.problem, &self.result).ok().map(|contraction| contraction.work(vectors))
     }
 }
-
-/// Width of a label, as in other reports.
-const LABEL: usize = 11;
 
 impl fmt::Display for FreivaldsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

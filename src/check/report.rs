@@ -2,7 +2,7 @@
 
 use super::{CheckCause, Exactness};
 use crate::verify::bound::{BoundReport, Confidence};
-use crate::verify::{Verdict, grouped};
+use crate::verify::{LABEL, Verdict, grouped};
 use std::fmt;
 
 /// What a check found. `Display` draws it on one screen.
@@ -73,9 +73,6 @@ impl fmt::Debug for CheckFailed {
         fmt::Display::fmt(self, f)
     }
 }
-
-/// Width of a label, as in other reports.
-const LABEL: usize = 11;
 
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -73,8 +73,6 @@ fn blocks_of_products_are_one_sum() {
     assert_eq!(d.to_vec().unwrap()[0].to_bits(), (-0.0f32).to_bits());
 }
 
-const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
-
 #[test]
 fn every_mode_direction_and_order_agrees_with_direct_loops() {
     // Groups, strides, dilations, padding that differs on both sides; layouts of the study and of CK.
@@ -87,7 +85,7 @@ fn every_mode_direction_and_order_agrees_with_direct_loops() {
     ];
     for (text, [input, filter, output]) in cases {
         let param = text.parse::<ConvParam>().unwrap().with_layouts(input, filter, output).unwrap();
-        for direction in DIRECTIONS {
+        for direction in Direction::ALL {
             for order in [KOrder::ChannelsFirst, KOrder::ChannelsLast] {
                 modes().into_iter().for_each(|mode| check_conv(&param, direction, order, mode, 7));
             }
@@ -125,7 +123,7 @@ proptest! {
         // Windows larger than the padded input are errors, and tested as such.
         if let Ok(param) = ConvParam::new(sizes) {
             let order = if last { KOrder::ChannelsLast } else { KOrder::ChannelsFirst };
-            check_conv(&param, DIRECTIONS[direction], order, modes()[mode], u64::from(seed));
+            check_conv(&param, Direction::ALL[direction], order, modes()[mode], u64::from(seed));
         }
     }
 }

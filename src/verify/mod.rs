@@ -55,6 +55,7 @@ pub use plan::{Pending, Recorded, VerifyPlan};
 pub use power::{Mutation, Power};
 pub use profile::{Computation, Limits, Profile};
 pub use progress::Progress;
+pub(crate) use render::LABEL;
 #[cfg(feature = "cli")]
 pub(crate) use render::percent;
 pub use render::{apart, grouped, short};

@@ -128,7 +128,8 @@ impl fmt::Display for Warning {
     }
 }
 
-const LABEL: usize = 11;
+/// Width of the labels in every report that is drawn on a screen: one screen may show several of them.
+pub(crate) const LABEL: usize = 11;
 
 /// What else would pass where both sides are not finite.
 const ALIKE: &str = "where NaN and infinities match their like (--equal-nonfinite, `NonFinite::EqualWhenSame`)";

@@ -97,7 +97,7 @@ fn random_vectors_over_convolutions(target: &Target) -> Result<()> {
         (param.clone().with_layouts("gnchw", "kgcyx", "nkghw")?, Some(Arch::Gfx90a)),
         (param.with_batch(9)?.with_layouts("chnwg", "yckgx", "knhwg")?, Some(Arch::Gfx942)),
     ] {
-        for direction in [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight] {
+        for direction in Direction::ALL {
             same(target, "PASS", |device| {
                 let conv = Conv::new(param.clone(), direction, Accumulate::F32);
                 let [first, second, to] = conv.roles().map(|role| dense(&[param.elements(role)]));

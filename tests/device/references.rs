@@ -171,8 +171,6 @@ fn strided_operands_and_enough_results_for_several_a_thread(target: &Target) -> 
     Ok(())
 }
 
-const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
-
 fn every_direction_order_and_arithmetic(target: &Target) -> Result<()> {
     // Groups, strides, dilations, padding that differs on both sides; layouts of the study and of Composable Kernel.
     let cases = [
@@ -184,7 +182,7 @@ fn every_direction_order_and_arithmetic(target: &Target) -> Result<()> {
     ];
     for (text, [input, filter, output]) in cases {
         let param = text.parse::<ConvParam>()?.with_layouts(input, filter, output)?;
-        for direction in DIRECTIONS {
+        for direction in Direction::ALL {
             for (order, mode) in
                 [KOrder::ChannelsFirst, KOrder::ChannelsLast].into_iter().flat_map(|o| arithmetics_of_f16().map(move |m| (o, m)))
             {
@@ -206,7 +204,7 @@ fn every_direction_order_and_arithmetic(target: &Target) -> Result<()> {
 fn every_matrix_core_on_every_format_it_takes(target: &Target) -> Result<()> {
     let param: ConvParam = "2 1 2 3 5 3 2 7 6 2 1 1 2 2 1 0 2".parse()?;
     for model in models() {
-        for direction in DIRECTIONS {
+        for direction in Direction::ALL {
             for wild in [false, true] {
                 let conv = Conv::new(param.clone(), direction, model);
                 let what = format!("{model} {direction:?}, wild {wild}");

@@ -49,8 +49,6 @@ impl Draw {
     }
 }
 
-const DIRECTIONS: [Direction; 3] = [Direction::Forward, Direction::BackwardData, Direction::BackwardWeight];
-
 /// Elements of a convolution's tensors.
 fn elements(param: &ConvParam, direction: Direction) -> [usize; 3] {
     direction.roles().map(|role| param.elements(role))
@@ -78,7 +76,7 @@ fn right_convolutions_of_every_kind_pass_and_broken_ones_do_not() {
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..60 {
         let param = draw.convolution();
-        for direction in DIRECTIONS {
+        for direction in Direction::ALL {
             let [first, second, n] = elements(&param, direction);
             let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
             let of = |d: &[f32]| {
@@ -130,7 +128,7 @@ fn right_convolutions_of_every_kind_pass_and_broken_ones_do_not() {
 fn other_parameters_give_another_convolution() {
     let right: ConvParam = "2 2 3 8 4 3 3 7 6 1 1 1 1 1 1 1 1".parse().unwrap();
     let right = right.with_layouts("nhwgc", "gkyxc", "nhwgk").unwrap();
-    for direction in DIRECTIONS {
+    for direction in Direction::ALL {
         let [first, second, _] = elements(&right, direction);
         let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1.0, 1.0], 2));
         for (other, reason) in [
@@ -157,8 +155,9 @@ fn norms_of_rows_are_bounded_tightly() {
     let mut draw = Draw(3);
     for _ in 0..20 {
         let param = draw.convolution();
-        for (direction, arithmetic) in
-            DIRECTIONS.into_iter().zip([Arithmetic::from(Accumulate::F64), Model::new(Arch::Gfx942, Input::F16).unwrap().into()].repeat(2))
+        for (direction, arithmetic) in Direction::ALL
+            .into_iter()
+            .zip([Arithmetic::from(Accumulate::F64), Model::new(Arch::Gfx942, Input::F16).unwrap().into()].repeat(2))
         {
             let [first, second, n] = elements(&param, direction);
             let (x, y) = (numbers::<F16>(first, [-1.0, 1.0], 1), numbers::<F16>(second, [-1e-6, 1e-6], 2));
@@ -384,7 +383,7 @@ fn every_problem_may_overflow() {
 
     let mut draw = Draw(8);
     let mut seen = 0;
-    for direction in DIRECTIONS.repeat(8) {
+    for direction in Direction::ALL.repeat(8) {
         let param = draw.convolution();
         let [first, second, n] = elements(&param, direction);
         let (x, y) = (numbers::<F16>(first, [-30000.0, 30000.0], 1), numbers::<F16>(second, [-1.5, 1.5], 2));

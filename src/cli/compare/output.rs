@@ -4,7 +4,7 @@ use super::super::screen::{self, BAD, DIM, GOOD, Table, WARN};
 use super::super::{Outcome, junit};
 use super::{Args, Case, CaseVerdict, Side};
 use crate::files::label;
-use crate::verify::{Budget, Classes, Metric, NonFinite, Report, Verdict};
+use crate::verify::{Budget, Classes, LABEL, Metric, NonFinite, Report, Verdict};
 use anyhow::Result;
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
@@ -55,18 +55,18 @@ fn identity(path: &Path) -> Option<std::path::PathBuf> {
     path.canonicalize().ok()
 }
 
-/// Width of the labels of a report, indented.
-const LABEL: usize = 13;
+/// Where the text behind a label begins: labels of a report are indented by two.
+const TEXT: usize = 2 + LABEL;
 
 /// A report as wide as the screen, with colours: the verdict, warnings, and labels that the eye may skip.
 pub(in crate::cli) fn painted(report: &str, verdict: Verdict) -> String {
-    let text = screen::width().map_or(report.to_owned(), |width| screen::wrapped(report, width, LABEL));
+    let text = screen::width().map_or(report.to_owned(), |width| screen::wrapped(report, width, TEXT));
     let mut out = String::new();
     for (i, line) in text.lines().enumerate() {
-        let (style, end) = match line.get(..LABEL) {
+        let (style, end) = match line.get(..TEXT) {
             _ if i == 0 => (style(verdict), line.find(' ').unwrap_or(line.len())),
             Some(label) if label.starts_with("  warning") => (WARN, line.len()),
-            Some(label) if label.ends_with(' ') && !label.starts_with("   ") => (DIM, LABEL),
+            Some(label) if label.ends_with(' ') && !label.starts_with("   ") => (DIM, TEXT),
             _ => (anstyle::Style::new(), 0),
         };
         let (front, rest) = line.split_at_checked(end).unwrap_or((line, ""));

@@ -3,7 +3,7 @@
 use super::{BINS, Bound, Comparison, failing, rule};
 use crate::dtype::{DType, Overflow};
 use crate::error::Result;
-use crate::verify::render::{grouped, short};
+use crate::verify::render::{LABEL, grouped, short};
 use crate::verify::{Mutation, Verdict};
 use hipverify_sys::abi::{BoundCount, BoundTile};
 use std::fmt;
@@ -216,9 +216,6 @@ impl BoundReport {
         }
     }
 }
-
-/// Width of a label, as in other reports.
-const LABEL: usize = 11;
 
 impl fmt::Display for BoundReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
