@@ -317,6 +317,9 @@ fn integers_round_saturate_and_sign_extend() {
         for overflow in [Overflow::Ieee, Overflow::Saturate] {
             assert_eq!(dtype.decode(dtype.encode(value, rounding, overflow)), want, "{dtype} of {value}");
         }
+        if rounding == nearest {
+            assert_eq!((dtype.rounded(value), dtype.unit_roundoff()), (want, 0.0), "{dtype} of {value}");
+        }
     }
 }
 
@@ -462,7 +465,7 @@ fn limits_are_the_published_ones() {
         let f = dtype.float_format().expect("float");
         assert_eq!((f.max_finite(), f.min_normal(), f.min_positive()), (max, normal, least), "{dtype}");
         assert_eq!(spacing(dtype, f.max_finite()), 2f64.powi(f.max_exponent() - f.mantissa_bits as i32), "{dtype}");
-        assert_eq!(2.0 * f.unit_roundoff(), spacing(dtype, 1.0), "{dtype}");
+        assert_eq!([f.unit_roundoff(), dtype.unit_roundoff()], [spacing(dtype, 1.0) / 2.0; 2], "{dtype}");
     }
 }
 

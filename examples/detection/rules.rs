@@ -119,7 +119,7 @@ const U32: f64 = 1.0 / (1 << 24) as f64;
 
 /// u of the output's format.
 fn unit(p: &Problem) -> f64 {
-    p.formats.output.float_format().map_or(0.0, |f| f.unit_roundoff())
+    p.formats.output.unit_roundoff()
 }
 
 fn elements(tolerance: Tolerance) -> Limits {

@@ -51,8 +51,7 @@ impl Applied {
             _ => 0,
         };
         let all: usize = self.formats.into_iter().flatten().map(roundings).sum();
-        let u = accumulator.float_format().map_or(0.0, |format| format.unit_roundoff());
-        (1.0 + u).powi(all as i32) - 1.0
+        (1.0 + accumulator.unit_roundoff()).powi(all as i32) - 1.0
     }
 
     /// The sum where each run of k is summed apart, multiplied by its scales, and added to the others.

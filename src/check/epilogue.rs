@@ -12,7 +12,7 @@
 use super::piece::Piece;
 use super::problem::{Product, values};
 use crate::device::TensorRef;
-use crate::dtype::{DType, Overflow, Rounding};
+use crate::dtype::DType;
 use crate::error::Result;
 use crate::reference::Epilogue;
 use std::fmt;
@@ -149,10 +149,10 @@ impl Operands {
             After::Started { .. } => bias.map_or(self.times_alpha(sum), |y| self.times_alpha(sum) + y),
             After::Then(Held::Single, fused) => Terms { sum, c, bias, alpha: self.alpha, beta: self.beta }.in_f32(fused),
             After::Then(Held::Rounded(dtype), fused) => {
-                Terms { sum: round(sum.into(), dtype), c, bias, alpha: self.alpha, beta: self.beta }.in_f32(fused)
+                Terms { sum: dtype.rounded(sum.into()) as f32, c, bias, alpha: self.alpha, beta: self.beta }.in_f32(fused)
             }
             After::Then(Held::Narrow(dtype), fused) => {
-                let [sum, alpha, beta] = [sum, self.alpha, self.beta].map(|x| round(x.into(), dtype));
+                let [sum, alpha, beta] = [sum, self.alpha, self.beta].map(|x| dtype.rounded(x.into()) as f32);
                 Terms { sum, c, bias, alpha, beta }.narrow(fused, dtype)
             }
         };
@@ -187,7 +187,7 @@ impl Terms {
         let &Terms { sum, c, bias, alpha, beta } = self;
         let [sum, alpha, beta] = [sum, alpha, beta].map(f64::from);
         let (c, bias) = (c.map(f64::from), bias.map(f64::from));
-        let near = |x: f64| f64::from(round(x, dtype));
+        let near = |x: f64| dtype.rounded(x);
         let plus = |x: f64, y: Option<f64>| y.map_or(x, |y| near(x + y));
         let x = match (fused, c) {
             (Fused::Nothing, c) => plus(plus(near(alpha * sum), c.map(|c| near(beta * c))), bias),
@@ -197,9 +197,4 @@ impl Terms {
         };
         x as f32
     }
-}
-
-/// A value rounded to a format whose numbers f32 holds.
-fn round(x: f64, dtype: DType) -> f32 {
-    dtype.decode(dtype.encode(x, Rounding::NearestEven, Overflow::Ieee)) as f32
 }

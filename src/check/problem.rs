@@ -5,7 +5,7 @@ use super::dequantised::Applied;
 use super::order::Order;
 use super::scales::{Blocks, Scale};
 use crate::device::{Device, DeviceKind, DeviceMem, TensorMut, TensorRef, reader};
-use crate::dtype::{DType, Overflow, Rounding, convert};
+use crate::dtype::{DType, convert};
 use crate::error::{Error, Result};
 use crate::matrix_core::{Model, gemm_tile};
 use crate::parallel;
@@ -164,10 +164,9 @@ impl<'a> Problem<'a> {
 
     /// Roundings between the sum and the result: alpha, which is itself rounded where the accumulator's format does not have it, beta C and its addition, the bias.
     pub(super) fn roundings_after(&self, accumulator: DType) -> usize {
-        let held = |x: f64| accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee)) == x;
         match &self.kind {
             Kind::Gemm(p) => {
-                let alpha = if p.alpha == 1.0 { 0 } else { 2 - usize::from(held(p.alpha)) };
+                let alpha = if p.alpha == 1.0 { 0 } else { 2 - usize::from(accumulator.holds(p.alpha)) };
                 alpha + 2 * usize::from(p.c.is_some()) + usize::from(p.bias.is_some())
             }
             Kind::Conv(..) => 0,
@@ -178,7 +177,7 @@ impl<'a> Problem<'a> {
     pub(super) fn scalar_error(&self, accumulator: DType) -> f64 {
         let (Kind::Gemm(p), Some(format)) = (&self.kind, accumulator.float_format()) else { return 0.0 };
         let error = |x: f64| {
-            let rounded = accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee));
+            let rounded = accumulator.rounded(x);
             if x == 0.0 { 0.0 } else { ((rounded - x) / x).abs() - format.unit_roundoff() }
         };
         let scalars = error(p.alpha).max(p.c.as_ref().map_or(0.0, |_| error(p.beta))).max(0.0);

@@ -167,6 +167,39 @@ impl DType {
         }
     }
 
+    /// The number of this format that stands for `x`: the nearest one, of two the even one, beyond the largest what IEEE 754 says ([`Overflow::Ieee`]).
+    ///
+    /// ```
+    /// use hipverify::DType;
+    ///
+    /// assert_eq!([DType::F16, DType::F8E4M3, DType::I8].map(|dtype| dtype.rounded(0.3)), [0.300048828125, 0.3125, 0.0]);
+    /// assert_eq!(DType::F16.rounded(65520.0), f64::INFINITY);
+    /// ```
+    pub fn rounded(self, x: f64) -> f64 {
+        self.rounded_by(x, Rounding::NearestEven, Overflow::Ieee)
+    }
+
+    /// The number of this format that [`encode`](DType::encode) makes of `x`.
+    pub(crate) fn rounded_by(self, x: f64, rounding: Rounding, overflow: Overflow) -> f64 {
+        self.decode(self.encode(x, rounding, overflow))
+    }
+
+    /// Whether a finite number is one of this format.
+    pub(crate) fn holds(self, x: f64) -> bool {
+        x.is_finite() && self.rounded(x) == x
+    }
+
+    /// What rounding to nearest loses at most of a normal number, relative to it: [`FloatFormat::unit_roundoff`], and 0 of integers, which are not rounded relatively.
+    ///
+    /// ```
+    /// use hipverify::DType;
+    ///
+    /// assert_eq!([DType::F16, DType::F64, DType::I32].map(DType::unit_roundoff), [2f64.powi(-11), f64::EPSILON / 2.0, 0.0]);
+    /// ```
+    pub fn unit_roundoff(self) -> f64 {
+        self.float_format().map_or(0.0, FloatFormat::unit_roundoff)
+    }
+
     /// The class of a bit pattern.
     pub fn classify(self, bits: u64) -> Class {
         let v = self.decode(bits);

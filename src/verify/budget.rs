@@ -63,12 +63,12 @@ impl Budget {
 
     /// With an accumulator that is rounded at each of so many steps; no change for an integer format.
     pub fn accumulated(self, accumulator: DType, steps: usize) -> Budget {
-        Budget { accumulator: unit(accumulator) * (steps as f64 / 6.0).sqrt(), ..self }
+        Budget { accumulator: accumulator.unit_roundoff() * (steps as f64 / 6.0).sqrt(), ..self }
     }
 
     /// With operands that were rounded to a format, which the reference's were not; no change for an integer format.
     pub fn operands(self, operands: DType) -> Budget {
-        Budget { operands: unit(operands) * (2.0f64 / 3.0).sqrt(), ..self }
+        Budget { operands: operands.unit_roundoff() * (2.0f64 / 3.0).sqrt(), ..self }
     }
 
     /// With operands uniform in [-range, range) whose subnormal numbers were taken as zeros, as the matrix cores of MI200 take those of f16 and bf16; no change for an integer format.
@@ -91,21 +91,17 @@ impl Budget {
     }
 }
 
-fn unit(dtype: DType) -> f64 {
-    dtype.float_format().map_or(0.0, |f| f.unit_roundoff())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::{F16, Overflow, Rounding};
+    use crate::dtype::F16;
     use crate::verify::{Tolerance, gpu_verify};
     use crate::{Device, DeviceMem};
 
     const N: usize = 256;
 
     fn round(x: f64, format: DType) -> f64 {
-        format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee))
+        format.rounded(x)
     }
 
     /// Sums of 256 products of uniform numbers, by `dot`.

@@ -52,7 +52,7 @@ pub(crate) const fn tile_elements(vector: usize) -> usize {
 /// What Σd² and Σr² of a comparison are off by at most, as a factor: rounded differences, accumulators in the arithmetic of the pair, and the joins in f64.
 pub(crate) fn squares_error(result: DType, reference: DType, elements: usize) -> f64 {
     let vector = vector_width(result, reference);
-    let unit = if PairArithmetic::of(result, reference) == PairArithmetic::F32 { f64::from(f32::EPSILON) } else { f64::EPSILON } / 2.0;
+    let unit = if PairArithmetic::of(result, reference) == PairArithmetic::F32 { DType::F32 } else { DType::F64 }.unit_roundoff();
     let additions = ROWS * vector / ACCUMULATORS.min(vector);
     let finals = elements / (tile_elements(vector) * PARTIAL_TILES * FINAL_ACCUMULATORS);
     // Squares have twice the error of a difference. A sum has 2 joins in a lane, 5 of lanes, 4 of tiles and 8 of final accumulators; 13 more are for what is computed of the sums.

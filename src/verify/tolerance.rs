@@ -191,11 +191,7 @@ impl Tolerance {
     /// ```
     pub fn rounding_of_products(result: DType, reference: DType, accumulations: usize, factors: usize) -> Tolerance {
         let tolerance = Tolerance::rounding(result, reference, accumulations);
-        let unit = [accumulator(result), DType::F64]
-            .iter()
-            .filter_map(|dtype| dtype.float_format())
-            .map(|format| format.unit_roundoff())
-            .sum::<f64>();
+        let unit = accumulator(result).unit_roundoff() + DType::F64.unit_roundoff();
         let more = libm::expm1(factors.saturating_sub(1) as f64 * unit) * if tolerance.by_binade { 2.0 } else { 1.0 };
         match tolerance.kind {
             Kind::Given { .. } => tolerance,

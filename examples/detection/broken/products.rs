@@ -3,7 +3,6 @@
 use super::{Defect, MUTATION, defect};
 use crate::correct::{Order, each, mean_factor, on_matrix_cores};
 use crate::problem::{Operation, Problem};
-use hipverify::dtype::{Overflow, Rounding};
 use hipverify::matrix_core::Arch;
 use hipverify::{DType, Result};
 
@@ -76,7 +75,7 @@ fn up_to(a: &[f32], b: &[f32], k: usize) -> f32 {
 }
 
 fn round(x: f32, format: DType) -> f32 {
-    format.decode(format.encode(f64::from(x), Rounding::NearestEven, Overflow::Ieee)) as f32
+    format.rounded(f64::from(x)) as f32
 }
 
 /// With an accumulator of this format.

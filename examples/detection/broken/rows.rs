@@ -3,9 +3,7 @@
 use super::{Defect, MUTATION, defect};
 use crate::correct::{EPSILON, Order, gelu};
 use crate::problem::{Operation, Problem};
-use hipverify::DType;
-use hipverify::Result;
-use hipverify::dtype::{Overflow, Rounding};
+use hipverify::{DType, Result};
 
 const SOFTMAX: &[Operation] = &[Operation::Softmax];
 const NORM: &[Operation] = &[Operation::Norm];
@@ -96,7 +94,7 @@ fn exp(x: f32) -> f32 {
 }
 
 fn round(x: f32, format: DType) -> f32 {
-    format.decode(format.encode(f64::from(x), Rounding::NearestEven, Overflow::Ieee)) as f32
+    format.rounded(f64::from(x)) as f32
 }
 
 /// Exponentials less `shift`, over their sum in `summed`.

@@ -293,7 +293,7 @@ enum Conversion {
 
 impl Conversion {
     fn of(self, format: DType, x: f64) -> f64 {
-        let to = |way: Rounding| format.decode(format.encode(x, way, Overflow::Saturate));
+        let to = |way: Rounding| format.rounded_by(x, way, Overflow::Saturate);
         match self {
             Conversion::Rounded => to(Rounding::NearestEven),
             Conversion::Truncated => to(Rounding::TowardZero),
@@ -449,13 +449,12 @@ fn accumulators(s: &Sample<'_>) -> Option<CheckCause> {
 /// Sums that are rounded to this format after each product, or after each tile of k, whose own sum may be rounded before it is added.
 fn rounded_in_tiles(s: &Sample<'_>, format: DType) -> Option<CheckCause> {
     let k = s.problem.terms();
-    let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
     TILES.into_iter().filter(|&tile| tile == 1 || tile < k).find_map(|tile| {
         let sum = |e: &Element, rounded: bool| {
             let tiles = e.products.a.chunks(tile).zip(e.products.b.chunks(tile));
             tiles.fold(0.0, |sum, (a, b)| {
                 let part = a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-                round(sum + if rounded { round(part) } else { part })
+                format.rounded(sum + if rounded { format.rounded(part) } else { part })
             })
         };
         let words = || format!("sums are in {format}, rounded at each of {} steps", k.div_ceil(tile));
@@ -494,8 +493,7 @@ fn shows_digits(s: &Sample<'_>, format: DType) -> bool {
 
 /// Whether results are numbers of this format.
 fn holds(s: &Sample<'_>, format: DType) -> bool {
-    let round = |x: f64| format.decode(format.encode(x, Rounding::NearestEven, Overflow::Ieee));
-    let held = s.elements.iter().filter(|e| round(e.result) == e.result).count();
+    let held = s.elements.iter().filter(|e| format.rounded(e.result) == e.result).count();
     20 * held >= 19 * s.elements.len()
 }
 

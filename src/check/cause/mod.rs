@@ -113,10 +113,9 @@ pub(super) fn lost_in_rounding(
     accumulator: DType,
 ) -> Result<bool> {
     let Some(s) = sample(problem, shape, reads, rule, (mismatches, 1), 1.0)? else { return Ok(false) };
-    let round = |x: f64| accumulator.decode(accumulator.encode(x, Rounding::NearestEven, Overflow::Ieee));
     let sum = |e: &Element, group: usize| {
         let groups = e.products.a.chunks(group).zip(e.products.b.chunks(group));
-        groups.fold(0.0, |sum, (a, b)| round(sum + a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()))
+        groups.fold(0.0, |sum, (a, b)| accumulator.rounded(sum + a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>()))
     };
     Ok([1, 2, 4, 8, 16].into_iter().any(|group| s.left_by(|e| s.follows(e, sum(e, group))) <= 0.5))
 }
@@ -190,7 +189,7 @@ impl Sample<'_> {
 
     /// A number in the result's format, where results are rounded to it.
     fn rounded(&self, x: f64) -> f64 {
-        self.bound.rounding.map_or(x, |dtype| dtype.decode(dtype.encode(x, Rounding::NearestEven, self.overflow)))
+        self.bound.rounding.map_or(x, |dtype| dtype.rounded_by(x, Rounding::NearestEven, self.overflow))
     }
 
     /// The cause, if what a kernel with this mistake gives explains most of the elements.

@@ -4,7 +4,7 @@ use super::*;
 
 /// A number rounded to a format.
 fn round(dtype: DType, x: f64) -> f64 {
-    dtype.decode(dtype.encode(x, Rounding::NearestEven, Overflow::Ieee))
+    dtype.rounded(x)
 }
 
 /// Numbers of a format in logical order, as f64.

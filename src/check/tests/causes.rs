@@ -10,7 +10,7 @@ fn wide(x: &DeviceMem<F16>) -> Vec<f64> {
 }
 
 fn through<T: Scalar>(x: f64) -> f64 {
-    T::DTYPE.decode(T::DTYPE.encode(x, Rounding::NearestEven, Overflow::Saturate))
+    T::DTYPE.rounded_by(x, Rounding::NearestEven, Overflow::Saturate)
 }
 
 type Formula<'a> = &'a dyn Fn(usize, usize) -> f64;

@@ -113,7 +113,7 @@ pub(super) fn overflows(to: DType, value: f64) -> bool {
         return false;
     }
     if format.has_infinity() || format.has_nan() {
-        return !to.decode(to.encode(value, Rounding::NearestEven, Overflow::Ieee)).is_finite();
+        return !to.rounded(value).is_finite();
     }
     // The last digit of their largest numbers is odd: a tie is beyond.
     let largest = format.max_finite();

@@ -111,7 +111,7 @@ fn largest(dtype: DType) -> f64 {
 
 /// Whether a factor is more than biased rounding makes, a few steps of the result's format.
 fn is_factor(s: &Sample, factor: f64) -> bool {
-    let steps = s.dtypes[0].float_format().map_or(0.0, |f| 4.0 * f.unit_roundoff());
+    let steps = 4.0 * s.dtypes[0].unit_roundoff();
     (factor - 1.0).abs() > steps && factor != 0.0
 }
 

@@ -12,7 +12,7 @@ const LEAST: usize = 16;
 /// Results are the references rounded toward zero, where that is not the nearest number.
 pub(super) fn truncated(s: &Sample) -> Option<Hit> {
     let dtype = finer_reference(s)?;
-    let rounded = |i: usize, way: Rounding| dtype.decode(dtype.encode(s.reference[i], way, Overflow::Ieee));
+    let rounded = |i: usize, way: Rounding| dtype.rounded_by(s.reference[i], way, Overflow::Ieee);
     let explained = most_of(&s.wrong, |i| s.result[i] == rounded(i, Rounding::TowardZero))?;
     // All elements are asked, not only those that a tolerance caught.
     let (mut telling, mut toward_zero) = (0, 0);
@@ -31,7 +31,7 @@ pub(super) fn ties(s: &Sample) -> Option<Hit> {
     let dtype = finer_reference(s)?;
     let other = |i: usize| {
         let r = s.reference[i];
-        let even = dtype.decode(dtype.encode(r, Rounding::NearestEven, Overflow::Ieee));
+        let even = dtype.rounded(r);
         s.result[i] != even && s.result[i] - r == r - even
     };
     let explained = most_of(&s.wrong, other)?;
@@ -48,7 +48,6 @@ fn finer_reference(s: &Sample) -> Option<DType> {
 pub(super) fn through(s: &Sample) -> Option<Hit> {
     let digits = s.dtypes[0].float_format()?.mantissa_bits;
     let coarser = COARSE.into_iter().filter(|d| d.float_format().is_some_and(|f| f.mantissa_bits < digits));
-    let holds = |d: DType, x: f64| d.decode(d.encode(x, Rounding::NearestEven, Overflow::Saturate)) == x;
     let finite: Vec<usize> = s.wrong.iter().copied().filter(|&i| s.result[i].is_finite() && s.result[i] != 0.0).collect();
     // A few values may be numbers of any format.
     let mut distinct: Vec<u64> = finite.iter().map(|&i| s.bits[i]).collect();
@@ -57,15 +56,15 @@ pub(super) fn through(s: &Sample) -> Option<Hit> {
     if distinct.len() < LEAST / 2 || finite.len() < LEAST || !most(finite.len(), s.wrong.len()) {
         return None;
     }
-    let format = coarser.into_iter().find(|&d| finite.iter().all(|&i| holds(d, s.result[i])))?;
+    let format = coarser.into_iter().find(|&d| finite.iter().all(|&i| d.holds(s.result[i])))?;
     // Numbers of fewer bits, such as whole numbers, are none that were rounded to it: half of those are odd in their last place.
     let odd = finite.iter().filter(|&&i| format.encode(s.result[i], Rounding::NearestEven, Overflow::Saturate) & 1 == 1);
     if odd.count() * 8 < finite.len() {
         return None;
     }
     let others = (0..s.len()).filter(|&i| s.result[i].is_finite());
-    let references = finite.iter().filter(|&&i| holds(format, s.reference[i])).count();
-    if 2 * references > finite.len() || others.clone().filter(|&i| !holds(format, s.result[i])).count() * 20 > s.len() {
+    let references = finite.iter().filter(|&&i| format.holds(s.reference[i])).count();
+    if 2 * references > finite.len() || others.clone().filter(|&i| !format.holds(s.result[i])).count() * 20 > s.len() {
         return None;
     }
     let limit = format.float_format()?.max_finite();
@@ -199,8 +198,7 @@ impl Noise {
     /// Whether they are as large as those of running sums of 16 to 16,384 terms that are rounded to a format: its unit roundoff times the root of a sixth of
     /// the number, `Budget::accumulated`. The last rounding of sums in more bits makes errors as of 2 terms, and these bits add to them.
     fn fits_sums_in(&self, format: DType) -> bool {
-        let unit = format.float_format().map_or(0.0, |f| f.unit_roundoff());
-        let of = |terms: f64| unit * (terms / 6.0).sqrt();
+        let of = |terms: f64| format.unit_roundoff() * (terms / 6.0).sqrt();
         (of(16.0)..of(16384.0)).contains(&self.relative)
     }
 

@@ -127,12 +127,12 @@ impl Sample {
     fn wrong(&self, reference_bits: &[u64], request: &Request) -> (Vec<usize>, bool) {
         let mismatch = mismatches(self.dtypes, request);
         let mismatches: Vec<usize> = (0..self.len()).filter(|&i| mismatch([self.bits[i], reference_bits[i]])).collect();
-        let unit = |dtype: DType| dtype.float_format().map_or(0.0, |f| f.unit_roundoff());
+        let unit = self.dtypes[0].unit_roundoff() + self.dtypes[1].unit_roundoff();
         let least = self.dtypes[0].float_format().map_or(0.0, |f| f.min_positive());
         let rounded = |i: usize| {
             let (a, r) = (self.result[i], self.reference[i]);
             // Whatever the result is, an infinite reference allows it.
-            r.is_finite() && (a - r).abs() <= (unit(self.dtypes[0]) + unit(self.dtypes[1])) * r.abs() + least
+            r.is_finite() && (a - r).abs() <= unit * r.abs() + least
         };
         let beyond: Vec<usize> = mismatches.iter().copied().filter(|&i| !rounded(i)).collect();
         let fewer = !beyond.is_empty() && beyond.len() < mismatches.len();
@@ -179,7 +179,7 @@ impl Sample {
 
     /// How far the result at a position, if it should be `x`, may be from it: what the tolerance or its bound allows, and a unit in the last place of the result's format.
     pub(super) fn slack(&self, position: usize, x: f64) -> f64 {
-        let rounding = spacing(self.dtypes[0], x) + self.dtypes[1].float_format().map_or(0.0, |f| f.unit_roundoff() * x.abs());
+        let rounding = spacing(self.dtypes[0], x) + self.dtypes[1].unit_roundoff() * x.abs();
         self.allowed(position, x).max(rounding)
     }
 

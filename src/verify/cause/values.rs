@@ -3,7 +3,7 @@
 use super::region::Region;
 use super::sample::Sample;
 use super::{Cause, Hit, beyond_chance, most, most_of};
-use crate::dtype::{DType, IntFormat, Overflow, Rounding, spacing};
+use crate::dtype::{DType, IntFormat, spacing};
 use std::collections::BTreeSet;
 
 /// Formats through which values pass on their way to a result, the coarsest first.
@@ -95,8 +95,7 @@ fn at_largest(s: &Sample) -> Option<Hit> {
 /// clamp may have, such as the 6 of ReLU6: they tell the format where all results are numbers of it.
 fn format_of_limit(limit: f64, s: &Sample) -> Option<DType> {
     let result = s.dtypes[0];
-    let holds = |d: DType, x: f64| d.decode(d.encode(x, Rounding::NearestEven, Overflow::Saturate)) == x;
-    let narrow = [DType::F6E2M3, DType::F6E3M2, DType::F4E2M1].into_iter().filter(|&d| s.result.iter().all(|&x| holds(d, x)));
+    let narrow = [DType::F6E2M3, DType::F6E3M2, DType::F4E2M1].into_iter().filter(|&d| s.result.iter().all(|&x| d.holds(x)));
     let small = [DType::F16, DType::F8E4M3, DType::F8E4M3Fnuz, DType::F8E5M2].into_iter().chain(narrow);
     let largest = |d: DType| d.float_format().map_or_else(|| d.int_format().map_or(0.0, |i| i.max() as f64), |f| f.max_finite());
     let small = small.filter(|_| result.int_format().is_none());

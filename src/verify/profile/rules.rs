@@ -57,7 +57,7 @@ impl Question<'_> {
 
     /// 2^-m, the spacing at 1 of the format that decides; 0 for integers.
     fn epsilon(&self) -> f64 {
-        self.dtype.float_format().map_or(0.0, |f| 2.0 * f.unit_roundoff())
+        2.0 * self.dtype.unit_roundoff()
     }
 
     /// The accumulator's format.
@@ -106,7 +106,7 @@ fn ck(q: &Question<'_>) -> Result<Limits> {
 fn ck_2026(q: &Question<'_>) -> Result<Limits> {
     let tolerance = Tolerance::derived(q.reference, q.result, q.accumulator(), q.terms());
     // A conversion in hardware and one in software may differ by an ulp.
-    let ulp = q.result.float_format().map_or(0.0, |f| 2.0 * f.unit_roundoff());
+    let ulp = 2.0 * q.result.unit_roundoff();
     let rtol = tolerance.rtol();
     let atol = if rtol == 0.0 { 0.0 } else { rtol.max(ulp) };
     let text = format!(
@@ -129,7 +129,7 @@ fn hipdnn(q: &Question<'_>) -> Result<Limits> {
     let n = q.terms() as f64;
     let [least, most] = q.computation.range.unwrap_or([-1.0, 1.0]);
     let largest = least.abs().max(most.abs());
-    let u = if q.accumulator() == DType::F64 { f64::EPSILON } else { f64::from(f32::EPSILON) };
+    let u = 2.0 * q.accumulator().unit_roundoff();
     let k = 2.0 * n * u;
     let gamma = if k < 0.01 { k / (1.0 - k) } else { 6.0 * (2.0 * n).sqrt() * u };
     let epsilon = 2.0 * format.unit_roundoff();
