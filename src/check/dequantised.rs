@@ -4,11 +4,12 @@
 //! counts generously ([`Bound::against`](crate::verify::bound::Bound::against)). What a kernel may lose by its scales is in [`Applied`].
 
 use super::arithmetic::holds;
+use super::cause::misscaled;
 use super::copied::Copied;
 use super::problem::{Kind, Problem, Product};
 use super::products::Values;
 use super::scales::Blocks;
-use super::{Check, Checked, misscaled};
+use super::{Check, Checked};
 use crate::device::TensorRef;
 use crate::device::host::zeros;
 use crate::dtype::DType;

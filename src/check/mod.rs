@@ -29,7 +29,6 @@ mod exact;
 mod failure;
 mod freivalds;
 mod integer;
-mod misscaled;
 mod one_by_one;
 mod order;
 mod piece;

@@ -1,7 +1,8 @@
 //! What a comparison says, held against the operands: statistics of the errors alone fit mistakes that products exclude.
 
 use super::hypotheses::in_steps;
-use super::{CheckCause, Sample, from};
+use super::sample::Sample;
+use super::{CheckCause, from};
 use crate::dtype::DType;
 use crate::verify::{Cause, Diagnosis};
 

@@ -1,6 +1,7 @@
 //! Mistakes that kernels make, and what each gives: in the order of what they assume.
 
-use super::{CheckCause, Element, Sample};
+use super::CheckCause;
+use super::sample::{Element, Sample};
 use crate::check::problem::Kind;
 use crate::check::products::{Products, Read};
 use crate::device::Layout;

@@ -1,20 +1,17 @@
 //! Mistakes with scales as the cause of a failure: for some of the elements beyond their bounds, what a kernel with each mistake would give, from their own products.
 //!
-//! A mistake explains an element as in the other [hypotheses](super::cause): the result is within twice its bound of what the mistake gives, and at least four times closer to that than to the exact result.
+//! A mistake explains an element as in the other [hypotheses](super), against the exact result of the operands with their scales.
 //! The first one that explains 95 % of the sample is the cause; one that too many of the first elements are against is not computed for the others.
 
-use super::problem::{Problem, Product};
-use super::products::{Products, Source};
-use super::scales::Blocks;
-use super::{Check, CheckCause, Checked, cause};
+use super::sample::{LEAST, SAMPLE, Sample};
+use super::{CheckCause, of_scales};
+use crate::check::problem::Product;
+use crate::check::scales::Blocks;
+use crate::check::{Check, Checked};
 use crate::error::Result;
 use crate::parallel;
 use crate::verify::bound::some_mismatches;
 
-/// Fewest mismatches that tell a cause.
-const LEAST: usize = 4;
-/// Products of all elements that are sampled.
-const PRODUCTS: usize = 1 << 22;
 /// Elements that are looked at first.
 const FIRST: usize = 32;
 
@@ -114,34 +111,21 @@ impl Scales {
     }
 }
 
-/// An element of the sample.
-struct Element {
-    index: usize,
-    result: f64,
-    exact: f64,
-    products: Products,
-    /// What is added to alpha times the sum.
-    added: f64,
-    added_magnitude: f64,
-}
-
 /// What a failure of scaled operands is held against.
-struct Sample<'a> {
-    problem: &'a Problem<'a>,
+struct Scaled<'a> {
+    sample: Sample<'a>,
     product: &'a Product<'a>,
     shape: &'a [usize],
     scales: [Option<Scales>; 2],
-    elements: Vec<Element>,
 }
 
 /// The mistake with scales that explains a failure, of a kernel that takes subnormal operands as zeros or not; `None` if none does.
-pub(super) fn find(check: &Check<'_>, checked: &Checked, flush: bool) -> Result<Option<CheckCause>> {
-    let Some(s) = Sample::of(check, checked, flush)? else { return Ok(None) };
-    let all = s.elements.len();
+pub(in crate::check) fn find(check: &Check<'_>, checked: &Checked, flush: bool) -> Result<Option<CheckCause>> {
+    let Some(s) = Scaled::of(check, checked, flush)? else { return Ok(None) };
+    let all = s.sample.elements.len();
     for (taken, words) in mistakes([s.scales[0].is_some(), s.scales[1].is_some()]) {
-        let explained = |from: usize, to: usize| {
-            parallel::map(to - from, |i| s.explains(from + i, taken, checked)).into_iter().filter(|yes| *yes).count()
-        };
+        let explained =
+            |from: usize, to: usize| parallel::map(to - from, |i| s.explains(from + i, taken)).into_iter().filter(|yes| *yes).count();
         let first = all.min(FIRST);
         let in_first = explained(0, first);
         if 20 * (first - in_first) > all {
@@ -149,7 +133,7 @@ pub(super) fn find(check: &Check<'_>, checked: &Checked, flush: bool) -> Result<
         }
         let explained = in_first + explained(first, all);
         if 20 * explained >= 19 * all {
-            return Ok(Some(cause::of_scales(&words, explained, all)));
+            return Ok(Some(of_scales(&words, explained, all)));
         }
     }
     Ok(None)
@@ -174,35 +158,31 @@ fn mistakes(scaled: [bool; 2]) -> Vec<([Taken; 2], String)> {
     mistakes
 }
 
-impl<'a> Sample<'a> {
+impl<'a> Scaled<'a> {
     /// Some of the elements beyond their bounds; `None` where there are too few.
-    fn of(check: &'a Check<'_>, checked: &Checked, flush: bool) -> Result<Option<Sample<'a>>> {
+    fn of(check: &'a Check<'_>, checked: &Checked, flush: bool) -> Result<Option<Scaled<'a>>> {
         let (problem, shape) = (&check.problem, check.result.shape());
         let Some(product) = problem.product() else { return Ok(None) };
         let against = [&check.result, &checked.exact().tensor(shape)?, &checked.magnitudes.tensor(shape)?];
-        let most = (PRODUCTS / problem.terms().max(1)).min(cause::SAMPLE);
-        let found = some_mismatches(against, (&checked.report.report.bound, check.overflow), most)?;
-        if found.len() < LEAST {
-            return Ok(None);
-        }
+        let report = &checked.report.report;
+        let found = some_mismatches(against, (&report.bound, check.overflow), SAMPLE)?;
+        let share = report.mismatches as f64 / report.elements as f64;
+        let sample = Sample::of(problem, shape, flush, (report.bound, check.overflow), (&found, LEAST), share)?;
+        let Some(mut sample) = sample else { return Ok(None) };
+        // Operands are read as they are, without their scales: what elements should be was computed of copies that are multiplied by them.
+        let exact = checked.exact().to_vec()?;
+        sample.elements.iter_mut().for_each(|e| e.reference = exact[e.index]);
         let mut scales = [None, None];
         for (which, scales) in scales.iter_mut().enumerate() {
             let values = product.scales[which].values()?;
             *scales = product.blocks(which, problem.operands[which].shape())?.map(|blocks| Scales { blocks, values });
         }
-        let (source, exact) = (Source::of(problem, shape, flush)?, checked.exact().to_vec()?);
-        let element = |&(index, result): &(usize, f64)| {
-            let (c, bias) = (product.beta * source.c(index), source.bias(source.place(index).1));
-            let products = source.right(index);
-            Element { index, result, exact: exact[index], products, added: c + bias, added_magnitude: c.abs() + bias.abs() }
-        };
-        let elements = found.iter().map(element).collect();
-        Ok(Some(Sample { problem, product, shape, scales, elements }))
+        Ok(Some(Scaled { sample, product, shape, scales }))
     }
 
     /// Whether a kernel that takes these for scales gives the element of a number, nearly.
-    fn explains(&self, number: usize, taken: [Taken; 2], checked: &Checked) -> bool {
-        let e = &self.elements[number];
+    fn explains(&self, number: usize, taken: [Taken; 2]) -> bool {
+        let e = &self.sample.elements[number];
         let factors = [0, 1].map(|which| self.factors(which, e.index, taken[which]));
         let (mut sum, mut magnitude) = (0.0, 0.0);
         for (k, (a, b)) in e.products.a.iter().zip(&e.products.b).enumerate() {
@@ -210,18 +190,15 @@ impl<'a> Sample<'a> {
             sum += product;
             magnitude += product.abs();
         }
-        let expected = self.product.epilogue.apply(self.product.alpha * sum + e.added);
-        let magnitude = self.product.alpha.abs() * magnitude + e.added_magnitude;
-        let off = (e.result - expected).abs();
-        off <= 2.0 * checked.report.report.bound.of(magnitude, expected) && off <= (e.result - e.exact).abs() / 4.0
+        self.sample.explains(e, (self.sample.follows(e, sum), magnitude), false)
     }
 
     /// The factors of an operand along k, for an element of the result.
     fn factors(&self, which: usize, index: usize, taken: Taken) -> Vec<f64> {
-        let k = self.problem.terms();
+        let k = self.sample.problem.terms();
         let (Some(scales), [.., m, n]) = (&self.scales[which], self.shape) else { return vec![1.0; k] };
         let (number, k_axis) = ([index / n % m, index % n][which], self.product.k_axis(which));
-        let operand = &self.problem.operands[which];
+        let operand = &self.sample.problem.operands[which];
         let columns = operand.shape().last().copied().unwrap_or(1);
         // A matrix without a batch serves all.
         let matrix = index / (m * n) * [m, n][which] * k % operand.elements().max(1);
