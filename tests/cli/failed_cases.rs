@@ -1,6 +1,6 @@
 //! What is kept of a suite's failed cases, how they get smaller, and that nothing which they started is left.
 
-use super::{Folder, Run};
+use super::support::{Folder, Run};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 //! `hipverify golden`: what is recorded, what is checked, and what machines are told.
 
-use super::{Folder, conforms, f32s, npy, npy_f32, safetensors};
+use super::support::{Folder, conforms, f32s, npy, npy_f32, safetensors};
 
 /// Golden results of files: recorded, the same, changed, missing, new, of another architecture, by a rule; and files that are none.
 #[test]

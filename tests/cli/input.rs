@@ -1,6 +1,6 @@
 //! What is said of input files on the command line: formats and shapes of raw data, and which tensors are chosen.
 
-use super::{Folder, f32s, npy_f32, safetensors};
+use super::support::{Folder, f32s, npy_f32, safetensors};
 
 /// Raw data beside files with a shape of their own, and raw data of several shapes.
 #[test]

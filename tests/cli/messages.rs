@@ -1,6 +1,6 @@
 //! What the program says where something was left out, was given to the wrong side, or is in another form than it has to be.
 
-use super::{Folder, f32s, npy_f32, safetensors};
+use super::support::{Folder, f32s, npy_f32, safetensors};
 
 /// The opcodes of a tensor, `rows` x `columns` of f16, which begins at element `offset` of the storage.
 fn torch_view(offset: u8, [rows, columns]: [u8; 2]) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! What a comparison needs is made by the program: references from operands, and tensors in other formats.
 
-use super::*;
+use super::support::{Folder, f32s, npy, npy_f32, safetensors};
 
 #[test]
 fn references_are_computed_from_operands() {

@@ -1,6 +1,6 @@
 //! `check gemm` of operands that have scales.
 
-use super::*;
+use super::support::Folder;
 
 /// MX operands and their scales in files of every kind, and their product in f32.
 fn folder() -> Folder {

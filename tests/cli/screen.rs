@@ -1,6 +1,6 @@
 //! What the screen shows of many tensors, of names that paint, and of numbers that are near each other.
 
-use super::{Folder, f32s, npy, npy_f32, safetensors};
+use super::support::{Folder, Run, f32s, npy, npy_f32, safetensors};
 
 /// Tensors of one element each.
 fn tensors(values: &[f32]) -> Vec<u8> {
@@ -82,4 +82,50 @@ fn numbers_that_differ_look_different() {
     folder.put("r.npy", &npy_f32(&[1.0, 1.0]));
     let run = folder.run("compare a.npy r.npy --relative-l1 0.12499");
     assert!(run.code == 1 && run.out.contains("relative L1 0.125 above 0.12499"), "{}", run.out);
+}
+
+#[test]
+fn colour_is_for_terminals_and_whoever_asks() {
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0]));
+    for (variables, coloured) in [(&[][..], false), (&[("CLICOLOR_FORCE", "1")][..], true), (&[("NO_COLOR", "1")][..], false)] {
+        let run = folder.run_with("compare x.npy x.npy", variables);
+        assert_eq!(run.out.contains('\x1b'), coloured, "{variables:?}: {}", run.out);
+    }
+}
+
+#[test]
+fn screens_fit_narrow_terminals() {
+    let folder = Folder::new();
+    let name = format!("model.layers.0.{}.weight", "self_attn.".repeat(6));
+    let tensors = |v: f32| {
+        let values: Vec<f32> = (0..64).map(|i| i as f32 + if i % 7 == 0 { v } else { 0.0 }).collect();
+        safetensors(&[(&name, "F32", &[8, 8], f32s(&values)), ("b", "F32", &[8, 8], f32s(&values))])
+    };
+    folder.put("x.safetensors", &tensors(0.5));
+    folder.put("r.safetensors", &tensors(0.0));
+    for (line, words) in [
+        ("compare x.safetensors r.safetensors", "model.layers.0.self_att…f_attn.self_attn..weight"),
+        ("compare x.safetensors r.safetensors --tensor b", "  would pass with"),
+    ] {
+        let wide = folder.run_with(line, &[("COLUMNS", "500")]);
+        let narrow = folder.run_with(line, &[("COLUMNS", "100")]);
+        assert!(wide.out.contains(words), "{line}: {}", wide.out);
+        let longest = |run: &Run| run.out.lines().map(|l| l.chars().count()).max().unwrap();
+        assert!(longest(&wide) > 100 && longest(&narrow) <= 100, "{line}: {}{}", wide.out, narrow.out);
+    }
+    let run = folder.run_with("compare x.safetensors r.safetensors --tensor b", &[("COLUMNS", "60")]);
+    assert!(run.out.lines().all(|l| l.chars().count() <= 60), "{}", run.out);
+}
+
+#[test]
+fn names_from_files_cannot_paint_the_screen() {
+    let folder = Folder::new();
+    let tensors = |v: f32| safetensors(&[("evil\u{1b}[2J\nPASS", "F32", &[1], f32s(&[v])), ("b", "F32", &[1], f32s(&[1.0]))]);
+    folder.put("a.safetensors", &tensors(1.0));
+    folder.put("b.safetensors", &tensors(2.0));
+    for line in ["compare a.safetensors b.safetensors", "inspect a.safetensors", "inspect a.safetensors --tensor none"] {
+        let run = folder.run(line);
+        assert!(!(run.out + &run.err).contains('\u{1b}'), "{line}");
+    }
 }

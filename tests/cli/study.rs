@@ -1,6 +1,6 @@
 //! `hipverify study tables`: the tables of the fp16 study from results of suites.
 
-use super::Folder;
+use super::support::Folder;
 
 /// Runs of one range each are a whole together: table 2.3 is a mean over all four.
 #[test]

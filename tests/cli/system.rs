@@ -1,6 +1,6 @@
 //! What the system does to the program: no memory, a full disk, readers that leave, files that are cut while they are read.
 
-use super::{Folder, Run, f32s, npy, npy_f32, safetensors};
+use super::support::{Folder, Run, f32s, npy, npy_f32, safetensors};
 use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -177,4 +177,82 @@ fn many_tensors_and_many_dimensions() {
     folder.put("f32.npy", &npy("<f4", "True", &shape, &f32s(&[1.0, 2.0, 4.0])));
     let run = folder.run("compare f32.npy r32.npy --rtol 1e-3");
     assert!(run.code == 1 && run.out.contains(&format!("[{}2]", "0, ".repeat(31))), "{}{}", run.out, run.err);
+}
+
+/// An archive of 4 MB that claims 4 GiB takes no more memory than it may.
+#[test]
+fn a_bomb_is_refused_in_little_memory() {
+    let folder = Folder::new();
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(folder.path("bomb.npz")).unwrap());
+    let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
+    zip.start_file("x.npy", options).unwrap();
+    zip.write_all(&npy("<f4", "False", "(16777216,)", &[0; 64 << 20])).unwrap();
+    zip.finish().unwrap();
+    let run = folder.run("compare bomb.npz bomb.npz --max-memory 32M");
+    assert!(run.code == 2 && run.err.contains("67108864 bytes to inflate, more than 33554432"), "{}{}", run.out, run.err);
+    folder.put("r.npy", &npy_f32(&[1.0]));
+    let run = folder.run("compare bomb.npz r.npy");
+    assert!(run.code == 2 && run.err.contains("shape [16777216] does not match [1]"), "nothing is inflated for that: {}", run.err);
+}
+
+#[test]
+fn threads_do_not_show() {
+    let folder = Folder::new();
+    folder.run("fill x.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1");
+    folder.run("fill y.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 2");
+    let outputs = ["1", "3"].map(|n| {
+        let threads = [("RAYON_NUM_THREADS", n)];
+        folder.run_with("fill z.npy --dtype f32 --shape 301,1003 --gen normal:0,1 --seed 1", &threads);
+        assert_eq!(std::fs::read(folder.path("x.npy")).unwrap(), std::fs::read(folder.path("z.npy")).unwrap());
+        let inspect = folder.run_with("inspect x.npy --json", &threads).out;
+        let compare = folder.run_with("compare x.npy y.npy --histogram --device host --json", &threads).out;
+        (inspect, compare.lines().filter(|l| !l.contains("\"device\"")).collect::<Vec<_>>().join("\n"))
+    });
+    assert_eq!(outputs[0], outputs[1]);
+}
+
+#[test]
+fn a_reader_that_leaves_does_not_change_the_verdict() {
+    let folder = Folder::new();
+    folder.put("x.npy", &npy_f32(&[1.0]));
+    folder.put("y.npy", &npy_f32(&[2.0]));
+    for (line, code) in [("compare x.npy x.npy", 0), ("compare x.npy y.npy", 1), ("compare x.npy y.npy --json", 1), ("demo", 0)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        command.args(line.split_whitespace()).current_dir(folder.0.path());
+        let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(code), ""), "{line}");
+    }
+}
+
+/// A signal that comes while a file is written ends the program as it always does, and leaves nothing behind.
+#[cfg(unix)]
+#[test]
+fn nothing_is_left_behind_after_a_signal() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = Folder::new();
+    let names =
+        || -> Vec<String> { std::fs::read_dir(folder.path("")).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect() };
+    for (signal, number) in [("INT", 2), ("TERM", 15)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hipverify"));
+        let mut child = command
+            .args("fill x.npy --dtype u8 --shape 300000000 --gen constant:1".split(' '))
+            .current_dir(folder.0.path())
+            .spawn()
+            .unwrap();
+        while names().is_empty() {
+            assert!(child.try_wait().unwrap().is_none(), "the file has to be seen while it is written");
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(names()[0].starts_with(".hipverify-"), "{:?}", names());
+        assert!(Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap().success());
+        let status = child.wait().unwrap();
+        // On a busy machine the file may be complete before the signal is seen.
+        match std::fs::remove_file(folder.path("x.npy")) {
+            Ok(()) => assert!(status.success() || status.signal() == Some(number), "{signal}: {status}"),
+            Err(_) => assert_eq!(status.signal(), Some(number), "{signal}: {status}"),
+        }
+        assert!(names().is_empty(), "{signal}: {:?}", names());
+    }
 }
