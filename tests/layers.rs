@@ -1,9 +1,11 @@
 //! The layers of `src/` are those of the table in CONTRIBUTING.md: each uses what its row names, and rows name only what stands below.
+//!
+//! A use is a path that begins with `crate::` or `hipverify_sys::`, in a `use` or anywhere else. Limits: paths by `super::` are taken to stay within their layer.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, iter};
 
 /// What the root of the crate exports, and where it comes from.
 const REEXPORTS: &[(&str, &str)] = &[
@@ -48,30 +50,56 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The names that follow `crate::` in a line: one, or those of a list in braces at its top level.
-fn used(line: &str) -> Vec<String> {
-    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+/// Rows of the table that stand for parts of the crate `hipverify_sys`: what loads the runtime and the images, and what kernels and their callers say to each other.
+const OF_SYS: [&str; 2] = ["hipverify_sys", "abi"];
+
+/// The code of a file without its comments.
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).map(|line| format!("{line}\n")).collect()
+}
+
+/// The names that follow a path's root in code, each with where it is used: one, or those of a list in braces at its top level, which may have several lines.
+fn after<'c>(code: &'c str, root: &str) -> Vec<(usize, &'c str)> {
+    let name = |start: usize| {
+        let text = code[start..].trim_start();
+        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+        (start, &text[..end])
+    };
     let mut found = Vec::new();
-    for rest in line.split("crate::").skip(1) {
-        if let Some(list) = rest.strip_prefix('{') {
-            let mut depth = 0;
-            let starts = iter::once(0).chain(list.char_indices().filter_map(|(i, c)| {
-                depth += i32::from(c == '{') - i32::from(c == '}');
-                (c == ',' && depth == 0).then_some(i + 1)
-            }));
-            found.extend(starts.map(|i| word(list[i..].trim_start())));
-        } else {
-            found.push(word(rest));
+    for (at, _) in code.match_indices(root) {
+        let start = at + root.len();
+        let Some(list) = code[start..].strip_prefix('{') else {
+            found.push(name(start));
+            continue;
+        };
+        let mut depth = 1;
+        found.push(name(start + 1));
+        for (i, c) in list.char_indices() {
+            depth += i32::from(c == '{') - i32::from(c == '}');
+            match depth {
+                0 => break,
+                1 if c == ',' => found.push(name(start + 1 + i + 1)),
+                _ => {}
+            }
         }
     }
-    found.retain(|name| !name.is_empty());
+    found.retain(|(_, name)| !name.is_empty());
     found
 }
 
-/// Each layer of `src/` with what it uses, and a file that does.
+/// What code uses of other layers, each with where it does.
+fn used(code: &str) -> Vec<(usize, &str)> {
+    let exported = |name| REEXPORTS.iter().find(|(export, _)| *export == name).map_or(name, |(_, from)| *from);
+    let own = after(code, "crate::").into_iter().map(|(at, name)| (at, exported(name)));
+    let part = |name| if name == OF_SYS[1] { OF_SYS[1] } else { OF_SYS[0] };
+    let sys = after(code, "hipverify_sys::").into_iter().map(|(at, name)| (at, part(name)));
+    own.chain(sys).collect()
+}
+
+/// Each layer of `src/` with what it uses, and a line that does.
 fn arrows() -> Result<BTreeMap<String, BTreeMap<String, String>>> {
     let source = root().join("src");
-    let mut layers: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+    let mut layers: BTreeMap<String, BTreeMap<String, String>> = OF_SYS.map(|part| (part.to_owned(), BTreeMap::new())).into();
     for path in files(&source)? {
         let inside = path.strip_prefix(&source)?;
         let first = inside.iter().next().context("a path")?.to_string_lossy();
@@ -80,14 +108,10 @@ fn arrows() -> Result<BTreeMap<String, BTreeMap<String, String>>> {
             continue;
         }
         let uses = layers.entry(layer.clone()).or_default();
-        let text = fs::read_to_string(&path)?;
-        for line in text.lines().filter(|l| !l.trim_start().starts_with("//")) {
-            for name in used(line) {
-                let target = REEXPORTS.iter().find(|(export, _)| *export == name).map_or(name.as_str(), |(_, from)| from);
-                if target != layer {
-                    uses.insert(target.to_owned(), format!("{}: {}", inside.display(), line.trim()));
-                }
-            }
+        let code = code(&fs::read_to_string(&path)?);
+        for (at, target) in used(&code).into_iter().filter(|(_, target)| *target != layer) {
+            let line = code[..at].rsplit('\n').next().unwrap_or_default().to_owned() + code[at..].lines().next().unwrap_or_default();
+            uses.insert(target.to_owned(), format!("{}: {}", inside.display(), line.trim()));
         }
     }
     Ok(layers)
@@ -116,14 +140,20 @@ fn layers_use_what_stands_below() -> Result<()> {
 }
 
 #[test]
-fn lists_of_names_are_read_at_their_top_level() {
-    for (line, names) in [
+fn paths_are_read_wherever_they_are() {
+    for (text, names) in [
         ("use crate::verify::{Metric, Report};", vec!["verify"]),
-        ("use crate::{Device, device::{hip, Layout}, DType};", vec!["Device", "device", "DType"]),
+        ("use crate::{Device, device::{hip, Layout}, DType};", vec!["device", "device", "dtype"]),
+        ("use crate::{\n    Device,\n    fill::{Pattern,\n    Seed},\n};", vec!["device", "fill"]),
         ("let x = crate::build_info().max(crate::dtype::f(a));", vec!["build_info", "dtype"]),
+        ("    // crate::fill\nfn f(x: crate::Error) {}", vec!["error"]),
+        ("let runtime = hipverify_sys::amd();", vec!["hipverify_sys"]),
+        ("use hipverify_sys::{Runtime, abi::BoundRule};\nfn f() -> hipverify_sys::abi::Rule {}", vec!["hipverify_sys", "abi", "abi"]),
         ("pub(crate) fn f() {}", vec![]),
         ("pub(in crate::cli) struct X;", vec!["cli"]),
     ] {
-        assert_eq!(used(line), names, "{line}");
+        let code = code(text);
+        let found: Vec<&str> = used(&code).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(found, names, "{text}");
     }
 }

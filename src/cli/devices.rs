@@ -3,7 +3,7 @@
 use super::Outcome;
 use super::screen::{self, DIM, Table};
 use crate::build_info;
-use crate::device::{Device, DeviceKind};
+use crate::device::{Device, DeviceKind, hip};
 use anyhow::Result;
 use serde::Serialize;
 
@@ -84,19 +84,14 @@ impl Document {
         };
         let devices = Device::all().iter().map(line).collect();
         let no_gpu = Device::open("gpu").err().map(|e| e.to_string());
-        let runtime = |name, found: Result<&'static hipverify_sys::Runtime, hipverify_sys::LoadError>| Runtime {
-            name,
-            loaded: found.as_ref().ok().map(|r| {
-                let version = r.version().map_or("unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"));
-                format!("{}, version {version}", r.path().display())
-            }),
-            tried: found.as_ref().map(|r| r.tried().iter().map(ToString::to_string).collect()).unwrap_or_default(),
-            problem: found.err().map(|e| format!("{e:#}")),
-        };
-        let mut runtimes = vec![runtime("HIP", hipverify_sys::amd())];
-        if cfg!(feature = "nvidia") {
-            runtimes.push(runtime("CUDA", hipverify_sys::nvidia()));
-        }
+        let runtimes = hip::runtimes().map(|runtime| {
+            let (loaded, problem) = match runtime.library {
+                Ok(library) => (Some(library), None),
+                Err(problem) => (None, Some(problem)),
+            };
+            Runtime { name: runtime.name, loaded, problem, tried: runtime.tried }
+        });
+        let runtimes = runtimes.collect();
         Document { devices, no_gpu, runtimes, build: Build::new() }
     }
 

@@ -41,9 +41,13 @@ impl<R: Copy> Found<R> {
     }
 }
 
+/// The runtimes that this crate knows: each is loaded on first use.
+fn platforms() -> [(&'static str, std::result::Result<&'static Runtime, LoadError>); 2] {
+    [("HIP", hipverify_sys::amd()), ("CUDA", hipverify_sys::nvidia())]
+}
+
 fn find() -> Result<Found> {
-    let platforms = [("HIP", hipverify_sys::amd()), ("CUDA", hipverify_sys::nvidia())];
-    Found::of(platforms.into_iter().filter_map(|(kind, runtime)| match runtime {
+    Found::of(platforms().into_iter().filter_map(|(kind, runtime)| match runtime {
         Ok(runtime) => Some(count(kind, runtime)),
         // A build without the shim was never meant for NVIDIA: nothing to tell.
         Err(LoadError::NoShim { .. }) if !cfg!(feature = "nvidia") => None,
@@ -108,6 +112,30 @@ pub(crate) fn open(index: usize) -> Result<&'static HipDevice> {
 pub(crate) fn all() -> Vec<&'static HipDevice> {
     let Ok(found) = find() else { return Vec::new() };
     (0..found.gpus.len()).filter_map(|i| get(&found, i).ok()).collect()
+}
+
+/// A runtime that this build was made for, as a list of devices shows it.
+#[cfg(feature = "cli")]
+pub(crate) struct RuntimeState {
+    pub name: &'static str,
+    /// Path and version of the library that was loaded, or everything that was tried.
+    pub library: std::result::Result<String, String>,
+    /// Other libraries that are there and were not used, and why.
+    pub tried: Vec<String>,
+}
+
+/// Every runtime that this build was made for.
+#[cfg(feature = "cli")]
+pub(crate) fn runtimes() -> impl Iterator<Item = RuntimeState> {
+    let found = platforms().into_iter().filter(|(name, _)| *name == "HIP" || cfg!(feature = "nvidia"));
+    found.map(|(name, found)| {
+        let tried = found.as_ref().map(|r| r.tried().iter().map(ToString::to_string).collect()).unwrap_or_default();
+        let library = found.map_err(|error| format!("{error:#}")).map(|runtime| {
+            let version = runtime.version().map_or("unknown".to_owned(), |(major, minor)| format!("{major}.{minor}"));
+            format!("{}, version {version}", runtime.path().display())
+        });
+        RuntimeState { name, library, tried }
+    })
 }
 
 #[cfg(test)]

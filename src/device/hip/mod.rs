@@ -16,6 +16,8 @@ mod progress;
 mod registry;
 mod stream;
 
+#[cfg(feature = "cli")]
+pub(crate) use find::runtimes;
 pub(crate) use find::{all, also_tried, best, open};
 pub(crate) use graph::HipGraph;
 pub(crate) use memory::{HipAlloc, PinnedAlloc, download, upload};
