@@ -158,6 +158,7 @@ fn command() -> clap::Command {
 ///
 /// # Errors
 /// What is wrong with the text, with its line.
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn count_rules(text: &str) -> Result<usize, String> {
     compare::count_rules(text)
@@ -167,6 +168,7 @@ pub fn count_rules(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// What is wrong with the text.
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn count_golden(text: &str) -> Result<usize, String> {
     golden::count(text)

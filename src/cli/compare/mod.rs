@@ -13,6 +13,7 @@ pub(super) mod rules;
 mod tolerance;
 
 pub(super) use output::painted;
+#[cfg(feature = "fuzzing")]
 pub(super) use rules::count_rules;
 
 use super::apart::expect_apart;

@@ -103,6 +103,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<NamedRule>> {
 }
 
 /// How many rules a file's text has, if it can be read.
+#[cfg(feature = "fuzzing")]
 pub(in crate::cli) fn count_rules(text: &str) -> Result<usize, String> {
     from_toml(text).map(|rules| rules.len())
 }

@@ -2,7 +2,12 @@
 
 mod check;
 mod file;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod output;
+
+#[cfg(feature = "fuzzing")]
+pub(super) use fuzzing::count;
 
 use super::apart::expect_apart;
 use super::compare::rules::{self, NamedRule};
@@ -13,7 +18,7 @@ use crate::device::{Device, Layout, TensorRef};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::suite::{Guard, Selection, Suite};
-use crate::verify::{AllowedMismatches, Judge, Limits, Tolerance};
+use crate::verify::{AllowedMismatches, Judge, Limits};
 use anyhow::{Context, Result, bail, ensure};
 use check::State;
 use file::{Entry, Golden, Recorded};
@@ -285,22 +290,4 @@ impl Check {
         }
         Ok(Some(limits))
     }
-}
-
-/// How many results a file of golden results has, which are the same when they are written and read again, and agree with themselves.
-pub(super) fn count(text: &str) -> Result<usize, String> {
-    let golden = Golden::parse(text).map_err(|e| format!("{e:#}"))?;
-    let written = golden.text();
-    assert_eq!(Golden::parse(&written).map_err(|e| format!("{e:#}")).as_ref(), Ok(&golden), "{written}");
-    let (mut count, exact) = (0, Limits::elements(Tolerance::exact(), "the same"));
-    for recorded in golden.0.values() {
-        count += recorded.tensors.len();
-        for other in golden.0.values() {
-            for limits in [None, Some(&exact)] {
-                let states = check::compare(recorded, &other.tensors, &|_, _| Ok(limits.cloned())).map_err(|e| format!("{e:#}"))?;
-                assert!(!std::ptr::eq(recorded, other) || states.iter().all(|(_, state)| *state == State::Same), "{states:?}");
-            }
-        }
-    }
-    Ok(count)
 }
