@@ -134,11 +134,11 @@ impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
     fn run(self) -> u64 {
         let mut lanes = [0u64; 16];
         let (chunks, rest) = self.0.as_chunks::<16>();
-        for chunk in chunks {
+        for words in chunks {
             if AHEAD {
-                prefetch(chunk);
+                prefetch(words);
             }
-            for (lane, &x) in lanes.iter_mut().zip(chunk) {
+            for (lane, &x) in lanes.iter_mut().zip(words) {
                 *lane ^= x;
             }
         }
@@ -148,13 +148,13 @@ impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
 
 /// Asks for what lies 8 KiB behind two cache lines.
 #[inline(always)]
-fn prefetch(chunk: &[u64; 16]) {
+fn prefetch(words: &[u64; 16]) {
     #[cfg(target_arch = "x86_64")]
     for line in [0, 8] {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: SSE belongs to every x86-64; any address may be asked for.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(chunk.as_ptr().wrapping_add(1024 + line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(1024 + line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = chunk;
+    let _ = words;
 }

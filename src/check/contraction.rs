@@ -178,8 +178,8 @@ impl<'p, 'a> Contraction<'p, 'a> {
         (of(self.of_operand) + of(self.of_result) + sums).saturating_mul(vectors as u128)
     }
 
-    /// The place of a row: `row 7`, or the axes of a convolution with their numbers.
-    pub(super) fn place(&self, row: usize) -> String {
+    /// The coordinates of a row in words: `row 7`, or the axes of a convolution with their numbers.
+    pub(super) fn coordinates(&self, row: usize) -> String {
         match &self.problem.kind {
             Kind::Gemm(_) => match self.result.shape() {
                 [batch @ .., m, _] if !batch.is_empty() => {

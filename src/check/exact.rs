@@ -16,7 +16,7 @@ use std::borrow::Cow;
 const FIRST: [usize; 2] = [16, 64];
 /// Products of that piece, unless it has few elements: some twenty orders are tried, and a core adds a few billion products a second.
 const PRODUCTS: usize = 1 << 25;
-const FEW: usize = 32;
+const FEWEST_ELEMENTS: usize = 32;
 /// Products of a larger piece in all models and orders that are left, which are no more than those of all of the result in one.
 const MORE_PRODUCTS: usize = 1 << 30;
 
@@ -128,7 +128,7 @@ fn all_finite(problem: &Problem<'_>) -> Result<bool> {
 /// The size of the first piece for sums of so many products.
 fn first_piece(terms: usize) -> [usize; 2] {
     let [mut rows, mut columns] = FIRST;
-    while rows * columns > FEW && (rows * columns).saturating_mul(terms) > PRODUCTS {
+    while rows * columns > FEWEST_ELEMENTS && (rows * columns).saturating_mul(terms) > PRODUCTS {
         if rows > 2 { rows /= 2 } else { columns /= 2 }
     }
     [rows, columns]

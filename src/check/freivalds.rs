@@ -155,7 +155,7 @@ impl Check<'_> {
             not_finite,
             left_out: all.iter().filter(|row| row.left_out).count() as u64,
             worst_row,
-            worst_place: contraction.place(worst_row),
+            worst_place: contraction.coordinates(worst_row),
             worst_ratio: all[worst_row].ratio,
             threshold: all[worst_row].threshold,
             norm: all[worst_row].norm,

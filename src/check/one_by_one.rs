@@ -81,23 +81,23 @@ pub(super) fn judged(
     let least = problem.dtypes().map(|dtype| reads.least_magnitude(dtype));
     let (alpha, beta) = problem.scalars();
     let at = |row: usize, position: usize| values.at(contraction.element(row, position));
-    let places: Vec<(usize, usize)> = rows
+    let elements: Vec<(usize, usize)> = rows
         .iter()
         .flat_map(|&row| (0..contraction.extent()).map(move |position| (row, position)))
         .filter(|&(row, position)| whole(row) || rule.overflowed(at(row, position)))
         .collect();
     let single = |i: usize| {
-        let (row, position) = places[i];
+        let (row, position) = elements[i];
         let index = contraction.element(row, position);
         let (sum, magnitude) = if alpha == 0.0 { (0.0, 0.0) } else { sums(&source, index, least) };
-        let (c, bias) = (beta * source.c(index), source.bias(source.place(index).1));
+        let (c, bias) = (beta * source.c(index), source.bias(source.row_and_column(index).1));
         let (reference, s) = (alpha * sum + c + bias, alpha.abs() * magnitude + c.abs() + bias.abs());
         let (a, judge) = (at(row, position), |a: f64| rule.ratio(a, reference, s));
         let (ratio, zero_passes) = (judge(a), judge(0.0) <= 1.0);
         let undecided = ratio <= 1.0 && rule.overflowed(a) && rule.may_overflow(reference, s);
         Single { row, position, reference, ratio, zero_passes, undecided }
     };
-    Ok(parallel::map(places.len(), single))
+    Ok(parallel::map(elements.len(), single))
 }
 
 /// Σab and Σ|a||b| of an element; factors that are not 0 count at least so much in the latter.

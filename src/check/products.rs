@@ -81,7 +81,7 @@ impl<'a> Source<'a> {
     }
 
     /// Row and column of an element of a matrix product.
-    pub(super) fn place(&self, index: usize) -> (usize, usize) {
+    pub(super) fn row_and_column(&self, index: usize) -> (usize, usize) {
         match self.shape {
             [.., m, n] => (index / n % m, index % n),
             _ => (0, index),
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
     pub(super) fn of_gemm(&self, index: usize, reads: [Read; 2]) -> Products {
         let Kind::Gemm(product) = &self.problem.kind else { return Products { a: Vec::new(), b: Vec::new() } };
         let k = self.problem.terms();
-        let (row, column) = self.place(index);
+        let (row, column) = self.row_and_column(index);
         let area = self.shape.iter().rev().take(2).product::<usize>();
         let factors = |which: usize, number: usize, k_first: bool| -> Vec<f64> {
             let values = &self.operands[which];
@@ -141,7 +141,7 @@ impl<'a> Source<'a> {
                 + (0..3).map(|d| p[d] * strides.space[d]).sum::<usize>()
         };
         let digit = |stride: usize, extent: usize| index / stride.max(1) % extent;
-        let place = |s: &Strides, outer: usize, channels: usize, space: [usize; 3]| {
+        let coordinates = |s: &Strides, outer: usize, channels: usize, space: [usize; 3]| {
             let p: [usize; 3] = std::array::from_fn(|d| digit(s.space[d], space[d]));
             (digit(s.outer, outer), digit(s.group, l.groups), digit(s.channel, channels), p)
         };
@@ -165,16 +165,16 @@ impl<'a> Source<'a> {
             Some(o)
         };
         let [first, second] = &self.operands;
-        let value = |values: &Values<'_>, place: Option<usize>| place.map_or(0.0, |place| values.at(place));
+        let value = |values: &Values<'_>, index: Option<usize>| index.map_or(0.0, |index| values.at(index));
         let products: Vec<(f64, f64)> = match direction {
             Direction::Forward => {
-                let (n, g, k, o) = place(&l.output_at, l.images, l.k, l.output);
+                let (n, g, k, o) = coordinates(&l.output_at, l.images, l.k, l.output);
                 let taps = (0..l.c).flat_map(|c| positions(l.filter).map(move |t| (c, t)));
                 taps.map(|(c, t)| (value(first, input(o, t).map(|i| at(&l.input_at, n, g, c, i))), second.at(at(&l.filter_at, k, g, c, t))))
                     .collect()
             }
             Direction::BackwardData => {
-                let (n, g, c, i) = place(&l.input_at, l.images, l.c, l.input);
+                let (n, g, c, i) = coordinates(&l.input_at, l.images, l.c, l.input);
                 let taps = (0..l.k).flat_map(|k| positions(l.filter).map(move |t| (k, t)));
                 taps.map(|(k, t)| {
                     (value(first, output(i, t).map(|o| at(&l.output_at, n, g, k, o))), second.at(at(&l.filter_at, k, g, c, t)))
@@ -182,7 +182,7 @@ impl<'a> Source<'a> {
                 .collect()
             }
             Direction::BackwardWeight => {
-                let (k, g, c, t) = place(&l.filter_at, l.k, l.c, l.filter);
+                let (k, g, c, t) = coordinates(&l.filter_at, l.k, l.c, l.filter);
                 let all = (0..l.images).flat_map(|n| positions(l.output).map(move |o| (n, o)));
                 all.map(|(n, o)| (value(first, input(o, t).map(|i| at(&l.input_at, n, g, c, i))), second.at(at(&l.output_at, n, g, k, o))))
                     .collect()

@@ -22,8 +22,8 @@ pub(super) fn exact(problem: &Problem<'_>, by: usize, arithmetic: Arithmetic, sh
             Problem { operands, kind }.exact(arithmetic, shape)
         }
         Kind::Conv(param, direction) => {
-            let place = last_products(param, *direction);
-            let zeros = Copied::with_zeros(second, |index| place(index) >= problem.terms() - by)?;
+            let product = last_products(param, *direction);
+            let zeros = Copied::with_zeros(second, |index| product(index) >= problem.terms() - by)?;
             Problem { operands: [first.clone(), zeros.tensor()?], kind }.exact(arithmetic, shape)
         }
     };

@@ -14,19 +14,19 @@ pub(super) fn expect_apart<'f, 'a>(
     let mut earlier: Vec<(&str, &Path, PathBuf)> = Vec::new();
     for (flag, path) in written.into_iter().filter(|(_, path)| *path != Path::new("-")) {
         ensure!(!path.is_dir(), "{flag} {}: a folder is no file", path.display());
-        let Some(place) = place(path) else { bail!("{flag} {}: its folder is not there", path.display()) };
-        if let Some((name, whole)) = read.iter().find(|(_, whole)| *whole == place || is_part(&place, whole)) {
-            let part = if *whole == place { "" } else { "part of " };
+        let Some(resolved) = absolute(path) else { bail!("{flag} {}: its folder is not there", path.display()) };
+        if let Some((name, whole)) = read.iter().find(|(_, whole)| *whole == resolved || is_part(&resolved, whole)) {
+            let part = if *whole == resolved { "" } else { "part of " };
             let by = if part.is_empty() && *name == path { String::new() } else { format!(", as {part}{}", name.display()) };
             bail!("{flag} {}: that file is read by this command{by}", path.display());
         }
         if path.exists() && !path.is_file() {
             continue;
         }
-        if let Some((other, of_other, _)) = earlier.iter().find(|(.., other)| *other == place) {
+        if let Some((other, of_other, _)) = earlier.iter().find(|(.., other)| *other == resolved) {
             bail!("{other} {} and {flag} {}: one file cannot be both", of_other.display(), path.display());
         }
-        earlier.push((flag, path, place));
+        earlier.push((flag, path, resolved));
     }
     Ok(())
 }
@@ -35,7 +35,7 @@ pub(super) fn expect_apart<'f, 'a>(
 const MOST_LINKS: usize = 40;
 
 /// Where a file is, or would be, from the root; nothing where its folder is not there. A link whose target is not there yet is that target, which some outputs are written to.
-fn place(path: &Path) -> Option<PathBuf> {
+fn absolute(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
         if let Ok(whole) = path.canonicalize() {
@@ -53,10 +53,10 @@ fn place(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether a file is among the tensor files that come with what is read: a folder, or an index of shards. What is not there yet is not read.
-fn is_part(place: &Path, read: &Path) -> bool {
+fn is_part(path: &Path, read: &Path) -> bool {
     let index = read.extension().is_some_and(|e| e == "json");
     let folder = if index { read.parent().unwrap_or(read) } else { read };
-    folder.is_dir() && place.starts_with(folder) && place.exists() && is_tensor_file(place)
+    folder.is_dir() && path.starts_with(folder) && path.exists() && is_tensor_file(path)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `hipverify check`: a verdict on the result of a GEMM or a convolution, from its operands alone.
 
-use super::compare::{painted, place};
+use super::compare::{on_device, painted};
 use super::input::{InputArgs, Source, only};
 use super::problem::{ConvFlags, GemmFlags};
 use super::scales::ScaleFlags;
@@ -161,7 +161,7 @@ impl Args {
         let loaded = files.iter().map(|file| Ok(only(file)?.load()?)).collect::<Result<Vec<_>>>()?;
         let mut copies: Vec<Option<DeviceBytes>> = files.iter().map(|_| None).collect();
         let tensors: Vec<TensorRef<'_>> =
-            loaded.iter().zip(&mut copies).map(|(tensor, copy)| place(&device, tensor, copy)).collect::<Result<_>>()?;
+            loaded.iter().zip(&mut copies).map(|(tensor, copy)| on_device(&device, tensor, copy)).collect::<Result<_>>()?;
         let progress = screen::spinner("check");
         let (earlier, tensors) = match tensors.split_last() {
             Some((last, rest)) if common.earlier.is_some() => (Some(last), rest),
@@ -172,7 +172,7 @@ impl Args {
             What::Conv(args) => args.check(tensors),
         }?;
         let check = earlier.into_iter().fold(check, Check::earlier);
-        let check = common.known(check).confidence(confidence);
+        let check = common.described(check).confidence(confidence);
         let vectors = match common.freivalds {
             None => {
                 let (most, vectors) = (u128::from(common.max_work), VECTORS.parse()?);
@@ -239,7 +239,7 @@ impl Common {
     }
 
     /// What is known of the kernel.
-    fn known<'a>(&self, mut check: Check<'a>) -> Check<'a> {
+    fn described<'a>(&self, mut check: Check<'a>) -> Check<'a> {
         if let Some(arch) = self.arch {
             check = check.arch(arch);
         }

@@ -89,7 +89,7 @@ fn own_or_shape(text: &str) -> Result<OwnOr<Shape>, String> {
 
 /// One of the files of a command, or of the sides of a comparison, which may be several files each.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct NthFile {
     /// Which one, from 0.
     pub which: usize,
     /// Of so many.
@@ -129,7 +129,7 @@ pub(super) fn file_and_tensor(text: &str) -> (&Path, Option<&str>) {
 }
 
 /// What a flag gives for a file: one value is for all, else there is one for each.
-fn of_file<'a, T>(flag: &str, values: &'a [OwnOr<T>], Place { which, of, noun }: Place) -> Result<Option<&'a T>> {
+fn of_file<'a, T>(flag: &str, values: &'a [OwnOr<T>], NthFile { which, of, noun }: NthFile) -> Result<Option<&'a T>> {
     let value = match values.len() {
         0 | 1 => values.first(),
         n if n == of => values.get(which),
@@ -177,17 +177,17 @@ fn paths(files: &[&TensorFile]) -> String {
 impl InputArgs {
     /// Opens the `which`-th of `files` files.
     pub(super) fn open(&self, path: &Path, which: usize, files: usize) -> Result<TensorFile> {
-        self.open_all(&[path.to_owned()], Place { which, of: files, noun: "file" }, None)
+        self.open_all(&[path.to_owned()], NthFile { which, of: files, noun: "file" }, None)
     }
 
     /// As [`open`](Self::open), of the second file, which lies beside the one that patterns and a lone --dtype are for: where its tensor is named with it, patterns have no part in that.
     pub(super) fn open_beside(&self, path: &Path, tensor: Option<&str>) -> Result<TensorFile> {
-        self.open_source(Source { path, tensor, beside: true }, Place { which: 1, of: 2, noun: "file" })
+        self.open_source(Source { path, tensor, beside: true }, NthFile { which: 1, of: 2, noun: "file" })
     }
 
-    fn open_source(&self, source: Source<'_>, place: Place) -> Result<TensorFile> {
-        let dtype = if source.beside && self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, place)?.copied() };
-        let mut file = self.read(&[source.path.to_owned()], place, dtype, source.tensor)?;
+    fn open_source(&self, source: Source<'_>, nth: NthFile) -> Result<TensorFile> {
+        let dtype = if source.beside && self.dtype.len() == 1 { None } else { of_file("--dtype", &self.dtype, nth)?.copied() };
+        let mut file = self.read(&[source.path.to_owned()], nth, dtype, source.tensor)?;
         match source.tensor {
             Some(name) => named("the tensor", name, &[&file])?,
             None => self.choose(&mut file),
@@ -195,9 +195,9 @@ impl InputArgs {
         Ok(file)
     }
 
-    /// Opens several files in one place.
-    pub(super) fn open_all(&self, paths: &[PathBuf], place: Place, tensor: Option<&str>) -> Result<TensorFile> {
-        let mut file = self.read(paths, place, of_file("--dtype", &self.dtype, place)?.copied(), tensor)?;
+    /// Opens several files that stand for one.
+    pub(super) fn open_all(&self, paths: &[PathBuf], nth: NthFile, tensor: Option<&str>) -> Result<TensorFile> {
+        let mut file = self.read(paths, nth, of_file("--dtype", &self.dtype, nth)?.copied(), tensor)?;
         self.choose(&mut file);
         Ok(file)
     }
@@ -210,8 +210,8 @@ impl InputArgs {
     }
 
     /// Opens files as ones of a format, if it is given, with all tensors of them or the one that is named.
-    fn read(&self, paths: &[PathBuf], place: Place, dtype: Option<DType>, tensor: Option<&str>) -> Result<TensorFile> {
-        let shape = of_file("--shape", &self.shape, place)?.map(|s| s.0.as_slice());
+    fn read(&self, paths: &[PathBuf], nth: NthFile, dtype: Option<DType>, tensor: Option<&str>) -> Result<TensorFile> {
+        let shape = of_file("--shape", &self.shape, nth)?.map(|s| s.0.as_slice());
         let tensor = tensor.or(self.tensor.as_deref());
         let options = ReadOptions { dtype, shape, tensor, checksums: !self.no_crc, max_memory: self.max_memory };
         let file = TensorFile::open_all(paths, &options)?;
@@ -228,8 +228,8 @@ impl InputArgs {
 
     /// The same of files that may name their tensor, and of some that lie beside the operands.
     pub(super) fn open_sources(&self, sources: &[Source<'_>]) -> Result<Vec<TensorFile>> {
-        let place = |which| Place { which, of: sources.len(), noun: "file" };
-        let open = |(which, source): (usize, &Source<'_>)| self.open_source(*source, place(which));
+        let nth = |which| NthFile { which, of: sources.len(), noun: "file" };
+        let open = |(which, source): (usize, &Source<'_>)| self.open_source(*source, nth(which));
         let files: Vec<TensorFile> = sources.iter().enumerate().map(open).collect::<Result<_>>()?;
         self.check_used(&files.iter().collect::<Vec<_>>())?;
         Ok(files)
@@ -305,9 +305,9 @@ mod tests {
             (vec![f16.clone(), own.clone(), f32.clone()], 1, None),
             (vec![f16.clone(), own, f32.clone()], 2, Some(DType::F32)),
         ] {
-            assert_eq!(of_file("--dtype", &values, Place { which, of: 3, noun: "file" }).unwrap().copied(), found, "{values:?} {which}");
+            assert_eq!(of_file("--dtype", &values, NthFile { which, of: 3, noun: "file" }).unwrap().copied(), found, "{values:?} {which}");
         }
-        let e = of_file("--dtype", &[f16, f32], Place { which: 2, of: 3, noun: "file" }).unwrap_err().to_string();
+        let e = of_file("--dtype", &[f16, f32], NthFile { which: 2, of: 3, noun: "file" }).unwrap_err().to_string();
         assert_eq!(e, "--dtype has 2 values for 3 files; it takes one for all, or one for each");
     }
 }

@@ -118,16 +118,16 @@ fn one(file: &TensorFile, tensor: &Tensor, held: &Held) -> String {
     }
     let range = [("min", stats.min), ("max", stats.max), ("least |x|", stats.least.map(magnitude))];
     let shown: Vec<(&str, String, String)> =
-        range.iter().filter_map(|&(what, x)| x.map(|x| (what, value(x, *dtype), place(layout, x.index)))).collect();
+        range.iter().filter_map(|&(what, x)| x.map(|x| (what, value(x, *dtype), coordinates(layout, x.index)))).collect();
     let width = shown.iter().map(|s| s.1.len()).max().unwrap_or(0);
-    lines.extend(shown.iter().map(|(what, value, place)| format!("  {what:<LABEL$}{value:>width$}  {DIM}at{DIM:#} {place}")));
+    lines.extend(shown.iter().map(|(what, value, at)| format!("  {what:<LABEL$}{value:>width$}  {DIM}at{DIM:#} {at}")));
     if let (Some(mean), Some(rms)) = (stats.mean(), stats.rms()) {
         let of = if stats.finite() < elements { "  (finite elements)" } else { "" };
         lines.push(format!("  {:<LABEL$}{}   RMS {}{of}", "mean", screen::number(mean, 6), screen::number(rms, 6)));
     }
     lines.extend(classes(stats, elements));
     if let Some(index) = stats.first_non_finite {
-        lines.push(format!("  {WARN}first non-finite at {}{WARN:#}", place(layout, index)));
+        lines.push(format!("  {WARN}first non-finite at {}{WARN:#}", coordinates(layout, index)));
     }
     lines.extend(histogram(stats, elements));
     lines.join("\n") + "\n"
@@ -138,8 +138,8 @@ fn magnitude(x: Extreme) -> Extreme {
     Extreme { value: x.value.abs(), integer: x.integer.abs(), index: x.index }
 }
 
-fn place(layout: &Layout, index: usize) -> String {
-    screen::place(&layout.coordinates(index))
+fn coordinates(layout: &Layout, index: usize) -> String {
+    screen::coordinates(&layout.coordinates(index))
 }
 
 fn classes(stats: &Stats, elements: u64) -> Vec<String> {

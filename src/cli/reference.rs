@@ -1,7 +1,7 @@
 //! `hipverify reference`: writes the result of a GEMM or a convolution, computed with a stated arithmetic.
 
 use super::apart::expect_apart;
-use super::compare::place;
+use super::compare::on_device;
 use super::input::{InputArgs, only};
 use super::output::OutputArgs;
 use super::problem::{ConvFlags, GemmFlags};
@@ -107,7 +107,7 @@ impl Args {
         let loaded = files.iter().map(|file| Ok(only(file)?.load()?)).collect::<Result<Vec<_>>>()?;
         let mut copies: Vec<Option<DeviceBytes>> = files.iter().map(|_| None).collect();
         let tensors: Vec<TensorRef<'_>> =
-            loaded.iter().zip(&mut copies).map(|(tensor, copy)| place(&device, tensor, copy)).collect::<Result<_>>()?;
+            loaded.iter().zip(&mut copies).map(|(tensor, copy)| on_device(&device, tensor, copy)).collect::<Result<_>>()?;
         let [a, b, addends @ ..] = &*tensors else { bail!("two operands are needed") };
         let arithmetic = Arithmetic::for_operands(&common.arithmetic, [a.dtype(), b.dtype()]).context("--arithmetic")?;
         let reference = match &self.what {

@@ -122,7 +122,7 @@ pub(super) fn shape(extents: &[usize]) -> String {
 }
 
 /// A place as `[17, 4080]`.
-pub(super) fn place(coordinates: &[usize]) -> String {
+pub(super) fn coordinates(coordinates: &[usize]) -> String {
     format!("{coordinates:?}")
 }
 

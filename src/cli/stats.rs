@@ -207,9 +207,9 @@ impl Stats {
 }
 
 /// Takes `x` if there is nothing yet or `wins` says so; the first of equals stays.
-fn better(slot: &mut Option<Extreme>, x: Extreme, wins: impl Fn(&Extreme, &Extreme) -> bool) {
-    if slot.as_ref().is_none_or(|old| wins(&x, old)) {
-        *slot = Some(x);
+fn better(extreme: &mut Option<Extreme>, x: Extreme, wins: impl Fn(&Extreme, &Extreme) -> bool) {
+    if extreme.as_ref().is_none_or(|old| wins(&x, old)) {
+        *extreme = Some(x);
     }
 }
 

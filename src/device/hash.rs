@@ -8,7 +8,7 @@
 use crate::parallel;
 
 /// Bytes of one task, a multiple of a word.
-const CHUNK: usize = 1 << 18;
+const TASK: usize = 1 << 18;
 
 /// The hash of bytes on the host.
 pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
@@ -22,10 +22,10 @@ pub(crate) fn finish(sum: u64, bytes: usize) -> u64 {
 
 /// The sum over the words of `bytes`.
 pub(crate) fn sum(bytes: &[u8]) -> u64 {
-    let of_chunk = |chunk: usize| {
-        let mut index = (chunk * (CHUNK / 8)) as u64;
+    let of_task = |task: usize| {
+        let mut index = (task * (TASK / 8)) as u64;
         let mut sum = 0u64;
-        let (words, rest) = bytes[chunk * CHUNK..bytes.len().min((chunk + 1) * CHUNK)].as_chunks::<8>();
+        let (words, rest) = bytes[task * TASK..bytes.len().min((task + 1) * TASK)].as_chunks::<8>();
         for word in words {
             index += 1;
             sum = sum.wrapping_add(term(u64::from_le_bytes(*word), index));
@@ -37,12 +37,12 @@ pub(crate) fn sum(bytes: &[u8]) -> u64 {
         }
         sum
     };
-    parallel::map(bytes.len().div_ceil(CHUNK), of_chunk).into_iter().fold(0, u64::wrapping_add)
+    parallel::map(bytes.len().div_ceil(TASK), of_task).into_iter().fold(0, u64::wrapping_add)
 }
 
 /// The contribution of a word; `place` is its index, counted from 1.
-fn term(word: u64, place: u64) -> u64 {
-    scramble(word ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+fn term(word: u64, index: u64) -> u64 {
+    scramble(word ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 fn scramble(z: u64) -> u64 {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn hashes_follow_the_definition_and_tell_bytes_apart() {
-        for bytes in [0usize, 1, 7, 8, 9, 15, 16, CHUNK - 1, CHUNK + 1, 3 * CHUNK + 12] {
+        for bytes in [0usize, 1, 7, 8, 9, 15, 16, TASK - 1, TASK + 1, 3 * TASK + 12] {
             let data: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 251) as u8).collect();
             let mut expected = bytes as u64;
             for (i, word) in data.chunks(8).enumerate() {

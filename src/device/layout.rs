@@ -147,9 +147,9 @@ impl Layout {
         if self.elements > MOST {
             return fail("elements to be written may overlap: each dimension must step over what those of smaller strides span");
         }
-        let mut places: Vec<usize> = (0..self.elements).map(|i| self.index(i)).collect();
-        places.sort_unstable();
-        if places.windows(2).all(|pair| pair[0] != pair[1]) { Ok(()) } else { fail("elements to be written must not overlap") }
+        let mut indices: Vec<usize> = (0..self.elements).map(|i| self.index(i)).collect();
+        indices.sort_unstable();
+        if indices.windows(2).all(|pair| pair[0] != pair[1]) { Ok(()) } else { fail("elements to be written must not overlap") }
     }
 
     /// Whether each dimension steps over everything that the dimensions of smaller strides span: sufficient, but not necessary, for distinct elements.

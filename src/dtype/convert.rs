@@ -15,7 +15,7 @@ use kernel::Small;
 use std::marker::PhantomData;
 
 /// Elements converted at a time where a conversion has two steps: 2 KiB of f32, which stays in L1.
-const CHUNK: usize = 512;
+const BLOCK: usize = 512;
 
 /// Evaluates `$body` with `$S` naming the kernel format of `$dtype`, or `$other` for a format without one.
 macro_rules! with_small {
@@ -70,8 +70,8 @@ pub(crate) fn decode_f32(dtype: DType, bytes: &[u8], out: &mut [f32]) {
 
 /// Formats of one byte, through binary16 if the CPU can decode that.
 fn decode_by_f16<S: Small>(bytes: &[u8], out: &mut [f32]) {
-    let mut halves = [[0u8; 2]; CHUNK];
-    for (bytes, out) in bytes.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+    let mut halves = [[0u8; 2]; BLOCK];
+    for (bytes, out) in bytes.chunks(BLOCK).zip(out.chunks_mut(BLOCK)) {
         let mut done = 0;
         if simd::has_f16c() {
             simd::map(bytes, &mut halves, |code| kernel::f16_bits::<S>(code).to_le_bytes());
@@ -103,11 +103,11 @@ pub(crate) fn decode_f64(dtype: DType, bytes: &[u8], out: &mut [f64]) {
         DType::I32 => simd::read(bytes, out, |v| f64::from(v as i32), PhantomData::<[u8; 4]>),
         DType::U32 => simd::read(bytes, out, f64::from, PhantomData::<[u8; 4]>),
         _ => {
-            let mut exact = [0f32; CHUNK];
+            let mut exact = [0f32; BLOCK];
             let bytes_at = |element: usize| element / dtype.per_unit() * dtype.unit_bytes();
-            for (i, out) in out.chunks_mut(CHUNK).enumerate() {
+            for (i, out) in out.chunks_mut(BLOCK).enumerate() {
                 let exact = &mut exact[..out.len()];
-                decode_f32(dtype, &bytes[bytes_at(i * CHUNK)..], exact);
+                decode_f32(dtype, &bytes[bytes_at(i * BLOCK)..], exact);
                 simd::map(exact, out, f64::from);
             }
         }
@@ -202,15 +202,15 @@ pub(crate) fn encode_from_f64(dtype: DType, values: &[f64], rounding: Rounding, 
             (Rounding::TowardZero, Overflow::Saturate) => encode_wide::<f64, true, true>(dtype, values, out),
         };
     }
-    let mut near = [0f32; CHUNK];
-    for (i, values) in values.chunks(CHUNK).enumerate() {
+    let mut near = [0f32; BLOCK];
+    for (i, values) in values.chunks(BLOCK).enumerate() {
         let near = &mut near[..values.len()];
         match (dtype, rounding) {
             (DType::F32, Rounding::NearestEven) => simd::map(values, near, |v| v as f32),
             (DType::F32, Rounding::TowardZero) => simd::map(values, near, kernel::truncate_f64),
             _ => simd::map(values, near, kernel::odd_f64),
         }
-        let at = i * CHUNK / dtype.per_unit() * dtype.unit_bytes();
+        let at = i * BLOCK / dtype.per_unit() * dtype.unit_bytes();
         encode_from_f32(dtype, near, rounding, overflow, &mut out[at..]);
     }
 }

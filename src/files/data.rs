@@ -33,7 +33,7 @@ pub(super) enum Order {
 
 /// Where data lie.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum DataRange {
     /// In the file, as they are.
     File(Source, Range<usize>),
     /// In an archive's member, which may be the memory of other tensors, too.
@@ -98,10 +98,10 @@ impl Loaded<'_> {
 
 impl Numbers {
     /// Reads the data; a copy takes at most `max_memory` bytes. `checksums` says whether those of an archive are verified.
-    pub(super) fn load<'a>(&'a self, place: &'a Place, max_memory: u64, checksums: bool) -> Result<Loaded<'a>, String> {
-        let bytes = match place {
-            Place::File(source, range) => Cow::Borrowed(&source.as_ref()[range.clone()]),
-            Place::Member(member, part) => member.load(part.clone(), max_memory, checksums)?,
+    pub(super) fn load<'a>(&'a self, data: &'a DataRange, max_memory: u64, checksums: bool) -> Result<Loaded<'a>, String> {
+        let bytes = match data {
+            DataRange::File(source, range) => Cow::Borrowed(&source.as_ref()[range.clone()]),
+            DataRange::Member(member, part) => member.load(part.clone(), max_memory, checksums)?,
         };
         let copied = if self.order == Order::Packed6 { bytes.len() / 3 * 4 } else { bytes.len() };
         let bytes = match self.order {

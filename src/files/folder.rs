@@ -53,23 +53,23 @@ fn read_indexed(path: &Path, options: &ReadOptions<'_>) -> Result<(Vec<Tensor>, 
         weight_map: Pairs,
     }
     let text = std::fs::read(path).map_err(|e| e.to_string())?;
-    let Index { weight_map: Pairs(mut places) } = serde_json::from_slice(&text).map_err(|e| format!("index of shards: {e}"))?;
-    places.sort_by(|a, b| a.0.cmp(&b.0));
+    let Index { weight_map: Pairs(mut files_of) } = serde_json::from_slice(&text).map_err(|e| format!("index of shards: {e}"))?;
+    files_of.sort_by(|a, b| a.0.cmp(&b.0));
     let folder = path.parent().unwrap_or(Path::new(""));
     // In the order of names, of files and of tensors, for what is left in the end.
     let mut shards: BTreeMap<&Path, BTreeMap<String, Tensor>> = BTreeMap::new();
-    let mut tensors = Vec::with_capacity(places.len());
-    for (name, file) in &places {
+    let mut tensors = Vec::with_capacity(files_of.len());
+    for (name, file) in &files_of {
         let file = file.as_str().map(Path::new).ok_or_else(|| format!("index of shards: the file of `{name}` is {file}"))?;
         let shard = match shards.entry(file) {
             btree_map::Entry::Occupied(shard) => shard.into_mut(),
-            btree_map::Entry::Vacant(place) => place.insert(read_shard(folder, file, options)?),
+            btree_map::Entry::Vacant(vacant) => vacant.insert(read_shard(folder, file, options)?),
         };
         tensors.push(shard.remove(name).ok_or_else(|| format!("tensor `{name}` is not in {}, where the index says", file.display()))?);
     }
     let files = shards.keys().map(|file| folder.join(file)).collect();
-    // A second copy of one that the index places elsewhere is none of the model's.
-    let unnamed = |(name, _): &(String, Tensor)| places.binary_search_by(|(place, _)| place.cmp(name)).is_err();
+    // A second copy of one that the index has elsewhere is none of the model's.
+    let unnamed = |(name, _): &(String, Tensor)| files_of.binary_search_by(|(of, _)| of.cmp(name)).is_err();
     tensors.extend(shards.into_values().flatten().filter(unnamed).map(|(_, tensor)| tensor));
     super::distinct(&tensors)?;
     Ok((tensors, files))
@@ -118,11 +118,11 @@ pub(super) fn read(folder: &Path, options: &ReadOptions<'_>) -> Result<Vec<Tenso
 
 /// What is before the names of an index's tensors: where it lies below the folder, and if there are several what it is called.
 fn prefix_of(index: &Path, folder: &Path, indices: &[PathBuf]) -> String {
-    let place = index.parent().and_then(|parent| parent.strip_prefix(folder).ok()).unwrap_or(Path::new(""));
+    let below = index.parent().and_then(|parent| parent.strip_prefix(folder).ok()).unwrap_or(Path::new(""));
     let several = indices.iter().filter(|other| other.parent() == index.parent()).count() > 1;
     let name = index.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(INDEX).unwrap_or(&name);
-    let path = if several { place.join(stem) } else { place.to_owned() };
+    let path = if several { below.join(stem) } else { below.to_owned() };
     path.to_string_lossy().into_owned()
 }
 

@@ -45,7 +45,7 @@ pub(crate) use write::{Heading, check_each, write_each};
 use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use data::{Numbers, Order, Place};
+use data::{DataRange, Numbers, Order};
 use source::Source;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -114,7 +114,7 @@ pub struct Tensor {
     stored: String,
     shape: Vec<usize>,
     /// What it is and where, or why it cannot be read.
-    content: Result<(Numbers, Place), String>,
+    content: Result<(Numbers, DataRange), String>,
     checksums: bool,
     max_memory: u64,
 }
@@ -400,7 +400,7 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    fn tensor(&self, name: String, stored: String, shape: Vec<usize>, content: Result<(Numbers, Place), String>) -> Tensor {
+    fn tensor(&self, name: String, stored: String, shape: Vec<usize>, content: Result<(Numbers, DataRange), String>) -> Tensor {
         let ReadOptions { checksums, max_memory, .. } = *self.options;
         Tensor { file: self.path.clone(), name, stored, shape, content, checksums, max_memory }
     }
@@ -410,8 +410,8 @@ impl File<'_> {
         let header = npy::Header::parse(bytes)?;
         let found = bytes.len() - header.data;
         header.check(found as u64, &self.source.at_least(found))?;
-        let place = Place::File(self.source.clone(), header.data..bytes.len());
-        let content = header.numbers(self.options.dtype).map(|numbers| (numbers, place));
+        let stored = DataRange::File(self.source.clone(), header.data..bytes.len());
+        let content = header.numbers(self.options.dtype).map(|numbers| (numbers, stored));
         Ok(self.tensor(String::new(), header.descr.text, header.shape, content))
     }
 
@@ -455,15 +455,16 @@ impl File<'_> {
             Ok(found) => found,
             Err(reason) => return Ok(unreadable(reason)),
         };
-        let content =
-            header.numbers(self.options.dtype).and_then(|numbers| Ok((numbers, Place::Member(archive.member(index)?, header.data..size))));
+        let content = header
+            .numbers(self.options.dtype)
+            .and_then(|numbers| Ok((numbers, DataRange::Member(archive.member(index)?, header.data..size))));
         Ok(Some(self.tensor(name, header.descr.text, header.shape, content)))
     }
 
     fn safetensors(&self) -> Result<Vec<Tensor>, String> {
         let entries = safetensors::parse(self.source.as_ref())?;
         let tensor = |entry: safetensors::Entry| {
-            let content = entry.numbers(self.options.dtype).map(|n| (n, Place::File(self.source.clone(), entry.data.clone())));
+            let content = entry.numbers(self.options.dtype).map(|n| (n, DataRange::File(self.source.clone(), entry.data.clone())));
             self.tensor(entry.name, entry.label, entry.shape, content)
         };
         Ok(entries.into_iter().map(tensor).collect())
@@ -477,7 +478,7 @@ impl File<'_> {
             return Err(format!("shape {shape:?} of {dtype} takes {bytes} bytes, the file holds {}", self.source.at_least(found)));
         }
         let layout = Layout::contiguous(shape).map_err(|e| e.to_string())?;
-        let content = (Numbers { dtype, layout, order: Order::Ours }, Place::File(self.source.clone(), 0..bytes));
+        let content = (Numbers { dtype, layout, order: Order::Ours }, DataRange::File(self.source.clone(), 0..bytes));
         Ok(self.tensor(String::new(), dtype.to_string(), shape.to_vec(), Ok(content)))
     }
 }

@@ -41,14 +41,14 @@ impl Header {
             });
         }
         let truncated = |needed: usize| format!("truncated: the header needs {needed} bytes, the file has {}", bytes.len());
-        let (start, data) = Header::place(bytes)?;
+        let (start, data) = Header::text_range(bytes)?;
         let text = bytes.get(start..data).ok_or_else(|| truncated(data))?;
         let (descr, fortran, shape) = Literal { text, at: 0 }.header().map_err(|e| format!("npy header: {e}"))?;
         Ok(Header { descr: Descr::parse(&descr), fortran, shape, data })
     }
 
     /// Where the text of the header begins and ends.
-    fn place(bytes: &[u8]) -> Result<(usize, usize), String> {
+    fn text_range(bytes: &[u8]) -> Result<(usize, usize), String> {
         let truncated = |needed: usize| format!("truncated: the header needs {needed} bytes, the file has {}", bytes.len());
         let &[major, minor] = bytes.get(6..8).and_then(|v| <&[u8; 2]>::try_from(v).ok()).ok_or_else(|| truncated(10))?;
         let (start, length) = match (major, bytes.get(8..10), bytes.get(8..12)) {
@@ -69,7 +69,7 @@ impl Header {
         if (bytes.len() as u64) < LONGEST_PREFIX {
             return LONGEST_PREFIX;
         }
-        Header::place(bytes).map_or(0, |(_, data)| data as u64)
+        Header::text_range(bytes).map_or(0, |(_, data)| data as u64)
     }
 
     /// As [`header_wanted`](Header::header_wanted), and when the header is there, for all of the file and a byte, to see that there are no more.

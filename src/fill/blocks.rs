@@ -216,8 +216,8 @@ impl<'a> Blocks<'a> {
             kind::DIAGONAL => rows(p, start, |range, coordinates| {
                 let run = &mut doubles[range];
                 run.fill(0.0);
-                let place = coordinates[last - 1].checked_sub(coordinates[last]);
-                if let Some(value) = place.and_then(|place| run.get_mut(usize::try_from(place).ok()?)) {
+                let position = coordinates[last - 1].checked_sub(coordinates[last]);
+                if let Some(value) = position.and_then(|position| run.get_mut(usize::try_from(position).ok()?)) {
                     *value = p.a;
                 }
             }),

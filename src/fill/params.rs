@@ -43,7 +43,7 @@ pub(crate) fn kernel_params(spec: &FillSpec, dtype: DType, layout: &Layout) -> R
         dtype: dtype as u32,
         ..FillParams::zeroed()
     };
-    place(&mut p, spec, layout)?;
+    set_layout(&mut p, spec, layout)?;
     pattern(&mut p, spec, Format::of(dtype))?;
     overlay(&mut p, spec, dtype, layout)?;
     Ok(p)
@@ -133,7 +133,7 @@ fn invalid(what: &'static str, value: impl ToString, limit: String) -> Error {
 }
 
 /// Count, offset, shape and strides.
-fn place(p: &mut FillParams, spec: &FillSpec, layout: &Layout) -> Result<()> {
+fn set_layout(p: &mut FillParams, spec: &FillSpec, layout: &Layout) -> Result<()> {
     // Neighbouring dimensions may merge unless the generator reads coordinates.
     let by_coordinates = matches!(
         spec.pattern,

@@ -25,8 +25,8 @@ impl DeviceBytes {
         }
         match self.alloc_mut() {
             Alloc::Host(a) => {
-                for chunk in a.as_mut_slice().chunks_exact_mut(unit) {
-                    chunk.copy_from_slice(bytemuck::bytes_of(&value));
+                for element in a.as_mut_slice().chunks_exact_mut(unit) {
+                    element.copy_from_slice(bytemuck::bytes_of(&value));
                 }
             }
             Alloc::Hip(a) => set_on(a, bytemuck::bytes_of(&value))?,

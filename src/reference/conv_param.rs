@@ -118,7 +118,7 @@ impl ConvParam {
     /// # Errors
     /// When a name is not a layout of its tensor or has another number of spatial dimensions.
     pub fn with_layouts(mut self, input: &str, filter: &str, output: &str) -> Result<ConvParam> {
-        for (slot, (role, name)) in self.layouts.iter_mut().zip([(Role::Input, input), (Role::Filter, filter), (Role::Output, output)]) {
+        for (own, (role, name)) in self.layouts.iter_mut().zip([(Role::Input, input), (Role::Filter, filter), (Role::Output, output)]) {
             let layout = ConvLayout::parse(role, name)?;
             if layout.spatial_dims() != self.sizes.filter.len() {
                 return Err(Error::Length {
@@ -127,7 +127,7 @@ impl ConvParam {
                     found: layout.spatial_dims(),
                 });
             }
-            *slot = layout;
+            *own = layout;
         }
         Ok(self)
     }

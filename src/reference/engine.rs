@@ -56,13 +56,13 @@ pub(crate) fn convolve<S, C, O>(
 }
 
 /// Writes a tile whose columns come in lines of `line` elements, `step` apart in memory.
-fn scatter<O: Copy>(tile: &Tile<O>, line: usize, step: usize, place: impl Fn(usize, usize) -> usize, to: &mut [O]) {
+fn scatter<O: Copy>(tile: &Tile<O>, line: usize, step: usize, index: impl Fn(usize, usize) -> usize, to: &mut [O]) {
     for (row, values) in tile.rows.clone().zip(tile.values.chunks_exact(tile.columns.len())) {
         let mut done = 0;
         while done < values.len() {
             let column = tile.columns.start + done;
             let len = (line - column % line).min(values.len() - done);
-            let start = place(row, column);
+            let start = index(row, column);
             let part = &values[done..done + len];
             if step == 1 {
                 to[start..start + len].copy_from_slice(part);

@@ -216,16 +216,16 @@ impl Lattice {
 
     /// Where row `row` and column `column` of member `f` of the forward products lie in the output.
     pub(crate) fn output_index(&self, group: usize, row: usize, column: usize) -> usize {
-        place(&self.output_at, self.output, group, row, column)
+        index(&self.output_at, self.output, group, row, column)
     }
 
     /// Where row `row` and column `column` of the backward-data products lie in the input.
     pub(crate) fn input_index(&self, group: usize, row: usize, column: usize) -> usize {
-        place(&self.input_at, self.input, group, row, column)
+        index(&self.input_at, self.input, group, row, column)
     }
 }
 
-fn place(at: &Strides, space: [usize; 3], group: usize, channel: usize, column: usize) -> usize {
+fn index(at: &Strides, space: [usize; 3], group: usize, channel: usize, column: usize) -> usize {
     let row = column / space[2];
     let position = [row / space[1] % space[0], row % space[1], column % space[2]];
     let spatial: usize = position.iter().zip(at.space).map(|(p, s)| p * s).sum();

@@ -39,7 +39,7 @@ pub fn mfma_issue(device: &Device, mfma: Mfma, a: &[u8], b: &[u8], c: &[u8]) -> 
 const WORDS: usize = 64;
 
 /// Where element `index` (row-major, block after block) of an operand lies in the image of its registers: bytes from the start.
-fn place(mfma: Mfma, operand: Operand, index: usize) -> usize {
+fn byte_offset(mfma: Mfma, operand: Operand, index: usize) -> usize {
     let (rows, columns) = mfma.shape(operand);
     let at = Coordinate { block: index / (rows * columns), row: index / columns % rows, column: index % columns };
     mfma.slot(operand, at).map_or(0, |slot| (slot.register * WORDS + slot.lane) * 4 + slot.bit / 8)
@@ -50,7 +50,7 @@ fn registers(mfma: Mfma, operand: Operand, t: DType, matrix: &[u8]) -> Vec<u8> {
     let mut image = vec![0; mfma.registers(operand) * WORDS * 4];
     for (index, element) in matrix.chunks_exact(t.unit_bytes()).enumerate() {
         for (part, bytes) in element.chunks(4).enumerate() {
-            image[place(mfma, operand, index) + part * WORDS * 4..][..bytes.len()].copy_from_slice(bytes);
+            image[byte_offset(mfma, operand, index) + part * WORDS * 4..][..bytes.len()].copy_from_slice(bytes);
         }
     }
     image
@@ -62,7 +62,7 @@ fn matrix(mfma: Mfma, operand: Operand, t: DType, image: &[u8]) -> Vec<u8> {
     for (index, element) in matrix.chunks_exact_mut(t.unit_bytes()).enumerate() {
         for (part, bytes) in element.chunks_mut(4).enumerate() {
             let width = bytes.len();
-            bytes.copy_from_slice(&image[place(mfma, operand, index) + part * WORDS * 4..][..width]);
+            bytes.copy_from_slice(&image[byte_offset(mfma, operand, index) + part * WORDS * 4..][..width]);
         }
     }
     matrix

@@ -26,7 +26,7 @@ pub fn mma_issue(device: &Device, mma: Mma, steps: usize, a: &[u8], b: &[u8], c:
 }
 
 /// Where element `index` of a matrix lies in the image of its registers: bytes from the start.
-fn place(mma: Mma, operand: Operand, index: usize) -> usize {
+fn byte_offset(mma: Mma, operand: Operand, index: usize) -> usize {
     let (_, columns) = mma.shape(operand);
     mma.slot(operand, index / columns, index % columns).map_or(0, |slot| (slot.register * 32 + slot.lane) * 4 + slot.bit / 8)
 }
@@ -36,10 +36,10 @@ fn moved(mma: Mma, operand: Operand, from: &[u8], to_registers: bool) -> Vec<u8>
     let (rows, columns) = mma.shape(operand);
     let width = mma.dtype(operand).unit_bytes();
     let mut to = vec![0; from.len()];
-    let places: Vec<usize> = (0..rows * columns).map(|index| place(mma, operand, index)).collect();
+    let offsets: Vec<usize> = (0..rows * columns).map(|index| byte_offset(mma, operand, index)).collect();
     for (from, to) in from.chunks_exact(rows * columns * width).zip(to.chunks_exact_mut(rows * columns * width)) {
-        for (index, &place) in places.iter().enumerate() {
-            let (source, target) = if to_registers { (index * width, place) } else { (place, index * width) };
+        for (index, &offset) in offsets.iter().enumerate() {
+            let (source, target) = if to_registers { (index * width, offset) } else { (offset, index * width) };
             to[target..][..width].copy_from_slice(&from[source..][..width]);
         }
     }

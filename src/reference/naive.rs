@@ -68,28 +68,28 @@ pub fn conv_products(
             Direction::Forward => {
                 for (n, k, o) in elements(l.images, l.k, l.output) {
                     let products = sequence(l.c).into_iter().filter_map(|(c, t)| {
-                        let x = input_position(l, o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
-                        (x.is_some() || !inside).then(|| (b[place(&l.filter_at, k, g, c, t)], x.unwrap_or(0.0)))
+                        let x = input_position(l, o, t).map(|i| a[index(&l.input_at, n, g, c, i)]);
+                        (x.is_some() || !inside).then(|| (b[index(&l.filter_at, k, g, c, t)], x.unwrap_or(0.0)))
                     });
-                    out[place(&l.output_at, n, g, k, o)] = products.collect();
+                    out[index(&l.output_at, n, g, k, o)] = products.collect();
                 }
             }
             Direction::BackwardData => {
                 for (n, c, i) in elements(l.images, l.c, l.input) {
                     let products = sequence(l.k).into_iter().filter_map(|(k, t)| {
-                        let y = output_position(l, i, t).map(|o| a[place(&l.output_at, n, g, k, o)]);
-                        (y.is_some() || !inside).then(|| (b[place(&l.filter_at, k, g, c, t)], y.unwrap_or(0.0)))
+                        let y = output_position(l, i, t).map(|o| a[index(&l.output_at, n, g, k, o)]);
+                        (y.is_some() || !inside).then(|| (b[index(&l.filter_at, k, g, c, t)], y.unwrap_or(0.0)))
                     });
-                    out[place(&l.input_at, n, g, c, i)] = products.collect();
+                    out[index(&l.input_at, n, g, c, i)] = products.collect();
                 }
             }
             Direction::BackwardWeight => {
                 for (k, c, t) in elements(l.k, l.c, l.filter) {
                     let products = channels_and_positions(l.images, l.output).filter_map(|(n, o)| {
-                        let x = input_position(l, o, t).map(|i| a[place(&l.input_at, n, g, c, i)]);
-                        (x.is_some() || !inside).then(|| (b[place(&l.output_at, n, g, k, o)], x.unwrap_or(0.0)))
+                        let x = input_position(l, o, t).map(|i| a[index(&l.input_at, n, g, c, i)]);
+                        (x.is_some() || !inside).then(|| (b[index(&l.output_at, n, g, k, o)], x.unwrap_or(0.0)))
                     });
-                    out[place(&l.filter_at, k, g, c, t)] = products.collect();
+                    out[index(&l.filter_at, k, g, c, t)] = products.collect();
                 }
             }
         }
@@ -114,7 +114,7 @@ fn elements(outer: usize, channels: usize, space: [usize; 3]) -> impl Iterator<I
     (0..outer).flat_map(move |n| channels_and_positions(channels, space).map(move |(c, p)| (n, c, p)))
 }
 
-fn place(at: &Strides, outer: usize, group: usize, channel: usize, p: Position) -> usize {
+fn index(at: &Strides, outer: usize, group: usize, channel: usize, p: Position) -> usize {
     outer * at.outer + group * at.group + channel * at.channel + (0..3).map(|d| p[d] * at.space[d]).sum::<usize>()
 }
 

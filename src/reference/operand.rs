@@ -11,7 +11,7 @@ use crate::parallel;
 use bytemuck::Zeroable;
 
 /// Elements of one task; even, so that packed elements do not share a byte between tasks.
-const CHUNK: usize = 1 << 14;
+const TASK: usize = 1 << 14;
 
 /// Two operands, widened exactly: to f32 where both formats allow it, else to f64.
 pub(crate) enum Operands {
@@ -84,7 +84,7 @@ impl Operands {
 
 /// Puts `to` of each value in its place.
 fn change<T: Copy + Send>(values: &mut [T], to: impl Fn(T) -> T + Sync) {
-    parallel::chunks_mut(values, CHUNK, |_, part| part.iter_mut().for_each(|v| *v = to(*v)));
+    parallel::chunks_mut(values, TASK, |_, part| part.iter_mut().for_each(|v| *v = to(*v)));
 }
 
 /// The elements in logical order, subnormal ones as 0 where they are to be flushed.
@@ -134,10 +134,10 @@ pub(crate) fn write(t: &mut TensorMut<'_>, values: &[f64]) -> Result<()> {
 
 fn encode(dtype: DType, layout: &Layout, values: &[f64], bytes: &mut [u8]) {
     if layout.is_contiguous() && layout.offset() == 0 && values.len().is_multiple_of(dtype.per_unit()) {
-        let size = dtype.bytes_for(CHUNK).unwrap_or(usize::MAX);
+        let size = dtype.bytes_for(TASK).unwrap_or(usize::MAX);
         let needed = dtype.bytes_for(values.len()).unwrap_or(usize::MAX);
         parallel::chunks_mut(&mut bytes[..needed], size, |i, to| {
-            let from = &values[i * CHUNK..values.len().min((i + 1) * CHUNK)];
+            let from = &values[i * TASK..values.len().min((i + 1) * TASK)];
             let one_nan = |v: &f64| if v.is_nan() { f64::NAN } else { *v };
             if from.iter().any(|v| v.is_nan()) {
                 let from: Vec<f64> = from.iter().map(one_nan).collect();

@@ -71,7 +71,7 @@ fn rounded_before(s: &Sample<'_>) -> Option<CheckCause> {
 /// The bias, added by rows. Of more rows than columns only the first have one: in the others a kernel adds what lies behind the bias, which says nothing.
 fn bias_of_rows(s: &Sample<'_>) -> Option<CheckCause> {
     let numbers = s.problem.product()?.bias.as_ref()?.elements();
-    let row = |e: &Element| s.source.place(e.index).0;
+    let row = |e: &Element| s.source.row_and_column(e.index).0;
     let expected = |e: &Element| s.last_of(s.alpha * e.total() + s.beta * e.c + s.source.bias(row(e)));
     let found = s.explained_in("bias", |e| row(e) < numbers, |_, e| expected(e))?;
     let part = if s.elements.iter().all(|e| row(e) < numbers) { String::new() } else { format!(", in the first {numbers} rows") };

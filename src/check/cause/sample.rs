@@ -60,7 +60,7 @@ impl Element {
             sum
         }));
         let magnitude = products.a.iter().zip(&products.b).map(|(a, b)| (a * b).abs()).sum();
-        let (c, bias) = (source.c(index), source.bias(source.place(index).1));
+        let (c, bias) = (source.c(index), source.bias(source.row_and_column(index).1));
         Element { index, products, up_to, magnitude, c, bias, result, reference: 0.0 }
     }
 

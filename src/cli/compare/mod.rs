@@ -17,7 +17,7 @@ pub(super) use output::painted;
 pub(super) use rules::count_rules;
 
 use super::apart::expect_apart;
-use super::input::{InputArgs, Place, named, whole};
+use super::input::{InputArgs, NthFile, named, whole};
 use super::{EXIT_CODES, Outcome, screen};
 use crate::device::{Device, DeviceBytes, DeviceKind, TensorRef};
 use crate::dtype::DType;
@@ -118,7 +118,7 @@ impl Setting {
         let file = earlier.tensor(name)?;
         let tensor = file.load()?;
         let mut copy = None;
-        let tensor = place(&self.device, &tensor, &mut copy)?;
+        let tensor = on_device(&self.device, &tensor, &mut copy)?;
         let report = gpu_verify_with_earlier(result, reference, &tensor, tolerance, options);
         // Result and reference have one shape already: what does not fit is the earlier output.
         report.map_err(|e| if is_unfit(&e) { anyhow::Error::new(e).context(file.label()) } else { e.into() })
@@ -136,7 +136,7 @@ impl Setting {
             tensor.dtype()
         );
         let mut copy = None;
-        let tensor = place(&self.device, &tensor, &mut copy)?;
+        let tensor = on_device(&self.device, &tensor, &mut copy)?;
         let options = Options::counts().explain(Explain::Never).nonfinite(nonfinite);
         let baseline = || format!("the baseline, {label}");
         // Finite pairs pass, whatever they are: the others are the mismatches.
@@ -307,8 +307,8 @@ impl Args {
         let device = Device::open(&self.device)?;
         let reference_name = self.reference_tensor.as_deref().or(self.input.tensor.as_deref());
         let noun = if self.reference.is_empty() { "file" } else { "side" };
-        let result = self.input.open_all(self.side(Side::Result), Place { which: 0, of: 2, noun }, None)?;
-        let reference = self.input.open_all(self.side(Side::Reference), Place { which: 1, of: 2, noun }, reference_name)?;
+        let result = self.input.open_all(self.side(Side::Result), NthFile { which: 0, of: 2, noun }, None)?;
+        let reference = self.input.open_all(self.side(Side::Reference), NthFile { which: 1, of: 2, noun }, reference_name)?;
         let baseline = Beside::open("--baseline", self.tolerance.baseline.as_deref(), &self.input)?;
         let earlier = Beside::open("--earlier", self.earlier.as_deref(), &self.input)?;
         let beside = baseline.iter().chain(&earlier).map(Beside::file);
@@ -400,7 +400,7 @@ impl Args {
         let (result, reference) = (result.load()?, reference.load()?);
         let device = &setting.device;
         let (mut a, mut b) = (None, None);
-        let (a, b) = (place(device, &result, &mut a)?, place(device, &reference, &mut b)?);
+        let (a, b) = (on_device(device, &result, &mut a)?, on_device(device, &reference, &mut b)?);
         let rule = setting.rules.of(name, result.dtype());
         let baseline = if rule.wants_baseline() {
             // Whatever the error is, what happens to pairs that are not finite is the same.
@@ -468,7 +468,7 @@ fn outcome_of(case: &Case) -> Outcome {
 }
 
 /// The tensor on the device: where it lies for the host, else copied into `copy`.
-pub(super) fn place<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
+pub(super) fn on_device<'a>(device: &Device, tensor: &'a Loaded<'_>, copy: &'a mut Option<DeviceBytes>) -> Result<TensorRef<'a>> {
     let (bytes, dtype, layout) = (tensor.bytes(), tensor.dtype(), tensor.layout().clone());
     if device.kind() == DeviceKind::Host {
         // SAFETY: these are bytes of the host, initialised, and borrowed for 'a, so that nothing frees or writes them. `device` knows why it was chosen, which reports tell.

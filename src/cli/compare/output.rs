@@ -136,7 +136,7 @@ fn row(case: &Case) -> Vec<String> {
             r.worst(Metric::Ratio)
                 .filter(|_| r.mismatches > 0)
                 .and_then(|w| w.at.as_ref())
-                .map_or(String::new(), |l| screen::place(&l.coordinates)),
+                .map_or(String::new(), |l| screen::coordinates(&l.coordinates)),
         ]);
     }
     row

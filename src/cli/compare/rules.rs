@@ -27,7 +27,7 @@ pub(in crate::cli) struct NamedRule {
 const OWN: [&str; 2] = ["name", "dtype"];
 
 /// What is known of a computation of which files tell nothing; `baseline` is the error of one that was compared.
-fn known(baseline: Option<f64>) -> Computation {
+fn computation(baseline: Option<f64>) -> Computation {
     Computation { baseline_error: baseline, ..Computation::default() }
 }
 
@@ -62,12 +62,12 @@ impl NamedRule {
 
     /// What it demands of a result against a reference. `baseline` is the error of one that was compared.
     pub(in crate::cli) fn limits(&self, result: DType, reference: DType, baseline: Option<f64>) -> crate::Result<Limits> {
-        self.rule.limits(result, reference, &known(baseline))
+        self.rule.limits(result, reference, &computation(baseline))
     }
 
     /// Tells what is wrong with a rule before files are read: of their formats only what the rule itself says is known. `baseline` as in [`limits`](NamedRule::limits).
     pub(super) fn expect_limits(&self, baseline: Option<f64>) -> crate::Result<()> {
-        self.rule.expect_limits(self.dtype, &known(baseline))
+        self.rule.expect_limits(self.dtype, &computation(baseline))
     }
 }
 

@@ -139,12 +139,12 @@ impl Args {
         );
         // Before anything is written, so that an output which is called like the suite is not taken for it.
         let suite = self.source.file();
-        let place = self.which.selection().and_then(|selection| Ok((self.file_of_results(&selection)?, selection)));
-        self.expect_apart(place.as_ref().ok().and_then(|(file, _)| file.as_deref()), &suite)?;
+        let results = self.which.selection().and_then(|selection| Ok((self.file_of_results(&selection)?, selection)));
+        self.expect_apart(results.as_ref().ok().and_then(|(file, _)| file.as_deref()), &suite)?;
         // Where the suite cannot be read, nobody knows which files are part of it.
         let junit = self.junit.as_deref().filter(|path| path.extension().is_none_or(|e| e != "toml"));
         junit.map_or(Ok(()), |path| junit::begin(path, &self.source.suite))?;
-        let ended = place.and_then(|(file, selection)| self.run_suite(&suite?, &selection, file.as_deref()));
+        let ended = results.and_then(|(file, selection)| self.run_suite(&suite?, &selection, file.as_deref()));
         match junit {
             Some(path) => ended.or_else(|e| junit::failure(path, &self.source.suite, &e).and(Err(e))),
             None => ended,

@@ -135,7 +135,7 @@ fn encoding_from_f64_rounds_once() {
 #[test]
 fn any_length_works_and_stays_inside() {
     for dtype in DType::ALL {
-        for n in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK + 3] {
+        for n in [0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 3] {
             let values: Vec<f32> = (0..n).map(|i| (i % 5) as f32).collect();
             let wide: Vec<f64> = values.iter().copied().map(f64::from).collect();
             let size = dtype.bytes_for(n).unwrap();

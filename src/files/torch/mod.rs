@@ -4,7 +4,7 @@
 
 mod pickle;
 
-use super::data::{Numbers, Order, Place};
+use super::data::{DataRange, Numbers, Order};
 use super::npz::{Archive, Member};
 use super::{File, Tensor};
 use crate::device::Layout;
@@ -212,7 +212,7 @@ fn content(
     member: Option<usize>,
     tensor: &Strided,
     big_endian: bool,
-) -> Result<(Numbers, Place), String> {
+) -> Result<(Numbers, DataRange), String> {
     if let Some(reason) = &tensor.unlike_memory {
         return Err(reason.clone());
     }
@@ -251,7 +251,7 @@ fn content(
     })?;
     let order = if big_endian && dtype.unit_bytes() > 1 { Order::BigEndian(dtype.unit_bytes()) } else { Order::Ours };
     let (layout, first) = from_its_first_byte(dtype, layout)?;
-    Ok((Numbers { dtype, layout, order }, Place::Member(member, first..end)))
+    Ok((Numbers { dtype, layout, order }, DataRange::Member(member, first..end)))
 }
 
 /// The layout without what lies before its elements, and how many bytes that is: a copy of a view is none of the whole memory.
@@ -569,7 +569,7 @@ mod tests {
             let file = read(archive(method, order, &pickle, data), max_memory).unwrap();
             let loaded: Vec<_> = file.tensors().iter().map(|t| t.load().unwrap()).collect();
             let members =
-                || file.tensors().iter().map(|t| if let Ok((_, Place::Member(member, _))) = &t.content { member } else { panic!() });
+                || file.tensors().iter().map(|t| if let Ok((_, DataRange::Member(member, _))) = &t.content { member } else { panic!() });
             assert!(members().is_sorted_by(|a, b| Arc::ptr_eq(a, b)), "{reason}");
             assert_eq!(loaded.len(), 8);
             for (i, found) in loaded.iter().enumerate() {

@@ -239,8 +239,8 @@ impl fmt::Display for BoundReport {
             write!(f, "\n  {:<LABEL$}{worst}", "worst")?;
         }
         if !self.first.is_empty() {
-            let places: Vec<String> = self.first.iter().map(|e| format!("{:?}", e.coordinates)).collect();
-            write!(f, "\n  {:<LABEL$}{}", "first", places.join("  "))?;
+            let coordinates: Vec<String> = self.first.iter().map(|e| format!("{:?}", e.coordinates)).collect();
+            write!(f, "\n  {:<LABEL$}{}", "first", coordinates.join("  "))?;
         }
         // Beyond the last bin nothing is known.
         let below = [("half of the elements", 0.5), ("99 %", 0.99)].map(|(what, share)| (what, self.quantile(share)));

@@ -30,24 +30,24 @@ pub(super) fn displaced(s: &Sample) -> Option<Hit> {
 /// source may not have been looked at.
 fn judged(s: &Sample, positions: &[usize], map: &Map) -> Option<(usize, usize)> {
     let source = |i: usize| map.source(s, s.index(i)).and_then(|index| s.position(index));
-    let known: Vec<(usize, usize)> = positions.iter().filter_map(|&i| Some((i, source(i)?))).collect();
-    let order: Vec<usize> = (0..known.len()).collect();
-    let explained = most_of(&order, |k| s.explains(known[k].0, s.reference[known[k].1]))?;
-    Some((explained, known.len()))
+    let sources: Vec<(usize, usize)> = positions.iter().filter_map(|&i| Some((i, source(i)?))).collect();
+    let order: Vec<usize> = (0..sources.len()).collect();
+    let explained = most_of(&order, |k| s.explains(sources[k].0, s.reference[sources[k].1]))?;
+    Some((explained, sources.len()))
 }
 
 /// The map as a cause, the last of so many that were tried, where it explains the mismatches and chance does not.
 fn confirmed(s: &Sample, map: &Map, tried: usize) -> Option<Hit> {
     let all = s.wrong.len();
-    let (explained, known) = judged(s, &s.wrong, map)?;
+    let (explained, of) = judged(s, &s.wrong, map)?;
     let outside = s.wrong.iter().filter(|&&i| map.source(s, s.index(i)).is_none());
     let (further, anything): (Vec<usize>, Vec<usize>) = outside.partition(|&&i| map.is_further_on(s, i));
-    let (explained, known) = (explained + further.len(), known + further.len());
+    let (explained, of) = (explained + further.len(), of + further.len());
     // What lies at an edge, and may be anything, is the smaller part.
-    let enough = 2 * known >= all && 4 * anything.len() <= all;
+    let enough = 2 * of >= all && 4 * anything.len() <= all;
     let chance = s.chance(|i, other| s.explains(i, s.reference[other]));
     let enough = enough && (!matches!(map, Map::Reverse { .. }) || holds_everywhere(s, map));
-    (enough && beyond_chance((explained, known), chance, tried)).then(|| Hit { cause: map.cause(s), explained })
+    (enough && beyond_chance((explained, of), chance, tried)).then(|| Hit { cause: map.cause(s), explained })
 }
 
 /// Whether a map agrees with most elements, mismatches or not.

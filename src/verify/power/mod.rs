@@ -219,14 +219,14 @@ impl OffBy {
     fn largest_passes(&self, request: &Request, elements: usize) -> Option<bool> {
         let with = |more: u64| Judged::of(&Values { mismatches: self.values.mismatches + more, ..self.values }, request, elements).passed;
         let passed = with(0);
-        let known = request.allowed == AllowedMismatches::NONE || with(self.uncounted) == passed;
-        known.then_some(passed)
+        let decides_alone = request.allowed == AllowedMismatches::NONE || with(self.uncounted) == passed;
+        decides_alone.then_some(passed)
     }
 
     /// Whether it passes; also `None` where another element than the largest may fail.
     fn passes(&self, request: &Request, elements: usize) -> Option<bool> {
-        let known = |passes: &bool| !passes || Judged::of(&self.others, request, elements).passed;
-        self.largest_passes(request, elements).filter(known)
+        let holds_for_all = |passes: &bool| !passes || Judged::of(&self.others, request, elements).passed;
+        self.largest_passes(request, elements).filter(holds_for_all)
     }
 }
 
