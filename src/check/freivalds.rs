@@ -18,7 +18,7 @@ use super::rows::{self, Found};
 use crate::dtype::Overflow;
 use crate::error::{Error, Result};
 use crate::verify::bound::Confidence;
-use crate::verify::{LABEL, Verdict, grouped, short};
+use crate::verify::{LABEL, Verdict, grouped, report_as_error, short};
 use std::fmt;
 
 /// What Freivalds' check found. `Display` draws it on one screen.
@@ -81,10 +81,23 @@ impl FreivaldsReport {
         self.verdict != Verdict::Fail
     }
 
+    /// The report when it passes and that means something, else an error that prints as the report.
+    ///
+    /// # Errors
+    /// [`FreivaldsFailed`].
+    pub fn into_result(self) -> Result<FreivaldsReport, FreivaldsFailed> {
+        if self.verdict == Verdict::Pass { Ok(self) } else { Err(FreivaldsFailed(Box::new(self))) }
+    }
+
     /// The probability that an error of one row is missed, its root of the sum of squares so many times the row's threshold.
     pub fn missed(&self, times: f64) -> f64 {
         libm::pow(libm::erf(1.0 / (times * std::f64::consts::SQRT_2)), self.vectors as f64)
     }
+}
+
+report_as_error! {
+    /// The report of a Freivalds' check that failed, or whose pass is not to be trusted. `Debug` prints the report as well: a `main` or a `#[test]` prints an error by it.
+    FreivaldsFailed, FreivaldsReport
 }
 
 impl Check<'_> {

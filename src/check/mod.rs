@@ -45,7 +45,7 @@ mod tests;
 
 pub use cause::CheckCause;
 pub use exact::Exactness;
-pub use freivalds::FreivaldsReport;
+pub use freivalds::{FreivaldsFailed, FreivaldsReport};
 pub use report::{CheckFailed, CheckReport};
 
 use crate::device::{AsTensor, DeviceMem, IntoTensor, TensorRef};

@@ -2,7 +2,7 @@
 
 use super::{CheckCause, Exactness};
 use crate::verify::bound::{BoundReport, Confidence};
-use crate::verify::{LABEL, Verdict, grouped};
+use crate::verify::{LABEL, Verdict, grouped, report_as_error};
 use std::fmt;
 
 /// What a check found. `Display` draws it on one screen.
@@ -56,22 +56,9 @@ impl CheckReport {
     }
 }
 
-/// The report of a check that failed, or whose pass is not to be trusted. `Debug` prints the report as well: a `main` or a `#[test]` prints an error by it.
-#[derive(Clone, PartialEq, thiserror::Error)]
-#[error("{0}")]
-pub struct CheckFailed(Box<CheckReport>);
-
-impl CheckFailed {
-    /// The report.
-    pub fn report(&self) -> &CheckReport {
-        &self.0
-    }
-}
-
-impl fmt::Debug for CheckFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+report_as_error! {
+    /// The report of a check that failed, or whose pass is not to be trusted. `Debug` prints the report as well: a `main` or a `#[test]` prints an error by it.
+    CheckFailed, CheckReport
 }
 
 impl fmt::Display for CheckReport {

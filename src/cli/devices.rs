@@ -73,14 +73,16 @@ impl Document {
     fn new() -> Document {
         let mut gpus = 0;
         let line = |device: &Device| {
-            let (open, kind) = match device.kind() {
-                DeviceKind::Host => ("host".to_owned(), "host"),
-                DeviceKind::Amd => (format!("gpu:{gpus}"), "amd"),
-                DeviceKind::Nvidia => (format!("gpu:{gpus}"), "nvidia"),
-            };
+            let open = if device.kind() == DeviceKind::Host { "host".to_owned() } else { format!("gpu:{gpus}") };
             gpus += usize::from(device.kind() != DeviceKind::Host);
             let memory = device.memory_info().ok();
-            Line { open, kind, name: device.name(), free_bytes: memory.map(|m| m.0), total_bytes: memory.map(|m| m.1) }
+            Line {
+                open,
+                kind: device.kind().name(),
+                name: device.name(),
+                free_bytes: memory.map(|m| m.0),
+                total_bytes: memory.map(|m| m.1),
+            }
         };
         let devices = Device::all().iter().map(line).collect();
         let no_gpu = Device::open("gpu").err().map(|e| e.to_string());

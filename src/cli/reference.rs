@@ -8,6 +8,7 @@ use super::problem::{ConvFlags, GemmFlags};
 use super::{Outcome, screen};
 use crate::device::{Device, DeviceBytes, Layout, TensorRef};
 use crate::dtype::DType;
+use crate::error::Error;
 use crate::files::Output;
 use crate::reference::{Accumulate, Arithmetic, Conv, Gemm, KOrder};
 use anyhow::{Context, Result, bail, ensure};
@@ -65,11 +66,11 @@ struct ConvArgs {
 }
 
 fn order(name: &str) -> Result<KOrder, String> {
-    match name {
-        "channels-first" => Ok(KOrder::ChannelsFirst),
-        "channels-last" => Ok(KOrder::ChannelsLast),
-        _ => Err("it must be channels-first or channels-last".to_owned()),
-    }
+    name.parse().map_err(|error| match error {
+        // The flag and its value are named already.
+        Error::InvalidArgument { limit, .. } => limit,
+        error => error.to_string(),
+    })
 }
 
 /// How it is computed, and what is written.

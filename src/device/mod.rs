@@ -77,6 +77,23 @@ pub enum DeviceKind {
     Nvidia,
 }
 
+impl DeviceKind {
+    /// `host`, `amd` or `nvidia`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Host => "host",
+            DeviceKind::Amd => "amd",
+            DeviceKind::Nvidia => "nvidia",
+        }
+    }
+}
+
+impl std::fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl Device {
     /// The host device: all cores, no GPU. Always there, always the same one.
     pub fn host() -> Device {

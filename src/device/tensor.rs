@@ -209,7 +209,14 @@ impl<'a> TensorMut<'a> {
     }
 }
 
-/// What can be read as a tensor: a [`DeviceMem`] (one dimension) or a [`TensorRef`].
+/// What can be read as a tensor: a [`DeviceMem`] (one dimension) or a [`TensorRef`]; on the host device also a slice, an array or a `Vec` of elements (one dimension).
+///
+/// ```
+/// use hipverify::verify::{Tolerance, gpu_verify};
+/// let (result, reference) = (vec![1.0f32, 2.0, 3.0], [1.0f32, 2.0, 3.5]);
+/// assert_eq!(gpu_verify(&result, &reference, &Tolerance::exact())?.mismatches, 1);
+/// # Ok::<(), hipverify::Error>(())
+/// ```
 pub trait AsTensor {
     /// The tensor.
     fn as_tensor(&self) -> TensorRef<'_>;
@@ -224,6 +231,26 @@ impl AsTensor for TensorRef<'_> {
 impl<T: Element> AsTensor for DeviceMem<T> {
     fn as_tensor(&self) -> TensorRef<'_> {
         self.flat()
+    }
+}
+
+impl<T: Element> AsTensor for [T] {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        let (bytes, elements): (&[u8], usize) = (bytemuck::cast_slice(self), self.len() * T::PER_UNIT);
+        // SAFETY: the slice is valid, initialised and unchanged while it is borrowed, and holds that many elements.
+        unsafe { TensorRef::flat(&Device::host(), bytes.as_ptr(), bytes.len(), T::DTYPE, elements) }
+    }
+}
+
+impl<T: Element, const N: usize> AsTensor for [T; N] {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        self.as_slice().as_tensor()
+    }
+}
+
+impl<T: Element> AsTensor for Vec<T> {
+    fn as_tensor(&self) -> TensorRef<'_> {
+        self.as_slice().as_tensor()
     }
 }
 
@@ -289,6 +316,7 @@ impl<'a, T: AsTensor + ?Sized> IntoTensor<'a> for &'a T {
 mod tests {
     use super::*;
     use crate::device::DeviceSlice;
+    use crate::dtype::F4x2;
 
     /// Tensors of any kind, by reference, in a box, and by value for longer than the variable that held them.
     #[test]
@@ -308,6 +336,21 @@ mod tests {
         drop(boxes);
         let written = memory.tensor_mut(&[2, 2]).unwrap();
         assert_eq!(kept(&written).shape(), [2, 2]);
+    }
+
+    /// Packed formats have two elements in each of a slice's.
+    #[test]
+    fn elements_in_host_memory_are_tensors() {
+        let packed = [F4x2(0x21), F4x2(0x43)];
+        let flat = |tensor: &dyn AsTensor| {
+            let tensor = tensor.as_tensor();
+            assert_eq!(tensor.device().kind().to_string(), "host");
+            (tensor.dtype(), tensor.shape().to_vec(), tensor.host_bytes().to_vec())
+        };
+        assert_eq!(flat(&packed), (DType::F4E2M1, vec![4], vec![0x21, 0x43]));
+        assert_eq!(flat(&&packed[1..]), (DType::F4E2M1, vec![2], vec![0x43]));
+        assert_eq!(flat(&vec![1u16, 0x203]), (DType::U16, vec![2], vec![1, 0, 3, 2]));
+        assert_eq!(flat(&Vec::<f32>::new()), (DType::F32, vec![0], vec![]));
     }
 
     /// What C libraries use for an empty buffer, and a slice may not have.

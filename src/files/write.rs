@@ -50,6 +50,18 @@ impl Format {
     }
 }
 
+impl std::fmt::Display for Format {
+    /// The extension that names it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Format::Npy => "npy",
+            Format::Npz => "npz",
+            Format::Safetensors => "safetensors",
+            Format::Raw => "raw",
+        })
+    }
+}
+
 impl std::str::FromStr for Format {
     type Err = String;
 

@@ -75,6 +75,12 @@ impl Direction {
     }
 }
 
+impl std::fmt::Display for Direction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl std::str::FromStr for Direction {
     type Err = Error;
 
@@ -96,6 +102,38 @@ pub enum KOrder {
     ChannelsFirst,
     /// Forward (z, y, x, c); backward data (z, y, x, k). Backward weight always takes (n, z, y, x) of the output.
     ChannelsLast,
+}
+
+impl KOrder {
+    /// Both of them.
+    pub const ALL: [KOrder; 2] = [KOrder::ChannelsFirst, KOrder::ChannelsLast];
+
+    /// The name in flags: `channels-first`, `channels-last`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            KOrder::ChannelsFirst => "channels-first",
+            KOrder::ChannelsLast => "channels-last",
+        }
+    }
+}
+
+impl std::fmt::Display for KOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for KOrder {
+    type Err = Error;
+
+    /// Reads a [`name`](KOrder::name).
+    fn from_str(name: &str) -> Result<KOrder, Error> {
+        KOrder::ALL.into_iter().find(|order| order.name() == name).ok_or_else(|| Error::InvalidArgument {
+            what: "order",
+            value: name.to_owned(),
+            limit: "it must be channels-first or channels-last".to_owned(),
+        })
+    }
 }
 
 /// One position of the window and of the channels.

@@ -341,3 +341,16 @@ fn elements_of_a_result_must_not_overlap() {
     let error = at(&[4], &[0], &|d| conv.run(&x, &one, d));
     assert!(error.as_ref().is_err_and(|text| text.contains("must not overlap")), "{error:?}");
 }
+
+#[test]
+fn names_are_shown_and_read() {
+    for direction in Direction::ALL {
+        assert_eq!((direction.to_string().as_str(), direction.name().parse().unwrap()), (direction.name(), direction));
+    }
+    for order in KOrder::ALL {
+        assert_eq!((order.to_string().as_str(), order.name().parse().unwrap()), (order.name(), order));
+    }
+    assert_eq!(format!("{:>4}|{:<15}|", Direction::Forward, KOrder::ChannelsLast), " fwd|channels-last  |");
+    let error = "channels".parse::<KOrder>().unwrap_err();
+    assert_eq!(error.to_string(), "order cannot be channels: it must be channels-first or channels-last");
+}

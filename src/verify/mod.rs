@@ -49,6 +49,7 @@ pub(crate) use cause::diagnose_by_bound;
 pub use cause::{Cause, Diagnosis, Region};
 pub use histogram::{Histogram, Histograms};
 pub use mismatch::Mismatch;
+pub(crate) use mismatch::report_as_error;
 pub use options::{AllowedMismatches, Explain, Judge, Level, Options, Strict, Thresholds};
 pub use pairs::{Pair, each_pair, fold_pairs};
 pub use plan::{Pending, Recorded, VerifyPlan};

@@ -109,6 +109,12 @@ impl Verdict {
     }
 }
 
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.word())
+    }
+}
+
 /// What a comparison found. `Display` draws it on one screen.
 ///
 /// Reports are compared by `==` number by number: one that lists a NaN among its values is not equal to its own clone.

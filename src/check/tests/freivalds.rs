@@ -466,6 +466,8 @@ fn sums_too_long_for_a_bound() {
         (Verdict::Untrusted, Verdict::Untrusted, 0.0),
         "{report}"
     );
+    let error = report.clone().into_result().unwrap_err();
+    assert_eq!((error.report(), format!("{error:?}")), (&report, report.to_string()));
 }
 
 #[test]
@@ -492,7 +494,7 @@ fn overflow_is_no_evidence_for_other_elements() {
         let d = d.tensor(&[m, n]).unwrap();
         Check::gemm(a, &b, &d).cause(false).freivalds_within(8, m * n * k).unwrap()
     };
-    assert_eq!(of(&a, &right).verdict, Verdict::Pass);
+    assert_eq!(of(&a, &right).into_result().unwrap().verdict, Verdict::Pass);
     // All that does not overflow is lost: of rows whose sums are small against their magnitudes nobody can tell.
     let only: Vec<F16> = right.iter().map(|x| if x.to_f64().is_finite() { F16::ZERO } else { *x }).collect();
     assert_ne!(of(&a, &only).verdict, Verdict::Pass, "{}", of(&a, &only));

@@ -25,7 +25,7 @@ mod sum;
 mod tests;
 
 pub use coefficients::Bound;
-pub use report::{BoundReport, BoundedElement, NonFiniteCounts};
+pub use report::{BoundExceeded, BoundReport, BoundedElement, NonFiniteCounts};
 pub(crate) use rule::ElementRule;
 pub use sum::{Confidence, Sum, Unit};
 

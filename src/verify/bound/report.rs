@@ -4,7 +4,7 @@ use super::{BINS, Bound, Comparison, failing, rule};
 use crate::dtype::{DType, Overflow};
 use crate::error::Result;
 use crate::verify::render::{LABEL, grouped, short};
-use crate::verify::{Mutation, Verdict};
+use crate::verify::{Mutation, Verdict, report_as_error};
 use hipverify_sys::abi::{BoundCount, BoundTile};
 use std::fmt;
 
@@ -164,6 +164,11 @@ fn found(comparison: &Comparison<'_>, tile: usize, most: usize, wanted: impl Fn(
     comparison.ratios(tile)?.filter(|(_, ratio)| wanted(*ratio)).take(most).map(element).collect()
 }
 
+report_as_error! {
+    /// The report of a comparison by bounds that failed, or whose pass is not to be trusted. `Debug` prints the report as well: a `main` or a `#[test]` prints an error by it.
+    BoundExceeded, BoundReport
+}
+
 impl BoundReport {
     /// The report, its pass untrusted if too few elements show an error.
     fn trusted(mut self) -> BoundReport {
@@ -199,6 +204,14 @@ impl BoundReport {
     /// Whether every element is within its bound; also where that could hardly have been otherwise.
     pub fn passed(&self) -> bool {
         self.verdict != Verdict::Fail
+    }
+
+    /// The report when it passes and that means something, else an error that prints as the report.
+    ///
+    /// # Errors
+    /// [`BoundExceeded`].
+    pub fn into_result(self) -> Result<BoundReport, BoundExceeded> {
+        if self.verdict == Verdict::Pass { Ok(self) } else { Err(BoundExceeded(Box::new(self))) }
     }
 
     /// A power of two below which error over bound lies for this share of the elements, or 0: how tight the bound is.

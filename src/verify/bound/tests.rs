@@ -538,3 +538,20 @@ fn some_mismatches_are_as_many_as_were_asked_for() {
     assert_eq!(six.len(), 6);
     assert!(six.windows(2).all(|pair| pair[0].0 < pair[1].0));
 }
+
+/// As `Report::into_result`: an error that prints the report, of passes that mean nothing as well.
+#[test]
+fn reports_are_results() {
+    let host = Device::host();
+    let memory = |values: &[f64]| DeviceMem::from_slice(&host, values).unwrap();
+    let bound = Bound { gamma: 0.1, ..Bound::EXACT };
+    let of =
+        |result: f64, reference: f64| gpu_verify_bound(&memory(&[result]), &memory(&[reference]), &memory(&[reference]), &bound).unwrap();
+    assert_eq!(of(1.0, 1.0).into_result().unwrap().verdict.to_string(), "PASS");
+    for (report, verdict) in [(of(2.0, 1.0), "FAIL"), (of(0.0, 0.0), "UNTRUSTED")] {
+        let error = report.clone().into_result().unwrap_err();
+        assert_eq!((error.report(), format!("{error:?}")), (&report, report.to_string()));
+        assert!(report.to_string().starts_with(verdict), "{report}");
+        assert_eq!(error.into_report(), report);
+    }
+}

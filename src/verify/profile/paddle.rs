@@ -54,9 +54,23 @@ const OPERATIONS: [(Operation, &str, f64); 13] = [
     (Operation::CumulativeLogSum, "cumulative-log-sum", 0.5),
 ];
 
+impl Operation {
+    /// The name in flags, such as `steep-function`.
+    pub fn name(self) -> &'static str {
+        OPERATIONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+}
+
+impl std::fmt::Display for Operation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 impl std::str::FromStr for Operation {
     type Err = Error;
 
+    /// Reads a [`name`](Operation::name).
     fn from_str(s: &str) -> Result<Operation> {
         OPERATIONS.iter().find(|row| row.1 == s).map(|row| row.0).ok_or_else(|| Error::InvalidArgument {
             what: "operation",

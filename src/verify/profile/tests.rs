@@ -195,3 +195,10 @@ fn formats_that_a_source_does_not_know_are_errors() {
         assert!(!limits.derivation.is_empty() && !p.source().is_empty(), "{p}");
     }
 }
+
+#[test]
+fn names_of_operations_are_shown_and_read() {
+    for name in ["copy", "steep-function", "cumulative-log-sum"] {
+        assert_eq!(name.parse::<Operation>().unwrap().to_string(), name);
+    }
+}
