@@ -406,13 +406,12 @@ mod tests {
                 let least = 0.75;
                 let found = norms(&tensor, Axis { outer, extent, inner }, least).unwrap();
                 assert_eq!(found.len(), outer * inner);
+                let square = |index: usize| {
+                    let x = dtype.decode(dtype.load_bits(tensor.host_bytes(), index)).abs();
+                    if x == 0.0 { 0.0 } else { x.max(least).powi(2) }
+                };
                 for (row, norm) in found.iter().enumerate() {
-                    let square = |j: usize| {
-                        let index = (row / inner * extent + j) * inner + row % inner;
-                        let x = dtype.decode(dtype.load_bits(tensor.host_bytes(), index)).abs();
-                        if x == 0.0 { 0.0 } else { x.max(least).powi(2) }
-                    };
-                    let sum = (0..extent).fold(0.0, |sum, j| sum + square(j));
+                    let sum = (0..extent).fold(0.0, |sum, j| sum + square((row / inner * extent + j) * inner + row % inner));
                     assert_eq!(*norm, sum.sqrt(), "{dtype}, [{outer}, {extent}, {inner}], row {row}");
                 }
             }

@@ -11,6 +11,7 @@ use super::params::{FillParams, flag, passes};
 use crate::dtype::DType;
 use crate::parallel;
 use crate::simd::InstructionSet;
+use std::ops::Range;
 
 /// Elements of one task. A multiple of what one turn of the vector loop makes, so that every task begins with a whole turn.
 const TASK: usize = 1 << 16;
@@ -108,15 +109,52 @@ unsafe impl Send for Shared {}
 // SAFETY: a shared value gives an address; that no two threads write the same byte through it is what `strided` sees to.
 unsafe impl Sync for Shared {}
 
+/// Elements of a window that lie `step` apart in memory, from index `at` on.
+struct Run<'b> {
+    /// The window, and which of its elements.
+    bytes: &'b [u8],
+    elements: Range<usize>,
+    at: i64,
+    step: i64,
+}
+
 impl Shared {
     fn at(self, byte: usize) -> *mut u8 {
         self.0.wrapping_add(byte)
+    }
+
+    /// Writes the elements of a run that belong to a pass.
+    ///
+    /// # Safety
+    /// * the elements lie within the memory, which is borrowed exclusively;
+    /// * no other thread writes them, nor, in this pass, other elements in bytes that they share.
+    unsafe fn write(self, run: Run<'_>, dtype: DType, pass: u32) {
+        let unit = dtype.unit_bytes();
+        let Run { bytes, elements, at, step } = run;
+        if pass == 0 && step == 1 {
+            let from = &bytes[elements.start * unit..elements.end * unit];
+            // SAFETY: elements that follow each other lie within the memory, as the caller promises of each.
+            unsafe { self.at(at as usize * unit).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+            return;
+        }
+        for (i, element) in elements.enumerate() {
+            let at = (at + i as i64 * step) as usize;
+            if pass == 0 {
+                let from = &bytes[element * unit..(element + 1) * unit];
+                // SAFETY: the element lies within the memory, and no other thread writes its bytes, as the caller promises.
+                unsafe { self.at(at * unit).copy_from_nonoverlapping(from.as_ptr(), unit) };
+            } else if (pass == flag::EVEN) == at.is_multiple_of(2) {
+                // SAFETY: the byte lies within the memory, as its element does; of its two elements only one belongs to this pass, which no
+                // other thread writes, as the caller promises.
+                let byte = unsafe { std::slice::from_raw_parts_mut(self.at(at / 2), 1) };
+                dtype.store_bits(byte, at % 2, dtype.load_bits(bytes, element));
+            }
+        }
     }
 }
 
 /// Fills the elements wherever the strides lead.
 fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8]) {
-    let unit = dtype.unit_bytes();
     let shared = Shared(memory.as_mut_ptr());
     let rank = p.rank as usize;
     let step = if rank == 0 { 1 } else { p.strides[rank - 1] };
@@ -133,27 +171,9 @@ fn strided(set: InstructionSet, p: &FillParams, dtype: DType, memory: &mut [u8])
                         return;
                     }
                     let at = coordinates.iter().zip(&p.strides).fold(p.offset as i64, |at, (c, s)| at + *c as i64 * s);
-                    if pass == 0 && step == 1 {
-                        let from = &bytes[range.start * unit..range.end * unit];
-                        // SAFETY: the tensor's layout was checked to lie within `memory`, which is borrowed exclusively, and not
-                        // to let two elements overlap; every run is visited by one thread.
-                        unsafe { shared.at(at as usize * unit).copy_from_nonoverlapping(from.as_ptr(), from.len()) };
-                        return;
-                    }
-                    for (i, element) in range.enumerate() {
-                        let at = (at + i as i64 * step) as usize;
-                        if pass == 0 {
-                            let from = &bytes[element * unit..(element + 1) * unit];
-                            // SAFETY: the layout was checked to lie within `memory`, which is borrowed exclusively; no other element has these
-                            // bytes, and one thread visits this one.
-                            unsafe { shared.at(at * unit).copy_from_nonoverlapping(from.as_ptr(), unit) };
-                        } else if (pass == flag::EVEN) == at.is_multiple_of(2) {
-                            // SAFETY: the byte lies within `memory`, as its element does by the layout; of its two elements only one belongs to this
-                            // pass, and one thread visits that.
-                            let byte = unsafe { std::slice::from_raw_parts_mut(shared.at(at / 2), 1) };
-                            dtype.store_bits(byte, at % 2, dtype.load_bits(bytes, element));
-                        }
-                    }
+                    // SAFETY: the tensor's layout was checked to lie within `memory`, which is borrowed exclusively, and not to let two elements
+                    // overlap; every run is visited by one thread, and of two elements in a byte one pass visits one.
+                    unsafe { shared.write(Run { bytes, elements: range, at, step }, dtype, pass) };
                 });
             }
         });
