@@ -2,32 +2,42 @@
 
 use super::support::{Folder, conforms, f32s, npy, npy_f32, safetensors};
 
-/// Golden results of files: recorded, the same, changed, missing, new, of another architecture, by a rule; and files that are none.
+/// Tensors in the folder `out`: `w`, and others of two elements.
+fn write(folder: &Folder, w: &[f32], names: &[&str]) {
+    let _ = std::fs::remove_dir_all(folder.path("out"));
+    std::fs::create_dir(folder.path("out")).unwrap();
+    folder.put("out/w.npy", &npy_f32(w));
+    names.iter().for_each(|name| folder.put(&format!("out/{name}.npy"), &npy_f32(&[0.5, -0.5])));
+}
+
+/// A run of `golden`, which ends with this exit code and says these words.
+fn check(folder: &Folder, line: &str, code: i32, words: &str) {
+    let run = folder.run(&format!("golden {line}"));
+    let said = format!("{}{}", run.lines().join("\n"), run.err);
+    assert!(run.code == code && said.contains(words), "{line}: {} {said}", run.code);
+}
+
+/// A folder with golden results of `w` and `b`.
+fn recorded() -> Folder {
+    let folder = Folder::new();
+    write(&folder, &[1.0, 2.0, 3.0], &["b"]);
+    check(&folder, "record g.toml out", 0, "g.toml any: 2 tensors recorded 0 as before, 0 changed, 2 new, 0 gone");
+    folder
+}
+
+/// Results that are the same, changed, of another architecture, and by a rule.
 #[test]
 fn golden_results_are_recorded_and_checked() {
-    let folder = Folder::new();
-    let write = |w: &[f32], names: &[&str]| {
-        let _ = std::fs::remove_dir_all(folder.path("out"));
-        std::fs::create_dir(folder.path("out")).unwrap();
-        folder.put("out/w.npy", &npy_f32(w));
-        names.iter().for_each(|name| folder.put(&format!("out/{name}.npy"), &npy_f32(&[0.5, -0.5])));
-    };
-    let check = |line: &str, code: i32, words: &str| {
-        let run = folder.run(&format!("golden {line}"));
-        let said = format!("{}{}", run.lines().join("\n"), run.err);
-        assert!(run.code == code && said.contains(words), "{line}: {} {said}", run.code);
-    };
-    write(&[1.0, 2.0, 3.0], &["b"]);
-    check("record g.toml out", 0, "g.toml any: 2 tensors recorded 0 as before, 0 changed, 2 new, 0 gone");
+    let folder = recorded();
     let text = std::fs::read_to_string(folder.path("g.toml")).unwrap();
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("hash")).collect();
     assert!(lines.len() == 2 && lines[0].starts_with("\"b\" = { dtype = \"f32\", shape = [2], hash = \""), "{text}");
     assert!(lines[1].ends_with("min = 1.0, max = 3.0, mean = 2.0, mean_abs = 2.0, rms = 2.160246899469287 }"), "{text}");
-    check("check g.toml out", 0, "PASS 2 tensors agree with any of g.toml 2 bit for bit, 0 within their tolerance");
-    check("record g.toml out --arch gfx90a", 0, "g.toml gfx90a: 2 tensors recorded 0 as before, 0 changed, 2 new");
+    check(&folder, "check g.toml out", 0, "PASS 2 tensors agree with any of g.toml 2 bit for bit, 0 within their tolerance");
+    check(&folder, "record g.toml out --arch gfx90a", 0, "g.toml gfx90a: 2 tensors recorded 0 as before, 0 changed, 2 new");
     assert!(std::fs::read_to_string(folder.path("g.toml")).unwrap().starts_with(text.trim_end()), "what was there stays as it is");
     // The lowest bit of the last element.
-    write(&[1.0, 2.0, f32::from_bits(3f32.to_bits() + 1)], &["b"]);
+    write(&folder, &[1.0, 2.0, f32::from_bits(3f32.to_bits() + 1)], &["b"]);
     for (line, code, words) in [
         ("check g.toml out", 1, "FAIL w f32[3] other bits: max 3 → 3.0000002,"),
         ("check g.toml out", 1, "FAIL 1 of 2 tensors agree with any of g.toml 1 bit for bit"),
@@ -48,25 +58,37 @@ fn golden_results_are_recorded_and_checked() {
         ("record g.toml out --arch golden", 2, "--arch golden: the file has its version by that name"),
         ("check g.toml out --set type=f16", 2, "--set: tensor files have no keys; it is for --suite"),
     ] {
-        check(line, code, words);
+        check(&folder, line, code, words);
     }
-    write(&[1.0, 2.0], &["c"]);
+}
+
+/// Tensors that are missing, new, or of another shape.
+#[test]
+fn tensors_that_come_and_go_are_named() {
+    let folder = recorded();
+    write(&folder, &[1.0, 2.0], &["c"]);
     for words in [
         "FAIL b f32[2] was recorded, and is not there",
         "FAIL c f32[2] is there, and was not recorded",
         "FAIL w f32[3] f32[2] where f32[3] was recorded",
         "FAIL 0 of 3",
     ] {
-        check("check g.toml out --rule *:atol=9", 1, words);
+        check(&folder, "check g.toml out --rule *:atol=9", 1, words);
     }
-    check("record g.toml out", 0, "2 tensors recorded 0 as before, 1 changed, 1 new, 1 gone");
+    check(&folder, "record g.toml out", 0, "2 tensors recorded 0 as before, 1 changed, 1 new, 1 gone");
+}
+
+/// Files of golden results that are none, names that paint, and tensors that cannot be read.
+#[test]
+fn bad_files_of_golden_results_stay_as_they_are() {
+    let folder = recorded();
     folder.put("blank.toml", b"golden = 1\n");
-    check("check blank.toml out", 2, "error: blank.toml has no results (`golden record` adds some)");
-    check("record bell.toml out --arch a\u{7}b", 0, "bell.toml a\\u{7}b: 2 tensors recorded");
-    check("check bell.toml out --arch c\u{7}d", 2, "bell.toml has no results of c\\u{7}d; it has a\\u{7}b (--arch");
+    check(&folder, "check blank.toml out", 2, "error: blank.toml has no results (`golden record` adds some)");
+    check(&folder, "record bell.toml out --arch a\u{7}b", 0, "bell.toml a\\u{7}b: 2 tensors recorded");
+    check(&folder, "check bell.toml out --arch c\u{7}d", 2, "bell.toml has no results of c\\u{7}d; it has a\\u{7}b (--arch");
     folder.put("bad.toml", b"golden = 1\n[any]\nx = 1\n");
-    check("check bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
-    check("record bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
+    check(&folder, "check bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
+    check(&folder, "record bad.toml out", 2, "error: bad.toml: [any]: unknown field `x`");
     let line =
         |dtype: &str, hash: &str| format!("golden = 1\n[any.tensors]\nw = {{ dtype = \"{dtype}\", shape = [3], hash = \"{hash}\" }}\n");
     for (dtype, hash, words) in [
@@ -74,14 +96,14 @@ fn golden_results_are_recorded_and_checked() {
         ("f99", "0123456789abcdef", "error: odd.toml: [any.tensors] w: unknown dtype `f99`"),
     ] {
         folder.put("odd.toml", line(dtype, hash).as_bytes());
-        check("check odd.toml out", 2, words);
+        check(&folder, "check odd.toml out", 2, words);
     }
     #[cfg(target_os = "linux")]
     for (file, words) in [("record /dev/full", "/dev/full: No space left"), ("check /dev/zero", "/dev/zero: more than 134217728 bytes")] {
-        check(&format!("{file} out"), 2, words);
+        check(&folder, &format!("{file} out"), 2, words);
     }
     folder.put("short.npy", &npy_f32(&[1.0])[..60]);
-    check("record g.toml short.npy", 2, "short.npy");
+    check(&folder, "record g.toml short.npy", 2, "short.npy");
     assert!(std::fs::read_to_string(folder.path("bad.toml")).unwrap().contains("x = 1"), "what could not be read is not replaced");
 }
 

@@ -2,15 +2,8 @@
 
 use super::support::Folder;
 
-/// Suites as people run them: what comes with the program, a file of one's own, and what is wrong with it.
-#[test]
-fn suites_are_listed_shown_and_run() {
-    let folder = Folder::new();
-    folder.put("mine.toml", b"[[gemm]]\nsize = ['8x8x8', '16x16x16']\n[[gemm]]\nname = 'strict'\nsize = '16x16x64'\nrule = 'exact'\n");
-    folder.put("bad.toml", b"[[gemm]]\nsice = '8x8x8'\n");
-    folder.put(
-        "operators.toml",
-        br#"[kernels.mine]
+/// A program that finds what it needs in the folder of its case: operands of operators, and the gradient.
+const OPERATORS: &str = r#"[kernels.mine]
 command = ["sh", "-c", "grep -q '\"gradient_of\": \"b\"' case.json && grep -q '\"name\": \"add\"' case.json && test -f a.npy && test -f b.npy && cp grad.npy result.npy"]
 [[operator]]
 operator = ["add", "mul"]
@@ -19,11 +12,10 @@ gradient_of = "b"
 shape = "3x5"
 kernel = "mine"
 rule = "exact"
-"#,
-    );
-    folder.put(
-        "linear.toml",
-        br#"[kernels.mine]
+"#;
+
+/// The same of a product with C and a bias.
+const LINEAR: &str = r#"[kernels.mine]
 command = ["sh", "-c", "grep -q '\"beta\": 1.0' case.json && grep -q '\"activation\": \"none\"' case.json && test -f bias.npy && cp c.npy result.npy"]
 [[gemm]]
 size = "4x5x6"
@@ -33,61 +25,103 @@ bias = true
 data = "uniform:-1,1 | uniform:-1,1 | uniform:-1,1 | constant:0"
 kernel = "mine"
 rule = { rms = 1e-5 }
-"#,
-    );
-    folder.put("shown.toml", b"[[gemm]]\nsize = '4x4x64'\nbias = [true, false]\n");
-    for (line, code, words, reason) in [
-        ("suite run linear.toml --device host --filter gemm/1", 0, "PASS 1 of 1 cases as expected", "a program finds C and the bias"),
-        ("suite run linear.toml --device host --filter gemm/2", 2, "ended with exit status: 1", "another beta"),
-        ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
-        (
-            "suite run mine.toml --device host",
-            1,
-            "hipverify suite run mine.toml --device host --filter =strict",
-            "a failure says how to run it alone",
-        ),
-        ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
-        ("suite list", 0, "smoke 45 cases", "suites without a file"),
-        ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
-        ("suite run paddle --device host", 0, "PASS 316 of 316 cases as expected paddle", "operators by Paddle's rules"),
-        (
-            "suite show paddle softmax/softmax/gradient/1/f16",
-            0,
-            "computes gradient of softmax with respect to x of x[4, 16, 8], grad[4, 16, 8] along axis 1",
-            "",
-        ),
-        ("suite run operators.toml --device host --filter add", 0, "PASS 1 of 1 cases as expected", "a program finds inputs and grad"),
-        ("suite run operators.toml --device host --filter mul", 2, "ended with exit status: 1", "another operator"),
-        ("suite list fp16-study --filter CHECK_PADDING3 --group kernel=xdlops", 0, "r0/gfx908/xdlops/pv", "the study"),
-        ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
-        ("suite show smoke exact/fma", 0, "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64", "one case in words"),
-        ("suite show smoke exact/fma", 0, "decides elements: |a-r| <= rtol |r| + atol", "what the rule demands"),
-        ("suite show smoke chips/64x64x64/f16/gfx908", 0, "decides elements: |a-r| <= rtol 2^floor(log2 |r|) + atol", "of the binade"),
-        ("suite show shown.toml gemm/true", 0, "6.104e-5 mean of |alpha A B| + |beta C| + |bias|", "a multiple of what is added"),
-        ("suite show shown.toml gemm/false", 0, "6.104e-5 mean|r|", "and of what results"),
-        ("suite show smoke exact/fma --set rule=check", 0, "for f16 by f16, sums in f32", "the bound of a check"),
-        ("suite show smoke exact/fma", 0, "command hipverify suite run smoke --filter =exact/fma", "how to run it"),
-        ("suite run bad.toml", 2, "error: bad.toml:2: unknown key `sice`; did you mean `size`?", "a key that is none"),
-        ("suite run smoke --shard 3/2", 2, "3/2", "a share that is none"),
-        ("suite run smoke --filter nothing", 2, "filter cannot be nothing", "a filter without a case"),
-        (
-            "suite run nowhere",
-            2,
-            "nowhere: no such file, and no suite that comes with hipverify; those are smoke ck paddle fp16-study",
-            "no suite",
-        ),
-        ("suite show smoke nothing", 2, "smoke has no case `nothing`", "no case"),
-    ] {
+"#;
+
+/// Commands, their exit codes, words that they print on either stream, and why.
+fn said(folder: &Folder, rows: &[(&str, i32, &str, &str)]) {
+    for &(line, code, words, reason) in rows {
         let run = folder.run(line);
         let said = format!("{}{}", run.lines().join("\n"), run.err);
         assert_eq!(run.code, code, "{reason}: {said}");
         assert!(said.contains(words), "{reason}: {said}");
         assert!(!said.contains('\u{1e}'), "{reason}: a separator of messages between processes: {said:?}");
     }
+}
+
+/// A folder with these files.
+fn holding(files: &[(&str, &str)]) -> Folder {
+    let folder = Folder::new();
+    files.iter().for_each(|(name, text)| folder.put(name, text.as_bytes()));
+    folder
+}
+
+#[test]
+fn suites_that_come_with_the_program_are_listed_shown_and_run() {
+    said(
+        &Folder::new(),
+        &[
+            ("suite run smoke --device host", 0, "PASS 45 of 45 cases as expected smoke", "what comes with the program"),
+            ("suite list", 0, "smoke 45 cases", "suites without a file"),
+            ("suite run ck --group conv --device host", 0, "PASS 60 of 60 cases as expected ck", "Composable Kernel's rule on models"),
+            ("suite run paddle --device host", 0, "PASS 316 of 316 cases as expected paddle", "operators by Paddle's rules"),
+            (
+                "suite show paddle softmax/softmax/gradient/1/f16",
+                0,
+                "computes gradient of softmax with respect to x of x[4, 16, 8], grad[4, 16, 8] along axis 1",
+                "",
+            ),
+            ("suite list fp16-study --filter CHECK_PADDING3 --group kernel=xdlops", 0, "r0/gfx908/xdlops/pv", "the study"),
+            ("suite list smoke --filter chips --group type=f16", 0, "chips/64x64x64/f16/gfx908", "cases"),
+            (
+                "suite show smoke exact/fma",
+                0,
+                "computes gemm of [64, 512] by [512, 48], f16 to f32, against f64 in f64",
+                "one case in words",
+            ),
+            ("suite show smoke exact/fma", 0, "decides elements: |a-r| <= rtol |r| + atol", "what the rule demands"),
+            ("suite show smoke chips/64x64x64/f16/gfx908", 0, "decides elements: |a-r| <= rtol 2^floor(log2 |r|) + atol", "of the binade"),
+            ("suite show smoke exact/fma --set rule=check", 0, "for f16 by f16, sums in f32", "the bound of a check"),
+            ("suite show smoke exact/fma", 0, "command hipverify suite run smoke --filter =exact/fma", "how to run it"),
+        ],
+    );
+}
+
+#[test]
+fn suites_of_ones_own_are_shown_and_run() {
+    let mine = "[[gemm]]\nsize = ['8x8x8', '16x16x16']\n[[gemm]]\nname = 'strict'\nsize = '16x16x64'\nrule = 'exact'\n";
+    let shown = "[[gemm]]\nsize = '4x4x64'\nbias = [true, false]\n";
+    let folder = holding(&[("mine.toml", mine), ("shown.toml", shown), ("operators.toml", OPERATORS), ("linear.toml", LINEAR)]);
+    said(
+        &folder,
+        &[
+            ("suite run linear.toml --device host --filter gemm/1", 0, "PASS 1 of 1 cases as expected", "a program finds C and the bias"),
+            ("suite run linear.toml --device host --filter gemm/2", 2, "ended with exit status: 1", "another beta"),
+            (
+                "suite run mine.toml --device host",
+                1,
+                "hipverify suite run mine.toml --device host --filter =strict",
+                "a failure says how to run it alone",
+            ),
+            ("suite run mine.toml --device host --filter =gemm/8x8x8 --results r.jsonl", 0, "PASS 1 of 1 cases", "one case"),
+            ("suite run operators.toml --device host --filter add", 0, "PASS 1 of 1 cases as expected", "a program finds inputs and grad"),
+            ("suite run operators.toml --device host --filter mul", 2, "ended with exit status: 1", "another operator"),
+            ("suite show shown.toml gemm/true", 0, "6.104e-5 mean of |alpha A B| + |beta C| + |bias|", "a multiple of what is added"),
+            ("suite show shown.toml gemm/false", 0, "6.104e-5 mean|r|", "and of what results"),
+        ],
+    );
     let results = std::fs::read_to_string(folder.path("r.jsonl")).unwrap();
     let lines: Vec<serde_json::Value> = results.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[0]["selected"], &lines[1]["case"]), (2, &1.into(), &"gemm/8x8x8".into()));
     assert_eq!(lines[1]["report"]["elements"], 64);
+}
+
+#[test]
+fn what_is_wrong_with_a_suite_is_told() {
+    said(
+        &holding(&[("bad.toml", "[[gemm]]\nsice = '8x8x8'\n")]),
+        &[
+            ("suite run bad.toml", 2, "error: bad.toml:2: unknown key `sice`; did you mean `size`?", "a key that is none"),
+            ("suite run smoke --shard 3/2", 2, "3/2", "a share that is none"),
+            ("suite run smoke --filter nothing", 2, "filter cannot be nothing", "a filter without a case"),
+            (
+                "suite run nowhere",
+                2,
+                "nowhere: no such file, and no suite that comes with hipverify; those are smoke ck paddle fp16-study",
+                "no suite",
+            ),
+            ("suite show smoke nothing", 2, "smoke has no case `nothing`", "no case"),
+        ],
+    );
 }
 
 /// A program that crashes, hangs, fails or does its work, by the size of its problem.
@@ -272,23 +306,37 @@ fn programs_are_started_by_the_names_of_their_links() {
     assert!(run.code != 0 && run.out.contains("called linked"), "{} {}", run.out, run.err);
 }
 
-/// Whatever stopped a run, or cut it into parts: the results are those of one run.
-#[test]
-fn runs_go_on_and_shards_join() {
+/// What `suite` ends with, and what it prints on both streams.
+fn suite(folder: &Folder, line: &str) -> (i32, String) {
+    let run = folder.run(&format!("suite {line}"));
+    (run.code, format!("{}{}", run.out, run.err))
+}
+
+/// A suite of nine cases, another one, and the results of the first.
+fn nine_cases() -> Folder {
     let folder = Folder::new();
-    let suite = "[[gemm]]\nsize = ['8x8x8', '16x16x16', '24x8x8']\nseed = [1, 2, 3]\n";
-    folder.put("s.toml", suite.as_bytes());
-    folder.put("other.toml", suite.replace("24", "32").as_bytes());
-    let run = |line: &str| {
-        let run = folder.run(&format!("suite {line}"));
-        (run.code, format!("{}{}", run.out, run.err))
-    };
-    assert_eq!(run("run s.toml --device host --results one.jsonl").0, 0);
+    let text = "[[gemm]]\nsize = ['8x8x8', '16x16x16', '24x8x8']\nseed = [1, 2, 3]\n";
+    folder.put("s.toml", text.as_bytes());
+    folder.put("other.toml", text.replace("24", "32").as_bytes());
+    assert_eq!(suite(&folder, "run s.toml --device host --results one.jsonl").0, 0);
+    folder
+}
+
+/// The results of three shards, in a folder.
+fn put_shards(folder: &Folder) {
+    for shard in ["3/3", "1/3", "2/3"] {
+        assert_eq!(suite(folder, &format!("run s.toml --device host --shard {shard} --results parts")).0, 0);
+    }
+}
+
+/// Whatever stopped a run: the results are those of one run.
+#[test]
+fn runs_go_on() {
+    let folder = nine_cases();
     let one = results(&folder, "one.jsonl");
     assert_eq!(one.len(), 10);
-
     assert_eq!(one[0]["devices"].as_array().unwrap().len(), 1);
-    let (code, said) = run("run s.toml --device host,best --jobs 1 --results used.jsonl");
+    let (code, said) = suite(&folder, "run s.toml --device host,best --jobs 1 --results used.jsonl");
     assert_eq!(
         (code, results(&folder, "used.jsonl")[0]["devices"].as_array().unwrap().len()),
         (0, 1),
@@ -299,49 +347,65 @@ fn runs_go_on_and_shards_join() {
     let text = std::fs::read_to_string(folder.path("one.jsonl")).unwrap();
     let cut: usize = text.split_inclusive('\n').take(4).map(str::len).sum();
     folder.put("cut.jsonl", &text.as_bytes()[..cut + 20]);
-    let (code, said) = run("run s.toml --device host --resume cut.jsonl");
-    assert_eq!((code, results(&folder, "cut.jsonl")), (0, one.clone()), "{said}");
+    let (code, said) = suite(&folder, "run s.toml --device host --resume cut.jsonl");
+    assert_eq!((code, results(&folder, "cut.jsonl")), (0, one), "{said}");
     assert!(said.contains("9 of 9 cases"), "{said}");
     assert!(said.contains("3 of these 9 cases were computed by the run that was resumed"), "{said}");
+}
 
-    for shard in ["3/3", "1/3", "2/3"] {
-        assert_eq!(run(&format!("run s.toml --device host --shard {shard} --results parts")).0, 0);
-    }
-    let (code, said) = run("merge s.toml parts --output merged.jsonl");
+/// Whatever cut a run into parts: the results are those of one run.
+#[test]
+fn shards_join() {
+    let folder = nine_cases();
+    let one = results(&folder, "one.jsonl");
+    put_shards(&folder);
+    let (code, said) = suite(&folder, "merge s.toml parts --output merged.jsonl");
     assert_eq!((code, results(&folder, "merged.jsonl")), (0, one), "{said}");
-    let (code, csv) = run("report parts --format csv");
+    let (code, csv) = suite(&folder, "report parts --format csv");
     assert_eq!((code, csv.lines().count()), (0, 10), "the shards of a folder are one run: {csv}");
-    let (code, said) = run("report parts --against one.jsonl");
+    let (code, said) = suite(&folder, "report parts --against one.jsonl");
     assert!(code == 0 && !said.contains("new failure"), "{said}");
-    let (code, said) = run("report parts/results-1-of-3.jsonl --against parts");
+    let (code, said) = suite(&folder, "report parts/results-1-of-3.jsonl --against parts");
     assert!(code == 0 && said.contains("6 removed"), "{said}");
 
-    // A run that is a part says of what.
-    let (code, said) = run("run s.toml --device host --shard 1/3 --junit j.xml");
-    let junit = std::fs::read_to_string(folder.path("j.xml")).unwrap();
-    assert!(code == 0 && said.starts_with("PASS  3 of 3 cases as expected   s: 3 of 9, --shard 1/3   "), "{said}");
-    assert!(junit.contains(r#"<testsuite name="s (3 of 9, --shard 1/3)""#), "{junit}");
-    let (code, said) = run("run s.toml --device host --filter =gemm/8x8x8/1 --shard 2/2 --results none.jsonl");
-    assert!(code == 0 && said.starts_with("NO CASES  0 of 0 cases as expected   s: 0 of 9, --filter =gemm/8x8x8/1 --shard 2/2"), "{said}");
-    let (code, said) = run("report none.jsonl");
-    assert!(code == 0 && said.starts_with("NO CASES"), "{said}");
-
     // One that could not begin has no results, and an earlier one's are not its own.
-    let (code, said) = run("run s.toml --device gpu:99 --shard 1/3 --results parts");
+    let (code, said) = suite(&folder, "run s.toml --device gpu:99 --shard 1/3 --results parts");
     assert!(code == 2 && !folder.path("parts/results-1-of-3.jsonl").exists(), "{said}");
-    let (code, said) = run("report parts");
+    let (code, said) = suite(&folder, "report parts");
     assert!(code == 2 && said.contains("INCOMPLETE"), "{said}");
-    assert_eq!(run("run s.toml --device host --shard 1/3 --results parts").0, 0);
+    assert_eq!(suite(&folder, "run s.toml --device host --shard 1/3 --results parts").0, 0);
 
     // A shard that is not there is missing, also where what there is has been joined before.
     std::fs::remove_file(folder.path("parts/results-3-of-3.jsonl")).unwrap();
-    assert_eq!(run("merge s.toml parts --output two.jsonl").0, 0);
+    assert_eq!(suite(&folder, "merge s.toml parts --output two.jsonl").0, 0);
     for results in ["parts", "two.jsonl"] {
-        let (code, said) = run(&format!("report {results}"));
+        let (code, said) = suite(&folder, &format!("report {results}"));
         assert!(code == 2 && said.contains("INCOMPLETE") && said.contains("6 of 9 cases have ended"), "{results}: {code} {said}");
     }
-    assert_eq!(run("run s.toml --device host --shard 1/2 --results halves").0, 0);
+}
 
+#[test]
+fn a_part_of_a_run_says_of_what() {
+    let folder = nine_cases();
+    let (code, said) = suite(&folder, "run s.toml --device host --shard 1/3 --junit j.xml");
+    let junit = std::fs::read_to_string(folder.path("j.xml")).unwrap();
+    assert!(code == 0 && said.starts_with("PASS  3 of 3 cases as expected   s: 3 of 9, --shard 1/3   "), "{said}");
+    assert!(junit.contains(r#"<testsuite name="s (3 of 9, --shard 1/3)""#), "{junit}");
+    let (code, said) = suite(&folder, "run s.toml --device host --filter =gemm/8x8x8/1 --shard 2/2 --results none.jsonl");
+    assert!(code == 0 && said.starts_with("NO CASES  0 of 0 cases as expected   s: 0 of 9, --filter =gemm/8x8x8/1 --shard 2/2"), "{said}");
+    let (code, said) = suite(&folder, "report none.jsonl");
+    assert!(code == 0 && said.starts_with("NO CASES"), "{said}");
+}
+
+/// Results of another suite, selection, build or device are not gone on with, nor joined.
+#[test]
+fn results_of_other_runs_are_refused() {
+    let folder = nine_cases();
+    put_shards(&folder);
+    std::fs::remove_file(folder.path("parts/results-3-of-3.jsonl")).unwrap();
+    assert_eq!(suite(&folder, "run s.toml --device host --shard 1/2 --results halves").0, 0);
+
+    let text = std::fs::read_to_string(folder.path("one.jsonl")).unwrap();
     let header_end = text.find('\n').unwrap();
     let version = concat!("hipverify ", env!("CARGO_PKG_VERSION"));
     folder.put("older.jsonl", text.replacen(version, "hipverify 0.0.9", 1).as_bytes());
@@ -367,7 +431,7 @@ fn runs_go_on_and_shards_join() {
         ("run s.toml --device host --timeout 0", "more than 0"),
         ("run s.toml --device host --jobs 0", "0"),
     ] {
-        let (code, said) = run(line);
+        let (code, said) = suite(&folder, line);
         assert!(code == 2 && said.contains(words), "{line}: {code} {said}");
     }
 }

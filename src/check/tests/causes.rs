@@ -78,73 +78,136 @@ fn what_the_chip_gives_is_named_as_such() {
     }
 }
 
+/// A product with C, a bias and ReLU, of which kernels make something else.
+struct Mistaken {
+    operands: [DeviceMem<F16>; 4],
+    x: Vec<f64>,
+    y: Vec<f64>,
+    z: Vec<f64>,
+    v: Vec<f64>,
+}
+
+/// Its rows, columns and products of a sum.
+const M: usize = 24;
+const N: usize = 20;
+const K: usize = 100;
+const ALPHA: f64 = 1.5;
+const BETA: f64 = 0.75;
+
+impl Mistaken {
+    fn new() -> Mistaken {
+        let operands = [(M * K, 1), (K * N, 2), (M * N, 3), (N, 4)].map(|(elements, seed)| numbers::<F16>(elements, [-1.0, 1.0], seed));
+        let [x, y, z, v] = operands.each_ref().map(wide);
+        Mistaken { operands, x, y, z, v }
+    }
+
+    fn products(&self, i: usize, j: usize) -> Vec<f64> {
+        (0..K).map(|l| self.x[i * K + l] * self.y[l * N + j]).collect()
+    }
+
+    fn sum(&self, i: usize, j: usize) -> f64 {
+        self.products(i, j).iter().sum()
+    }
+
+    /// Some of the products.
+    fn of(&self, i: usize, j: usize, from: usize, to: usize) -> f64 {
+        self.products(i, j)[from..to].iter().sum()
+    }
+
+    /// With both operands changed.
+    fn rounded(&self, i: usize, j: usize, f: fn(f64) -> f64) -> f64 {
+        (0..K).map(|l| f(self.x[i * K + l]) * f(self.y[l * N + j])).sum()
+    }
+
+    /// What follows a sum.
+    fn end(&self, i: usize, j: usize, sum: f64) -> f64 {
+        (ALPHA * sum + BETA * self.z[i * N + j] + self.v[j]).max(0.0)
+    }
+
+    /// That each of these mistakes is named.
+    fn names(&self, last: Epilogue, mistakes: &[(&str, Formula<'_>)]) {
+        let [a, b, c, bias] = &self.operands;
+        let (a, b, c) = (a.tensor(&[M, K]).unwrap(), b.tensor(&[K, N]).unwrap(), c.tensor(&[M, N]).unwrap());
+        for (words, formula) in mistakes {
+            let d: Vec<f32> = (0..M * N).map(|i| formula(i / N, i % N) as f32).collect();
+            let d = DeviceMem::from_slice(&Device::host(), &d).unwrap();
+            let d = d.tensor(&[M, N]).unwrap();
+            let check = Check::gemm(&a, &b, &d).alpha(ALPHA).beta(BETA, &c).bias(bias).epilogue(last);
+            let report = check.run().unwrap();
+            assert!(report.to_string().contains(&format!("\n  cause      {words}")), "{words}\n{report}");
+            assert_eq!(check.cause(false).run().unwrap().cause, None);
+        }
+    }
+}
+
+#[test]
+fn mistakes_behind_sums_are_named() {
+    let p = Mistaken::new();
+    p.names(
+        Epilogue::Relu,
+        &[
+            ("the bias is missing", &|i, j| (ALPHA * p.sum(i, j) + BETA * p.z[i * N + j]).max(0.0)),
+            ("the bias is added twice", &|i, j| (ALPHA * p.sum(i, j) + BETA * p.z[i * N + j] + 2.0 * p.v[j]).max(0.0)),
+            ("C is missing", &|i, j| (ALPHA * p.sum(i, j) + p.v[j]).max(0.0)),
+            ("C is added without beta", &|i, j| (ALPHA * p.sum(i, j) + p.z[i * N + j] + p.v[j]).max(0.0)),
+            ("alpha is missing", &|i, j| (p.sum(i, j) + BETA * p.z[i * N + j] + p.v[j]).max(0.0)),
+            ("alpha is applied twice", &|i, j| (ALPHA * ALPHA * p.sum(i, j) + BETA * p.z[i * N + j] + p.v[j]).max(0.0)),
+            ("alpha and beta are exchanged", &|i, j| (BETA * p.sum(i, j) + ALPHA * p.z[i * N + j] + p.v[j]).max(0.0)),
+            ("alpha is applied to beta C as well", &|i, j| (ALPHA * (p.sum(i, j) + BETA * p.z[i * N + j]) + p.v[j]).max(0.0)),
+            ("alpha is applied to the bias as well", &|i, j| (ALPHA * (p.sum(i, j) + p.v[j]) + BETA * p.z[i * N + j]).max(0.0)),
+            ("the last function is missing", &|i, j| ALPHA * p.sum(i, j) + BETA * p.z[i * N + j] + p.v[j]),
+            ("the last function comes before the bias", &|i, j| (ALPHA * p.sum(i, j) + BETA * p.z[i * N + j]).max(0.0) + p.v[j]),
+            ("the last function comes before C", &|i, j| (ALPHA * p.sum(i, j)).max(0.0) + BETA * p.z[i * N + j] + p.v[j]),
+        ],
+    );
+}
+
 #[test]
 fn mistakes_of_products_are_named() {
-    let host = Device::host();
-    let [m, n, k] = [24, 20, 100];
-    let (a, b) = (numbers::<F16>(m * k, [-1.0, 1.0], 1), numbers::<F16>(k * n, [-1.0, 1.0], 2));
-    let (c, bias) = (numbers::<F16>(m * n, [-1.0, 1.0], 3), numbers::<F16>(m, [-1.0, 1.0], 4));
-    let (x, y, z, v) = (wide(&a), wide(&b), wide(&c), wide(&bias));
-    let (alpha, beta) = (1.5, 0.75);
-    let products = |i: usize, j: usize| (0..k).map(|l| x[i * k + l] * y[l * n + j]).collect::<Vec<f64>>();
-    let sum = |i: usize, j: usize| products(i, j).iter().sum::<f64>();
-    let of = |i: usize, j: usize, from: usize, to: usize| products(i, j)[from..to].iter().sum::<f64>();
-    let end = |i: usize, j: usize, s: f64| (alpha * s + beta * z[i * n + j] + v[j]).max(0.0);
-    let rounded = |i: usize, j: usize, f: fn(f64) -> f64| (0..k).map(|l| f(x[i * k + l]) * f(y[l * n + j])).sum::<f64>();
-    let mistakes: [(&str, Formula<'_>); 31] = [
-        ("the bias is missing", &|i, j| (alpha * sum(i, j) + beta * z[i * n + j]).max(0.0)),
-        ("the bias is added twice", &|i, j| (alpha * sum(i, j) + beta * z[i * n + j] + 2.0 * v[j]).max(0.0)),
-        ("C is missing", &|i, j| (alpha * sum(i, j) + v[j]).max(0.0)),
-        ("C is added without beta", &|i, j| (alpha * sum(i, j) + z[i * n + j] + v[j]).max(0.0)),
-        ("alpha is missing", &|i, j| (sum(i, j) + beta * z[i * n + j] + v[j]).max(0.0)),
-        ("alpha is applied twice", &|i, j| (alpha * alpha * sum(i, j) + beta * z[i * n + j] + v[j]).max(0.0)),
-        ("alpha and beta are exchanged", &|i, j| (beta * sum(i, j) + alpha * z[i * n + j] + v[j]).max(0.0)),
-        ("alpha is applied to beta C as well", &|i, j| (alpha * (sum(i, j) + beta * z[i * n + j]) + v[j]).max(0.0)),
-        ("alpha is applied to the bias as well", &|i, j| (alpha * (sum(i, j) + v[j]) + beta * z[i * n + j]).max(0.0)),
-        ("the last function is missing", &|i, j| alpha * sum(i, j) + beta * z[i * n + j] + v[j]),
-        ("the last function comes before the bias", &|i, j| (alpha * sum(i, j) + beta * z[i * n + j]).max(0.0) + v[j]),
-        ("the last function comes before C", &|i, j| (alpha * sum(i, j)).max(0.0) + beta * z[i * n + j] + v[j]),
-        ("the last product of each sum is missing", &|i, j| end(i, j, of(i, j, 0, 99))),
-        ("the last 4 products of each sum are missing", &|i, j| end(i, j, of(i, j, 0, 96))),
-        ("the last 36 products of each sum are missing", &|i, j| end(i, j, of(i, j, 0, 64))),
-        ("the first 16 products of each sum are missing", &|i, j| end(i, j, of(i, j, 16, k))),
-        ("nothing but the last 4 products of each sum", &|i, j| end(i, j, of(i, j, 96, k))),
-        ("nothing but the first 2 products of each sum", &|i, j| end(i, j, of(i, j, 0, 2))),
-        ("the first product of each sum is added twice", &|i, j| end(i, j, sum(i, j) + of(i, j, 0, 1))),
-        ("part 2 of 4 of k is missing", &|i, j| end(i, j, sum(i, j) - of(i, j, 25, 50))),
-        ("part 2 of 2 of k is added twice", &|i, j| end(i, j, sum(i, j) + of(i, j, 50, k))),
-        ("B is read as transposed", &|i, j| end(i, j, (0..k).map(|l| x[i * k + l] * y[j * k + l]).sum())),
-        ("A is read as transposed", &|i, j| end(i, j, (0..k).map(|l| x[l * m + i] * y[l * n + j]).sum())),
-        ("factors of A are one k further than those of B", &|i, j| end(i, j, (1..k).map(|l| x[i * k + l] * y[(l - 1) * n + j]).sum())),
-        ("operands are rounded to bf16 first", &|i, j| end(i, j, rounded(i, j, through::<Bf16>))),
-        ("operands are rounded to f8e4m3 first", &|i, j| end(i, j, rounded(i, j, through::<F8E4M3>))),
-        ("A is rounded to bf16 first", &|i, j| end(i, j, (0..k).map(|l| through::<Bf16>(x[i * k + l]) * y[l * n + j]).sum())),
-        ("the last 32 factors of A are those of the tile before it", &|i, j| {
-            end(i, j, of(i, j, 0, 68) + (68..k).map(|l| x[i * k + l - 32] * y[l * n + j]).sum::<f64>())
-        }),
-        ("the last 16 factors of B are those of the first tile", &|i, j| {
-            end(i, j, of(i, j, 0, 84) + (84..k).map(|l| x[i * k + l] * y[(l - 84) * n + j]).sum::<f64>())
-        }),
-        ("sums are in bf16, rounded at each of 100 steps", &|i, j| {
-            end(i, j, products(i, j).iter().fold(0.0, |s, p| through::<Bf16>(s + p)))
-        }),
-        // Products are taken in another order: the size of the errors is left.
-        ("errors as sums in bf16 make them", &|i, j| {
-            alpha * products(i, j).iter().rev().fold(0.0, |s, p| through::<Bf16>(s + p)) + beta * z[i * n + j] + v[j]
-        }),
-    ];
-    let (left, right, c) = (a.tensor(&[m, k]).unwrap(), b.tensor(&[k, n]).unwrap(), c.tensor(&[m, n]).unwrap());
-    let bias = DeviceMem::from_slice(&host, &bias.to_vec().unwrap()[..n]).unwrap();
-    for (words, formula) in mistakes {
-        let d: Vec<f32> = (0..m * n).map(|i| formula(i / n, i % n) as f32).collect();
-        let d = DeviceMem::from_slice(&host, &d).unwrap();
-        let d = d.tensor(&[m, n]).unwrap();
-        let last = if words.starts_with("errors") { Epilogue::None } else { Epilogue::Relu };
-        let check = Check::gemm(&left, &right, &d).alpha(alpha).beta(beta, &c).bias(&bias).epilogue(last);
-        let report = check.run().unwrap();
-        assert!(report.to_string().contains(&format!("\n  cause      {words}")), "{words}\n{report}");
-        assert_eq!(check.cause(false).run().unwrap().cause, None);
-    }
+    let p = Mistaken::new();
+    p.names(
+        Epilogue::Relu,
+        &[
+            ("the last product of each sum is missing", &|i, j| p.end(i, j, p.of(i, j, 0, 99))),
+            ("the last 4 products of each sum are missing", &|i, j| p.end(i, j, p.of(i, j, 0, 96))),
+            ("the last 36 products of each sum are missing", &|i, j| p.end(i, j, p.of(i, j, 0, 64))),
+            ("the first 16 products of each sum are missing", &|i, j| p.end(i, j, p.of(i, j, 16, K))),
+            ("nothing but the last 4 products of each sum", &|i, j| p.end(i, j, p.of(i, j, 96, K))),
+            ("nothing but the first 2 products of each sum", &|i, j| p.end(i, j, p.of(i, j, 0, 2))),
+            ("the first product of each sum is added twice", &|i, j| p.end(i, j, p.sum(i, j) + p.of(i, j, 0, 1))),
+            ("part 2 of 4 of k is missing", &|i, j| p.end(i, j, p.sum(i, j) - p.of(i, j, 25, 50))),
+            ("part 2 of 2 of k is added twice", &|i, j| p.end(i, j, p.sum(i, j) + p.of(i, j, 50, K))),
+            ("B is read as transposed", &|i, j| p.end(i, j, (0..K).map(|l| p.x[i * K + l] * p.y[j * K + l]).sum())),
+            ("A is read as transposed", &|i, j| p.end(i, j, (0..K).map(|l| p.x[l * M + i] * p.y[l * N + j]).sum())),
+            ("factors of A are one k further than those of B", &|i, j| {
+                p.end(i, j, (1..K).map(|l| p.x[i * K + l] * p.y[(l - 1) * N + j]).sum())
+            }),
+            ("operands are rounded to bf16 first", &|i, j| p.end(i, j, p.rounded(i, j, through::<Bf16>))),
+            ("operands are rounded to f8e4m3 first", &|i, j| p.end(i, j, p.rounded(i, j, through::<F8E4M3>))),
+            ("A is rounded to bf16 first", &|i, j| p.end(i, j, (0..K).map(|l| through::<Bf16>(p.x[i * K + l]) * p.y[l * N + j]).sum())),
+            ("the last 32 factors of A are those of the tile before it", &|i, j| {
+                p.end(i, j, p.of(i, j, 0, 68) + (68..K).map(|l| p.x[i * K + l - 32] * p.y[l * N + j]).sum::<f64>())
+            }),
+            ("the last 16 factors of B are those of the first tile", &|i, j| {
+                p.end(i, j, p.of(i, j, 0, 84) + (84..K).map(|l| p.x[i * K + l] * p.y[(l - 84) * N + j]).sum::<f64>())
+            }),
+            ("sums are in bf16, rounded at each of 100 steps", &|i, j| {
+                p.end(i, j, p.products(i, j).iter().fold(0.0, |s, p| through::<Bf16>(s + p)))
+            }),
+        ],
+    );
+}
+
+/// Products are taken in another order: the size of the errors is left.
+#[test]
+fn accumulators_are_named_by_the_size_of_errors() {
+    let p = Mistaken::new();
+    p.names(
+        Epilogue::None,
+        &[("errors as sums in bf16 make them", &|i, j| {
+            ALPHA * p.products(i, j).iter().rev().fold(0.0, |s, p| through::<Bf16>(s + p)) + BETA * p.z[i * N + j] + p.v[j]
+        })],
+    );
 }
 
 /// What is missing is a few times as large as the rounding of the result, which hides it at most elements: it is named all the same.

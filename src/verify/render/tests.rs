@@ -126,12 +126,19 @@ fn after(report: &Report, label: &str) -> Option<String> {
     text.lines().find_map(|line| Some(line.strip_prefix("  ")?.strip_prefix(label)?.trim_start().to_owned()))
 }
 
+/// Result, reference, atol, options, the label of a line, what stands there, and why.
+type Row<'o> = ([f32; 2], [f32; 2], f64, &'o Options, &'static str, &'static str, &'static str);
+
+fn say(rows: &[Row<'_>]) {
+    for &(result, reference, atol, options, label, text, reason) in rows {
+        assert_eq!(after(&report(&result, &reference, atol, options), label).as_deref(), Some(text), "{reason}");
+    }
+}
+
 #[test]
 fn passing_tolerances_say_whether_they_are_needed() {
-    const NAN: f32 = f32::NAN;
     let always = Options::default().explain(Explain::Always);
-    let same = always.clone().nonfinite(NonFinite::EqualWhenSame);
-    for (result, reference, atol, options, label, text, reason) in [
+    say(&[
         ([8.5, 1.0], [8.0, 1.0], 0.0, &always, "would pass", "with rtol 0.0625 (atol as it is) or atol 0.5 (rtol as it is)", "a mismatch"),
         (
             [8.5, 1.0],
@@ -151,6 +158,14 @@ fn passing_tolerances_say_whether_they_are_needed() {
             "with atol 0.5 (rtol as it is), not with any rtol (atol as it is)",
             "no multiple of 0",
         ),
+    ]);
+}
+
+#[test]
+fn passing_tolerances_are_those_of_finite_pairs() {
+    const NAN: f32 = f32::NAN;
+    let always = Options::default().explain(Explain::Always);
+    say(&[
         (
             [8.5, NAN],
             [8.0, 1.0],
@@ -178,6 +193,15 @@ fn passing_tolerances_say_whether_they_are_needed() {
             "with rtol 0.0625 (atol as it is) or atol 0.5 (rtol as it is) where NaN and infinities match their like (--equal-nonfinite, `NonFinite::EqualWhenSame`)",
             "two infinities that fail, and a mismatch",
         ),
+    ]);
+}
+
+#[test]
+fn margins_are_those_of_finite_pairs() {
+    const NAN: f32 = f32::NAN;
+    let always = Options::default().explain(Explain::Always);
+    let same = always.clone().nonfinite(NonFinite::EqualWhenSame);
+    say(&[
         (
             [8.0, f32::INFINITY],
             [8.0, f32::NEG_INFINITY],
@@ -214,9 +238,7 @@ fn passing_tolerances_say_whether_they_are_needed() {
             "would still pass with rtol 0 (atol as it is) or atol 0.5 (rtol as it is)",
             "two NaN that pass",
         ),
-    ] {
-        assert_eq!(after(&report(&result, &reference, atol, options), label).as_deref(), Some(text), "{reason}");
-    }
+    ]);
 }
 
 #[test]

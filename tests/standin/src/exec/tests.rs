@@ -63,10 +63,21 @@ fn execute(library: &'static Library, case: &Case, seed: u64) -> Result<Vec<u32>
     result
 }
 
-#[test]
-fn findings() {
+/// That each of these kernels is stopped, whatever the order of its threads, with these words.
+fn found(cases: &[Case]) {
     let Some(compiler) = compiler() else { return };
-    for case in [
+    for case in cases {
+        let library = library(&compiler, case.what, case.source);
+        for seed in 0..number("HIPVERIFY_STANDIN_TEST_SEEDS", 5) {
+            let found = execute(library, case, seed).expect_err(case.what).text;
+            assert!(matches(&found, case.finds), "{}, seed {seed}:\n{found}\n{}", case.what, case.finds);
+        }
+    }
+}
+
+#[test]
+fn findings_in_memory_and_arithmetic() {
+    found(&[
         case("a write behind the end", 1, "x[256] = 1;", "writes 4 bytes at 0x.*: 4 bytes beyond the end of 1024 bytes of device memory"),
         case("a read before the beginning", 1, "x[0] = x[-1];", "reads 4 bytes .* 4 bytes before 1024 bytes"),
         case("a long read across the end", 1, "*(uint4 *)x = ((uint4 *)x)[64];", "reads 16 bytes .* 16 bytes beyond the end"),
@@ -85,6 +96,12 @@ fn findings() {
             "a multiplication overflows, at case.hip:3",
         ),
         case("an atomic beyond the end", 64, "atomicAdd(x + 250 + threadIdx.x, 1u);", "updates 4 bytes .* beyond the end"),
+    ]);
+}
+
+#[test]
+fn findings_in_shared_memory() {
+    found(&[
         case(
             "shared memory out of bounds",
             1,
@@ -135,6 +152,12 @@ fn findings() {
             "__shared__ unsigned s; if (threadIdx.x == 0) s = 0; __syncthreads(); if (threadIdx.x) atomicAdd(&s, 1u); else s = 5;",
             "of s, which thread",
         ),
+    ]);
+}
+
+#[test]
+fn findings_where_threads_wait() {
+    found(&[
         case(
             "a barrier that not all reach",
             64,
@@ -186,13 +209,7 @@ fn findings() {
             "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_16x16x8_xf32(1.0f, 1.0f, c, 0, 0, 0); x[threadIdx.x] = c[0];",
             "multiplies with f32_16x16x8_xf32 at case.hip:3",
         ),
-    ] {
-        let library = library(&compiler, case.what, case.source);
-        for seed in 0..number("HIPVERIFY_STANDIN_TEST_SEEDS", 5) {
-            let found = execute(library, &case, seed).expect_err(case.what).text;
-            assert!(matches(&found, case.finds), "{}, seed {seed}:\n{found}\n{}", case.what, case.finds);
-        }
-    }
+    ]);
 }
 
 /// Whether the words between `.*` occur in this order; a single `.` is any character and `\\` nothing.
@@ -206,21 +223,64 @@ fn matches(found: &str, pattern: &str) -> bool {
     })
 }
 
-#[test]
-fn sound_kernels() {
+fn ramp(threads: u32, f: fn(u32) -> u32) -> Vec<u32> {
+    (0..threads).map(f).collect()
+}
+
+/// That a kernel ends with these words, whatever the order of its threads.
+fn sound(case: Case, expected: Vec<u32>) {
     let Some(compiler) = compiler() else { return };
-    let ramp = |threads: u32, f: fn(u32) -> u32| (0..threads).map(f).collect::<Vec<u32>>();
-    let each = |case: Case, expected: Vec<u32>| {
-        let library = library(&compiler, case.what, case.source);
-        for seed in 0..number("HIPVERIFY_STANDIN_TEST_SEEDS", 5) {
-            let found = execute(library, &case, seed).unwrap_or_else(|e| panic!("{}, seed {seed}: {}", case.what, e.text));
-            assert_eq!(found[..expected.len()], expected, "{}, seed {seed}", case.what);
-        }
-    };
-    each(case("indices", 100, "x[threadIdx.x] = threadIdx.x + blockDim.x + gridDim.x;", ""), ramp(100, |i| i + 101));
+    let library = library(&compiler, case.what, case.source);
+    for seed in 0..number("HIPVERIFY_STANDIN_TEST_SEEDS", 5) {
+        let found = execute(library, &case, seed).unwrap_or_else(|e| panic!("{}, seed {seed}: {}", case.what, e.text));
+        assert_eq!(found[..expected.len()], expected, "{}, seed {seed}", case.what);
+    }
+}
+
+#[test]
+fn sound_kernels_of_lanes() {
+    sound(case("indices", 100, "x[threadIdx.x] = threadIdx.x + blockDim.x + gridDim.x;", ""), ramp(100, |i| i + 101));
     let grid = Case { blocks: 7, ..case("a grid", 32, "atomicAdd(x + blockIdx.x, threadIdx.x);", "") };
-    each(grid, vec![496; 7]);
-    each(
+    sound(grid, vec![496; 7]);
+    sound(
+        case(
+            "a sum by shuffles",
+            64,
+            "unsigned v = threadIdx.x; for (int d = 16; d; d /= 2) v += __shfl_xor(v, d, 32); x[threadIdx.x] = v;",
+            "",
+        ),
+        ramp(64, |i| if i < 32 { 496 } else { 496 + 1024 }),
+    );
+    sound(case("a whole wavefront", 64, "x[threadIdx.x] = __shfl_xor(threadIdx.x, 32);", ""), ramp(64, |i| i ^ 32));
+    sound(
+        case(
+            "a subgroup that goes its own way",
+            64,
+            "if (threadIdx.x < 32) x[threadIdx.x] = __shfl(threadIdx.x + 7, 3, 32); else x[threadIdx.x] = 1;",
+            "",
+        ),
+        ramp(64, |i| if i < 32 { 10 } else { 1 }),
+    );
+    sound(
+        case("lanes that have ended", 64, "if (threadIdx.x % 2) return; x[threadIdx.x] = 5 + __any(threadIdx.x == 63);", ""),
+        ramp(64, |i| if i % 2 == 0 { 5 } else { 0 }),
+    );
+    let narrow = Case { wavefront: 32, ..case("wavefronts of 32", 64, "x[threadIdx.x] = warpSize + (unsigned)__popcll(__ballot(1));", "") };
+    sound(narrow, ramp(64, |_| 64));
+    sound(
+        case(
+            "a matrix instruction",
+            64,
+            "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_4x4x1f32(2.0f, (float)(threadIdx.x % 4), c, 0, 0, 0); x[threadIdx.x] = (unsigned)c[0];",
+            "",
+        ),
+        ramp(64, |i| 2 * (i % 4)),
+    );
+}
+
+#[test]
+fn sound_kernels_that_share_memory() {
+    sound(
         case(
             "a sum by barriers",
             256,
@@ -231,30 +291,7 @@ fn sound_kernels() {
         ),
         vec![255 * 128],
     );
-    each(
-        case(
-            "a sum by shuffles",
-            64,
-            "unsigned v = threadIdx.x; for (int d = 16; d; d /= 2) v += __shfl_xor(v, d, 32); x[threadIdx.x] = v;",
-            "",
-        ),
-        ramp(64, |i| if i < 32 { 496 } else { 496 + 1024 }),
-    );
-    each(case("a whole wavefront", 64, "x[threadIdx.x] = __shfl_xor(threadIdx.x, 32);", ""), ramp(64, |i| i ^ 32));
-    each(
-        case(
-            "a subgroup that goes its own way",
-            64,
-            "if (threadIdx.x < 32) x[threadIdx.x] = __shfl(threadIdx.x + 7, 3, 32); else x[threadIdx.x] = 1;",
-            "",
-        ),
-        ramp(64, |i| if i < 32 { 10 } else { 1 }),
-    );
-    each(
-        case("lanes that have ended", 64, "if (threadIdx.x % 2) return; x[threadIdx.x] = 5 + __any(threadIdx.x == 63);", ""),
-        ramp(64, |i| if i % 2 == 0 { 5 } else { 0 }),
-    );
-    each(
+    sound(
         case(
             "neighbours after a wavefront's barrier",
             64,
@@ -263,7 +300,7 @@ fn sound_kernels() {
         ),
         ramp(64, |i| i ^ 1),
     );
-    each(
+    sound(
         case(
             "reads beside atomics",
             256,
@@ -272,7 +309,7 @@ fn sound_kernels() {
         ),
         ramp(256, |_| 255),
     );
-    each(
+    sound(
         case(
             "dynamic shared memory",
             16,
@@ -281,7 +318,7 @@ fn sound_kernels() {
         ),
         ramp(16, |i| 15 - i),
     );
-    each(case("floats by atomics", 64, "atomicAdd((float *)x, 0.5f);", ""), vec![32f32.to_bits()]);
+    sound(case("floats by atomics", 64, "atomicAdd((float *)x, 0.5f);", ""), vec![32f32.to_bits()]);
     let flag = Case {
         blocks: 2,
         ..case(
@@ -291,18 +328,7 @@ fn sound_kernels() {
             "",
         )
     };
-    each(flag, vec![3, 1]);
-    let narrow = Case { wavefront: 32, ..case("wavefronts of 32", 64, "x[threadIdx.x] = warpSize + (unsigned)__popcll(__ballot(1));", "") };
-    each(narrow, ramp(64, |_| 64));
-    each(
-        case(
-            "a matrix instruction",
-            64,
-            "typedef float F4 __attribute__((vector_size(16))); F4 c = {}; c = __builtin_amdgcn_mfma_f32_4x4x1f32(2.0f, (float)(threadIdx.x % 4), c, 0, 0, 0); x[threadIdx.x] = (unsigned)c[0];",
-            "",
-        ),
-        ramp(64, |i| 2 * (i % 4)),
-    );
+    sound(flag, vec![3, 1]);
 }
 
 /// A vote is the wavefront's in some launches and a subgroup's in others; without the subgroup that went another way it is always the other's.
