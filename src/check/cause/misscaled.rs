@@ -40,6 +40,8 @@ enum Taken {
     /// That of the next block of rows (of B of columns), and of the block before; around the end.
     NextBeside,
     BeforeBeside,
+    /// That of the first block of rows (of B of columns).
+    FirstBeside,
     /// What lies there if rows and columns of the scales are exchanged in memory.
     Transposed,
     /// What lies there if the scales were stored with rows and columns exchanged, and are read as they should have been.
@@ -49,7 +51,7 @@ enum Taken {
 }
 
 /// The mistakes of one operand, and the words before and after its name.
-const MISTAKES: [(Taken, &str, &str); 15] = [
+const MISTAKES: [(Taken, &str, &str); 16] = [
     (Taken::One, "the scale of ", " is missing"),
     (Taken::Square, "the scale of ", " is applied twice"),
     (Taken::Inverse, "", " is divided by its scale"),
@@ -62,6 +64,7 @@ const MISTAKES: [(Taken, &str, &str); 15] = [
     (Taken::BeforeInMemory, "each block has the scale that is the one before in memory, of ", ""),
     (Taken::NextBeside, "each block has the scale of the next one beside k, of ", ""),
     (Taken::BeforeBeside, "each block has the scale of the one before beside k, of ", ""),
+    (Taken::FirstBeside, "each block has the scale of the first one beside k, of ", ""),
     (Taken::Transposed, "rows and columns are exchanged of the scales of ", ""),
     (Taken::StoredTransposed, "rows and columns are exchanged where the scales are stored, of ", ""),
     (Taken::Other, "", " has the scales of the other operand"),
@@ -98,6 +101,7 @@ impl Scales {
             Taken::BeforeInMemory => self.values[(at + all - 1) % all],
             Taken::NextBeside => around(beside, 1),
             Taken::BeforeBeside => around(beside, self.blocks.along(beside) - 1),
+            Taken::FirstBeside => along(beside, &|_| 0),
             Taken::Transposed => self.exchanged(at, rows_by_columns),
             Taken::StoredTransposed => self.exchanged(at, [rows_by_columns[1], rows_by_columns[0]]),
             Taken::Other => other.and_then(|other| other.values.get(at)).copied().unwrap_or(f64::NAN),

@@ -62,6 +62,7 @@ enum Scales {
     BeforeInMemory,
     NextBeside,
     BeforeBeside,
+    FirstBeside,
     StoredTransposed,
     // Of both:
     NoneAtAll,
@@ -122,6 +123,7 @@ impl Scaled {
             Scales::BeforeAround if which == 1 => at[0] = (at[0] + rows - 1) % rows,
             Scales::NextBeside if which == 1 => at[1] = (at[1] + 1) % columns,
             Scales::BeforeBeside if which == 1 => at[1] = (at[1] + columns - 1) % columns,
+            Scales::FirstBeside if which == 1 => at[1] = 0,
             Scales::NextInMemory | Scales::BeforeInMemory | Scales::StoredTransposed if which == 1 => {
                 let (flat, all) = (at[0] * columns + at[1], rows * columns);
                 return scales[1].values[match taken {
@@ -276,6 +278,7 @@ fn mistakes_of_one_operand_are_named() {
         (Scales::BeforeInMemory, "each block has the scale that is the one before in memory, of B"),
         (Scales::NextBeside, "each block has the scale of the next one beside k, of B"),
         (Scales::BeforeBeside, "each block has the scale of the one before beside k, of B"),
+        (Scales::FirstBeside, "each block has the scale of the first one beside k, of B"),
         (Scales::StoredTransposed, "rows and columns are exchanged where the scales are stored, of B"),
     ] {
         let result = problem.result(DType::F32, &problem.kernel(Where::RunsFused, taken));
