@@ -18,7 +18,7 @@ use crate::matrix_core::Model;
 use crate::parallel;
 use crate::reference::{Accumulate, Arithmetic};
 use crate::verify::Verdict;
-use crate::verify::bound::Sum;
+use crate::verify::bound::{Bound, Sum};
 
 /// Elements of a task.
 const TASK: usize = 1 << 14;
@@ -44,6 +44,20 @@ pub(super) struct Dequantised {
 }
 
 impl Applied {
+    /// What shapes and formats say of the scales of a product; `largest` is what its elements say.
+    ///
+    /// # Errors
+    /// When shapes do not fit.
+    fn of(problem: &Problem<'_>, product: &Product<'_>, largest: f64) -> Result<Applied> {
+        let length = |which: usize| -> Result<Option<usize>> {
+            let blocks = product.blocks(which, problem.operands[which].shape())?;
+            Ok(blocks.map(|blocks| blocks.length(product.k_axis(which))))
+        };
+        let (runs, longest) = runs(problem.terms(), [length(0)?, length(1)?]);
+        let formats = [0, 1].map(|which| product.scales[which].format());
+        Ok(Applied { stored: problem.dtypes(), formats, runs, longest, largest })
+    }
+
     /// What multiplications by scales may lose in an accumulator of this format, relative to a product: one rounding for each, and one where that format lacks the scale's numbers. Powers of two
     /// round nothing. Scales may be the same everywhere, so that this counts in full.
     pub(super) fn error(&self, accumulator: DType) -> f64 {
@@ -79,6 +93,21 @@ impl Check<'_> {
             checked.report.cause = misscaled::find(self, &checked, reads.exact().flush_subnormals)?.or(checked.report.cause);
         }
         Ok(checked)
+    }
+}
+
+impl Check<'_> {
+    /// The [bound](Check::bound) as shapes and formats say it, for those who want to know it before there are tensors. Of operands with scales its floor is that of numbers up to 1, since none is looked at;
+    /// else it is the bound itself.
+    ///
+    /// # Errors
+    /// Those of [`bound`](Check::bound).
+    pub fn bound_of_formats(&self) -> Result<Bound> {
+        let Some(product) = self.problem.product().filter(|product| product.is_scaled()) else { return self.bound() };
+        let models = self.models()?;
+        let applied = Applied::of(&self.problem, product, 1.0)?;
+        let problem = self.problem.with(Product { applied: Some(applied), ..product.clone() });
+        Check { problem, ..self.clone() }.bound_of(&models, self.confidence)
     }
 }
 
@@ -129,9 +158,7 @@ impl Dequantised {
             Copied::of_values(operand.device(), operand.shape(), &values)
         };
         let operands = [copy(0)?, copy(1)?];
-        let (runs, longest) = runs(problem.terms(), [0, 1].map(|i| blocks[i].as_ref().map(|blocks| blocks.length(product.k_axis(i)))));
-        let formats = [0, 1].map(|which| product.scales[which].format());
-        Ok(Dequantised { operands, applied: Applied { stored: problem.dtypes(), formats, runs, longest, largest } })
+        Ok(Dequantised { operands, applied: Applied::of(problem, product, largest)? })
     }
 
     /// A check of these operands.
@@ -167,14 +194,23 @@ fn multiplied(operand: &TensorRef<'_>, scales: Option<(&Blocks, &[f64])>, flush:
     Ok((out, most))
 }
 
-/// In how many runs blocks of these lengths cut k, and the products of the longest.
-fn runs(k: usize, lengths: [Option<usize>; 2]) -> (usize, usize) {
-    let ends = |i: &usize| *i == k || lengths.into_iter().flatten().any(|length| i.is_multiple_of(length));
-    let (mut runs, mut longest, mut start) = (0, 0, 0);
-    for end in (1..=k).filter(ends) {
-        (runs, longest, start) = (runs + 1, longest.max(end - start), end);
+/// In how many runs blocks of these lengths cut k, and the products of the longest: the first, as no later one is longer than the shorter of the two.
+fn runs(k: usize, [one, other]: [Option<usize>; 2]) -> (usize, usize) {
+    let longest = [one, other].into_iter().flatten().fold(k, usize::min);
+    // Multiples of a length inside k.
+    let inside = |length: u128| (k.saturating_sub(1) as u128 / length.max(1)) as usize;
+    let [first, second] = [one, other].map(|length| length.map(|length| length as u128));
+    let cuts = [first, second].into_iter().flatten().map(inside).sum::<usize>();
+    let both = first.zip(second).map_or(0, |(a, b)| inside(a / greatest_divisor(a, b).max(1) * b));
+    (cuts - both + 1, longest)
+}
+
+/// The greatest number that divides both.
+fn greatest_divisor(mut a: u128, mut b: u128) -> u128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
     }
-    (runs.max(1), longest)
+    a
 }
 
 #[cfg(test)]
@@ -190,8 +226,14 @@ mod tests {
             (100, [Some(32), Some(16)], (7, 16)),
             (96, [Some(64), Some(48)], (3, 48)),
             (0, [Some(1), Some(1)], (1, 0)),
+            (1 << 60, [Some(1 << 59), Some(usize::MAX)], (2, 1 << 59)),
         ] {
             assert_eq!(runs(k, lengths), expected, "{k} {lengths:?}");
+        }
+        for (k, a, b) in (0..40).flat_map(|k| (1..12).flat_map(move |a| (1..12).map(move |b| (k, a, b)))) {
+            let ends: Vec<usize> = (1..=k).filter(|i: &usize| *i == k || i.is_multiple_of(a) || i.is_multiple_of(b)).collect();
+            let longest = ends.iter().zip(std::iter::once(&0).chain(&ends)).map(|(end, start)| end - start).max();
+            assert_eq!(runs(k, [Some(a), Some(b)]), (ends.len().max(1), longest.unwrap_or(0)), "{k} {a} {b}");
         }
     }
 }

@@ -137,7 +137,10 @@ impl Arithmetic {
     }
 
     /// The same for operands that may have two formats.
-    pub(crate) fn for_operands(text: &str, dtypes: [DType; 2]) -> Result<Arithmetic> {
+    ///
+    /// # Errors
+    /// When there is no such arithmetic, or the chip has none for these formats.
+    pub fn for_operands(text: &str, dtypes: [DType; 2]) -> Result<Arithmetic> {
         let (name, flush_subnormals) = text.strip_suffix("+flush").map_or((text, false), |name| (name, true));
         // Not `gfx90a:f16`, in which a chip's name would be found as well.
         let chip = if name.contains(':') { None } else { name.parse::<Arch>().ok() };
