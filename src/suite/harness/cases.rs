@@ -1,7 +1,9 @@
 //! The cases of a suite: every combination of the values of a table's axes, checked, each with a name that stays the same.
 
-use super::epilogue::{GemmEpilogue, TERMS};
+use super::data::data;
+use super::epilogue::{GemmEpilogue, SCALED_TERMS, TERMS};
 use super::file::{KeyValue, Line, Setting, SuiteFile, Table};
+use super::formats::Formats;
 use super::kernel::{Entries, Kernel, Kernels};
 use super::keys::TableKind;
 use super::operators::{Operator, Steps};
@@ -9,8 +11,8 @@ use super::problem::{Method, Problem, Product};
 use super::record::Expected;
 use super::rule::{CaseRule, Rule};
 use super::saving::Saving;
+use super::scales::{BlockScales, GemmScales, NAMES};
 use super::{study, tensor_files};
-use crate::device::Layout;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::fill::FillSpec;
@@ -76,8 +78,8 @@ pub(crate) enum Work {
 #[derive(Debug, Clone)]
 pub(crate) struct Tensors {
     pub problem: Problem,
-    /// Format of the inputs and of the result.
-    pub dtypes: [DType; 2],
+    /// Formats of the inputs and of the result.
+    pub formats: Formats,
     /// A generator an input.
     pub data: Vec<FillSpec>,
     pub kernel: Kernel,
@@ -94,16 +96,34 @@ pub(crate) struct Tensors {
 impl Tensors {
     /// What a rule demands of the result against the reference.
     pub(crate) fn limits(&self, rule: &Rule) -> Result<Limits> {
-        rule.limits_of_products(self.dtypes[1], self.reference_type, &self.computation(), self.problem.factors())
+        rule.limits_of_products(self.formats.output, self.reference_type, &self.computation(), self.problem.factors())
     }
 
     /// What rules ask about the computation.
     pub(crate) fn computation(&self) -> Computation {
-        // The range that holds all inputs; none where one of them has no bounds.
-        let ranges: Option<Vec<[f64; 2]>> = self.data.iter().map(FillSpec::range).collect();
-        let hull = |a: [f64; 2], b: [f64; 2]| [a[0].min(b[0]), a[1].max(b[1])];
-        self.problem.computation(ranges.and_then(|ranges| ranges.into_iter().reduce(hull)))
+        self.problem.computation(self.range())
     }
+
+    /// The range that holds all numbers that are multiplied or added: inputs, of operands with scales the products. None where one of them has no bounds.
+    fn range(&self) -> Option<[f64; 2]> {
+        let names = self.problem.inputs();
+        let of = |name: &str| names.iter().position(|(input, _)| *input == name).map(|number| self.data[number].range());
+        let range = |(name, _): &(&'static str, Vec<usize>)| match *name {
+            "a" => times(of("a")?, of("scale_a")),
+            "b" => times(of("b")?, of("scale_b")),
+            name => of(name)?,
+        };
+        let ranges: Option<Vec<[f64; 2]>> = names.iter().filter(|(name, _)| !NAMES.contains(name)).map(range).collect();
+        ranges?.into_iter().reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
+    }
+}
+
+/// The range of products of numbers of a range and, where there are some, of scales.
+fn times(numbers: Option<[f64; 2]>, scales: Option<Option<[f64; 2]>>) -> Option<[f64; 2]> {
+    let Some(scales) = scales else { return numbers };
+    let ([low, high], [least, most]) = (numbers?, scales?);
+    let products = [low * least, low * most, high * least, high * most];
+    Some([products.into_iter().fold(f64::INFINITY, f64::min), products.into_iter().fold(f64::NEG_INFINITY, f64::max)])
 }
 
 impl Case {
@@ -144,6 +164,12 @@ impl Case {
         self.problem()?.epilogue()
     }
 
+    /// What A and B of a `[[gemm]]` case are multiplied by, element by element; `None` where an operand has no scales, as those of other cases.
+    #[must_use]
+    pub fn scales(&self) -> [Option<BlockScales>; 2] {
+        self.problem().map_or([None; 2], |problem| problem.scales().of())
+    }
+
     /// Whether it takes less time after the other one in the same process: a shard or a worker takes such cases together.
     pub(crate) fn shares_with(&self, other: &Case) -> bool {
         matches!((&self.work, &other.work), (Work::Study(one), Work::Study(other)) if one.shares_with(other))
@@ -168,14 +194,18 @@ impl Case {
     }
 
     /// What the absolute tolerance of its rule is a multiple of, where that is another number than the scale of the tolerance says: of a GEMM whose result is more than a multiple of A B the rule `rounding`
-    /// goes by the mean of all that is added.
+    /// goes by the mean of all that is added, and of one with scales by what the largest products come to.
     #[must_use]
     pub fn rounding_scale(&self) -> Option<&'static str> {
         let Work::Tensors(t) = &self.work else { return None };
         let CaseRule::Reference(rule) = t.rule else { return None };
-        let scaled = matches!(self.rule(), Ok(Some(limits)) if limits.tolerance.scale().is_some());
-        let more = t.problem.epilogue().is_some_and(|epilogue| !epilogue.is_multiple());
-        (rule.is_rounding() && scaled && more).then_some(TERMS)
+        let by_scale = matches!(self.rule(), Ok(Some(limits)) if limits.tolerance.scale().is_some());
+        let terms = match t.problem.epilogue()? {
+            _ if t.problem.scales().any() => SCALED_TERMS,
+            epilogue if epilogue.is_multiple() => return None,
+            _ => TERMS,
+        };
+        (rule.is_rounding() && by_scale).then_some(terms)
     }
 
     /// The size of its problem as its table has it, and the key that says so.
@@ -189,12 +219,11 @@ impl Case {
     pub fn about(&self) -> String {
         match &self.work {
             Work::Tensors(t) => {
-                let [from, to] = t.dtypes;
                 let against = match t.rule {
                     CaseRule::Reference(_) => format!("against {} in {}", t.reference, t.reference_type),
                     CaseRule::Check(_) => "checked by its operands".to_owned(),
                 };
-                format!("{}, {from} to {to}, {against}", t.problem.name())
+                format!("{}, {}, {against}", t.problem.name(), t.formats)
             }
             Work::Study(study) => study.about(),
         }
@@ -364,24 +393,19 @@ impl TableReader<'_> {
 
     fn tensors<'c>(&self, of: &impl Fn(&str) -> Values<'c>) -> Result<Tensors> {
         let problem = self.problem(of)?;
-        let input: DType = of("type").parsed("f16")?;
-        let output: DType = of("output").parsed(problem.output_format(input).name())?;
-        let (kernel, reference) = self.methods(of, &problem, input, output)?;
+        let formats = Formats::new(of, &problem)?;
+        let (kernel, reference) = self.methods(of, &problem, formats)?;
         if matches!(kernel, Kernel::Command(_)) {
-            let key = |name: &str| if matches!(name, "c" | "bias") { "output" } else { "type" };
-            let inputs = problem.inputs();
-            let inputs = inputs.into_iter().map(|(name, shape)| (key(name), problem.input_dtype(name, [input, output]), shape));
-            for (key, dtype, shape) in inputs.chain([("output", output, problem.output())]) {
-                tensor_files::expect_file(dtype, &shape).map_err(|e| of(key).error(e))?;
-            }
+            expect_files(of, &problem, formats)?;
         }
         // A sum of products that may be no whole number is rounded in an integer result, and so is its reference.
-        let reference_type = if output.int_format().is_none() || whole(&problem, input) { "f64" } else { output.name() };
+        let output = formats.output;
+        let reference_type = if output.int_format().is_none() || whole(&problem, formats) { "f64" } else { output.name() };
         let rule = self.rule(of, &kernel)?;
         let tensors = Tensors {
-            data: data(of, &problem, [input, output])?,
+            data: data(of, &problem, formats)?,
             problem,
-            dtypes: [input, output],
+            formats,
             kernel,
             kernel_text: of("kernel").text("").to_owned(),
             reference,
@@ -393,11 +417,11 @@ impl TableReader<'_> {
         let makes_sense = match tensors.rule {
             CaseRule::Reference(rule) => {
                 if let Method::Products(arithmetic) = tensors.reference {
-                    arithmetic.accepts(input, input).map_err(|e| of("reference").error(e))?;
+                    expect_arithmetic("reference", arithmetic, &tensors.problem, formats).map_err(|e| of("reference").error(e))?;
                 }
                 tensors.limits(&rule).map(drop)
             }
-            CaseRule::Check(rule) => rule.bound(&tensors.problem, tensors.dtypes).map(drop),
+            CaseRule::Check(rule) => rule.bound(&tensors.problem, formats).map(drop),
         };
         makes_sense.map_err(|e| of("rule").error(e))?;
         Ok(tensors)
@@ -421,7 +445,8 @@ impl TableReader<'_> {
             text => text.to_owned(),
         };
         if self.table.kind != TableKind::Conv {
-            let product = Product::parse(&size, of("layout").text("nn")).map_err(|e| of("size").error(e))?;
+            let mut product = Product::parse(&size, of("layout").text("nn")).map_err(|e| of("size").error(e))?;
+            product.scales = GemmScales::new(of, product.operands_along_k())?;
             return Ok(Problem::Gemm(product, GemmEpilogue::new(of)?));
         }
         let mut param: ConvParam = of("size").parsed("")?;
@@ -434,12 +459,13 @@ impl TableReader<'_> {
     }
 
     /// The kernel under test and the arithmetic of its reference.
-    fn methods<'c>(&self, of: &impl Fn(&str) -> Values<'c>, problem: &Problem, input: DType, output: DType) -> Result<(Kernel, Method)> {
+    fn methods<'c>(&self, of: &impl Fn(&str) -> Values<'c>, problem: &Problem, formats: Formats) -> Result<(Kernel, Method)> {
+        let Formats { operands, output } = formats;
         let Problem::Operator(operator) = problem else {
-            let text = of("kernel").text(usual_kernel(input)).to_owned();
-            let kernel = Kernel::parse(&text, input, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))?;
+            let text = of("kernel").text(usual_kernel(operands)).to_owned();
+            let kernel = Kernel::parse(&text, operands, problem, self.entries, self.kernels).map_err(|e| of("kernel").error(e))?;
             if let Kernel::Arithmetic { method: Method::Products(arithmetic), .. } = kernel {
-                arithmetic.accepts(input, input).map_err(|e| of("kernel").error(e))?;
+                expect_arithmetic("kernel", arithmetic, problem, formats).map_err(|e| of("kernel").error(e))?;
             }
             return Ok((kernel, Method::Products(of("reference").parsed("f64")?)));
         };
@@ -497,51 +523,36 @@ fn described(case: &Case) -> Option<Vec<String>> {
 }
 
 /// Whether results are whole numbers before they are rounded: those of operators with integer results are, and sums of products where all factors are.
-fn whole(problem: &Problem, input: DType) -> bool {
+fn whole(problem: &Problem, formats: Formats) -> bool {
     let scalars = problem.epilogue().is_none_or(|epilogue| [epilogue.alpha(), epilogue.beta()].iter().all(|x| x.fract() == 0.0));
-    matches!(problem, Problem::Operator(_)) || input.int_format().is_some() && scalars
+    let operands = formats.operands.iter().all(|dtype| dtype.int_format().is_some()) && !problem.scales().any();
+    matches!(problem, Problem::Operator(_)) || operands && scalars
 }
 
-/// The kernel of products whose inputs have this format where a case says nothing: f32 numbers are multiplied and added as such.
-fn usual_kernel(input: DType) -> &'static str {
-    if Arithmetic::from(Accumulate::F32Fma).accepts(input, input).is_ok() { "fma" } else { "f64" }
-}
-
-/// What inputs of a format hold where a case says nothing: the ranges of the fp16 study's tests, whose integers without a sign begin at 0 here, where the
-/// format has such numbers.
-fn usual_data(dtype: DType) -> &'static str {
-    match (dtype, dtype.int_format()) {
-        // Powers of two, and nothing else.
-        (DType::F8E8M0, _) => "uniform:0.5,2",
-        (DType::Bool, _) => "int:0,1",
-        (_, None) => "uniform:-1,1",
-        (_, Some(format)) if format.signed => "int:-5,5",
-        (_, Some(_)) => "int:0,5",
-    }
-}
-
-/// The generators of a problem's inputs, on streams of their own, each of which can fill its tensor; `dtypes` are the formats of inputs and of the result.
-fn data<'c>(of: &impl Fn(&str) -> Values<'c>, problem: &Problem, dtypes: [DType; 2]) -> Result<Vec<FillSpec>> {
-    let inputs: Vec<_> = problem.inputs().into_iter().map(|(name, shape)| (name, problem.input_dtype(name, dtypes), shape)).collect();
-    let seed: u64 = of("seed").number("1", WANTED_SEED)?;
-    let parts: Vec<&str> = match of("data").text("") {
-        "" => inputs.iter().map(|(_, dtype, _)| usual_data(*dtype)).collect(),
-        text => text.split('|').map(str::trim).collect(),
+/// That files can have the tensors of a problem, by which a program gets them.
+fn expect_files<'c>(of: &impl Fn(&str) -> Values<'c>, problem: &Problem, formats: Formats) -> Result<()> {
+    let key = |name: &'static str| match name {
+        "c" | "bias" => "output",
+        name if NAMES.contains(&name) => name,
+        _ => "type",
     };
-    if parts.len() != 1 && parts.len() != inputs.len() {
-        let [found, inputs] = [parts.len(), inputs.len()];
-        return Err(of("data").error(format!("data has {found} generators; it takes one, or one for each of the {inputs} inputs")));
+    let inputs = problem.inputs().into_iter().map(|(name, shape)| (key(name), problem.input_dtype(name, formats), shape));
+    for (key, dtype, shape) in inputs.chain([("output", formats.output, problem.output())]) {
+        tensor_files::expect_file(dtype, &shape).map_err(|e| of(key).error(e))?;
     }
-    let spec = |(stream, (name, dtype, shape)): (usize, &(&str, DType, Vec<usize>))| -> Result<FillSpec> {
-        let text = parts.get(stream).unwrap_or(&parts[0]);
-        let spec: FillSpec = text.parse().map_err(|e: Error| of("data").error(e))?;
-        let spec = if text.contains("/seed=") { spec } else { spec.seed(seed) };
-        let spec = if text.contains("/stream=") { spec } else { spec.stream(stream as u32) };
-        let fits = Layout::contiguous(shape).and_then(|layout| spec.check(*dtype, &layout));
-        fits.map_err(|e| of("data").error(format!("data of `{name}`: {text}: {e}")))?;
-        Ok(spec)
-    };
-    inputs.iter().enumerate().map(spec).collect()
+    Ok(())
+}
+
+/// That the arithmetic which a key names can take a problem's operands.
+fn expect_arithmetic(key: &'static str, arithmetic: Arithmetic, problem: &Problem, formats: Formats) -> Result<()> {
+    let [first, second] = formats.operands;
+    problem.scales().expect(key, arithmetic)?;
+    arithmetic.accepts(first, second)
+}
+
+/// The kernel of products whose operands have these formats where a case says nothing: f32 numbers are multiplied and added as such.
+fn usual_kernel([first, second]: [DType; 2]) -> &'static str {
+    if Arithmetic::from(Accumulate::F32Fma).accepts(first, second).is_ok() { "fma" } else { "f64" }
 }
 
 /// The value of a key in one case, and how to say that it is wrong.

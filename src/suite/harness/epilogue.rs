@@ -1,14 +1,13 @@
 //! What a GEMM of a suite does with its sums of products: `result = activation(alpha·A·B + beta·C + bias)`.
 
 use super::cases::Values;
-use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::reference::Epilogue;
 use std::fmt;
 
 /// The scalars, the operands beside A and B, and the activation of a GEMM.
 ///
-/// The inputs of a case are A and B, `c` where beta is not 0, and `bias` where there is one, in this order.
+/// The inputs of a case are A and B, `c` where beta is not 0, `bias` where there is one, and `scale_a` and `scale_b` of [operands with scales](super::BlockScales), in this order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GemmEpilogue {
     alpha: f64,
@@ -137,7 +136,5 @@ impl fmt::Display for GemmEpilogue {
 /// What rounding is judged by.
 pub(crate) const TERMS: &str = "mean of |alpha A B| + |beta C| + |bias|";
 
-/// The format of an input: C and the bias have the result's.
-pub(crate) fn input_dtype(name: &str, [input, output]: [DType; 2]) -> DType {
-    if matches!(name, "c" | "bias") { output } else { input }
-}
+/// The same of a GEMM whose operands have scales: the mean of A B is as much larger as the largest sum of its magnitudes is than the mean one.
+pub(crate) const SCALED_TERMS: &str = "mean of |alpha A B| (times the largest sum |a||b| over the mean one) + |beta C| + |bias|";

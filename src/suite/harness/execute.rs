@@ -132,7 +132,7 @@ impl Suite {
         let hashes = inputs.iter().map(|(_, guard)| guard.hash()).collect::<Result<Vec<u64>>>()?;
         let stream = Stream::new(device)?;
         let run = |inputs: &[(&'static str, Guard)], poison| -> Result<(Guard, Used), KernelError> {
-            let mut output = Guard::new(device, tensors.dtypes[1], &tensors.problem.output())?.named("result");
+            let mut output = Guard::new(device, tensors.formats.output, &tensors.problem.output())?.named("result");
             output.poison(poison)?;
             let mut launch = Launch::new(case, inputs, &mut output, poison);
             let ended = tensors.kernel.run(&tensors.problem, &mut launch, &self.kernels, &stream);
@@ -233,7 +233,7 @@ fn judge(result: &mut CaseResult, found: Found) -> (Option<CaseReport>, Option<C
 fn inputs(tensors: &Tensors, device: &Device) -> Result<Vec<(&'static str, Guard)>> {
     let shapes = tensors.problem.inputs();
     let filled = |((name, shape), spec): ((&'static str, Vec<usize>), _)| {
-        let mut guard = Guard::new(device, tensors.problem.input_dtype(name, tensors.dtypes), &shape)?.named(name);
+        let mut guard = Guard::new(device, tensors.problem.input_dtype(name, tensors.formats), &shape)?.named(name);
         fill(&mut guard.tensor_mut()?, spec)?;
         Ok((name, guard))
     };

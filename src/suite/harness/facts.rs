@@ -6,6 +6,7 @@ use super::kernel::Kernel;
 use super::module::{FittedPlan, Initial};
 use super::problem::{Method, Problem};
 use super::rule::CaseRule;
+use super::scales::NAMES;
 use crate::error::Result;
 use crate::verify::bound::Bound;
 use crate::verify::{Limits, short};
@@ -56,6 +57,8 @@ impl Tensors {
             Problem::Gemm(product, epilogue) => {
                 let letter = |transposed: bool| if transposed { 't' } else { 'n' };
                 out.push(fact("layout", product.transposed.map(letter).iter().collect::<String>()));
+                let scales = NAMES.into_iter().zip(product.scales.of());
+                out.extend(scales.map(|(name, scales)| fact(name, scales.map_or("none".to_owned(), |scales| scales.to_string()))));
                 out.push(fact("alpha", epilogue.alpha().to_string()));
                 out.push(fact("beta", epilogue.beta().to_string()));
                 out.push(fact("bias", epilogue.bias().to_string()));
@@ -70,14 +73,13 @@ impl Tensors {
             }
             Problem::Operator(_) => {}
         }
-        let [_, to] = self.dtypes;
         for ((name, shape), data) in self.problem.inputs().iter().zip(&self.data) {
             let data = data.to_string();
             let seed = if data.contains("/seed=") { "" } else { "/seed=0" };
-            let dtype = self.problem.input_dtype(name, self.dtypes);
+            let dtype = self.problem.input_dtype(name, self.formats);
             out.push(fact(format!("input {name}"), format!("{dtype}{shape:?}  {data}{seed}")));
         }
-        out.push(fact("result", format!("{to}{:?}", self.problem.output())));
+        out.push(fact("result", format!("{}{:?}", self.formats.output, self.problem.output())));
         out.extend(self.kernel.facts(&self.kernel_text));
         let reference = match self.rule {
             CaseRule::Reference(_) => format!("{} in {}", self.reference, self.reference_type),
@@ -88,7 +90,7 @@ impl Tensors {
         out.push(fact("rule", &self.rule_text));
         if let CaseRule::Check(rule) = self.rule
             // A case without a bound was refused.
-            && let Ok((Bound { gamma, relative, floor, rounding }, arithmetic, confidence)) = rule.bound(&self.problem, self.dtypes)
+            && let Ok((Bound { gamma, relative, floor, rounding }, arithmetic, confidence)) = rule.bound(&self.problem, self.formats)
         {
             let [gamma, relative, floor] = [gamma, relative, floor].map(|x| short(x, 4));
             out.push(fact(
@@ -97,7 +99,8 @@ impl Tensors {
             ));
             out.push(fact("  gamma", gamma));
             out.push(fact("  relative", relative));
-            out.push(fact("  floor", floor));
+            let scaled = if self.problem.scales().any() { ", times the largest operands and scales where they are beyond 1" } else { "" };
+            out.push(fact("  floor", floor + scaled));
             out.extend(rounding.map(|format| fact("  and a rounding", format!("half of the spacing of {format}"))));
             out.push(fact("  for", arithmetic));
             out.push(fact("  bound is", confidence.to_string()));
@@ -223,7 +226,7 @@ launches = [
         for (case, lines) in [
             (
                 "defaults",
-                "size: 2x64x64x256\nlayout: nt\nalpha: 1\nbeta: 0\nbias: false\nactivation: none\nFLOPs: 4194304\ninput a: f16[2, 64, 256]  uniform:-1,1/seed=1\n\
+                "size: 2x64x64x256\nlayout: nt\nscale_a: none\nscale_b: none\nalpha: 1\nbeta: 0\nbias: false\nactivation: none\nFLOPs: 4194304\ninput a: f16[2, 64, 256]  uniform:-1,1/seed=1\n\
                 input b: f16[2, 64, 256]  uniform:-1,1/seed=1/stream=1\nresult: f16[2, 64, 64]\nkernel: f32-fma on the run's device\n\
                 reference: f64 in f64\nrepeatable: true: a second run gives the same bits\nrule: rounding\nlimits: none\nexpected: pass\n\
                 timeout: that of the run (--timeout)\naxes: none\ngroups: none\n",

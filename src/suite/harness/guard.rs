@@ -265,6 +265,12 @@ impl Guard {
         self.memory.copy_from_slice(&whole)
     }
 
+    /// The values of the elements, whatever their format.
+    pub(crate) fn values(&self) -> Result<Vec<f64>> {
+        let (bytes, dtype) = (self.to_bytes()?, self.dtype);
+        Ok((0..self.layout.elements()).map(|i| dtype.decode(dtype.load_bits(&bytes, i))).collect())
+    }
+
     /// The elements, copied to the host.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::guard::{Guard, Poison};
 use super::module::{FittedPlan, ModuleKernel};
 use super::operators::{Operator, Steps};
 use super::problem::{Input, Method, Party, Problem};
+use super::scales::BlockScales;
 use crate::device::{Device, Stream, TensorMut};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -136,6 +137,12 @@ impl<'a> Launch<'a> {
         self.case.gemm()
     }
 
+    /// What A and B of a `[[gemm]]` case are multiplied by, element by element: the inputs `scale_a` and `scale_b`. `None` where an operand has no scales.
+    #[must_use]
+    pub fn scales(&self) -> [Option<BlockScales>; 2] {
+        self.case.scales()
+    }
+
     /// The input of that number: A, B and those of [`GemmEpilogue`] of a GEMM, both operands of a convolution, those of [`Operator::inputs`].
     ///
     /// # Panics
@@ -150,7 +157,7 @@ impl<'a> Launch<'a> {
         guard
     }
 
-    /// The input of that name, such as `c` or `bias`, where the case has it.
+    /// The input of that name, such as `c`, `bias` or `scale_a`, where the case has it.
     #[must_use]
     pub fn input_named(&self, name: &str) -> Option<&'a Guard> {
         self.inputs.iter().find(|(input, _)| *input == name).map(|(_, guard)| guard)
@@ -278,13 +285,19 @@ impl Kernel {
         Ok(kernels.get(text).map(|_| Kernel::Closure(text.to_owned())))
     }
 
-    /// Reads the value of `kernel` for sums of products whose inputs have this format.
-    pub(crate) fn parse(text: &str, dtype: DType, problem: &Problem, entries: &Entries, kernels: &Kernels) -> Result<Kernel, KernelError> {
+    /// Reads the value of `kernel` for sums of products whose operands have these formats.
+    pub(crate) fn parse(
+        text: &str,
+        operands: [DType; 2],
+        problem: &Problem,
+        entries: &Entries,
+        kernels: &Kernels,
+    ) -> Result<Kernel, KernelError> {
         if let Some(kernel) = Kernel::named(text, problem, entries, kernels)? {
             return Ok(kernel);
         }
         let (name, device) = text.split_once('@').map_or((text, None), |(name, device)| (name, Some(device.to_owned())));
-        let arithmetic = match Arithmetic::for_inputs(name, dtype) {
+        let arithmetic = match Arithmetic::for_operands(name, operands) {
             Err(Error::InvalidArgument { .. }) => {
                 let own = entries.0.keys().map(String::as_str).chain(kernels.names());
                 let known: Vec<&str> = Arch::ALL.iter().map(|arch| arch.name()).chain(["fma"]).chain(own).collect();

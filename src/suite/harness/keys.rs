@@ -122,11 +122,11 @@ pub const TABLE: [Key; 5] = [
 
 /// Keys of tables whose kernels read tensors and write one.
 pub const TENSORS: [Key; 7] = [
-    axis("type", "number format of the inputs; f16 if not given"),
-    axis("output", "number format of the output; that of the inputs if not given, i64 for indices, u8 for comparisons"),
+    axis("type", "number format of the inputs, or of both operands of gemm and conv, separated by ` | `; f16 if not given"),
+    axis("output", "number format of the output; that of the inputs if not given and they have one, i64 for indices, u8 for comparisons"),
     axis(
         "data",
-        "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given, for integer formats int:-5,5, without a sign int:0,5",
+        "generator of the inputs as in `hipverify fill`, or one for each, separated by ` | `; uniform:-1,1 if not given, for integer formats int:-5,5, without a sign int:0,5. One is for all inputs but scales, which have uniform:0.5,2 if not given",
     ),
     axis("seed", "seed of the generator; 1 if not given"),
     axis("reference_type", "number format that the reference is rounded to; f64 if not given"),
@@ -150,9 +150,14 @@ pub const PRODUCTS: [Key; 2] = [
     ),
 ];
 
-const GEMM: [Key; 6] = [
+const GEMM: [Key; 8] = [
     axis("size", "M x N x K, or batch x M x N x K, such as 64x64x256"),
     axis("layout", "nn (if not given), nt, tn or tt: n for an operand as it is, t for a transposed one"),
+    axis(
+        "scale_a",
+        "scales of A, an input `scale_a`: their format and blocks, such as f8e8m0:1x32 (rows and columns of A as it is stored), f8e8m0:k32 (along k), f32:128x128, f32:row, f32:column, f32:tensor; none if not given",
+    ),
+    axis("scale_b", "those of B, likewise"),
     axis("alpha", "the factor of A B; 1 if not given"),
     axis("beta", "the factor of C, an input `c` of the result's shape and format where it is not 0; 0 if not given"),
     axis("bias", "true adds an input `bias`, N numbers of the result's format, to every row; false if not given"),
@@ -206,7 +211,7 @@ pub const LAUNCH: [Key; 5] = [
     Key {
         name: "arguments",
         takes: Takes::List,
-        about: "the kernel's arguments in order: a buffer (a, b, c, bias, result, workspace), a number of the problem in i32 (m), or with its format (i64:m*k, f32:alpha, f32:1.5)",
+        about: "the kernel's arguments in order: a buffer (a, b, c, bias, scale_a, scale_b, result, workspace), a number of the problem in i32 (m), or with its format (i64:m*k, f32:alpha, f32:1.5)",
     },
 ];
 

@@ -8,6 +8,7 @@ mod case_text;
 mod cases;
 mod code;
 mod command;
+mod data;
 mod details;
 mod embedded;
 mod entry;
@@ -15,6 +16,7 @@ mod epilogue;
 mod execute;
 mod facts;
 mod file;
+mod formats;
 mod guard;
 mod kernel;
 mod keys;
@@ -30,6 +32,7 @@ mod results;
 mod rule;
 mod run;
 mod saving;
+mod scales;
 mod select;
 pub mod shrink;
 mod standard;
@@ -60,6 +63,7 @@ pub use {
     results::{ResultFile, write_results},
     run::Runner,
     saving::Saving,
+    scales::BlockScales,
     select::{Selection, Shard},
 };
 

@@ -1,9 +1,11 @@
 //! What the kernels of a suite compute, and how large it is: shapes of inputs and result, length of the sums, the same thing in any arithmetic.
 
-use super::epilogue::{self, GemmEpilogue};
+use super::epilogue::GemmEpilogue;
+use super::formats::Formats;
 use super::guard::Guard;
 use super::module::Buffer;
 use super::operators::{Operator, Pass, Steps};
+use super::scales::{self, GemmScales};
 use crate::device::TensorRef;
 use crate::dtype::{DType, Overflow, Rounding};
 use crate::error::{Error, Result};
@@ -55,6 +57,8 @@ pub struct Product {
     pub k: usize,
     /// Whether A is `[k, m]`, and B `[n, k]`.
     pub transposed: [bool; 2],
+    /// What A and B are multiplied by, element by element.
+    pub(crate) scales: GemmScales,
 }
 
 /// Who computes: what the two need not share.
@@ -90,12 +94,21 @@ impl Product {
         if batches * m.min(1) * n.min(1) * k.min(1) == 0 || [(m, n), (m, k), (k, n)].iter().any(|&(a, b)| fits(a, b).is_none()) {
             return Err(bad());
         }
-        Ok(Product { batch, m, n, k, transposed })
+        Ok(Product { batch, m, n, k, transposed, scales: GemmScales::default() })
     }
 
     /// The extents of A or B.
     pub(crate) fn operand(&self, number: usize) -> Vec<usize> {
         if number == 0 { self.shape(self.m, self.k, self.transposed[0]) } else { self.shape(self.k, self.n, self.transposed[1]) }
+    }
+
+    /// The extents of A and of B, each with its axis of k: 0 for rows as stored, 1 for columns.
+    pub(crate) fn operands_along_k(&self) -> [(Vec<usize>, usize); 2] {
+        [0, 1].map(|which| (self.operand(which), usize::from((which == 0) != self.transposed[which])))
+    }
+
+    fn operands(&self) -> [Vec<usize>; 2] {
+        [0, 1].map(|which| self.operand(which))
     }
 
     /// The extents of C.
@@ -121,7 +134,7 @@ impl Problem {
         match self {
             Problem::Gemm(p, epilogue) => {
                 let operands = [("a", p.operand(0)), ("b", p.operand(1))];
-                operands.into_iter().chain(epilogue.inputs(p.result(), p.n)).collect()
+                operands.into_iter().chain(epilogue.inputs(p.result(), p.n)).chain(p.scales.inputs(p.operands())).collect()
             }
             Problem::Conv(param, direction) => {
                 let [first, second, _] = direction.roles();
@@ -149,8 +162,21 @@ impl Problem {
         };
         match self.inputs().iter().position(|(input, _)| *input == name) {
             Some(number) => Some(Buffer::Input(number)),
-            None if self.epilogue().is_some_and(|epilogue| epilogue.may_have(name)) => Some(Buffer::Absent),
+            None if self.may_have(name) => Some(Buffer::Absent),
             None => (name == "result" || role() == Some(name)).then_some(Buffer::Result),
+        }
+    }
+
+    /// Whether a table speaks of the input of that name, which need not be there in each case of it.
+    fn may_have(&self, input: &str) -> bool {
+        matches!(self, Problem::Gemm(p, epilogue) if epilogue.may_have(input) || p.scales.may_have(input))
+    }
+
+    /// Scales of the operands of a GEMM.
+    pub(crate) fn scales(&self) -> GemmScales {
+        match self {
+            Problem::Gemm(p, _) => p.scales,
+            Problem::Conv(..) | Problem::Operator(_) => GemmScales::default(),
         }
     }
 
@@ -162,9 +188,18 @@ impl Problem {
         }
     }
 
-    /// The format of an input, where inputs and result have these.
-    pub(crate) fn input_dtype(&self, name: &str, dtypes: [DType; 2]) -> DType {
-        if self.epilogue().is_some() { epilogue::input_dtype(name, dtypes) } else { dtypes[0] }
+    /// The format of an input: C and the bias have that of the result, and scales their own.
+    pub(crate) fn input_dtype(&self, name: &str, formats: Formats) -> DType {
+        let Formats { operands: [first, second], output } = formats;
+        match self {
+            Problem::Gemm(p, _) => p.scales.dtype(name).unwrap_or(match name {
+                "c" | "bias" => output,
+                "b" => second,
+                _ => first,
+            }),
+            Problem::Conv(_, direction) if name == role_name(direction.roles()[1]) => second,
+            Problem::Conv(..) | Problem::Operator(_) => first,
+        }
     }
 
     /// The format of a result where a case says nothing and the inputs have this one.
@@ -189,17 +224,18 @@ impl Problem {
         self.inputs().iter().map(|(name, _)| *name).chain(["result"]).collect()
     }
 
-    /// Tensors whose files are a program's own where a case has them; another case of a GEMM has C and a bias.
+    /// Tensors whose files are a program's own where a case has them; another case of a GEMM has C, a bias and scales.
     pub(crate) fn names_of_files(&self) -> Vec<&'static str> {
-        let beside: &[&str] = if self.epilogue().is_some() { &["c", "bias"] } else { &[] };
-        self.buffer_names().into_iter().chain(beside.iter().copied()).collect()
+        let beside = self.epilogue().is_some().then(|| ["c", "bias"].into_iter().chain(scales::NAMES));
+        self.buffer_names().into_iter().chain(beside.into_iter().flatten()).collect()
     }
 
     /// The numbers that launch lines may use, by name: extents and what else a kernel has to be told, `elements` of the result, and `terms` of each.
     pub(crate) fn numbers(&self) -> Vec<(&'static str, u64)> {
         let mut out = match self {
             Problem::Gemm(p, epilogue) => {
-                vec![("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1)), ("relu", epilogue.relu())]
+                let own = [("m", p.m), ("n", p.n), ("k", p.k), ("batch", p.batch.unwrap_or(1)), ("relu", epilogue.relu())];
+                own.into_iter().chain(p.scales.numbers(p.operands())).collect()
             }
             Problem::Conv(param, _) => conv_numbers(param),
             Problem::Operator(operator) => operator.numbers(),
@@ -272,7 +308,7 @@ impl Problem {
     #[must_use]
     pub fn name(&self) -> String {
         match self {
-            Problem::Gemm(p, epilogue) => format!("gemm of {:?} by {:?}{epilogue}", p.operand(0), p.operand(1)),
+            Problem::Gemm(p, epilogue) => format!("gemm of {:?} by {:?}{}{epilogue}", p.operand(0), p.operand(1), p.scales),
             Problem::Conv(param, direction) => format!("convolution {param}, {}", direction.name()),
             Problem::Operator(operator) => operator.about(),
         }
@@ -280,50 +316,89 @@ impl Problem {
 
     /// Computes the result on the device of the inputs. A kernel takes the products of a convolution in the order of its filter's memory, a reference channels first.
     pub(crate) fn compute(&self, method: Method, who: Party, inputs: &[Input], output: &mut Guard) -> Result<()> {
-        let (arithmetic, a, b) = match (method, self, inputs) {
-            (Method::Steps(steps), Problem::Operator(operator), _) => return compute_operator(operator, &steps, inputs, output),
-            (Method::Products(arithmetic), Problem::Gemm(..) | Problem::Conv(..), [(_, a), (_, b), ..]) => (arithmetic, a, b),
-            _ => return Err(Error::Unsupported { what: self.name(), by: method.to_string() }),
+        let (Method::Products(arithmetic), [(_, a), (_, b), ..]) = (method, inputs) else {
+            return match (method, self) {
+                (Method::Steps(steps), Problem::Operator(operator)) => compute_operator(operator, &steps, inputs, output),
+                _ => Err(self.lacks(method)),
+            };
         };
-        let (a, b, mut to) = (a.tensor()?, b.tensor()?, output.tensor_mut()?);
         match self {
-            Problem::Gemm(p, epilogue) => {
-                let (c, bias) = (named(inputs, "c")?, named(inputs, "bias")?);
-                let mut gemm = p.gemm(arithmetic).alpha(epilogue.alpha()).epilogue(epilogue.activation());
-                if let Some(c) = &c {
-                    gemm = gemm.beta(epilogue.beta(), c);
-                }
-                if let Some(bias) = &bias {
-                    gemm = gemm.bias(bias);
-                }
-                gemm.run(&a, &b, &mut to)
-            }
+            Problem::Gemm(p, epilogue) => p.compute(epilogue, arithmetic, inputs, output),
             Problem::Conv(param, direction) => {
                 let last = who == Party::Kernel && param.layout(Role::Filter).channel_after_space();
                 let order = if last { KOrder::ChannelsLast } else { KOrder::ChannelsFirst };
-                Conv::new((**param).clone(), *direction, arithmetic).order(order).run(&a, &b, &mut to)
+                Conv::new((**param).clone(), *direction, arithmetic).order(order).run(&a.tensor()?, &b.tensor()?, &mut output.tensor_mut()?)
             }
-            Problem::Operator(_) => Ok(()),
+            Problem::Operator(_) => Err(self.lacks(method)),
         }
+    }
+
+    /// That a problem is none for this arithmetic.
+    fn lacks(&self, method: Method) -> Error {
+        Error::Unsupported { what: self.name(), by: method.to_string() }
     }
 
     /// The magnitude that the tolerance of what rounding explains is a multiple of, where that is another one than the mean of the reference.
     pub(crate) fn rounding_scale(&self, method: Method, inputs: &[Input]) -> Result<Option<f64>> {
-        let (Problem::Gemm(p, epilogue), Method::Products(arithmetic), [(_, a), (_, b), ..]) = (self, method, inputs) else {
-            return Ok(None);
-        };
-        if epilogue.is_multiple() {
+        let (Problem::Gemm(p, epilogue), Method::Products(arithmetic)) = (self, method) else { return Ok(None) };
+        if epilogue.is_multiple() && !p.scales.any() {
             return Ok(None);
         }
         let mean_of = |name: Option<&str>| match name {
-            Some(name) => named(inputs, name)?.map_or(Ok(0.0), |tensor| mean(&tensor)),
-            None => {
-                let mut product = Guard::new(a.device(), DType::F64, &p.result())?;
-                p.gemm(arithmetic).run(&a.tensor()?, &b.tensor()?, &mut product.tensor_mut()?)?;
-                mean(&product.tensor()?)
-            }
+            Some(name) => named(inputs, name)?.map_or(Ok(0.0), |tensor| magnitude(&tensor, Scale::Mean)),
+            None => p.mean_product(arithmetic, inputs),
         };
         epilogue.magnitude(mean_of).map(Some)
+    }
+}
+
+impl Product {
+    /// The whole GEMM, of operands times their scales.
+    fn compute(&self, epilogue: &GemmEpilogue, arithmetic: Arithmetic, inputs: &[Input], output: &mut Guard) -> Result<()> {
+        let (c, bias) = (named(inputs, "c")?, named(inputs, "bias")?);
+        self.with_operands(arithmetic, inputs, |gemm, a, b| {
+            let mut gemm = gemm.alpha(epilogue.alpha()).epilogue(epilogue.activation());
+            if let Some(c) = &c {
+                gemm = gemm.beta(epilogue.beta(), c);
+            }
+            if let Some(bias) = &bias {
+                gemm = gemm.bias(bias);
+            }
+            gemm.run(a, b, &mut output.tensor_mut()?)
+        })
+    }
+
+    /// Does something with the product of this arithmetic, and with the operands that it is of: times their scales where they have some.
+    fn with_operands<'a, T>(
+        &self,
+        arithmetic: Arithmetic,
+        inputs: &[Input],
+        with: impl FnOnce(Gemm<'a>, &TensorRef<'_>, &TensorRef<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let [(_, a), (_, b), ..] = inputs else {
+            return Err(Error::Unsupported { what: "a product without two operands".to_owned(), by: arithmetic.to_string() });
+        };
+        match self.scales.multiplied(arithmetic, inputs)? {
+            Some([a, b]) => with(self.gemm(Arithmetic { flush_subnormals: false, ..arithmetic }), &a.tensor()?, &b.tensor()?),
+            None => with(self.gemm(arithmetic), &a.tensor()?, &b.tensor()?),
+        }
+    }
+
+    /// The mean magnitude of A B, by which what rounding explains is judged. Scales may differ from row to row, so that the mean of all says too little of the rows of the largest ones, whose errors are
+    /// of the size of their own products: with scales it grows by as much as the largest sum of magnitudes is beyond the mean one.
+    fn mean_product(&self, arithmetic: Arithmetic, inputs: &[Input]) -> Result<f64> {
+        self.with_operands(arithmetic, inputs, |gemm, a, b| {
+            let mut product = Guard::new(a.device(), DType::F64, &self.result())?;
+            gemm.run(a, b, &mut product.tensor_mut()?)?;
+            let mean = magnitude(&product.tensor()?, Scale::Mean)?;
+            if !self.scales.any() {
+                return Ok(mean);
+            }
+            gemm.magnitudes(a, b, &mut product.tensor_mut()?)?;
+            let [largest, usual] = [Scale::Largest, Scale::Mean].map(|scale| magnitude(&product.tensor()?, scale));
+            let (largest, usual) = (largest?, usual?);
+            Ok(if usual > 0.0 { mean * (largest / usual) } else { mean })
+        })
     }
 }
 
@@ -332,9 +407,9 @@ fn named<'a>(inputs: &'a [Input], name: &str) -> Result<Option<TensorRef<'a>>> {
     inputs.iter().find(|(input, _)| *input == name).map(|(_, guard)| guard.tensor()).transpose()
 }
 
-/// The mean magnitude of the finite elements of a tensor, on its device: the absolute tolerance of one mean.
-fn mean(tensor: &TensorRef<'_>) -> Result<f64> {
-    let tolerance = Tolerance::scaled(0.0, 1.0, Scale::Mean)?;
+/// The magnitude of the finite elements of a tensor, on its device: the absolute tolerance of one such scale.
+fn magnitude(tensor: &TensorRef<'_>, scale: Scale) -> Result<f64> {
+    let tolerance = Tolerance::scaled(0.0, 1.0, scale)?;
     Ok(gpu_verify_with(tensor, tensor, &tolerance, &Options::counts().explain(Explain::Never))?.atol)
 }
 
@@ -357,12 +432,7 @@ fn conv_numbers(param: &ConvParam) -> Vec<(&'static str, usize)> {
 
 /// Computes an operator on the host, and writes its result rounded to the output's format, to nearest even.
 fn compute_operator(operator: &Operator, steps: &Steps, inputs: &[Input], output: &mut Guard) -> Result<()> {
-    let numbers = |(_, guard): &Input| -> Result<Vec<f64>> {
-        let bytes = guard.to_bytes()?;
-        let elements = guard.shape().iter().product();
-        Ok((0..elements).map(|i| guard.dtype().decode(guard.dtype().load_bits(&bytes, i))).collect())
-    };
-    let inputs: Vec<Vec<f64>> = inputs.iter().map(numbers).collect::<Result<_>>()?;
+    let inputs: Vec<Vec<f64>> = inputs.iter().map(|(_, guard)| guard.values()).collect::<Result<_>>()?;
     let (result, dtype) = (operator.compute(steps, &inputs), output.dtype());
     let mut bytes = output.to_bytes()?;
     for (i, &x) in result.iter().enumerate() {

@@ -67,6 +67,9 @@ pub(crate) fn description(case: &Case, more: Value) -> Value {
     }
     if let Some(epilogue) = case.gemm() {
         out["gemm"] = epilogue.described();
+        for (name, scales) in case.problem().into_iter().flat_map(|problem| problem.scales().described()) {
+            out["gemm"][name] = scales;
+        }
     }
     if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {
         out.extend(more);

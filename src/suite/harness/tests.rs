@@ -2,6 +2,7 @@
 
 mod checks;
 mod closures;
+mod scales;
 
 use super::record::{CaseOutcome, FindingKind, Side};
 use super::{Kernels, Launch, Suite, SuiteFile};
@@ -586,7 +587,8 @@ fn what_a_gemm_adds_to_its_products_is_tested() {
     let [case] = suite.cases.as_slice() else { panic!("one case") };
     assert_eq!(case.about(), "gemm of [8, 16] by [16, 8], alpha 0.5, beta -2, bias, relu, f32 to f32, against f64 in f64");
     let described = super::tensor_files::description(case, serde_json::json!({}));
-    assert_eq!(described["gemm"], serde_json::json!({ "alpha": 0.5, "beta": -2.0, "bias": true, "activation": "relu" }));
+    let expected = serde_json::json!({ "alpha": 0.5, "beta": -2.0, "bias": true, "activation": "relu", "scale_a": null, "scale_b": null });
+    assert_eq!(described["gemm"], expected);
 }
 
 /// Of 64 x 64 results 1 % are positive. Their mean is a hundredth of what was rounded.

@@ -35,6 +35,7 @@ mod tests;
 pub(crate) use steps::Steps;
 
 use super::cases::Values;
+use super::formats::of_operator;
 use super::keys::suggestion;
 use super::problem::Product;
 use crate::dtype::DType;
@@ -89,7 +90,7 @@ impl Operator {
             let near = suggestion(&name, definitions().map(|d| d.name));
             return Err(of("operator").error(format!("unknown operator `{name}`; {near}")));
         };
-        let input: DType = of("type").parsed("f16")?;
+        let input = of_operator(of)?;
         Operator::expect_format(input).map_err(|e| of("type").error(e))?;
         let gradient_of = gradient_of(&definition, of)?;
         let shape = needed("shape")?;

@@ -3,8 +3,10 @@
 //! What it needs is known when a suite is read: shapes, formats and factors decide whether there is a bound, and what its coefficients are. So a case that cannot be
 //! checked is refused then, by a check of tensors of these shapes whose elements are all one: they take no memory.
 
+use super::super::formats::Formats;
 use super::super::kernel::Kernel;
-use super::super::problem::{Method, Problem};
+use super::super::problem::{Method, Problem, Product};
+use super::super::scales;
 use super::keys::{number, pairs, parsed, set, unknown_of, wanted, whole, yes};
 use crate::check::{Check, Checked};
 use crate::device::{Device, DeviceBytes, Layout, TensorRef};
@@ -110,6 +112,7 @@ impl CheckRule {
             (Problem::Gemm(product, epilogue), [(_, a), (_, b), ..]) => {
                 let [first, second] = product.transposed;
                 let check = Check::gemm(a, b, result).transpose_a(first).transpose_b(second).alpha(epilogue.alpha());
+                let check = scaled(check, product, [0, 1].map(|which| named(scales::NAMES[which])));
                 let check = named("c").into_iter().fold(check, |check, c| check.beta(epilogue.beta(), c));
                 named("bias").into_iter().fold(check, Check::bias).epilogue(epilogue.activation())
             }
@@ -131,25 +134,32 @@ impl CheckRule {
         }
     }
 
-    /// The bound of a problem whose inputs and result have these formats; what is taken for granted of the kernel, and how sure the bound is, in words.
+    /// The bound of a problem whose inputs and result have these formats, of scaled operands as far as formats say it; what is taken for granted of the kernel, and how sure the bound is, in words.
     ///
     /// # Errors
     /// When such a result cannot be checked.
-    pub(crate) fn bound(&self, problem: &Problem, dtypes: [DType; 2]) -> Result<(Bound, String, Confidence)> {
+    pub(crate) fn bound(&self, problem: &Problem, formats: Formats) -> Result<(Bound, String, Confidence)> {
         let host = Device::host();
         // One element in each place of the shape.
         let one = |dtype: DType| DeviceBytes::new(&host, dtype.unit_bytes());
         let of_inputs = problem.inputs();
-        let memory = of_inputs.iter().map(|(name, _)| one(problem.input_dtype(name, dtypes))).collect::<Result<Vec<_>>>()?;
+        let memory = of_inputs.iter().map(|(name, _)| one(problem.input_dtype(name, formats))).collect::<Result<Vec<_>>>()?;
         let inputs = of_inputs
             .iter()
             .zip(&memory)
-            .map(|((name, shape), memory)| Ok((*name, memory.tensor(problem.input_dtype(name, dtypes), everywhere(shape)?)?)));
-        let (inputs, memory) = (inputs.collect::<Result<Vec<_>>>()?, one(dtypes[1])?);
-        let result = memory.tensor(dtypes[1], everywhere(&problem.output())?)?;
+            .map(|((name, shape), memory)| Ok((*name, memory.tensor(problem.input_dtype(name, formats), everywhere(shape)?)?)));
+        let (inputs, memory) = (inputs.collect::<Result<Vec<_>>>()?, one(formats.output)?);
+        let result = memory.tensor(formats.output, everywhere(&problem.output())?)?;
         let check = self.check(problem, &Checkable { inputs: &inputs, result: &result })?;
-        Ok((check.bound()?, check.arithmetic(), self.confidence()?))
+        Ok((check.bound_of_formats()?, check.arithmetic(), self.confidence()?))
     }
+}
+
+/// The check of a product whose operands have these scales.
+fn scaled<'a>(check: Check<'a>, product: &Product, [a, b]: [Option<&'a TensorRef<'a>>; 2]) -> Check<'a> {
+    let [of_a, of_b] = product.scales.of();
+    let check = a.zip(of_a).into_iter().fold(check, |check, (tensor, scales)| check.scale_a(tensor).scale_block_a(scales.block()));
+    b.zip(of_b).into_iter().fold(check, |check, (tensor, scales)| check.scale_b(tensor).scale_block_b(scales.block()))
 }
 
 /// A layout whose elements are all the first one of the memory.
