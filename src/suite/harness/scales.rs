@@ -226,7 +226,7 @@ impl GemmScales {
         }
     }
 
-    /// Both operands times their scales, in the format in which the arithmetic multiplies: f64, in which the products are exact, or f32, to which each is rounded. `None` where neither has scales.
+    /// Both operands times their scales, in the format in which the arithmetic multiplies: f64, in which the products of operands and scales of up to f32 are exact, or f32, to which each is rounded. `None` where neither has scales.
     /// Subnormal numbers that the arithmetic takes for zeros are so already.
     pub(crate) fn multiplied(&self, arithmetic: Arithmetic, inputs: &[Input]) -> Result<Option<[Guard; 2]>> {
         let [(_, a), (_, b), ..] = inputs else { return Ok(None) };
