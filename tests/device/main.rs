@@ -82,7 +82,8 @@ fn main() -> ExitCode {
     };
     let conclusion = libtest_mimic::run(&arguments, suite::trials(&machine, MODULES));
     let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.ignored || target::requires("kernels");
-    let mut sizes = vec![64, 32];
+    // Machine code is that of chips with wavefronts of 64 lanes.
+    let mut sizes = if standin::StandIn::runs_machine_code() { vec![64] } else { vec![64, 32] };
     sizes.retain(|size| !arguments.skip.iter().any(|skipped| *skipped == format!("wavefront {size}]")));
     match machine.standin() {
         Some(standin) if whole && !arguments.list && !conclusion.has_failed() => launches::report(standin, &sizes),

@@ -425,6 +425,9 @@ fn a_launch_that_fails_is_an_error(target: &Target) -> Result<()> {
 }
 
 fn the_example_runs(target: &Target) -> Result<()> {
+    if target.is_gpu() && !target.compiles() {
+        return Err(CannotRun("its kernel is compiled from source".to_owned()).into());
+    }
     example::run(&target.device)
 }
 

@@ -17,7 +17,7 @@ const STANDIN_DEVICES: &str = "gfx90a,gfx1100,gfx908,gfx942,gfx90a,gfx1100";
 /// Those whose kernels AddressSanitizer checks, likewise.
 const SANITIZED_DEVICES: &str = "gfx942,gfx1100,gfx908,gfx90a,gfx942,gfx1100";
 
-/// Those whose machine code is run, with `HIPVERIFY_STANDIN_EXECUTE=machine-code`: what hipcc was asked for when this was built.
+/// Those whose machine code is run, with `HIPVERIFY_STANDIN_EXECUTE=machine-code`: gfx90a all tests, gfx908 those of the matrix cores.
 const MACHINE_CODE_DEVICES: &str = "gfx90a,gfx908";
 
 /// Set in the process that [`real_gpu_opens`] starts.
@@ -29,7 +29,7 @@ pub struct Target {
     pub device: Device,
     /// It is the stand-in's.
     standin: bool,
-    /// It is the first of its wavefront size, or the first whose machine code is run.
+    /// It is the first of its wavefront size.
     first: bool,
     /// The machine code that AMD's compiler made of the kernels is run.
     machine_code: bool,
@@ -57,6 +57,11 @@ impl Target {
 
     pub fn is_gpu(&self) -> bool {
         self.device.kind() != DeviceKind::Host
+    }
+
+    /// Whether kernels that are given as source can run.
+    pub fn compiles(&self) -> bool {
+        !self.machine_code
     }
 
     /// The matrix cores that the device has.

@@ -34,7 +34,7 @@ impl Wave {
                 let at = if access.space == Space::Shared { at & 0xffff_ffff } else { at };
                 let to = Operand { place: operands[0].place.after(place * access.bytes.div_ceil(4)), ..operands[0] };
                 match access.operation {
-                    Operation::Load { signed, high } => self.load(lane, &to, at, access, signed, high, around)?,
+                    Operation::Load { signed, high } => self.load((lane, &to), at, access, (signed, high), around)?,
                     Operation::Store { high } => self.store(lane, &operands[data + place], at, access, high, around)?,
                     Operation::Atomic { update, returns } => {
                         let words = (access.bytes / 4) as u8;
@@ -66,12 +66,10 @@ impl Wave {
 
     fn load(
         &mut self,
-        lane: usize,
-        to: &Operand,
+        (lane, to): (usize, &Operand),
         at: u64,
         access: &Access,
-        signed: bool,
-        high: Option<bool>,
+        (signed, high): (bool, Option<bool>),
         around: &Around<'_>,
     ) -> Result<(), String> {
         let mut words = [0u32; WORDS];

@@ -10,9 +10,9 @@ use std::process::Command;
 pub(crate) struct Object {
     /// The segments, as they lie in memory: address 0 of the file is the first byte.
     pub(super) memory: Vec<u8>,
-    pub(super) instructions: Vec<Instruction>,
+    instructions: Vec<Instruction>,
     /// The index of the instruction at each address.
-    pub(super) at: HashMap<u64, usize>,
+    at: HashMap<u64, usize>,
     kernels: HashMap<String, Descriptor>,
 }
 
@@ -70,6 +70,16 @@ impl Object {
         let memory = segments(elf)?;
         let (instructions, at) = disassemble(elf, arch)?;
         Ok(Object { kernels: descriptors(elf, &memory)?, memory, instructions, at })
+    }
+
+    /// The instruction at an address; `at` is where the one before it was found, which it mostly follows.
+    pub(super) fn instruction(&self, address: u64, at: &mut usize) -> Result<&Instruction, String> {
+        let next = *at + 1;
+        *at = match self.instructions.get(next).filter(|instruction| instruction.address == address) {
+            Some(_) => next,
+            None => *self.at.get(&address).ok_or_else(|| format!("there is no instruction at {address:#x}"))?,
+        };
+        Ok(&self.instructions[*at])
     }
 
     pub(crate) fn has(&self, kernel: &str) -> bool {

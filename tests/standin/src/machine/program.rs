@@ -25,6 +25,8 @@ pub(super) struct Comparison {
     pub of: char,
     /// The type of the second source: that of the first, but for `class`, where it is a mask.
     pub second: char,
+    /// It is the opposite that is asked for.
+    pub negated: bool,
     /// `v_cmpx`: lanes for which it does not hold are switched off.
     pub to_exec: bool,
 }

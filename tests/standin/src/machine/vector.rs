@@ -233,10 +233,10 @@ fn whole_numbers(name: &str) -> Option<Elementwise> {
         "v_subrev_u32" => u32_of(|a, b, _| u64::from((b as u32).wrapping_sub(a as u32))),
         "v_add3_u32" => of("uuu", 1, |a, b, c| word(a + b + c)),
         "v_mul_lo_u32" => u32_of(|a, b, _| word(a.wrapping_mul(b))),
-        "v_mul_hi_u32" => u32_of(|a, b, _| a * b >> 32),
-        "v_mul_hi_i32" => u32_of(|a, b, _| word((i64::from(i(a)) * i64::from(i(b)) >> 32) as u64)),
+        "v_mul_hi_u32" => u32_of(|a, b, _| (a * b) >> 32),
+        "v_mul_hi_i32" => u32_of(|a, b, _| word(((i64::from(i(a)) * i64::from(i(b))) >> 32) as u64)),
         "v_mul_u32_u24" => u32_of(|a, b, _| word((a & 0xff_ffff) * (b & 0xff_ffff))),
-        "v_mul_hi_u32_u24" => u32_of(|a, b, _| (a & 0xff_ffff) * (b & 0xff_ffff) >> 32),
+        "v_mul_hi_u32_u24" => u32_of(|a, b, _| ((a & 0xff_ffff) * (b & 0xff_ffff)) >> 32),
         "v_mad_u32_u24" => of("uuu", 1, |a, b, c| word((a & 0xff_ffff) * (b & 0xff_ffff) + c)),
         "v_mul_i32_i24" => u32_of(|a, b, _| of_i((i(a << 8) >> 8).wrapping_mul(i(b << 8) >> 8))),
         "v_mad_i32_i24" => of("uuu", 1, |a, b, c| of_i((i(a << 8) >> 8).wrapping_mul(i(b << 8) >> 8).wrapping_add(i(c)))),
@@ -252,7 +252,7 @@ fn whole_numbers(name: &str) -> Option<Elementwise> {
         "v_add_u16" => of("ww", 1, |a, b, _| (a + b) & 0xffff),
         "v_sub_u16" => of("ww", 1, |a, b, _| a.wrapping_sub(b) & 0xffff),
         "v_subrev_u16" => of("ww", 1, |a, b, _| b.wrapping_sub(a) & 0xffff),
-        "v_mul_lo_u16" => of("ww", 1, |a, b, _| a * b & 0xffff),
+        "v_mul_lo_u16" => of("ww", 1, |a, b, _| (a * b) & 0xffff),
         "v_mad_u16" => of("www", 1, |a, b, c| (a * b + c) & 0xffff),
         "v_min_u16" => of("ww", 1, |a, b, _| a.min(b)),
         "v_max_u16" => of("ww", 1, |a, b, _| a.max(b)),
@@ -319,35 +319,30 @@ pub(super) fn comparison(name: &str) -> Option<Comparison> {
     };
     let (condition, of) = rest.split_once('_')?;
     macro_rules! by {
-        ($read:expr) => {
-            match condition {
+        ($read:expr, $condition:expr) => {
+            match $condition {
                 "lt" => |a, b| $read(a) < $read(b),
                 "le" => |a, b| $read(a) <= $read(b),
                 "gt" => |a, b| $read(a) > $read(b),
                 "ge" => |a, b| $read(a) >= $read(b),
                 "eq" => |a, b| $read(a) == $read(b),
-                _ => |a, b| $read(a) != $read(b),
+                _ => return None,
             }
         };
     }
+    // What is also true of numbers that are not ordered is the opposite of another condition.
+    let (plain, negated) = match condition {
+        "ne" | "neq" => ("eq", true),
+        "nlt" | "nle" | "ngt" | "nge" | "nlg" => (&condition[1..], true),
+        "u" => ("o", true),
+        _ => (condition, false),
+    };
     macro_rules! floats {
         ($read:expr) => {
-            match condition {
-                "lt" => |a, b| $read(a) < $read(b),
-                "le" => |a, b| $read(a) <= $read(b),
-                "gt" => |a, b| $read(a) > $read(b),
-                "ge" => |a, b| $read(a) >= $read(b),
-                "eq" => |a, b| $read(a) == $read(b),
+            match plain {
                 "lg" => |a, b| $read(a) < $read(b) || $read(a) > $read(b),
-                "nlt" => |a, b| !($read(a) < $read(b)),
-                "nle" => |a, b| !($read(a) <= $read(b)),
-                "ngt" => |a, b| !($read(a) > $read(b)),
-                "nge" => |a, b| !($read(a) >= $read(b)),
-                "neq" => |a, b| $read(a) != $read(b),
-                "nlg" => |a, b| !($read(a) < $read(b) || $read(a) > $read(b)),
                 "o" => |a, b| !$read(a).is_nan() && !$read(b).is_nan(),
-                "u" => |a, b| $read(a).is_nan() || $read(b).is_nan(),
-                _ => return None,
+                other => by!($read, other),
             }
         };
     }
@@ -357,23 +352,20 @@ pub(super) fn comparison(name: &str) -> Option<Comparison> {
             "f64" => |a, mask| mask >> class(d(a), d(a).is_subnormal(), a >> 51 & 1 == 1) & 1 == 1,
             _ => return None,
         };
-        return Some(Comparison { holds, of: if of == "f32" { 'f' } else { 'd' }, second: 'u', to_exec });
-    }
-    if !of.starts_with('f') && !["lt", "le", "gt", "ge", "eq", "ne"].contains(&condition) {
-        return None;
+        return Some(Comparison { holds, of: if of == "f32" { 'f' } else { 'd' }, second: 'u', negated: false, to_exec });
     }
     let (holds, of): (fn(u64, u64) -> bool, char) = match of {
-        "u32" => (by!(|x: u64| x), 'u'),
-        "i32" => (by!(i), 'u'),
-        "u64" => (by!(|x: u64| x), 'q'),
-        "i64" => (by!(|x: u64| x as i64), 'q'),
-        "u16" => (by!(|x: u64| x as u16), 'w'),
-        "i16" => (by!(|x: u64| x as i16), 'w'),
+        "u32" => (by!(|x: u64| x, plain), 'u'),
+        "i32" => (by!(i, plain), 'u'),
+        "u64" => (by!(|x: u64| x, plain), 'q'),
+        "i64" => (by!(|x: u64| x as i64, plain), 'q'),
+        "u16" => (by!(|x: u64| x as u16, plain), 'w'),
+        "i16" => (by!(|x: u64| x as i16, plain), 'w'),
         "f32" => (floats!(f), 'f'),
         "f64" => (floats!(d), 'd'),
         _ => return None,
     };
-    Some(Comparison { holds, of, second: of, to_exec })
+    Some(Comparison { holds, of, second: of, negated, to_exec })
 }
 
 /// The bit of a number's class in v_cmp_class.

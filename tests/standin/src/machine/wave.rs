@@ -100,7 +100,7 @@ impl Wave {
 
     /// A source of a vector instruction by its type, with its modifiers, in all lanes.
     fn source(&self, operand: &Operand, kind: char) -> Result<[u64; LANES], String> {
-        let mut all = self.read_all(operand, if "qd".contains(kind) { 2 } else { 1 })?;
+        let mut all = self.read_all(operand, if matches!(kind, 'q' | 'd') { 2 } else { 1 })?;
         match operand.place {
             // The upper half of a number.
             Place::Whole(x) if kind == 'd' && !(-16..=64).contains(&x) => all = [(x as u64) << 32; LANES],
@@ -110,7 +110,7 @@ impl Wave {
         if let Some(part) = operand.part {
             all = all.map(|bits| taken(bits, part));
         }
-        if "wh".contains(kind) {
+        if matches!(kind, 'w' | 'h') {
             all = all.map(|bits| bits & 0xffff);
         }
         let sign = match kind {
@@ -162,11 +162,9 @@ impl Wave {
 
     /// Runs until the wavefront ends or comes to a barrier.
     pub(super) fn run(&mut self, around: &mut Around<'_>) -> Result<Stop, String> {
+        let mut at = 0;
         loop {
-            let Some(&at) = around.object.at.get(&self.counter) else {
-                return Err(format!("there is no instruction at {:#x}", self.counter));
-            };
-            let instruction = &around.object.instructions[at];
+            let instruction = around.object.instruction(self.counter, &mut at)?;
             *around.steps = around.steps.checked_sub(1).ok_or("it does not end")?;
             self.counter = instruction.next;
             let place = |reason: String| format!("{reason}: `{}` at {:#x}", instruction.text, instruction.address);
@@ -273,7 +271,7 @@ impl Wave {
     fn compare(&mut self, instruction: &Instruction, comparison: Comparison) -> Result<(), String> {
         let operands = &instruction.operands;
         let (a, b) = (self.source(&operands[1], comparison.of)?, self.source(&operands[2], comparison.second)?);
-        let mask = self.lanes().map(|lane| u64::from((comparison.holds)(a[lane], b[lane])) << lane).sum();
+        let mask = self.lanes().map(|lane| u64::from((comparison.holds)(a[lane], b[lane]) != comparison.negated) << lane).sum();
         self.set_mask(&operands[0], mask)?;
         if comparison.to_exec {
             self.set_scalar_64(EXEC, mask);
