@@ -18,6 +18,7 @@
 //! | `HIPVERIFY_STANDIN_BREAK`, `..._BREAK_FROM`, `..._BREAK_TO` | device code is broken on purpose: see `broken.rs` |
 //! | `HIPVERIFY_STANDIN_SANITIZE` | `address`: AddressSanitizer checks memory instead of the executor, see `asan.rs` |
 //! | `HIPVERIFY_STANDIN_EXECUTE` | `machine-code`: of kernels in images of hipcc the machine code is run, see `machine/mod.rs` |
+//! | `HIPVERIFY_STANDIN_OBJECTS` | a folder with code objects for what hipRTC is given, by the names of the files (`verify/f64.hip`): their machine code is run |
 //! | `HIPVERIFY_STANDIN_STEPS` | basic blocks after which a launch is taken for endless, 2 thousand millions by default |
 //! | `HIPVERIFY_STANDIN_EAGER` | if it is set, kernels are executed when they are launched, and what comes before them on their stream |
 //! | `HIPVERIFY_STANDIN_FAIL` | `NAME:NTH:CODE,...`: the nth call of a function returns that code, 0 every call; code -1: it never returns |

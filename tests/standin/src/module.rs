@@ -9,6 +9,7 @@ use crate::state::{INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, NOT_FOUND, Op,
 use crate::transform::Transformed;
 use crate::{asan, broken, current, enqueue, export, put, text};
 use hipverify_sys::kernels::{self, HEADERS, SOURCES};
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -118,8 +119,9 @@ pub(crate) struct Module {
 impl Module {
     fn new(image: *const u8) -> Option<Module> {
         let (at, size) = (image as usize, known_bytes(image));
-        let object = machine_code(image).inspect_err(|reason| eprintln!("a code object cannot be run: {reason}")).ok()?;
-        Some(Module { code: code(image)?, object, device: current(), image: (at, size, hash(at, size)) })
+        let code = code(image)?;
+        let object = machine_code(image, &code).inspect_err(|reason| eprintln!("a code object cannot be run: {reason}")).ok()?;
+        Some(Module { code, object, device: current(), image: (at, size, hash(at, size)) })
     }
 
     /// Whether the image is still what was loaded.
@@ -182,24 +184,33 @@ fn with_object((library, kernel): Found, object: &'static Object) -> Found {
     (library, Box::leak(Box::new(kernel)))
 }
 
-/// The object in an image of hipcc, where `HIPVERIFY_STANDIN_EXECUTE` asks for its machine code. Each is loaded once.
-fn machine_code(image: *const u8) -> Result<Option<&'static Object>, String> {
-    static LOADED: Mutex<Vec<((usize, String), &'static Object)>> = Mutex::new(Vec::new());
+/// The code object whose machine code is run in place of an image, where `HIPVERIFY_STANDIN_EXECUTE` asks for it: that of an image of hipcc; for a file that hipRTC was given, one that
+/// another compiler has made of it. Each is loaded once.
+fn machine_code(image: *const u8, code: &[Code]) -> Result<Option<&'static Object>, String> {
+    static LOADED: Mutex<Vec<((u64, String), &'static Object)>> = Mutex::new(Vec::new());
     if !machine::is_asked() {
         return Ok(None);
     }
     // SAFETY: every image has at least 16 bytes.
     let head = unsafe { std::slice::from_raw_parts(image, 16) };
-    if !head.starts_with(b"__CLANG_OFFLOAD_") {
-        return Ok(None);
-    }
-    let key = (image as usize, devices::get(current()).base_arch().to_owned());
+    let bytes = match code {
+        // SAFETY: it is an image of hipcc, whose bundle has a head that says how long it is.
+        _ if head.starts_with(b"__CLANG_OFFLOAD_") => Cow::Borrowed(unsafe { bundle(image) }),
+        [Code::Source(source)] => match std::env::var_os("HIPVERIFY_STANDIN_OBJECTS") {
+            Some(folder) => {
+                let path = Path::new(&folder).join(&source.name);
+                Cow::Owned(std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?)
+            }
+            None => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    let key = (hash(bytes.as_ptr() as usize, bytes.len()), devices::get(current()).base_arch().to_owned());
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, object)) = loaded.iter().find(|(known, _)| *known == key) {
         return Ok(Some(object));
     }
-    // SAFETY: it is an image of hipcc, whose bundle has a head that says how long it is.
-    let object: &'static Object = Box::leak(Box::new(Object::load(unsafe { bundle(image) }, &key.1)?));
+    let object: &'static Object = Box::leak(Box::new(Object::load(&bytes, &key.1)?));
     loaded.push((key, object));
     Ok(Some(object))
 }
