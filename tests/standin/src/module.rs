@@ -226,7 +226,7 @@ unsafe fn bundle<'a>(image: *const u8) -> &'a [u8] {
     for _ in 0..number(24) {
         (at, end) = (at + 24 + number(at + 16), end.max(number(at) + number(at + 8)));
     }
-    // SAFETY: as above.
+    // SAFETY: the table has said where the last object ends, and the caller promises the whole bundle.
     unsafe { std::slice::from_raw_parts(image, end.max(at)) }
 }
 
