@@ -85,8 +85,9 @@ fn main() -> ExitCode {
     // Machine code is that of chips with wavefronts of 64 lanes.
     let mut sizes = if standin::StandIn::runs_machine_code() { vec![64] } else { vec![64, 32] };
     sizes.retain(|size| !arguments.skip.iter().any(|skipped| *skipped == format!("wavefront {size}]")));
+    let cores: Vec<_> = machine.targets.iter().filter_map(target::Target::matrix_cores).collect();
     match machine.standin() {
-        Some(standin) if whole && !arguments.list && !conclusion.has_failed() => launches::report(standin, &sizes),
+        Some(standin) if whole && !arguments.list && !conclusion.has_failed() => launches::report(standin, &sizes, &cores),
         _ => conclusion.exit_code(),
     }
 }

@@ -84,49 +84,63 @@ impl Wave {
 
     /// A source of `words` words in all lanes.
     fn read_all(&self, operand: &Operand, words: u8) -> Result<[u64; LANES], String> {
+        let mut all = [0; LANES];
+        self.read_into(operand, words, &mut all)?;
+        Ok(all)
+    }
+
+    fn read_into(&self, operand: &Operand, words: u8, all: &mut [u64; LANES]) -> Result<(), String> {
         let (registers, first) = match operand.place {
             Place::Vector(first) => (&self.vectors, usize::from(first)),
             Place::Accumulation(first) => (&self.accumulators, usize::from(first)),
-            _ => return Ok([self.read(operand, words, 0)?; LANES]),
+            _ => {
+                all.fill(self.read(operand, words, 0)?);
+                return Ok(());
+            }
         };
         let missing = || format!("there is no register {first}");
-        let mut all = registers.get(first).ok_or_else(missing)?.map(u64::from);
+        all.iter_mut().zip(registers.get(first).ok_or_else(missing)?).for_each(|(x, low)| *x = u64::from(*low));
         if words == 2 && operand.registers == 2 {
             let high = registers.get(first + 1).ok_or_else(missing)?;
             all.iter_mut().zip(high).for_each(|(x, high)| *x |= u64::from(*high) << 32);
         }
-        Ok(all)
+        Ok(())
     }
 
     /// A source of a vector instruction by its type, with its modifiers, in all lanes.
     fn source(&self, operand: &Operand, kind: char) -> Result<[u64; LANES], String> {
-        let mut all = self.read_all(operand, if matches!(kind, 'q' | 'd') { 2 } else { 1 })?;
+        let mut all = [0; LANES];
+        self.source_into(operand, kind, &mut all)?;
+        Ok(all)
+    }
+
+    /// The same, without a copy.
+    fn source_into(&self, operand: &Operand, kind: char, all: &mut [u64; LANES]) -> Result<(), String> {
+        self.read_into(operand, if matches!(kind, 'q' | 'd') { 2 } else { 1 }, all)?;
         match operand.place {
             // The upper half of a number.
-            Place::Whole(x) if kind == 'd' && !(-16..=64).contains(&x) => all = [(x as u64) << 32; LANES],
-            Place::Float(x) if kind == 'h' => all = [u64::from(half::f16::from_f64(x).to_bits()); LANES],
+            Place::Whole(x) if kind == 'd' && !(-16..=64).contains(&x) => all.fill((x as u64) << 32),
+            Place::Float(x) if kind == 'h' => all.fill(u64::from(half::f16::from_f64(x).to_bits())),
             _ => {}
         }
         if let Some(part) = operand.part {
-            all = all.map(|bits| taken(bits, part));
+            all.iter_mut().for_each(|bits| *bits = taken(*bits, part));
         }
         if matches!(kind, 'w' | 'h') {
-            all = all.map(|bits| bits & 0xffff);
+            all.iter_mut().for_each(|bits| *bits &= 0xffff);
+        }
+        if !operand.absolute && !operand.negative {
+            return Ok(());
         }
         let sign = match kind {
             'f' => 1 << 31,
             'd' => 1 << 63,
             'h' => 1 << 15,
-            _ => 0,
+            _ => return Err(format!("a sign is changed of a source that is no float: {operand:?}")),
         };
-        if sign == 0 && (operand.negative || operand.absolute) {
-            return Err(format!("a sign is changed of a source that is no float: {operand:?}"));
-        }
         let (keep, flip) = (if operand.absolute { !sign } else { u64::MAX }, if operand.negative { sign } else { 0 });
-        if operand.absolute || operand.negative {
-            all = all.map(|bits| bits & keep ^ flip);
-        }
-        Ok(all)
+        all.iter_mut().for_each(|bits| *bits = *bits & keep ^ flip);
+        Ok(())
     }
 
     /// Writes a result in the lanes that are switched on.
@@ -256,10 +270,13 @@ impl Wave {
                 None if elementwise.accumulates => &operands[0],
                 None => return Err("an operand is missing".to_owned()),
             };
-            sources[i] = self.source(operand, kind)?;
+            self.source_into(operand, kind, &mut sources[i])?;
         }
         let [a, b, c] = &sources;
-        let mut results: [u64; LANES] = std::array::from_fn(|lane| (elementwise.run)(a[lane], b[lane], c[lane]));
+        let mut results = [0; LANES];
+        for lane in 0..LANES {
+            results[lane] = (elementwise.run)(a[lane], b[lane], c[lane]);
+        }
         if let Some(part) = instruction.part {
             let before = self.read_all(&operands[0], 1)?;
             let unused = instruction.line.value("dst_unused");
