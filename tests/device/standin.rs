@@ -50,6 +50,12 @@ impl StandIn {
     /// # Safety
     /// The process has one thread.
     pub unsafe fn choose(devices: &str, sanitized: &str, machine_code: &str) -> Result<StandIn> {
+        if let Ok(how) = std::env::var("HIPVERIFY_STANDIN_EXECUTE") {
+            ensure!(
+                ["source", "machine-code"].contains(&how.as_str()),
+                "HIPVERIFY_STANDIN_EXECUTE={how} is neither source nor machine-code"
+            );
+        }
         let (path, standin) = (library()?, StandIn::open()?);
         standin.preload()?;
         let devices = match () {

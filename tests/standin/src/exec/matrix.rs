@@ -11,7 +11,7 @@ pub(super) fn run(arch: &str, lanes: &[(usize, Request)]) -> Result<Vec<u64>, Fi
     let Some(first) = all.first().copied() else { return Ok(Vec::new()) };
     let place = lanes[0].1.place;
     let addresses: Vec<[usize; 4]> = all.iter().map(|Operands { abc: [a, b, c], d, .. }| [*a, *b, *c, *d]).collect();
-    // SAFETY: each lane waits, and its operands live on its stack, for which the instruction's type has room.
+    // SAFETY: each lane waits, and its operands live on its stack, in variables of the instruction's types.
     let done = unsafe { multiply(arch, first.name, first.modifiers, &addresses) };
     done.map_err(|why| Finding::launch(format!("multiplies with {} at {place}: {why}", first.name)))?;
     Ok(vec![0; lanes.len()])

@@ -13,12 +13,9 @@ impl Wave {
         if access.space == Space::Scalar {
             return self.load_scalar(instruction, access, around);
         }
-        if matches!(access.operation, Operation::Permute) {
-            return self.permute(instruction);
-        }
         let operands = &instruction.operands;
         let loads = matches!(access.operation, Operation::Load { .. });
-        let returns = matches!(access.operation, Operation::Atomic { returns: true, .. } | Operation::CompareAndSwap { returns: true });
+        let returns = matches!(access.operation, Operation::Atomic { returns: true, .. });
         let address = usize::from(loads || returns);
         let data = address + 1;
         let base = operands
@@ -45,10 +42,6 @@ impl Wave {
                             self.write(&operands[0], lane, &[before as u32, (before >> 32) as u32][..usize::from(words)])?;
                         }
                     }
-                    Operation::CompareAndSwap { returns } => {
-                        self.compare_and_swap(lane, instruction, (at, data), access, returns, around)?
-                    }
-                    Operation::Permute => {}
                 }
             }
         }
@@ -96,38 +89,6 @@ impl Wave {
         write_bytes(around, access.space, at, &bytes[..access.bytes])
     }
 
-    /// Global: the data are the new value, then what it is compared with; shared: the other way round.
-    fn compare_and_swap(
-        &mut self,
-        lane: usize,
-        instruction: &Instruction,
-        (at, data): (u64, usize),
-        access: &Access,
-        returns: bool,
-        around: &mut Around<'_>,
-    ) -> Result<(), String> {
-        let operands = &instruction.operands;
-        let words = (access.bytes / 4) as u8;
-        let (new, expected) = if access.space == Space::Shared {
-            (self.read(&operands[data + 1], words, lane)?, self.read(&operands[data], words, lane)?)
-        } else {
-            let part = |which: usize| Operand {
-                place: operands[data].place.after(which * usize::from(words)),
-                registers: words,
-                ..operands[data]
-            };
-            (self.read(&part(0), words, lane)?, self.read(&part(1), words, lane)?)
-        };
-        let before = read_number(around, access, at)?;
-        if before == expected {
-            write_bytes(around, access.space, at, &new.to_le_bytes()[..access.bytes])?;
-        }
-        if returns {
-            self.write(&operands[0], lane, &[before as u32, (before >> 32) as u32][..usize::from(words)])?;
-        }
-        Ok(())
-    }
-
     fn load_scalar(&mut self, instruction: &Instruction, access: &Access, around: &Around<'_>) -> Result<(), String> {
         let operands = &instruction.operands;
         let base = self.read(&operands[1], 2, 0)?;
@@ -146,7 +107,7 @@ impl Wave {
     }
 
     /// Lanes that are switched off give 0.
-    fn permute(&mut self, instruction: &Instruction) -> Result<(), String> {
+    pub(super) fn permute(&mut self, instruction: &Instruction) -> Result<(), String> {
         let operands = &instruction.operands;
         let offset = instruction.line.number("offset").unwrap_or(0) as u64;
         let exec = self.exec();

@@ -27,12 +27,6 @@ pub(super) enum Operation {
         update: fn(u64, u64) -> u64,
         returns: bool,
     },
-    /// Compares with a second operand before it writes.
-    CompareAndSwap {
-        returns: bool,
-    },
-    /// ds_bpermute_b32: words of other lanes.
-    Permute,
 }
 
 #[derive(Clone, Copy)]
@@ -59,9 +53,6 @@ impl Access {
             Some(rest) => (Space::Global, rest),
             None => (Space::Shared, name.strip_prefix("ds_")?),
         };
-        if rest == "bpermute_b32" {
-            return one(space, Operation::Permute, 4);
-        }
         let load = |signed, high| Operation::Load { signed, high };
         if let Some(what) = rest.strip_prefix("load_") {
             return match what {
@@ -88,9 +79,6 @@ impl Access {
         if let Some(what) = rest.strip_prefix("atomic_") {
             let (what, bytes) = what.strip_suffix("_x2").map_or((what, 4), |what| (what, 8));
             let returns = line.has("glc") || line.has("sc0");
-            if what == "cmpswap" {
-                return one(space, Operation::CompareAndSwap { returns }, bytes);
-            }
             return one(space, Operation::Atomic { update: update(what, bytes)?, returns }, bytes);
         }
         shared(line, rest)
@@ -148,9 +136,6 @@ fn shared(line: &Line, rest: &str) -> Option<Access> {
                 ("wrxchg", _) => "swap",
                 (what, _) => what,
             };
-            if what == "cmpst" {
-                return single(Operation::CompareAndSwap { returns });
-            }
             single(Operation::Atomic { update: update(what, bytes)?, returns })
         }
     }

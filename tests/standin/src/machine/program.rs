@@ -23,12 +23,8 @@ pub(super) struct Instruction {
 pub(super) struct Comparison {
     pub holds: fn(u64, u64) -> bool,
     pub of: char,
-    /// The type of the second source: that of the first, but for `class`, where it is a mask.
-    pub second: char,
     /// It is the opposite that is asked for.
     pub negated: bool,
-    /// `v_cmpx`: lanes for which it does not hold are switched off.
-    pub to_exec: bool,
 }
 
 /// What an instruction does.
@@ -70,7 +66,9 @@ pub(super) enum Action {
     PackedMove,
     Scalar(Scalar),
     Branch(Branch),
-    Load(Access),
+    Access(Access),
+    /// ds_bpermute_b32: words of other lanes.
+    Permute,
     Barrier,
     End,
     Nothing,
@@ -83,10 +81,6 @@ pub(super) enum Branch {
     Condition(bool),
     VccZero(bool),
     ExecZero(bool),
-    /// s_setpc_b64, and s_swappc_b64, which keeps where it came from.
-    Register {
-        keep: bool,
-    },
 }
 
 impl Instruction {
@@ -143,7 +137,7 @@ fn action(line: &Line) -> Action {
         return Action::Elementwise(elementwise);
     }
     if let Some(access) = Access::of(line) {
-        return Action::Load(access);
+        return Action::Access(access);
     }
     scalar::of(name).map_or(Action::Unknown, Action::Scalar)
 }
@@ -159,6 +153,7 @@ fn special(name: &str) -> Option<Action> {
         "v_subrev_co_u32" => carry(true, true, false),
         "v_subbrev_co_u32" => carry(true, true, true),
         "v_mad_u64_u32" => Action::MultiplyWide { signed: false },
+        "ds_bpermute_b32" => Action::Permute,
         "v_mad_i64_i32" => Action::MultiplyWide { signed: true },
         "v_readlane_b32" => Action::ReadLane { first: false },
         "v_readfirstlane_b32" => Action::ReadLane { first: true },
@@ -180,8 +175,6 @@ fn special(name: &str) -> Option<Action> {
         "s_cbranch_vccnz" => Action::Branch(Branch::VccZero(false)),
         "s_cbranch_execz" => Action::Branch(Branch::ExecZero(true)),
         "s_cbranch_execnz" => Action::Branch(Branch::ExecZero(false)),
-        "s_setpc_b64" => Action::Branch(Branch::Register { keep: false }),
-        "s_swappc_b64" => Action::Branch(Branch::Register { keep: true }),
         "s_barrier" => Action::Barrier,
         "s_endpgm" => Action::End,
         // Nothing is cached, and no instruction is under way when the next one begins.

@@ -1,6 +1,6 @@
 //! Scalar instructions: s_mov_b32 and its like.
 
-/// A scalar instruction: sources of `width` 32-bit words, a destination of `result` words.
+/// A scalar instruction.
 #[derive(Clone, Copy)]
 pub(super) struct Scalar {
     pub form: Form,
@@ -98,7 +98,6 @@ fn arithmetic(name: &str) -> Option<Scalar> {
     match name {
         "s_mov_b32" | "s_movk_i32" => plain(|a, _, _| (a, None)),
         "s_mov_b64" => Some(Scalar { form: Form::Compute, source: 2, result: 2, run: |a, _, _| (a, None) }),
-        "s_cmov_b32" => None,
         "s_add_u32" => plain(|a, b, _| ((a + b) & 0xffff_ffff, Some(a + b > 0xffff_ffff))),
         "s_addc_u32" => plain(|a, b, c| {
             let sum = a + b + u64::from(c);

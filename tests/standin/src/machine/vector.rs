@@ -313,11 +313,7 @@ fn bits(name: &str) -> Option<Elementwise> {
 }
 
 pub(super) fn comparison(name: &str) -> Option<Comparison> {
-    let (rest, to_exec) = match name.strip_prefix("v_cmpx_") {
-        Some(rest) => (rest, true),
-        None => (name.strip_prefix("v_cmp_")?, false),
-    };
-    let (condition, of) = rest.split_once('_')?;
+    let (condition, of) = name.strip_prefix("v_cmp_")?.split_once('_')?;
     macro_rules! by {
         ($read:expr, $condition:expr) => {
             match $condition {
@@ -346,14 +342,6 @@ pub(super) fn comparison(name: &str) -> Option<Comparison> {
             }
         };
     }
-    if condition == "class" {
-        let holds: fn(u64, u64) -> bool = match of {
-            "f32" => |a, mask| mask >> class(f64::from(f(a)), f(a).is_subnormal(), a >> 22 & 1 == 1) & 1 == 1,
-            "f64" => |a, mask| mask >> class(d(a), d(a).is_subnormal(), a >> 51 & 1 == 1) & 1 == 1,
-            _ => return None,
-        };
-        return Some(Comparison { holds, of: if of == "f32" { 'f' } else { 'd' }, second: 'u', negated: false, to_exec });
-    }
     let (holds, of): (fn(u64, u64) -> bool, char) = match of {
         "u32" => (by!(|x: u64| x, plain), 'u'),
         "i32" => (by!(i, plain), 'u'),
@@ -365,41 +353,5 @@ pub(super) fn comparison(name: &str) -> Option<Comparison> {
         "f64" => (floats!(d), 'd'),
         _ => return None,
     };
-    Some(Comparison { holds, of, second: of, negated, to_exec })
-}
-
-/// The bit of a number's class in v_cmp_class.
-fn class(x: f64, subnormal: bool, quiet: bool) -> u32 {
-    let negative = x.is_sign_negative();
-    match () {
-        _ if x.is_nan() => u32::from(quiet),
-        _ if x.is_infinite() => {
-            if negative {
-                2
-            } else {
-                9
-            }
-        }
-        _ if x == 0.0 => {
-            if negative {
-                5
-            } else {
-                6
-            }
-        }
-        _ if subnormal => {
-            if negative {
-                4
-            } else {
-                7
-            }
-        }
-        _ => {
-            if negative {
-                3
-            } else {
-                8
-            }
-        }
-    }
+    Some(Comparison { holds, of, negated })
 }

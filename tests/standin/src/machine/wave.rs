@@ -187,27 +187,26 @@ impl Wave {
                 Action::End => return Ok(Stop::End),
                 Action::Nothing => {}
                 Action::Unknown => return Err(place("an instruction is not known".to_owned())),
-                Action::Branch(branch) => self.branch(instruction, *branch).map_err(place)?,
+                Action::Branch(branch) => self.branch(instruction, *branch),
                 Action::Scalar(scalar) => self.compute(instruction, scalar, around).map_err(place)?,
                 Action::Matrix => self.multiply(instruction, around.arch).map_err(place)?,
-                Action::Load(access) => self.access(instruction, access, around).map_err(place)?,
+                Action::Permute => self.permute(instruction).map_err(place)?,
+                Action::Access(access) => self.access(instruction, access, around).map_err(place)?,
                 _ => self.vector(instruction).map_err(place)?,
             }
         }
     }
 
-    fn branch(&mut self, instruction: &Instruction, branch: Branch) -> Result<(), String> {
+    fn branch(&mut self, instruction: &Instruction, branch: Branch) {
         let taken = match branch {
             Branch::Always => true,
             Branch::Condition(set) => self.condition == set,
             Branch::VccZero(zero) => (self.scalar_64(VCC) == 0) == zero,
             Branch::ExecZero(zero) => (self.exec() == 0) == zero,
-            Branch::Register { .. } => return Err("calls are not known".to_owned()),
         };
         if taken {
             self.counter = instruction.target();
         }
-        Ok(())
     }
 
     fn compute(&mut self, instruction: &Instruction, scalar: &Scalar, around: &Around<'_>) -> Result<(), String> {
@@ -221,20 +220,17 @@ impl Wave {
         };
         let (result, condition) = (scalar.run)(a, b, self.condition);
         self.condition = condition.unwrap_or(self.condition);
-        let (result, to) = match scalar.form {
-            Form::Compare => return Ok(()),
-            Form::SaveExec => (self.exec(), operands[0]),
-            _ => (result, operands[0]),
-        };
-        let Place::Scalar(first) = to.place else { return Err("the destination is no scalar register".to_owned()) };
-        if scalar.form == Form::SaveExec {
-            let (next, _) = (scalar.run)(a, b, false);
-            self.set_scalar_64(first, result);
-            self.set_scalar_64(EXEC, next);
-        } else if scalar.result == 2 {
-            self.set_scalar_64(first, result);
-        } else {
-            self.scalars[usize::from(first)] = result as u32;
+        if scalar.form == Form::Compare {
+            return Ok(());
+        }
+        let Place::Scalar(first) = operands[0].place else { return Err("the destination is no scalar register".to_owned()) };
+        match scalar.form {
+            Form::SaveExec => {
+                self.set_scalar_64(first, self.exec());
+                self.set_scalar_64(EXEC, result);
+            }
+            _ if scalar.result == 2 => self.set_scalar_64(first, result),
+            _ => self.scalars[usize::from(first)] = result as u32,
         }
         Ok(())
     }
@@ -287,13 +283,9 @@ impl Wave {
 
     fn compare(&mut self, instruction: &Instruction, comparison: Comparison) -> Result<(), String> {
         let operands = &instruction.operands;
-        let (a, b) = (self.source(&operands[1], comparison.of)?, self.source(&operands[2], comparison.second)?);
+        let (a, b) = (self.source(&operands[1], comparison.of)?, self.source(&operands[2], comparison.of)?);
         let mask = self.lanes().map(|lane| u64::from((comparison.holds)(a[lane], b[lane]) != comparison.negated) << lane).sum();
-        self.set_mask(&operands[0], mask)?;
-        if comparison.to_exec {
-            self.set_scalar_64(EXEC, mask);
-        }
-        Ok(())
+        self.set_mask(&operands[0], mask)
     }
 
     fn set_mask(&mut self, operand: &Operand, mask: u64) -> Result<(), String> {
@@ -440,7 +432,7 @@ impl Wave {
         }
         let address = |words: &mut [u32; 32]| words.as_mut_ptr() as usize;
         let lanes: Vec<[usize; 4]> = registers.iter_mut().map(|[d, a, b, c]| [address(a), address(b), address(c), address(d)]).collect();
-        // SAFETY: each operand has 32 words, more than any instruction has registers, and they are this function's own.
+        // SAFETY: each operand has 32 words, the most registers that an instruction has of one, and they are this function's own.
         unsafe { crate::exec::multiply(arch, &line.mnemonic, modifiers, &lanes)? };
         for (lane, of_lane) in registers.iter().enumerate() {
             self.write(&operands[0], lane, &of_lane[0][..usize::from(operands[0].registers)])?;
