@@ -19,62 +19,40 @@ __device__ inline bool wanted(const VerifyParams &p) {
     return ((p.judge & JUDGE_ELEMENTS) && !elements) || ((p.judge & JUDGE_THRESHOLDS) && !thresholds);
 }
 
-// What a subgroup searches for: in shared memory, since hardly any pair is tested for it. Its first lane changes it.
-template <typename T> struct Search {
-    ScaledMaxima<T> maxima;  // just below the maxima; no limit for a maximum that was found
-    UlpTest<T> ulps;
-    alignas(16) VerifyFarthest farthest; // inverted index; a compiler may write both numbers together
-    u64 row;                 // of a tile, the last one with a pair that was tested
-    u32 pending;             // metrics whose maximum this row has
-    __device__ Search(const VerifyParams &p, const Rule<T> &rule, Format format_a) : maxima{}, ulps(p, format_a), farthest{0, 0}, row(NOWHERE), pending(0) {
-#pragma unroll
-        for (u32 k = 0; k < QUOTIENTS; k++) {
-            const u32 metric = RELATIVE + k;
-            const double m = p.workspace->values.maxima[metric];
-            typename Real<T>::Bits least, pattern = ScaledMaxima<T>::pattern(rule, metric, by_binade(rule, metric, m), least);
-            // A quotient may be subnormal; if it is not scaled, the number before it is then far below it.
-            if (metric != EPSILON) pattern = ScaledMaxima<T>::pattern((double)below(m));
-            else maxima.least = least, pattern = pattern == NO_LIMIT<T> ? bits_of(Real<T>::max()) : pattern - (pattern > 0);
-            if (m > 0) maxima.set(k, pattern);
-            else found(metric);
-        }
-        maxima.absolute = below(p.workspace->values.maxima[ABSOLUTE]);
-        if (!(maxima.absolute >= 0)) found(ABSOLUTE);
-    }
-    static __device__ T below(double x) { return x > 0 ? Real<T>::of(bits_of((T)x) - 1) : (T)-1; }
-    __device__ void found(u32 k) {
-        if (k == ABSOLUTE) maxima.absolute = Real<T>::of(NO_LIMIT<T>);
-        else maxima.set(k - RELATIVE, NO_LIMIT<T>);
-    }
-    // Begins to test pairs of another row, whose parts are not read in the order of their elements: the search for a maximum ends with the row that has it. `elsewhere`: the most ulps that were found.
-    __device__ void enter_row(u64 now, u64 elsewhere) {
-#pragma unroll
-        for (u32 k = 0; k < MAXIMA; k++)
-            if (pending >> k & 1) found(k);
-        row = now, pending = 0;
-        ulps.set(farthest.ulps, elsewhere);
-    }
-};
-
-// The shared memory of a block.
+// What a block searches for, and what it has found: in shared memory.
 template <typename T> struct ExplainShared {
+    double maxima[MAXIMA]; // that are searched for; -1 for those that are 0
+    T largest_a, largest_r; // magnitudes, as the first pass has found them
+    Ulps<T> format;        // of the result
+    typename Ulps<T>::Reach reach; // of pairs that are further apart than those found so far, or as far
+    // Found by all blocks, as far as this one knows. Indices are inverted, so that 0 is none.
+    u64 first[MAXIMA];
     u64 passing[2]; // patterns of f64
-    u64 ulps, own_ulps; // of all blocks, as far as this one knows; of this one
-    u64 first[MAXIMA]; // inverted
+    u64 ulps;
+    alignas(16) VerifyFarthest farthest[THREADS / SUBGROUP]; // by each subgroup; a compiler may write both numbers together
+    u64 first_tile;        // the first one with mismatches
     u64 worst[MAXIMA + 1]; // indices
-    u64 first_tile; // the first one with mismatches, inverted
     u32 last;
-    alignas(16) u32 searches[THREADS / SUBGROUP][sizeof(Search<T>) / 4]; // those of the subgroups
 
-    __device__ Search<T> &search(u32 subgroup) { return *(Search<T> *)searches[subgroup]; }
-    __device__ Search<T> &search() { return search(threadIdx.x / SUBGROUP); }
-    // Takes over what other blocks have found: the maxima that grow, and the first of the others if it is before all that this block reads next, from element `begin` on. Called by all threads of a block, between barriers.
-    __device__ void learn(const VerifyWorkspace &w, u64 begin) {
+    // Called by all threads of a block, before a barrier.
+    __device__ void prepare(const VerifyParams &p, Format format_a) {
+        const u32 t = threadIdx.x;
+        if (t < MAXIMA) maxima[t] = p.workspace->values.maxima[t] > 0 ? p.workspace->values.maxima[t] : -1;
+        if (t == 0) largest_a = (T)p.workspace->values.magnitudes[0], largest_r = (T)p.workspace->values.magnitudes[1], format.prepare(p, format_a), reach = format.reach(1);
+    }
+    // Tells other blocks what this one has found, and takes over what they have. Called by all threads of a block, between barriers.
+    __device__ void share(VerifyWorkspace &w) {
         const u32 t = threadIdx.x;
         if (t >= 3 + MAXIMA) return;
-        u64 &own = t < 2 ? passing[t] : t == 2 ? ulps : first[t - 3];
-        const u64 found = load_again(t < 2 ? &w.passing[t] : t == 2 ? &w.ulps : &w.first[t - 3]);
-        if (found > own && (t < 3 || ~found < begin)) own = found;
+        u64 &own = t < 2 ? passing[t] : t == 2 ? ulps : first[t - 3], &all = t < 2 ? w.passing[t] : t == 2 ? w.ulps : w.first[t - 3];
+        const u64 before = atomicMax(&all, own);
+        if (before > own) own = before;
+    }
+    // The most ulps that this block has found itself, before this element.
+    __device__ u64 own_ulps(u64 begin) const {
+        u64 most = 0;
+        for (const VerifyFarthest &x : farthest) most = x.ulps > most && ~x.index < begin ? x.ulps : most;
+        return most;
     }
 };
 
@@ -92,85 +70,126 @@ template <typename T> struct Passing {
     template <typename N> __device__ bool needs_more(const Rule<T> &rule, N a, N r, T m) const {
         return !within(distance(a, r), rule.bound(rtol, m, of_rtol)) || !within(distance(a, r), rule.bound(rule.rtol, m, atol));
     }
-    // The same for E pairs; true if any of them may need larger ones. The sign of the difference of two numbers is exact. Bounds that overflow pass all differences except infinite ones: the first infinite difference is a maximum, which is
-    // examined anyway, and no tolerance is enough for infinite differences.
-    template <int E> __device__ void test(AnyNegative<T> &more, const Rule<T> &rule, const T (&d)[E], const T (&m)[E]) const {
-        T base[E];
-#pragma unroll
-        for (int i = 0; i < E; i++) base[i] = m[i];
-        if (rule.by_binade)
-#pragma unroll
-            for (int i = 0; i < E; i++) base[i] = rule.binade(m[i]);
-#pragma unroll
-        for (int i = 0; i < E; i++) {
-            more.add(Real<T>::fused(rtol, base[i], of_rtol) - d[i]);
-            more.add(Real<T>::fused(rule.rtol, base[i], atol) - d[i]);
-        }
-    }
 };
 
-// For each binade of references, the largest difference that can be nothing that the search is for: a conservative filter, which hardly any pair passes. The search only ends or demands more, so an old threshold is a small one.
-// Zero is apart. So are, in f32, powers of two: two numbers below one are as far from it as one number above.
+// For each binade of references, the largest differences that can be nothing that the search is for: a conservative filter, which hardly any pair passes. The search only ends or demands more, so an old threshold is a small one.
+//
+// Each metric, and each tolerance, demands a difference that is a constant or linear in the reference m. The least of these demands is a concave function of m, and so above the line from its value at the least m of a binade to
+// that at the largest: this line is the threshold. A distance in ulps demands a constant for the whole binade, which may be small, since numbers of opposite signs can be many ulps apart, and differ little. So there are lines without
+// it as well. Powers of two are apart, since two numbers below one are as far from it as one number above, and so is zero.
 template <class Arith> struct DifferenceFilter {
     typedef typename Arith::T T;
     typedef typename Real<T>::Bits Bits;
-    static constexpr u32 EXPONENTS = Real<T>::EXPONENT / Real<T>::UNIT + 1;
-    static constexpr bool POWERS = sizeof(T) == 4;
-    T threshold[POWERS ? 2 * EXPONENTS : EXPONENTS];
-    // Twice the exponent, and one more between powers of two; or the exponent, and for zero the last one, which no finite number has.
-    static __device__ u32 binade_of(float m) { return bits_of(m) / Real<T>::UNIT + (bits_of(m) + (u32)(Real<T>::UNIT - 1)) / (u32)Real<T>::UNIT; }
-    static __device__ u32 binade_of(double m) { return m == 0 ? EXPONENTS - 1 : (u32)(bits_of(m) / Real<T>::UNIT); }
-    // Products are rounded, and what is found may be equal to its maximum.
-    static __device__ double just_below(double x) { return bits_of(x) > 8 ? f64_of(bits_of(x) - 8) : 0; }
+    // All exponents of f32, and as many of f64 around 0: others have no threshold.
+    enum : i32 { EXPONENTS = 256, FIRST = sizeof(T) == 4 ? 0 : Real<T>::BIAS - EXPONENTS / 2, ENTRIES = 2 * EXPONENTS };
+    struct alignas(2 * sizeof(T)) Line { T slope, constant; };
+    Line all[ENTRIES], without_ulps[ENTRIES];
+    // Twice the exponent, and one more between powers of two; 0 for zero.
+    static __device__ u32 entry_of(float m) { return bits_of(m) / Real<T>::UNIT + (bits_of(m) + (u32)(Real<T>::UNIT - 1)) / (u32)Real<T>::UNIT; }
+    static __device__ u32 entry_of(double m) {
+        const u32 entry = (u32)(bits_of(m) / Real<T>::UNIT) + (u32)((bits_of(m) + (Real<T>::UNIT - 1)) / Real<T>::UNIT) - 2 * FIRST;
+        return m == 0 ? 0 : entry - 2 < ENTRIES - 2 ? entry : 1;
+    }
 
-    // Called by all threads of a block, between barriers: what the block has found lies before all that it reads next.
-    __device__ void update(const VerifyParams &p, ExplainShared<T> &s, const Rule<T> &rule) {
+    // Called by all threads of a block, between barriers. The block reads only elements from `begin` on until the next update.
+    __device__ void update(const VerifyParams &p, ExplainShared<T> &s, const Rule<T> &rule, Format reference, u64 begin) {
         const Passing<T> passing(s, rule);
-        UlpTest<T> ulps = s.search().ulps;
-        ulps.set(s.own_ulps, s.ulps);
+        const double own = f64_of(s.own_ulps(begin)), others = f64_of(s.ulps);
+        const auto reach = s.format.reach(own >= others ? own + 1 : others);
+        if (threadIdx.x == 0) s.reach = reach;
+        // The first number after a power of two, as a multiple of it.
+        const T next = (T)(1 + pow2(-(reference.specials == INTEGER || reference.mantissa_bits >= Real<T>::DIGITS ? Real<T>::DIGITS - 1 : (i32)reference.mantissa_bits)));
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < sizeof(threshold) / sizeof(T); i += blockDim.x) {
-            const Bits power = (Bits)(POWERS ? i / 2 : i) * Real<T>::UNIT, first = POWERS ? power + i % 2 : power ? power : 1, last = POWERS && i % 2 == 0 ? power : power + (Real<T>::UNIT - 1);
-            const bool zero = !POWERS && i == EXPONENTS - 1;
-            threshold[i] = Real<T>::of(pattern_up_to<T>(threshold_between(p, s, rule, passing, ulps, zero ? 0 : Real<T>::of(first), zero ? 0 : Real<T>::of(last))));
+        for (u32 i = threadIdx.x; i < ENTRIES; i += blockDim.x) {
+            const Bits exponent = i == 0 ? 0 : i / 2 + FIRST;
+            const T power = Real<T>::of(exponent * Real<T>::UNIT), last = i % 2 ? Real<T>::of(exponent * Real<T>::UNIT + (Real<T>::UNIT - 1)) : power;
+            // No reference is larger than the largest one.
+            const T high = Real<T>::smaller(last, s.largest_r), low = i % 2 == 0 ? high : Real<T>::smaller(exponent == 0 ? Real<T>::of(1) : power * next, high);
+            double at[2]; // the demands of the ends
+#pragma unroll 1
+            for (u32 end = 0; end < 2; end++) {
+                const double demand = demand_of_metrics(s, rule, begin, high, end ? high : low);
+                const double more = p.all ? Real<double>::smaller(demand_of_tolerances(rule, passing, end ? high : low), demand) : demand;
+                at[0] = end ? at[0] : more, at[1] = more;
+            }
+            const double further = p.all ? s.format.least_difference(reach, low, high, s.largest_a) : Real<double>::of(Real<double>::EXPONENT);
+            const bool outside = FIRST > 0 && i == 1;
+            without_ulps[i] = outside ? Line{0, 0} : line_between(low, high, at[0], at[1]);
+            all[i] = outside ? Line{0, 0} : line_between(low, high, Real<double>::smaller(at[0], further), Real<double>::smaller(at[1], further));
         }
     }
-    // All differences that the search is for, from references from `low` to `high`, are larger. What a difference is compared with grows with the reference, but for distances in ulps.
-    static __device__ double threshold_between(const VerifyParams &p, const ExplainShared<T> &s, const Rule<T> &rule, const Passing<T> &passing, const UlpTest<T> &ulps, T low, T high) {
-        double least = f64_of(Real<double>::EXPONENT);
-        const auto is_for = [&](u32 metric, T unit, double times = 1) {
+    // A line that is below `of_low` and `of_high` at these places, also where its values are rounded.
+    static __device__ Line line_between(T low, T high, double of_low, double of_high) {
+        if (!(of_low <= Real<double>::max())) return {0, Real<T>::of(NO_LIMIT<T>)};
+        const double less = 1 - pow2((sizeof(T) == 4 ? 2 : 5) - Real<T>::DIGITS), most = (double)Real<T>::max(), least = (double)Real<T>::of(1);
+        // Where the line is constant, equal pairs never exceed it, and so no absent ones.
+        const double x = Real<double>::larger(Real<double>::smaller(of_low, most) * less - least, 0), y = Real<double>::larger(Real<double>::smaller(of_high, most) * less - least, 0);
+        const T slope = high > low ? (T)((y - x) / ((double)high - (double)low)) : 0;
+        const double constant = Real<double>::smaller(x - (double)slope * (double)low, y - (double)slope * (double)high);
+        const T rounded = (T)constant;
+        return {slope, (double)rounded > constant ? Real<T>::of(bits_of(rounded) + (rounded > 0 ? -1 : 1)) : rounded};
+    }
+    // The number before x > 0, from somewhere above which a quotient is rounded to x.
+    static __device__ double below(double x) { return (double)Real<T>::of(bits_of((T)x) - 1); }
+    // The differences that have a maximum which is searched for, from a reference m in a binade up to `high`, are at least so large.
+    static __device__ double demand_of_metrics(const ExplainShared<T> &s, const Rule<T> &rule, u64 begin, T high, T m) {
+        double least = Real<double>::of(Real<double>::EXPONENT);
+        const auto is_for = [&](u32 metric, double unit) {
             compiler_barrier(); // otherwise all maxima are kept in registers, through the loop
-            // A quotient is rounded to its maximum from somewhere above the number before it. (That of infinity is MAX.)
-            const double maximum = p.workspace->values.maxima[metric], from = metric == EPSILON ? Real<double>::smaller(maximum, Real<double>::max()) : (double)Search<T>::below(maximum);
-            if (maximum > 0 && !s.first[metric]) least = Real<double>::smaller(just_below(from * ((double)unit * times)), least);
+            const double maximum = s.maxima[metric];
+            const bool found = s.first[metric] && ~s.first[metric] < begin;
+            // Infinity is above the largest number.
+            if (maximum > 0 && !found) least = Real<double>::smaller((metric == EPSILON ? Real<double>::smaller(maximum, Real<double>::max()) : below(maximum)) * unit, least);
         };
         is_for(ABSOLUTE, 1);
-        if (high > 0) is_for(RELATIVE, low);
-        if (high > Real<T>::small()) is_for(RELATIVE_OLD, Real<T>::larger(low, Real<T>::small()));
-        is_for(EPSILON, rule.binade(low), pow2(-rule.mantissa_bits));
-        is_for(RATIO, rule.bound(low));
-        if (!p.all) return least;
-        // A difference that needs larger tolerances exceeds the bound. That of wide integers does before it is rounded.
-        const auto exceeds = [&](T bound) { least = Real<double>::smaller(Arith::EXACT ? just_below((double)bound) : (double)bound, least); };
-        if (is_finite(passing.of_rtol)) exceeds(rule.bound(passing.rtol, low, passing.of_rtol));
-        exceeds(rule.bound(rule.rtol, low, passing.atol));
-        return Real<double>::smaller(just_below(ulps.least_difference(low, high)), least);
+        if (high > 0) is_for(RELATIVE, (double)m);
+        if (high > Real<T>::small()) is_for(RELATIVE_OLD, (double)m);
+        is_for(EPSILON, (double)rule.binade(m) * pow2(-rule.mantissa_bits));
+        is_for(RATIO, (double)rule.bound(m));
+        return least;
+    }
+    // The same of those that need larger tolerances: they exceed the bound. That of wide integers does before it is rounded.
+    static __device__ double demand_of_tolerances(const Rule<T> &rule, const Passing<T> &passing, T m) {
+        const double by_atol = (double)rule.bound(rule.rtol, m, passing.atol);
+        return is_finite(passing.of_rtol) ? Real<double>::smaller((double)rule.bound(passing.rtol, m, passing.of_rtol), by_atol) : by_atol;
     }
 };
 
-// A thread's access to it.
+// A thread's access to its lines.
 template <class Arith> struct Thresholds {
     typedef typename Arith::T T;
     typedef DifferenceFilter<Arith> Table;
+    typedef typename Table::Line Line;
 #if defined(__CUDA_ARCH__)
     const SharedAddress table;
-    __device__ explicit Thresholds(const Table &filter) : table(shared_address_of(filter.threshold)) {}
-    __device__ T of(T m) const { return shared_at<const T>(table + (u32)sizeof(T) * Table::binade_of(m)); }
+    __device__ explicit Thresholds(const Line *lines) : table(shared_address_of(lines)) {}
+    __device__ Line line(T m) const { return shared_at<const Line>(table + (u32)sizeof(Line) * Table::entry_of(m)); }
 #else
-    const Table &table;
-    __device__ explicit Thresholds(const Table &filter) : table(filter) {}
-    __device__ T of(T m) const { return table.threshold[Table::binade_of(m)]; }
+    const Line *table;
+    __device__ explicit Thresholds(const Line *lines) : table(lines) {}
+    __device__ Line line(T m) const { return table[Table::entry_of(m)]; }
 #endif
+    // Negative if the difference exceeds the threshold.
+    __device__ T rest(T d, T m) const {
+        const Line x = line(m);
+        return Real<T>::fused(x.slope, m, x.constant) - d;
+    }
+};
+
+// Reads what was written, field by field: a struct may have bytes between them.
+template <typename N> __device__ inline N read_fields(const N &x) { return x; }
+__device__ inline Whole read_fields(const Whole &x) { return Whole(x.size, x.negative); }
+
+// Pairs of a subgroup that exceed their thresholds, until there are as many as it has lanes: then each lane examines one. In shared memory.
+template <typename N> struct Queue {
+    N a[2 * SUBGROUP], r[2 * SUBGROUP];
+    u32 offset[2 * SUBGROUP]; // from the beginning of the tile
+    // Appends the candidates of the lanes to `count` others, and returns the new number. Called by all lanes of a subgroup.
+    __device__ u32 put(bool candidate, u32 count, N of_a, N of_r, u32 offset_) {
+        const u32 votes = subgroup_votes(candidate), at = count + __popc(votes & ((1u << lane_of()) - 1));
+        if (candidate) a[at] = of_a, r[at] = of_r, offset[at] = offset_;
+        return count + __popc(votes);
+    }
 };
 
 // The least non-negative number that passes; infinite when none does. Passing is monotone; `near` is where the search begins.
@@ -204,131 +223,98 @@ template <class Arith> __device__ inline void passing_tolerances(const Rule<type
     least_of[1] = (double)least(d - rule.rtol * rule.base(m), [&](T t) { return within(distance(a, r), rule.bound(rule.rtol, m, t)); });
 }
 
-// Passes on what a lane has found to its subgroup and block. Called by all lanes of a subgroup.
-template <typename T>
-__device__ inline void join_found(const VerifyParams &p, ExplainShared<T> &s, const u64 (&first)[MAXIMA], VerifyFarthest farthest, const double (&passing)[2]) {
-    const u32 lane = lane_of();
-    Search<T> &search = s.search();
+// Examines `n` pairs of a queue, one by each lane; `start` is the first element of their tile. Called by all lanes of a subgroup.
+template <class Pairs>
+__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const Queue<typename Pairs::N> &queue, u64 start, u32 first, u32 n) {
+    typedef typename Pairs::T T;
+    subgroup_barrier();
+    const u32 lane = lane_of(), at = first + (lane < n ? lane : 0);
+    const bool there = lane < n;
+    const typename Pairs::N a = read_fields(queue.a[at]), r = read_fields(queue.r[at]);
+    const u64 index = start + queue.offset[at];
+    const T d = (T)distance(a, r), m = (T)magnitude(r);
+    double value[MAXIMA];
+    metrics_of(rule, d, m, value);
 #pragma unroll
-    for (u32 k = 0; k < MAXIMA; k++) {
-        const u64 x = subgroup_max(first[k]);
-        if (x && lane == 0) search.pending |= 1u << k, atomicMax(&s.first[k], x), atomicMax(&p.workspace->first[k], x);
-    }
-    const u64 ulps = subgroup_max(farthest.ulps), index = subgroup_max(farthest.ulps == ulps ? farthest.index : 0);
-    if (lane == 0 && (ulps > search.farthest.ulps || (ulps == search.farthest.ulps && index > search.farthest.index))) {
-        search.farthest = {ulps, index};
-        const u64 before = atomicMax(&p.workspace->ulps, ulps);
-        atomicMax(&s.ulps, before > ulps ? before : ulps);
-        atomicMax(&s.own_ulps, ulps);
-    }
+    for (u32 k = 0; k < MAXIMA; k++)
+        if (there && value[k] == s.maxima[k] && ~index > s.first[k]) atomicMax(&s.first[k], ~index);
+    if (p.all) {
+        const typename Pairs::N of_a[1] = {a}, of_r[1] = {r};
+        const bool far = there && s.format.reached(s.reach, of_a, of_r);
+        if (subgroup_votes(far)) {
+            const u64 mine = far ? bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(index).bits_a, a, r)) : 0;
+            const u64 ulps = subgroup_max(mine), inverted = subgroup_max(mine == ulps ? ~index : 0);
+            VerifyFarthest &own = s.farthest[threadIdx.x / SUBGROUP];
+            if (lane == 0 && ulps && (ulps > own.ulps || (ulps == own.ulps && inverted > own.index))) own = {ulps, inverted}, atomicMax(&s.ulps, ulps);
+        }
+        const Passing<T> passing(s, rule);
+        if (there && passing.needs_more(rule, a, r, m)) {
+            double mine[2];
+            passing_tolerances<typename Pairs::Arith>(rule, a, r, mine);
 #pragma unroll
-    for (int k = 0; k < 2; k++) {
-        const u64 x = subgroup_max(bits_of(passing[k]));
-        if (x && lane == 0) {
-            const u64 before = atomicMax(&p.workspace->passing[k], x);
-            atomicMax(&s.passing[k], before > x ? before : x);
+            for (int k = 0; k < 2; k++) atomicMax(&s.passing[k], bits_of(mine[k]));
         }
     }
     subgroup_barrier();
 }
 
-// Examines E pairs, some of which may be what the search is for.
+// Searches a subgroup's tile, and notes whether it has mismatches. SAMPLING, which begins a block's search while all thresholds are 0, takes one step only, and examines at most SUBGROUP pairs of it, among them the first E: with
+// what they demand, most of the others are no candidates.
 template <class Pairs>
-__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Passing<typename Pairs::T> &current, const Rule<typename Pairs::T> &rule, u64 index,
-                               const typename Pairs::N (&a)[Pairs::E], const typename Pairs::N (&r)[Pairs::E]) {
-    typedef typename Pairs::T T;
-    u64 first[MAXIMA] = {};
-    VerifyFarthest farthest = {0, 0};
-    double passing[2] = {0, 0};
-#pragma unroll 1
-    for (u32 e = 0; e < Pairs::E; e++) {
-        const typename Pairs::N x = pick(a, e), y = pick(r, e);
-        const T d = (T)distance(x, y), m = (T)magnitude(y);
-        if (!(d > 0)) continue;
-        const u64 at = ~(index + e);
-        double value[MAXIMA];
-        metrics_of(rule, d, m, value);
-#pragma unroll
-        for (u32 k = 0; k < MAXIMA; k++)
-            if (value[k] > 0 && value[k] == p.workspace->values.maxima[k] && !first[k]) first[k] = at;
-        if (!p.all) continue;
-        const u64 ulps = bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(~at).bits_a, x, y));
-        if (ulps > farthest.ulps) farthest = {ulps, at};
-        if (!current.needs_more(rule, x, y, m)) continue;
-        double mine[2];
-        passing_tolerances<typename Pairs::Arith>(rule, x, y, mine);
-#pragma unroll
-        for (int k = 0; k < 2; k++) passing[k] = Real<double>::larger(mine[k], passing[k]);
-    }
-    join_found(p, s, first, farthest, passing);
-}
-
-// Tests E pairs of which at least one of the wavefront exceeds its threshold, and examines them if need be. Called by all lanes of a wavefront.
-template <class Pairs>
-__device__ inline void test(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, u64 index, const typename Pairs::N (&a)[Pairs::E],
-                            const typename Pairs::N (&r)[Pairs::E], const typename Pairs::T (&d)[Pairs::E], const typename Pairs::T (&m)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E]) {
-    typedef typename Pairs::T T;
-    enum { E = Pairs::E };
-    Search<T> &search = s.search();
-    const Passing<T> passing(s, rule);
-    const u64 row = index / (SUBGROUP * Pairs::LOADED);
-    const bool another = row != search.row;
-    if (wavefront_any(another)) {
-        subgroup_barrier();
-        if (another && lane_of() == 0) search.enter_row(row, s.ulps);
-        subgroup_barrier();
-    }
-    AnyNegative<T> beyond;
-    bool further = false;
-#pragma unroll
-    for (int i = 0; i < E; i++) {
-        const T reference = unknown((T)r[i]);
-        search.maxima.test(beyond, rule, d[i], reference, bound[i], reference == 0);
-    }
-    if (p.all) {
-        further = search.ulps.any_reached(a, r);
-        if constexpr (Pairs::Arith::EXACT)
-#pragma unroll
-            for (int i = 0; i < E; i++) further |= passing.needs_more(rule, a[i], r[i], m[i]);
-        else passing.test(beyond, rule, d, m);
-    }
-    if (wavefront_any(further || beyond.any())) examine(p, pairs, s, passing, rule, index, a, r);
-}
-
-// A thread's part of a run of tiles, and whether each tile has mismatches.
-template <class Pairs>
-__device__ inline void explain_run(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared<typename Pairs::T> &s, const DifferenceFilter<typename Pairs::Arith> &filter, const Rule<typename Pairs::T> &rule, u64 run) {
+__device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared<typename Pairs::T> &s, const DifferenceFilter<typename Pairs::Arith> &filter, Queue<typename Pairs::N> &queue,
+                                    const Rule<typename Pairs::T> &rule, u64 tile, bool sampling) {
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
-    enum { E = Pairs::E };
+    enum { E = Pairs::E, PARTS = Pairs::PARTS };
     static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
+    const Thresholds<typename Pairs::Arith> thresholds(filter.all), others(filter.without_ulps);
+    const u64 start = tile << pairs.walk.size_log;
+    const u32 steps = sampling ? 1 : pairs.walk.steps * PARTS;
     bool mismatch = false;
-    T largest = 0;
-    const Thresholds<typename Pairs::Arith> thresholds(filter);
-    const auto take = [&](u64 index, const N (&a)[E], const N (&r)[E], const typename Pairs::D (&differences)[E], const T (&bound)[E]) {
-        T d[E], m[E];
-        AnyNegative<T> beyond;
-        rule.magnitudes(differences, r, d, m);
+    u32 queued = 0; // the same in all lanes of a subgroup
+    N a[E], r[E];
+    LoadsAhead<Pairs> loads(pairs, ring, tile, 1);
+    // Once more after the last step: for what is left in the queue.
+#pragma unroll 1
+    for (u32 step = 0; step <= steps; step++) {
+        u64 index = start;
+        u32 candidates = 0;
+        if (step < steps) {
+            if (step % PARTS == 0) loads.template next<true>();
+            index = loads.start + pairs.walk.offset(loads.taken - 1) + step % PARTS * pairs.part_step();
+            typename Pairs::D differences[E];
+            T d[E], m[E], bound[E], largest = 0;
+            pairs.template take<false>(rule, index, loads.words, [] {}, a, r, differences, bound, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); });
+            pairs.next_part(loads.words);
+            AnyNegative<T> beyond;
+            rule.magnitudes(differences, r, d, m);
 #pragma unroll
-        for (int i = 0; i < E; i++) {
-            mismatch |= !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
-            beyond.add(thresholds.of(m[i]) - d[i]);
+            for (int i = 0; i < E; i++) {
+                mismatch |= !within((typename Pairs::D)magnitude(differences[i]), bound[i]);
+                beyond.add(thresholds.rest(d[i], m[i]));
+            }
+            if (!wavefront_any(beyond.any())) continue;
+            if (p.all) candidates = s.format.reached(s.reach, a, r);
+#pragma unroll
+            for (int i = 0; i < E; i++) candidates |= (u32)(others.rest(d[i], m[i]) < 0) << i;
+            if (sampling && lane_of() > 0) candidates &= lane_of() <= SUBGROUP - E;
+            if (!wavefront_any(candidates)) continue;
+        } else if (!wavefront_any(queued)) break;
+#pragma unroll 1
+        for (u32 i = 0; i < E; i++) {
+            queued = queue.put(candidates >> i & 1, queued, pick(a, i), pick(r, i), (u32)(index + i - start));
+            if (queued < (step < steps ? SUBGROUP : 1)) continue;
+            const u32 n = queued < SUBGROUP ? queued : SUBGROUP;
+            queued -= n;
+            // On NVIDIA's GPUs the loop has the rule in registers.
+            const VerifyParams &again = read_here(p);
+            examine(again, pairs, s, LIKE_NVIDIA ? rule : Rule<T>(again), queue, start, queued, n);
         }
-        if (!wavefront_any(beyond.any())) return;
-        // On NVIDIA's GPUs the loop has the rule in registers.
-        const VerifyParams &again = read_here(p);
-        test(again, pairs, s, LIKE_NVIDIA ? rule : Rule<T>(again), index, a, r, d, m, bound);
-    };
-    const auto end_tile = [&](u32 i) {
-        const u64 tile = (run << p.run_log) + i;
-        const bool any = subgroup_votes(mismatch) != 0;
-        mismatch = false;
-        if (lane_of() || tile >= pairs.tiles) return;
-        p.mismatches[tile] = any;
-        if (any) atomicMax(&s.first_tile, ~tile);
-    };
-    LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
-    for_pairs<false, false, false>(pairs, loads, rule, 1u << p.run_log, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }, take, end_tile);
+    }
+    const bool any = subgroup_votes(mismatch) != 0;
+    if (sampling || lane_of() || tile >= pairs.tiles) return;
+    p.mismatches[tile] = any;
+    if (any) atomicMax(&s.first_tile, ~tile);
 }
 
 // Lists the first mismatches in the order of their indices, by one subgroup.
@@ -399,6 +385,8 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     __shared__ ExplainShared<T> s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __shared__ DifferenceFilter<typename Pairs::Arith> filter;
+    for (u32 i = threadIdx.x; i < sizeof(filter) / 4; i += blockDim.x) ((u32 *)&filter)[i] = 0;
+    __shared__ Queue<typename Pairs::N> queues[THREADS / SUBGROUP];
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
     numbers.prepare(p);
@@ -406,30 +394,33 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
     const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
-    if (lane_of() == 0) s.search() = Search<T>(p, rule, format_at(pairs.dtype_a));
-    u32 turn = 1;
+    s.prepare(p, format_at(pairs.dtype_a));
+    __syncthreads();
+    u32 turn = 0;
+    // A run is a tile.
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups, turn++) {
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.tiles; turn++) {
         // In turns 1, 2, 4, ...: what is found becomes rare.
-        if ((turn & (turn - 1)) == 0) {
-            __syncthreads();
-            s.learn(*p.workspace, first << p.run_log << pairs.walk.size_log);
-            __syncthreads();
+        if (turn && (turn & (turn - 1)) == 0) {
             const VerifyParams &again = read_here(p);
-            filter.update(again, s, Rule<T>(again));
+            __syncthreads();
+            s.share(*again.workspace);
+            __syncthreads();
+            // The sample has had the first pairs.
+            filter.update(again, s, Rule<T>(again), format_at(pairs.dtype_r), (first << pairs.walk.size_log) + (turn == 1 ? Pairs::E : 0));
             __syncthreads();
         }
-        explain_run(p, pairs, ring, s, filter, rule, first + group);
+        explain_tile(p, pairs, ring, s, filter, queues[group], rule, first + group, turn == 0);
+        if (turn) first += (u64)gridDim.x * groups;
     }
     __syncthreads();
+    s.share(*p.workspace);
     if (threadIdx.x == 0) {
         if (s.first_tile) atomicMax(&p.workspace->first_tile, s.first_tile);
         VerifyFarthest most = {0, 0};
         if (p.first_run) most = p.farthest[blockIdx.x];
-        for (u32 g = 0; g < groups; g++) {
-            const VerifyFarthest x = s.search(g).farthest;
+        for (const VerifyFarthest &x : s.farthest)
             if (x.ulps > most.ulps || (x.ulps == most.ulps && x.index > most.index)) most = x;
-        }
         p.farthest[blockIdx.x] = most;
     }
     if (ends_last(p, s.last)) write_explanation(p, s, pairs, rule);

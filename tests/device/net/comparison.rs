@@ -64,21 +64,25 @@ mutants! {
     StandIn64 lanes_of_the_wavefront: "warp.h", "threadIdx.x % SUBGROUP; }" => "threadIdx.x % warpSize; }", NUMBERS;
     StandIn64 index_of_the_worst_is_the_next: "verify/explain.h", "s.worst[t] = ~w.first[t]" => "s.worst[t] = ~w.first[t] + 1", NUMBERS;
     /// The threshold of a binade is that of its largest reference.
-    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "zero ? 0 : Real<T>::of(first), zero" => "zero ? 0 : Real<T>::of(last), zero", "same_bits::maxima_that";
+    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "low = zero ? 0 : Real<T>::of(first)" => "low = zero ? 0 : Real<T>::of(last)", "same_bits::maxima_that";
     Asked thresholds_without_ulps: "verify/explain.h",
-        "Real<double>::smaller(just_below(ulps.least_difference(low, high)), least)"
-        => "least", NUMBERS;
-    Asked smallest_atol_not_raised: "verify/explain.h", "base[i], atol) - d[i]" => "base[i], atol) + d[i]", NUMBERS;
+        "least = just_below(s.format.least_difference(reach, low, high, one_sign))"
+        => "least = f64_of(Real<double>::EXPONENT)", NUMBERS;
+    /// Results of the opposite sign are left out.
+    Asked largest_result_forgotten: "verify/ulps.h", "steps > top ? steps - top : 0" => "steps > top ? steps : 0", NUMBERS;
+    /// What is known to be first in one run is not sought in those that are read at the same time.
+    Asked found_somewhere_is_found_first: "verify/explain.h", "s.first[metric] && ~s.first[metric] < begin" => "s.first[metric] != 0", "same_bits::maxima_that";
+    /// Of each run, the last candidates are forgotten.
+    Asked candidates_left_in_the_queue: "verify/explain.h", "for (u32 step = 0; step <= steps; step++)" => "for (u32 step = 0; step < steps; step++)", NUMBERS;
+    Asked smallest_atol_not_raised: "verify/explain.h", " || !within(distance(a, r), rule.bound(rule.rtol, m, atol))" => "", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
     Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
     /// Those of 4-bit formats, which may begin within a byte.
     StandIn64 words_shifted_by_half: "verify/layout.h", "| w[i]) >> by)" => "| w[i]) >> by / 2)", PAIRS;
-    Asked ranks_of_mismatches_from_one: "verify/explain.h", "votes & ((1u << lane_of()) - 1)" => "votes & ((2u << lane_of()) - 1)", NUMBERS;
+    Asked ranks_of_mismatches_from_one: "verify/explain.h", "listed + __popc(votes & ((1u << lane_of()) - 1))" => "listed + __popc(votes & ((2u << lane_of()) - 1))", NUMBERS;
     Asked distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
     /// References that are half-way only where they are scaled.
-    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= steps + nearer;" => "> steps + nearer;", "same_bits::distances";
-    /// Where references are half-way, and are seen to be.
-    Asked halfway_references_rounded_to_odd: "verify/ulps.h", "^ (Bits)odd) & 1" => "^ (Bits)!odd) & 1", "same_bits::distances";
+    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= reach.steps;" => "> reach.steps;", "same_bits::distances";
     /// 0 / 0, where a bound is 0.
     Asked ratios_of_equal_pairs: "verify/pair_counts.h", "if (d[0] > 0) {" => "{", PAIRS;
     Asked explanation_without_its_flag: "verify/explain.h", "if (t == 0) p.result->explained = 1;" => "", ENQUEUED;
