@@ -1,5 +1,5 @@
 // Pass B: reads both tensors again, given the values: where each maximum is first, the largest distance in ulps, the smallest tolerances that would pass, and the first
-// mismatches. Each subgroup takes tiles in ascending order, so the first element that it finds is the first one among its elements.
+// mismatches. README.md has the algorithm, and why no pair is missed.
 #pragma once
 #include "any.h"
 #include "verify/ulps.h"
@@ -21,9 +21,9 @@ __device__ inline bool wanted(const VerifyParams &p) {
 
 // What a block searches for, and what it has found: in shared memory.
 template <typename T> struct ExplainShared {
-    double maxima[MAXIMA]; // that are searched for; -1 for those that are 0
+    double maxima[MAXIMA];  // that are searched for; -1 for those that are 0
     T largest_a, largest_r; // magnitudes, as the first pass has found them
-    Ulps<T> format;        // of the result
+    Ulps<T> format;         // of the result
     typename Ulps<T>::Reach reach; // of pairs that are further apart than those found so far, or as far
     // Found by all blocks, as far as this one knows. Indices are inverted, so that 0 is none.
     u64 first[MAXIMA];
@@ -118,10 +118,10 @@ template <class Arith> struct DifferenceFilter {
             all[i] = outside ? Line{0, 0} : line_between(low, high, Real<double>::smaller(at[0], further), Real<double>::smaller(at[1], further));
         }
     }
-    // A line that is below `of_low` and `of_high` at these places, also where its values are rounded.
+    // A line that is below `of_low` and `of_high` at these places, also where its values and theirs are rounded: by a part of them, or, if they are subnormal, by half of the least number.
     static __device__ Line line_between(T low, T high, double of_low, double of_high) {
         if (!(of_low <= Real<double>::max())) return {0, Real<T>::of(NO_LIMIT<T>)};
-        const double less = 1 - pow2((sizeof(T) == 4 ? 2 : 5) - Real<T>::DIGITS), most = (double)Real<T>::max(), least = (double)Real<T>::of(1);
+        const double less = 1 - pow2((sizeof(T) == 4 ? 2 : 5) - Real<T>::DIGITS), most = (double)Real<T>::max(), least = (double)Real<T>::of(2);
         // Where the line is constant, equal pairs never exceed it, and so no absent ones.
         const double x = Real<double>::larger(Real<double>::smaller(of_low, most) * less - least, 0), y = Real<double>::larger(Real<double>::smaller(of_high, most) * less - least, 0);
         const T slope = high > low ? (T)((y - x) / ((double)high - (double)low)) : 0;
