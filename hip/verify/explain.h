@@ -294,9 +294,9 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
                 beyond.add(thresholds.rest(d[i], m[i]));
             }
             if (!wavefront_any(beyond.any())) continue;
-            if (p.all) candidates = s.format.reached(s.reach, a, r);
+            const u32 far = p.all ? s.format.reached(s.reach, a, r) : 0;
 #pragma unroll
-            for (int i = 0; i < E; i++) candidates |= (u32)(others.rest(d[i], m[i]) < 0) << i;
+            for (int i = 0; i < E; i++) candidates |= (u32)(d[i] > 0 && ((far >> i & 1) || others.rest(d[i], m[i]) < 0)) << i;
             if (sampling && lane_of() > 0) candidates &= lane_of() <= SUBGROUP - E;
             if (!wavefront_any(candidates)) continue;
         } else if (!wavefront_any(queued)) break;

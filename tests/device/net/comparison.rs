@@ -64,7 +64,7 @@ mutants! {
     StandIn64 lanes_of_the_wavefront: "warp.h", "threadIdx.x % SUBGROUP; }" => "threadIdx.x % warpSize; }", NUMBERS;
     StandIn64 index_of_the_worst_is_the_next: "verify/explain.h", "s.worst[t] = ~w.first[t]" => "s.worst[t] = ~w.first[t] + 1", NUMBERS;
     /// The threshold of a binade is that of its largest reference.
-    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "low = zero ? 0 : Real<T>::of(first)" => "low = zero ? 0 : Real<T>::of(last)", "same_bits::maxima_that";
+    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "low = i % 2 == 0 ? high : Real<T>::smaller(exponent == 0 ? Real<T>::of(1) : power * next, high)" => "low = high", "same_bits::maxima_that";
     Asked thresholds_without_ulps: "verify/explain.h",
         "least = just_below(s.format.least_difference(reach, low, high, one_sign))"
         => "least = f64_of(Real<double>::EXPONENT)", NUMBERS;
@@ -82,7 +82,7 @@ mutants! {
     Asked ranks_of_mismatches_from_one: "verify/explain.h", "listed + __popc(votes & ((1u << lane_of()) - 1))" => "listed + __popc(votes & ((2u << lane_of()) - 1))", NUMBERS;
     Asked distances_in_ulps_without_signs: "verify/ulps.h", "bits >> width & 1 ? -magnitude : magnitude" => "magnitude", NUMBERS;
     /// References that are half-way only where they are scaled.
-    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= reach.steps;" => "> reach.steps;", "same_bits::distances";
+    StandIn64 ties_no_longer_examined: "verify/ulps.h", ">= reach.steps + nearer;" => "> reach.steps + nearer;", "same_bits::distances";
     /// 0 / 0, where a bound is 0.
     Asked ratios_of_equal_pairs: "verify/pair_counts.h", "if (d[0] > 0) {" => "{", PAIRS;
     Asked explanation_without_its_flag: "verify/explain.h", "if (t == 0) p.result->explained = 1;" => "", ENQUEUED;
