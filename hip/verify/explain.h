@@ -105,7 +105,7 @@ template <class Arith> struct DifferenceFilter {
             const T power = Real<T>::of(exponent * Real<T>::UNIT), last = i % 2 ? Real<T>::of(exponent * Real<T>::UNIT + (Real<T>::UNIT - 1)) : power;
             // No reference is larger than the largest one.
             const T high = Real<T>::smaller(last, s.largest_r), low = i % 2 == 0 ? high : Real<T>::smaller(exponent == 0 ? Real<T>::of(1) : power * next, high);
-            double at[2]; // the demands of the ends
+            double at[2]; // the demands of both ends, by one copy of the code, and without a subscript: the array is in registers
 #pragma unroll 1
             for (u32 end = 0; end < 2; end++) {
                 const double demand = demand_of_metrics(s, rule, begin, high, end ? high : low);
@@ -297,7 +297,8 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             const u32 far = p.all ? s.format.reached(s.reach, a, r) : 0;
 #pragma unroll
             for (int i = 0; i < E; i++) candidates |= (u32)(d[i] > 0 && ((far >> i & 1) || others.rest(d[i], m[i]) < 0)) << i;
-            if (sampling && lane_of() > 0) candidates &= lane_of() <= SUBGROUP - E;
+            // All of the first lane, the first of the next lanes.
+            if (sampling && lane_of() > 0) candidates &= lane_of() <= SUBGROUP - E ? 1 : 0;
             if (!wavefront_any(candidates)) continue;
         } else if (!wavefront_any(queued)) break;
 #pragma unroll 1
@@ -311,6 +312,8 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             examine(again, pairs, s, LIKE_NVIDIA ? rule : Rule<T>(again), queue, start, queued, n);
         }
     }
+    // The loads after the step of a sample are on their way, and the next tile's go to the same places.
+    if (sampling) wait_for_copies<0>();
     const bool any = subgroup_votes(mismatch) != 0;
     if (sampling || lane_of() || tile >= pairs.tiles) return;
     p.mismatches[tile] = any;

@@ -68,11 +68,10 @@ mutants! {
     Asked thresholds_without_ulps: "verify/explain.h",
         "further = p.all ? s.format"
         => "further = false ? s.format", NUMBERS;
-    /// Results of the opposite sign are left out.
-    Asked largest_result_forgotten: "verify/ulps.h", "steps > top ? steps - top : 0" => "steps > top ? steps : 0", NUMBERS;
-    /// What is known to be first in one run is not sought in those that are read at the same time.
+    Asked results_of_the_opposite_sign_forgotten: "verify/ulps.h", "steps > top ? steps - top : 0" => "steps > top ? steps : 0", NUMBERS;
+    /// What was found in one tile is not sought in those that are read at the same time.
     Asked found_somewhere_is_found_first: "verify/explain.h", "s.first[metric] && ~s.first[metric] < begin" => "s.first[metric] != 0", "same_bits::maxima_that";
-    /// Of each run, the last candidates are forgotten.
+    /// Of each tile, the last candidates are forgotten.
     Asked candidates_left_in_the_queue: "verify/explain.h", "for (u32 step = 0; step <= steps; step++)" => "for (u32 step = 0; step < steps; step++)", NUMBERS;
     Asked smallest_atol_not_raised: "verify/explain.h", " || !within(distance(a, r), rule.bound(rule.rtol, m, atol))" => "", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
