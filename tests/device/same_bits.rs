@@ -562,7 +562,8 @@ fn large_tensors_of_bytes(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// A maximum of one metric alone, of a small reference in its binade, when blocks know the others already; twice, each read by another of the stand-in's two blocks.
+/// A maximum of one metric alone, of a small reference in its binade, when blocks know the others already; twice, each read by another of the stand-in's two blocks. Then maxima that
+/// a block finds after its first step, which has decided its thresholds.
 fn maxima_that_blocks_find_late(target: &Target) -> Result<()> {
     // What blocks of 8 subgroups read in a turn, each a tile of 2048 elements.
     let (block, turn) = (8 * 2_048, 2 * 8 * 2_048);
@@ -575,7 +576,26 @@ fn maxima_that_blocks_find_late(target: &Target) -> Result<()> {
     };
     let n = 5 * turn + 1_000;
     let [a, r] = [0, 1].map(|side| elements(DType::F32, n, |i| encode(DType::F32, pair(i)[side])));
-    Case::new([DType::F32; 2], n).tolerance([1e-3, 1.0]).compare(target, [&a, &r], "two equal relative differences")
+    Case::new([DType::F32; 2], n).tolerance([1e-3, 1.0]).compare(target, [&a, &r], "two equal relative differences")?;
+    // What a block knows from the first pairs of each tile, those at multiples of 4: of equal maxima the first one is in the tile before, and further
+    // apart is a pair of opposite signs that differs less.
+    for (what, pairs) in [
+        (
+            "equal in two tiles of a block",
+            vec![
+                (8, [-1_000.0, 1_000.0]),
+                (12, [1.9 * small + 0.9, 1.9 * small]),
+                (1_000, [small + 0.5, small]),
+                (3 * 2_048, [small + 0.5, small]),
+            ],
+        ),
+        ("opposite signs", vec![(0, [5_000.0, 1_000.0]), (4, [1.0, 1e-6]), (8, [-2e-3, 2e-3]), (1_000, [-0.5, 9e-4])]),
+    ] {
+        let pair = |i: usize| pairs.iter().find(|(at, _)| *at == i).map_or([1.0; 2], |(_, pair)| *pair);
+        let [a, r] = [0, 1].map(|side| elements(DType::F32, 4 * 2_048, |i| encode(DType::F32, pair(i)[side])));
+        Case::new([DType::F32; 2], 4 * 2_048).tolerance([1e-3, 1.0]).compare(target, [&a, &r], what)?;
+    }
+    Ok(())
 }
 
 /// So long that groups of threads take several parts of a tensor in a row, and that not all take as many.

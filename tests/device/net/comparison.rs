@@ -68,7 +68,7 @@ mutants! {
     Asked thresholds_without_ulps: "verify/explain.h",
         "further = p.all ? s.format"
         => "further = false ? s.format", NUMBERS;
-    Asked results_of_the_opposite_sign_forgotten: "verify/ulps.h", "steps > top ? steps - top : 0" => "steps > top ? steps : 0", NUMBERS;
+    Asked results_of_the_opposite_sign_forgotten: "verify/ulps.h", "steps > top ? steps - top : 0" => "steps > top ? steps : 0", "same_bits::maxima_that";
     /// What was found in one tile is not sought in those that are read at the same time.
     Asked found_somewhere_is_found_first: "verify/explain.h", "s.first[metric] && ~s.first[metric] < begin" => "s.first[metric] != 0", "same_bits::maxima_that";
     /// Of each tile, the last candidates are forgotten.
