@@ -1,8 +1,8 @@
 //! Speed of the comparison on every device that opens, as a share of the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [--quick]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`. The default is 2^26 elements on the host and 2^30 (2^28
-//! on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
-//! kinds. Then layouts, what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
+//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [--quick] [--pairs]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`.
+//! The default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
+//! kinds. Then, unless `--pairs`, layouts, what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
 use hipverify::bandwidth;
 use hipverify::device::{AsTensor, DeviceKind, Layout};
@@ -68,6 +68,8 @@ fn main() -> Result<(), Error> {
     let wanted = arguments.iter().find_map(|a| a.parse::<usize>().ok());
     let asked: Vec<(DType, DType)> = arguments.iter().filter_map(|a| pair(a)).collect();
     let kinds = if arguments.iter().any(|a| a == "--quick") { &KINDS[1..3] } else { &KINDS[..] };
+    let levels: Vec<_> = LEVELS.into_iter().filter(|level| !LEVELS.iter().any(|l| arguments.iter().any(|a| a == l)) || arguments.iter().any(|a| a == level)).collect();
+    let only_pairs = arguments.iter().any(|a| a == "--pairs");
     let named: Vec<Device> = arguments.iter().filter_map(|a| Device::open(a).ok()).collect();
     for device in if named.is_empty() { Device::all() } else { named } {
         let gpu = device.kind() != DeviceKind::Host;
@@ -80,7 +82,10 @@ fn main() -> Result<(), Error> {
         let ceiling = bandwidth::read(&device, 4 * n)?;
         println!("{device}\n{:34} {:8.1} GB/s", "read ceiling", ceiling / 1e9);
         for (a, r) in if asked.is_empty() { PAIRS.to_vec() } else { asked.clone() } {
-            compare(&device, a, r, n, ceiling, kinds)?;
+            compare(&device, (a, r), n, ceiling, kinds, &levels)?;
+        }
+        if only_pairs {
+            continue;
         }
         layouts(&device, n, ceiling)?;
         power(&device, n)?;
@@ -89,7 +94,9 @@ fn main() -> Result<(), Error> {
             small(&device)?;
         }
     }
-    others();
+    if !only_pairs {
+        others();
+    }
     Ok(())
 }
 
@@ -143,6 +150,8 @@ fn view(memory: &DeviceMem<u8>, dtype: DType, layout: Layout) -> Result<TensorRe
     unsafe { TensorRef::from_raw(memory.device(), memory.as_tensor().as_ptr(), memory.byte_size(), dtype, layout) }
 }
 
+const LEVELS: [&str; 4] = ["counts", "all", "histograms", "explained"];
+
 /// What is asked of a comparison. Nothing is explained, but for the last: its time includes the second pass.
 fn asked() -> [(&'static str, Options); 4] {
     let never = || Options::default().explain(Explain::Never);
@@ -154,17 +163,19 @@ fn asked() -> [(&'static str, Options); 4] {
     ]
 }
 
-fn compare(device: &Device, a: DType, r: DType, n: usize, ceiling: f64, kinds: &[Kind]) -> Result<(), Error> {
-    let mut shares: Vec<Vec<(f64, Kind)>> = vec![Vec::new(); asked().len()];
+fn compare(device: &Device, (a, r): (DType, DType), n: usize, ceiling: f64, kinds: &[Kind], levels: &[&str]) -> Result<(), Error> {
+    let asked: Vec<(&str, Options)> =
+        LEVELS.iter().zip(asked()).filter(|(level, _)| levels.contains(level)).map(|(_, asked)| asked).collect();
+    let mut shares: Vec<Vec<(f64, Kind)>> = vec![Vec::new(); asked.len()];
     for &kind in kinds {
         let [result, reference] = make(kind, [a, r]);
         let (result, reference) = (upload(device, a, &result, n)?, upload(device, r, &reference, n)?);
         let pair = [view(&result, a, Layout::contiguous(&[n])?)?, view(&reference, r, Layout::contiguous(&[n])?)?];
-        for ((_, options), shares) in asked().iter().zip(&mut shares) {
+        for ((_, options), shares) in asked.iter().zip(&mut shares) {
             shares.push((speed(device, &pair, options)? / ceiling, kind));
         }
     }
-    for ((what, _), mut shares) in asked().into_iter().zip(shares) {
+    for ((what, _), mut shares) in asked.into_iter().zip(shares) {
         shares.sort_by(|x, y| x.0.total_cmp(&y.0));
         let [slowest, others @ ..] = &shares[..] else { continue };
         let others: Vec<String> = others.iter().map(|(share, kind)| format!("{kind:?} {share:.2}")).collect();
@@ -243,11 +254,11 @@ fn power(device: &Device, n: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Of some runs the fastest. A GPU rests before: at its power limit, where it is after a second or so of this work, its clock falls by up to
-/// a fifth, and what was measured last would look slow.
+/// Of some runs the fastest. A GPU rests before, for longer than it works: at its power limit, where it is after a second or so of this work, its
+/// clock falls by up to a fifth, and what was measured last would look slow.
 fn best(device: &Device, mut run: impl FnMut() -> Result<(), Error>) -> Result<Duration, Error> {
     if device.kind() != DeviceKind::Host {
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_millis(500));
     }
     run()?;
     let mut least = Duration::MAX;

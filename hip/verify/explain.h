@@ -105,18 +105,39 @@ template <class Arith> struct DifferenceFilter {
             const T power = Real<T>::of(exponent * Real<T>::UNIT), last = i % 2 ? Real<T>::of(exponent * Real<T>::UNIT + (Real<T>::UNIT - 1)) : power;
             // No reference is larger than the largest one.
             const T high = Real<T>::smaller(last, s.largest_r), low = i % 2 == 0 ? high : Real<T>::smaller(exponent == 0 ? Real<T>::of(1) : power * next, high);
-            double at[2]; // the demands of both ends, by one copy of the code, and without a subscript: the array is in registers
+            // The last reference before the largest one.
+            const T before = high < last ? Real<T>::larger(high - power * (next - 1), low) : high;
+            const Line bound = p.all ? line_of_tolerances(rule, passing, low, before, high, exponent != 0 || i == 0) : Line{0, Real<T>::of(NO_LIMIT<T>)};
+            // The demands of both ends, by one copy of the code, and without a subscript: the arrays are in registers.
+            double metrics[2], tolerances[2];
 #pragma unroll 1
             for (u32 end = 0; end < 2; end++) {
-                const double demand = demand_of_metrics(s, rule, begin, high, end ? high : low);
-                const double more = p.all ? Real<double>::smaller(demand_of_tolerances(rule, passing, end ? high : low), demand) : demand;
-                at[0] = end ? at[0] : more, at[1] = more;
+                const double of_metrics = demand_of_metrics(s, rule, begin, high, end ? high : low), of_tolerances = p.all ? demand_of_tolerances(rule, passing, end ? high : low) : Real<double>::of(Real<double>::EXPONENT);
+                metrics[0] = end ? metrics[0] : of_metrics, metrics[1] = of_metrics;
+                tolerances[0] = end ? tolerances[0] : of_tolerances, tolerances[1] = of_tolerances;
             }
             const double further = p.all ? s.format.least_difference(reach, low, high, s.largest_a) : Real<double>::of(Real<double>::EXPONENT);
-            const bool outside = FIRST > 0 && i == 1;
-            without_ulps[i] = outside ? Line{0, 0} : line_between(low, high, at[0], at[1]);
-            all[i] = outside ? Line{0, 0} : line_between(low, high, Real<double>::smaller(at[0], further), Real<double>::smaller(at[1], further));
+#pragma unroll 1
+            for (u32 without = 0; without < 2; without++) {
+                const double ulps = without ? Real<double>::of(Real<double>::EXPONENT) : further, of_low = Real<double>::smaller(metrics[0], ulps), of_high = Real<double>::smaller(metrics[1], ulps);
+                Line line = line_between(low, high, of_low, of_high);
+                const bool tightest = at(bound, high) <= Real<T>::max() && !(at(bound, low) > at(line, low)) && !(at(bound, high) > at(line, high));
+                if (!tightest) line = line_between(low, high, Real<double>::smaller(tolerances[0], of_low), Real<double>::smaller(tolerances[1], of_high));
+                (without ? without_ulps : all)[i] = FIRST > 0 && i == 1 ? Line{0, 0} : tightest ? bound : line;
+            }
         }
+    }
+    static __device__ T at(const Line &line, T m) { return Real<T>::fused(line.slope, m, line.constant); }
+    // The bound by the smallest tolerances so far, the lesser of two, exactly as the rule rounds it: pairs that need just these tolerances, of which there may be many, do not exceed it. No limit, if neither is the lesser one for
+    // all references from `low` to `high`, none of which is between `before` and `high`; or if differences are rounded, but not before they are compared.
+    static __device__ Line line_of_tolerances(const Rule<T> &rule, const Passing<T> &passing, T low, T before, T high, bool normal) {
+        const auto line = [&](T rtol, T atol) { return rule.by_binade ? Line{0, Real<T>::fused(rtol, rule.base(high), atol)} : Line{rtol, atol}; };
+        const Line by_rtol = line(passing.rtol, passing.of_rtol), by_atol = line(rule.rtol, passing.atol);
+        // Lines that are rounded to different numbers are different there. At `high` both are equal if one pair needs both tolerances.
+        const auto is_less = [&](const Line &x, const Line &y) { return at(x, high) <= at(y, high) && (low == high || (at(x, low) < at(y, low) && at(x, before) < at(y, before))); };
+        if (Arith::EXACT || !normal) return {0, Real<T>::of(NO_LIMIT<T>)};
+        if (is_less(by_rtol, by_atol)) return by_rtol;
+        return is_less(by_atol, by_rtol) || !is_finite(passing.of_rtol) ? by_atol : Line{0, Real<T>::of(NO_LIMIT<T>)};
     }
     // A line that is below `of_low` and `of_high` at these places, also where its values and theirs are rounded: by a part of them, or, if they are subnormal, by half of the least number.
     static __device__ Line line_between(T low, T high, double of_low, double of_high) {
@@ -299,11 +320,12 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             for (int i = 0; i < E; i++) candidates |= (u32)(d[i] > 0 && ((far >> i & 1) || others.rest(d[i], m[i]) < 0)) << i;
             // All of the first lane, the first of the next lanes.
             if (sampling && lane_of() > 0) candidates &= lane_of() <= SUBGROUP - E ? 1 : 0;
-            if (!wavefront_any(candidates)) continue;
-        } else if (!wavefront_any(queued)) break;
-#pragma unroll 1
-        for (u32 i = 0; i < E; i++) {
-            queued = queue.put(candidates >> i & 1, queued, pick(a, i), pick(r, i), (u32)(index + i - start));
+        }
+        // Each lane's first candidate, then its next one. After the last step there are none, but the queue may have some.
+        while (wavefront_any(candidates || (step == steps && queued))) {
+            const u32 i = candidates ? __ffs((int)candidates) - 1 : 0;
+            queued = queue.put(candidates != 0, queued, pick(a, i), pick(r, i), (u32)(index + i - start));
+            candidates &= candidates - 1;
             if (queued < (step < steps ? SUBGROUP : 1)) continue;
             const u32 n = queued < SUBGROUP ? queued : SUBGROUP;
             queued -= n;
