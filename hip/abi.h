@@ -420,6 +420,8 @@ struct VerifyWorkspace {
     VerifyValues values;
     // Of two formats of 8 bits, the codes of pairs that blocks have told others. See hip/verify/bytes.h.
     u32 codes[4096];
+    // Of two formats of 8 bits, the inverted index at which a pair is first, by the pattern of the reference, then that of the result. See hip/verify/explain_bytes.h.
+    u64 firsts[256][256];
 };
 
 // A tensor as both passes read it.

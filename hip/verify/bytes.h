@@ -3,10 +3,10 @@
 #pragma once
 #include "verify/values.h"
 
-// The codes of pairs, of BITS bits: a code says that a pair is finite and exceeds none of the maxima; with two bits also whether it passes. A word has the codes of one pattern of the result and of all patterns of the
+// The codes of pairs, of BITS bits: a code says that a pair is finite and exceeds none of the maxima; with two bits also whether it passes. (FRESH: see explain_bytes.h.) A word has the codes of one pattern of the result and of all patterns of the
 // reference that have the same lowest bits. Neighbouring lanes read different banks whether they share the result's pattern or the reference's.
 template <u32 BITS> struct PairCodes {
-    enum { PASSES = 1, FAILS = 2, IN_WORD = 32 / BITS, LOW = BITS + 2, TURN = 2, WORDS = 256 << LOW, SHIFTS = 32 - BITS };
+    enum { PASSES = 1, FAILS = 2, FRESH = PASSES | FAILS, IN_WORD = 32 / BITS, LOW = BITS + 2, TURN = 2, WORDS = 256 << LOW, SHIFTS = 32 - BITS };
     static constexpr u32 LOWEST = ((1 << LOW) - 1) * 0x01010101u;
     static __device__ u32 word_of(u32 a, u32 r) {
         const u32 low = r & LOWEST & 0xff;

@@ -76,18 +76,18 @@ template <typename T> struct Passing {
 //
 // Each metric, and each tolerance, demands a difference that is a constant or linear in the reference m. The least of these demands is a concave function of m, and so above the line from its value at the least m of a binade to
 // that at the largest: this line is the threshold. A distance in ulps demands a constant for the whole binade, which may be small, since numbers of opposite signs can be many ulps apart, and differ little. So there are lines without
-// it as well. Powers of two are apart, since two numbers below one are as far from it as one number above, and so is zero.
+// it as well. A power of two belongs to the binade below it, whose numbers are as far from each other as that below is from it; zero is apart.
 template <class Arith> struct DifferenceFilter {
     typedef typename Arith::T T;
     typedef typename Real<T>::Bits Bits;
     // All exponents of f32, and as many of f64 around 0: others have no threshold.
-    enum : i32 { EXPONENTS = 256, FIRST = sizeof(T) == 4 ? 0 : Real<T>::BIAS - EXPONENTS / 2, ENTRIES = 2 * EXPONENTS };
+    enum : i32 { ENTRIES = 256, FIRST = sizeof(T) == 4 ? 0 : Real<T>::BIAS - ENTRIES / 2 };
     struct alignas(2 * sizeof(T)) Line { T slope, constant; };
     Line all[ENTRIES], without_ulps[ENTRIES];
-    // Twice the exponent, and one more between powers of two; 0 for zero.
-    static __device__ u32 entry_of(float m) { return bits_of(m) / Real<T>::UNIT + (bits_of(m) + (u32)(Real<T>::UNIT - 1)) / (u32)Real<T>::UNIT; }
+    // The exponent of the power of two that m is at most; 0 for zero, and 1 for those that have no threshold.
+    static __device__ u32 entry_of(float m) { return (bits_of(m) + (u32)(Real<T>::UNIT - 1)) / (u32)Real<T>::UNIT; }
     static __device__ u32 entry_of(double m) {
-        const u32 entry = (u32)(bits_of(m) / Real<T>::UNIT) + (u32)((bits_of(m) + (Real<T>::UNIT - 1)) / Real<T>::UNIT) - 2 * FIRST;
+        const u32 entry = (u32)((bits_of(m) + (Real<T>::UNIT - 1)) / Real<T>::UNIT) - FIRST;
         return m == 0 ? 0 : entry - 2 < ENTRIES - 2 ? entry : 1;
     }
 
@@ -101,18 +101,16 @@ template <class Arith> struct DifferenceFilter {
         const T next = (T)(1 + pow2(-(reference.specials == INTEGER || reference.mantissa_bits >= Real<T>::DIGITS ? Real<T>::DIGITS - 1 : (i32)reference.mantissa_bits)));
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < ENTRIES; i += blockDim.x) {
-            const Bits exponent = i == 0 ? 0 : i / 2 + FIRST;
-            const T power = Real<T>::of(exponent * Real<T>::UNIT), last = i % 2 ? Real<T>::of(exponent * Real<T>::UNIT + (Real<T>::UNIT - 1)) : power;
-            // No reference is larger than the largest one.
-            const T high = Real<T>::smaller(last, s.largest_r), low = i % 2 == 0 ? high : Real<T>::smaller(exponent == 0 ? Real<T>::of(1) : power * next, high);
-            // The last reference before the largest one.
-            const T before = high < last ? Real<T>::larger(high - power * (next - 1), low) : high;
-            const Line bound = p.all ? line_of_tolerances(rule, passing, low, before, high, exponent != 0 || i == 0) : Line{0, Real<T>::of(NO_LIMIT<T>)};
+            // The power of two before the binade. No reference is larger than the largest one.
+            const T power = i == 0 ? 0 : Real<T>::of((Bits)(i - 1 + FIRST) * Real<T>::UNIT), high = i == 0 ? 0 : Real<T>::smaller(Real<T>::of((Bits)(i + FIRST) * Real<T>::UNIT), s.largest_r);
+            const T low = Real<T>::smaller(power > 0 ? power * next : Real<T>::of(1), high), before = Real<T>::larger(high - power * (next - 1), low);
+            const Line bound = p.all && i != 1 ? line_of_tolerances(rule, passing, low, before, high) : Line{0, Real<T>::of(NO_LIMIT<T>)};
             // The demands of both ends, by one copy of the code, and without a subscript: the arrays are in registers.
             double metrics[2], tolerances[2];
 #pragma unroll 1
             for (u32 end = 0; end < 2; end++) {
-                const double of_metrics = demand_of_metrics(s, rule, begin, high, end ? high : low), of_tolerances = p.all ? demand_of_tolerances(rule, passing, end ? high : low) : Real<double>::of(Real<double>::EXPONENT);
+                const T m = end ? high : low;
+                const double of_metrics = demand_of_metrics(s, rule, begin, low, high, m), of_tolerances = p.all ? demand_of_tolerances(rule, passing, low, m) : Real<double>::of(Real<double>::EXPONENT);
                 metrics[0] = end ? metrics[0] : of_metrics, metrics[1] = of_metrics;
                 tolerances[0] = end ? tolerances[0] : of_tolerances, tolerances[1] = of_tolerances;
             }
@@ -123,19 +121,20 @@ template <class Arith> struct DifferenceFilter {
                 Line line = line_between(low, high, of_low, of_high);
                 const bool tightest = at(bound, high) <= Real<T>::max() && !(at(bound, low) > at(line, low)) && !(at(bound, high) > at(line, high));
                 if (!tightest) line = line_between(low, high, Real<double>::smaller(tolerances[0], of_low), Real<double>::smaller(tolerances[1], of_high));
-                (without ? without_ulps : all)[i] = FIRST > 0 && i == 1 ? Line{0, 0} : tightest ? bound : line;
+                const bool outside = FIRST > 0 && i == 1;
+                (without ? without_ulps : all)[i] = {outside ? 0 : tightest ? bound.slope : line.slope, outside ? 0 : tightest ? bound.constant : line.constant};
             }
         }
     }
     static __device__ T at(const Line &line, T m) { return Real<T>::fused(line.slope, m, line.constant); }
     // The bound by the smallest tolerances so far, the lesser of two, exactly as the rule rounds it: pairs that need just these tolerances, of which there may be many, do not exceed it. No limit, if neither is the lesser one for
     // all references from `low` to `high`, none of which is between `before` and `high`; or if differences are rounded, but not before they are compared.
-    static __device__ Line line_of_tolerances(const Rule<T> &rule, const Passing<T> &passing, T low, T before, T high, bool normal) {
-        const auto line = [&](T rtol, T atol) { return rule.by_binade ? Line{0, Real<T>::fused(rtol, rule.base(high), atol)} : Line{rtol, atol}; };
+    static __device__ Line line_of_tolerances(const Rule<T> &rule, const Passing<T> &passing, T low, T before, T high) {
+        const auto line = [&](T rtol, T atol) { return rule.by_binade ? Line{0, Real<T>::fused(rtol, rule.base(low), atol)} : Line{rtol, atol}; };
         const Line by_rtol = line(passing.rtol, passing.of_rtol), by_atol = line(rule.rtol, passing.atol);
         // Lines that are rounded to different numbers are different there. At `high` both are equal if one pair needs both tolerances.
         const auto is_less = [&](const Line &x, const Line &y) { return at(x, high) <= at(y, high) && (low == high || (at(x, low) < at(y, low) && at(x, before) < at(y, before))); };
-        if (Arith::EXACT || !normal) return {0, Real<T>::of(NO_LIMIT<T>)};
+        if (Arith::EXACT) return {0, Real<T>::of(NO_LIMIT<T>)};
         if (is_less(by_rtol, by_atol)) return by_rtol;
         return is_less(by_atol, by_rtol) || !is_finite(passing.of_rtol) ? by_atol : Line{0, Real<T>::of(NO_LIMIT<T>)};
     }
@@ -152,8 +151,8 @@ template <class Arith> struct DifferenceFilter {
     }
     // The number before x > 0, from somewhere above which a quotient is rounded to x.
     static __device__ double below(double x) { return (double)Real<T>::of(bits_of((T)x) - 1); }
-    // The differences that have a maximum which is searched for, from a reference m in a binade up to `high`, are at least so large.
-    static __device__ double demand_of_metrics(const ExplainShared<T> &s, const Rule<T> &rule, u64 begin, T high, T m) {
+    // The differences that have a maximum which is searched for, from a reference m from `low` to `high`, are at least so large. What goes by binades demands least at `low`, and is constant before a power of two.
+    static __device__ double demand_of_metrics(const ExplainShared<T> &s, const Rule<T> &rule, u64 begin, T low, T high, T m) {
         double least = Real<double>::of(Real<double>::EXPONENT);
         const auto is_for = [&](u32 metric, double unit) {
             compiler_barrier(); // otherwise all maxima are kept in registers, through the loop
@@ -165,14 +164,15 @@ template <class Arith> struct DifferenceFilter {
         is_for(ABSOLUTE, 1);
         if (high > 0) is_for(RELATIVE, (double)m);
         if (high > Real<T>::small()) is_for(RELATIVE_OLD, (double)m);
-        is_for(EPSILON, (double)rule.binade(m) * pow2(-rule.mantissa_bits));
-        is_for(RATIO, (double)rule.bound(m));
+        is_for(EPSILON, (double)rule.binade(low) * pow2(-rule.mantissa_bits));
+        is_for(RATIO, (double)rule.bound(rule.by_binade ? low : m));
         return least;
     }
     // The same of those that need larger tolerances: they exceed the bound. That of wide integers does before it is rounded.
-    static __device__ double demand_of_tolerances(const Rule<T> &rule, const Passing<T> &passing, T m) {
-        const double by_atol = (double)rule.bound(rule.rtol, m, passing.atol);
-        return is_finite(passing.of_rtol) ? Real<double>::smaller((double)rule.bound(passing.rtol, m, passing.of_rtol), by_atol) : by_atol;
+    static __device__ double demand_of_tolerances(const Rule<T> &rule, const Passing<T> &passing, T low, T m) {
+        const T of_base = rule.by_binade ? low : m;
+        const double by_atol = (double)rule.bound(rule.rtol, of_base, passing.atol);
+        return is_finite(passing.of_rtol) ? Real<double>::smaller((double)rule.bound(passing.rtol, of_base, passing.of_rtol), by_atol) : by_atol;
     }
 };
 
@@ -244,15 +244,11 @@ template <class Arith> __device__ inline void passing_tolerances(const Rule<type
     least_of[1] = (double)least(d - rule.rtol * rule.base(m), [&](T t) { return within(distance(a, r), rule.bound(rule.rtol, m, t)); });
 }
 
-// Examines `n` pairs of a queue, one by each lane; `start` is the first element of their tile. Called by all lanes of a subgroup.
+// Examines one pair of each lane, if it is there; `reach`: of those that are further apart than all before, or as far. Called by all lanes of a subgroup.
 template <class Pairs>
-__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const Queue<typename Pairs::N> &queue, u64 start, u32 first, u32 n) {
+__device__ inline void examine(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, const Rule<typename Pairs::T> &rule, const typename Ulps<typename Pairs::T>::Reach &reach, typename Pairs::N a, typename Pairs::N r, u64 index, bool there) {
     typedef typename Pairs::T T;
-    subgroup_barrier();
-    const u32 lane = lane_of(), at = first + (lane < n ? lane : 0);
-    const bool there = lane < n;
-    const typename Pairs::N a = read_fields(queue.a[at]), r = read_fields(queue.r[at]);
-    const u64 index = start + queue.offset[at];
+    const u32 lane = lane_of();
     const T d = (T)distance(a, r), m = (T)magnitude(r);
     double value[MAXIMA];
     metrics_of(rule, d, m, value);
@@ -261,7 +257,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         if (there && value[k] == s.maxima[k] && ~index > s.first[k]) atomicMax(&s.first[k], ~index);
     if (p.all) {
         const typename Pairs::N of_a[1] = {a}, of_r[1] = {r};
-        const bool far = there && s.format.reached(s.reach, of_a, of_r);
+        const bool far = there && s.format.reached(reach, of_a, of_r);
         if (subgroup_votes(far)) {
             const u64 mine = far ? bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(index).bits_a, a, r)) : 0;
             const u64 ulps = subgroup_max(mine), inverted = subgroup_max(mine == ulps ? ~index : 0);
@@ -276,7 +272,14 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
             for (int k = 0; k < 2; k++) atomicMax(&s.passing[k], bits_of(mine[k]));
         }
     }
-    subgroup_barrier();
+}
+
+// Notes whether a tile has mismatches. Called by all lanes of a subgroup.
+template <class Pairs> __device__ inline void note_mismatches(const VerifyParams &p, const Pairs &pairs, ExplainShared<typename Pairs::T> &s, u64 tile, bool mismatch) {
+    const bool any = subgroup_votes(mismatch) != 0;
+    if (lane_of() || tile >= pairs.tiles) return;
+    p.mismatches[tile] = any;
+    if (any) atomicMax(&s.first_tile, ~tile);
 }
 
 // Searches a subgroup's tile, and notes whether it has mismatches. SAMPLING, which begins a block's search while all thresholds are 0, takes one step only, and examines at most SUBGROUP pairs of it, among them the first E: with
@@ -331,15 +334,28 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             queued -= n;
             // On NVIDIA's GPUs the loop has the rule in registers.
             const VerifyParams &again = read_here(p);
-            examine(again, pairs, s, LIKE_NVIDIA ? rule : Rule<T>(again), queue, start, queued, n);
+            const u32 lane = lane_of(), from = queued + (lane < n ? lane : 0);
+            subgroup_barrier();
+            examine(again, pairs, s, LIKE_NVIDIA ? rule : Rule<T>(again), s.reach, read_fields(queue.a[from]), read_fields(queue.r[from]), start + queue.offset[from], lane < n);
+            subgroup_barrier();
         }
     }
     // The loads after the step of a sample are on their way, and the next tile's go to the same places.
     if (sampling) wait_for_copies<0>();
-    const bool any = subgroup_votes(mismatch) != 0;
-    if (sampling || lane_of() || tile >= pairs.tiles) return;
-    p.mismatches[tile] = any;
-    if (any) atomicMax(&s.first_tile, ~tile);
+    if (!sampling) note_mismatches(p, pairs, s, tile, mismatch);
+}
+
+// Adds what a block has found to what all have found. Called by all threads of a block.
+template <typename T> __device__ inline void publish(const VerifyParams &p, ExplainShared<T> &s) {
+    __syncthreads();
+    s.share(*p.workspace);
+    if (threadIdx.x) return;
+    if (s.first_tile) atomicMax(&p.workspace->first_tile, s.first_tile);
+    VerifyFarthest most = {0, 0};
+    if (p.first_run) most = p.farthest[blockIdx.x];
+    for (const VerifyFarthest &x : s.farthest)
+        if (x.ulps > most.ulps || (x.ulps == most.ulps && x.index > most.index)) most = x;
+    p.farthest[blockIdx.x] = most;
 }
 
 // Lists the first mismatches in the order of their indices, by one subgroup.
@@ -401,12 +417,16 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
     if (t == 0) p.result->explained = 1;
 }
 
+// Whether there is nothing to do, which the last launch then says.
+__device__ inline bool unwanted(const VerifyParams &p) {
+    if (wanted(p)) return false;
+    if (!p.more && blockIdx.x == 0 && threadIdx.x == 0) p.result->explained = 2;
+    return true;
+}
+
 template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     typedef typename Pairs::T T;
-    if (!wanted(p)) {
-        if (blockIdx.x == 0 && threadIdx.x == 0) p.result->explained = 2;
-        return;
-    }
+    if (unwanted(p)) return;
     __shared__ ExplainShared<T> s;
     for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
     __shared__ DifferenceFilter<typename Pairs::Arith> filter;
@@ -438,15 +458,6 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
         explain_tile(p, pairs, ring, s, filter, queues[group], rule, first + group, turn == 0);
         if (turn) first += (u64)gridDim.x * groups;
     }
-    __syncthreads();
-    s.share(*p.workspace);
-    if (threadIdx.x == 0) {
-        if (s.first_tile) atomicMax(&p.workspace->first_tile, s.first_tile);
-        VerifyFarthest most = {0, 0};
-        if (p.first_run) most = p.farthest[blockIdx.x];
-        for (const VerifyFarthest &x : s.farthest)
-            if (x.ulps > most.ulps || (x.ulps == most.ulps && x.index > most.index)) most = x;
-        p.farthest[blockIdx.x] = most;
-    }
+    publish(p, s);
     if (ends_last(p, s.last)) write_explanation(p, s, pairs, rule);
 }

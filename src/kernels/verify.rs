@@ -58,6 +58,10 @@ impl<'a> Question<'a> {
 struct Launch {
     values: Pass,
     explain: Pass,
+    /// Whether the second pass needs a last launch that takes no elements.
+    ends_apart: bool,
+    /// The largest grid of a second pass of these formats, whatever their size.
+    explain_blocks: u32,
     elements: u64,
     /// Elements of a tile.
     tile: u64,
@@ -140,20 +144,20 @@ impl Launch {
             unsafe { Kernel::<VerifyParams>::new(file, name, BLOCK) }.shared_on_nvidia(names::ring_bytes(name)).load(gpu)
         };
         let (tile, elements) = (tile(dtypes) as u64, elements as u64);
-        let mut values = load(names::values(dtypes, first_pass))?;
-        // Loaded whatever the size, so that a workspace that is prepared for a large comparison, or a small one, serves both.
-        if let Some(name) = names::values_of_many(dtypes, first_pass) {
-            let of_many = load(name)?;
-            if elements >= u64::from(of_many.grid_for(u64::MAX)) * u64::from(BLOCK) * MANY {
-                values = of_many;
-            }
-        }
+        // Both are loaded whatever the size, so that a workspace that is prepared for a large comparison, or a small one, serves both.
+        let by_size = |name, of_many: Option<names::Name>| -> Result<_> {
+            let (kernel, of_many) = (load(name)?, of_many.map(load).transpose()?);
+            let blocks = of_many.as_ref().map_or(0, |k| k.grid_for(u64::MAX)).max(kernel.grid_for(u64::MAX));
+            let large = of_many.filter(|k| elements >= u64::from(k.grid_for(u64::MAX)) * u64::from(BLOCK) * MANY);
+            Ok((large.is_some(), large.unwrap_or(kernel), blocks))
+        };
         let tiles = elements.div_ceil(tile);
-        let explain = Pass::explain(load(names::explanation(dtypes))?, tiles);
-        let values = Pass::values(values, tiles, first_pass);
+        let (_, values, _) = by_size(names::values(dtypes, first_pass), names::values_of_many(dtypes, first_pass))?;
+        let (ends_apart, explain, explain_blocks) = by_size(names::explanation(dtypes), names::explanation_of_many(dtypes))?;
+        let (values, explain) = (Pass::values(values, tiles, first_pass), Pass::explain(explain, tiles));
         // Blocks count in 32 bits.
         let most = u64::from(values.grid) << 31;
-        let mut launch = Launch { values, explain, elements, tile, packings: [None, None], range: elements };
+        let mut launch = Launch { values, explain, ends_apart, explain_blocks, elements, tile, packings: [None, None], range: elements };
         if elements > most {
             launch.range = most / launch.taken_by_a_block() * launch.taken_by_a_block();
         }
@@ -176,9 +180,9 @@ impl Launch {
         self.steps(&self.values, params, to, false)
     }
 
-    /// The same for the second pass. The elements that it has found may be anywhere: if tensors are packed, a block that takes no run reads these elements in the original tensors.
+    /// The same for the second pass. The elements that it has found may be anywhere: if tensors are packed, a launch that takes no run reads these elements in the original tensors.
     fn explain_steps(&self, params: VerifyParams, to: [*mut u8; 2]) -> impl Iterator<Item = Step<'_>> {
-        self.steps(&self.explain, params, to, self.packings.iter().any(Option::is_some))
+        self.steps(&self.explain, params, to, self.ends_apart || self.packings.iter().any(Option::is_some))
     }
 
     /// One launch for each range; with `reads`, also one that takes no elements.
@@ -200,14 +204,14 @@ impl Launch {
             steps
         };
         let ranges = (0..self.elements).step_by(self.range as usize).flat_map(of_range);
-        ranges.chain(reads.then(|| Step::Compare(&pass.kernel, 1, Box::new(last))))
+        ranges.chain(reads.then(|| Step::Compare(&pass.kernel, pass.grid, Box::new(last))))
     }
 
     /// Bytes of partials, mismatches and farthest.
     fn needs(&self) -> [usize; 3] {
         // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one.
-        let (tiles, most) = (self.elements.div_ceil(self.tile) as usize, self.explain.kernel.grid_for(u64::MAX) as usize);
-        [tiles * SUMS as usize * size_of::<f64>(), tiles * size_of::<u32>(), most * size_of::<VerifyFarthest>()]
+        let tiles = self.elements.div_ceil(self.tile) as usize;
+        [tiles * SUMS as usize * size_of::<f64>(), tiles * size_of::<u32>(), self.explain_blocks as usize * size_of::<VerifyFarthest>()]
     }
 }
 

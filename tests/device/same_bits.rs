@@ -14,7 +14,7 @@ tests! {
     Gpus: every_pair_of_formats, formats_of_4_bits, formats_of_two_widths, kinds_of_data_by_several_tolerances,
         options_and_odd_addresses, reports_that_are_not_explained, infinite_elements, bounds_beyond_the_largest_number,
         sums_without_range_beside_others, quotients_at_the_ends_of_the_range, distances_next_to_half_an_ulp, maxima_that_blocks_find_late,
-        padded_transposed_and_reversed_layouts, rows_of_every_format, large_tensors_of_bytes;
+        padded_transposed_and_reversed_layouts, rows_of_every_format, large_tensors_of_bytes, pairs_of_bytes_met_late;
     Sweeps: every_format_at_every_boundary, bytes_by_many_tolerances;
     RealGpus: long_tensors, long_tensors_of_many_kinds, more_than_2_to_33_elements;
 }
@@ -562,6 +562,32 @@ fn large_tensors_of_bytes(target: &Target) -> Result<()> {
     Ok(())
 }
 
+/// Pairs of bytes that subgroups of a block meet at the same time, in turns after the first: the one that is first may be met last. Each pair is alone in what it has: a maximum, a distance, a class.
+fn pairs_of_bytes_met_late(target: &Target) -> Result<()> {
+    // What the stand-in's two blocks of 8 subgroups read in a turn, each a tile.
+    let (tile, turn) = (8_192, 2 * 8 * 8_192);
+    let n = target.size(turn + 12 * tile + 77, 4_000_000);
+    let pairs = [
+        // Known to fail when it is met again, alone in its tile.
+        (3, [2.0, 1.0]),
+        (turn + 6 * tile + 9, [2.0, 1.0]),
+        (turn + 3 * tile + 1, [1.5, 1.0]),
+        (turn + 7_900, [1.5, 1.0]),
+        (turn + 5 * tile, [-448.0, 448.0]),
+        (turn + tile + 4_097, [-448.0, 448.0]),
+        (turn + 9 * tile + 2, [f64::NAN, 2.0]),
+        (turn + 8 * tile + 8_191, [f64::NAN, 2.0]),
+        (n - 1, [0.5, -0.5]),
+    ];
+    let [a, r] = [0, 1].map(|side| {
+        elements(DType::F8E4M3, n, |i| encode(DType::F8E4M3, pairs.iter().find(|(at, _)| *at == i).map_or(1.0, |p| p.1[side])))
+    });
+    for options in [Options::default(), Options::counts()] {
+        Case::new([DType::F8E4M3; 2], n).options(options).compare(target, [&a, &r], "met by several subgroups")?;
+    }
+    Ok(())
+}
+
 /// A maximum of one metric alone, of a small reference in its binade, when blocks know the others already; twice, each read by another of the stand-in's two blocks. Then maxima that
 /// a block finds after its first step, which has decided its thresholds.
 fn maxima_that_blocks_find_late(target: &Target) -> Result<()> {
@@ -590,6 +616,8 @@ fn maxima_that_blocks_find_late(target: &Target) -> Result<()> {
             ],
         ),
         ("opposite signs", vec![(0, [5_000.0, 1_000.0]), (4, [1.0, 1e-6]), (8, [-2e-3, 2e-3]), (1_000, [-0.5, 9e-4])]),
+        // It has no maximum, and needs no larger rtol.
+        ("a larger atol", vec![(0, [101.05, 100.0]), (1, [0.5011, 0.0011]), (2, [0.9, 1e-9]), (1_000, [1.9515, 1.0])]),
     ] {
         let pair = |i: usize| pairs.iter().find(|(at, _)| *at == i).map_or([1.0; 2], |(_, pair)| *pair);
         let [a, r] = [0, 1].map(|side| elements(DType::F32, 4 * 2_048, |i| encode(DType::F32, pair(i)[side])));

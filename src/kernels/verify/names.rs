@@ -43,7 +43,12 @@ pub(super) fn values_of_many(dtypes: [DType; 2], first_pass: FirstPass) -> Optio
     }
 }
 
-/// The shared memory, in bytes, that a kernel of [`values`], [`values_of_many`] or [`explanation`] needs for outstanding loads: see `hip/verify/ring.h`. The others load to registers.
+/// The kernel of the second pass for large tensors, if it is a different one: `explain_bytes` takes as long whatever the data. Its last launch takes no elements.
+pub(super) fn explanation_of_many(dtypes: [DType; 2]) -> Option<Name> {
+    (dtypes.map(is_byte) == [true; 2]).then_some(("verify/f32_8.hip", "verify_explain_f32_byte_byte"))
+}
+
+/// The shared memory, in bytes, that a kernel of this module needs for outstanding loads: see `hip/verify/ring.h`. The others load to registers.
 pub(super) fn ring_bytes(name: &str) -> u32 {
     let in_registers = name == "verify_values_f32_4_4" || (name.starts_with("verify_counts_f32_") && name != "verify_counts_f32_byte_byte");
     if in_registers { 0 } else { RING_BYTES }

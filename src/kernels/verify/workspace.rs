@@ -100,7 +100,7 @@ impl Workspace {
         }
         let explain = self.params(question, &launch.explain)?;
         // SAFETY: as for the first pass, which comes before on the stream; the second asks its values whether it is wanted.
-        unsafe { launch.explain.kernel.launch(stream, launch.explain.grid, &explain) }
+        launch.explain_steps(explain, [std::ptr::null_mut(); 2]).try_for_each(|step| unsafe { step.launch(stream) })
     }
 
     /// Reads what the last launch found, once the work is done; `None` if nothing ran since the last call. `explain` is the question's.

@@ -64,7 +64,7 @@ mutants! {
     StandIn64 lanes_of_the_wavefront: "warp.h", "threadIdx.x % SUBGROUP; }" => "threadIdx.x % warpSize; }", NUMBERS;
     StandIn64 index_of_the_worst_is_the_next: "verify/explain.h", "s.worst[t] = ~w.first[t]" => "s.worst[t] = ~w.first[t] + 1", NUMBERS;
     /// The threshold of a binade is that of its largest reference.
-    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "low = i % 2 == 0 ? high : Real<T>::smaller(exponent == 0 ? Real<T>::of(1) : power * next, high)" => "low = high", "same_bits::maxima_that";
+    StandIn64 thresholds_of_the_largest_references: "verify/explain.h", "low = Real<T>::smaller(power > 0 ? power * next : Real<T>::of(1), high)" => "low = high", "same_bits::maxima_that";
     Asked thresholds_without_ulps: "verify/explain.h",
         "further = p.all ? s.format"
         => "further = false ? s.format", NUMBERS;
@@ -73,6 +73,11 @@ mutants! {
     Asked found_somewhere_is_found_first: "verify/explain.h", "s.first[metric] && ~s.first[metric] < begin" => "s.first[metric] != 0", "same_bits::maxima_that";
     /// Of each tile, the last candidates are forgotten.
     Asked candidates_left_in_the_queue: "verify/explain.h", "for (u32 step = 0; step <= steps; step++)" => "for (u32 step = 0; step < steps; step++)", NUMBERS;
+    /// Where the bound by the smallest rtol is above the other, pairs that need a larger atol are forgotten.
+    Asked bound_by_rtol_whatever_the_other: "verify/explain.h", "if (is_less(by_rtol, by_atol)) return by_rtol;" => "return by_rtol;", "same_bits::maxima_that";
+    /// Subgroups skip what another one has met at the same time, at a larger index.
+    StandIn64 pairs_of_a_turn_known_at_once: "verify/explain_bytes.h", "u32 unknown = ~(codes ^ codes >> 1)" => "u32 unknown = ~(codes | codes >> 1)", "same_bits::pairs_of_bytes";
+    StandIn64 known_pairs_pass: "verify/explain_bytes.h", "? Codes::FAILS : Codes::PASSES) << shift" => "? Codes::FAILS : Codes::FAILS) << shift", "same_bits::pairs_of_bytes";
     Asked smallest_atol_not_raised: "verify/explain.h", " || !within(distance(a, r), rule.bound(rule.rtol, m, atol))" => "", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
     Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";

@@ -1,0 +1,123 @@
+// Pass B of large tensors of two formats of 8 bits that have a zero (`BYTE`). All that is explained of an element follows from its two patterns and its index: so a launch, or several, find where each of the 65,536 pairs of
+// patterns is first, and a last one examines these elements. This takes as long whatever the data.
+#pragma once
+#include "verify/bytes.h"
+#include "verify/explain.h"
+
+// A block's search for pairs that it has not met. A pair that all of its subgroups may skip has the code PASSES or FAILS: it was met before, in a tile before all those that the block still reads. A pair that was met since then is
+// FRESH: another subgroup may meet it at a smaller index, and must not skip it.
+template <class Pairs> struct FirstPairs {
+    enum { E = Pairs::E, SAMPLED_STEPS = 4 };
+    static_assert(Pairs::LOADS == 1 && Pairs::PARTS == 1, "E neighbours");
+    typedef PairCodes<2> Codes;
+    struct Shared {
+        ExplainShared<float> found;
+        u32 codes[Codes::WORDS];
+        u32 fresh[2]; // 1 + the last even, and the last odd turn that had fresh pairs
+    };
+    const VerifyParams &p;
+    const Pairs &pairs;
+    Shared &s;
+    const Rule<float> &rule;
+
+    __device__ float result(u32 pattern) const { return pairs.x.decoder.number_of(pattern, 0); }
+    __device__ float reference(u32 pattern) const { return pairs.y.decoder.number_of(pattern, 0); }
+    __device__ bool passes(u32 of_a, u32 of_r) const {
+        const float a = result(of_a), r = reference(of_r);
+        return is_finite(a) && is_finite(r) ? within(distance(a, r), rule.bound(magnitude(r))) : nonfinite_passes(p, a, r);
+    }
+    // Notes an element of an unknown pair; returns whether it fails.
+    __device__ bool add(u64 index, u32 of_a, u32 of_r, u32 turn) {
+        u64 &first = p.workspace->firsts[of_r][of_a];
+        if (load_again(&first) < ~index) atomicMax(&first, ~index);
+        atomicOr(&s.codes[Codes::word_of(of_a, of_r)], (u32)Codes::FRESH << Codes::shift_of(of_r));
+        atomicMax(&s.fresh[turn % 2], turn + 1);
+        return !passes(of_a, of_r);
+    }
+    // The first steps of a subgroup's tile; returns whether an element of this lane fails.
+    __device__ bool search(SharedAddress ring, u64 tile, u32 steps, u32 turn) {
+        const u32 lowest = Codes::template lowest<E>();
+        bool mismatch = false;
+        LoadsAhead<Pairs> loads(pairs, ring, tile, 1);
+#pragma unroll 1
+        for (u32 step = 0; step < steps; step++) {
+            loads.template next<true>();
+            const u64 index = loads.start + pairs.walk.offset(loads.taken - 1);
+            u32 a[E / 4], r[E / 4];
+            pairs.x.decoder.template patterns<E>(loads.words.x[0], a);
+            pairs.y.decoder.template patterns<E>(loads.words.y[0], r);
+            const u32 codes = Codes::template find<E>(s.codes, a, r);
+            const u32 there = index < pairs.n ? (u32)(pairs.n - index < E ? pairs.n - index : E) : 0, present = there < E ? (1u << 2 * there) - 1 : ~0u;
+            mismatch |= (codes >> 1 & ~codes & lowest & present) != 0;
+            u32 unknown = ~(codes ^ codes >> 1) & lowest & present;
+            while (unknown) {
+                const u32 i = (u32)(__ffs((int)unknown) - 1) / 2;
+                mismatch |= add(index + i, pick(a, i / 4) >> 8 * (i % 4) & 0xff, pick(r, i / 4) >> 8 * (i % 4) & 0xff, turn);
+                unknown &= unknown - 1;
+            }
+        }
+        wait_for_copies<0>();
+        return mismatch;
+    }
+    // Ends a turn: everything that the block reads from now on comes after all that it has read. Called by all threads of a block.
+    __device__ void end(u32 turn) {
+        __syncthreads();
+        if (s.fresh[turn % 2] != turn + 1) return;
+#pragma unroll 1
+        for (u32 word = threadIdx.x; word < Codes::WORDS; word += blockDim.x) {
+            const u32 codes = s.codes[word];
+            u32 known = codes;
+            for (u32 fresh = codes & codes >> 1 & 0x55555555u; fresh; fresh &= fresh - 1) {
+                const u32 shift = __ffs((int)fresh) - 1;
+                known ^= (passes(Codes::result_of(word), Codes::reference_of(word, shift)) ? Codes::FAILS : Codes::PASSES) << shift;
+            }
+            if (known != codes) s.codes[word] = known;
+        }
+        __syncthreads();
+    }
+    // Examines the first elements of 32 pairs. Called by all lanes of a subgroup.
+    __device__ void examine_some(u32 pair) {
+        u64 &first = p.workspace->firsts[pair >> 8][pair & 0xff];
+        const u64 inverted = first;
+        const float a = result(pair & 0xff), r = reference(pair >> 8);
+        const bool there = inverted && is_finite(a) && is_finite(r);
+        if (inverted) first = 0;
+        if (!subgroup_votes(there)) return;
+        const u64 ulps = load_again(&s.found.ulps);
+        examine(p, pairs, s.found, rule, s.found.format.reach(ulps ? f64_of(ulps) : 1), there ? a : 0, there ? r : 0, ~inverted, there);
+    }
+};
+
+template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &p) {
+    typedef FirstPairs<Pairs> Search;
+    if (unwanted(p)) return;
+    __shared__ typename Search::Shared s;
+    __shared__ typename Pairs::Shared numbers;
+    SHARED_ON_NVIDIA(ring, RING_BYTES);
+    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    numbers.prepare(p);
+    __syncthreads();
+    const Pairs pairs(p, numbers);
+    const Rule<float> rule(p);
+    s.found.prepare(p, format_at(pairs.dtype_a));
+    __syncthreads();
+    Search search{p, pairs, s, rule};
+    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    u32 turn = 0;
+#pragma unroll 1
+    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.tiles; turn++) {
+        // At first the beginning of the first tile, by one subgroup: so most pairs are known before all subgroups would meet them at once.
+        const bool sampling = turn == 0;
+        if (!sampling || group == 0) {
+            const bool mismatch = search.search(ring, first + group, sampling ? Search::SAMPLED_STEPS : pairs.walk.steps, turn);
+            if (!sampling) note_mismatches(p, pairs, s.found, first + group, mismatch);
+        }
+        search.end(turn);
+        if (!sampling) first += (u64)gridDim.x * groups;
+    }
+    if (!p.more)
+#pragma unroll 1
+        for (u32 pair = (blockIdx.x * groups + group) * SUBGROUP; pair < 65536; pair += gridDim.x * groups * SUBGROUP) search.examine_some(pair + lane_of());
+    publish(p, s.found);
+    if (ends_last(p, s.found.last)) write_explanation(p, s.found, pairs, rule);
+}
