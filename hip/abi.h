@@ -420,8 +420,6 @@ struct VerifyWorkspace {
     VerifyValues values;
     // Of two formats of 8 bits, the codes of pairs that blocks have told others. See hip/verify/bytes.h.
     u32 codes[4096];
-    // Of two formats of 8 bits, the inverted index at which a pair is first, by the pattern of the reference, then that of the result. See hip/verify/explain_bytes.h.
-    u64 firsts[256][256];
 };
 
 // A tensor as both passes read it.
@@ -485,6 +483,7 @@ struct VerifyParams {
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]
+    u64 *firsts;      // [65536], of large tensors of two formats of 8 bits: the inverted index at which a pair of patterns is first, see hip/verify/explain_bytes.h; zeroed before the first launch, and left zeroed
     VerifyWorkspace *workspace;
     VerifyResult *result;
 };

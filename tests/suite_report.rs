@@ -4,7 +4,11 @@
 //! writes what it found into the page, which Chromium prints.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+#[path = "cli/schema.rs"]
+mod schema;
+
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use schema::conforms;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
@@ -207,23 +211,6 @@ fn screens_and_exit_codes() {
     {
         folder.run(&format!("suite report bad.jsonl --output {name}"));
         assert!(std::fs::read_to_string(folder.path(name)).unwrap().starts_with(start), "{name}: the name says how it is drawn");
-    }
-}
-
-/// Holds an object against the schema's: no other properties, all that are required, and the values of an enumeration.
-fn conforms(value: &Value, schema: &Value, at: &str) {
-    let object = value.as_object().unwrap_or_else(|| panic!("{at}: {value}"));
-    for name in schema["required"].as_array().unwrap() {
-        assert!(object.contains_key(name.as_str().unwrap()), "{at} lacks {name}");
-    }
-    for (name, value) in object {
-        let property = &schema["properties"][name];
-        assert!(property.is_object(), "{at}: {name} is not in the schema");
-        let listed = property["enum"].as_array().is_none_or(|values| values.contains(value));
-        assert!(listed && (property["const"].is_null() || property["const"] == *value), "{at}: {name} is {value}");
-        for item in value.as_array().filter(|_| property["items"]["type"] == "object").into_iter().flatten() {
-            conforms(item, &property["items"], name);
-        }
     }
 }
 

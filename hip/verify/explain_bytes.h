@@ -28,7 +28,7 @@ template <class Pairs> struct FirstPairs {
     }
     // Notes an element of an unknown pair; returns whether it fails.
     __device__ bool add(u64 index, u32 of_a, u32 of_r, u32 turn) {
-        u64 &first = p.workspace->firsts[of_r][of_a];
+        u64 &first = p.firsts[of_a | of_r << 8];
         if (load_again(&first) < ~index) atomicMax(&first, ~index);
         atomicOr(&s.codes[Codes::word_of(of_a, of_r)], (u32)Codes::FRESH << Codes::shift_of(of_r));
         atomicMax(&s.fresh[turn % 2], turn + 1);
@@ -77,7 +77,7 @@ template <class Pairs> struct FirstPairs {
     }
     // Examines the first elements of 32 pairs. Called by all lanes of a subgroup.
     __device__ void examine_some(u32 pair) {
-        u64 &first = p.workspace->firsts[pair >> 8][pair & 0xff];
+        u64 &first = p.firsts[pair];
         const u64 inverted = first;
         const float a = result(pair & 0xff), r = reference(pair >> 8);
         const bool there = inverted && is_finite(a) && is_finite(r);

@@ -1,6 +1,6 @@
 //! Launches of hip/verify/: the two passes of a comparison. The question, and the meaning of the results, belong to `verify`.
 //!
-//! A comparison needs scratch memory: 36 bytes for each tile of the sums, and 16 for each block of threads. Idle workspaces belong to the
+//! A comparison needs scratch memory: 36 bytes for each tile of the sums, 16 for each block of threads, and 512 KiB for large tensors of two formats of 8 bits. Idle workspaces belong to the
 //! device, so that repeated comparisons allocate nothing. The result lies in pinned host memory, which the kernels write themselves: one
 //! launch and one wait for the values, one more of each for an explanation, no copy.
 
@@ -26,6 +26,8 @@ use std::sync::Arc;
 const BLOCK: u32 = 256;
 /// A tensor is large from this many elements for each thread that fits the device: on an H200 and an MI250X from 2^20 elements and more.
 const MANY: u64 = 16;
+/// Pairs of patterns of two formats of 8 bits.
+const PAIRS_OF_BYTES: usize = 1 << 16;
 /// Threads that take a tile together.
 const SUBGROUP: u64 = TILE_LANES as u64;
 
@@ -207,11 +209,13 @@ impl Launch {
         ranges.chain(reads.then(|| Step::Compare(&pass.kernel, pass.grid, Box::new(last))))
     }
 
-    /// Bytes of partials, mismatches and farthest.
-    fn needs(&self) -> [usize; 3] {
+    /// Bytes of partials, mismatches, farthest and firsts.
+    fn needs(&self) -> [usize; 4] {
         // For runs of one tile, and for the largest grid: a smaller comparison may have more of them than a larger one.
         let tiles = self.elements.div_ceil(self.tile) as usize;
-        [tiles * SUMS as usize * size_of::<f64>(), tiles * size_of::<u32>(), self.explain_blocks as usize * size_of::<VerifyFarthest>()]
+        let firsts = if self.ends_apart { PAIRS_OF_BYTES * size_of::<u64>() } else { 0 };
+        let farthest = self.explain_blocks as usize * size_of::<VerifyFarthest>();
+        [tiles * SUMS as usize * size_of::<f64>(), tiles * size_of::<u32>(), farthest, firsts]
     }
 }
 

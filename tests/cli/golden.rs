@@ -1,6 +1,7 @@
 //! `hipverify golden`: what is recorded, what is checked, and what machines are told.
 
-use super::support::{Folder, conforms, f32s, npy, npy_f32, safetensors};
+use super::schema::conforms;
+use super::support::{Folder, f32s, npy, npy_f32, safetensors};
 
 /// Tensors in the folder `out`: `w`, and others of two elements.
 fn write(folder: &Folder, w: &[f32], names: &[&str]) {

@@ -1,6 +1,7 @@
 //! What `hipverify compare` tells machines: JSON and JUnit, as their schemas say.
 
-use super::support::{Folder, conforms, f32s, has_type, npy_f32, safetensors};
+use super::schema::conforms;
+use super::support::{Folder, f32s, has_type, npy_f32, safetensors};
 
 #[test]
 fn json_has_the_whole_verdict() {

@@ -14,6 +14,7 @@ mod machines;
 mod messages;
 mod operands;
 mod scales;
+mod schema;
 mod screen;
 mod study;
 mod suite;

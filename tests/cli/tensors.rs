@@ -1,6 +1,7 @@
 //! `hipverify compare` of many tensors: archives, folders and lists of files, matched and chosen by name.
 
-use super::support::{Folder, Run, conforms, f32s, npy, npy_f32, safetensors};
+use super::schema::conforms;
+use super::support::{Folder, Run, f32s, npy, npy_f32, safetensors};
 
 #[test]
 fn tensors_are_matched_by_name() {

@@ -16,6 +16,8 @@ pub(crate) struct Workspace {
     partials: HipAlloc,
     mismatches: HipAlloc,
     farthest: HipAlloc,
+    /// Zeroed likewise.
+    firsts: HipAlloc,
     result: PinnedAlloc,
 }
 
@@ -29,7 +31,7 @@ impl Workspace {
         scratch.set_zero()?;
         let none = || HipAlloc::new(gpu, 0);
         let result = PinnedAlloc::coherent(gpu, size_of::<VerifyResult>())?;
-        Ok(Workspace { scratch, partials: none()?, mismatches: none()?, farthest: none()?, result })
+        Ok(Workspace { scratch, partials: none()?, mismatches: none()?, farthest: none()?, firsts: none()?, result })
     }
 
     /// A workspace for comparisons of these formats with up to `elements` elements, and their kernels loaded: [`launch`](Self::launch)
@@ -42,15 +44,20 @@ impl Workspace {
 
     /// Allocates what both passes of a launch need.
     pub(super) fn reserve(&mut self, gpu: &'static HipDevice, launch: &Launch) -> Result<()> {
-        let [partials, mismatches, farthest] = launch.needs();
+        let [partials, mismatches, farthest, firsts] = launch.needs();
         for (block, bytes) in [(&mut self.partials, partials), (&mut self.mismatches, mismatches), (&mut self.farthest, farthest)] {
             grow(gpu, block, bytes.next_power_of_two())?;
+        }
+        if self.firsts.bytes() < firsts {
+            let mut zeroed = HipAlloc::new(gpu, firsts)?;
+            zeroed.set_zero()?;
+            self.firsts = zeroed;
         }
         Ok(())
     }
 
     fn is_large_enough(&self, launch: &Launch) -> bool {
-        let sizes = [&self.partials, &self.mismatches, &self.farthest].map(HipAlloc::bytes);
+        let sizes = [&self.partials, &self.mismatches, &self.farthest, &self.firsts].map(HipAlloc::bytes);
         sizes.iter().zip(launch.needs()).all(|(size, need)| *size >= need)
     }
 
@@ -68,6 +75,7 @@ impl Workspace {
             partials: self.partials.ptr().cast(),
             mismatches: self.mismatches.ptr().cast(),
             farthest: self.farthest.ptr().cast(),
+            firsts: self.firsts.ptr().cast(),
             workspace: self.scratch.ptr().cast(),
             result: self.result.ptr().cast(),
             ..question.params

@@ -39,7 +39,7 @@ const LONGEST: usize = 240;
 /// The longest sentence or cell.
 const SENTENCE: usize = 120;
 
-/// Width of labels in text.
+/// Width of labels in text: as in the reports of `verify`, whose constant is not public.
 const LABEL: usize = 11;
 
 /// The document as text for a terminal.
