@@ -68,10 +68,8 @@ fn main() -> Result<(), Error> {
     let wanted = arguments.iter().find_map(|a| a.parse::<usize>().ok());
     let asked: Vec<(DType, DType)> = arguments.iter().filter_map(|a| pair(a)).collect();
     let kinds = if arguments.iter().any(|a| a == "--quick") { &KINDS[1..3] } else { &KINDS[..] };
-    let levels: Vec<_> = LEVELS
-        .into_iter()
-        .filter(|level| !LEVELS.iter().any(|l| arguments.iter().any(|a| a == l)) || arguments.iter().any(|a| a == level))
-        .collect();
+    let chosen: Vec<&str> = LEVELS.into_iter().filter(|level| arguments.iter().any(|a| a == level)).collect();
+    let levels = if chosen.is_empty() { LEVELS.to_vec() } else { chosen };
     let only_pairs = arguments.iter().any(|a| a == "--pairs");
     let named: Vec<Device> = arguments.iter().filter_map(|a| Device::open(a).ok()).collect();
     for device in if named.is_empty() { Device::all() } else { named } {

@@ -1,5 +1,5 @@
 // Pass B of large tensors of two formats of 8 bits that have a zero (`BYTE`). All that is explained of an element follows from its two patterns and its index: so a launch, or several, find where each of the 65,536 pairs of
-// patterns is first, and a last one examines these elements. This takes as long whatever the data.
+// patterns is first, and a last one examines these elements. The time depends on the data only by how many different pairs there are.
 #pragma once
 #include "verify/bytes.h"
 #include "verify/explain.h"
@@ -26,7 +26,7 @@ template <class Pairs> struct FirstPairs {
         const float a = result(of_a), r = reference(of_r);
         return is_finite(a) && is_finite(r) ? within(distance(a, r), rule.bound(magnitude(r))) : nonfinite_passes(p, a, r);
     }
-    // Notes an element of an unknown pair; returns whether it fails.
+    // Notes an element of a pair without a code; returns whether it fails.
     __device__ bool add(u64 index, u32 of_a, u32 of_r, u32 turn) {
         u64 &first = p.firsts[of_a | of_r << 8];
         if (load_again(&first) < ~index) atomicMax(&first, ~index);
@@ -66,12 +66,12 @@ template <class Pairs> struct FirstPairs {
 #pragma unroll 1
         for (u32 word = threadIdx.x; word < Codes::WORDS; word += blockDim.x) {
             const u32 codes = s.codes[word];
-            u32 known = codes;
+            u32 coded = codes;
             for (u32 fresh = codes & codes >> 1 & 0x55555555u; fresh; fresh &= fresh - 1) {
                 const u32 shift = __ffs((int)fresh) - 1;
-                known ^= (passes(Codes::result_of(word), Codes::reference_of(word, shift)) ? Codes::FAILS : Codes::PASSES) << shift;
+                coded ^= (passes(Codes::result_of(word), Codes::reference_of(word, shift)) ? Codes::FAILS : Codes::PASSES) << shift;
             }
-            if (known != codes) s.codes[word] = known;
+            if (coded != codes) s.codes[word] = coded;
         }
         __syncthreads();
     }
@@ -106,7 +106,7 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
     u32 turn = 0;
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.tiles; turn++) {
-        // At first the beginning of the first tile, by one subgroup: so most pairs are known before all subgroups would meet them at once.
+        // At first the beginning of the first tile, by one subgroup: so most pairs have codes before all subgroups would meet them at once.
         const bool sampling = turn == 0;
         if (!sampling || group == 0) {
             const bool mismatch = search.search(ring, first + group, sampling ? Search::SAMPLED_STEPS : pairs.walk.steps, turn);

@@ -568,7 +568,7 @@ fn pairs_of_bytes_met_late(target: &Target) -> Result<()> {
     let (tile, turn) = (8_192, 2 * 8 * 8_192);
     let n = target.size(turn + 12 * tile + 77, 4_000_000);
     let pairs = [
-        // Known to fail when it is met again, alone in its tile.
+        // It has its code when it is met again, alone in its tile.
         (3, [2.0, 1.0]),
         (turn + 6 * tile + 9, [2.0, 1.0]),
         (turn + 3 * tile + 1, [1.5, 1.0]),

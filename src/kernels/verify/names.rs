@@ -43,7 +43,7 @@ pub(super) fn values_of_many(dtypes: [DType; 2], first_pass: FirstPass) -> Optio
     }
 }
 
-/// The kernel of the second pass for large tensors, if it is a different one: `explain_bytes` takes as long whatever the data. Its last launch takes no elements.
+/// The kernel of the second pass for large tensors, if it is a different one: the time of `explain_bytes` depends on the data only by how many different pairs there are. Its last launch takes no elements.
 pub(super) fn explanation_of_many(dtypes: [DType; 2]) -> Option<Name> {
     (dtypes.map(is_byte) == [true; 2]).then_some(("verify/f32_8.hip", "verify_explain_f32_byte_byte"))
 }

@@ -107,7 +107,7 @@ impl Workspace {
             return Ok(());
         }
         let explain = self.params(question, &launch.explain)?;
-        // SAFETY: as for the first pass, which comes before on the stream; the second asks its values whether it is wanted.
+        // SAFETY: the workspace has what these launches need, and nothing is packed; tensors and question are the caller's promise. The first pass comes before on the stream; the second asks its values whether it is wanted.
         launch.explain_steps(explain, [std::ptr::null_mut(); 2]).try_for_each(|step| unsafe { step.launch(stream) })
     }
 

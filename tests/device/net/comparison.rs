@@ -76,8 +76,8 @@ mutants! {
     /// Where the bound by the smallest rtol is above the other, pairs that need a larger atol are forgotten.
     Asked bound_by_rtol_whatever_the_other: "verify/explain.h", "if (is_less(by_rtol, by_atol)) return by_rtol;" => "return by_rtol;", "same_bits::maxima_that";
     /// Subgroups skip what another one has met at the same time, at a larger index.
-    StandIn64 pairs_of_a_turn_known_at_once: "verify/explain_bytes.h", "u32 unknown = ~(codes ^ codes >> 1)" => "u32 unknown = ~(codes | codes >> 1)", "same_bits::pairs_of_bytes";
-    StandIn64 known_pairs_pass: "verify/explain_bytes.h", "? Codes::FAILS : Codes::PASSES) << shift" => "? Codes::FAILS : Codes::FAILS) << shift", "same_bits::pairs_of_bytes";
+    StandIn64 pairs_of_a_turn_coded_at_once: "verify/explain_bytes.h", "u32 unknown = ~(codes ^ codes >> 1)" => "u32 unknown = ~(codes | codes >> 1)", "same_bits::pairs_of_bytes";
+    StandIn64 pairs_with_codes_pass: "verify/explain_bytes.h", "? Codes::FAILS : Codes::PASSES) << shift" => "? Codes::FAILS : Codes::FAILS) << shift", "same_bits::pairs_of_bytes";
     Asked smallest_atol_not_raised: "verify/explain.h", " || !within(distance(a, r), rule.bound(rule.rtol, m, atol))" => "", NUMBERS;
     /// As it is with pairs that are not finite, which are replaced.
     Asked largest_difference_infinite: "verify/pairs.h", "largest = before;" => "", "same_bits::infinite";
