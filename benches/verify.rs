@@ -91,9 +91,7 @@ fn main() -> Result<(), Error> {
         layouts(&device, n, ceiling)?;
         power(&device, n)?;
         println!("{:34} {:8.1} GB/s", "read ceiling, again", bandwidth::read(&device, 4 * n)? / 1e9);
-        if gpu {
-            small(&device)?;
-        }
+        small(&device)?;
     }
     if !only_pairs {
         others();
@@ -271,10 +269,12 @@ fn best(device: &Device, mut run: impl FnMut() -> Result<(), Error>) -> Result<D
     Ok(least)
 }
 
-/// Small calls, result included, against an empty launch and wait.
+/// Small calls, result included, on a GPU against an empty launch and wait.
 fn small(device: &Device) -> Result<(), Error> {
     let floor = bandwidth::empty_launch(device)?;
-    println!("{:28} {:8.1} us", "empty launch and wait", floor.as_secs_f64() * 1e6);
+    if !floor.is_zero() {
+        println!("{:28} {:8.1} us", "empty launch and wait", floor.as_secs_f64() * 1e6);
+    }
     for n in [1 << 10, 1 << 13, 1 << 16, 1 << 20] {
         let [result, reference] = make(Kind::ThirdUnrelated, [DType::F32; 2]);
         let (result, reference) = (upload(device, DType::F32, &result, n)?, upload(device, DType::F32, &reference, n)?);
@@ -290,7 +290,9 @@ fn small(device: &Device) -> Result<(), Error> {
             }
             times.sort();
             let median = times[times.len() / 2].as_secs_f64();
-            println!("{:28} {:8.1} us   {:.2} of an empty launch", format!("f32 {n} {what}"), median * 1e6, median / floor.as_secs_f64());
+            let launches =
+                if floor.is_zero() { String::new() } else { format!("   {:.2} of an empty launch", median / floor.as_secs_f64()) };
+            println!("{:28} {:8.1} us{launches}", format!("f32 {n} {what}"), median * 1e6);
         }
     }
     Ok(())

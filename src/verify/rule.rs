@@ -274,9 +274,10 @@ impl<T: Real> Rule<T> {
 
     /// The least rtol and the least atol, the other unchanged, with which a difference of `d` passes; infinite when none does.
     pub(crate) fn passing(&self, d: T, m: T) -> [f64; 2] {
-        let infinity = Self::infinity();
-        let rtol = least(0, infinity, |index| d <= self.bound(T::at(index), m, self.atol));
-        let atol = least(0, infinity, |index| d <= self.bound(self.rtol, m, T::at(index)));
+        let (infinity, base) = (Self::infinity(), self.base(m));
+        let near = |x: T| x.larger(T::ZERO).bits().into();
+        let rtol = least_near(0, infinity, near((d - self.atol) / base), |index| d <= self.bound(T::at(index), m, self.atol));
+        let atol = least_near(0, infinity, near(d - self.rtol.times(base)), |index| d <= self.bound(self.rtol, m, T::at(index)));
         [rtol, atol].map(|index| T::at(index).wide())
     }
 
@@ -292,6 +293,23 @@ pub(super) fn least(mut low: u64, mut high: u64, passes: impl Fn(u64) -> bool) -
         if passes(middle) { high = middle } else { low = middle + 1 }
     }
     low
+}
+
+/// As [`least`], for a number that is expected near `near`: by growing steps from there, then by bisection.
+pub(super) fn least_near(mut low: u64, mut high: u64, near: u64, passes: impl Fn(u64) -> bool) -> u64 {
+    let (mut at, mut step) = (near, 1u64);
+    while low < high && step < high - low {
+        at = at.clamp(low, high - 1);
+        if passes(at) {
+            high = at;
+            at = high.saturating_sub(step);
+        } else {
+            low = at + 1;
+            at = low.saturating_add(step);
+        }
+        step = step.saturating_mul(4);
+    }
+    least(low, high, passes)
 }
 
 /// The rule for exact integers: the bound is floor(fma(rtol, |r|, atol)) in f64, saturated to u64; by binade with 1 for |r|.
@@ -342,10 +360,15 @@ impl IntRule {
 
     /// As [`Rule::passing`], for whole numbers.
     pub(crate) fn passing(&self, d: u64, m: u64) -> [f64; 2] {
-        let m = m as f64;
-        let infinity = f64::INFINITY.to_bits();
-        let rtol = least(0, infinity, |index| IntRule { rtol: f64::from_bits(index), ..*self }.passes(d, m));
-        let atol = least(0, infinity, |index| IntRule { atol: f64::from_bits(index), ..*self }.passes(d, m));
+        let (m, infinity) = (m as f64, f64::INFINITY.to_bits());
+        let (difference, base) = (d as f64, if self.by_binade { 1.0 } else { m });
+        let near = |x: f64| x.max(0.0).to_bits();
+        let rtol = least_near(0, infinity, near((difference - self.atol) / base), |index| {
+            IntRule { rtol: f64::from_bits(index), ..*self }.passes(d, m)
+        });
+        let atol = least_near(0, infinity, near(difference - self.rtol * base), |index| {
+            IntRule { atol: f64::from_bits(index), ..*self }.passes(d, m)
+        });
         [rtol, atol].map(f64::from_bits)
     }
 }
@@ -467,5 +490,34 @@ impl Values {
     /// Takes the larger of each maximum and each of these.
     pub(crate) fn join_maxima(&mut self, metrics: Maxima) {
         self.maxima.iter_mut().zip(metrics).for_each(|(maximum, x)| *maximum = maximum.max(x));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{least, least_near};
+
+    #[test]
+    fn what_is_expected_changes_no_answer() {
+        let (all, some) = ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 1, 1 << 20, u64::MAX / 3, u64::MAX - 1, u64::MAX]);
+        for (low, high, answer, near) in [&all[..], &some].into_iter().flat_map(four_of) {
+            let passes = |x| x >= answer;
+            assert_eq!(
+                least_near(low, high, near, passes),
+                least(low, high, passes),
+                "{low} to {high}, from {answer} on, expected at {near}"
+            );
+        }
+        let asked = std::cell::Cell::new(0);
+        least_near(0, u64::MAX, 1 << 40, |x| {
+            asked.set(asked.get() + 1);
+            x > 1 << 40
+        });
+        assert!(asked.get() <= 4, "{} questions, where 64 would do without an expectation", asked.get());
+    }
+
+    fn four_of(numbers: &[u64]) -> impl Iterator<Item = (u64, u64, u64, u64)> {
+        let n = numbers.len();
+        (0..n.pow(4)).map(move |i| (numbers[i % n], numbers[i / n % n], numbers[i / n / n % n], numbers[i / n / n / n]))
     }
 }

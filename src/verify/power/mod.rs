@@ -17,8 +17,8 @@ mod ulps;
 #[cfg(test)]
 mod tests;
 
-use super::options::{AllowedMismatches, Explain, Judge, Judged, Request};
-use super::rule::{NonFinite, Rule, least};
+use super::options::{AllowedMismatches, Explain, Judge, Judged, Request, Thresholds};
+use super::rule::{NonFinite, Rule, least_near};
 use super::values::{Maxima, Metric, Values};
 use crate::device::{Layout, TensorRef};
 use crate::dtype::{DType, PairArithmetic};
@@ -124,7 +124,9 @@ impl Power {
         let mut power = Power {
             nonzero: counted(finite.saturating_sub(finite_zeros)),
             zero_passes: counted(values.zero_passes.saturating_sub(finite_zeros)),
-            smallest_error: smallest_error(|error| off_by(error).largest_passes(request, elements)),
+            smallest_error: smallest_error(expected_error(values, request, dtype, elements), |error| {
+                off_by(error).largest_passes(request, elements)
+            }),
             smallest_ulps: ulps::smallest(values, request, [dtype, reference], elements),
             found: Vec::new(),
             missed: Vec::new(),
@@ -153,10 +155,29 @@ impl Power {
     }
 }
 
-/// The smallest error that fails; `None` where of smaller ones nobody knows.
-fn smallest_error(passes: impl Fn(f64) -> Option<bool>) -> Option<f64> {
-    let smallest = f64::from_bits(least(0, f64::INFINITY.to_bits(), |error| passes(f64::from_bits(error)) == Some(false)));
+/// The smallest error that fails, which is expected near `expected`; `None` where of smaller ones nobody knows.
+fn smallest_error(expected: f64, passes: impl Fn(f64) -> Option<bool>) -> Option<f64> {
+    let fails = |error| passes(f64::from_bits(error)) == Some(false);
+    let smallest = f64::from_bits(least_near(0, f64::INFINITY.to_bits(), expected.to_bits(), fails));
     (smallest == 0.0 || passes(smallest.next_down()).is_some()).then_some(smallest)
+}
+
+/// The largest error that passes, but for rounding and for elements that may fail: where the search for the smallest one that fails begins. What it says decides about the time of the search only.
+fn expected_error(values: &Values, request: &Request, dtype: DType, elements: usize) -> f64 {
+    let (max, [.., sum_rr]) = (values.max_magnitude[1], values.sums);
+    let rule = Rule::<f64>::new(request, dtype);
+    let by_elements = rule.bound(rule.rtol, max, rule.atol) / max;
+    let Thresholds { rms, absolute, relative, relative_old, epsilon, relative_l1, relative_l2 } = request.thresholds;
+    let of_rms = rms * max * (elements as f64 / sum_rr).sqrt();
+    let of_epsilon = epsilon / rule.epsilons(rule.binades_apart(max, max, rule.binades()));
+    let by_thresholds =
+        [of_rms, absolute / max, relative, relative_old, of_epsilon, relative_l1, relative_l2].into_iter().fold(f64::INFINITY, f64::min);
+    let expected = match request.judge {
+        Judge::Elements => by_elements,
+        Judge::Thresholds => by_thresholds,
+        Judge::Both => by_elements.min(by_thresholds),
+    };
+    if expected >= 0.0 { expected } else { 0.0 }
 }
 
 /// Mismatches that nobody has counted: more than any rule allows.

@@ -2,7 +2,7 @@
 
 use crate::dtype::{DType, Overflow, Rounding, from_ordinal, ordinal};
 use crate::verify::options::{Judged, Request};
-use crate::verify::rule::{NonFinite, least, metrics, mismatches};
+use crate::verify::rule::{NonFinite, least_near, metrics, mismatches};
 use crate::verify::values::{Maxima, Values};
 
 /// By how many numbers the largest element has to be off to fail: the result's pattern is made and judged by the rule, everything else agrees.
@@ -24,7 +24,10 @@ pub(super) fn smallest(values: &Values, request: &Request, [result, reference]: 
         let values = one_off(numbers, mismatch([bits, right]), || metrics([bits, right]), values, request);
         !Judged::of(&values, request, elements).passed
     };
-    let steps = least(1, u64::MAX, fails);
+    // If all elements are off, this one is expected to be so far off.
+    let wrong = max + max * super::expected_error(values, request, result, elements);
+    let near = ordinal(result, result.encode(wrong, Rounding::NearestEven, Overflow::Saturate)).map_or(start, i128::abs);
+    let steps = least_near(1, u64::MAX, near.abs_diff(start.abs()) as u64, fails);
     at(steps).map(|_| steps)
 }
 
