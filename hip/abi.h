@@ -456,8 +456,7 @@ struct VerifyPack {
 
 // Every kernel that compares, of verify/.
 struct VerifyParams {
-    VerifyOperand x; // result and reference, the narrower format first
-    VerifyOperand y;
+    VerifyOperand operands[2]; // result and reference, the narrower format first
     u64 n;           // elements, or where a range of them ends that has a launch of its own
     u64 first_run;   // where it begins: a multiple of 8
     double rtol;
@@ -479,7 +478,7 @@ struct VerifyParams {
     u32 by_binade; // whether rtol multiplies the binade of |r| in the result's format, and not |r|
     u32 more;      // whether a launch follows that goes on from here
     u32 blocks;    // of the first launch
-    u32 swapped;   // whether x is the reference
+    u32 swapped;   // whether the first operand is the reference
     double *partials; // [runs of tiles][SUMS]
     u32 *mismatches;  // [tiles]
     VerifyFarthest *farthest; // [blocks]

@@ -54,7 +54,7 @@ struct Counted {
     // Adds it to the numbers of a table. Called by all threads of a block, with a barrier before and after.
     template <u32 COPIES> static __device__ void add_to(Numbers<COPIES> &numbers, const Rule<float> &rule) {
         float *table = &numbers.of[0][0][0];
-        for (u32 i = threadIdx.x; i < sizeof(numbers.of) / sizeof(float); i += blockDim.x) {
+        for (u32 i = threadIdx.x; i < sizeof(numbers.of) / sizeof(float); i += THREADS) {
             const float m = magnitude(table[i]);
             if (is_finite(m)) table[i] = f32_of(bits_of(table[i]) | (m == 0 ? ZERO : 0) | (m <= rule.bound(m) ? ZERO_PASSES : 0));
         }
@@ -180,7 +180,7 @@ template <class Pairs, bool ALL> struct KnownPairs {
 
     // A subgroup gives codes to its own share of the pairs, 32 of each part that all subgroups take together, and publishes them to all blocks. A large grid takes all pairs in one turn.
     __device__ void tell() {
-        const u32 groups = gridDim.x * (blockDim.x / SUBGROUP), group = blockIdx.x * (blockDim.x / SUBGROUP) + threadIdx.x / SUBGROUP;
+        const u32 groups = gridDim.x * GROUPS, group = blockIdx.x * GROUPS + threadIdx.x / SUBGROUP;
 #pragma unroll 1
         for (u32 k = 0, first = group * SUBGROUP; k < 4 && first < 65536; k++, first += groups * SUBGROUP) {
             const u32 i = first + lane_of(), word = i / Codes::IN_WORD, shift = i % Codes::IN_WORD * BITS;
@@ -198,13 +198,13 @@ template <class Pairs, bool ALL> struct KnownPairs {
         enum { AT_ONCE = 8 };
         static_assert(Codes::WORDS % (AT_ONCE * FINAL_ACCUMULATORS) == 0);
 #pragma unroll 1
-        for (u32 first = threadIdx.x; first < Codes::WORDS; first += AT_ONCE * blockDim.x) {
+        for (u32 first = threadIdx.x; first < Codes::WORDS; first += AT_ONCE * THREADS) {
             u32 told[AT_ONCE];
 #pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++) told[i] = load_again(&p.workspace->codes[first + i * blockDim.x]);
+            for (u32 i = 0; i < AT_ONCE; i++) told[i] = load_again(&p.workspace->codes[first + i * THREADS]);
 #pragma unroll
             for (u32 i = 0; i < AT_ONCE; i++)
-                if (told[i] & ~s.aside.codes[first + i * blockDim.x]) atomicOr(&s.aside.codes[first + i * blockDim.x], told[i]);
+                if (told[i] & ~s.aside.codes[first + i * THREADS]) atomicOr(&s.aside.codes[first + i * THREADS], told[i]);
         }
     }
 };
@@ -239,7 +239,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     __shared__ typename Known::Shared s;
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
-    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    clear_shared(s);
     numbers.prepare(p);
     const Pairs pairs(p, numbers);
     const Rule<float> rule(p);
@@ -247,13 +247,13 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     if (ALL) Counted::add_to(numbers.numbers, rule);
     __syncthreads();
     static_assert(Pairs::IN_TILE + E <= LaneCount::MOST);
-    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    const u32 group = threadIdx.x / SUBGROUP;
     Known known{p, pairs, s, rule, 0};
     LaneCount mismatches;
     mismatches.clear();
     u32 counts[4] = {}; // as `Values::own` has them
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS) {
         const u64 run = first + group;
         float a[E], r[E];
         u32 codes[LOADS];
@@ -290,6 +290,6 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     publish(*p.workspace, s, v, counts, none, p.nonfinite_equal != 0);
     if (!ends_last(p, s.last)) return;
     // Before the values are written, which tells the host that nothing writes the workspace any more.
-    for (u32 i = threadIdx.x; i < Codes::WORDS; i += blockDim.x) p.workspace->codes[i] = 0;
+    for (u32 i = threadIdx.x; i < Codes::WORDS; i += THREADS) p.workspace->codes[i] = 0;
     finish<ALL>(p, pairs, s, ONE_AHEAD ? SUBGROUP * E : 0);
 }

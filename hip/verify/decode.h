@@ -4,6 +4,15 @@
 #include "any.h"
 #include "warp.h"
 
+constexpr u32 THREADS = 256, GROUPS = THREADS / SUBGROUP; // of a block
+
+// Makes what a block shares zero. Called by all of its threads; a barrier has to follow.
+template <class Shared> __device__ inline void clear_shared(Shared &s) {
+    static_assert(sizeof(s) % 4 == 0);
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += THREADS) ((u32 *)&s)[i] = 0;
+}
+
 // The formats that an operand of a kernel may have, its KIND: those of a width in bits, where 8 includes all up to 8; the same if shared memory is scarce (SPARE); those of 8 bits that have a zero
 // (BYTE; with one copy of their numbers, ONE_COPY); or any.
 constexpr u32 BYTE = 9, SPARE = 10, ONE_COPY = 11, ANY = 0;
@@ -18,7 +27,7 @@ template <u32 COPIES> struct Numbers {
     // Called by all threads of a block; a barrier has to follow.
     __device__ void prepare(u32 first, u32 second) {
         const bool of_first = format_at(first).bits <= 8, of_second = format_at(second).bits <= 8;
-        for (u32 i = threadIdx.x; i < 256; i += blockDim.x) {
+        for (u32 i = threadIdx.x; i < 256; i += THREADS) {
             const float x = of_first ? number<float>(first, i) : 0, y = of_second ? number<float>(second, i) : 0;
             // Threads begin in different banks.
 #pragma unroll 1

@@ -29,7 +29,7 @@ template <typename T> struct ExplainShared {
     u64 first[MAXIMA];
     u64 passing[2]; // patterns of f64
     u64 ulps;
-    alignas(16) VerifyFarthest farthest[THREADS / SUBGROUP]; // by each subgroup; a compiler may write both numbers together
+    alignas(16) VerifyFarthest farthest[GROUPS]; // by each subgroup; a compiler may write both numbers together
     u64 first_tile;        // the first one with mismatches
     u64 worst[MAXIMA + 1]; // indices
     u32 last;
@@ -51,6 +51,7 @@ template <typename T> struct ExplainShared {
     // The most ulps that this block has found itself, before this element.
     __device__ u64 own_ulps(u64 begin) const {
         u64 most = 0;
+#pragma unroll 1
         for (const VerifyFarthest &x : farthest) most = x.ulps > most && ~x.index < begin ? x.ulps : most;
         return most;
     }
@@ -100,7 +101,7 @@ template <class Arith> struct DifferenceFilter {
         // The first number after a power of two, as a multiple of it.
         const T next = (T)(1 + pow2(-(reference.specials == INTEGER || reference.mantissa_bits >= Real<T>::DIGITS ? Real<T>::DIGITS - 1 : (i32)reference.mantissa_bits)));
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < ENTRIES; i += blockDim.x) {
+        for (u32 i = threadIdx.x; i < ENTRIES; i += THREADS) {
             // The power of two before the binade. No reference is larger than the largest one.
             const T power = i == 0 ? 0 : Real<T>::of((Bits)(i - 1 + FIRST) * Real<T>::UNIT), high = i == 0 ? 0 : Real<T>::smaller(Real<T>::of((Bits)(i + FIRST) * Real<T>::UNIT), s.largest_r);
             const T low = Real<T>::smaller(power > 0 ? power * next : Real<T>::of(1), high), before = Real<T>::larger(high - power * (next - 1), low);
@@ -259,7 +260,7 @@ __device__ inline void examine(const VerifyParams &p, const Pairs &pairs, Explai
         const typename Pairs::N of_a[1] = {a}, of_r[1] = {r};
         const bool far = there && s.format.reached(reach, of_a, of_r);
         if (subgroup_votes(far)) {
-            const u64 mine = far ? bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), pairs.element_at(index).bits_a, a, r)) : 0;
+            const u64 mine = far ? bits_of(ulps_between<typename Pairs::Arith>(p, format_at(pairs.dtype_a), a, r, [&] { return pairs.element_at(index).bits_a; })) : 0;
             const u64 ulps = subgroup_max(mine), inverted = subgroup_max(mine == ulps ? ~index : 0);
             VerifyFarthest &own = s.farthest[threadIdx.x / SUBGROUP];
             if (lane == 0 && ulps && (ulps > own.ulps || (ulps == own.ulps && inverted > own.index))) own = {ulps, inverted}, atomicMax(&s.ulps, ulps);
@@ -353,6 +354,7 @@ template <typename T> __device__ inline void publish(const VerifyParams &p, Expl
     if (s.first_tile) atomicMax(&p.workspace->first_tile, s.first_tile);
     VerifyFarthest most = {0, 0};
     if (p.first_run) most = p.farthest[blockIdx.x];
+#pragma unroll 1
     for (const VerifyFarthest &x : s.farthest)
         if (x.ulps > most.ulps || (x.ulps == most.ulps && x.index > most.index)) most = x;
     p.farthest[blockIdx.x] = most;
@@ -411,7 +413,8 @@ template <class Pairs> __device__ inline void write_explanation(const VerifyPara
     if (t <= MAXIMA) out.worst[t] = s.worst[t] == NOWHERE ? VerifyElement{NOWHERE, 0, 0} : pairs.element_at(s.worst[t]);
     if (t < SUBGROUP) list_mismatches(p, pairs, rule);
     __syncthreads();
-    for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
+#pragma unroll 1
+    for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += THREADS) ((u64 *)&w)[i] = 0;
     fence_system();
     __syncthreads();
     if (t == 0) p.result->explained = 1;
@@ -428,23 +431,23 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
     typedef typename Pairs::T T;
     if (unwanted(p)) return;
     __shared__ ExplainShared<T> s;
-    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    clear_shared(s);
     __shared__ DifferenceFilter<typename Pairs::Arith> filter;
-    for (u32 i = threadIdx.x; i < sizeof(filter) / 4; i += blockDim.x) ((u32 *)&filter)[i] = 0;
-    __shared__ Queue<typename Pairs::N> queues[THREADS / SUBGROUP];
+    clear_shared(filter);
+    __shared__ Queue<typename Pairs::N> queues[GROUPS];
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
     numbers.prepare(p);
     __syncthreads();
     const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
-    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    const u32 group = threadIdx.x / SUBGROUP;
     s.prepare(p, format_at(pairs.dtype_a));
     __syncthreads();
     u32 turn = 0;
     // A run is a tile.
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.tiles; turn++) {
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.tiles; turn++) {
         // In turns 1, 2, 4, ...: what is found becomes rare.
         if (turn && (turn & (turn - 1)) == 0) {
             const VerifyParams &again = read_here(p);
@@ -456,7 +459,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
             __syncthreads();
         }
         explain_tile(p, pairs, ring, s, filter, queues[group], rule, first + group, turn == 0);
-        if (turn) first += (u64)gridDim.x * groups;
+        if (turn) first += (u64)gridDim.x * GROUPS;
     }
     publish(p, s);
     if (ends_last(p, s.last)) write_explanation(p, s, pairs, rule);

@@ -64,7 +64,7 @@ template <class Pairs> struct FirstPairs {
         __syncthreads();
         if (s.fresh[turn % 2] != turn + 1) return;
 #pragma unroll 1
-        for (u32 word = threadIdx.x; word < Codes::WORDS; word += blockDim.x) {
+        for (u32 word = threadIdx.x; word < Codes::WORDS; word += THREADS) {
             const u32 codes = s.codes[word];
             u32 coded = codes;
             for (u32 fresh = codes & codes >> 1 & 0x55555555u; fresh; fresh &= fresh - 1) {
@@ -94,7 +94,7 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
     __shared__ typename Search::Shared s;
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
-    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    clear_shared(s);
     numbers.prepare(p);
     __syncthreads();
     const Pairs pairs(p, numbers);
@@ -102,10 +102,10 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
     s.found.prepare(p, format_at(pairs.dtype_a));
     __syncthreads();
     Search search{p, pairs, s, rule};
-    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    const u32 group = threadIdx.x / SUBGROUP;
     u32 turn = 0;
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.tiles; turn++) {
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.tiles; turn++) {
         // At first the beginning of the first tile, by one subgroup: so most pairs have codes before all subgroups would meet them at once.
         const bool sampling = turn == 0;
         if (!sampling || group == 0) {
@@ -113,11 +113,11 @@ template <class Pairs> __device__ inline void explain_bytes(const VerifyParams &
             if (!sampling) note_mismatches(p, pairs, s.found, first + group, mismatch);
         }
         search.end(turn);
-        if (!sampling) first += (u64)gridDim.x * groups;
+        if (!sampling) first += (u64)gridDim.x * GROUPS;
     }
     if (!p.more)
 #pragma unroll 1
-        for (u32 pair = (blockIdx.x * groups + group) * SUBGROUP; pair < 65536; pair += gridDim.x * groups * SUBGROUP) search.examine_some(pair + lane_of());
+        for (u32 pair = (blockIdx.x * GROUPS + group) * SUBGROUP; pair < 65536; pair += gridDim.x * GROUPS * SUBGROUP) search.examine_some(pair + lane_of());
     publish(p, s.found);
     if (ends_last(p, s.found.last)) write_explanation(p, s.found, pairs, rule);
 }

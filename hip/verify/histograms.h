@@ -64,7 +64,7 @@ template <typename T> struct HistogramsShared {
     enum : i32 { HALF_BINADE = 0x00400000 };
     // By all threads of a block. A binade of quotients begins at 2^(e - 1/2), one of epsilon differences, in units of 2^-mantissa_bits, which are exact, at 2^e: so none has ends of two bins.
     __device__ void prepare(const Rule<T> &rule) {
-        for (u32 i = threadIdx.x; i < KINDS * ENTRIES; i += blockDim.x) {
+        for (u32 i = threadIdx.x; i < KINDS * ENTRIES; i += THREADS) {
             const i32 h = i / ENTRIES, at = i % ENTRIES;
             const double unit = h == BY_EPSILON ? pow2(-rule.mantissa_bits) : 1, power = pow2(at < ENTRIES / 2 ? at : at - ENTRIES) * (sizeof(T) == 4 ? 1 : unit);
             const double low = h == BY_EPSILON ? power : 0.66 * power, high = h == BY_EPSILON ? 2 * power : 1.51 * power;

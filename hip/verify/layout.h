@@ -32,7 +32,23 @@ __device__ inline i64 offset_of(const VerifyOperand &operand, u64 index, u64 n, 
     return at;
 }
 
-constexpr u32 THREADS = 256; // of a block
+// The pattern of an element of `bits`, whose distance from the base is `at`.
+__device__ inline u64 pattern_at(const VerifyOperand &operand, u32 bits, i64 at) {
+    const VerifyOperand &p = read_here(operand);
+    if (bits == 4) return p.base[at >> 1] >> (4 * (at & 1)) & 0xf;
+    const u32 size = bits / 8;
+    const u8 *from = p.base + at * size;
+    if (p.align >= size) {
+        if (size == 8) return *(const u64 *)from;
+        if (size == 4) return *(const u32 *)from;
+        if (size == 2) return *(const u16 *)from;
+    }
+    u64 x = 0;
+#pragma unroll 1
+    for (u32 i = size; i-- > 0;) x = x << 8 | from[i];
+    return x;
+}
+
 constexpr u32 QUAD_STEP = 16 * THREADS; // the distance between the quads of a thread in shared memory
 
 template <u32 KIND, int N> struct Operand {
@@ -47,12 +63,11 @@ template <u32 KIND, int N> struct Operand {
     struct Row {
         u64 end, address;
     };
-    // The address of element n.
-    __device__ Row row_of(u64 index, u64 n, u64 start) const {
+    // The row of the element at `index`, which lies at a position `at`, with `left` elements from there to the end of its row.
+    __device__ Row row_of(u64 index, i64 at, u64 left, u64 start) const {
         const VerifyOperand &p = read_here(this->p);
         const u32 bits = decoder.bits;
-        u64 left;
-        const i64 shift = (i64)((u64)offset(index, n, left) - index * (u64)p.inner);
+        const i64 shift = (i64)((u64)at - index * (u64)p.inner);
         const u64 end = index + left, address = address_of((i64)((u64)shift + start * (u64)p.inner));
         if (p.inner != 1) return {bits >= 8 && p.align >= bits / 8 ? end : 0, address};
         if (vectors()) return {end, address};
@@ -74,7 +89,6 @@ template <u32 KIND, int N> struct Operand {
         return p.inner == 1 && bytes >= 4 && ((!LIKE_NVIDIA && !nibbles()) || p.align >= (bytes < 16 ? bytes : 16));
     }
 
-    __device__ i64 offset(u64 index, u64 n, u64 &left) const { return offset_of(this->p, index, n, left); }
     // N elements that lie together, by loads of up to 16 bytes.
     __device__ void together(const u8 *at, Words &w) const {
         const u32 bytes = N * decoder.bits / 8;
@@ -205,25 +219,4 @@ template <u32 KIND, int N> struct Operand {
         }
     }
 
-    __device__ u64 bits_at(u64 index) const {
-        u64 left;
-        return element(offset(index, index + 1, left));
-    }
-
-    // The bits of the element at a position in memory.
-    __device__ u64 element(i64 at) const {
-        const VerifyOperand &p = read_here(this->p);
-        if (nibbles()) return p.base[at >> 1] >> (4 * (at & 1)) & 0xf;
-        const u32 size = decoder.bits / 8;
-        const u8 *from = p.base + at * size;
-        if (p.align >= size) {
-            if (size == 8) return *(const u64 *)from;
-            if (size == 4) return *(const u32 *)from;
-            if (size == 2) return *(const u16 *)from;
-        }
-        u64 x = 0;
-#pragma unroll 1
-        for (u32 i = size; i-- > 0;) x = x << 8 | from[i];
-        return x;
-    }
 };

@@ -48,7 +48,12 @@ template <typename T> __device__ inline bool is_finite(T x) { return Real<T>::ab
 __device__ inline bool is_finite(Whole) { return true; }
 
 // 2^e for -1074 <= e <= 1023.
+#if defined(__AMDGCN__)
+// One instruction.
+__device__ inline double pow2(i32 e) { return __builtin_amdgcn_ldexp(1.0, e); }
+#else
 __device__ inline double pow2(i32 e) { return e >= -1022 ? exp2_f64(e) : f64_of(1ull << (e + 1074)); }
+#endif
 
 template <typename T> __device__ inline T magnitude(T x) { return Real<T>::abs(x); }
 __device__ inline u64 magnitude(u64 x) { return x; }

@@ -83,14 +83,14 @@ __device__ inline void add_pairs(const VerifyParams &p, PairCountsShared &s, con
 // For blocks with as many threads as there are pairs of patterns.
 template <class Pairs> __device__ inline void make_values_by_counting(const VerifyParams &p) {
     __shared__ PairCountsShared s;
-    const u32 t = threadIdx.x, groups = blockDim.x / SUBGROUP, group = t / SUBGROUP;
+    const u32 t = threadIdx.x, group = t / SUBGROUP;
     VerifyWorkspace &w = *p.workspace;
-    for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += blockDim.x) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
+    for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += THREADS) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
     __syncthreads();
     const typename Pairs::Shared none;
     const Pairs pairs(p, none);
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups)
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS)
         count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log);
     __syncthreads();
     // A block reads fewer than 2^32 elements in a launch. Threads begin in different banks.
@@ -102,7 +102,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     // Zeros stood for elements that do not exist.
     const u64 count = w.pairs[t] - (t == 0 ? pairs.taken(p.run_log, SUBGROUP * Pairs::LOADED) - p.n : 0);
     for (u32 i = 0; i < SUMS; i++) s.finals[i][t] = 0;
-    if (count) add_pairs(p, s, Rule<float>(p), count, number<float>(p.x.dtype, t % 16), number<float>(p.y.dtype, t / 16));
-    join_finals(s.finals);
+    if (count) add_pairs(p, s, Rule<float>(p), count, number<float>(p.operands[0].dtype, t % 16), number<float>(p.operands[1].dtype, t / 16));
+    join_finals(s.finals, FINAL_ACCUMULATORS);
     write_values<true>(p, 0, s);
 }

@@ -105,6 +105,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     typedef Pairs<Arith, X, Y, LOADED, AT_A_TIME> Explained;
     typedef Operand<X, LOADED> OfX;
     typedef Operand<Y, LOADED> OfY;
+    const VerifyParams &params;
     const OfX x;
     const OfY y;
     const bool swapped; // whether x is the reference
@@ -116,14 +117,14 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // The shared memory of a block. Only operands of up to 8 bits have numbers there.
     struct Shared {
         Numbers<(SMALL_X ? copies_of(X) : copies_of(Y))> numbers;
-        static __device__ u32 first(const VerifyParams &p) { return SMALL_X ? p.x.dtype : p.y.dtype; }
-        static __device__ u32 second(const VerifyParams &p) { return SMALL_Y ? p.y.dtype : p.x.dtype; }
+        static __device__ u32 first(const VerifyParams &p) { return p.operands[SMALL_X ? 0 : 1].dtype; }
+        static __device__ u32 second(const VerifyParams &p) { return p.operands[SMALL_Y ? 1 : 0].dtype; }
         __device__ void prepare(const VerifyParams &p) { numbers.prepare(first(p), second(p)); }
         __device__ u32 copy(const VerifyParams &p, u32 operand) const { return numbers.copy(operand, first(p) == second(p)); }
     };
     __device__ Pairs(const VerifyParams &p, const Shared &s)
-        : x(p.x, s.numbers.table(0), s.copy(p, 0)), y(p.y, s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(exchanged() ? p.y.dtype : p.x.dtype), dtype_r(exchanged() ? p.x.dtype : p.y.dtype), walk(x.decoder.bits, y.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
-          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.x.rank == 0 && p.y.rank == 0),
+        : params(p), x(p.operands[0], s.numbers.table(0), s.copy(p, 0)), y(p.operands[1], s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(p.operands[exchanged()].dtype), dtype_r(p.operands[!exchanged()].dtype), walk(x.decoder.bits, y.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
+          runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.operands[0].rank == 0 && p.operands[1].rank == 0),
           with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
     // Whether common formats are decoded behind their own branch. On AMD's GPUs scalar branches cost no vector instruction, while another decoder would cost registers.
@@ -134,15 +135,28 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
 
     // Whether x is the reference. Two formats of one width are in the order of result and reference.
     __device__ bool exchanged() const { return (X != Y || X == ANY) && swapped; }
+    // The patterns of an element of x and of y.
+    struct Patterns { u64 x, y; };
+    // By one copy of the code for both operands: it is long, and only rare elements take this way.
+    __device__ Patterns patterns_at(u64 index) const {
+        u64 first = 0, second = 0;
+#pragma unroll 1
+        for (u32 k = 0; k < 2; k++) {
+            u64 left;
+            first = second;
+            second = pattern_at(params.operands[k], k ? y.decoder.bits : x.decoder.bits, offset_of(params.operands[k], index, index + 1, left));
+        }
+        return {first, second};
+    }
     // The patterns of an element.
     __device__ VerifyElement element_at(u64 index) const {
-        const u64 of_x = x.bits_at(index), of_y = y.bits_at(index);
-        return {index, exchanged() ? of_y : of_x, exchanged() ? of_x : of_y};
+        const Patterns of = patterns_at(index);
+        return {index, exchanged() ? of.y : of.x, exchanged() ? of.x : of.y};
     }
 
     // The number of elements that all blocks of all launches take, including absent elements and the zeros that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
-        const u64 groups = blockDim.x / SUBGROUP, taken_runs = (runs + groups - 1) / groups * groups;
+        const u64 taken_runs = (runs + GROUPS - 1) / GROUPS * GROUPS;
         return (taken_runs << (run_log + walk.size_log)) + taken_runs * before_a_run;
     }
 
@@ -197,8 +211,15 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         }
     }
     __device__ Rows rows_of(u64 index, u64 start) const {
-        const auto row_x = x.row_of(index, n, start);
-        const auto row_y = y.row_of(index, n, start);
+        i64 at_x = 0, at_y = 0;
+        u64 left_x = 0, left_y = 0;
+#pragma unroll 1
+        for (u32 k = 0; k < 2; k++) {
+            at_x = at_y, left_x = left_y;
+            at_y = offset_of(params.operands[k], index, n, left_y);
+        }
+        const auto row_x = x.row_of(index, at_x, left_x, start);
+        const auto row_y = y.row_of(index, at_y, left_y, start);
         return {row_x.address, row_y.address, until(row_x.end < row_y.end ? row_x.end : row_y.end, start)};
     }
     // Moves the first element of unaligned rows to the first bit; this waits for the loads.
@@ -214,8 +235,8 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         for (u32 &x : words_y) x = 0;
 #pragma unroll 1
         for (u32 e = 0; e < LOADED && index + e < n; e++) {
-            x.put(e, x.bits_at(index + e), words_x);
-            y.put(e, y.bits_at(index + e), words_y);
+            const Patterns of = patterns_at(index + e);
+            x.put(e, of.x, words_x), y.put(e, of.y, words_y);
         }
     }
 

@@ -99,12 +99,15 @@ struct TileSums {
     }
 };
 
-// Joins the final accumulators by halving, into the first one of each sum. Called by all threads of a block.
-__device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
+// Joins the final accumulators by halving, into the first one of each sum. Those from `used` on are zeros, which change no sum, so a step that would add only these is left out. Called by all threads of a block.
+__device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS], u64 used) {
     const u32 t = threadIdx.x;
+#pragma unroll 1
     for (u32 half = FINAL_ACCUMULATORS / 2; half > 0; half /= 2) {
+        if (half >= used) continue;
         __syncthreads();
-        for (u32 i = t; i < SUMS * half; i += blockDim.x) finals[i / half][i % half] += finals[i / half][i % half + half];
+#pragma unroll 1
+        for (u32 i = t; i < SUMS * half; i += THREADS) finals[i / half][i % half] += finals[i / half][i % half + half];
     }
     __syncthreads();
 }
@@ -115,7 +118,8 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
     // Several runs are processed together, two sums at a time. All threads take the same number of turns.
     enum { AHEAD = 8 };
     const u32 leaves_log = PARTIAL_LOG - log, leaves = 1u << leaves_log, t = threadIdx.x;
-    for (u32 i = t; i < SUMS * FINAL_ACCUMULATORS; i += blockDim.x) finals[i / FINAL_ACCUMULATORS][i % FINAL_ACCUMULATORS] = 0;
+#pragma unroll 1
+    for (u32 i = t; i < SUMS * FINAL_ACCUMULATORS; i += THREADS) finals[i / FINAL_ACCUMULATORS][i % FINAL_ACCUMULATORS] = 0;
     __syncthreads();
     for (u32 s = 0; s < SUMS; s += 2)
 #pragma unroll 1
@@ -127,17 +131,17 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
                 x[i] = make_double2(0, 0);
                 if (run < runs) x[i] = *(const double2 *)(partials + run * SUMS + s);
             }
+#pragma unroll 1
+            for (u32 step = 1; step < leaves; step *= 2)
+#pragma unroll
+                for (u32 i = 0; i < AHEAD; i++) x[i].x += __shfl_xor(x[i].x, step, SUBGROUP), x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
+            if (t & (leaves - 1)) continue;
 #pragma unroll
             for (u32 i = 0; i < AHEAD; i++) {
-#pragma unroll 1
-                for (u32 step = 1; step < leaves; step *= 2) {
-                    x[i].x += __shfl_xor(x[i].x, step, SUBGROUP);
-                    x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
-                }
-                if (t & (leaves - 1)) continue;
+                if (first + i * FINAL_ACCUMULATORS >= runs) break;
                 const u32 j = (u32)((first + i * FINAL_ACCUMULATORS + t) >> leaves_log) % FINAL_ACCUMULATORS;
                 finals[s][j] += x[i].x, finals[s + 1][j] += x[i].y;
             }
         }
-    join_finals(finals);
+    join_finals(finals, (runs + leaves - 1) >> leaves_log);
 }

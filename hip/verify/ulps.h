@@ -15,14 +15,17 @@ __device__ inline i64 ordinal(Format f, u64 bits) {
 }
 
 __device__ inline bool wide_integers(const VerifyParams &p) {
-    const Format a = format_at(p.x.dtype), r = format_at(p.y.dtype);
+    const Format a = format_at(p.operands[0].dtype), r = format_at(p.operands[1].dtype);
     return a.specials == INTEGER && r.specials == INTEGER && (a.bits >= 32 || r.bits >= 32);
 }
 
-// Steps of the result's format from a to r; for wide integers the difference of the numbers.
-template <class Arith> __device__ inline double ulps_between(const VerifyParams &p, Format f, u64 bits_a, typename Arith::N a, typename Arith::N r) {
+// Steps of the result's format from a to r; for wide integers the difference of the numbers. `pattern` says that of a: f64 does not hold all integers, while any number that f32 holds has its pattern.
+template <class Arith, class Pattern> __device__ inline double ulps_between(const VerifyParams &p, Format f, typename Arith::N a, typename Arith::N r, Pattern pattern) {
     if (Arith::EXACT || wide_integers(p)) return (double)distance(a, r);
-    const i64 x = ordinal(f, bits_a), y = ordinal(f, encode_any(f, (double)r, false, true));
+    i64 x = sizeof(a) == 4 ? 0 : ordinal(f, pattern()), y = x;
+    // By one copy of the code.
+#pragma unroll 1
+    for (u32 k = sizeof(a) == 4 ? 0 : 1; k < 2; k++) x = y, y = ordinal(f, encode_any(f, (double)(k ? r : a), false, true));
     return (double)(x > y ? (u64)x - (u64)y : (u64)y - (u64)x);
 }
 

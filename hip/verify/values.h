@@ -187,8 +187,10 @@ template <bool ALL, class Shared> __device__ inline void write_values(const Veri
         if (t < SUMS) out.sums[t] = s.finals[t][0];
     } else if (t < SUMS) out.sums[t] = 0;
     __syncthreads();
-    for (u32 i = t; i < sizeof(VerifyValues) / 8; i += blockDim.x) ((u64 *)&p.result->values)[i] = ((const u64 *)&out)[i];
-    for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += blockDim.x) ((u64 *)&w)[i] = 0;
+#pragma unroll 1
+    for (u32 i = t; i < sizeof(VerifyValues) / 8; i += THREADS) ((u64 *)&p.result->values)[i] = ((const u64 *)&out)[i];
+#pragma unroll 1
+    for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += THREADS) ((u64 *)&w)[i] = 0;
     // The host may be reading the result already.
     fence_system();
     __syncthreads();
@@ -209,19 +211,19 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     __shared__ ValuesShared<T, ALL, typename Histograms<T, HISTOGRAMS>::Shared> s;
     __shared__ typename Pairs::Shared numbers;
     SHARED_ON_NVIDIA(ring, RING_BYTES);
-    for (u32 i = threadIdx.x; i < sizeof(s) / 4; i += blockDim.x) ((u32 *)&s)[i] = 0;
+    clear_shared(s);
     numbers.prepare(p);
     const Pairs pairs(p, numbers);
     const Rule<T> rule(p);
     if (HISTOGRAMS) __syncthreads(); // their tables are written over the zeros
     Histograms<T, HISTOGRAMS> histograms(s.aside, rule);
     __syncthreads();
-    const u32 groups = blockDim.x / SUBGROUP, group = threadIdx.x / SUBGROUP;
+    const u32 group = threadIdx.x / SUBGROUP;
     Values<typename Pairs::Arith> v;
     v.clear();
     // All lanes of a wavefront make every step: zeros stand for elements beyond the end.
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * groups; first < pairs.runs; first += (u64)gridDim.x * groups) {
+    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS) {
         const u64 run = first + group;
         u32 imprecise = 0; // tiles of the run, see `replace_sums`
         Filter<T> filter;

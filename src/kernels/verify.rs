@@ -196,7 +196,7 @@ impl Launch {
             let more = u32::from(reads || range.end < self.elements);
             let mut part = VerifyParams { n: range.end, first_run: first / run, more, ..params };
             let mut steps = Vec::with_capacity(3);
-            for ((packing, operand), to) in self.packings.iter().zip([&mut part.x, &mut part.y]).zip(to) {
+            for ((packing, operand), to) in self.packings.iter().zip(&mut part.operands).zip(to) {
                 let Some(packing) = packing else { continue };
                 let (kernel, grid, pack) = packing.launch(&range, to);
                 steps.push(Step::Pack(kernel, grid, Box::new(pack)));

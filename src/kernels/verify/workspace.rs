@@ -65,8 +65,7 @@ impl Workspace {
     pub(super) fn params(&self, question: &Question<'_>, pass: &Pass) -> Result<VerifyParams> {
         let [x, y] = question.operands();
         Ok(VerifyParams {
-            x: operand(x)?,
-            y: operand(y)?,
+            operands: [operand(x)?, operand(y)?],
             swapped: u32::from(question.swapped()),
             n: question.result.elements() as u64,
             all: u32::from(question.first_pass != FirstPass::Counts),

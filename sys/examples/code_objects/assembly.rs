@@ -1,8 +1,7 @@
 //! How many instructions a kernel issues for each element that it compares, read off its disassembly.
 //!
 //! What is counted is the shortest way around the loop in which a lane loads E elements of both tensors by vectors and computes their metrics:
-//! no rare branch is on it. The loop is known by a block with much arithmetic, three quarters of the most that a block of the kernel has: divisions in a rare branch may have
-//! a little more.
+//! no rare branch is on it. The loop is known by a block with much arithmetic, half of the most that a block of the kernel has: divisions in a rare branch may have more.
 //!
 //! ```text
 //! blocks   instructions between labels and branches; each weighs as many instructions as are counted
@@ -23,21 +22,14 @@ struct Instruction {
     counted: bool,
     /// In floats, the counting of pairs, or the shifts that find a pair's code (hip/verify/bytes.h).
     arithmetic: bool,
-    load: Load,
+    /// Bytes of a load of 8 or 16.
+    loads: u32,
+    /// Whether it is nowhere on the loop's shortest way: a load of an element or a word, or lanes that exchange what they have, as for sums.
+    rare: bool,
     /// Where it may branch to.
     target: Option<u64>,
     /// Whether the next one may follow.
     falls_through: bool,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Load {
-    #[default]
-    None,
-    /// Of so many bytes, 8 or 16.
-    Vector(u32),
-    /// Of an element or a word: not in dense tensors.
-    Narrow,
 }
 
 /// A kernel's instructions.
@@ -102,12 +94,13 @@ fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
                 arithmetic: ["fma", "mul", "sub", "add", "max", "mac"].iter().any(|o| operation.contains(o)) && operation.contains("_f")
                     || ["ds_add_u32", "v_alignbit_b32"].contains(&operation),
                 // Not flat loads, which wait for LDS and memory together: a kernel that loads elements by such has no loop here.
-                load: match operation {
-                    "global_load_dwordx4" => Load::Vector(16),
-                    "global_load_dwordx2" => Load::Vector(8),
-                    _ if operation.starts_with("global_load") => Load::Narrow,
-                    _ => Load::None,
+                loads: match operation {
+                    "global_load_dwordx4" => 16,
+                    "global_load_dwordx2" => 8,
+                    _ => 0,
                 },
+                rare: operation == "ds_bpermute_b32"
+                    || operation.starts_with("global_load") && !operation.starts_with("global_load_dwordx"),
                 target: if branches { label() } else { None },
                 falls_through: !matches!(operation, "s_branch" | "s_endpgm" | "s_setpc_b64"),
             });
@@ -139,12 +132,12 @@ pub(crate) fn nvidia(text: &str) -> BTreeMap<String, Code> {
                 arithmetic: ["FADD", "FMUL", "FFMA", "FMNMX", "DADD", "DMUL", "DFMA", "DMNMX", "ATOMS"].iter().any(|o| part(o))
                     || part("SHF") && part("W"),
                 // The second copies to shared memory.
-                load: match (part("LDG") || part("LDGSTS"), part("128"), part("64")) {
-                    (true, true, _) => Load::Vector(16),
-                    (true, _, true) => Load::Vector(8),
-                    (true, ..) => Load::Narrow,
-                    _ => Load::None,
+                loads: match (part("LDG") || part("LDGSTS"), part("128"), part("64")) {
+                    (true, true, _) => 16,
+                    (true, _, true) => 8,
+                    _ => 0,
                 },
+                rare: part("SHFL") || (part("LDG") || part("LDGSTS")) && !part("128") && !part("64"),
                 target: if part("BRA") { words.last().and_then(number) } else { None },
                 falls_through: conditional || !(part("BRA") || part("EXIT") || part("RET")),
             });
@@ -158,7 +151,7 @@ struct Block {
     weight: u32,
     bytes: u32,
     arithmetic: usize,
-    narrow: bool,
+    rare: bool,
     next: Vec<usize>,
 }
 
@@ -168,7 +161,7 @@ impl Code {
     pub(crate) fn turn(&self, bytes: u32) -> Option<(u32, Option<u32>)> {
         let blocks = self.blocks();
         let most = blocks.iter().map(|b| b.arithmetic).max()?;
-        let ways = (0..blocks.len()).filter(|&b| 2 * blocks[b].arithmetic >= most).filter_map(|b| {
+        let ways = (0..blocks.len()).filter(|&b| 2 * blocks[b].arithmetic >= most && !blocks[b].rare).filter_map(|b| {
             let around = around(&blocks, b, bytes);
             Some((*around.get(&bytes)?, around.get(&0).copied()))
         });
@@ -188,9 +181,9 @@ impl Code {
             let follows = if last.falls_through && b + 1 < starts.len() { Some(b + 1) } else { None };
             Block {
                 weight: inside.iter().filter(|i| i.counted).count() as u32,
-                bytes: inside.iter().map(|i| if let Load::Vector(bytes) = i.load { bytes } else { 0 }).sum(),
+                bytes: inside.iter().map(|i| i.loads).sum(),
                 arithmetic: inside.iter().filter(|i| i.arithmetic).count(),
-                narrow: inside.iter().any(|i| i.load == Load::Narrow),
+                rare: inside.iter().any(|i| i.rare),
                 next: last.target.and_then(|t| number.get(&t).copied()).into_iter().chain(follows).collect(),
             }
         };
@@ -215,7 +208,7 @@ fn around(blocks: &[Block], start: usize, most: u32) -> BTreeMap<u32, u32> {
             }
             let way = (weight + blocks[next].weight, bytes + blocks[next].bytes, next);
             let known = best.get(&(way.1, next));
-            if !blocks[next].narrow && way.1 <= most && known.is_none_or(|&k| way.0 < k) {
+            if !blocks[next].rare && way.1 <= most && known.is_none_or(|&k| way.0 < k) {
                 best.insert((way.1, next), way.0);
                 queue.push(std::cmp::Reverse(way));
             }
