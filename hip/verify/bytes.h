@@ -260,7 +260,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         Sums<float, Pairs::ACCUMULATORS> sums;
         sums.clear();
         static_assert(Pairs::PARTS == 1, "words are shifted once");
-        LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, 1u << p.run_log);
+        LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, pairs.loads_in(first, p.run_log));
         const auto decode = [&](u64 index) {
             loads.shift();
 #pragma unroll

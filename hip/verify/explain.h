@@ -283,22 +283,22 @@ template <class Pairs> __device__ inline void note_mismatches(const VerifyParams
     if (any) atomicMax(&s.first_tile, ~tile);
 }
 
-// Searches a subgroup's tile, and notes whether it has mismatches. SAMPLING, which begins a block's search while all thresholds are 0, takes one step only, and examines at most SUBGROUP pairs of it, among them the first E: with
+// Searches the first `count` loads of a subgroup's tile, and notes whether it has mismatches. SAMPLING, which begins a block's search while all thresholds are 0, takes one step only, and examines at most SUBGROUP pairs of it, among them the first E: with
 // what they demand, most of the others are no candidates.
 template <class Pairs>
 __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, SharedAddress ring, ExplainShared<typename Pairs::T> &s, const DifferenceFilter<typename Pairs::Arith> &filter, Queue<typename Pairs::N> &queue,
-                                    const Rule<typename Pairs::T> &rule, u64 tile, bool sampling) {
+                                    const Rule<typename Pairs::T> &rule, u64 tile, u32 count, bool sampling) {
     typedef typename Pairs::T T;
     typedef typename Pairs::N N;
     enum { E = Pairs::E, PARTS = Pairs::PARTS };
     static_assert(Pairs::LOADS == 1, "the E pairs are neighbours");
     const Thresholds<typename Pairs::Arith> thresholds(filter.all), others(filter.without_ulps);
     const u64 start = tile << pairs.walk.size_log;
-    const u32 steps = sampling ? 1 : pairs.walk.steps * PARTS;
+    const u32 steps = sampling ? 1 : count * PARTS;
     bool mismatch = false;
     u32 queued = 0; // the same in all lanes of a subgroup
     N a[E], r[E];
-    LoadsAhead<Pairs> loads(pairs, ring, tile, 1);
+    LoadsAhead<Pairs> loads(pairs, ring, tile, count);
     // Once more after the last step: for what is left in the queue.
 #pragma unroll 1
     for (u32 step = 0; step <= steps; step++) {
@@ -341,8 +341,6 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             subgroup_barrier();
         }
     }
-    // The loads after the step of a sample are on their way, and the next tile's go to the same places.
-    if (sampling) wait_for_copies<0>();
     if (!sampling) note_mismatches(p, pairs, s, tile, mismatch);
 }
 
@@ -458,7 +456,7 @@ template <class Pairs> __device__ inline void explain(const VerifyParams &p) {
             filter.update(again, s, Rule<T>(again), format_at(pairs.dtype_r), (first << pairs.walk.size_log) + (turn == 1 ? Pairs::E : 0));
             __syncthreads();
         }
-        explain_tile(p, pairs, ring, s, filter, queues[group], rule, first + group, turn == 0);
+        explain_tile(p, pairs, ring, s, filter, queues[group], rule, first + group, turn ? pairs.loads_in(first, 0) : 1, turn == 0);
         if (turn) first += (u64)gridDim.x * GROUPS;
     }
     publish(p, s);

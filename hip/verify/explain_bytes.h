@@ -38,7 +38,7 @@ template <class Pairs> struct FirstPairs {
     __device__ bool search(SharedAddress ring, u64 tile, u32 steps, u32 turn) {
         const u32 lowest = Codes::template lowest<E>();
         bool mismatch = false;
-        LoadsAhead<Pairs> loads(pairs, ring, tile, 1);
+        LoadsAhead<Pairs> loads(pairs, ring, tile, pairs.walk.steps);
 #pragma unroll 1
         for (u32 step = 0; step < steps; step++) {
             loads.template next<true>();

@@ -31,11 +31,11 @@ __device__ inline void count(PairCountsShared &s, u32 pairs) {
 }
 
 // Counts a thread's part of `tiles` tiles.
-template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles) {
+template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles, u32 of_thread) {
     enum { WORDS = Pairs::LOADED / 8 };
     u32 a[WORDS], r[WORDS];
     static_assert(Pairs::PARTS == 1, "words are shifted once");
-    Loads<Pairs> loads(pairs, {}, tile, tiles);
+    Loads<Pairs> loads(pairs, {}, tile, of_thread);
     const auto decode = [&](u64) {
         loads.shift();
 #pragma unroll
@@ -91,7 +91,7 @@ template <class Pairs> __device__ inline void make_values_by_counting(const Veri
     const Pairs pairs(p, none);
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS)
-        count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log);
+        count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log, pairs.loads_in(first, p.run_log));
     __syncthreads();
     // A block reads fewer than 2^32 elements in a launch. Threads begin in different banks.
     u32 sum = 0;

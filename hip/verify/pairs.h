@@ -154,10 +154,17 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         return {index, exchanged() ? of.y : of.x, exchanged() ? of.x : of.y};
     }
 
+    // The number of loads of a thread in a run, given the first run of its block: all of the run, or fewer if the tensor ends in it. All threads of a block load as often, so it is small tensors that are done earlier.
+    __device__ u32 loads_in(u64 run, u32 run_log) const {
+        const u64 first = run << (run_log + walk.size_log), rows = (n - first + LOADS * walk.row - 1) >> walk.log_of(LOADS * walk.row), loads = rows << walk.parts_log;
+        const u32 all = walk.steps << run_log;
+        return loads < all ? (u32)loads : all;
+    }
     // The number of elements that all blocks of all launches take, including absent elements and the zeros that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
-        const u64 taken_runs = (runs + GROUPS - 1) / GROUPS * GROUPS;
-        return (taken_runs << (run_log + walk.size_log)) + taken_runs * before_a_run;
+        const u64 full = runs / GROUPS, all = (runs + GROUPS - 1) / GROUPS;
+        const u64 of_a_group = (full << (run_log + walk.size_log)) + (all > full ? loads_in(full * GROUPS, run_log) * (LOADED * LOADS * SUBGROUP) : 0);
+        return (of_a_group + all * before_a_run) * GROUPS;
     }
 
     // Whether words may have to be shifted.
@@ -332,26 +339,29 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
 template <class Pairs> struct Loads {
     const Pairs &pairs;
     const u64 start;
+    const u32 count;
     u32 taken;
     typename Pairs::Words words;
-    __device__ Loads(const Pairs &pairs_, SharedAddress, u64 tile, u32) : pairs(pairs_), start(pairs.walk.start(tile)), taken(0), words(pairs, start) {}
+    __device__ Loads(const Pairs &pairs_, SharedAddress, u64 tile, u32 count_) : pairs(pairs_), start(pairs.walk.start(tile)), count(count_), taken(0), words(pairs, start) {}
     template <bool NOW> __device__ void next() { pairs.template load<NOW>(start, taken++, words); }
     __device__ void shift() { pairs.shift(words); }
 };
 
-// Goes through a thread's parts of `tiles` tiles. For each part, `decode(index)` is called when the next E pairs, those at `index`, come first in the words; then `use(index)`; and after the last part
+// Goes through a thread's parts of `tiles` tiles, as far as there are loads. For each part, `decode(index)` is called when the next E pairs, those at `index`, come first in the words; then `use(index)`; and after the last part
 // of each tile `end_tile(i)`. AHEAD: the next words are being loaded while pairs are used, and zeros are decoded before the first ones, at `pairs.n`. LATER: `decode` shifts unaligned words,
 // if all of a load are taken at once; this hides the latency of the loads and needs registers. Called by all lanes of a wavefront.
 template <bool AHEAD, bool LATER, class Pairs, class Loads, class Decode, class Use, class EndTile>
 __device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, Decode decode, Use use, EndTile end_tile) {
     enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !(LATER && PARTS == 1) };
     u32 k = AHEAD ? PARTS - 1 : 0;
-    const i32 turns = (i32)pairs.walk.steps * PARTS;
+    u32 rest = loads.count; // of all tiles
     i32 turn = AHEAD ? -1 : 0;
 #pragma unroll 1
     for (u32 i = 0; i < tiles; i++, turn = 0) {
+        const u32 of_tile = rest < pairs.walk.steps ? rest : pairs.walk.steps;
+        rest -= of_tile;
 #pragma unroll 1
-        for (; turn < turns; turn++) {
+        for (; turn < (i32)of_tile * PARTS; turn++) {
             if (!AHEAD && k == 0) loads.template next<NOW>();
             const u64 index = (AHEAD && loads.taken == 0 ? pairs.n : loads.start + pairs.walk.offset(loads.taken - 1)) + k * pairs.part_step();
             decode(index);

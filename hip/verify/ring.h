@@ -32,6 +32,7 @@ template <class Pairs> struct RingLoads {
     const u64 start;
     const SharedAddress ring, quads; // the first stage: of the block, of the thread
     u32 next_stage, before; // distances of stages: of the next load, and of the one before
+    const u32 count;
     u32 taken;
     const u32 end; // the distance from `start` at which the loads end
     const bool words_x, words_y; // rows that are copied by words, see `by_words`
@@ -39,8 +40,8 @@ template <class Pairs> struct RingLoads {
     u32 shift_x, shift_y; // the number of bits by which the words of the rows begin before their elements
     u32 vectors, copies; // loads nearer than this are vectors inside the rows; are copied
     Words words;
-    __device__ RingLoads(const Pairs &pairs_, SharedAddress ring_, u64 tile, u32 tiles)
-        : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), quads(ring + 16 * threadIdx.x), next_stage(0), before(LAST), taken(0), end(pairs.walk.offset(tiles * pairs.walk.steps)),
+    __device__ RingLoads(const Pairs &pairs_, SharedAddress ring_, u64 tile, u32 count_)
+        : pairs(pairs_), start(pairs.walk.start(tile)), ring(ring_), quads(ring + 16 * threadIdx.x), next_stage(0), before(LAST), count(count_), taken(0), end(pairs.walk.offset(count)),
           words_x(pairs.x.by_words()), words_y(pairs.y.by_words()), copied((words_x || pairs.x.vectors()) && (words_y || pairs.y.vectors())), words(pairs, start) {
         enter_rows();
         for (u32 i = 0; i + 1 < STAGES; i++) begin(i, stage(i * Stage<Pairs>::BYTES));

@@ -125,6 +125,9 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
 #pragma unroll 1
         for (u64 first = 0; first < runs; first += AHEAD * FINAL_ACCUMULATORS) {
             double2 x[AHEAD];
+            // In each step as many as there are, the same for all threads.
+            const u64 rest = (runs - first + FINAL_ACCUMULATORS - 1) / FINAL_ACCUMULATORS;
+            const u32 used = rest < AHEAD ? (u32)rest : AHEAD;
 #pragma unroll
             for (u32 i = 0; i < AHEAD; i++) {
                 const u64 run = first + i * FINAL_ACCUMULATORS + t;
@@ -134,11 +137,10 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
 #pragma unroll 1
             for (u32 step = 1; step < leaves; step *= 2)
 #pragma unroll
-                for (u32 i = 0; i < AHEAD; i++) x[i].x += __shfl_xor(x[i].x, step, SUBGROUP), x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
+                for (u32 i = 0; i < AHEAD && i < used; i++) x[i].x += __shfl_xor(x[i].x, step, SUBGROUP), x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
             if (t & (leaves - 1)) continue;
 #pragma unroll
-            for (u32 i = 0; i < AHEAD; i++) {
-                if (first + i * FINAL_ACCUMULATORS >= runs) break;
+            for (u32 i = 0; i < AHEAD && i < used; i++) {
                 const u32 j = (u32)((first + i * FINAL_ACCUMULATORS + t) >> leaves_log) % FINAL_ACCUMULATORS;
                 finals[s][j] += x[i].x, finals[s + 1][j] += x[i].y;
             }

@@ -130,7 +130,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, co
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
-        Loads<Pairs> loads(pairs, {}, tile, 1);
+        Loads<Pairs> loads(pairs, {}, tile, pairs.walk.steps);
         for_pairs<false, false, false>(pairs, loads, rule, 1, unused, [](N, N) {}, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
@@ -250,7 +250,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         };
         // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take.
         typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
-        Loaded loads(pairs, ring, run << p.run_log, 1u << p.run_log);
+        Loaded loads(pairs, ring, run << p.run_log, pairs.loads_in(first, p.run_log));
         for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
