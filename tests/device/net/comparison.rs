@@ -50,7 +50,11 @@ mutants! {
     StandIn64 last_tile_dropped: "verify/pairs.h",
         "tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log)"
         => "tiles(p.n >> walk.size_log)", NUMBERS;
-    Asked zeros_before_a_run_counted: "verify/pairs.h", " + taken_runs * before_a_run" => "", NUMBERS;
+    Asked zeros_before_a_run_counted: "verify/pairs.h", "(of_a_group + all * before_a_run)" => "of_a_group", NUMBERS;
+    Asked as_many_loads_counted_in_the_last_run: "verify/pairs.h", "loads_in(full * GROUPS, run_log) *" => "(walk.steps << run_log) *", NUMBERS;
+    Asked blocks_stop_before_the_end: "verify/pairs.h", "rows = (n - first + LOADS * walk.row - 1) >>" => "rows = (n - first) >>", NUMBERS;
+    Asked last_partial_sums_dropped: "verify/sums.h", "half >= used" => "2 * half >= used", RANGES;
+    Asked last_runs_dropped: "verify/sums.h", "rest = (runs - first + FINAL_ACCUMULATORS - 1) /" => "rest = (runs - first) /", NUMBERS;
     /// Of formats of 4 bits.
     StandIn64 patterns_exchanged: "verify/pair_counts.h", "(a[i] & low) | (r[i] & low) << 4" => "(r[i] & low) | (a[i] & low) << 4", PAIRS;
     StandIn64 product_and_sum_of_a_square_split: "verify/sums.h", "Real<T>::fused(d, d, sum[1][j])" => "d * d + sum[1][j]", NUMBERS;
