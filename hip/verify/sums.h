@@ -137,10 +137,12 @@ __device__ inline void join_runs(const double *partials, u64 runs, u32 log, doub
 #pragma unroll 1
             for (u32 step = 1; step < leaves; step *= 2)
 #pragma unroll
-                for (u32 i = 0; i < AHEAD && i < used; i++) x[i].x += __shfl_xor(x[i].x, step, SUBGROUP), x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
+                for (u32 i = 0; i < AHEAD; i++)
+                    if (i < used) x[i].x += __shfl_xor(x[i].x, step, SUBGROUP), x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
             if (t & (leaves - 1)) continue;
 #pragma unroll
-            for (u32 i = 0; i < AHEAD && i < used; i++) {
+            for (u32 i = 0; i < AHEAD; i++) {
+                if (i >= used) continue;
                 const u32 j = (u32)((first + i * FINAL_ACCUMULATORS + t) >> leaves_log) % FINAL_ACCUMULATORS;
                 finals[s][j] += x[i].x, finals[s + 1][j] += x[i].y;
             }

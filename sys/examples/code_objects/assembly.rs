@@ -137,7 +137,8 @@ pub(crate) fn nvidia(text: &str) -> BTreeMap<String, Code> {
                     (true, _, true) => 8,
                     _ => 0,
                 },
-                rare: part("SHFL") || (part("LDG") || part("LDGSTS")) && !part("128") && !part("64"),
+                // Under a condition such a load is one of narrower formats, beside those of wider ones.
+                rare: part("SHFL") || (part("LDG") || part("LDGSTS")) && !part("128") && !part("64") && !conditional,
                 target: if part("BRA") { words.last().and_then(number) } else { None },
                 falls_through: conditional || !(part("BRA") || part("EXIT") || part("RET")),
             });
