@@ -339,7 +339,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
 template <class Pairs> struct Loads {
     const Pairs &pairs;
     const u64 start;
-    const u32 count;
+    const u32 count; // of loads
     u32 taken;
     typename Pairs::Words words;
     __device__ Loads(const Pairs &pairs_, SharedAddress, u64 tile, u32 count_) : pairs(pairs_), start(pairs.walk.start(tile)), count(count_), taken(0), words(pairs, start) {}

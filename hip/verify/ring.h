@@ -32,7 +32,7 @@ template <class Pairs> struct RingLoads {
     const u64 start;
     const SharedAddress ring, quads; // the first stage: of the block, of the thread
     u32 next_stage, before; // distances of stages: of the next load, and of the one before
-    const u32 count;
+    const u32 count; // of loads
     u32 taken;
     const u32 end; // the distance from `start` at which the loads end
     const bool words_x, words_y; // rows that are copied by words, see `by_words`
