@@ -218,5 +218,4 @@ template <u32 KIND, int N> struct Operand {
             if (decoder.bits == 64) w[k] |= k == word + 1 ? (u32)(x >> 32) : 0;
         }
     }
-
 };

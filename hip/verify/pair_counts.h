@@ -30,12 +30,12 @@ __device__ inline void count(PairCountsShared &s, u32 pairs) {
     }
 }
 
-// Counts a thread's part of `tiles` tiles.
-template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles, u32 of_thread) {
+// Counts a thread's part of `tiles` tiles, in so many loads.
+template <class Pairs> __device__ inline void count_tiles(const Pairs &pairs, PairCountsShared &s, u64 tile, u32 tiles, u32 loads_of_thread) {
     enum { WORDS = Pairs::LOADED / 8 };
     u32 a[WORDS], r[WORDS];
     static_assert(Pairs::PARTS == 1, "words are shifted once");
-    Loads<Pairs> loads(pairs, {}, tile, of_thread);
+    Loads<Pairs> loads(pairs, {}, tile, loads_of_thread);
     const auto decode = [&](u64) {
         loads.shift();
 #pragma unroll
