@@ -8,7 +8,7 @@ use crate::device::{Backend, Device, DeviceBytes, Event, Stream};
 use crate::error::Result;
 use crate::kernels::bandwidth as kernels;
 use crate::parallel;
-use crate::simd::{InstructionSet, Task};
+use crate::simd::{InstructionSet, Task, each};
 use std::time::{Duration, Instant};
 
 /// Runs of which the best counts.
@@ -138,9 +138,7 @@ impl<const AHEAD: bool> Task for Sum<'_, AHEAD> {
             if AHEAD {
                 prefetch(words);
             }
-            for (lane, &x) in lanes.iter_mut().zip(words) {
-                *lane ^= x;
-            }
+            each(&mut lanes, words, |lane, x| *lane ^= x);
         }
         lanes.into_iter().chain(rest.iter().copied()).fold(0, |x, y| x ^ y)
     }
