@@ -84,14 +84,22 @@ pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usi
         fn f16c(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
             let (groups, _) = out.as_chunks_mut::<8>();
             let (packed, _) = halves.as_chunks::<8>();
-            each(groups, packed, |o, p| *o = bytemuck::cast(_mm256_mul_ps(_mm256_cvtph_ps(bytemuck::cast(*p)), _mm256_set1_ps(scale))));
+            if scale == 1.0 {
+                each(groups, packed, |o, p| *o = bytemuck::cast(_mm256_cvtph_ps(bytemuck::cast(*p))));
+            } else {
+                each(groups, packed, |o, p| *o = bytemuck::cast(_mm256_mul_ps(_mm256_cvtph_ps(bytemuck::cast(*p)), _mm256_set1_ps(scale))));
+            }
             groups.len().min(packed.len()) * 8
         }
         #[target_feature(enable = "avx512f")]
         fn wide(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
             let (groups, _) = out.as_chunks_mut::<16>();
             let (packed, _) = halves.as_chunks::<16>();
-            each(groups, packed, |o, p| *o = bytemuck::cast(_mm512_mul_ps(_mm512_cvtph_ps(bytemuck::cast(*p)), _mm512_set1_ps(scale))));
+            if scale == 1.0 {
+                each(groups, packed, |o, p| *o = bytemuck::cast(_mm512_cvtph_ps(bytemuck::cast(*p))));
+            } else {
+                each(groups, packed, |o, p| *o = bytemuck::cast(_mm512_mul_ps(_mm512_cvtph_ps(bytemuck::cast(*p)), _mm512_set1_ps(scale))));
+            }
             groups.len().min(packed.len()) * 16
         }
         if has_f16c() {
