@@ -22,6 +22,12 @@
 //! Limits: what the compiler vectorizes is the outermost loop without calls, branches and early exits. A task that shows up in a profile
 //! should be looked at with `cargo rustc --release --lib -- -C remark=loop-vectorize`.
 
+mod lanes;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+pub(crate) use lanes::{InLanes, Lanes, LanesTask};
+
 use std::sync::OnceLock;
 
 /// An instruction set that this processor has.
@@ -30,10 +36,10 @@ pub(crate) struct InstructionSet(Set);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Set {
-    /// AVX-512 F, BW, DQ and VL, with FMA: Intel since Skylake-SP, AMD since Zen 4.
+    /// AVX-512 F, BW, DQ and VL, with FMA and F16C: Intel since Skylake-SP, AMD since Zen 4.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// AVX2 with FMA: Intel since Haswell, AMD since Zen.
+    /// AVX2 with FMA and F16C: Intel since Haswell, AMD since Zen.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// What every processor of the target has.
@@ -65,7 +71,7 @@ impl InstructionSet {
             #[allow(unused_mut, reason = "other architectures add nothing")]
             let mut found = Vec::new();
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c") {
                 let words = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
                 if words && is_x86_feature_detected!("avx512dq") && is_x86_feature_detected!("avx512vl") {
                     found.push(InstructionSet(Set::Avx512));
@@ -100,7 +106,7 @@ impl InstructionSet {
         match self.0 {
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => {
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
                 fn compiled<T: Task>(task: T) -> T::Output {
                     task.run_avx512()
                 }
@@ -109,17 +115,57 @@ impl InstructionSet {
             }
             #[cfg(target_arch = "x86_64")]
             Set::Avx2 => {
-                #[target_feature(enable = "avx2,fma")]
+                #[target_feature(enable = "avx2,fma,f16c")]
                 fn compiled<T: Task>(task: T) -> T::Output {
                     task.run()
                 }
-                // SAFETY: `all` makes this value only where it has detected AVX2 and FMA.
+                // SAFETY: `all` makes this value only where it has detected AVX2, FMA and F16C.
                 unsafe { compiled(task) }
             }
             Set::Plain => task.run(),
         }
     }
+
+    /// Runs a task with vectors of these instructions.
+    #[inline]
+    pub(crate) fn run_lanes<T: InLanes, K: LanesTask<T>>(self, task: K) -> K::Output {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx512 => {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma,f16c")]
+                fn compiled<T: InLanes, K: LanesTask<T>>(task: K) -> K::Output {
+                    task.run::<T::Avx512>(Avx512(()))
+                }
+                // SAFETY: `all` makes this value only where it has detected these features.
+                unsafe { compiled(task) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Set::Avx2 => {
+                #[target_feature(enable = "avx2,fma,f16c")]
+                fn compiled<T: InLanes, K: LanesTask<T>>(task: K) -> K::Output {
+                    task.run::<T::Avx2>(Avx2(()))
+                }
+                // SAFETY: `all` makes this value only where it has detected AVX2, FMA and F16C.
+                unsafe { compiled(task) }
+            }
+            Set::Plain => task.run::<T::Plain>(Plain(())),
+        }
+    }
 }
+
+/// Proof that the processor has AVX-512, see [`lanes`].
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512(());
+
+/// Proof that the processor has AVX2.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2(());
+
+/// What every processor has.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain(());
 
 /// `[f(0), f(1), ...]`, for at least one element.
 #[inline(always)]

@@ -104,8 +104,6 @@ pub(crate) trait Real:
     fn from_bits(bits: Self::Bits) -> Self;
     /// The number with a given index among the non-negative ones: 0 has index 0, infinity that of its pattern.
     fn at(index: u64) -> Self;
-    /// The larger of two patterns of magnitudes. Signed, since AVX2 compares no unsigned 64-bit integers.
-    fn larger_bits(x: Self::Bits, y: Self::Bits) -> Self::Bits;
     /// The larger number; `other` when this is NaN.
     fn larger(self, other: Self) -> Self;
     /// The smaller number; `other` when this is NaN.
@@ -115,7 +113,7 @@ pub(crate) trait Real:
 }
 
 macro_rules! real {
-    ($t:ty, $bits:ty, $signed:ty) => {
+    ($t:ty, $bits:ty) => {
         impl Real for $t {
             type Bits = $bits;
             const ZERO: $t = 0.0;
@@ -174,10 +172,6 @@ macro_rules! real {
                 <$t>::from_bits(index as $bits)
             }
             #[inline(always)]
-            fn larger_bits(x: $bits, y: $bits) -> $bits {
-                (x as $signed).max(y as $signed) as $bits
-            }
-            #[inline(always)]
             fn larger(self, other: $t) -> $t {
                 if self > other { self } else { other }
             }
@@ -192,8 +186,8 @@ macro_rules! real {
         }
     };
 }
-real!(f32, u32, i32);
-real!(f64, u64, i64);
+real!(f32, u32);
+real!(f64, u64);
 
 impl<T: Real> Rule<T> {
     /// The rule of a request for results of this format.

@@ -13,7 +13,8 @@
 //! Only signs are read, and those of several tests are joined by `or`. An element that fires costs time, never a wrong bit: its block is
 //! measured again by [`Quotients`](super::measure::Quotients).
 
-use super::number::Number;
+use super::number::{BinadeLanes, Number};
+use crate::simd::Lanes;
 use crate::verify::rule::Rule;
 use crate::verify::values::{Maxima, Metric};
 
@@ -52,14 +53,13 @@ pub(super) struct Filter<T> {
     epsilon: T,
     /// The ends of the binades; the first is higher where the scaled maximum would overflow.
     binades: [T; 2],
-    rule: Rule<T>,
 }
 
-/// What tests have found so far, in the signs.
+/// What tests have found: a sign where a pair may exceed a maximum.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Signs<B> {
-    others: B,
-    ratio: B,
+pub(super) struct Signs<T> {
+    others: T,
+    ratio: T,
 }
 
 impl<T: Number> Filter<T> {
@@ -81,28 +81,69 @@ impl<T: Number> Filter<T> {
             ratio: over(Metric::Ratio),
             epsilon: floor(epsilon * T::SCALE.wide()),
             binades,
-            rule: *rule,
         }
     }
 
-    /// Tests a finite pair with this bound.
+    /// The filter for a loop over vectors.
     #[inline(always)]
-    pub(super) fn test(&self, signs: &mut Signs<T::Bits>, d: T, m: T, bound: T) {
-        let scaled = d.times(T::SCALE).negated();
-        // A reference above 1e-3 is tested against the maximum of such references only, which is the smaller one; a zero has no relative
-        // difference. With the smaller half the test fires more often.
-        let maximum = if m > T::SMALL { self.relative_old.maximum } else { self.relative.maximum };
-        let numerator = if m > T::ZERO { scaled } else { T::ZERO };
-        signs.others |= self.relative_old.half.fused(m, maximum.fused(m, numerator)).bits();
-        signs.others |= self.epsilon.fused(self.rule.clamped_binade(m, self.binades), scaled).bits();
-        signs.ratio |= self.ratio.half.fused(bound, self.ratio.maximum.fused(bound, scaled)).bits();
+    pub(super) fn lanes<L: Lanes<Number = T>>(&self, set: L::Set) -> FilterLanes<L> {
+        let of = |x: T| L::splat(set, x);
+        FilterLanes {
+            relative: of(self.relative.maximum),
+            relative_old: of(self.relative_old.maximum),
+            half: of(self.relative_old.half),
+            ratio: of(self.ratio.maximum),
+            half_ratio: of(self.ratio.half),
+            epsilon: of(self.epsilon),
+            binades: BinadeLanes::new(set, self.binades),
+            down: of(T::SCALE.negated()),
+            small: of(T::SMALL),
+            others: of(T::ZERO),
+            of_ratio: of(T::ZERO),
+        }
     }
 
     /// Whether a tested pair may exceed a maximum.
-    pub(super) fn fired(&self, signs: Signs<T::Bits>) -> bool {
+    pub(super) fn fired(&self, signs: Signs<T>) -> bool {
         // An infinite maximum times a bound of zero has any sign, and nothing exceeds it. With the largest number in its place every difference would
         // fire where bounds are zero.
-        signs.others >= T::SIGN || signs.ratio >= T::SIGN && self.ratio.maximum.finite()
+        signs.others.bits() >= T::SIGN || signs.ratio.bits() >= T::SIGN && self.ratio.maximum.finite()
+    }
+}
+
+/// [`Filter`], and the signs that its tests have found.
+pub(super) struct FilterLanes<L> {
+    relative: L,
+    relative_old: L,
+    half: L,
+    ratio: L,
+    half_ratio: L,
+    epsilon: L,
+    binades: BinadeLanes<L>,
+    /// What differences are scaled by, negative.
+    down: L,
+    small: L,
+    others: L,
+    of_ratio: L,
+}
+
+impl<T: Number, L: Lanes<Number = T>> FilterLanes<L> {
+    /// Tests finite pairs with these bounds; `nonzero` are the references that are not zero.
+    #[inline(always)]
+    pub(super) fn test(&mut self, d: L, m: L, bound: L, nonzero: L::Mask) {
+        let scaled = L::mul(d, self.down);
+        // A reference above 1e-3 is tested against the maximum of such references only, which is the smaller one; a zero has no relative
+        // difference. With the smaller half the test fires more often.
+        let maximum = L::select(L::less(self.small, m), self.relative_old, self.relative);
+        let relative = L::fused(self.half, m, L::fused(maximum, m, L::keep(nonzero, scaled)));
+        let epsilon = L::fused(self.epsilon, self.binades.of(m), scaled);
+        self.others = L::or(self.others, L::or(relative, epsilon));
+        self.of_ratio = L::or(self.of_ratio, L::fused(self.half_ratio, bound, L::fused(self.ratio, bound, scaled)));
+    }
+
+    #[inline(always)]
+    pub(super) fn signs(&self) -> Signs<T> {
+        Signs { others: L::joined(self.others), ratio: L::joined(self.of_ratio) }
     }
 }
 
@@ -116,6 +157,7 @@ pub(super) fn floor<T: Number>(x: f64) -> T {
 mod tests {
     use super::*;
     use crate::dtype::DType;
+    use crate::simd::{InstructionSet, LanesTask};
     use crate::verify::options::Request;
     use crate::verify::rule::Real;
     use crate::verify::tests::REQUEST;
@@ -128,11 +170,31 @@ mod tests {
         near.chain(others).filter(|x| *x > 0.0).chain([0.0]).collect()
     }
 
+    /// One pair, in all lanes.
+    struct Pair {
+        filter: Filter<f32>,
+        d: f32,
+        m: f32,
+        bound: f32,
+    }
+
+    impl LanesTask<f32> for Pair {
+        type Output = Signs<f32>;
+        #[inline(always)]
+        fn run<L: Lanes<Number = f32>>(self, set: L::Set) -> Signs<f32> {
+            let mut filter = self.filter.lanes::<L>(set);
+            let m = L::splat(set, self.m);
+            filter.test(L::splat(set, self.d), m, L::splat(set, self.bound), L::less(L::splat(set, 0.0), m));
+            filter.signs()
+        }
+    }
+
     fn fires(rule: &Rule<f32>, maxima: &Maxima, d: f32, m: f32) -> bool {
         let filter = Filter::new(rule, maxima);
-        let mut signs = Signs::default();
-        filter.test(&mut signs, d, m, rule.bound(rule.rtol, m, rule.atol));
-        filter.fired(signs)
+        let fires = |set: &InstructionSet| filter.fired(set.run_lanes(Pair { filter, d, m, bound: rule.bound(rule.rtol, m, rule.atol) }));
+        let all: Vec<bool> = InstructionSet::all().iter().map(fires).collect();
+        assert!(all.iter().all(|fires| *fires == all[0]), "{d:e} {m:e}: {all:?}");
+        all[0]
     }
 
     /// The metrics of a pair as maxima, with one of them lower by anything, from the next value below on.

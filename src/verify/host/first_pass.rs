@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::filter::Filter;
-use super::measure::{Add, Classified, Classify, Differences, Quotients, RUN, TileSums};
+use super::measure::{Add, Classified, Classify, Quotients, TileSums};
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -35,31 +35,28 @@ struct Blocks<'a, T> {
     /// |a - r| and |r|, when all metrics are wanted; zeros where a side is not finite.
     d: Box<[T; BLOCK]>,
     m: Box<[T; BLOCK]>,
+    /// Indices, empty between blocks.
+    left_out: Vec<usize>,
 }
 
 impl<T: Number> Blocks<'_, T> {
     /// Reads a block. Returns what was found of the pairs whose difference is finite, and how many they are; `values` takes the others.
-    fn read<const ALL: bool>(&mut self, start: usize, count: usize, filter: Filter<T>, values: &mut Values) -> (Classified<T::Bits>, u64) {
-        let (result, reference) = (self.result.block(start, count), self.reference.block(start, count));
-        let (set, rule, d, m) = (self.set, self.rule, &mut *self.d, &mut *self.m);
+    fn read<const ALL: bool>(&mut self, start: usize, count: usize, filter: Filter<T>, values: &mut Values) -> (Classified<T>, u64) {
+        let (result, reference) = (self.result.source(start, count), self.reference.source(start, count));
+        let (set, rule, d, m, left_out) = (self.set, self.rule, &mut *self.d, &mut *self.m, &mut self.left_out);
         if self.careful == 0 {
-            let found = set.run(Classify::<T, ALL, false> { result, reference, rule, filter, d, m });
-            if found.difference < T::INFINITE {
+            let found = set.run_lanes(Classify::<T, ALL, false> { result, reference, rule, filter, d, m, left_out });
+            if found.difference.finite() {
                 return (found, count as u64);
             }
         }
-        let found = set.run(Classify::<T, ALL, true> { result, reference, rule, filter, d, m });
-        let left_out = BLOCK as u64 - found.taken.into();
-        self.careful = if left_out > 0 { CAREFUL } else { self.careful.saturating_sub(1) };
-        if left_out > 0 {
-            let largest = set.run(Differences { result, reference });
-            for column in (0..RUN).filter(|column| largest[*column] >= T::INFINITE) {
-                for i in (column..BLOCK).step_by(RUN).filter(|i| !(result[*i] - reference[*i]).finite()) {
-                    (d[i], m[i]) = values.observe(&rule, result[i], reference[i]);
-                }
-            }
+        let found = set.run_lanes(Classify::<T, ALL, true> { result, reference, rule, filter, d, m, left_out });
+        let others = left_out.len();
+        self.careful = if others > 0 { CAREFUL } else { self.careful.saturating_sub(1) };
+        for i in left_out.drain(..) {
+            (d[i], m[i]) = values.observe(&rule, result.at(i), reference.at(i));
         }
-        (found, count as u64 - left_out)
+        (found, (count - others) as u64)
     }
 
     /// Adds the block to the accumulators of its tile.
@@ -84,7 +81,16 @@ impl<'a, T: Number> Floats<'a, T> {
         let values = Values { histograms: request.histograms.then_some([0; BINS]), ..Values::EMPTY };
         let zeros = || Box::new([T::ZERO; BLOCK]);
         Floats {
-            blocks: Blocks { result: Side::new(result), reference: Side::new(reference), set, rule, careful: 0, d: zeros(), m: zeros() },
+            blocks: Blocks {
+                result: Side::new(result),
+                reference: Side::new(reference),
+                set,
+                rule,
+                careful: 0,
+                d: zeros(),
+                m: zeros(),
+                left_out: Vec::new(),
+            },
             vector: sums::vector_width(result.dtype(), reference.dtype()),
             filter: Filter::new(&rule, &values.maxima),
             values,
@@ -96,18 +102,17 @@ impl<'a, T: Number> Floats<'a, T> {
         let Floats { blocks, values, filter, .. } = self;
         let (found, pairs) = blocks.read::<ALL>(start, count, *filter, values);
         let (set, rule, d, m) = (blocks.set, blocks.rule, &*blocks.d, &*blocks.m);
-        let wide = |bits: T::Bits| T::from_bits(bits).wide();
-        values.mismatches += found.mismatches.into();
+        values.mismatches += found.mismatches;
         for side in 0..2 {
-            values.max_magnitude[side] = values.max_magnitude[side].max(wide(found.largest[side]));
+            values.max_magnitude[side] = values.max_magnitude[side].max(found.largest[side].wide());
         }
-        values.maxima[Metric::Absolute as usize] = values.maxima[Metric::Absolute as usize].max(wide(found.difference));
+        values.maxima[Metric::Absolute as usize] = values.maxima[Metric::Absolute as usize].max(found.difference.wide());
         if !ALL {
             return;
         }
-        values.zero_passes += pairs - found.zeros_fail.into();
+        values.zero_passes += pairs - found.zeros_fail;
         for side in 0..2 {
-            values.zeros[side] += pairs - found.nonzero[side].into();
+            values.zeros[side] += pairs - found.nonzero[side];
         }
         if filter.fired(found.signs) {
             values.join_maxima(set.run(Quotients { d, m, rule }));

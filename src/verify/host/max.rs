@@ -1,6 +1,5 @@
 //! The largest magnitude of a tensor on the host device.
 
-use super::measure::RUN;
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -10,6 +9,9 @@ use crate::verify::MaxAbs;
 
 /// Elements of one task, whole blocks.
 const TASK: usize = 1 << 18;
+
+/// Elements of which one maximum tells whether they are looked at one by one.
+const RUN: usize = 32;
 
 /// max |x| and the non-finite counts. Maxima and counts do not depend on the order of elements.
 pub(crate) fn reduce_max(tensor: &TensorRef<'_>) -> MaxAbs {

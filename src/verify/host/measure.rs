@@ -1,9 +1,9 @@
-//! The loops of the first pass over one block, as [`Task`]s.
+//! The loops of the first pass over one block, as [`Task`]s and a [`LanesTask`].
 
 use super::filter::{Filter, Signs};
-use super::number::Number;
-use super::side::BLOCK;
-use crate::simd::{Task, array, each, pairs};
+use super::number::{BoundLanes, Number};
+use super::side::{BLOCK, Source};
+use crate::simd::{Lanes, LanesTask, Task, array, each, pairs};
 use crate::verify::rule::Rule;
 use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, LINE, Sums};
 use crate::verify::values::Maxima;
@@ -11,74 +11,85 @@ use crate::verify::values::Maxima;
 /// Counts and largest magnitudes of a block, and whether a quotient may exceed its maximum. Pairs whose difference is not finite are left out: a side
 /// that is not finite, and finite numbers whose difference overflows. Without `LEAVE_OUT` nothing but `difference` is right where there are such pairs.
 pub(super) struct Classify<'a, T, const ALL: bool, const LEAVE_OUT: bool> {
-    pub result: &'a [T; BLOCK],
-    pub reference: &'a [T; BLOCK],
+    pub result: Source<'a, T>,
+    pub reference: Source<'a, T>,
     pub rule: Rule<T>,
     pub filter: Filter<T>,
     /// |a - r| and |r|, when `ALL`; zeros for pairs that are left out.
     pub d: &'a mut [T; BLOCK],
     pub m: &'a mut [T; BLOCK],
+    /// Gets the indices of the pairs that are left out.
+    pub left_out: &'a mut Vec<usize>,
 }
 
-/// What [`Classify`] found. Counts are in the type that vector loops count in; patterns are those of magnitudes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Classified<B> {
-    /// Pairs that were not left out, with `LEAVE_OUT`.
-    pub taken: B,
-    pub mismatches: B,
+/// What [`Classify`] found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Classified<T> {
+    pub mismatches: u64,
     /// Elements at which a result of zero would not pass.
-    pub zeros_fail: B,
-    pub nonzero: [B; 2],
-    pub largest: [B; 2],
-    pub difference: B,
+    pub zeros_fail: u64,
+    pub nonzero: [u64; 2],
+    pub largest: [T; 2],
+    pub difference: T,
     /// Of the tests against the maxima.
-    pub signs: Signs<B>,
+    pub signs: Signs<T>,
 }
 
-impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> Task for Classify<'_, T, ALL, LEAVE_OUT> {
-    type Output = Classified<T::Bits>;
+impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classify<'_, T, ALL, LEAVE_OUT> {
+    type Output = Classified<T>;
     #[inline(always)]
-    fn run(self) -> Classified<T::Bits> {
-        self.count::<false>()
-    }
-    #[inline(always)]
-    fn run_avx512(self) -> Classified<T::Bits> {
-        self.count::<true>()
-    }
-}
-
-impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> Classify<'_, T, ALL, LEAVE_OUT> {
-    #[inline(always)]
-    fn count<const AVX512: bool>(self) -> Classified<T::Bits> {
-        let (rule, filter) = (self.rule, self.filter);
-        let (none, one) = (T::Bits::default(), T::one::<AVX512>());
-        // Separate variables, which the compiler keeps in registers.
-        let (mut taken, mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none, none);
-        let (mut difference, mut largest_a, mut largest_r) = (none, none, none);
-        let mut signs = Signs::default();
-        for i in 0..BLOCK {
-            let (a, r) = (self.result[i], self.reference[i]);
-            let d = (a - r).magnitude();
-            let finite = !LEAVE_OUT || d.bits() < T::INFINITE;
-            let d = if finite { d } else { T::ZERO };
-            let n = if finite { a.magnitude() } else { T::ZERO };
-            let m = if finite { r.magnitude() } else { T::ZERO };
-            let bound = rule.bound(rule.rtol, m, rule.atol);
-            taken += if finite { one } else { none };
-            mismatches += if d > bound { one } else { none };
-            difference = T::larger_bits(difference, d.bits());
-            largest_a = T::larger_bits(largest_a, n.bits());
-            largest_r = T::larger_bits(largest_r, m.bits());
-            if ALL {
-                zeros_fail += if m > bound { one } else { none };
-                nonzero_a += if n > T::ZERO { one } else { none };
-                nonzero_r += if m > T::ZERO { one } else { none };
-                filter.test(&mut signs, d, m, bound);
-                self.d[i] = d;
-                self.m[i] = m;
+    fn run<L: Lanes<Number = T>>(self, set: L::Set) -> Classified<T> {
+        let none = L::no_counts(set);
+        let (zero, infinity) = (L::splat(set, T::ZERO), L::splat(set, T::from_bits(T::INFINITE)));
+        let bounds = BoundLanes::new(set, &self.rule);
+        let mut filter = self.filter.lanes::<L>(set);
+        let (mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none);
+        let (mut difference, mut largest_a, mut largest_r) = (zero, zero, zero);
+        let mut at = 0;
+        while at < BLOCK {
+            let (a, r) = (self.result.lanes::<L>(set, at), self.reference.lanes::<L>(set, at));
+            let (mut d, mut n, mut m) = (L::magnitude(L::sub(a, r)), L::magnitude(a), L::magnitude(r));
+            if LEAVE_OUT {
+                let finite = L::less(d, infinity);
+                let others = !L::bits(finite) & ((1 << L::N) - 1);
+                if others != 0 {
+                    note(self.left_out, at, others);
+                }
+                (d, n, m) = (L::keep(finite, d), L::keep(finite, n), L::keep(finite, m));
             }
+            let bound = bounds.of(m);
+            mismatches = L::count(mismatches, L::less(bound, d));
+            difference = L::larger_bits(difference, d);
+            largest_a = L::larger_bits(largest_a, n);
+            largest_r = L::larger_bits(largest_r, m);
+            if ALL {
+                let nonzero = L::less(zero, m);
+                zeros_fail = L::count(zeros_fail, L::less(bound, m));
+                nonzero_a = L::count(nonzero_a, L::less(zero, n));
+                nonzero_r = L::count(nonzero_r, nonzero);
+                filter.test(d, m, bound, nonzero);
+                L::store(d, &mut self.d[at..]);
+                L::store(m, &mut self.m[at..]);
+            }
+            at += L::N;
         }
-        Classified { taken, mismatches, zeros_fail, nonzero: [nonzero_a, nonzero_r], largest: [largest_a, largest_r], difference, signs }
+        Classified {
+            mismatches: L::total(mismatches),
+            zeros_fail: L::total(zeros_fail),
+            nonzero: [L::total(nonzero_a), L::total(nonzero_r)],
+            largest: [L::largest(largest_a), L::largest(largest_r)],
+            difference: L::largest(difference),
+            signs: filter.signs(),
+        }
+    }
+}
+
+/// The indices of the bits that are set, from `at` on.
+#[cold]
+fn note(indices: &mut Vec<usize>, at: usize, mut bits: u32) {
+    while bits != 0 {
+        indices.push(at + bits.trailing_zeros() as usize);
+        bits &= bits - 1;
     }
 }
 
@@ -141,31 +152,6 @@ impl<T: Number> Task for TileSums<'_, T> {
     #[inline(always)]
     fn run(self) -> Option<Sums> {
         sums::tile_sums(self.of, self.accumulators)
-    }
-}
-
-/// Elements of which one maximum tells whether they are looked at one by one.
-pub(super) const RUN: usize = 32;
-
-/// The largest pattern of |a - r| of every 32nd element, from each of the first 32 on. Those that are not finite have the largest.
-pub(super) struct Differences<'a, T> {
-    pub result: &'a [T; BLOCK],
-    pub reference: &'a [T; BLOCK],
-}
-
-impl<T: Number> Task for Differences<'_, T> {
-    type Output = [T::Bits; RUN];
-    #[inline(always)]
-    fn run(self) -> [T::Bits; RUN] {
-        let mut largest = [T::Bits::default(); RUN];
-        let (result, reference) = (self.result.as_chunks::<RUN>().0, self.reference.as_chunks::<RUN>().0);
-        for row in 0..BLOCK / RUN {
-            let (a, r) = (&result[row], &reference[row]);
-            for column in 0..RUN {
-                largest[column] = T::larger_bits(largest[column], (a[column] - r[column]).magnitude().bits());
-            }
-        }
-        largest
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::side::BLOCK;
 use crate::dtype::{DType, Overflow, Rounding, convert, exp2};
-use crate::simd::{InstructionSet, Task, each};
-use crate::verify::rule::Real;
+use crate::simd::{InLanes, InstructionSet, Lanes, Task, each};
+use crate::verify::rule::{Real, Rule};
 use std::hint::black_box;
 
 /// What the loops need of f32 and f64 beyond the rule.
-pub(super) trait Number: Real + bytemuck::Pod {
+pub(super) trait Number: Real + InLanes + bytemuck::Pod {
     /// The format whose memory is this type.
     const DTYPE: DType;
     /// The bit pattern of -0.
@@ -34,6 +34,52 @@ pub(super) trait Number: Real + bytemuck::Pod {
     fn cut(ordinal: i64) -> Self::Ordinal;
     /// Ordinals in `dtype`, a float or an integer of 64 bits, of numbers rounded to it; any for those that are not finite.
     fn rounded_ordinals(set: InstructionSet, dtype: DType, values: &[Self; BLOCK], out: &mut [Self::Ordinal; BLOCK]);
+}
+
+/// [`Rule::clamped_binade`] of vectors.
+#[derive(Clone, Copy)]
+pub(super) struct BinadeLanes<L> {
+    least: L,
+    most: L,
+    exponent: L,
+}
+
+impl<T: Number, L: Lanes<Number = T>> BinadeLanes<L> {
+    #[inline(always)]
+    pub(super) fn new(set: L::Set, [least, most]: [T; 2]) -> BinadeLanes<L> {
+        BinadeLanes { least: L::splat(set, least), most: L::splat(set, most), exponent: L::splat(set, T::from_bits(T::INFINITE)) }
+    }
+
+    #[inline(always)]
+    pub(super) fn of(&self, m: L) -> L {
+        L::smaller(L::larger(L::and(m, self.exponent), self.least), self.most)
+    }
+}
+
+/// [`Rule::bound`] of vectors.
+#[derive(Clone, Copy)]
+pub(super) struct BoundLanes<L> {
+    rtol: L,
+    atol: L,
+    max: L,
+    base: Option<BinadeLanes<L>>,
+}
+
+impl<T: Number, L: Lanes<Number = T>> BoundLanes<L> {
+    #[inline(always)]
+    pub(super) fn new(set: L::Set, rule: &Rule<T>) -> BoundLanes<L> {
+        let base = rule.base.map(|binades| BinadeLanes::new(set, binades));
+        BoundLanes { rtol: L::splat(set, rule.rtol), atol: L::splat(set, rule.atol), max: L::splat(set, T::MAX), base }
+    }
+
+    #[inline(always)]
+    pub(super) fn of(&self, m: L) -> L {
+        let base = match &self.base {
+            None => m,
+            Some(binades) => binades.of(m),
+        };
+        L::smaller(L::fused(self.rtol, base, self.atol), self.max)
+    }
 }
 
 /// The ordinal of a pattern of i64 or u64, in i64: those of u64 are 2^63 lower there, which changes no distance.

@@ -4,7 +4,7 @@ use super::number::{Number, word_ordinal};
 use crate::device::TensorRef;
 use crate::device::reader::Reader;
 use crate::dtype::DType;
-use crate::simd::each;
+use crate::simd::{Lanes, each};
 
 /// Elements that are decoded and measured at a time: whole rows of [`sums`](crate::verify::sums) for every format, and small enough that
 /// everything made of them stays in the L1 cache.
@@ -16,6 +16,38 @@ const AHEAD: usize = 2 * BLOCK;
 /// The numbers of a block. Absent elements are +0, which changes no count but that of zeros, no maximum and no sum.
 #[repr(align(64))]
 pub(super) struct Block<T>(pub [T; BLOCK]);
+
+/// A block as vector loops read it: where it lies, in formats that they widen as they load, which is faster than to decode it first; or as numbers.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a, T> {
+    Numbers(&'a [T; BLOCK]),
+    F32(&'a [[u8; 4]]),
+    F16(&'a [[u8; 2]]),
+    Bf16(&'a [[u8; 2]]),
+}
+
+impl<T: Number> Source<'_, T> {
+    /// The numbers from element `at` on.
+    #[inline(always)]
+    pub(super) fn lanes<L: Lanes<Number = T>>(self, set: L::Set, at: usize) -> L {
+        match self {
+            Source::Numbers(numbers) => L::load(set, &numbers[at..]),
+            Source::F32(units) => L::from_f32(set, &units[at..]),
+            Source::F16(units) => L::from_f16(set, &units[at..]),
+            Source::Bf16(units) => L::from_bf16(set, &units[at..]),
+        }
+    }
+
+    /// One number.
+    pub(super) fn at(self, i: usize) -> T {
+        match self {
+            Source::Numbers(numbers) => numbers[i],
+            Source::F32(units) => T::from_f64(f32::from_le_bytes(units[i]).into()),
+            Source::F16(units) => T::from_f64(half::f16::from_le_bytes(units[i]).into()),
+            Source::Bf16(units) => T::from_f64(half::bf16::from_le_bytes(units[i]).into()),
+        }
+    }
+}
 
 pub(super) struct Side<'a, T> {
     reader: Reader<'a>,
@@ -45,6 +77,24 @@ impl<'a, T: Number> Side<'a, T> {
         T::decode(self.dtype, bytes, &mut numbers[..count]);
         numbers[count..].fill(T::ZERO);
         numbers
+    }
+
+    /// The same for a loop over vectors.
+    pub(super) fn source(&mut self, start: usize, count: usize) -> Source<'_, T> {
+        if count < BLOCK {
+            return Source::Numbers(self.block(start, count));
+        }
+        match self.dtype {
+            DType::F32 => Source::F32(self.units(start)),
+            DType::F16 => Source::F16(self.units(start)),
+            DType::Bf16 => Source::Bf16(self.units(start)),
+            _ => Source::Numbers(self.block(start, count)),
+        }
+    }
+
+    /// The storage units of a whole block, of formats of U bytes.
+    fn units<const U: usize>(&mut self, start: usize) -> &[[u8; U]] {
+        self.reader.read(start, BLOCK).as_chunks().0
     }
 
     /// The ordinals of `count` elements from element `start`, of i64 or u64, and those of zeros after them: exact, where `T` is f64.

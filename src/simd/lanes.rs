@@ -1,0 +1,240 @@
+//! Vectors with the operations of a [`LanesTask`], for each instruction set: for loops that the compiler does not make vector code of by itself, or not good code.
+//!
+//! A task takes the vectors as a parameter, so its loop is in the source once. Invariant: whoever has a vector, or the token of its set, runs on a processor
+//! that has the set: only `InstructionSet::run_lanes` makes tokens, and only functions that take a token make vectors of something else.
+//!
+//! Operations take and return patterns of numbers; none depends on modes of the processor, and a fused operation is the same everywhere. So all sets give the same bits.
+
+use super::array;
+
+/// As many numbers as a vector register holds.
+pub(crate) trait Lanes: Copy {
+    type Number: Copy;
+    /// Proves that the processor has the instruction set.
+    type Set: Copy;
+    /// A condition for each number.
+    type Mask: Copy;
+    /// A counter for each number.
+    type Counts: Copy;
+    /// How many there are.
+    const N: usize;
+
+    fn splat(set: Self::Set, x: Self::Number) -> Self;
+    /// The first numbers of a slice. Panics if it has fewer.
+    fn load(set: Self::Set, from: &[Self::Number]) -> Self;
+    /// As many elements of this format, widened. Panics if there are fewer.
+    fn from_f32(set: Self::Set, from: &[[u8; 4]]) -> Self;
+    fn from_f16(set: Self::Set, from: &[[u8; 2]]) -> Self;
+    fn from_bf16(set: Self::Set, from: &[[u8; 2]]) -> Self;
+    /// Writes to the beginning of a slice. Panics if it is shorter.
+    fn store(x: Self, to: &mut [Self::Number]);
+
+    fn sub(x: Self, y: Self) -> Self;
+    fn mul(x: Self, y: Self) -> Self;
+    /// x y + z, rounded once.
+    fn fused(x: Self, y: Self, z: Self) -> Self;
+    fn magnitude(x: Self) -> Self;
+    /// `x < y ? x : y`, and `x > y ? x : y`.
+    fn smaller(x: Self, y: Self) -> Self;
+    fn larger(x: Self, y: Self) -> Self;
+    /// The number with the larger pattern, of two without a sign: NaN is above infinity.
+    fn larger_bits(x: Self, y: Self) -> Self;
+    fn and(x: Self, y: Self) -> Self;
+    fn or(x: Self, y: Self) -> Self;
+
+    /// x < y, and false for NaN.
+    fn less(x: Self, y: Self) -> Self::Mask;
+    /// x where the condition holds, elsewhere +0.
+    fn keep(mask: Self::Mask, x: Self) -> Self;
+    /// x where the condition holds, elsewhere y.
+    fn select(mask: Self::Mask, x: Self, y: Self) -> Self;
+    /// The conditions as bits, the first number's lowest.
+    fn bits(mask: Self::Mask) -> u32;
+
+    fn no_counts(set: Self::Set) -> Self::Counts;
+    /// One more where the condition holds.
+    fn count(counts: Self::Counts, mask: Self::Mask) -> Self::Counts;
+    /// The sum of all counters.
+    fn total(counts: Self::Counts) -> u64;
+    /// The number of the largest pattern, of numbers without a sign.
+    fn largest(x: Self) -> Self::Number;
+    /// All patterns joined by `or`.
+    fn joined(x: Self) -> Self::Number;
+}
+
+/// The vectors of a type of numbers.
+pub(crate) trait InLanes: Copy {
+    #[cfg(target_arch = "x86_64")]
+    type Avx512: Lanes<Number = Self, Set = super::Avx512>;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2: Lanes<Number = Self, Set = super::Avx2>;
+    type Plain: Lanes<Number = Self, Set = super::Plain>;
+}
+
+/// A loop over vectors of T.
+pub(crate) trait LanesTask<T> {
+    type Output;
+    /// Every implementation is `#[inline(always)]`, else it would be compiled for any processor.
+    fn run<L: Lanes<Number = T>>(self, set: L::Set) -> Self::Output;
+}
+
+impl InLanes for f32 {
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = super::x86::F32x16;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = super::x86::F32x8;
+    type Plain = Array<f32>;
+}
+
+impl InLanes for f64 {
+    #[cfg(target_arch = "x86_64")]
+    type Avx512 = super::x86::F64x8;
+    #[cfg(target_arch = "x86_64")]
+    type Avx2 = super::x86::F64x4;
+    type Plain = Array<f64>;
+}
+
+/// Numbers of [`Array`]: two vectors of SSE for f64.
+const N: usize = 4;
+
+/// The vectors of any processor, which the compiler makes vector code of as far as it can.
+#[derive(Clone, Copy)]
+pub(crate) struct Array<T>([T; N]);
+
+macro_rules! plain {
+    ($number:ty, $bits:ty) => {
+        impl Array<$number> {
+            #[inline(always)]
+            fn map(x: Self, y: Self, f: impl Fn($number, $number) -> $number) -> Self {
+                Array(array(|i| f(x.0[i], y.0[i])))
+            }
+            #[inline(always)]
+            fn patterns(x: Self, y: Self, f: impl Fn($bits, $bits) -> $bits) -> Self {
+                Self::map(x, y, |x, y| <$number>::from_bits(f(x.to_bits(), y.to_bits())))
+            }
+        }
+
+        impl Lanes for Array<$number> {
+            type Number = $number;
+            type Set = super::Plain;
+            type Mask = [bool; N];
+            type Counts = [$bits; N];
+            const N: usize = N;
+
+            #[inline(always)]
+            fn splat(_: super::Plain, x: $number) -> Self {
+                Array([x; N])
+            }
+            #[inline(always)]
+            fn load(_: super::Plain, from: &[$number]) -> Self {
+                Array(array(|i| from[i]))
+            }
+            #[inline(always)]
+            fn from_f32(_: super::Plain, from: &[[u8; 4]]) -> Self {
+                Array(array(|i| <$number>::from(f32::from_le_bytes(from[i]))))
+            }
+            #[inline(always)]
+            fn from_f16(_: super::Plain, from: &[[u8; 2]]) -> Self {
+                Array(array(|i| <$number>::from(half::f16::from_le_bytes(from[i]))))
+            }
+            #[inline(always)]
+            fn from_bf16(_: super::Plain, from: &[[u8; 2]]) -> Self {
+                Array(array(|i| <$number>::from(f32::from_bits(u32::from(u16::from_le_bytes(from[i])) << 16))))
+            }
+            #[inline(always)]
+            fn store(x: Self, to: &mut [$number]) {
+                to[..N].copy_from_slice(&x.0);
+            }
+            #[inline(always)]
+            fn sub(x: Self, y: Self) -> Self {
+                Self::map(x, y, |x, y| x - y)
+            }
+            #[inline(always)]
+            fn mul(x: Self, y: Self) -> Self {
+                Self::map(x, y, |x, y| x * y)
+            }
+            #[inline(always)]
+            fn fused(x: Self, y: Self, z: Self) -> Self {
+                Array(array(|i| x.0[i].mul_add(y.0[i], z.0[i])))
+            }
+            #[inline(always)]
+            fn magnitude(x: Self) -> Self {
+                Array(array(|i| x.0[i].abs()))
+            }
+            #[inline(always)]
+            fn smaller(x: Self, y: Self) -> Self {
+                Self::map(x, y, |x, y| if x < y { x } else { y })
+            }
+            #[inline(always)]
+            fn larger(x: Self, y: Self) -> Self {
+                Self::map(x, y, |x, y| if x > y { x } else { y })
+            }
+            #[inline(always)]
+            fn larger_bits(x: Self, y: Self) -> Self {
+                Self::patterns(x, y, |x, y| x.max(y))
+            }
+            #[inline(always)]
+            fn and(x: Self, y: Self) -> Self {
+                Self::patterns(x, y, |x, y| x & y)
+            }
+            #[inline(always)]
+            fn or(x: Self, y: Self) -> Self {
+                Self::patterns(x, y, |x, y| x | y)
+            }
+            #[inline(always)]
+            fn less(x: Self, y: Self) -> [bool; N] {
+                array(|i| x.0[i] < y.0[i])
+            }
+            #[inline(always)]
+            fn keep(mask: [bool; N], x: Self) -> Self {
+                Array(array(|i| if mask[i] { x.0[i] } else { 0.0 }))
+            }
+            #[inline(always)]
+            fn select(mask: [bool; N], x: Self, y: Self) -> Self {
+                Array(array(|i| if mask[i] { x.0[i] } else { y.0[i] }))
+            }
+            #[inline(always)]
+            fn bits(mask: [bool; N]) -> u32 {
+                let mut bits = 0;
+                for i in 0..N {
+                    bits |= u32::from(mask[i]) << i;
+                }
+                bits
+            }
+            #[inline(always)]
+            fn no_counts(_: super::Plain) -> [$bits; N] {
+                [0; N]
+            }
+            #[inline(always)]
+            fn count(counts: [$bits; N], mask: [bool; N]) -> [$bits; N] {
+                array(|i| counts[i] + <$bits>::from(mask[i]))
+            }
+            #[inline(always)]
+            fn total(counts: [$bits; N]) -> u64 {
+                let mut total = 0;
+                for count in counts {
+                    total += u64::from(count);
+                }
+                total
+            }
+            #[inline(always)]
+            fn largest(x: Self) -> $number {
+                let mut largest = 0;
+                for x in x.0 {
+                    largest = x.to_bits().max(largest);
+                }
+                <$number>::from_bits(largest)
+            }
+            #[inline(always)]
+            fn joined(x: Self) -> $number {
+                let mut joined = 0;
+                for x in x.0 {
+                    joined |= x.to_bits();
+                }
+                <$number>::from_bits(joined)
+            }
+        }
+    };
+}
+plain!(f32, u32);
+plain!(f64, u64);
