@@ -238,3 +238,101 @@ macro_rules! plain {
 }
 plain!(f32, u32);
 plain!(f64, u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simd::InstructionSet;
+
+    /// Numbers of every kind, as many as a multiple of every N.
+    const NUMBERS: [f64; 16] =
+        [0.0, -0.0, 1.0, -1.5, 3e-45, -1e-40, 1.2e-38, 3e38, -3e38, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-3, 0.1, 65504.0, -7.0];
+
+    /// Every operation on x, y and z, as patterns.
+    struct Operations<T> {
+        numbers: [[T; 16]; 3],
+        units: [[u8; 4]; 16],
+        halves: [[u8; 2]; 16],
+    }
+
+    macro_rules! operations {
+        ($number:ty) => {
+            impl LanesTask<$number> for Operations<$number> {
+                type Output = Vec<u64>;
+                #[inline(always)]
+                fn run<L: Lanes<Number = $number>>(self, set: L::Set) -> Vec<u64> {
+                    let mut out = vec![0; 32 * 16];
+                    let mut counts = L::no_counts(set);
+                    let (mut largest, mut joined) = (L::splat(set, 0.0), L::splat(set, 0.0));
+                    for at in (0..16).step_by(L::N) {
+                        let load = |k: usize| L::load(set, &self.numbers[k][at..]);
+                        let (x, y, z) = (load(0), load(1), load(2));
+                        let (m, n) = (L::magnitude(x), L::magnitude(y));
+                        let below = L::less(x, y);
+                        counts = L::count(counts, below);
+                        (largest, joined) = (L::larger_bits(largest, m), L::or(joined, x));
+                        let results = [
+                            x,
+                            L::from_f32(set, &self.units[at..]),
+                            L::from_f16(set, &self.halves[at..]),
+                            L::from_bf16(set, &self.halves[at..]),
+                            L::sub(x, y),
+                            L::mul(x, y),
+                            L::fused(x, y, z),
+                            m,
+                            L::smaller(x, y),
+                            L::larger(x, y),
+                            L::larger_bits(m, n),
+                            L::and(x, y),
+                            L::or(x, y),
+                            L::keep(below, z),
+                            L::select(below, y, z),
+                        ];
+                        for (k, result) in results.into_iter().enumerate() {
+                            let mut numbers: [$number; 16] = [0.0; 16];
+                            L::store(result, &mut numbers);
+                            for i in 0..L::N {
+                                // Whose payload a NaN has is not told.
+                                let bits = if numbers[i].is_nan() { <$number>::NAN } else { numbers[i] }.to_bits();
+                                out[16 * k + at + i] = u64::from(bits);
+                            }
+                        }
+                        out[16 * results.len()] |= u64::from(L::bits(below)) << at;
+                    }
+                    out.extend([L::total(counts), L::largest(largest).to_bits().into(), L::joined(joined).to_bits().into()]);
+                    out
+                }
+            }
+        };
+    }
+    operations!(f32);
+    operations!(f64);
+
+    /// The numbers of each set for all pairs of numbers, each with some third.
+    fn check<T: InLanes + PartialEq>(of: impl Fn(f64) -> T)
+    where
+        Operations<T>: LanesTask<T, Output = Vec<u64>>,
+    {
+        for turn in 0..16 {
+            let operations = || {
+                let number = |i: usize| NUMBERS[i % 16];
+                Operations {
+                    numbers: [0, turn, 5 * turn + 1].map(|from| array(|i| of(number(i + from)))),
+                    units: array(|i| (number(i + turn) as f32).to_le_bytes()),
+                    halves: array(|i| ((4099 * (16 * turn + i)) as u16).to_le_bytes()),
+                }
+            };
+            let (plain, vectors) = InstructionSet::all().split_last().unwrap();
+            let expected = plain.run_lanes(operations());
+            for set in vectors {
+                assert_eq!(set.run_lanes(operations()), expected, "{set:?}, turn {turn}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_set_gives_the_bits_of_the_plain_one() {
+        check(|x| x as f32);
+        check(|x| x);
+    }
+}

@@ -45,16 +45,14 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
         let mut filter = self.filter.lanes::<L>(set);
         let (mut mismatches, mut zeros_fail, mut nonzero_a, mut nonzero_r) = (none, none, none, none);
         let (mut difference, mut largest_a, mut largest_r) = (zero, zero, zero);
-        let mut at = 0;
-        while at < BLOCK {
+        // Which pairs are left out, a bit each.
+        let (mut others, all) = ([0u16; BLOCK / 4], ((1u32 << L::N) - 1) as u16);
+        for at in (0..BLOCK).step_by(L::N) {
             let (a, r) = (self.result.lanes::<L>(set, at), self.reference.lanes::<L>(set, at));
             let (mut d, mut n, mut m) = (L::magnitude(L::sub(a, r)), L::magnitude(a), L::magnitude(r));
             if LEAVE_OUT {
                 let finite = L::less(d, infinity);
-                let others = !L::bits(finite) & ((1 << L::N) - 1);
-                if others != 0 {
-                    note(self.left_out, at, others);
-                }
+                others[at / L::N] = !L::bits(finite) as u16 & all;
                 (d, n, m) = (L::keep(finite, d), L::keep(finite, n), L::keep(finite, m));
             }
             let bound = bounds.of(m);
@@ -71,7 +69,9 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
                 L::store(d, &mut self.d[at..]);
                 L::store(m, &mut self.m[at..]);
             }
-            at += L::N;
+        }
+        if LEAVE_OUT {
+            indices::<L>(&others, self.left_out);
         }
         Classified {
             mismatches: L::total(mismatches),
@@ -84,12 +84,18 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
     }
 }
 
-/// The indices of the bits that are set, from `at` on.
-#[cold]
-fn note(indices: &mut Vec<usize>, at: usize, mut bits: u32) {
-    while bits != 0 {
-        indices.push(at + bits.trailing_zeros() as usize);
-        bits &= bits - 1;
+/// The indices of the bits that are set, of vectors of L.
+#[inline(always)]
+fn indices<L: Lanes>(vectors: &[u16], out: &mut Vec<usize>) {
+    for (four, vectors) in vectors[..BLOCK / L::N].as_chunks::<4>().0.iter().enumerate() {
+        // Hardly any of four vectors has one.
+        for k in 0..if *vectors == [0; 4] { 0 } else { 4 } {
+            let mut bits = vectors[k];
+            while bits != 0 {
+                out.push((4 * four + k) * L::N + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
     }
 }
 

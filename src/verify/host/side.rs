@@ -21,9 +21,9 @@ pub(super) struct Block<T>(pub [T; BLOCK]);
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a, T> {
     Numbers(&'a [T; BLOCK]),
-    F32(&'a [[u8; 4]]),
-    F16(&'a [[u8; 2]]),
-    Bf16(&'a [[u8; 2]]),
+    F32(&'a [[u8; 4]; BLOCK]),
+    F16(&'a [[u8; 2]; BLOCK]),
+    Bf16(&'a [[u8; 2]; BLOCK]),
 }
 
 impl<T: Number> Source<'_, T> {
@@ -81,20 +81,17 @@ impl<'a, T: Number> Side<'a, T> {
 
     /// The same for a loop over vectors.
     pub(super) fn source(&mut self, start: usize, count: usize) -> Source<'_, T> {
-        if count < BLOCK {
-            return Source::Numbers(self.block(start, count));
-        }
         match self.dtype {
-            DType::F32 => Source::F32(self.units(start)),
-            DType::F16 => Source::F16(self.units(start)),
-            DType::Bf16 => Source::Bf16(self.units(start)),
+            DType::F32 if count == BLOCK => Source::F32(self.units(start)),
+            DType::F16 if count == BLOCK => Source::F16(self.units(start)),
+            DType::Bf16 if count == BLOCK => Source::Bf16(self.units(start)),
             _ => Source::Numbers(self.block(start, count)),
         }
     }
 
-    /// The storage units of a whole block, of formats of U bytes.
-    fn units<const U: usize>(&mut self, start: usize) -> &[[u8; U]] {
-        self.reader.read(start, BLOCK).as_chunks().0
+    /// The storage units of a whole block.
+    fn units<U: bytemuck::AnyBitPattern>(&mut self, start: usize) -> &U {
+        bytemuck::from_bytes(self.reader.read(start, BLOCK))
     }
 
     /// The ordinals of `count` elements from element `start`, of i64 or u64, and those of zeros after them: exact, where `T` is f64.
