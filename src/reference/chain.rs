@@ -3,9 +3,34 @@
 //! A [`Chain`] says how one product is added to the accumulator. K ascends; different outputs sit in different SIMD lanes,
 //! so no sum is ever split and the bits do not depend on the tile, the CPU or the thread. [`naive`] is the definition.
 
-use super::lanes::{Lanes, Number};
 use crate::matrix_core::{self, Model};
-use crate::simd::each;
+use crate::simd::{InLanes, InstructionSet, Lanes, LanesTask, Plain, array, each};
+
+/// An element type of a chain: `f32` or `f64`.
+pub(crate) trait Number: InLanes + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static {
+    /// `|self|`.
+    fn magnitude(self) -> Self;
+    /// The value as f64, exactly.
+    fn widened(self) -> f64;
+}
+
+impl Number for f32 {
+    fn magnitude(self) -> f32 {
+        self.abs()
+    }
+    fn widened(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Number for f64 {
+    fn magnitude(self) -> f64 {
+        self.abs()
+    }
+    fn widened(self) -> f64 {
+        self
+    }
+}
 
 /// A tile of the operands: `m × k` times `k × n`, row-major with leading dimensions.
 #[derive(Clone, Copy)]
@@ -34,24 +59,15 @@ pub(crate) trait Step: Copy + Sync {
     /// Whether every four products (and the rest at the end) are summed separately, from zero, and then [`join`](Step::join).
     const GROUPED: bool = false;
     /// One product.
-    ///
-    /// # Safety
-    /// As for [`Lanes`].
-    unsafe fn step<V: Lanes<Element = Self::Element>>(acc: V, a: V, b: V) -> V;
+    fn step<L: Lanes<Number = Self::Element>>(acc: L, a: L, b: L) -> L;
     /// After every fourth product.
-    ///
-    /// # Safety
-    /// As for [`Lanes`].
     #[inline(always)]
-    unsafe fn fourth<V: Lanes<Element = Self::Element>>(acc: V) -> V {
+    fn fourth<L: Lanes<Number = Self::Element>>(acc: L) -> L {
         acc
     }
     /// Adds the sum of a group to the accumulator.
-    ///
-    /// # Safety
-    /// As for [`Lanes`].
     #[inline(always)]
-    unsafe fn join<V: Lanes<Element = Self::Element>>(_acc: V, group: V) -> V {
+    fn join<L: Lanes<Number = Self::Element>>(_acc: L, group: L) -> L {
         group
     }
 }
@@ -64,24 +80,21 @@ macro_rules! steps {
         impl Step for $name {
             type Element = $element;
             #[inline(always)]
-            unsafe fn step<V: Lanes<Element = $element>>($acc: V, $a: V, $b: V) -> V {
-                // SAFETY: the caller's promise is that of Lanes.
-                unsafe { $step }
+            fn step<L: Lanes<Number = $element>>($acc: L, $a: L, $b: L) -> L {
+                $step
             }
             $(
                 const FOURTH: bool = true;
                 #[inline(always)]
-                unsafe fn fourth<V: Lanes<Element = $element>>($f: V) -> V {
-                    // SAFETY: the caller's promise is that of Lanes.
-                    unsafe { $fourth }
+                fn fourth<L: Lanes<Number = $element>>($f: L) -> L {
+                    $fourth
                 }
             )?
             $(
                 const GROUPED: bool = true;
                 #[inline(always)]
-                unsafe fn join<V: Lanes<Element = $element>>($j: V, $g: V) -> V {
-                    // SAFETY: the caller's promise is that of Lanes.
-                    unsafe { $join }
+                fn join<L: Lanes<Number = $element>>($j: L, $g: L) -> L {
+                    $join
                 }
             )?
         }
@@ -90,18 +103,18 @@ macro_rules! steps {
 
 steps! {
     /// f64, one fused operation per product (for inputs of at most 26 bits the product is exact anyway).
-    F64(f64), |acc, a, b| a.fma(b, acc);
+    F64(f64), |acc, a, b| L::fused(a, b, acc);
     /// f64, rounded to f32 after every product.
-    Rounded(f64), |acc, a, b| a.fma(b, acc).to_single();
+    Rounded(f64), |acc, a, b| L::to_f32(L::fused(a, b, acc));
     /// f64, rounded to f32 after every fourth product.
-    Four(f64), |acc, a, b| a.fma(b, acc), fourth |acc| acc.to_single();
+    Four(f64), |acc, a, b| L::fused(a, b, acc), fourth |acc| L::to_f32(acc);
     /// Every four products summed in f64, rounded to f32 and added in f32. (Both roundings of a sum of two f32 numbers,
     /// to f64 and to f32, give the f32 sum.)
-    FourApart(f64), |acc, a, b| a.fma(b, acc), join |acc, group| acc.add(group.to_single()).to_single();
+    FourApart(f64), |acc, a, b| L::fused(a, b, acc), join |acc, group| L::to_f32(L::add(acc, L::to_f32(group)));
     /// f32, product and sum rounded separately.
-    F32(f32), |acc, a, b| acc.add(a.mul(b));
+    F32(f32), |acc, a, b| L::add(acc, L::mul(a, b));
     /// f32, one fused operation per product.
-    F32Fma(f32), |acc, a, b| a.fma(b, acc);
+    F32Fma(f32), |acc, a, b| L::fused(a, b, acc);
 }
 
 /// The vectorised chain of a [`Step`].
@@ -112,138 +125,110 @@ impl<S: Step> Chain for Vectorised<S> {
     type Element = S::Element;
 
     fn tile(self, shape: Shape, a: &[S::Element], b: &[S::Element], c: &mut [S::Element]) {
-        let Shape { m, n, k, lda, ldb, ldc } = shape;
-        if m == 0 || n == 0 || k == 0 {
-            return;
+        if shape.k > 0 {
+            InstructionSet::best().run_lanes(Tile::<S> { shape, a, b, c });
         }
-        assert!(k <= lda && (m - 1) * lda + k <= a.len(), "A holds the tile");
-        assert!(n <= ldb && (k - 1) * ldb + n <= b.len(), "B holds the tile");
-        assert!(n <= ldc && (m - 1) * ldc + n <= c.len(), "C holds the tile");
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f") {
-                // SAFETY: the CPU has AVX-512F, and the assertions above bound every access.
-                return unsafe { avx512::<S>(shape, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
-            }
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-                // SAFETY: the CPU has AVX2 and FMA, and the assertions above bound every access.
-                return unsafe { avx2::<S>(shape, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
-            }
-        }
-        // SAFETY: scalar code needs no instruction set, and the assertions above bound every access.
-        unsafe { sweep::<S, S::Element, 4, 3>(shape, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) }
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f")]
-unsafe fn avx512<S: Step>(shape: Shape, a: *const S::Element, b: *const S::Element, c: *mut S::Element) {
-    // 24 accumulators, 3 vectors of B and one of A: 28 of 32 registers.
-    // SAFETY: this function's promise is that of `sweep`, and AVX-512F is enabled.
-    unsafe { sweep::<S, <S::Element as Number>::Avx512, 8, 3>(shape, a, b, c) }
+/// Covers a tile with blocks of rows and vectors, then single vectors, then single elements.
+struct Tile<'a, S: Step> {
+    shape: Shape,
+    a: &'a [S::Element],
+    b: &'a [S::Element],
+    c: &'a mut [S::Element],
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<S: Step>(shape: Shape, a: *const S::Element, b: *const S::Element, c: *mut S::Element) {
-    // 12 accumulators, 3 vectors of B and one of A: all 16 registers.
-    // SAFETY: this function's promise is that of `sweep`, and AVX2 and FMA are enabled.
-    unsafe { sweep::<S, <S::Element as Number>::Avx2, 4, 3>(shape, a, b, c) }
+impl<S: Step> LanesTask<S::Element> for Tile<'_, S> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes<Number = S::Element>>(mut self, set: L::Set) {
+        if L::REGISTERS == 32 {
+            // 24 accumulators, 3 vectors of B and one of A: 28 of 32 registers.
+            self.sweep::<L, 8, 3>(set);
+        } else {
+            // 12 accumulators, 3 vectors of B and one of A: all 16 registers.
+            self.sweep::<L, 4, 3>(set);
+        }
+    }
 }
 
-/// Covers the tile with blocks of `MR` rows and `NV` vectors, then single vectors, then single elements.
-///
-/// # Safety
-/// The CPU has the instructions of `V`; `a`, `b` and `c` are valid for the tile that `shape` describes.
-#[inline(always)]
-unsafe fn sweep<S: Step, V: Lanes<Element = S::Element>, const MR: usize, const NV: usize>(
-    s: Shape,
-    a: *const S::Element,
-    b: *const S::Element,
-    c: *mut S::Element,
-) {
-    let mut j = 0;
-    // SAFETY: every block starts inside the tile and ends inside it: `i + rows <= m`, `j + columns <= n`.
-    unsafe {
-        while j < s.n {
-            let left = s.n - j;
-            let (bj, width) = (
-                b.add(j),
-                if left >= NV * V::LANES {
-                    NV * V::LANES
-                } else if left >= V::LANES {
-                    V::LANES
-                } else {
-                    1
-                },
-            );
+impl<S: Step> Tile<'_, S> {
+    #[inline(always)]
+    fn sweep<L: Lanes<Number = S::Element>, const MR: usize, const NV: usize>(&mut self, set: L::Set) {
+        let Shape { m, n, .. } = self.shape;
+        let mut j = 0;
+        while j < n {
+            let left = n - j;
+            let width = if left >= NV * L::N {
+                NV * L::N
+            } else if left >= L::N {
+                L::N
+            } else {
+                1
+            };
             let mut i = 0;
-            while i < s.m {
-                let (ai, cij) = (a.add(i * s.lda), c.add(i * s.ldc + j));
-                let rows = if s.m - i >= MR { MR } else { 1 };
-                match (rows == MR, width == NV * V::LANES, width == V::LANES) {
-                    (true, true, _) => block::<S, V, MR, NV>(s, ai, bj, cij),
-                    (true, _, true) => block::<S, V, MR, 1>(s, ai, bj, cij),
-                    (true, ..) => block::<S, S::Element, MR, 1>(s, ai, bj, cij),
-                    (_, true, _) => block::<S, V, 1, NV>(s, ai, bj, cij),
-                    (_, _, true) => block::<S, V, 1, 1>(s, ai, bj, cij),
-                    _ => block::<S, S::Element, 1, 1>(s, ai, bj, cij),
+            while i < m {
+                let rows = if m - i >= MR { MR } else { 1 };
+                match (rows == MR, width == NV * L::N, width == L::N) {
+                    (true, true, _) => self.block::<L, MR, NV>(set, i, j),
+                    (true, _, true) => self.block::<L, MR, 1>(set, i, j),
+                    (true, ..) => self.block::<One<S>, MR, 1>(Plain, i, j),
+                    (_, true, _) => self.block::<L, 1, NV>(set, i, j),
+                    (_, _, true) => self.block::<L, 1, 1>(set, i, j),
+                    _ => self.block::<One<S>, 1, 1>(Plain, i, j),
                 }
                 i += rows;
             }
             j += width;
         }
     }
-}
 
-/// `MR` rows and `NV` vectors of C, held in registers over all of K.
-///
-/// # Safety
-/// As for [`sweep`], with the block inside the tile.
-#[inline(always)]
-unsafe fn block<S: Step, V: Lanes<Element = S::Element>, const MR: usize, const NV: usize>(
-    s: Shape,
-    a: *const S::Element,
-    b: *const S::Element,
-    c: *mut S::Element,
-) {
-    // SAFETY: the caller promises that rows 0..MR and columns 0..NV·LANES lie inside the tile.
-    unsafe {
-        let zeros = [[V::splat(S::Element::default()); NV]; MR];
+    /// `MR` rows and `NV` vectors of C from row `i` and column `j`, held in registers over all of K.
+    #[inline(always)]
+    fn block<L: Lanes<Number = S::Element>, const MR: usize, const NV: usize>(&mut self, set: L::Set, i: usize, j: usize) {
+        let Shape { k, lda, ldb, ldc, .. } = self.shape;
+        let zeros = [[L::splat(set, S::Element::default()); NV]; MR];
+        let a: [&[S::Element]; MR] = array(|row| &self.a[(i + row) * lda..][..k]);
         let mut acc = zeros;
-        for (i, row) in acc.iter_mut().enumerate() {
-            for (j, v) in row.iter_mut().enumerate() {
-                *v = V::load(c.add(i * s.ldc + j * V::LANES));
+        for row in 0..MR {
+            let c = &self.c[(i + row) * ldc + j..];
+            for v in 0..NV {
+                acc[row][v] = L::load(set, &c[v * L::N..]);
             }
         }
         let mut groups = zeros;
-        for p in 0..s.k {
-            let mut bv = [V::splat(S::Element::default()); NV];
-            for (j, v) in bv.iter_mut().enumerate() {
-                *v = V::load(b.add(p * s.ldb + j * V::LANES));
-            }
+        for p in 0..k {
+            let b = &self.b[p * ldb + j..][..NV * L::N];
+            let b: [L; NV] = array(|v| L::load(set, &b[v * L::N..]));
             let sums = if S::GROUPED { &mut groups } else { &mut acc };
-            for (i, row) in sums.iter_mut().enumerate() {
-                let av = V::splat(*a.add(i * s.lda + p));
-                each(row, &bv, |v, bj| *v = S::step(*v, av, *bj));
+            for row in 0..MR {
+                let a = L::splat(set, a[row][p]);
+                each(&mut sums[row], &b, |sum, b| *sum = S::step(*sum, a, *b));
             }
             if S::FOURTH && p % 4 == 3 {
-                for v in acc.iter_mut().flatten() {
-                    *v = S::fourth(*v);
+                for row in &mut acc {
+                    *row = array(|v| S::fourth(row[v]));
                 }
             }
-            if S::GROUPED && (p % 4 == 3 || p + 1 == s.k) {
-                each(acc.as_flattened_mut(), groups.as_flattened(), |v, group| *v = S::join(*v, *group));
+            if S::GROUPED && (p % 4 == 3 || p + 1 == k) {
+                for row in 0..MR {
+                    each(&mut acc[row], &groups[row], |sum, group| *sum = S::join(*sum, *group));
+                }
                 groups = zeros;
             }
         }
-        for (i, row) in acc.iter().enumerate() {
-            for (j, v) in row.iter().enumerate() {
-                v.store(c.add(i * s.ldc + j * V::LANES));
+        for row in 0..MR {
+            let c = &mut self.c[(i + row) * ldc + j..];
+            for v in 0..NV {
+                L::store(acc[row][v], &mut c[v * L::N..]);
             }
         }
     }
 }
+
+/// The vectors of one element.
+type One<S> = <<S as Step>::Element as InLanes>::One;
 
 /// A matrix core: the rule of an architecture, whose accumulators are numbers of f32.
 #[derive(Clone, Copy)]
@@ -273,29 +258,20 @@ mod tests {
         (0..len).map(|i| from(value(i))).collect()
     }
 
-    /// The scalar sweep against every instruction set that this CPU has, over tiles with all kinds of edges.
-    fn agree<S: Step>(step: S, name: &str, from: impl Fn(f32) -> S::Element + Copy) {
+    /// Single elements against every instruction set that this CPU has, over tiles with all kinds of edges.
+    fn agree<S: Step>(_: S, name: &str, from: impl Fn(f32) -> S::Element + Copy) {
         for (m, n, k) in [(1, 1, 1), (3, 5, 2), (8, 48, 9), (9, 49, 16), (13, 107, 31), (4, 24, 0)] {
             let (lda, ldb, ldc) = (k + 1, n + 3, n + 2);
             let shape = Shape { m, n, k, lda, ldb, ldc };
             let (a, b) = (values(m * lda, 1, from), values((k + 1) * ldb, 2, from));
             let start = values(m * ldc, 3, from);
+            let bits = |v: &[S::Element]| v.iter().map(|x| x.widened().to_bits()).collect::<Vec<_>>();
             let mut expected = start.clone();
-            // SAFETY: scalar code; all three slices hold the tile.
-            unsafe { sweep::<S, S::Element, 4, 3>(shape, a.as_ptr(), b.as_ptr(), expected.as_mut_ptr()) };
-            let same = |c: &[S::Element], isa: &str| {
-                let bits = |v: &[S::Element]| v.iter().map(|x| x.widened().to_bits()).collect::<Vec<_>>();
-                assert_eq!(bits(c), bits(&expected), "{name} {m}x{n}x{k} {isa}");
-            };
-            let mut c = start.clone();
-            Vectorised(step).tile(shape, &a, &b, &mut c);
-            same(&c, "dispatched");
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            Tile::<S> { shape, a: &a, b: &b, c: &mut expected }.sweep::<One<S>, 4, 3>(Plain);
+            for set in InstructionSet::all() {
                 let mut c = start.clone();
-                // SAFETY: the CPU has AVX2 and FMA; all three slices hold the tile.
-                unsafe { avx2::<S>(shape, a.as_ptr(), b.as_ptr(), c.as_mut_ptr()) };
-                same(&c, "AVX2");
+                set.run_lanes(Tile::<S> { shape, a: &a, b: &b, c: &mut c });
+                assert_eq!(bits(&c), bits(&expected), "{name} {m}x{n}x{k} {set:?}");
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use super::accumulate::{Accumulate, Arithmetic};
 use super::chain::Chain;
+use super::chain::Number;
 use super::conv_layout::Role;
 use super::conv_param::ConvParam;
 use super::engine::{Convolution, convolve};
 use super::gpu::{self, Family};
-use super::lanes::Number;
 use super::lattice::{Direction, KOrder, Lattice};
 use super::operand::{self, Evaluation, First, Operands};
 use crate::device::host::zeros;

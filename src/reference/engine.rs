@@ -1,7 +1,7 @@
 //! Runs a convolution through a chain: the products of [`lattice`](super::lattice) in the tiles of [`tiles`](super::tiles).
 
 use super::chain::Chain;
-use super::lanes::Number;
+use super::chain::Number;
 use super::lattice::{Direction, KOrder, Lattice};
 use super::tiles::{self, Tile};
 

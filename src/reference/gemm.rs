@@ -2,8 +2,8 @@
 
 use super::accumulate::Arithmetic;
 use super::chain::Chain;
+use super::chain::Number;
 use super::gpu::{self, Family};
-use super::lanes::Number;
 use super::operand::{self, Evaluation, First, Operands};
 use super::plan;
 use super::tiles::{self, Products};

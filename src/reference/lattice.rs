@@ -4,7 +4,7 @@
 //! gathered tile by tile, and positions outside the image are zero.
 
 use super::Role;
-use super::lanes::Number;
+use super::chain::Number;
 use super::tiles::Products;
 use crate::error::Error;
 use std::ops::Range;

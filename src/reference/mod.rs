@@ -18,7 +18,6 @@ mod conv_param;
 mod engine;
 mod gemm;
 mod gpu;
-mod lanes;
 mod lattice;
 mod mfma_gemm;
 mod mfma_issue;

@@ -1,8 +1,8 @@
 //! Tensors in and out of a reference: widened once, in logical order; results rounded once.
 
 use super::accumulate::{Accumulate, Arithmetic};
+use super::chain::Number;
 use super::chain::{Chain, F32, F32Fma, F64, Four, FourApart, MatrixCore, Rounded, Vectorised};
-use super::lanes::Number;
 use crate::device::host::zeros;
 use crate::device::{Layout, TensorMut, TensorRef, reader};
 use crate::dtype::{DType, Overflow, Rounding, convert};

@@ -18,6 +18,8 @@ pub(crate) trait Lanes: Copy {
     type Counts: Copy;
     /// How many there are.
     const N: usize;
+    /// Vector registers of the set.
+    const REGISTERS: usize;
 
     fn splat(set: Self::Set, x: Self::Number) -> Self;
     /// The first numbers of a slice. Panics if it has fewer.
@@ -29,10 +31,13 @@ pub(crate) trait Lanes: Copy {
     /// Writes to the beginning of a slice. Panics if it is shorter.
     fn store(x: Self, to: &mut [Self::Number]);
 
+    fn add(x: Self, y: Self) -> Self;
     fn sub(x: Self, y: Self) -> Self;
     fn mul(x: Self, y: Self) -> Self;
     /// x y + z, rounded once.
     fn fused(x: Self, y: Self, z: Self) -> Self;
+    /// Rounded to f32, to nearest even.
+    fn to_f32(x: Self) -> Self;
     fn magnitude(x: Self) -> Self;
     /// `x < y ? x : y`, and `x > y ? x : y`.
     fn smaller(x: Self, y: Self) -> Self;
@@ -69,6 +74,8 @@ pub(crate) trait InLanes: Copy {
     #[cfg(target_arch = "x86_64")]
     type Avx2: Lanes<Number = Self, Set = super::Avx2>;
     type Plain: Lanes<Number = Self, Set = super::Plain>;
+    /// For what is left when no vector is.
+    type One: Lanes<Number = Self, Set = super::Plain>;
 }
 
 /// A loop over vectors of T.
@@ -83,7 +90,8 @@ impl InLanes for f32 {
     type Avx512 = super::x86::F32x16;
     #[cfg(target_arch = "x86_64")]
     type Avx2 = super::x86::F32x8;
-    type Plain = Array<f32>;
+    type Plain = Array<f32, 4>;
+    type One = Array<f32, 1>;
 }
 
 impl InLanes for f64 {
@@ -91,19 +99,17 @@ impl InLanes for f64 {
     type Avx512 = super::x86::F64x8;
     #[cfg(target_arch = "x86_64")]
     type Avx2 = super::x86::F64x4;
-    type Plain = Array<f64>;
+    type Plain = Array<f64, 4>;
+    type One = Array<f64, 1>;
 }
-
-/// Numbers of [`Array`]: two vectors of SSE for f64.
-const N: usize = 4;
 
 /// The vectors of any processor, which the compiler makes vector code of as far as it can.
 #[derive(Clone, Copy)]
-pub(crate) struct Array<T>([T; N]);
+pub(crate) struct Array<T, const N: usize>([T; N]);
 
 macro_rules! plain {
     ($number:ty, $bits:ty) => {
-        impl Array<$number> {
+        impl<const N: usize> Array<$number, N> {
             #[inline(always)]
             fn map(x: Self, y: Self, f: impl Fn($number, $number) -> $number) -> Self {
                 Array(array(|i| f(x.0[i], y.0[i])))
@@ -114,12 +120,13 @@ macro_rules! plain {
             }
         }
 
-        impl Lanes for Array<$number> {
+        impl<const N: usize> Lanes for Array<$number, N> {
             type Number = $number;
             type Set = super::Plain;
             type Mask = [bool; N];
             type Counts = [$bits; N];
             const N: usize = N;
+            const REGISTERS: usize = 16;
 
             #[inline(always)]
             fn splat(_: super::Plain, x: $number) -> Self {
@@ -146,6 +153,10 @@ macro_rules! plain {
                 to[..N].copy_from_slice(&x.0);
             }
             #[inline(always)]
+            fn add(x: Self, y: Self) -> Self {
+                Self::map(x, y, |x, y| x + y)
+            }
+            #[inline(always)]
             fn sub(x: Self, y: Self) -> Self {
                 Self::map(x, y, |x, y| x - y)
             }
@@ -156,6 +167,10 @@ macro_rules! plain {
             #[inline(always)]
             fn fused(x: Self, y: Self, z: Self) -> Self {
                 Array(array(|i| x.0[i].mul_add(y.0[i], z.0[i])))
+            }
+            #[inline(always)]
+            fn to_f32(x: Self) -> Self {
+                Array(array(|i| <$number>::from(x.0[i] as f32)))
             }
             #[inline(always)]
             fn magnitude(x: Self) -> Self {
@@ -276,9 +291,11 @@ mod tests {
                             L::from_f32(set, &self.units[at..]),
                             L::from_f16(set, &self.halves[at..]),
                             L::from_bf16(set, &self.halves[at..]),
+                            L::add(x, y),
                             L::sub(x, y),
                             L::mul(x, y),
                             L::fused(x, y, z),
+                            L::to_f32(x),
                             m,
                             L::smaller(x, y),
                             L::larger(x, y),

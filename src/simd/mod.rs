@@ -89,6 +89,11 @@ impl InstructionSet {
         InstructionSet::all()[0]
     }
 
+    /// Whether this is what every processor of the target has.
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 == Set::Plain
+    }
+
     /// Whether a fused multiply-add is an instruction of this set, not a call.
     pub(crate) fn has_fma(self) -> bool {
         self.0 != Set::Plain || cfg!(target_arch = "aarch64")
@@ -148,7 +153,7 @@ impl InstructionSet {
                 // SAFETY: `all` makes this value only where it has detected AVX2, FMA and F16C.
                 unsafe { compiled(task) }
             }
-            Set::Plain => task.run::<T::Plain>(Plain(())),
+            Set::Plain => task.run::<T::Plain>(Plain),
         }
     }
 }
@@ -165,7 +170,7 @@ pub(crate) struct Avx2(());
 
 /// What every processor has.
 #[derive(Clone, Copy)]
-pub(crate) struct Plain(());
+pub(crate) struct Plain;
 
 /// `[f(0), f(1), ...]`, for at least one element.
 #[inline(always)]

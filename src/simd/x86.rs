@@ -48,6 +48,11 @@ impl Lanes for F32x16 {
     type Mask = __mmask16;
     type Counts = Counters;
     const N: usize = 16;
+    const REGISTERS: usize = 32;
+    #[inline(always)]
+    fn to_f32(x: Self) -> Self {
+        x
+    }
     #[inline(always)]
     fn bits(mask: __mmask16) -> u32 {
         u32::from(mask)
@@ -61,6 +66,7 @@ impl Lanes for F32x16 {
             F32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(first(from, 16))))))
         }
         fn store(x: Self, to: &mut [f32]) -> () { _mm512_storeu_ps(first_mut(to, 16), x.0) }
+        fn add(x: Self, y: Self) -> Self { F32x16(_mm512_add_ps(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F32x16(_mm512_sub_ps(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F32x16(_mm512_mul_ps(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F32x16(_mm512_fmadd_ps(x.0, y.0, z.0)) }
@@ -87,6 +93,7 @@ impl Lanes for F64x8 {
     type Mask = __mmask8;
     type Counts = Counters;
     const N: usize = 8;
+    const REGISTERS: usize = 32;
     #[inline(always)]
     fn bits(mask: __mmask8) -> u32 {
         u32::from(mask)
@@ -100,9 +107,11 @@ impl Lanes for F64x8 {
             F64x8(_mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(first(from, 8)))))))
         }
         fn store(x: Self, to: &mut [f64]) -> () { _mm512_storeu_pd(first_mut(to, 8), x.0) }
+        fn add(x: Self, y: Self) -> Self { F64x8(_mm512_add_pd(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F64x8(_mm512_sub_pd(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F64x8(_mm512_mul_pd(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F64x8(_mm512_fmadd_pd(x.0, y.0, z.0)) }
+        fn to_f32(x: Self) -> Self { F64x8(_mm512_cvtps_pd(_mm512_cvtpd_ps(x.0))) }
         fn magnitude(x: Self) -> Self { F64x8(_mm512_abs_pd(x.0)) }
         fn smaller(x: Self, y: Self) -> Self { F64x8(_mm512_min_pd(x.0, y.0)) }
         fn larger(x: Self, y: Self) -> Self { F64x8(_mm512_max_pd(x.0, y.0)) }
@@ -126,6 +135,11 @@ impl Lanes for F32x8 {
     type Mask = __m256;
     type Counts = __m256i;
     const N: usize = 8;
+    const REGISTERS: usize = 16;
+    #[inline(always)]
+    fn to_f32(x: Self) -> Self {
+        x
+    }
     intrinsics! {
         fn splat(_set: Avx2, x: f32) -> Self { F32x8(_mm256_set1_ps(x)) }
         fn load(_set: Avx2, from: &[f32]) -> Self { F32x8(_mm256_loadu_ps(first(from, 8))) }
@@ -135,6 +149,7 @@ impl Lanes for F32x8 {
             F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(first(from, 8))))))
         }
         fn store(x: Self, to: &mut [f32]) -> () { _mm256_storeu_ps(first_mut(to, 8), x.0) }
+        fn add(x: Self, y: Self) -> Self { F32x8(_mm256_add_ps(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F32x8(_mm256_sub_ps(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F32x8(_mm256_mul_ps(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F32x8(_mm256_fmadd_ps(x.0, y.0, z.0)) }
@@ -176,6 +191,7 @@ impl Lanes for F64x4 {
     type Mask = __m256d;
     type Counts = __m256i;
     const N: usize = 4;
+    const REGISTERS: usize = 16;
     intrinsics! {
         fn splat(_set: Avx2, x: f64) -> Self { F64x4(_mm256_set1_pd(x)) }
         fn load(_set: Avx2, from: &[f64]) -> Self { F64x4(_mm256_loadu_pd(first(from, 4))) }
@@ -185,9 +201,11 @@ impl Lanes for F64x4 {
             F64x4(_mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32::<16>(_mm_cvtepu16_epi32(_mm_loadu_si64(first(from, 4)))))))
         }
         fn store(x: Self, to: &mut [f64]) -> () { _mm256_storeu_pd(first_mut(to, 4), x.0) }
+        fn add(x: Self, y: Self) -> Self { F64x4(_mm256_add_pd(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F64x4(_mm256_sub_pd(x.0, y.0)) }
         fn mul(x: Self, y: Self) -> Self { F64x4(_mm256_mul_pd(x.0, y.0)) }
         fn fused(x: Self, y: Self, z: Self) -> Self { F64x4(_mm256_fmadd_pd(x.0, y.0, z.0)) }
+        fn to_f32(x: Self) -> Self { F64x4(_mm256_cvtps_pd(_mm256_cvtpd_ps(x.0))) }
         fn magnitude(x: Self) -> Self { F64x4(_mm256_andnot_pd(_mm256_set1_pd(-0.0), x.0)) }
         fn smaller(x: Self, y: Self) -> Self { F64x4(_mm256_min_pd(x.0, y.0)) }
         fn larger(x: Self, y: Self) -> Self { F64x4(_mm256_max_pd(x.0, y.0)) }

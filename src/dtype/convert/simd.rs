@@ -1,9 +1,7 @@
 //! Loops over many elements, each a [`Task`], and the decoding of binary16 by instruction.
 
 use super::kernel::Raw;
-use crate::simd::{InstructionSet, Task, each};
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{_mm256_cvtph_ps, _mm256_mul_ps, _mm256_set1_ps, _mm512_cvtph_ps, _mm512_mul_ps, _mm512_set1_ps};
+use crate::simd::{InstructionSet, Lanes, LanesTask, Task, each};
 use std::marker::PhantomData;
 
 /// Defines a function that runs its body with the best instructions of the processor.
@@ -76,48 +74,36 @@ vectorized! {
 }
 
 /// Decodes binary16 with the CPU's own instruction and multiplies by `scale`; returns how many elements it did: all whole
-/// groups of 8, or none if the CPU has no such instruction.
+/// vectors, or none if the CPU has no such instruction.
 pub(super) fn decode_f16(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx,f16c")]
-        fn f16c(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
-            let (groups, _) = out.as_chunks_mut::<8>();
-            let (packed, _) = halves.as_chunks::<8>();
-            if scale == 1.0 {
-                each(groups, packed, |o, p| *o = bytemuck::cast(_mm256_cvtph_ps(bytemuck::cast(*p))));
-            } else {
-                each(groups, packed, |o, p| *o = bytemuck::cast(_mm256_mul_ps(_mm256_cvtph_ps(bytemuck::cast(*p)), _mm256_set1_ps(scale))));
-            }
-            groups.len().min(packed.len()) * 8
-        }
-        #[target_feature(enable = "avx512f")]
-        fn wide(halves: &[[u8; 2]], out: &mut [f32], scale: f32) -> usize {
-            let (groups, _) = out.as_chunks_mut::<16>();
-            let (packed, _) = halves.as_chunks::<16>();
-            if scale == 1.0 {
-                each(groups, packed, |o, p| *o = bytemuck::cast(_mm512_cvtph_ps(bytemuck::cast(*p))));
-            } else {
-                each(groups, packed, |o, p| *o = bytemuck::cast(_mm512_mul_ps(_mm512_cvtph_ps(bytemuck::cast(*p)), _mm512_set1_ps(scale))));
-            }
-            groups.len().min(packed.len()) * 16
-        }
-        if has_f16c() {
-            // SAFETY: the CPU has AVX-512F, as just detected.
-            let done = if is_x86_feature_detected!("avx512f") { unsafe { wide(halves, out, scale) } } else { 0 };
-            // SAFETY: the CPU has AVX and F16C, as `has_f16c` has detected.
-            return done + unsafe { f16c(&halves[done..], &mut out[done..], scale) };
-        }
-    }
-    let _ = (halves, out, scale);
-    0
+    if has_f16c() { InstructionSet::best().run_lanes(Halves { halves, out, scale }) } else { 0 }
 }
 
 /// Whether [`decode_f16`] does anything on this CPU.
 #[inline]
 pub(super) fn has_f16c() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx") && is_x86_feature_detected!("f16c");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+    !InstructionSet::best().is_plain()
+}
+
+struct Halves<'a> {
+    halves: &'a [[u8; 2]],
+    out: &'a mut [f32],
+    scale: f32,
+}
+
+impl LanesTask<f32> for Halves<'_> {
+    type Output = usize;
+    #[inline(always)]
+    fn run<L: Lanes<Number = f32>>(self, set: L::Set) -> usize {
+        let scale = L::splat(set, self.scale);
+        let n = self.halves.len().min(self.out.len()) / L::N * L::N;
+        let (halves, out) = (&self.halves[..n], &mut self.out[..n]);
+        let mut at = 0;
+        while at < n {
+            let x = L::from_f16(set, &halves[at..]);
+            L::store(if self.scale == 1.0 { x } else { L::mul(x, scale) }, &mut out[at..]);
+            at += L::N;
+        }
+        n
+    }
 }

@@ -353,15 +353,36 @@ fn programs_are_told_what_decides_the_problem() {
     }
 }
 
+/// The 64 elements of a matrix on the host, and what lies beside them: a zone of 16 KiB on either side.
+struct Elements(*mut f32);
+
+impl Elements {
+    fn of_input(launch: &Launch<'_>, input: usize) -> Elements {
+        Elements(launch.input(input).tensor().unwrap().as_ptr().cast_mut().cast())
+    }
+
+    fn put(&self, at: isize, x: f32) {
+        assert!((-4096..64 + 4096).contains(&at), "element {at} of 64, between zones of 4096");
+        // SAFETY: inside the matrix or a zone, which nobody reads meanwhile.
+        unsafe { self.0.offset(at).write_unaligned(x) }
+    }
+
+    fn get(&self, at: isize) -> f32 {
+        assert!((0..64).contains(&at), "element {at} of 64");
+        // SAFETY: inside the matrix, which nobody writes meanwhile.
+        unsafe { self.0.offset(at).read_unaligned() }
+    }
+}
+
 /// A product of 8 x 8 matrices, and what else the kernel does with the address of its result.
-fn with_kernel(misdeed: impl Fn(*mut f32, usize, &mut Launch<'_>) + Send + Sync + 'static, more: &str) -> super::record::CaseResult {
+fn with_kernel(misdeed: impl Fn(Elements, usize, &mut Launch<'_>) + Send + Sync + 'static, more: &str) -> super::record::CaseResult {
     let runs = AtomicUsize::new(0);
     let kernels = Kernels::default().with("mine", move |launch, _| {
         let (a, b) = (launch.input(0).to_vec::<f32>()?, launch.input(1).to_vec::<f32>()?);
         let element = |i: usize| (0..8).map(|k| a[i / 8 * 8 + k] * b[k * 8 + i % 8]).sum();
         launch.write(&(0..64).map(element).collect::<Vec<f32>>())?;
-        let address = launch.output()?.as_mut_ptr().cast();
-        misdeed(address, runs.fetch_add(1, Ordering::Relaxed), launch);
+        let result = Elements(launch.output()?.as_mut_ptr().cast());
+        misdeed(result, runs.fetch_add(1, Ordering::Relaxed), launch);
         Ok(())
     });
     let suite = suite(&format!("[[gemm]]\nsize = '8x8x8'\ntype = 'f32'\nkernel = 'mine'\n{more}"), kernels).unwrap();
@@ -370,13 +391,8 @@ fn with_kernel(misdeed: impl Fn(*mut f32, usize, &mut Launch<'_>) + Send + Sync 
 
 #[test]
 fn kernels_that_misbehave_are_found_out() {
-    type Misdeed = fn(*mut f32, usize, &mut Launch<'_>);
-    let poke = |at: isize, value: f32| {
-        move |address: *mut f32, _: usize, _: &mut Launch<'_>| {
-            // SAFETY: the result lies between two zones of 16 KiB, and `at` is less than that away from it.
-            unsafe { address.offset(at).write_unaligned(value) }
-        }
-    };
+    type Misdeed = fn(Elements, usize, &mut Launch<'_>);
+    let poke = |at: isize, value: f32| move |result: Elements, _: usize, _: &mut Launch<'_>| result.put(at, value);
     assert!(with_kernel(|_, _, _| {}, "").ok, "a kernel that does what it should");
     for (at, side, offset) in [(-1, Side::Before, -4), (64, Side::After, 256), (100, Side::After, 400)] {
         let result = with_kernel(poke(at, 1e30), "");
@@ -384,29 +400,22 @@ fn kernels_that_misbehave_are_found_out() {
         assert_eq!((finding.kind, finding.side, finding.offset), (FindingKind::RedZone, Some(side), Some(offset)), "{result:?}");
         assert_eq!((result.outcome, result.ok, finding.buffer.as_str()), (CaseOutcome::Fail, false, "result"));
     }
-    let unwritten: Misdeed = |address, run, _| {
+    let unwritten: Misdeed = |result, run, _| {
         let poison = if run == 0 { f32::from_bits(0x5555_5555) } else { f32::NAN };
-        // SAFETY: element 9 of the 64 of the result.
-        unsafe { address.add(9).write_unaligned(poison) }
+        result.put(9, poison)
     };
-    let repeats_not: Misdeed = |address, run, _| {
-        // SAFETY: element 5 of the 64 of the result.
-        unsafe { address.add(5).write_unaligned(run as f32 * 1e-9) }
-    };
+    let repeats_not: Misdeed = |result, run, _| result.put(5, run as f32 * 1e-9);
     let changes_input: Misdeed = |_, _, launch| {
-        let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
-        // SAFETY: element 3 of the 64 of the second input, which nobody reads meanwhile.
-        unsafe { input.add(3).write_unaligned(7.0) }
+        let input = Elements::of_input(launch, 1);
+        input.put(3, 7.0)
     };
     let writes_behind_input: Misdeed = |_, _, launch| {
-        let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
-        // SAFETY: the first 4 bytes of the zone behind the 64 elements of the second input.
-        unsafe { input.add(64).write_unaligned(7.0) }
+        let input = Elements::of_input(launch, 1);
+        input.put(64, 7.0)
     };
     let both: Misdeed = |_, _, launch| {
-        let input = launch.input(1).tensor().unwrap().as_ptr().cast_mut().cast::<f32>();
-        // SAFETY: as for each of them.
-        [3, 64].into_iter().for_each(|at| unsafe { input.add(at).write_unaligned(7.0) });
+        let input = Elements::of_input(launch, 1);
+        [3, 64].into_iter().for_each(|at| input.put(at, 7.0));
     };
     for (misdeed, expected) in [
         (unwritten, vec![(FindingKind::Unwritten, "result", Some(36))]),
@@ -422,9 +431,8 @@ fn kernels_that_misbehave_are_found_out() {
         assert!(!result.ok && result.outcome == CaseOutcome::Fail);
     }
     let before_the_product = Kernels::default().with("mine", |launch, _| {
-        let input = launch.input(0).tensor()?.as_ptr().cast_mut().cast::<f32>();
-        // SAFETY: the first of the 64 elements of the first input, which nobody reads meanwhile.
-        unsafe { input.write_unaligned(7.0) };
+        let input = Elements::of_input(launch, 0);
+        input.put(0, 7.0);
         let (a, b) = (launch.input(0).to_vec::<f32>()?, launch.input(1).to_vec::<f32>()?);
         let element = |i: usize| (0..8).map(|k| a[i / 8 * 8 + k] * b[k * 8 + i % 8]).sum();
         launch.write(&(0..64).map(element).collect::<Vec<f32>>())?;
@@ -439,9 +447,8 @@ fn kernels_that_misbehave_are_found_out() {
 /// What either run wrote on either side of its result is a finding of its own, which names the run.
 #[test]
 fn every_zone_of_every_run_is_told() {
-    let both_sides = |address: *mut f32, run: usize, _: &mut Launch<'_>| {
-        // SAFETY: beside the 64 elements of the result, which lies between two zones of 16 KiB.
-        [-1, 64].into_iter().skip(run).for_each(|at| unsafe { address.offset(at).write_unaligned(1e30) });
+    let both_sides = |result: Elements, run: usize, _: &mut Launch<'_>| {
+        [-1, 64].into_iter().skip(run).for_each(|at| result.put(at, 1e30));
     };
     let messages: Vec<String> = with_kernel(both_sides, "").findings.into_iter().map(|finding| finding.message).collect();
     let expected = [("before", "first", -4), ("after", "first", 256), ("after", "second", 256)];
@@ -451,9 +458,8 @@ fn every_zone_of_every_run_is_told() {
 
 #[test]
 fn the_run_that_fails_is_the_one_that_is_told() {
-    let zeros = |address: *mut f32, run: usize, _: &mut Launch<'_>| {
-        // SAFETY: elements 3 and 4 of the 64 of the result.
-        (3..5).for_each(|i| unsafe { address.add(i).write_unaligned(address.add(i).read_unaligned() + 2.0 * run as f32) });
+    let zeros = |result: Elements, run: usize, _: &mut Launch<'_>| {
+        (3..5).for_each(|i| result.put(i, result.get(i) + 2.0 * run as f32));
     };
     for (more, first) in
         [("repeatable = false", "the second run: 2 of 64 elements differ"), ("", "the second run: 2 of 64 elements differ")]
@@ -468,28 +474,19 @@ fn the_run_that_fails_is_the_one_that_is_told() {
         let expected = "a second run gave other bits, the first at index 3; 2 of 64 elements differ, finite ones by at most ";
         assert!(finding.is_empty() != more.is_empty() && (finding.is_empty() || finding.starts_with(expected)), "{more}: {finding}");
     }
-    let sign = |address: *mut f32, run: usize, _: &mut Launch<'_>| {
-        // SAFETY: the last of the 64 elements of the result.
-        unsafe { address.add(63).write_unaligned(if run == 0 { 0.0 } else { -0.0 }) }
-    };
+    let sign = |result: Elements, run: usize, _: &mut Launch<'_>| result.put(63, if run == 0 { 0.0 } else { -0.0 });
     let finding = with_kernel(sign, "").findings.remove(0).message;
     assert_eq!(finding, "a second run gave other bits, the first at index 63, of the same values");
 }
 
 #[test]
 fn failures_by_metrics_name_the_metrics() {
-    let nudge = |address: *mut f32, _: usize, _: &mut Launch<'_>| {
-        // SAFETY: the first element of the result.
-        unsafe { address.write_unaligned(address.read_unaligned() * 1.001) }
-    };
+    let nudge = |result: Elements, _: usize, _: &mut Launch<'_>| result.put(0, result.get(0) * 1.001);
     let result = with_kernel(nudge, "rule = 'rocmlir-legacy'");
     let said = result.reasons.join("\n");
     assert!(!result.ok && said.contains("max_rel is ") && said.contains(", beyond its limit 1e-6"), "{said}");
     assert!(!said.contains("elements differ") && !said.contains("max_abs is"), "{said}");
-    let nan = |address: *mut f32, _: usize, _: &mut Launch<'_>| {
-        // SAFETY: the first element of the result.
-        unsafe { address.write_unaligned(f32::NAN) }
-    };
+    let nan = |result: Elements, _: usize, _: &mut Launch<'_>| result.put(0, f32::NAN);
     let result = with_kernel(nan, "rule = 'rocmlir-legacy'");
     assert!(result.reasons.contains(&"1 of 64 pairs of elements are not finite".to_owned()), "{result:?}");
 }
@@ -497,12 +494,7 @@ fn failures_by_metrics_name_the_metrics() {
 /// A rule may let some elements not pass; a limit on a metric is one on all.
 #[test]
 fn no_limit_passes_what_is_not_finite() {
-    let put = |x: f32| {
-        move |address: *mut f32, _: usize, _: &mut Launch<'_>| {
-            // SAFETY: the first element of the result.
-            unsafe { address.write_unaligned(x) }
-        }
-    };
+    let put = |x: f32| move |result: Elements, _: usize, _: &mut Launch<'_>| result.put(0, x);
     let some = "rule = 'rtol=1e-3,atol=1e-3,allowed_count=3'";
     for (x, more, ok, reason) in [
         (f32::INFINITY, some.to_owned(), true, "one of three"),
@@ -529,12 +521,7 @@ fn no_limit_passes_what_is_not_finite() {
 
 #[test]
 fn a_kernel_that_need_not_repeat_has_to_pass_each_time() {
-    let nudge = |by: f32| {
-        move |address: *mut f32, run: usize, _: &mut Launch<'_>| {
-            // SAFETY: the first element of the result.
-            unsafe { address.write_unaligned(address.read_unaligned() + run as f32 * by) }
-        }
-    };
+    let nudge = |by: f32| move |result: Elements, run: usize, _: &mut Launch<'_>| result.put(0, result.get(0) + run as f32 * by);
     for (by, more, ok, reason) in [
         (1e-7, "", false, "other bits"),
         (1e-7, "repeatable = false", true, "other bits that are allowed"),
