@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `HIPVERIFY_HIPCC` | a path, `off`, or `require` |
 //! | `HIP_PATH`, `ROCM_PATH` | where `bin/hipcc` is looked for before `PATH` and `/opt/rocm` |
-//! | `HIPVERIFY_OFFLOAD_ARCH` | AMD targets (`gfx90a`, `gfx90a:xnack-`), separated by commas, instead of the default ones |
+//! | `HIPVERIFY_OFFLOAD_ARCH` | AMD targets (`gfx90a`, `gfx90a:xnack-`), separated by commas, instead of the default ones, which are fewer in a debug build |
 //! | `HIPVERIFY_NVCC`, `CUDA_PATH`, `CUDA_HOME` | the same for nvcc, with feature `nvidia` |
 //! | `HIPVERIFY_CUDA_ARCH` | NVIDIA targets from 80 on, separated by commas; 90 by default |
 
@@ -28,7 +28,7 @@ use std::{env, fs, io};
 
 /// Compiled for even where nobody has tried whether the compiler knows them.
 const TARGETS: [&str; 2] = ["gfx908", "gfx90a"];
-/// Compiled for where the compiler and its device library know them.
+/// Compiled for by builds with optimisation, where the compiler and its device library know them: a debug build should not take minutes.
 const MORE_TARGETS: [&str; 5] = ["gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1200"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -103,7 +103,8 @@ fn amd(kernels: &Kernels, out: &Path) -> Result<(String, Vec<Image>), String> {
             return Err(reason);
         }
     }
-    let optional = if asked.is_empty() { MORE_TARGETS.map(str::to_owned).to_vec() } else { Vec::new() };
+    let optimised = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let optional = if asked.is_empty() && optimised { MORE_TARGETS.map(str::to_owned).to_vec() } else { Vec::new() };
     let mut targets = if asked.is_empty() { TARGETS.map(str::to_owned).to_vec() } else { asked };
     targets.extend(compiler.known(optional));
     let images = finish(compiler.compile(kernels, &targets))?;

@@ -165,9 +165,13 @@ impl Compiler {
         let mut command = Command::new(&self.program);
         command.args(self.flags(target)).arg("-I").arg(include).arg("-o").arg(&part).arg(source);
         if matches!(self.kind, Kind::Hipcc) {
-            command.env("HIP_PLATFORM", "amd");
+            // hipcc leaves a folder with each image that it makes, in the folder for temporary files.
+            let temporary = output.with_extension("tmp");
+            let _ = fs::create_dir(&temporary);
+            command.env("HIP_PLATFORM", "amd").env("TMPDIR", &temporary);
         }
         let done = command.output().map_err(|e| format!("{}: {e}", self.program.display()))?;
+        let _ = fs::remove_dir_all(output.with_extension("tmp"));
         let log = String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
         let kept = output.with_extension("log");
         // The log is a convenience: the first error is in the warning anyway.
