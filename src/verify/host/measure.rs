@@ -70,17 +70,19 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
                 L::store(m, &mut self.m[at..]);
             }
         }
-        if LEAVE_OUT {
-            indices::<L>(&others, self.left_out);
-        }
-        Classified {
+        let found = Classified {
             mismatches: L::total(mismatches),
             zeros_fail: L::total(zeros_fail),
             nonzero: [L::total(nonzero_a), L::total(nonzero_r)],
             largest: [L::largest(largest_a), L::largest(largest_r)],
             difference: L::largest(difference),
             signs: filter.signs(),
+        };
+        // Last, since what it calls would take the registers of all vectors in use.
+        if LEAVE_OUT {
+            indices::<L>(&others, self.left_out);
         }
+        found
     }
 }
 
