@@ -191,11 +191,9 @@ impl<S: Step> Tile<'_, S> {
         let zeros = [[L::splat(set, S::Element::default()); NV]; MR];
         let a: [&[S::Element]; MR] = array(|row| &self.a[(i + row) * lda..][..k]);
         let mut acc = zeros;
-        for row in 0..MR {
+        for (row, acc) in acc.iter_mut().enumerate() {
             let c = &self.c[(i + row) * ldc + j..];
-            for v in 0..NV {
-                acc[row][v] = L::load(set, &c[v * L::N..]);
-            }
+            *acc = array(|v| L::load(set, &c[v * L::N..]));
         }
         let mut groups = zeros;
         for p in 0..k {
@@ -218,10 +216,10 @@ impl<S: Step> Tile<'_, S> {
                 groups = zeros;
             }
         }
-        for row in 0..MR {
+        for (row, acc) in acc.into_iter().enumerate() {
             let c = &mut self.c[(i + row) * ldc + j..];
-            for v in 0..NV {
-                L::store(acc[row][v], &mut c[v * L::N..]);
+            for (v, x) in acc.into_iter().enumerate() {
+                L::store(x, &mut c[v * L::N..]);
             }
         }
     }

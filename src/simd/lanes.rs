@@ -28,6 +28,12 @@ pub(crate) trait Lanes: Copy {
     fn from_f32(set: Self::Set, from: &[[u8; 4]]) -> Self;
     fn from_f16(set: Self::Set, from: &[[u8; 2]]) -> Self;
     fn from_bf16(set: Self::Set, from: &[[u8; 2]]) -> Self;
+    fn from_i8(set: Self::Set, from: &[[u8; 1]]) -> Self;
+    fn from_u8(set: Self::Set, from: &[[u8; 1]]) -> Self;
+    fn from_i16(set: Self::Set, from: &[[u8; 2]]) -> Self;
+    fn from_u16(set: Self::Set, from: &[[u8; 2]]) -> Self;
+    /// Rounded to nearest even in f32.
+    fn from_i32(set: Self::Set, from: &[[u8; 4]]) -> Self;
     /// Writes to the beginning of a slice. Panics if it is shorter.
     fn store(x: Self, to: &mut [Self::Number]);
 
@@ -149,6 +155,26 @@ macro_rules! plain {
                 Array(array(|i| <$number>::from(f32::from_bits(u32::from(u16::from_le_bytes(from[i])) << 16))))
             }
             #[inline(always)]
+            fn from_i8(_: super::Plain, from: &[[u8; 1]]) -> Self {
+                Array(array(|i| i8::from_le_bytes(from[i]) as $number))
+            }
+            #[inline(always)]
+            fn from_u8(_: super::Plain, from: &[[u8; 1]]) -> Self {
+                Array(array(|i| u8::from_le_bytes(from[i]) as $number))
+            }
+            #[inline(always)]
+            fn from_i16(_: super::Plain, from: &[[u8; 2]]) -> Self {
+                Array(array(|i| i16::from_le_bytes(from[i]) as $number))
+            }
+            #[inline(always)]
+            fn from_u16(_: super::Plain, from: &[[u8; 2]]) -> Self {
+                Array(array(|i| u16::from_le_bytes(from[i]) as $number))
+            }
+            #[inline(always)]
+            fn from_i32(_: super::Plain, from: &[[u8; 4]]) -> Self {
+                Array(array(|i| i32::from_le_bytes(from[i]) as $number))
+            }
+            #[inline(always)]
             fn store(x: Self, to: &mut [$number]) {
                 to[..N].copy_from_slice(&x.0);
             }
@@ -266,8 +292,9 @@ mod tests {
     /// Every operation on x, y and z, as patterns.
     struct Operations<T> {
         numbers: [[T; 16]; 3],
-        units: [[u8; 4]; 16],
+        bytes: [[u8; 1]; 16],
         halves: [[u8; 2]; 16],
+        units: [[u8; 4]; 16],
     }
 
     macro_rules! operations {
@@ -291,6 +318,11 @@ mod tests {
                             L::from_f32(set, &self.units[at..]),
                             L::from_f16(set, &self.halves[at..]),
                             L::from_bf16(set, &self.halves[at..]),
+                            L::from_i8(set, &self.bytes[at..]),
+                            L::from_u8(set, &self.bytes[at..]),
+                            L::from_i16(set, &self.halves[at..]),
+                            L::from_u16(set, &self.halves[at..]),
+                            L::from_i32(set, &self.units[at..]),
                             L::add(x, y),
                             L::sub(x, y),
                             L::mul(x, y),
@@ -335,8 +367,9 @@ mod tests {
                 let number = |i: usize| NUMBERS[i % 16];
                 Operations {
                     numbers: [0, turn, 5 * turn + 1].map(|from| array(|i| of(number(i + from)))),
-                    units: array(|i| (number(i + turn) as f32).to_le_bytes()),
+                    bytes: array(|i| [(16 * turn + i) as u8]),
                     halves: array(|i| ((4099 * (16 * turn + i)) as u16).to_le_bytes()),
+                    units: array(|i| (number(i + turn) as f32).to_le_bytes()),
                 }
             };
             let (plain, vectors) = InstructionSet::all().split_last().unwrap();

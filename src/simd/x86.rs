@@ -65,6 +65,11 @@ impl Lanes for F32x16 {
         fn from_bf16(_set: Avx512, from: &[[u8; 2]]) -> Self {
             F32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(first(from, 16))))))
         }
+        fn from_i8(_set: Avx512, from: &[[u8; 1]]) -> Self { F32x16(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(first(from, 16))))) }
+        fn from_u8(_set: Avx512, from: &[[u8; 1]]) -> Self { F32x16(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(first(from, 16))))) }
+        fn from_i16(_set: Avx512, from: &[[u8; 2]]) -> Self { F32x16(_mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(first(from, 16))))) }
+        fn from_u16(_set: Avx512, from: &[[u8; 2]]) -> Self { F32x16(_mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(first(from, 16))))) }
+        fn from_i32(_set: Avx512, from: &[[u8; 4]]) -> Self { F32x16(_mm512_cvtepi32_ps(_mm512_loadu_si512(first(from, 16)))) }
         fn store(x: Self, to: &mut [f32]) -> () { _mm512_storeu_ps(first_mut(to, 16), x.0) }
         fn add(x: Self, y: Self) -> Self { F32x16(_mm512_add_ps(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F32x16(_mm512_sub_ps(x.0, y.0)) }
@@ -106,6 +111,11 @@ impl Lanes for F64x8 {
         fn from_bf16(_set: Avx512, from: &[[u8; 2]]) -> Self {
             F64x8(_mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(first(from, 8)))))))
         }
+        fn from_i8(_set: Avx512, from: &[[u8; 1]]) -> Self { F64x8(_mm512_cvtepi32_pd(_mm256_cvtepi8_epi32(_mm_loadu_si64(first(from, 8))))) }
+        fn from_u8(_set: Avx512, from: &[[u8; 1]]) -> Self { F64x8(_mm512_cvtepi32_pd(_mm256_cvtepu8_epi32(_mm_loadu_si64(first(from, 8))))) }
+        fn from_i16(_set: Avx512, from: &[[u8; 2]]) -> Self { F64x8(_mm512_cvtepi32_pd(_mm256_cvtepi16_epi32(_mm_loadu_si128(first(from, 8))))) }
+        fn from_u16(_set: Avx512, from: &[[u8; 2]]) -> Self { F64x8(_mm512_cvtepi32_pd(_mm256_cvtepu16_epi32(_mm_loadu_si128(first(from, 8))))) }
+        fn from_i32(_set: Avx512, from: &[[u8; 4]]) -> Self { F64x8(_mm512_cvtepi32_pd(_mm256_loadu_si256(first(from, 8)))) }
         fn store(x: Self, to: &mut [f64]) -> () { _mm512_storeu_pd(first_mut(to, 8), x.0) }
         fn add(x: Self, y: Self) -> Self { F64x8(_mm512_add_pd(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F64x8(_mm512_sub_pd(x.0, y.0)) }
@@ -148,6 +158,11 @@ impl Lanes for F32x8 {
         fn from_bf16(_set: Avx2, from: &[[u8; 2]]) -> Self {
             F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(first(from, 8))))))
         }
+        fn from_i8(_set: Avx2, from: &[[u8; 1]]) -> Self { F32x8(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(first(from, 8))))) }
+        fn from_u8(_set: Avx2, from: &[[u8; 1]]) -> Self { F32x8(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadu_si64(first(from, 8))))) }
+        fn from_i16(_set: Avx2, from: &[[u8; 2]]) -> Self { F32x8(_mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(first(from, 8))))) }
+        fn from_u16(_set: Avx2, from: &[[u8; 2]]) -> Self { F32x8(_mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(first(from, 8))))) }
+        fn from_i32(_set: Avx2, from: &[[u8; 4]]) -> Self { F32x8(_mm256_cvtepi32_ps(_mm256_loadu_si256(first(from, 8)))) }
         fn store(x: Self, to: &mut [f32]) -> () { _mm256_storeu_ps(first_mut(to, 8), x.0) }
         fn add(x: Self, y: Self) -> Self { F32x8(_mm256_add_ps(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F32x8(_mm256_sub_ps(x.0, y.0)) }
@@ -200,6 +215,11 @@ impl Lanes for F64x4 {
         fn from_bf16(_set: Avx2, from: &[[u8; 2]]) -> Self {
             F64x4(_mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32::<16>(_mm_cvtepu16_epi32(_mm_loadu_si64(first(from, 4)))))))
         }
+        fn from_i8(_set: Avx2, from: &[[u8; 1]]) -> Self { F64x4(_mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_loadu_si32(first(from, 4))))) }
+        fn from_u8(_set: Avx2, from: &[[u8; 1]]) -> Self { F64x4(_mm256_cvtepi32_pd(_mm_cvtepu8_epi32(_mm_loadu_si32(first(from, 4))))) }
+        fn from_i16(_set: Avx2, from: &[[u8; 2]]) -> Self { F64x4(_mm256_cvtepi32_pd(_mm_cvtepi16_epi32(_mm_loadu_si64(first(from, 4))))) }
+        fn from_u16(_set: Avx2, from: &[[u8; 2]]) -> Self { F64x4(_mm256_cvtepi32_pd(_mm_cvtepu16_epi32(_mm_loadu_si64(first(from, 4))))) }
+        fn from_i32(_set: Avx2, from: &[[u8; 4]]) -> Self { F64x4(_mm256_cvtepi32_pd(_mm_loadu_si128(first(from, 4)))) }
         fn store(x: Self, to: &mut [f64]) -> () { _mm256_storeu_pd(first_mut(to, 4), x.0) }
         fn add(x: Self, y: Self) -> Self { F64x4(_mm256_add_pd(x.0, y.0)) }
         fn sub(x: Self, y: Self) -> Self { F64x4(_mm256_sub_pd(x.0, y.0)) }

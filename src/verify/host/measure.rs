@@ -91,8 +91,11 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
 fn indices<L: Lanes>(vectors: &[u16], out: &mut Vec<usize>) {
     for (four, vectors) in vectors[..BLOCK / L::N].as_chunks::<4>().0.iter().enumerate() {
         // Hardly any of four vectors has one.
-        for k in 0..if *vectors == [0; 4] { 0 } else { 4 } {
-            let mut bits = vectors[k];
+        if *vectors == [0; 4] {
+            continue;
+        }
+        for (k, &vector) in vectors.iter().enumerate() {
+            let mut bits = vector;
             while bits != 0 {
                 out.push((4 * four + k) * L::N + bits.trailing_zeros() as usize);
                 bits &= bits - 1;

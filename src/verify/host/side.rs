@@ -24,6 +24,12 @@ pub(super) enum Source<'a, T> {
     F32(&'a [[u8; 4]; BLOCK]),
     F16(&'a [[u8; 2]; BLOCK]),
     Bf16(&'a [[u8; 2]; BLOCK]),
+    I8(&'a [[u8; 1]; BLOCK]),
+    U8(&'a [[u8; 1]; BLOCK]),
+    I16(&'a [[u8; 2]; BLOCK]),
+    U16(&'a [[u8; 2]; BLOCK]),
+    /// In f64 only.
+    I32(&'a [[u8; 4]; BLOCK]),
 }
 
 impl<T: Number> Source<'_, T> {
@@ -35,6 +41,11 @@ impl<T: Number> Source<'_, T> {
             Source::F32(units) => L::from_f32(set, &units[at..]),
             Source::F16(units) => L::from_f16(set, &units[at..]),
             Source::Bf16(units) => L::from_bf16(set, &units[at..]),
+            Source::I8(units) => L::from_i8(set, &units[at..]),
+            Source::U8(units) => L::from_u8(set, &units[at..]),
+            Source::I16(units) => L::from_i16(set, &units[at..]),
+            Source::U16(units) => L::from_u16(set, &units[at..]),
+            Source::I32(units) => L::from_i32(set, &units[at..]),
         }
     }
 
@@ -45,6 +56,11 @@ impl<T: Number> Source<'_, T> {
             Source::F32(units) => T::from_f64(f32::from_le_bytes(units[i]).into()),
             Source::F16(units) => T::from_f64(half::f16::from_le_bytes(units[i]).into()),
             Source::Bf16(units) => T::from_f64(half::bf16::from_le_bytes(units[i]).into()),
+            Source::I8(units) => T::from_f64(i8::from_le_bytes(units[i]).into()),
+            Source::U8(units) => T::from_f64(u8::from_le_bytes(units[i]).into()),
+            Source::I16(units) => T::from_f64(i16::from_le_bytes(units[i]).into()),
+            Source::U16(units) => T::from_f64(u16::from_le_bytes(units[i]).into()),
+            Source::I32(units) => T::from_f64(i32::from_le_bytes(units[i]).into()),
         }
     }
 }
@@ -81,10 +97,18 @@ impl<'a, T: Number> Side<'a, T> {
 
     /// The same for a loop over vectors.
     pub(super) fn source(&mut self, start: usize, count: usize) -> Source<'_, T> {
+        if count < BLOCK {
+            return Source::Numbers(self.block(start, count));
+        }
         match self.dtype {
-            DType::F32 if count == BLOCK => Source::F32(self.units(start)),
-            DType::F16 if count == BLOCK => Source::F16(self.units(start)),
-            DType::Bf16 if count == BLOCK => Source::Bf16(self.units(start)),
+            DType::F32 => Source::F32(self.units(start)),
+            DType::F16 => Source::F16(self.units(start)),
+            DType::Bf16 => Source::Bf16(self.units(start)),
+            DType::I8 => Source::I8(self.units(start)),
+            DType::U8 => Source::U8(self.units(start)),
+            DType::I16 => Source::I16(self.units(start)),
+            DType::U16 => Source::U16(self.units(start)),
+            DType::I32 => Source::I32(self.units(start)),
             _ => Source::Numbers(self.block(start, count)),
         }
     }
