@@ -12,15 +12,17 @@
 //! ```
 //!
 //! Invariant: an [`InstructionSet`] other than `Plain` exists only where the processor has it, since [`InstructionSet::all`] alone makes them.
-//! So there is one source for all sets, and the variants can differ only through a fault of the compiler. `mul_add` is the only fused operation, and
+//! So there is one source for all sets, and the variants can differ only through a fault of the compiler, or, where a task is written with the vectors of
+//! [`lanes`], of one of their operations, which a test compares. `mul_add` is the only fused operation, and
 //! it gives the same bits with and without an instruction for it.
 //!
 //! Loops over several slices are [`each`] or [`pairs`], and small arrays are made by [`array`]: the closures of std's `zip`, `from_fn` and `map` of arrays are separate
 //! functions, which only LTO inlines into a loop, and LTO takes a quarter of a release build's time. The closure of [`each`] has to be short: a long closure stays a function
 //! that is compiled for any processor. A loop with a long body counts indices.
 //!
-//! Limits: what the compiler vectorizes is the outermost loop without calls, branches and early exits. A task that shows up in a profile
-//! should be looked at with `cargo rustc --release --lib -- -C remark=loop-vectorize`.
+//! What the compiler vectorizes is the outermost loop without calls, branches and early exits. A task that shows up in a profile
+//! should be looked at with `cargo rustc --release --lib -- -C remark=loop-vectorize`. A loop that it does not vectorize well, such as one that widens
+//! 16-bit floats or has an instruction for each vector, is a [`LanesTask`].
 
 mod lanes;
 #[cfg(target_arch = "x86_64")]
