@@ -4,8 +4,8 @@ use super::MaxAbs;
 use super::options::{Explain, Judge, Options, Request};
 use super::rule::{Grid, NonFinite};
 use super::values::{Explanation, Found, Metric, Outcome, Values};
-use crate::device::TensorRef;
 use crate::device::hip::{HipDevice, HipStream};
+use crate::device::{Backend, TensorRef};
 use crate::dtype::PairArithmetic;
 use crate::error::Result;
 use crate::kernels;
@@ -22,14 +22,21 @@ const _: () = assert!(Options::MAX_FIRST == abi::MAX_LISTED as usize && Metric::
 
 /// Compares pairs of tensors on one GPU.
 ///
-/// # Safety
-/// The tensors of each pair lie on `gpu` and have one shape, with at least one element; its request lists at most [`Options::MAX_FIRST`] mismatches.
-pub(super) unsafe fn compare<'a>(
+/// # Panics
+/// If the tensors of a pair do not lie on `gpu`, or have not one shape, with at least one element, or if its request lists more than [`Options::MAX_FIRST`]
+/// mismatches: callers have turned such pairs away.
+pub(super) fn compare<'a>(
     gpu: &'static HipDevice,
     pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,
 ) -> Result<Vec<Outcome>> {
+    for (result, reference, request) in pairs.clone() {
+        let here = |tensor: &TensorRef<'_>| matches!(tensor.device().backend(), Backend::Hip(device) if std::ptr::eq(*device, gpu));
+        assert!(here(result) && here(reference), "both tensors lie on the GPU that compares them");
+        assert!(result.shape() == reference.shape() && result.elements() > 0, "both tensors have one shape, with elements");
+        assert!(request.first <= Options::MAX_FIRST, "{} mismatches to list, {} at most", request.first, Options::MAX_FIRST);
+    }
     let questions = pairs.clone().map(|(result, reference, request)| question(result, reference, request));
-    // SAFETY: the caller promises what makes a question valid: the device, one shape with elements, the number of mismatches to list.
+    // SAFETY: what was just asserted makes a question valid: the device, one shape with elements, the number of mismatches to list.
     let mut batch = unsafe { Batch::values(gpu, questions)? };
     let values: Vec<Values> = pairs.clone().zip(batch.results()).map(|((.., request), found)| values(&found.values, request)).collect();
     let wanted: Vec<bool> = pairs.zip(&values).map(|((result, _, request), values)| request.explains(values, result)).collect();

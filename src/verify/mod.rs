@@ -191,13 +191,11 @@ fn verify_pairs(
     pairs.iter().for_each(|pair| plan(pair, options));
     let requests: Vec<Request> = pairs.iter().map(checked).collect::<Result<_>>()?;
     let both = pairs.iter().zip(&requests).map(|((result, reference, _), request)| (result, reference, request));
-    // SAFETY: `checked` has found every tensor on this device, and made the request of each pair.
-    let outcomes = unsafe { outcomes(first.device(), both.clone(), meter)? };
+    let outcomes = outcomes(first.device(), both.clone(), meter)?;
     let exchanged: Vec<Option<Outcome>> = if options.cosine {
         let requests: Vec<Request> = requests.iter().map(Request::sums).collect();
         let exchanged = both.clone().zip(&requests).map(|((result, reference, _), request)| (reference, result, request));
-        // SAFETY: tensors and requests are those above; only the sides of each pair are exchanged.
-        unsafe { self::outcomes(first.device(), exchanged, meter)?.into_iter().map(Some).collect() }
+        self::outcomes(first.device(), exchanged, meter)?.into_iter().map(Some).collect()
     } else {
         vec![None; pairs.len()]
     };
@@ -214,11 +212,9 @@ fn verify_pairs(
     reports.collect()
 }
 
-/// Compares pairs of tensors, and counts by the meter of each pair.
-///
-/// # Safety
-/// The tensors of each pair lie on `device` and have one shape, with at least one element; its request lists at most [`Options::MAX_FIRST`] mismatches.
-unsafe fn outcomes<'a, 'm>(
+/// Compares pairs of tensors, and counts by the meter of each pair. The tensors of each pair lie on `device` and have one shape, with at least one element;
+/// its request lists at most [`Options::MAX_FIRST`] mismatches.
+fn outcomes<'a, 'm>(
     device: &Device,
     pairs: impl ExactSizeIterator<Item = (&'a TensorRef<'a>, &'a TensorRef<'a>, &'a Request)> + Clone,
     meter: impl Fn(&TensorRef<'_>, &TensorRef<'_>) -> Meter<'m>,
@@ -229,8 +225,7 @@ unsafe fn outcomes<'a, 'm>(
             Ok(pairs.map(compare).collect())
         }
         Backend::Hip(gpu) => {
-            // SAFETY: as the caller promises.
-            let outcomes = unsafe { hip::compare(gpu, pairs.clone())? };
+            let outcomes = hip::compare(gpu, pairs.clone())?;
             for ((result, reference, request), outcome) in pairs.zip(&outcomes) {
                 let (meter, explained) = (meter(result, reference), outcome.explanation.is_some());
                 if explained && request.explain == Explain::OnFailure {
@@ -255,8 +250,7 @@ fn plan((result, reference, tolerance): &(TensorRef<'_>, TensorRef<'_>, Toleranc
 fn with_earlier(report: Report, earlier: Option<&TensorRef<'_>>, reference: &TensorRef<'_>, request: &Request) -> Result<Report> {
     let Some(earlier) = earlier.filter(|_| report.passed()) else { return Ok(report) };
     let request = Displaced::request(request, earlier.dtype());
-    // SAFETY: the earlier output has the device and the shape of the result, which are the reference's; the request is that of the result.
-    let outcomes = unsafe { outcomes(reference.device(), [(earlier, reference, &request)].into_iter(), |_, _| Meter::OFF)? };
+    let outcomes = outcomes(reference.device(), [(earlier, reference, &request)].into_iter(), |_, _| Meter::OFF)?;
     let passes = outcomes.first().map(|outcome| Judged::of(&outcome.values, &request, earlier.elements()).passed);
     Ok(report.with_displacements(passes.map(|passes| (Mutation::Earlier, Effect::of_pass(passes)))))
 }
@@ -266,8 +260,7 @@ fn with_displacements(report: Report, reference: &TensorRef<'_>, request: &Reque
     let request = Displaced::request(request, report.result_dtype);
     let values = |displaced: &[Displaced<'_>]| -> Result<Vec<Values>> {
         let pairs = displaced.iter().map(|Displaced { result, reference, .. }| (result, reference, &request));
-        // SAFETY: both are views of the reference, of one shape with elements; the request lists as many mismatches as the comparison's, which was checked.
-        let outcomes = unsafe { outcomes(reference.device(), pairs, |_, _| Meter::OFF)? };
+        let outcomes = outcomes(reference.device(), pairs, |_, _| Meter::OFF)?;
         Ok(outcomes.into_iter().map(|outcome| outcome.values).collect())
     };
     let displacements = power::displacements(reference, report.result_dtype)?;
@@ -321,8 +314,7 @@ fn magnitude(tensor: &TensorRef<'_>, scale: Scale, progress: Option<&Progress>) 
     }
     // The sums of a comparison with itself: their order is fixed, so every device gives the same bits.
     let request = Request::new(&Options::default().explain(Explain::Never), tensor.dtype(), &Tolerance::exact(), 0.0);
-    // SAFETY: the tensor lies on its own device and has elements, as `request` has found; the default lists 8 mismatches.
-    let values = unsafe { outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter(), |_, _| meter)? }.remove(0).values;
+    let values = outcomes(tensor.device(), [(tensor, tensor, &request)].into_iter(), |_, _| meter)?.remove(0).values;
     let [.., sum, sum_of_squares] = values.sums;
     let finite = tensor.elements() as f64 - values.nonfinite_pairs as f64;
     let magnitude = if scale == Scale::Mean { quotient(sum, finite) } else { quotient(sum_of_squares, finite).sqrt() };
