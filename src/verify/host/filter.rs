@@ -84,6 +84,22 @@ impl<T: Number> Filter<T> {
         }
     }
 
+    /// Tests a finite pair with this bound: patterns whose signs [`Filter::signs`] reads, joined by `or` with those of other pairs. See [`FilterLanes::test`].
+    #[inline(always)]
+    pub(super) fn test(&self, rule: &Rule<T>, d: T, m: T, bound: T) -> [T::Bits; 2] {
+        let scaled = d.times(T::SCALE).negated();
+        let maximum = if m > T::SMALL { self.relative_old.maximum } else { self.relative.maximum };
+        let numerator = if m > T::ZERO { scaled } else { T::ZERO };
+        let mut others = self.relative_old.half.fused(m, maximum.fused(m, numerator)).bits();
+        others |= self.epsilon.fused(rule.clamped_binade(m, self.binades), scaled).bits();
+        [others, self.ratio.half.fused(bound, self.ratio.maximum.fused(bound, scaled)).bits()]
+    }
+
+    /// What the joined patterns of both tests say.
+    pub(super) fn signs(others: T::Bits, ratio: T::Bits) -> Signs<T> {
+        Signs { others: T::from_bits(others), ratio: T::from_bits(ratio) }
+    }
+
     /// The filter for a loop over vectors.
     #[inline(always)]
     pub(super) fn lanes<L: Lanes<Number = T>>(&self, set: L::Set) -> FilterLanes<L> {

@@ -42,15 +42,15 @@ struct Blocks<'a, T> {
 impl<T: Number> Blocks<'_, T> {
     /// Reads a block. Returns what was found of the pairs whose difference is finite, and how many they are; `values` takes the others.
     fn read<const ALL: bool>(&mut self, start: usize, count: usize, filter: Filter<T>, values: &mut Values) -> (Classified<T>, u64) {
-        let (result, reference) = (self.result.source(start, count), self.reference.source(start, count));
         let (set, rule, d, m, left_out) = (self.set, self.rule, &mut *self.d, &mut *self.m, &mut self.left_out);
+        let (result, reference) = (self.result.source(set, start, count), self.reference.source(set, start, count));
         if self.careful == 0 {
-            let found = set.run_lanes(Classify::<T, ALL, false> { result, reference, rule, filter, d, m, left_out });
+            let found = Classify::<T, ALL, false> { result, reference, rule, filter, d, m, left_out }.by(set);
             if found.difference.finite() {
                 return (found, count as u64);
             }
         }
-        let found = set.run_lanes(Classify::<T, ALL, true> { result, reference, rule, filter, d, m, left_out });
+        let found = Classify::<T, ALL, true> { result, reference, rule, filter, d, m, left_out }.by(set);
         let others = left_out.len();
         self.careful = if others > 0 { CAREFUL } else { self.careful.saturating_sub(1) };
         for i in left_out.drain(..) {

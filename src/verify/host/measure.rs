@@ -2,8 +2,9 @@
 
 use super::filter::{Filter, Signs};
 use super::number::{BoundLanes, Number};
+use super::plain;
 use super::side::{BLOCK, Source};
-use crate::simd::{Lanes, LanesTask, Task, array, each, pairs};
+use crate::simd::{InstructionSet, Lanes, LanesTask, Task, array, each, pairs};
 use crate::verify::rule::Rule;
 use crate::verify::sums::{self, ACCUMULATORS, Accumulators, LANES, LINE, Sums};
 use crate::verify::values::Maxima;
@@ -33,6 +34,16 @@ pub(super) struct Classified<T> {
     pub difference: T,
     /// Of the tests against the maxima.
     pub signs: Signs<T>,
+}
+
+impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> Classify<'_, T, ALL, LEAVE_OUT> {
+    /// With these instructions.
+    pub(super) fn by(self, set: InstructionSet) -> Classified<T> {
+        match (self.result, self.reference) {
+            (Source::Numbers(a), Source::Numbers(r)) if set.is_plain() => plain::classify(self, a, r),
+            _ => set.run_lanes(self),
+        }
+    }
 }
 
 impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classify<'_, T, ALL, LEAVE_OUT> {

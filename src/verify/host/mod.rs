@@ -5,7 +5,7 @@
 //!     a, r = the block as numbers of the pair's arithmetic        side
 //!     d = |a - r|, m = |r|, zeros where d is not finite
 //!     pairs whose d is not finite, one by one                     first_pass, rule
-//!     counts; may a quotient exceed its maximum?                  measure, filter
+//!     counts; may a quotient exceed its maximum?                  measure or plain, filter
 //!     if so: the maxima of the block, with divisions
 //!     add d, d^2, m, m^2 to the accumulators of the tile
 //!     histograms, if asked for                                    bins
@@ -27,6 +27,7 @@ mod integers;
 mod max;
 mod measure;
 mod number;
+mod plain;
 mod second_pass;
 mod side;
 mod single;

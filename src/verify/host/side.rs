@@ -4,7 +4,7 @@ use super::number::{Number, word_ordinal};
 use crate::device::TensorRef;
 use crate::device::reader::Reader;
 use crate::dtype::DType;
-use crate::simd::{Lanes, each};
+use crate::simd::{InstructionSet, Lanes, each};
 
 /// Elements that are decoded and measured at a time: whole rows of [`sums`](crate::verify::sums) for every format, and small enough that
 /// everything made of them stays in the L1 cache.
@@ -95,9 +95,9 @@ impl<'a, T: Number> Side<'a, T> {
         numbers
     }
 
-    /// The same for a loop over vectors.
-    pub(super) fn source(&mut self, start: usize, count: usize) -> Source<'_, T> {
-        if count < BLOCK {
+    /// The same for a loop over vectors; numbers for a loop of [`plain`](super::plain).
+    pub(super) fn source(&mut self, set: InstructionSet, start: usize, count: usize) -> Source<'_, T> {
+        if count < BLOCK || set.is_plain() {
             return Source::Numbers(self.block(start, count));
         }
         match self.dtype {
