@@ -42,8 +42,7 @@ pub(super) fn classify<T: Number, const ALL: bool, const LEAVE_OUT: bool>(
         }
     }
     if LEAVE_OUT {
-        let finite = |i: usize| (a[i] - r[i]).finite();
-        to.left_out.extend((0..BLOCK).filter(|i| !finite(*i)));
+        note_nonfinite(a, r, to.left_out);
     }
     Classified {
         mismatches: mismatches.into(),
@@ -52,5 +51,21 @@ pub(super) fn classify<T: Number, const ALL: bool, const LEAVE_OUT: bool>(
         largest: [T::from_bits(largest_a), T::from_bits(largest_r)],
         difference: T::from_bits(difference),
         signs: Filter::signs(others, ratio),
+    }
+}
+
+/// Elements of which one maximum tells whether they are looked at one by one.
+const RUN: usize = 32;
+
+/// The indices of the pairs whose difference is not finite.
+fn note_nonfinite<T: Number>(a: &[T; BLOCK], r: &[T; BLOCK], indices: &mut Vec<usize>) {
+    for start in (0..BLOCK).step_by(RUN) {
+        let mut largest = T::Bits::default();
+        for i in start..start + RUN {
+            largest = largest.max((a[i] - r[i]).magnitude().bits());
+        }
+        if largest >= T::INFINITE {
+            indices.extend((start..start + RUN).filter(|&i| !(a[i] - r[i]).finite()));
+        }
     }
 }
