@@ -21,6 +21,10 @@ pub(crate) struct Counters {
     one: __m512i,
 }
 
+/// Conditions or counters of AVX2: a type that nobody else makes, since it proves that the processor has the set.
+#[derive(Clone, Copy)]
+pub(crate) struct Register<V>(V);
+
 /// A function of a trait by intrinsics.
 macro_rules! intrinsics {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $out:ty { $($value:tt)* })*) => {$(
@@ -142,8 +146,8 @@ impl Lanes for F64x8 {
 impl Lanes for F32x8 {
     type Number = f32;
     type Set = Avx2;
-    type Mask = __m256;
-    type Counts = __m256i;
+    type Mask = Register<__m256>;
+    type Counts = Register<__m256i>;
     const N: usize = 8;
     const REGISTERS: usize = 16;
     #[inline(always)]
@@ -174,14 +178,14 @@ impl Lanes for F32x8 {
         fn larger_bits(x: Self, y: Self) -> Self { F32x8(_mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x.0), _mm256_castps_si256(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F32x8(_mm256_and_ps(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F32x8(_mm256_or_ps(x.0, y.0)) }
-        fn less(x: Self, y: Self) -> __m256 { _mm256_cmp_ps::<_CMP_LT_OQ>(x.0, y.0) }
-        fn keep(mask: __m256, x: Self) -> Self { F32x8(_mm256_and_ps(mask, x.0)) }
-        fn select(mask: __m256, x: Self, y: Self) -> Self { F32x8(_mm256_blendv_ps(y.0, x.0, mask)) }
-        fn bits(mask: __m256) -> u32 { _mm256_movemask_ps(mask) as u32 }
-        fn no_counts(_set: Avx2) -> __m256i { _mm256_setzero_si256() }
-        fn count(counts: __m256i, mask: __m256) -> __m256i { _mm256_sub_epi32(counts, _mm256_castps_si256(mask)) }
-        fn total(counts: __m256i) -> u64 {
-            let sums = _mm_add_epi32(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+        fn less(x: Self, y: Self) -> Register<__m256> { Register(_mm256_cmp_ps::<_CMP_LT_OQ>(x.0, y.0)) }
+        fn keep(mask: Register<__m256>, x: Self) -> Self { F32x8(_mm256_and_ps(mask.0, x.0)) }
+        fn select(mask: Register<__m256>, x: Self, y: Self) -> Self { F32x8(_mm256_blendv_ps(y.0, x.0, mask.0)) }
+        fn bits(mask: Register<__m256>) -> u32 { _mm256_movemask_ps(mask.0) as u32 }
+        fn no_counts(_set: Avx2) -> Register<__m256i> { Register(_mm256_setzero_si256()) }
+        fn count(counts: Register<__m256i>, mask: Register<__m256>) -> Register<__m256i> { Register(_mm256_sub_epi32(counts.0, _mm256_castps_si256(mask.0))) }
+        fn total(counts: Register<__m256i>) -> u64 {
+            let sums = _mm_add_epi32(_mm256_castsi256_si128(counts.0), _mm256_extracti128_si256::<1>(counts.0));
             let sums = _mm_add_epi32(sums, _mm_shuffle_epi32::<0b00_00_11_10>(sums));
             _mm_cvtsi128_si32(_mm_add_epi32(sums, _mm_shuffle_epi32::<1>(sums))) as u64
         }
@@ -203,8 +207,8 @@ impl Lanes for F32x8 {
 impl Lanes for F64x4 {
     type Number = f64;
     type Set = Avx2;
-    type Mask = __m256d;
-    type Counts = __m256i;
+    type Mask = Register<__m256d>;
+    type Counts = Register<__m256i>;
     const N: usize = 4;
     const REGISTERS: usize = 16;
     intrinsics! {
@@ -235,14 +239,14 @@ impl Lanes for F64x4 {
         }
         fn and(x: Self, y: Self) -> Self { F64x4(_mm256_and_pd(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F64x4(_mm256_or_pd(x.0, y.0)) }
-        fn less(x: Self, y: Self) -> __m256d { _mm256_cmp_pd::<_CMP_LT_OQ>(x.0, y.0) }
-        fn keep(mask: __m256d, x: Self) -> Self { F64x4(_mm256_and_pd(mask, x.0)) }
-        fn select(mask: __m256d, x: Self, y: Self) -> Self { F64x4(_mm256_blendv_pd(y.0, x.0, mask)) }
-        fn bits(mask: __m256d) -> u32 { _mm256_movemask_pd(mask) as u32 }
-        fn no_counts(_set: Avx2) -> __m256i { _mm256_setzero_si256() }
-        fn count(counts: __m256i, mask: __m256d) -> __m256i { _mm256_sub_epi64(counts, _mm256_castpd_si256(mask)) }
-        fn total(counts: __m256i) -> u64 {
-            let sums = _mm_add_epi64(_mm256_castsi256_si128(counts), _mm256_extracti128_si256::<1>(counts));
+        fn less(x: Self, y: Self) -> Register<__m256d> { Register(_mm256_cmp_pd::<_CMP_LT_OQ>(x.0, y.0)) }
+        fn keep(mask: Register<__m256d>, x: Self) -> Self { F64x4(_mm256_and_pd(mask.0, x.0)) }
+        fn select(mask: Register<__m256d>, x: Self, y: Self) -> Self { F64x4(_mm256_blendv_pd(y.0, x.0, mask.0)) }
+        fn bits(mask: Register<__m256d>) -> u32 { _mm256_movemask_pd(mask.0) as u32 }
+        fn no_counts(_set: Avx2) -> Register<__m256i> { Register(_mm256_setzero_si256()) }
+        fn count(counts: Register<__m256i>, mask: Register<__m256d>) -> Register<__m256i> { Register(_mm256_sub_epi64(counts.0, _mm256_castpd_si256(mask.0))) }
+        fn total(counts: Register<__m256i>) -> u64 {
+            let sums = _mm_add_epi64(_mm256_castsi256_si128(counts.0), _mm256_extracti128_si256::<1>(counts.0));
             _mm_cvtsi128_si64(_mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums))) as u64
         }
         fn largest(x: Self) -> f64 {

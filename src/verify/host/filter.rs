@@ -56,7 +56,7 @@ pub(super) struct Filter<T> {
 }
 
 /// What tests have found: a sign where a pair may exceed a maximum.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Signs<T> {
     others: T,
     ratio: T,
@@ -208,7 +208,8 @@ mod tests {
     fn fires(rule: &Rule<f32>, maxima: &Maxima, d: f32, m: f32) -> bool {
         let filter = Filter::new(rule, maxima);
         let fires = |set: &InstructionSet| filter.fired(set.run_lanes(Pair { filter, d, m, bound: rule.bound(rule.rtol, m, rule.atol) }));
-        let all: Vec<bool> = InstructionSet::all().iter().map(fires).collect();
+        let [others, ratio] = filter.test(rule, d, m, rule.bound(rule.rtol, m, rule.atol));
+        let all: Vec<bool> = InstructionSet::all().iter().map(fires).chain([filter.fired(Filter::signs(others, ratio))]).collect();
         assert!(all.iter().all(|fires| *fires == all[0]), "{d:e} {m:e}: {all:?}");
         all[0]
     }

@@ -1,5 +1,5 @@
 //! [`Classify`] as a loop that compilers vectorize by themselves, for processors that have no vectors of [`lanes`](crate::simd): arrays in the place of
-//! vectors take two to four times as long there. It takes numbers, so every format is decoded before.
+//! vectors took two to four times as long (on x86-64, compiled for Haswell). It takes numbers, so every format is decoded before.
 
 use super::filter::Filter;
 use super::measure::{Classified, Classify};
