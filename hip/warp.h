@@ -39,7 +39,7 @@ __device__ inline float unknown(float x) { asm volatile("" : "+v"(x)); return x;
 #else
 __device__ inline float unknown(float x) { return x; }
 #endif
-__device__ inline double unknown(double x) { return x; }
+template <typename T> __device__ inline T unknown(T x) { return x; }
 
 // Marks the contents of a register as unused. LLVM would otherwise keep them for the lanes that a branch leaves out.
 #if defined(__AMDGCN__)
@@ -74,6 +74,40 @@ __device__ inline u64 subgroup_max(u64 x) {
         x = other > x ? other : x;
     }
     return x;
+}
+
+// Operations on words of two numbers of f16 or bf16 whose magnitudes have patterns below FINITE_HALF: there both are ordered as their patterns are.
+constexpr u32 FINITE_HALF = 0x7c00;
+// The larger magnitude in each half; FINITE_HALF or more if one of the three is.
+__device__ inline u32 largest_halves(u32 x, u32 y, u32 z) {
+#if defined(__CUDA_ARCH__)
+    // One instruction, of f16.
+    asm("{.reg .b32 a, b, c; abs.f16x2 a, %0; abs.f16x2 b, %1; abs.f16x2 c, %2; max.NaN.f16x2 a, a, b; max.NaN.f16x2 %0, a, c;}" : "+r"(x) : "r"(y), "r"(z));
+    return x;
+#else
+    const auto larger = [](u32 a, u32 b) { return a > b ? a : b; };
+    const auto largest = [&](u32 half) { return larger(larger(x & half, y & half), z & half); };
+    return largest(0x7fff) | largest(0x7fff0000u);
+#endif
+}
+// Adds 1 for each half that is zero to a sum, which `zero_halves` splits: as long as it has less than 2^16 for either.
+__device__ inline u32 add_zero_halves(u32 sum, u32 x) {
+#if defined(__CUDA_ARCH__)
+    u32 minus; // in each half
+    asm("set.eq.u32.f16x2 %0, %1, %2;" : "=r"(minus) : "r"(x), "r"(0));
+    return sum + minus;
+#else
+    return sum + ((x & 0x7fff) == 0) + ((x & 0x7fff0000u) == 0 ? 0x10000 : 0);
+#endif
+}
+__device__ inline u32 zero_halves(u32 sum) {
+#if defined(__CUDA_ARCH__)
+    // 65536 (low - high) - low
+    const u32 low = -sum & 0xffff;
+    return low + (low - (sum + low >> 16) & 0xffff);
+#else
+    return (sum & 0xffff) + (sum >> 16);
+#endif
 }
 
 // 1 where a comparison of two numbers holds, else 0.
@@ -122,3 +156,24 @@ struct LaneCount {
 #endif
 #endif
 };
+
+// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript. clang 19 would select between addresses, and put the array in memory for that; not for the result of an inline instruction.
+template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
+    X y = x[0];
+#pragma unroll
+    for (u32 i = 1; i < E; i++) {
+        X other = x[i];
+#if defined(__AMDGCN__) && __clang_major__ > 15
+        asm("" : "+v"(other));
+#endif
+        y = i == at ? other : y;
+    }
+    return y;
+}
+// Structs are selected field by field, for the same reason.
+template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
+    Whole y = x[0];
+#pragma unroll
+    for (u32 i = 1; i < E; i++) y.size = i == at ? x[i].size : y.size, y.negative = i == at ? x[i].negative : y.negative;
+    return y;
+}

@@ -94,8 +94,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
         if constexpr (ALL) {
             Filter<float> filter;
             AnyNegative<float> quotients;
-            filter.read(s.maxima, rule);
-            filter.test(quotients, s.maxima, rule, x.d, x.r, x.bound, x.m == 0);
+            filter.read(s.maxima);
+            filter.test(quotients, s.maxima, x.d, x.m, x.bound);
             beyond |= quotients.any();
         }
         return beyond;
@@ -112,10 +112,8 @@ template <class Pairs, bool ALL> struct KnownPairs {
             atomicMax(&s.aside.largest[lane], others > mine ? others : mine);
         }
         if constexpr (ALL) {
-            const float a[1] = {x.a}, r[1] = {x.r}, d[1] = {x.d}, bound[1] = {x.bound};
-            Filter<float> filter;
-            filter.read(s.maxima, rule);
-            update_maxima(w.maxima, s.maxima, filter, rule, a, r, d, bound);
+            const float d[1] = {x.d}, r[1] = {x.r}, bound[1] = {x.bound};
+            update_maxima(w.maxima, s.maxima, rule, d, r, bound);
         }
     }
     __device__ static u32 code_of(const Pair &x) { return BITS == 1 || x.d <= x.bound ? Codes::PASSES : Codes::FAILS; }
@@ -251,7 +249,7 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     Known known{p, pairs, s, rule, 0};
     LaneCount mismatches;
     mismatches.clear();
-    u32 counts[4] = {}; // as `Values::own` has them
+    u32 counts[4] = {}; // as `publish` has them
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS) {
         const u64 run = first + group;
@@ -282,12 +280,11 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
         if constexpr (ALL) s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
     }
     __syncthreads();
-    Values<InF32> v;
-    v.largest_a = f32_of(s.aside.largest[0]), v.largest_r = f32_of(s.aside.largest[1]), v.largest_d = f32_of(s.aside.largest[2]);
+    const float largest[3] = {f32_of(s.aside.largest[0]), f32_of(s.aside.largest[1]), f32_of(s.aside.largest[2])};
     counts[0] += mismatches.own();
     typename Histograms<float, false>::Shared bins;
     Histograms<float, false> none(bins, rule);
-    publish(*p.workspace, s, v, counts, none, p.nonfinite_equal != 0);
+    publish(*p.workspace, s, largest, counts, none, p.nonfinite_equal != 0);
     if (!ends_last(p, s.last)) return;
     // Before the values are written, which tells the host that nothing writes the workspace any more.
     for (u32 i = threadIdx.x; i < Codes::WORDS; i += THREADS) p.workspace->codes[i] = 0;

@@ -283,6 +283,22 @@ template <class Pairs> __device__ inline void note_mismatches(const VerifyParams
     if (any) atomicMax(&s.first_tile, ~tile);
 }
 
+// What `Pairs::take` gets to see: of this the search needs the results, and whether a pair that is not finite is a mismatch.
+template <class Pairs> struct SeenByExplain {
+    typedef typename Pairs::N N;
+    enum { E = Pairs::E };
+    static constexpr bool IN_WORDS = false;
+    const VerifyParams &p;
+    const Pairs &pairs;
+    N (&a)[E];
+    bool &mismatch;
+    __device__ void add_nonfinite(N x, N y) { mismatch |= !nonfinite_passes(p, x, y); }
+    __device__ void add_numbers(const N (&x)[E], const N (&y)[E]) {
+#pragma unroll
+        for (int i = 0; i < E; i++) a[i] = pairs.exchanged() ? y[i] : x[i];
+    }
+};
+
 // Searches the first `count` loads of a subgroup's tile, and notes whether it has mismatches. SAMPLING, which begins a block's search while all thresholds are 0, takes one step only, and examines at most SUBGROUP pairs of it, among them the first E: with
 // what they demand, most of the others are no candidates.
 template <class Pairs>
@@ -298,6 +314,7 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
     bool mismatch = false;
     u32 queued = 0; // the same in all lanes of a subgroup
     N a[E], r[E];
+    SeenByExplain<Pairs> seen{p, pairs, a, mismatch};
     LoadsAhead<Pairs> loads(pairs, ring, tile, count);
     // Once more after the last step: for what is left in the queue.
 #pragma unroll 1
@@ -309,7 +326,7 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             index = loads.start + pairs.walk.offset(loads.taken - 1) + step % PARTS * pairs.part_step();
             typename Pairs::D differences[E];
             T d[E], m[E], bound[E], largest = 0;
-            pairs.template take<false>(rule, index, loads.words, [] {}, a, r, differences, bound, largest, [&](N x, N y) { mismatch |= !nonfinite_passes(p, x, y); });
+            pairs.template take<false>(rule, index, loads.words, [] {}, r, differences, bound, largest, seen);
             pairs.next_part(loads.words);
             AnyNegative<T> beyond;
             rule.magnitudes(differences, r, d, m);

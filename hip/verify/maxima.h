@@ -26,18 +26,28 @@ template <typename T> __device__ inline typename Real<T>::Bits pattern_up_to(dou
 // A maximum in the form in which elements are tested against it: that of the epsilon difference is by binade.
 template <typename T> __device__ inline double by_binade(const Rule<T> &rule, u32 metric, double x) { return metric == EPSILON ? x * pow2(-rule.mantissa_bits) : x; }
 
+// The binades that references are told apart by: their entries in a table. Entry 0 is that of zero alone, and binades without an entry have entry 1.
+constexpr u32 ENTRIES = 256;
+// Scaled by 2^24, so that subnormal numbers have entries of their own. The last entry is that of all from 2^104 on, and none has entry 1.
+__device__ inline u32 entry_of(float m) { return bits_of(m * exp2_f32(24)) >> 23; }
+// Of 2^-150 to 2^104, beyond all integers.
+__device__ inline u32 entry_of(double m) {
+    const u32 entry = (u32)(bits_of(m) >> 52) - (1023 - 152);
+    return m == 0 ? 0 : entry - 2 < ENTRIES - 2 ? entry : 1;
+}
+// The least reference with an entry from 2 on.
+template <typename T> __device__ inline T least_reference(u32 entry) { return (T)pow2((i32)entry - (sizeof(T) == 4 ? 127 + 24 : 152)); }
+
 // The maxima as the filter uses them, as patterns. They only grow, so an old one makes the filter positive more often, never less.
-template <typename T> struct FilterTable {};
-template <> struct FilterTable<float> {
-    // By the exponent field of a reference: the maximum of its relative differences; and the largest difference that is neither a new maximum of the absolute nor of the epsilon difference.
-    struct alignas(8) Allowed { u32 relative, difference; };
-    Allowed allowed[256];
-    u32 ratio, half_relative, half_ratio;
+template <typename T> struct FilterTable {
+    typedef typename Real<T>::Bits Bits;
+    // For the references of a binade: the maximum of their relative differences; and the largest difference that is neither a new maximum of the absolute nor of the epsilon difference.
+    struct alignas(2 * sizeof(T)) Allowed { Bits relative, difference; };
+    Allowed allowed[ENTRIES];
     u64 current[MAXIMA]; // the maxima in f64
-    // Below it the remainder of a division may underflow: the product of two numbers is at most 2^48 times that of their last places.
-    static __device__ float tiny() { return exp2_f32(48 - 149); }
+    Bits ratio, half_ratio;
     // Called by all lanes of a subgroup, after an update of `current`.
-    __device__ void update(const Rule<float> &rule);
+    __device__ void update(const Rule<T> &rule);
 };
 
 // Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only grow, one after the other: a test with an old maximum and a new half is
@@ -54,24 +64,26 @@ template <typename T> struct SharedMaxima : FilterTable<T> {
     }
 };
 
-__device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> &rule) {
-    const float all = (float)f64_of(current[RELATIVE]), old = (float)f64_of(current[RELATIVE_OLD]), most = (float)f64_of(current[RATIO]);
+template <typename T> __device__ inline OUT_OF_LINE void FilterTable<T>::update(const Rule<T> &rule) {
+    const T all = (T)f64_of(current[RELATIVE]), old = (T)f64_of(current[RELATIVE_OLD]), most = (T)f64_of(current[RATIO]);
     const double absolute = f64_of(current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(current[EPSILON]));
-    const bool infinite = !(most <= Real<float>::max());
+    const bool infinite = !(most <= Real<T>::max());
 #pragma unroll 1
-    for (u32 exponent = lane_of(); exponent < 256; exponent += SUBGROUP) {
-        const float least = Real<float>::of(exponent * Real<float>::UNIT);
-        // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Subnormal references are compared with 0, which every difference exceeds.
-        const float relative = exponent >= bits_of(Real<float>::small()) / Real<float>::UNIT ? old : exponent ? all : 0;
-        // Where a remainder may underflow, every difference is positive, too.
-        if ((exponent && relative * least < tiny()) || (!infinite && most * rule.bound(least) < tiny())) continue;
-        atomicMax(&allowed[exponent].relative, limit_of<float>(bits_of(relative)));
-        atomicMax(&allowed[exponent].difference, pattern_up_to<float>(Real<double>::smaller(epsilon * (double)rule.binade(least), absolute)));
+    for (u32 entry = lane_of(); entry < ENTRIES; entry += SUBGROUP) {
+        // What has no entry of its own needs the next test whatever its difference.
+        if (entry == 1) continue;
+        const T least = entry ? least_reference<T>(entry) : 0;
+        // Where the remainder of a ratio may underflow, every difference is positive: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
+        if (!infinite && most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)) continue;
+        // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Zero has no relative difference.
+        atomicMax(&allowed[entry].relative, entry == 0 ? NO_LIMIT<T> : limit_of<T>(bits_of(2 * least > Real<T>::small() ? old : all)));
+        // A product that may have been rounded is left out.
+        const double of_epsilon = epsilon * (double)rule.binade(least);
+        if (epsilon == 0 || of_epsilon > pow2(-960)) atomicMax(&allowed[entry].difference, pattern_up_to<T>(Real<double>::smaller(of_epsilon, absolute)));
     }
     if (lane_of() == 0) {
-        atomicMax(&ratio, limit_of<float>(bits_of(most)));
-        atomicMax(&half_relative, SharedMaxima<float>::half_of(bits_of(old)));
-        atomicMax(&half_ratio, SharedMaxima<float>::half_of(bits_of(most)));
+        atomicMax(&ratio, limit_of<T>(bits_of(most)));
+        atomicMax(&half_ratio, SharedMaxima<T>::half_of(bits_of(most)));
     }
     subgroup_barrier();
 }
@@ -79,9 +91,11 @@ __device__ inline OUT_OF_LINE void FilterTable<float>::update(const Rule<float> 
 // Whether any of several numbers, such as a b + c, is negative: collects their signs in one word. The sign of a NaN (infinity times 0) may be either; at most it costs an exact check.
 template <typename T> struct AnyNegative {
     u32 signs = 0;
+    bool greater = false;
+    __device__ void add_greater(T x, T y) { greater |= x > y; }
     __device__ void add(T x) { signs |= (u32)(bits_of(x) >> (8 * sizeof(T) - 32)); }
     __device__ void add(T a, T b, T c) { add(Real<T>::fused(a, b, c)); }
-    __device__ bool any() const { return (i32)signs < 0; }
+    __device__ bool any() const { return greater || (i32)signs < 0; }
 };
 
 // Differences may be so small that their remainders underflow, so everything is scaled.
@@ -115,64 +129,41 @@ template <typename T> struct ScaledMaxima {
         least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)Real<T>::scale_up() * pow2(-Real<T>::BIAS))));
         return CAP;
     }
-    // Tests an element against all maxima. The sign of the reference is ignored.
-    __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
-        const T m = Real<T>::abs(reference), scaled = -d * Real<T>::scale_up();
+    // Tests an element against all maxima.
+    __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T m, T bound) const {
+        const T scaled = -d * Real<T>::scale_up();
         // An element with a large reference is tested against the smaller of both relative maxima, which is the one of such elements. Its half distance serves both: with a smaller one the test is positive more often.
         const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
         const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
-        if (!zero) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
+        if (m != 0) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
         beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
-        beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(least, reference), scaled);
+        beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(least, m), scaled);
         beyond.add(absolute - d);
     }
 };
 
-// What a thread tests every element with. If there is no table, these are the maxima themselves.
-template <typename T> struct Filter : ScaledMaxima<T> {
-    static constexpr bool TABLE = false;
-    __device__ const ScaledMaxima<T> &scaled(const SharedMaxima<T> &, const Rule<T> &) const { return *this; }
-    __device__ void test(AnyNegative<T> &beyond, const SharedMaxima<T> &, const Rule<T> &rule, T d, T reference, T bound, bool zero) const {
-        ScaledMaxima<T>::test(beyond, rule, d, reference, bound, zero);
-    }
-};
-template <> struct Filter<float> {
-    static constexpr bool TABLE = true;
-    static __device__ ScaledMaxima<float> scaled(const SharedMaxima<float> &s, const Rule<float> &rule) {
-        ScaledMaxima<float> maxima;
-        maxima.read(s, rule);
-        return maxima;
-    }
-    float ratio, half_relative, half_ratio;
+// What a thread tests every element with.
+template <typename T> struct Filter {
+    typedef typename FilterTable<T>::Allowed Allowed;
+    T ratio, half_ratio;
 #if defined(__CUDA_ARCH__)
     u32 table; // its address in shared memory, which would otherwise be computed again for each E elements
-    __device__ FilterTable<float>::Allowed allowed(const SharedMaxima<float> &, float reference) const {
-        return *(const FilterTable<float>::Allowed *)shared_address(table + (bits_of(reference) >> 20 & 0x7f8));
-    }
+    __device__ Allowed allowed(const SharedMaxima<T> &, T m) const { return *(const Allowed *)shared_address(table + (u32)sizeof(Allowed) * entry_of(m)); }
 #else
-    __device__ FilterTable<float>::Allowed allowed(const SharedMaxima<float> &s, float reference) const { return s.allowed[bits_of(reference) >> 23 & 0xff]; }
+    __device__ Allowed allowed(const SharedMaxima<T> &s, T m) const { return s.allowed[entry_of(m)]; }
 #endif
-    __device__ void read(const SharedMaxima<float> &s, const Rule<float> &) {
+    __device__ void read(const SharedMaxima<T> &s) {
         compiler_barrier();
 #if defined(__CUDA_ARCH__)
         asm volatile("mov.u32 %0, %1;" : "=r"(table) : "r"(shared_offset(s.allowed)));
 #endif
-        ratio = Real<float>::of(s.ratio), half_relative = Real<float>::of(s.half_relative), half_ratio = Real<float>::of(s.half_ratio);
+        ratio = Real<T>::of(s.ratio), half_ratio = Real<T>::of(s.half_ratio);
     }
-    // The sign of a reference is ignored.
-    __device__ void test(AnyNegative<float> &beyond, const SharedMaxima<float> &s, const Rule<float> &, float d, float reference, float bound, bool zero) const {
-        const FilterTable<float>::Allowed x = allowed(s, reference);
-        const float m = Real<float>::abs(reference);
-        beyond.add(half_ratio, bound, Real<float>::fused(ratio, bound, -d));
-        beyond.add(Real<float>::of(x.difference) - d);
-        // No branch, so that all numbers of the table are requested before the first one arrives.
-        const float rest = Real<float>::fused(half_relative, m, Real<float>::fused(Real<float>::of(x.relative), m, -d));
-#if defined(__CUDA_ARCH__)
-        // Uses the number that is counted as well, so no predicate is needed. For zero the rest is -d.
-        beyond.add(one_if_at_most(m, 0), Real<float>::max(), rest);
-#else
-        beyond.add(zero ? 0 : rest);
-#endif
+    __device__ void test(AnyNegative<T> &beyond, const SharedMaxima<T> &s, T d, T m, T bound) const {
+        const Allowed x = allowed(s, m);
+        beyond.add(half_ratio, bound, Real<T>::fused(ratio, bound, -d));
+        beyond.add(Real<T>::of(x.relative), m, -d);
+        beyond.add_greater(d, Real<T>::of(x.difference));
     }
 };
 
@@ -188,7 +179,7 @@ template <typename T> __device__ inline void metrics_of(const Rule<T> &rule, T d
 
 // Updates the limits for elements by a maximum, a pattern of f64.
 template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, const Rule<T> &rule, u32 metric, u64 maximum) {
-    if constexpr (Filter<T>::TABLE) atomicMax(&s.current[metric], maximum);
+    atomicMax(&s.current[metric], maximum);
     if (metric == ABSOLUTE) {
         atomicMax(&s.absolute, limit_of<T>(bits_of((T)f64_of(maximum))));
         return;
@@ -201,36 +192,36 @@ template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, 
 }
 
 // Updates the maxima by E pairs for which the filter was positive, with atomic max. Called by all lanes of a wavefront.
-template <typename T, typename N, int E>
-__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Filter<T> &filter, const Rule<T> &rule, const N (&a)[E], const N (&r)[E], const T (&d)[E], const T (&bound)[E]) {
-    const auto &maxima = filter.scaled(s, rule);
-    if constexpr (Filter<T>::TABLE) {
-        AnyNegative<T> beyond;
+template <typename T, typename D, typename N, int E>
+__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Rule<T> &rule, const D (&differences)[E], const N (&r)[E], const T (&bound)[E]) {
+    ScaledMaxima<T> maxima;
+    maxima.read(s, rule);
+    // A bit for each pair that needs an exact check.
+    u32 exceeding = 0;
 #pragma unroll
-        for (int i = 0; i < E; i++) {
-            const T reference = unknown((T)r[i]);
-            maxima.test(beyond, rule, d[i], reference, bound[i], reference == 0);
-        }
-        if (!wavefront_any(beyond.any())) return;
+    for (u32 i = 0; i < E; i++) {
+        AnyNegative<T> beyond;
+        // Opaque, since otherwise the magnitudes, which most instructions take without another one, would be computed before this branch.
+        maxima.test(beyond, rule, (T)magnitude(unknown(differences[i])), (T)magnitude(unknown(r[i])), bound[i]);
+        exceeding |= (u32)beyond.any() << i;
     }
+    if (!wavefront_any(exceeding)) return;
+    // Each lane's next one in each turn, by one copy of the code.
     double most[MAXIMA] = {};
 #pragma unroll 1
-    for (u32 i = 0; i < E; i++) {
-        const N x = pick(a, i), y = pick(r, i);
-        const T difference = (T)distance(x, y), m = (T)magnitude(y);
-        AnyNegative<T> beyond;
-        maxima.test(beyond, rule, difference, m, rule.bound(m), m == 0);
-        if (!beyond.any()) continue;
+    for (; wavefront_any(exceeding); exceeding &= exceeding - 1) {
+        if (!exceeding) continue;
+        const u32 i = __ffs((int)exceeding) - 1;
         double value[MAXIMA];
-        metrics_of(rule, difference, m, value);
+        metrics_of(rule, (T)magnitude(pick(differences, i)), (T)magnitude(pick(r, i)), value);
 #pragma unroll
         for (int k = 0; k < MAXIMA; k++) most[k] = Real<double>::larger(value[k], most[k]);
     }
     const u32 lane = lane_of();
     u64 mine = 0;
-#pragma unroll 1
+#pragma unroll
     for (u32 k = 0; k < MAXIMA; k++) {
-        const u64 x = subgroup_max(bits_of(pick(most, k)));
+        const u64 x = subgroup_max(bits_of(most[k]));
         mine = lane == k ? x : mine;
     }
     if (lane < MAXIMA) {
@@ -239,5 +230,5 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const F
         update_maximum(s, rule, lane, before > mine ? before : mine);
     }
     subgroup_barrier();
-    if constexpr (Filter<T>::TABLE) s.update(rule);
+    s.update(rule);
 }

@@ -10,6 +10,7 @@ template <> struct Real<float> {
     enum { BIAS = 127, DIGITS = 24 };
     static __device__ float max() { return 3.402823466e38f; }
     static __device__ float small() { return 1e-3f; }
+    static __device__ float least() { return f32_of(1); }
     static __device__ float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
     static __device__ float abs(float x) { return fabsf(x); }
     static __device__ float larger(float x, float y) { return fmaxf(x, y); }
@@ -25,6 +26,7 @@ template <> struct Real<double> {
     enum { BIAS = 1023, DIGITS = 53 };
     static __device__ double max() { return 1.7976931348623157e308; }
     static __device__ double small() { return 1e-3; }
+    static __device__ double least() { return f64_of(1); }
     static __device__ double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
     static __device__ double abs(double x) { return fabs(x); }
 #if defined(__AMDGCN__)

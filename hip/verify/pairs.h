@@ -1,6 +1,7 @@
 // How a comparison traverses two tensors: the arithmetic of a pair, the path of a thread through a tile, and how the thread gets its next E pairs.
 #pragma once
 #include "any.h"
+#include "verify/halves.h"
 #include "verify/layout.h"
 #include "verify/sums.h"
 
@@ -8,27 +9,6 @@
 struct InF32 { typedef float N, D, T; static constexpr bool EXACT = false; };
 struct InF64 { typedef double N, D, T; static constexpr bool EXACT = false; };
 struct InWhole { typedef Whole N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
-
-// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript. clang 19 would select between addresses, and put the array in memory for that; not for the result of an inline instruction.
-template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
-    X y = x[0];
-#pragma unroll
-    for (u32 i = 1; i < E; i++) {
-        X other = x[i];
-#if defined(__AMDGCN__) && __clang_major__ > 15
-        asm("" : "+v"(other));
-#endif
-        y = i == at ? other : y;
-    }
-    return y;
-}
-// Structs are selected field by field, for the same reason.
-template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
-    Whole y = x[0];
-#pragma unroll
-    for (u32 i = 1; i < E; i++) y.size = i == at ? x[i].size : y.size, y.negative = i == at ? x[i].negative : y.negative;
-    return y;
-}
 
 // Whether E numbers are finite, judged by their sum, which may also be infinite if the numbers are large.
 template <typename T, int E> __device__ inline bool all_finite(const T (&x)[E]) {
@@ -113,6 +93,9 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
+    // Whether an operand has 16 bits, and whether each that has is of a floating-point format. AMD's GPUs have fewer instructions for words of two numbers: there it takes no longer to look at each number.
+    static constexpr bool HALF_X = LIKE_NVIDIA && FOR_SUMS && X == 16, HALF_Y = LIKE_NVIDIA && FOR_SUMS && Y == 16, HALVES = HALF_X || HALF_Y;
+    const bool halves;
     const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also if none has 16 bits). Two flags, since nvcc would turn a single variable into a jump table
     // The shared memory of a block. Only operands of up to 8 bits have numbers there.
     struct Shared {
@@ -125,7 +108,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     __device__ Pairs(const VerifyParams &p, const Shared &s)
         : params(p), x(p.operands[0], s.numbers.table(0), s.copy(p, 0)), y(p.operands[1], s.numbers.table(1), s.copy(p, 1)), swapped(p.swapped != 0), dtype_a(p.operands[exchanged()].dtype), dtype_r(p.operands[!exchanged()].dtype), walk(x.decoder.bits, y.decoder.bits), n(p.n), tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log),
           runs((tiles + (1ull << p.run_log) - 1) >> p.run_log), vectors(x.vectors() && y.vectors()), dense(vectors && p.operands[0].rank == 0 && p.operands[1].rank == 0),
-          with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
+          halves(HALVES && (!HALF_X || half_x().valid()) && (!HALF_Y || half_y().valid())), with_f16(plain(p) && both_among(WITH_F16)), with_bf16(HAS_16 && plain(p) && both_among(WITH_BF16)) {}
 
     // Whether common formats are decoded behind their own branch. On AMD's GPUs scalar branches cost no vector instruction, while another decoder would cost registers.
     enum { COMMON = LIKE_NVIDIA && !Arith::EXACT, HAS_16 = Decoder<X>::WIDTH == 16 || Decoder<Y>::WIDTH == 16 };
@@ -133,8 +116,12 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     __device__ bool plain(const VerifyParams &p) const { return COMMON && !(p.clamp | p.by_binade); }
     __device__ bool both_among(Formats formats) const { return x.decoder.among(formats) && y.decoder.among(formats); }
 
+    __device__ HalfFormat half_x() const { return {x.decoder.dtype}; }
+    __device__ HalfFormat half_y() const { return {y.decoder.dtype}; }
+
     // Whether x is the reference. Two formats of one width are in the order of result and reference.
-    __device__ bool exchanged() const { return (X != Y || X == ANY) && swapped; }
+    static constexpr bool IN_ORDER = X == Y && X != ANY;
+    __device__ bool exchanged() const { return !IN_ORDER && swapped; }
     // The patterns of an element of x and of y.
     struct Patterns { u64 x, y; };
     // By one copy of the code for both operands: it is long, and only rare elements take this way.
@@ -261,75 +248,84 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     // The distance of the next E pairs from these.
     __device__ u32 part_step() const { return LOADS == 1 ? E : walk.row; }
 
-    template <Formats FORMATS> __device__ void decode(const Words &w, u64 index, N (&a)[E], N (&r)[E]) const {
+    template <Formats FORMATS> __device__ void decode(const Words &w, u64 index, N (&x)[E], N (&y)[E]) const {
 #pragma unroll
         for (int k = 0; k < E / FROM_LOAD; k++) {
             N of_x[FROM_LOAD], of_y[FROM_LOAD];
-            x.decoder.template decode<FROM_LOAD, FORMATS>(w.x[k], of_x);
-            y.decoder.template decode<FROM_LOAD, FORMATS>(w.y[k], of_y);
+            this->x.decoder.template decode<FROM_LOAD, FORMATS>(w.x[k], of_x);
+            this->y.decoder.template decode<FROM_LOAD, FORMATS>(w.y[k], of_y);
 #pragma unroll
-            for (int i = 0; i < FROM_LOAD; i++) a[k * FROM_LOAD + i] = exchanged() ? of_y[i] : of_x[i], r[k * FROM_LOAD + i] = exchanged() ? of_x[i] : of_y[i];
+            for (int i = 0; i < FROM_LOAD; i++) x[k * FROM_LOAD + i] = of_x[i], y[k * FROM_LOAD + i] = of_y[i];
         }
         // F8E8M0 has no zero.
         if ((SMALL_X || SMALL_Y) && X != BYTE && Y != BYTE && index + E > n)
 #pragma unroll
             for (u32 e = 0; e < E; e++)
-                if (index + e >= n) a[e] = r[e] = 0;
+                if (index + e >= n) x[e] = y[e] = 0;
+    }
+    // The references among numbers of x and y, and the bounds.
+    template <bool PLAIN> __device__ void references(const Rule<T> &rule, const N (&x)[E], const N (&y)[E], N (&r)[E], T (&bound)[E]) const {
+#pragma unroll
+        for (int i = 0; i < E; i++) r[i] = exchanged() ? x[i] : y[i];
+        rule.template bounds<PLAIN>(r, bound);
     }
 
-    // Decodes the E pairs at `index`, the first ones in the words (which `shift` may have to shift), their bounds, and their differences, by which `largest` is updated if LARGEST. `on_nonfinite` gets the pairs that are not
-    // finite; zeros stand for them, and for elements from n on. Called by all lanes of a wavefront.
-    template <bool LARGEST, class Shift, class OnNonfinite> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&a)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T &largest, OnNonfinite on_nonfinite) const {
-        if (with_f16) {
-            decode<WITH_F16>(w, index, a, r);
-            rule.template bounds<true>(r, bound);
-        } else if (with_bf16) {
-            decode<WITH_BF16>(w, index, a, r);
-            rule.template bounds<true>(r, bound);
-        } else {
-            shift();
-            decode<OTHERS>(w, index, a, r);
-            rule.bounds(r, bound);
-        }
+    // Decodes the E pairs at `index`, the first ones in the words (which `shift` may have to shift): their references, bounds, and differences, by which `largest` is updated if LARGEST. `seen` gets the numbers of x and y, apart from pairs that are
+    // not finite, which zeros replace; these also stand for elements from n on. Called by all lanes of a wavefront.
+    template <bool LARGEST, class Shift, class Seen> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&r)[E], D (&d)[E], T (&bound)[E], T &largest, Seen &seen) const {
+        N x[E], y[E];
+        shift();
+        if (with_f16) decode<WITH_F16>(w, index, x, y), references<true>(rule, x, y, r, bound);
+        else if (with_bf16) decode<WITH_BF16>(w, index, x, y), references<true>(rule, x, y, r, bound);
+        else decode<OTHERS>(w, index, x, y), references<false>(rule, x, y, r, bound);
 #pragma unroll
-        for (int i = 0; i < E; i++) d[i] = difference(a[i], r[i]);
+        for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
+        if constexpr (Seen::IN_WORDS) {
+            static_assert(HALVES && LOADS == 1 && !LARGEST);
+            if (halves && seen.add_words(w.x[0], w.y[0], x, y, (HALF_X && HALF_Y) || all_finite(d))) return;
+        }
         const T before = largest;
         const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);
         if constexpr (!Arith::EXACT)
             if (wavefront_any(!finite)) {
-                replace(a, r, d, bound, rule.bound(0), on_nonfinite);
+                replace(x, y, r, d, bound, rule.bound(0), seen);
                 largest = before;
                 if (LARGEST) max_if_finite(largest, d);
             }
+        if (IN_ORDER)
+#pragma unroll
+            for (int i = 0; i < E; i++) r[i] = y[i]; // not before, since that would be two arrays for the compiler
+        seen.add_numbers(x, y);
     }
-    template <class OnNonfinite> __device__ void replace(N (&a)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, OnNonfinite on_nonfinite) const {
+    template <class Seen> __device__ void replace(N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Seen &seen) const {
         const auto replace_if = [&](int i, bool replaced) {
-            a[i] = replaced ? 0 : a[i], r[i] = replaced ? 0 : r[i], d[i] = replaced ? 0 : d[i];
+            x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i];
+            if (!IN_ORDER) r[i] = replaced ? 0 : r[i];
             bound[i] = replaced ? bound_of_zero : bound[i];
         };
         // One position after the other, since hardly any wavefront has two pairs that are not finite.
         if constexpr (sizeof(N) == 4) {
 #pragma unroll
             for (int i = 0; i < E; i++) {
-                const bool nonfinite = !(is_finite(a[i]) && is_finite(r[i]));
+                const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i]));
                 if (!wavefront_any(nonfinite)) continue;
-                if (nonfinite) on_nonfinite(a[i], r[i]);
+                if (nonfinite) seen.add_nonfinite(x[i], y[i]);
                 replace_if(i, nonfinite);
             }
         } else {
             // For wider numbers, which take more registers: each lane's first such pair in each turn.
             u32 odd;
             do {
-                N of_a = 0, of_r = 0;
+                N of_x = 0, of_y = 0;
                 odd = 0;
 #pragma unroll
                 for (int i = 0; i < E; i++) {
-                    const bool nonfinite = !(is_finite(a[i]) && is_finite(r[i])), first = nonfinite && odd == 0;
+                    const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i])), first = nonfinite && odd == 0;
                     odd += nonfinite;
-                    of_a = first ? a[i] : of_a, of_r = first ? r[i] : of_r;
+                    of_x = first ? x[i] : of_x, of_y = first ? y[i] : of_y;
                     replace_if(i, first);
                 }
-                if (odd) on_nonfinite(of_a, of_r);
+                if (odd) seen.add_nonfinite(of_x, of_y);
             } while (wavefront_any(odd > 1));
         }
     }
@@ -355,13 +351,13 @@ __device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, De
     enum { E = Pairs::E, PARTS = Pairs::PARTS, NOW = !(LATER && PARTS == 1) };
     u32 k = AHEAD ? PARTS - 1 : 0;
     u32 rest = loads.count; // of all tiles
-    i32 turn = AHEAD ? -1 : 0;
+    u32 turns = AHEAD ? 1 : 0;
 #pragma unroll 1
-    for (u32 i = 0; i < tiles; i++, turn = 0) {
+    for (u32 i = 0; i < tiles; i++) {
         const u32 of_tile = rest < pairs.walk.steps ? rest : pairs.walk.steps;
         rest -= of_tile;
 #pragma unroll 1
-        for (; turn < (i32)of_tile * PARTS; turn++) {
+        for (turns += of_tile * PARTS; turns > 0; turns--) {
             if (!AHEAD && k == 0) loads.template next<NOW>();
             const u64 index = (AHEAD && loads.taken == 0 ? pairs.n : loads.start + pairs.walk.offset(loads.taken - 1)) + k * pairs.part_step();
             decode(index);
@@ -374,16 +370,16 @@ __device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, De
     }
 }
 
-// Calls `take(index, a, r, d, bound)` for E pairs at a time, with their differences, by which `largest` is updated if LARGEST. See `for_parts` and `Pairs::take`.
-template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class Loads, class OnNonfinite, class Take, class EndTile>
-__device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<typename Pairs::T> &rule, u32 tiles, typename Pairs::T &largest, OnNonfinite on_nonfinite, Take take, EndTile end_tile) {
+// Calls `take(index, r, d, bound)` for E pairs at a time: their references, differences, by which `largest` is updated if LARGEST, and bounds. See `for_parts` and `Pairs::take`.
+template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class Loads, class Seen, class Take, class EndTile>
+__device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<typename Pairs::T> &rule, u32 tiles, typename Pairs::T &largest, Seen &seen, Take take, EndTile end_tile) {
     enum { E = Pairs::E };
-    typename Pairs::N a[E], r[E];
+    typename Pairs::N r[E];
     typename Pairs::D d[E];
     typename Pairs::T bound[E];
     const auto shift = [&] { if (LATER && Pairs::PARTS == 1) loads.shift(); };
-    const auto decode = [&](u64 index) { pairs.template take<LARGEST>(rule, index, loads.words, shift, a, r, d, bound, largest, on_nonfinite); };
-    for_parts<AHEAD, LATER>(pairs, loads, tiles, decode, [&](u64 index) { take(index, a, r, d, bound); }, end_tile);
+    const auto decode = [&](u64 index) { pairs.template take<LARGEST>(rule, index, loads.words, shift, r, d, bound, largest, seen); };
+    for_parts<AHEAD, LATER>(pairs, loads, tiles, decode, [&](u64 index) { take(index, r, d, bound); }, end_tile);
 }
 
 // Tells a block whether it is the last one of all launches of a pass. Everything that all blocks wrote before is then visible to it.

@@ -31,40 +31,102 @@ template <typename T, bool ALL, class Aside> struct ValuesShared : MetricsShared
     u32 last;
 };
 
-// The state of a thread.
-template <class Arith> struct Values {
+// What a thread counts of finite pairs.
+template <class Arith> struct Passes {
     typedef typename Arith::N N;
     typedef typename Arith::T T;
-    LaneCount mismatches, zero_passes, zeros_a, zeros_r;
-    T largest_a, largest_r, largest_d; // see `keep_larger`
-    __device__ void clear() {
-        mismatches.clear(), zero_passes.clear(), zeros_a.clear(), zeros_r.clear();
-        largest_a = largest_r = largest_d = 0;
-    }
-    __device__ void keep() {
-        mismatches.keep(), zero_passes.keep(), zeros_a.keep(), zeros_r.keep();
-        make_now(largest_a), make_now(largest_r), make_now(largest_d);
-    }
-    // This thread's part of the counts.
-    __device__ void own(u32 (&counts)[4]) const { counts[0] = mismatches.own(), counts[1] = zero_passes.own(), counts[2] = zeros_a.own(), counts[3] = zeros_r.own(); }
-    __device__ void carry() { mismatches.carry(), zero_passes.carry(), zeros_a.carry(), zeros_r.carry(); }
-    __device__ void add_passes(typename Arith::D difference, T d, T bound) {
+    LaneCount mismatches, zero_passes;
+    __device__ Passes() { mismatches.clear(), zero_passes.clear(); }
+    __device__ void keep() { mismatches.keep(), zero_passes.keep(); }
+    __device__ void carry() { mismatches.carry(), zero_passes.carry(); }
+    __device__ void add(typename Arith::D difference, T d, T bound) {
         if constexpr (Arith::EXACT) mismatches.add(!within(difference, bound));
         else mismatches.add_greater(d, bound);
     }
-    __device__ void add_zero_passes(N r, T m, T bound) {
+    // Whether a result of zero would pass.
+    __device__ void add_zero(N r, T m, T bound) {
         if constexpr (Arith::EXACT) zero_passes.add(within(magnitude(r), bound));
         else zero_passes.add_at_most(m, bound);
     }
 };
 
-// A pair that is not finite.
-template <class Arith> __device__ inline void add_nonfinite(u32 *classes, Values<Arith> &v, typename Arith::N a, typename Arith::N r) {
-    typedef typename Arith::T T;
-    atomicAdd(&classes[class_of(a) * CLASSES + class_of(r)], 1u);
-    if (is_finite(a)) keep_larger(v.largest_a, a);
-    if (is_finite(r)) keep_larger(v.largest_r, r);
-}
+// What `Pairs::take` gets to see: numbers of operands x and y, of which this keeps the largest and, with all metrics, counts the zeros; and the classes of those in pairs that are not finite.
+template <class Pairs, bool ALL> struct Seen {
+    typedef typename Pairs::N N;
+    typedef typename Pairs::T T;
+    enum { E = Pairs::E };
+    static constexpr bool HALF_X = ALL && Pairs::HALF_X, HALF_Y = ALL && Pairs::HALF_Y, IN_WORDS = HALF_X || HALF_Y;
+    const Pairs &pairs;
+    u32 *classes; // of the block, by result and reference
+    T largest_x = 0, largest_y = 0; // see `keep_larger`
+    LaneCount zeros_x, zeros_y;
+    Halves half_x, half_y; // of words
+    N last_x[E], last_y[E]; // not of words
+    __device__ Seen(const Pairs &pairs_, u32 *classes_) : pairs(pairs_), classes(classes_) { zeros_x.clear(), zeros_y.clear(), half_x.clear(), half_y.clear(); }
+
+    // Adds finite pairs by the words of 16-bit floating-point formats, and returns true; or does nothing and returns false, if in the wavefront pairs are not finite, or words do not tell. Called by all lanes of a wavefront.
+    __device__ bool add_words(const u32 *words_x, const u32 *words_y, const N (&x)[E], const N (&y)[E], bool finite) {
+        const u32 most_x = HALF_X ? Halves::largest_of<E>(words_x) : 0, most_y = HALF_Y ? Halves::largest_of<E>(words_y) : 0;
+        if (wavefront_any(!finite || is_large(HALF_X && HALF_Y ? largest_halves(most_x, most_y, 0) : most_x | most_y))) return false;
+        if (HALF_X) half_x.template add<E>(words_x, most_x);
+        else add(largest_x, zeros_x, x);
+        if (HALF_Y) half_y.template add<E>(words_y, most_y);
+        else add(largest_y, zeros_y, y);
+        return true;
+    }
+    __device__ void add_numbers(const N (&x)[E], const N (&y)[E]) {
+        if (IN_WORDS) add(largest_x, zeros_x, x), add(largest_y, zeros_y, y);
+        else
+#pragma unroll
+            for (int i = 0; i < E; i++) {
+                last_x[i] = x[i];
+                if (!Pairs::IN_ORDER) last_y[i] = y[i];
+            }
+    }
+    // Called when the last pairs, with references r, are used. Beside what else is done for them, compilers for AMD's GPUs need one instruction less for each number.
+    __device__ void add_last(const N (&r)[E]) {
+        if (!IN_WORDS) {
+            add(largest_x, zeros_x, last_x);
+            if (Pairs::IN_ORDER) add(largest_y, zeros_y, r);
+            else add(largest_y, zeros_y, last_y);
+        }
+        if (ALL) zeros_x.keep(), zeros_y.keep(), make_now(largest_x), make_now(largest_y);
+    }
+    static __device__ void add(T &largest, LaneCount &zeros, const N (&x)[E]) {
+#pragma unroll
+        for (int i = 0; i < E; i++) {
+            // Otherwise the magnitudes would be kept, after a branch that not all pairs take.
+            const N number = IN_WORDS ? unknown(x[i]) : x[i];
+            keep_larger(largest, number);
+            if (ALL) zeros.add_at_most((T)magnitude(number), T(0));
+        }
+    }
+    __device__ void add_nonfinite(N x, N y) {
+        const bool exchanged = pairs.exchanged();
+        atomicAdd(&classes[class_of(exchanged ? y : x) * CLASSES + class_of(exchanged ? x : y)], 1u);
+        if (is_finite(x)) keep_larger(largest_x, x);
+        if (is_finite(y)) keep_larger(largest_y, y);
+    }
+    __device__ void carry() {
+        zeros_x.carry(), zeros_y.carry();
+        if (HALF_X) half_x.carry();
+        if (HALF_Y) half_y.carry();
+    }
+    // What was seen of result and reference, when all pairs were.
+    __device__ void finish(T (&largest)[2], u32 (&zeros)[2]) {
+        if constexpr (HALF_X) largest_x = Real<T>::larger(magnitude(largest_x), half_x.number(pairs.half_x()));
+        if constexpr (HALF_Y) largest_y = Real<T>::larger(magnitude(largest_y), half_y.number(pairs.half_y()));
+        const bool exchanged = pairs.exchanged();
+        const u32 x = zeros_x.own() + (HALF_X ? half_x.count : 0), y = zeros_y.own() + (HALF_Y ? half_y.count : 0);
+        largest[0] = exchanged ? largest_y : largest_x, largest[1] = exchanged ? largest_x : largest_y;
+        zeros[0] = exchanged ? y : x, zeros[1] = exchanged ? x : y;
+    }
+};
+struct NothingSeen {
+    static constexpr bool IN_WORDS = false;
+    template <typename N> __device__ void add_nonfinite(N, N) {}
+    template <class Numbers> __device__ void add_numbers(const Numbers &, const Numbers &) {}
+};
 
 // Adds the number of pairs of these classes to the counts.
 __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool nonfinite_equal) {
@@ -77,42 +139,36 @@ __device__ inline void count_classes(u64 *counts, u32 a, u32 r, u64 pairs, bool 
     if (r == ZERO) atomicAdd(&counts[NONFINITE_ZEROS_R], pairs);
 }
 
-// Takes E finite pairs. With counts, their largest difference is already in `v`; with all metrics, it is found with the other maxima. The maxima of `filter` may be older than those of the block.
+// Takes E finite pairs. With counts, their largest difference is already known; with all metrics, it is found with the other maxima. The maxima of `filter` may be older than those of the block.
 template <class Pairs, bool ALL, bool HISTOGRAMS, class Shared>
-__device__ inline void add(const VerifyParams &p, Shared &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&a)[Pairs::E],
-                           const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E], const typename Pairs::T (&bound)[Pairs::E], Values<typename Pairs::Arith> &v, Filter<typename Pairs::T> &filter,
-                           Histograms<typename Pairs::T, HISTOGRAMS> &histograms, Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
+__device__ inline void add(const VerifyParams &p, Shared &s, const Rule<typename Pairs::T> &rule, const typename Pairs::N (&r)[Pairs::E], const typename Pairs::D (&differences)[Pairs::E],
+                           const typename Pairs::T (&bound)[Pairs::E], Passes<typename Pairs::Arith> &passes, Filter<typename Pairs::T> &filter, Histograms<typename Pairs::T, HISTOGRAMS> &histograms,
+                           Sums<typename Pairs::T, Pairs::ACCUMULATORS> &sums) {
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
     T d[E], m[E];
     rule.magnitudes(differences, r, d, m);
 #pragma unroll
-    for (int i = 0; i < E; i++) {
-        v.add_passes(differences[i], d[i], bound[i]);
-        keep_larger(v.largest_a, a[i]);
-        keep_larger(v.largest_r, r[i]);
-    }
+    for (int i = 0; i < E; i++) passes.add(differences[i], d[i], bound[i]);
     if constexpr (ALL) {
         // Histograms need the registers.
-        if (HISTOGRAMS) filter.read(s.maxima, rule);
+        if (HISTOGRAMS) filter.read(s.maxima);
         AnyNegative<T> beyond;
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            v.add_zero_passes(r[i], m[i], bound[i]);
-            v.zeros_a.add_at_most((T)magnitude(a[i]), T(0));
-            v.zeros_r.add_at_most(m[i], T(0));
+            passes.add_zero(r[i], m[i], bound[i]);
             sums.add(i % Pairs::ACCUMULATORS, d[i], m[i]);
         }
 #pragma unroll
-        for (int i = 0; i < E; i++) filter.test(beyond, s.maxima, rule, d[i], (T)r[i], bound[i], m[i] == 0);
-        v.keep(), sums.keep();
+        for (int i = 0; i < E; i++) filter.test(beyond, s.maxima, d[i], m[i], bound[i]);
+        passes.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
-            update_maxima(p.workspace->maxima, s.maxima, filter, rule, a, r, d, bound);
-            filter.read(s.maxima, rule);
+            update_maxima(p.workspace->maxima, s.maxima, rule, differences, r, bound);
+            filter.read(s.maxima);
         }
         histograms.add(rule, d, m, bound);
     }
-    if constexpr (sizeof(T) == 4 && Pairs::IN_TILE + E > LaneCount::MOST) v.carry();
+    if constexpr (sizeof(T) == 4 && Pairs::IN_TILE + E > LaneCount::MOST) passes.carry();
 }
 
 // The sums of a tile in f64, for a tile whose squares are out of f32's range: everything is read again for each sum. Returns sum s in lane 8 s.
@@ -126,12 +182,13 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, co
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
         typename Pairs::T unused = 0;
-        const auto take = [&](u64, const N (&)[E], const N (&r)[E], const D (&d)[E], const auto &) {
+        NothingSeen nothing;
+        const auto take = [&](u64, const N (&r)[E], const D (&d)[E], const auto &) {
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
         };
         Loads<Pairs> loads(pairs, {}, tile, pairs.walk.steps);
-        for_pairs<false, false, false>(pairs, loads, rule, 1, unused, [](N, N) {}, take, [](u32) {});
+        for_pairs<false, false, false>(pairs, loads, rule, 1, unused, nothing, take, [](u32) {});
         const double x = wide.join();
         if (lane_of() == 8 * sum) total = x;
     }
@@ -149,12 +206,9 @@ template <class Pairs> __device__ inline void replace_sums(const Pairs &pairs, c
     }
 }
 
-// Adds what a block has found to the workspace. `counts` is a thread's part of the counts.
-template <class Arith, class Shared, bool HISTOGRAMS>
-__device__ inline void publish(VerifyWorkspace &w, Shared &s, const Values<Arith> &v, const u32 (&counts)[4], Histograms<typename Arith::T, HISTOGRAMS> &histograms,
-                               bool nonfinite_equal) {
-    typedef typename Arith::T T;
-    const T largest[3] = {v.largest_a, v.largest_r, v.largest_d};
+// Adds what a block has found to the workspace: a thread's part of the counts, and largest results, references and differences (see `keep_larger`).
+template <typename T, class Shared, bool HISTOGRAMS>
+__device__ inline void publish(VerifyWorkspace &w, Shared &s, const T (&largest)[3], const u32 (&counts)[4], Histograms<T, HISTOGRAMS> &histograms, bool nonfinite_equal) {
 #pragma unroll
     for (int k = 0; k < 4; k++) {
         const u32 x = subgroup_sum(counts[k]);
@@ -219,8 +273,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     Histograms<T, HISTOGRAMS> histograms(s.aside, rule);
     __syncthreads();
     const u32 group = threadIdx.x / SUBGROUP;
-    Values<typename Pairs::Arith> v;
-    v.clear();
+    Seen<Pairs, ALL> seen(pairs, s.classes);
+    Passes<typename Pairs::Arith> passes;
+    T largest_d = 0;
     // All lanes of a wavefront make every step: zeros stand for elements beyond the end.
 #pragma unroll 1
     for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS) {
@@ -229,36 +284,38 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         Filter<T> filter;
         Sums<T, Pairs::ACCUMULATORS> sums;
         sums.clear();
-        if constexpr (ALL) filter.read(s.maxima, rule);
-        const auto nonfinite = [&](N x, N y) { add_nonfinite(s.classes, v, x, y); };
-        const auto take = [&](u64, const N (&a)[E], const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
+        if constexpr (ALL) filter.read(s.maxima);
+        const auto take = [&](u64, const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
+            seen.add_last(r);
             // Bounds that are computed here, and not with the decoded pairs, take fewer registers but need their own branches.
             T bound[E];
             if (LIKE_NVIDIA && !HISTOGRAMS)
 #pragma unroll
                 for (int i = 0; i < E; i++) bound[i] = early[i];
             else rule.bounds(r, bound);
-            add<Pairs, ALL>(p, s, rule, a, r, d, bound, v, filter, histograms, sums);
+            add<Pairs, ALL>(p, s, rule, r, d, bound, passes, filter, histograms, sums);
         };
         const auto end_tile = [&](u32 i) {
-            v.carry();
+            seen.carry(), passes.carry();
             if constexpr (ALL) {
                 s.tiles[group].set(i, sums.join());
                 imprecise |= (u32)(subgroup_votes(!sums.precise()) != 0) << i;
-                sums.clear(), filter.read(s.maxima, rule);
+                sums.clear(), filter.read(s.maxima);
             }
         };
         // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take.
         typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, pairs.loads_in(first, p.run_log));
-        for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, v.largest_d, nonfinite, take, end_tile);
+        for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, largest_d, seen, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
             s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
         }
     }
-    u32 counts[4];
-    v.own(counts);
-    publish(*p.workspace, s, v, counts, histograms, p.nonfinite_equal != 0);
+    T largest[3];
+    u32 counts[4] = {passes.mismatches.own(), passes.zero_passes.own()}, zeros[2];
+    seen.finish((T(&)[2])largest, zeros);
+    largest[2] = largest_d, counts[2] = zeros[0], counts[3] = zeros[1];
+    publish(*p.workspace, s, largest, counts, histograms, p.nonfinite_equal != 0);
     if (ends_last(p, s.last)) finish<ALL>(p, pairs, s, AHEAD ? SUBGROUP * E : 0);
 }

@@ -1,7 +1,7 @@
 //! How many instructions a kernel issues for each element that it compares, read off its disassembly.
 //!
 //! What is counted is the shortest way around the loop in which a lane loads E elements of both tensors by vectors and computes their metrics:
-//! no rare branch is on it. The loop is known by a block with much arithmetic, half of the most that a block of the kernel has: divisions in a rare branch may have more.
+//! no rare branch is on it. The loop is known by a block with much arithmetic, three fifths of the most that a block of the kernel has: divisions in a rare branch may have more.
 //!
 //! ```text
 //! blocks   instructions between labels and branches; each weighs as many instructions as are counted
@@ -162,7 +162,7 @@ impl Code {
     pub(crate) fn turn(&self, bytes: u32) -> Option<(u32, Option<u32>)> {
         let blocks = self.blocks();
         let most = blocks.iter().map(|b| b.arithmetic).max()?;
-        let ways = (0..blocks.len()).filter(|&b| 2 * blocks[b].arithmetic >= most && !blocks[b].rare).filter_map(|b| {
+        let ways = (0..blocks.len()).filter(|&b| 5 * blocks[b].arithmetic >= 3 * most && !blocks[b].rare).filter_map(|b| {
             let around = around(&blocks, b, bytes);
             Some((*around.get(&bytes)?, around.get(&0).copied()))
         });
