@@ -283,8 +283,8 @@ template <class Pairs> __device__ inline void note_mismatches(const VerifyParams
     if (any) atomicMax(&s.first_tile, ~tile);
 }
 
-// What `Pairs::take` gets to see: of this the search needs the results, and whether a pair that is not finite is a mismatch.
-template <class Pairs> struct SeenByExplain {
+// What the search needs of the numbers that `Pairs::take` adds: the last results, and whether a pair that is not finite is a mismatch.
+template <class Pairs> struct ExplainStatistics {
     typedef typename Pairs::N N;
     enum { E = Pairs::E };
     static constexpr bool IN_WORDS = false;
@@ -314,7 +314,7 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
     bool mismatch = false;
     u32 queued = 0; // the same in all lanes of a subgroup
     N a[E], r[E];
-    SeenByExplain<Pairs> seen{p, pairs, a, mismatch};
+    ExplainStatistics<Pairs> statistics{p, pairs, a, mismatch};
     LoadsAhead<Pairs> loads(pairs, ring, tile, count);
     // Once more after the last step: for what is left in the queue.
 #pragma unroll 1
@@ -326,7 +326,7 @@ __device__ inline void explain_tile(const VerifyParams &p, const Pairs &pairs, S
             index = loads.start + pairs.walk.offset(loads.taken - 1) + step % PARTS * pairs.part_step();
             typename Pairs::D differences[E];
             T d[E], m[E], bound[E], largest = 0;
-            pairs.template take<false>(rule, index, loads.words, [] {}, r, differences, bound, largest, seen);
+            pairs.template take<false>(rule, index, loads.words, [] {}, r, differences, bound, largest, statistics);
             pairs.next_part(loads.words);
             AnyNegative<T> beyond;
             rule.magnitudes(differences, r, d, m);

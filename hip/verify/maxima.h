@@ -1,11 +1,11 @@
 // The current maxima: how an element is tested against them, and how they are updated.
 //
-// For a quotient d / x and its maximum M: d / x rounds to more than M when it exceeds M by more than h, half of the distance to the next number. d - M x is exact where d / x is within 2 h of M
-// (the remainder of a division is), so the sign of fma(h, x, fma(M, x, -d)) decides. For equal quotients the test is never positive, so data in which all elements have the same error cost nothing. There are three steps, each
-// for elements for which the step before was positive:
+// For a quotient d / x, rounded to nearest, and its maximum M: the sign of fma(M, x, -d) says whether d / x exceeds M, before it is rounded. If M was rounded down, a quotient that is rounded to M may exceed it. The sign of
+// fma(h, x, fma(M, x, -d)), with h half of the distance from M to the next number, says whether a quotient is rounded to more than M: data in which many elements have the same quotient cost nothing. There are three steps,
+// each for elements for which the step before was positive:
 //
-//   filter   M and h from a table by the binade of the reference, which has zeros where a remainder may underflow
-//   test     d, M and h scaled by a power of two, so that no remainder underflows. In f64, for which a table would be too large, it is the first step
+//   filter   limits from a table by the binade of the reference, without h for the relative difference; zeros where a remainder may underflow
+//   test     with h, and with d and M scaled by a power of two, so that no remainder underflows
 //   check    a division, and an update of the maxima
 #pragma once
 #include "verify/ring.h"
@@ -68,7 +68,7 @@ template <typename T> __device__ inline OUT_OF_LINE void FilterTable<T>::update(
     const T all = (T)f64_of(current[RELATIVE]), old = (T)f64_of(current[RELATIVE_OLD]), most = (T)f64_of(current[RATIO]);
     const double absolute = f64_of(current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(current[EPSILON]));
     const bool infinite = !(most <= Real<T>::max());
-#pragma unroll 1
+#pragma unroll(LIKE_NVIDIA ? 4 : 1)
     for (u32 entry = lane_of(); entry < ENTRIES; entry += SUBGROUP) {
         // What has no entry of its own needs the next test whatever its difference.
         if (entry == 1) continue;

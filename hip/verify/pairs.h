@@ -270,34 +270,32 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         rule.template bounds<PLAIN>(r, bound);
     }
 
-    // Decodes the E pairs at `index`, the first ones in the words (which `shift` may have to shift): their references, bounds, and differences, by which `largest` is updated if LARGEST. `seen` gets the numbers of x and y, apart from pairs that are
+    // Decodes the E pairs at `index`, the first ones in the words (which `shift` may have to shift): their references, bounds, and differences, by which `largest` is updated if LARGEST. `statistics` gets the numbers of x and y, apart from pairs that are
     // not finite, which zeros replace; these also stand for elements from n on. Called by all lanes of a wavefront.
-    template <bool LARGEST, class Shift, class Seen> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&r)[E], D (&d)[E], T (&bound)[E], T &largest, Seen &seen) const {
-        N x[E], y[E];
+    template <bool LARGEST, class Shift, class Statistics> __device__ void take(const Rule<T> &rule, u64 index, Words &w, Shift shift, N (&r)[E], D (&d)[E], T (&bound)[E], T &largest, Statistics &statistics) const {
+        N x[E], in_y[E];
+        N (&y)[E] = IN_ORDER ? r : in_y; // one array, where compilers would keep two
         shift();
         if (with_f16) decode<WITH_F16>(w, index, x, y), references<true>(rule, x, y, r, bound);
         else if (with_bf16) decode<WITH_BF16>(w, index, x, y), references<true>(rule, x, y, r, bound);
         else decode<OTHERS>(w, index, x, y), references<false>(rule, x, y, r, bound);
 #pragma unroll
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
-        if constexpr (Seen::IN_WORDS) {
+        if constexpr (Statistics::IN_WORDS) {
             static_assert(HALVES && LOADS == 1 && !LARGEST);
-            if (halves && seen.add_words(w.x[0], w.y[0], x, y, (HALF_X && HALF_Y) || all_finite(d))) return;
+            if (halves && statistics.add_words(w.x[0], w.y[0], x, y, (HALF_X && HALF_Y) || all_finite(d))) return;
         }
         const T before = largest;
         const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);
         if constexpr (!Arith::EXACT)
             if (wavefront_any(!finite)) {
-                replace(x, y, r, d, bound, rule.bound(0), seen);
+                replace(x, y, r, d, bound, rule.bound(0), statistics);
                 largest = before;
                 if (LARGEST) max_if_finite(largest, d);
             }
-        if (IN_ORDER)
-#pragma unroll
-            for (int i = 0; i < E; i++) r[i] = y[i]; // not before, since that would be two arrays for the compiler
-        seen.add_numbers(x, y);
+        statistics.add_numbers(x, y);
     }
-    template <class Seen> __device__ void replace(N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Seen &seen) const {
+    template <class Statistics> __device__ void replace(N (&x)[E], N (&y)[E], N (&r)[E], D (&d)[E], T (&bound)[E], T bound_of_zero, Statistics &statistics) const {
         const auto replace_if = [&](int i, bool replaced) {
             x[i] = replaced ? 0 : x[i], y[i] = replaced ? 0 : y[i], d[i] = replaced ? 0 : d[i];
             if (!IN_ORDER) r[i] = replaced ? 0 : r[i];
@@ -307,9 +305,10 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         if constexpr (sizeof(N) == 4) {
 #pragma unroll
             for (int i = 0; i < E; i++) {
+                // If a number is not finite, the difference is not either.
+                if (!wavefront_any(!is_finite(d[i]))) continue;
                 const bool nonfinite = !(is_finite(x[i]) && is_finite(y[i]));
-                if (!wavefront_any(nonfinite)) continue;
-                if (nonfinite) seen.add_nonfinite(x[i], y[i]);
+                if (nonfinite) statistics.add_nonfinite(x[i], y[i]);
                 replace_if(i, nonfinite);
             }
         } else {
@@ -325,7 +324,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
                     of_x = first ? x[i] : of_x, of_y = first ? y[i] : of_y;
                     replace_if(i, first);
                 }
-                if (odd) seen.add_nonfinite(of_x, of_y);
+                if (odd) statistics.add_nonfinite(of_x, of_y);
             } while (wavefront_any(odd > 1));
         }
     }
@@ -371,14 +370,14 @@ __device__ inline void for_parts(const Pairs &pairs, Loads &loads, u32 tiles, De
 }
 
 // Calls `take(index, r, d, bound)` for E pairs at a time: their references, differences, by which `largest` is updated if LARGEST, and bounds. See `for_parts` and `Pairs::take`.
-template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class Loads, class Seen, class Take, class EndTile>
-__device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<typename Pairs::T> &rule, u32 tiles, typename Pairs::T &largest, Seen &seen, Take take, EndTile end_tile) {
+template <bool AHEAD, bool LATER, bool LARGEST, class Pairs, class Loads, class Statistics, class Take, class EndTile>
+__device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<typename Pairs::T> &rule, u32 tiles, typename Pairs::T &largest, Statistics &statistics, Take take, EndTile end_tile) {
     enum { E = Pairs::E };
     typename Pairs::N r[E];
     typename Pairs::D d[E];
     typename Pairs::T bound[E];
     const auto shift = [&] { if (LATER && Pairs::PARTS == 1) loads.shift(); };
-    const auto decode = [&](u64 index) { pairs.template take<LARGEST>(rule, index, loads.words, shift, r, d, bound, largest, seen); };
+    const auto decode = [&](u64 index) { pairs.template take<LARGEST>(rule, index, loads.words, shift, r, d, bound, largest, statistics); };
     for_parts<AHEAD, LATER>(pairs, loads, tiles, decode, [&](u64 index) { take(index, r, d, bound); }, end_tile);
 }
 

@@ -50,8 +50,8 @@ template <class Arith> struct Passes {
     }
 };
 
-// What `Pairs::take` gets to see: numbers of operands x and y, of which this keeps the largest and, with all metrics, counts the zeros; and the classes of those in pairs that are not finite.
-template <class Pairs, bool ALL> struct Seen {
+// What is kept of the numbers of operands x and y: the largest ones and, with all metrics, the number of zeros; and the classes of those in pairs that are not finite. `Pairs::take` adds the numbers.
+template <class Pairs, bool ALL> struct Statistics {
     typedef typename Pairs::N N;
     typedef typename Pairs::T T;
     enum { E = Pairs::E };
@@ -62,7 +62,7 @@ template <class Pairs, bool ALL> struct Seen {
     LaneCount zeros_x, zeros_y;
     Halves half_x, half_y; // of words
     N last_x[E], last_y[E]; // not of words
-    __device__ Seen(const Pairs &pairs_, u32 *classes_) : pairs(pairs_), classes(classes_) { zeros_x.clear(), zeros_y.clear(), half_x.clear(), half_y.clear(); }
+    __device__ Statistics(const Pairs &pairs_, u32 *classes_) : pairs(pairs_), classes(classes_) { zeros_x.clear(), zeros_y.clear(), half_x.clear(), half_y.clear(); }
 
     // Adds finite pairs by the words of 16-bit floating-point formats, and returns true; or does nothing and returns false, if in the wavefront pairs are not finite, or words do not tell. Called by all lanes of a wavefront.
     __device__ bool add_words(const u32 *words_x, const u32 *words_y, const N (&x)[E], const N (&y)[E], bool finite) {
@@ -112,17 +112,17 @@ template <class Pairs, bool ALL> struct Seen {
         if (HALF_X) half_x.carry();
         if (HALF_Y) half_y.carry();
     }
-    // What was seen of result and reference, when all pairs were.
-    __device__ void finish(T (&largest)[2], u32 (&zeros)[2]) {
+    // Writes the largest result and reference, and this thread's part of the zeros of both, as `publish` has them, when all pairs were added.
+    __device__ void finish(T (&largest)[3], u32 (&counts)[4]) {
         if constexpr (HALF_X) largest_x = Real<T>::larger(magnitude(largest_x), half_x.number(pairs.half_x()));
         if constexpr (HALF_Y) largest_y = Real<T>::larger(magnitude(largest_y), half_y.number(pairs.half_y()));
         const bool exchanged = pairs.exchanged();
         const u32 x = zeros_x.own() + (HALF_X ? half_x.count : 0), y = zeros_y.own() + (HALF_Y ? half_y.count : 0);
         largest[0] = exchanged ? largest_y : largest_x, largest[1] = exchanged ? largest_x : largest_y;
-        zeros[0] = exchanged ? y : x, zeros[1] = exchanged ? x : y;
+        counts[2] = exchanged ? y : x, counts[3] = exchanged ? x : y;
     }
 };
-struct NothingSeen {
+struct NoStatistics {
     static constexpr bool IN_WORDS = false;
     template <typename N> __device__ void add_nonfinite(N, N) {}
     template <class Numbers> __device__ void add_numbers(const Numbers &, const Numbers &) {}
@@ -182,7 +182,7 @@ template <class Pairs> __device__ inline double wide_sums(const Pairs &pairs, co
         WideSum<Pairs::ACCUMULATORS> wide;
         wide.clear();
         typename Pairs::T unused = 0;
-        NothingSeen nothing;
+        NoStatistics nothing;
         const auto take = [&](u64, const N (&r)[E], const D (&d)[E], const auto &) {
 #pragma unroll
             for (int i = 0; i < E; i++) wide.add(i % Pairs::ACCUMULATORS, (double)(sum < 2 ? magnitude(d[i]) : magnitude(r[i])), sum % 2);
@@ -273,7 +273,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     Histograms<T, HISTOGRAMS> histograms(s.aside, rule);
     __syncthreads();
     const u32 group = threadIdx.x / SUBGROUP;
-    Seen<Pairs, ALL> seen(pairs, s.classes);
+    Statistics<Pairs, ALL> statistics(pairs, s.classes);
     Passes<typename Pairs::Arith> passes;
     T largest_d = 0;
     // All lanes of a wavefront make every step: zeros stand for elements beyond the end.
@@ -286,7 +286,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         sums.clear();
         if constexpr (ALL) filter.read(s.maxima);
         const auto take = [&](u64, const N (&r)[E], const D (&d)[E], const T (&early)[E]) {
-            seen.add_last(r);
+            statistics.add_last(r);
             // Bounds that are computed here, and not with the decoded pairs, take fewer registers but need their own branches.
             T bound[E];
             if (LIKE_NVIDIA && !HISTOGRAMS)
@@ -296,7 +296,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
             add<Pairs, ALL>(p, s, rule, r, d, bound, passes, filter, histograms, sums);
         };
         const auto end_tile = [&](u32 i) {
-            seen.carry(), passes.carry();
+            statistics.carry(), passes.carry();
             if constexpr (ALL) {
                 s.tiles[group].set(i, sums.join());
                 imprecise |= (u32)(subgroup_votes(!sums.precise()) != 0) << i;
@@ -306,16 +306,16 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take.
         typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
         Loaded loads(pairs, ring, run << p.run_log, pairs.loads_in(first, p.run_log));
-        for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, largest_d, seen, take, end_tile);
+        for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, largest_d, statistics, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);
             s.tiles[group].join(p.run_log, run < pairs.runs, p.partials + run * SUMS);
         }
     }
     T largest[3];
-    u32 counts[4] = {passes.mismatches.own(), passes.zero_passes.own()}, zeros[2];
-    seen.finish((T(&)[2])largest, zeros);
-    largest[2] = largest_d, counts[2] = zeros[0], counts[3] = zeros[1];
+    u32 counts[4];
+    counts[0] = passes.mismatches.own(), counts[1] = passes.zero_passes.own(), largest[2] = largest_d;
+    statistics.finish(largest, counts);
     publish(*p.workspace, s, largest, counts, histograms, p.nonfinite_equal != 0);
     if (ends_last(p, s.last)) finish<ALL>(p, pairs, s, AHEAD ? SUBGROUP * E : 0);
 }

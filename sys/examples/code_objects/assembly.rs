@@ -1,7 +1,7 @@
 //! How many instructions a kernel issues for each element that it compares, read off its disassembly.
 //!
 //! What is counted is the shortest way around the loop in which a lane loads E elements of both tensors by vectors and computes their metrics:
-//! no rare branch is on it. The loop is known by a block with much arithmetic, three fifths of the most that a block of the kernel has: divisions in a rare branch may have more.
+//! no rare branch is on it. The loop is known by a block with much arithmetic, three fifths of the most that a block without such instructions has: a rare branch may have more.
 //!
 //! ```text
 //! blocks   instructions between labels and branches; each weighs as many instructions as are counted
@@ -24,7 +24,7 @@ struct Instruction {
     arithmetic: bool,
     /// Bytes of a load of 8 or 16.
     loads: u32,
-    /// Whether it is nowhere on the loop's shortest way: a load of an element or a word, or lanes that exchange what they have, as for sums.
+    /// Whether it is nowhere on the loop's shortest way: a load of an element or a word, lanes that exchange what they have, as for sums, or a division.
     rare: bool,
     /// Where it may branch to.
     target: Option<u64>,
@@ -100,6 +100,7 @@ fn amd(text: &str) -> Result<BTreeMap<String, Code>> {
                     _ => 0,
                 },
                 rare: operation == "ds_bpermute_b32"
+                    || operation.starts_with("v_div_")
                     || operation.starts_with("global_load") && !operation.starts_with("global_load_dwordx"),
                 target: if branches { label() } else { None },
                 falls_through: !matches!(operation, "s_branch" | "s_endpgm" | "s_setpc_b64"),
@@ -138,7 +139,7 @@ pub(crate) fn nvidia(text: &str) -> BTreeMap<String, Code> {
                     _ => 0,
                 },
                 // Under a condition such a load is one of narrower formats, beside those of wider ones.
-                rare: part("SHFL") || (part("LDG") || part("LDGSTS")) && !part("128") && !part("64") && !conditional,
+                rare: part("SHFL") || part("RCP") || (part("LDG") || part("LDGSTS")) && !part("128") && !part("64") && !conditional,
                 target: if part("BRA") { words.last().and_then(number) } else { None },
                 falls_through: conditional || !(part("BRA") || part("EXIT") || part("RET")),
             });
@@ -161,7 +162,7 @@ impl Code {
     /// without loads); none where the kernel has no such loop.
     pub(crate) fn turn(&self, bytes: u32) -> Option<(u32, Option<u32>)> {
         let blocks = self.blocks();
-        let most = blocks.iter().map(|b| b.arithmetic).max()?;
+        let most = blocks.iter().filter(|b| !b.rare).map(|b| b.arithmetic).max()?;
         let ways = (0..blocks.len()).filter(|&b| 5 * blocks[b].arithmetic >= 3 * most && !blocks[b].rare).filter_map(|b| {
             let around = around(&blocks, b, bytes);
             Some((*around.get(&bytes)?, around.get(&0).copied()))
