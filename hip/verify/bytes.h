@@ -113,7 +113,9 @@ template <class Pairs, bool ALL> struct KnownPairs {
         }
         if constexpr (ALL) {
             const float d[1] = {x.d}, r[1] = {x.r}, bound[1] = {x.bound};
-            update_maxima(w.maxima, s.maxima, rule, d, r, bound);
+            Filter<float> filter;
+            filter.read(s.maxima);
+            update_maxima(w.maxima, s.maxima, filter, rule, d, r, bound);
         }
     }
     __device__ static u32 code_of(const Pair &x) { return BITS == 1 || x.d <= x.bound ? Codes::PASSES : Codes::FAILS; }

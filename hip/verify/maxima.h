@@ -1,16 +1,12 @@
 // The current maxima: how an element is tested against them, and how they are updated.
 //
 // For a quotient d / x, rounded to nearest, and its maximum M: the sign of fma(M, x, -d) says whether d / x exceeds M, before it is rounded. If M was rounded down, a quotient that is rounded to M may exceed it. The sign of
-// fma(h, x, fma(M, x, -d)), with h half of the distance from M to the next number, says whether a quotient is rounded to more than M: data in which many elements have the same quotient cost nothing. There are three steps,
-// each for elements for which the step before was positive:
+// fma(h, x, fma(M, x, -d)), with h half of the distance from M to the next number, says whether a quotient is rounded to more than M: data in which many elements have the same quotient cost nothing. There are two steps:
 //
-//   filter   limits from a table by the binade of the reference, without h for the relative difference; zeros where a remainder may underflow
-//   test     with h, and with d and M scaled by a power of two, so that no remainder underflows
-//   check    a division, and an update of the maxima
+//   filter   limits from a table by the binade of the reference; with h for the ratio, whose remainder is exact where it does not underflow. Elsewhere the table has zeros, and all differences are positive
+//   check    if the filter was positive: divisions, and an update of the maxima if one of them is exceeded
 #pragma once
 #include "verify/ring.h"
-
-enum { QUOTIENTS = MAXIMA - RELATIVE };
 
 // The limit that elements are tested against, from a maximum; both are patterns. Nothing exceeds an infinite maximum.
 template <typename T> __device__ inline typename Real<T>::Bits limit_of(typename Real<T>::Bits maximum) { return maximum < Real<T>::EXPONENT ? maximum : NO_LIMIT<T>; }
@@ -38,39 +34,32 @@ __device__ inline u32 entry_of(double m) {
 // The least reference with an entry from 2 on.
 template <typename T> __device__ inline T least_reference(u32 entry) { return (T)pow2((i32)entry - (sizeof(T) == 4 ? 127 + 24 : 152)); }
 
-// The maxima as the filter uses them, as patterns. They only grow, so an old one makes the filter positive more often, never less.
-template <typename T> struct FilterTable {
+// The maxima of a block. They only grow, so an old one makes the filter positive more often, never less.
+template <typename T> struct SharedMaxima {
     typedef typename Real<T>::Bits Bits;
+    u64 current[MAXIMA]; // patterns of f64
     // For the references of a binade: the maximum of their relative differences; and the largest difference that is neither a new maximum of the absolute nor of the epsilon difference.
     struct alignas(2 * sizeof(T)) Allowed { Bits relative, difference; };
-    Allowed allowed[ENTRIES];
-    u64 current[MAXIMA]; // the maxima in f64
-    Bits ratio, half_ratio;
-    // Called by all lanes of a subgroup, after an update of `current`.
+    Allowed allowed[ENTRIES]; // patterns
+    Bits ratio, half_ratio;   // the maximum, and half of the distance to the next number
+    // Computes the others from `current`. Called by all lanes of a subgroup.
     __device__ void update(const Rule<T> &rule);
 };
 
-// Patterns of scaled maxima, from RELATIVE on, and of half of the distances to the next numbers. They only grow, one after the other: a test with an old maximum and a new half is
-// positive for whatever exceeds the new maximum.
-template <typename T> struct SharedMaxima : FilterTable<T> {
+// Half of the distance from a maximum to the next number, as patterns; 0 where it would underflow, which makes the test positive more often. Nothing exceeds an infinite maximum anyway.
+template <typename T> __device__ inline typename Real<T>::Bits half_of(typename Real<T>::Bits maximum) {
     typedef typename Real<T>::Bits Bits;
-    alignas(16) Bits maximum[QUOTIENTS], half[QUOTIENTS];
-    Bits absolute; // not scaled
-    Bits least;    // see `ScaledMaxima::least`
-    // 0 where half of the distance would underflow, which makes the test positive more often. Nothing exceeds an infinite maximum anyway.
-    static __device__ Bits half_of(Bits maximum) {
-        const Bits exponent = maximum & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
-        return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
-    }
-};
+    const Bits exponent = maximum & Real<T>::EXPONENT, down = (Bits)Real<T>::DIGITS * Real<T>::UNIT;
+    return exponent > down && exponent < Real<T>::EXPONENT ? exponent - down : 0;
+}
 
-template <typename T> __device__ inline OUT_OF_LINE void FilterTable<T>::update(const Rule<T> &rule) {
+template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update(const Rule<T> &rule) {
     const T all = (T)f64_of(current[RELATIVE]), old = (T)f64_of(current[RELATIVE_OLD]), most = (T)f64_of(current[RATIO]);
     const double absolute = f64_of(current[ABSOLUTE]), epsilon = by_binade(rule, EPSILON, f64_of(current[EPSILON]));
     const bool infinite = !(most <= Real<T>::max());
 #pragma unroll(LIKE_NVIDIA ? 4 : 1)
     for (u32 entry = lane_of(); entry < ENTRIES; entry += SUBGROUP) {
-        // What has no entry of its own needs the next test whatever its difference.
+        // What has no entry of its own needs the exact check whatever its difference.
         if (entry == 1) continue;
         const T least = entry ? least_reference<T>(entry) : 0;
         // Where the remainder of a ratio may underflow, every difference is positive: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
@@ -83,7 +72,7 @@ template <typename T> __device__ inline OUT_OF_LINE void FilterTable<T>::update(
     }
     if (lane_of() == 0) {
         atomicMax(&ratio, limit_of<T>(bits_of(most)));
-        atomicMax(&half_ratio, SharedMaxima<T>::half_of(bits_of(most)));
+        atomicMax(&half_ratio, half_of<T>(bits_of(most)));
     }
     subgroup_barrier();
 }
@@ -98,53 +87,9 @@ template <typename T> struct AnyNegative {
     __device__ bool any() const { return greater || (i32)signs < 0; }
 };
 
-// Differences may be so small that their remainders underflow, so everything is scaled.
-template <typename T> struct ScaledMaxima {
-    typedef typename Real<T>::Bits Bits;
-    T maximum[QUOTIENTS], half[QUOTIENTS];
-    T absolute; // not scaled
-    // The least binade that the epsilon difference is tested by. If references are about zero and results are not, a scaled maximum overflows. It is then CAP, and CAP x `least` is the largest difference from such a
-    // reference: exactly what other such differences have to exceed, and no more than what those of other binades have to exceed.
-    Bits least;
-    static constexpr Bits CAP = (Bits)(2 * Real<T>::BIAS) * Real<T>::UNIT; // 2^BIAS
-    __device__ void read(const SharedMaxima<T> &s, const Rule<T> &rule) {
-        // Other threads update them.
-        compiler_barrier();
-#pragma unroll
-        for (int k = 0; k < QUOTIENTS; k++) maximum[k] = Real<T>::of(s.maximum[k]), half[k] = Real<T>::of(s.half[k]);
-        absolute = Real<T>::of(s.absolute), least = s.least > rule.lowest ? s.least : rule.lowest;
-    }
-    __device__ void set(int k, Bits pattern) { maximum[k] = Real<T>::of(pattern), half[k] = Real<T>::of(SharedMaxima<T>::half_of(pattern)); }
-    // The scaled pattern of a maximum, rounded down.
-    __device__ static Bits pattern(double x) {
-        if (x > Real<double>::max()) return NO_LIMIT<T>;
-        const double scaled = x * (double)Real<T>::scale_up();
-        return scaled > (double)Real<T>::max() ? bits_of(Real<T>::max()) : pattern_up_to<T>(scaled);
-    }
-    // The pattern for a quotient, with the least binade that belongs to it.
-    __device__ static Bits pattern(const Rule<T> &rule, u32 metric, double x, Bits &least) {
-        const Bits scaled = pattern(x);
-        least = rule.lowest;
-        if (metric != EPSILON || scaled < CAP || scaled == NO_LIMIT<T>) return scaled;
-        least = bits_of((T)(x * (double)Real<T>::of(rule.lowest) * ((double)Real<T>::scale_up() * pow2(-Real<T>::BIAS))));
-        return CAP;
-    }
-    // Tests an element against all maxima.
-    __device__ void test(AnyNegative<T> &beyond, const Rule<T> &rule, T d, T m, T bound) const {
-        const T scaled = -d * Real<T>::scale_up();
-        // An element with a large reference is tested against the smaller of both relative maxima, which is the one of such elements. Its half distance serves both: with a smaller one the test is positive more often.
-        const int old = RELATIVE_OLD - RELATIVE, ratio = RATIO - RELATIVE;
-        const T relative = m > Real<T>::small() ? maximum[old] : maximum[0];
-        if (m != 0) beyond.add(half[old], m, Real<T>::fused(relative, m, scaled));
-        beyond.add(half[ratio], bound, Real<T>::fused(maximum[ratio], bound, scaled));
-        beyond.add(maximum[EPSILON - RELATIVE], rule.binade_from(least, m), scaled);
-        beyond.add(absolute - d);
-    }
-};
-
 // What a thread tests every element with.
 template <typename T> struct Filter {
-    typedef typename FilterTable<T>::Allowed Allowed;
+    typedef typename SharedMaxima<T>::Allowed Allowed;
     T ratio, half_ratio;
 #if defined(__CUDA_ARCH__)
     u32 table; // its address in shared memory, which would otherwise be computed again for each E elements
@@ -177,46 +122,34 @@ template <typename T> __device__ inline void metrics_of(const Rule<T> &rule, T d
     value[RATIO] = (double)Real<T>::quotient(d, rule.bound(m));
 }
 
-// Updates the limits for elements by a maximum, a pattern of f64.
-template <typename T> __device__ inline void update_maximum(SharedMaxima<T> &s, const Rule<T> &rule, u32 metric, u64 maximum) {
-    atomicMax(&s.current[metric], maximum);
-    if (metric == ABSOLUTE) {
-        atomicMax(&s.absolute, limit_of<T>(bits_of((T)f64_of(maximum))));
-        return;
-    }
-    typename Real<T>::Bits least;
-    const typename Real<T>::Bits scaled = ScaledMaxima<T>::pattern(rule, metric, by_binade(rule, metric, f64_of(maximum)), least);
-    atomicMax(&s.least, least);
-    atomicMax(&s.maximum[metric - RELATIVE], scaled);
-    atomicMax(&s.half[metric - RELATIVE], SharedMaxima<T>::half_of(scaled));
-}
-
-// Updates the maxima by E pairs for which the filter was positive, with atomic max. Called by all lanes of a wavefront.
+// Updates the maxima by E pairs, for some of which the filter was positive, with atomic max. Called by all lanes of a wavefront.
 template <typename T, typename D, typename N, int E>
-__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Rule<T> &rule, const D (&differences)[E], const N (&r)[E], const T (&bound)[E]) {
-    ScaledMaxima<T> maxima;
-    maxima.read(s, rule);
-    // A bit for each pair that needs an exact check.
-    u32 exceeding = 0;
+__device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const Filter<T> &filter, const Rule<T> &rule, const D (&differences)[E], const N (&r)[E], const T (&bound)[E]) {
+    // A bit for each pair for which it was.
+    u32 positive = 0;
 #pragma unroll
     for (u32 i = 0; i < E; i++) {
         AnyNegative<T> beyond;
         // Opaque, since otherwise the magnitudes, which most instructions take without another one, would be computed before this branch.
-        maxima.test(beyond, rule, (T)magnitude(unknown(differences[i])), (T)magnitude(unknown(r[i])), bound[i]);
-        exceeding |= (u32)beyond.any() << i;
+        filter.test(beyond, s, (T)magnitude(unknown(differences[i])), (T)magnitude(unknown(r[i])), bound[i]);
+        positive |= (u32)beyond.any() << i;
     }
-    if (!wavefront_any(exceeding)) return;
     // Each lane's next one in each turn, by one copy of the code.
     double most[MAXIMA] = {};
 #pragma unroll 1
-    for (; wavefront_any(exceeding); exceeding &= exceeding - 1) {
-        if (!exceeding) continue;
-        const u32 i = __ffs((int)exceeding) - 1;
+    for (; wavefront_any(positive); positive &= positive - 1) {
+        if (!positive) continue;
+        const u32 i = __ffs((int)positive) - 1;
         double value[MAXIMA];
         metrics_of(rule, (T)magnitude(pick(differences, i)), (T)magnitude(pick(r, i)), value);
 #pragma unroll
         for (int k = 0; k < MAXIMA; k++) most[k] = Real<double>::larger(value[k], most[k]);
     }
+    bool exceeds = false;
+    compiler_barrier(); // other threads update them
+#pragma unroll
+    for (int k = 0; k < MAXIMA; k++) exceeds |= bits_of(most[k]) > s.current[k];
+    if (!wavefront_any(exceeds)) return;
     const u32 lane = lane_of();
     u64 mine = 0;
 #pragma unroll
@@ -227,7 +160,7 @@ __device__ inline void update_maxima(u64 *workspace, SharedMaxima<T> &s, const R
     if (lane < MAXIMA) {
         // This returns what other blocks have found, so each block makes few exact checks.
         const u64 before = atomicMax(&workspace[lane], mine);
-        update_maximum(s, rule, lane, before > mine ? before : mine);
+        atomicMax(&s.current[lane], before > mine ? before : mine);
     }
     subgroup_barrier();
     s.update(rule);

@@ -17,7 +17,7 @@ template <> struct Real<float> {
     static __device__ float smaller(float x, float y) { return fminf(x, y); }
     static __device__ float quotient(float a, float b) { return __fdiv_rn(a, b); }
     static __device__ float of(u32 x) { return f32_of(x); }
-    // See `ScaledMaxima`.
+    // See `exact_bin`.
     static __device__ float scale_up() { return exp2_f32(48); }
 };
 template <> struct Real<double> {
@@ -113,11 +113,9 @@ template <typename T> struct Rule {
         for (int i = 0; i < E; i++) d[i] = (T)magnitude(differences[i]), m[i] = (T)magnitude(r[i]);
     }
     // 2^e, e the exponent of m held within the result's format; a sign is ignored.
-    __device__ T binade(T m) const { return binade_from(lowest, m); }
-    // At least `least`, a pattern; if that is above `lowest`, it is not a binade of the format.
-    __device__ T binade_from(Bits least, T m) const {
+    __device__ T binade(T m) const {
         Bits x = bits_of(m) & Real<T>::EXPONENT;
-        x = x < least ? least : x;
+        x = x < lowest ? lowest : x;
         return Real<T>::of(x > highest ? highest : x);
     }
     // d by the spacing 2^(e - mantissa_bits): exact in f64 for f32 differences.

@@ -283,7 +283,8 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         for (int i = 0; i < E; i++) d[i] = difference(x[i], y[i]);
         if constexpr (Statistics::IN_WORDS) {
             static_assert(HALVES && LOADS == 1 && !LARGEST);
-            if (halves && statistics.add_words(w.x[0], w.y[0], x, y, (HALF_X && HALF_Y) || all_finite(d))) return;
+            // The first two imply the third; after the branches above they need no test.
+            if ((with_f16 || with_bf16 || halves) && statistics.add_words(w.x[0], w.y[0], x, y, (HALF_X && HALF_Y) || all_finite(d))) return;
         }
         const T before = largest;
         const bool finite = LARGEST ? max_if_finite(largest, d) : all_finite(d);

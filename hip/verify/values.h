@@ -163,7 +163,7 @@ __device__ inline void add(const VerifyParams &p, Shared &s, const Rule<typename
         for (int i = 0; i < E; i++) filter.test(beyond, s.maxima, d[i], m[i], bound[i]);
         passes.keep(), sums.keep();
         if (wavefront_any(beyond.any())) {
-            update_maxima(p.workspace->maxima, s.maxima, rule, differences, r, bound);
+            update_maxima(p.workspace->maxima, s.maxima, filter, rule, differences, r, bound);
             filter.read(s.maxima);
         }
         histograms.add(rule, d, m, bound);
