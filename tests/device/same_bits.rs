@@ -302,6 +302,17 @@ fn quotients_at_the_ends_of_the_range(target: &Target) -> Result<()> {
         let case = Case::new([dtype; 2], n).tolerance([0.0, 1.5]);
         case.compare(target, [&least, &zeros(dtype)], "ratios that many differences are rounded to")?;
     }
+    // The last ratio is the largest, by less than a remainder of such numbers tells; the first and third elements have all other maxima.
+    let least = 2f64.powi(-149);
+    let pair = |i: usize| match i {
+        0 => [1.25, 1.0].map(|x| x * 2f64.powi(-100)),
+        1 => [1_800_000.0, 800_000.0].map(|x| x * least),
+        2 => [300_001.0, 1.0].map(|x| x * least),
+        2_000 => [1_800_002.0, 800_001.0].map(|x| x * least),
+        _ => [0.0; 2],
+    };
+    let [a, r] = [0, 1].map(|side| elements(DType::F32, n, |i| encode(DType::F32, pair(i)[side])));
+    Case::new([DType::F32; 2], n).tolerance([1.0, 700_000.0 * least]).compare(target, [&a, &r], "ratios of subnormal numbers")?;
     // Bounds beyond f64.
     for dtypes in [[DType::I32; 2], [DType::I64, DType::U64]] {
         Case::new(dtypes, n).options(Options::default().histograms(true)).tolerance([1e305, 1.0]).check(target, 500)?;

@@ -101,12 +101,14 @@ mutants! {
     StandIn32 shuffles_of_64_lanes: "verify/sums.h",
         "step = 4; step > 0; step /= 2) x += __shfl_xor(x, step, SUBGROUP)"
         => "step = 4; step > 0; step /= 2) x += __shfl_xor(x, step, 64)", NUMBERS;
-    /// Differences from references of zero have to be twice the largest to be checked.
-    Asked least_binade_raised_too_far: "verify/maxima.h", "pow2(-Real<T>::BIAS)" => "pow2(1 - Real<T>::BIAS)", NUMBERS;
+    /// In f64, references are held against the limits of those that are twice as large.
+    Asked entries_of_the_next_binade: "verify/maxima.h", "(1023 - 152)" => "(1023 - 153)", NUMBERS;
+    /// A wavefront that has nothing new but the largest difference forgets it.
+    Asked largest_difference_alone_forgotten: "verify/maxima.h", "for (int k = 0; k < MAXIMA; k++) exceeds" => "for (int k = 1; k < MAXIMA; k++) exceeds", NUMBERS;
     /// Differences that are large only where references are.
     Asked absolute_maximum_not_in_the_table: "verify/maxima.h",
-        "Real<double>::smaller(epsilon * (double)rule.binade(least), absolute)"
-        => "epsilon * (double)rule.binade(least)", FLOATS;
+        "Real<double>::smaller(of_epsilon, absolute)"
+        => "of_epsilon", FLOATS;
     Asked first_tile_made_anew_for_another: "verify/values.h",
         "wide_sums(pairs, rule, first_tile + tile)"
         => "wide_sums(pairs, rule, first_tile)", RANGES;
@@ -121,7 +123,11 @@ mutants! {
         => "exchange_bytes(x[0], x[1])", "layouts::packed [";
     /// What the ranges before the last have found is lost.
     Asked farthest_of_the_last_range_alone: "verify/explain.h", "if (p.first_run) most" => "if (false) most", "layouts::packed_in_ranges";
-    Asked nan_counted_twice: "verify/values.h", "class_of(r)], 1u)" => "class_of(r)], class_of(a) == NOT_A_NUMBER ? 2u : 1u)", PATTERNS;
+    Asked nan_counted_twice: "verify/values.h",
+        "class_of(exchanged ? x : y)], 1u)"
+        => "class_of(exchanged ? x : y)], class_of(x) == NOT_A_NUMBER ? 2u : 1u)", PATTERNS;
+    /// Of two widths, the largest result is taken for that of the narrower format.
+    Asked largest_of_operands_not_exchanged: "verify/values.h", "largest[0] = exchanged ? largest_y : largest_x" => "largest[0] = largest_x", "same_bits::formats_of_two_widths";
     Asked pairs_of_nan_and_number_called_same: "verify/pairs.h", "(a != a && r != r)" => "(a != a || r != r)", PATTERNS;
     /// Sums take the elements of a lane in their own order: formats of two widths show it.
     Asked rows_of_counts_for_sums: "verify/pairs.h",
@@ -131,12 +137,12 @@ mutants! {
         "(word >> (8 * byte) & 0xff) * COPIES"
         => "(word >> (8 * byte) & 0x7f) * COPIES", "same_bits::bytes";
     Asked second_nonfinite_pair_of_a_lane_left: "verify/pairs.h",
-        "if (nonfinite) on_nonfinite"
-        => "if (nonfinite && i == 0) on_nonfinite", PATTERNS;
+        "if (nonfinite) statistics.add_nonfinite"
+        => "if (nonfinite && i == 0) statistics.add_nonfinite", PATTERNS;
     /// References above 1e-3 are held against the maximum of all, which is the larger one.
-    Asked large_references_filtered_by_all: "verify/maxima.h", "? old : exponent ? all : 0" => "? all : exponent ? all : 0", NUMBERS;
-    /// Differences that underflow as they are divided are held against the maxima like others.
-    Asked remainders_underflow: "verify/maxima.h", "return exp2_f32(48 - 149);" => "return 0;", NUMBERS;
+    Asked large_references_filtered_by_all: "verify/maxima.h", "? old : all" => "? all : all", NUMBERS;
+    /// Differences that underflow as they are divided by a bound are held against the maxima like others.
+    Asked remainders_underflow: "verify/maxima.h", "Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)" => "0", "same_bits::quotients_at";
     /// An entry of the table has the ends of another half of a binade.
     Asked logarithms_of_quotients_off_by_half: "verify/histograms.h", "(H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23" => "0) >> 23", "numerics::";
     /// A pair has a code and nobody knows its maxima.
