@@ -156,24 +156,3 @@ struct LaneCount {
 #endif
 #endif
 };
-
-// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript. clang 19 would select between addresses, and put the array in memory for that; not for the result of an inline instruction.
-template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
-    X y = x[0];
-#pragma unroll
-    for (u32 i = 1; i < E; i++) {
-        X other = x[i];
-#if defined(__AMDGCN__) && __clang_major__ > 15
-        asm("" : "+v"(other));
-#endif
-        y = i == at ? other : y;
-    }
-    return y;
-}
-// Structs are selected field by field, for the same reason.
-template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
-    Whole y = x[0];
-#pragma unroll
-    for (u32 i = 1; i < E; i++) y.size = i == at ? x[i].size : y.size, y.negative = i == at ? x[i].negative : y.negative;
-    return y;
-}

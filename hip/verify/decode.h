@@ -66,7 +66,6 @@ template <u32 KIND> struct Decoder {
 
     // Whether the format is among these.
     __device__ bool among(Formats formats) const { return dtype == (WIDTH == 16 ? (formats == WITH_F16 ? F16 : BF16) : WIDTH == 32 ? F32 : WIDTH == 64 ? F64 : dtype) && WIDTH != ANY; }
-    __device__ bool floats_of_16_bits() const { return dtype == F16 || dtype == BF16; }
     // The format, which is known when a kernel is compiled unless it may be one of OTHERS.
     template <Formats FORMATS> __device__ u32 format() const {
         if (FORMATS == OTHERS || SMALL) return dtype;

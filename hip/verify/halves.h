@@ -1,6 +1,5 @@
 // Pairs of two 16-bit floating-point formats, f16 or bf16, in words of two numbers: one instruction tests or counts both.
 #pragma once
-#include "any.h"
 #include "verify/metrics.h"
 #include "warp.h"
 

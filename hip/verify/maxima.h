@@ -3,7 +3,7 @@
 // For a quotient d / x, rounded to nearest, and its maximum M: the sign of fma(M, x, -d) says whether d / x exceeds M, before it is rounded. If M was rounded down, a quotient that is rounded to M may exceed it. The sign of
 // fma(h, x, fma(M, x, -d)), with h half of the distance from M to the next number, says whether a quotient is rounded to more than M: data in which many elements have the same quotient cost nothing. There are two steps:
 //
-//   filter   limits from a table by the binade of the reference; with h for the ratio, whose remainder is exact where it does not underflow. Elsewhere the table has zeros, and all differences are positive
+//   filter   limits from a table by the binade of the reference; with h for the ratio, whose remainder is exact where it does not underflow. Elsewhere the table has zeros, and every difference needs the exact check
 //   check    if the filter was positive: divisions, and an update of the maxima if one of them is exceeded
 #pragma once
 #include "verify/ring.h"
@@ -62,7 +62,7 @@ template <typename T> __device__ inline OUT_OF_LINE void SharedMaxima<T>::update
         // What has no entry of its own needs the exact check whatever its difference.
         if (entry == 1) continue;
         const T least = entry ? least_reference<T>(entry) : 0;
-        // Where the remainder of a ratio may underflow, every difference is positive: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
+        // Where the remainder of a ratio may underflow, every difference needs it, too: the product of two numbers is less than 2^(2 DIGITS) times that of their last places.
         if (!infinite && most * rule.bound(least) < Real<T>::least() * (T)pow2(2 * Real<T>::DIGITS)) continue;
         // References above 1e-3 are compared with the smaller maximum, and so are the others of that binade. Zero has no relative difference.
         atomicMax(&allowed[entry].relative, entry == 0 ? NO_LIMIT<T> : limit_of<T>(bits_of(2 * least > Real<T>::small() ? old : all)));

@@ -10,6 +10,27 @@ struct InF32 { typedef float N, D, T; static constexpr bool EXACT = false; };
 struct InF64 { typedef double N, D, T; static constexpr bool EXACT = false; };
 struct InWhole { typedef Whole N; typedef u64 D; typedef double T; static constexpr bool EXACT = true; };
 
+// Selects an element of an array that is in registers, which have no addresses: by comparisons, not by a subscript. clang 19 would select between addresses, and put the array in memory for that; not for the result of an inline instruction.
+template <typename X, int E> __device__ inline X pick(const X (&x)[E], u32 at) {
+    X y = x[0];
+#pragma unroll
+    for (u32 i = 1; i < E; i++) {
+        X other = x[i];
+#if defined(__AMDGCN__) && __clang_major__ > 15
+        asm("" : "+v"(other));
+#endif
+        y = i == at ? other : y;
+    }
+    return y;
+}
+// Structs are selected field by field, for the same reason.
+template <int E> __device__ inline Whole pick(const Whole (&x)[E], u32 at) {
+    Whole y = x[0];
+#pragma unroll
+    for (u32 i = 1; i < E; i++) y.size = i == at ? x[i].size : y.size, y.negative = i == at ? x[i].negative : y.negative;
+    return y;
+}
+
 // Whether E numbers are finite, judged by their sum, which may also be infinite if the numbers are large.
 template <typename T, int E> __device__ inline bool all_finite(const T (&x)[E]) {
     T sum = x[0];
@@ -93,7 +114,7 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
     const Walk<LOADED, LOADS, FOR_SUMS> walk;
     const u64 n, tiles, runs;
     const bool vectors, dense;
-    // Whether an operand has 16 bits, and whether each that has is of a floating-point format. AMD's GPUs have fewer instructions for words of two numbers: there it takes no longer to look at each number.
+    // Whether an operand has 16 bits, and whether each that has is of a floating-point format. On AMD's GPUs the instructions for words of two numbers are more than those for single numbers.
     static constexpr bool HALF_X = LIKE_NVIDIA && FOR_SUMS && X == 16, HALF_Y = LIKE_NVIDIA && FOR_SUMS && Y == 16, HALVES = HALF_X || HALF_Y;
     const bool halves;
     const bool with_f16, with_bf16; // bounds are plain, and both formats are among these (`with_f16` also if none has 16 bits). Two flags, since nvcc would turn a single variable into a jump table

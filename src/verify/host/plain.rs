@@ -54,7 +54,7 @@ pub(super) fn classify<T: Number, const ALL: bool, const LEAVE_OUT: bool>(
     }
 }
 
-/// Elements of which one maximum tells whether they are looked at one by one.
+/// Elements of which one maximum tells whether they are tested one by one.
 const RUN: usize = 32;
 
 /// The indices of the pairs whose difference is not finite.
