@@ -1,8 +1,8 @@
 //! Speed of the comparison on every device that opens, as a share of the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [--quick] [--pairs]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`.
+//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [--quick] [--pairs | --small]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`.
 //! The default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
-//! kinds. Then, unless `--pairs`, layouts, what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
+//! kinds. Then, unless `--pairs`, layouts, small calls (with `--small` only these), what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
 use hipverify::bandwidth;
 use hipverify::device::{AsTensor, DeviceKind, Layout};
@@ -71,6 +71,7 @@ fn main() -> Result<(), Error> {
     let chosen: Vec<&str> = LEVELS.into_iter().filter(|level| arguments.iter().any(|a| a == level)).collect();
     let levels = if chosen.is_empty() { LEVELS.to_vec() } else { chosen };
     let only_pairs = arguments.iter().any(|a| a == "--pairs");
+    let only_small = arguments.iter().any(|a| a == "--small");
     let named: Vec<Device> = arguments.iter().filter_map(|a| Device::open(a).ok()).collect();
     for device in if named.is_empty() { Device::all() } else { named } {
         let gpu = device.kind() != DeviceKind::Host;
@@ -82,6 +83,10 @@ fn main() -> Result<(), Error> {
         });
         let ceiling = bandwidth::read(&device, 4 * n)?;
         println!("{device}\n{:34} {:8.1} GB/s", "read ceiling", ceiling / 1e9);
+        if only_small {
+            small(&device)?;
+            continue;
+        }
         for (a, r) in if asked.is_empty() { PAIRS.to_vec() } else { asked.clone() } {
             compare(&device, (a, r), n, ceiling, kinds, &levels)?;
         }
@@ -93,7 +98,7 @@ fn main() -> Result<(), Error> {
         println!("{:34} {:8.1} GB/s", "read ceiling, again", bandwidth::read(&device, 4 * n)? / 1e9);
         small(&device)?;
     }
-    if !only_pairs {
+    if !only_pairs && !only_small {
         others();
     }
     Ok(())

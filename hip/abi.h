@@ -367,8 +367,8 @@ struct VerifyValues {
     u64 counts[COUNTS];
     double magnitudes[2];
     double maxima[MAXIMA];
-    double sums[SUMS];
     u64 histograms[HISTOGRAM_BINS];
+    double sums[SUMS];
 };
 
 // An element that is reported.
@@ -405,10 +405,10 @@ struct VerifyFarthest {
 struct VerifyWorkspace {
     // The first pass. Of formats of 4 bits, how often each pair of patterns occurs: in cache lines of their own.
     u64 pairs[256];
-    // Patterns of f64, which are ordered as the numbers are.
-    u64 maxima[MAXIMA];
-    u64 magnitudes[2];
+    // What all blocks have found, in the order of `VerifyValues`. Numbers are patterns of f64, which are ordered as the numbers are.
     u64 counts[COUNTS];
+    u64 magnitudes[2];
+    u64 maxima[MAXIMA];
     u64 bins[HISTOGRAM_BINS];
     // The second pass. Indices are inverted, so that 0 is none.
     u64 first[MAXIMA];
@@ -416,6 +416,9 @@ struct VerifyWorkspace {
     u64 passing[2];
     u64 first_tile;
     u64 blocks_done;
+    // Of the first pass: how many runs beyond each wavefront's first ones have been taken in this launch.
+    u32 next_run;
+    u32 unused;
     // What the first pass has found, for the second.
     VerifyValues values;
     // Of two formats of 8 bits, the codes of pairs that blocks have told others. See hip/verify/bytes.h.

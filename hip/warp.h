@@ -57,6 +57,17 @@ __device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return __builtin_a
 __device__ inline u32 shift_down(u32 low, u32 high, u32 by) { return (u32)(((u64)high << 32 | low) >> (by & 31)); }
 #endif
 
+// The number of the wavefront's first lane, if it is not less than those of the others. Compilers know that it is the same in all lanes: otherwise branches by it would be taken by each lane on its own.
+__device__ inline u32 same_in_wavefront(u32 x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(0xffffffff, x);
+#elif defined(__AMDGCN__)
+    return __builtin_amdgcn_readfirstlane(x);
+#else
+    return __shfl(x, 0);
+#endif
+}
+
 // Whether the condition holds in any lane of the wavefront. All of its lanes must be there.
 __device__ inline bool wavefront_any(bool x) { return __any(x); }
 
@@ -109,6 +120,14 @@ __device__ inline u32 zero_halves(u32 sum) {
     return (sum & 0xffff) + (sum >> 16);
 #endif
 }
+
+// Adds to a sum if two comparisons hold. nvcc would choose between the summand and 0 first, which is one instruction more.
+#if defined(__CUDA_ARCH__)
+__device__ inline void add_if_greater(u32 &sum, u32 x, float a, float b, float c, float d) { asm("{.reg .pred p; setp.gt.f32 p, %2, %3; setp.gt.and.f32 p, %4, %5, p; @p add.u32 %0, %0, %1;}" : "+r"(sum) : "r"(x), "f"(a), "f"(b), "f"(c), "f"(d)); }
+__device__ inline void add_if_greater(u32 &sum, u32 x, float a, float b) { asm("{.reg .pred p; setp.gt.f32 p, %2, %3; @p add.u32 %0, %0, %1;}" : "+r"(sum) : "r"(x), "f"(a), "f"(b)); }
+#endif
+template <typename T> __device__ inline void add_if_greater(u32 &sum, u32 x, T a, T b) { sum += a > b ? x : 0; }
+template <typename T> __device__ inline void add_if_greater(u32 &sum, u32 x, T a, T b, T c, T d) { sum += a > b && c > d ? x : 0; }
 
 // 1 where a comparison of two numbers holds, else 0.
 #if defined(__CUDA_ARCH__)

@@ -253,14 +253,15 @@ template <class Pairs, bool ALL> __device__ inline void make_values_of_bytes(con
     mismatches.clear();
     u32 counts[4] = {}; // as `publish` has them
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS) {
-        const u64 run = first + group;
+    for (Turn<true> turn(p); turn.first < pairs.runs; turn.go_on()) {
+        turn.ask(pairs.runs);
+        const u64 run = turn.run();
         float a[E], r[E];
         u32 codes[LOADS];
         Sums<float, Pairs::ACCUMULATORS> sums;
         sums.clear();
         static_assert(Pairs::PARTS == 1, "words are shifted once");
-        LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, pairs.loads_in(first, p.run_log));
+        LoadsAhead<Pairs> loads(pairs, ring, run << p.run_log, pairs.loads_in(turn.first, p.run_log));
         const auto decode = [&](u64 index) {
             loads.shift();
 #pragma unroll

@@ -2,8 +2,8 @@
 //
 //   for each of the three values d / x of a pair:
 //       e = about log2 (d / x), the difference of their patterns: linear between powers of two, so that it is off by up to 0.087
-//       field = below[e] + whether d / x rounds to more than last[e]   no e has the ends of two bins: last[e] is the largest number of one
-//       counter += 16^field                                            eight fields of 4 bits; after every E pairs they are added to fields of 8 bits, and these, rarely, to the block's bins
+//       bin = that below or that above last[e], by whether d / x rounds to more   no e has the ends of two bins: last[e] is the largest number of the one below
+//       counter += 16^(field of the bin)                                          eight fields of 4 bits; these are added to fields of 8 bits before they overflow, and those, rarely, to the block's bins
 //   pairs near the ends of the range: quotients and comparisons with all ends        (rare)
 //
 // A quotient is tested against the largest number of a bin as maxima.h tests it against a maximum.
@@ -46,20 +46,21 @@ template <typename T> __device__ inline u32 exact_bin(const Rule<T> &rule, u32 h
 // The largest number of the arithmetic in the bins up to the `k`th end.
 template <typename T> __device__ inline T last_of(u32 h, u32 k) { return h == BY_RATIO ? up_to<T>(ENDS[h][k]) : Real<T>::of(bits_of(from<T>(ENDS[h][k])) - 1); }
 
-// What the threads of a block share: by e modulo ENTRIES the largest number of a bin that ends there, and 4 x the bin's field.
+// What the threads of a block share, by e modulo ENTRIES: the largest number of the bin that ends there, half of the distance from it to the next one, and what quotients up to it and above it add to the counter. Where no bin ends,
+// both add the same. Epsilon differences are exact, and need less: those above `last` add 16 x `below`; where no bin ends, none is.
 template <typename T> struct HistogramsShared {
     enum : i32 { ENTRIES = sizeof(T) == 4 ? 512 : 64 };
-    struct alignas(8) Entry { T last; u32 below; };
-    Entry entries[KINDS][ENTRIES];
+    struct alignas(sizeof(T) == 4 ? 16 : 8) Quotients { T last, half; u32 below, above; };
+    struct alignas(2 * sizeof(T)) Epsilons { T last; u32 below; };
+    Quotients quotients[2][ENTRIES]; // of the relative difference, of the ratio
+    Epsilons epsilons[ENTRIES];
     u32 bins[HISTOGRAM_BINS];
     // Where d / x belongs. Of f64, whose table has entries for the binades around 1 only, the unit of epsilon differences is one.
-    template <u32 H> __device__ const Entry &entry(float d, float x, const Rule<T> &) const {
-        return entries[H][(bits_of(d) - bits_of(x) + (H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23];
-    }
-    template <u32 H> __device__ const Entry &entry(double d, double x, const Rule<T> &rule) const {
+    template <u32 H> static __device__ u32 entry(float d, float x, const Rule<T> &) { return (bits_of(d) - bits_of(x) + (H == BY_EPSILON ? 0 : HALF_BINADE)) >> 23; }
+    template <u32 H> static __device__ u32 entry(double d, double x, const Rule<T> &rule) {
         const i32 apart = (i32)((u32)(bits_of(d) >> 32) - (u32)(bits_of(x) >> 32));
         const i32 e = H == BY_EPSILON ? (apart >> 20) + rule.mantissa_bits : (apart + HALF_BINADE / 8) >> 20;
-        return entries[H][(e < -ENTRIES / 2 ? -ENTRIES / 2 : e >= ENTRIES / 2 ? ENTRIES / 2 - 1 : e) & (ENTRIES - 1)];
+        return (e < -ENTRIES / 2 ? -ENTRIES / 2 : e >= ENTRIES / 2 ? ENTRIES / 2 - 1 : e) & (ENTRIES - 1);
     }
     enum : i32 { HALF_BINADE = 0x00400000 };
     // By all threads of a block. A binade of quotients begins at 2^(e - 1/2), one of epsilon differences, in units of 2^-mantissa_bits, which are exact, at 2^e: so none has ends of two bins.
@@ -69,16 +70,16 @@ template <typename T> struct HistogramsShared {
             const double unit = h == BY_EPSILON ? pow2(-rule.mantissa_bits) : 1, power = pow2(at < ENTRIES / 2 ? at : at - ENTRIES) * (sizeof(T) == 4 ? 1 : unit);
             const double low = h == BY_EPSILON ? power : 0.66 * power, high = h == BY_EPSILON ? 2 * power : 1.51 * power;
             T last = 0;
-            u32 below = 0;
+            u32 field = 0;
 #pragma unroll 1
             for (u32 k = 0; k + 1 < fields_of(h); k++) {
                 const double end = ENDS[h][k] * unit;
-                below += end < low;
+                field += end < low;
                 if (end >= low && end < high) last = last_of<T>(h, k) * (T)unit;
             }
-            // Where none ends: one that all such quotients exceed, or none.
-            const Entry above = {(T)exp2_f32(-100), 4 * below - 4}, first = {Real<T>::max(), 0};
-            entries[h][at] = last > 0 ? Entry{last, 4 * below} : below ? above : first;
+            const u32 below = 1u << 4 * field;
+            if (h == BY_EPSILON) epsilons[at] = {last > 0 ? last : Real<T>::max(), below};
+            else quotients[h == BY_RATIO][at] = {last, Real<T>::of(half_of<T>(bits_of(last))), below, last > 0 ? below << 4 : below};
         }
     }
 };
@@ -106,31 +107,35 @@ template <typename T, bool ON> struct Histograms {
 template <typename T> struct Histograms<T, true> {
     typedef HistogramsShared<T> Shared;
     typedef HistogramRange<T> Range;
-    enum { MOST = 31 }; // additions of up to 8 pairs to fields of 8 bits
+    enum { MOST = 255 / 15 }; // sums of fields of 4 bits that fields of 8 bits hold
     Shared &s;
     const bool small; // whether binades or bounds may be below the range, or bounds of small references so large that quotients round to 0
-    u32 even[KINDS], odd[KINDS], added;
+    u32 fields[KINDS], added; // of 4 bits, and how often E pairs were added to them
+    u32 even[KINDS], odd[KINDS], carried; // of 8 bits
     // By all threads of a block.
-    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::least_x() && rule.bound(0) <= 1) || Real<T>::of(rule.lowest) < Range::least_x()), added(0) {
+    __device__ Histograms(Shared &s_, const Rule<T> &rule) : s(s_), small(!(rule.atol >= Range::least_x() && rule.bound(0) <= 1) || Real<T>::of(rule.lowest) < Range::least_x()), added(0), carried(0) {
         s.prepare(rule);
         if (threadIdx.x < HISTOGRAM_BINS) s.bins[threadIdx.x] = 0;
 #pragma unroll
-        for (u32 h = 0; h < KINDS; h++) even[h] = odd[h] = 0;
+        for (u32 h = 0; h < KINDS; h++) fields[h] = even[h] = odd[h] = 0;
     }
-    // 4 x the field of d / x.
-    template <u32 H> __device__ u32 field(const Rule<T> &rule, T d, T x) const {
-        typedef typename Real<T>::Bits Bits;
-        const typename Shared::Entry entry = s.template entry<H>(d, x, rule);
-        T rest = Real<T>::fused(entry.last, x, -d);
-        if (H != BY_EPSILON) rest = Real<T>::fused(Real<T>::of((bits_of(entry.last) & Real<T>::EXPONENT) - Real<T>::DIGITS * Real<T>::UNIT), x, rest);
-        const u32 negative = (u32)(bits_of(rest) >> (8 * sizeof(Bits) - 1));
-        return entry.below + 4 * negative;
+    // All bits set if a number is negative, else none.
+    static __device__ u32 negative(T x) { return (u32)((i32)(bits_of(x) >> (8 * sizeof(T) - 32)) >> 31); }
+    // What d / x adds to its counter, and the epsilon difference d / binade.
+    template <u32 H> __device__ u32 quotient(const Rule<T> &rule, T d, T x) const {
+        const typename Shared::Quotients entry = s.quotients[H == BY_RATIO][s.template entry<H>(d, x, rule)];
+        const u32 above = negative(Real<T>::fused(entry.half, x, Real<T>::fused(entry.last, x, -d)));
+        return (above & entry.above) | (~above & entry.below);
+    }
+    __device__ u32 epsilon(const Rule<T> &rule, T d, T binade) const {
+        const typename Shared::Epsilons entry = s.epsilons[s.template entry<BY_EPSILON>(d, binade, rule)];
+        return entry.below << (negative(Real<T>::fused(entry.last, binade, -d)) & 4);
     }
     // Whether a number is below `least`, and not 0.
     static __device__ bool below(T x, T least) { return bits_of(x) - 1 < bits_of(least) - 1; }
     // Counts E finite pairs with these values. Called by all lanes of a wavefront.
     template <int E> __device__ void add(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], const T (&bound)[E]) {
-        static_assert(E <= 8, "fields of 4 bits");
+        static_assert(E <= 15, "fields of 4 bits");
         u32 some[KINDS] = {0, 0, 0};
         T most = m[0];
 #pragma unroll
@@ -141,28 +146,36 @@ template <typename T> struct Histograms<T, true> {
             for (int i = 0; i < E; i++) doubt |= below(d[i], Range::least_d()) || below(bound[i], Range::least_x());
 #pragma unroll
         for (int i = 0; i < E; i++) {
-            const bool differs = d[i] > 0, large = differs && m[i] > Real<T>::small();
-            some[BY_RELATIVE] += (u32)large << field<BY_RELATIVE>(rule, d[i], m[i]);
-            some[BY_EPSILON] += (u32)differs << field<BY_EPSILON>(rule, d[i], rule.binade(m[i]));
-            some[BY_RATIO] += (u32)differs << field<BY_RATIO>(rule, d[i], bound[i]);
+            // A reference that is small has no relative difference here.
+            add_if_greater(some[BY_RELATIVE], quotient<BY_RELATIVE>(rule, d[i], m[i]), d[i], T(0), m[i], Real<T>::small());
+            add_if_greater(some[BY_EPSILON], epsilon(rule, d[i], rule.binade(m[i])), d[i], T(0));
+            add_if_greater(some[BY_RATIO], quotient<BY_RATIO>(rule, d[i], bound[i]), d[i], T(0));
             // Only a few tables are read at once, because each takes registers.
             if (i % 2) compiler_barrier();
         }
         if (wavefront_any(doubt)) {
-            if (doubt) add_exact(rule, d, m);
+            add_exact(rule, d, m, doubt);
 #pragma unroll
             for (u32 h = 0; h < KINDS; h++) some[h] = doubt ? 0 : some[h];
         }
 #pragma unroll
-        for (u32 h = 0; h < KINDS; h++) even[h] += some[h] & 0x0f0f0f0fu, odd[h] += some[h] >> 4 & 0x0f0f0f0fu;
-        if (++added == MOST) share();
+        for (u32 h = 0; h < KINDS; h++) fields[h] += some[h];
+        if (++added == 15 / E) carry();
     }
-    template <int E> __device__ void add_exact(const Rule<T> &rule, const T (&d)[E], const T (&m)[E]) {
+    __device__ void carry() {
+#pragma unroll
+        for (u32 h = 0; h < KINDS; h++) even[h] += fields[h] & 0x0f0f0f0fu, odd[h] += fields[h] >> 4 & 0x0f0f0f0fu, fields[h] = 0;
+        added = 0;
+        if (++carried == MOST) share();
+    }
+    // Counts the pairs of a lane if it is in doubt. All lanes of a wavefront stay together: nvcc would otherwise not know that they do afterwards.
+    template <int E> __device__ void add_exact(const Rule<T> &rule, const T (&d)[E], const T (&m)[E], bool in_doubt) {
 #pragma unroll 1
         for (u32 i = 0; i < KINDS * E; i++) {
             const u32 h = i / E;
             const T x = pick(d, i % E), y = pick(m, i % E);
-            if (x > 0 && (h != BY_RELATIVE || y > Real<T>::small())) atomicAdd(&s.bins[exact_bin(rule, h, x, y)], 1u);
+            const u32 bin = exact_bin(rule, h, x, y);
+            if (in_doubt && x > 0 && (h != BY_RELATIVE || y > Real<T>::small())) atomicAdd(&s.bins[bin], 1u);
         }
     }
 
@@ -173,7 +186,7 @@ template <typename T> struct Histograms<T, true> {
             share(first_bin(h), even[h]), share(first_bin(h) + 1, odd[h]);
             even[h] = odd[h] = 0;
         }
-        added = 0;
+        carried = 0;
     }
     // Four fields of 8 bits, every other one from bin `first` on.
     __device__ void share(u32 first, u32 fields) {
@@ -188,7 +201,7 @@ template <typename T> struct Histograms<T, true> {
 
     // Adds the block's bins to those of the workspace. Called by all threads of a block.
     __device__ void publish(u64 *bins) {
-        share();
+        carry(), share();
         __syncthreads();
         if (threadIdx.x < HISTOGRAM_BINS && s.bins[threadIdx.x]) atomicAdd(&bins[threadIdx.x], (u64)s.bins[threadIdx.x]);
     }

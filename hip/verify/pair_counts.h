@@ -83,17 +83,19 @@ __device__ inline void add_pairs(const VerifyParams &p, PairCountsShared &s, con
 // For blocks with as many threads as there are pairs of patterns.
 template <class Pairs> __device__ inline void make_values_by_counting(const VerifyParams &p) {
     __shared__ PairCountsShared s;
-    const u32 t = threadIdx.x, group = t / SUBGROUP;
+    const u32 t = threadIdx.x;
     VerifyWorkspace &w = *p.workspace;
     for (u32 i = t; i < PATTERN_PAIRS * SUBGROUP; i += THREADS) s.counts[i / SUBGROUP][i % SUBGROUP] = 0;
     __syncthreads();
     const typename Pairs::Shared none;
     const Pairs pairs(p, none);
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS)
-        count_tiles(pairs, s, (first + group) << p.run_log, 1u << p.run_log, pairs.loads_in(first, p.run_log));
+    for (Turn<true> turn(p); turn.first < pairs.runs; turn.go_on()) {
+        turn.ask(pairs.runs);
+        count_tiles(pairs, s, turn.run() << p.run_log, 1u << p.run_log, pairs.loads_in(turn.first, p.run_log));
+    }
     __syncthreads();
-    // A block reads fewer than 2^32 elements in a launch. Threads begin in different banks.
+    // A launch has fewer than 2^32 elements. Threads begin in different banks.
     u32 sum = 0;
 #pragma unroll 1
     for (u32 i = 0; i < SUBGROUP; i++) sum += s.counts[t][(t + i) % SUBGROUP];

@@ -162,17 +162,17 @@ template <class Arith_, u32 X, u32 Y, int N_, int E_ = N_, int LOADS_ = 1, bool 
         return {index, exchanged() ? of.y : of.x, exchanged() ? of.x : of.y};
     }
 
-    // The number of loads of a thread in a run, given the first run of its block: all of the run, or fewer if the tensor ends in it. All threads of a block load as often, so it is small tensors that are done earlier.
+    // The number of loads of a thread in a run, given the first run of its wavefront: all of the run, or fewer if the tensor ends in it. All threads of a wavefront load as often.
     __device__ u32 loads_in(u64 run, u32 run_log) const {
         const u64 first = run << (run_log + walk.size_log), rows = (n - first + LOADS * walk.row - 1) >> walk.log_of(LOADS * walk.row), loads = rows << walk.parts_log;
         const u32 all = walk.steps << run_log;
         return loads < all ? (u32)loads : all;
     }
-    // The number of elements that all blocks of all launches take, including absent elements and the zeros that a run begins with.
+    // The number of elements that all wavefronts of all launches take, including absent elements and the zeros that a run begins with.
     __device__ u64 taken(u32 run_log, u32 before_a_run) const {
-        const u64 full = runs / GROUPS, all = (runs + GROUPS - 1) / GROUPS;
-        const u64 of_a_group = (full << (run_log + walk.size_log)) + (all > full ? loads_in(full * GROUPS, run_log) * (LOADED * LOADS * SUBGROUP) : 0);
-        return (of_a_group + all * before_a_run) * GROUPS;
+        const u64 together = warpSize / SUBGROUP, all = (runs + together - 1) / together, full = all - 1; // turns
+        const u64 of_a_subgroup = (full << (run_log + walk.size_log)) + loads_in(full * together, run_log) * (LOADED * LOADS * SUBGROUP);
+        return (of_a_subgroup + all * before_a_run) * together;
     }
 
     // Whether words may have to be shifted.
@@ -403,11 +403,29 @@ __device__ inline void for_pairs(const Pairs &pairs, Loads &loads, const Rule<ty
     for_parts<AHEAD, LATER>(pairs, loads, tiles, decode, [&](u64 index) { take(index, r, d, bound); }, end_tile);
 }
 
+// The runs of the first pass that a wavefront takes in a turn: one for each of its subgroups. Its first ones are fixed by its place in the grid. If it ASKS, later ones are those that no wavefront has taken
+// yet, so that all wavefronts end together; otherwise they are fixed, too, which is better for loads that are hardly hidden by computation. Which wavefront takes a run changes no result.
+template <bool ASKS> struct Turn {
+    const VerifyParams &p;
+    u64 first;
+    u32 asked; // of the first lane
+    static __device__ u32 runs() { return warpSize / SUBGROUP; }
+    __device__ explicit Turn(const VerifyParams &p_) : p(p_), first(p_.first_run + blockIdx.x * GROUPS + same_in_wavefront(threadIdx.x / warpSize) * runs()), asked(0) {}
+    // Called at the beginning of a turn, so that the answer is there at its end. `all`: where the runs end.
+    __device__ void ask(u64 all) {
+        if (ASKS && threadIdx.x % warpSize == 0 && after_first() < all) asked = atomicAdd(&p.workspace->next_run, runs());
+    }
+    __device__ void go_on() { first = ASKS ? after_first() + same_in_wavefront(asked) : first + gridDim.x * GROUPS; }
+    __device__ u64 after_first() const { return p.first_run + gridDim.x * GROUPS; }
+    // That of this thread's subgroup.
+    __device__ u64 run() const { return first + threadIdx.x % warpSize / SUBGROUP; }
+};
+
 // Tells a block whether it is the last one of all launches of a pass. Everything that all blocks wrote before is then visible to it.
 __device__ inline bool ends_last(const VerifyParams &p, u32 &shared) {
     u64 &done = p.workspace->blocks_done;
     if (!last_block(done, shared)) return false;
-    if (p.more && threadIdx.x == 0) done = 0;
+    if (p.more && threadIdx.x == 0) done = 0, p.workspace->next_run = 0;
     return !p.more;
 }
 

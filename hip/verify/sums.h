@@ -115,37 +115,39 @@ __device__ inline void join_finals(double (&finals)[SUMS][FINAL_ACCUMULATORS], u
 // Joins the sums of all runs of 2^log tiles; one block of FINAL_ACCUMULATORS threads. Neighbouring threads read the runs of a partial sum and join them as a tree; partial sum i is added
 // to final accumulator i mod FINAL_ACCUMULATORS, which has one thread; these are joined by halving.
 __device__ inline void join_runs(const double *partials, u64 runs, u32 log, double (&finals)[SUMS][FINAL_ACCUMULATORS]) {
-    // Several runs are processed together, two sums at a time. All threads take the same number of turns.
+    // A thread reads several runs at once, since nothing else hides the latency: the other blocks have ended.
     enum { AHEAD = 8 };
     const u32 leaves_log = PARTIAL_LOG - log, leaves = 1u << leaves_log, t = threadIdx.x;
 #pragma unroll 1
     for (u32 i = t; i < SUMS * FINAL_ACCUMULATORS; i += THREADS) finals[i / FINAL_ACCUMULATORS][i % FINAL_ACCUMULATORS] = 0;
     __syncthreads();
-    for (u32 s = 0; s < SUMS; s += 2)
 #pragma unroll 1
-        for (u64 first = 0; first < runs; first += AHEAD * FINAL_ACCUMULATORS) {
-            double2 x[AHEAD];
-            // In each step as many as there are, the same for all threads.
-            const u64 rest = (runs - first + FINAL_ACCUMULATORS - 1) / FINAL_ACCUMULATORS;
-            const u32 used = rest < AHEAD ? (u32)rest : AHEAD;
+    for (u64 first = 0; first < runs; first += AHEAD * FINAL_ACCUMULATORS) {
+        double2 d[AHEAD], m[AHEAD];
 #pragma unroll
-            for (u32 i = 0; i < AHEAD; i++) {
-                const u64 run = first + i * FINAL_ACCUMULATORS + t;
-                x[i] = make_double2(0, 0);
-                if (run < runs) x[i] = *(const double2 *)(partials + run * SUMS + s);
-            }
+        for (u32 i = 0; i < AHEAD; i++) {
+            const u64 run = first + i * FINAL_ACCUMULATORS + t;
+            d[i] = m[i] = make_double2(0, 0);
+            if (run < runs) d[i] = ((const double2 *)partials)[2 * run], m[i] = ((const double2 *)partials)[2 * run + 1];
+        }
+        // In each step as many as there are, the same for all threads.
+        const u64 rest = (runs - first + FINAL_ACCUMULATORS - 1) / FINAL_ACCUMULATORS;
+        const u32 used = rest < AHEAD ? (u32)rest : AHEAD;
 #pragma unroll 1
-            for (u32 step = 1; step < leaves; step *= 2)
-#pragma unroll
-                for (u32 i = 0; i < AHEAD; i++)
-                    if (i < used) x[i].x += __shfl_xor(x[i].x, step, SUBGROUP), x[i].y += __shfl_xor(x[i].y, step, SUBGROUP);
-            if (t & (leaves - 1)) continue;
+        for (u32 step = 1; step < leaves; step *= 2)
 #pragma unroll
             for (u32 i = 0; i < AHEAD; i++) {
                 if (i >= used) continue;
-                const u32 j = (u32)((first + i * FINAL_ACCUMULATORS + t) >> leaves_log) % FINAL_ACCUMULATORS;
-                finals[s][j] += x[i].x, finals[s + 1][j] += x[i].y;
+                d[i].x += __shfl_xor(d[i].x, step, SUBGROUP), d[i].y += __shfl_xor(d[i].y, step, SUBGROUP);
+                m[i].x += __shfl_xor(m[i].x, step, SUBGROUP), m[i].y += __shfl_xor(m[i].y, step, SUBGROUP);
             }
+        if (t & (leaves - 1)) continue;
+#pragma unroll
+        for (u32 i = 0; i < AHEAD; i++) {
+            if (i >= used) continue;
+            const u32 j = (u32)((first + i * FINAL_ACCUMULATORS + t) >> leaves_log) % FINAL_ACCUMULATORS;
+            finals[0][j] += d[i].x, finals[1][j] += d[i].y, finals[2][j] += m[i].x, finals[3][j] += m[i].y;
         }
+    }
     join_finals(finals, (runs + leaves - 1) >> leaves_log);
 }

@@ -24,7 +24,7 @@ template <typename T, class Aside> struct MetricsShared<T, false, Aside> { Aside
 
 // The shared memory of a block.
 template <typename T, bool ALL, class Aside> struct ValuesShared : MetricsShared<T, ALL, Aside> {
-    // A block reads fewer than 2^32 elements in a launch.
+    // A launch has fewer than 2^32 elements, absent ones included.
     u32 counts[4];
     u32 classes[CLASSES * CLASSES]; // of result and reference
     u64 magnitudes[3];
@@ -228,21 +228,21 @@ __device__ inline void publish(VerifyWorkspace &w, Shared &s, const T (&largest)
     if (t == 2 && s.magnitudes[2]) atomicMax(&w.maxima[ABSOLUTE], s.magnitudes[2]);
 }
 
-// Writes the values; called by the block that ends last. `zeros`: the number of pairs of zeros that stood for absent elements and for pairs that are not finite. The first of the final accumulators are the sums.
+// Writes the values, one word for each thread, and zeroes the workspace; called by the block that ends last. `zeros`: the number of pairs of zeros that stood for absent elements and for pairs that are
+// not finite. The first of the final accumulators are the sums.
 template <bool ALL, class Shared> __device__ inline void write_values(const VerifyParams &p, u64 zeros, const Shared &s) {
+    enum { WORDS = sizeof(VerifyValues) / 8, FIRST_SUM = __builtin_offsetof(VerifyValues, sums) / 8 };
     VerifyWorkspace &w = *p.workspace;
-    VerifyValues &out = w.values;
+    static_assert(__builtin_offsetof(VerifyWorkspace, bins) - __builtin_offsetof(VerifyWorkspace, counts) == __builtin_offsetof(VerifyValues, histograms) && FIRST_SUM + SUMS == WORDS, "one order");
     const u32 t = threadIdx.x;
-    if (t < COUNTS) out.counts[t] = w.counts[t] - (t == ZERO_PASSES || t == ZEROS_A || t == ZEROS_R ? zeros : 0);
-    if (t < 2) out.magnitudes[t] = f64_of(w.magnitudes[t]);
-    if (t < MAXIMA) out.maxima[t] = f64_of(w.maxima[t]);
-    if (t < HISTOGRAM_BINS) out.histograms[t] = w.bins[t];
-    if constexpr (ALL) {
-        if (t < SUMS) out.sums[t] = s.finals[t][0];
-    } else if (t < SUMS) out.sums[t] = 0;
+    if (t < WORDS) {
+        u64 x = t < FIRST_SUM ? ((const u64 *)&w)[__builtin_offsetof(VerifyWorkspace, counts) / 8 + t] : 0;
+        if constexpr (ALL)
+            if (t >= FIRST_SUM) x = bits_of(s.finals[t - FIRST_SUM][0]);
+        if (t == ZERO_PASSES || t == ZEROS_A || t == ZEROS_R) x -= zeros;
+        ((u64 *)&w.values)[t] = ((u64 *)&p.result->values)[t] = x;
+    }
     __syncthreads();
-#pragma unroll 1
-    for (u32 i = t; i < sizeof(VerifyValues) / 8; i += THREADS) ((u64 *)&p.result->values)[i] = ((const u64 *)&out)[i];
 #pragma unroll 1
     for (u32 i = t; i < __builtin_offsetof(VerifyWorkspace, values) / 8; i += THREADS) ((u64 *)&w)[i] = 0;
     // The host may be reading the result already.
@@ -278,8 +278,9 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
     T largest_d = 0;
     // All lanes of a wavefront make every step: zeros stand for elements beyond the end.
 #pragma unroll 1
-    for (u64 first = p.first_run + blockIdx.x * GROUPS; first < pairs.runs; first += (u64)gridDim.x * GROUPS) {
-        const u64 run = first + group;
+    for (Turn<ALL> turn(p); turn.first < pairs.runs; turn.go_on()) {
+        turn.ask(pairs.runs);
+        const u64 run = turn.run();
         u32 imprecise = 0; // tiles of the run, see `replace_sums`
         Filter<T> filter;
         Sums<T, Pairs::ACCUMULATORS> sums;
@@ -305,7 +306,7 @@ template <class Pairs, bool ALL, bool HISTOGRAMS> __device__ inline void make_va
         };
         // If there is much to compute, words are loaded ahead (in f64, on NVIDIA's GPUs, there always is). Histograms need the registers that shifting later would take.
         typedef typename Choose<ALL || sizeof(T) == 8, LoadsAhead<Pairs>, Loads<Pairs>>::Type Loaded;
-        Loaded loads(pairs, ring, run << p.run_log, pairs.loads_in(first, p.run_log));
+        Loaded loads(pairs, ring, run << p.run_log, pairs.loads_in(turn.first, p.run_log));
         for_pairs<AHEAD, AHEAD && !HISTOGRAMS, !ALL>(pairs, loads, rule, 1u << p.run_log, largest_d, statistics, take, end_tile);
         if constexpr (ALL) {
             if constexpr (sizeof(T) == 4) replace_sums(pairs, rule, run << p.run_log, imprecise, s.tiles[group]);

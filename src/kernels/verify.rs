@@ -26,6 +26,8 @@ use std::sync::Arc;
 const BLOCK: u32 = 256;
 /// A tensor is large from this many elements for each thread that fits the device: on an H200 and an MI250X from 2^20 elements and more.
 const MANY: u64 = 16;
+/// Elements of a launch. Blocks count in 32 bits, also zeros that stand for absent elements, and one block may take nearly all elements.
+const MOST_IN_A_LAUNCH: u64 = 1 << 31;
 /// Pairs of patterns of two formats of 8 bits.
 const PAIRS_OF_BYTES: usize = 1 << 16;
 /// Threads that take a tile together.
@@ -132,8 +134,7 @@ impl Launch {
             let tiles = most.min(launch.elements).div_ceil(launch.tile);
             launch.values = Pass::values(launch.values.kernel, tiles, question.first_pass);
             launch.explain = Pass::explain(launch.explain.kernel, tiles);
-            let block = launch.taken_by_a_block();
-            launch.range = (most / block).max(1) * block;
+            launch.range = launch.whole_runs(most.min(MOST_IN_A_LAUNCH));
         }
         launch.packings = packings;
         Ok(launch)
@@ -157,18 +158,17 @@ impl Launch {
         let (_, values, _) = by_size(names::values(dtypes, first_pass), names::values_of_many(dtypes, first_pass))?;
         let (ends_apart, explain, explain_blocks) = by_size(names::explanation(dtypes), names::explanation_of_many(dtypes))?;
         let (values, explain) = (Pass::values(values, tiles, first_pass), Pass::explain(explain, tiles));
-        // Blocks count in 32 bits.
-        let most = u64::from(values.grid) << 31;
         let mut launch = Launch { values, explain, ends_apart, explain_blocks, elements, tile, packings: [None, None], range: elements };
-        if elements > most {
-            launch.range = most / launch.taken_by_a_block() * launch.taken_by_a_block();
+        if elements > MOST_IN_A_LAUNCH {
+            launch.range = launch.whole_runs(MOST_IN_A_LAUNCH);
         }
         Ok(launch)
     }
 
-    /// Elements that a block takes at a time: as many runs as it has subgroups. Two launches must not share such a part.
-    fn taken_by_a_block(&self) -> u64 {
-        (self.tile << self.values.run_log) * (u64::from(BLOCK) / SUBGROUP)
+    /// The largest range up to `most` elements, but at least one, that consists of as many runs as a block has subgroups. Two launches must not share such a part.
+    fn whole_runs(&self, most: u64) -> u64 {
+        let part = (self.tile << self.values.run_log) * (u64::from(BLOCK) / SUBGROUP);
+        (most / part).max(1) * part
     }
 
     /// Bytes of the packed ranges of both operands.

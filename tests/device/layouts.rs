@@ -101,12 +101,13 @@ fn packed_beside_wider_formats(target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// So many elements that they are packed in several ranges, the last shorter than the others; rows end inside them.
+/// So many elements that they are packed in several ranges, the last shorter than the others; rows end inside them. Of bytes, a range has several turns of counts.
 fn packed_in_ranges(target: &Target) -> Result<()> {
-    for (rows, dtypes, packed) in [
-        (target.size(201, 12_001), [DType::F64; 2], [true, true]),
-        (target.size(201, 12_001), [DType::F32, DType::I64], [false, true]),
-        (target.size(604, 24_004), [DType::F16; 2], [true, false]),
+    for (rows, dtypes, packed, options) in [
+        (target.size(201, 12_001), [DType::F64; 2], [true, true], Options::default()),
+        (target.size(201, 12_001), [DType::F32, DType::I64], [false, true], Options::default()),
+        (target.size(604, 24_004), [DType::F16; 2], [true, false], Options::default()),
+        (target.size(1_001, 48_001), [DType::F8E4M3; 2], [true, true], Options::counts()),
     ] {
         let columns = Layout::strided(&[rows, 3002], &[1, rows as isize], 0)?;
         let dense = Layout::contiguous(columns.shape())?;
@@ -120,7 +121,7 @@ fn packed_in_ranges(target: &Target) -> Result<()> {
                 let element = |i| near[columns.index(i) * bytes..][..bytes].iter().copied();
                 Owned::new(device, dtype, &dense, &(0..dense.elements()).flat_map(element).collect::<Vec<_>>())
             };
-            let options = Options::default().explain(Explain::Always);
+            let options = options.clone().explain(Explain::Always);
             let report = gpu_verify_with(&tensor(0)?.view(), &tensor(1)?.view(), &Tolerance::new(1e-3, 1e-3)?, &options)?;
             anyhow::Ok(facts(report))
         };

@@ -93,21 +93,18 @@ impl Workspace {
             let limit = "more than the plan has reserved memory for".to_owned();
             return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
         }
-        if launch.range < launch.elements {
-            let limit = format!("at most {} in one launch of this device", launch.range);
-            return Err(Error::InvalidArgument { what: "elements", value: question.result.elements().to_string(), limit });
-        }
         let values = self.params(question, &launch.values)?;
         stream.device().wait_for_allocations(stream)?;
         self.mark_unwritten();
-        // SAFETY: the workspace has what this launch needs; tensors and question are the caller's promise.
-        unsafe { launch.values.kernel.launch(stream, launch.values.grid, &values) }?;
+        let in_place = [std::ptr::null_mut(); 2];
+        // SAFETY: the workspace has what these launches need, and nothing is packed; tensors and question are the caller's promise.
+        launch.values_steps(values, in_place).try_for_each(|step| unsafe { step.launch(stream) })?;
         if values.explain == VerifyExplain::EXPLAIN_NEVER {
             return Ok(());
         }
         let explain = self.params(question, &launch.explain)?;
-        // SAFETY: the workspace has what these launches need, and nothing is packed; tensors and question are the caller's promise. The first pass comes before on the stream; the second asks its values whether it is wanted.
-        launch.explain_steps(explain, [std::ptr::null_mut(); 2]).try_for_each(|step| unsafe { step.launch(stream) })
+        // SAFETY: as above. The first pass comes before on the stream; the second asks its values whether it is wanted.
+        launch.explain_steps(explain, in_place).try_for_each(|step| unsafe { step.launch(stream) })
     }
 
     /// Reads what the last launch found, once the work is done; `None` if nothing ran since the last call. `explain` is the question's.

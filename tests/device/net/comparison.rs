@@ -50,8 +50,11 @@ mutants! {
     StandIn64 last_tile_dropped: "verify/pairs.h",
         "tiles((p.n + (1ull << walk.size_log) - 1) >> walk.size_log)"
         => "tiles(p.n >> walk.size_log)", NUMBERS;
-    Asked zeros_before_a_run_counted: "verify/pairs.h", "(of_a_group + all * before_a_run)" => "of_a_group", NUMBERS;
-    Asked as_many_loads_counted_in_the_last_run: "verify/pairs.h", "loads_in(full * GROUPS, run_log) *" => "(walk.steps << run_log) *", NUMBERS;
+    Asked zeros_before_a_run_counted: "verify/pairs.h", "(of_a_subgroup + all * before_a_run)" => "of_a_subgroup", NUMBERS;
+    Asked as_many_loads_counted_in_the_last_run: "verify/pairs.h", "loads_in(full * together, run_log) *" => "(walk.steps << run_log) *", NUMBERS;
+    /// The next launch goes on in the order of the last one, and leaves out its first runs.
+    Asked turns_of_the_last_launch: "verify/pairs.h", "done = 0, p.workspace->next_run = 0" => "done = 0", "layouts::packed_in_ranges";
+    Asked runs_taken_twice: "verify/pairs.h", "after_first() + same_in_wavefront(asked)" => "after_first() + same_in_wavefront(asked) / 2", "same_bits::maxima_that_blocks";
     Asked blocks_stop_before_the_end: "verify/pairs.h", "rows = (n - first + LOADS * walk.row - 1) >>" => "rows = (n - first) >>", NUMBERS;
     Asked last_partial_sums_dropped: "verify/sums.h", "half >= used" => "2 * half >= used", RANGES;
     Asked last_runs_dropped: "verify/sums.h", "rest = (runs - first + FINAL_ACCUMULATORS - 1) /" => "rest = (runs - first) /", NUMBERS;
@@ -117,6 +120,8 @@ mutants! {
         => "x.advanced(w.rows.address_x, offset), 0", PATTERNS;
     /// The number where a bin begins is counted in the one before.
     Asked edges_of_bins_excluded: "verify/histograms.h", "bits_of(from<T>(ENDS[h][k])) - 1)" => "bits_of(from<T>(ENDS[h][k])))", "numerics::";
+    /// Fields of 4 bits overflow if all pairs are in one bin.
+    Asked fields_of_bins_overflow: "verify/histograms.h", "15 / E" => "16 / E", "numerics::";
     /// Of words of four elements, which become parts of rows, the last two are not exchanged.
     Asked bytes_of_two_words_exchanged_alone: "verify/pack.hip",
         "exchange_bytes(x[0], x[1]), exchange_bytes(x[2], x[3])"
