@@ -47,7 +47,7 @@ template <typename T> __device__ inline u32 exact_bin(const Rule<T> &rule, u32 h
 template <typename T> __device__ inline T last_of(u32 h, u32 k) { return h == BY_RATIO ? up_to<T>(ENDS[h][k]) : Real<T>::of(bits_of(from<T>(ENDS[h][k])) - 1); }
 
 // What the threads of a block share, by e modulo ENTRIES: the largest number of the bin that ends there, half of the distance from it to the next one, and what quotients up to it and above it add to the counter. Where no bin ends,
-// both add the same. Epsilon differences are exact, and need less: those above `last` add 16 x `below`; where no bin ends, none is.
+// both add the same. Epsilon differences are exact, and need less: those above `last` add 16 x `below`. Where no bin ends, all are, or none.
 template <typename T> struct HistogramsShared {
     enum : i32 { ENTRIES = sizeof(T) == 4 ? 512 : 64 };
     struct alignas(sizeof(T) == 4 ? 16 : 8) Quotients { T last, half; u32 below, above; };
@@ -78,7 +78,7 @@ template <typename T> struct HistogramsShared {
                 if (end >= low && end < high) last = last_of<T>(h, k) * (T)unit;
             }
             const u32 below = 1u << 4 * field;
-            if (h == BY_EPSILON) epsilons[at] = {last > 0 ? last : Real<T>::max(), below};
+            if (h == BY_EPSILON) epsilons[at] = last > 0 ? Epsilons{last, below} : field > 0 ? Epsilons{0, below >> 4} : Epsilons{Real<T>::max(), below};
             else quotients[h == BY_RATIO][at] = {last, Real<T>::of(half_of<T>(bits_of(last))), below, last > 0 ? below << 4 : below};
         }
     }
