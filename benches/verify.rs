@@ -1,6 +1,6 @@
 //! Speed of the comparison on every device that opens, as a share of the read ceiling of that device, measured in the same run.
 //!
-//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [--quick] [--pairs | --small]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`.
+//! `cargo bench --bench verify [ELEMENTS] [DEVICE] [PAIR ...] [LEVEL ...] [KIND ...] [--quick] [--pairs | --small]`: a device is `host` or `gpu:0`, without one it is all; a pair is `f16` or `f16:f32`; a level is `counts`, `all`, `histograms` or `explained`; a kind of data is `Nan1In1000`.
 //! The default is 2^26 elements on the host and 2^30 (2^28 on a small one) on a GPU. Every pair is measured with every kind of data, and a line tells the slowest kind first, then the others; `--quick` has two
 //! kinds. Then, unless `--pairs`, layouts, small calls (with `--small` only these), what it costs to ask whether the comparison could fail, and PyTorch and NumPy where they are installed. Runs repeat and the best counts.
 
@@ -67,7 +67,9 @@ fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let wanted = arguments.iter().find_map(|a| a.parse::<usize>().ok());
     let asked: Vec<(DType, DType)> = arguments.iter().filter_map(|a| pair(a)).collect();
+    let of_kind: Vec<Kind> = KINDS.into_iter().filter(|kind| arguments.contains(&format!("{kind:?}"))).collect();
     let kinds = if arguments.iter().any(|a| a == "--quick") { &KINDS[1..3] } else { &KINDS[..] };
+    let kinds = if of_kind.is_empty() { kinds } else { &of_kind };
     let chosen: Vec<&str> = LEVELS.into_iter().filter(|level| arguments.iter().any(|a| a == level)).collect();
     let levels = if chosen.is_empty() { LEVELS.to_vec() } else { chosen };
     let only_pairs = arguments.iter().any(|a| a == "--pairs");
