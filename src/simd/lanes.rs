@@ -52,6 +52,8 @@ pub(crate) trait Lanes: Copy {
     fn larger_bits(x: Self, y: Self) -> Self;
     fn and(x: Self, y: Self) -> Self;
     fn or(x: Self, y: Self) -> Self;
+    /// Of the groups of four numbers in x and then y: the first, third and so on; and the others.
+    fn unzip_fours(x: Self, y: Self) -> (Self, Self);
 
     /// x < y, and false for NaN.
     fn less(x: Self, y: Self) -> Self::Mask;
@@ -221,6 +223,11 @@ macro_rules! plain {
             #[inline(always)]
             fn or(x: Self, y: Self) -> Self {
                 Self::patterns(x, y, |x, y| x | y)
+            }
+            #[inline(always)]
+            fn unzip_fours(x: Self, y: Self) -> (Self, Self) {
+                const { assert!(N <= 4) };
+                (x, y)
             }
             #[inline(always)]
             fn less(x: Self, y: Self) -> [bool; N] {

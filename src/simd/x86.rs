@@ -85,6 +85,7 @@ impl Lanes for F32x16 {
         fn larger_bits(x: Self, y: Self) -> Self { F32x16(_mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(x.0), _mm512_castps_si512(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F32x16(_mm512_and_ps(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F32x16(_mm512_or_ps(x.0, y.0)) }
+        fn unzip_fours(x: Self, y: Self) -> (Self, Self) { (F32x16(_mm512_shuffle_f32x4::<0b10_00_10_00>(x.0, y.0)), F32x16(_mm512_shuffle_f32x4::<0b11_01_11_01>(x.0, y.0))) }
         fn less(x: Self, y: Self) -> __mmask16 { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x.0, y.0) }
         fn keep(mask: __mmask16, x: Self) -> Self { F32x16(_mm512_maskz_mov_ps(mask, x.0)) }
         fn select(mask: __mmask16, x: Self, y: Self) -> Self { F32x16(_mm512_mask_blend_ps(mask, y.0, x.0)) }
@@ -132,6 +133,7 @@ impl Lanes for F64x8 {
         fn larger_bits(x: Self, y: Self) -> Self { F64x8(_mm512_castsi512_pd(_mm512_max_epi64(_mm512_castpd_si512(x.0), _mm512_castpd_si512(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F64x8(_mm512_and_pd(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F64x8(_mm512_or_pd(x.0, y.0)) }
+        fn unzip_fours(x: Self, y: Self) -> (Self, Self) { (F64x8(_mm512_shuffle_f64x2::<0b01_00_01_00>(x.0, y.0)), F64x8(_mm512_shuffle_f64x2::<0b11_10_11_10>(x.0, y.0))) }
         fn less(x: Self, y: Self) -> __mmask8 { _mm512_cmp_pd_mask::<_CMP_LT_OQ>(x.0, y.0) }
         fn keep(mask: __mmask8, x: Self) -> Self { F64x8(_mm512_maskz_mov_pd(mask, x.0)) }
         fn select(mask: __mmask8, x: Self, y: Self) -> Self { F64x8(_mm512_mask_blend_pd(mask, y.0, x.0)) }
@@ -178,6 +180,7 @@ impl Lanes for F32x8 {
         fn larger_bits(x: Self, y: Self) -> Self { F32x8(_mm256_castsi256_ps(_mm256_max_epi32(_mm256_castps_si256(x.0), _mm256_castps_si256(y.0)))) }
         fn and(x: Self, y: Self) -> Self { F32x8(_mm256_and_ps(x.0, y.0)) }
         fn or(x: Self, y: Self) -> Self { F32x8(_mm256_or_ps(x.0, y.0)) }
+        fn unzip_fours(x: Self, y: Self) -> (Self, Self) { (F32x8(_mm256_permute2f128_ps::<0x20>(x.0, y.0)), F32x8(_mm256_permute2f128_ps::<0x31>(x.0, y.0))) }
         fn less(x: Self, y: Self) -> Register<__m256> { Register(_mm256_cmp_ps::<_CMP_LT_OQ>(x.0, y.0)) }
         fn keep(mask: Register<__m256>, x: Self) -> Self { F32x8(_mm256_and_ps(mask.0, x.0)) }
         fn select(mask: Register<__m256>, x: Self, y: Self) -> Self { F32x8(_mm256_blendv_ps(y.0, x.0, mask.0)) }
@@ -211,6 +214,10 @@ impl Lanes for F64x4 {
     type Counts = Register<__m256i>;
     const N: usize = 4;
     const REGISTERS: usize = 16;
+    #[inline(always)]
+    fn unzip_fours(x: Self, y: Self) -> (Self, Self) {
+        (x, y)
+    }
     intrinsics! {
         fn splat(_set: Avx2, x: f64) -> Self { F64x4(_mm256_set1_pd(x)) }
         fn load(_set: Avx2, from: &[f64]) -> Self { F64x4(_mm256_loadu_pd(first(from, 4))) }

@@ -2,7 +2,7 @@
 
 use super::bins::Bins;
 use super::filter::Filter;
-use super::measure::{Add, Classified, Classify, Quotients, TileSums};
+use super::measure::{Add, AddTurns, Classified, Classify, Quotients, TileSums};
 use super::number::Number;
 use super::side::{BLOCK, Side};
 use crate::device::TensorRef;
@@ -60,7 +60,16 @@ impl<T: Number> Blocks<'_, T> {
     }
 
     /// Adds the block to the accumulators of its tile.
-    fn add<W: Number>(&self, to: &mut Accumulators<W>, vector: usize) {
+    fn add(&self, to: &mut Accumulators<T>, vector: usize) {
+        if vector > ACCUMULATORS && !self.set.is_plain() {
+            self.set.run_lanes(AddTurns { to, d: &self.d, m: &self.m, vector });
+        } else {
+            self.add_wide(to, vector);
+        }
+    }
+
+    /// The same for any accumulators.
+    fn add_wide<W: Number>(&self, to: &mut Accumulators<W>, vector: usize) {
         self.set.run(Add { to, d: &self.d, m: &self.m, vector });
     }
 }
@@ -128,7 +137,7 @@ impl<'a, T: Number> Floats<'a, T> {
         let (mut acc, mut counted) = (empty::<f64>(), Values::EMPTY);
         for (at, count) in blocks_of(start, count) {
             self.blocks.read::<true>(at, count, self.filter, &mut counted);
-            self.blocks.add(&mut acc, self.vector);
+            self.blocks.add_wide(&mut acc, self.vector);
         }
         self.tile_sums(&acc).unwrap_or_default()
     }

@@ -58,15 +58,22 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
         let (mut difference, mut largest_a, mut largest_r) = (zero, zero, zero);
         // Which pairs are left out, a bit each.
         let (mut others, all) = ([0u16; BLOCK / 4], ((1u32 << L::N) - 1) as u16);
-        for at in (0..BLOCK).step_by(L::N) {
+        // A vector is read while the one before is tested. With the conditions of `LEAVE_OUT` so many operations depend on each other that processors do not look far enough
+        // ahead to find independent ones. Before the first vector there are zeros then, and the last one is read twice.
+        let ahead = if ALL && LEAVE_OUT { L::N } else { 0 };
+        let mut read = (zero, zero, zero, bounds.of(zero));
+        for next in (0..BLOCK + ahead).step_by(L::N) {
+            let before = read;
+            let at = next.min(BLOCK - L::N);
             let (a, r) = (self.result.lanes::<L>(set, at), self.reference.lanes::<L>(set, at));
-            let (mut d, mut n, mut m) = (L::magnitude(L::sub(a, r)), L::magnitude(a), L::magnitude(r));
+            let (mut of_d, mut of_n, mut of_m) = (L::magnitude(L::sub(a, r)), L::magnitude(a), L::magnitude(r));
             if LEAVE_OUT {
-                let finite = L::less(d, infinity);
+                let finite = L::less(of_d, infinity);
                 others[at / L::N] = !L::bits(finite) as u16 & all;
-                (d, n, m) = (L::keep(finite, d), L::keep(finite, n), L::keep(finite, m));
+                (of_d, of_n, of_m) = (L::keep(finite, of_d), L::keep(finite, of_n), L::keep(finite, of_m));
             }
-            let bound = bounds.of(m);
+            read = (of_d, of_n, of_m, bounds.of(of_m));
+            let (d, n, m, bound) = if ahead > 0 { before } else { read };
             mismatches = L::count(mismatches, L::less(bound, d));
             difference = L::larger_bits(difference, d);
             largest_a = L::larger_bits(largest_a, n);
@@ -77,6 +84,7 @@ impl<T: Number, const ALL: bool, const LEAVE_OUT: bool> LanesTask<T> for Classif
                 nonzero_a = L::count(nonzero_a, L::less(zero, n));
                 nonzero_r = L::count(nonzero_r, nonzero);
                 filter.test(d, m, bound, nonzero);
+                let at = next.saturating_sub(ahead);
                 L::store(d, &mut self.d[at..]);
                 L::store(m, &mut self.m[at..]);
             }
@@ -160,6 +168,62 @@ impl<T: Number, W: Number> Task for Add<'_, T, W> {
         let [sum_d, squares_d, sum_m, squares_m] = self.to;
         add_rows(self.vector, sum_d, squares_d, self.d);
         add_rows(self.vector, sum_m, squares_m, self.m);
+    }
+}
+
+/// The same by vectors, for lanes of more than [`ACCUMULATORS`] elements: an accumulator takes every fourth of them.
+pub(super) struct AddTurns<'a, T> {
+    pub to: &'a mut Accumulators<T>,
+    pub d: &'a [T; BLOCK],
+    pub m: &'a [T; BLOCK],
+    pub vector: usize,
+}
+
+impl<T: Number> LanesTask<T> for AddTurns<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<L: Lanes<Number = T>>(self, set: L::Set) {
+        let [sum_d, squares_d, sum_m, squares_m] = self.to;
+        match self.vector {
+            8 => (add_turns::<L, 2>(set, sum_d, squares_d, self.d), add_turns::<L, 2>(set, sum_m, squares_m, self.m)),
+            16 => (add_turns::<L, 4>(set, sum_d, squares_d, self.d), add_turns::<L, 4>(set, sum_m, squares_m, self.m)),
+            _ => (add_turns::<L, 8>(set, sum_d, squares_d, self.d), add_turns::<L, 8>(set, sum_m, squares_m, self.m)),
+        };
+    }
+}
+
+/// Each vector of accumulators takes `TURNS` vectors of numbers in a row of the tile.
+#[inline(always)]
+fn add_turns<L: Lanes, const TURNS: usize>(
+    set: L::Set,
+    sums: &mut [L::Number; LINE],
+    squares: &mut [L::Number; LINE],
+    x: &[L::Number; BLOCK],
+) {
+    for at in (0..LINE).step_by(L::N) {
+        let (mut s, mut q) = (L::load(set, &sums[at..]), L::load(set, &squares[at..]));
+        for row in (0..BLOCK).step_by(LINE * TURNS) {
+            let mut numbers = [s; TURNS];
+            for (turn, vector) in numbers.iter_mut().enumerate() {
+                *vector = L::load(set, &x[row + at * TURNS + turn * L::N..]);
+            }
+            // Lane by lane, groups of four of all turns follow each other. A step moves those at even places before those at odd ones, which rotates the bits of a place by one: after all
+            // steps its lowest bits, the turn, are the highest ones.
+            let mut step = 1;
+            while step < TURNS {
+                let before = numbers;
+                for i in 0..TURNS / 2 {
+                    (numbers[i], numbers[TURNS / 2 + i]) = L::unzip_fours(before[2 * i], before[2 * i + 1]);
+                }
+                step *= 2;
+            }
+            for &x in &numbers {
+                s = L::add(s, x);
+                q = L::fused(x, x, q);
+            }
+        }
+        L::store(s, &mut sums[at..]);
+        L::store(q, &mut squares[at..]);
     }
 }
 
