@@ -237,7 +237,14 @@ impl<'a> Scheduler<'a> {
         }
     }
 
+    /// Runs what a unit waits for; nothing if it has done so with another unit since it was ready, and waits for more lanes now.
     fn run_across(&mut self, (slot, first, end): Unit) -> Result<(), Finding> {
+        let (wavefront, together) = (self.launch.wavefront, self.votes_together);
+        let unit = self.block(slot, |block| block.waiting(first, end).next().map(|(_, request)| request.unit(wavefront, together)));
+        if unit.flatten() == Some(end - first) { self.run_waiting((slot, first, end)) } else { Ok(()) }
+    }
+
+    fn run_waiting(&mut self, (slot, first, end): Unit) -> Result<(), Finding> {
         if self.block(slot, |block| block.complete(first, end)) == Some(true) {
             let threads = self.state.borrow_mut().run_across(slot, first, end);
             threads.into_iter().for_each(|thread| self.goes_on(slot, thread));
@@ -299,7 +306,7 @@ impl<'a> Scheduler<'a> {
                         && block.waiting(first, first + SUBGROUP).all(|(_, r)| r.operation != Operation::Matrix)
                 });
                 if wide == Some(true) {
-                    return self.run_across((slot, first, first + SUBGROUP));
+                    return self.run_waiting((slot, first, first + SUBGROUP));
                 }
             }
         }
