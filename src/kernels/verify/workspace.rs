@@ -103,7 +103,7 @@ impl Workspace {
             return Ok(());
         }
         let explain = self.params(question, &launch.explain)?;
-        // SAFETY: as above. The first pass comes before on the stream; the second asks its values whether it is wanted.
+        // SAFETY: the workspace has what these launches need, and nothing is packed; tensors and question are the caller's promise. The first pass comes before on the stream; the second asks its values whether it is wanted.
         launch.explain_steps(explain, in_place).try_for_each(|step| unsafe { step.launch(stream) })
     }
 
